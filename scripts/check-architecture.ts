@@ -1,0 +1,109 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, normalize, sep } from "node:path";
+
+/**
+ * The rooms of the house and what each may import, besides itself. The table in ARCHITECTURE.md says the same.
+ * A room is a folder of src/; in storages/ every folder is a room of its own.
+ */
+export const ROOMS: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  limits: ["core"],
+  storage: ["core", "limits"],
+  "storages/memory": ["core", "limits", "storage"],
+  limiter: ["core", "limits", "storage"],
+  testing: ["core"],
+  ".": ["core", "storage", "storages/memory", "limiter"],
+};
+
+/** Where time and chance enter. */
+const EDGES: readonly { readonly uses: RegExp; readonly only: string; readonly what: string }[] = [
+  {
+    uses: /\b(?:Date\.now|performance\.now|setTimeout|setInterval|setImmediate|new Date\(\))/,
+    only: "core/clock.ts",
+    what: "the clock",
+  },
+  { uses: /\bMath\.random\b/, only: "core/random.ts", what: "chance" },
+];
+
+export function checkArchitecture(src = "src"): string {
+  const files = readdirSync(src, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts"))
+    .map((file) => file.split(sep).join("/"))
+    .toSorted();
+  const wrong: string[] = [];
+  const imports = new Map<string, string[]>();
+  for (const file of files) {
+    const text = withoutComments(readFileSync(join(src, file), "utf8"));
+    const targets = importsOf(text);
+    imports.set(
+      file,
+      targets.filter((target) => target.startsWith(".")).map((target) => resolveFrom(file, target)),
+    );
+    for (const target of targets) {
+      const problem = target.startsWith(".")
+        ? boundary(file, resolveFrom(file, target))
+        : `imports ${target}: the core has no dependencies`;
+      if (problem !== undefined) wrong.push(`${file}: ${problem}`);
+    }
+    for (const { uses, only, what } of EDGES) {
+      if (file !== only && uses.test(text)) {
+        wrong.push(`${file}: uses ${what} (${uses.exec(text)?.[0]}); that is for ${only} alone`);
+      }
+    }
+  }
+  for (const cycle of cycles(imports)) wrong.push(`cycle: ${cycle.join(" -> ")}`);
+  if (wrong.length > 0) throw new Error(wrong.join("\n"));
+  return `${files.length} files keep to their rooms, without cycles`;
+}
+
+/** Why `file` may not import `target`, if it may not. */
+function boundary(file: string, target: string): string | undefined {
+  const from = roomOf(file);
+  const to = roomOf(target);
+  if (from === undefined || to === undefined)
+    return `is in no room that the table knows (or imports from one): ${target}`;
+  if (from === to || ROOMS[from]?.includes(to)) return undefined;
+  return `imports ${target}: the room ${from} may import ${ROOMS[from]?.join(", ") || "nothing"}`;
+}
+
+function roomOf(file: string): string | undefined {
+  const folders = dirname(file).split("/");
+  return [folders.join("/"), folders.slice(0, 2).join("/"), folders[0]].find(
+    (room): room is string => room !== undefined && Object.hasOwn(ROOMS, room),
+  );
+}
+
+function resolveFrom(file: string, target: string): string {
+  return normalize(join(dirname(file), target))
+    .split(sep)
+    .join("/");
+}
+
+function importsOf(text: string): string[] {
+  const found = text.matchAll(
+    /(?:^|\n)\s*(?:import|export)\b[^;]*?\bfrom\s*"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)|\n\s*import\s*"([^"]+)"/g,
+  );
+  return [...found].flatMap(([, a, b, c]) => a ?? b ?? c ?? []);
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|[^:])\/\/[^\n]*/g, "$1");
+}
+
+/** Every cycle that a walk along the imports meets, types included. */
+function cycles(imports: ReadonlyMap<string, readonly string[]>): string[][] {
+  const found: string[][] = [];
+  const done = new Set<string>();
+  const walk = (file: string, path: readonly string[]): void => {
+    const at = path.indexOf(file);
+    if (at !== -1) {
+      found.push([...path.slice(at), file]);
+      return;
+    }
+    if (done.has(file)) return;
+    for (const target of imports.get(file) ?? []) walk(target, [...path, file]);
+    done.add(file);
+  };
+  for (const file of imports.keys()) walk(file, []);
+  return found;
+}

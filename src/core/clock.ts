@@ -1,0 +1,36 @@
+/**
+ * The one place where time enters. Everything else takes `now` as an argument or a `Clock` as an option,
+ * so that tests can move time by hand and decisions never depend on a wall clock that somebody may set.
+ */
+export interface Clock {
+  /** Monotonic milliseconds, with fractions. Only differences between two readings mean anything. */
+  now(): number;
+  /** The wall clock, in milliseconds since 1970. Only for dates given by people or shown to them. */
+  wall(): number;
+  /**
+   * Calls `callback` once, about `ms` milliseconds from now; it may come a little early, so look at `now()` again.
+   * The timer keeps the process alive until it fires or the returned function calls it off.
+   */
+  after(ms: number, callback: () => void): () => void;
+}
+
+/** Timers of every platform wrap around above this. A longer wait wakes up early, looks again and goes back to sleep. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+/** The real clock: `performance.now()`, `Date.now()` and `setTimeout`. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  wall: () => Date.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, Math.min(Math.ceil(ms), LONGEST_TIMER));
+    return () => clearTimeout(timer);
+  },
+};
+
+/** The date `ms` milliseconds from now, never earlier than that (dates hold whole milliseconds). */
+export function dateIn(clock: Clock, ms: number): Date {
+  return new Date(Math.min(Math.ceil(clock.wall() + ms), LATEST_DATE));
+}
+
+/** The last instant a `Date` can hold. */
+const LATEST_DATE = 8.64e15;

@@ -1,0 +1,184 @@
+import type { Clock } from "./clock.ts";
+import { toMilliseconds } from "./duration.ts";
+import { OptionsError } from "./errors.ts";
+import type { Random } from "./random.ts";
+
+/**
+ * How one option is read: `read` gives the value to use, or `undefined` where the input cannot be right, and
+ * `expected` completes the sentence "expected `max` to be …".
+ */
+export interface Check<T> {
+  readonly expected: string;
+  readonly read: (value: unknown) => T | undefined;
+}
+
+const check = <T>(expected: string, read: (value: unknown) => T | undefined): Check<T> => ({ expected, read });
+
+const number = (expected: string, fits: (value: number) => boolean): Check<number> =>
+  check(expected, (value) => (typeof value === "number" && fits(value) ? value : undefined));
+
+/** How many: 1, 2, 3, … */
+export const count = number("an integer >= 1", (n) => Number.isSafeInteger(n) && n >= 1);
+/** How many, where none is an answer too. */
+export const countOrZero = number("an integer >= 0", (n) => Number.isSafeInteger(n) && n >= 0);
+/** How many, or no bound at all. */
+export const countOrInfinity = number(
+  "an integer >= 0, or Infinity",
+  (n) => n === Number.POSITIVE_INFINITY || (Number.isSafeInteger(n) && n >= 0),
+);
+/** A length of time, or another measure that makes no sense at zero. */
+export const positive = number("a finite number > 0", (n) => Number.isFinite(n) && n > 0);
+/** A factor that makes things grow. */
+export const growth = number("a finite number > 1", (n) => Number.isFinite(n) && n > 1);
+/** A factor that makes things shrink. */
+export const shrinkage = number("a number > 0 and < 1", (n) => n > 0 && n < 1);
+
+/** A length of time given in milliseconds or as text, `"250ms"`. */
+export const durationOrZero = check('a duration >= 0 (milliseconds, or text such as "250ms", "5s")', (value) => {
+  const ms = toMilliseconds(value);
+  return Number.isFinite(ms) && ms >= 0 ? ms : undefined;
+});
+export const positiveDuration = check('a duration > 0 (milliseconds, or text such as "250ms", "5s")', (value) => {
+  const ms = toMilliseconds(value);
+  return Number.isFinite(ms) && ms > 0 ? ms : undefined;
+});
+
+/** A name that people will read in answers and logs. */
+export const name = check("a string of 1 to 255 characters", (value) =>
+  typeof value === "string" && value.length >= 1 && value.length <= 255 ? value : undefined,
+);
+
+/** One word out of a few. */
+export const oneOf = <const T extends string>(...words: readonly T[]): Check<T> =>
+  check(words.map((word) => `"${word}"`).join(" or "), (value) => words.find((word) => word === value));
+
+/** Any function. What it takes and returns is for the caller's type to say. */
+export const fn = check("a function", (value) =>
+  typeof value === "function" ? (value as (...args: never[]) => unknown) : undefined,
+);
+
+export const clock = check("a clock with now(), wall() and after()", (value) =>
+  hasMethods(value, ["now", "wall", "after"]) ? (value as unknown as Clock) : undefined,
+);
+
+export const random = check("a function that returns a number from 0 to 1", (value) =>
+  typeof value === "function" ? (value as Random) : undefined,
+);
+
+export const signal = check("an AbortSignal", (value) =>
+  typeof value === "object" && value !== null && "aborted" in value && hasMethods(value, ["addEventListener"])
+    ? (value as AbortSignal)
+    : undefined,
+);
+
+/** A valid Date. */
+export const date = check("a valid Date", (value) =>
+  value instanceof Date && !Number.isNaN(value.getTime()) ? value : undefined,
+);
+
+/** Is `value` an object on which all these methods can be called? */
+export function hasMethods<const Name extends string>(
+  value: unknown,
+  methods: readonly Name[],
+): value is Record<Name, (...args: never[]) => unknown> {
+  return missingMethod(value, methods) === undefined;
+}
+
+/** The first of `methods` that `value` does not have. */
+export function missingMethod(value: unknown, methods: readonly string[]): string | undefined {
+  if ((typeof value !== "object" && typeof value !== "function") || value === null) return methods[0];
+  return methods.find((method) => typeof (value as Record<string, unknown>)[method] !== "function");
+}
+
+/** Reads one argument, or says what is wrong with it. `owner` is the class or function it was given to. */
+export function readArgument<T>(owner: string, option: string, rule: Check<T>, value: unknown): T {
+  const read = rule.read(value);
+  if (read === undefined) throw new OptionsError(owner, option, value, rule.expected);
+  return read;
+}
+
+/** The rule for one option, and what it is when left out. Without a `fallback` it cannot be left out. */
+export interface OptionRule<T> {
+  readonly check: Check<T>;
+  readonly fallback?: { readonly value: T };
+}
+
+/** An option that must be given. */
+export const required = <T>(rule: Check<T>): OptionRule<T> => ({ check: rule });
+/** An option with a default. */
+export const optional = <T, Default extends T | undefined>(
+  rule: Check<T>,
+  value: Default,
+): OptionRule<T | Default> => ({ check: rule, fallback: { value } });
+
+/** What `readOptions` gives for a table of rules. */
+export type OptionsRead<Rules extends Readonly<Record<string, OptionRule<unknown>>>> = {
+  readonly [Key in keyof Rules]: Rules[Key] extends OptionRule<infer T> ? T : never;
+};
+
+/**
+ * Reads an options object by its table of rules. Every option is checked, each is read once, and one that the table
+ * does not know is refused: in a limit, a misspelt option is the dangerous kind.
+ */
+export function readOptions<const Rules extends Readonly<Record<string, OptionRule<unknown>>>>(
+  owner: string,
+  rules: Rules,
+  options: unknown,
+): OptionsRead<Rules> {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new OptionsError(owner, "options", options, "an object");
+  }
+  const known = Object.keys(rules);
+  for (const key of Object.keys(options)) {
+    if (!Object.hasOwn(rules, key)) {
+      const near = nearest(key, known);
+      throw new OptionsError(
+        owner,
+        key,
+        (options as Record<string, unknown>)[key],
+        "left out (there is no such option)",
+        near === undefined ? `known options: ${known.join(", ")}` : `did you mean \`${near}\`?`,
+      );
+    }
+  }
+  const read: Record<string, unknown> = {};
+  for (const key of known) {
+    const rule = rules[key];
+    if (rule === undefined) continue;
+    const value = (options as Record<string, unknown>)[key];
+    read[key] =
+      value === undefined && rule.fallback !== undefined
+        ? rule.fallback.value
+        : readArgument(owner, key, rule.check, value);
+  }
+  return read as OptionsRead<Rules>;
+}
+
+/** The known word that a misspelt one most likely meant, if any is near. */
+function nearest(word: string, known: readonly string[]): string | undefined {
+  if (word.length > 64) return undefined;
+  let best: string | undefined;
+  let least = Math.max(2, Math.ceil(word.length / 3)) + 1;
+  for (const candidate of known) {
+    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
+    if (distance < least) {
+      least = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+/** How many letters must be added, dropped or changed to get from `a` to `b`. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,132 @@
+import type { Duration } from "../core/duration.ts";
+import { OptionsError } from "../core/errors.ts";
+import { count, durationOrZero, optional, positive, readOptions, shrinkage } from "../core/options.ts";
+import { accepted, type Aimd, type AimdRule, createAimd, markSaturated, refused } from "../limits/aimd.ts";
+import { createLedger } from "../limits/ledger.ts";
+import { NEVER, type Wait } from "../limits/wait.ts";
+import { GateLimiter } from "./line-limiter.ts";
+import { type CommonLimiterOptions, commonRules, type CountOption, countRule } from "./settings.ts";
+import { WindowGate, type WindowGateSettings, type WindowToken } from "./window-gate.ts";
+
+export interface AdaptiveLimiterOptions extends CommonLimiterOptions, CountOption {
+  /** The allowance per window never falls below this. Default 1. */
+  readonly floor?: number | undefined;
+  /** Nor does it rise above this. Default 1000. */
+  readonly ceiling?: number | undefined;
+  /** Where it begins. Default: the floor. */
+  readonly initial?: number | undefined;
+  /** The length of the window in seconds. Default 1. */
+  readonly windowSizeInSeconds?: number | undefined;
+  /** Added to the allowance after each window that was used up without a refusal. Default 1. */
+  readonly increase?: number | undefined;
+  /** The allowance is multiplied by this when the service refuses: above 0, below 1. Default 0.5. */
+  readonly decrease?: number | undefined;
+  /** Added to the window. Default 0. */
+  readonly guard?: Duration | undefined;
+}
+
+const OWNER = "AdaptiveLimiter";
+
+const RULES = {
+  ...commonRules(OWNER),
+  count: countRule,
+  floor: optional(count, 1),
+  ceiling: optional(count, 1_000),
+  initial: optional(count, undefined),
+  windowSizeInSeconds: optional(positive, 1),
+  increase: optional(positive, 1),
+  decrease: optional(shrinkage, 0.5),
+  guard: optional(durationOrZero, 0),
+};
+
+/**
+ * For a service whose limit nobody tells you: so many per window, where "so many" grows by a step while the service
+ * takes everything and is cut by a factor when it refuses. Tell it what happened with `recordSuccess()` and
+ * `recordRateLimited()`, or let `holdFromHeaders(limiter, response)` do so.
+ */
+export class AdaptiveLimiter extends GateLimiter {
+  readonly #gate: AdaptiveGate;
+
+  constructor(options: AdaptiveLimiterOptions = {}) {
+    const read = readOptions(OWNER, RULES, options);
+    const { floor, ceiling, initial = floor } = read;
+    if (ceiling < floor) throw new OptionsError(OWNER, "ceiling", ceiling, `at least the floor (${floor})`);
+    if (initial < floor || initial > ceiling) {
+      throw new OptionsError(OWNER, "initial", initial, `between the floor (${floor}) and the ceiling (${ceiling})`);
+    }
+    const windowMs = read.windowSizeInSeconds * 1000 + read.guard;
+    const gate = new AdaptiveGate(initial, { ...read, windowMs, ledger: createLedger() });
+    super([gate]);
+    this.#gate = gate;
+  }
+
+  /** How many may start in a window at this moment. */
+  get allowance(): number {
+    return this.#gate.allowance;
+  }
+
+  /** The service took a call. */
+  async recordSuccess(): Promise<void> {
+    this.#gate.accepted();
+  }
+
+  /** The service refused a call (429). A burst of refusals counts as one. */
+  async recordRateLimited(): Promise<void> {
+    this.#gate.rateLimited();
+  }
+}
+
+class AdaptiveGate extends WindowGate {
+  readonly #rule: AimdRule;
+  readonly #initial: number;
+  #state: Aimd;
+
+  constructor(initial: number, settings: WindowGateSettings & AimdRule) {
+    super(initial, settings);
+    this.#rule = settings;
+    this.#initial = initial;
+    this.#state = createAimd(initial, this.clock.now());
+  }
+
+  get allowance(): number {
+    return Math.floor(this.#state.allowance);
+  }
+
+  /** A weight up to the ceiling may fit some day. */
+  override get capacity(): number {
+    return this.#rule.ceiling;
+  }
+
+  accepted(): void {
+    accepted(this.#state, this.#rule, this.clock.now());
+    this.resize(this.allowance);
+  }
+
+  rateLimited(): void {
+    // Nobody says when the refused call started. It may have been a window ago, but hardly more.
+    const now = this.clock.now();
+    refused(this.#state, this.#rule, now, now - this.#rule.windowMs);
+    this.resize(this.allowance);
+  }
+
+  override take(now: number, weight: number): WindowToken {
+    const token = super.take(now, weight);
+    if (this.fits(now, 1) !== 0) markSaturated(this.#state);
+    return token;
+  }
+
+  /** What is above the allowance of the moment waits for an empty window; above the ceiling there is no hope. */
+  protected override fits(now: number, units: number): Wait {
+    return units > this.#rule.ceiling ? NEVER : super.fits(now, Math.min(units, this.allowance));
+  }
+
+  override refused(): void {
+    markSaturated(this.#state);
+  }
+
+  override clear(): void {
+    this.#state = createAimd(this.#initial, this.clock.now());
+    this.resize(this.#initial);
+    super.clear();
+  }
+}

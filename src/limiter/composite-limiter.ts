@@ -1,0 +1,83 @@
+import { dateIn, systemClock } from "../core/clock.ts";
+import { OptionsError } from "../core/errors.ts";
+import { date, readArgument } from "../core/options.ts";
+import type { ILimiter } from "./limiter.ts";
+import { LineLimiter } from "./line-limiter.ts";
+import { partsOf, readLimiter, recompose } from "./parts.ts";
+
+const OWNER = "CompositeLimiter";
+
+/**
+ * Several limiters as one: a start needs all of them. They are asked in the order given, and a refusal or an error
+ * spends nothing on any of them. Composites nest; the same limiter twice is one limit.
+ */
+export class CompositeLimiter extends LineLimiter {
+  readonly #children: ILimiter[] = [];
+
+  constructor(limiters: readonly ILimiter[] = []) {
+    super(() => this.#children.flatMap(partsOf));
+    if (!Array.isArray(limiters)) throw new OptionsError(OWNER, "limiters", limiters, "an array of limiters");
+    for (const [i, limiter] of limiters.entries()) this.#add(`limiters[${i}]`, limiter);
+  }
+
+  /** From now on a start needs this one too. Those that have started keep, and give back, what they took. */
+  addLimiter(limiter: ILimiter): void {
+    this.#add("limiter", limiter);
+  }
+
+  async canProceed(): Promise<boolean> {
+    for (const child of this.#children) if (!(await child.canProceed())) return false;
+    return true;
+  }
+
+  async recordJobStart(): Promise<void> {
+    await this.#tellAll((child) => child.recordJobStart());
+  }
+
+  async recordJobCompletion(): Promise<void> {
+    await this.#tellAll((child) => child.recordJobCompletion());
+  }
+
+  /** The latest of all. */
+  async getNextAvailableTime(): Promise<Date> {
+    const dates = await Promise.all(this.#children.map((child) => child.getNextAvailableTime()));
+    return dates.reduce((latest, next) => (next > latest ? next : latest), dateIn(systemClock, 0));
+  }
+
+  async setNextAvailableTime(at: Date): Promise<void> {
+    const until = readArgument("setNextAvailableTime", "date", date, at);
+    await this.#tellAll((child) => child.setNextAvailableTime(until));
+  }
+
+  async clear(): Promise<void> {
+    await this.#tellAll((child) => child.clear());
+  }
+
+  #add(option: string, value: ILimiter): void {
+    const limiter = readLimiter(OWNER, option, value);
+    if (limiter instanceof CompositeLimiter && limiter.#contains(this)) {
+      throw new OptionsError(OWNER, option, value, "a limiter that does not contain this composite");
+    }
+    this.#children.push(limiter);
+    recompose();
+  }
+
+  #contains(other: CompositeLimiter): boolean {
+    return (
+      this === other || this.#children.some((child) => child instanceof CompositeLimiter && child.#contains(other))
+    );
+  }
+
+  /** Everyone is told, in order, whoever fails; then the first failure is thrown. */
+  async #tellAll(tell: (child: ILimiter) => Promise<void>): Promise<void> {
+    let failure: { readonly error: unknown } | undefined;
+    for (const child of this.#children) {
+      try {
+        await tell(child);
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+    if (failure !== undefined) throw failure.error;
+  }
+}

@@ -1,0 +1,82 @@
+import { type Clock, systemClock } from "../core/clock.ts";
+import { Room } from "../limits/room.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
+import type { ILimiter, Limiter, Permit } from "./limiter.ts";
+import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
+
+/** What parts that come from elsewhere have in common: their capacity is unknown. */
+abstract class ForeignPart {
+  readonly name: string;
+  readonly clock = systemClock;
+  readonly capacity = Number.POSITIVE_INFINITY;
+  readonly room = new Room();
+  readonly ledger: object;
+
+  constructor(limiter: ILimiter) {
+    this.ledger = limiter;
+    this.name = limiter.constructor?.name ?? "limiter";
+  }
+}
+
+/** A user's own limiter with the six methods: asked, then told; exact for one caller at a time, which the lock makes sure of. */
+export class SixMethodPart extends ForeignPart implements CheckedPart {
+  readonly kind = "checked";
+  readonly lock = new Lock();
+  readonly #limiter: ILimiter;
+
+  constructor(limiter: ILimiter) {
+    super(limiter);
+    this.#limiter = limiter;
+  }
+
+  async ask(_weight: number, clock: Clock): Promise<Wait> {
+    if (await this.#limiter.canProceed()) return 0;
+    const wait = (await this.#limiter.getNextAvailableTime()).getTime() - clock.wall();
+    return wait > 0 ? wait : WHEN_RELEASED;
+  }
+
+  record(): Promise<void> {
+    return this.#limiter.recordJobStart();
+  }
+
+  release(): Promise<void> {
+    return this.#limiter.recordJobCompletion();
+  }
+
+  cancel(): Promise<void> {
+    return this.#limiter.recordJobCompletion();
+  }
+
+  settle(): void {}
+}
+
+/** A limiter that is not ours but checks and takes in one step, and can undo. */
+export class OwnLimiterPart extends ForeignPart implements RemotePart {
+  readonly kind = "remote";
+  readonly grantTtl = Number.POSITIVE_INFINITY;
+  readonly #limiter: Limiter;
+
+  constructor(limiter: Limiter) {
+    super(limiter);
+    this.#limiter = limiter;
+  }
+
+  async tryTake(weight: number): Promise<RemoteAnswer> {
+    if (weight === 0) return { wait: 0, token: undefined };
+    const answer = await this.#limiter.tryAcquire({ weight });
+    if (answer.granted) return { wait: 0, token: answer };
+    return { wait: answer.never ? NEVER : (answer.retryInMs ?? WHEN_RELEASED) };
+  }
+
+  release(token: Permit): Promise<void> {
+    return token.release();
+  }
+
+  cancel(token: Permit): Promise<void> {
+    return token.cancel();
+  }
+
+  settle(token: Permit, used: number): Promise<void> {
+    return token.settle(used);
+  }
+}

@@ -1,0 +1,188 @@
+import { hasMethods } from "../core/options.ts";
+
+/** Anything that headers can be read from: a `Response`, or `Headers` (or what has a `get` like it). */
+export type HeaderSource = HeadersLike | { readonly headers: HeadersLike; readonly status?: number };
+
+export interface HeadersLike {
+  get(name: string): string | null | undefined;
+}
+
+/** What a service said about its limits. All times are milliseconds from now. */
+export interface RateLimitFeedback {
+  /** The status of the response, if the source had one. */
+  readonly status: number | undefined;
+  /** How long the service asks to wait (`Retry-After`, `retry-after-ms`). */
+  readonly retryInMs: number | undefined;
+  /** The quotas the service told of. */
+  readonly quotas: readonly Quota[];
+  /** How long nothing should start: what it asks for, or until the last used-up quota comes back. 0: go on. */
+  readonly holdMs: number;
+}
+
+/** One quota of a service. */
+export interface Quota {
+  /** What it counts, as the service calls it: `requests`, `tokens`, … */
+  readonly name: string;
+  readonly limit: number | undefined;
+  readonly remaining: number | undefined;
+  /** When it comes back. */
+  readonly resetInMs: number | undefined;
+}
+
+/** A reset larger than this is an instant in seconds since 1970 (2001), larger than the second one in milliseconds. */
+const EPOCH_SECONDS = 1e9;
+const EPOCH_MILLISECONDS = 1e12;
+
+/** Quotas that come in three headers: what they count, and how the headers are called. */
+const TRIPLES: readonly (readonly [name: string, limit: string, remaining: string, reset: string])[] = [
+  ...["ratelimit", "x-ratelimit", "x-rate-limit"].map(
+    (prefix) => ["requests", `${prefix}-limit`, `${prefix}-remaining`, `${prefix}-reset`] as const,
+  ),
+  ...["requests", "tokens"].map(
+    (name) =>
+      [name, `x-ratelimit-limit-${name}`, `x-ratelimit-remaining-${name}`, `x-ratelimit-reset-${name}`] as const,
+  ),
+  ...["requests", "tokens", "input-tokens", "output-tokens"].map(
+    (name) =>
+      [
+        name,
+        `anthropic-ratelimit-${name}-limit`,
+        `anthropic-ratelimit-${name}-remaining`,
+        `anthropic-ratelimit-${name}-reset`,
+      ] as const,
+  ),
+];
+
+/**
+ * Reads what a response says about limits: `Retry-After` (seconds or a date), `retry-after-ms`, `x-ratelimit-*`,
+ * `anthropic-ratelimit-*`, and the IETF fields (`RateLimit: "default";r=0;t=30` and the three older ones). What it
+ * cannot read it leaves out. Dates are compared with the response's own `Date` where there is one, so that it does not
+ * matter whether the clocks agree; `wall` is this side's clock for where there is none.
+ */
+export function readHeaders(source: HeaderSource, wall: number): RateLimitFeedback {
+  const headers = "headers" in source ? source.headers : source;
+  const get = (name: string) => headers.get(name)?.trim() || undefined;
+  const now = instant(get("date")) ?? wall;
+  const quotas = [...TRIPLES.flatMap((triple) => readTriple(triple, get, now)), ...readField(get("ratelimit"))];
+  const retryInMs = readRetryAfter(get, now);
+  const used = quotas.filter(({ remaining }) => remaining !== undefined && remaining <= 0);
+  return {
+    status: "status" in source ? source.status : undefined,
+    retryInMs,
+    quotas,
+    holdMs: Math.max(0, retryInMs ?? 0, ...used.map(({ resetInMs }) => resetInMs ?? 0)),
+  };
+}
+
+/** Can headers be read from it? */
+export function isHeaderSource(value: unknown): value is HeaderSource {
+  const headers = typeof value === "object" && value !== null && "headers" in value ? value.headers : value;
+  return hasMethods(headers, ["get"]);
+}
+
+type Get = (name: string) => string | undefined;
+
+function readRetryAfter(get: Get, now: number): number | undefined {
+  const ms = decimal(get("retry-after-ms"));
+  if (ms !== undefined) return ms;
+  const text = get("retry-after");
+  const seconds = decimal(text);
+  if (seconds !== undefined) return seconds * 1000;
+  const at = instant(text);
+  return at === undefined ? undefined : Math.max(0, at - now);
+}
+
+function readTriple(triple: (typeof TRIPLES)[number], get: Get, now: number): Quota[] {
+  const [name, ...fields] = triple;
+  const [limit, remaining, reset] = fields.map(get);
+  const quota = {
+    name,
+    limit: decimal(limit),
+    remaining: decimal(remaining),
+    resetInMs: reset === undefined ? undefined : readReset(reset, now),
+  };
+  const silent = quota.limit === undefined && quota.remaining === undefined && quota.resetInMs === undefined;
+  return silent ? [] : [quota];
+}
+
+/** Seconds from now, an instant in seconds or milliseconds, a date, or `6m0s`. Services do all of these. */
+function readReset(text: string, now: number): number | undefined {
+  const value = decimal(text);
+  if (value !== undefined) {
+    if (value > EPOCH_MILLISECONDS) return Math.max(0, value - now);
+    return value > EPOCH_SECONDS ? Math.max(0, value * 1000 - now) : value * 1000;
+  }
+  const span = readSpan(text);
+  if (span !== undefined) return span;
+  const at = instant(text);
+  return at === undefined ? undefined : Math.max(0, at - now);
+}
+
+const SPAN_UNITS: ReadonlyMap<string, number> = new Map([
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1_000],
+  ["ms", 1],
+]);
+
+/** `1h2m3.5s`, `120ms`. */
+function readSpan(text: string): number | undefined {
+  if (text.length > 40 || !/^(?:\d{1,9}(?:\.\d{1,9})?(?:ms|[dhms]))+$/.test(text)) return undefined;
+  let sum = 0;
+  for (const [, value, unit] of text.matchAll(/([\d.]+)(ms|[dhms])/g)) {
+    sum += Number(value) * (SPAN_UNITS.get(unit ?? "") ?? 0);
+  }
+  return sum;
+}
+
+/** The one-header form: `"default";r=50;t=30, "daily";r=900;t=4000`, or the older `limit=100, remaining=0, reset=5`. */
+function readField(text: string | undefined): Quota[] {
+  if (text === undefined || text.length > 2000) return [];
+  const older = parameters(text, ",");
+  if (older.has("remaining")) {
+    return [
+      {
+        name: "requests",
+        limit: older.get("limit"),
+        remaining: older.get("remaining"),
+        resetInMs: milliseconds(older.get("reset")),
+      },
+    ];
+  }
+  return text.split(",").flatMap((item) => {
+    const given = parameters(item, ";");
+    const remaining = given.get("r");
+    if (remaining === undefined) return [];
+    const name = item.split(";")[0]?.trim().replaceAll('"', "") || "requests";
+    return [{ name, limit: undefined, remaining, resetInMs: milliseconds(given.get("t")) }];
+  });
+}
+
+/** The parameters that are numbers, by name. */
+function parameters(text: string, separator: string): ReadonlyMap<string, number> {
+  const found = new Map<string, number>();
+  for (const pair of text.split(separator)) {
+    const [key = "", value] = pair.split("=", 2);
+    const number = decimal(value?.trim());
+    if (number !== undefined) found.set(key.trim(), number);
+  }
+  return found;
+}
+
+function milliseconds(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : seconds * 1000;
+}
+
+/** A plain number that is not negative. */
+function decimal(text: string | undefined): number | undefined {
+  if (text === undefined || !/^\d{1,15}(?:\.\d{1,9})?$/.test(text)) return undefined;
+  return Number(text);
+}
+
+/** An HTTP date or an ISO 8601 instant. Other things that `Date.parse` takes for dates (such as "-1") are none. */
+function instant(text: string | undefined): number | undefined {
+  if (text === undefined || text.length > 64 || !/^(?:[A-Za-z]{3,9},? |\d{4}-\d\d-\d\dT)/.test(text)) return undefined;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? undefined : at;
+}

@@ -1,0 +1,297 @@
+import { QueueOverflowError } from "../core/errors.ts";
+import {
+  count,
+  countOrInfinity,
+  countOrZero,
+  fn as anyFunction,
+  optional,
+  positive,
+  readArgument,
+  readOptions,
+  signal,
+} from "../core/options.ts";
+import { systemClock } from "../core/clock.ts";
+import { createLedger } from "../limits/ledger.ts";
+import { ConcurrencyLimiter } from "./concurrency-limiter.ts";
+import { GateLimiter } from "./line-limiter.ts";
+import type { ILimiter } from "./limiter.ts";
+import type { Line } from "./line.ts";
+import { jointLine, lineOf, readLimiter } from "./parts.ts";
+import { WindowGate } from "./window-gate.ts";
+import type { Weights } from "./ticket.ts";
+import { Waiter } from "./waiter.ts";
+
+// oxlint-disable-next-line typescript/no-explicit-any -- any function at all may be wrapped
+export type AnyFunction = (this: any, ...args: any[]) => unknown;
+
+export interface LimitOptions<F extends AnyFunction = AnyFunction> {
+  /** How many calls may wait; one more is rejected at once with a `QueueOverflowError`. Default: no bound. */
+  readonly maxQueue?: number | undefined;
+  /** Rejects all calls that wait, and all that come later, with its reason. What runs already goes on. */
+  readonly signal?: AbortSignal | undefined;
+  /** How much a call counts for, from its arguments: an integer >= 1. Default 1. */
+  readonly weight?: ((...args: Parameters<F>) => number) | undefined;
+}
+
+/** A function that waits for its turn. Arguments, `this`, results and errors pass through. */
+export interface Limited<F extends AnyFunction> {
+  (this: ThisParameterType<F>, ...args: Parameters<F>): Promise<Awaited<ReturnType<F>>>;
+  /** How many calls have started and not ended. */
+  readonly running: number;
+  /** How many calls wait for their turn. */
+  readonly waiting: number;
+  /** Resolves when nothing runs and nothing waits; at once if that is so now. */
+  onIdle(): Promise<void>;
+}
+
+const OPTIONS = {
+  maxQueue: optional(countOrInfinity, Number.POSITIVE_INFINITY),
+  signal: optional(signal, undefined),
+  weight: optional(anyFunction, undefined),
+};
+
+/** What a wrapped function is made of, so that a wrapper around a wrapper can ask for both limits at once. */
+interface Wrapping {
+  readonly fn: AnyFunction;
+  /** Outermost first. */
+  readonly limits: readonly { readonly limiter: ILimiter; readonly weigh: Weigh | undefined }[];
+  readonly maxQueue: number;
+  readonly signals: readonly AbortSignal[];
+}
+
+type Weigh = (...args: unknown[]) => unknown;
+
+const wrappings = new WeakMap<AnyFunction, Wrapping>();
+
+/**
+ * `fn`, but every call first waits until `limiter` lets it start. Calls start in the order in which they were made. A
+ * call that takes its turn is counted at the moment it is made, so that `fn` itself never sees more than the limit.
+ *
+ * Wrapping a wrapped function keeps both limits, in either order: a call then waits for both and takes both at once.
+ */
+export function limit<F extends AnyFunction>(fn: F, limiter: ILimiter, options: LimitOptions<F> = {}): Limited<F> {
+  return wrap("limit", fn, readLimiter("limit", "limiter", limiter), options);
+}
+
+/** `fn`, but at most `requests` calls start in any `windowMs` milliseconds. */
+export function rateLimit<F extends AnyFunction>(
+  fn: F,
+  windowMs: number,
+  requests = 1,
+  options: LimitOptions<F> = {},
+): Limited<F> {
+  const window = readArgument("rateLimit", "windowMs", positive, windowMs);
+  return wrap(
+    "rateLimit",
+    fn,
+    new WindowLimiter(readArgument("rateLimit", "requests", count, requests), window),
+    options,
+  );
+}
+
+/** `fn`, but at most `max` calls run at the same time. */
+export function concurrencyLimit<F extends AnyFunction>(fn: F, max: number, options: LimitOptions<F> = {}): Limited<F> {
+  readArgument("concurrencyLimit", "max", countOrZero, max);
+  return wrap("concurrencyLimit", fn, new ConcurrencyLimiter(max), options);
+}
+
+/** A window with no storage and no name. */
+class WindowLimiter extends GateLimiter {
+  constructor(max: number, windowMs: number) {
+    super([
+      new WindowGate(max, { name: "rateLimit", clock: systemClock, count: "weight", windowMs, ledger: createLedger() }),
+    ]);
+  }
+}
+
+function wrap<F extends AnyFunction>(owner: string, fn: F, limiter: ILimiter, options: LimitOptions<F>): Limited<F> {
+  readArgument(owner, "fn", anyFunction, fn);
+  const { maxQueue, signal: abort, weight } = readOptions(owner, OPTIONS, options);
+  const inner = wrappings.get(fn) ?? { fn, limits: [], maxQueue: Number.POSITIVE_INFINITY, signals: [] };
+  const wrapping: Wrapping = {
+    fn: inner.fn,
+    limits: [{ limiter, weigh: weight as Weigh | undefined }, ...inner.limits],
+    maxQueue: Math.min(maxQueue, inner.maxQueue),
+    signals: abort === undefined ? inner.signals : [abort, ...inner.signals],
+  };
+  const calls = new Calls(owner, wrapping);
+  const limited = function (this: unknown, ...args: unknown[]): Promise<unknown> {
+    return calls.call(this, args);
+  };
+  Object.defineProperties(limited, {
+    name: { value: fn.name, configurable: true },
+    running: { get: () => calls.running },
+    waiting: { get: () => calls.waiting },
+    onIdle: { value: () => calls.onIdle() },
+  });
+  wrappings.set(limited, wrapping);
+  return limited as unknown as Limited<F>;
+}
+
+/** All calls of one wrapped function. */
+class Calls {
+  readonly fn: AnyFunction;
+  running = 0;
+  waiting = 0;
+  readonly #owner: string;
+  readonly #line: Line;
+  readonly #limits: Wrapping["limits"];
+  readonly #weighs: boolean;
+  readonly #maxQueue: number;
+  readonly #signals: readonly AbortSignal[];
+  #stopWatching: (() => void) | undefined;
+  #idle: (() => void)[] = [];
+
+  constructor(owner: string, { fn, limits, maxQueue, signals }: Wrapping) {
+    this.fn = fn;
+    this.#owner = owner;
+    this.#limits = limits;
+    this.#weighs = limits.some(({ weigh }) => weigh !== undefined);
+    this.#line = limits.length === 1 ? lineOf(limits[0]!.limiter) : jointLine(limits.map(({ limiter }) => limiter));
+    this.#maxQueue = maxQueue;
+    this.#signals = signals;
+  }
+
+  call(self: unknown, args: unknown[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      for (const { aborted, reason } of this.#signals) if (aborted) return reject(reason);
+      const call = new Call(this.#weighs ? this.#weigh(args) : 1, this, self, args, resolve, reject);
+      this.waiting += 1;
+      this.#line.join(call);
+      if (!call.waits) return;
+      if (this.waiting > this.#maxQueue) {
+        this.#line.leave(call);
+        call.fail(new QueueOverflowError(this.#maxQueue));
+      } else if (this.#signals.length > 0) {
+        this.#stopWatching ??= this.#watch();
+      }
+    });
+  }
+
+  onIdle(): Promise<void> {
+    if (this.running + this.waiting === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  /** A call started, or will not start. */
+  leftLine(): void {
+    this.waiting -= 1;
+    if (this.waiting > 0) return;
+    this.#stopWatching?.();
+    this.#stopWatching = undefined;
+  }
+
+  /** A call ended, one way or the other. */
+  ended(): void {
+    if (this.running + this.waiting > 0 || this.#idle.length === 0) return;
+    const waiting = this.#idle;
+    this.#idle = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  #weigh(args: unknown[]): Weights {
+    const weights = this.#limits.map(({ weigh }) =>
+      weigh === undefined ? 1 : readArgument(this.#owner, "weight(…)", count, weigh(...args)),
+    );
+    return weights.length === 1 ? weights[0]! : weights;
+  }
+
+  /** Listens to the signals for as long as somebody waits. */
+  #watch(): () => void {
+    const stops = this.#signals.map((abort) => {
+      const onAbort = () => this.#abortAll(abort.reason);
+      abort.addEventListener("abort", onAbort, { once: true });
+      return () => abort.removeEventListener("abort", onAbort);
+    });
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }
+
+  #abortAll(reason: unknown): void {
+    const ours = [...this.#line].filter((waiter) => waiter instanceof Call && waiter.belongsTo(this));
+    // From the last: the first one's leaving would let the next start.
+    for (const call of ours.toReversed()) if (this.#line.leave(call)) call.fail(reason);
+  }
+}
+
+class Call extends Waiter {
+  waits = true;
+  readonly #calls: Calls;
+  readonly #self: unknown;
+  readonly #args: unknown[];
+  readonly #resolve: (value: unknown) => void;
+  readonly #reject: (reason: unknown) => void;
+
+  constructor(
+    weights: Weights,
+    calls: Calls,
+    self: unknown,
+    args: unknown[],
+    resolve: (value: unknown) => void,
+    reject: (reason: unknown) => void,
+  ) {
+    super(weights);
+    this.#calls = calls;
+    this.#self = self;
+    this.#args = args;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  belongsTo(calls: Calls): boolean {
+    return this.#calls === calls;
+  }
+
+  start(): void {
+    const calls = this.#calls;
+    this.waits = false;
+    calls.leftLine();
+    calls.running += 1;
+    let result: unknown;
+    try {
+      result = calls.fn.apply(this.#self, this.#args);
+    } catch (error) {
+      this.started();
+      this.#end(this.#reject, error);
+      return;
+    }
+    this.started();
+    if (result instanceof Promise) this.#follow(result);
+    else if (typeof result === "object" && result !== null && "then" in result) this.#follow(Promise.resolve(result));
+    else this.#end(this.#resolve, result);
+  }
+
+  fail(reason: unknown): void {
+    this.waits = false;
+    this.#calls.leftLine();
+    this.#calls.ended();
+    this.#reject(reason);
+  }
+
+  #follow(promise: Promise<unknown>): void {
+    promise.then(
+      (value) => this.#end(this.#resolve, value),
+      (error: unknown) => this.#end(this.#reject, error),
+    );
+  }
+
+  /** Everything is given back first. If that fails the call fails, as after a `finally` that throws. */
+  #end(settle: (outcome: unknown) => void, outcome: unknown): void {
+    const released = this.release();
+    if (released === undefined) {
+      this.#finish(settle, outcome);
+    } else {
+      released.then(
+        () => this.#finish(settle, outcome),
+        (error: unknown) => this.#finish(this.#reject, error),
+      );
+    }
+  }
+
+  #finish(settle: (outcome: unknown) => void, outcome: unknown): void {
+    this.#calls.running -= 1;
+    this.#calls.ended();
+    settle(outcome);
+  }
+}

@@ -1,0 +1,78 @@
+import { hasMethods, missingMethod } from "../core/options.ts";
+
+/** May one more job start now? The interface that every limiter has, and the only one that a limiter of your own needs. */
+export interface ILimiter {
+  /** May a job start right now? Others may come in between this answer and `recordJobStart()`: see `Limiter.tryAcquire`. */
+  canProceed(): Promise<boolean>;
+  /** A job starts, whether or not there is room. */
+  recordJobStart(): Promise<void>;
+  /** A job that started has ended, well or badly. */
+  recordJobCompletion(): Promise<void>;
+  /** The earliest instant at which the next job could start. */
+  getNextAvailableTime(): Promise<Date>;
+  /** Nothing may start before `date` (a 429 with Retry-After said so). It only ever moves later. */
+  setNextAvailableTime(date: Date): Promise<void>;
+  /** Back to the beginning. */
+  clear(): Promise<void>;
+}
+
+/** What every built-in limiter also offers: check and take in one step, so that nobody can slip in between. */
+export interface Limiter extends ILimiter {
+  /** Takes if there is room and nobody waits ahead; else takes nothing and says what is in the way and for how long. */
+  tryAcquire(options?: TryAcquireOptions): Promise<Permit | Refusal>;
+  /**
+   * Waits in line until there is room, then takes. First come, first served; a heavy one holds its place.
+   * Rejects with the signal's reason when aborted, and with an `OptionsError` when the weight can never fit.
+   */
+  acquire(options?: AcquireOptions): Promise<Permit>;
+}
+
+export interface TryAcquireOptions {
+  /** How much this start counts for: an integer >= 1 (default 1). */
+  readonly weight?: number | undefined;
+}
+
+export interface AcquireOptions extends TryAcquireOptions {
+  /** Gives up waiting. A waiter that gives up leaves no trace. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Leave to start once. Whatever is called on it, in whatever order and however often, nothing is given back twice. */
+export interface Permit extends AsyncDisposable {
+  readonly granted: true;
+  /** The work ended. Frees what is held for as long as work runs; a start that happened stays counted. */
+  release(): Promise<void>;
+  /** The work never started: as if never taken. */
+  cancel(): Promise<void>;
+  /** What the work really used, from 0 up: the difference counts at once. Also after `release()`; the last word holds. */
+  settle(weight: number): Promise<void>;
+}
+
+export interface Refusal {
+  readonly granted: false;
+  /** The name of the limiter that is in the way the longest. */
+  readonly blockedBy: string;
+  /** Milliseconds until it would be granted if nobody takes anything before; null: when something is released. */
+  readonly retryInMs: number | null;
+  /** This weight can never fit. */
+  readonly never: boolean;
+}
+
+const SIX = [
+  "canProceed",
+  "recordJobStart",
+  "recordJobCompletion",
+  "getNextAvailableTime",
+  "setNextAvailableTime",
+  "clear",
+] as const;
+
+/** The first of the six methods that `value` lacks; undefined: it is a limiter. */
+export function lacking(value: unknown): string | undefined {
+  return missingMethod(value, SIX);
+}
+
+/** Does it also check and take in one step? */
+export function isLimiter(limiter: ILimiter): limiter is Limiter {
+  return hasMethods(limiter, ["tryAcquire", "acquire"]);
+}

@@ -1,0 +1,67 @@
+import type { Clock } from "../core/clock.ts";
+import type { Room } from "../limits/room.ts";
+import type { Wait } from "../limits/wait.ts";
+
+/**
+ * The smallest thing that can refuse a start. A plain limiter is one part, a composite is the parts of its children,
+ * however deep. There are three kinds:
+ *
+ * - `Gate`: state in this process; asked and taken in one synchronous step.
+ * - `RemotePart`: state elsewhere; taken by one atomic call that can be undone.
+ * - `CheckedPart`: can only be asked and then told (a user's six-method limiter); told last, when nothing can refuse.
+ */
+export interface Part {
+  readonly kind: "gate" | "remote" | "checked";
+  readonly name: string;
+  readonly clock: Clock;
+  /** The largest weight it could ever grant. */
+  readonly capacity: number;
+  /** Parts with the same ledger write the same starts: one start under both is written once, and asked of both. */
+  readonly ledger: object;
+  /** Who waits for something to be given back here. */
+  readonly room: Room;
+
+  /** The work ended. */
+  release(token: unknown, weight: number): Promise<void> | void;
+  /** The work never started. */
+  cancel(token: unknown, weight: number): Promise<void> | void;
+  /** The work used so much: corrects what stays counted, not what is held while it runs. */
+  settle(token: unknown, used: number): Promise<void> | void;
+}
+
+/** State elsewhere, taken by one atomic call. */
+export interface RemotePart extends Part {
+  readonly kind: "remote";
+  /** A grant that took longer than this from the request to its use is dropped, for the process was paused meanwhile. */
+  readonly grantTtl: number;
+  /** Takes, or says how long to wait. A weight of 0 takes nothing and only asks. */
+  tryTake(weight: number): Promise<RemoteAnswer>;
+}
+
+export type RemoteAnswer = { readonly wait: 0; readonly token: unknown } | { readonly wait: Wait };
+
+/** Can be asked, then told; there is no undo, and only one may do it at a time. */
+export interface CheckedPart extends Part {
+  readonly kind: "checked";
+  readonly lock: Lock;
+  /** `clock` is what the waiting will go by. */
+  ask(weight: number, clock: Clock): Promise<Wait>;
+  record(): Promise<void>;
+}
+
+/** One at a time, in order. */
+export class Lock {
+  static #made = 0;
+  /** Locks taken together are taken in this order, so that no two callers wait for each other. */
+  readonly order = ++Lock.#made;
+  #tail: Promise<void> = Promise.resolve();
+
+  /** Waits for its turn; the answer ends the turn. */
+  async take(): Promise<() => void> {
+    const before = this.#tail;
+    let end!: () => void;
+    this.#tail = new Promise((resolve) => (end = resolve));
+    await before;
+    return end;
+  }
+}

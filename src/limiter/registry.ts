@@ -1,0 +1,81 @@
+import { OptionsError } from "../core/errors.ts";
+import { ConcurrencyLimiter } from "./concurrency-limiter.ts";
+import { EvenlySpacedRateLimiter } from "./evenly-spaced-rate-limiter.ts";
+import type { ILimiter } from "./limiter.ts";
+import { NullLimiter } from "./null-limiter.ts";
+
+/** Names a service of type `T`, and knows how to make one where nobody has registered any. */
+export interface ServiceToken<T> {
+  readonly id: string;
+  readonly create?: (() => T) | undefined;
+}
+
+/** A token of your own. Two tokens with the same id are the same token. */
+export function createServiceToken<T>(id: string, create?: () => T): ServiceToken<T> {
+  if (typeof id !== "string" || id === "") {
+    throw new OptionsError("createServiceToken", "id", id, "a string that is not empty");
+  }
+  return { id, create };
+}
+
+/** The limiter for jobs. Until one is registered: no limit. */
+export const JOB_LIMITER: ServiceToken<ILimiter> = { id: "jobqueue.limiter", create: () => new NullLimiter() };
+
+/** A limiter of concurrency. Until one is registered: one at a time. */
+export const CONCURRENT_JOB_LIMITER: ServiceToken<ILimiter> = {
+  id: "jobqueue.limiter.concurrent",
+  create: () => new ConcurrencyLimiter(1),
+};
+
+/** A limiter that spaces evenly. Until one is registered: one a second. */
+export const EVENLY_SPACED_JOB_RATE_LIMITER: ServiceToken<ILimiter> = {
+  id: "jobqueue.limiter.rate.evenlyspaced",
+  create: () => new EvenlySpacedRateLimiter({ maxExecutions: 60, windowSizeInSeconds: 60 }),
+};
+
+/** No limit. */
+export const NULL_JOB_LIMITER: ServiceToken<ILimiter> = {
+  id: "jobqueue.limiter.null",
+  create: () => new NullLimiter(),
+};
+
+/** Services by token. */
+export class ServiceRegistry {
+  readonly #instances = new Map<string, unknown>();
+  readonly #factories = new Map<string, () => unknown>();
+
+  /** From now on `get` answers with what `factory` makes, made when it is first asked for. Replaces what was there. */
+  register<T>(token: ServiceToken<T>, factory: () => T): void {
+    if (typeof factory !== "function") {
+      throw new OptionsError("ServiceRegistry.register", "factory", factory, "a function");
+    }
+    this.#factories.set(token.id, factory);
+    this.#instances.delete(token.id);
+  }
+
+  /** From now on `get` answers with `instance`. Replaces what was there. */
+  registerInstance<T>(token: ServiceToken<T>, instance: T): void {
+    this.#factories.delete(token.id);
+    this.#instances.set(token.id, instance);
+  }
+
+  /** Is there an answer to `get`? */
+  has<T>(token: ServiceToken<T>): boolean {
+    return this.#instances.has(token.id) || this.#factories.has(token.id) || token.create !== undefined;
+  }
+
+  /** The one instance for this token: what was registered, or else the token's default. */
+  get<T>(token: ServiceToken<T>): T {
+    if (!this.#instances.has(token.id)) {
+      const factory = this.#factories.get(token.id) ?? token.create;
+      if (factory === undefined) {
+        throw new OptionsError("ServiceRegistry.get", "token", token.id, "a token that something is registered for");
+      }
+      this.#instances.set(token.id, factory());
+    }
+    return this.#instances.get(token.id) as T;
+  }
+}
+
+/** The registry that is used where none is given. */
+export const globalServiceRegistry: ServiceRegistry = /* @__PURE__ */ new ServiceRegistry();

@@ -1,0 +1,109 @@
+import type { Clock } from "../core/clock.ts";
+import { NEVER } from "../limits/wait.ts";
+import { type Attempt, attempt } from "./attempt.ts";
+import type { Refusal } from "./limiter.ts";
+import { impossible, refusal } from "./refusal.ts";
+import type { Ticket } from "./ticket.ts";
+import type { Composition, Waiter } from "./waiter.ts";
+
+/** The line that is moved. */
+export interface Turns {
+  readonly first: Waiter | undefined;
+  readonly length: number;
+  remove(waiter: Waiter): void;
+}
+
+/** Where waiting ends with something that nobody may tell us of (a limiter of the user's own is full), look again after this. */
+const SLOW_POLL_MS = 100;
+
+/**
+ * How a line moves when some of what it asks cannot answer on the spot: one attempt at a time, for the first in line;
+ * refused, it sleeps until the time it was told or until something is given back.
+ */
+export class RemoteTurns {
+  readonly #line: Turns;
+  readonly #composition: () => Composition;
+  #running = false;
+  #endSleep: (() => void) | undefined;
+  /** Whoever is asked about at this moment, or sleeps. */
+  #served: Waiter | undefined;
+
+  constructor(line: Turns, composition: () => Composition) {
+    this.#line = line;
+    this.#composition = composition;
+  }
+
+  /** Somebody joined or left. */
+  advance(): void {
+    if (!this.#running) void this.#run();
+    else if (this.#line.first !== this.#served) this.#endSleep?.();
+  }
+
+  /** One attempt, past a line in which nobody waits. */
+  async tryTake(ticket: Ticket): Promise<Refusal | undefined> {
+    const { members, clock } = this.#composition();
+    if (this.#line.length > 0) return refusal(members.at(-1)?.part.name ?? "", Number.POSITIVE_INFINITY);
+    const outcome = await attempt(members, ticket.weights, clock);
+    if (!("tokens" in outcome)) return refusal(outcome.refusedBy.name, outcome.wait);
+    ticket.members = members;
+    ticket.tokens = outcome.tokens;
+    return undefined;
+  }
+
+  /** Never rejects: what goes wrong is told to the one it goes wrong for. */
+  async #run(): Promise<void> {
+    this.#running = true;
+    for (let waiter = this.#line.first; waiter !== undefined; waiter = this.#line.first) {
+      this.#served = waiter;
+      await this.#serve(waiter);
+    }
+    this.#served = undefined;
+    this.#running = false;
+  }
+
+  async #serve(waiter: Waiter): Promise<void> {
+    const { members, clock } = this.#composition();
+    let outcome: Attempt;
+    try {
+      outcome = await attempt(members, waiter.weights, clock);
+    } catch (error) {
+      if (this.#line.first === waiter) {
+        this.#line.remove(waiter);
+        waiter.fail(error);
+      }
+      return;
+    }
+    const gone = this.#line.first !== waiter;
+    if ("tokens" in outcome) {
+      waiter.members = members;
+      waiter.tokens = outcome.tokens;
+      if (gone) {
+        await Promise.resolve(waiter.cancel()).catch(() => {});
+      } else {
+        this.#line.remove(waiter);
+        waiter.start();
+      }
+    } else if (!gone) {
+      if (outcome.wait === NEVER) {
+        this.#line.remove(waiter);
+        waiter.fail(impossible(outcome.refusedBy, waiter.weights));
+      } else if (outcome.refusedBy.room.times === outcome.times) {
+        await this.#sleep(outcome, clock);
+      }
+    }
+  }
+
+  #sleep({ refusedBy, wait }: Exclude<Attempt, { tokens: unknown }>, clock: Clock): Promise<void> {
+    return new Promise((resolve) => {
+      const ms = Number.isFinite(wait) ? wait : refusedBy.kind === "gate" ? undefined : SLOW_POLL_MS;
+      const cancelTimer = ms === undefined ? () => {} : clock.after(Math.max(1, ms), () => this.#endSleep?.());
+      const stopListening = refusedBy.room.listen(() => this.#endSleep?.());
+      this.#endSleep = () => {
+        this.#endSleep = undefined;
+        cancelTimer();
+        stopListening();
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,66 @@
+import { createSlots, giveSlots, type Slots, slotsWait, takeSlots } from "../limits/concurrency.ts";
+import type { Wait } from "../limits/wait.ts";
+import { type GateSettings, PausableGate } from "./gate.ts";
+
+/** At most so much at the same time. A token is the state that was taken from: after `clear` that is nobody's. */
+export class SlotsGate extends PausableGate<Slots> {
+  readonly timed = false;
+  #max: number;
+  #slots = createSlots();
+  /** Starts that were recorded without a permit, and have not ended yet. Only these end without one. */
+  #recorded = 0;
+
+  constructor(max: number, settings: GateSettings) {
+    super(settings);
+    this.#max = max;
+  }
+
+  get capacity(): number {
+    return this.#max;
+  }
+
+  get held(): number {
+    return this.#slots.held;
+  }
+
+  /** Changes how many fit. More room is used at once. */
+  resize(max: number): void {
+    this.#max = max;
+    this.room.appeared();
+  }
+
+  take(_now: number, weight: number): Slots {
+    takeSlots(this.#slots, this.units(weight));
+    return this.#slots;
+  }
+
+  override release(token: Slots, weight: number): void {
+    giveSlots(token, this.units(weight));
+    this.room.appeared();
+  }
+
+  cancel(token: Slots, weight: number): void {
+    this.release(token, weight);
+  }
+
+  override recordStart(): void {
+    super.recordStart();
+    this.#recorded += 1;
+  }
+
+  override recordCompletion(): void {
+    if (this.#recorded === 0) return;
+    this.#recorded -= 1;
+    this.release(this.#slots, 1);
+  }
+
+  override clear(): void {
+    this.#slots = createSlots();
+    this.#recorded = 0;
+    super.clear();
+  }
+
+  protected fits(_now: number, units: number): Wait {
+    return slotsWait(this.#slots, this.#max, units);
+  }
+}

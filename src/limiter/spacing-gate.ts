@@ -1,0 +1,93 @@
+import {
+  adaptiveGap,
+  cancelSpaced,
+  createDurations,
+  createSpacing,
+  delaySpaced,
+  recordDuration,
+  recordSpaced,
+  type SpacedStart,
+  spacingWait,
+} from "../limits/spacing.ts";
+import type { Wait } from "../limits/wait.ts";
+import { type GateSettings, PausableGate } from "./gate.ts";
+
+/** At least so much time from one start to the next. */
+export class SpacingGate extends PausableGate<SpacedStart> {
+  readonly timed = true;
+  readonly capacity = Number.POSITIVE_INFINITY;
+  protected readonly interval: number;
+  #spacing = createSpacing();
+
+  constructor(interval: number, settings: GateSettings) {
+    super(settings);
+    this.interval = interval;
+  }
+
+  take(now: number, weight: number): SpacedStart {
+    return recordSpaced(this.#spacing, now, this.gap(this.units(weight)));
+  }
+
+  override started(token: SpacedStart, now: number): void {
+    delaySpaced(token, now);
+  }
+
+  cancel(token: SpacedStart): void {
+    cancelSpaced(this.#spacing, token);
+    this.room.appeared();
+  }
+
+  override clear(): void {
+    this.#spacing = createSpacing();
+    super.clear();
+  }
+
+  protected fits(now: number): Wait {
+    return spacingWait(this.#spacing, now);
+  }
+
+  /** What is to follow a start: an interval for every unit of its weight. */
+  protected gap(units: number): number {
+    return this.interval * units;
+  }
+}
+
+/** The gap shrinks by what the work itself takes on average. On its own it bounds nothing: a window must stand beside it. */
+export class AdaptiveSpacingGate extends SpacingGate {
+  readonly #remembered: number;
+  #durations;
+  /** When the starts without a permit began that have not ended yet, as far back as durations are remembered. */
+  #recorded: number[] = [];
+
+  constructor(interval: number, remembered: number, settings: GateSettings) {
+    super(interval, settings);
+    this.#remembered = remembered;
+    this.#durations = createDurations(remembered);
+  }
+
+  override release(token: SpacedStart): void {
+    recordDuration(this.#durations, Math.max(0, this.clock.now() - token.at));
+  }
+
+  override recordStart(): void {
+    const now = this.clock.now();
+    this.take(now, 1);
+    this.#recorded.push(now);
+    if (this.#recorded.length > this.#remembered) this.#recorded.shift();
+  }
+
+  override recordCompletion(): void {
+    const startedAt = this.#recorded.shift();
+    if (startedAt !== undefined) recordDuration(this.#durations, Math.max(0, this.clock.now() - startedAt));
+  }
+
+  override clear(): void {
+    this.#durations = createDurations(this.#remembered);
+    this.#recorded = [];
+    super.clear();
+  }
+
+  protected override gap(units: number): number {
+    return adaptiveGap(this.interval, this.#durations) * units;
+  }
+}

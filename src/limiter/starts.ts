@@ -1,0 +1,231 @@
+import type { Clock } from "../core/clock.ts";
+import type { Ledger } from "../limits/ledger.ts";
+import { Room } from "../limits/room.ts";
+import { NEVER, type Wait } from "../limits/wait.ts";
+import type { AtomicRateLimiterStorage, IRateLimiterStorage } from "../storage/rate-limiter-storage.ts";
+import { OptionsError } from "../core/errors.ts";
+import type { Backoff } from "./backoff.ts";
+import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
+import type { AnyPart } from "./ticket.ts";
+import { WindowGate } from "./window-gate.ts";
+
+/** What a `RateLimiter` was told, checked. */
+export interface RateRule {
+  readonly name: string;
+  readonly clock: Clock;
+  readonly count: "weight" | "starts";
+  readonly maxExecutions: number;
+  readonly windowMs: number;
+  readonly grantTtl: number;
+  readonly backoff: Backoff;
+}
+
+/** The starts that a `RateLimiter` counts, wherever they are kept. */
+export interface Starts {
+  readonly part: AnyPart;
+  /** Is there room for one more, and nothing set from outside that holds it? */
+  hasRoom(): Promise<boolean>;
+  /** Writes a start, whether or not there is room. */
+  record(): Promise<void>;
+  /** Milliseconds until one more could start, the back-off included. */
+  nextAvailableIn(): Promise<number>;
+  holdUntil(until: Date): Promise<void>;
+  clear(): Promise<void>;
+}
+
+/** Kept in this process: decided on the spot. */
+export class LocalStarts implements Starts {
+  readonly part: WindowGate;
+  readonly #clock: Clock;
+
+  constructor(ledger: Ledger, rule: RateRule) {
+    this.part = new WindowGate(rule.maxExecutions, { ...rule, ledger });
+    this.#clock = rule.clock;
+  }
+
+  async hasRoom(): Promise<boolean> {
+    const now = this.#clock.now();
+    if (this.part.wait(now, 1) === 0) return true;
+    this.part.refused(now);
+    return false;
+  }
+
+  async record(): Promise<void> {
+    this.part.recordStart();
+  }
+
+  async nextAvailableIn(): Promise<number> {
+    return this.part.nextAvailableIn(this.#clock.now());
+  }
+
+  async holdUntil(until: Date): Promise<void> {
+    this.part.hold(until.getTime() - this.#clock.wall());
+  }
+
+  async clear(): Promise<void> {
+    this.part.clear();
+  }
+}
+
+/** What is the same for all starts that are kept elsewhere. */
+abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Starts {
+  readonly name: string;
+  readonly clock: Clock;
+  readonly room = new Room();
+  readonly ledger: object;
+  protected readonly storage: Storage;
+  protected readonly rule: RateRule;
+
+  constructor(storage: Storage, rule: RateRule) {
+    this.name = rule.name;
+    this.clock = rule.clock;
+    this.storage = storage;
+    this.rule = rule;
+    this.ledger = lockFor(storage, rule.name);
+  }
+
+  abstract readonly part: AnyPart;
+  /** Milliseconds until one more fits, by what the storage says. */
+  protected abstract waitForOne(): Promise<Wait>;
+
+  get capacity(): number {
+    return this.rule.maxExecutions;
+  }
+
+  async hasRoom(): Promise<boolean> {
+    const wait = await this.waitForOne();
+    if (wait > 0) this.rule.backoff.refused(this.clock.now());
+    return wait <= 0;
+  }
+
+  async record(): Promise<void> {
+    const full = (await this.waitForOne()) > 0;
+    await this.storage.recordExecution(this.name);
+    if (full) this.rule.backoff.refused(this.clock.now());
+    else this.rule.backoff.granted();
+  }
+
+  async nextAvailableIn(): Promise<number> {
+    const wait = await this.waitForOne();
+    return wait <= 0 ? 0 : Math.max(wait, this.rule.backoff.remaining(this.clock.now()));
+  }
+
+  async holdUntil(until: Date): Promise<void> {
+    await this.storage.setNextAvailableTime(this.name, until.toISOString());
+  }
+
+  async clear(): Promise<void> {
+    await this.storage.clear(this.name);
+    this.rule.backoff.granted();
+    this.room.appeared();
+  }
+
+  protected units(weight: number): number {
+    return this.rule.count === "starts" ? Math.min(1, weight) : weight;
+  }
+
+  /** What to tell somebody about the answer the storage gave. */
+  protected answered<T>(answer: T, granted: boolean): T {
+    if (granted) this.rule.backoff.granted();
+    else this.rule.backoff.refused(this.clock.now());
+    return answer;
+  }
+}
+
+/** Kept in a storage that checks and takes in one step. */
+export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> implements RemotePart {
+  readonly kind = "remote";
+  readonly part = this;
+
+  get grantTtl(): number {
+    return this.rule.grantTtl;
+  }
+
+  async tryTake(weight: number): Promise<RemoteAnswer> {
+    const { maxExecutions, windowMs } = this.rule;
+    const units = this.units(weight);
+    if (units > maxExecutions) return { wait: NEVER };
+    const verdict = await this.storage.tryRecordExecution(this.name, { maxExecutions, windowMs, weight: units });
+    const answer = verdict.granted ? ({ wait: 0, token: verdict.token } as const) : { wait: verdict.retryInMs };
+    return this.answered(answer, verdict.granted);
+  }
+
+  release(): void {}
+
+  async cancel(token: string): Promise<void> {
+    await this.storage.cancelExecution(this.name, token);
+  }
+
+  async settle(token: string, used: number): Promise<void> {
+    if (this.rule.count === "weight") await this.storage.settleExecution(this.name, token, used);
+  }
+
+  protected async waitForOne(): Promise<Wait> {
+    const { maxExecutions, windowMs } = this.rule;
+    const window = { maxExecutions: maxExecutions - 1, windowMs, weight: 0 };
+    return (await this.storage.tryRecordExecution(this.name, window)).retryInMs;
+  }
+}
+
+/** Kept in a storage with the seven methods only: exact for one caller at a time, which within this process is made sure. */
+export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements CheckedPart {
+  readonly kind = "checked";
+  readonly part = this;
+
+  get lock(): Lock {
+    return this.ledger as Lock;
+  }
+
+  async ask(weight: number): Promise<Wait> {
+    if (this.units(weight) !== 1) {
+      throw new OptionsError(
+        "RateLimiter",
+        "weight",
+        weight,
+        "1: the storage has no tryRecordExecution() and can only count starts",
+      );
+    }
+    const wait = await this.waitForOne();
+    return this.answered(wait, wait === 0);
+  }
+
+  release(): void {}
+  cancel(): void {}
+  settle(): void {}
+
+  /** Such a storage may overwrite a later instant with an earlier one: it is not given the chance. */
+  override async holdUntil(until: Date): Promise<void> {
+    const unlock = await this.lock.take();
+    try {
+      const before = await this.storage.getNextAvailableTime(this.name);
+      if (before === undefined || Date.parse(before) < until.getTime()) await super.holdUntil(until);
+    } finally {
+      unlock();
+    }
+  }
+
+  protected async waitForOne(): Promise<Wait> {
+    const { maxExecutions, windowMs } = this.rule;
+    const now = this.clock.wall();
+    const pausedUntil = await this.storage.getNextAvailableTime(this.name);
+    const pause = pausedUntil === undefined ? 0 : Math.max(0, Date.parse(pausedUntil) - now);
+    const inWindow = await this.storage.getExecutionCount(this.name, new Date(now - windowMs).toISOString());
+    if (inWindow < maxExecutions) return pause;
+    // Counted from the newest, the start at `maxExecutions` is the one that must leave; the storage counts from the oldest.
+    const kept = await this.storage.getExecutionCount(this.name, new Date(0).toISOString());
+    const oldest = await this.storage.getOldestExecutionAtOffset(this.name, kept - maxExecutions);
+    const leaves = oldest === undefined ? 0 : Date.parse(oldest) + windowMs - now;
+    return Math.max(pause, leaves, 1);
+  }
+}
+
+/** One name in one storage: whoever counts under it takes turns. */
+const locks = new WeakMap<IRateLimiterStorage, Map<string, Lock>>();
+
+function lockFor(storage: IRateLimiterStorage, name: string): Lock {
+  let byName = locks.get(storage);
+  if (byName === undefined) locks.set(storage, (byName = new Map()));
+  let lock = byName.get(name);
+  if (lock === undefined) byName.set(name, (lock = new Lock()));
+  return lock;
+}

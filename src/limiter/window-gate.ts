@@ -1,0 +1,111 @@
+import { clearLedger, type Ledger } from "../limits/ledger.ts";
+import type { Pause } from "../limits/pause.ts";
+import type { Wait } from "../limits/wait.ts";
+import {
+  cancelStart,
+  delayStart,
+  recordStart,
+  settleStart,
+  type StartEntry,
+  type StartLog,
+  viewOf,
+  windowWait,
+} from "../limits/window.ts";
+import type { Backoff } from "./backoff.ts";
+import { Gate, type GateSettings } from "./gate.ts";
+
+export interface WindowGateSettings extends GateSettings {
+  readonly windowMs: number;
+  readonly ledger: Ledger;
+  readonly backoff?: Backoff;
+}
+
+/** A start, and the log that it was written into. */
+export interface WindowToken {
+  readonly log: StartLog;
+  readonly entry: StartEntry;
+}
+
+/** At most so much in any window. Gates over the same ledger count the same starts, each by its own rule. */
+export class WindowGate extends Gate<WindowToken> {
+  readonly timed = true;
+  readonly #windowMs: number;
+  readonly #ledger: Ledger;
+  readonly #backoff: Backoff | undefined;
+  #max: number;
+
+  constructor(max: number, settings: WindowGateSettings) {
+    super(settings, settings.ledger.room);
+    this.#max = max;
+    this.#windowMs = settings.windowMs;
+    this.#ledger = settings.ledger;
+    this.#backoff = settings.backoff;
+  }
+
+  get capacity(): number {
+    return this.#max;
+  }
+
+  override get ledger(): Ledger {
+    return this.#ledger;
+  }
+
+  /** Changes how much fits. More room is used at once. */
+  resize(max: number): void {
+    const grows = max > this.#max;
+    this.#max = max;
+    if (grows) this.room.appeared();
+  }
+
+  take(now: number, weight: number): WindowToken {
+    const { log } = this.#ledger;
+    viewOf(log, this.#windowMs);
+    this.#backoff?.granted();
+    return { log, entry: recordStart(log, now, this.units(weight)) };
+  }
+
+  override started({ log, entry }: WindowToken, now: number): void {
+    delayStart(log, entry, now);
+  }
+
+  cancel({ log, entry }: WindowToken): void {
+    cancelStart(log, entry);
+    this.room.appeared();
+  }
+
+  override settle({ log, entry }: WindowToken, used: number): void {
+    if (this.countsStarts) return;
+    settleStart(log, entry, this.clock.now(), used);
+    this.room.appeared();
+  }
+
+  override recordStart(): void {
+    const now = this.clock.now();
+    const full = this.fits(now, 1) !== 0;
+    this.take(now, 1);
+    if (full) this.refused(now);
+  }
+
+  override refused(now: number): void {
+    this.#backoff?.refused(now);
+  }
+
+  override nextAvailableIn(now: number): number {
+    const wait = super.nextAvailableIn(now);
+    return wait === 0 ? 0 : Math.max(wait, this.#backoff?.remaining(now) ?? 0);
+  }
+
+  clear(): void {
+    this.#backoff?.granted();
+    clearLedger(this.#ledger);
+  }
+
+  protected get pause(): Pause {
+    return this.#ledger.pause;
+  }
+
+  protected fits(now: number, units: number): Wait {
+    const { log } = this.#ledger;
+    return windowWait(log, viewOf(log, this.#windowMs), this.#max, now, units);
+  }
+}

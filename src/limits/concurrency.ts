@@ -1,0 +1,23 @@
+import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
+
+/** What is held at this moment. */
+export interface Slots {
+  held: number;
+}
+
+export const createSlots = (): Slots => ({ held: 0 });
+
+/** Does `weight` more fit under `max`? A `max` of 0 means paused: everything waits, nothing is impossible. */
+export function slotsWait(slots: Slots, max: number, weight: number): Wait {
+  if (weight > max && max > 0) return NEVER;
+  return slots.held + weight <= max ? 0 : WHEN_RELEASED;
+}
+
+export function takeSlots(slots: Slots, weight: number): void {
+  slots.held += weight;
+}
+
+/** Gives back `weight`; never below nothing. */
+export function giveSlots(slots: Slots, weight: number): void {
+  slots.held = Math.max(0, slots.held - weight);
+}

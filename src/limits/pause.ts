@@ -1,0 +1,16 @@
+import type { Wait } from "./wait.ts";
+
+/** "Not before then", said from outside (a 429 with Retry-After). It only ever moves later. */
+export interface Pause {
+  until: number;
+}
+
+export const createPause = (): Pause => ({ until: Number.NEGATIVE_INFINITY });
+
+export function pauseUntil(pause: Pause, until: number): void {
+  if (until > pause.until) pause.until = until;
+}
+
+export function pauseWait(pause: Pause, now: number): Wait {
+  return Math.max(0, pause.until - now);
+}

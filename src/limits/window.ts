@@ -1,0 +1,170 @@
+import { NEVER, type Wait } from "./wait.ts";
+
+/**
+ * At most `max` in any `windowMs`, exactly.
+ *
+ * The log keeps one entry per start, oldest first, in a ring of two arrays. Looking at it moves a cursor past the
+ * entries that have left the window; each entry is passed once, so a decision costs O(1) whatever `max` is. No fixed
+ * windows, no buckets, no estimate.
+ *
+ * One log may serve several windows ("10 a second and 300 a minute under one name"): each length has a view of its
+ * own, and entries are kept for the longest.
+ *
+ * Ages are compared by subtraction (`now - at >= windowMs`), which is exact for doubles this near to each other;
+ * `at + windowMs <= now` is not.
+ */
+export interface StartLog {
+  /** When entry `i` started: `at[i & mask]`. Never decreases from one entry to the next. */
+  at: Float64Array;
+  /** What entry `i` counts for: `weight[i & mask]`. */
+  weight: Float64Array;
+  mask: number;
+  /** Number of the oldest entry kept, and of the next one to come. They only ever grow. */
+  head: number;
+  tail: number;
+  /** When the newest entry that is no longer kept started. */
+  forgottenAt: number;
+  readonly views: WindowView[];
+}
+
+/** What one window length sees of a log. */
+export interface WindowView {
+  readonly windowMs: number;
+  /** Number of the oldest entry inside the window. */
+  from: number;
+  /** Sum of the weights from there on. */
+  total: number;
+  /** A window that is longer than what the log remembers counts as full until this instant. */
+  blindUntil: number;
+}
+
+/** One start in the log, and what it counts for. */
+export interface StartEntry {
+  seq: number;
+  /** What the entry itself holds. Differs from `used` only when use was added after the entry had expired. */
+  weight: number;
+  /** What has been charged altogether. */
+  used: number;
+}
+
+const SMALLEST = 16;
+
+export function createLog(): StartLog {
+  return {
+    at: new Float64Array(SMALLEST),
+    weight: new Float64Array(SMALLEST),
+    mask: SMALLEST - 1,
+    head: 0,
+    tail: 0,
+    forgottenAt: Number.NEGATIVE_INFINITY,
+    views: [],
+  };
+}
+
+/** The view of this length, made on first use. */
+export function viewOf(log: StartLog, windowMs: number): WindowView {
+  for (const view of log.views) if (view.windowMs === windowMs) return view;
+  let total = 0;
+  for (let i = log.head; i < log.tail; i++) total += log.weight[i & log.mask]!;
+  const view = { windowMs, from: log.head, total, blindUntil: log.forgottenAt + windowMs };
+  log.views.push(view);
+  return view;
+}
+
+/** When does `weight` more fit under `max` in this view? */
+export function windowWait(log: StartLog, view: WindowView, max: number, now: number, weight: number): Wait {
+  if (weight > max) return NEVER;
+  expire(log, view, now);
+  const blind = Math.max(0, view.blindUntil - now);
+  let excess = view.total + weight - max;
+  if (excess <= 0) return blind;
+  let last = view.from - 1;
+  while (excess > 0) excess -= log.weight[++last & log.mask]!;
+  return Math.max(blind, view.windowMs - (now - log.at[last & log.mask]!));
+}
+
+/** How much of the window is in use. */
+export function windowUsed(log: StartLog, view: WindowView, now: number): number {
+  expire(log, view, now);
+  return view.total;
+}
+
+/** Writes a start into the log, whether or not there was room. */
+export function recordStart(log: StartLog, now: number, weight: number): StartEntry {
+  forget(log);
+  if (log.tail - log.head > log.mask) resize(log, (log.mask + 1) * 2);
+  const seq = log.tail++;
+  // Time does not run backwards in a log, whatever the clock does: no entry lies before the one it follows.
+  log.at[seq & log.mask] = seq === log.head ? now : Math.max(now, log.at[(seq - 1) & log.mask]!);
+  log.weight[seq & log.mask] = weight;
+  for (const view of log.views) view.total += weight;
+  return { seq, weight, used: weight };
+}
+
+/**
+ * What a start really used. Inside the window the start's own entry changes, so the difference counts at once; use
+ * that becomes known after the entry has expired is charged now; room that has expired is not given back twice.
+ */
+export function settleStart(log: StartLog, entry: StartEntry, now: number, used: number): void {
+  const more = used - entry.used;
+  for (const view of log.views) expire(log, view, now);
+  forget(log);
+  if (entry.seq >= log.head) {
+    change(log, entry, Math.max(0, entry.weight + more));
+  } else if (more > 0) {
+    const charge = recordStart(log, now, more);
+    entry.seq = charge.seq;
+    entry.weight = more;
+  }
+  entry.used = used;
+}
+
+/** As if the start had never been. */
+export function cancelStart(log: StartLog, entry: StartEntry): void {
+  if (entry.seq >= log.head) change(log, entry, 0);
+  entry.used = 0;
+}
+
+/** The start happened a moment later than its decision: `now`. Order is kept. */
+export function delayStart(log: StartLog, entry: StartEntry, now: number): void {
+  const { seq } = entry;
+  if (seq < log.head) return;
+  const latest = seq + 1 < log.tail ? Math.min(now, log.at[(seq + 1) & log.mask]!) : now;
+  if (latest > log.at[seq & log.mask]!) log.at[seq & log.mask] = latest;
+}
+
+function change(log: StartLog, entry: StartEntry, weight: number): void {
+  for (const view of log.views) if (entry.seq >= view.from) view.total += weight - entry.weight;
+  log.weight[entry.seq & log.mask] = weight;
+  entry.weight = weight;
+}
+
+/** Moves the view past all entries that have left the window. */
+function expire(log: StartLog, view: WindowView, now: number): void {
+  const { at, weight, mask, tail } = log;
+  let { from } = view;
+  while (from < tail && now - at[from & mask]! >= view.windowMs) view.total -= weight[from++ & mask]!;
+  view.from = from;
+}
+
+/** Drops what no view can see any more. Without a view nothing is dropped: nobody has said yet how long it matters. */
+function forget(log: StartLog): void {
+  let first = log.tail;
+  for (const view of log.views) if (view.from < first) first = view.from;
+  if (log.views.length === 0 || first === log.head) return;
+  log.forgottenAt = log.at[(first - 1) & log.mask]!;
+  log.head = first;
+  if (first === log.tail && log.mask >= SMALLEST * 64) resize(log, SMALLEST);
+}
+
+function resize(log: StartLog, capacity: number): void {
+  const at = new Float64Array(capacity);
+  const weight = new Float64Array(capacity);
+  for (let i = log.head; i < log.tail; i++) {
+    at[i & (capacity - 1)] = log.at[i & log.mask]!;
+    weight[i & (capacity - 1)] = log.weight[i & log.mask]!;
+  }
+  log.at = at;
+  log.weight = weight;
+  log.mask = capacity - 1;
+}

@@ -1,0 +1,75 @@
+import type { Clock } from "../core/clock.ts";
+import type { Ledger } from "../limits/ledger.ts";
+
+/** The window that `tryRecordExecution` decides by. It belongs to the caller; the starts belong to the name. */
+export interface ExecutionWindow {
+  /** At most so much weight in any `windowMs`. */
+  readonly maxExecutions: number;
+  readonly windowMs: number;
+  /**
+   * How much this start counts for (default 1). 0 records nothing and asks when what is recorded fits into
+   * `maxExecutions`, which may then be 0 as well.
+   */
+  readonly weight?: number;
+}
+
+export interface ExecutionVerdict {
+  readonly granted: boolean;
+  /** 0 when granted, else the exact time until this weight fits, if nobody takes anything before. */
+  readonly retryInMs: number;
+  /** Names this start for `cancelExecution` and `settleExecution`. */
+  readonly token?: string;
+}
+
+/**
+ * Where a `RateLimiter` keeps the starts it counts. Instants are ISO 8601 strings.
+ *
+ * The first seven methods are enough, and are then exact for one caller at a time, without weights. The three optional
+ * ones come together and make it exact for any number of callers: check and take in one step that nothing can come
+ * between, and a way to take back.
+ */
+export interface IRateLimiterStorage {
+  /** Creates what the storage needs. Safe to call any number of times. */
+  setupDatabase(): Promise<void>;
+  /** Writes a start, whether or not there is room. */
+  recordExecution(queueName: string): Promise<void>;
+  /** How many starts lie after `windowStartTime`. */
+  getExecutionCount(queueName: string, windowStartTime: string): Promise<number>;
+  /** The start at `offset` among those that are kept, oldest first (0 is the oldest). */
+  getOldestExecutionAtOffset(queueName: string, offset: number): Promise<string | undefined>;
+  /** The instant set from outside before which nothing may start, if there is one. */
+  getNextAvailableTime(queueName: string): Promise<string | undefined>;
+  /** Sets that instant. It only ever moves later. */
+  setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void>;
+  /** Forgets everything under this name. */
+  clear(queueName: string): Promise<void>;
+
+  /** Records a start if it fits into the window and the instant set from outside has come; else changes nothing. */
+  tryRecordExecution?(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict>;
+  /** As if the start had never been. A token that is unknown or expired changes nothing. */
+  cancelExecution?(queueName: string, token: string): Promise<void>;
+  /** What the start really used: less gives room back at once, more is charged at once. */
+  settleExecution?(queueName: string, token: string, weight: number): Promise<void>;
+}
+
+/** A storage in this process opens its books, so that limiters over it can decide without a detour through promises. */
+export interface LocalRateLimiterStorage extends IRateLimiterStorage {
+  readonly [LOCAL]: {
+    /** The clock that the starts are stamped by. */
+    readonly clock: Clock;
+    ledger(queueName: string): Ledger;
+  };
+}
+
+export const LOCAL: unique symbol = Symbol("local");
+
+export function isLocal(storage: IRateLimiterStorage): storage is LocalRateLimiterStorage {
+  return LOCAL in storage;
+}
+
+/** A storage that checks and takes in one step. */
+export type AtomicRateLimiterStorage = Required<IRateLimiterStorage>;
+
+export function isAtomic(storage: IRateLimiterStorage): storage is AtomicRateLimiterStorage {
+  return storage.tryRecordExecution !== undefined;
+}

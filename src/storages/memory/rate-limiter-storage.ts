@@ -1,0 +1,155 @@
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { OptionsError } from "../../core/errors.ts";
+import {
+  clock,
+  countOrZero,
+  name,
+  optional,
+  positive,
+  readArgument,
+  readOptions,
+  required,
+} from "../../core/options.ts";
+import { clearLedger, createLedger, type Ledger } from "../../limits/ledger.ts";
+import { pauseUntil, pauseWait } from "../../limits/pause.ts";
+import { NEVER } from "../../limits/wait.ts";
+import { cancelStart, recordStart, settleStart, type StartEntry, viewOf, windowWait } from "../../limits/window.ts";
+import {
+  type ExecutionVerdict,
+  type ExecutionWindow,
+  LOCAL,
+  type LocalRateLimiterStorage,
+} from "../../storage/rate-limiter-storage.ts";
+
+export interface InMemoryRateLimiterStorageOptions {
+  /** Where the time comes from. Default: the system's monotonic clock. */
+  readonly clock?: Clock | undefined;
+}
+
+const OWNER = "InMemoryRateLimiterStorage";
+
+/** Starts that nobody has counted with a window yet are kept for an hour; no question reaches back over two months. */
+const KEEP_MS = 3_600_000;
+const LONGEST_MS = 2 ** 32;
+
+const WINDOW = {
+  maxExecutions: required(countOrZero),
+  windowMs: required(positive),
+  weight: optional(countOrZero, 1),
+};
+
+/** Keeps starts in this process. Limiters over the same instance share what they count, by name. */
+export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
+  readonly #clock: Clock;
+  readonly #ledgers = new Map<string, Ledger>();
+
+  constructor(options: InMemoryRateLimiterStorageOptions = {}) {
+    this.#clock = readOptions(OWNER, { clock: optional(clock, systemClock) }, options).clock;
+  }
+
+  async setupDatabase(): Promise<void> {}
+
+  async recordExecution(queueName: string): Promise<void> {
+    const { log } = this.#ledger(queueName);
+    if (log.views.length === 0) viewOf(log, KEEP_MS);
+    recordStart(log, this.#clock.now(), 1);
+  }
+
+  async getExecutionCount(queueName: string, windowStartTime: string): Promise<number> {
+    const { log } = this.#ledger(queueName);
+    const now = this.#clock.now();
+    const age = this.#clock.wall() - readInstant("windowStartTime", windowStartTime);
+    // What is asked for is kept from now on; in few sizes, for every size costs a little.
+    if (log.views.every(({ windowMs }) => windowMs < age)) {
+      viewOf(log, Math.min(LONGEST_MS, 2 ** Math.ceil(Math.log2(Math.max(KEEP_MS, age)))));
+    }
+    let sum = 0;
+    for (let seq = log.tail - 1; seq >= log.head && now - log.at[seq & log.mask]! < age; seq--) {
+      sum += log.weight[seq & log.mask]!;
+    }
+    return sum;
+  }
+
+  async getOldestExecutionAtOffset(queueName: string, offset: number): Promise<string | undefined> {
+    let left = readArgument(OWNER, "offset", countOrZero, offset);
+    const { log } = this.#ledger(queueName);
+    for (let seq = log.head; seq < log.tail; seq++) {
+      if (log.weight[seq & log.mask] === 0) continue;
+      if (left-- === 0) return this.#toInstant(log.at[seq & log.mask]!);
+    }
+    return undefined;
+  }
+
+  async getNextAvailableTime(queueName: string): Promise<string | undefined> {
+    const { pause } = this.#ledger(queueName);
+    return pause.until === Number.NEGATIVE_INFINITY ? undefined : this.#toInstant(pause.until);
+  }
+
+  async setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void> {
+    const wait = readInstant("nextAvailableAt", nextAvailableAt) - this.#clock.wall();
+    pauseUntil(this.#ledger(queueName).pause, this.#clock.now() + wait);
+  }
+
+  async clear(queueName: string): Promise<void> {
+    clearLedger(this.#ledger(queueName));
+  }
+
+  async tryRecordExecution(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
+    const { maxExecutions, windowMs, weight } = readOptions(OWNER, WINDOW, window);
+    const ledger = this.#ledger(queueName);
+    const { log } = ledger;
+    const now = this.#clock.now();
+    const room = windowWait(log, viewOf(log, windowMs), maxExecutions, now, weight);
+    if (room === NEVER) throw new OptionsError(OWNER, "weight", weight, `at most maxExecutions (${maxExecutions})`);
+    const retryInMs = Math.max(room, pauseWait(ledger.pause, now));
+    if (retryInMs > 0 || weight === 0) return { granted: retryInMs === 0, retryInMs };
+    const { seq } = recordStart(log, now, weight);
+    return { granted: true, retryInMs: 0, token: `${ledger.generation}.${seq}.${weight}` };
+  }
+
+  async cancelExecution(queueName: string, token: string): Promise<void> {
+    const ledger = this.#ledger(queueName);
+    const entry = entryOf(ledger, token);
+    if (entry === undefined) return;
+    cancelStart(ledger.log, entry);
+    ledger.room.appeared();
+  }
+
+  async settleExecution(queueName: string, token: string, weight: number): Promise<void> {
+    readArgument(OWNER, "weight", countOrZero, weight);
+    const ledger = this.#ledger(queueName);
+    const entry = entryOf(ledger, token);
+    if (entry === undefined) return;
+    settleStart(ledger.log, entry, this.#clock.now(), weight);
+    ledger.room.appeared();
+  }
+
+  get [LOCAL]() {
+    return { clock: this.#clock, ledger: (queueName: string) => this.#ledger(queueName) };
+  }
+
+  #ledger(queueName: string): Ledger {
+    let ledger = this.#ledgers.get(readArgument(OWNER, "queueName", name, queueName));
+    if (ledger === undefined) this.#ledgers.set(queueName, (ledger = createLedger()));
+    return ledger;
+  }
+
+  #toInstant(at: number): string {
+    return new Date(this.#clock.wall() + at - this.#clock.now()).toISOString();
+  }
+}
+
+function readInstant(option: string, value: string): number {
+  const instant = typeof value === "string" ? Date.parse(value) : Number.NaN;
+  if (Number.isNaN(instant)) throw new OptionsError(OWNER, option, value, "an ISO 8601 instant");
+  return instant;
+}
+
+/** The start a token names. The token says what was reserved, for the log has forgotten it once the start expired. */
+function entryOf({ log, generation }: Ledger, token: string): StartEntry | undefined {
+  if (typeof token !== "string") return undefined;
+  const [of, seq = Number.NaN, reserved = Number.NaN] = token.split(".").map(Number);
+  if (of !== generation || !(seq < log.tail) || Number.isNaN(reserved)) return undefined;
+  const weight = seq >= log.head ? log.weight[seq & log.mask]! : 0;
+  return { seq, weight, used: seq >= log.head ? weight : reserved };
+}

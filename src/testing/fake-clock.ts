@@ -1,0 +1,85 @@
+import type { Clock } from "../core/clock.ts";
+
+interface Timer {
+  readonly at: number;
+  readonly callback: () => void;
+}
+
+/** Time that stands still until it is moved. Give it to a limiter as `clock`, then `await clock.advance(1000)`. */
+export class FakeClock implements Clock {
+  #now = 0;
+  #wall: number;
+  readonly #timers = new Set<Timer>();
+
+  /** `wall`: what the wall clock shows at the beginning, in milliseconds since 1970. Default: 2030-01-01. */
+  constructor(wall: number = Date.UTC(2030, 0, 1)) {
+    this.#wall = wall;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  wall(): number {
+    return this.#wall;
+  }
+
+  after(ms: number, callback: () => void): () => void {
+    const timer = { at: this.#now + Math.max(0, ms), callback };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  /** How many timers are waiting. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+
+  /** How long until the next timer is due, if one is waiting. */
+  get nextTimerIn(): number | undefined {
+    const next = this.#next(Number.POSITIVE_INFINITY);
+    return next && next.at - this.#now;
+  }
+
+  /** Moves time on, calling the timers that come due in their order; promises are given room before, between and after. */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms;
+    await settle();
+    for (let timer = this.#next(end); timer !== undefined; timer = this.#next(end)) {
+      this.#move(timer.at);
+      this.#timers.delete(timer);
+      timer.callback();
+      await settle();
+    }
+    this.#move(end);
+  }
+
+  /** Moves the wall clock alone, forwards or back, as an administrator would. */
+  stepWall(ms: number): void {
+    this.#wall += ms;
+  }
+
+  #next(end: number): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of this.#timers) if (timer.at <= end && (next === undefined || timer.at < next.at)) next = timer;
+    return next;
+  }
+
+  #move(to: number): void {
+    this.#wall += to - this.#now;
+    this.#now = to;
+  }
+}
+
+/** Lets all promises that can settle do so: a task of its own runs only after every microtask. */
+function settle(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.addEventListener("message", () => {
+      port1.close();
+      resolve();
+    });
+    port1.start();
+    port2.postMessage(undefined);
+  });
+}

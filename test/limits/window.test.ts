@@ -1,0 +1,210 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  cancelStart,
+  createLog,
+  delayStart,
+  recordStart,
+  settleStart,
+  type StartEntry,
+  viewOf,
+  windowUsed,
+  windowWait,
+} from "../../src/limits/window.ts";
+import { NEVER } from "../../src/limits/wait.ts";
+
+/** The obvious way to count: every start, its weight, and who is inside the window. */
+class Model {
+  readonly starts: { at: number; weight: number }[] = [];
+
+  used(now: number, windowMs: number): number {
+    return this.starts.reduce((sum, { at, weight }) => (now - at < windowMs ? sum + weight : sum), 0);
+  }
+
+  wait(now: number, windowMs: number, max: number, weight: number): number {
+    if (weight > max) return NEVER;
+    const instants = [0, ...this.starts.map(({ at }) => at + windowMs - now).filter((t) => t > 0)].toSorted(
+      (a, b) => a - b,
+    );
+    return instants.find((t) => this.used(now + t, windowMs) + weight <= max) ?? Number.NaN;
+  }
+}
+
+const rule = fc.record({ max: fc.integer({ min: 1, max: 12 }), windowMs: fc.integer({ min: 1, max: 100 }) });
+const arrival = fc.record({
+  after: fc.oneof({ weight: 3, arbitrary: fc.integer({ min: 0, max: 5 }) }, fc.integer({ min: 0, max: 250 })),
+  weight: fc.integer({ min: 1, max: 13 }),
+});
+
+describe("window", () => {
+  it("is never over in any window, whatever arrives with whatever weight", () => {
+    fc.assert(
+      fc.property(rule, fc.array(arrival, { maxLength: 200 }), ({ max, windowMs }, arrivals) => {
+        const log = createLog();
+        const view = viewOf(log, windowMs);
+        const granted: { at: number; weight: number }[] = [];
+        let now = 0;
+        for (const { after, weight } of arrivals) {
+          now += after;
+          if (windowWait(log, view, max, now, weight) !== 0) continue;
+          recordStart(log, now, weight);
+          granted.push({ at: now, weight });
+        }
+        for (const { at } of granted) {
+          const inside = granted.filter((start) => start.at > at - windowMs && start.at <= at);
+          expect(inside.reduce((sum, { weight }) => sum + weight, 0)).toBeLessThanOrEqual(max);
+        }
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("refuses until exactly the promised instant, then grants", () => {
+    fc.assert(
+      fc.property(rule, fc.array(arrival, { maxLength: 60 }), ({ max, windowMs }, arrivals) => {
+        const log = createLog();
+        const view = viewOf(log, windowMs);
+        let now = 0;
+        for (const { after, weight } of arrivals) {
+          now += after;
+          const wait = windowWait(log, view, max, now, weight);
+          if (weight > max) {
+            expect(wait).toBe(NEVER);
+            continue;
+          }
+          if (wait > 0) {
+            expect(windowWait(log, view, max, now + wait - 1, weight)).toBe(1);
+            expect(windowWait(log, view, max, now + wait, weight)).toBe(0);
+            now += wait;
+          }
+          recordStart(log, now, weight);
+        }
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("is never over by the true clock when the clock it reads is set back and forth", () => {
+    const step = fc.record({ after: fc.integer({ min: 0, max: 40 }), back: fc.integer({ min: 0, max: 150 }) });
+    fc.assert(
+      fc.property(rule, fc.array(step, { maxLength: 150 }), ({ max, windowMs }, steps) => {
+        const log = createLog();
+        const view = viewOf(log, windowMs);
+        const granted: number[] = [];
+        let real = 0;
+        let offset = 0;
+        for (const { after, back } of steps) {
+          real += after;
+          if (back > 100) offset -= back; // set back; never forwards beyond the truth
+          const reading = real + offset;
+          if (windowWait(log, view, max, reading, 1) !== 0) continue;
+          recordStart(log, reading, 1);
+          granted.push(real);
+        }
+        for (let i = max; i < granted.length; i++)
+          expect(granted[i]! - granted[i - max]!).toBeGreaterThanOrEqual(windowMs);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("agrees with the obvious way to count under starts, cancels, settles and delays in any order, for several windows at once", () => {
+    const command = fc.oneof(
+      fc.record({
+        kind: fc.constant("start" as const),
+        after: fc.integer({ min: 0, max: 30 }),
+        weight: fc.integer({ min: 1, max: 5 }),
+      }),
+      fc.record({ kind: fc.constant("cancel" as const), which: fc.nat(20) }),
+      fc.record({ kind: fc.constant("settle" as const), which: fc.nat(20), weight: fc.integer({ min: 0, max: 9 }) }),
+      fc.record({ kind: fc.constant("wait" as const), after: fc.integer({ min: 0, max: 120 }) }),
+    );
+    fc.assert(
+      fc.property(fc.array(command, { maxLength: 120 }), (commands) => {
+        const log = createLog();
+        const views = [20, 50, 100].map((windowMs) => viewOf(log, windowMs));
+        const model = new Model();
+        const entries: { entry: StartEntry; start: { at: number; weight: number } }[] = [];
+        let now = 0;
+        for (const command of commands) {
+          if (command.kind === "start") {
+            now += command.after;
+            const start = { at: now, weight: command.weight };
+            model.starts.push(start);
+            entries.push({ entry: recordStart(log, now, command.weight), start });
+          } else if (command.kind === "wait") {
+            now += command.after;
+          } else {
+            const chosen = entries[command.which % Math.max(1, entries.length)];
+            if (chosen === undefined) continue;
+            const longest = 100;
+            if (command.kind === "cancel") {
+              cancelStart(log, chosen.entry);
+              if (now - chosen.start.at < longest) chosen.start.weight = 0;
+              // Once cancelled, nothing else is ever asked of an entry: a permit sees to that.
+              entries.splice(entries.indexOf(chosen), 1);
+            } else {
+              const more = command.weight - chosen.entry.used;
+              settleStart(log, chosen.entry, now, command.weight);
+              if (now - chosen.start.at < longest) {
+                chosen.start.weight = Math.max(0, chosen.start.weight + more);
+              } else if (more > 0) {
+                chosen.start = { at: now, weight: more };
+                model.starts.push(chosen.start);
+              }
+            }
+          }
+          for (const view of views) {
+            expect(windowUsed(log, view, now)).toBe(model.used(now, view.windowMs));
+            for (const weight of [1, 4]) {
+              expect(windowWait(log, view, 6, now, weight)).toBe(model.wait(now, view.windowMs, 6, weight));
+            }
+          }
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it("forgets what no window can see, and gives back the memory of a burst", () => {
+    const log = createLog();
+    const view = viewOf(log, 10);
+    for (let i = 0; i < 5_000; i++) recordStart(log, 0, 1);
+    expect(log.at.length).toBe(8_192);
+    expect(windowUsed(log, view, 10)).toBe(0);
+    recordStart(log, 10, 1);
+    expect(log.at.length).toBe(16);
+    expect(log.tail - log.head).toBe(1);
+  });
+
+  it("counts a window as full where it is longer than what is remembered", () => {
+    const log = createLog();
+    const short = viewOf(log, 10);
+    recordStart(log, 0, 1);
+    expect(windowUsed(log, short, 20)).toBe(0);
+    recordStart(log, 20, 1); // the first one is forgotten here
+    const long = viewOf(log, 100);
+    expect(windowWait(log, long, 5, 30, 1)).toBe(70);
+    expect(windowWait(log, long, 5, 99, 1)).toBe(1);
+    expect(windowWait(log, long, 5, 100, 1)).toBe(0);
+  });
+
+  it("keeps starts in order when one is found to have happened later", () => {
+    const log = createLog();
+    const view = viewOf(log, 100);
+    const first = recordStart(log, 0, 1);
+    const second = recordStart(log, 5, 1);
+    delayStart(log, first, 50);
+    delayStart(log, second, 7);
+    expect(windowWait(log, view, 1, 10, 1)).toBe(97);
+    expect(windowWait(log, view, 2, 10, 1)).toBe(95);
+  });
+
+  it("is exact for windows of fractions and readings with many digits", () => {
+    const log = createLog();
+    const view = viewOf(log, 0.3);
+    recordStart(log, 123_456_789.1, 1);
+    expect(windowWait(log, view, 1, 123_456_789.39, 1)).toBeGreaterThan(0);
+    expect(windowWait(log, view, 1, 123_456_789.41, 1)).toBe(0);
+  });
+});
