@@ -107,7 +107,7 @@ export abstract class Gate<Token = unknown> implements Part {
     let position = this.#blocked.length;
     while (position > 0 && this.#blocked[position - 1]!.firstOrder > line.firstOrder) position -= 1;
     this.#blocked.splice(position, 0, line);
-    this.#stopListening ??= this.room.listen(() => this.#wake());
+    this.#stopListening ??= this.room.listen(() => this.wake());
   }
 
   /** It need not any more. */
@@ -120,7 +120,7 @@ export abstract class Gate<Token = unknown> implements Part {
   }
 
   /** There may be room: whoever is held up here tries again, in order, until one has to go on waiting. */
-  #wake(): void {
+  wake(): void {
     if (this.#waking) {
       this.#wakeAgain = true;
       return;

@@ -99,7 +99,7 @@ export class Line implements WaitingLine {
     // Something given back by the very work being started here: the loop that starts it will see.
     if (this.#advancing) return;
     this.#advancing = true;
-    const heldBefore = this.#heldBy;
+    const inFrontAt = this.#heldBy?.firstBlocked === this ? this.#heldBy : undefined;
     let remote = false;
     for (let waiter = this.#first; waiter !== undefined; waiter = this.#first) {
       const { gates, clock } = this.#composition();
@@ -124,8 +124,8 @@ export class Line implements WaitingLine {
     }
     if (remote || this.#first === undefined) this.#free();
     this.#advancing = false;
-    // The gate that this line no longer waits for may have room for those who came after.
-    if (heldBefore !== undefined && heldBefore !== this.#heldBy) heldBefore.room.appeared();
+    // Whoever is in front at that gate now has only waited for this line so far, not for the gate itself.
+    if (inFrontAt !== undefined && inFrontAt.firstBlocked !== this) inFrontAt.wake();
     if (remote) this.#remote.advance();
   }
 

@@ -25,7 +25,9 @@ export class FakeClock implements Clock {
   }
 
   after(ms: number, callback: () => void): () => void {
-    const timer = { at: this.#now + Math.max(0, ms), callback };
+    // However short the wait, time has moved on when it is over.
+    const soonest = ms > 0 ? this.#now * (1 + Number.EPSILON) + Number.MIN_VALUE : this.#now;
+    const timer = { at: Math.max(soonest, this.#now + ms), callback };
     this.#timers.add(timer);
     return () => this.#timers.delete(timer);
   }

@@ -1,0 +1,392 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  CompositeLimiter,
+  ConcurrencyLimiter,
+  DelayLimiter,
+  type ILimiter,
+  InMemoryRateLimiterStorage,
+  type IRateLimiterStorage,
+  NullLimiter,
+  OptionsError,
+  type Permit,
+  RateLimiter,
+} from "../../src/index.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+import { granted, refused, settled, SixMethodLimiter } from "./support.ts";
+
+function rate(clock: FakeClock, maxExecutions: number, name = "rate", storage?: IRateLimiterStorage) {
+  return new RateLimiter(storage ?? new InMemoryRateLimiterStorage({ clock }), name, {
+    maxExecutions,
+    windowSizeInSeconds: 1,
+    clock,
+  });
+}
+
+/** The same storage behind promises: nothing in it can be decided on the spot. */
+function remote(clock: FakeClock): IRateLimiterStorage & { calls: string[] } {
+  const inner = new InMemoryRateLimiterStorage({ clock });
+  const calls: string[] = [];
+  const later = async () => {
+    for (let i = 0; i < 3; i++) await undefined;
+  };
+  return {
+    calls,
+    setupDatabase: () => inner.setupDatabase(),
+    recordExecution: (name) => inner.recordExecution(name),
+    getExecutionCount: (name, from) => inner.getExecutionCount(name, from),
+    getOldestExecutionAtOffset: (name, offset) => inner.getOldestExecutionAtOffset(name, offset),
+    getNextAvailableTime: (name) => inner.getNextAvailableTime(name),
+    setNextAvailableTime: (name, at) => inner.setNextAvailableTime(name, at),
+    clear: (name) => inner.clear(name),
+    async tryRecordExecution(name, window) {
+      await later();
+      const verdict = await inner.tryRecordExecution(name, window);
+      calls.push(`${name} ${window.weight === 0 ? "asked" : verdict.granted ? "took" : "refused"}`);
+      await later();
+      return verdict;
+    },
+    async cancelExecution(name, token) {
+      calls.push(`${name} cancelled`);
+      await later();
+      await inner.cancelExecution(name, token);
+    },
+    async settleExecution(name, token, weight) {
+      await later();
+      await inner.settleExecution(name, token, weight);
+    },
+  };
+}
+
+describe("CompositeLimiter", () => {
+  it("needs all of its limiters, and spends nothing on a refusal", async () => {
+    const clock = new FakeClock();
+    const concurrency = new ConcurrencyLimiter(2, { clock });
+    const window = rate(clock, 3);
+    const composite = new CompositeLimiter([concurrency, window]);
+    const permits = [granted(await composite.tryAcquire()), granted(await composite.tryAcquire())];
+    expect(refused(await composite.tryAcquire())).toMatchObject({ blockedBy: "ConcurrencyLimiter", retryInMs: null });
+    await permits[0]!.release();
+    granted(await composite.tryAcquire());
+    await permits[1]!.release();
+    expect(refused(await composite.tryAcquire())).toMatchObject({ blockedBy: "rate", retryInMs: 1_000 });
+    expect(concurrency.running).toBe(1);
+    await clock.advance(1_000);
+    granted(await window.tryAcquire({ weight: 3 }));
+  });
+
+  it("names the limiter that is in the way the longest", async () => {
+    const clock = new FakeClock();
+    const composite = new CompositeLimiter([new DelayLimiter(40, { clock }), rate(clock, 1)]);
+    granted(await composite.tryAcquire());
+    expect(refused(await composite.tryAcquire())).toMatchObject({ blockedBy: "rate", retryInMs: 1_000 });
+  });
+
+  it("waits for a release behind a limiter that only waits for time", async () => {
+    const clock = new FakeClock();
+    const concurrency = new ConcurrencyLimiter(1, { clock });
+    const composite = new CompositeLimiter([new DelayLimiter(40, { clock }), concurrency]);
+    const permit = granted(await composite.tryAcquire());
+    const waiting = composite.acquire();
+    await clock.advance(1_000);
+    expect(await settled(waiting)).toBe(false);
+    await permit.release();
+    await waiting;
+  });
+
+  it("is without limit when empty, and takes limiters at run time while permits are out", async () => {
+    const clock = new FakeClock();
+    const composite = new CompositeLimiter();
+    const before = granted(await composite.tryAcquire());
+    const concurrency = new ConcurrencyLimiter(1, { clock });
+    composite.addLimiter(concurrency);
+    const during = granted(await composite.tryAcquire());
+    refused(await composite.tryAcquire());
+    await before.release();
+    expect(concurrency.running).toBe(1);
+    const waiting = composite.acquire();
+    composite.addLimiter(new DelayLimiter(100, { clock }));
+    await during.release();
+    await waiting;
+    expect(concurrency.running).toBe(1);
+  });
+
+  it("nests, and a change inside is seen outside", async () => {
+    const clock = new FakeClock();
+    const inner = new CompositeLimiter([new ConcurrencyLimiter(5, { clock })]);
+    const outer = new CompositeLimiter([new NullLimiter(), new CompositeLimiter([inner])]);
+    granted(await outer.tryAcquire());
+    inner.addLimiter(rate(clock, 1, "added"));
+    granted(await outer.tryAcquire());
+    expect(refused(await outer.tryAcquire()).blockedBy).toBe("added");
+    expect(refused(await inner.tryAcquire()).blockedBy).toBe("added");
+  });
+
+  it("counts the same limiter twice as one limit", async () => {
+    const concurrency = new ConcurrencyLimiter(1);
+    const composite = new CompositeLimiter([concurrency, new CompositeLimiter([concurrency])]);
+    const permit = granted(await composite.tryAcquire());
+    expect(concurrency.running).toBe(1);
+    await permit.release();
+    expect(concurrency.running).toBe(0);
+  });
+
+  it.each(["memory", "remote"])("writes a start once that two limiters of one name ask for (%s)", async (kind) => {
+    const clock = new FakeClock();
+    const storage = kind === "memory" ? new InMemoryRateLimiterStorage({ clock }) : remote(clock);
+    const composite = new CompositeLimiter([
+      new RateLimiter(storage, "api", { maxExecutions: 2, windowSizeInSeconds: 1, clock }),
+      new RateLimiter(storage, "api", { maxExecutions: 3, windowSizeInSeconds: 60, clock }),
+    ]);
+    granted(await composite.tryAcquire());
+    const second = granted(await composite.tryAcquire());
+    expect(refused(await composite.tryAcquire()).retryInMs).toBe(1_000);
+    await second.cancel();
+    granted(await composite.tryAcquire());
+    await clock.advance(1_000);
+    granted(await composite.tryAcquire());
+    expect(refused(await composite.tryAcquire()).retryInMs).toBe(59_000);
+  });
+
+  it("refuses to contain itself, and anything that is no limiter", () => {
+    const outer = new CompositeLimiter();
+    const inner = new CompositeLimiter([outer]);
+    expect(() => outer.addLimiter(inner)).toThrow(OptionsError);
+    expect(() => outer.addLimiter(outer)).toThrow(/does not contain this composite/);
+    expect(() => new CompositeLimiter([{} as ILimiter])).toThrow(
+      /`limiters\[0\]` to be a limiter.*no method canProceed/,
+    );
+    expect(() => new CompositeLimiter(new NullLimiter() as unknown as ILimiter[])).toThrow(/an array of limiters/);
+    const five = new SixMethodLimiter(1) as Partial<SixMethodLimiter>;
+    (five as Record<string, unknown>)["clear"] = undefined;
+    expect(() => outer.addLimiter(five as ILimiter)).toThrow(/no method clear/);
+  });
+
+  it("forwards the six methods to all, in order", async () => {
+    const clock = new FakeClock();
+    const own = new SixMethodLimiter(1);
+    const delay = new DelayLimiter(100, { clock });
+    const composite = new CompositeLimiter([delay, own]);
+    expect(await composite.canProceed()).toBe(true);
+    await composite.recordJobStart();
+    expect(await composite.canProceed()).toBe(false); // the delay says no: the second is not even asked
+    expect(own.diary).toEqual(["canProceed", "recordJobStart"]);
+    await composite.setNextAvailableTime(new Date(clock.wall() + 5_000));
+    expect((await composite.getNextAvailableTime()).getTime()).toBe(clock.wall() + 5_000);
+    await composite.recordJobCompletion();
+    await composite.clear();
+    expect(await composite.canProceed()).toBe(true);
+  });
+
+  it("tells everyone of a completion even if one of them throws, and then throws that", async () => {
+    const broken = new SixMethodLimiter(1);
+    broken.recordJobCompletion = () => Promise.reject(new Error("broken"));
+    const sound = new SixMethodLimiter(1);
+    const composite = new CompositeLimiter([broken, sound]);
+    await composite.recordJobStart();
+    await expect(composite.recordJobCompletion()).rejects.toThrow("broken");
+    expect(sound.running).toBe(0);
+  });
+
+  describe("with limiters that cannot answer on the spot", () => {
+    it("asks in order, takes all or nothing, and gives back what it took when a later one refuses", async () => {
+      const clock = new FakeClock();
+      const storage = remote(clock);
+      const composite = new CompositeLimiter([rate(clock, 5, "a", storage), rate(clock, 1, "b", storage)]);
+      granted(await composite.tryAcquire());
+      expect(refused(await composite.tryAcquire())).toEqual({
+        granted: false,
+        blockedBy: "b",
+        retryInMs: 1_000,
+        never: false,
+      });
+      expect(storage.calls).toEqual(["a took", "b took", "a took", "b refused", "a cancelled"]);
+      expect(await storage.getExecutionCount("a", new Date(0).toISOString())).toBe(1);
+    });
+
+    it("records a six-method limiter last, when nothing can refuse any more", async () => {
+      const clock = new FakeClock();
+      const storage = remote(clock);
+      const own = new SixMethodLimiter(5);
+      const concurrency = new ConcurrencyLimiter(1, { clock });
+      const composite = new CompositeLimiter([own, rate(clock, 1, "r", storage), concurrency]);
+      const permit = granted(await composite.tryAcquire());
+      expect(own.diary).toEqual(["canProceed", "recordJobStart"]);
+      await permit.release();
+      expect(own.running).toBe(0);
+      refused(await composite.tryAcquire());
+      expect(own.started).toBe(1);
+      expect(concurrency.running).toBe(0);
+    });
+
+    it("gives everything back when one of them throws", async () => {
+      const clock = new FakeClock();
+      const storage = remote(clock);
+      const first = new SixMethodLimiter(5);
+      const broken = new SixMethodLimiter(5);
+      broken.recordJobStart = () => Promise.reject(new Error("broken"));
+      const concurrency = new ConcurrencyLimiter(1, { clock });
+      const composite = new CompositeLimiter([concurrency, first, rate(clock, 1, "r", storage), broken]);
+      await expect(composite.tryAcquire()).rejects.toThrow("broken");
+      await expect(composite.acquire()).rejects.toThrow("broken");
+      expect(concurrency.running).toBe(0);
+      expect(first.running).toBe(0);
+      expect(await storage.getExecutionCount("r", new Date(0).toISOString())).toBe(0);
+      expect(composite.waiting).toBe(0);
+    });
+
+    it("serves waiters in order and sleeps until the promised instant", async () => {
+      const clock = new FakeClock();
+      const storage = remote(clock);
+      const composite = new CompositeLimiter([new ConcurrencyLimiter(9, { clock }), rate(clock, 2, "r", storage)]);
+      const starts: [number, number][] = [];
+      for (let i = 0; i < 5; i++) void composite.acquire().then(() => starts.push([i, clock.now()]));
+      await clock.advance(10_000);
+      expect(starts).toEqual([
+        [0, 0],
+        [1, 0],
+        [2, 1_000],
+        [3, 1_000],
+        [4, 2_000],
+      ]);
+      // Two grants and one refusal per window: blocked, it asks once and then sleeps.
+      expect(storage.calls.filter((call) => call === "r refused")).toHaveLength(2);
+      expect(clock.timers).toBe(0);
+    });
+
+    it("wakes when a part that refused is given back, and leaves no trace of somebody who gave up", async () => {
+      const clock = new FakeClock();
+      const own = new SixMethodLimiter(1);
+      const composite = new CompositeLimiter([own, new NullLimiter()]);
+      const first = await composite.acquire();
+      const controller = new AbortController();
+      const aborted = composite.acquire({ signal: controller.signal });
+      const second = composite.acquire();
+      expect(await settled(aborted)).toBe(false);
+      controller.abort("enough");
+      await expect(aborted).rejects.toBe("enough");
+      await first.release();
+      await (await second).release();
+      expect(own.running).toBe(0);
+      expect(own.started).toBe(2);
+      expect(clock.timers).toBe(0);
+    });
+
+    it("cancels a grant that arrives for somebody who has given up meanwhile", async () => {
+      const clock = new FakeClock();
+      const storage = remote(clock);
+      const limiter = rate(clock, 1, "r", storage);
+      const controller = new AbortController();
+      const aborted = limiter.acquire({ signal: controller.signal });
+      const next = limiter.acquire();
+      controller.abort("enough");
+      await expect(aborted).rejects.toBe("enough");
+      await next;
+      expect(storage.calls).toEqual(["r took", "r cancelled", "r took"]);
+    });
+
+    it("becomes one while others wait, when a six-method limiter is added", async () => {
+      const clock = new FakeClock();
+      const concurrency = new ConcurrencyLimiter(1, { clock });
+      const composite = new CompositeLimiter([concurrency]);
+      const permit = await composite.acquire();
+      const waiting = composite.acquire();
+      const own = new SixMethodLimiter(1);
+      composite.addLimiter(own);
+      await permit.release();
+      const second = await waiting;
+      expect(own.running).toBe(1);
+      await second.release();
+      expect(own.running).toBe(0);
+    });
+
+    it("drops a grant that its process was too slow to use, leaves it counted, and asks again", async () => {
+      const clock = new FakeClock();
+      const storage = remote(clock);
+      const slow = storage.tryRecordExecution!.bind(storage);
+      let paused = true;
+      storage.tryRecordExecution = async (name, window) => {
+        const verdict = await slow(name, window);
+        if (paused) await clock.advance(2_001);
+        paused = false;
+        return verdict;
+      };
+      const limiter = new RateLimiter(storage, "r", { maxExecutions: 5, windowSizeInSeconds: 60, clock });
+      granted(await limiter.tryAcquire());
+      expect(storage.calls).toEqual(["r took", "r took"]);
+      expect(await storage.getExecutionCount("r", new Date(0).toISOString())).toBe(2);
+    });
+  });
+
+  it("never passes any of its limits, never leaks and never stalls, whatever is shared with whom", async () => {
+    // Three leaves, five ways to combine them; callers come and go at random, some by tryAcquire, some give up.
+    const caller = fc.record({
+      by: fc.nat(4),
+      after: fc.integer({ min: 0, max: 120 }),
+      holds: fc.integer({ min: 0, max: 400 }),
+      weight: fc.integer({ min: 1, max: 3 }),
+      how: fc.constantFrom("acquire", "try", "abort", "cancel"),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(caller, { maxLength: 40 }), async (callers) => {
+        const clock = new FakeClock();
+        const a = new ConcurrencyLimiter(3, { clock });
+        const b = rate(clock, 4);
+        const c = new ConcurrencyLimiter(5, { clock });
+        const inner = new CompositeLimiter([b, c]);
+        const entries = [
+          a,
+          new CompositeLimiter([a, b]),
+          new CompositeLimiter([c, a]),
+          inner,
+          new CompositeLimiter([inner, a]),
+        ];
+        const uses = [["a"], ["a", "b"], ["c", "a"], ["b", "c"], ["b", "c", "a"]];
+        const held = { a: 0, b: 0, c: 0 };
+        const starts: { at: number; weight: number; cancelled: boolean }[] = [];
+        let outstanding = 0;
+        const use = (permit: Permit, by: number, weight: number, holds: number, cancels: boolean) => {
+          for (const leaf of uses[by]!) held[leaf as "a"] += weight;
+          expect(held.a).toBeLessThanOrEqual(3);
+          expect(held.c).toBeLessThanOrEqual(5);
+          const start = { at: clock.now(), weight, cancelled: false };
+          if (uses[by]!.includes("b")) starts.push(start);
+          clock.after(holds, () => {
+            for (const leaf of uses[by]!) held[leaf as "a"] -= weight;
+            if (cancels) start.cancelled = true;
+            void (cancels ? permit.cancel() : permit.release());
+          });
+        };
+        for (const { by, after, holds, weight, how } of callers) {
+          await clock.advance(after);
+          const limiter = entries[by]!;
+          if (how === "try") {
+            const answer = await limiter.tryAcquire({ weight });
+            if (answer.granted) use(answer, by, weight, holds, false);
+            continue;
+          }
+          const controller = new AbortController();
+          outstanding += 1;
+          limiter.acquire({ weight, signal: controller.signal }).then(
+            (permit) => {
+              outstanding -= 1;
+              use(permit, by, weight, holds, how === "cancel");
+            },
+            () => (outstanding -= 1),
+          );
+          if (how === "abort") clock.after(holds, () => controller.abort());
+        }
+        await clock.advance(60_000);
+        expect(outstanding).toBe(0);
+        expect([a.running, c.running]).toEqual([0, 0]);
+        expect(clock.timers).toBe(0);
+        for (const limiter of entries) expect(limiter.waiting).toBe(0);
+        for (const { at } of starts) {
+          const inside = starts.filter((start) => !start.cancelled && start.at > at - 1_000 && start.at <= at);
+          expect(inside.reduce((sum, { weight }) => sum + weight, 0)).toBeLessThanOrEqual(4);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+});

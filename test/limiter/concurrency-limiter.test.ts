@@ -1,0 +1,236 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { ConcurrencyLimiter, OptionsError, type Permit } from "../../src/index.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+import { granted, refused, settled } from "./support.ts";
+
+describe("ConcurrencyLimiter", () => {
+  it("refuses above the maximum until something is released, and says so", async () => {
+    const limiter = new ConcurrencyLimiter(2);
+    const first = granted(await limiter.tryAcquire());
+    granted(await limiter.tryAcquire());
+    expect(refused(await limiter.tryAcquire())).toEqual({
+      granted: false,
+      blockedBy: "ConcurrencyLimiter",
+      retryInMs: null,
+      never: false,
+    });
+    await first.release();
+    granted(await limiter.tryAcquire());
+    expect(limiter.running).toBe(2);
+  });
+
+  it("gives nothing back twice: release, cancel and settle in any order, any number of times", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.nat(4), fc.constantFrom("release", "cancel", "settle", "dispose")), { maxLength: 40 }),
+        async (moves) => {
+          const limiter = new ConcurrencyLimiter(5);
+          const permits: Permit[] = [];
+          for (let i = 0; i < 5; i++) permits.push(granted(await limiter.tryAcquire()));
+          const open = new Set([0, 1, 2, 3, 4]);
+          for (const [which, move] of moves) {
+            const permit = permits[which]!;
+            if (move === "release") await permit.release();
+            if (move === "cancel") await permit.cancel();
+            if (move === "settle") await permit.settle(3);
+            if (move === "dispose") await permit[Symbol.asyncDispose]();
+            if (move !== "settle") open.delete(which);
+            expect(limiter.running).toBe(open.size);
+          }
+        },
+      ),
+    );
+  });
+
+  it("counts recorded starts apart from permits: a completion too many frees nobody's permit", async () => {
+    const limiter = new ConcurrencyLimiter(2);
+    granted(await limiter.tryAcquire());
+    await limiter.recordJobStart();
+    expect(await limiter.canProceed()).toBe(false);
+    for (let i = 0; i < 5; i++) await limiter.recordJobCompletion();
+    expect(limiter.running).toBe(1);
+    granted(await limiter.tryAcquire());
+    refused(await limiter.tryAcquire());
+  });
+
+  it("records a start unconditionally, even above the maximum", async () => {
+    const limiter = new ConcurrencyLimiter(1);
+    await limiter.recordJobStart();
+    await limiter.recordJobStart();
+    expect(limiter.running).toBe(2);
+    await limiter.recordJobCompletion();
+    expect(await limiter.canProceed()).toBe(false);
+    await limiter.recordJobCompletion();
+    expect(await limiter.canProceed()).toBe(true);
+  });
+
+  it("serves waiters in order, and starts as many as have room", async () => {
+    const limiter = new ConcurrencyLimiter(2);
+    const permits = [granted(await limiter.tryAcquire()), granted(await limiter.tryAcquire())];
+    const order: number[] = [];
+    const waiting = [0, 1, 2, 3].map((i) => limiter.acquire().then((permit) => (order.push(i), permit)));
+    expect(limiter.waiting).toBe(4);
+    await permits[0]!.release();
+    await permits[1]!.release();
+    await Promise.all(waiting.slice(0, 2));
+    expect(order).toEqual([0, 1]);
+    expect(await settled(waiting[2]!)).toBe(false);
+    await (await waiting[0]!).release();
+    await waiting[2];
+    expect(order).toEqual([0, 1, 2]);
+  });
+
+  it("lets a heavy waiter hold its place against light ones behind it", async () => {
+    const limiter = new ConcurrencyLimiter(4);
+    const light = [granted(await limiter.tryAcquire()), granted(await limiter.tryAcquire({ weight: 2 }))];
+    const heavy = limiter.acquire({ weight: 3 });
+    const behind = limiter.acquire();
+    // One unit is free: enough for the light ones behind, and still nobody may take it.
+    expect(refused(await limiter.tryAcquire())).toMatchObject({ blockedBy: "ConcurrencyLimiter", retryInMs: null });
+    expect(await limiter.canProceed()).toBe(false);
+    await light[0]!.release();
+    expect(await settled(heavy)).toBe(false);
+    expect(await settled(behind)).toBe(false);
+    await light[1]!.release();
+    await heavy;
+    await behind;
+    expect(limiter.running).toBe(4);
+  });
+
+  it("says never to a weight above the maximum, at once and also when the maximum falls below it", async () => {
+    const limiter = new ConcurrencyLimiter(3);
+    expect(refused(await limiter.tryAcquire({ weight: 4 }))).toEqual({
+      granted: false,
+      blockedBy: "ConcurrencyLimiter",
+      retryInMs: null,
+      never: true,
+    });
+    await expect(limiter.acquire({ weight: 4 })).rejects.toThrow(OptionsError);
+    await expect(limiter.acquire({ weight: 4 })).rejects.toThrow(/`weight` to be at most 3.*got 4/);
+    const permit = granted(await limiter.tryAcquire({ weight: 3 }));
+    const waiting = limiter.acquire({ weight: 3 });
+    const behind = limiter.acquire();
+    limiter.maxConcurrentJobs = 2;
+    await expect(waiting).rejects.toThrow(/at most 2/);
+    await permit.release();
+    await behind;
+  });
+
+  it("counts every start as one where told to", async () => {
+    const limiter = new ConcurrencyLimiter(2, { count: "starts" });
+    const permit = granted(await limiter.tryAcquire({ weight: 1_000 }));
+    granted(await limiter.tryAcquire({ weight: 5 }));
+    refused(await limiter.tryAcquire());
+    await permit.release();
+    expect(limiter.running).toBe(1);
+  });
+
+  it("is paused at 0 until the maximum is raised", async () => {
+    const limiter = new ConcurrencyLimiter(0);
+    expect(await limiter.canProceed()).toBe(false);
+    const waiting = limiter.acquire();
+    expect(await settled(waiting)).toBe(false);
+    limiter.maxConcurrentJobs = 1;
+    await waiting;
+    expect(limiter.maxConcurrentJobs).toBe(1);
+  });
+
+  it("holds everything until the time set from outside, which only moves later", async () => {
+    const clock = new FakeClock();
+    const limiter = new ConcurrencyLimiter(1, { clock });
+    await limiter.setNextAvailableTime(new Date(clock.wall() + 500));
+    await limiter.setNextAvailableTime(new Date(clock.wall() + 100));
+    expect(await limiter.canProceed()).toBe(false);
+    expect(refused(await limiter.tryAcquire()).retryInMs).toBe(500);
+    expect((await limiter.getNextAvailableTime()).getTime()).toBe(clock.wall() + 500);
+    const waiting = limiter.acquire();
+    await clock.advance(499);
+    expect(await settled(waiting)).toBe(false);
+    await clock.advance(1);
+    await waiting;
+    expect(clock.timers).toBe(0);
+  });
+
+  it("does not care about the wall clock while it waits", async () => {
+    const clock = new FakeClock();
+    const limiter = new ConcurrencyLimiter(1, { clock });
+    await limiter.setNextAvailableTime(new Date(clock.wall() + 500));
+    clock.stepWall(-3_600_000);
+    const waiting = limiter.acquire();
+    await clock.advance(500);
+    await waiting;
+  });
+
+  it("starts afresh after clear(); what was held before gives nothing back", async () => {
+    const clock = new FakeClock();
+    const limiter = new ConcurrencyLimiter(1, { clock });
+    const old = granted(await limiter.tryAcquire());
+    await limiter.recordJobStart();
+    await limiter.setNextAvailableTime(new Date(clock.wall() + 500));
+    const waiting = limiter.acquire();
+    await limiter.clear();
+    await waiting;
+    expect(limiter.running).toBe(1);
+    await old.release();
+    await limiter.recordJobCompletion();
+    expect(limiter.running).toBe(1);
+    expect(clock.timers).toBe(0);
+  });
+
+  describe("abort", () => {
+    it("rejects with the signal's reason and leaves no trace", async () => {
+      const clock = new FakeClock();
+      const limiter = new ConcurrencyLimiter(1, { clock });
+      const permit = granted(await limiter.tryAcquire());
+      const controller = new AbortController();
+      const aborted = limiter.acquire({ signal: controller.signal });
+      const behind = limiter.acquire();
+      const reason = new Error("no longer needed");
+      controller.abort(reason);
+      await expect(aborted).rejects.toBe(reason);
+      expect(limiter.waiting).toBe(1);
+      await permit.release();
+      await behind;
+      expect(limiter.running).toBe(1);
+    });
+
+    it("lets those behind a heavy one pass when it gives up", async () => {
+      const limiter = new ConcurrencyLimiter(2);
+      granted(await limiter.tryAcquire());
+      const controller = new AbortController();
+      const heavy = limiter.acquire({ weight: 2, signal: controller.signal });
+      const light = limiter.acquire();
+      expect(await settled(light)).toBe(false);
+      controller.abort();
+      await expect(heavy).rejects.toMatchObject({ name: "AbortError" });
+      await light;
+    });
+
+    it("does not even stand in line when aborted before", async () => {
+      const limiter = new ConcurrencyLimiter(1);
+      await expect(limiter.acquire({ signal: AbortSignal.abort("no") })).rejects.toBe("no");
+      expect(limiter.running).toBe(0);
+    });
+
+    it("has no effect any more once granted", async () => {
+      const limiter = new ConcurrencyLimiter(1);
+      const controller = new AbortController();
+      const permit = await limiter.acquire({ signal: controller.signal });
+      controller.abort();
+      expect(limiter.running).toBe(1);
+      await permit.release();
+      expect(limiter.running).toBe(0);
+    });
+  });
+
+  it("releases a permit at the end of its scope", async () => {
+    const limiter = new ConcurrencyLimiter(1);
+    {
+      await using permit = await limiter.acquire();
+      expect(permit.granted).toBe(true);
+      expect(limiter.running).toBe(1);
+    }
+    expect(limiter.running).toBe(0);
+  });
+});

@@ -1,0 +1,398 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  CompositeLimiter,
+  concurrencyLimit,
+  ConcurrencyLimiter,
+  InMemoryRateLimiterStorage,
+  limit,
+  OptionsError,
+  QueueOverflowError,
+  rateLimit,
+  RateLimiter,
+} from "../../src/index.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+import { deferred, settled, SixMethodLimiter, worstWindow } from "./support.ts";
+
+describe("limit", () => {
+  it("passes arguments, `this`, results and errors through", async () => {
+    const greeter = {
+      greeting: "hello",
+      greet: limit(async function (this: { greeting: string }, name: string, times = 1) {
+        return `${this.greeting} ${name} ${times}`;
+      }, new ConcurrencyLimiter(1)),
+    };
+    expect(await greeter.greet("ada", 2)).toBe("hello ada 2");
+    const failure = new Error("no");
+    await expect(limit(() => Promise.reject(failure), new ConcurrencyLimiter(1))()).rejects.toBe(failure);
+    await expect(
+      limit(() => {
+        throw failure;
+      }, new ConcurrencyLimiter(1))(),
+    ).rejects.toBe(failure);
+    expect(await limit((n: number) => n + 1, new ConcurrencyLimiter(1))(1)).toBe(2);
+    expect(await limit(() => undefined, new ConcurrencyLimiter(1))()).toBeUndefined();
+    // oxlint-disable-next-line unicorn/no-thenable -- anything with a `then` is a promise to those who await it
+    const thenable = { then: (resolve: (value: string) => void) => resolve("thenable") };
+    expect(await limit(() => thenable, new ConcurrencyLimiter(1))()).toBe("thenable");
+    expect(limit(function named() {}, new ConcurrencyLimiter(1)).name).toBe("named");
+  });
+
+  it("starts the first call at once, before it returns", () => {
+    let started = false;
+    void concurrencyLimit(() => (started = true), 1)();
+    expect(started).toBe(true);
+  });
+
+  it("frees the slot whatever happens to the call", async () => {
+    const limiter = new ConcurrencyLimiter(1);
+    const run = limit((what: () => unknown) => what(), limiter);
+    await expect(run(() => Promise.reject(new Error("later")))).rejects.toThrow("later");
+    await expect(
+      run(() => {
+        throw new Error("at once");
+      }),
+    ).rejects.toThrow("at once");
+    await run(() => 1);
+    expect(limiter.running).toBe(0);
+  });
+
+  it("starts in the order of the calls, together with those who acquire", async () => {
+    const limiter = new ConcurrencyLimiter(1);
+    const order: string[] = [];
+    const run = limit(async (name: string) => void order.push(name), limiter);
+    const other = limit(async (name: string) => void order.push(name), limiter);
+    const permit = await limiter.acquire();
+    const all = [
+      run("a"),
+      other("b"),
+      limiter.acquire().then(async (mine) => {
+        order.push("c");
+        await mine.release();
+      }),
+      run("d"),
+    ];
+    await permit.release();
+    await Promise.all(all);
+    expect(order).toEqual(["a", "b", "c", "d"]);
+  });
+
+  it("does not recurse: a hundred thousand synchronous calls in line", async () => {
+    const gate = deferred();
+    const limiter = new ConcurrencyLimiter(1);
+    const hold = limit(() => gate.promise, limiter)();
+    const run = limit((n: number) => n, limiter);
+    const all = Array.from({ length: 100_000 }, (_, i) => run(i));
+    gate.resolve();
+    await hold;
+    expect((await Promise.all(all)).at(-1)).toBe(99_999);
+  });
+
+  it("lets a call make calls of its own while it starts", async () => {
+    const run = concurrencyLimit(async (depth: number): Promise<number> => (depth === 0 ? 0 : 1), 2);
+    const nested = limit(async () => {
+      const inner = [run(0), run(1), run(2)];
+      return (await Promise.all(inner)).length;
+    }, new ConcurrencyLimiter(1));
+    expect(await nested()).toBe(3);
+  });
+
+  describe("counts", () => {
+    it("tells how many run and wait, and when all is done", async () => {
+      const gates = [deferred(), deferred(), deferred()];
+      const run = concurrencyLimit((i: number) => gates[i]!.promise, 2);
+      expect([run.running, run.waiting]).toEqual([0, 0]);
+      await run.onIdle();
+      const all = [run(0), run(1), run(2)];
+      expect([run.running, run.waiting]).toEqual([2, 1]);
+      const idle = run.onIdle();
+      gates[0]!.resolve();
+      await all[0];
+      expect([run.running, run.waiting]).toEqual([2, 0]);
+      gates[1]!.resolve();
+      await all[1];
+      expect(await settled(idle)).toBe(false);
+      gates[2]!.reject(new Error("also an end"));
+      await expect(all[2]).rejects.toThrow();
+      await idle;
+      expect([run.running, run.waiting]).toEqual([0, 0]);
+    });
+  });
+
+  describe("maxQueue", () => {
+    it("rejects at once when so many wait, and only those who would have to", async () => {
+      const gate = deferred();
+      const run = concurrencyLimit(() => gate.promise, 1, { maxQueue: 2 });
+      const kept = [run(), run(), run()];
+      const overflow = run();
+      await expect(overflow).rejects.toThrow(QueueOverflowError);
+      await expect(run()).rejects.toMatchObject({ code: "SLUICE_QUEUE_OVERFLOW", maxQueue: 2 });
+      expect(run.waiting).toBe(2);
+      gate.resolve();
+      await Promise.all(kept);
+      await run();
+    });
+
+    it("0 means: now or not at all", async () => {
+      const gate = deferred();
+      const run = concurrencyLimit(() => gate.promise, 1, { maxQueue: 0 });
+      const running = run();
+      await expect(run()).rejects.toThrow(QueueOverflowError);
+      gate.resolve();
+      await running;
+      await run();
+    });
+  });
+
+  describe("signal", () => {
+    it("rejects all that wait and all that come later; what runs goes on", async () => {
+      const gate = deferred<string>();
+      const controller = new AbortController();
+      let calls = 0;
+      const run = concurrencyLimit(() => ((calls += 1), gate.promise), 1, { signal: controller.signal });
+      const running = run();
+      const waiting = [run(), run()];
+      const idle = run.onIdle();
+      controller.abort("closing");
+      for (const call of waiting) await expect(call).rejects.toBe("closing");
+      await expect(run()).rejects.toBe("closing");
+      gate.resolve("done");
+      expect(await running).toBe("done");
+      await idle;
+      expect(calls).toBe(1);
+    });
+
+    it("does not touch other wrappers of the same limiter", async () => {
+      const gate = deferred();
+      const limiter = new ConcurrencyLimiter(1);
+      const controller = new AbortController();
+      const ours = limit(() => gate.promise, limiter, { signal: controller.signal });
+      const theirs = limit(() => "theirs", limiter);
+      const running = ours();
+      const [a, b] = [ours(), theirs()];
+      controller.abort("closing");
+      await expect(a).rejects.toBe("closing");
+      gate.resolve();
+      await running;
+      expect(await b).toBe("theirs");
+    });
+
+    it("listens only while somebody waits", async () => {
+      const controller = new AbortController();
+      const listening: string[] = [];
+      const { signal } = controller;
+      const add = signal.addEventListener.bind(signal);
+      const remove = signal.removeEventListener.bind(signal);
+      signal.addEventListener = (...args: Parameters<typeof add>) => (listening.push("add"), add(...args));
+      signal.removeEventListener = (...args: Parameters<typeof remove>) => (listening.push("remove"), remove(...args));
+      const gate = deferred();
+      const run = concurrencyLimit(() => gate.promise, 1, { signal });
+      const first = run();
+      expect(listening).toEqual([]);
+      const second = run();
+      const third = run();
+      expect(listening).toEqual(["add"]);
+      gate.resolve();
+      await Promise.all([first, second, third]);
+      expect(listening).toEqual(["add", "remove"]);
+    });
+  });
+
+  it("weighs calls by their arguments, and rejects a weight that makes no sense", async () => {
+    const clock = new FakeClock();
+    const storage = new InMemoryRateLimiterStorage({ clock });
+    const tokens = new RateLimiter(storage, "tokens", { maxExecutions: 100, windowSizeInSeconds: 60 });
+    const ask = limit(async (prompt: string) => prompt, tokens, { weight: (prompt) => prompt.length });
+    const starts: number[] = [];
+    void ask("x".repeat(60)).then(() => starts.push(clock.now()));
+    void ask("y".repeat(50)).then(() => starts.push(clock.now()));
+    await clock.advance(60_000);
+    expect(starts).toEqual([0, 60_000]);
+    await expect(ask("")).rejects.toThrow(OptionsError);
+    await expect(ask("z".repeat(101))).rejects.toThrow(/at most 100/);
+  });
+
+  describe("nested wrappers", () => {
+    const fast = (starts: number[], ends: number[], clock: FakeClock) => (ms: number) =>
+      new Promise<void>((resolve) => {
+        starts.push(clock.now());
+        clock.after(ms, () => {
+          ends.push(clock.now());
+          resolve();
+        });
+      });
+
+    const window = (clock: FakeClock) =>
+      new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "w", { maxExecutions: 1, windowSizeInSeconds: 1 });
+
+    it.each(["rate around concurrency", "concurrency around rate"])("keep both limits: %s", async (order) => {
+      const clock = new FakeClock();
+      const starts: number[] = [];
+      const fn = fast(starts, [], clock);
+      const concurrency = new ConcurrencyLimiter(1, { clock });
+      const run =
+        order === "rate around concurrency"
+          ? limit(limit(fn, concurrency), window(clock))
+          : limit(limit(fn, window(clock)), concurrency);
+      // The trap: a slow first call, then two quick ones that would start together once it ends.
+      const all = [run(2_000), run(10), run(10)];
+      await clock.advance(10_000);
+      await Promise.all(all);
+      expect(starts).toEqual([0, 2_000, 3_000]);
+      expect(concurrency.running).toBe(0);
+    });
+
+    it("bring a weight each", async () => {
+      const clock = new FakeClock();
+      const tokens = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "t", {
+        maxExecutions: 100,
+        windowSizeInSeconds: 1,
+      });
+      const concurrency = new ConcurrencyLimiter(2, { clock });
+      const gate = deferred();
+      const run = limit(
+        limit((_n: number) => gate.promise, tokens, { weight: (n) => n }),
+        concurrency,
+      );
+      const all = [run(90), run(10), run(1)];
+      expect([run.running, run.waiting, concurrency.running]).toEqual([2, 1, 2]);
+      gate.resolve();
+      await clock.advance(1_000);
+      await Promise.all(all);
+    });
+
+    it("keep the tighter maxQueue and both signals", async () => {
+      const gate = deferred();
+      const inner = new AbortController();
+      const outer = new AbortController();
+      const run = concurrencyLimit(
+        rateLimit(() => gate.promise, 1, 100, { maxQueue: 1, signal: inner.signal }),
+        1,
+        { maxQueue: 5, signal: outer.signal },
+      );
+      const running = run();
+      const waiting = run();
+      await expect(run()).rejects.toThrow(QueueOverflowError);
+      inner.abort("inner");
+      await expect(waiting).rejects.toBe("inner");
+      gate.resolve();
+      await running;
+    });
+
+    it("of three are still one", async () => {
+      const gate = deferred();
+      const limiters = [3, 2, 4].map((max) => new ConcurrencyLimiter(max));
+      const run = limiters.reduce<() => Promise<void>>(
+        (fn, limiter) => limit(fn, limiter),
+        () => gate.promise,
+      );
+      const all = [run(), run(), run(), run(), run()];
+      expect(limiters.map((limiter) => limiter.running)).toEqual([2, 2, 2]);
+      gate.resolve();
+      await Promise.all(all);
+      expect(limiters.map((limiter) => limiter.running)).toEqual([0, 0, 0]);
+    });
+  });
+
+  it("works with a limiter of the user's own, and waits for its completion to be told", async () => {
+    const own = new SixMethodLimiter(2);
+    const gates = [deferred(), deferred(), deferred()];
+    const run = limit((i: number) => gates[i]!.promise, own);
+    const all = [run(0), run(1), run(2)];
+    expect(await settled(all[2]!)).toBe(false);
+    expect(own.running).toBe(2);
+    for (const gate of gates) gate.resolve();
+    await Promise.all(all);
+    expect(own.running).toBe(0);
+    expect(own.started).toBe(3);
+  });
+
+  it("fails the call when the limiter fails, before or after", async () => {
+    const own = new SixMethodLimiter(1);
+    own.canProceed = () => Promise.reject(new Error("cannot say"));
+    await expect(limit(() => 1, own)()).rejects.toThrow("cannot say");
+    const other = new SixMethodLimiter(1);
+    other.recordJobCompletion = () => Promise.reject(new Error("cannot end"));
+    const run = limit(() => 1, other);
+    await expect(run()).rejects.toThrow("cannot end");
+    expect([run.running, run.waiting]).toEqual([0, 0]);
+  });
+});
+
+describe("rateLimit", () => {
+  it("counts from the call itself: the function never sees more than the limit, also under load", async () => {
+    const starts: number[] = [];
+    const run = rateLimit(
+      () => {
+        starts.push(performance.now());
+        // A little work, so that calls of one batch do not start at the same instant.
+        for (let until = performance.now() + 0.02; performance.now() < until;);
+      },
+      25,
+      20,
+    );
+    await Promise.all(Array.from({ length: 160 }, () => run()));
+    expect(worstWindow(starts, 25)).toBe(20);
+  });
+
+  it("leaves no timer behind when those who waited are gone", async () => {
+    const controller = new AbortController();
+    const run = rateLimit(() => 1, 86_400_000, 1, { signal: controller.signal });
+    await run();
+    const waiting = run();
+    const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+    const before = timers();
+    controller.abort("enough");
+    await expect(waiting).rejects.toBe("enough");
+    expect(timers()).toBe(before - 1);
+  });
+});
+
+describe("interleavings", () => {
+  it("hundreds of concurrent callers with random awaits never pass a limit", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.infiniteStream(fc.nat(7)), fc.integer({ min: 1, max: 7 }), async (turns, max) => {
+        const own = new SixMethodLimiter(max);
+        for (const method of ["canProceed", "recordJobStart", "recordJobCompletion"] as const) {
+          const original = own[method].bind(own) as () => Promise<never>;
+          own[method] = async () => {
+            for (let i = turns.next().value; i > 0; i--) await undefined;
+            const answer = await original();
+            for (let i = turns.next().value; i > 0; i--) await undefined;
+            return answer;
+          };
+        }
+        const concurrency = new ConcurrencyLimiter(3);
+        const limiters = [
+          own,
+          new CompositeLimiter([own, concurrency]),
+          new CompositeLimiter([concurrency, own]),
+          concurrency,
+        ];
+        let byOwn = 0;
+        let byConcurrency = 0;
+        let worst = [0, 0];
+        const run = limiters.map((limiter, i) =>
+          limit(async () => {
+            if (i < 3) byOwn += 1;
+            if (i > 0) byConcurrency += 1;
+            worst = [Math.max(worst[0]!, byOwn), Math.max(worst[1]!, byConcurrency)];
+            for (let j = turns.next().value; j > 0; j--) await undefined;
+            if (i < 3) byOwn -= 1;
+            if (i > 0) byConcurrency -= 1;
+          }, limiter),
+        );
+        const all: Promise<unknown>[] = [];
+        for (let i = 0; i < 300; i++) {
+          all.push(run[i % 4]!());
+          for (let j = turns.next().value - 4; j > 0; j--) await undefined;
+        }
+        await Promise.all(all);
+        expect(worst[0]).toBeLessThanOrEqual(max);
+        expect(worst[1]).toBeLessThanOrEqual(3);
+        expect([own.running, concurrency.running]).toEqual([0, 0]);
+      }),
+      { numRuns: 25 },
+    );
+  });
+});

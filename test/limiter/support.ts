@@ -1,0 +1,77 @@
+import { expect } from "vitest";
+import type { ILimiter, Permit, Refusal } from "../../src/index.ts";
+
+/** The permit, where one was expected. */
+export function granted(answer: Permit | Refusal): Permit {
+  expect(answer).toMatchObject({ granted: true });
+  return answer as Permit;
+}
+
+/** The refusal, where one was expected. */
+export function refused(answer: Permit | Refusal): Refusal {
+  expect(answer).toMatchObject({ granted: false });
+  return answer as Refusal;
+}
+
+/** Whether a promise has settled yet, without waiting for it. */
+export async function settled(promise: Promise<unknown>): Promise<boolean> {
+  const pending = Symbol("pending");
+  // A few turns of the microtask queue: what is only a chain of settled promises away counts as settled.
+  for (let i = 0; i < 20; i++) await undefined;
+  return (await Promise.race([promise.catch(() => {}), Promise.resolve(pending)])) !== pending;
+}
+
+/** A promise and the means to settle it. */
+export function deferred<T = void>() {
+  return Promise.withResolvers<T>();
+}
+
+/** The most starts in any half-open window of this length. */
+export function worstWindow(starts: readonly number[], windowMs: number): number {
+  const sorted = starts.toSorted((a, b) => a - b);
+  let worst = 0;
+  let from = 0;
+  for (let i = 0; i < sorted.length; i++) {
+    while (sorted[i]! - sorted[from]! >= windowMs) from += 1;
+    worst = Math.max(worst, i - from + 1);
+  }
+  return worst;
+}
+
+/** Somebody's own limiter with the six methods and nothing else. It keeps a diary. */
+export class SixMethodLimiter implements ILimiter {
+  readonly diary: string[] = [];
+  running = 0;
+  started = 0;
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  async canProceed(): Promise<boolean> {
+    this.diary.push("canProceed");
+    return this.running < this.#max;
+  }
+
+  async recordJobStart(): Promise<void> {
+    this.diary.push("recordJobStart");
+    this.running += 1;
+    this.started += 1;
+  }
+
+  async recordJobCompletion(): Promise<void> {
+    this.diary.push("recordJobCompletion");
+    this.running = Math.max(0, this.running - 1);
+  }
+
+  async getNextAvailableTime(): Promise<Date> {
+    return new Date(0);
+  }
+
+  async setNextAvailableTime(): Promise<void> {}
+
+  async clear(): Promise<void> {
+    this.running = 0;
+  }
+}

@@ -1,0 +1,169 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { IRateLimiterStorage } from "../../src/index.ts";
+import type { FakeClock } from "../../src/testing/index.ts";
+
+/** What every storage for rate limiters must do. One line runs it for one more. */
+export function rateLimiterStorageSuite(
+  name: string,
+  open: () => Promise<{ storage: Required<IRateLimiterStorage>; clock: FakeClock }>,
+): void {
+  const rule = { maxExecutions: 3, windowMs: 1_000 };
+  const epoch = new Date(0).toISOString();
+
+  describe(`${name} as a rate limiter storage`, () => {
+    it("sets itself up any number of times", async () => {
+      const { storage } = await open();
+      await storage.setupDatabase();
+      await storage.recordExecution("q");
+      await storage.setupDatabase();
+      expect(await storage.getExecutionCount("q", epoch)).toBe(1);
+    });
+
+    it("counts the starts after an instant, and finds one by its place, oldest first", async () => {
+      const { storage, clock } = await open();
+      const times: number[] = [];
+      for (let i = 0; i < 4; i++) {
+        times.push(clock.wall());
+        await storage.recordExecution("q");
+        await clock.advance(100);
+      }
+      for (const [i, time] of times.entries()) {
+        expect(await storage.getExecutionCount("q", new Date(time).toISOString())).toBe(3 - i);
+        expect(await storage.getOldestExecutionAtOffset("q", i)).toBe(new Date(time).toISOString());
+      }
+      expect(await storage.getOldestExecutionAtOffset("q", 4)).toBeUndefined();
+      expect(await storage.getExecutionCount("other", epoch)).toBe(0);
+    });
+
+    it("remembers as far back as it is asked, for as long as it is asked", async () => {
+      const { storage, clock } = await open();
+      const twoHours = 7_200_000;
+      const count = () => storage.getExecutionCount("q", new Date(clock.wall() - twoHours).toISOString());
+      for (let i = 0; i < 6; i++) {
+        await storage.recordExecution("q");
+        expect(await count()).toBe(Math.min(i + 1, 4));
+        await clock.advance(1_800_000);
+      }
+    });
+
+    it("keeps the instant set from outside, and only moves it later", async () => {
+      const { storage, clock } = await open();
+      expect(await storage.getNextAvailableTime("q")).toBeUndefined();
+      const later = new Date(clock.wall() + 5_000).toISOString();
+      await storage.setNextAvailableTime("q", later);
+      await storage.setNextAvailableTime("q", new Date(clock.wall() + 1_000).toISOString());
+      expect(await storage.getNextAvailableTime("q")).toBe(later);
+      expect(await storage.tryRecordExecution("q", rule)).toMatchObject({ granted: false, retryInMs: 5_000 });
+      await clock.advance(5_000);
+      expect(await storage.tryRecordExecution("q", rule)).toMatchObject({ granted: true });
+    });
+
+    it("checks and takes in one step", async () => {
+      const { storage } = await open();
+      const verdicts = await Promise.all(Array.from({ length: 20 }, () => storage.tryRecordExecution("q", rule)));
+      expect(verdicts.filter(({ granted }) => granted)).toHaveLength(3);
+      expect(new Set(verdicts.flatMap(({ token }) => token ?? [])).size).toBe(3);
+      for (const verdict of verdicts) expect(verdict.retryInMs).toBe(verdict.granted ? 0 : 1_000);
+    });
+
+    it("asks without taking for a weight of 0", async () => {
+      const { storage } = await open();
+      const ask = () => storage.tryRecordExecution("q", { ...rule, maxExecutions: rule.maxExecutions - 1, weight: 0 });
+      expect(await ask()).toMatchObject({ granted: true, retryInMs: 0 });
+      for (let i = 0; i < 3; i++) await storage.tryRecordExecution("q", rule);
+      expect(await ask()).toMatchObject({ granted: false, retryInMs: 1_000 });
+      expect(await storage.getExecutionCount("q", epoch)).toBe(3);
+    });
+
+    it("takes back a start once, and never one that another holds", async () => {
+      const { storage, clock } = await open();
+      const first = await storage.tryRecordExecution("q", rule);
+      await storage.tryRecordExecution("q", { ...rule, weight: 2 });
+      await storage.cancelExecution("q", first.token!);
+      await storage.cancelExecution("q", first.token!);
+      await storage.cancelExecution("q", "no such token");
+      expect(await storage.getExecutionCount("q", epoch)).toBe(2);
+      const third = await storage.tryRecordExecution("q", rule);
+      await clock.advance(1_000);
+      await storage.tryRecordExecution("q", { ...rule, weight: 3 });
+      await storage.cancelExecution("q", third.token!);
+      expect((await storage.tryRecordExecution("q", rule)).granted).toBe(false);
+    });
+
+    it("settles to what was used: room at once, charge at once, and late overuse from then on", async () => {
+      const { storage, clock } = await open();
+      const ten = { maxExecutions: 10, windowMs: 1_000 };
+      const first = await storage.tryRecordExecution("q", { ...ten, weight: 8 });
+      await storage.settleExecution("q", first.token!, 3);
+      const second = await storage.tryRecordExecution("q", { ...ten, weight: 7 });
+      expect(second.granted).toBe(true);
+      await storage.settleExecution("q", second.token!, 20);
+      await clock.advance(999);
+      expect(await storage.tryRecordExecution("q", ten)).toMatchObject({ granted: false, retryInMs: 1 });
+      await clock.advance(1);
+      await storage.settleExecution("q", first.token!, 0);
+      expect((await storage.tryRecordExecution("q", { ...ten, weight: 5 })).granted).toBe(true);
+      await storage.settleExecution("q", second.token!, 12);
+      expect(await storage.tryRecordExecution("q", ten)).toMatchObject({ granted: false, retryInMs: 1_000 });
+    });
+
+    it("lets two rules share one name, each keeping its own number", async () => {
+      const { storage, clock } = await open();
+      const slow = { maxExecutions: 4, windowMs: 10_000 };
+      for (let i = 0; i < 3; i++) expect((await storage.tryRecordExecution("q", rule)).granted).toBe(true);
+      expect((await storage.tryRecordExecution("q", slow)).granted).toBe(true);
+      expect((await storage.tryRecordExecution("q", rule)).retryInMs).toBe(1_000);
+      expect((await storage.tryRecordExecution("q", slow)).retryInMs).toBe(10_000);
+      await clock.advance(1_000);
+      expect((await storage.tryRecordExecution("q", slow)).retryInMs).toBe(9_000);
+      expect((await storage.tryRecordExecution("q", rule)).granted).toBe(true);
+    });
+
+    it("forgets everything under a name, and nothing under another", async () => {
+      const { storage, clock } = await open();
+      const before = await storage.tryRecordExecution("q", rule);
+      await storage.recordExecution("other");
+      await storage.setNextAvailableTime("q", new Date(clock.wall() + 5_000).toISOString());
+      await storage.clear("q");
+      expect(await storage.getExecutionCount("q", epoch)).toBe(0);
+      expect(await storage.getNextAvailableTime("q")).toBeUndefined();
+      expect(await storage.getExecutionCount("other", epoch)).toBe(1);
+      await storage.tryRecordExecution("q", rule);
+      await storage.cancelExecution("q", before.token!);
+      expect(await storage.getExecutionCount("q", epoch)).toBe(1);
+    });
+
+    it("never grants more than fits into any window, whatever comes", async () => {
+      const step = fc.record({ after: fc.integer({ min: 0, max: 400 }), weight: fc.integer({ min: 1, max: 3 }) });
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+          const { storage, clock } = await open();
+          const starts: { at: number; weight: number }[] = [];
+          for (const { after, weight } of steps) {
+            await clock.advance(after);
+            const { granted, retryInMs } = await storage.tryRecordExecution("q", { ...rule, weight });
+            if (granted) starts.push({ at: clock.now(), weight });
+            else expect(retryInMs).toBeGreaterThan(0);
+          }
+          for (const { at } of starts) {
+            const inside = starts.filter((start) => start.at > at - 1_000 && start.at <= at);
+            expect(inside.reduce((sum, { weight }) => sum + weight, 0)).toBeLessThanOrEqual(3);
+          }
+        }),
+        { numRuns: 50 },
+      );
+    });
+
+    it("refuses what makes no sense", async () => {
+      const { storage } = await open();
+      await expect(storage.tryRecordExecution("q", { ...rule, weight: 4 })).rejects.toThrow(/`weight`/);
+      await expect(storage.tryRecordExecution("q", { ...rule, weight: -1 })).rejects.toThrow(/`weight`/);
+      await expect(storage.tryRecordExecution("q", { ...rule, windowMs: 0 })).rejects.toThrow(/`windowMs`/);
+      await expect(storage.tryRecordExecution("", rule)).rejects.toThrow(/`queueName`/);
+      await expect(storage.getExecutionCount("q", "yesterday")).rejects.toThrow(/`windowStartTime`/);
+      await expect(storage.setNextAvailableTime("q", "soon")).rejects.toThrow(/`nextAvailableAt`/);
+      await expect(storage.getOldestExecutionAtOffset("q", -1)).rejects.toThrow(/`offset`/);
+    });
+  });
+}
