@@ -79,11 +79,9 @@ function resolveFrom(file: string, target: string): string {
     .join("/");
 }
 
+/** Every module named after `from`, `import` or `import(`. */
 function importsOf(text: string): string[] {
-  const found = text.matchAll(
-    /(?:^|\n)\s*(?:import|export)\b[^;]*?\bfrom\s*"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)|\n\s*import\s*"([^"]+)"/g,
-  );
-  return [...found].flatMap(([, a, b, c]) => a ?? b ?? c ?? []);
+  return [...text.matchAll(/\b(?:from|import)\s*\(?\s*"([^"]+)"/g)].map(([, target = ""]) => target);
 }
 
 function withoutComments(text: string): string {

@@ -326,7 +326,8 @@ describe("rateLimit", () => {
       () => {
         starts.push(performance.now());
         // A little work, so that calls of one batch do not start at the same instant.
-        for (let until = performance.now() + 0.02; performance.now() < until;);
+        const until = performance.now() + 0.02;
+        while (performance.now() < until);
       },
       25,
       20,

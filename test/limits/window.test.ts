@@ -109,7 +109,7 @@ describe("window", () => {
   });
 
   it("agrees with the obvious way to count under starts, cancels, settles and delays in any order, for several windows at once", () => {
-    const command = fc.oneof(
+    const commands = fc.oneof(
       fc.record({
         kind: fc.constant("start" as const),
         after: fc.integer({ min: 0, max: 30 }),
@@ -120,13 +120,13 @@ describe("window", () => {
       fc.record({ kind: fc.constant("wait" as const), after: fc.integer({ min: 0, max: 120 }) }),
     );
     fc.assert(
-      fc.property(fc.array(command, { maxLength: 120 }), (commands) => {
+      fc.property(fc.array(commands, { maxLength: 120 }), (list) => {
         const log = createLog();
         const views = [20, 50, 100].map((windowMs) => viewOf(log, windowMs));
         const model = new Model();
         const entries: { entry: StartEntry; start: { at: number; weight: number } }[] = [];
         let now = 0;
-        for (const command of commands) {
+        for (const command of list) {
           if (command.kind === "start") {
             now += command.after;
             const start = { at: now, weight: command.weight };

@@ -1,0 +1,66 @@
+import { describe, expect, it } from "vitest";
+import {
+  CONCURRENT_JOB_LIMITER,
+  ConcurrencyLimiter,
+  createServiceToken,
+  EVENLY_SPACED_JOB_RATE_LIMITER,
+  EvenlySpacedRateLimiter,
+  globalServiceRegistry,
+  JOB_LIMITER,
+  NULL_JOB_LIMITER,
+  NullLimiter,
+  OptionsError,
+  ServiceRegistry,
+} from "../../src/index.ts";
+
+describe("service tokens", () => {
+  it("carry the names they always had", () => {
+    expect(
+      [JOB_LIMITER, CONCURRENT_JOB_LIMITER, EVENLY_SPACED_JOB_RATE_LIMITER, NULL_JOB_LIMITER].map(({ id }) => id),
+    ).toEqual([
+      "jobqueue.limiter",
+      "jobqueue.limiter.concurrent",
+      "jobqueue.limiter.rate.evenlyspaced",
+      "jobqueue.limiter.null",
+    ]);
+  });
+
+  it("have a default each, one and the same whenever it is asked for", () => {
+    const registry = new ServiceRegistry();
+    expect(registry.get(JOB_LIMITER)).toBeInstanceOf(NullLimiter);
+    expect(registry.get(CONCURRENT_JOB_LIMITER)).toBeInstanceOf(ConcurrencyLimiter);
+    expect(registry.get(EVENLY_SPACED_JOB_RATE_LIMITER)).toBeInstanceOf(EvenlySpacedRateLimiter);
+    expect(registry.get(NULL_JOB_LIMITER)).toBeInstanceOf(NullLimiter);
+    expect(registry.get(JOB_LIMITER)).toBe(registry.get(JOB_LIMITER));
+    expect(globalServiceRegistry).toBeInstanceOf(ServiceRegistry);
+  });
+
+  it("are replaced by what is registered, made when it is first asked for", () => {
+    const registry = new ServiceRegistry();
+    const before = registry.get(JOB_LIMITER);
+    const mine = new ConcurrencyLimiter(3);
+    registry.registerInstance(JOB_LIMITER, mine);
+    expect(registry.get(JOB_LIMITER)).toBe(mine);
+    let made = 0;
+    registry.register(JOB_LIMITER, () => {
+      made += 1;
+      return new ConcurrencyLimiter(made);
+    });
+    expect(made).toBe(0);
+    expect(registry.get(JOB_LIMITER)).toBe(registry.get(JOB_LIMITER));
+    expect(made).toBe(1);
+    expect(registry.get(JOB_LIMITER)).not.toBe(before);
+  });
+
+  it("can be your own; without a default they must be registered first", () => {
+    const registry = new ServiceRegistry();
+    const token = createServiceToken<string>("greeting");
+    expect(registry.has(token)).toBe(false);
+    expect(() => registry.get(token)).toThrow(/"greeting"/);
+    registry.registerInstance(token, "hello");
+    expect(registry.has(token)).toBe(true);
+    expect(registry.get(createServiceToken<string>("greeting"))).toBe("hello");
+    expect(() => createServiceToken("")).toThrow(OptionsError);
+    expect(() => registry.register(token, "no function" as unknown as () => string)).toThrow(OptionsError);
+  });
+});

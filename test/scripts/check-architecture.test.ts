@@ -1,0 +1,86 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { checkArchitecture, ROOMS } from "../../scripts/check-architecture.ts";
+import { readFileSync } from "node:fs";
+
+const folders: string[] = [];
+
+/** A small house of these files. */
+function house(files: Record<string, string>): string {
+  const root = mkdtempSync(join(tmpdir(), "sluice-house-"));
+  folders.push(root);
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, file)), { recursive: true });
+    writeFileSync(join(root, file), text);
+  }
+  return root;
+}
+
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
+});
+
+describe("the check of the architecture", () => {
+  it("lets rooms import what the table allows", () => {
+    const src = house({
+      "core/a.ts": "export const a = 1; // Date.now() in a comment is fine",
+      "limits/b.ts": 'import { a } from "../core/a.ts";\nexport const b = a;',
+      "index.ts": 'export * from "./core/a.ts";',
+    });
+    expect(checkArchitecture(src)).toMatch(/^3 files/);
+  });
+
+  it.each([
+    [
+      "a room it may not enter",
+      { "core/a.ts": 'import "../limits/b.ts";', "limits/b.ts": "" },
+      /core may import nothing/,
+    ],
+    [
+      "also for types",
+      { "limits/a.ts": 'import type { B } from "../limiter/b.ts";', "limiter/b.ts": "" },
+      /limits may import core/,
+    ],
+    [
+      "also over many lines",
+      { "limits/a.ts": 'import {\n  type B,\n  c,\n} from "../limiter/b.ts";', "limiter/b.ts": "" },
+      /limits may import/,
+    ],
+    [
+      "also when exporting",
+      { "core/a.ts": 'export { b } from "../limits/b.ts";', "limits/b.ts": "" },
+      /core may import nothing/,
+    ],
+    [
+      "also when importing late",
+      { "core/a.ts": 'export const b = () => import("../limits/b.ts");', "limits/b.ts": "" },
+      /core may import/,
+    ],
+    ["a dependency", { "core/a.ts": 'import x from "left-pad";' }, /no dependencies/],
+    ["a Node module", { "limiter/a.ts": 'import { readFile } from "node:fs";' }, /node:fs/],
+    ["a room that is in no table", { "utils/a.ts": 'import "../core/b.ts";', "core/b.ts": "" }, /in no room/],
+    [
+      "a cycle",
+      { "core/a.ts": 'import "./b.ts";', "core/b.ts": 'import type { A } from "./a.ts";' },
+      /cycle: core\/a.ts -> core\/b.ts -> core\/a.ts/,
+    ],
+    ["the clock", { "limits/a.ts": "export const now = Date.now();" }, /uses the clock \(Date.now\)/],
+    ["a timer", { "limiter/a.ts": "setTimeout(() => {}, 1);" }, /setTimeout/],
+    ["the date of today", { "core/a.ts": "export const now = new Date();" }, /the clock/],
+    ["chance", { "limiter/a.ts": "export const n = Math.random();" }, /core\/random.ts alone/],
+  ])("refuses %s", (_, files, expected) => {
+    expect(() => checkArchitecture(house(files as Record<string, string>))).toThrow(expected);
+  });
+
+  it("says the same as ARCHITECTURE.md", () => {
+    const page = readFileSync("ARCHITECTURE.md", "utf8");
+    for (const [room, imports] of Object.entries(ROOMS)) {
+      const name = room === "." ? "index.ts" : `${room}/`;
+      const row = page.split("\n").find((line) => line.startsWith(`| \`${name}\``));
+      expect(row, `a row for ${name}`).toBeDefined();
+      expect(row?.split("|").at(-2)?.trim()).toBe(imports.join(", ") || "nothing");
+    }
+  });
+});
