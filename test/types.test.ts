@@ -21,7 +21,7 @@ describe("types", () => {
   it("pass through wrappers", () => {
     const fn = async (a: number, b?: string): Promise<boolean> => a > 0 && b !== "";
     const limited = limit(fn, new NullLimiter());
-    expectTypeOf(limited).parameters.toEqualTypeOf<[number, string?]>();
+    expectTypeOf(limited).parameters.toEqualTypeOf<[a: number, b?: string | undefined]>();
     expectTypeOf(limited).returns.toEqualTypeOf<Promise<boolean>>();
     expectTypeOf(limited).toEqualTypeOf<Limited<typeof fn>>();
     expectTypeOf(limited.running).toEqualTypeOf<number>();

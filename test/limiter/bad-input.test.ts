@@ -46,7 +46,7 @@ type Kind =
   | "signal";
 
 const strings = ["", "5", "many"];
-const neverRight = [null, true, [], {}, [3], { valueOf: () => 3 }, 3n, Symbol("3")];
+const neverRight: readonly unknown[] = [null, true, [], {}, [3], { valueOf: () => 3 }, 3n, Symbol("3")];
 const notNumbers = [...neverRight, ...strings, () => 3, Number.NaN, Number.NEGATIVE_INFINITY, -1, -0.5];
 
 /** What each kind of option must refuse. `undefined` is refused only where there is no default. */
