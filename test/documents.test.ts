@@ -11,7 +11,7 @@ import { afterAll, describe, expect, it } from "vitest";
 const run = promisify(execFile);
 const folder = join(".tmp", `documents-${process.pid}`);
 mkdirSync(folder, { recursive: true });
-afterAll(() => rmSync(folder, { recursive: true }));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const documents = ["README.md", ...list("docs", ".md").filter((file) => !file.includes("decisions"))];
 const examples = ["promises", "limiters"].flatMap((group) => list(join("examples", group), ".ts"));

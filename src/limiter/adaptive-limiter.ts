@@ -4,9 +4,10 @@ import { count, durationOrZero, optional, positive, readOptions, shrinkage } fro
 import { accepted, type Aimd, type AimdRule, createAimd, markSaturated, refused } from "../limits/aimd.ts";
 import { createLedger } from "../limits/ledger.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
+import type { StartEntry } from "../limits/window.ts";
 import { GateLimiter } from "./line-limiter.ts";
 import { type CommonLimiterOptions, commonRules, type CountOption, countRule } from "./settings.ts";
-import { WindowGate, type WindowGateSettings, type WindowToken } from "./window-gate.ts";
+import { WindowGate, type WindowGateSettings } from "./window-gate.ts";
 
 export interface AdaptiveLimiterOptions extends CommonLimiterOptions, CountOption {
   /** The allowance per window never falls below this. Default 1. */
@@ -109,7 +110,7 @@ class AdaptiveGate extends WindowGate {
     this.resize(this.allowance);
   }
 
-  override take(now: number, weight: number): WindowToken {
+  override take(now: number, weight: number): StartEntry {
     const token = super.take(now, weight);
     if (this.fits(now, 1) !== 0) markSaturated(this.#state);
     return token;

@@ -35,6 +35,8 @@ export abstract class Gate<Token = unknown> implements Part {
   protected readonly countsStarts: boolean;
   /** Lines whose first waiter is held up here, in the order in which those waiters came. */
   readonly #blocked: WaitingLine[] = [];
+  /** The first of them. A field of its own, for it is looked at before every start. */
+  firstBlocked: WaitingLine | undefined = undefined;
   #stopListening: (() => void) | undefined;
   #waking = false;
   #wakeAgain = false;
@@ -93,11 +95,6 @@ export abstract class Gate<Token = unknown> implements Part {
   /** Back to the beginning. What is still under way belongs to the past and gives nothing back. */
   abstract clear(): void;
 
-  /** The line whose first waiter has been held up here the longest. */
-  get firstBlocked(): WaitingLine | undefined {
-    return this.#blocked[0];
-  }
-
   get blockedLines(): number {
     return this.#blocked.length;
   }
@@ -107,6 +104,7 @@ export abstract class Gate<Token = unknown> implements Part {
     let position = this.#blocked.length;
     while (position > 0 && this.#blocked[position - 1]!.firstOrder > line.firstOrder) position -= 1;
     this.#blocked.splice(position, 0, line);
+    this.firstBlocked = this.#blocked[0];
     this.#stopListening ??= this.room.listen(() => this.wake());
   }
 
@@ -114,6 +112,7 @@ export abstract class Gate<Token = unknown> implements Part {
   unblock(line: WaitingLine): void {
     const position = this.#blocked.indexOf(line);
     if (position !== -1) this.#blocked.splice(position, 1);
+    this.firstBlocked = this.#blocked[0];
     if (this.#blocked.length > 0) return;
     this.#stopListening?.();
     this.#stopListening = undefined;
@@ -128,9 +127,9 @@ export abstract class Gate<Token = unknown> implements Part {
     this.#waking = true;
     do {
       this.#wakeAgain = false;
-      for (let line = this.#blocked[0]; line !== undefined; line = this.#blocked[0]) {
+      for (let line = this.firstBlocked; line !== undefined; line = this.firstBlocked) {
         line.advance();
-        if (this.#blocked[0] === line) break;
+        if (this.firstBlocked === line) break;
       }
     } while (this.#wakeAgain);
     this.#waking = false;

@@ -18,7 +18,7 @@ import type { ILimiter } from "./limiter.ts";
 import type { Line } from "./line.ts";
 import { jointLine, lineOf, readLimiter } from "./parts.ts";
 import { WindowGate } from "./window-gate.ts";
-import type { Weights } from "./ticket.ts";
+import { Ticket, type Weights } from "./ticket.ts";
 import { Waiter } from "./waiter.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- any function at all may be wrapped
@@ -153,19 +153,66 @@ class Calls {
   }
 
   call(self: unknown, args: unknown[]): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      for (const { aborted, reason } of this.#signals) if (aborted) return reject(reason);
-      const call = new Call(this.#weighs ? this.#weigh(args) : 1, this, self, args, resolve, reject);
-      this.waiting += 1;
-      this.#line.join(call);
-      if (!call.waits) return;
-      if (this.waiting > this.#maxQueue) {
-        this.#line.leave(call);
-        call.fail(new QueueOverflowError(this.#maxQueue));
-      } else if (this.#signals.length > 0) {
-        this.#stopWatching ??= this.#watch();
-      }
+    if (this.#signals.length > 0) for (const { aborted, reason } of this.#signals) if (aborted) return Promise.reject(reason);
+    if (!this.#weighs) {
+      const ticket = new Ticket();
+      if (this.#line.takeNow(ticket, 1)) return this.#run(ticket, self, args);
+    }
+    // A queue may be long: what waits in it is kept as small as it can be.
+    const kept = args.length === 0 ? NO_ARGUMENTS : args;
+    return new Promise((resolve) => {
+      this.#wait(new Call(this.#weighs ? this.#weigh(args) : 1, this, self, kept, resolve));
     });
+  }
+
+  /** A call that need not wait. It is made before this returns. */
+  #run(ticket: Ticket, self: unknown, args: unknown[]): Promise<unknown> {
+    this.running += 1;
+    let result: unknown;
+    try {
+      result = this.make(ticket, self, args);
+    } catch (error) {
+      this.#end(ticket);
+      return Promise.reject(error);
+    }
+    const promise = result instanceof Promise ? result : Promise.resolve(result);
+    return promise.then(
+      (value) => {
+        this.#end(ticket);
+        return value;
+      },
+      (error: unknown) => {
+        this.#end(ticket);
+        throw error;
+      },
+    );
+  }
+
+  #end(ticket: Ticket): void {
+    ticket.release();
+    this.running -= 1;
+    this.ended();
+  }
+
+  #wait(call: Call): void {
+    this.waiting += 1;
+    this.#line.join(call);
+    if (!call.waits) return;
+    if (this.waiting > this.#maxQueue) {
+      this.#line.leave(call);
+      call.fail(new QueueOverflowError(this.#maxQueue));
+    } else if (this.#signals.length > 0) {
+      this.#stopWatching ??= this.#watch();
+    }
+  }
+
+  /** Makes the call, and says when. */
+  make(ticket: Ticket, self: unknown, args: unknown[]): unknown {
+    try {
+      return this.fn.apply(self, args);
+    } finally {
+      ticket.started();
+    }
   }
 
   onIdle(): Promise<void> {
@@ -220,78 +267,76 @@ class Call extends Waiter {
   readonly #calls: Calls;
   readonly #self: unknown;
   readonly #args: unknown[];
+  /** Rejects too: with a promise that is rejected. */
   readonly #resolve: (value: unknown) => void;
-  readonly #reject: (reason: unknown) => void;
 
-  constructor(
-    weights: Weights,
-    calls: Calls,
-    self: unknown,
-    args: unknown[],
-    resolve: (value: unknown) => void,
-    reject: (reason: unknown) => void,
-  ) {
+  constructor(weights: Weights, calls: Calls, self: unknown, args: unknown[], resolve: (value: unknown) => void) {
     super(weights);
     this.#calls = calls;
     this.#self = self;
     this.#args = args;
     this.#resolve = resolve;
-    this.#reject = reject;
   }
 
   belongsTo(calls: Calls): boolean {
     return this.#calls === calls;
   }
 
-  start(): void {
+  ticket(): Ticket {
+    return new Ticket();
+  }
+
+  start(ticket: Ticket): void {
     const calls = this.#calls;
     this.waits = false;
     calls.leftLine();
     calls.running += 1;
     let result: unknown;
     try {
-      result = calls.fn.apply(this.#self, this.#args);
+      result = calls.make(ticket, this.#self, this.#args);
     } catch (error) {
-      this.started();
-      this.#end(this.#reject, error);
+      this.#end(ticket, true, error);
       return;
     }
-    this.started();
-    if (result instanceof Promise) this.#follow(result);
-    else if (typeof result === "object" && result !== null && "then" in result) this.#follow(Promise.resolve(result));
-    else this.#end(this.#resolve, result);
+    if (isThenable(result)) {
+      Promise.resolve(result).then(
+        (value) => this.#end(ticket, false, value),
+        (error: unknown) => this.#end(ticket, true, error),
+      );
+    } else {
+      this.#end(ticket, false, result);
+    }
   }
 
   fail(reason: unknown): void {
     this.waits = false;
     this.#calls.leftLine();
     this.#calls.ended();
-    this.#reject(reason);
-  }
-
-  #follow(promise: Promise<unknown>): void {
-    promise.then(
-      (value) => this.#end(this.#resolve, value),
-      (error: unknown) => this.#end(this.#reject, error),
-    );
+    this.#resolve(Promise.reject(reason));
   }
 
   /** Everything is given back first. If that fails the call fails, as after a `finally` that throws. */
-  #end(settle: (outcome: unknown) => void, outcome: unknown): void {
-    const released = this.release();
+  #end(ticket: Ticket, failed: boolean, outcome: unknown): void {
+    const released = ticket.release();
     if (released === undefined) {
-      this.#finish(settle, outcome);
+      this.#finish(failed, outcome);
     } else {
       released.then(
-        () => this.#finish(settle, outcome),
-        (error: unknown) => this.#finish(this.#reject, error),
+        () => this.#finish(failed, outcome),
+        (error: unknown) => this.#finish(true, error),
       );
     }
   }
 
-  #finish(settle: (outcome: unknown) => void, outcome: unknown): void {
+  #finish(failed: boolean, outcome: unknown): void {
     this.#calls.running -= 1;
     this.#calls.ended();
-    settle(outcome);
+    this.#resolve(failed ? Promise.reject(outcome) : outcome);
   }
+}
+
+const NO_ARGUMENTS: unknown[] = [];
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === "object" && value !== null && "then" in value;
 }

@@ -23,17 +23,19 @@ export abstract class LineLimiter implements Limiter {
     return this.#line.length;
   }
 
-  async tryAcquire(options?: TryAcquireOptions): Promise<Permit | Refusal> {
-    const weight = options === undefined ? 1 : readOptions("tryAcquire", TRY, options).weight;
-    const ticket = new Ticket(weight);
-    const refused = this.#line.tryTake(ticket);
-    return (refused instanceof Promise ? await refused : refused) ?? new GrantedPermit(ticket);
+  tryAcquire(options?: TryAcquireOptions): Promise<Permit | Refusal> {
+    const permit = new GrantedPermit();
+    if (options === undefined && this.#line.takeNow(permit, 1)) return Promise.resolve(permit);
+    return this.#tryAcquire(permit, options);
   }
 
   acquire(options?: AcquireOptions): Promise<Permit> {
+    if (options === undefined) {
+      const permit = new GrantedPermit();
+      if (this.#line.takeNow(permit, 1)) return Promise.resolve(permit);
+    }
     return new Promise((resolve, reject) => {
-      if (options === undefined) return this.#line.join(new PermitWaiter(1, resolve, reject));
-      const { weight, signal: abort } = readOptions("acquire", WAIT, options);
+      const { weight, signal: abort } = readOptions("acquire", WAIT, options ?? {});
       const waiter = new PermitWaiter(weight, resolve, reject);
       if (abort === undefined) this.#line.join(waiter);
       else waiter.joinUnlessAborted(this.#line, abort);
@@ -46,6 +48,11 @@ export abstract class LineLimiter implements Limiter {
   abstract getNextAvailableTime(): Promise<Date>;
   abstract setNextAvailableTime(date: Date): Promise<void>;
   abstract clear(): Promise<void>;
+
+  async #tryAcquire(permit: GrantedPermit, options: TryAcquireOptions = {}): Promise<Permit | Refusal> {
+    const { weight } = readOptions("tryAcquire", TRY, options);
+    return (await this.#line.tryTake(permit, weight)) ?? permit;
+  }
 
   /** Would one more be let through on the spot? */
   protected hasRoom(): boolean {
@@ -111,9 +118,13 @@ class PermitWaiter extends Waiter {
     line.join(this);
   }
 
-  start(): void {
+  ticket(): GrantedPermit {
+    return new GrantedPermit();
+  }
+
+  start(permit: Ticket): void {
     this.#stopListening?.();
-    this.#resolve(new GrantedPermit(this));
+    this.#resolve(permit as GrantedPermit);
   }
 
   fail(reason: unknown): void {
@@ -124,24 +135,20 @@ class PermitWaiter extends Waiter {
 
 const DONE = Promise.resolve();
 
-class GrantedPermit implements Permit {
+/** A ticket in the caller's hands. */
+class GrantedPermit extends Ticket implements Permit {
   readonly granted = true;
-  readonly #ticket: Ticket;
 
-  constructor(ticket: Ticket) {
-    this.#ticket = ticket;
+  override release(): Promise<void> {
+    return super.release() ?? DONE;
   }
 
-  release(): Promise<void> {
-    return this.#ticket.release() ?? DONE;
+  override cancel(): Promise<void> {
+    return super.cancel() ?? DONE;
   }
 
-  cancel(): Promise<void> {
-    return this.#ticket.cancel() ?? DONE;
-  }
-
-  async settle(weight: number): Promise<void> {
-    await this.#ticket.settle(readArgument("settle", "weight", countOrZero, weight));
+  override async settle(weight: number): Promise<void> {
+    await super.settle(readArgument("settle", "weight", countOrZero, weight));
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -9,6 +9,8 @@ import { type Member, type Ticket, weightFor, type Weights } from "./ticket.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
 let arrivals = 0;
+/** The order of somebody who is not in line: after everyone who is. */
+const NEWCOMER = Number.POSITIVE_INFINITY;
 
 /**
  * Those who wait for the same parts, first come, first served. The first in line holds its place: nobody behind it
@@ -78,14 +80,24 @@ export class Line implements WaitingLine {
     return this.#first?.order ?? Number.POSITIVE_INFINITY;
   }
 
+  /** Takes for `ticket` on the spot, if nobody is ahead and there is room. */
+  takeNow(ticket: Ticket, weights: Weights): boolean {
+    if (this.#length > 0) return false;
+    const { gates, clock, timed } = this.#composition();
+    if (gates === undefined) return false;
+    const now = timed ? clock.now() : 0;
+    if (!this.#ask(gates, weights, clock, now, NEWCOMER)) return false;
+    take(ticket, weights, gates, clock, now);
+    return true;
+  }
+
   /** Takes for `ticket` now, or not at all and says why. */
-  tryTake(ticket: Ticket): Refusal | undefined | Promise<Refusal | undefined> {
+  tryTake(ticket: Ticket, weights: Weights): Refusal | undefined | Promise<Refusal | undefined> {
+    if (this.takeNow(ticket, weights)) return undefined;
     const { gates, clock } = this.#composition();
-    if (gates === undefined) return this.#remote.tryTake(ticket);
-    const now = clock.now();
-    const refused = this.#refuse(gates, ticket.weights, clock, now);
-    if (refused === undefined) take(ticket, gates, clock, now);
-    return refused;
+    return gates === undefined
+      ? this.#remote.tryTake(ticket, weights)
+      : this.#refuse(gates, weights, clock, clock.now());
   }
 
   /** What `tryTake` would say, with nothing taken. Only where everything is decided on the spot. */
@@ -102,18 +114,19 @@ export class Line implements WaitingLine {
     const inFrontAt = this.#heldBy?.firstBlocked === this ? this.#heldBy : undefined;
     let remote = false;
     for (let waiter = this.#first; waiter !== undefined; waiter = this.#first) {
-      const { gates, clock } = this.#composition();
+      const { gates, clock, timed } = this.#composition();
       if (gates === undefined) {
         remote = true;
         break;
       }
-      const now = clock.now();
+      const now = timed ? clock.now() : 0;
       if (this.#ask(gates, waiter.weights, clock, now, waiter.order)) {
         // With others behind, the place at the gate is given up before the next in this line is asked for.
         if (this.#heldBy !== undefined && this.#heldBy.blockedLines > 1) this.#free();
-        take(waiter, gates, clock, now);
+        const ticket = waiter.ticket();
+        take(ticket, waiter.weights, gates, clock, now);
         this.remove(waiter);
-        waiter.start();
+        waiter.start(ticket);
       } else if (this.#wait === NEVER) {
         this.remove(waiter);
         waiter.fail(impossible(this.#blocker!, waiter.weights));
@@ -148,7 +161,7 @@ export class Line implements WaitingLine {
 
   /** Why somebody who comes now would have to wait. */
   #refuse(gates: readonly Member<Gate>[], weights: Weights, clock: Clock, now: number): Refusal | undefined {
-    if (this.#ask(gates, weights, clock, now, arrivals + 1) && this.#length === 0) return undefined;
+    if (this.#ask(gates, weights, clock, now, NEWCOMER) && this.#length === 0) return undefined;
     const blocker = this.#blocker ?? this.#heldBy;
     const wait = this.#blocker === undefined ? this.#heldUntil - now : this.#wait;
     blocker?.refused(now);
@@ -183,7 +196,7 @@ export class Line implements WaitingLine {
       gate.block(this);
       gate.refused(now);
     }
-    const until = now + this.#wait;
+    const until = this.#wait === WHEN_RELEASED ? WHEN_RELEASED : clock.now() + this.#wait;
     if (this.#cancelTimer !== undefined && until === this.#heldUntil) return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -204,13 +217,17 @@ export class Line implements WaitingLine {
 }
 
 /** Every member takes, in one step. */
-function take(ticket: Ticket, gates: readonly Member<Gate>[], clock: Clock, now: number): void {
+function take(ticket: Ticket, weights: Weights, gates: readonly Member<Gate>[], clock: Clock, now: number): void {
+  if (gates.length === 1) {
+    const only = gates[0]!;
+    ticket.hold(gates, only.part.take(now, weightFor(weights, only)), weights);
+    return;
+  }
   const tokens: unknown[] = [];
   for (let i = 0; i < gates.length; i++) {
     const member = gates[i]!;
     const { part } = member;
-    tokens.push(member.takes ? part.take(part.timeAt(clock, now), weightFor(ticket.weights, member)) : undefined);
+    tokens.push(member.takes ? part.take(part.timeAt(clock, now), weightFor(weights, member)) : undefined);
   }
-  ticket.members = gates;
-  ticket.tokens = tokens;
+  ticket.hold(gates, tokens, weights);
 }

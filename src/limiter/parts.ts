@@ -85,7 +85,8 @@ function compose(groups: readonly (readonly AnyPart[])[]): Composition {
     for (const part of parts) {
       // The same limiter twice is one limit: it is asked once and taken once.
       if (members.some((member) => member.part === part)) continue;
-      members.push({ part, group, takes: !seen.has(part.ledger) });
+      const takes = !seen.has(part.ledger);
+      members.push({ part, group, takes, timed: takes && part.kind === "gate" && part.timed });
       seen.add(part.ledger);
     }
   }
@@ -93,6 +94,7 @@ function compose(groups: readonly (readonly AnyPart[])[]): Composition {
   return {
     members,
     gates: gates.length === members.length ? gates : undefined,
+    timed: gates.some(({ timed }) => timed),
     clock: (gates[0] ?? members[0])?.part.clock ?? systemClock,
   };
 }

@@ -3,7 +3,7 @@ import { NEVER } from "../limits/wait.ts";
 import { type Attempt, attempt } from "./attempt.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
-import type { Ticket } from "./ticket.ts";
+import type { Member, Ticket, Weights } from "./ticket.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
 /** The line that is moved. */
@@ -40,13 +40,12 @@ export class RemoteTurns {
   }
 
   /** One attempt, past a line in which nobody waits. */
-  async tryTake(ticket: Ticket): Promise<Refusal | undefined> {
+  async tryTake(ticket: Ticket, weights: Weights): Promise<Refusal | undefined> {
     const { members, clock } = this.#composition();
     if (this.#line.length > 0) return refusal(members.at(-1)?.part.name ?? "", Number.POSITIVE_INFINITY);
-    const outcome = await attempt(members, ticket.weights, clock);
+    const outcome = await attempt(members, weights, clock);
     if (!("tokens" in outcome)) return refusal(outcome.refusedBy.name, outcome.wait);
-    ticket.members = members;
-    ticket.tokens = outcome.tokens;
+    hold(ticket, members, outcome.tokens, weights);
     return undefined;
   }
 
@@ -75,13 +74,13 @@ export class RemoteTurns {
     }
     const gone = this.#line.first !== waiter;
     if ("tokens" in outcome) {
-      waiter.members = members;
-      waiter.tokens = outcome.tokens;
+      const ticket = waiter.ticket();
+      hold(ticket, members, outcome.tokens, waiter.weights);
       if (gone) {
-        await Promise.resolve(waiter.cancel()).catch(() => {});
+        await Promise.resolve(ticket.cancel()).catch(() => {});
       } else {
         this.#line.remove(waiter);
-        waiter.start();
+        waiter.start(ticket);
       }
     } else if (!gone) {
       if (outcome.wait === NEVER) {
@@ -106,4 +105,8 @@ export class RemoteTurns {
       };
     });
   }
+}
+
+function hold(ticket: Ticket, members: readonly Member[], tokens: readonly unknown[], weights: Weights): void {
+  ticket.hold(members, members.length === 1 ? tokens[0] : tokens, weights);
 }

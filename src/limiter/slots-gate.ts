@@ -1,4 +1,6 @@
 import { createSlots, giveSlots, type Slots, slotsWait, takeSlots } from "../limits/concurrency.ts";
+import { both } from "../limits/compose.ts";
+import { pauseWait } from "../limits/pause.ts";
 import type { Wait } from "../limits/wait.ts";
 import { type GateSettings, PausableGate } from "./gate.ts";
 
@@ -58,6 +60,12 @@ export class SlotsGate extends PausableGate<Slots> {
     this.#slots = createSlots();
     this.#recorded = 0;
     super.clear();
+  }
+
+  /** Time matters only while it is paused, which is seldom: so nobody need read the clock for it. */
+  override wait(_now: number, weight: number): Wait {
+    const wait = this.fits(0, this.units(weight));
+    return this.pause.until === Number.NEGATIVE_INFINITY ? wait : both(wait, pauseWait(this.pause, this.clock.now()));
   }
 
   protected fits(_now: number, units: number): Wait {

@@ -8,6 +8,8 @@ export interface Member<P extends Part = AnyPart> {
   readonly group: number;
   /** False where a member before it writes the same starts: then this one is asked, but nothing is taken. */
   readonly takes: boolean;
+  /** Does it matter to it at what instant a start happens? */
+  readonly timed: boolean;
 }
 
 export type AnyPart = Gate | RemotePart | CheckedPart;
@@ -21,14 +23,17 @@ export function weightFor(weights: Weights, member: Member): number {
 
 /** What one request holds, once granted. Gives it back at most once, whatever is called how often. */
 export class Ticket {
-  readonly weights: Weights;
-  /** What it was granted by, and what each of them gave for it. */
-  members: readonly Member[] = NONE;
-  tokens: readonly unknown[] = NONE;
   #state: "open" | "released" | "cancelled" = "open";
+  #members: readonly Member[] = NONE;
+  /** What each member gave for it; of a single member, not in an array. */
+  #tokens: unknown = undefined;
+  #weights: Weights = 1;
 
-  constructor(weights: Weights) {
-    this.weights = weights;
+  /** Everything was taken. */
+  hold(members: readonly Member[], tokens: unknown, weights: Weights): void {
+    this.#members = members;
+    this.#tokens = tokens;
+    this.#weights = weights;
   }
 
   /**
@@ -36,10 +41,11 @@ export class Ticket {
    * So whatever came in between (a garbage collection, a slow first call), the calls themselves stay within the limit.
    */
   started(): void {
-    const { members, tokens } = this;
+    const members = this.#members;
     for (let i = 0; i < members.length; i++) {
-      const { part, takes } = members[i]!;
-      if (takes && part.kind === "gate" && part.timed) part.started(tokens[i], part.clock.now());
+      if (!members[i]!.timed) continue;
+      const gate = members[i]!.part as Gate;
+      gate.started(this.#token(i), gate.clock.now());
     }
   }
 
@@ -47,35 +53,45 @@ export class Ticket {
   release(): Promise<void> | void {
     if (this.#state !== "open") return;
     this.#state = "released";
-    return this.#tell((part, token, weight) => part.release(token, weight));
+    return this.#tell(RELEASE, 0);
   }
 
   /** The work never started. */
   cancel(): Promise<void> | void {
     if (this.#state !== "open") return;
     this.#state = "cancelled";
-    return this.#tell((part, token, weight) => part.cancel(token, weight));
+    return this.#tell(CANCEL, 0);
   }
 
   /** The work used `used`. After a release this still corrects what stays counted. */
   settle(used: number): Promise<void> | void {
     if (this.#state === "cancelled") return;
-    return this.#tell((part, token) => part.settle(token, used));
+    return this.#tell(SETTLE, used);
+  }
+
+  #token(i: number): unknown {
+    return this.#members.length === 1 ? this.#tokens : (this.#tokens as readonly unknown[])[i];
   }
 
   /** Everyone is told, whoever fails; then the first failure is thrown. */
-  #tell(tell: (part: Part, token: unknown, weight: number) => Promise<void> | void): Promise<void> | void {
-    const { members, tokens, weights } = this;
+  #tell(tell: Tell, used: number): Promise<void> | void {
+    const members = this.#members;
     let pending: Promise<void>[] | undefined;
     for (let i = 0; i < members.length; i++) {
       const member = members[i]!;
       if (!member.takes) continue;
-      const done = tell(member.part, tokens[i], weightFor(weights, member));
+      const done = tell(member.part, this.#token(i), weightFor(this.#weights, member), used);
       if (done !== undefined) (pending ??= []).push(done.then(() => member.part.room.appeared()));
     }
     if (pending !== undefined) return firstFailure(pending);
   }
 }
+
+type Tell = (part: Part, token: unknown, weight: number, used: number) => Promise<void> | void;
+
+const RELEASE: Tell = (part, token, weight) => part.release(token, weight);
+const CANCEL: Tell = (part, token, weight) => part.cancel(token, weight);
+const SETTLE: Tell = (part, token, _weight, used) => part.settle(token, used);
 
 const NONE: readonly never[] = [];
 

@@ -7,7 +7,6 @@ import {
   recordStart,
   settleStart,
   type StartEntry,
-  type StartLog,
   viewOf,
   windowWait,
 } from "../limits/window.ts";
@@ -20,14 +19,8 @@ export interface WindowGateSettings extends GateSettings {
   readonly backoff?: Backoff;
 }
 
-/** A start, and the log that it was written into. */
-export interface WindowToken {
-  readonly log: StartLog;
-  readonly entry: StartEntry;
-}
-
 /** At most so much in any window. Gates over the same ledger count the same starts, each by its own rule. */
-export class WindowGate extends Gate<WindowToken> {
+export class WindowGate extends Gate<StartEntry> {
   readonly timed = true;
   readonly #windowMs: number;
   readonly #ledger: Ledger;
@@ -57,25 +50,25 @@ export class WindowGate extends Gate<WindowToken> {
     if (grows) this.room.appeared();
   }
 
-  take(now: number, weight: number): WindowToken {
+  take(now: number, weight: number): StartEntry {
     const { log } = this.#ledger;
     viewOf(log, this.#windowMs);
     this.#backoff?.granted();
-    return { log, entry: recordStart(log, now, this.units(weight)) };
+    return recordStart(log, now, this.units(weight));
   }
 
-  override started({ log, entry }: WindowToken, now: number): void {
-    delayStart(log, entry, now);
+  override started(entry: StartEntry, now: number): void {
+    delayStart(entry, now);
   }
 
-  cancel({ log, entry }: WindowToken): void {
-    cancelStart(log, entry);
+  cancel(entry: StartEntry): void {
+    cancelStart(entry);
     this.room.appeared();
   }
 
-  override settle({ log, entry }: WindowToken, used: number): void {
+  override settle(entry: StartEntry, used: number): void {
     if (this.countsStarts) return;
-    settleStart(log, entry, this.clock.now(), used);
+    settleStart(entry, this.clock.now(), used);
     this.room.appeared();
   }
 

@@ -40,6 +40,7 @@ export interface WindowView {
 
 /** One start in the log, and what it counts for. */
 export interface StartEntry {
+  readonly log: StartLog;
   seq: number;
   /** What the entry itself holds. Differs from `used` only when use was added after the entry had expired. */
   weight: number;
@@ -47,7 +48,9 @@ export interface StartEntry {
   used: number;
 }
 
+/** Room for so many entries at first; from the second number on an empty log gives its memory back. */
 const SMALLEST = 16;
+const LARGE = 1_024;
 
 export function createLog(): StartLog {
   return {
@@ -91,26 +94,29 @@ export function windowUsed(log: StartLog, view: WindowView, now: number): number
 
 /** Writes a start into the log, whether or not there was room. */
 export function recordStart(log: StartLog, now: number, weight: number): StartEntry {
-  forget(log);
-  if (log.tail - log.head > log.mask) resize(log, (log.mask + 1) * 2);
+  if (log.tail - log.head > log.mask) {
+    forget(log);
+    if (log.tail - log.head > log.mask) resize(log, (log.mask + 1) * 2);
+  }
   const seq = log.tail++;
   // Time does not run backwards in a log, whatever the clock does: no entry lies before the one it follows.
   log.at[seq & log.mask] = seq === log.head ? now : Math.max(now, log.at[(seq - 1) & log.mask]!);
   log.weight[seq & log.mask] = weight;
   for (const view of log.views) view.total += weight;
-  return { seq, weight, used: weight };
+  return { log, seq, weight, used: weight };
 }
 
 /**
  * What a start really used. Inside the window the start's own entry changes, so the difference counts at once; use
  * that becomes known after the entry has expired is charged now; room that has expired is not given back twice.
  */
-export function settleStart(log: StartLog, entry: StartEntry, now: number, used: number): void {
+export function settleStart(entry: StartEntry, now: number, used: number): void {
+  const { log } = entry;
   const more = used - entry.used;
   for (const view of log.views) expire(log, view, now);
   forget(log);
   if (entry.seq >= log.head) {
-    change(log, entry, Math.max(0, entry.weight + more));
+    change(entry, Math.max(0, entry.weight + more));
   } else if (more > 0) {
     const charge = recordStart(log, now, more);
     entry.seq = charge.seq;
@@ -120,20 +126,20 @@ export function settleStart(log: StartLog, entry: StartEntry, now: number, used:
 }
 
 /** As if the start had never been. */
-export function cancelStart(log: StartLog, entry: StartEntry): void {
-  if (entry.seq >= log.head) change(log, entry, 0);
+export function cancelStart(entry: StartEntry): void {
+  if (entry.seq >= entry.log.head) change(entry, 0);
   entry.used = 0;
 }
 
 /** The start happened a moment later than its decision: `now`. Order is kept. */
-export function delayStart(log: StartLog, entry: StartEntry, now: number): void {
-  const { seq } = entry;
+export function delayStart({ log, seq }: StartEntry, now: number): void {
   if (seq < log.head) return;
   const latest = seq + 1 < log.tail ? Math.min(now, log.at[(seq + 1) & log.mask]!) : now;
   if (latest > log.at[seq & log.mask]!) log.at[seq & log.mask] = latest;
 }
 
-function change(log: StartLog, entry: StartEntry, weight: number): void {
+function change(entry: StartEntry, weight: number): void {
+  const { log } = entry;
   for (const view of log.views) if (entry.seq >= view.from) view.total += weight - entry.weight;
   log.weight[entry.seq & log.mask] = weight;
   entry.weight = weight;
@@ -145,6 +151,7 @@ function expire(log: StartLog, view: WindowView, now: number): void {
   let { from } = view;
   while (from < tail && now - at[from & mask]! >= view.windowMs) view.total -= weight[from++ & mask]!;
   view.from = from;
+  if (from === tail && mask >= LARGE) forget(log);
 }
 
 /** Drops what no view can see any more. Without a view nothing is dropped: nobody has said yet how long it matters. */
@@ -154,7 +161,7 @@ function forget(log: StartLog): void {
   if (log.views.length === 0 || first === log.head) return;
   log.forgottenAt = log.at[(first - 1) & log.mask]!;
   log.head = first;
-  if (first === log.tail && log.mask >= SMALLEST * 64) resize(log, SMALLEST);
+  if (first === log.tail && log.mask >= LARGE) resize(log, SMALLEST);
 }
 
 function resize(log: StartLog, capacity: number): void {

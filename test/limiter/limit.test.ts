@@ -307,6 +307,19 @@ describe("limit", () => {
     expect(own.started).toBe(3);
   });
 
+  it("lets nobody hear of a failure before everything is given back, least of all the process", async () => {
+    const own = new SixMethodLimiter(1);
+    const complete = own.recordJobCompletion.bind(own);
+    own.recordJobCompletion = async () => {
+      await new Promise((resolve) => setImmediate(resolve));
+      await complete();
+    };
+    const run = limit(() => Promise.reject(new Error("no")), own);
+    const all = [run(), run(), run()];
+    for (const call of all) await expect(call).rejects.toThrow("no");
+    expect(own.running).toBe(0);
+  });
+
   it("fails the call when the limiter fails, before or after", async () => {
     const own = new SixMethodLimiter(1);
     own.canProceed = () => Promise.reject(new Error("cannot say"));

@@ -111,7 +111,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
     const ledger = this.#ledger(queueName);
     const entry = entryOf(ledger, token);
     if (entry === undefined) return;
-    cancelStart(ledger.log, entry);
+    cancelStart(entry);
     ledger.room.appeared();
   }
 
@@ -120,7 +120,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
     const ledger = this.#ledger(queueName);
     const entry = entryOf(ledger, token);
     if (entry === undefined) return;
-    settleStart(ledger.log, entry, this.#clock.now(), weight);
+    settleStart(entry, this.#clock.now(), weight);
     ledger.room.appeared();
   }
 
@@ -151,5 +151,5 @@ function entryOf({ log, generation }: Ledger, token: string): StartEntry | undef
   const [of, seq = Number.NaN, reserved = Number.NaN] = token.split(".").map(Number);
   if (of !== generation || !(seq < log.tail) || Number.isNaN(reserved)) return undefined;
   const weight = seq >= log.head ? log.weight[seq & log.mask]! : 0;
-  return { seq, weight, used: seq >= log.head ? weight : reserved };
+  return { log, seq, weight, used: seq >= log.head ? weight : reserved };
 }
