@@ -153,7 +153,8 @@ class Calls {
   }
 
   call(self: unknown, args: unknown[]): Promise<unknown> {
-    if (this.#signals.length > 0) for (const { aborted, reason } of this.#signals) if (aborted) return Promise.reject(reason);
+    if (this.#signals.length > 0)
+      for (const { aborted, reason } of this.#signals) if (aborted) return Promise.reject(reason);
     if (!this.#weighs) {
       const ticket = new Ticket();
       if (this.#line.takeNow(ticket, 1)) return this.#run(ticket, self, args);
@@ -198,7 +199,9 @@ class Calls {
     this.waiting += 1;
     this.#line.join(call);
     if (!call.waits) return;
-    if (this.waiting > this.#maxQueue) {
+    // Somebody about whom a storage elsewhere is being asked does not wait yet.
+    const asked = !this.#line.local && this.#line.first === call;
+    if (this.waiting > this.#maxQueue && !asked) {
       this.#line.leave(call);
       call.fail(new QueueOverflowError(this.#maxQueue));
     } else if (this.#signals.length > 0) {

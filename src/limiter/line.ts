@@ -93,11 +93,12 @@ export class Line implements WaitingLine {
 
   /** Takes for `ticket` now, or not at all and says why. */
   tryTake(ticket: Ticket, weights: Weights): Refusal | undefined | Promise<Refusal | undefined> {
-    if (this.takeNow(ticket, weights)) return undefined;
     const { gates, clock } = this.#composition();
-    return gates === undefined
-      ? this.#remote.tryTake(ticket, weights)
-      : this.#refuse(gates, weights, clock, clock.now());
+    if (gates === undefined) return this.#remote.tryTake(ticket, weights);
+    const now = clock.now();
+    const refused = this.#refuse(gates, weights, clock, now);
+    if (refused === undefined) take(ticket, weights, gates, clock, now);
+    return refused;
   }
 
   /** What `tryTake` would say, with nothing taken. Only where everything is decided on the spot. */
@@ -140,6 +141,11 @@ export class Line implements WaitingLine {
     // Whoever is in front at that gate now has only waited for this line so far, not for the gate itself.
     if (inFrontAt !== undefined && inFrontAt.firstBlocked !== this) inFrontAt.wake();
     if (remote) this.#remote.advance();
+  }
+
+  /** Is everything decided on the spot? */
+  get local(): boolean {
+    return this.#composition().gates !== undefined;
   }
 
   /** The first in line. */

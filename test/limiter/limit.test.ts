@@ -133,6 +133,17 @@ describe("limit", () => {
       await run();
     });
 
+    it("does not count the one about whom a limiter elsewhere is being asked", async () => {
+      const own = new SixMethodLimiter(1);
+      const gate = deferred();
+      const run = limit(() => gate.promise, own, { maxQueue: 0 });
+      const first = run();
+      await expect(run()).rejects.toThrow(QueueOverflowError);
+      gate.resolve();
+      await first;
+      await run();
+    });
+
     it("0 means: now or not at all", async () => {
       const gate = deferred();
       const run = concurrencyLimit(() => gate.promise, 1, { maxQueue: 0 });

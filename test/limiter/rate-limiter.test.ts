@@ -302,6 +302,25 @@ describe("RateLimiter", () => {
     });
   });
 
+  it.each([5, 6, 7, 8, 9])(
+    "grants nothing that it has not taken, however time passes while it decides (%i)",
+    async (windowMs) => {
+      let now = 0;
+      // A clock that moves on by one every time somebody looks.
+      const clock = { now: () => now++, wall: () => 0, after: () => () => {} };
+      const storage = new InMemoryRateLimiterStorage({ clock });
+      const limiter = new RateLimiter(storage, "api", { maxExecutions: 1, windowSizeInSeconds: windowMs / 1_000 });
+      let last = Number.NEGATIVE_INFINITY;
+      for (let i = 0; i < 200; i++) {
+        if (!(await limiter.tryAcquire()).granted) continue;
+        // One reading at the least lies between two decisions and what is seen of them here.
+        expect(now - last).toBeGreaterThanOrEqual(windowMs);
+        last = now;
+      }
+      expect(now - last).toBeLessThan(3 * windowMs);
+    },
+  );
+
   it("starts afresh after clear()", async () => {
     const { clock, limiter } = setUp({ maxExecutions: 1 });
     const old = granted(await limiter.tryAcquire());
