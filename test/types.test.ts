@@ -51,6 +51,10 @@ describe("types", () => {
         expectTypeOf(prompt).toEqualTypeOf<string>();
         return prompt.length + 1;
       },
+      settle: (result, prompt) => {
+        expectTypeOf(result).toEqualTypeOf<string>();
+        return result.length + prompt.length;
+      },
     });
   });
 

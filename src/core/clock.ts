@@ -18,11 +18,11 @@ export interface Clock {
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Looked up once: in Node the global is a getter that costs more than the reading itself. */
-let timer: Pick<Performance, "now"> | undefined;
+let stopwatch: Pick<Performance, "now"> | undefined;
 
 /** The real clock: `performance.now()`, `Date.now()` and `setTimeout`. */
 export const systemClock: Clock = {
-  now: () => (timer ??= performance).now(),
+  now: () => (stopwatch ??= performance).now(),
   wall: () => Date.now(),
   after(ms, callback) {
     const timer = setTimeout(callback, Math.min(Math.ceil(ms), LONGEST_TIMER));
@@ -30,7 +30,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** The date `ms` milliseconds from now, never earlier than that (dates hold whole milliseconds). */
+/** The date `ms` milliseconds from now, rounded up to the whole milliseconds that dates hold. */
 export function dateIn(clock: Clock, ms: number): Date {
   return new Date(Math.min(Math.ceil(clock.wall() + ms), LATEST_DATE));
 }

@@ -98,12 +98,12 @@ class AdaptiveGate extends WindowGate {
     return this.#rule.ceiling;
   }
 
-  accepted(): void {
+  override accepted(): void {
     accepted(this.#state, this.#rule, this.clock.now());
     this.resize(this.allowance);
   }
 
-  rateLimited(): void {
+  override rateLimited(): void {
     // Nobody says when the refused call started. It may have been a window ago, but hardly more.
     const now = this.clock.now();
     refused(this.#state, this.#rule, now, now - this.#rule.windowMs);

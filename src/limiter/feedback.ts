@@ -2,10 +2,9 @@ import { type Clock, dateIn, systemClock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
 import { clock, optional, positiveDuration, readOptions } from "../core/options.ts";
-import { AdaptiveLimiter } from "./adaptive-limiter.ts";
 import { type HeaderSource, isHeaderSource, type RateLimitFeedback, readHeaders } from "./headers.ts";
 import type { ILimiter } from "./limiter.ts";
-import { readLimiter } from "./parts.ts";
+import { partsOf, readLimiter } from "./parts.ts";
 
 export interface FeedbackOptions {
   /** A service that asks for more than this is taken to have meant this. Default one day. */
@@ -24,7 +23,8 @@ export function readRateLimitHeaders(source: HeaderSource, options: FeedbackOpti
 
 /**
  * Does what a response says about limits: holds `limiter` until a quota that is used up comes back, or for as long as
- * `Retry-After` asks for. An `AdaptiveLimiter` also learns from the status. The answer is what was read.
+ * `Retry-After` asks for. An `AdaptiveLimiter`, alone or in a composite, also learns from the status. The answer is what
+ * was read.
  */
 export async function holdFromHeaders(
   limiter: ILimiter,
@@ -34,11 +34,17 @@ export async function holdFromHeaders(
   const target = readLimiter("holdFromHeaders", "limiter", limiter);
   const read = readOptions("holdFromHeaders", RULES, options);
   const told = feedback("holdFromHeaders", source, read);
-  if (target instanceof AdaptiveLimiter && told.status !== undefined) {
-    await (told.status === 429 ? target.recordRateLimited() : target.recordSuccess());
-  }
-  if (told.holdMs > 0) await target.setNextAvailableTime(dateIn(read.clock, told.holdMs));
+  const lesson = lessonOf(told);
+  if (lesson !== undefined) for (const part of partsOf(target)) if (part.kind === "gate") part[lesson]();
+  // One millisecond more: dates hold whole ones, and what is asked for is the least.
+  if (told.holdMs > 0) await target.setNextAvailableTime(dateIn(read.clock, told.holdMs + 1));
   return told;
+}
+
+/** What a status says about the limit of the service. That it is broken (5xx) says nothing. */
+function lessonOf({ status, retryInMs }: RateLimitFeedback): "accepted" | "rateLimited" | undefined {
+  if (status === 429 || (status === 503 && retryInMs !== undefined)) return "rateLimited";
+  return status !== undefined && status < 500 ? "accepted" : undefined;
 }
 
 function feedback(

@@ -81,6 +81,10 @@ export abstract class Gate<Token = unknown> implements Part {
   /** Somebody was told to wait. */
   refused(_now: number): void {}
 
+  /** The service that the calls go to took one, or refused one for its limit. */
+  accepted(): void {}
+  rateLimited(): void {}
+
   /** Nothing may start in the next `ms`. */
   hold(ms: number): void {
     pauseUntil(this.pause, this.clock.now() + ms);

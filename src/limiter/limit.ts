@@ -31,6 +31,11 @@ export interface LimitOptions<F extends AnyFunction = AnyFunction> {
   readonly signal?: AbortSignal | undefined;
   /** How much a call counts for, from its arguments: an integer >= 1. Default 1. */
   readonly weight?: ((...args: Parameters<F>) => number) | undefined;
+  /**
+   * How much a call really used, from its result and arguments: an integer >= 0. Where `weight` was an estimate, the
+   * difference counts at once. Default, and after a failure: what `weight` said.
+   */
+  readonly settle?: ((result: Awaited<ReturnType<F>>, ...args: Parameters<F>) => number) | undefined;
 }
 
 /** A function that waits for its turn. Arguments, `this`, results and errors pass through. */
@@ -48,18 +53,23 @@ const OPTIONS = {
   maxQueue: optional(countOrInfinity, Number.POSITIVE_INFINITY),
   signal: optional(signal, undefined),
   weight: optional(anyFunction, undefined),
+  settle: optional(anyFunction, undefined),
 };
 
 /** What a wrapped function is made of, so that a wrapper around a wrapper can ask for both limits at once. */
 interface Wrapping {
   readonly fn: AnyFunction;
   /** Outermost first. */
-  readonly limits: readonly { readonly limiter: ILimiter; readonly weigh: Weigh | undefined }[];
+  readonly limits: readonly {
+    readonly limiter: ILimiter;
+    readonly weigh: Measure | undefined;
+    readonly settle: Measure | undefined;
+  }[];
   readonly maxQueue: number;
   readonly signals: readonly AbortSignal[];
 }
 
-type Weigh = (...args: unknown[]) => unknown;
+type Measure = (...args: unknown[]) => unknown;
 
 const wrappings = new WeakMap<AnyFunction, Wrapping>();
 
@@ -106,11 +116,11 @@ class WindowLimiter extends GateLimiter {
 
 function wrap<F extends AnyFunction>(owner: string, fn: F, limiter: ILimiter, options: LimitOptions<F>): Limited<F> {
   readArgument(owner, "fn", anyFunction, fn);
-  const { maxQueue, signal: abort, weight } = readOptions(owner, OPTIONS, options);
+  const { maxQueue, signal: abort, weight, settle } = readOptions(owner, OPTIONS, options);
   const inner = wrappings.get(fn) ?? { fn, limits: [], maxQueue: Number.POSITIVE_INFINITY, signals: [] };
   const wrapping: Wrapping = {
     fn: inner.fn,
-    limits: [{ limiter, weigh: weight as Weigh | undefined }, ...inner.limits],
+    limits: [{ limiter, weigh: weight as Measure | undefined, settle: settle as Measure | undefined }, ...inner.limits],
     maxQueue: Math.min(maxQueue, inner.maxQueue),
     signals: abort === undefined ? inner.signals : [abort, ...inner.signals],
   };
@@ -137,6 +147,7 @@ class Calls {
   readonly #line: Line;
   readonly #limits: Wrapping["limits"];
   readonly #weighs: boolean;
+  readonly #settles: boolean;
   readonly #maxQueue: number;
   readonly #signals: readonly AbortSignal[];
   #stopWatching: (() => void) | undefined;
@@ -147,6 +158,7 @@ class Calls {
     this.#owner = owner;
     this.#limits = limits;
     this.#weighs = limits.some(({ weigh }) => weigh !== undefined);
+    this.#settles = limits.some(({ settle }) => settle !== undefined);
     this.#line = limits.length === 1 ? lineOf(limits[0]!.limiter) : jointLine(limits.map(({ limiter }) => limiter));
     this.#maxQueue = maxQueue;
     this.#signals = signals;
@@ -155,7 +167,7 @@ class Calls {
   call(self: unknown, args: unknown[]): Promise<unknown> {
     if (this.#signals.length > 0)
       for (const { aborted, reason } of this.#signals) if (aborted) return Promise.reject(reason);
-    if (!this.#weighs) {
+    if (!this.#weighs && !this.#settles) {
       const ticket = new Ticket();
       if (this.#line.takeNow(ticket, 1)) return this.#run(ticket, self, args);
     }
@@ -190,7 +202,8 @@ class Calls {
   }
 
   #end(ticket: Ticket): void {
-    ticket.release();
+    // Whatever could be taken on the spot is given back on the spot.
+    void ticket.release();
     this.running -= 1;
     this.ended();
   }
@@ -215,6 +228,23 @@ class Calls {
       return this.fn.apply(self, args);
     } finally {
       ticket.started();
+    }
+  }
+
+  /** Gives everything back after a call that succeeded. A promise only where one is needed. */
+  giveBack(ticket: Ticket, result: unknown, args: unknown[]): Promise<void> | void {
+    return this.#settles ? this.#settle(ticket, result, args) : ticket.release();
+  }
+
+  async #settle(ticket: Ticket, result: unknown, args: unknown[]): Promise<void> {
+    try {
+      for (const [group, { settle }] of this.#limits.entries()) {
+        if (settle === undefined) continue;
+        const used = readArgument(this.#owner, "settle(…)", countOrZero, settle(result, ...args));
+        await ticket.settle(used, group);
+      }
+    } finally {
+      await ticket.release();
     }
   }
 
@@ -320,7 +350,7 @@ class Call extends Waiter {
 
   /** Everything is given back first. If that fails the call fails, as after a `finally` that throws. */
   #end(ticket: Ticket, failed: boolean, outcome: unknown): void {
-    const released = ticket.release();
+    const released = failed ? ticket.release() : this.#calls.giveBack(ticket, outcome, this.#args);
     if (released === undefined) {
       this.#finish(failed, outcome);
     } else {

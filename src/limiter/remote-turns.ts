@@ -15,6 +15,8 @@ export interface Turns {
 
 /** Where waiting ends with something that nobody may tell us of (a limiter of the user's own is full), look again after this. */
 const SLOW_POLL_MS = 100;
+/** But sooner at first: it may have said "now" for an instant that its date rounded down. */
+const FIRST_POLL_MS = 1;
 
 /**
  * How a line moves when some of what it asks cannot answer on the spot: one attempt at a time, for the first in line;
@@ -23,6 +25,7 @@ const SLOW_POLL_MS = 100;
 export class RemoteTurns {
   readonly #line: Turns;
   readonly #composition: () => Composition;
+  #pollMs = FIRST_POLL_MS;
   #running = false;
   #endSleep: (() => void) | undefined;
   /** Whoever is asked about at this moment, or sleeps. */
@@ -74,6 +77,7 @@ export class RemoteTurns {
     }
     const gone = this.#line.first !== waiter;
     if ("tokens" in outcome) {
+      this.#pollMs = FIRST_POLL_MS;
       const ticket = waiter.ticket();
       hold(ticket, members, outcome.tokens, waiter.weights);
       if (gone) {
@@ -94,7 +98,8 @@ export class RemoteTurns {
 
   #sleep({ refusedBy, wait }: Exclude<Attempt, { tokens: unknown }>, clock: Clock): Promise<void> {
     return new Promise((resolve) => {
-      const ms = Number.isFinite(wait) ? wait : refusedBy.kind === "gate" ? undefined : SLOW_POLL_MS;
+      const ms = Number.isFinite(wait) ? wait : refusedBy.kind === "gate" ? undefined : this.#pollMs;
+      if (ms === this.#pollMs) this.#pollMs = Math.min(2 * this.#pollMs, SLOW_POLL_MS);
       const cancelTimer = ms === undefined ? () => {} : clock.after(Math.max(1, ms), () => this.#endSleep?.());
       const stopListening = refusedBy.room.listen(() => this.#endSleep?.());
       this.#endSleep = () => {

@@ -63,10 +63,10 @@ export class Ticket {
     return this.#tell(CANCEL, 0);
   }
 
-  /** The work used `used`. After a release this still corrects what stays counted. */
-  settle(used: number): Promise<void> | void {
+  /** The work used `used`, of one group or of all. After a release this still corrects what stays counted. */
+  settle(used: number, group?: number): Promise<void> | void {
     if (this.#state === "cancelled") return;
-    return this.#tell(SETTLE, used);
+    return this.#tell(SETTLE, used, group);
   }
 
   #token(i: number): unknown {
@@ -74,12 +74,12 @@ export class Ticket {
   }
 
   /** Everyone is told, whoever fails; then the first failure is thrown. */
-  #tell(tell: Tell, used: number): Promise<void> | void {
+  #tell(tell: Tell, used: number, group?: number): Promise<void> | void {
     const members = this.#members;
     let pending: Promise<void>[] | undefined;
     for (let i = 0; i < members.length; i++) {
       const member = members[i]!;
-      if (!member.takes) continue;
+      if (!member.takes || (group !== undefined && member.group !== group)) continue;
       const done = tell(member.part, this.#token(i), weightFor(this.#weights, member), used);
       if (done !== undefined) (pending ??= []).push(done.then(() => member.part.room.appeared()));
     }

@@ -3,9 +3,10 @@ import { NEVER, type Wait } from "./wait.ts";
 /**
  * At most `max` in any `windowMs`, exactly.
  *
- * The log keeps one entry per start, oldest first, in a ring of two arrays. Looking at it moves a cursor past the
- * entries that have left the window; each entry is passed once, so a decision costs O(1) whatever `max` is. No fixed
- * windows, no buckets, no estimate.
+ * The log keeps the starts, oldest first, in a ring of two arrays. Looking at it moves a cursor past the entries that
+ * have left the window; each entry is passed once, so a decision costs O(1) whatever `max` is. No fixed windows, no
+ * estimate. Starts within a thousandth of the window (0.1 ms at the most) share an entry, stamped with the latest of
+ * them: never over, hardly later, and the log is bounded by time and not by `max`.
  *
  * One log may serve several windows ("10 a second and 300 a minute under one name"): each length has a view of its
  * own, and entries are kept for the longest.
@@ -14,11 +15,14 @@ import { NEVER, type Wait } from "./wait.ts";
  * `at + windowMs <= now` is not.
  */
 export interface StartLog {
-  /** When entry `i` started: `at[i & mask]`. Never decreases from one entry to the next. */
+  /** When the latest start of entry `i` was: `at[i & mask]`. Never decreases from one entry to the next. */
   at: Float64Array;
   /** What entry `i` counts for: `weight[i & mask]`. */
   weight: Float64Array;
   mask: number;
+  /** Starts that are less than this apart share an entry, counted from the first of the newest entry. */
+  resolution: number;
+  newestFrom: number;
   /** Number of the oldest entry kept, and of the next one to come. They only ever grow. */
   head: number;
   tail: number;
@@ -41,12 +45,15 @@ export interface WindowView {
 /** One start in the log, and what it counts for. */
 export interface StartEntry {
   readonly log: StartLog;
+  /** The entry that it is part of. */
   seq: number;
-  /** What the entry itself holds. Differs from `used` only when use was added after the entry had expired. */
+  /** What it holds of that entry. Differs from `used` only when use was added after the entry had expired. */
   weight: number;
   /** What has been charged altogether. */
   used: number;
 }
+
+const FINEST_MS = 0.1;
 
 /** Room for so many entries at first; from the second number on an empty log gives its memory back. */
 const SMALLEST = 16;
@@ -57,6 +64,8 @@ export function createLog(): StartLog {
     at: new Float64Array(SMALLEST),
     weight: new Float64Array(SMALLEST),
     mask: SMALLEST - 1,
+    resolution: FINEST_MS,
+    newestFrom: Number.NEGATIVE_INFINITY,
     head: 0,
     tail: 0,
     forgottenAt: Number.NEGATIVE_INFINITY,
@@ -71,6 +80,7 @@ export function viewOf(log: StartLog, windowMs: number): WindowView {
   for (let i = log.head; i < log.tail; i++) total += log.weight[i & log.mask]!;
   const view = { windowMs, from: log.head, total, blindUntil: log.forgottenAt + windowMs };
   log.views.push(view);
+  log.resolution = Math.min(log.resolution, windowMs / 1_000);
   return view;
 }
 
@@ -94,15 +104,22 @@ export function windowUsed(log: StartLog, view: WindowView, now: number): number
 
 /** Writes a start into the log, whether or not there was room. */
 export function recordStart(log: StartLog, now: number, weight: number): StartEntry {
-  if (log.tail - log.head > log.mask) {
-    forget(log);
-    if (log.tail - log.head > log.mask) resize(log, (log.mask + 1) * 2);
-  }
-  const seq = log.tail++;
-  // Time does not run backwards in a log, whatever the clock does: no entry lies before the one it follows.
-  log.at[seq & log.mask] = seq === log.head ? now : Math.max(now, log.at[(seq - 1) & log.mask]!);
-  log.weight[seq & log.mask] = weight;
-  for (const view of log.views) view.total += weight;
+  const newest = log.tail - 1;
+  const seq = newest >= log.head && now - log.newestFrom < log.resolution ? newest : append(log, now);
+  if (now > log.at[seq & log.mask]!) log.at[seq & log.mask] = now;
+  return add(log, seq, weight);
+}
+
+/** The same with an entry of its own, which its number alone then names. */
+export function recordAlone(log: StartLog, now: number, weight: number): StartEntry {
+  const seq = append(log, now);
+  log.newestFrom = Number.NEGATIVE_INFINITY;
+  return add(log, seq, weight);
+}
+
+function add(log: StartLog, seq: number, weight: number): StartEntry {
+  log.weight[seq & log.mask]! += weight;
+  for (let i = 0; i < log.views.length; i++) log.views[i]!.total += weight;
   return { log, seq, weight, used: weight };
 }
 
@@ -138,10 +155,24 @@ export function delayStart({ log, seq }: StartEntry, now: number): void {
   if (latest > log.at[seq & log.mask]!) log.at[seq & log.mask] = latest;
 }
 
+/** A new entry, still without weight. */
+function append(log: StartLog, now: number): number {
+  if (log.tail - log.head > log.mask) {
+    forget(log);
+    if (log.tail - log.head > log.mask) resize(log, (log.mask + 1) * 2);
+  }
+  const seq = log.tail++;
+  // Time does not run backwards in a log, whatever the clock does: no entry lies before the one it follows.
+  log.at[seq & log.mask] = seq === log.head ? now : Math.max(now, log.at[(seq - 1) & log.mask]!);
+  log.weight[seq & log.mask] = 0;
+  log.newestFrom = now;
+  return seq;
+}
+
 function change(entry: StartEntry, weight: number): void {
   const { log } = entry;
   for (const view of log.views) if (entry.seq >= view.from) view.total += weight - entry.weight;
-  log.weight[entry.seq & log.mask] = weight;
+  log.weight[entry.seq & log.mask]! += weight - entry.weight;
   entry.weight = weight;
 }
 

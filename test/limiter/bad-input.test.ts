@@ -154,6 +154,7 @@ const subjects: Subject[] = [
   { option: "maxQueue", kind: "count or Infinity", give: (v) => limit(fn, new NullLimiter(), { maxQueue: v }) },
   { option: "signal", kind: "signal", give: (v) => limit(fn, new NullLimiter(), { signal: v }) },
   { option: "weight", kind: "function", give: (v) => limit(fn, new NullLimiter(), { weight: v }) },
+  { option: "settle", kind: "function", give: (v) => limit(fn, new NullLimiter(), { settle: v }) },
   { option: "windowMs", kind: "positive", give: (v) => rateLimit(fn, v) },
   { option: "requests", kind: "count", give: (v) => rateLimit(fn, 1, v) },
   { option: "max", kind: "count or zero", give: (v) => concurrencyLimit(fn, v) },

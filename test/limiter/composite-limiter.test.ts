@@ -272,6 +272,34 @@ describe("CompositeLimiter", () => {
       expect(clock.timers).toBe(0);
     });
 
+    it("asks a six-method limiter again soon when it says no until now, and ever less often after", async () => {
+      const clock = new FakeClock();
+      const own = new SixMethodLimiter(1);
+      let opensAt = 21;
+      const asked: number[] = [];
+      own.canProceed = async () => {
+        asked.push(clock.now());
+        return clock.now() >= opensAt;
+      };
+      own.getNextAvailableTime = async () =>
+        new Date(clock.wall() + Math.floor(Math.max(0, opensAt - clock.now() - 1)));
+      const composite = new CompositeLimiter([own, new ConcurrencyLimiter(9, { clock })]);
+      await clock.advance(0.5);
+      const first = composite.acquire();
+      await clock.advance(50);
+      await first;
+      expect(asked.at(-1)).toBeLessThan(opensAt + 2);
+      asked.length = 0;
+      opensAt = Number.POSITIVE_INFINITY;
+      own.getNextAvailableTime = async () => new Date(clock.wall());
+      const controller = new AbortController();
+      const aborted = composite.acquire({ signal: controller.signal });
+      await clock.advance(1_000);
+      expect(asked.length).toBeLessThan(20);
+      controller.abort("enough");
+      await expect(aborted).rejects.toBe("enough");
+    });
+
     it("cancels a grant that arrives for somebody who has given up meanwhile", async () => {
       const clock = new FakeClock();
       const storage = remote(clock);

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   AdaptiveLimiter,
+  CompositeLimiter,
   ConcurrencyLimiter,
   holdFromHeaders,
   type HeaderSource,
@@ -157,13 +158,13 @@ describe("holdFromHeaders", () => {
     const response = new Response(null, { status: 429, headers: { "retry-after": "30" } });
     expect(await holdFromHeaders(limiter, response, { clock })).toMatchObject({ status: 429, retryInMs: 30_000 });
     expect(await limiter.canProceed()).toBe(false);
-    expect((await limiter.getNextAvailableTime()).getTime()).toBe(clock.wall() + 30_000);
+    expect((await limiter.getNextAvailableTime()).getTime()).toBe(clock.wall() + 30_001);
 
     const own = new SixMethodLimiter(1);
     const told: Date[] = [];
     own.setNextAvailableTime = async (...dates: Date[]) => void told.push(...dates);
     await holdFromHeaders(own, response.headers, { clock });
-    expect(told).toEqual([inSeconds(30)]);
+    expect(told).toEqual([inSeconds(30.001)]);
   });
 
   it("leaves a limiter alone that nothing is said about", async () => {
@@ -182,5 +183,12 @@ describe("holdFromHeaders", () => {
     expect(limiter.allowance).toBe(5);
     await holdFromHeaders(limiter, new Headers(), { clock }); // no status, no lesson
     expect(limiter.allowance).toBe(5);
+    while ((await limiter.tryAcquire()).granted);
+    await clock.advance(1_000);
+    await holdFromHeaders(limiter, new Response(null, { status: 502 }), { clock }); // broken: that says nothing
+    expect(limiter.allowance).toBe(5);
+    const busy = new Response(null, { status: 503, headers: { "retry-after": "1" } });
+    await holdFromHeaders(new CompositeLimiter([new ConcurrencyLimiter(1, { clock }), limiter]), busy, { clock });
+    expect(limiter.allowance).toBe(2);
   });
 });

@@ -223,6 +223,40 @@ describe("limit", () => {
     await expect(ask("z".repeat(101))).rejects.toThrow(/at most 100/);
   });
 
+  it("settles to what the result says, at once; a failure keeps the estimate", async () => {
+    const storage = new InMemoryRateLimiterStorage();
+    const tokens = new RateLimiter(storage, "tokens", { maxExecutions: 100, windowSizeInSeconds: 60 });
+    const concurrency = new ConcurrencyLimiter(2);
+    const ask = limit(
+      limit(async (used: number) => (used < 0 ? Promise.reject(new Error("no")) : { used }), tokens, {
+        weight: () => 60,
+        settle: ({ used }, asked) => Math.min(used, asked),
+      }),
+      concurrency,
+    );
+    const left = async () => {
+      const answer = await tokens.tryAcquire({ weight: 100 });
+      if (answer.granted) await answer.cancel();
+      for (let weight = 100; weight > 0; weight--) {
+        const smaller = await tokens.tryAcquire({ weight });
+        if (!smaller.granted) continue;
+        await smaller.cancel();
+        return weight;
+      }
+      return 0;
+    };
+    expect(await ask(10)).toEqual({ used: 10 });
+    expect(await left()).toBe(90);
+    expect(await Promise.all([ask(5), ask(20)])).toHaveLength(2); // 60 and 60 do not fit: the second waits for the first
+    expect(await left()).toBe(65);
+    await expect(ask(-1)).rejects.toThrow("no");
+    expect(await left()).toBe(5);
+    expect(concurrency.running).toBe(0);
+    const wrong = limit(() => "text", concurrency, { settle: () => Number.NaN });
+    await expect(wrong()).rejects.toThrow(/`settle\(…\)` to be an integer >= 0, got NaN/);
+    expect([concurrency.running, wrong.running]).toEqual([0, 0]);
+  });
+
   describe("nested wrappers", () => {
     const fast = (starts: number[], ends: number[], clock: FakeClock) => (ms: number) =>
       new Promise<void>((resolve) => {

@@ -4,6 +4,7 @@ import {
   cancelStart,
   createLog,
   delayStart,
+  recordAlone,
   recordStart,
   settleStart,
   type StartEntry,
@@ -169,7 +170,7 @@ describe("window", () => {
   it("forgets what no window can see, and gives back the memory of a burst", () => {
     const log = createLog();
     const view = viewOf(log, 10);
-    for (let i = 0; i < 5_000; i++) recordStart(log, 0, 1);
+    for (let i = 0; i < 5_000; i++) recordAlone(log, 0, 1);
     expect(log.at.length).toBe(8_192);
     expect(windowUsed(log, view, 10)).toBe(0);
     expect(log.at.length).toBe(16);
@@ -183,7 +184,7 @@ describe("window", () => {
   it("counts a window as full where it is longer than what is remembered", () => {
     const log = createLog();
     const short = viewOf(log, 10);
-    for (let i = 0; i < 16; i++) recordStart(log, 0, 1);
+    for (let i = 0; i < 16; i++) recordAlone(log, 0, 1);
     expect(windowUsed(log, short, 20)).toBe(0);
     recordStart(log, 20, 1); // there is no room for more, and nobody sees the first ones: they are forgotten
     const long = viewOf(log, 100);
@@ -201,6 +202,40 @@ describe("window", () => {
     delayStart(second, 7);
     expect(windowWait(log, view, 1, 10, 1)).toBe(97);
     expect(windowWait(log, view, 2, 10, 1)).toBe(95);
+  });
+
+  it("is bounded by time and not by what it admits: a million starts in a window", () => {
+    const log = createLog();
+    const view = viewOf(log, 100);
+    for (let i = 0; i < 1_000_000; i++) recordStart(log, i / 10_000, 1);
+    expect(windowUsed(log, view, 99.9999)).toBe(1_000_000);
+    expect(log.tail - log.head).toBeLessThanOrEqual(1_001);
+    expect(windowUsed(log, view, 150)).toBeLessThanOrEqual(501_000);
+    expect(windowUsed(log, view, 150)).toBeGreaterThanOrEqual(500_000 - 1);
+  });
+
+  it("puts starts together that are hardly apart: never over all the same, and hardly later", () => {
+    const instant = fc.integer({ min: 0, max: 40 }).map((n) => n / 64);
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 30 }), fc.array(instant, { maxLength: 300 }), (max, gaps) => {
+        const windowMs = 20;
+        const log = createLog();
+        const view = viewOf(log, windowMs);
+        const model = new Model();
+        let now = 0;
+        for (const gap of gaps) {
+          now += gap;
+          const wait = windowWait(log, view, max, now, 1);
+          const exact = model.wait(now, windowMs, max, 1);
+          expect(wait).toBeGreaterThanOrEqual(exact);
+          expect(wait).toBeLessThanOrEqual(exact + windowMs / 1_000);
+          if (wait > 0) continue;
+          recordStart(log, now, 1);
+          model.starts.push({ at: now, weight: 1 });
+        }
+      }),
+      { numRuns: 500 },
+    );
   });
 
   it("is exact for windows of fractions and readings with many digits", () => {

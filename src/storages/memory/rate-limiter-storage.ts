@@ -13,7 +13,7 @@ import {
 import { clearLedger, createLedger, type Ledger } from "../../limits/ledger.ts";
 import { pauseUntil, pauseWait } from "../../limits/pause.ts";
 import { NEVER } from "../../limits/wait.ts";
-import { cancelStart, recordStart, settleStart, type StartEntry, viewOf, windowWait } from "../../limits/window.ts";
+import { cancelStart, recordAlone, settleStart, type StartEntry, viewOf, windowWait } from "../../limits/window.ts";
 import {
   type ExecutionVerdict,
   type ExecutionWindow,
@@ -52,7 +52,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
   async recordExecution(queueName: string): Promise<void> {
     const { log } = this.#ledger(queueName);
     if (log.views.length === 0) viewOf(log, KEEP_MS);
-    recordStart(log, this.#clock.now(), 1);
+    recordAlone(log, this.#clock.now(), 1);
   }
 
   async getExecutionCount(queueName: string, windowStartTime: string): Promise<number> {
@@ -74,8 +74,8 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
     let left = readArgument(OWNER, "offset", countOrZero, offset);
     const { log } = this.#ledger(queueName);
     for (let seq = log.head; seq < log.tail; seq++) {
-      if (log.weight[seq & log.mask] === 0) continue;
-      if (left-- === 0) return this.#toInstant(log.at[seq & log.mask]!);
+      left -= log.weight[seq & log.mask]!;
+      if (left < 0) return this.#toInstant(log.at[seq & log.mask]!);
     }
     return undefined;
   }
@@ -103,7 +103,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
     if (room === NEVER) throw new OptionsError(OWNER, "weight", weight, `at most maxExecutions (${maxExecutions})`);
     const retryInMs = Math.max(room, pauseWait(ledger.pause, now));
     if (retryInMs > 0 || weight === 0) return { granted: retryInMs === 0, retryInMs };
-    const { seq } = recordStart(log, now, weight);
+    const { seq } = recordAlone(log, now, weight);
     return { granted: true, retryInMs: 0, token: `${ledger.generation}.${seq}.${weight}` };
   }
 
