@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 /** Everything the front door exports, for somebody who uses all of it. What is not used falls away. */
-const MOST_BYTES = 14_000;
+const MOST_BYTES = 15_000;
 
 /** The front door bundles for a browser with nothing of Node in it, stays small, and does nothing when imported. */
 export async function checkBundle(): Promise<string> {
@@ -11,8 +11,14 @@ export async function checkBundle(): Promise<string> {
   if (bytes > MOST_BYTES) throw new Error(`the core is ${bytes} bytes (gzip), more than ${MOST_BYTES}`);
   const unused = await bundle('import "sluice";');
   if (unused.trim() !== "") throw new Error(`importing the package for nothing leaves code behind:\n${unused}`);
-  const one = gzipSync(await bundle('export { concurrencyLimit } from "sluice";')).length;
-  return `core ${bytes} bytes gzip (at most ${MOST_BYTES}), concurrencyLimit alone ${one}, no Node module, no side effect`;
+  const sizes = [];
+  for (const names of [
+    "concurrencyLimit",
+    "limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage",
+  ]) {
+    sizes.push(`${gzipSync(await bundle(`export { ${names} } from "sluice";`)).length} for { ${names} }`);
+  }
+  return `gzip ${bytes} bytes in all (at most ${MOST_BYTES}), ${sizes.join(", ")}; no Node module, no side effect`;
 }
 
 async function bundle(contents: string): Promise<string> {

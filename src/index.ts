@@ -12,14 +12,8 @@ export {
 } from "./limiter/evenly-spaced-rate-limiter.ts";
 export { type FeedbackOptions, holdFromHeaders, readRateLimitHeaders } from "./limiter/feedback.ts";
 export type { HeadersLike, HeaderSource, Quota, RateLimitFeedback } from "./limiter/headers.ts";
-export {
-  type AnyFunction,
-  concurrencyLimit,
-  limit,
-  type Limited,
-  type LimitOptions,
-  rateLimit,
-} from "./limiter/limit.ts";
+export type { AnyFunction } from "./limiter/calls.ts";
+export { concurrencyLimit, limit, type Limited, type LimitOptions, rateLimit } from "./limiter/limit.ts";
 export type { AcquireOptions, ILimiter, Limiter, Permit, Refusal, TryAcquireOptions } from "./limiter/limiter.ts";
 export { NullLimiter } from "./limiter/null-limiter.ts";
 export { RateLimiter, type RateLimiterWithBackoffOptions } from "./limiter/rate-limiter.ts";

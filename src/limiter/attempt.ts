@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
 import { both } from "../limits/compose.ts";
 import type { Gate } from "./gate.ts";
-import { type AnyPart, type Member, weightFor, type Weights } from "./ticket.ts";
+import { type AnyPart, type Member, weightFor, type Weights } from "./taking.ts";
 
 /** All were taken, with what each gave for it; or one refused, and nothing was. */
 export type Attempt =

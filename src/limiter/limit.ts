@@ -1,4 +1,3 @@
-import { QueueOverflowError } from "../core/errors.ts";
 import {
   count,
   countOrInfinity,
@@ -12,17 +11,12 @@ import {
 } from "../core/options.ts";
 import { systemClock } from "../core/clock.ts";
 import { createLedger } from "../limits/ledger.ts";
+import { type AnyFunction, Calls, type Measure, NO_ARGUMENTS, type Wrapping } from "./calls.ts";
 import { ConcurrencyLimiter } from "./concurrency-limiter.ts";
 import { GateLimiter } from "./line-limiter.ts";
 import type { ILimiter } from "./limiter.ts";
-import type { Line } from "./line.ts";
-import { jointLine, lineOf, readLimiter } from "./parts.ts";
+import { readLimiter } from "./parts.ts";
 import { WindowGate } from "./window-gate.ts";
-import { Ticket, type Weights } from "./ticket.ts";
-import { Waiter } from "./waiter.ts";
-
-// oxlint-disable-next-line typescript/no-explicit-any -- any function at all may be wrapped
-export type AnyFunction = (this: any, ...args: any[]) => unknown;
 
 export interface LimitOptions<F extends AnyFunction = AnyFunction> {
   /** How many calls may wait; one more is rejected at once with a `QueueOverflowError`. Default: no bound. */
@@ -55,21 +49,6 @@ const OPTIONS = {
   weight: optional(anyFunction, undefined),
   settle: optional(anyFunction, undefined),
 };
-
-/** What a wrapped function is made of, so that a wrapper around a wrapper can ask for both limits at once. */
-interface Wrapping {
-  readonly fn: AnyFunction;
-  /** Outermost first. */
-  readonly limits: readonly {
-    readonly limiter: ILimiter;
-    readonly weigh: Measure | undefined;
-    readonly settle: Measure | undefined;
-  }[];
-  readonly maxQueue: number;
-  readonly signals: readonly AbortSignal[];
-}
-
-type Measure = (...args: unknown[]) => unknown;
 
 const wrappings = new WeakMap<AnyFunction, Wrapping>();
 
@@ -120,13 +99,14 @@ function wrap<F extends AnyFunction>(owner: string, fn: F, limiter: ILimiter, op
   const inner = wrappings.get(fn) ?? { fn, limits: [], maxQueue: Number.POSITIVE_INFINITY, signals: [] };
   const wrapping: Wrapping = {
     fn: inner.fn,
-    limits: [{ limiter, weigh: weight as Measure | undefined, settle: settle as Measure | undefined }, ...inner.limits],
+    limits: [{ limiter, weigh: weight as Measure | undefined, used: settle as Measure | undefined }, ...inner.limits],
     maxQueue: Math.min(maxQueue, inner.maxQueue),
     signals: abort === undefined ? inner.signals : [abort, ...inner.signals],
   };
   const calls = new Calls(owner, wrapping);
-  const limited = function (this: unknown, ...args: unknown[]): Promise<unknown> {
-    return calls.call(this, args);
+  const limited = function (this: unknown): Promise<unknown> {
+    // oxlint-disable-next-line prefer-rest-params -- an empty rest array would be made for every call, and may wait long
+    return calls.call(this, arguments.length === 0 ? NO_ARGUMENTS : [...arguments]);
   };
   Object.defineProperties(limited, {
     name: { value: fn.name, configurable: true },
@@ -136,240 +116,4 @@ function wrap<F extends AnyFunction>(owner: string, fn: F, limiter: ILimiter, op
   });
   wrappings.set(limited, wrapping);
   return limited as unknown as Limited<F>;
-}
-
-/** All calls of one wrapped function. */
-class Calls {
-  readonly fn: AnyFunction;
-  running = 0;
-  waiting = 0;
-  readonly #owner: string;
-  readonly #line: Line;
-  readonly #limits: Wrapping["limits"];
-  readonly #weighs: boolean;
-  readonly #settles: boolean;
-  readonly #maxQueue: number;
-  readonly #signals: readonly AbortSignal[];
-  #stopWatching: (() => void) | undefined;
-  #idle: (() => void)[] = [];
-
-  constructor(owner: string, { fn, limits, maxQueue, signals }: Wrapping) {
-    this.fn = fn;
-    this.#owner = owner;
-    this.#limits = limits;
-    this.#weighs = limits.some(({ weigh }) => weigh !== undefined);
-    this.#settles = limits.some(({ settle }) => settle !== undefined);
-    this.#line = limits.length === 1 ? lineOf(limits[0]!.limiter) : jointLine(limits.map(({ limiter }) => limiter));
-    this.#maxQueue = maxQueue;
-    this.#signals = signals;
-  }
-
-  call(self: unknown, args: unknown[]): Promise<unknown> {
-    if (this.#signals.length > 0)
-      for (const { aborted, reason } of this.#signals) if (aborted) return Promise.reject(reason);
-    if (!this.#weighs && !this.#settles) {
-      const ticket = new Ticket();
-      if (this.#line.takeNow(ticket, 1)) return this.#run(ticket, self, args);
-    }
-    // A queue may be long: what waits in it is kept as small as it can be.
-    const kept = args.length === 0 ? NO_ARGUMENTS : args;
-    return new Promise((resolve) => {
-      this.#wait(new Call(this.#weighs ? this.#weigh(args) : 1, this, self, kept, resolve));
-    });
-  }
-
-  /** A call that need not wait. It is made before this returns. */
-  #run(ticket: Ticket, self: unknown, args: unknown[]): Promise<unknown> {
-    this.running += 1;
-    let result: unknown;
-    try {
-      result = this.make(ticket, self, args);
-    } catch (error) {
-      this.#end(ticket);
-      return Promise.reject(error);
-    }
-    const promise = result instanceof Promise ? result : Promise.resolve(result);
-    return promise.then(
-      (value) => {
-        this.#end(ticket);
-        return value;
-      },
-      (error: unknown) => {
-        this.#end(ticket);
-        throw error;
-      },
-    );
-  }
-
-  #end(ticket: Ticket): void {
-    // Whatever could be taken on the spot is given back on the spot.
-    void ticket.release();
-    this.running -= 1;
-    this.ended();
-  }
-
-  #wait(call: Call): void {
-    this.waiting += 1;
-    this.#line.join(call);
-    if (!call.waits) return;
-    // Somebody about whom a storage elsewhere is being asked does not wait yet.
-    const asked = !this.#line.local && this.#line.first === call;
-    if (this.waiting > this.#maxQueue && !asked) {
-      this.#line.leave(call);
-      call.fail(new QueueOverflowError(this.#maxQueue));
-    } else if (this.#signals.length > 0) {
-      this.#stopWatching ??= this.#watch();
-    }
-  }
-
-  /** Makes the call, and says when. */
-  make(ticket: Ticket, self: unknown, args: unknown[]): unknown {
-    try {
-      return this.fn.apply(self, args);
-    } finally {
-      ticket.started();
-    }
-  }
-
-  /** Gives everything back after a call that succeeded. A promise only where one is needed. */
-  giveBack(ticket: Ticket, result: unknown, args: unknown[]): Promise<void> | void {
-    return this.#settles ? this.#settle(ticket, result, args) : ticket.release();
-  }
-
-  async #settle(ticket: Ticket, result: unknown, args: unknown[]): Promise<void> {
-    try {
-      for (const [group, { settle }] of this.#limits.entries()) {
-        if (settle === undefined) continue;
-        const used = readArgument(this.#owner, "settle(…)", countOrZero, settle(result, ...args));
-        await ticket.settle(used, group);
-      }
-    } finally {
-      await ticket.release();
-    }
-  }
-
-  onIdle(): Promise<void> {
-    if (this.running + this.waiting === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
-  }
-
-  /** A call started, or will not start. */
-  leftLine(): void {
-    this.waiting -= 1;
-    if (this.waiting > 0) return;
-    this.#stopWatching?.();
-    this.#stopWatching = undefined;
-  }
-
-  /** A call ended, one way or the other. */
-  ended(): void {
-    if (this.running + this.waiting > 0 || this.#idle.length === 0) return;
-    const waiting = this.#idle;
-    this.#idle = [];
-    for (const resolve of waiting) resolve();
-  }
-
-  #weigh(args: unknown[]): Weights {
-    const weights = this.#limits.map(({ weigh }) =>
-      weigh === undefined ? 1 : readArgument(this.#owner, "weight(…)", count, weigh(...args)),
-    );
-    return weights.length === 1 ? weights[0]! : weights;
-  }
-
-  /** Listens to the signals for as long as somebody waits. */
-  #watch(): () => void {
-    const stops = this.#signals.map((abort) => {
-      const onAbort = () => this.#abortAll(abort.reason);
-      abort.addEventListener("abort", onAbort, { once: true });
-      return () => abort.removeEventListener("abort", onAbort);
-    });
-    return () => {
-      for (const stop of stops) stop();
-    };
-  }
-
-  #abortAll(reason: unknown): void {
-    const ours = [...this.#line].filter((waiter) => waiter instanceof Call && waiter.belongsTo(this));
-    // From the last: the first one's leaving would let the next start.
-    for (const call of ours.toReversed()) if (this.#line.leave(call)) call.fail(reason);
-  }
-}
-
-class Call extends Waiter {
-  waits = true;
-  readonly #calls: Calls;
-  readonly #self: unknown;
-  readonly #args: unknown[];
-  /** Rejects too: with a promise that is rejected. */
-  readonly #resolve: (value: unknown) => void;
-
-  constructor(weights: Weights, calls: Calls, self: unknown, args: unknown[], resolve: (value: unknown) => void) {
-    super(weights);
-    this.#calls = calls;
-    this.#self = self;
-    this.#args = args;
-    this.#resolve = resolve;
-  }
-
-  belongsTo(calls: Calls): boolean {
-    return this.#calls === calls;
-  }
-
-  ticket(): Ticket {
-    return new Ticket();
-  }
-
-  start(ticket: Ticket): void {
-    const calls = this.#calls;
-    this.waits = false;
-    calls.leftLine();
-    calls.running += 1;
-    let result: unknown;
-    try {
-      result = calls.make(ticket, this.#self, this.#args);
-    } catch (error) {
-      this.#end(ticket, true, error);
-      return;
-    }
-    if (isThenable(result)) {
-      Promise.resolve(result).then(
-        (value) => this.#end(ticket, false, value),
-        (error: unknown) => this.#end(ticket, true, error),
-      );
-    } else {
-      this.#end(ticket, false, result);
-    }
-  }
-
-  fail(reason: unknown): void {
-    this.waits = false;
-    this.#calls.leftLine();
-    this.#calls.ended();
-    this.#resolve(Promise.reject(reason));
-  }
-
-  /** Everything is given back first. If that fails the call fails, as after a `finally` that throws. */
-  #end(ticket: Ticket, failed: boolean, outcome: unknown): void {
-    const released = failed ? ticket.release() : this.#calls.giveBack(ticket, outcome, this.#args);
-    if (released === undefined) {
-      this.#finish(failed, outcome);
-    } else {
-      released.then(
-        () => this.#finish(failed, outcome),
-        (error: unknown) => this.#finish(true, error),
-      );
-    }
-  }
-
-  #finish(failed: boolean, outcome: unknown): void {
-    this.#calls.running -= 1;
-    this.#calls.ended();
-    this.#resolve(failed ? Promise.reject(outcome) : outcome);
-  }
-}
-
-const NO_ARGUMENTS: unknown[] = [];
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === "object" && value !== null && "then" in value;
 }

@@ -2,9 +2,9 @@ import { dateIn } from "../core/clock.ts";
 import { count, countOrZero, date, optional, readArgument, readOptions, signal } from "../core/options.ts";
 import type { Gate } from "./gate.ts";
 import type { AcquireOptions, Limiter, Permit, Refusal, TryAcquireOptions } from "./limiter.ts";
-import type { Line } from "./line.ts";
+import { type Line, NOT_NOW } from "./line.ts";
 import { declare } from "./parts.ts";
-import { type AnyPart, Ticket } from "./ticket.ts";
+import { type AnyPart, cancel, type Member, release, settle, type Tokens, type Weights } from "./taking.ts";
 import { Waiter } from "./waiter.ts";
 
 const TRY = { weight: optional(count, 1) };
@@ -24,16 +24,13 @@ export abstract class LineLimiter implements Limiter {
   }
 
   tryAcquire(options?: TryAcquireOptions): Promise<Permit | Refusal> {
-    const permit = new GrantedPermit();
-    if (options === undefined && this.#line.takeNow(permit, 1)) return Promise.resolve(permit);
-    return this.#tryAcquire(permit, options);
+    const permit = options === undefined ? this.#permitNow() : undefined;
+    return permit === undefined ? this.#tryAcquire(options) : Promise.resolve(permit);
   }
 
   acquire(options?: AcquireOptions): Promise<Permit> {
-    if (options === undefined) {
-      const permit = new GrantedPermit();
-      if (this.#line.takeNow(permit, 1)) return Promise.resolve(permit);
-    }
+    const permit = options === undefined ? this.#permitNow() : undefined;
+    if (permit !== undefined) return Promise.resolve(permit);
     return new Promise((resolve, reject) => {
       const { weight, signal: abort } = readOptions("acquire", WAIT, options ?? {});
       const waiter = new PermitWaiter(weight, resolve, reject);
@@ -49,9 +46,15 @@ export abstract class LineLimiter implements Limiter {
   abstract setNextAvailableTime(date: Date): Promise<void>;
   abstract clear(): Promise<void>;
 
-  async #tryAcquire(permit: GrantedPermit, options: TryAcquireOptions = {}): Promise<Permit | Refusal> {
+  #permitNow(): Permit | undefined {
+    const tokens = this.#line.takeNow(1);
+    return tokens === NOT_NOW ? undefined : new GrantedPermit(this.#line.members, tokens, 1);
+  }
+
+  async #tryAcquire(options: TryAcquireOptions = {}): Promise<Permit | Refusal> {
     const { weight } = readOptions("tryAcquire", TRY, options);
-    return (await this.#line.tryTake(permit, weight)) ?? permit;
+    const answer = await this.#line.tryTake(weight);
+    return "granted" in answer ? answer : new GrantedPermit(answer.members, answer.tokens, weight);
   }
 
   /** Would one more be let through on the spot? */
@@ -118,13 +121,9 @@ class PermitWaiter extends Waiter {
     line.join(this);
   }
 
-  ticket(): GrantedPermit {
-    return new GrantedPermit();
-  }
-
-  start(permit: Ticket): void {
+  start(members: readonly Member[], tokens: Tokens): void {
     this.#stopListening?.();
-    this.#resolve(permit as GrantedPermit);
+    this.#resolve(new GrantedPermit(members, tokens, this.weights));
   }
 
   fail(reason: unknown): void {
@@ -135,20 +134,35 @@ class PermitWaiter extends Waiter {
 
 const DONE = Promise.resolve();
 
-/** A ticket in the caller's hands. */
-class GrantedPermit extends Ticket implements Permit {
+/** What was taken, in the caller's hands. Gives it back at most once, whatever is called how often. */
+class GrantedPermit implements Permit {
   readonly granted = true;
+  #state: "open" | "released" | "cancelled" = "open";
+  readonly #members: readonly Member[];
+  readonly #tokens: Tokens;
+  readonly #weights: Weights;
 
-  override release(): Promise<void> {
-    return super.release() ?? DONE;
+  constructor(members: readonly Member[], tokens: Tokens, weights: Weights) {
+    this.#members = members;
+    this.#tokens = tokens;
+    this.#weights = weights;
   }
 
-  override cancel(): Promise<void> {
-    return super.cancel() ?? DONE;
+  release(): Promise<void> {
+    if (this.#state !== "open") return DONE;
+    this.#state = "released";
+    return release(this.#members, this.#tokens, this.#weights) ?? DONE;
   }
 
-  override async settle(weight: number): Promise<void> {
-    await super.settle(readArgument("settle", "weight", countOrZero, weight));
+  cancel(): Promise<void> {
+    if (this.#state !== "open") return DONE;
+    this.#state = "cancelled";
+    return cancel(this.#members, this.#tokens, this.#weights) ?? DONE;
+  }
+
+  async settle(weight: number): Promise<void> {
+    const used = readArgument("settle", "weight", countOrZero, weight);
+    if (this.#state !== "cancelled") await settle(this.#members, this.#tokens, used);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -5,12 +5,17 @@ import type { Gate, WaitingLine } from "./gate.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
 import { RemoteTurns } from "./remote-turns.ts";
-import { type Member, type Ticket, weightFor, type Weights } from "./ticket.ts";
+import { type Member, type Taken, type Tokens, weightFor, type Weights } from "./taking.ts";
 import type { Composition, Waiter } from "./waiter.ts";
+
+/** Nothing was taken. */
+export const NOT_NOW: unique symbol = Symbol("not now");
 
 let arrivals = 0;
 /** The order of somebody who is not in line: after everyone who is. */
 const NEWCOMER = Number.POSITIVE_INFINITY;
+/** So many more than wait may have left and still be linked. */
+const MOST_LEFT = 100;
 
 /**
  * Those who wait for the same parts, first come, first served. The first in line holds its place: nobody behind it
@@ -21,9 +26,12 @@ const NEWCOMER = Number.POSITIVE_INFINITY;
 export class Line implements WaitingLine {
   readonly #composition: () => Composition;
 
+  /** In line, never one who has left. */
   #first: Waiter | undefined;
   #last: Waiter | undefined;
   #length = 0;
+  /** How many have left from the middle and are still linked. */
+  #left = 0;
 
   /** The gate that holds up the first in line, and until when. The gate knows of it. */
   #heldBy: Gate | undefined;
@@ -49,7 +57,6 @@ export class Line implements WaitingLine {
   /** Stands in line. If nobody is ahead and there is room, `start` is called before this returns. */
   join(waiter: Waiter): void {
     waiter.order = ++arrivals;
-    waiter.previous = this.#last;
     if (this.#last === undefined) this.#first = waiter;
     else this.#last.next = waiter;
     this.#last = waiter;
@@ -59,10 +66,17 @@ export class Line implements WaitingLine {
 
   /** Leaves the line. False: was not in it any more. */
   leave(waiter: Waiter): boolean {
-    const wasFirst = this.#first === waiter;
-    if (!wasFirst && waiter.previous === undefined) return false;
-    this.remove(waiter);
-    if (wasFirst) this.advance();
+    if (!waiter.inLine) return false;
+    if (this.#first === waiter) {
+      this.shift();
+      this.advance();
+      return true;
+    }
+    // Somebody in the middle stays linked until the line comes to them, or until there are too many of them.
+    waiter.order = 0;
+    this.#length -= 1;
+    this.#left += 1;
+    if (this.#left > this.#length + MOST_LEFT) this.#sweep();
     return true;
   }
 
@@ -71,7 +85,7 @@ export class Line implements WaitingLine {
     let waiter = this.#first;
     while (waiter !== undefined) {
       const { next }: Waiter = waiter;
-      yield waiter;
+      if (waiter.inLine) yield waiter;
       waiter = next;
     }
   }
@@ -80,25 +94,26 @@ export class Line implements WaitingLine {
     return this.#first?.order ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Takes for `ticket` on the spot, if nobody is ahead and there is room. */
-  takeNow(ticket: Ticket, weights: Weights): boolean {
-    if (this.#length > 0) return false;
+  /** Takes on the spot, if nobody is ahead and there is room; else answers `NOT_NOW`. */
+  takeNow(weights: Weights): Tokens {
+    if (this.#length > 0) return NOT_NOW;
     const { gates, clock, timed } = this.#composition();
-    if (gates === undefined) return false;
+    if (gates === undefined) return NOT_NOW;
     const now = timed ? clock.now() : 0;
-    if (!this.#ask(gates, weights, clock, now, NEWCOMER)) return false;
-    take(ticket, weights, gates, clock, now);
-    return true;
+    return this.#ask(gates, weights, clock, now, NEWCOMER) ? take(weights, gates, clock, now) : NOT_NOW;
   }
 
-  /** Takes for `ticket` now, or not at all and says why. */
-  tryTake(ticket: Ticket, weights: Weights): Refusal | undefined | Promise<Refusal | undefined> {
+  /** What it is made of now, and so what `takeNow` has just taken from. */
+  get members(): readonly Member[] {
+    return this.#composition().members;
+  }
+
+  /** Takes now, or not at all and says why. */
+  tryTake(weights: Weights): Taken | Refusal | Promise<Taken | Refusal> {
     const { gates, clock } = this.#composition();
-    if (gates === undefined) return this.#remote.tryTake(ticket, weights);
+    if (gates === undefined) return this.#remote.tryTake(weights);
     const now = clock.now();
-    const refused = this.#refuse(gates, weights, clock, now);
-    if (refused === undefined) take(ticket, weights, gates, clock, now);
-    return refused;
+    return this.#refuse(gates, weights, clock, now) ?? { members: gates, tokens: take(weights, gates, clock, now) };
   }
 
   /** What `tryTake` would say, with nothing taken. Only where everything is decided on the spot. */
@@ -124,12 +139,11 @@ export class Line implements WaitingLine {
       if (this.#ask(gates, waiter.weights, clock, now, waiter.order)) {
         // With others behind, the place at the gate is given up before the next in this line is asked for.
         if (this.#heldBy !== undefined && this.#heldBy.blockedLines > 1) this.#free();
-        const ticket = waiter.ticket();
-        take(ticket, waiter.weights, gates, clock, now);
-        this.remove(waiter);
-        waiter.start(ticket);
+        const tokens = take(waiter.weights, gates, clock, now);
+        this.shift();
+        waiter.start(gates, tokens);
       } else if (this.#wait === NEVER) {
-        this.remove(waiter);
+        this.shift();
         waiter.fail(impossible(this.#blocker!, waiter.weights));
       } else {
         this.#hold(this.#blocker!, now, clock);
@@ -153,16 +167,33 @@ export class Line implements WaitingLine {
     return this.#first;
   }
 
-  /** Takes somebody out of the line, and does not look who is next. */
-  remove(waiter: Waiter): void {
-    const { previous, next } = waiter;
-    if (previous === undefined) this.#first = next;
-    else previous.next = next;
-    if (next === undefined) this.#last = previous;
-    else next.previous = previous;
-    waiter.previous = undefined;
-    waiter.next = undefined;
+  /** Takes the first out of the line, and does not look whether the next may start. */
+  shift(): void {
+    const first = this.#first;
+    if (first === undefined) return;
+    first.order = 0;
     this.#length -= 1;
+    let next = first.next;
+    first.next = undefined;
+    while (next !== undefined && !next.inLine) {
+      this.#left -= 1;
+      next = next.next;
+    }
+    this.#first = next;
+    if (next === undefined) this.#last = undefined;
+  }
+
+  /** Unlinks those in the middle who have left. */
+  #sweep(): void {
+    let last = this.#first;
+    for (let waiter = last?.next; waiter !== undefined; waiter = waiter.next) {
+      if (!waiter.inLine) continue;
+      last!.next = waiter;
+      last = waiter;
+    }
+    if (last !== undefined) last.next = undefined;
+    this.#last = last;
+    this.#left = 0;
   }
 
   /** Why somebody who comes now would have to wait. */
@@ -223,17 +254,13 @@ export class Line implements WaitingLine {
 }
 
 /** Every member takes, in one step. */
-function take(ticket: Ticket, weights: Weights, gates: readonly Member<Gate>[], clock: Clock, now: number): void {
-  if (gates.length === 1) {
-    const only = gates[0]!;
-    ticket.hold(gates, only.part.take(now, weightFor(weights, only)), weights);
-    return;
-  }
+function take(weights: Weights, gates: readonly Member<Gate>[], clock: Clock, now: number): Tokens {
+  if (gates.length === 1) return gates[0]!.part.take(now, weightFor(weights, gates[0]!));
   const tokens: unknown[] = [];
   for (let i = 0; i < gates.length; i++) {
     const member = gates[i]!;
     const { part } = member;
     tokens.push(member.takes ? part.take(part.timeAt(clock, now), weightFor(weights, member)) : undefined);
   }
-  ticket.hold(gates, tokens, weights);
+  return tokens;
 }

@@ -4,7 +4,7 @@ import type { Gate } from "./gate.ts";
 import { type ILimiter, isLimiter, lacking } from "./limiter.ts";
 import { Line } from "./line.ts";
 import { OwnLimiterPart, SixMethodPart } from "./foreign.ts";
-import type { AnyPart, Member } from "./ticket.ts";
+import type { AnyPart, Member } from "./taking.ts";
 import type { Composition } from "./waiter.ts";
 
 /** What is known about a limiter that callers cannot see: what it is made of, and who waits for it. */

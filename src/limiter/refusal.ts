@@ -2,7 +2,7 @@ import { OptionsError } from "../core/errors.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { Refusal } from "./limiter.ts";
 import type { Part } from "./part.ts";
-import type { Weights } from "./ticket.ts";
+import type { Weights } from "./taking.ts";
 
 /** The answer to somebody who does not want to wait. */
 export function refusal(blockedBy: string, wait: Wait): Refusal {

@@ -3,14 +3,14 @@ import { NEVER } from "../limits/wait.ts";
 import { type Attempt, attempt } from "./attempt.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
-import type { Member, Ticket, Weights } from "./ticket.ts";
+import { cancel, type Member, type Taken, type Tokens, type Weights } from "./taking.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
 /** The line that is moved. */
 export interface Turns {
   readonly first: Waiter | undefined;
   readonly length: number;
-  remove(waiter: Waiter): void;
+  shift(): void;
 }
 
 /** Where waiting ends with something that nobody may tell us of (a limiter of the user's own is full), look again after this. */
@@ -43,13 +43,12 @@ export class RemoteTurns {
   }
 
   /** One attempt, past a line in which nobody waits. */
-  async tryTake(ticket: Ticket, weights: Weights): Promise<Refusal | undefined> {
+  async tryTake(weights: Weights): Promise<Taken | Refusal> {
     const { members, clock } = this.#composition();
     if (this.#line.length > 0) return refusal(members.at(-1)?.part.name ?? "", Number.POSITIVE_INFINITY);
     const outcome = await attempt(members, weights, clock);
     if (!("tokens" in outcome)) return refusal(outcome.refusedBy.name, outcome.wait);
-    hold(ticket, members, outcome.tokens, weights);
-    return undefined;
+    return { members, tokens: inOrder(members, outcome.tokens) };
   }
 
   /** Never rejects: what goes wrong is told to the one it goes wrong for. */
@@ -70,7 +69,7 @@ export class RemoteTurns {
       outcome = await attempt(members, waiter.weights, clock);
     } catch (error) {
       if (this.#line.first === waiter) {
-        this.#line.remove(waiter);
+        this.#line.shift();
         waiter.fail(error);
       }
       return;
@@ -78,17 +77,16 @@ export class RemoteTurns {
     const gone = this.#line.first !== waiter;
     if ("tokens" in outcome) {
       this.#pollMs = FIRST_POLL_MS;
-      const ticket = waiter.ticket();
-      hold(ticket, members, outcome.tokens, waiter.weights);
+      const tokens = inOrder(members, outcome.tokens);
       if (gone) {
-        await Promise.resolve(ticket.cancel()).catch(() => {});
+        await Promise.resolve(cancel(members, tokens, waiter.weights)).catch(() => {});
       } else {
-        this.#line.remove(waiter);
-        waiter.start(ticket);
+        this.#line.shift();
+        waiter.start(members, tokens);
       }
     } else if (!gone) {
       if (outcome.wait === NEVER) {
-        this.#line.remove(waiter);
+        this.#line.shift();
         waiter.fail(impossible(outcome.refusedBy, waiter.weights));
       } else if (outcome.refusedBy.room.times === outcome.times) {
         await this.#sleep(outcome, clock);
@@ -112,6 +110,7 @@ export class RemoteTurns {
   }
 }
 
-function hold(ticket: Ticket, members: readonly Member[], tokens: readonly unknown[], weights: Weights): void {
-  ticket.hold(members, members.length === 1 ? tokens[0] : tokens, weights);
+/** Of a single member, not in an array. */
+function inOrder(members: readonly Member[], tokens: readonly unknown[]): Tokens {
+  return members.length === 1 ? tokens[0] : tokens;
 }

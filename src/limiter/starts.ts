@@ -6,7 +6,7 @@ import type { AtomicRateLimiterStorage, IRateLimiterStorage } from "../storage/r
 import { OptionsError } from "../core/errors.ts";
 import type { Backoff } from "./backoff.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
-import type { AnyPart } from "./ticket.ts";
+import type { AnyPart } from "./taking.ts";
 import { WindowGate } from "./window-gate.ts";
 
 /** What a `RateLimiter` was told, checked. */

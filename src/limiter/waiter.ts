@@ -1,24 +1,26 @@
 import type { Clock } from "../core/clock.ts";
 import type { Gate } from "./gate.ts";
-import type { Member, Ticket, Weights } from "./ticket.ts";
+import type { Member, Tokens, Weights } from "./taking.ts";
 
 /** Somebody in line. Many may wait for long: nothing is kept here that only a start needs. */
 export abstract class Waiter {
   /** How much they ask for. */
   readonly weights: Weights;
-  /** When they came, compared with everyone else in this process. */
+  /** When they came, compared with everyone else in this process. 0 while, and as soon as, they are not in line. */
   order = 0;
+  /** Whoever comes next. There is no link back: with one, enqueueing costs twice as much (the collector's doing). */
   next: Waiter | undefined = undefined;
-  previous: Waiter | undefined = undefined;
 
   constructor(weights: Weights) {
     this.weights = weights;
   }
 
-  /** What they will hold. */
-  abstract ticket(): Ticket;
-  /** Their turn has come, and `ticket` holds everything. Must not throw. */
-  abstract start(ticket: Ticket): void;
+  get inLine(): boolean {
+    return this.order > 0;
+  }
+
+  /** Their turn has come: `tokens` were taken from `members`. Must not throw. */
+  abstract start(members: readonly Member[], tokens: Tokens): void;
   /** Their turn will not come. Must not throw. */
   abstract fail(reason: unknown): void;
 }

@@ -1,0 +1,251 @@
+import { QueueOverflowError } from "../core/errors.ts";
+import { count, countOrZero, readArgument } from "../core/options.ts";
+import type { ILimiter } from "./limiter.ts";
+import { type Line, NOT_NOW } from "./line.ts";
+import { jointLine, lineOf } from "./parts.ts";
+import { type Member, release, settle, tellStarted, type Tokens, type Weights } from "./taking.ts";
+import { Waiter } from "./waiter.ts";
+
+// oxlint-disable-next-line typescript/no-explicit-any -- any function at all may be wrapped
+export type AnyFunction = (this: any, ...args: any[]) => unknown;
+
+/** What a wrapped function is made of, so that a wrapper around a wrapper can ask for both limits at once. */
+export interface Wrapping {
+  readonly fn: AnyFunction;
+  /** Outermost first. */
+  readonly limits: readonly {
+    readonly limiter: ILimiter;
+    readonly weigh: Measure | undefined;
+    readonly used: Measure | undefined;
+  }[];
+  readonly maxQueue: number;
+  readonly signals: readonly AbortSignal[];
+}
+
+export type Measure = (...args: unknown[]) => unknown;
+
+/** All calls of one wrapped function. */
+export class Calls {
+  readonly fn: AnyFunction;
+  running = 0;
+  waiting = 0;
+  readonly #owner: string;
+  readonly #line: Line;
+  readonly #limits: Wrapping["limits"];
+  readonly #weighs: boolean;
+  readonly #settles: boolean;
+  readonly #maxQueue: number;
+  readonly #signals: readonly AbortSignal[];
+  #stopWatching: (() => void) | undefined;
+  #idle: (() => void)[] = [];
+
+  constructor(owner: string, { fn, limits, maxQueue, signals }: Wrapping) {
+    this.fn = fn;
+    this.#owner = owner;
+    this.#limits = limits;
+    this.#weighs = limits.some(({ weigh }) => weigh !== undefined);
+    this.#settles = limits.some(({ used }) => used !== undefined);
+    this.#line = limits.length === 1 ? lineOf(limits[0]!.limiter) : jointLine(limits.map(({ limiter }) => limiter));
+    this.#maxQueue = maxQueue;
+    this.#signals = signals;
+  }
+
+  call(self: unknown, args: unknown[]): Promise<unknown> {
+    if (this.#signals.length > 0)
+      for (const { aborted, reason } of this.#signals) if (aborted) return Promise.reject(reason);
+    if (!this.#weighs && !this.#settles) {
+      const tokens = this.#line.takeNow(1);
+      if (tokens !== NOT_NOW) return this.#run(this.#line.members, tokens, self, args);
+    }
+    // A queue may be long: what waits in it is kept as small as it can be.
+    let weights: Weights = 1;
+    if (this.#weighs) {
+      try {
+        weights = this.#weigh(args);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+    }
+    const promise = new Promise(keepResolve);
+    this.#wait(new Call(weights, this, self, args, lastResolve));
+    return promise;
+  }
+
+  /** A call that need not wait. It is made before this returns. */
+  #run(members: readonly Member[], tokens: Tokens, self: unknown, args: unknown[]): Promise<unknown> {
+    this.running += 1;
+    let result: unknown;
+    try {
+      result = this.make(members, tokens, self, args);
+    } catch (error) {
+      this.#end(members, tokens);
+      return Promise.reject(error);
+    }
+    const promise = result instanceof Promise ? result : Promise.resolve(result);
+    return promise.then(
+      (value) => {
+        this.#end(members, tokens);
+        return value;
+      },
+      (error: unknown) => {
+        this.#end(members, tokens);
+        throw error;
+      },
+    );
+  }
+
+  #end(members: readonly Member[], tokens: Tokens): void {
+    // Whatever could be taken on the spot is given back on the spot.
+    void release(members, tokens, 1);
+    this.running -= 1;
+    this.ended();
+  }
+
+  #wait(call: Call): void {
+    this.waiting += 1;
+    this.#line.join(call);
+    if (!call.inLine) return;
+    // Somebody about whom a storage elsewhere is being asked does not wait yet.
+    const asked = !this.#line.local && this.#line.first === call;
+    if (this.waiting > this.#maxQueue && !asked) {
+      this.#line.leave(call);
+      call.fail(new QueueOverflowError(this.#maxQueue));
+    } else if (this.#signals.length > 0) {
+      this.#stopWatching ??= this.#watch();
+    }
+  }
+
+  /** Makes the call, and says when. */
+  make(members: readonly Member[], tokens: Tokens, self: unknown, args: unknown[]): unknown {
+    try {
+      return this.fn.apply(self, args);
+    } finally {
+      tellStarted(members, tokens);
+    }
+  }
+
+  /** Gives everything back after a call that succeeded. A promise only where one is needed. */
+  giveBack(call: Call, members: readonly Member[], tokens: Tokens, result: unknown): Promise<void> | void {
+    return this.#settles ? this.#settle(call, members, tokens, result) : release(members, tokens, call.weights);
+  }
+
+  async #settle(call: Call, members: readonly Member[], tokens: Tokens, result: unknown): Promise<void> {
+    try {
+      for (const [group, { used }] of this.#limits.entries()) {
+        if (used === undefined) continue;
+        const weight = readArgument(this.#owner, "settle(…)", countOrZero, used(result, ...call.args));
+        await settle(members, tokens, weight, group);
+      }
+    } finally {
+      await release(members, tokens, call.weights);
+    }
+  }
+
+  onIdle(): Promise<void> {
+    if (this.running + this.waiting === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  /** A call started, or will not start. */
+  leftLine(): void {
+    this.waiting -= 1;
+    if (this.waiting > 0) return;
+    this.#stopWatching?.();
+    this.#stopWatching = undefined;
+  }
+
+  /** A call ended, one way or the other. */
+  ended(): void {
+    if (this.running + this.waiting > 0 || this.#idle.length === 0) return;
+    const waiting = this.#idle;
+    this.#idle = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  #weigh(args: unknown[]): Weights {
+    const weights = this.#limits.map(({ weigh }) =>
+      weigh === undefined ? 1 : readArgument(this.#owner, "weight(…)", count, weigh(...args)),
+    );
+    return weights.length === 1 ? weights[0]! : weights;
+  }
+
+  /** Listens to the signals for as long as somebody waits. */
+  #watch(): () => void {
+    const stops = this.#signals.map((abort) => {
+      const onAbort = () => this.#abortAll(abort.reason);
+      abort.addEventListener("abort", onAbort, { once: true });
+      return () => abort.removeEventListener("abort", onAbort);
+    });
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }
+
+  #abortAll(reason: unknown): void {
+    const ours = [...this.#line].filter((waiter) => waiter instanceof Call && waiter.calls === this);
+    // From the last: the first one's leaving would let the next start.
+    for (const call of ours.toReversed()) if (this.#line.leave(call)) call.fail(reason);
+  }
+}
+
+class Call extends Waiter {
+  readonly calls: Calls;
+  readonly self: unknown;
+  readonly args: unknown[];
+  /** Rejects too: with a promise that is rejected. */
+  readonly #resolve: (value: unknown) => void;
+
+  constructor(weights: Weights, calls: Calls, self: unknown, args: unknown[], resolve: (value: unknown) => void) {
+    super(weights);
+    this.calls = calls;
+    this.self = self;
+    this.args = args;
+    this.#resolve = resolve;
+  }
+
+  start(members: readonly Member[], tokens: Tokens): void {
+    const { calls } = this;
+    calls.leftLine();
+    calls.running += 1;
+    let result: unknown;
+    try {
+      result = calls.make(members, tokens, this.self, this.args);
+    } catch (error) {
+      this.#finish(release(members, tokens, this.weights), true, error);
+      return;
+    }
+    const promise = result instanceof Promise ? result : Promise.resolve(result);
+    promise.then(
+      (value) => this.#finish(calls.giveBack(this, members, tokens, value), false, value),
+      (error: unknown) => this.#finish(release(members, tokens, this.weights), true, error),
+    );
+  }
+
+  fail(reason: unknown): void {
+    this.calls.leftLine();
+    this.calls.ended();
+    this.#resolve(Promise.reject(reason));
+  }
+
+  /** Waits until everything is given back. If that fails the call fails, as after a `finally` that throws. */
+  #finish(given: Promise<void> | void, failed: boolean, outcome: unknown): void {
+    if (given !== undefined) {
+      given.then(
+        () => this.#finish(undefined, failed, outcome),
+        (error: unknown) => this.#finish(undefined, true, error),
+      );
+      return;
+    }
+    this.calls.running -= 1;
+    this.calls.ended();
+    this.#resolve(failed ? Promise.reject(outcome) : outcome);
+  }
+}
+
+export const NO_ARGUMENTS: unknown[] = [];
+
+/** The means to settle the promise made last. One function for all, where a closure each would fill the heap. */
+let lastResolve: (value: unknown) => void = () => {};
+function keepResolve(resolve: (value: unknown) => void): void {
+  lastResolve = resolve;
+}

@@ -1,0 +1,89 @@
+import type { Gate } from "./gate.ts";
+import type { CheckedPart, Part, RemotePart } from "./part.ts";
+
+/** One part of what a line asks for. */
+export interface Member<P extends Part = AnyPart> {
+  readonly part: P;
+  /** Which of the weights of a request applies: nested wrappers bring a limiter and a weight each. */
+  readonly group: number;
+  /** False where a member before it writes the same starts: then this one is asked, but nothing is taken. */
+  readonly takes: boolean;
+  /** Does it matter to it at what instant a start happens? */
+  readonly timed: boolean;
+}
+
+export type AnyPart = Gate | RemotePart | CheckedPart;
+
+/** How much a request asks for: one weight for all, or one per group. */
+export type Weights = number | readonly number[];
+
+export function weightFor(weights: Weights, member: Member): number {
+  return typeof weights === "number" ? weights : weights[member.group]!;
+}
+
+/**
+ * What was taken: by whom, what each of them gave for it (of a single member, not in an array), and how much. These
+ * three are passed along as they are where an object for every start would be felt.
+ */
+export type Tokens = unknown;
+
+/** What was taken, and from whom. */
+export interface Taken {
+  readonly members: readonly Member[];
+  readonly tokens: Tokens;
+}
+
+function tokenOf(members: readonly Member[], tokens: Tokens, i: number): unknown {
+  return members.length === 1 ? tokens : (tokens as readonly unknown[])[i];
+}
+
+/**
+ * The work has been started just now: limits that go by time count from here, not from the decision a moment before.
+ * So whatever came in between (a garbage collection, a slow first call), the calls themselves stay within the limit.
+ */
+export function tellStarted(members: readonly Member[], tokens: Tokens): void {
+  for (let i = 0; i < members.length; i++) {
+    if (!members[i]!.timed) continue;
+    const gate = members[i]!.part as Gate;
+    gate.started(tokenOf(members, tokens, i), gate.clock.now());
+  }
+}
+
+/** The work ended. A promise only where a part must be told by one. */
+export function release(members: readonly Member[], tokens: Tokens, weights: Weights): Promise<void> | void {
+  return tellAll(members, tokens, (part, token, member) => part.release(token, weightFor(weights, member)));
+}
+
+/** The work never started. */
+export function cancel(members: readonly Member[], tokens: Tokens, weights: Weights): Promise<void> | void {
+  return tellAll(members, tokens, (part, token, member) => part.cancel(token, weightFor(weights, member)));
+}
+
+/** The work used `used`, of one group or of all. After a release this still corrects what stays counted. */
+export function settle(members: readonly Member[], tokens: Tokens, used: number, group?: number): Promise<void> | void {
+  return tellAll(members, tokens, (part, token, member) => {
+    if (group === undefined || group === member.group) return part.settle(token, used);
+  });
+}
+
+/** Everyone is told, whoever fails; then the first failure is thrown. */
+function tellAll(
+  members: readonly Member[],
+  tokens: Tokens,
+  tell: (part: AnyPart, token: unknown, member: Member) => Promise<void> | void,
+): Promise<void> | void {
+  let pending: Promise<void>[] | undefined;
+  for (let i = 0; i < members.length; i++) {
+    const member = members[i]!;
+    if (!member.takes) continue;
+    const done = tell(member.part, tokenOf(members, tokens, i), member);
+    if (done !== undefined) (pending ??= []).push(done.then(() => member.part.room.appeared()));
+  }
+  if (pending !== undefined) return firstFailure(pending);
+}
+
+async function firstFailure(pending: readonly Promise<void>[]): Promise<void> {
+  for (const outcome of await Promise.allSettled(pending)) {
+    if (outcome.status === "rejected") throw outcome.reason;
+  }
+}
