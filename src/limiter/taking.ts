@@ -51,35 +51,46 @@ export function tellStarted(members: readonly Member[], tokens: Tokens): void {
 
 /** The work ended. A promise only where a part must be told by one. */
 export function release(members: readonly Member[], tokens: Tokens, weights: Weights): Promise<void> | void {
-  return tellAll(members, tokens, (part, token, member) => part.release(token, weightFor(weights, member)));
+  return tellAll(RELEASE, members, tokens, weights);
 }
 
 /** The work never started. */
 export function cancel(members: readonly Member[], tokens: Tokens, weights: Weights): Promise<void> | void {
-  return tellAll(members, tokens, (part, token, member) => part.cancel(token, weightFor(weights, member)));
+  return tellAll(CANCEL, members, tokens, weights);
 }
 
 /** The work used `used`, of one group or of all. After a release this still corrects what stays counted. */
 export function settle(members: readonly Member[], tokens: Tokens, used: number, group?: number): Promise<void> | void {
-  return tellAll(members, tokens, (part, token, member) => {
-    if (group === undefined || group === member.group) return part.settle(token, used);
-  });
+  return tellAll(SETTLE, members, tokens, used, group);
 }
+
+type Tell = (part: AnyPart, token: unknown, weight: number) => Promise<void> | void;
+
+const RELEASE: Tell = (part, token, weight) => part.release(token, weight);
+const CANCEL: Tell = (part, token, weight) => part.cancel(token, weight);
+const SETTLE: Tell = (part, token, used) => part.settle(token, used);
 
 /** Everyone is told, whoever fails; then the first failure is thrown. */
 function tellAll(
+  tell: Tell,
   members: readonly Member[],
   tokens: Tokens,
-  tell: (part: AnyPart, token: unknown, member: Member) => Promise<void> | void,
+  weights: Weights,
+  group?: number,
 ): Promise<void> | void {
   let pending: Promise<void>[] | undefined;
   for (let i = 0; i < members.length; i++) {
     const member = members[i]!;
-    if (!member.takes) continue;
-    const done = tell(member.part, tokenOf(members, tokens, i), member);
-    if (done !== undefined) (pending ??= []).push(done.then(() => member.part.room.appeared()));
+    if (!member.takes || (group !== undefined && group !== member.group)) continue;
+    const done = tell(member.part, tokenOf(members, tokens, i), weightFor(weights, member));
+    if (done !== undefined) (pending ??= []).push(tellOthers(done, member.part));
   }
   if (pending !== undefined) return firstFailure(pending);
+}
+
+async function tellOthers(done: Promise<void>, part: AnyPart): Promise<void> {
+  await done;
+  part.room.appeared();
 }
 
 async function firstFailure(pending: readonly Promise<void>[]): Promise<void> {
