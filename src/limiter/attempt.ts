@@ -1,5 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import { NEVER, type Wait } from "../limits/wait.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import { both } from "../limits/compose.ts";
 import type { Gate } from "./gate.ts";
 import { type AnyPart, type Member, weightFor, type Weights } from "./taking.ts";
@@ -103,7 +103,10 @@ function askGates(members: readonly Member[], weights: Weights, clock: Clock, no
   for (const member of members) {
     if (member.part.kind !== "gate") continue;
     const gate = member.part;
-    const joint = both(wait, gate.wait(gate.timeAt(clock, now), weightFor(weights, member)));
+    // Nobody passes those who wait there in line.
+    const behind = gate.blocked.first !== undefined;
+    const own = behind ? WHEN_RELEASED : gate.wait(gate.timeAt(clock, now), weightFor(weights, member));
+    const joint = both(wait, own);
     if (joint !== wait) {
       wait = joint;
       refusedBy = gate;

@@ -3,15 +3,8 @@ import { both } from "../limits/compose.ts";
 import { createPause, type Pause, pauseUntil, pauseWait } from "../limits/pause.ts";
 import { Room } from "../limits/room.ts";
 import type { Wait } from "../limits/wait.ts";
+import { Blocked } from "./blocked.ts";
 import type { Part } from "./part.ts";
-
-/** Those who wait in a row, of whom the first is held up at a gate. */
-export interface WaitingLine {
-  /** When its first came, compared with everyone else in this process. */
-  readonly firstOrder: number;
-  /** Lets everyone start whose turn has come. */
-  advance(): void;
-}
 
 /** What every gate is told. */
 export interface GateSettings {
@@ -29,23 +22,21 @@ export abstract class Gate<Token = unknown> implements Part {
   readonly kind = "gate";
   readonly name: string;
   readonly clock: Clock;
-  readonly room: Room;
   /** Does it matter at what instant a start happens? */
   abstract readonly timed: boolean;
   protected readonly countsStarts: boolean;
-  /** Lines whose first waiter is held up here, in the order in which those waiters came. */
-  readonly #blocked: WaitingLine[] = [];
-  /** The first of them. A field of its own, for it is looked at before every start. */
-  firstBlocked: WaitingLine | undefined = undefined;
-  #stopListening: (() => void) | undefined;
-  #waking = false;
-  #wakeAgain = false;
+  /** Who is held up here. */
+  readonly blocked: Blocked;
 
-  constructor({ name, clock, count }: GateSettings, room = new Room()) {
+  constructor({ name, clock, count }: GateSettings, blocked = new Blocked(new Room())) {
     this.name = name;
     this.clock = clock;
-    this.room = room;
+    this.blocked = blocked;
     this.countsStarts = count === "starts";
+  }
+
+  get room(): Room {
+    return this.blocked.room;
   }
 
   abstract get capacity(): number;
@@ -98,46 +89,6 @@ export abstract class Gate<Token = unknown> implements Part {
 
   /** Back to the beginning. What is still under way belongs to the past and gives nothing back. */
   abstract clear(): void;
-
-  get blockedLines(): number {
-    return this.#blocked.length;
-  }
-
-  /** A line's first waiter has to wait here. */
-  block(line: WaitingLine): void {
-    let position = this.#blocked.length;
-    while (position > 0 && this.#blocked[position - 1]!.firstOrder > line.firstOrder) position -= 1;
-    this.#blocked.splice(position, 0, line);
-    this.firstBlocked = this.#blocked[0];
-    this.#stopListening ??= this.room.listen(() => this.wake());
-  }
-
-  /** It need not any more. */
-  unblock(line: WaitingLine): void {
-    const position = this.#blocked.indexOf(line);
-    if (position !== -1) this.#blocked.splice(position, 1);
-    this.firstBlocked = this.#blocked[0];
-    if (this.#blocked.length > 0) return;
-    this.#stopListening?.();
-    this.#stopListening = undefined;
-  }
-
-  /** There may be room: whoever is held up here tries again, in order, until one has to go on waiting. */
-  wake(): void {
-    if (this.#waking) {
-      this.#wakeAgain = true;
-      return;
-    }
-    this.#waking = true;
-    do {
-      this.#wakeAgain = false;
-      for (let line = this.firstBlocked; line !== undefined; line = this.firstBlocked) {
-        line.advance();
-        if (this.firstBlocked === line) break;
-      }
-    } while (this.#wakeAgain);
-    this.#waking = false;
-  }
 
   protected abstract get pause(): Pause;
   /** When do `units` fit, the pause aside? */

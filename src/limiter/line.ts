@@ -1,7 +1,8 @@
 import type { Clock } from "../core/clock.ts";
 import { both } from "../limits/compose.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
-import type { Gate, WaitingLine } from "./gate.ts";
+import type { WaitingLine } from "./blocked.ts";
+import type { Gate } from "./gate.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
 import { RemoteTurns } from "./remote-turns.ts";
@@ -35,6 +36,7 @@ export class Line implements WaitingLine {
 
   /** The gate that holds up the first in line, and until when. The gate knows of it. */
   #heldBy: Gate | undefined;
+  #heldFor: Waiter | undefined;
   #heldUntil = WHEN_RELEASED;
   #cancelTimer: (() => void) | undefined;
   #advancing = false;
@@ -127,7 +129,7 @@ export class Line implements WaitingLine {
     // Something given back by the very work being started here: the loop that starts it will see.
     if (this.#advancing) return;
     this.#advancing = true;
-    const inFrontAt = this.#heldBy?.firstBlocked === this ? this.#heldBy : undefined;
+    const inFrontAt = this.#heldBy?.blocked.first === this ? this.#heldBy.blocked : undefined;
     let remote = false;
     for (let waiter = this.#first; waiter !== undefined; waiter = this.#first) {
       const { gates, clock, timed } = this.#composition();
@@ -135,10 +137,10 @@ export class Line implements WaitingLine {
         remote = true;
         break;
       }
+      // A place belongs to a waiter, not to the line: the next one may have come after others who wait there.
+      if (this.#heldBy !== undefined && this.#heldFor !== waiter && this.#heldBy.blocked.length > 1) this.#free();
       const now = timed ? clock.now() : 0;
       if (this.#ask(gates, waiter.weights, clock, now, waiter.order)) {
-        // With others behind, the place at the gate is given up before the next in this line is asked for.
-        if (this.#heldBy !== undefined && this.#heldBy.blockedLines > 1) this.#free();
         const tokens = take(waiter.weights, gates, clock, now);
         this.shift();
         waiter.start(gates, tokens);
@@ -146,14 +148,14 @@ export class Line implements WaitingLine {
         this.shift();
         waiter.fail(impossible(this.#blocker!, waiter.weights));
       } else {
-        this.#hold(this.#blocker!, now, clock);
+        this.#hold(waiter, this.#blocker!, now, clock);
         break;
       }
     }
     if (remote || this.#first === undefined) this.#free();
     this.#advancing = false;
-    // Whoever is in front at that gate now has only waited for this line so far, not for the gate itself.
-    if (inFrontAt !== undefined && inFrontAt.firstBlocked !== this) inFrontAt.wake();
+    // Whoever is in front there now has only waited for this line so far, and not for the limit itself.
+    if (inFrontAt !== undefined && inFrontAt.first !== this) inFrontAt.room.appeared();
     if (remote) this.#remote.advance();
   }
 
@@ -212,7 +214,7 @@ export class Line implements WaitingLine {
     for (let i = 0; i < gates.length; i++) {
       const member = gates[i]!;
       const gate = member.part;
-      const ahead = gate.firstBlocked;
+      const ahead = gate.blocked.first;
       const behind = ahead !== undefined && ahead !== this && ahead.firstOrder < order;
       const wait = both(
         this.#wait,
@@ -226,11 +228,12 @@ export class Line implements WaitingLine {
   }
 
   /** The first in line waits at `gate`, for a release or for the time to come. */
-  #hold(gate: Gate, now: number, clock: Clock): void {
+  #hold(waiter: Waiter, gate: Gate, now: number, clock: Clock): void {
+    this.#heldFor = waiter;
     if (this.#heldBy !== gate) {
       this.#free();
       this.#heldBy = gate;
-      gate.block(this);
+      gate.blocked.add(this);
       gate.refused(now);
     }
     const until = this.#wait === WHEN_RELEASED ? WHEN_RELEASED : clock.now() + this.#wait;
@@ -248,7 +251,7 @@ export class Line implements WaitingLine {
   #free(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    this.#heldBy?.unblock(this);
+    this.#heldBy?.blocked.remove(this);
     this.#heldBy = undefined;
   }
 }

@@ -5,6 +5,7 @@ import { NEVER, type Wait } from "../limits/wait.ts";
 import type { AtomicRateLimiterStorage, IRateLimiterStorage } from "../storage/rate-limiter-storage.ts";
 import { OptionsError } from "../core/errors.ts";
 import type { Backoff } from "./backoff.ts";
+import { Blocked } from "./blocked.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
 import type { AnyPart } from "./taking.ts";
 import { WindowGate } from "./window-gate.ts";
@@ -39,7 +40,7 @@ export class LocalStarts implements Starts {
   readonly #clock: Clock;
 
   constructor(ledger: Ledger, rule: RateRule) {
-    this.part = new WindowGate(rule.maxExecutions, { ...rule, ledger });
+    this.part = new WindowGate(rule.maxExecutions, { ...rule, ledger, blocked: blockedBy(ledger, rule) });
     this.#clock = rule.clock;
   }
 
@@ -217,6 +218,18 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
     const leaves = oldest === undefined ? 0 : Date.parse(oldest) + windowMs - now;
     return Math.max(pause, leaves, 1);
   }
+}
+
+/** Limiters with the same name and the same rule are one limit: who waits for one does not pass who waits for another. */
+const blockedByRule = new WeakMap<Ledger, Map<string, Blocked>>();
+
+function blockedBy(ledger: Ledger, { maxExecutions, windowMs, count }: RateRule): Blocked {
+  let byRule = blockedByRule.get(ledger);
+  if (byRule === undefined) blockedByRule.set(ledger, (byRule = new Map()));
+  const key = `${maxExecutions} ${windowMs} ${count}`;
+  let blocked = byRule.get(key);
+  if (blocked === undefined) byRule.set(key, (blocked = new Blocked(ledger.room)));
+  return blocked;
 }
 
 /** One name in one storage: whoever counts under it takes turns. */

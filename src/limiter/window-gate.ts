@@ -11,12 +11,15 @@ import {
   windowWait,
 } from "../limits/window.ts";
 import type { Backoff } from "./backoff.ts";
+import { Blocked } from "./blocked.ts";
 import { Gate, type GateSettings } from "./gate.ts";
 
 export interface WindowGateSettings extends GateSettings {
   readonly windowMs: number;
   readonly ledger: Ledger;
   readonly backoff?: Backoff;
+  /** Where its callers wait. Default: at this gate alone. */
+  readonly blocked?: Blocked;
 }
 
 /** At most so much in any window. Gates over the same ledger count the same starts, each by its own rule. */
@@ -28,7 +31,7 @@ export class WindowGate extends Gate<StartEntry> {
   #max: number;
 
   constructor(max: number, settings: WindowGateSettings) {
-    super(settings, settings.ledger.room);
+    super(settings, settings.blocked ?? new Blocked(settings.ledger.room));
     this.#max = max;
     this.#windowMs = settings.windowMs;
     this.#ledger = settings.ledger;

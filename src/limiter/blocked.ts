@@ -1,0 +1,65 @@
+import type { Room } from "../limits/room.ts";
+
+/** Those who wait in a row, of whom the first is held up by a limit. */
+export interface WaitingLine {
+  /** When its first came, compared with everyone else in this process. */
+  readonly firstOrder: number;
+  /** Lets everyone start whose turn has come. */
+  advance(): void;
+}
+
+/** The lines that one limit holds up, in the order in which their first waiters came. Nobody passes the first of them. */
+export class Blocked {
+  readonly room: Room;
+  /** The first line. A field of its own, for it is looked at before every start. */
+  first: WaitingLine | undefined = undefined;
+  readonly #lines: WaitingLine[] = [];
+  #stopListening: (() => void) | undefined;
+  #waking = false;
+  #wakeAgain = false;
+
+  /** `room` tells when there may be room. */
+  constructor(room: Room) {
+    this.room = room;
+  }
+
+  get length(): number {
+    return this.#lines.length;
+  }
+
+  /** The first waiter of a line has to wait here. */
+  add(line: WaitingLine): void {
+    let position = this.#lines.length;
+    while (position > 0 && this.#lines[position - 1]!.firstOrder > line.firstOrder) position -= 1;
+    this.#lines.splice(position, 0, line);
+    this.first = this.#lines[0];
+    this.#stopListening ??= this.room.listen(() => this.#wake());
+  }
+
+  /** It need not any more. */
+  remove(line: WaitingLine): void {
+    const position = this.#lines.indexOf(line);
+    if (position !== -1) this.#lines.splice(position, 1);
+    this.first = this.#lines[0];
+    if (this.first !== undefined) return;
+    this.#stopListening?.();
+    this.#stopListening = undefined;
+  }
+
+  /** There may be room: they try again, in order, until one has to go on waiting. */
+  #wake(): void {
+    if (this.#waking) {
+      this.#wakeAgain = true;
+      return;
+    }
+    this.#waking = true;
+    do {
+      this.#wakeAgain = false;
+      for (let line = this.first; line !== undefined; line = this.first) {
+        line.advance();
+        if (this.first === line) break;
+      }
+    } while (this.#wakeAgain);
+    this.#waking = false;
+  }
+}
