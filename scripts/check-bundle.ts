@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 /** Everything the front door exports, for somebody who uses all of it. What is not used falls away. */
-const MOST_BYTES = 15_000;
+const MOST_BYTES = 16_500;
 
 /** The front door bundles for a browser with nothing of Node in it, stays small, and does nothing when imported. */
 export async function checkBundle(): Promise<string> {

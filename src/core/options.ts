@@ -26,8 +26,15 @@ export const countOrInfinity = number(
   "an integer >= 0, or Infinity",
   (n) => n === Number.POSITIVE_INFINITY || (Number.isSafeInteger(n) && n >= 0),
 );
-/** A length of time, or another measure that makes no sense at zero. */
-export const positive = number("a finite number > 0", (n) => Number.isFinite(n) && n > 0);
+/** How much a start counts for. Bounded so that sums of millions of them are exact. */
+const HEAVIEST = 2 ** 32 - 1;
+export const weight = number(`an integer from 1 to ${HEAVIEST}`, (n) => Number.isInteger(n) && n >= 1 && n <= HEAVIEST);
+export const weightOrZero = number(
+  `an integer from 0 to ${HEAVIEST}`,
+  (n) => Number.isInteger(n) && n >= 0 && n <= HEAVIEST,
+);
+/** A length of time, or another measure that makes no sense at zero. Far beyond the bounds arithmetic would suffer. */
+export const positive = number("a finite number > 0 (from 1e-6 to 1e12)", (n) => n >= 1e-6 && n <= 1e12);
 /** A factor that makes things grow. */
 export const growth = number("a finite number > 1", (n) => Number.isFinite(n) && n > 1);
 /** A factor that makes things shrink. */
@@ -36,11 +43,11 @@ export const shrinkage = number("a number > 0 and < 1", (n) => n > 0 && n < 1);
 /** A length of time given in milliseconds or as text, `"250ms"`. */
 export const durationOrZero = check('a duration >= 0 (milliseconds, or text such as "250ms", "5s")', (value) => {
   const ms = toMilliseconds(value);
-  return Number.isFinite(ms) && ms >= 0 ? ms : undefined;
+  return ms >= 0 && ms <= 1e15 ? ms : undefined;
 });
 export const positiveDuration = check('a duration > 0 (milliseconds, or text such as "250ms", "5s")', (value) => {
   const ms = toMilliseconds(value);
-  return Number.isFinite(ms) && ms > 0 ? ms : undefined;
+  return ms > 0 && ms <= 1e15 ? ms : undefined;
 });
 
 /** A name that people will read in answers and logs. */
@@ -66,7 +73,10 @@ export const random = check("a function that returns a number from 0 to 1", (val
 );
 
 export const signal = check("an AbortSignal", (value) =>
-  typeof value === "object" && value !== null && "aborted" in value && hasMethods(value, ["addEventListener"])
+  typeof value === "object" &&
+  value !== null &&
+  "aborted" in value &&
+  hasMethods(value, ["addEventListener", "removeEventListener"])
     ? (value as AbortSignal)
     : undefined,
 );
@@ -125,7 +135,7 @@ export function readOptions<const Rules extends Readonly<Record<string, OptionRu
   rules: Rules,
   options: unknown,
 ): OptionsRead<Rules> {
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+  if (typeof options !== "object" || options === null || Symbol.iterator in options) {
     throw new OptionsError(owner, "options", options, "an object");
   }
   const known = Object.keys(rules);

@@ -125,9 +125,9 @@ class AdaptiveGate extends WindowGate {
     markSaturated(this.#state);
   }
 
-  override clear(): void {
+  override reset(): void {
+    super.reset();
     this.#state = createAimd(this.#initial, this.clock.now());
     this.resize(this.#initial);
-    super.clear();
   }
 }

@@ -1,134 +1,221 @@
 import type { Clock } from "../core/clock.ts";
-import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
+import { OptionsError } from "../core/errors.ts";
 import { both } from "../limits/compose.ts";
-import type { Gate } from "./gate.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import { type AnyPart, type Member, weightFor, type Weights } from "./taking.ts";
 
-/** All were taken, with what each gave for it; or one refused, and nothing was. */
-export type Attempt =
-  | { readonly tokens: readonly unknown[] }
-  | {
-      readonly refusedBy: AnyPart;
-      readonly wait: Wait;
-      /** `room.times` of that part when it was asked: if it has moved on since, do not go to sleep. */
-      readonly times: number;
-    };
+/** All were taken, with what each gave for it; or one refused, and nothing was; or nobody wanted it any more. */
+export type Attempt = { readonly tokens: readonly unknown[] } | Refused | "unwanted";
+
+export interface Refused {
+  readonly refusedBy: AnyPart;
+  readonly wait: Wait;
+  /** `room.times` of that part when it was asked: if it has moved on since, do not go to sleep. */
+  readonly times: number;
+}
+
+/** So often may a storage answer too late before that is an error: every time it does, a start is counted for nothing. */
+const MOST_TOO_LATE = 5;
 
 /**
  * Takes all parts or none, where some of them cannot be taken synchronously:
  *
- * 1. Gates are asked: that costs nothing and spares the others a take that would have to be undone.
- * 2. Remote parts take, checked parts are asked, in the order given; the first refusal ends it.
- * 3. Gates are asked again and take, in one synchronous step.
- * 4. Checked parts, which know no undo, are told. Nothing can refuse any more.
+ * 1. Gates are asked: that costs nothing, and spares the others a take that would have to be undone.
+ * 2. Checked parts are asked, in order, under their locks.
+ * 3. Remote parts take, in order.
+ * 4. Gates are asked again and take, in one synchronous step.
+ * 5. Checked parts, which know no undo, are told. Nothing can refuse any more.
  *
- * Whatever a refusal or a throw finds taken is given back. Checked parts are locked throughout.
+ * Whatever a refusal or a throw finds taken is given back. `wanted` says whether anybody still waits for it.
  */
-export async function attempt(members: readonly Member[], weights: Weights, clock: Clock): Promise<Attempt> {
+export async function attempt(
+  members: readonly Member[],
+  weights: Weights,
+  clock: Clock,
+  wanted: () => boolean = () => true,
+): Promise<Attempt> {
   const unlock = await lockAll(members);
   try {
-    for (;;) {
-      const outcome = await once(members, weights, clock);
-      if (outcome !== "expired") return outcome;
+    for (let tooLate = 0; wanted(); tooLate++) {
+      if (tooLate === MOST_TOO_LATE) throw slow(members);
+      const outcome = await new Once(members, weights, clock, wanted).run();
+      if (outcome !== "too late") return outcome;
     }
+    return "unwanted";
   } finally {
     unlock();
   }
 }
 
-async function once(members: readonly Member[], weights: Weights, clock: Clock): Promise<Attempt | "expired"> {
-  const tokens: unknown[] = [];
-  const undo: (() => Promise<void> | void)[] = [];
-  let expiresAt = Number.POSITIVE_INFINITY;
-  try {
-    const first = askGates(members, weights, clock, clock.now());
-    if (first !== undefined) return first;
+/** Something that was taken, and how to give it back. */
+interface Step {
+  readonly part: AnyPart;
+  readonly undo: () => Promise<void> | void;
+}
 
-    for (const [i, member] of members.entries()) {
+/** One go at all of them. */
+class Once {
+  readonly #members: readonly Member[];
+  readonly #weights: Weights;
+  readonly #clock: Clock;
+  readonly #wanted: () => boolean;
+  readonly #tokens: unknown[] = [];
+  readonly #taken: Step[] = [];
+  /** When the first of the grants is too old to be used. */
+  #expiresAt = Number.POSITIVE_INFINITY;
+
+  constructor(members: readonly Member[], weights: Weights, clock: Clock, wanted: () => boolean) {
+    this.#members = members;
+    this.#weights = weights;
+    this.#clock = clock;
+    this.#wanted = wanted;
+  }
+
+  async run(): Promise<Attempt | "too late"> {
+    try {
+      const refused =
+        this.#impossible() ?? this.#askGates() ?? (await this.#askChecked()) ?? (await this.#takeRemote());
+      if (refused !== undefined) return await this.#giveBack(refused);
+      if (this.#tooLate()) return await this.#drop();
+      if (!this.#wanted()) return await this.#giveBack("unwanted");
+      const late = this.#askGates();
+      if (late !== undefined) return await this.#giveBack(late);
+      this.#takeGates();
+      await this.#tellChecked();
+      if (this.#tooLate()) return await this.#drop();
+      this.#stampGates();
+      return { tokens: this.#tokens };
+    } catch (error) {
+      // The first failure is the one to tell; what follows from it is not.
+      await this.#giveBack(undefined).catch(() => {});
+      throw error;
+    }
+  }
+
+  #impossible(): Refused | undefined {
+    for (const member of this.#members) {
       const { part } = member;
-      const { times } = part.room;
-      const weight = weightFor(weights, member);
-      if (part.kind === "remote") {
-        expiresAt = Math.min(expiresAt, clock.now() + part.grantTtl);
-        const answer = await part.tryTake(member.takes ? weight : 0);
-        if (!("token" in answer)) {
-          await giveBack(undo);
-          return { refusedBy: part, wait: answer.wait, times };
-        }
-        tokens[i] = answer.token;
-        if (member.takes) undo.push(() => part.cancel(answer.token, weight));
-      } else if (part.kind === "checked") {
-        const wait = await part.ask(weight, clock);
-        if (wait !== 0) {
-          await giveBack(undo);
-          return { refusedBy: part, wait, times };
-        }
-      }
+      if (part.kind !== "remote" || part.counts === "starts") continue;
+      if (weightFor(this.#weights, member) > part.capacity) return refusedBy(part, NEVER);
     }
+    return undefined;
+  }
 
-    const now = clock.now();
-    // The process was paused between grant and use: the grants stay counted, for nobody knows what they met.
-    if (now > expiresAt) return "expired";
-    const second = askGates(members, weights, clock, now);
-    if (second !== undefined) {
-      await giveBack(undo);
-      return second;
+  /** The gate that is in the way the longest, if one is. */
+  #askGates(): Refused | undefined {
+    const now = this.#clock.now();
+    let refused: Refused | undefined;
+    for (const member of this.#members) {
+      const gate = member.part;
+      if (gate.kind !== "gate") continue;
+      // Nobody passes those who wait there in line.
+      const behind = gate.blocked.first !== undefined;
+      const wait = behind ? WHEN_RELEASED : gate.wait(gate.timeAt(this.#clock, now), weightFor(this.#weights, member));
+      const joint = both(refused?.wait ?? 0, wait);
+      if (joint !== (refused?.wait ?? 0)) refused = refusedBy(gate, joint);
     }
-    for (const [i, member] of members.entries()) {
+    return refused;
+  }
+
+  async #askChecked(): Promise<Refused | undefined> {
+    for (const member of this.#members) {
+      const { part } = member;
+      if (part.kind !== "checked") continue;
+      const { times } = part.room;
+      const wait = await part.ask(weightFor(this.#weights, member), this.#clock);
+      if (wait !== 0) return { refusedBy: part, wait, times };
+    }
+    return undefined;
+  }
+
+  async #takeRemote(): Promise<Refused | undefined> {
+    for (const [i, member] of this.#members.entries()) {
+      const { part } = member;
+      if (part.kind !== "remote") continue;
+      const { times } = part.room;
+      const weight = weightFor(this.#weights, member);
+      this.#expiresAt = Math.min(this.#expiresAt, this.#clock.now() + part.grantTtl);
+      const answer = await part.tryTake(member.takes ? weight : 0);
+      if (!("token" in answer)) return { refusedBy: part, wait: answer.wait, times };
+      this.#tokens[i] = answer.token;
+      if (member.takes) this.#taken.push({ part, undo: () => part.cancel(answer.token, weight) });
+    }
+    return undefined;
+  }
+
+  #takeGates(): void {
+    const now = this.#clock.now();
+    for (const [i, member] of this.#members.entries()) {
       const { part } = member;
       if (part.kind !== "gate" || !member.takes) continue;
-      const weight = weightFor(weights, member);
-      const token = part.take(part.timeAt(clock, now), weight);
-      tokens[i] = token;
-      undo.push(() => part.cancel(token, weight));
+      const weight = weightFor(this.#weights, member);
+      const token = part.take(part.timeAt(this.#clock, now), weight);
+      this.#tokens[i] = token;
+      this.#taken.push({ part, undo: () => part.cancel(token, weight) });
     }
+  }
 
-    for (const { part } of members) {
-      if (part.kind !== "checked") continue;
+  async #tellChecked(): Promise<void> {
+    for (const { part, takes } of this.#members) {
+      if (part.kind !== "checked" || !takes) continue;
       await part.record();
-      undo.push(() => part.release(undefined, 1));
+      this.#taken.push({ part, undo: () => part.release(undefined, 1) });
     }
-    return { tokens };
-  } catch (error) {
-    // The first failure is the one to tell; what follows from it is not.
-    await giveBack(undo).catch(() => {});
-    throw error;
+  }
+
+  /** The grant is now, and not when the gates took: telling the others may have lasted. */
+  #stampGates(): void {
+    for (const [i, { part, timed }] of this.#members.entries()) {
+      if (timed && part.kind === "gate") part.started(this.#tokens[i], part.clock.now());
+    }
+  }
+
+  #tooLate(): boolean {
+    return this.#clock.now() > this.#expiresAt;
+  }
+
+  /** The process was paused between grant and use: what a storage granted stays counted, for nobody knows what it met. */
+  async #drop(): Promise<"too late"> {
+    const kept = this.#taken.filter(({ part }) => part.kind !== "remote" || part.grantTtl === Number.POSITIVE_INFINITY);
+    this.#taken.splice(0, this.#taken.length, ...kept);
+    return this.#giveBack("too late");
+  }
+
+  /** Last taken, first given back, and all of it, whatever fails. Who was refused for it meanwhile may try again. */
+  async #giveBack<T>(outcome: T): Promise<T> {
+    let failure: { readonly error: unknown } | undefined;
+    for (let step = this.#taken.pop(); step !== undefined; step = this.#taken.pop()) {
+      try {
+        await step.undo();
+        if (step.part.kind !== "gate") step.part.room.appeared();
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+    if (failure !== undefined) throw failure.error;
+    return outcome;
   }
 }
 
-/** The gate that is in the way the longest, if one is. */
-function askGates(members: readonly Member[], weights: Weights, clock: Clock, now: number): Attempt | undefined {
-  let wait: Wait = 0;
-  let refusedBy: Gate | undefined;
-  for (const member of members) {
-    if (member.part.kind !== "gate") continue;
-    const gate = member.part;
-    // Nobody passes those who wait there in line.
-    const behind = gate.blocked.first !== undefined;
-    const own = behind ? WHEN_RELEASED : gate.wait(gate.timeAt(clock, now), weightFor(weights, member));
-    const joint = both(wait, own);
-    if (joint !== wait) {
-      wait = joint;
-      refusedBy = gate;
-    }
-    if (wait === NEVER) break;
-  }
-  return refusedBy && { refusedBy, wait, times: refusedBy.room.times };
+function refusedBy(part: AnyPart, wait: Wait): Refused {
+  return { refusedBy: part, wait, times: part.room.times };
 }
 
-/** Last taken, first given back; and all of it, whatever fails. */
-async function giveBack(undo: (() => Promise<void> | void)[]): Promise<void> {
-  let failure: { readonly error: unknown } | undefined;
-  for (let step = undo.pop(); step !== undefined; step = undo.pop()) {
-    try {
-      await step();
-    } catch (error) {
-      failure ??= { error };
-    }
-  }
-  if (failure !== undefined) throw failure.error;
+/** What to say of a storage that always answers too late. */
+function slow(members: readonly Member[]): OptionsError {
+  const strictest = members
+    .flatMap(({ part }) => (part.kind === "remote" ? [part] : []))
+    .toSorted((a, b) => a.grantTtl - b.grantTtl)[0];
+  return new OptionsError(
+    strictest?.name ?? "RateLimiter",
+    "grantTtl",
+    strictest?.grantTtl,
+    "longer than it takes to be granted something and to use it",
+    `that was exceeded ${MOST_TOO_LATE} times in a row, and what was granted counts`,
+  );
 }
 
+/** In a fixed order, so that no two callers wait for each other. */
 async function lockAll(members: readonly Member[]): Promise<() => void> {
   const locks = new Set(members.flatMap(({ part }) => (part.kind === "checked" ? [part.lock] : [])));
   const ends: (() => void)[] = [];

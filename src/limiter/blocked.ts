@@ -4,6 +4,8 @@ import type { Room } from "../limits/room.ts";
 export interface WaitingLine {
   /** When its first came, compared with everyone else in this process. */
   readonly firstOrder: number;
+  /** How much longer that one waits at the least, as far as anybody can tell. */
+  readonly remaining: number;
   /** Lets everyone start whose turn has come. */
   advance(): void;
 }

@@ -1,5 +1,5 @@
 import { QueueOverflowError } from "../core/errors.ts";
-import { count, countOrZero, readArgument } from "../core/options.ts";
+import { readArgument, weight, weightOrZero } from "../core/options.ts";
 import type { ILimiter } from "./limiter.ts";
 import { type Line, NOT_NOW } from "./line.ts";
 import { jointLine, lineOf } from "./parts.ts";
@@ -36,6 +36,8 @@ export class Calls {
   readonly #settles: boolean;
   readonly #maxQueue: number;
   readonly #signals: readonly AbortSignal[];
+  /** Calls that were made and are not over. */
+  #unfinished = 0;
   #stopWatching: (() => void) | undefined;
   #idle: (() => void)[] = [];
 
@@ -51,13 +53,9 @@ export class Calls {
   }
 
   call(self: unknown, args: unknown[]): Promise<unknown> {
-    if (this.#signals.length > 0)
+    if (this.#signals.length > 0) {
       for (const { aborted, reason } of this.#signals) if (aborted) return Promise.reject(reason);
-    if (!this.#weighs && !this.#settles) {
-      const tokens = this.#line.takeNow(1);
-      if (tokens !== NOT_NOW) return this.#run(this.#line.members, tokens, self, args);
     }
-    // A queue may be long: what waits in it is kept as small as it can be.
     let weights: Weights = 1;
     if (this.#weighs) {
       try {
@@ -66,48 +64,52 @@ export class Calls {
         return Promise.reject(error);
       }
     }
+    this.#unfinished += 1;
+    const tokens = this.#line.takeNow(weights);
+    if (tokens !== NOT_NOW && !this.#settles) return this.#run(this.#line.members, tokens, weights, self, args);
     const promise = new Promise(keepResolve);
-    this.#wait(new Call(weights, this, self, args, lastResolve));
+    const call = new Call(weights, this, self, args, lastResolve);
+    this.waiting += 1;
+    if (tokens === NOT_NOW) this.#wait(call);
+    else call.start(this.#line.members, tokens);
     return promise;
   }
 
   /** A call that need not wait. It is made before this returns. */
-  #run(members: readonly Member[], tokens: Tokens, self: unknown, args: unknown[]): Promise<unknown> {
+  #run(members: readonly Member[], tokens: Tokens, weights: Weights, self: unknown, args: unknown[]): Promise<unknown> {
     this.running += 1;
-    let result: unknown;
+    let result: Promise<unknown>;
     try {
-      result = this.make(members, tokens, self, args);
+      result = asPromise(this.make(members, tokens, self, args));
     } catch (error) {
-      this.#end(members, tokens);
-      return Promise.reject(error);
+      result = Promise.reject(error);
     }
-    const promise = result instanceof Promise ? result : Promise.resolve(result);
-    return promise.then(
+    return result.then(
       (value) => {
-        this.#end(members, tokens);
+        this.#end(members, tokens, weights);
         return value;
       },
       (error: unknown) => {
-        this.#end(members, tokens);
+        this.#end(members, tokens, weights);
         throw error;
       },
     );
   }
 
-  #end(members: readonly Member[], tokens: Tokens): void {
-    // Whatever could be taken on the spot is given back on the spot.
-    void release(members, tokens, 1);
+  #end(members: readonly Member[], tokens: Tokens, weights: Weights): void {
     this.running -= 1;
-    this.ended();
+    // Whatever could be taken on the spot is given back on the spot.
+    void release(members, tokens, weights);
+    this.finished();
   }
 
   #wait(call: Call): void {
-    this.waiting += 1;
     this.#line.join(call);
     if (!call.inLine) return;
-    // Somebody about whom a storage elsewhere is being asked does not wait yet.
-    const asked = !this.#line.local && this.#line.first === call;
-    if (this.waiting > this.#maxQueue && !asked) {
+    // The one about whom a storage elsewhere is being asked does not wait yet.
+    const { first, local } = this.#line;
+    const asked = !local && first instanceof Call && first.calls === this ? 1 : 0;
+    if (this.waiting - asked > this.#maxQueue) {
       this.#line.leave(call);
       call.fail(new QueueOverflowError(this.#maxQueue));
     } else if (this.#signals.length > 0) {
@@ -133,8 +135,8 @@ export class Calls {
     try {
       for (const [group, { used }] of this.#limits.entries()) {
         if (used === undefined) continue;
-        const weight = readArgument(this.#owner, "settle(…)", countOrZero, used(result, ...call.args));
-        await settle(members, tokens, weight, group);
+        const counts = readArgument(this.#owner, "settle(…)", weightOrZero, used(result, ...call.args));
+        await settle(members, tokens, counts, group);
       }
     } finally {
       await release(members, tokens, call.weights);
@@ -142,7 +144,7 @@ export class Calls {
   }
 
   onIdle(): Promise<void> {
-    if (this.running + this.waiting === 0) return Promise.resolve();
+    if (this.#unfinished === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
@@ -154,9 +156,10 @@ export class Calls {
     this.#stopWatching = undefined;
   }
 
-  /** A call ended, one way or the other. */
-  ended(): void {
-    if (this.running + this.waiting > 0 || this.#idle.length === 0) return;
+  /** A call is over, one way or the other, and everything is given back. */
+  finished(): void {
+    this.#unfinished -= 1;
+    if (this.#unfinished > 0 || this.#idle.length === 0) return;
     const waiting = this.#idle;
     this.#idle = [];
     for (const resolve of waiting) resolve();
@@ -164,7 +167,7 @@ export class Calls {
 
   #weigh(args: unknown[]): Weights {
     const weights = this.#limits.map(({ weigh }) =>
-      weigh === undefined ? 1 : readArgument(this.#owner, "weight(…)", count, weigh(...args)),
+      weigh === undefined ? 1 : readArgument(this.#owner, "weight(…)", weight, weigh(...args)),
     );
     return weights.length === 1 ? weights[0]! : weights;
   }
@@ -207,23 +210,27 @@ class Call extends Waiter {
     const { calls } = this;
     calls.leftLine();
     calls.running += 1;
-    let result: unknown;
+    let result: Promise<unknown>;
     try {
-      result = calls.make(members, tokens, this.self, this.args);
+      result = asPromise(calls.make(members, tokens, this.self, this.args));
     } catch (error) {
-      this.#finish(release(members, tokens, this.weights), true, error);
-      return;
+      result = Promise.reject(error);
     }
-    const promise = result instanceof Promise ? result : Promise.resolve(result);
-    promise.then(
-      (value) => this.#finish(calls.giveBack(this, members, tokens, value), false, value),
-      (error: unknown) => this.#finish(release(members, tokens, this.weights), true, error),
+    result.then(
+      (value) => {
+        calls.running -= 1;
+        this.#finish(calls.giveBack(this, members, tokens, value), false, value);
+      },
+      (error: unknown) => {
+        calls.running -= 1;
+        this.#finish(release(members, tokens, this.weights), true, error);
+      },
     );
   }
 
   fail(reason: unknown): void {
     this.calls.leftLine();
-    this.calls.ended();
+    this.calls.finished();
     this.#resolve(Promise.reject(reason));
   }
 
@@ -236,10 +243,15 @@ class Call extends Waiter {
       );
       return;
     }
-    this.calls.running -= 1;
-    this.calls.ended();
+    this.calls.finished();
     this.#resolve(failed ? Promise.reject(outcome) : outcome);
   }
+}
+
+/** A promise of our own making or none that anybody tampered with: what is done with it cannot throw. */
+function asPromise(result: unknown): Promise<unknown> {
+  if (!(result instanceof Promise)) return Promise.resolve(result);
+  return result.then === Promise.prototype.then ? result : new Promise((resolve) => resolve(result));
 }
 
 export const NO_ARGUMENTS: unknown[] = [];

@@ -31,11 +31,11 @@ export class CompositeLimiter extends LineLimiter {
   }
 
   async recordJobStart(): Promise<void> {
-    await this.#tellAll((child) => child.recordJobStart());
+    await tellAll(this.#writers(), (limiter) => limiter.recordJobStart());
   }
 
   async recordJobCompletion(): Promise<void> {
-    await this.#tellAll((child) => child.recordJobCompletion());
+    await tellAll(this.#writers(), (limiter) => limiter.recordJobCompletion());
   }
 
   /** The latest of all. */
@@ -46,11 +46,18 @@ export class CompositeLimiter extends LineLimiter {
 
   async setNextAvailableTime(at: Date): Promise<void> {
     const until = readArgument("setNextAvailableTime", "date", date, at);
-    await this.#tellAll((child) => child.setNextAvailableTime(until));
+    await tellAll(this.#children, (child) => child.setNextAvailableTime(until));
   }
 
   async clear(): Promise<void> {
-    await this.#tellAll((child) => child.clear());
+    const gates = partsOf(this).filter((part) => part.kind === "gate");
+    for (const gate of gates) gate.reset();
+    // What is made of gates alone is done with; the others are asked to.
+    await tellAll(
+      this.#children.filter((child) => partsOf(child).some((part) => part.kind !== "gate")),
+      (child) => child.clear(),
+    );
+    for (const gate of gates) gate.room.appeared();
   }
 
   #add(option: string, value: ILimiter): void {
@@ -68,16 +75,31 @@ export class CompositeLimiter extends LineLimiter {
     );
   }
 
-  /** Everyone is told, in order, whoever fails; then the first failure is thrown. */
-  async #tellAll(tell: (child: ILimiter) => Promise<void>): Promise<void> {
-    let failure: { readonly error: unknown } | undefined;
-    for (const child of this.#children) {
-      try {
-        await tell(child);
-      } catch (error) {
-        failure ??= { error };
-      }
-    }
-    if (failure !== undefined) throw failure.error;
+  /** The limiters that write a start down, however deep: each once, and of those that write the same starts one. */
+  #writers(): readonly ILimiter[] {
+    const ledgers = new Set<object>();
+    return this.#leaves().filter((leaf) => {
+      const own = partsOf(leaf).map(({ ledger }) => ledger);
+      const known = own.length > 0 && own.every((ledger) => ledgers.has(ledger));
+      for (const ledger of own) ledgers.add(ledger);
+      return !known;
+    });
   }
+
+  #leaves(): readonly ILimiter[] {
+    return this.#children.flatMap((child) => (child instanceof CompositeLimiter ? child.#leaves() : [child]));
+  }
+}
+
+/** Everyone is told, in order, whoever fails; then the first failure is thrown. */
+async function tellAll(limiters: readonly ILimiter[], tell: (limiter: ILimiter) => Promise<void>): Promise<void> {
+  let failure: { readonly error: unknown } | undefined;
+  for (const limiter of limiters) {
+    try {
+      await tell(limiter);
+    } catch (error) {
+      failure ??= { error };
+    }
+  }
+  if (failure !== undefined) throw failure.error;
 }

@@ -9,16 +9,16 @@ import { partsOf, readLimiter } from "./parts.ts";
 export interface FeedbackOptions {
   /** A service that asks for more than this is taken to have meant this. Default one day. */
   readonly maxHold?: Duration | undefined;
-  /** Where the time comes from. Default: the system's clock. */
+  /** Where the time comes from. Default: the clock of the limiter, else the system's. */
   readonly clock?: Clock | undefined;
 }
 
-const RULES = { maxHold: optional(positiveDuration, 86_400_000), clock: optional(clock, systemClock) };
+const RULES = { maxHold: optional(positiveDuration, 86_400_000), clock: optional(clock, undefined) };
 
 /** Reads what a response says about limits, and does nothing about it. */
 export function readRateLimitHeaders(source: HeaderSource, options: FeedbackOptions = {}): RateLimitFeedback {
   const read = readOptions("readRateLimitHeaders", RULES, options);
-  return feedback("readRateLimitHeaders", source, read);
+  return feedback("readRateLimitHeaders", source, read.maxHold, read.clock ?? systemClock);
 }
 
 /**
@@ -33,11 +33,12 @@ export async function holdFromHeaders(
 ): Promise<RateLimitFeedback> {
   const target = readLimiter("holdFromHeaders", "limiter", limiter);
   const read = readOptions("holdFromHeaders", RULES, options);
-  const told = feedback("holdFromHeaders", source, read);
+  const time = read.clock ?? partsOf(target)[0]?.clock ?? systemClock;
+  const told = feedback("holdFromHeaders", source, read.maxHold, time);
   const lesson = lessonOf(told);
   if (lesson !== undefined) for (const part of partsOf(target)) if (part.kind === "gate") part[lesson]();
   // One millisecond more: dates hold whole ones, and what is asked for is the least.
-  if (told.holdMs > 0) await target.setNextAvailableTime(dateIn(read.clock, told.holdMs + 1));
+  if (told.holdMs > 0) await target.setNextAvailableTime(dateIn(time, told.holdMs + 1));
   return told;
 }
 
@@ -47,12 +48,8 @@ function lessonOf({ status, retryInMs }: RateLimitFeedback): "accepted" | "rateL
   return status !== undefined && status < 500 ? "accepted" : undefined;
 }
 
-function feedback(
-  owner: string,
-  source: HeaderSource,
-  rules: { readonly maxHold: number; readonly clock: Clock },
-): RateLimitFeedback {
+function feedback(owner: string, source: HeaderSource, maxHold: number, time: Clock): RateLimitFeedback {
   if (!isHeaderSource(source)) throw new OptionsError(owner, "source", source, "a Response or Headers");
-  const read = readHeaders(source, rules.clock.wall());
-  return { ...read, holdMs: Math.min(read.holdMs, rules.maxHold) };
+  const read = readHeaders(source, time.wall());
+  return { ...read, holdMs: Math.min(read.holdMs, maxHold) };
 }

@@ -9,6 +9,7 @@ abstract class ForeignPart {
   readonly name: string;
   readonly clock = systemClock;
   readonly capacity = Number.POSITIVE_INFINITY;
+  readonly counts = "weight";
   readonly room = new Room();
   readonly ledger: object;
 
@@ -35,16 +36,16 @@ export class SixMethodPart extends ForeignPart implements CheckedPart {
     return wait > 0 ? wait : WHEN_RELEASED;
   }
 
-  record(): Promise<void> {
-    return this.#limiter.recordJobStart();
+  async record(): Promise<void> {
+    await this.#limiter.recordJobStart();
   }
 
-  release(): Promise<void> {
-    return this.#limiter.recordJobCompletion();
+  async release(): Promise<void> {
+    await this.#limiter.recordJobCompletion();
   }
 
   cancel(): Promise<void> {
-    return this.#limiter.recordJobCompletion();
+    return this.release();
   }
 
   settle(): void {}
@@ -65,18 +66,20 @@ export class OwnLimiterPart extends ForeignPart implements RemotePart {
     if (weight === 0) return { wait: 0, token: undefined };
     const answer = await this.#limiter.tryAcquire({ weight });
     if (answer.granted) return { wait: 0, token: answer };
-    return { wait: answer.never ? NEVER : (answer.retryInMs ?? WHEN_RELEASED) };
+    if (answer.never) return { wait: NEVER };
+    // "At once" would be asked at once, and again: whoever says so is asked after a moment.
+    return { wait: answer.retryInMs === null ? WHEN_RELEASED : Math.max(answer.retryInMs, 1) };
   }
 
-  release(token: Permit): Promise<void> {
-    return token.release();
+  async release(token: Permit): Promise<void> {
+    await token.release();
   }
 
-  cancel(token: Permit): Promise<void> {
-    return token.cancel();
+  async cancel(token: Permit): Promise<void> {
+    await token.cancel();
   }
 
-  settle(token: Permit, used: number): Promise<void> {
-    return token.settle(used);
+  async settle(token: Permit, used: number): Promise<void> {
+    await token.settle(used);
   }
 }

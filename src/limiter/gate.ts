@@ -24,7 +24,7 @@ export abstract class Gate<Token = unknown> implements Part {
   readonly clock: Clock;
   /** Does it matter at what instant a start happens? */
   abstract readonly timed: boolean;
-  protected readonly countsStarts: boolean;
+  readonly counts: "weight" | "starts";
   /** Who is held up here. */
   readonly blocked: Blocked;
 
@@ -32,7 +32,7 @@ export abstract class Gate<Token = unknown> implements Part {
     this.name = name;
     this.clock = clock;
     this.blocked = blocked;
-    this.countsStarts = count === "starts";
+    this.counts = count;
   }
 
   get room(): Room {
@@ -87,15 +87,18 @@ export abstract class Gate<Token = unknown> implements Part {
     return Number.isFinite(wait) ? wait : pauseWait(this.pause, now);
   }
 
-  /** Back to the beginning. What is still under way belongs to the past and gives nothing back. */
-  abstract clear(): void;
+  /**
+   * Back to the beginning. What is still under way belongs to the past and gives nothing back. Nobody is told: where
+   * several gates are reset together, the first to start must find all of them so.
+   */
+  abstract reset(): void;
 
   protected abstract get pause(): Pause;
   /** When do `units` fit, the pause aside? */
   protected abstract fits(now: number, units: number): Wait;
 
   protected units(weight: number): number {
-    return this.countsStarts ? 1 : weight;
+    return this.counts === "starts" ? 1 : weight;
   }
 }
 
@@ -103,8 +106,7 @@ export abstract class Gate<Token = unknown> implements Part {
 export abstract class PausableGate<Token> extends Gate<Token> {
   protected pause: Pause = createPause();
 
-  clear(): void {
+  reset(): void {
     this.pause = createPause();
-    this.room.appeared();
   }
 }

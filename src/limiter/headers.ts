@@ -61,7 +61,7 @@ const TRIPLES: readonly (readonly [name: string, limit: string, remaining: strin
  */
 export function readHeaders(source: HeaderSource, wall: number): RateLimitFeedback {
   const headers = "headers" in source ? source.headers : source;
-  const get = (name: string) => headers.get(name)?.trim() || undefined;
+  const get = (name: string) => textOf(headers.get(name));
   const now = instant(get("date")) ?? wall;
   const quotas = [...TRIPLES.flatMap((triple) => readTriple(triple, get, now)), ...readField(get("ratelimit"))];
   const retryInMs = readRetryAfter(get, now);
@@ -86,7 +86,11 @@ function readRetryAfter(get: Get, now: number): number | undefined {
   const ms = decimal(get("retry-after-ms"));
   if (ms !== undefined) return ms;
   const text = get("retry-after");
-  const seconds = decimal(text);
+  // A header that was sent twice is read as one with a comma: the larger counts.
+  const seconds = text?.split(",").reduce<number | undefined>((most, item, i) => {
+    const next = decimal(item.trim());
+    return next === undefined || (i > 0 && most === undefined) ? undefined : Math.max(next, most ?? 0);
+  }, undefined);
   if (seconds !== undefined) return seconds * 1000;
   const at = instant(text);
   return at === undefined ? undefined : Math.max(0, at - now);
@@ -98,7 +102,8 @@ function readTriple(triple: (typeof TRIPLES)[number], get: Get, now: number): Qu
   const quota = {
     name,
     limit: decimal(limit),
-    remaining: decimal(remaining),
+    // Some count below nothing.
+    remaining: remaining?.startsWith("-") ? 0 : decimal(remaining),
     resetInMs: reset === undefined ? undefined : readReset(reset, now),
   };
   const silent = quota.limit === undefined && quota.remaining === undefined && quota.resetInMs === undefined;
@@ -174,15 +179,29 @@ function milliseconds(seconds: number | undefined): number | undefined {
   return seconds === undefined ? undefined : seconds * 1000;
 }
 
+/** Some hold numbers where text is due. */
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" || typeof value === "number" ? String(value).trim() || undefined : undefined;
+}
+
 /** A plain number that is not negative. */
 function decimal(text: string | undefined): number | undefined {
   if (text === undefined || !/^\d{1,15}(?:\.\d{1,9})?$/.test(text)) return undefined;
   return Number(text);
 }
 
-/** An HTTP date or an ISO 8601 instant. Other things that `Date.parse` takes for dates (such as "-1") are none. */
+/** The three forms of an HTTP date, and ISO 8601. `Date.parse` takes many other things for dates. */
+const INSTANTS: readonly RegExp[] = [
+  /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
+  /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
+  /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/,
+];
+const ASCTIME = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
+
 function instant(text: string | undefined): number | undefined {
-  if (text === undefined || text.length > 64 || !/^(?:[A-Za-z]{3,9},? |\d{4}-\d\d-\d\dT)/.test(text)) return undefined;
-  const at = Date.parse(text);
+  if (text === undefined) return undefined;
+  // The oldest form does not say that it is in GMT, but it is.
+  const full = ASCTIME.test(text) ? `${text} GMT` : INSTANTS.some((form) => form.test(text)) ? text : "";
+  const at = Date.parse(full);
   return Number.isNaN(at) ? undefined : at;
 }

@@ -1,5 +1,13 @@
 import { dateIn } from "../core/clock.ts";
-import { count, countOrZero, date, optional, readArgument, readOptions, signal } from "../core/options.ts";
+import {
+  date,
+  optional,
+  readArgument,
+  readOptions,
+  signal,
+  weight as weightRule,
+  weightOrZero,
+} from "../core/options.ts";
 import type { Gate } from "./gate.ts";
 import type { AcquireOptions, Limiter, Permit, Refusal, TryAcquireOptions } from "./limiter.ts";
 import { type Line, NOT_NOW } from "./line.ts";
@@ -7,8 +15,8 @@ import { declare } from "./parts.ts";
 import { type AnyPart, cancel, type Member, release, settle, type Tokens, type Weights } from "./taking.ts";
 import { Waiter } from "./waiter.ts";
 
-const TRY = { weight: optional(count, 1) };
-const WAIT = { weight: optional(count, 1), signal: optional(signal, undefined) };
+const TRY = { weight: optional(weightRule, 1) };
+const WAIT = { weight: optional(weightRule, 1), signal: optional(signal, undefined) };
 
 /** What all built-in limiters share: one takes from them in one step, or stands in line. */
 export abstract class LineLimiter implements Limiter {
@@ -96,8 +104,14 @@ export abstract class GateLimiter extends LineLimiter {
   }
 
   async clear(): Promise<void> {
-    for (const gate of this.#gates) gate.clear();
+    resetGates(this.#gates);
   }
+}
+
+/** All of them go back to the beginning; then, and not before, those who wait are told. */
+export function resetGates(gates: readonly Gate[]): void {
+  for (const gate of gates) gate.reset();
+  for (const gate of gates) gate.room.appeared();
 }
 
 class PermitWaiter extends Waiter {
@@ -161,7 +175,7 @@ class GrantedPermit implements Permit {
   }
 
   async settle(weight: number): Promise<void> {
-    const used = readArgument("settle", "weight", countOrZero, weight);
+    const used = readArgument("settle", "weight", weightOrZero, weight);
     if (this.#state !== "cancelled") await settle(this.#members, this.#tokens, used);
   }
 

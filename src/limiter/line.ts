@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import { both } from "../limits/compose.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
-import type { WaitingLine } from "./blocked.ts";
+import type { Blocked, WaitingLine } from "./blocked.ts";
 import type { Gate } from "./gate.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
@@ -13,8 +13,12 @@ import type { Composition, Waiter } from "./waiter.ts";
 export const NOT_NOW: unique symbol = Symbol("not now");
 
 let arrivals = 0;
+/** Behind others one waits at least this long, whatever they are told. */
+const LEAST_MS = 1;
 /** The order of somebody who is not in line: after everyone who is. */
 const NEWCOMER = Number.POSITIVE_INFINITY;
+/** So often may somebody be sent from one full limit to the next before they keep their place at all of them. */
+const MOST_MOVES = 16;
 /** So many more than wait may have left and still be linked. */
 const MOST_LEFT = 100;
 
@@ -37,6 +41,9 @@ export class Line implements WaitingLine {
   /** The gate that holds up the first in line, and until when. The gate knows of it. */
   #heldBy: Gate | undefined;
   #heldFor: Waiter | undefined;
+  /** Where it is registered: at that gate; at all, for somebody who has been sent from one to the next too often. */
+  #places: readonly Blocked[] = NOWHERE;
+  #moves = 0;
   #heldUntil = WHEN_RELEASED;
   #cancelTimer: (() => void) | undefined;
   #advancing = false;
@@ -92,6 +99,12 @@ export class Line implements WaitingLine {
     }
   }
 
+  /** How much longer its first waits at the least, as far as anybody can tell. */
+  get remaining(): Wait {
+    if (this.#heldBy === undefined || this.#heldUntil === WHEN_RELEASED) return WHEN_RELEASED;
+    return Math.max(0, this.#heldUntil - this.#heldBy.clock.now());
+  }
+
   get firstOrder(): number {
     return this.#first?.order ?? Number.POSITIVE_INFINITY;
   }
@@ -129,7 +142,7 @@ export class Line implements WaitingLine {
     // Something given back by the very work being started here: the loop that starts it will see.
     if (this.#advancing) return;
     this.#advancing = true;
-    const inFrontAt = this.#heldBy?.blocked.first === this ? this.#heldBy.blocked : undefined;
+    const inFrontAt = this.#inFrontAt();
     let remote = false;
     for (let waiter = this.#first; waiter !== undefined; waiter = this.#first) {
       const { gates, clock, timed } = this.#composition();
@@ -138,7 +151,7 @@ export class Line implements WaitingLine {
         break;
       }
       // A place belongs to a waiter, not to the line: the next one may have come after others who wait there.
-      if (this.#heldBy !== undefined && this.#heldFor !== waiter && this.#heldBy.blocked.length > 1) this.#free();
+      if (this.#heldFor !== waiter && this.#crowded()) this.#free();
       const now = timed ? clock.now() : 0;
       if (this.#ask(gates, waiter.weights, clock, now, waiter.order)) {
         const tokens = take(waiter.weights, gates, clock, now);
@@ -148,14 +161,14 @@ export class Line implements WaitingLine {
         this.shift();
         waiter.fail(impossible(this.#blocker!, waiter.weights));
       } else {
-        this.#hold(waiter, this.#blocker!, now, clock);
+        this.#hold(waiter, this.#blocker!, now, gates);
         break;
       }
     }
     if (remote || this.#first === undefined) this.#free();
     this.#advancing = false;
     // Whoever is in front there now has only waited for this line so far, and not for the limit itself.
-    if (inFrontAt !== undefined && inFrontAt.first !== this) inFrontAt.room.appeared();
+    for (const blocked of inFrontAt) if (blocked.first !== this) blocked.room.appeared();
     if (remote) this.#remote.advance();
   }
 
@@ -202,7 +215,7 @@ export class Line implements WaitingLine {
   #refuse(gates: readonly Member<Gate>[], weights: Weights, clock: Clock, now: number): Refusal | undefined {
     if (this.#ask(gates, weights, clock, now, NEWCOMER) && this.#length === 0) return undefined;
     const blocker = this.#blocker ?? this.#heldBy;
-    const wait = this.#blocker === undefined ? this.#heldUntil - now : this.#wait;
+    const wait = this.#blocker === undefined ? this.remaining : this.#wait;
     blocker?.refused(now);
     return refusal(blocker?.name ?? gates[0]?.part.name ?? "", wait);
   }
@@ -216,10 +229,10 @@ export class Line implements WaitingLine {
       const gate = member.part;
       const ahead = gate.blocked.first;
       const behind = ahead !== undefined && ahead !== this && ahead.firstOrder < order;
-      const wait = both(
-        this.#wait,
-        behind ? WHEN_RELEASED : gate.wait(gate.timeAt(clock, now), weightFor(weights, member)),
-      );
+      const own = gate.wait(gate.timeAt(clock, now), weightFor(weights, member));
+      // Somebody in line is woken when it is their turn; a newcomer wants to know when to come back.
+      const others = !behind ? 0 : order === NEWCOMER ? Math.max(ahead.remaining, LEAST_MS) : WHEN_RELEASED;
+      const wait = both(this.#wait, both(own, others));
       if (wait === this.#wait) continue;
       this.#wait = wait;
       this.#blocker = gate;
@@ -228,33 +241,53 @@ export class Line implements WaitingLine {
   }
 
   /** The first in line waits at `gate`, for a release or for the time to come. */
-  #hold(waiter: Waiter, gate: Gate, now: number, clock: Clock): void {
+  #hold(waiter: Waiter, gate: Gate, now: number, gates: readonly Member<Gate>[]): void {
+    if (this.#heldFor !== waiter) this.#moves = 0;
     this.#heldFor = waiter;
     if (this.#heldBy !== gate) {
+      this.#moves += 1;
       this.#free();
       this.#heldBy = gate;
-      gate.blocked.add(this);
+      // Sent from one full limit to the next, again and again, it keeps its place at all of them until it gets them.
+      const places = this.#moves > MOST_MOVES ? gates.map(({ part }) => part.blocked) : [gate.blocked];
+      this.#places = [...new Set(places)];
+      for (const blocked of this.#places) blocked.add(this);
       gate.refused(now);
     }
-    const until = this.#wait === WHEN_RELEASED ? WHEN_RELEASED : clock.now() + this.#wait;
+    const until = this.#wait === WHEN_RELEASED ? WHEN_RELEASED : gate.clock.now() + this.#wait;
     if (this.#cancelTimer !== undefined && until === this.#heldUntil) return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#heldUntil = until;
     if (until === WHEN_RELEASED) return;
-    this.#cancelTimer = clock.after(this.#wait, () => {
+    this.#cancelTimer = gate.clock.after(this.#wait, () => {
       this.#cancelTimer = undefined;
       this.advance();
     });
   }
 
+  /** Do others wait where this line does? */
+  #crowded(): boolean {
+    for (let i = 0; i < this.#places.length; i++) if (this.#places[i]!.length > 1) return true;
+    return false;
+  }
+
+  /** The places at which nobody is ahead. */
+  #inFrontAt(): readonly Blocked[] {
+    if (this.#places.length > 1) return this.#places.filter((blocked) => blocked.first === this);
+    return this.#places[0]?.first === this ? this.#places : NOWHERE;
+  }
+
   #free(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    this.#heldBy?.blocked.remove(this);
+    for (const blocked of this.#places) blocked.remove(this);
+    this.#places = NOWHERE;
     this.#heldBy = undefined;
   }
 }
+
+const NOWHERE: readonly Blocked[] = [];
 
 /** Every member takes, in one step. */
 function take(weights: Weights, gates: readonly Member<Gate>[], clock: Clock, now: number): Tokens {

@@ -16,6 +16,8 @@ export interface Part {
   readonly clock: Clock;
   /** The largest weight it could ever grant. */
   readonly capacity: number;
+  /** Does a start count for its weight, or for one? */
+  readonly counts: "weight" | "starts";
   /** Parts with the same ledger write the same starts: one start under both is written once, and asked of both. */
   readonly ledger: object;
   /** Who waits for something to be given back here. */

@@ -79,16 +79,19 @@ function composing(groups: () => readonly (readonly AnyPart[])[]): () => Composi
 }
 
 function compose(groups: readonly (readonly AnyPart[])[]): Composition {
-  const members: Member[] = [];
-  const seen = new Set<object>();
+  // The same limiter twice is one limit: it is asked once and taken once, for the larger weight.
+  const groupsOf = new Map<AnyPart, number[]>();
   for (const [group, parts] of groups.entries()) {
     for (const part of parts) {
-      // The same limiter twice is one limit: it is asked once and taken once.
-      if (members.some((member) => member.part === part)) continue;
-      const takes = !seen.has(part.ledger);
-      members.push({ part, group, takes, timed: takes && part.kind === "gate" && part.timed });
-      seen.add(part.ledger);
+      const known = groupsOf.get(part);
+      if (known === undefined) groupsOf.set(part, [group]);
+      else if (!known.includes(group)) known.push(group);
     }
+  }
+  const members: Member[] = [];
+  for (const [part, its] of groupsOf) {
+    const takes = !members.some((other) => writesTheSame(other, part, its));
+    members.push({ part, groups: its, takes, timed: takes && part.kind === "gate" && part.timed });
   }
   const gates = members.filter((member): member is Member<Gate> => member.part.kind === "gate");
   return {
@@ -97,4 +100,14 @@ function compose(groups: readonly (readonly AnyPart[])[]): Composition {
     timed: gates.some(({ timed }) => timed),
     clock: (gates[0] ?? members[0])?.part.clock ?? systemClock,
   };
+}
+
+/** Does `other` write just what `part` would: the same starts, for the same weights, counted the same way? */
+function writesTheSame(other: Member, part: AnyPart, groups: readonly number[]): boolean {
+  return (
+    other.part.ledger === part.ledger &&
+    other.part.counts === part.counts &&
+    other.groups.length === groups.length &&
+    other.groups.every((group) => groups.includes(group))
+  );
 }

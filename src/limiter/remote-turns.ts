@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { NEVER } from "../limits/wait.ts";
-import { type Attempt, attempt } from "./attempt.ts";
+import { type Attempt, attempt, type Refused } from "./attempt.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
 import { cancel, type Member, type Taken, type Tokens, type Weights } from "./taking.ts";
@@ -28,6 +28,9 @@ export class RemoteTurns {
   #pollMs = FIRST_POLL_MS;
   #running = false;
   #endSleep: (() => void) | undefined;
+  /** What the first in line was told when it was last refused. */
+  #refusedBy: string | undefined;
+  #sleepsUntil = Number.POSITIVE_INFINITY;
   /** Whoever is asked about at this moment, or sleeps. */
   #served: Waiter | undefined;
 
@@ -45,8 +48,12 @@ export class RemoteTurns {
   /** One attempt, past a line in which nobody waits. */
   async tryTake(weights: Weights): Promise<Taken | Refusal> {
     const { members, clock } = this.#composition();
-    if (this.#line.length > 0) return refusal(members.at(-1)?.part.name ?? "", Number.POSITIVE_INFINITY);
+    if (this.#line.length > 0) {
+      const wait = this.#sleepsUntil - clock.now();
+      return refusal(this.#refusedBy ?? members.at(-1)?.part.name ?? "", Math.max(0, wait));
+    }
     const outcome = await attempt(members, weights, clock);
+    if (outcome === "unwanted") throw new Error("unreachable: it is wanted");
     if (!("tokens" in outcome)) return refusal(outcome.refusedBy.name, outcome.wait);
     return { members, tokens: inOrder(members, outcome.tokens) };
   }
@@ -64,27 +71,27 @@ export class RemoteTurns {
 
   async #serve(waiter: Waiter): Promise<void> {
     const { members, clock } = this.#composition();
+    const wanted = () => this.#line.first === waiter;
     let outcome: Attempt;
     try {
-      outcome = await attempt(members, waiter.weights, clock);
+      outcome = await attempt(members, waiter.weights, clock, wanted);
     } catch (error) {
-      if (this.#line.first === waiter) {
-        this.#line.shift();
-        waiter.fail(error);
-      }
+      if (!wanted()) return;
+      this.#line.shift();
+      waiter.fail(error);
       return;
     }
-    const gone = this.#line.first !== waiter;
+    if (outcome === "unwanted") return;
     if ("tokens" in outcome) {
       this.#pollMs = FIRST_POLL_MS;
       const tokens = inOrder(members, outcome.tokens);
-      if (gone) {
-        await Promise.resolve(cancel(members, tokens, waiter.weights)).catch(() => {});
-      } else {
+      if (wanted()) {
         this.#line.shift();
         waiter.start(members, tokens);
+      } else {
+        await Promise.resolve(cancel(members, tokens, waiter.weights)).catch(() => {});
       }
-    } else if (!gone) {
+    } else if (wanted()) {
       if (outcome.wait === NEVER) {
         this.#line.shift();
         waiter.fail(impossible(outcome.refusedBy, waiter.weights));
@@ -94,11 +101,15 @@ export class RemoteTurns {
     }
   }
 
-  #sleep({ refusedBy, wait }: Exclude<Attempt, { tokens: unknown }>, clock: Clock): Promise<void> {
+  #sleep({ refusedBy, wait }: Refused, waitingBy: Clock): Promise<void> {
+    // A gate knows the time by its own clock; the others have none.
+    const clock = refusedBy.kind === "gate" ? refusedBy.clock : waitingBy;
     return new Promise((resolve) => {
       const ms = Number.isFinite(wait) ? wait : refusedBy.kind === "gate" ? undefined : this.#pollMs;
       if (ms === this.#pollMs) this.#pollMs = Math.min(2 * this.#pollMs, SLOW_POLL_MS);
-      const cancelTimer = ms === undefined ? () => {} : clock.after(Math.max(1, ms), () => this.#endSleep?.());
+      this.#refusedBy = refusedBy.name;
+      this.#sleepsUntil = waitingBy.now() + wait;
+      const cancelTimer = ms === undefined ? () => {} : clock.after(ms, () => this.#endSleep?.());
       const stopListening = refusedBy.room.listen(() => this.#endSleep?.());
       this.#endSleep = () => {
         this.#endSleep = undefined;

@@ -56,10 +56,10 @@ export class SlotsGate extends PausableGate<Slots> {
     this.release(this.#slots, 1);
   }
 
-  override clear(): void {
+  override reset(): void {
     this.#slots = createSlots();
     this.#recorded = 0;
-    super.clear();
+    super.reset();
   }
 
   /** Time matters only while it is paused, which is seldom: so nobody need read the clock for it. */

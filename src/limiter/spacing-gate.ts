@@ -37,9 +37,9 @@ export class SpacingGate extends PausableGate<SpacedStart> {
     this.room.appeared();
   }
 
-  override clear(): void {
+  override reset(): void {
     this.#spacing = createSpacing();
-    super.clear();
+    super.reset();
   }
 
   protected fits(now: number): Wait {
@@ -81,10 +81,10 @@ export class AdaptiveSpacingGate extends SpacingGate {
     if (startedAt !== undefined) recordDuration(this.#durations, Math.max(0, this.clock.now() - startedAt));
   }
 
-  override clear(): void {
+  override reset(): void {
     this.#durations = createDurations(this.#remembered);
     this.#recorded = [];
-    super.clear();
+    super.reset();
   }
 
   protected override gap(units: number): number {

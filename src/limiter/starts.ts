@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Ledger } from "../limits/ledger.ts";
 import { Room } from "../limits/room.ts";
-import { NEVER, type Wait } from "../limits/wait.ts";
+import type { Wait } from "../limits/wait.ts";
 import type { AtomicRateLimiterStorage, IRateLimiterStorage } from "../storage/rate-limiter-storage.ts";
 import { OptionsError } from "../core/errors.ts";
 import type { Backoff } from "./backoff.ts";
@@ -64,7 +64,8 @@ export class LocalStarts implements Starts {
   }
 
   async clear(): Promise<void> {
-    this.part.clear();
+    this.part.reset();
+    this.part.room.appeared();
   }
 }
 
@@ -72,8 +73,7 @@ export class LocalStarts implements Starts {
 abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Starts {
   readonly name: string;
   readonly clock: Clock;
-  readonly room = new Room();
-  readonly ledger: object;
+  readonly ledger: Name;
   protected readonly storage: Storage;
   protected readonly rule: RateRule;
 
@@ -82,7 +82,7 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     this.clock = rule.clock;
     this.storage = storage;
     this.rule = rule;
-    this.ledger = lockFor(storage, rule.name);
+    this.ledger = nameIn(storage, rule.name);
   }
 
   abstract readonly part: AnyPart;
@@ -91,6 +91,14 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
 
   get capacity(): number {
     return this.rule.maxExecutions;
+  }
+
+  get counts(): "weight" | "starts" {
+    return this.rule.count;
+  }
+
+  get room(): Room {
+    return this.ledger.room;
   }
 
   async hasRoom(): Promise<boolean> {
@@ -122,7 +130,7 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
   }
 
   protected units(weight: number): number {
-    return this.rule.count === "starts" ? Math.min(1, weight) : weight;
+    return this.counts === "starts" ? Math.min(1, weight) : weight;
   }
 
   /** What to tell somebody about the answer the storage gave. */
@@ -145,9 +153,10 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
   async tryTake(weight: number): Promise<RemoteAnswer> {
     const { maxExecutions, windowMs } = this.rule;
     const units = this.units(weight);
-    if (units > maxExecutions) return { wait: NEVER };
     const verdict = await this.storage.tryRecordExecution(this.name, { maxExecutions, windowMs, weight: units });
-    const answer = verdict.granted ? ({ wait: 0, token: verdict.token } as const) : { wait: verdict.retryInMs };
+    // Whatever it says: a refusal is not to be asked about again at once, nor never.
+    const wait = verdict.retryInMs > 0 ? verdict.retryInMs : 1;
+    const answer = verdict.granted ? ({ wait: 0, token: verdict.token } as const) : { wait };
     return this.answered(answer, verdict.granted);
   }
 
@@ -158,7 +167,7 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
   }
 
   async settle(token: string, used: number): Promise<void> {
-    if (this.rule.count === "weight") await this.storage.settleExecution(this.name, token, used);
+    if (this.counts === "weight") await this.storage.settleExecution(this.name, token, used);
   }
 
   protected async waitForOne(): Promise<Wait> {
@@ -174,7 +183,7 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
   readonly part = this;
 
   get lock(): Lock {
-    return this.ledger as Lock;
+    return this.ledger.lock;
   }
 
   async ask(weight: number): Promise<Wait> {
@@ -206,7 +215,9 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
   }
 
   protected async waitForOne(): Promise<Wait> {
-    const { maxExecutions, windowMs } = this.rule;
+    const { maxExecutions } = this.rule;
+    // Its stamps are whole milliseconds: one that reads W ago may be up to one less.
+    const windowMs = this.rule.windowMs + 1;
     const now = this.clock.wall();
     const pausedUntil = await this.storage.getNextAvailableTime(this.name);
     const pause = pausedUntil === undefined ? 0 : Math.max(0, Date.parse(pausedUntil) - now);
@@ -232,13 +243,18 @@ function blockedBy(ledger: Ledger, { maxExecutions, windowMs, count }: RateRule)
   return blocked;
 }
 
-/** One name in one storage: whoever counts under it takes turns. */
-const locks = new WeakMap<IRateLimiterStorage, Map<string, Lock>>();
+/** One name in one storage: whoever counts under it takes turns where they must, and hears of room. */
+interface Name {
+  readonly lock: Lock;
+  readonly room: Room;
+}
 
-function lockFor(storage: IRateLimiterStorage, name: string): Lock {
-  let byName = locks.get(storage);
-  if (byName === undefined) locks.set(storage, (byName = new Map()));
-  let lock = byName.get(name);
-  if (lock === undefined) byName.set(name, (lock = new Lock()));
-  return lock;
+const names = new WeakMap<IRateLimiterStorage, Map<string, Name>>();
+
+function nameIn(storage: IRateLimiterStorage, name: string): Name {
+  let byName = names.get(storage);
+  if (byName === undefined) names.set(storage, (byName = new Map()));
+  let found = byName.get(name);
+  if (found === undefined) byName.set(name, (found = { lock: new Lock(), room: new Room() }));
+  return found;
 }

@@ -4,8 +4,8 @@ import type { CheckedPart, Part, RemotePart } from "./part.ts";
 /** One part of what a line asks for. */
 export interface Member<P extends Part = AnyPart> {
   readonly part: P;
-  /** Which of the weights of a request applies: nested wrappers bring a limiter and a weight each. */
-  readonly group: number;
+  /** Which of the weights of a request apply, the largest of them: nested wrappers bring a limiter and a weight each. */
+  readonly groups: readonly number[];
   /** False where a member before it writes the same starts: then this one is asked, but nothing is taken. */
   readonly takes: boolean;
   /** Does it matter to it at what instant a start happens? */
@@ -18,7 +18,10 @@ export type AnyPart = Gate | RemotePart | CheckedPart;
 export type Weights = number | readonly number[];
 
 export function weightFor(weights: Weights, member: Member): number {
-  return typeof weights === "number" ? weights : weights[member.group]!;
+  if (typeof weights === "number") return weights;
+  let heaviest = 0;
+  for (const group of member.groups) heaviest = Math.max(heaviest, weights[group]!);
+  return heaviest;
 }
 
 /**
@@ -81,7 +84,7 @@ function tellAll(
   let pending: Promise<void>[] | undefined;
   for (let i = 0; i < members.length; i++) {
     const member = members[i]!;
-    if (!member.takes || (group !== undefined && group !== member.group)) continue;
+    if (!member.takes || (group !== undefined && !member.groups.includes(group))) continue;
     const done = tell(member.part, tokenOf(members, tokens, i), weightFor(weights, member));
     if (done !== undefined) (pending ??= []).push(tellOthers(done, member.part));
   }

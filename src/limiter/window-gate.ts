@@ -70,7 +70,7 @@ export class WindowGate extends Gate<StartEntry> {
   }
 
   override settle(entry: StartEntry, used: number): void {
-    if (this.countsStarts) return;
+    if (this.counts === "starts") return;
     settleStart(entry, this.clock.now(), used);
     this.room.appeared();
   }
@@ -91,7 +91,7 @@ export class WindowGate extends Gate<StartEntry> {
     return wait === 0 ? 0 : Math.max(wait, this.#backoff?.remaining(now) ?? 0);
   }
 
-  clear(): void {
+  reset(): void {
     this.#backoff?.granted();
     clearLedger(this.#ledger);
   }

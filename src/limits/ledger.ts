@@ -18,10 +18,9 @@ export const createLedger = (): Ledger => ({
   room: new Room(),
 });
 
-/** Back to the beginning. Starts that are under way hold on to the old log: what they give back is nobody's. */
+/** Back to the beginning. Starts that are under way hold on to the old log: what they give back is nobody's. Tells nobody. */
 export function clearLedger(ledger: Ledger): void {
   ledger.generation += 1;
   ledger.log = createLog();
   ledger.pause = createPause();
-  ledger.room.appeared();
 }

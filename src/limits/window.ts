@@ -38,8 +38,8 @@ export interface WindowView {
   from: number;
   /** Sum of the weights from there on. */
   total: number;
-  /** A window that is longer than what the log remembers counts as full until this instant. */
-  blindUntil: number;
+  /** The latest start that the log no longer knew when this view was made: until it has left the window, all counts as full. */
+  blindFor: number;
 }
 
 /** One start in the log, and what it counts for. */
@@ -47,10 +47,10 @@ export interface StartEntry {
   readonly log: StartLog;
   /** The entry that it is part of. */
   seq: number;
-  /** What it holds of that entry. Differs from `used` only when use was added after the entry had expired. */
+  /** What it holds of that entry. */
   weight: number;
-  /** What has been charged altogether. */
-  used: number;
+  /** What was charged for it and has left every window. It is never given back. */
+  expired: number;
 }
 
 const FINEST_MS = 0.1;
@@ -78,7 +78,7 @@ export function viewOf(log: StartLog, windowMs: number): WindowView {
   for (const view of log.views) if (view.windowMs === windowMs) return view;
   let total = 0;
   for (let i = log.head; i < log.tail; i++) total += log.weight[i & log.mask]!;
-  const view = { windowMs, from: log.head, total, blindUntil: log.forgottenAt + windowMs };
+  const view = { windowMs, from: log.head, total, blindFor: log.forgottenAt };
   log.views.push(view);
   log.resolution = Math.min(log.resolution, windowMs / 1_000);
   return view;
@@ -88,7 +88,7 @@ export function viewOf(log: StartLog, windowMs: number): WindowView {
 export function windowWait(log: StartLog, view: WindowView, max: number, now: number, weight: number): Wait {
   if (weight > max) return NEVER;
   expire(log, view, now);
-  const blind = Math.max(0, view.blindUntil - now);
+  const blind = Math.max(0, view.windowMs - (now - view.blindFor));
   let excess = view.total + weight - max;
   if (excess <= 0) return blind;
   let last = view.from - 1;
@@ -120,39 +120,52 @@ export function recordAlone(log: StartLog, now: number, weight: number): StartEn
 function add(log: StartLog, seq: number, weight: number): StartEntry {
   log.weight[seq & log.mask]! += weight;
   for (let i = 0; i < log.views.length; i++) log.views[i]!.total += weight;
-  return { log, seq, weight, used: weight };
+  return { log, seq, weight, expired: 0 };
 }
 
 /**
- * What a start really used. Inside the window the start's own entry changes, so the difference counts at once; use
- * that becomes known after the entry has expired is charged now; room that has expired is not given back twice.
+ * What a start really used, the last word holds. Inside the window the start's own entry changes, so the difference
+ * counts at once; what becomes known after it has expired is charged from now on, and what has expired is not given back.
  */
 export function settleStart(entry: StartEntry, now: number, used: number): void {
   const { log } = entry;
-  const more = used - entry.used;
   for (const view of log.views) expire(log, view, now);
   forget(log);
-  if (entry.seq >= log.head) {
-    change(entry, Math.max(0, entry.weight + more));
-  } else if (more > 0) {
-    const charge = recordStart(log, now, more);
-    entry.seq = charge.seq;
-    entry.weight = more;
+  if (entry.seq < log.head) {
+    entry.expired += entry.weight;
+    entry.weight = 0;
+    if (used > entry.expired) move(entry, now, used - entry.expired);
+  } else {
+    change(entry, Math.max(0, used - entry.expired));
   }
-  entry.used = used;
 }
 
 /** As if the start had never been. */
 export function cancelStart(entry: StartEntry): void {
   if (entry.seq >= entry.log.head) change(entry, 0);
-  entry.used = 0;
 }
 
-/** The start happened a moment later than its decision: `now`. Order is kept. */
-export function delayStart({ log, seq }: StartEntry, now: number): void {
-  if (seq < log.head) return;
-  const latest = seq + 1 < log.tail ? Math.min(now, log.at[(seq + 1) & log.mask]!) : now;
-  if (latest > log.at[seq & log.mask]!) log.at[seq & log.mask] = latest;
+/** The start happened later than its decision: `now`. Those that share its entry keep their time. */
+export function delayStart(entry: StartEntry, now: number): void {
+  const { log, seq } = entry;
+  if (seq < log.head || now <= log.at[seq & log.mask]!) return;
+  const newest = seq === log.tail - 1;
+  const alone = log.weight[seq & log.mask] === entry.weight;
+  if (newest && (alone || now - log.newestFrom < log.resolution)) {
+    log.at[seq & log.mask] = now;
+    if (alone) log.newestFrom = now;
+  } else {
+    const { weight } = entry;
+    change(entry, 0);
+    move(entry, now, weight);
+  }
+}
+
+/** From now on the start is part of another entry. */
+function move(entry: StartEntry, now: number, weight: number): void {
+  const moved = recordStart(entry.log, now, weight);
+  entry.seq = moved.seq;
+  entry.weight = moved.weight;
 }
 
 /** A new entry, still without weight. */

@@ -31,6 +31,7 @@ interface Subject {
 }
 
 type Kind =
+  | "weight"
   | "count"
   | "count or zero"
   | "count or Infinity"
@@ -51,10 +52,11 @@ const notNumbers = [...neverRight, ...strings, () => 3, Number.NaN, Number.NEGAT
 
 /** What each kind of option must refuse. `undefined` is refused only where there is no default. */
 const WRONG: Record<Kind, readonly unknown[]> = {
+  weight: [...notNumbers, 0, 1.5, Number.POSITIVE_INFINITY, 2 ** 32],
   count: [...notNumbers, 0, 1.5, Number.POSITIVE_INFINITY, 2 ** 53],
   "count or zero": [...notNumbers, 1.5, Number.POSITIVE_INFINITY, 2 ** 53],
   "count or Infinity": [...notNumbers, 1.5, 2 ** 53],
-  positive: [...notNumbers, 0, Number.POSITIVE_INFINITY],
+  positive: [...notNumbers, 0, Number.POSITIVE_INFINITY, 1e-320, 1e306],
   growth: [...notNumbers, 0, 0.5, 1, Number.POSITIVE_INFINITY],
   shrinkage: [...notNumbers, 0, 1, 1.5, Number.POSITIVE_INFINITY],
   duration: [
@@ -75,7 +77,17 @@ const WRONG: Record<Kind, readonly unknown[]> = {
   word: [null, true, [], {}, 3, 3n, "", "Weight", "strict ", "other"],
   function: [null, true, [], {}, 3, 3n, "", "fn"],
   clock: [null, true, [], {}, 3, "", { now: fn, wall: fn }, () => 3],
-  signal: [null, true, [], {}, 3, "", { aborted: false }, new AbortController()],
+  signal: [
+    null,
+    true,
+    [],
+    {},
+    3,
+    "",
+    { aborted: false },
+    { aborted: false, addEventListener: fn },
+    new AbortController(),
+  ],
 };
 
 const subjects: Subject[] = [
@@ -200,7 +212,7 @@ describe("bad input", () => {
   it.each(Object.entries(withOptions))(
     "%s refuses options that are no object, and names that it does not know",
     (owner, give) => {
-      for (const options of [null, 3, "max", true, [], () => 1]) {
+      for (const options of [null, 3, "max", true, [], () => 1, new Map()]) {
         expect(failureOf(() => give(options))).toMatchObject({ option: "options", value: options });
       }
       const unknown = failureOf(() => give({ ...rate, maximum: 3 }));
@@ -246,7 +258,7 @@ describe("bad input", () => {
   });
 
   it.each([
-    ["weight", "count"],
+    ["weight", "weight"],
     ["signal", "signal"],
   ] as const)("acquire refuses a wrong %s, and takes nothing", async (option, kind) => {
     const limiter = new ConcurrencyLimiter(10);

@@ -307,6 +307,7 @@ describe("CompositeLimiter", () => {
       const controller = new AbortController();
       const aborted = limiter.acquire({ signal: controller.signal });
       const next = limiter.acquire();
+      while (storage.calls.length === 0) await undefined; // taken, but the answer is still under way
       controller.abort("enough");
       await expect(aborted).rejects.toBe("enough");
       await next;

@@ -30,6 +30,9 @@ describe("readRateLimitHeaders", () => {
       { date: inSeconds(3_600).toUTCString(), "retry-after": inSeconds(3_605).toUTCString() },
       5_000,
     ],
+    ["seconds, sent twice", { "retry-after": "120, 60" }, 120_000],
+    ["the oldest form of a date", { "retry-after": "Tue Jan  1 12:00:05 2030" }, 5_000],
+    ["the second oldest", { "retry-after": "Tuesday, 01-Jan-30 12:00:05 GMT" }, 5_000],
     ["milliseconds", { "retry-after-ms": "250", "retry-after": "1" }, 250],
   ])("Retry-After as %s", (_, headers, expected) => {
     expect(read(headers as Record<string, string>)).toMatchObject({ retryInMs: expected, holdMs: expected });
@@ -67,6 +70,7 @@ describe("readRateLimitHeaders", () => {
       7_000,
     ],
     ["the three IETF fields", { "ratelimit-limit": "100", "ratelimit-remaining": "0", "ratelimit-reset": "5" }, 5_000],
+    ["more than used up", { "x-ratelimit-remaining": "-3", "x-ratelimit-reset": "5" }, 5_000],
     ["the IETF field", { ratelimit: '"default";r=0;t=30' }, 30_000],
     ["the IETF field with several quotas", { ratelimit: '"burst";r=3;t=1, "daily";r=0;t=4000' }, 4_000_000],
     ["the IETF field as it was", { ratelimit: "limit=100, remaining=0, reset=5" }, 5_000],
@@ -105,14 +109,26 @@ describe("readRateLimitHeaders", () => {
     ).toBe(10_000);
   });
 
-  it.each(["", "soon", "-1", "1e9", "NaN", "Infinity", "0x10", "12abc", "9".repeat(400), "Tomorrow, maybe", "1m1"])(
-    "makes nothing of %j",
-    (text) => {
-      expect(
-        read({ "retry-after": text, "x-ratelimit-remaining": "0", "x-ratelimit-reset": text, ratelimit: text }).holdMs,
-      ).toBe(0);
-    },
-  );
+  it.each([
+    "",
+    "soon",
+    "-1",
+    "1e9",
+    "NaN",
+    "Infinity",
+    "0x10",
+    "12abc",
+    "9".repeat(400),
+    "Tomorrow, maybe",
+    "1m1",
+    "about 2099",
+    "maybe 5",
+    "5, soon",
+  ])("makes nothing of %j", (text) => {
+    expect(
+      read({ "retry-after": text, "x-ratelimit-remaining": "0", "x-ratelimit-reset": text, ratelimit: text }).holdMs,
+    ).toBe(0);
+  });
 
   it("holds for a day at most, unless told otherwise", () => {
     expect(read({ "retry-after": "99999999" }).holdMs).toBe(86_400_000);
@@ -165,6 +181,13 @@ describe("holdFromHeaders", () => {
     own.setNextAvailableTime = async (...dates: Date[]) => void told.push(...dates);
     await holdFromHeaders(own, response.headers, { clock });
     expect(told).toEqual([inSeconds(30.001)]);
+  });
+
+  it("goes by the clock of the limiter", async () => {
+    const other = new FakeClock(Date.UTC(2040, 0, 1));
+    const limiter = new ConcurrencyLimiter(1, { clock: other });
+    await holdFromHeaders(limiter, new Headers({ "retry-after": "60" }));
+    expect((await limiter.getNextAvailableTime()).getTime()).toBe(other.wall() + 60_001);
   });
 
   it("leaves a limiter alone that nothing is said about", async () => {

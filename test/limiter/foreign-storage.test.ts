@@ -108,8 +108,8 @@ describe("RateLimiter over a storage with the seven methods", () => {
     granted(await limiter.tryAcquire());
     await clock.advance(100);
     granted(await limiter.tryAcquire());
-    expect(refused(await limiter.tryAcquire())).toMatchObject({ blockedBy: "api", retryInMs: 800 });
-    await clock.advance(800);
+    expect(refused(await limiter.tryAcquire())).toMatchObject({ blockedBy: "api", retryInMs: 801 }); // whole milliseconds: one more
+    await clock.advance(801);
     granted(await limiter.tryAcquire());
     expect(refused(await limiter.tryAcquire()).retryInMs).toBe(100);
   });

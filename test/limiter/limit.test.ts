@@ -57,6 +57,39 @@ describe("limit", () => {
     expect(limiter.running).toBe(0);
   });
 
+  it("survives strange results, and so do those who wait behind", async () => {
+    const limiter = new ConcurrencyLimiter(1);
+    const run = limit((what: () => unknown) => what(), limiter);
+    const revoked = Proxy.revocable({}, {});
+    revoked.revoke();
+    const tampered = Object.assign(Promise.resolve(1), {
+      // oxlint-disable-next-line unicorn/no-thenable -- that is the point
+      then: () => {
+        throw new Error("tampered");
+      },
+    });
+    // oxlint-disable-next-line unicorn/no-thenable -- and that
+    const callable = Object.assign(() => {}, { then: (resolve: (value: string) => void) => resolve("callable") });
+    const permit = await limiter.acquire();
+    const all = [run(() => revoked.proxy), run(() => tampered), run(() => callable), run(() => "fine")];
+    await permit.release();
+    await expect(all[0]).rejects.toThrow(TypeError);
+    await expect(all[1]).rejects.toThrow("tampered");
+    expect(await all[2]).toBe("callable");
+    expect(await all[3]).toBe("fine");
+    expect([limiter.running, limiter.waiting, run.running]).toEqual([0, 0, 0]);
+  });
+
+  it("tells the function itself no more than are running", async () => {
+    const seen: number[] = [];
+    const run: { (): Promise<void>; readonly running: number } = concurrencyLimit(
+      async () => void seen.push(run.running),
+      1,
+    );
+    await Promise.all([run(), run(), run()]);
+    expect(seen).toEqual([1, 1, 1]);
+  });
+
   it("starts in the order of the calls, together with those who acquire", async () => {
     const limiter = new ConcurrencyLimiter(1);
     const order: string[] = [];
@@ -142,6 +175,17 @@ describe("limit", () => {
       gate.resolve();
       await first;
       await run();
+    });
+
+    it("turns nobody away for whom there is room, also from inside a call", async () => {
+      for (const weight of [undefined, () => 1]) {
+        const run: (depth: number) => Promise<string> = concurrencyLimit(
+          async (depth: number): Promise<string> => (depth === 0 ? "ok" : run(depth - 1)),
+          10,
+          { maxQueue: 0, weight },
+        );
+        expect(await run(3)).toBe("ok");
+      }
     });
 
     it("0 means: now or not at all", async () => {
@@ -253,7 +297,7 @@ describe("limit", () => {
     expect(await left()).toBe(5);
     expect(concurrency.running).toBe(0);
     const wrong = limit(() => "text", concurrency, { settle: () => Number.NaN });
-    await expect(wrong()).rejects.toThrow(/`settle\(…\)` to be an integer >= 0, got NaN/);
+    await expect(wrong()).rejects.toThrow(/`settle\(…\)` to be an integer from 0 to 4294967295, got NaN/);
     expect([concurrency.running, wrong.running]).toEqual([0, 0]);
   });
 

@@ -154,6 +154,18 @@ describe("RateLimiter", () => {
       expect(refused(await limiter.tryAcquire()).retryInMs).toBe(1_000);
     });
 
+    it("holds to the last word, also about what has expired", async () => {
+      const { clock, limiter } = setUp({ maxExecutions: 100 });
+      const permit = granted(await limiter.tryAcquire({ weight: 50 }));
+      await clock.advance(5_000);
+      for (const used of [80, 20, 80]) await permit.settle(used);
+      granted(await limiter.tryAcquire({ weight: 70 }));
+      refused(await limiter.tryAcquire());
+      await clock.advance(5_000);
+      for (const used of [0, 80]) await permit.settle(used);
+      granted(await limiter.tryAcquire({ weight: 100 }));
+    });
+
     it("does not give back what has expired", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 100 }));

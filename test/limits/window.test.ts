@@ -125,14 +125,14 @@ describe("window", () => {
         const log = createLog();
         const views = [20, 50, 100].map((windowMs) => viewOf(log, windowMs));
         const model = new Model();
-        const entries: { entry: StartEntry; start: { at: number; weight: number } }[] = [];
+        const entries: { entry: StartEntry; start: { at: number; weight: number }; expired: number }[] = [];
         let now = 0;
         for (const command of list) {
           if (command.kind === "start") {
             now += command.after;
             const start = { at: now, weight: command.weight };
             model.starts.push(start);
-            entries.push({ entry: recordStart(log, now, command.weight), start });
+            entries.push({ entry: recordStart(log, now, command.weight), start, expired: 0 });
           } else if (command.kind === "wait") {
             now += command.after;
           } else {
@@ -145,13 +145,15 @@ describe("window", () => {
               // Once cancelled, nothing else is ever asked of an entry: a permit sees to that.
               entries.splice(entries.indexOf(chosen), 1);
             } else {
-              const more = command.weight - chosen.entry.used;
-              settleStart(chosen.entry, now, command.weight);
+              const used = command.weight;
+              settleStart(chosen.entry, now, used);
               if (now - chosen.start.at < longest) {
-                chosen.start.weight = Math.max(0, chosen.start.weight + more);
-              } else if (more > 0) {
-                chosen.start = { at: now, weight: more };
-                model.starts.push(chosen.start);
+                chosen.start.weight = Math.max(0, used - chosen.expired);
+              } else {
+                chosen.expired += chosen.start.weight;
+                chosen.start = { at: now, weight: Math.max(0, used - chosen.expired) };
+                if (chosen.start.weight > 0) model.starts.push(chosen.start);
+                else chosen.start.at = Number.NEGATIVE_INFINITY;
               }
             }
           }
@@ -193,15 +195,20 @@ describe("window", () => {
     expect(windowWait(log, long, 5, 100, 1)).toBe(0);
   });
 
-  it("keeps starts in order when one is found to have happened later", () => {
+  it("counts a start from when it is found to have happened, and those around it from when they did", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     const first = recordStart(log, 0, 1);
-    const second = recordStart(log, 5, 1);
+    recordStart(log, 0.01, 1); // shares the entry of the first
+    const third = recordStart(log, 5, 1);
+    delayStart(third, 7);
     delayStart(first, 50);
-    delayStart(second, 7);
-    expect(windowWait(log, view, 1, 10, 1)).toBe(97);
-    expect(windowWait(log, view, 2, 10, 1)).toBe(95);
+    expect(windowWait(log, view, 3, 60, 1)).toBeCloseTo(40.01, 9);
+    expect(windowWait(log, view, 2, 60, 1)).toBe(47);
+    expect(windowWait(log, view, 1, 60, 1)).toBe(90);
+    expect(windowUsed(log, view, 120)).toBe(1);
+    cancelStart(first);
+    expect(windowUsed(log, view, 120)).toBe(0);
   });
 
   it("is bounded by time and not by what it admits: a million starts in a window", () => {

@@ -108,6 +108,20 @@ export function rateLimiterStorageSuite(
       expect(await storage.tryRecordExecution("q", ten)).toMatchObject({ granted: false, retryInMs: 1_000 });
     });
 
+    it("settles late as often as it is told, and charges once; what is cancelled stays so", async () => {
+      const { storage, clock } = await open();
+      const hundred = { maxExecutions: 100, windowMs: 1_000 };
+      const late = await storage.tryRecordExecution("q", { ...hundred, weight: 50 });
+      await clock.advance(2_000);
+      for (let i = 0; i < 3; i++) await storage.settleExecution("q", late.token!, 80);
+      expect((await storage.tryRecordExecution("q", { ...hundred, weight: 70 })).granted).toBe(true);
+      expect((await storage.tryRecordExecution("q", hundred)).granted).toBe(false);
+      const cancelled = await storage.tryRecordExecution("other", hundred);
+      await storage.cancelExecution("other", cancelled.token!);
+      await storage.settleExecution("other", cancelled.token!, 100);
+      expect((await storage.tryRecordExecution("other", { ...hundred, weight: 100 })).granted).toBe(true);
+    });
+
     it("lets two rules share one name, each keeping its own number", async () => {
       const { storage, clock } = await open();
       const slow = { maxExecutions: 4, windowMs: 10_000 };

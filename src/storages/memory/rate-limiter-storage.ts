@@ -9,11 +9,20 @@ import {
   readArgument,
   readOptions,
   required,
+  weightOrZero,
 } from "../../core/options.ts";
 import { clearLedger, createLedger, type Ledger } from "../../limits/ledger.ts";
 import { pauseUntil, pauseWait } from "../../limits/pause.ts";
 import { NEVER } from "../../limits/wait.ts";
-import { cancelStart, recordAlone, settleStart, type StartEntry, viewOf, windowWait } from "../../limits/window.ts";
+import {
+  cancelStart,
+  recordAlone,
+  settleStart,
+  type StartEntry,
+  type StartLog,
+  viewOf,
+  windowWait,
+} from "../../limits/window.ts";
 import {
   type ExecutionVerdict,
   type ExecutionWindow,
@@ -35,13 +44,14 @@ const LONGEST_MS = 2 ** 32;
 const WINDOW = {
   maxExecutions: required(countOrZero),
   windowMs: required(positive),
-  weight: optional(countOrZero, 1),
+  weight: optional(weightOrZero, 1),
 };
 
 /** Keeps starts in this process. Limiters over the same instance share what they count, by name. */
 export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
   readonly #clock: Clock;
   readonly #ledgers = new Map<string, Ledger>();
+  readonly #said = new WeakMap<StartLog, Map<string, StartEntry | undefined>>();
 
   constructor(options: InMemoryRateLimiterStorageOptions = {}) {
     this.#clock = readOptions(OWNER, { clock: optional(clock, systemClock) }, options).clock;
@@ -91,7 +101,9 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
   }
 
   async clear(queueName: string): Promise<void> {
-    clearLedger(this.#ledger(queueName));
+    const ledger = this.#ledger(queueName);
+    clearLedger(ledger);
+    ledger.room.appeared();
   }
 
   async tryRecordExecution(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
@@ -109,18 +121,20 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
 
   async cancelExecution(queueName: string, token: string): Promise<void> {
     const ledger = this.#ledger(queueName);
-    const entry = entryOf(ledger, token);
+    const entry = this.#entry(ledger, token);
     if (entry === undefined) return;
     cancelStart(entry);
+    this.#named(ledger).set(token, undefined);
     ledger.room.appeared();
   }
 
   async settleExecution(queueName: string, token: string, weight: number): Promise<void> {
-    readArgument(OWNER, "weight", countOrZero, weight);
+    readArgument(OWNER, "weight", weightOrZero, weight);
     const ledger = this.#ledger(queueName);
-    const entry = entryOf(ledger, token);
+    const entry = this.#entry(ledger, token);
     if (entry === undefined) return;
     settleStart(entry, this.#clock.now(), weight);
+    this.#named(ledger).set(token, entry);
     ledger.room.appeared();
   }
 
@@ -132,6 +146,23 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
     let ledger = this.#ledgers.get(readArgument(OWNER, "queueName", name, queueName));
     if (ledger === undefined) this.#ledgers.set(queueName, (ledger = createLedger()));
     return ledger;
+  }
+
+  /** Starts about which more was said than their token tells: what became of them. Nothing, if they were cancelled. */
+  #named(ledger: Ledger): Map<string, StartEntry | undefined> {
+    let named = this.#said.get(ledger.log);
+    if (named === undefined) this.#said.set(ledger.log, (named = new Map()));
+    // Tokens are numbered: those in front are the oldest.
+    for (const [token, entry] of named) {
+      if ((entry?.seq ?? Number(token.split(".")[1])) >= ledger.log.head) break;
+      named.delete(token);
+    }
+    return named;
+  }
+
+  #entry(ledger: Ledger, token: string): StartEntry | undefined {
+    const named = this.#named(ledger);
+    return named.has(token) ? named.get(token) : entryOf(ledger, token);
   }
 
   #toInstant(at: number): string {
@@ -150,6 +181,5 @@ function entryOf({ log, generation }: Ledger, token: string): StartEntry | undef
   if (typeof token !== "string") return undefined;
   const [of, seq = Number.NaN, reserved = Number.NaN] = token.split(".").map(Number);
   if (of !== generation || !(seq < log.tail) || Number.isNaN(reserved)) return undefined;
-  const weight = seq >= log.head ? log.weight[seq & log.mask]! : 0;
-  return { log, seq, weight, used: seq >= log.head ? weight : reserved };
+  return { log, seq, weight: seq >= log.head ? log.weight[seq & log.mask]! : reserved, expired: 0 };
 }

@@ -1,0 +1,32 @@
+import type { Skipped } from "./harness.ts";
+
+/** One question that a benchmark asks. */
+export interface Row {
+  readonly title: string;
+  /** What is compared, in a sentence or two. */
+  readonly compares: string;
+  measure(): Promise<Answer>;
+}
+
+export interface Answer {
+  readonly columns: readonly string[];
+  readonly lines: readonly (readonly string[])[];
+  readonly verdicts: readonly Verdict[];
+  readonly skipped: readonly Skipped[];
+}
+
+/** How it went against a goal. A lost one is printed as lost, and what the next run may turn round as a tie. */
+export interface Verdict {
+  readonly goal: string;
+  readonly outcome: "won" | "tied" | "lost";
+  readonly found: string;
+}
+
+/** A benchmark: a folder with a file `benchmark.ts` that exports this as `benchmark`. */
+export interface Benchmark {
+  /** The title of its section in RESULTS.md. */
+  readonly title: string;
+  readonly intro: string;
+  /** Modules beside `benchmark.ts` that export `rows: readonly Row[]`. */
+  readonly modules: readonly string[];
+}

@@ -1,0 +1,46 @@
+import { existsSync, readdirSync } from "node:fs";
+import { answerOf } from "./child.ts";
+import { installPeers } from "./install.ts";
+import { circumstances, fingerprint, writeSection } from "./results.ts";
+import type { Answer, Benchmark, Row } from "./row.ts";
+import { toMarkdown, toText } from "./table.ts";
+
+const here = new URL("./", import.meta.url);
+
+const [name = ""] = process.argv.slice(2);
+const folder = new URL(`${name}/`, here);
+if (name === "" || !existsSync(new URL("benchmark.ts", folder))) {
+  console.error(`Usage: node bench/run.ts <${known().join(" | ")}>`);
+  process.exit(1);
+}
+
+installPeers();
+const begin = performance.now();
+const build = fingerprint();
+const { benchmark } = (await import(new URL("benchmark.ts", folder).href)) as { benchmark: Benchmark };
+const sections: string[] = [];
+for (const path of benchmark.modules) {
+  const module = new URL(path, folder).href;
+  const { rows } = (await import(module)) as { rows: readonly Row[] };
+  for (const [index, row] of rows.entries()) {
+    console.log(`\n${row.title}\n  ${row.compares}\n`);
+    const answer = await answerOf<Answer>(new URL("row-child.ts", here), [module, String(index)]);
+    console.log(`\n${toText(answer)}`);
+    sections.push(toMarkdown(row, answer));
+  }
+}
+
+if (fingerprint() !== build) {
+  console.error(
+    "\nThe library was built anew while it was measured: these rows cannot be compared, nothing is written.",
+  );
+  process.exit(1);
+}
+const head = `${benchmark.intro}\n\n${circumstances()}\n- Command: \`npm run bench:${name}\``;
+writeSection(benchmark.title, [head, ...sections].join("\n\n"));
+const seconds = Math.round((performance.now() - begin) / 1000);
+console.log(`\nDone in ${seconds} s. Written to bench/RESULTS.md, section "${benchmark.title}".`);
+
+function known(): string[] {
+  return readdirSync(here).filter((entry) => existsSync(new URL(`${entry}/benchmark.ts`, here)));
+}

@@ -1,0 +1,292 @@
+import { describe, expect, it } from "vitest";
+import {
+  CompositeLimiter,
+  ConcurrencyLimiter,
+  type ExecutionVerdict,
+  type ExecutionWindow,
+  InMemoryRateLimiterStorage,
+  type IRateLimiterStorage,
+  limit,
+  type Limiter,
+  OptionsError,
+  QueueOverflowError,
+  RateLimiter,
+} from "../../src/index.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+import { granted, settled, SixMethodLimiter, worstWindow } from "./support.ts";
+
+/** A storage elsewhere that takes its time to answer. */
+class SlowStorage extends InMemoryRateLimiterStorage {
+  readonly calls: string[] = [];
+  readonly #clock: FakeClock;
+  readonly #delay: () => number;
+
+  constructor(clock: FakeClock, delay: () => number = () => 0) {
+    super({ clock });
+    this.#clock = clock;
+    this.#delay = delay;
+  }
+
+  /** It hides that it is in this process. */
+  hidden(): IRateLimiterStorage {
+    return new Proxy(this, {
+      has: (target, key) => typeof key === "string" && key in target,
+      get: (target, key) => {
+        const value: unknown = Reflect.get(target, key, target);
+        return typeof value === "function" ? (value.bind(target) as unknown) : value;
+      },
+    });
+  }
+
+  override async tryRecordExecution(name: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
+    this.calls.push("try");
+    const ms = this.#delay();
+    if (ms > 0) await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
+    return super.tryRecordExecution(name, window);
+  }
+
+  override async cancelExecution(name: string, token: string): Promise<void> {
+    this.calls.push("cancel");
+    await super.cancelExecution(name, token);
+  }
+}
+
+class SlowSixMethodLimiter extends SixMethodLimiter {
+  readonly #clock: FakeClock;
+  readonly #ask: () => number;
+  readonly #tell: () => number;
+
+  constructor(max: number, clock: FakeClock, ask: () => number = () => 0, tell: () => number = () => 0) {
+    super(max);
+    this.#clock = clock;
+    this.#ask = ask;
+    this.#tell = tell;
+  }
+
+  override async canProceed(): Promise<boolean> {
+    await this.#pass(this.#ask());
+    return super.canProceed();
+  }
+
+  override async recordJobStart(): Promise<void> {
+    await this.#pass(this.#tell());
+    await super.recordJobStart();
+  }
+
+  async #pass(ms: number): Promise<void> {
+    if (ms > 0) await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
+  }
+}
+
+function setUp({ max = 1, seconds = 60, delay = (): number => 0 } = {}) {
+  const clock = new FakeClock();
+  const storage = new SlowStorage(clock, delay);
+  const elsewhere = storage.hidden();
+  const rate = () => new RateLimiter(elsewhere, "api", { maxExecutions: max, windowSizeInSeconds: seconds, clock });
+  return { clock, storage, elsewhere, rate };
+}
+
+/** The full interface, but not ours: it delegates. */
+function foreign(limiter: Limiter): Limiter {
+  return {
+    canProceed: () => limiter.canProceed(),
+    recordJobStart: () => limiter.recordJobStart(),
+    recordJobCompletion: () => limiter.recordJobCompletion(),
+    getNextAvailableTime: () => limiter.getNextAvailableTime(),
+    setNextAvailableTime: (date) => limiter.setNextAvailableTime(date),
+    clear: () => limiter.clear(),
+    tryAcquire: (options) => limiter.tryAcquire(options),
+    acquire: (options) => limiter.acquire(options),
+  };
+}
+
+describe("limits that are kept elsewhere", () => {
+  it("give back what others granted when a storage answered too late", async () => {
+    let slow = 3_000;
+    const { clock, rate } = setUp({
+      max: 100,
+      delay: () => {
+        const ms = slow;
+        slow = 0;
+        return ms;
+      },
+    });
+    const slots = new ConcurrencyLimiter(1, { clock });
+    const waiting = new CompositeLimiter([foreign(slots), rate()]).acquire();
+    await clock.advance(10_000);
+    const permit = await waiting;
+    expect(slots.running).toBe(1);
+    await permit.release();
+    expect(slots.running).toBe(0);
+  });
+
+  it("are not asked for somebody who has given up", async () => {
+    const { clock, storage, rate } = setUp({ delay: () => 2_500 });
+    const controller = new AbortController();
+    const aborted = rate().acquire({ signal: controller.signal });
+    await clock.advance(100);
+    controller.abort("enough");
+    await expect(aborted).rejects.toBe("enough");
+    await clock.advance(3_600_000);
+    expect(storage.calls).toEqual(["try"]);
+    expect(clock.timers).toBe(0);
+  });
+
+  it("that always answer too late are an error, not a quota spent on nothing", async () => {
+    const { clock, storage, rate } = setUp({ max: 100, delay: () => 2_500 });
+    const limiter = rate();
+    const failing = limiter.acquire();
+    failing.catch(() => {});
+    await clock.advance(100_000);
+    await expect(failing).rejects.toThrow(OptionsError);
+    await expect(failing).rejects.toThrow(/`grantTtl` to be longer/);
+    expect(storage.calls).toHaveLength(5);
+    expect(limiter.waiting).toBe(0);
+  });
+
+  it("wake those who were refused for a take that was undone", async () => {
+    const { clock, rate } = setUp();
+    const controller = new AbortController();
+    const slowOwn = foreign(new ConcurrencyLimiter(0, { clock }));
+    slowOwn.tryAcquire = async () => {
+      await new Promise<void>((resolve) => clock.after(50, resolve));
+      return { granted: false, blockedBy: "own", retryInMs: null, never: false };
+    };
+    new CompositeLimiter([rate(), slowOwn]).acquire({ signal: controller.signal }).catch(() => {});
+    await clock.advance(10);
+    let at = -1;
+    void rate()
+      .acquire()
+      .then(() => (at = clock.now()));
+    await clock.advance(0);
+    controller.abort();
+    await clock.advance(1_000);
+    expect(at).toBe(50);
+  });
+
+  it("wake those who wait through another limiter of the same name", async () => {
+    const { clock, rate } = setUp();
+    const permit = await rate().acquire();
+    const other = rate().acquire();
+    expect(await settled(other)).toBe(false);
+    await permit.cancel();
+    await clock.advance(1);
+    await other;
+    const third = rate().acquire();
+    await clock.advance(1);
+    await rate().clear();
+    await clock.advance(1);
+    await third;
+  });
+
+  it("are not taken and given back again and again while a six-method limiter is full", async () => {
+    const { clock, storage, rate } = setUp();
+    const controller = new AbortController();
+    new CompositeLimiter([rate(), new SixMethodLimiter(0)]).acquire({ signal: controller.signal }).catch(() => {});
+    await clock.advance(60_000);
+    expect(storage.calls).toEqual([]);
+    controller.abort();
+  });
+
+  it("refuse at once what can never fit, also by a second rule under the same name", async () => {
+    const { clock, storage, elsewhere } = setUp();
+    const rule = (maxExecutions: number) =>
+      new RateLimiter(elsewhere, "x", { maxExecutions, windowSizeInSeconds: maxExecutions, clock });
+    await expect(new CompositeLimiter([rule(10), rule(3)]).acquire({ weight: 5 })).rejects.toThrow(/at most 3/);
+    expect(storage.calls).toEqual([]);
+  });
+
+  it("survive a storage that talks nonsense", async () => {
+    const { clock, storage, rate } = setUp();
+    const answers = [-1, Number.NaN, 0, undefined];
+    const sound = storage.tryRecordExecution.bind(storage);
+    storage.tryRecordExecution = async (name, window) =>
+      answers.length > 0 ? ({ granted: false, retryInMs: answers.shift() } as ExecutionVerdict) : sound(name, window);
+    const waiting = rate().acquire();
+    await clock.advance(10);
+    await waiting;
+  });
+
+  it("count a grant from when it is given, however long the others took to be told", async () => {
+    const clock = new FakeClock();
+    const storage = new InMemoryRateLimiterStorage({ clock });
+    const rate = new RateLimiter(storage, "x", { maxExecutions: 2, windowSizeInSeconds: 0.1 });
+    const once = () => {
+      let slow = 60;
+      return () => {
+        const ms = slow;
+        slow = 0;
+        return ms;
+      };
+    };
+    const starts: number[] = [];
+    const mixed = limit(
+      () => void starts.push(clock.now()),
+      new CompositeLimiter([rate, new SlowSixMethodLimiter(9, clock, () => 0, once())]),
+    );
+    const direct = limit(() => void starts.push(clock.now()), rate);
+    void mixed();
+    await clock.advance(50);
+    void direct();
+    await clock.advance(20);
+    void direct();
+    void direct();
+    await clock.advance(500);
+    expect(starts).toHaveLength(4);
+    expect(worstWindow(starts, 100)).toBe(2);
+
+    const single = new RateLimiter(storage, "y", { maxExecutions: 1, windowSizeInSeconds: 0.1 });
+    const composite = new CompositeLimiter([single, new SlowSixMethodLimiter(9, clock, () => 0, once())]);
+    const grants: number[] = [];
+    for (let i = 0; i < 3; i++) void composite.acquire().then(() => grants.push(clock.now()));
+    await clock.advance(500);
+    expect(grants).toHaveLength(3);
+    expect(worstWindow(grants, 100)).toBe(1);
+  });
+
+  it("record nothing for somebody who gave up while they were asked", async () => {
+    const clock = new FakeClock();
+    const six = new SlowSixMethodLimiter(5, clock, () => 100);
+    const controller = new AbortController();
+    new CompositeLimiter([six]).acquire({ signal: controller.signal }).catch(() => {});
+    await clock.advance(50);
+    controller.abort();
+    await clock.advance(1_000);
+    expect(six.started).toBe(0);
+  });
+
+  it("tell everyone although one throws without even a promise, and settle the call", async () => {
+    const bad = new SixMethodLimiter(9);
+    bad.recordJobCompletion = () => {
+      throw new Error("at once");
+    };
+    const slots = new ConcurrencyLimiter(1);
+    const run = limit(async () => 1, new CompositeLimiter([bad, slots]));
+    await expect(run()).rejects.toThrow("at once");
+    expect([run.running, slots.running]).toEqual([0, 0]);
+    const permit = await new CompositeLimiter([bad, slots]).acquire();
+    await expect(permit.release()).rejects.toThrow("at once");
+    expect(slots.running).toBe(0);
+  });
+
+  it("let maxQueue wait behind the one that is being asked about", async () => {
+    const { clock, rate } = setUp({ max: 100 });
+    const run = limit(async () => "ran", rate(), { maxQueue: 1 });
+    const all = [run(), run()];
+    await expect(run()).rejects.toThrow(QueueOverflowError);
+    await clock.advance(1);
+    expect(await Promise.all(all)).toEqual(["ran", "ran"]);
+  });
+
+  it("treat a foreign limiter with the whole interface as one that can undo", async () => {
+    const clock = new FakeClock();
+    const slots = new ConcurrencyLimiter(1, { clock });
+    const full = new ConcurrencyLimiter(0, { clock });
+    granted(await new CompositeLimiter([foreign(slots)]).tryAcquire());
+    await slots.clear();
+    const refusing = foreign(full);
+    const answer = await new CompositeLimiter([foreign(slots), refusing]).tryAcquire();
+    expect(answer).toMatchObject({ granted: false, retryInMs: null });
+    expect(slots.running).toBe(0);
+  });
+});

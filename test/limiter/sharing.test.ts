@@ -1,0 +1,216 @@
+import { describe, expect, it } from "vitest";
+import {
+  AdaptiveLimiter,
+  CompositeLimiter,
+  ConcurrencyLimiter,
+  EvenlySpacedRateLimiter,
+  type ILimiter,
+  InMemoryRateLimiterStorage,
+  limit,
+  RateLimiter,
+} from "../../src/index.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+import { refused, settled, SixMethodLimiter } from "./support.ts";
+
+/** Calls without end under `limiter`, each as long as told. */
+function keepBusy(limiter: ILimiter, clock: FakeClock, ms: number): { readonly started: number } {
+  const seen = { started: 0 };
+  const run = limit(() => {
+    seen.started += 1;
+    return new Promise<void>((resolve) => clock.after(ms, resolve));
+  }, limiter);
+  void (async () => {
+    for (;;) await run();
+  })();
+  return seen;
+}
+
+describe("limiters that several share", () => {
+  it("are not held up by a place whose owner has left", async () => {
+    const leaf = new ConcurrencyLimiter(5);
+    const [a, b] = [new CompositeLimiter([leaf]), new CompositeLimiter([leaf])];
+    const held = await leaf.acquire();
+    const controller = new AbortController();
+    const first = a.acquire({ weight: 5, signal: controller.signal });
+    const second = b.acquire();
+    const third = a.acquire({ weight: 5 });
+    controller.abort("enough");
+    await expect(first).rejects.toBe("enough");
+    const permit = await second; // came before the third, and there is room for it
+    expect(await settled(third)).toBe(false);
+    await held.release();
+    await permit.release();
+    await third;
+  });
+
+  it("let nobody pass a heavy waiter, not even a composite with parts elsewhere", async () => {
+    const clock = new FakeClock();
+    const leaf = new ConcurrencyLimiter(2, { clock });
+    const mixed = new CompositeLimiter([leaf, new SixMethodLimiter(1_000)]);
+    keepBusy(mixed, clock, 10);
+    await clock.advance(5);
+    const light = keepBusy(mixed, clock, 10);
+    await clock.advance(1);
+    const before = light.started;
+    const heavy = leaf.acquire({ weight: 2 });
+    await clock.advance(100);
+    expect(await settled(heavy)).toBe(true);
+    expect(light.started - before).toBeLessThanOrEqual(1);
+    await (await heavy).release();
+    await clock.advance(100);
+    expect(light.started).toBeGreaterThan(before + 5); // and who stood back goes on
+  });
+
+  it("wake a composite with parts elsewhere when those it stood back for give up", async () => {
+    const leaf = new ConcurrencyLimiter(2);
+    const mixed = new CompositeLimiter([leaf, new SixMethodLimiter(1_000)]);
+    const held = await leaf.acquire();
+    const controller = new AbortController();
+    const heavy = leaf.acquire({ weight: 2, signal: controller.signal });
+    const light = mixed.acquire();
+    expect(await settled(light)).toBe(false);
+    controller.abort("enough");
+    await expect(heavy).rejects.toBe("enough");
+    await light;
+    await held.release();
+  });
+
+  it("do not starve somebody who needs two of them that are never free together", async () => {
+    const clock = new FakeClock();
+    const [one, two] = [new ConcurrencyLimiter(1, { clock }), new ConcurrencyLimiter(1, { clock })];
+    const others: { readonly started: number }[] = [];
+    for (const limiter of [one, two]) {
+      others.push(keepBusy(limiter, clock, 10), keepBusy(limiter, clock, 10));
+      await clock.advance(5);
+    }
+    const both = new CompositeLimiter([one, two]).acquire();
+    await clock.advance(1_000);
+    expect(await settled(both)).toBe(true);
+    await (await both).release();
+    const before = others.map(({ started }) => started);
+    await clock.advance(200);
+    for (const [i, { started }] of others.entries()) expect(started).toBeGreaterThan(before[i]! + 5);
+  });
+
+  it("keep the order among limiter objects of one name and rule", async () => {
+    const clock = new FakeClock();
+    const storage = new InMemoryRateLimiterStorage({ clock });
+    const rule = { maxExecutions: 10, windowSizeInSeconds: 1 };
+    const a = new RateLimiter(storage, "x", rule);
+    const b = new RateLimiter(storage, "x", rule);
+    const run = limit(() => {}, b);
+    void (async () => {
+      for (;;) await run();
+    })();
+    await clock.advance(10);
+    const heavy = a.acquire({ weight: 5 });
+    await clock.advance(2_000);
+    expect(await settled(heavy)).toBe(true);
+  });
+
+  it("tell a newcomer behind a line when to come back", async () => {
+    const clock = new FakeClock();
+    const rate = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", {
+      maxExecutions: 2,
+      windowSizeInSeconds: 1,
+    });
+    await rate.acquire();
+    const composite = new CompositeLimiter([rate]);
+    void composite.acquire({ weight: 2 });
+    expect(refused(await rate.tryAcquire())).toMatchObject({ blockedBy: "x", retryInMs: 1_000 });
+    expect(refused(await composite.tryAcquire())).toMatchObject({ blockedBy: "x", retryInMs: 1_000 });
+  });
+
+  it("wait by the clock of the one that is in the way", async () => {
+    const clock = new FakeClock();
+    const rate = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", {
+      maxExecutions: 1,
+      windowSizeInSeconds: 60,
+    });
+    const composite = new CompositeLimiter([new ConcurrencyLimiter(5), rate]);
+    await composite.acquire();
+    const waiting = composite.acquire();
+    await clock.advance(60_000);
+    expect(await settled(waiting)).toBe(true);
+  });
+
+  it("take the larger weight where nested wrappers share one", async () => {
+    const storage = new InMemoryRateLimiterStorage();
+    const tokens = new RateLimiter(storage, "tokens", { maxExecutions: 100, windowSizeInSeconds: 60 });
+    let started = 0;
+    const inner = limit((weight: number) => void (started += weight), tokens, { weight: (weight) => weight });
+    const outer = limit(inner, new CompositeLimiter([new ConcurrencyLimiter(9), tokens]));
+    for (let i = 0; i < 5; i++) void outer(50);
+    expect(started).toBe(100);
+  });
+
+  it("do not lose a weight where one name is counted by starts and by weight", async () => {
+    const storage = new InMemoryRateLimiterStorage();
+    const rule = { maxExecutions: 100, windowSizeInSeconds: 60 };
+    const composite = new CompositeLimiter([
+      new RateLimiter(storage, "x", { ...rule, count: "starts" }),
+      new RateLimiter(storage, "x", rule),
+    ]);
+    let granted = 0;
+    for (let i = 0; i < 10; i++) if ((await composite.tryAcquire({ weight: 50 })).granted) granted += 50;
+    expect(granted).toBeLessThanOrEqual(100);
+  });
+
+  it("record a start once, however often they are contained", async () => {
+    const slots = new ConcurrencyLimiter(5);
+    const twice = new CompositeLimiter([slots, new CompositeLimiter([slots])]);
+    await twice.recordJobStart();
+    expect(slots.running).toBe(1);
+    await twice.recordJobCompletion();
+    expect(slots.running).toBe(0);
+    const storage = new InMemoryRateLimiterStorage();
+    await new CompositeLimiter([
+      new RateLimiter(storage, "x", { maxExecutions: 10, windowSizeInSeconds: 1 }),
+      new RateLimiter(storage, "x", { maxExecutions: 300, windowSizeInSeconds: 60 }),
+    ]).recordJobStart();
+    expect(await storage.getExecutionCount("x", new Date(Date.now() - 60_000).toISOString())).toBe(1);
+  });
+});
+
+describe("clear()", () => {
+  it("resets everything before anybody starts", async () => {
+    const clock = new FakeClock();
+    const even = new EvenlySpacedRateLimiter({ maxExecutions: 10, windowSizeInSeconds: 1, clock });
+    await (await even.acquire()).settle(20);
+    await clock.advance(200);
+    const starts: number[] = [];
+    for (let i = 0; i < 3; i++) void even.acquire().then(() => starts.push(clock.now()));
+    await clock.advance(50);
+    await even.clear();
+    await clock.advance(500);
+    expect(starts).toEqual([250, 350, 450]);
+  });
+
+  it("does not let an adaptive limiter start twice what it allows", async () => {
+    const clock = new FakeClock();
+    const limiter = new AdaptiveLimiter({ clock, initial: 10 });
+    await limiter.recordRateLimited();
+    let started = 0;
+    for (let i = 0; i < 60; i++) void limiter.acquire().then(() => (started += 1));
+    await clock.advance(2_500);
+    const before = started;
+    await limiter.clear();
+    await clock.advance(999);
+    expect(started - before).toBe(10);
+  });
+
+  it("resets all children of a composite before anybody starts", async () => {
+    const clock = new FakeClock();
+    const rate = (maxExecutions: number) =>
+      new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", { maxExecutions, windowSizeInSeconds: 1 });
+    const [loose, tight] = [rate(5), rate(2)];
+    const composite = new CompositeLimiter([loose, tight]);
+    let started = 0;
+    for (let i = 0; i < 20; i++) void composite.acquire().then(() => (started += 1));
+    await clock.advance(500);
+    const before = started;
+    await composite.clear();
+    await clock.advance(999);
+    expect(started - before).toBe(2);
+  });
+});
