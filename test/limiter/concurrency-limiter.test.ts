@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ConcurrencyLimiter, OptionsError, type Permit } from "../../src/index.ts";
@@ -205,6 +207,41 @@ describe("ConcurrencyLimiter", () => {
       controller.abort();
       await expect(heavy).rejects.toMatchObject({ name: "AbortError" });
       await light;
+    });
+
+    it("keeps nothing of those who gave up in the middle of a long line, and keeps the order of the others", async () => {
+      setFlagsFromString("--expose-gc");
+      const collect = runInNewContext("gc") as () => void;
+      const limiter = new ConcurrencyLimiter(1);
+      const permit = granted(await limiter.tryAcquire());
+      const order: number[] = [];
+      const kept: Promise<unknown>[] = [];
+      const gone: WeakRef<Promise<unknown>>[] = [];
+      const controllers: AbortController[] = [];
+      for (let i = 0; i < 2_000; i++) {
+        const controller = new AbortController();
+        const waiting = limiter.acquire({ signal: controller.signal });
+        if (i % 500 === 0) {
+          kept.push(
+            waiting.then(async (mine) => {
+              order.push(i);
+              await mine.release();
+            }),
+          );
+        } else {
+          waiting.catch(() => {});
+          gone.push(new WeakRef(waiting));
+          controllers.push(controller);
+        }
+      }
+      for (const controller of controllers.splice(0)) controller.abort();
+      expect(limiter.waiting).toBe(4);
+      await new Promise((resolve) => setImmediate(resolve));
+      collect();
+      expect(gone.filter((ref) => ref.deref() !== undefined).length).toBeLessThan(200);
+      await permit.release();
+      await Promise.all(kept);
+      expect(order).toEqual([0, 500, 1_000, 1_500]);
     });
 
     it("does not even stand in line when aborted before", async () => {

@@ -164,6 +164,17 @@ describe("limits that are kept elsewhere", () => {
     expect(at).toBe(50);
   });
 
+  it("hear of what is given back while they go to sleep, whenever that is", async () => {
+    for (let turns = 0; turns < 30; turns++) {
+      const slots = new ConcurrencyLimiter(1);
+      const permit = await slots.acquire();
+      const waiting = new CompositeLimiter([slots, new SixMethodLimiter(9)]).acquire();
+      for (let i = 0; i < turns; i++) await undefined;
+      await permit.release();
+      await waiting;
+    }
+  });
+
   it("wake those who wait through another limiter of the same name", async () => {
     const { clock, rate } = setUp();
     const permit = await rate().acquire();

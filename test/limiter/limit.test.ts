@@ -217,6 +217,22 @@ describe("limit", () => {
       expect(calls).toBe(1);
     });
 
+    it("lets nobody start whom the leaving of another makes room for", async () => {
+      const limiter = new ConcurrencyLimiter(2);
+      const controller = new AbortController();
+      let calls = 0;
+      const run = limit((_weight: number) => void (calls += 1), limiter, {
+        signal: controller.signal,
+        weight: (weight) => weight,
+      });
+      const permit = await limiter.acquire();
+      const all = [run(2), run(1), run(1)];
+      controller.abort("closing");
+      for (const call of all) await expect(call).rejects.toBe("closing");
+      await permit.release();
+      expect(calls).toBe(0);
+    });
+
     it("does not touch other wrappers of the same limiter", async () => {
       const gate = deferred();
       const limiter = new ConcurrencyLimiter(1);

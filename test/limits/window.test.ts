@@ -211,6 +211,16 @@ describe("window", () => {
     expect(windowUsed(log, view, 120)).toBe(0);
   });
 
+  it("does not delay those who share an entry with a start that turns out to be late", () => {
+    const log = createLog();
+    const view = viewOf(log, 100);
+    recordStart(log, 0, 1);
+    const late = recordStart(log, 0.01, 1);
+    delayStart(late, 50);
+    expect(windowWait(log, view, 2, 60, 1)).toBeCloseTo(40.01, 9);
+    expect(windowWait(log, view, 1, 60, 1)).toBe(90);
+  });
+
   it("is bounded by time and not by what it admits: a million starts in a window", () => {
     const log = createLog();
     const view = viewOf(log, 100);
