@@ -128,6 +128,6 @@ class AdaptiveGate extends WindowGate {
   override reset(): void {
     super.reset();
     this.#state = createAimd(this.#initial, this.clock.now());
-    this.resize(this.#initial);
+    this.setMax(this.#initial);
   }
 }

@@ -2,6 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import { OptionsError } from "../core/errors.ts";
 import { both } from "../limits/compose.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
+import type { WaitingLine } from "./blocked.ts";
 import { type AnyPart, type Member, weightFor, type Weights } from "./taking.ts";
 
 /** All were taken, with what each gave for it; or one refused, and nothing was; or nobody wanted it any more. */
@@ -13,6 +14,9 @@ export interface Refused {
   /** `room.times` of that part when it was asked: if it has moved on since, do not go to sleep. */
   readonly times: number;
 }
+
+/** Gates that took longer ago than this are asked again. */
+const RETAKE_AFTER_MS = 1;
 
 /** So often may a storage answer too late before that is an error: every time it does, a start is counted for nothing. */
 const MOST_TOO_LATE = 5;
@@ -26,25 +30,33 @@ const MOST_TOO_LATE = 5;
  * 4. Gates are asked again and take, in one synchronous step.
  * 5. Checked parts, which know no undo, are told. Nothing can refuse any more.
  *
- * Whatever a refusal or a throw finds taken is given back. `wanted` says whether anybody still waits for it.
+ * Whatever a refusal or a throw finds taken is given back.
  */
 export async function attempt(
   members: readonly Member[],
   weights: Weights,
   clock: Clock,
-  wanted: () => boolean = () => true,
+  { wanted, passes }: Asker,
 ): Promise<Attempt> {
   const unlock = await lockAll(members);
   try {
     for (let tooLate = 0; wanted(); tooLate++) {
       if (tooLate === MOST_TOO_LATE) throw slow(members);
-      const outcome = await new Once(members, weights, clock, wanted).run();
+      const outcome = await new Once(members, weights, clock, wanted, passes).run();
       if (outcome !== "too late") return outcome;
     }
     return "unwanted";
   } finally {
     unlock();
   }
+}
+
+/** On whose behalf it is. */
+export interface Asker {
+  /** Does anybody still wait for it? */
+  readonly wanted: () => boolean;
+  /** May they start although this line waits at a gate that they need? */
+  readonly passes: (line: WaitingLine) => boolean;
 }
 
 /** Something that was taken, and how to give it back. */
@@ -59,12 +71,20 @@ class Once {
   readonly #weights: Weights;
   readonly #clock: Clock;
   readonly #wanted: () => boolean;
+  readonly #passes: (line: WaitingLine) => boolean;
   readonly #tokens: unknown[] = [];
   readonly #taken: Step[] = [];
   /** When the first of the grants is too old to be used. */
   #expiresAt = Number.POSITIVE_INFINITY;
 
-  constructor(members: readonly Member[], weights: Weights, clock: Clock, wanted: () => boolean) {
+  constructor(
+    members: readonly Member[],
+    weights: Weights,
+    clock: Clock,
+    wanted: () => boolean,
+    passes: (line: WaitingLine) => boolean,
+  ) {
+    this.#passes = passes;
     this.#members = members;
     this.#weights = weights;
     this.#clock = clock;
@@ -80,11 +100,11 @@ class Once {
       if (!this.#wanted()) return await this.#giveBack("unwanted");
       const late = this.#askGates();
       if (late !== undefined) return await this.#giveBack(late);
-      this.#takeGates();
+      const takenAt = this.#takeGates();
       await this.#tellChecked();
       if (this.#tooLate()) return await this.#drop();
-      this.#stampGates();
-      return { tokens: this.#tokens };
+      const lost = this.#retakeGates(takenAt);
+      return lost === undefined ? { tokens: this.#tokens } : await this.#giveBack(lost);
     } catch (error) {
       // The first failure is the one to tell; what follows from it is not.
       await this.#giveBack(undefined).catch(() => {});
@@ -109,7 +129,7 @@ class Once {
       const gate = member.part;
       if (gate.kind !== "gate") continue;
       // Nobody passes those who wait there in line.
-      const behind = gate.blocked.first !== undefined;
+      const behind = gate.blocked.first !== undefined && !this.#passes(gate.blocked.first);
       const wait = behind ? WHEN_RELEASED : gate.wait(gate.timeAt(this.#clock, now), weightFor(this.#weights, member));
       const joint = both(refused?.wait ?? 0, wait);
       if (joint !== (refused?.wait ?? 0)) refused = refusedBy(gate, joint);
@@ -143,7 +163,7 @@ class Once {
     return undefined;
   }
 
-  #takeGates(): void {
+  #takeGates(): number {
     const now = this.#clock.now();
     for (const [i, member] of this.#members.entries()) {
       const { part } = member;
@@ -153,6 +173,7 @@ class Once {
       this.#tokens[i] = token;
       this.#taken.push({ part, undo: () => part.cancel(token, weight) });
     }
+    return now;
   }
 
   async #tellChecked(): Promise<void> {
@@ -163,11 +184,19 @@ class Once {
     }
   }
 
-  /** The grant is now, and not when the gates took: telling the others may have lasted. */
-  #stampGates(): void {
-    for (const [i, { part, timed }] of this.#members.entries()) {
-      if (timed && part.kind === "gate") part.started(this.#tokens[i], part.clock.now());
+  /**
+   * The grant is now, and not when the gates took: telling the others may have lasted. What was taken is taken anew, if
+   * there is still room for it by now.
+   */
+  #retakeGates(takenAt: number): Refused | undefined {
+    if (this.#clock.now() - takenAt < RETAKE_AFTER_MS) return undefined;
+    for (const step of this.#taken.filter(({ part }) => part.kind === "gate")) {
+      this.#taken.splice(this.#taken.indexOf(step), 1);
+      void step.undo();
     }
+    const lost = this.#askGates();
+    if (lost === undefined) this.#takeGates();
+    return lost;
   }
 
   #tooLate(): boolean {

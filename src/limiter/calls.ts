@@ -47,7 +47,13 @@ export class Calls {
     this.#limits = limits;
     this.#weighs = limits.some(({ weigh }) => weigh !== undefined);
     this.#settles = limits.some(({ used }) => used !== undefined);
-    this.#line = limits.length === 1 ? lineOf(limits[0]!.limiter) : jointLine(limits.map(({ limiter }) => limiter));
+    this.#line =
+      limits.length === 1
+        ? lineOf(limits[0]!.limiter)
+        : jointLine(
+            owner,
+            limits.map(({ limiter }) => limiter),
+          );
     this.#maxQueue = maxQueue;
     this.#signals = signals;
   }
@@ -69,6 +75,7 @@ export class Calls {
     if (tokens !== NOT_NOW && !this.#settles) return this.#run(this.#line.members, tokens, weights, self, args);
     const promise = new Promise(keepResolve);
     const call = new Call(weights, this, self, args, lastResolve);
+    lastResolve = NOBODY;
     this.waiting += 1;
     if (tokens === NOT_NOW) this.#wait(call);
     else call.start(this.#line.members, tokens);
@@ -193,8 +200,8 @@ export class Calls {
 
 class Call extends Waiter {
   readonly calls: Calls;
-  readonly self: unknown;
-  readonly args: unknown[];
+  self: unknown;
+  args: unknown[];
   /** Rejects too: with a promise that is rejected. */
   readonly #resolve: (value: unknown) => void;
 
@@ -229,6 +236,9 @@ class Call extends Waiter {
   }
 
   fail(reason: unknown): void {
+    // It may stay linked in the line for a while.
+    this.self = undefined;
+    this.args = NO_ARGUMENTS;
     this.calls.leftLine();
     this.calls.finished();
     this.#resolve(Promise.reject(reason));
@@ -251,13 +261,15 @@ class Call extends Waiter {
 /** A promise of our own making or none that anybody tampered with: what is done with it cannot throw. */
 function asPromise(result: unknown): Promise<unknown> {
   if (!(result instanceof Promise)) return Promise.resolve(result);
-  return result.then === Promise.prototype.then ? result : new Promise((resolve) => resolve(result));
+  const plain = result.constructor === Promise && result.then === Promise.prototype.then;
+  return plain ? result : new Promise((resolve) => resolve(result));
 }
 
 export const NO_ARGUMENTS: unknown[] = [];
 
 /** The means to settle the promise made last. One function for all, where a closure each would fill the heap. */
-let lastResolve: (value: unknown) => void = () => {};
+const NOBODY = (_value: unknown): void => {};
+let lastResolve: (value: unknown) => void = NOBODY;
 function keepResolve(resolve: (value: unknown) => void): void {
   lastResolve = resolve;
 }

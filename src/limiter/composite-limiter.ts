@@ -3,7 +3,7 @@ import { OptionsError } from "../core/errors.ts";
 import { date, readArgument } from "../core/options.ts";
 import type { ILimiter } from "./limiter.ts";
 import { LineLimiter } from "./line-limiter.ts";
-import { partsOf, readLimiter, recompose } from "./parts.ts";
+import { checkNames, partsOf, readLimiter, recompose } from "./parts.ts";
 
 const OWNER = "CompositeLimiter";
 
@@ -65,6 +65,7 @@ export class CompositeLimiter extends LineLimiter {
     if (limiter instanceof CompositeLimiter && limiter.#contains(this)) {
       throw new OptionsError(OWNER, option, value, "a limiter that does not contain this composite");
     }
+    checkNames(OWNER, option, [...this.#children, limiter]);
     this.#children.push(limiter);
     recompose();
   }

@@ -63,7 +63,10 @@ export function readHeaders(source: HeaderSource, wall: number): RateLimitFeedba
   const headers = "headers" in source ? source.headers : source;
   const get = (name: string) => textOf(headers.get(name));
   const now = instant(get("date")) ?? wall;
-  const quotas = [...TRIPLES.flatMap((triple) => readTriple(triple, get, now)), ...readField(get("ratelimit"))];
+  const quotas = [
+    ...TRIPLES.flatMap((triple) => readTriple(triple, get, now)),
+    ...readField(get("ratelimit"), get("ratelimit-policy")),
+  ];
   const retryInMs = readRetryAfter(get, now);
   const used = quotas.filter(({ remaining }) => remaining !== undefined && remaining <= 0);
   return {
@@ -142,7 +145,7 @@ function readSpan(text: string): number | undefined {
 }
 
 /** The one-header form: `"default";r=50;t=30, "daily";r=900;t=4000`, or the older `limit=100, remaining=0, reset=5`. */
-function readField(text: string | undefined): Quota[] {
+function readField(text: string | undefined, policy = ""): Quota[] {
   if (text === undefined || text.length > 2000) return [];
   const older = parameters(text, ",");
   if (older.has("remaining")) {
@@ -155,13 +158,19 @@ function readField(text: string | undefined): Quota[] {
       },
     ];
   }
+  // Where it does not say when, the window of its policy is the longest that it can be.
+  const windows = new Map(policy.split(",").map((item) => [nameOf(item), parameters(item, ";").get("w")]));
   return text.split(",").flatMap((item) => {
     const given = parameters(item, ";");
     const remaining = given.get("r");
     if (remaining === undefined) return [];
-    const name = item.split(";")[0]?.trim().replaceAll('"', "") || "requests";
-    return [{ name, limit: undefined, remaining, resetInMs: milliseconds(given.get("t")) }];
+    const name = nameOf(item);
+    return [{ name, limit: undefined, remaining, resetInMs: milliseconds(given.get("t") ?? windows.get(name)) }];
   });
+}
+
+function nameOf(item: string): string {
+  return item.split(";")[0]?.trim().replaceAll('"', "") || "requests";
 }
 
 /** The parameters that are numbers, by name. */

@@ -43,7 +43,9 @@ export class Line implements WaitingLine {
   #heldFor: Waiter | undefined;
   /** Where it is registered: at that gate; at all, for somebody who has been sent from one to the next too often. */
   #places: readonly Blocked[] = NOWHERE;
+  /** How often the one who came at `#movedFor` has been sent from one gate to another. */
   #moves = 0;
+  #movedFor = 0;
   #heldUntil = WHEN_RELEASED;
   #cancelTimer: (() => void) | undefined;
   #advancing = false;
@@ -151,7 +153,7 @@ export class Line implements WaitingLine {
         break;
       }
       // A place belongs to a waiter, not to the line: the next one may have come after others who wait there.
-      if (this.#heldFor !== waiter && this.#crowded()) this.#free();
+      if (this.#heldFor !== waiter && this.#heldFor !== undefined && this.#crowded()) this.#free();
       const now = timed ? clock.now() : 0;
       if (this.#ask(gates, waiter.weights, clock, now, waiter.order)) {
         const tokens = take(waiter.weights, gates, clock, now);
@@ -242,8 +244,8 @@ export class Line implements WaitingLine {
 
   /** The first in line waits at `gate`, for a release or for the time to come. */
   #hold(waiter: Waiter, gate: Gate, now: number, gates: readonly Member<Gate>[]): void {
-    if (this.#heldFor !== waiter) this.#moves = 0;
-    this.#heldFor = waiter;
+    if (this.#movedFor !== waiter.order) this.#moves = 0;
+    this.#movedFor = waiter.order;
     if (this.#heldBy !== gate) {
       this.#moves += 1;
       this.#free();
@@ -254,6 +256,7 @@ export class Line implements WaitingLine {
       for (const blocked of this.#places) blocked.add(this);
       gate.refused(now);
     }
+    this.#heldFor = waiter;
     const until = this.#wait === WHEN_RELEASED ? WHEN_RELEASED : gate.clock.now() + this.#wait;
     if (this.#cancelTimer !== undefined && until === this.#heldUntil) return;
     this.#cancelTimer?.();
@@ -266,10 +269,9 @@ export class Line implements WaitingLine {
     });
   }
 
-  /** Do others wait where this line does? */
+  /** Do others wait where this line does, or does it wait at more than one place? */
   #crowded(): boolean {
-    for (let i = 0; i < this.#places.length; i++) if (this.#places[i]!.length > 1) return true;
-    return false;
+    return this.#places.length > 1 || (this.#places[0]?.length ?? 0) > 1;
   }
 
   /** The places at which nobody is ahead. */
@@ -284,6 +286,7 @@ export class Line implements WaitingLine {
     for (const blocked of this.#places) blocked.remove(this);
     this.#places = NOWHERE;
     this.#heldBy = undefined;
+    this.#heldFor = undefined;
   }
 }
 

@@ -42,7 +42,8 @@ export function lineOf(limiter: ILimiter): Line {
 }
 
 /** A line for several limiters at once, each with a weight of its own. */
-export function jointLine(limiters: readonly ILimiter[]): Line {
+export function jointLine(owner: string, limiters: readonly ILimiter[]): Line {
+  checkNames(owner, "limiter", limiters);
   return new Line(composing(() => limiters.map(partsOf)));
 }
 
@@ -53,6 +54,24 @@ export function readLimiter(owner: string, option: string, value: unknown): ILim
     throw new OptionsError(owner, option, value, "a limiter", `it has no method ${missing}()`);
   }
   return value as ILimiter;
+}
+
+/** A name counts starts or weights; both at once, in one composite, would be counted as one sum of the two. */
+export function checkNames(owner: string, option: string, limiters: readonly ILimiter[]): void {
+  const countedAs = new Map<object, AnyPart>();
+  for (const part of limiters.flatMap(partsOf)) {
+    const known = countedAs.get(part.ledger);
+    if (known !== undefined && known.counts !== part.counts) {
+      throw new OptionsError(
+        owner,
+        option,
+        part.name,
+        "counted in one way, by starts or by weight",
+        "give the two limiters names of their own",
+      );
+    }
+    countedAs.set(part.ledger, part);
+  }
 }
 
 function inside(limiter: ILimiter): Inside {
@@ -79,35 +98,24 @@ function composing(groups: () => readonly (readonly AnyPart[])[]): () => Composi
 }
 
 function compose(groups: readonly (readonly AnyPart[])[]): Composition {
-  // The same limiter twice is one limit: it is asked once and taken once, for the larger weight.
-  const groupsOf = new Map<AnyPart, number[]>();
+  // Parts that write the same starts in the same way take once, for the largest weight that any of them is asked for;
+  // the same limiter twice is the plainest case of that.
+  const members: Member[] = [];
   for (const [group, parts] of groups.entries()) {
     for (const part of parts) {
-      const known = groupsOf.get(part);
-      if (known === undefined) groupsOf.set(part, [group]);
-      else if (!known.includes(group)) known.push(group);
+      const same = members.find((other) => other.part.ledger === part.ledger && other.part.counts === part.counts);
+      const its = same?.groups ?? [];
+      if (!its.includes(group)) its.push(group);
+      if (members.some((other) => other.part === part)) continue;
+      const takes = same === undefined;
+      members.push({ part, groups: its, takes, timed: takes && part.kind === "gate" && part.timed });
     }
-  }
-  const members: Member[] = [];
-  for (const [part, its] of groupsOf) {
-    const takes = !members.some((other) => writesTheSame(other, part, its));
-    members.push({ part, groups: its, takes, timed: takes && part.kind === "gate" && part.timed });
   }
   const gates = members.filter((member): member is Member<Gate> => member.part.kind === "gate");
   return {
     members,
     gates: gates.length === members.length ? gates : undefined,
     timed: gates.some(({ timed }) => timed),
-    clock: (gates[0] ?? members[0])?.part.clock ?? systemClock,
+    clock: (gates[0] ?? members.find(({ part }) => part.clock !== systemClock))?.part.clock ?? systemClock,
   };
-}
-
-/** Does `other` write just what `part` would: the same starts, for the same weights, counted the same way? */
-function writesTheSame(other: Member, part: AnyPart, groups: readonly number[]): boolean {
-  return (
-    other.part.ledger === part.ledger &&
-    other.part.counts === part.counts &&
-    other.groups.length === groups.length &&
-    other.groups.every((group) => groups.includes(group))
-  );
 }

@@ -1,13 +1,14 @@
 import type { Clock } from "../core/clock.ts";
-import { NEVER } from "../limits/wait.ts";
+import { NEVER, WHEN_RELEASED } from "../limits/wait.ts";
 import { type Attempt, attempt, type Refused } from "./attempt.ts";
+import type { Blocked, WaitingLine } from "./blocked.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
 import { cancel, type Member, type Taken, type Tokens, type Weights } from "./taking.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
 /** The line that is moved. */
-export interface Turns {
+export interface Turns extends WaitingLine {
   readonly first: Waiter | undefined;
   readonly length: number;
   shift(): void;
@@ -17,6 +18,9 @@ export interface Turns {
 const SLOW_POLL_MS = 100;
 /** But sooner at first: it may have said "now" for an instant that its date rounded down. */
 const FIRST_POLL_MS = 1;
+
+/** A place at a gate is kept for so long while something elsewhere is being asked. */
+const KEEP_PLACE_MS = 2_000;
 
 /**
  * How a line moves when some of what it asks cannot answer on the spot: one attempt at a time, for the first in line;
@@ -31,18 +35,18 @@ export class RemoteTurns {
   /** What the first in line was told when it was last refused. */
   #refusedBy: string | undefined;
   #sleepsUntil = Number.POSITIVE_INFINITY;
-  /** Whoever is asked about at this moment, or sleeps. */
-  #served: Waiter | undefined;
+  /** Where the first in line waits, if a gate is what it waits for. Nobody who came later passes it there. */
+  #place: Blocked | undefined;
 
   constructor(line: Turns, composition: () => Composition) {
     this.#line = line;
     this.#composition = composition;
   }
 
-  /** Somebody joined or left. */
+  /** Somebody joined or left, or there may be room. */
   advance(): void {
-    if (!this.#running) void this.#run();
-    else if (this.#line.first !== this.#served) this.#endSleep?.();
+    if (this.#running) this.#endSleep?.();
+    else void this.#run();
   }
 
   /** One attempt, past a line in which nobody waits. */
@@ -50,9 +54,9 @@ export class RemoteTurns {
     const { members, clock } = this.#composition();
     if (this.#line.length > 0) {
       const wait = this.#sleepsUntil - clock.now();
-      return refusal(this.#refusedBy ?? members.at(-1)?.part.name ?? "", Math.max(0, wait));
+      return refusal(this.#refusedBy ?? members.at(-1)?.part.name ?? "", wait > 0 ? wait : WHEN_RELEASED);
     }
-    const outcome = await attempt(members, weights, clock);
+    const outcome = await attempt(members, weights, clock, { wanted: () => true, passes: () => false });
     if (outcome === "unwanted") throw new Error("unreachable: it is wanted");
     if (!("tokens" in outcome)) return refusal(outcome.refusedBy.name, outcome.wait);
     return { members, tokens: inOrder(members, outcome.tokens) };
@@ -62,24 +66,29 @@ export class RemoteTurns {
   async #run(): Promise<void> {
     this.#running = true;
     for (let waiter = this.#line.first; waiter !== undefined; waiter = this.#line.first) {
-      this.#served = waiter;
       await this.#serve(waiter);
+      if (this.#line.first !== waiter) this.#leavePlace();
     }
-    this.#served = undefined;
     this.#running = false;
   }
 
   async #serve(waiter: Waiter): Promise<void> {
     const { members, clock } = this.#composition();
     const wanted = () => this.#line.first === waiter;
+    const { order } = waiter;
+    const passes = (other: WaitingLine) => other === this.#line || other.firstOrder > order;
+    // A storage that does not answer must not hold up those who have nothing to do with it.
+    const cancelTimer = this.#place === undefined ? undefined : clock.after(KEEP_PLACE_MS, () => this.#leavePlace());
     let outcome: Attempt;
     try {
-      outcome = await attempt(members, waiter.weights, clock, wanted);
+      outcome = await attempt(members, waiter.weights, clock, { wanted, passes });
     } catch (error) {
       if (!wanted()) return;
       this.#line.shift();
       waiter.fail(error);
       return;
+    } finally {
+      cancelTimer?.();
     }
     if (outcome === "unwanted") return;
     if ("tokens" in outcome) {
@@ -95,10 +104,27 @@ export class RemoteTurns {
       if (outcome.wait === NEVER) {
         this.#line.shift();
         waiter.fail(impossible(outcome.refusedBy, waiter.weights));
-      } else if (outcome.refusedBy.room.times === outcome.times) {
-        await this.#sleep(outcome, clock);
+      } else {
+        const { refusedBy, times } = outcome;
+        this.#waitAt(refusedBy.kind === "gate" ? refusedBy.blocked : undefined);
+        if (refusedBy.room.times === times) await this.#sleep(outcome, clock);
       }
     }
+  }
+
+  #waitAt(place: Blocked | undefined): void {
+    if (place === this.#place) return;
+    this.#leavePlace();
+    this.#place = place;
+    place?.add(this.#line);
+  }
+
+  #leavePlace(): void {
+    const place = this.#place;
+    if (place === undefined) return;
+    this.#place = undefined;
+    place.remove(this.#line);
+    place.room.appeared();
   }
 
   #sleep({ refusedBy, wait }: Refused, waitingBy: Clock): Promise<void> {

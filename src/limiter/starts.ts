@@ -3,7 +3,7 @@ import type { Ledger } from "../limits/ledger.ts";
 import { Room } from "../limits/room.ts";
 import type { Wait } from "../limits/wait.ts";
 import type { AtomicRateLimiterStorage, IRateLimiterStorage } from "../storage/rate-limiter-storage.ts";
-import { OptionsError } from "../core/errors.ts";
+import { JobError, OptionsError } from "../core/errors.ts";
 import type { Backoff } from "./backoff.ts";
 import { Blocked } from "./blocked.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
@@ -129,6 +129,28 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     this.room.appeared();
   }
 
+  /** What the storage answers, or an error if it does not. An answer that comes later goes to `late`. */
+  protected answerOf<T>(answer: Promise<T>, late: (answer: T) => void = () => {}): Promise<T> {
+    return new Promise((resolve, reject) => {
+      let waiting = true;
+      const cancelTimer = this.clock.after(ANSWER_WITHIN_MS, () => {
+        waiting = false;
+        reject(new JobError(`the storage of "${this.name}" has not answered for ${ANSWER_WITHIN_MS / 1000} s`));
+      });
+      answer.then(
+        (value) => {
+          cancelTimer();
+          if (waiting) resolve(value);
+          else late(value);
+        },
+        (error: unknown) => {
+          cancelTimer();
+          reject(error);
+        },
+      );
+    });
+  }
+
   protected units(weight: number): number {
     return this.counts === "starts" ? Math.min(1, weight) : weight;
   }
@@ -153,7 +175,11 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
   async tryTake(weight: number): Promise<RemoteAnswer> {
     const { maxExecutions, windowMs } = this.rule;
     const units = this.units(weight);
-    const verdict = await this.storage.tryRecordExecution(this.name, { maxExecutions, windowMs, weight: units });
+    const asked = this.storage.tryRecordExecution(this.name, { maxExecutions, windowMs, weight: units });
+    const verdict = await this.answerOf(asked, (late) => {
+      // Nobody waits for it any more.
+      if (late.token !== undefined) this.cancel(late.token).catch(() => {});
+    });
     // Whatever it says: a refusal is not to be asked about again at once, nor never.
     const wait = verdict.retryInMs > 0 ? verdict.retryInMs : 1;
     const answer = verdict.granted ? ({ wait: 0, token: verdict.token } as const) : { wait };
@@ -173,7 +199,7 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
   protected async waitForOne(): Promise<Wait> {
     const { maxExecutions, windowMs } = this.rule;
     const window = { maxExecutions: maxExecutions - 1, windowMs, weight: 0 };
-    return (await this.storage.tryRecordExecution(this.name, window)).retryInMs;
+    return (await this.answerOf(this.storage.tryRecordExecution(this.name, window))).retryInMs;
   }
 }
 
@@ -195,7 +221,7 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
         "1: the storage has no tryRecordExecution() and can only count starts",
       );
     }
-    const wait = await this.waitForOne();
+    const wait = await this.answerOf(this.waitForOne());
     return this.answered(wait, wait === 0);
   }
 
@@ -230,6 +256,9 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
     return Math.max(pause, leaves, 1);
   }
 }
+
+/** A storage that has not answered by then will not answer at all: a connection is gone and nobody noticed. */
+const ANSWER_WITHIN_MS = 30_000;
 
 /** Limiters with the same name and the same rule are one limit: who waits for one does not pass who waits for another. */
 const blockedByRule = new WeakMap<Ledger, Map<string, Blocked>>();

@@ -5,7 +5,7 @@ import type { CheckedPart, Part, RemotePart } from "./part.ts";
 export interface Member<P extends Part = AnyPart> {
   readonly part: P;
   /** Which of the weights of a request apply, the largest of them: nested wrappers bring a limiter and a weight each. */
-  readonly groups: readonly number[];
+  readonly groups: number[];
   /** False where a member before it writes the same starts: then this one is asked, but nothing is taken. */
   readonly takes: boolean;
   /** Does it matter to it at what instant a start happens? */

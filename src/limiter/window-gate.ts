@@ -49,8 +49,13 @@ export class WindowGate extends Gate<StartEntry> {
   /** Changes how much fits. More room is used at once. */
   resize(max: number): void {
     const grows = max > this.#max;
-    this.#max = max;
+    this.setMax(max);
     if (grows) this.room.appeared();
+  }
+
+  /** The same, and tells nobody. */
+  protected setMax(max: number): void {
+    this.#max = max;
   }
 
   take(now: number, weight: number): StartEntry {

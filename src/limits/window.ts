@@ -148,15 +148,16 @@ export function cancelStart(entry: StartEntry): void {
 /** The start happened later than its decision: `now`. Those that share its entry keep their time. */
 export function delayStart(entry: StartEntry, now: number): void {
   const { log, seq } = entry;
-  if (seq < log.head || now <= log.at[seq & log.mask]!) return;
-  const newest = seq === log.tail - 1;
+  const kept = seq >= log.head;
+  if (kept && now <= log.at[seq & log.mask]!) return;
+  const newest = seq === log.tail - 1 && log.views.every(({ from }) => from <= seq);
   const alone = log.weight[seq & log.mask] === entry.weight;
   if (newest && (alone || now - log.newestFrom < log.resolution)) {
     log.at[seq & log.mask] = now;
     if (alone) log.newestFrom = now;
   } else {
     const { weight } = entry;
-    change(entry, 0);
+    if (kept) change(entry, 0);
     move(entry, now, weight);
   }
 }

@@ -255,6 +255,100 @@ describe("limits that are kept elsewhere", () => {
     expect(worstWindow(grants, 100)).toBe(1);
   });
 
+  it("do not let a place in a window expire before the call is made", async () => {
+    for (const slow of [160, 1_000]) {
+      const clock = new FakeClock();
+      const rate = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", {
+        maxExecutions: 2,
+        windowSizeInSeconds: 0.1,
+      });
+      let left = slow;
+      const six = new SlowSixMethodLimiter(
+        9,
+        clock,
+        () => 0,
+        () => {
+          const ms = left;
+          left = 0;
+          return ms;
+        },
+      );
+      const starts: number[] = [];
+      const start = () => void starts.push(clock.now());
+      void limit(start, new CompositeLimiter([rate, six]))();
+      await clock.advance(50);
+      const direct = limit(start, rate);
+      for (let i = 0; i < 40; i++) void direct();
+      await clock.advance(5_000);
+      expect(starts).toHaveLength(41);
+      expect(worstWindow(starts, 100)).toBe(2);
+      expect(six.running).toBe(0);
+    }
+  });
+
+  it("that never answer are an error after a while, and hold up nobody", async () => {
+    const { clock, storage, rate } = setUp({ max: 9 });
+    const sound = storage.tryRecordExecution.bind(storage);
+    let lost = true;
+    let answerLate: ((verdict: ExecutionVerdict) => void) | undefined;
+    storage.tryRecordExecution = (name, window) => {
+      if (!lost) return sound(name, window);
+      lost = false;
+      return new Promise((resolve) => (answerLate = resolve));
+    };
+    const six = new SixMethodLimiter(9);
+    const slots = new ConcurrencyLimiter(1, { clock });
+    const held = await slots.acquire();
+    const limiter = new CompositeLimiter([six, slots, rate()]);
+    const controller = new AbortController();
+    const aborted = limiter.acquire({ signal: controller.signal });
+    await clock.advance(10);
+    await held.release(); // it is the composite's turn; the storage is asked and does not answer
+    const direct = slots.acquire();
+    await clock.advance(3_000);
+    await (await direct).release();
+    controller.abort("enough");
+    await expect(aborted).rejects.toBe("enough");
+    const next = limiter.acquire();
+    const alone = limit(() => "ran", six)();
+    await clock.advance(30_000);
+    await next;
+    expect(await alone).toBe("ran");
+    answerLate?.(await sound("api", { maxExecutions: 9, windowMs: 60_000 }));
+    await clock.advance(1);
+    expect(storage.calls.at(-1)).toBe("cancel");
+
+    const { clock: other, storage: dead, rate: hanging } = setUp();
+    dead.tryRecordExecution = () => new Promise(() => {});
+    const failing = hanging().acquire();
+    failing.catch(() => {});
+    await other.advance(30_000);
+    await expect(failing).rejects.toThrow(/has not answered for 30 s/);
+    expect(other.timers).toBe(0);
+  });
+
+  it("wait by the clock that one of them was given", async () => {
+    const { clock, rate } = setUp();
+    const composite = new CompositeLimiter([new SixMethodLimiter(9), rate()]);
+    await composite.acquire();
+    const waiting = composite.acquire();
+    await clock.advance(60_001);
+    expect(await settled(waiting)).toBe(true);
+  });
+
+  it("say that they do not know when, while they are asked about somebody else", async () => {
+    let ms = 0;
+    const { clock, rate } = setUp({ seconds: 1, delay: () => ms });
+    const limiter = rate();
+    await limiter.acquire();
+    void limiter.acquire();
+    await clock.advance(10);
+    expect(await limiter.tryAcquire()).toMatchObject({ granted: false, blockedBy: "api", retryInMs: 990 });
+    ms = 1_900;
+    await clock.advance(1_500);
+    expect(await limiter.tryAcquire()).toMatchObject({ granted: false, retryInMs: null });
+  });
+
   it("record nothing for somebody who gave up while they were asked", async () => {
     const clock = new FakeClock();
     const six = new SlowSixMethodLimiter(5, clock, () => 100);

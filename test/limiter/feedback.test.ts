@@ -72,6 +72,11 @@ describe("readRateLimitHeaders", () => {
     ["the three IETF fields", { "ratelimit-limit": "100", "ratelimit-remaining": "0", "ratelimit-reset": "5" }, 5_000],
     ["more than used up", { "x-ratelimit-remaining": "-3", "x-ratelimit-reset": "5" }, 5_000],
     ["the IETF field", { ratelimit: '"default";r=0;t=30' }, 30_000],
+    [
+      "the IETF field without a time, by its policy",
+      { ratelimit: '"a";r=0', "ratelimit-policy": '"a";q=5;w=60' },
+      60_000,
+    ],
     ["the IETF field with several quotas", { ratelimit: '"burst";r=3;t=1, "daily";r=0;t=4000' }, 4_000_000],
     ["the IETF field as it was", { ratelimit: "limit=100, remaining=0, reset=5" }, 5_000],
   ])("a quota that is used up, reset as %s", (_, headers, expected) => {

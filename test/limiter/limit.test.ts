@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -70,14 +72,40 @@ describe("limit", () => {
     });
     // oxlint-disable-next-line unicorn/no-thenable -- and that
     const callable = Object.assign(() => {}, { then: (resolve: (value: string) => void) => resolve("callable") });
+    class Species extends Promise<number> {
+      constructor() {
+        super((resolve) => resolve(7));
+      }
+    }
+    await expect(run(() => new Species())).rejects.toThrow(TypeError);
     const permit = await limiter.acquire();
+    const species = run(() => new Species());
+    species.catch(() => {});
     const all = [run(() => revoked.proxy), run(() => tampered), run(() => callable), run(() => "fine")];
     await permit.release();
+    await expect(species).rejects.toThrow(TypeError);
     await expect(all[0]).rejects.toThrow(TypeError);
     await expect(all[1]).rejects.toThrow("tampered");
     expect(await all[2]).toBe("callable");
     expect(await all[3]).toBe("fine");
     expect([limiter.running, limiter.waiting, run.running]).toEqual([0, 0, 0]);
+  });
+
+  it("keeps nothing of a call that is over", async () => {
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const limiter = new ConcurrencyLimiter(1);
+    const run = limit(async (_argument: object) => ({ result: true }), limiter);
+    const refs = await (async () => {
+      const argument = {};
+      const first = run({});
+      const result = await run(argument); // waited in line
+      await first;
+      return [new WeakRef(argument), new WeakRef(result)];
+    })();
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+    expect(refs.map((ref) => ref.deref())).toEqual([undefined, undefined]);
   });
 
   it("tells the function itself no more than are running", async () => {

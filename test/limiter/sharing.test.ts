@@ -7,6 +7,7 @@ import {
   type ILimiter,
   InMemoryRateLimiterStorage,
   limit,
+  OptionsError,
   RateLimiter,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
@@ -147,16 +148,85 @@ describe("limiters that several share", () => {
     expect(started).toBe(100);
   });
 
-  it("do not lose a weight where one name is counted by starts and by weight", async () => {
+  it("refuse to count one name by starts and by weight", () => {
     const storage = new InMemoryRateLimiterStorage();
     const rule = { maxExecutions: 100, windowSizeInSeconds: 60 };
-    const composite = new CompositeLimiter([
-      new RateLimiter(storage, "x", { ...rule, count: "starts" }),
-      new RateLimiter(storage, "x", rule),
-    ]);
-    let granted = 0;
-    for (let i = 0; i < 10; i++) if ((await composite.tryAcquire({ weight: 50 })).granted) granted += 50;
-    expect(granted).toBeLessThanOrEqual(100);
+    const starts = new RateLimiter(storage, "x", { ...rule, count: "starts" });
+    const weights = new RateLimiter(storage, "x", rule);
+    expect(() => new CompositeLimiter([starts, weights])).toThrow(/`limiters\[1\]`.*names of their own/);
+    const composite = new CompositeLimiter([starts]);
+    expect(() => composite.addLimiter(weights)).toThrow(OptionsError);
+    expect(() =>
+      limit(
+        limit(() => {}, starts),
+        weights,
+      ),
+    ).toThrow(OptionsError);
+  });
+
+  it("write a call once that nested wrappers ask for under one name", async () => {
+    const clock = new FakeClock();
+    const storage = new InMemoryRateLimiterStorage({ clock });
+    const second = new RateLimiter(storage, "x", { maxExecutions: 10, windowSizeInSeconds: 1 });
+    const minute = new RateLimiter(storage, "x", { maxExecutions: 12, windowSizeInSeconds: 60 });
+    let calls = 0;
+    const run = limit(
+      limit(() => void (calls += 1), second),
+      minute,
+    );
+    for (let i = 0; i < 20; i++) void run();
+    await clock.advance(500);
+    expect(calls).toBe(10);
+    await clock.advance(1_000);
+    expect(calls).toBe(12);
+  });
+
+  it.each([85, 90, 93, 300])(
+    "do not hand down the places of somebody who was sent from one to the other (%i)",
+    async (ms) => {
+      const clock = new FakeClock();
+      const [one, two] = [new ConcurrencyLimiter(1, { clock }), new ConcurrencyLimiter(2, { clock })];
+      const controller = new AbortController();
+      const busy = (limiter: ILimiter, weight: number) => {
+        const run = limit(() => new Promise<void>((resolve) => clock.after(10, resolve)), limiter, {
+          weight: () => weight,
+          signal: controller.signal,
+        });
+        const loop = async () => {
+          for (;;) await run();
+        };
+        for (let i = 0; i < 2; i++) loop().catch(() => {});
+      };
+      busy(one, 1);
+      await clock.advance(5);
+      busy(two, 2);
+      await clock.advance(1);
+      const both = new CompositeLimiter([one, two]);
+      const first = both.acquire();
+      void both.acquire();
+      await clock.advance(ms);
+      controller.abort();
+      await clock.advance(100);
+      expect(await settled(first)).toBe(true);
+      // The second waits for `one`, which the first still holds; of `two` one is free, and nobody else wants it.
+      expect((await two.tryAcquire()).granted).toBe(true);
+    },
+  );
+
+  it("serve a composite with parts elsewhere in its turn, although others always wait", async () => {
+    const clock = new FakeClock();
+    const leaf = new ConcurrencyLimiter(1, { clock });
+    keepBusy(leaf, clock, 10);
+    await clock.advance(1);
+    const mixed = new CompositeLimiter([leaf, new SixMethodLimiter(9)]).acquire();
+    await clock.advance(1);
+    const later = keepBusy(leaf, clock, 10);
+    await clock.advance(100);
+    expect(await settled(mixed)).toBe(true);
+    expect(later.started).toBe(0);
+    await (await mixed).release();
+    await clock.advance(100);
+    expect(later.started).toBeGreaterThan(2);
   });
 
   it("record a start once, however often they are contained", async () => {
@@ -207,7 +277,12 @@ describe("clear()", () => {
     const rate = (maxExecutions: number) =>
       new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", { maxExecutions, windowSizeInSeconds: 1 });
     const [loose, tight] = [rate(5), rate(2)];
-    const composite = new CompositeLimiter([loose, tight]);
+    const adaptive = new AdaptiveLimiter({ clock, initial: 10 });
+    for (let i = 0; i < 4; i++) {
+      await adaptive.recordRateLimited();
+      await clock.advance(2_000);
+    }
+    const composite = new CompositeLimiter([adaptive, loose, tight]);
     let started = 0;
     for (let i = 0; i < 20; i++) void composite.acquire().then(() => (started += 1));
     await clock.advance(500);

@@ -211,6 +211,18 @@ describe("window", () => {
     expect(windowUsed(log, view, 120)).toBe(0);
   });
 
+  it("counts a start that had left the window before it happened", () => {
+    const log = createLog();
+    const view = viewOf(log, 10);
+    const late = recordStart(log, 0, 2);
+    expect(windowUsed(log, view, 20)).toBe(0);
+    delayStart(late, 20);
+    expect(windowUsed(log, view, 20)).toBe(2);
+    expect(windowWait(log, view, 2, 25, 1)).toBe(5);
+    cancelStart(late);
+    expect(windowUsed(log, view, 25)).toBe(0);
+  });
+
   it("does not delay those who share an entry with a start that turns out to be late", () => {
     const log = createLog();
     const view = viewOf(log, 100);
