@@ -7,7 +7,9 @@ import {
   recordStart,
   settleStart,
   type StartEntry,
+  type StartLog,
   viewOf,
+  type WindowView,
   windowWait,
 } from "../limits/window.ts";
 import type { Backoff } from "./backoff.ts";
@@ -22,6 +24,14 @@ export interface WindowGateSettings extends GateSettings {
   readonly blocked?: Blocked;
 }
 
+/** A log, and one window's view of it. */
+interface Look {
+  readonly log: StartLog;
+  readonly view: WindowView;
+}
+
+const lookAt = (log: StartLog, windowMs: number): Look => ({ log, view: viewOf(log, windowMs) });
+
 /** At most so much in any window. Gates over the same ledger count the same starts, each by its own rule. */
 export class WindowGate extends Gate<StartEntry> {
   readonly timed = true;
@@ -29,12 +39,14 @@ export class WindowGate extends Gate<StartEntry> {
   readonly #ledger: Ledger;
   readonly #backoff: Backoff | undefined;
   #max: number;
+  #seen: Look;
 
   constructor(max: number, settings: WindowGateSettings) {
     super(settings, settings.blocked ?? new Blocked(settings.ledger.room));
     this.#max = max;
     this.#windowMs = settings.windowMs;
     this.#ledger = settings.ledger;
+    this.#seen = lookAt(settings.ledger.log, settings.windowMs);
     this.#backoff = settings.backoff;
   }
 
@@ -59,10 +71,8 @@ export class WindowGate extends Gate<StartEntry> {
   }
 
   take(now: number, weight: number): StartEntry {
-    const { log } = this.#ledger;
-    viewOf(log, this.#windowMs);
     this.#backoff?.granted();
-    return recordStart(log, now, this.units(weight));
+    return recordStart(this.#look().log, now, this.units(weight));
   }
 
   override started(entry: StartEntry, now: number): void {
@@ -106,7 +116,13 @@ export class WindowGate extends Gate<StartEntry> {
   }
 
   protected fits(now: number, units: number): Wait {
-    const { log } = this.#ledger;
-    return windowWait(log, viewOf(log, this.#windowMs), this.#max, now, units);
+    const { log, view } = this.#look();
+    return windowWait(log, view, this.#max, now, units);
+  }
+
+  /** The log of today, and what this window sees of it. */
+  #look(): Look {
+    if (this.#seen.log !== this.#ledger.log) this.#seen = lookAt(this.#ledger.log, this.#windowMs);
+    return this.#seen;
   }
 }
