@@ -179,7 +179,7 @@ class Once {
   async #tellChecked(): Promise<void> {
     for (const { part, takes } of this.#members) {
       if (part.kind !== "checked" || !takes) continue;
-      await part.record();
+      await part.tell();
       this.#taken.push({ part, undo: () => part.release(undefined, 1) });
     }
   }

@@ -36,7 +36,7 @@ export class SixMethodPart extends ForeignPart implements CheckedPart {
     return wait > 0 ? wait : WHEN_RELEASED;
   }
 
-  async record(): Promise<void> {
+  async tell(): Promise<void> {
     await this.#limiter.recordJobStart();
   }
 

@@ -109,7 +109,7 @@ export abstract class GateLimiter extends LineLimiter {
 }
 
 /** All of them go back to the beginning; then, and not before, those who wait are told. */
-export function resetGates(gates: readonly Gate[]): void {
+function resetGates(gates: readonly Gate[]): void {
   for (const gate of gates) gate.reset();
   for (const gate of gates) gate.room.appeared();
 }

@@ -48,7 +48,8 @@ export interface CheckedPart extends Part {
   readonly lock: Lock;
   /** `clock` is what the waiting will go by. */
   ask(weight: number, clock: Clock): Promise<Wait>;
-  record(): Promise<void>;
+  /** A start happens. */
+  tell(): Promise<void>;
 }
 
 /** One at a time, in order. */

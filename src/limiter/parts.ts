@@ -9,7 +9,6 @@ import type { Composition } from "./waiter.ts";
 
 /** What is known about a limiter that callers cannot see: what it is made of, and who waits for it. */
 interface Inside {
-  /** The parts, or the limiters of which they are to be had. */
   readonly parts: () => readonly AnyPart[];
   readonly line: Line;
 }
@@ -104,7 +103,7 @@ function compose(groups: readonly (readonly AnyPart[])[]): Composition {
   for (const [group, parts] of groups.entries()) {
     for (const part of parts) {
       const same = members.find((other) => other.part.ledger === part.ledger && other.part.counts === part.counts);
-      const its = same?.groups ?? [];
+      const its = same?.groups ?? []; // one list for all of them: what is added for one counts for all
       if (!its.includes(group)) its.push(group);
       if (members.some((other) => other.part === part)) continue;
       const takes = same === undefined;

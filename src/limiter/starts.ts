@@ -189,7 +189,7 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
   release(): void {}
 
   async cancel(token: string): Promise<void> {
-    await this.storage.cancelExecution(this.name, token);
+    await this.answerOf(this.storage.cancelExecution(this.name, token));
   }
 
   async settle(token: string, used: number): Promise<void> {
@@ -223,6 +223,10 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
     }
     const wait = await this.answerOf(this.waitForOne());
     return this.answered(wait, wait === 0);
+  }
+
+  async tell(): Promise<void> {
+    await this.answerOf(this.storage.recordExecution(this.name));
   }
 
   release(): void {}

@@ -105,7 +105,8 @@ export function windowUsed(log: StartLog, view: WindowView, now: number): number
 /** Writes a start into the log, whether or not there was room. */
 export function recordStart(log: StartLog, now: number, weight: number): StartEntry {
   const newest = log.tail - 1;
-  const seq = newest >= log.head && now - log.newestFrom < log.resolution ? newest : append(log, now);
+  const shares = now - log.newestFrom < log.resolution && newest >= log.head && seenByAll(log, newest);
+  const seq = shares ? newest : append(log, now);
   if (now > log.at[seq & log.mask]!) log.at[seq & log.mask] = now;
   return add(log, seq, weight);
 }
@@ -150,7 +151,7 @@ export function delayStart(entry: StartEntry, now: number): void {
   const { log, seq } = entry;
   const kept = seq >= log.head;
   if (kept && now <= log.at[seq & log.mask]!) return;
-  const newest = seq === log.tail - 1 && log.views.every(({ from }) => from <= seq);
+  const newest = seq === log.tail - 1 && seenByAll(log, seq);
   const alone = log.weight[seq & log.mask] === entry.weight;
   if (newest && (alone || now - log.newestFrom < log.resolution)) {
     log.at[seq & log.mask] = now;
@@ -160,6 +161,12 @@ export function delayStart(entry: StartEntry, now: number): void {
     if (kept) change(entry, 0);
     move(entry, now, weight);
   }
+}
+
+/** Is it still inside every window? What a view has passed it will not count again. */
+function seenByAll(log: StartLog, seq: number): boolean {
+  for (let i = 0; i < log.views.length; i++) if (log.views[i]!.from > seq) return false;
+  return true;
 }
 
 /** From now on the start is part of another entry. */

@@ -172,6 +172,7 @@ const subjects: Subject[] = [
   { option: "max", kind: "count or zero", give: (v) => concurrencyLimit(fn, v) },
 
   { option: "maxHold", kind: "positive duration", give: (v) => readRateLimitHeaders(new Headers(), { maxHold: v }) },
+  { option: "clock", kind: "clock", give: (v) => readRateLimitHeaders(new Headers(), { clock: v }) },
 ];
 
 function failureOf(give: () => unknown): unknown {

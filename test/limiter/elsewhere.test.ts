@@ -3,102 +3,15 @@ import {
   CompositeLimiter,
   ConcurrencyLimiter,
   type ExecutionVerdict,
-  type ExecutionWindow,
   InMemoryRateLimiterStorage,
-  type IRateLimiterStorage,
   limit,
-  type Limiter,
   OptionsError,
   QueueOverflowError,
   RateLimiter,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
+import { foreign, setUp, SlowSixMethodLimiter } from "./elsewhere.support.ts";
 import { granted, settled, SixMethodLimiter, worstWindow } from "./support.ts";
-
-/** A storage elsewhere that takes its time to answer. */
-class SlowStorage extends InMemoryRateLimiterStorage {
-  readonly calls: string[] = [];
-  readonly #clock: FakeClock;
-  readonly #delay: () => number;
-
-  constructor(clock: FakeClock, delay: () => number = () => 0) {
-    super({ clock });
-    this.#clock = clock;
-    this.#delay = delay;
-  }
-
-  /** It hides that it is in this process. */
-  hidden(): IRateLimiterStorage {
-    return new Proxy(this, {
-      has: (target, key) => typeof key === "string" && key in target,
-      get: (target, key) => {
-        const value: unknown = Reflect.get(target, key, target);
-        return typeof value === "function" ? (value.bind(target) as unknown) : value;
-      },
-    });
-  }
-
-  override async tryRecordExecution(name: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
-    this.calls.push("try");
-    const ms = this.#delay();
-    if (ms > 0) await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
-    return super.tryRecordExecution(name, window);
-  }
-
-  override async cancelExecution(name: string, token: string): Promise<void> {
-    this.calls.push("cancel");
-    await super.cancelExecution(name, token);
-  }
-}
-
-class SlowSixMethodLimiter extends SixMethodLimiter {
-  readonly #clock: FakeClock;
-  readonly #ask: () => number;
-  readonly #tell: () => number;
-
-  constructor(max: number, clock: FakeClock, ask: () => number = () => 0, tell: () => number = () => 0) {
-    super(max);
-    this.#clock = clock;
-    this.#ask = ask;
-    this.#tell = tell;
-  }
-
-  override async canProceed(): Promise<boolean> {
-    await this.#pass(this.#ask());
-    return super.canProceed();
-  }
-
-  override async recordJobStart(): Promise<void> {
-    await this.#pass(this.#tell());
-    await super.recordJobStart();
-  }
-
-  async #pass(ms: number): Promise<void> {
-    if (ms > 0) await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
-  }
-}
-
-function setUp({ max = 1, seconds = 60, delay = (): number => 0 } = {}) {
-  const clock = new FakeClock();
-  const storage = new SlowStorage(clock, delay);
-  const elsewhere = storage.hidden();
-  const rate = () => new RateLimiter(elsewhere, "api", { maxExecutions: max, windowSizeInSeconds: seconds, clock });
-  return { clock, storage, elsewhere, rate };
-}
-
-/** The full interface, but not ours: it delegates. */
-function foreign(limiter: Limiter): Limiter {
-  return {
-    canProceed: () => limiter.canProceed(),
-    recordJobStart: () => limiter.recordJobStart(),
-    recordJobCompletion: () => limiter.recordJobCompletion(),
-    getNextAvailableTime: () => limiter.getNextAvailableTime(),
-    setNextAvailableTime: (date) => limiter.setNextAvailableTime(date),
-    clear: () => limiter.clear(),
-    tryAcquire: (options) => limiter.tryAcquire(options),
-    acquire: (options) => limiter.acquire(options),
-  };
-}
 
 describe("limits that are kept elsewhere", () => {
   it("give back what others granted when a storage answered too late", async () => {
@@ -325,6 +238,41 @@ describe("limits that are kept elsewhere", () => {
     await other.advance(30_000);
     await expect(failing).rejects.toThrow(/has not answered for 30 s/);
     expect(other.timers).toBe(0);
+  });
+
+  it("that never answer when told or when asked to undo do not hold up the line either", async () => {
+    const { clock, storage, rate } = setUp({ max: 9 });
+    let lost = true;
+    const sound = storage.cancelExecution.bind(storage);
+    storage.cancelExecution = (name, token) => {
+      if (!lost) return sound(name, token);
+      lost = false;
+      return new Promise(() => {});
+    };
+    const own = foreign(new ConcurrencyLimiter(1, { clock }));
+    const permit = granted(await own.tryAcquire());
+    const composite = new CompositeLimiter([rate(), own]);
+    const failing = composite.acquire();
+    failing.catch(() => {});
+    const next = composite.acquire();
+    await clock.advance(10); // the first was refused by the second part; what the storage granted is being undone
+    await permit.release();
+    await clock.advance(30_100);
+    await expect(failing).rejects.toThrow(/has not answered/);
+    await next;
+
+    const seven = new Proxy(new InMemoryRateLimiterStorage({ clock }), {
+      has: (target, key) => typeof key === "string" && key in target,
+      get: (target, key) => {
+        if (String(key).endsWith("Execution") && key !== "recordExecution") return undefined;
+        if (key === "recordExecution") return () => new Promise(() => {});
+        return (Reflect.get(target, key, target) as () => unknown).bind(target);
+      },
+    });
+    const hanging = new RateLimiter(seven, "x", { maxExecutions: 1, windowSizeInSeconds: 1, clock }).acquire();
+    hanging.catch(() => {});
+    await clock.advance(30_100);
+    await expect(hanging).rejects.toThrow(/has not answered/);
   });
 
   it("wait by the clock that one of them was given", async () => {

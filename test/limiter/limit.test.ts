@@ -1,9 +1,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  CompositeLimiter,
   concurrencyLimit,
   ConcurrencyLimiter,
   InMemoryRateLimiterStorage,
@@ -345,88 +343,6 @@ describe("limit", () => {
     expect([concurrency.running, wrong.running]).toEqual([0, 0]);
   });
 
-  describe("nested wrappers", () => {
-    const fast = (starts: number[], ends: number[], clock: FakeClock) => (ms: number) =>
-      new Promise<void>((resolve) => {
-        starts.push(clock.now());
-        clock.after(ms, () => {
-          ends.push(clock.now());
-          resolve();
-        });
-      });
-
-    const window = (clock: FakeClock) =>
-      new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "w", { maxExecutions: 1, windowSizeInSeconds: 1 });
-
-    it.each(["rate around concurrency", "concurrency around rate"])("keep both limits: %s", async (order) => {
-      const clock = new FakeClock();
-      const starts: number[] = [];
-      const fn = fast(starts, [], clock);
-      const concurrency = new ConcurrencyLimiter(1, { clock });
-      const run =
-        order === "rate around concurrency"
-          ? limit(limit(fn, concurrency), window(clock))
-          : limit(limit(fn, window(clock)), concurrency);
-      // The trap: a slow first call, then two quick ones that would start together once it ends.
-      const all = [run(2_000), run(10), run(10)];
-      await clock.advance(10_000);
-      await Promise.all(all);
-      expect(starts).toEqual([0, 2_000, 3_000]);
-      expect(concurrency.running).toBe(0);
-    });
-
-    it("bring a weight each", async () => {
-      const clock = new FakeClock();
-      const tokens = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "t", {
-        maxExecutions: 100,
-        windowSizeInSeconds: 1,
-      });
-      const concurrency = new ConcurrencyLimiter(2, { clock });
-      const gate = deferred();
-      const run = limit(
-        limit((_n: number) => gate.promise, tokens, { weight: (n) => n }),
-        concurrency,
-      );
-      const all = [run(90), run(10), run(1)];
-      expect([run.running, run.waiting, concurrency.running]).toEqual([2, 1, 2]);
-      gate.resolve();
-      await clock.advance(1_000);
-      await Promise.all(all);
-    });
-
-    it("keep the tighter maxQueue and both signals", async () => {
-      const gate = deferred();
-      const inner = new AbortController();
-      const outer = new AbortController();
-      const run = concurrencyLimit(
-        rateLimit(() => gate.promise, 1, 100, { maxQueue: 1, signal: inner.signal }),
-        1,
-        { maxQueue: 5, signal: outer.signal },
-      );
-      const running = run();
-      const waiting = run();
-      await expect(run()).rejects.toThrow(QueueOverflowError);
-      inner.abort("inner");
-      await expect(waiting).rejects.toBe("inner");
-      gate.resolve();
-      await running;
-    });
-
-    it("of three are still one", async () => {
-      const gate = deferred();
-      const limiters = [3, 2, 4].map((max) => new ConcurrencyLimiter(max));
-      const run = limiters.reduce<() => Promise<void>>(
-        (fn, limiter) => limit(fn, limiter),
-        () => gate.promise,
-      );
-      const all = [run(), run(), run(), run(), run()];
-      expect(limiters.map((limiter) => limiter.running)).toEqual([2, 2, 2]);
-      gate.resolve();
-      await Promise.all(all);
-      expect(limiters.map((limiter) => limiter.running)).toEqual([0, 0, 0]);
-    });
-  });
-
   it("works with a limiter of the user's own, and waits for its completion to be told", async () => {
     const own = new SixMethodLimiter(2);
     const gates = [deferred(), deferred(), deferred()];
@@ -492,54 +408,5 @@ describe("rateLimit", () => {
     controller.abort("enough");
     await expect(waiting).rejects.toBe("enough");
     expect(timers()).toBe(before - 1);
-  });
-});
-
-describe("interleavings", () => {
-  it("hundreds of concurrent callers with random awaits never pass a limit", async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.infiniteStream(fc.nat(7)), fc.integer({ min: 1, max: 7 }), async (turns, max) => {
-        const own = new SixMethodLimiter(max);
-        for (const method of ["canProceed", "recordJobStart", "recordJobCompletion"] as const) {
-          const original = own[method].bind(own) as () => Promise<never>;
-          own[method] = async () => {
-            for (let i = turns.next().value; i > 0; i--) await undefined;
-            const answer = await original();
-            for (let i = turns.next().value; i > 0; i--) await undefined;
-            return answer;
-          };
-        }
-        const concurrency = new ConcurrencyLimiter(3);
-        const limiters = [
-          own,
-          new CompositeLimiter([own, concurrency]),
-          new CompositeLimiter([concurrency, own]),
-          concurrency,
-        ];
-        let byOwn = 0;
-        let byConcurrency = 0;
-        let worst = [0, 0];
-        const run = limiters.map((limiter, i) =>
-          limit(async () => {
-            if (i < 3) byOwn += 1;
-            if (i > 0) byConcurrency += 1;
-            worst = [Math.max(worst[0]!, byOwn), Math.max(worst[1]!, byConcurrency)];
-            for (let j = turns.next().value; j > 0; j--) await undefined;
-            if (i < 3) byOwn -= 1;
-            if (i > 0) byConcurrency -= 1;
-          }, limiter),
-        );
-        const all: Promise<unknown>[] = [];
-        for (let i = 0; i < 300; i++) {
-          all.push(run[i % 4]!());
-          for (let j = turns.next().value - 4; j > 0; j--) await undefined;
-        }
-        await Promise.all(all);
-        expect(worst[0]).toBeLessThanOrEqual(max);
-        expect(worst[1]).toBeLessThanOrEqual(3);
-        expect([own.running, concurrency.running]).toEqual([0, 0]);
-      }),
-      { numRuns: 25 },
-    );
   });
 });

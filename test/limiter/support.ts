@@ -1,5 +1,13 @@
 import { expect } from "vitest";
-import type { ILimiter, Permit, Refusal } from "../../src/index.ts";
+import {
+  type ILimiter,
+  InMemoryRateLimiterStorage,
+  type IRateLimiterStorage,
+  type Permit,
+  RateLimiter,
+  type Refusal,
+} from "../../src/index.ts";
+import type { FakeClock } from "../../src/testing/index.ts";
 
 /** The permit, where one was expected. */
 export function granted(answer: Permit | Refusal): Permit {
@@ -78,4 +86,48 @@ export class SixMethodLimiter implements ILimiter {
   async clear(): Promise<void> {
     this.running = 0;
   }
+}
+
+/** A window of a second, over a storage of its own unless told otherwise. */
+export function rate(clock: FakeClock, maxExecutions: number, name = "rate", storage?: IRateLimiterStorage) {
+  return new RateLimiter(storage ?? new InMemoryRateLimiterStorage({ clock }), name, {
+    maxExecutions,
+    windowSizeInSeconds: 1,
+    clock,
+  });
+}
+
+/** The same storage behind promises: nothing in it can be decided on the spot. */
+export function remote(clock: FakeClock): IRateLimiterStorage & { calls: string[] } {
+  const inner = new InMemoryRateLimiterStorage({ clock });
+  const calls: string[] = [];
+  const later = async () => {
+    for (let i = 0; i < 3; i++) await undefined;
+  };
+  return {
+    calls,
+    setupDatabase: () => inner.setupDatabase(),
+    recordExecution: (name) => inner.recordExecution(name),
+    getExecutionCount: (name, from) => inner.getExecutionCount(name, from),
+    getOldestExecutionAtOffset: (name, offset) => inner.getOldestExecutionAtOffset(name, offset),
+    getNextAvailableTime: (name) => inner.getNextAvailableTime(name),
+    setNextAvailableTime: (name, at) => inner.setNextAvailableTime(name, at),
+    clear: (name) => inner.clear(name),
+    async tryRecordExecution(name, window) {
+      await later();
+      const verdict = await inner.tryRecordExecution(name, window);
+      calls.push(`${name} ${window.weight === 0 ? "asked" : verdict.granted ? "took" : "refused"}`);
+      await later();
+      return verdict;
+    },
+    async cancelExecution(name, token) {
+      calls.push(`${name} cancelled`);
+      await later();
+      await inner.cancelExecution(name, token);
+    },
+    async settleExecution(name, token, weight) {
+      await later();
+      await inner.settleExecution(name, token, weight);
+    },
+  };
 }
