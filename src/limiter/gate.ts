@@ -25,18 +25,16 @@ export abstract class Gate<Token = unknown> implements Part {
   /** Does it matter at what instant a start happens? */
   abstract readonly timed: boolean;
   readonly counts: "weight" | "starts";
-  /** Who is held up here. */
+  /** Who is held up here, and who hears of room. */
   readonly blocked: Blocked;
+  readonly room: Room;
 
   constructor({ name, clock, count }: GateSettings, blocked = new Blocked(new Room())) {
     this.name = name;
     this.clock = clock;
     this.blocked = blocked;
+    this.room = blocked.room;
     this.counts = count;
-  }
-
-  get room(): Room {
-    return this.blocked.room;
   }
 
   abstract get capacity(): number;

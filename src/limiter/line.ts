@@ -170,7 +170,7 @@ export class Line implements WaitingLine {
     if (remote || this.#first === undefined) this.#free();
     this.#advancing = false;
     // Whoever is in front there now has only waited for this line so far, and not for the limit itself.
-    for (const blocked of inFrontAt) if (blocked.first !== this) blocked.room.appeared();
+    for (let i = 0; i < inFrontAt.length; i++) if (inFrontAt[i]!.first !== this) inFrontAt[i]!.room.appeared();
     if (remote) this.#remote.advance();
   }
 
@@ -229,14 +229,16 @@ export class Line implements WaitingLine {
     for (let i = 0; i < gates.length; i++) {
       const member = gates[i]!;
       const gate = member.part;
+      let wait = gate.wait(gate.timeAt(clock, now), weightFor(weights, member));
       const ahead = gate.blocked.first;
-      const behind = ahead !== undefined && ahead !== this && ahead.firstOrder < order;
-      const own = gate.wait(gate.timeAt(clock, now), weightFor(weights, member));
-      // Somebody in line is woken when it is their turn; a newcomer wants to know when to come back.
-      const others = !behind ? 0 : order === NEWCOMER ? Math.max(ahead.remaining, LEAST_MS) : WHEN_RELEASED;
-      const wait = both(this.#wait, both(own, others));
-      if (wait === this.#wait) continue;
-      this.#wait = wait;
+      if (ahead !== undefined && ahead !== this && ahead.firstOrder < order) {
+        // Somebody in line is woken when it is their turn; a newcomer wants to know when to come back.
+        wait = both(wait, order === NEWCOMER ? Math.max(ahead.remaining, LEAST_MS) : WHEN_RELEASED);
+      }
+      if (wait === 0) continue;
+      const joint = both(this.#wait, wait);
+      if (joint === this.#wait) continue;
+      this.#wait = joint;
       this.#blocker = gate;
     }
     return this.#blocker === undefined;
