@@ -10,10 +10,19 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
   limits: ["core"],
   storage: ["core", "limits"],
   "storages/memory": ["core", "limits", "storage"],
+  "storages/sqlite": ["core", "limits", "storage"],
   limiter: ["core", "limits", "storage"],
-  testing: ["core"],
-  ".": ["core", "storage", "storages/memory", "limiter"],
+  queue: ["core", "storage"],
+  worker: ["core", "storage", "limiter"],
+  server: ["core", "storage", "limiter", "queue", "worker"],
+  cli: ["core", "storage", "storages/sqlite", "queue"],
+  testing: ["core", "storage"],
+  ".": ["core", "storage", "storages/memory", "limiter", "queue", "worker", "server"],
 };
+
+/** Rooms that run on Node alone, and may use its modules. */
+const ON_NODE: readonly string[] = ["storages/sqlite", "cli"];
+const NODE_GLOBALS = /\b(?:process|Buffer|__dirname)\s*\./;
 
 /** Where time and chance enter. */
 const EDGES: readonly { readonly uses: RegExp; readonly only: string; readonly what: string }[] = [
@@ -42,7 +51,7 @@ export function checkArchitecture(src = "src"): string {
     for (const target of targets) {
       const problem = target.startsWith(".")
         ? boundary(file, resolveFrom(file, target))
-        : `imports ${target}: the core has no dependencies`;
+        : foreign(file, target);
       if (problem !== undefined) wrong.push(`${file}: ${problem}`);
     }
     for (const { uses, only, what } of EDGES) {
@@ -50,6 +59,8 @@ export function checkArchitecture(src = "src"): string {
         wrong.push(`${file}: uses ${what} (${uses.exec(text)?.[0]}); that is for ${only} alone`);
       }
     }
+    const global = NODE_GLOBALS.exec(text)?.[0];
+    if (global !== undefined && !runsOnNode(file)) wrong.push(`${file}: uses ${global}, which only Node has`);
   }
   for (const cycle of cycles(imports)) wrong.push(`cycle: ${cycle.join(" -> ")}`);
   if (wrong.length > 0) throw new Error(wrong.join("\n"));
@@ -64,6 +75,18 @@ function boundary(file: string, target: string): string | undefined {
     return `is in no room that the table knows (or imports from one): ${target}`;
   if (from === to || ROOMS[from]?.includes(to)) return undefined;
   return `imports ${target}: the room ${from} may import ${ROOMS[from]?.join(", ") || "nothing"}`;
+}
+
+/** Why `file` may not import a module that is not ours, if it may not. */
+function foreign(file: string, target: string): string | undefined {
+  if (!target.startsWith("node:")) return `imports ${target}: the package has no dependencies`;
+  if (runsOnNode(file)) return undefined;
+  return `imports ${target}: only ${ON_NODE.join(", ")} run on Node alone`;
+}
+
+function runsOnNode(file: string): boolean {
+  const room = roomOf(file);
+  return room !== undefined && ON_NODE.includes(room);
 }
 
 function roomOf(file: string): string | undefined {

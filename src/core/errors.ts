@@ -36,6 +36,87 @@ export class QueueOverflowError extends JobError {
   }
 }
 
+/**
+ * Thrown by a handler: try again, at `retryDate` or, without one, at the later of the back-off and the limiter's
+ * `getNextAvailableTime()`. Spends an attempt.
+ */
+export class RetryableJobError extends JobError {
+  override readonly name = "RetryableJobError";
+  override readonly code = "SLUICE_RETRYABLE";
+  readonly retryDate: Date | undefined;
+
+  constructor(message: string, retryDate?: Date, options?: ErrorOptions) {
+    super(message, options);
+    if (retryDate !== undefined && !(retryDate instanceof Date && !Number.isNaN(retryDate.getTime()))) {
+      throw new OptionsError("RetryableJobError", "retryDate", retryDate, "a valid Date");
+    }
+    this.retryDate = retryDate;
+  }
+}
+
+/** Thrown by a handler: no further attempt can help. The job is dead at once. */
+export class PermanentJobError extends JobError {
+  override readonly name: string = "PermanentJobError";
+  override readonly code: string = "SLUICE_PERMANENT";
+}
+
+/** The job was cancelled. A handler finds it as the reason of its signal. */
+export class AbortSignalJobError extends JobError {
+  override readonly name = "AbortSignalJobError";
+  override readonly code = "SLUICE_ABORTED";
+}
+
+/** An attempt took longer than `timeout`, or the job's `deadline` has passed. */
+export class JobTimeoutError extends JobError {
+  override readonly name = "JobTimeoutError";
+  override readonly code = "SLUICE_TIMEOUT";
+}
+
+/** There is no such job: it was never added, was removed, or has been kept long enough. */
+export class JobNotFoundError extends JobError {
+  override readonly name = "JobNotFoundError";
+  override readonly code = "SLUICE_JOB_NOT_FOUND";
+  readonly id: string;
+
+  constructor(id: string, why = "it was removed, or has been kept long enough") {
+    super(`there is no job ${show(id)}: ${why}`);
+    this.id = id;
+  }
+}
+
+/** The worker has lost its lease on the job, which may run elsewhere by now: what it wanted to write was refused. */
+export class StaleLeaseError extends JobError {
+  override readonly name = "StaleLeaseError";
+  override readonly code = "SLUICE_STALE_LEASE";
+  readonly id: string;
+
+  constructor(id: string) {
+    super(`the lease on job ${show(id)} is lost; another worker may have it by now`);
+    this.id = id;
+  }
+}
+
+/** An idempotency key is taken: by a job with another payload, or where duplicates are to be rejected. */
+export class DuplicateJobError extends JobError {
+  override readonly name = "DuplicateJobError";
+  override readonly code = "SLUICE_DUPLICATE";
+  readonly key: string;
+  /** The job that has the key. */
+  readonly id: string;
+
+  constructor(key: string, id: string, why: string) {
+    super(`the idempotency key ${show(key)} belongs to job ${show(id)}: ${why}`);
+    this.key = key;
+    this.id = id;
+  }
+}
+
+/** The storage could not do what it was asked: busy for too long, closed, or of another version. */
+export class StorageError extends JobError {
+  override readonly name = "StorageError";
+  override readonly code = "SLUICE_STORAGE";
+}
+
 /** A value and its type for a message, short and without running any code of the value. */
 function show(value: unknown): string {
   switch (typeof value) {

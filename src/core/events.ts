@@ -1,0 +1,54 @@
+import type { ErrorRecord, JobProgress } from "./job.ts";
+
+/** What every event of a job says. */
+interface OfJob {
+  readonly queue: string;
+  readonly id: string;
+  readonly type: string;
+}
+
+/** What every event of a worker says. */
+interface OfWorker {
+  readonly queue: string;
+  readonly worker: string;
+}
+
+/** Everything that can be heard of, by its name. */
+export interface JobEvents {
+  readonly added: OfJob;
+  readonly started: OfJob & { readonly attempt: number; readonly worker: string };
+  readonly progress: OfJob & { readonly progress: JobProgress };
+  readonly completed: OfJob & { readonly attempt: number };
+  /** It failed, or was given back, and will be tried again in `inMs`. */
+  readonly retried: OfJob & { readonly attempt: number; readonly inMs: number; readonly error: ErrorRecord | null };
+  readonly dead: OfJob & { readonly attempt: number; readonly error: ErrorRecord };
+  readonly cancelled: OfJob;
+  /** Its worker let the lease run out. It goes back into the queue, or is dead if that was the last attempt. */
+  readonly stalled: OfJob & { readonly attempt: number; readonly worker: string };
+  /** A worker has work and may not start it: what is in the way, and for how long (null: until something is released). */
+  readonly "rate-limited": OfWorker & { readonly blockedBy: string; readonly retryInMs: number | null };
+  /** A worker finished the last job there was, and nothing waits. */
+  readonly drained: OfWorker;
+  readonly "worker-started": OfWorker;
+  readonly "worker-stopped": OfWorker;
+}
+
+export type JobEventName = keyof JobEvents;
+
+/** One event, told apart by `event`. */
+export type JobEvent = { [Name in JobEventName]: { readonly event: Name } & JobEvents[Name] }[JobEventName];
+
+export const JOB_EVENT_NAMES: readonly JobEventName[] = [
+  "added",
+  "started",
+  "progress",
+  "completed",
+  "retried",
+  "dead",
+  "cancelled",
+  "stalled",
+  "rate-limited",
+  "drained",
+  "worker-started",
+  "worker-stopped",
+];

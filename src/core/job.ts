@@ -1,0 +1,106 @@
+/**
+ * The states of a job.
+ *
+ * - `scheduled`: due later. `waiting`: due now. `active`: leased by a worker.
+ * - `completed`, `dead` (failed for good), `cancelled`: ended.
+ * - `awaiting`: waits for other jobs of its flow.
+ */
+export type JobState = "waiting" | "scheduled" | "active" | "completed" | "dead" | "cancelled" | "awaiting";
+
+export const JOB_STATES: readonly JobState[] = [
+  "waiting",
+  "scheduled",
+  "active",
+  "completed",
+  "dead",
+  "cancelled",
+  "awaiting",
+];
+
+/** States that a job does not leave by itself. */
+export const ENDED: readonly JobState[] = ["completed", "dead", "cancelled"];
+
+/** How many jobs are in each state. */
+export type JobCounts = Readonly<Record<JobState, number>>;
+
+/** How the delay before the next attempt is found. Delays in milliseconds, all checked when the job is added. */
+export type BackoffPlan =
+  | { readonly kind: "exponential"; readonly initial: number; readonly max: number }
+  | { readonly kind: "fixed"; readonly delay: number }
+  /** A strategy that the worker was given under this name. */
+  | { readonly kind: "custom"; readonly name: string };
+
+/** What is kept of an error: short, and without the secrets that connection strings carry. */
+export interface ErrorRecord {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string;
+  readonly stack?: string;
+}
+
+/** How far a job has come, in its own words. */
+export interface JobProgress {
+  /** From 0 to 100. */
+  readonly percent: number;
+  readonly message?: string;
+  /** Anything that JSON can hold. */
+  readonly details?: unknown;
+}
+
+/** One attempt that did not end well. */
+export interface AttemptRecord {
+  readonly attempt: number;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly worker: string;
+  readonly error: ErrorRecord;
+}
+
+export interface LogLine {
+  readonly at: number;
+  readonly attempt: number;
+  readonly text: string;
+}
+
+/** All that a storage knows about a job. Instants are milliseconds since 1970 by the clock of the storage. */
+export interface JobRecord {
+  readonly id: string;
+  readonly queue: string;
+  readonly type: string;
+  /** JSON text. Whoever wrote it checked it; whoever reads it parses it with care all the same. */
+  readonly data: string;
+  readonly state: JobState;
+  /** Higher runs first. */
+  readonly priority: number;
+  readonly group: string | null;
+  readonly weights: Readonly<Record<string, number>> | null;
+  /** How many attempts have begun and count. A job that was given back has not spent one. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly backoff: BackoffPlan;
+  /** How long one attempt may take. */
+  readonly timeout: number | null;
+  /** Not to be started, nor to run, after this. */
+  readonly deadline: number | null;
+  /** How long it is kept once it has ended; null: a day, and 30 days if dead. */
+  readonly keepFor: number | null;
+  /** How often it was sent back by a service that was over its limit. */
+  readonly holds: number;
+  readonly createdAt: number;
+  /** When it may start. Jobs of one lane start in this order. */
+  readonly dueAt: number;
+  /** When the latest attempt started: the instant that windows count. */
+  readonly startedAt: number | null;
+  readonly finishedAt: number | null;
+  readonly worker: string | null;
+  readonly leaseUntil: number | null;
+  /** The fencing token of the latest lease; grows with every claim in the storage. 0: never claimed. */
+  readonly token: number;
+  readonly cancelRequested: boolean;
+  readonly progress: JobProgress | null;
+  /** JSON text; null: none. */
+  readonly result: string | null;
+  /** What went wrong last. */
+  readonly error: ErrorRecord | null;
+  readonly idempotencyKey: string | null;
+}

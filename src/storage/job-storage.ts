@@ -1,0 +1,270 @@
+import type { JobEvent } from "../core/events.ts";
+import type {
+  AttemptRecord,
+  BackoffPlan,
+  ErrorRecord,
+  JobCounts,
+  JobProgress,
+  JobRecord,
+  JobState,
+  LogLine,
+} from "../core/job.ts";
+import type { AtomicRateLimiterStorage } from "./rate-limiter-storage.ts";
+
+/**
+ * Where jobs and the limits they run under are kept. The contract of every storage; `sluice/testing` has its suite.
+ *
+ * - Every member is one atomic step: it happens whole or not at all, and what was answered is kept.
+ * - Only the clock of the storage decides. Durations go in and come out; instants come in only from people (`runAt`).
+ * - Whoever holds a lease writes with its token. A token that is not the job's latest, or whose lease was taken away,
+ *   changes nothing.
+ * - What comes in has been checked by the queue and the worker. Names are data, never part of a statement.
+ */
+export interface JobStorage {
+  /** Creates what the storage needs, once, however many processes start together. Others call it by themselves. */
+  setup(): Promise<void>;
+  /** Gives back connections, timers and watches. Whatever is called afterwards is refused. */
+  close(): Promise<void>;
+
+  /** All of them or none. The answers are in order. */
+  add(jobs: readonly NewJob[]): Promise<readonly Added[]>;
+  /** Settles what the worker hands in, then takes jobs and room under the limits together, in the same step. */
+  claim(request: ClaimRequest): Promise<Claim>;
+  /** Ends leases. The answer names the jobs whose lease was lost: for those nothing was changed. */
+  settle(outcomes: readonly Outcome[]): Promise<readonly string[]>;
+  /** Keeps leases for `leaseMs` from now. A lease that has expired is lost for good, even if nobody has noticed yet. */
+  heartbeat(leases: readonly Lease[], leaseMs: number): Promise<Heartbeat>;
+  /** Writes progress and log lines of running jobs. The answer names the jobs whose lease was lost. */
+  report(reports: readonly Report[]): Promise<readonly string[]>;
+  /**
+   * Housekeeping, in small steps: gives back jobs whose lease has expired, ends those whose deadline has passed, deletes
+   * what has been kept long enough. Any process may call it, at any time. `more`: there was too much for one step.
+   */
+  sweep(): Promise<Sweep>;
+
+  /** In the order asked for; undefined where there is no such job. */
+  find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]>;
+  /** The attempts of a job that failed, and what it logged, oldest first. The latest hundred attempts and thousand lines. */
+  history(id: string): Promise<JobHistory>;
+  /** Newest first. */
+  list(query: ListQuery): Promise<JobPage>;
+  /** What there is of each queue (of one, if asked), by name. A queue exists while it has jobs or is paused. */
+  overview(queue?: string): Promise<readonly QueueOverview[]>;
+  /** What people do to jobs. The answer names those that were changed. */
+  change(change: Change): Promise<readonly string[]>;
+  /** Nothing of the queue, or of one type in it, starts while it is paused. What runs goes on. */
+  setPaused(queue: string, type: string | null, paused: boolean): Promise<void>;
+
+  /** Hears of changes until the returned function is called. Hints: one may be lost or come twice. */
+  subscribe(subscriber: Subscriber): () => void;
+  /** Tells subscribers, here and elsewhere, what no step of the storage tells by itself. */
+  publish(event: JobEvent): Promise<void>;
+
+  /** The limits kept beside the jobs: one log of starts for each name, the one that `ClaimLimit.key` counts in. */
+  readonly rates: AtomicRateLimiterStorage;
+}
+
+/** A moment: so long from now by the storage's clock, or an instant that somebody gave. */
+export type When = { readonly inMs: number } | { readonly at: number };
+
+export interface NewJob {
+  /** Made by whoever adds it and unique for ever: adding it again, after an answer that got lost, adds nothing. */
+  readonly id: string;
+  readonly queue: string;
+  readonly type: string;
+  /** JSON text. */
+  readonly data: string;
+  /** A moment that has passed means now. */
+  readonly due: When;
+  readonly priority: number;
+  readonly group: string | null;
+  readonly weights: Readonly<Record<string, number>> | null;
+  readonly maxAttempts: number;
+  readonly backoff: BackoffPlan;
+  readonly timeout: number | null;
+  readonly deadline: When | null;
+  readonly keepFor: number | null;
+  readonly idempotency: Idempotency | null;
+}
+
+/** One job for one key of a queue, for as long as the key is kept; it may outlive the job. */
+export interface Idempotency {
+  readonly key: string;
+  /** Tells one payload from another. */
+  readonly fingerprint: string;
+  readonly ttlMs: number;
+  /**
+   * What to do when the key is taken:
+   * - `return`: answer with the job that has it, if the payload is the same; else fail with a `DuplicateJobError`.
+   * - `reject`: fail with a `DuplicateJobError`.
+   * - `replace`: put this one in place of the other, which is removed if it has not started; the key is kept for
+   *   `ttlMs` from now. While the other is active: fail with a `DuplicateJobError`.
+   */
+  readonly onDuplicate: "return" | "replace" | "reject";
+}
+
+export interface Added {
+  /** The job there is now: the new one, or the one that had its key. */
+  readonly id: string;
+  /** False: an earlier job had the idempotency key, or the same id. */
+  readonly created: boolean;
+}
+
+export interface ClaimRequest {
+  readonly queue: string;
+  /** Who asks: a name that is different for every worker ever started. */
+  readonly worker: string;
+  /** How many at most. 0: only settle, and look whether there is something (`Claim.more`). */
+  readonly max: number;
+  /** Only of these types; null: of any. */
+  readonly types: readonly string[] | null;
+  readonly leaseMs: number;
+  /** Every start counts one under each of them. */
+  readonly limits: readonly ClaimLimit[];
+  /** What to settle first. */
+  readonly settle: readonly Outcome[];
+}
+
+/** So many starts in any window, kept under a name. The name is the same as in `rates`. */
+export interface ClaimLimit {
+  readonly key: string;
+  readonly max: number;
+  readonly windowMs: number;
+}
+
+/**
+ * The order of jobs: higher priority first; within a priority groups take turns (jobs without a group are one group);
+ * within a group by `dueAt`, then as they were added. A job whose deadline has passed is not started but dead.
+ */
+export interface Claim {
+  /** All `active` now, leased to the worker, each with a `token` greater than any before it. */
+  readonly jobs: readonly JobRecord[];
+  /** Jobs to be settled whose lease was lost. */
+  readonly stale: readonly string[];
+  /** There is at least one more that could be claimed at once if `max` were greater; limits and pauses considered. */
+  readonly more: boolean;
+  /** When it makes sense to ask again if nothing is heard before: a job comes due, or a limit has room. null: never. */
+  readonly nextInMs: number | null;
+  /** The limit that keeps back a job that is due, if one does. */
+  readonly blockedBy: string | null;
+}
+
+/** A claim on a job. */
+export interface Lease {
+  readonly id: string;
+  readonly token: number;
+}
+
+/** How a lease ends. */
+export type Outcome = Lease &
+  (
+    | { readonly to: "completed"; readonly result: string | null }
+    | { readonly to: "dead"; readonly error: ErrorRecord }
+    | { readonly to: "cancelled"; readonly error: ErrorRecord | null }
+    /** It failed and is tried again. */
+    | { readonly to: "retry"; readonly inMs: number; readonly error: ErrorRecord }
+    /**
+     * It is given back and has not spent an attempt: a worker stops, or a service was over its limit. `held` counts it
+     * among `JobRecord.holds`. With `inMs: 0` it takes its old place.
+     */
+    | {
+        readonly to: "back";
+        readonly inMs: number;
+        readonly held: boolean;
+        readonly error: ErrorRecord | null;
+        /** Limits under which nothing may start for so long. It only ever extends. */
+        readonly hold: { readonly keys: readonly string[]; readonly forMs: number } | null;
+        /** Limits where its start is taken back, for the handler was never called; else it stays counted. */
+        readonly unstarted?: readonly string[];
+      }
+  );
+
+export interface Heartbeat {
+  /** Jobs whose lease was lost. */
+  readonly lost: readonly string[];
+  /** Jobs that somebody wants to be cancelled. */
+  readonly cancelled: readonly string[];
+}
+
+export interface Report extends Lease {
+  readonly progress?: JobProgress;
+  readonly log?: readonly string[];
+}
+
+export interface Sweep {
+  /** Jobs whose lease had expired. */
+  readonly stalled: number;
+  /** Rows of any kind that were deleted. */
+  readonly deleted: number;
+  /** There is more to do at once. */
+  readonly more: boolean;
+}
+
+export interface JobHistory {
+  readonly attempts: readonly AttemptRecord[];
+  readonly log: readonly LogLine[];
+}
+
+export interface ListQuery {
+  readonly queue: string;
+  readonly states: readonly JobState[] | null;
+  readonly type: string | null;
+  readonly group: string | null;
+  /** Added at or after this instant. */
+  readonly since: number | null;
+  /** Added before this instant. */
+  readonly until: number | null;
+  /** From 1 to 1000. */
+  readonly limit: number;
+  /** `JobPage.cursor` of the page before; null: from the newest. */
+  readonly cursor: string | null;
+}
+
+export interface JobPage {
+  readonly jobs: readonly JobRecord[];
+  /** Where the next page begins; null: this was the last. */
+  readonly cursor: string | null;
+}
+
+export interface QueueOverview {
+  readonly queue: string;
+  readonly counts: JobCounts;
+  readonly paused: boolean;
+  readonly pausedTypes: readonly string[];
+  /** How long the first of the waiting jobs has been due; null: none waits. */
+  readonly oldestWaitingMs: number | null;
+}
+
+/**
+ * - `cancel`: waiting, scheduled or awaiting jobs are cancelled at once; an active one is asked to stop.
+ * - `retry`: jobs that ended are due now and start from their first attempt, their history kept.
+ * - `promote`: scheduled jobs are due now.
+ * - `remove`: jobs that are not active are deleted.
+ *
+ * What does not apply to the state of a job leaves it as it is.
+ */
+export type ChangeAction = "cancel" | "retry" | "promote" | "remove";
+
+export type Change =
+  | { readonly action: ChangeAction; readonly queue: string; readonly ids: readonly string[] }
+  | { readonly action: ChangeAction; readonly queue: string; readonly where: ChangeFilter; readonly limit: number };
+
+/** Oldest first, as many as `limit` says. */
+export interface ChangeFilter {
+  readonly states: readonly JobState[];
+  readonly type: string | null;
+  readonly group: string | null;
+  /** Only jobs that ended longer ago than this. */
+  readonly endedForMs: number | null;
+}
+
+export interface Subscriber {
+  /** Only this queue; null: all. */
+  readonly queue: string | null;
+  /** Something changed that may let a job start. Heard within a second, mostly at once. */
+  readonly wake?: (() => void) | undefined;
+  /** These active jobs are asked to stop. Heard within a second; may be said again while they run. */
+  readonly cancelled?: ((ids: readonly string[]) => void) | undefined;
+  /** What happened, in order, from any process. */
+  readonly event?: ((event: JobEvent) => void) | undefined;
+}
