@@ -13,7 +13,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
   "storages/sqlite": ["core", "limits", "storage"],
   limiter: ["core", "limits", "storage"],
   queue: ["core", "storage"],
-  worker: ["core", "storage", "limiter"],
+  worker: ["core", "limits", "storage", "limiter"],
   server: ["core", "storage", "limiter", "queue", "worker"],
   cli: ["core", "storage", "storages/sqlite", "queue"],
   testing: ["core", "storage"],

@@ -1,6 +1,30 @@
 export type { Clock } from "./core/clock.ts";
 export type { Duration } from "./core/duration.ts";
-export { JobError, OptionsError, QueueOverflowError } from "./core/errors.ts";
+export {
+  AbortSignalJobError,
+  DuplicateJobError,
+  JobError,
+  JobNotFoundError,
+  JobTimeoutError,
+  OptionsError,
+  PermanentJobError,
+  QueueOverflowError,
+  RetryableJobError,
+  StaleLeaseError,
+  StorageError,
+} from "./core/errors.ts";
+export type { JobEvent, JobEventName, JobEvents } from "./core/events.ts";
+export type {
+  AttemptRecord,
+  BackoffPlan,
+  ErrorRecord,
+  JobCounts,
+  JobProgress,
+  JobRecord,
+  JobState,
+  LogLine,
+} from "./core/job.ts";
+export type { BackoffStrategy } from "./core/retry.ts";
 export { AdaptiveLimiter, type AdaptiveLimiterOptions } from "./limiter/adaptive-limiter.ts";
 export { CompositeLimiter } from "./limiter/composite-limiter.ts";
 export { ConcurrencyLimiter, type ConcurrencyLimiterOptions } from "./limiter/concurrency-limiter.ts";
@@ -32,3 +56,46 @@ export {
   InMemoryRateLimiterStorage,
   type InMemoryRateLimiterStorageOptions,
 } from "./storages/memory/rate-limiter-storage.ts";
+export type {
+  Added,
+  Change,
+  ChangeAction,
+  ChangeFilter,
+  Claim,
+  ClaimLimit,
+  ClaimRequest,
+  Heartbeat,
+  Idempotency,
+  JobHistory,
+  JobPage,
+  JobStorage,
+  Lease,
+  ListQuery,
+  NewJob,
+  Outcome,
+  QueueOverview,
+  Report,
+  Subscriber,
+  Sweep,
+  When,
+} from "./storage/job-storage.ts";
+export { RateLimitedError, type RateLimitedErrorOptions } from "./limiter/rate-limited-error.ts";
+export { MemoryStorage, type MemoryStorageOptions } from "./storages/memory/job-storage.ts";
+export type { AddOptions, BackoffOption, JobDefaults } from "./queue/add-options.ts";
+export type { JobInfo } from "./queue/job-info.ts";
+export {
+  type BulkEntry,
+  type ListOptions,
+  type ListPage,
+  type PurgeOptions,
+  Queue,
+  type QueueOptions,
+  type RedriveTarget,
+} from "./queue/queue.ts";
+export { QueuedJob, type ResultOptions } from "./queue/queued-job.ts";
+export type { StandardSchema } from "./queue/schema.ts";
+export type { BatchContext } from "./worker/batch.ts";
+export type { JobContext, JobView } from "./worker/context.ts";
+export type { BatchHandler, Handler } from "./worker/handlers.ts";
+export type { BatchOptions, BatchWorkerOptions, LimiterOptions, WorkerOptions } from "./worker/options.ts";
+export { type BatchHandlerMap, type HandlerMap, type StopOptions, Worker } from "./worker/worker.ts";

@@ -44,6 +44,18 @@ export const systemClock: Clock = {
   },
 };
 
+/** Calls `callback` once, when `ms` milliseconds have really passed: timers may come early, and long ones wrap around. */
+export function afterAll(clock: Clock, ms: number, callback: () => void): () => void {
+  const due = clock.now() + ms;
+  let cancel = clock.after(ms, look);
+  function look(): void {
+    const left = due - clock.now();
+    if (left > 0) cancel = clock.after(left, look);
+    else callback();
+  }
+  return () => cancel();
+}
+
 /** The date `ms` milliseconds from now, rounded up to the whole milliseconds that dates hold. */
 export function dateIn(clock: Clock, ms: number): Date {
   return new Date(Math.min(Math.ceil(clock.wall() + ms), LATEST_DATE));

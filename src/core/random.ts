@@ -3,3 +3,28 @@ export type Random = () => number;
 
 /** The real thing. */
 export const systemRandom: Random = () => Math.random();
+
+/**
+ * A name that nobody else has: a UUID of version 7, so that names made later sort later and indexes grow at their end.
+ * `wall` is the time it is made, in milliseconds since 1970.
+ */
+export function newId(wall: number): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  let time = Math.max(0, Math.floor(wall));
+  for (let i = 5; i >= 0; i--) {
+    bytes[i] = time % 256;
+    time = Math.floor(time / 256);
+  }
+  bytes[6] = (bytes[6]! & 0x0f) | 0x70;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  let id = "";
+  for (let i = 0; i < 16; i++) {
+    if (i === 4 || i === 6 || i === 8 || i === 10) id += "-";
+    id += HEX[bytes[i]!];
+  }
+  return id;
+}
+
+const HEX: readonly string[] = /* @__PURE__ */ Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(16).padStart(2, "0"),
+);

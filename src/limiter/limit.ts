@@ -9,14 +9,11 @@ import {
   readOptions,
   signal,
 } from "../core/options.ts";
-import { systemClock } from "../core/clock.ts";
-import { createLedger } from "../limits/ledger.ts";
 import { type AnyFunction, Calls, type Measure, NO_ARGUMENTS, type Wrapping } from "./calls.ts";
 import { ConcurrencyLimiter } from "./concurrency-limiter.ts";
-import { GateLimiter } from "./line-limiter.ts";
 import type { ILimiter } from "./limiter.ts";
 import { readLimiter } from "./parts.ts";
-import { WindowGate } from "./window-gate.ts";
+import { WindowLimiter } from "./window-limiter.ts";
 
 export interface LimitOptions<F extends AnyFunction = AnyFunction> {
   /** How many calls may wait; one more is rejected at once with a `QueueOverflowError`. Default: no bound. */
@@ -73,7 +70,7 @@ export function rateLimit<F extends AnyFunction>(
   return wrap(
     "rateLimit",
     fn,
-    new WindowLimiter(readArgument("rateLimit", "requests", count, requests), window),
+    new WindowLimiter(readArgument("rateLimit", "requests", count, requests), window, "rateLimit"),
     options,
   );
 }
@@ -82,15 +79,6 @@ export function rateLimit<F extends AnyFunction>(
 export function concurrencyLimit<F extends AnyFunction>(fn: F, max: number, options: LimitOptions<F> = {}): Limited<F> {
   readArgument("concurrencyLimit", "max", countOrZero, max);
   return wrap("concurrencyLimit", fn, new ConcurrencyLimiter(max), options);
-}
-
-/** A window with no storage and no name. */
-class WindowLimiter extends GateLimiter {
-  constructor(max: number, windowMs: number) {
-    super([
-      new WindowGate(max, { name: "rateLimit", clock: systemClock, count: "weight", windowMs, ledger: createLedger() }),
-    ]);
-  }
 }
 
 function wrap<F extends AnyFunction>(owner: string, fn: F, limiter: ILimiter, options: LimitOptions<F>): Limited<F> {

@@ -1,0 +1,74 @@
+import { JobError, JobTimeoutError, PermanentJobError, RetryableJobError } from "./errors.ts";
+import type { ErrorRecord } from "./job.ts";
+
+const LONGEST_MESSAGE = 2_000;
+const LONGEST_STACK = 8_000;
+
+/** What to keep of whatever was thrown: bounded, without secrets, and without trusting the thing to behave. */
+export function recordError(thrown: unknown): ErrorRecord {
+  if (!isErrorLike(thrown)) return { name: "Error", message: clean(textOf(thrown), LONGEST_MESSAGE) };
+  const { name, message, stack, code } = readError(thrown);
+  return {
+    name: clean(name ?? "Error", 100),
+    message: clean(message ?? "", LONGEST_MESSAGE),
+    ...(code !== undefined && { code: clean(code, 100) }),
+    ...(stack !== undefined && { stack: clean(stack, LONGEST_STACK) }),
+  };
+}
+
+/** The error that a record tells of, for somebody in another process. What was thrown there is the `cause`. */
+export function errorFrom(record: ErrorRecord): JobError {
+  const cause = new Error(record.message);
+  cause.name = record.name;
+  if (record.stack !== undefined) cause.stack = record.stack;
+  switch (record.code) {
+    case "SLUICE_PERMANENT":
+      return new PermanentJobError(record.message, { cause });
+    case "SLUICE_RETRYABLE":
+      return new RetryableJobError(record.message, undefined, { cause });
+    case "SLUICE_TIMEOUT":
+      return new JobTimeoutError(record.message, { cause });
+    default:
+      return new JobError(record.message, { cause });
+  }
+}
+
+function isErrorLike(thrown: unknown): thrown is object {
+  return typeof thrown === "object" && thrown !== null && "message" in thrown;
+}
+
+/** Reads what may be a getter that throws. */
+function readError(thrown: object): { name?: string; message?: string; stack?: string; code?: string } {
+  const read: Record<string, string> = {};
+  for (const key of ["name", "message", "stack", "code"]) {
+    try {
+      const value = (thrown as Record<string, unknown>)[key];
+      if (typeof value === "string" || typeof value === "number") read[key] = String(value);
+    } catch {
+      // Whatever it hides is not worth a second failure.
+    }
+  }
+  return read;
+}
+
+function textOf(thrown: unknown): string {
+  try {
+    return typeof thrown === "string" ? thrown : (JSON.stringify(thrown) ?? String(thrown));
+  } catch {
+    return "something that cannot be shown was thrown";
+  }
+}
+
+function clean(text: string, longest: number): string {
+  // Cut first, generously: patterns are not let loose on megabytes.
+  const scrubbed = scrub(text.slice(0, longest * 2)).toWellFormed().replaceAll("\u0000", "");
+  return scrubbed.length > longest ? `${scrubbed.slice(0, longest - 1).toWellFormed()}…` : scrubbed;
+}
+
+/** Takes out what must not be read by whoever may read errors: passwords in addresses, and tokens. */
+export function scrub(text: string): string {
+  return text
+    .replace(/\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@]{1,512}@/gi, "$1***@")
+    .replace(/\b(bearer|basic)\s+[\w.~+/=-]{8,}/gi, "$1 ***")
+    .replace(/\b(password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key)(["']?\s{0,4}[=:]\s{0,4}["']?)[^\s"'&,;)]{1,512}/gi, "$1$2***");
+}

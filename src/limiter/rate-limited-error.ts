@@ -1,0 +1,45 @@
+import { JobError, OptionsError } from "../core/errors.ts";
+import { date, durationOrZero, name, optional, readOptions } from "../core/options.ts";
+import { type HeaderSource, isHeaderSource, readHeaders } from "./headers.ts";
+
+export interface RateLimitedErrorOptions extends ErrorOptions {
+  /** The limit that is over. Default: the limiter of the worker, and every limit that the job ran under. */
+  readonly limit?: string | undefined;
+}
+
+/**
+ * Thrown by a handler: the service says that its limit is over. Nothing more is started under the limit until then, in
+ * any process, and the job goes back without having spent an attempt.
+ */
+export class RateLimitedError extends JobError {
+  override readonly name = "RateLimitedError";
+  override readonly code = "SLUICE_RATE_LIMITED";
+  /** Until when, for how many milliseconds, or the response that says so. */
+  readonly retry: Date | number | HeaderSource;
+  readonly limit: string | undefined;
+
+  constructor(retry: Date | number | HeaderSource, options: RateLimitedErrorOptions = {}) {
+    const { limit } = readOptions(
+      "RateLimitedError",
+      { limit: optional(name, undefined), cause: optional({ expected: "anything", read: (value) => value }, undefined) },
+      options,
+    );
+    super(limit === undefined ? "the service is over its limit" : `the limit "${limit}" is over`, options);
+    if (date.read(retry) === undefined && durationOrZero.read(retry) === undefined && !isHeaderSource(retry)) {
+      throw new OptionsError("RateLimitedError", "retry", retry, "a Date, milliseconds, a Response or Headers");
+    }
+    this.retry = retry;
+    this.limit = limit;
+  }
+
+  /** How long to hold, at the time `wall`; undefined: the response does not say. */
+  holdMs(wall: number): number | undefined {
+    if (this.retry instanceof Date) return Math.max(0, this.retry.getTime() - wall);
+    if (typeof this.retry === "number") return this.retry;
+    const { holdMs } = readHeaders(this.retry, wall);
+    return holdMs > 0 ? Math.min(holdMs, LONGEST_HOLD_MS) : undefined;
+  }
+}
+
+/** A service that asks for more than a day is taken to have meant a day. */
+const LONGEST_HOLD_MS = 86_400_000;

@@ -1,0 +1,67 @@
+import { fromJson } from "../core/json.ts";
+import type { ErrorRecord, JobProgress, JobRecord, JobState } from "../core/job.ts";
+
+/** What is known about a job at one moment. */
+export interface JobInfo<Data = unknown, Result = unknown> {
+  readonly id: string;
+  readonly queue: string;
+  readonly type: string;
+  readonly data: Data;
+  readonly state: JobState;
+  readonly priority: number;
+  readonly group: string | undefined;
+  readonly weights: Readonly<Record<string, number>> | undefined;
+  /** How many attempts have begun. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly createdAt: Date;
+  /** When it may start. */
+  readonly runAt: Date;
+  readonly startedAt: Date | undefined;
+  readonly finishedAt: Date | undefined;
+  readonly deadline: Date | undefined;
+  readonly timeout: number | undefined;
+  /** Who runs it, or ran it last. */
+  readonly worker: string | undefined;
+  readonly cancelRequested: boolean;
+  readonly progress: JobProgress | undefined;
+  readonly result: Result | undefined;
+  /** What went wrong last. */
+  readonly error: ErrorRecord | undefined;
+  readonly idempotencyKey: string | undefined;
+}
+
+export function infoOf<Data = unknown, Result = unknown>(record: JobRecord): JobInfo<Data, Result> {
+  return {
+    id: record.id,
+    queue: record.queue,
+    type: record.type,
+    data: fromJson(record.data) as Data,
+    state: record.state,
+    priority: record.priority,
+    group: record.group ?? undefined,
+    weights: record.weights ?? undefined,
+    attempt: record.attempt,
+    maxAttempts: record.maxAttempts,
+    createdAt: new Date(record.createdAt),
+    runAt: new Date(record.dueAt),
+    startedAt: toDate(record.startedAt),
+    finishedAt: toDate(record.finishedAt),
+    deadline: toDate(record.deadline),
+    timeout: record.timeout ?? undefined,
+    worker: record.worker ?? undefined,
+    cancelRequested: record.cancelRequested,
+    progress: record.progress ?? undefined,
+    result: resultOf(record) as Result | undefined,
+    error: record.error ?? undefined,
+    idempotencyKey: record.idempotencyKey ?? undefined,
+  };
+}
+
+export function resultOf(record: JobRecord): unknown {
+  return record.result === null ? undefined : fromJson(record.result);
+}
+
+function toDate(at: number | null): Date | undefined {
+  return at === null ? undefined : new Date(at);
+}

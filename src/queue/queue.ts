@@ -1,0 +1,387 @@
+import { type Clock, systemClock } from "../core/clock.ts";
+import type { Duration } from "../core/duration.ts";
+import { OptionsError } from "../core/errors.ts";
+import type { JobEventName, JobEvents } from "../core/events.ts";
+import { canonicalJson, fromJson, toJson } from "../core/json.ts";
+import { JOB_STATES, type JobCounts, type JobRecord, type JobState } from "../core/job.ts";
+import {
+  type Check,
+  clock,
+  count,
+  date,
+  durationOrZero,
+  optional,
+  readArgument,
+  readOptions,
+  required,
+} from "../core/options.ts";
+import { newId } from "../core/random.ts";
+import type { ChangeAction, ChangeFilter, JobStorage, NewJob } from "../storage/job-storage.ts";
+import { jobStorage, listen } from "../storage/open.ts";
+import { type AddOptions, type JobDefaults, nameText, readAddOptions, readDefaults } from "./add-options.ts";
+import { infoOf, type JobInfo } from "./job-info.ts";
+import { changeOne, type JobPlace, QueuedJob } from "./queued-job.ts";
+import { readSchemas, type StandardSchema, validate } from "./schema.ts";
+import type { AnyJobs, DataOf, JobMap, ResultOf, TypeOf } from "./types.ts";
+
+export interface QueueOptions<Jobs> {
+  /** Where the jobs are kept. */
+  readonly storage: JobStorage;
+  /** Options for every job that does not say otherwise. */
+  readonly defaults?: JobDefaults | undefined;
+  /** Schemas by type (zod, valibot, arktype, …): data is checked when it is added, and what the schema makes of it is kept. */
+  readonly schemas?: { readonly [Type in TypeOf<Jobs>]?: StandardSchema } | undefined;
+  /** How many bytes the data of a job may have, as JSON. Default 1 MiB. */
+  readonly maxDataBytes?: number | undefined;
+  /** Where waiting takes its time from. Default: the system's clock. */
+  readonly clock?: Clock | undefined;
+}
+
+/** One job among many that are added together. */
+export type BulkEntry<Jobs> = {
+  readonly [Type in TypeOf<Jobs>]: {
+    readonly type: Type;
+    readonly data: DataOf<Jobs, Type>;
+    readonly options?: AddOptions | undefined;
+  };
+}[TypeOf<Jobs>];
+
+export interface ListOptions {
+  /** Only jobs in this state, or one of these. */
+  readonly state?: JobState | readonly JobState[] | undefined;
+  readonly type?: string | undefined;
+  readonly group?: string | undefined;
+  /** Added at or after this. */
+  readonly since?: Date | undefined;
+  /** Added before this. */
+  readonly until?: Date | undefined;
+  /** How many at most, from 1 to 1000. Default 100. */
+  readonly limit?: number | undefined;
+  /** Where the page before ended. */
+  readonly cursor?: string | undefined;
+}
+
+export interface ListPage<Jobs> {
+  /** Newest first. */
+  readonly jobs: readonly JobInfo<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>>[];
+  /** For the next page; undefined: this was the last. */
+  readonly cursor: string | undefined;
+}
+
+/** Which of the dead jobs: one, some, or all (of a type, of a group). */
+export type RedriveTarget =
+  | string
+  | readonly string[]
+  | { readonly all: true; readonly type?: string | undefined; readonly group?: string | undefined };
+
+export interface PurgeOptions {
+  /** Only jobs in this state, or one of these. Default: all that have ended. */
+  readonly state?: JobState | readonly JobState[] | undefined;
+  /** Only jobs that ended longer ago than this. */
+  readonly olderThan?: Duration | undefined;
+  readonly type?: string | undefined;
+  readonly group?: string | undefined;
+  /** Needed where nothing else says which. */
+  readonly all?: true | undefined;
+}
+
+const OWNER = "Queue";
+const MEBIBYTE = 2 ** 20;
+/** How many jobs are changed in one step: long work is done in small ones, so that others come in between. */
+const STEP = 500;
+const MOST_IN_BULK = 10_000;
+
+const states: Check<readonly JobState[]> = {
+  expected: `one of ${JOB_STATES.join(", ")}, or an array of them`,
+  read: (value) => {
+    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+    const known = list.every((state) => JOB_STATES.includes(state as JobState));
+    return known && list.length > 0 ? (list as readonly JobState[]) : undefined;
+  },
+};
+const anyText: Check<string> = {
+  expected: "a string",
+  read: (value) => (typeof value === "string" ? value : undefined),
+};
+const pageSize: Check<number> = {
+  expected: "an integer from 1 to 1000",
+  read: (value) => (typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= 1_000 ? value : undefined),
+};
+const yes: Check<true> = { expected: "true, or left out", read: (value) => (value === true ? true : undefined) };
+const anything: Check<object> = {
+  expected: "an object",
+  read: (value) => (typeof value === "object" && value !== null ? value : undefined),
+};
+
+const RULES = {
+  storage: required(jobStorage),
+  defaults: optional(anything, {}),
+  schemas: optional(anything, {}),
+  maxDataBytes: optional(count, MEBIBYTE),
+  clock: optional(clock, systemClock),
+};
+const LIST = {
+  state: optional(states, undefined),
+  type: optional(anyText, undefined),
+  group: optional(anyText, undefined),
+  since: optional(date, undefined),
+  until: optional(date, undefined),
+  limit: optional(pageSize, 100),
+  cursor: optional(anyText, undefined),
+};
+const REDRIVE = { all: required(yes), type: optional(anyText, undefined), group: optional(anyText, undefined) };
+const PURGE = {
+  state: optional(states, undefined),
+  olderThan: optional(durationOrZero, undefined),
+  type: optional(anyText, undefined),
+  group: optional(anyText, undefined),
+  all: optional(yes, undefined),
+};
+
+/**
+ * A named line of jobs: where they are added and looked after. Workers of the same name and storage run them.
+ *
+ * `Jobs` maps types to what they take and give: `Queue<{ send_email: { data: { to: string }; result: void } }>`.
+ */
+export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
+  readonly name: string;
+  readonly storage: JobStorage;
+  readonly #defaults: JobDefaults;
+  readonly #schemas: ReadonlyMap<string, StandardSchema>;
+  readonly #maxDataBytes: number;
+  readonly #clock: Clock;
+  readonly #place: JobPlace;
+
+  constructor(name: string, options: QueueOptions<Jobs>) {
+    const read = readOptions(OWNER, RULES, options);
+    this.name = readArgument(OWNER, "name", nameText, name);
+    this.storage = read.storage;
+    this.#defaults = readDefaults(OWNER, read.defaults);
+    this.#schemas = readSchemas(OWNER, read.schemas);
+    this.#maxDataBytes = read.maxDataBytes;
+    this.#clock = read.clock;
+    this.#place = { storage: this.storage, queue: this.name, clock: this.#clock };
+  }
+
+  /** Adds a job. When this resolves it is kept, whatever happens to this process. */
+  async add<Type extends TypeOf<Jobs>>(
+    type: Type,
+    data: DataOf<Jobs, Type>,
+    options: AddOptions = {},
+  ): Promise<QueuedJob<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>> {
+    const [job] = await this.#addAll("add", [{ type, data, options }]);
+    return job as QueuedJob<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>;
+  }
+
+  /** Adds all of them or, if one cannot be added, none. The answers are in order. */
+  async addBulk(
+    entries: readonly BulkEntry<Jobs>[],
+  ): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>>[]> {
+    if (!Array.isArray(entries)) throw new OptionsError("addBulk", "entries", entries, "an array");
+    if (entries.length > MOST_IN_BULK) {
+      throw new OptionsError("addBulk", "entries.length", entries.length, `at most ${MOST_IN_BULK}`);
+    }
+    return entries.length === 0
+      ? []
+      : ((await this.#addAll("addBulk", entries)) as QueuedJob<
+          DataOf<Jobs, TypeOf<Jobs>>,
+          ResultOf<Jobs, TypeOf<Jobs>>
+        >[]);
+  }
+
+  /** The job of this id, if it is in this queue. */
+  async get(
+    id: string,
+  ): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> | undefined> {
+    const [record] = await this.storage.find([readArgument("get", "id", anyText, id)]);
+    return record === undefined || record.queue !== this.name ? undefined : this.#jobOf(record);
+  }
+
+  /** What is known about the job of this id. */
+  async info(id: string): Promise<ListPage<Jobs>["jobs"][number] | undefined> {
+    const [record] = await this.storage.find([readArgument("info", "id", anyText, id)]);
+    return record === undefined || record.queue !== this.name ? undefined : infoOf(record);
+  }
+
+  /** Jobs of this queue, newest first, page by page. */
+  async list(options: ListOptions = {}): Promise<ListPage<Jobs>> {
+    const read = readOptions("list", LIST, options);
+    const { jobs, cursor } = await this.storage.list({
+      queue: this.name,
+      states: read.state ?? null,
+      type: read.type ?? null,
+      group: read.group ?? null,
+      since: read.since?.getTime() ?? null,
+      until: read.until?.getTime() ?? null,
+      limit: read.limit,
+      cursor: read.cursor ?? null,
+    });
+    return { jobs: jobs.map((job) => infoOf(job)), cursor: cursor ?? undefined };
+  }
+
+  /** Jobs that failed for good, newest first. */
+  async deadLetters(options: Omit<ListOptions, "state"> = {}): Promise<ListPage<Jobs>> {
+    return this.list({ ...options, state: "dead" });
+  }
+
+  /** How many jobs are in each state. */
+  async counts(): Promise<JobCounts> {
+    const [overview] = await this.storage.overview(this.name);
+    return overview?.counts ?? (Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as JobCounts);
+  }
+
+  /** Nothing starts any more, in any process, until `resume`; with a type, nothing of that type. What runs goes on. */
+  async pause(type?: TypeOf<Jobs>): Promise<void> {
+    await this.#setPaused("pause", type, true);
+  }
+
+  async resume(type?: TypeOf<Jobs>): Promise<void> {
+    await this.#setPaused("resume", type, false);
+  }
+
+  /** What is paused: the queue as a whole, and single types. */
+  async paused(): Promise<{ readonly queue: boolean; readonly types: readonly string[] }> {
+    const [overview] = await this.storage.overview(this.name);
+    return { queue: overview?.paused ?? false, types: overview?.pausedTypes ?? [] };
+  }
+
+  /** See `QueuedJob.cancel`. A job that does not exist is a `JobNotFoundError`. */
+  cancel(id: string): Promise<boolean> {
+    return changeOne(this.#place, "cancel", readArgument("cancel", "id", anyText, id));
+  }
+
+  /** See `QueuedJob.retry`. */
+  retry(id: string): Promise<boolean> {
+    return changeOne(this.#place, "retry", readArgument("retry", "id", anyText, id));
+  }
+
+  /** See `QueuedJob.promote`. */
+  promote(id: string): Promise<boolean> {
+    return changeOne(this.#place, "promote", readArgument("promote", "id", anyText, id));
+  }
+
+  /** See `QueuedJob.remove`. */
+  remove(id: string): Promise<boolean> {
+    return changeOne(this.#place, "remove", readArgument("remove", "id", anyText, id));
+  }
+
+  /** Sends dead jobs back to their first attempt: one, some, or all. The answer is how many. */
+  async redrive(target: RedriveTarget): Promise<number> {
+    if (typeof target === "string" || Array.isArray(target)) {
+      const ids = [target].flat() as string[];
+      const records = await this.storage.find(ids);
+      const dead = records.filter((record) => record?.state === "dead" && record.queue === this.name);
+      const changed = await this.storage.change({
+        action: "retry",
+        queue: this.name,
+        ids: dead.map((record) => record!.id),
+      });
+      return changed.length;
+    }
+    const read = readOptions("redrive", REDRIVE, target);
+    return this.#changeAll("retry", {
+      states: ["dead"],
+      type: read.type ?? null,
+      group: read.group ?? null,
+      endedForMs: null,
+    });
+  }
+
+  /** Removes everything that has not started. What runs goes on. The answer is how many were removed. */
+  async drain(): Promise<number> {
+    return this.#changeAll("remove", {
+      states: ["waiting", "scheduled", "awaiting"],
+      type: null,
+      group: null,
+      endedForMs: null,
+    });
+  }
+
+  /** Deletes jobs that have ended, before their time. The answer is how many. */
+  async purge(options: PurgeOptions): Promise<number> {
+    const read = readOptions("purge", PURGE, options);
+    const { state, olderThan, type, group } = read;
+    if ([state, olderThan, type, group, read.all].every((given) => given === undefined)) {
+      throw new OptionsError("purge", "all", undefined, "true where nothing else says which jobs");
+    }
+    const ended = state ?? ["completed", "dead", "cancelled"];
+    if (ended.includes("active")) throw new OptionsError("purge", "state", "active", "a state that jobs can be removed in");
+    return this.#changeAll("remove", {
+      states: ended,
+      type: type ?? null,
+      group: group ?? null,
+      endedForMs: olderThan ?? null,
+    });
+  }
+
+  /** Calls back for every such event in this queue, in any process, until the returned function is called. */
+  on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void {
+    return listen(this.storage, this.name, event, listener);
+  }
+
+  async #addAll(owner: string, entries: readonly { type: string; data: unknown; options?: AddOptions | undefined }[]) {
+    const jobs = await Promise.all(entries.map((entry) => this.#newJob(owner, entry)));
+    const added = await this.storage.add(jobs);
+    return jobs.map(
+      (job, i) =>
+        new QueuedJob(this.#place, {
+          id: added[i]!.id,
+          created: added[i]!.created,
+          type: job.type,
+          data: fromJson(job.data),
+          kept: job.keepFor !== 0,
+        }),
+    );
+  }
+
+  async #newJob(
+    owner: string,
+    entry: { readonly type: string; readonly data: unknown; readonly options?: AddOptions | undefined },
+  ): Promise<NewJob> {
+    const type = readArgument(owner, "type", nameText, entry?.type);
+    const { idempotency, ...options } = readAddOptions(owner, this.#defaults, entry.options ?? {});
+    const schema = this.#schemas.get(type);
+    const value = schema === undefined ? entry.data : await validate(schema, type, entry.data);
+    const data = toJson(owner, "data", value, this.#maxDataBytes);
+    return {
+      ...options,
+      id: newId(this.#clock.wall()),
+      queue: this.name,
+      type,
+      data,
+      idempotency: idempotency && { ...idempotency, fingerprint: await fingerprint(type, data) },
+    };
+  }
+
+  #jobOf(record: JobRecord): QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> {
+    const { id, type, data, keepFor } = record;
+    return new QueuedJob(this.#place, {
+      id,
+      type,
+      data: fromJson(data) as DataOf<Jobs, TypeOf<Jobs>>,
+      created: false,
+      kept: keepFor !== 0,
+    });
+  }
+
+  async #setPaused(owner: string, type: string | undefined, paused: boolean): Promise<void> {
+    const which = type === undefined ? null : readArgument(owner, "type", nameText, type);
+    await this.storage.setPaused(this.name, which, paused);
+  }
+
+  async #changeAll(action: ChangeAction, where: ChangeFilter): Promise<number> {
+    let all = 0;
+    for (;;) {
+      const changed = await this.storage.change({ action, queue: this.name, where, limit: STEP });
+      all += changed.length;
+      if (changed.length < STEP) return all;
+    }
+  }
+}
+
+/** Tells one payload from another, in whatever order its keys came. */
+async function fingerprint(type: string, data: string): Promise<string> {
+  const bytes = new TextEncoder().encode(JSON.stringify([type, canonicalJson(data)]));
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,111 @@
+import type { Clock } from "../core/clock.ts";
+import type { Duration } from "../core/duration.ts";
+import { JobNotFoundError, OptionsError } from "../core/errors.ts";
+import type { AttemptRecord, JobProgress, LogLine } from "../core/job.ts";
+import { fn, optional, positiveDuration, readArgument, readOptions, signal } from "../core/options.ts";
+import type { ChangeAction, JobStorage } from "../storage/job-storage.ts";
+import { infoOf, type JobInfo } from "./job-info.ts";
+import { followProgress, resultWhenEnded } from "./waiting.ts";
+
+export interface ResultOptions {
+  /** Gives up waiting, with the signal's reason. The job goes on. */
+  readonly signal?: AbortSignal | undefined;
+  /** Gives up waiting after so long, with a `JobTimeoutError`. The job goes on. */
+  readonly timeout?: Duration | undefined;
+}
+
+const RESULT = { signal: optional(signal, undefined), timeout: optional(positiveDuration, undefined) };
+
+/** Where a job is, and whose time is gone by. */
+export interface JobPlace {
+  readonly storage: JobStorage;
+  readonly queue: string;
+  readonly clock: Clock;
+}
+
+/** A job in a queue, in the hands of whoever added it or looked it up. */
+export class QueuedJob<Data = unknown, Result = unknown> {
+  readonly id: string;
+  readonly queue: string;
+  readonly type: string;
+  readonly data: Data;
+  /** False where an idempotency key found an earlier job. */
+  readonly created: boolean;
+  readonly #place: JobPlace;
+  readonly #kept: boolean;
+
+  /** @internal Made by the queue. */
+  constructor(
+    place: JobPlace,
+    job: { readonly id: string; readonly type: string; readonly data: Data; readonly created: boolean; kept: boolean },
+  ) {
+    this.#place = place;
+    this.#kept = job.kept;
+    this.id = job.id;
+    this.queue = place.queue;
+    this.type = job.type;
+    this.data = job.data;
+    this.created = job.created;
+  }
+
+  /**
+   * Resolves with what the handler returned once the job has ended, in whatever process; rejects with the job's error if
+   * it is dead, an `AbortSignalJobError` if it was cancelled, a `JobNotFoundError` if it is gone.
+   */
+  async result(options: ResultOptions = {}): Promise<Result> {
+    const read = readOptions("result", RESULT, options);
+    if (!this.#kept) {
+      throw new OptionsError("result", "keepFor", 0, "greater than 0", "the job is gone as soon as it has ended");
+    }
+    return (await resultWhenEnded({ ...this.#place, id: this.id, ...read })) as Result;
+  }
+
+  /** What is known about it now; undefined if it is gone. */
+  async info(): Promise<JobInfo<Data, Result> | undefined> {
+    const [record] = await this.#place.storage.find([this.id]);
+    return record && infoOf<Data, Result>(record);
+  }
+
+  /** The attempts that failed, and what they logged. */
+  async history(): Promise<{ readonly attempts: readonly AttemptRecord[]; readonly log: readonly LogLine[] }> {
+    return this.#place.storage.history(this.id);
+  }
+
+  /**
+   * Not to be run, or no longer: a job that has not started is cancelled at once, a running one has its signal aborted.
+   * False: it had ended already.
+   */
+  cancel(): Promise<boolean> {
+    return changeOne(this.#place, "cancel", this.id);
+  }
+
+  /** Starts again from the first attempt. False: it has not ended. */
+  retry(): Promise<boolean> {
+    return changeOne(this.#place, "retry", this.id);
+  }
+
+  /** Due now. False: it was not scheduled. */
+  promote(): Promise<boolean> {
+    return changeOne(this.#place, "promote", this.id);
+  }
+
+  /** Deletes it. False: it is running; cancel it first. */
+  remove(): Promise<boolean> {
+    return changeOne(this.#place, "remove", this.id);
+  }
+
+  /** Calls back with every progress that is heard of, until the job ends or the returned function is called. */
+  onProgress(callback: (progress: JobProgress) => void): () => void {
+    readArgument("onProgress", "callback", fn, callback);
+    return followProgress(this.#place.storage, this.queue, this.id, callback);
+  }
+}
+
+/** Does something to one job. False: it does not apply to the state it is in. */
+export async function changeOne({ storage, queue }: JobPlace, action: ChangeAction, id: string): Promise<boolean> {
+  const changed = await storage.change({ action, queue, ids: [id] });
+  if (changed.length > 0) return true;
+  const [record] = await storage.find([id]);
+  if (record === undefined || record.queue !== queue) throw new JobNotFoundError(id);
+  return false;
+}

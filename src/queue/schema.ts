@@ -1,0 +1,40 @@
+import { OptionsError } from "../core/errors.ts";
+import { hasMethods } from "../core/options.ts";
+
+/** What is used of the Standard Schema interface: zod, valibot, arktype and others have it. */
+export interface StandardSchema {
+  readonly "~standard": {
+    readonly validate: (value: unknown) => SchemaResult | Promise<SchemaResult>;
+  };
+}
+
+type SchemaResult = { readonly value: unknown; readonly issues?: undefined } | { readonly issues: readonly SchemaIssue[] };
+
+interface SchemaIssue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}
+
+/** Looks up the schema of a type. Types are names that users choose: `constructor` is one like any other. */
+export function readSchemas(owner: string, schemas: unknown): ReadonlyMap<string, StandardSchema> {
+  if (typeof schemas !== "object" || schemas === null) throw new OptionsError(owner, "schemas", schemas, "an object");
+  const read = new Map<string, StandardSchema>();
+  for (const [type, schema] of Object.entries(schemas)) {
+    const standard: unknown = (schema as { "~standard"?: unknown } | null)?.["~standard"];
+    if (!hasMethods(standard, ["validate"])) {
+      throw new OptionsError(owner, `schemas.${type}`, schema, "a schema that follows Standard Schema");
+    }
+    read.set(type, schema as StandardSchema);
+  }
+  return read;
+}
+
+/** What the schema makes of `data`, or an error that says all that is wrong with it. */
+export async function validate(schema: StandardSchema, type: string, data: unknown): Promise<unknown> {
+  const result = await schema["~standard"].validate(data);
+  if (result.issues === undefined) return result.value;
+  const [first] = result.issues;
+  const path = (first?.path ?? []).map((step) => String(typeof step === "object" ? step.key : step));
+  const said = result.issues.map(({ message }) => message).join("; ");
+  throw new OptionsError("add", ["data", ...path].join("."), data, `what the schema of "${type}" allows`, said);
+}

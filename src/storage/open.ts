@@ -1,0 +1,48 @@
+import { JOB_EVENT_NAMES, type JobEventName, type JobEvents } from "../core/events.ts";
+import { OptionsError } from "../core/errors.ts";
+import { type Check, fn, missingMethod, readArgument } from "../core/options.ts";
+import type { JobStorage } from "./job-storage.ts";
+
+const MEMBERS = [
+  "setup",
+  "close",
+  "add",
+  "claim",
+  "settle",
+  "heartbeat",
+  "report",
+  "sweep",
+  "find",
+  "history",
+  "list",
+  "overview",
+  "change",
+  "setPaused",
+  "subscribe",
+  "publish",
+] as const satisfies readonly (keyof JobStorage)[];
+
+/** Any storage for jobs, ours or the user's own. */
+export const jobStorage: Check<JobStorage> = {
+  expected: "a storage for jobs, such as new MemoryStorage() or new SqliteStorage(path)",
+  read: (value) => (missingMethod(value, MEMBERS) === undefined ? (value as JobStorage) : undefined),
+};
+
+/** Calls `listener` for every event of this name in the queue, from any process, until the returned function is called. */
+export function listen<Name extends JobEventName>(
+  storage: JobStorage,
+  queue: string,
+  name: Name,
+  listener: (event: JobEvents[Name]) => void,
+): () => void {
+  if (!JOB_EVENT_NAMES.includes(name)) {
+    throw new OptionsError("on", "event", name, JOB_EVENT_NAMES.map((one) => `"${one}"`).join(", "));
+  }
+  readArgument("on", "listener", fn, listener);
+  return storage.subscribe({
+    queue,
+    event: (event) => {
+      if (event.event === name) listener(event as unknown as JobEvents[Name]);
+    },
+  });
+}

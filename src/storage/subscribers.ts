@@ -1,0 +1,87 @@
+import type { JobEvent } from "../core/events.ts";
+import type { Subscriber } from "./job-storage.ts";
+
+/** One subscription: the same subscriber may come twice, and leave once. */
+interface Listening {
+  readonly subscriber: Subscriber;
+}
+
+/**
+ * Who listens to a storage, and what they are to be told. A step of the storage notes what happened; `tell` is called when
+ * the step is over, so that whoever hears of it finds it done, and may call the storage at once.
+ */
+export class Subscribers {
+  /** Replaced, never changed: whoever is being told may leave or join meanwhile. */
+  #all: readonly Listening[] = [];
+  #events: JobEvent[] = [];
+  #cancelled = new Map<string, string[]>();
+  #awake = new Set<string>();
+  #telling = false;
+  /** Does anybody want events? Else nobody need make them. */
+  hearEvents = false;
+
+  get size(): number {
+    return this.#all.length;
+  }
+
+  add(subscriber: Subscriber): () => void {
+    const own = { subscriber };
+    this.#become([...this.#all, own]);
+    return () => this.#become(this.#all.filter((other) => other !== own));
+  }
+
+  clear(): void {
+    this.#become([]);
+  }
+
+  /** Something changed in the queue that may let a job start. */
+  wake(queue: string): void {
+    if (this.#all.length > 0) this.#awake.add(queue);
+  }
+
+  /** An active job is asked to stop. */
+  cancelled(queue: string, id: string): void {
+    if (this.#all.length === 0) return;
+    const ids = this.#cancelled.get(queue);
+    if (ids === undefined) this.#cancelled.set(queue, [id]);
+    else ids.push(id);
+  }
+
+  event(event: JobEvent): void {
+    if (this.hearEvents) this.#events.push(event);
+  }
+
+  /** Tells what was noted, in order. What is noted while it tells comes after that, for everybody. */
+  tell(): void {
+    if (this.#telling) return;
+    this.#telling = true;
+    while (this.#events.length > 0 || this.#cancelled.size > 0 || this.#awake.size > 0) {
+      const events = this.#events;
+      const cancelled = this.#cancelled;
+      const awake = this.#awake;
+      this.#events = [];
+      this.#cancelled = new Map();
+      this.#awake = new Set();
+      for (const event of events) this.#each(event.queue, (subscriber) => subscriber.event?.(event));
+      for (const [queue, ids] of cancelled) this.#each(queue, (subscriber) => subscriber.cancelled?.([...ids]));
+      for (const queue of awake) this.#each(queue, (subscriber) => subscriber.wake?.());
+    }
+    this.#telling = false;
+  }
+
+  #become(all: readonly Listening[]): void {
+    this.#all = all;
+    this.hearEvents = all.some(({ subscriber }) => subscriber.event !== undefined);
+  }
+
+  #each(queue: string, hear: (subscriber: Subscriber) => void): void {
+    for (const { subscriber } of this.#all) {
+      if (subscriber.queue !== null && subscriber.queue !== queue) continue;
+      try {
+        hear(subscriber);
+      } catch {
+        // Whoever fails to listen must not keep others from it, nor the step from having happened.
+      }
+    }
+  }
+}

@@ -1,0 +1,245 @@
+import { type Clock, dateIn } from "../core/clock.ts";
+import { type ILimiter, isLimiter, type Limiter, type Permit } from "../limiter/limiter.ts";
+import { partsOf } from "../limiter/parts.ts";
+import type { CheckedPart } from "../limiter/part.ts";
+import type { Room } from "../limits/room.ts";
+import { WHEN_RELEASED } from "../limits/wait.ts";
+import type { ClaimLimit } from "../storage/job-storage.ts";
+
+/** What a limiter gave for one start. */
+export interface Grant {
+  /** When it was asked for, on the monotonic clock. */
+  readonly askedAt: number;
+  /** A job was claimed for it: it starts now. */
+  start(): Promise<void> | void;
+  /** No job was claimed for it: as if it had never been given. */
+  cancel(): Promise<void> | void;
+  /** The work ended. */
+  release(): Promise<void> | void;
+}
+
+/** Who waits for leave to start something. */
+export interface Applicant {
+  readonly clock: Clock;
+  /** Some leave was granted. */
+  granted(): void;
+  /** There is work, and it may not start. */
+  blocked(blockedBy: string, retryInMs: number | null): void;
+  failed(error: unknown): void;
+}
+
+/**
+ * What stands between a worker and its next claim. Nothing is asked of a limiter before there is work for it, and nothing
+ * is claimed before the limiter has said yes; what no job was found for is given back.
+ */
+export interface Admission {
+  /** Limits that the claim takes from by itself. */
+  readonly limits: readonly ClaimLimit[];
+  /** How many of `free` may be claimed now. */
+  ready(free: number): number;
+  /** There is work: leave is asked for, up to so much. Does nothing while some is being asked for. */
+  want(free: number): void;
+  /** Is leave being asked for? Then there is work, and no need to look. */
+  readonly asking: boolean;
+  /** Takes one grant for each of so many jobs, and gives back the rest. */
+  use(jobs: number): readonly Grant[];
+  /** Nothing starts for so long. */
+  hold(ms: number): Promise<void>;
+  /** When one more could start, from now. */
+  nextIn(): Promise<number>;
+  stop(): void;
+}
+
+/** No limiter, or limits that the storage takes together with the jobs. */
+export class OpenAdmission implements Admission {
+  readonly limits: readonly ClaimLimit[];
+  readonly asking = false;
+
+  constructor(limits: readonly ClaimLimit[]) {
+    this.limits = limits;
+  }
+
+  ready(free: number): number {
+    return free;
+  }
+  want(): void {}
+  use(): readonly Grant[] {
+    return [];
+  }
+  async hold(): Promise<void> {}
+  async nextIn(): Promise<number> {
+    return 0;
+  }
+  stop(): void {}
+}
+
+/** Somebody's limiter, ours or the user's own. */
+export class LimiterAdmission implements Admission {
+  readonly limits: readonly ClaimLimit[] = [];
+  readonly #limiter: ILimiter;
+  readonly #applicant: Applicant;
+  readonly #stop = new AbortController();
+  #grants: Grant[] = [];
+  #asking = false;
+  /** What was asked for meanwhile. */
+  #wanted = 0;
+
+  constructor(limiter: ILimiter, applicant: Applicant) {
+    this.#limiter = limiter;
+    this.#applicant = applicant;
+  }
+
+  get asking(): boolean {
+    return this.#asking;
+  }
+
+  ready(free: number): number {
+    return Math.min(free, this.#grants.length);
+  }
+
+  want(free: number): void {
+    if (this.#asking) {
+      this.#wanted = free;
+      return;
+    }
+    if (this.#stop.signal.aborted || this.#grants.length >= free) return;
+    this.#asking = true;
+    this.#wanted = 0;
+    void this.#askUntilAnswered(free);
+  }
+
+  use(jobs: number): readonly Grant[] {
+    const used = this.#grants.splice(0, jobs);
+    for (const grant of this.#grants.splice(0)) this.#safely(grant.cancel());
+    return used;
+  }
+
+  async hold(ms: number): Promise<void> {
+    await this.#limiter.setNextAvailableTime(dateIn(this.#applicant.clock, ms + 1));
+  }
+
+  async nextIn(): Promise<number> {
+    const next = await this.#limiter.getNextAvailableTime();
+    return Math.max(0, next.getTime() - this.#applicant.clock.wall());
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    if (!this.#asking) this.use(0);
+  }
+
+  /** Never rejects: a limiter that fails is asked again after a while. */
+  async #askUntilAnswered(free: number): Promise<void> {
+    const { signal } = this.#stop;
+    try {
+      await this.#ask(free);
+    } catch (error) {
+      if (!signal.aborted) {
+        this.#applicant.failed(error);
+        await this.#sleep(FAILED_MS);
+      }
+    }
+    this.#asking = false;
+    if (signal.aborted) this.use(0);
+    else if (this.#grants.length === 0 && this.#wanted > 0) this.want(this.#wanted);
+    else this.#applicant.granted();
+  }
+
+  async #ask(free: number): Promise<void> {
+    const limiter = this.#limiter;
+    if (!isLimiter(limiter)) this.#grants.push(await this.#askChecked(limiter));
+    else for (let first = true; this.#grants.length < free; first = false) if (!(await this.#take(limiter, first))) break;
+  }
+
+  /** Takes one; the first is worth waiting for. */
+  async #take(limiter: Limiter, wait: boolean): Promise<boolean> {
+    const askedAt = this.#applicant.clock.now();
+    const answer = await limiter.tryAcquire();
+    if (answer.granted) return this.#keep(askedAt, answer);
+    if (!wait || answer.never) return false;
+    this.#applicant.blocked(answer.blockedBy, answer.retryInMs);
+    const permit = await limiter.acquire({ signal: this.#stop.signal });
+    return this.#keep(this.#applicant.clock.now(), permit);
+  }
+
+  #keep(askedAt: number, permit: Permit): true {
+    this.#grants.push({
+      askedAt,
+      start() {},
+      cancel: () => permit.cancel(),
+      release: () => permit.release(),
+    });
+    return true;
+  }
+
+  /**
+   * A limiter with six methods can be asked and told, and nothing taken back: it is asked, then a job is claimed, and
+   * only then it is told. Until then nobody else in this process asks it.
+   */
+  async #askChecked(limiter: ILimiter): Promise<Grant> {
+    const part = partsOf(limiter)[0] as CheckedPart;
+    const { clock } = this.#applicant;
+    let pollMs = FIRST_POLL_MS;
+    for (let first = true; ; first = false) {
+      const unlock = await part.lock.take();
+      try {
+        const { times } = part.room;
+        const askedAt = clock.now();
+        this.#stop.signal.throwIfAborted();
+        const wait = await part.ask(1, clock);
+        if (wait === 0) return checkedGrant(limiter, part, askedAt, unlock);
+        if (first) this.#applicant.blocked(part.name, wait === WHEN_RELEASED ? null : wait);
+        unlock();
+        if (part.room.times === times) await this.#sleep(wait === WHEN_RELEASED ? pollMs : wait, part.room);
+        pollMs = Math.min(2 * pollMs, SLOW_POLL_MS);
+      } catch (error) {
+        unlock();
+        throw error;
+      }
+    }
+  }
+
+  /** Until there is room, for so long at most, or until it is stopped. */
+  #sleep(ms: number, room?: Room): Promise<void> {
+    const { signal } = this.#stop;
+    return new Promise((resolve) => {
+      const end = () => {
+        cancelTimer();
+        stopListening?.();
+        signal.removeEventListener("abort", end);
+        resolve();
+      };
+      const cancelTimer = this.#applicant.clock.after(ms, end);
+      const stopListening = room?.listen(end);
+      signal.addEventListener("abort", end, { once: true });
+    });
+  }
+
+  #safely(done: Promise<void> | void): void {
+    Promise.resolve(done).catch((error: unknown) => this.#applicant.failed(error));
+  }
+}
+
+/** A limiter that cannot tell when it has room is asked again, ever less often. */
+const FIRST_POLL_MS = 1;
+const SLOW_POLL_MS = 100;
+/** And one that fails, after this. */
+const FAILED_MS = 1_000;
+
+function checkedGrant(limiter: ILimiter, part: CheckedPart, askedAt: number, unlock: () => void): Grant {
+  return {
+    askedAt,
+    async start() {
+      try {
+        await limiter.recordJobStart();
+      } finally {
+        unlock();
+      }
+    },
+    cancel: unlock,
+    async release() {
+      await limiter.recordJobCompletion();
+      part.room.appeared();
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import { OptionsError } from "../core/errors.ts";
+import type { JobProgress, JobRecord } from "../core/job.ts";
+import { toJson } from "../core/json.ts";
+import type { Reporter } from "./reporter.ts";
+
+/** What a handler sees of its job. */
+export interface JobView<Data = unknown> {
+  readonly id: string;
+  readonly queue: string;
+  readonly type: string;
+  readonly data: Data;
+  /** Which attempt this is, from 1. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly group: string | undefined;
+  readonly weights: Readonly<Record<string, number>> | undefined;
+  readonly priority: number;
+  readonly createdAt: Date;
+}
+
+/** What a handler can do beside its work. */
+export interface JobContext {
+  /** Aborted when the job is cancelled, takes too long, or must stop; `reason` says why. Pass it on to what can be aborted. */
+  readonly signal: AbortSignal;
+  /** Which attempt this is, from 1. */
+  readonly attempt: number;
+  /** The fencing token of this lease: greater than that of any lease before it. For systems that can check it. */
+  readonly token: number;
+  /** Tells how far the job is: percent from 0 to 100, a message, and details that JSON can hold. */
+  updateProgress(percent: number, message?: string, details?: unknown): Promise<void>;
+  /** Writes a line into the log of the job. */
+  log(text: string): Promise<void>;
+}
+
+/** Longer lines are cut. */
+const LONGEST_LINE = 4_000;
+const LARGEST_DETAILS = 65_536;
+
+export function viewOf(job: JobRecord, data: unknown): JobView {
+  return {
+    id: job.id,
+    queue: job.queue,
+    type: job.type,
+    data,
+    attempt: job.attempt,
+    maxAttempts: job.maxAttempts,
+    group: job.group ?? undefined,
+    weights: job.weights ?? undefined,
+    priority: job.priority,
+    createdAt: new Date(job.createdAt),
+  };
+}
+
+export class Context implements JobContext {
+  readonly signal: AbortSignal;
+  readonly attempt: number;
+  readonly token: number;
+  readonly #id: string;
+  readonly #reporter: Reporter;
+
+  constructor(job: JobRecord, signal: AbortSignal, reporter: Reporter) {
+    this.signal = signal;
+    this.attempt = job.attempt;
+    this.token = job.token;
+    this.#id = job.id;
+    this.#reporter = reporter;
+  }
+
+  async updateProgress(percent: number, message?: string, details?: unknown): Promise<void> {
+    const progress = readProgress(percent, message, details);
+    await this.#reporter.report({ id: this.#id, token: this.token, progress });
+  }
+
+  async log(text: string): Promise<void> {
+    if (typeof text !== "string") throw new OptionsError("log", "text", text, "a string");
+    const line = text.slice(0, LONGEST_LINE).toWellFormed().replaceAll("\u0000", "");
+    await this.#reporter.report({ id: this.#id, token: this.token, log: [line] });
+  }
+}
+
+function readProgress(percent: number, message: string | undefined, details: unknown): JobProgress {
+  if (typeof percent !== "number" || !(percent >= 0 && percent <= 100)) {
+    throw new OptionsError("updateProgress", "percent", percent, "a number from 0 to 100");
+  }
+  if (message !== undefined && typeof message !== "string") {
+    throw new OptionsError("updateProgress", "message", message, "a string");
+  }
+  if (details !== undefined) toJson("updateProgress", "details", details, LARGEST_DETAILS);
+  return {
+    percent,
+    ...(message !== undefined && { message: message.slice(0, LONGEST_LINE).toWellFormed().replaceAll("\u0000", "") }),
+    ...(details !== undefined && { details }),
+  };
+}

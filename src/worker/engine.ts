@@ -1,0 +1,408 @@
+import { afterAll, type Clock } from "../core/clock.ts";
+import type { JobEvent } from "../core/events.ts";
+import type { JobRecord } from "../core/job.ts";
+import type { ILimiter } from "../limiter/limiter.ts";
+import { WindowLimiter } from "../limiter/window-limiter.ts";
+import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
+import { type Admission, type Applicant, type Grant, LimiterAdmission, OpenAdmission } from "./admission.ts";
+import { Execution } from "./execution.ts";
+import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
+import { Leases } from "./leases.ts";
+import type { WindowLimit, WorkerSettings } from "./options.ts";
+import { givenBack } from "./outcome.ts";
+import { Reporter } from "./reporter.ts";
+import { RunningJob } from "./running.ts";
+import { Sweeper } from "./sweeper.ts";
+
+/** A claim whose answer took longer than this met a paused process: its starts stay counted, and it is asked for again. */
+const GRANT_TTL_MS = 2_000;
+/** While a limit is in the way, being woken is no reason to ask more often than this. */
+const BLOCKED_MS = 1_000;
+/** Jobs that were told to stop have so long to end; then they are given back as they are. */
+const LAST_GRACE_MS = 500;
+/** Waits between tries when the storage fails, doubled each time. */
+const FIRST_RETRY_MS = 50;
+const LAST_RETRY_MS = 2_000;
+/** A worker that stops does not wait for a broken storage: what it holds comes back when its leases expire. */
+const MOST_FAILURES_AT_STOP = 5;
+
+/**
+ * The heart of a worker: claim, start, execute, settle, again. One claim at a time; what ended while it was under way is
+ * settled by the next one, in the same step. It sleeps when there is nothing to do, until it is woken: by a job that
+ * ended, by the storage, by its limiter, or at the instant that the storage computed.
+ */
+export class Engine {
+  readonly #queue: string;
+  readonly #id: string;
+  readonly #handlers: Handlers<Handler | BatchHandler>;
+  readonly #settings: WorkerSettings;
+  readonly #storage: JobStorage;
+  readonly #clock: Clock;
+  readonly #admission: Admission;
+  readonly #limitKeys: readonly string[];
+  readonly #running = new Map<string, RunningJob>();
+  readonly #leases: Leases;
+  readonly #sweeper: Sweeper;
+  readonly #execution: Execution;
+
+  #state: "new" | "running" | "stopping" | "stopped" = "new";
+  #started: Promise<void> | undefined;
+  #looping: Promise<void> | undefined;
+  #unsubscribe: () => void = () => {};
+  #stopping: Promise<void> | undefined;
+  #cutAt: (() => void) | undefined;
+  /** Handler calls under way. */
+  #calls = 0;
+  #outcomes: Outcome[] = [];
+
+  #signalled = false;
+  #wake: (() => void) | undefined;
+  /** When to look again if nothing is heard before, on the monotonic clock. */
+  #nextAt = 0;
+  #blockedUntil = 0;
+  /** What was in the way at the last look: it is told once. */
+  #blockedBy: string | null = null;
+  #lingerUntil: number | undefined;
+  #backlog = false;
+  /** The queue was found empty, and nothing was heard since. */
+  #empty = false;
+  /** Something was done since that was last told. */
+  #busy = false;
+  #idle: (() => void)[] = [];
+
+  constructor(queue: string, id: string, handlers: Handlers<Handler | BatchHandler>, settings: WorkerSettings) {
+    this.#queue = queue;
+    this.#id = id;
+    this.#handlers = handlers;
+    this.#settings = settings;
+    this.#storage = settings.storage;
+    this.#clock = settings.clock;
+    this.#admission = this.#admissionFor(settings.limiter);
+    this.#limitKeys = this.#admission.limits.map(({ key }) => key);
+    const report = (error: unknown) => this.#report(error);
+    this.#leases = new Leases(this.#storage, this.#clock, settings.lease, this.#running, report);
+    this.#sweeper = new Sweeper(this.#storage, this.#clock, settings.random, settings.lease, report);
+    this.#execution = new Execution({
+      handlers,
+      batch: settings.batch !== undefined,
+      clock: this.#clock,
+      leaseMs: settings.lease,
+      reporter: new Reporter(this.#storage),
+      random: settings.random,
+      strategies: settings.backoffs,
+      maxHolds: settings.maxHolds,
+      limitKeys: this.#limitKeys,
+      admission: this.#admission,
+      settled: (running, outcome) => {
+        this.#running.delete(running.job.id);
+        if (outcome !== undefined) this.#outcomes.push(outcome);
+        this.#signal();
+      },
+      callEnded: () => {
+        this.#calls -= 1;
+        this.#signal();
+      },
+      report,
+    });
+  }
+
+  get running(): number {
+    return this.#running.size;
+  }
+
+  start(): Promise<void> {
+    this.#started ??= this.#begin();
+    return this.#started;
+  }
+
+  async stop(timeout: number): Promise<void> {
+    if (this.#state === "new") this.#state = "stopped";
+    if (this.#state === "stopped") return;
+    if (this.#state === "running") {
+      this.#state = "stopping";
+      this.#admission.stop();
+      this.#stopping = this.#end();
+    }
+    const cancel = afterAll(this.#clock, timeout, () => this.#cutAll());
+    this.#signal();
+    await this.#stopping;
+    cancel();
+  }
+
+  onIdle(): Promise<void> {
+    if (this.#empty || this.#state === "stopped") return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  async #begin(): Promise<void> {
+    // A turn of its own: whoever made the worker can still listen, or stop it.
+    await Promise.resolve();
+    if (this.#state !== "new") return;
+    this.#state = "running";
+    for (let tries = 0; this.#state === "running"; tries++) {
+      try {
+        await this.#storage.setup();
+        break;
+      } catch (error) {
+        this.#report(error);
+        await this.#pause(retryIn(tries));
+      }
+    }
+    if (this.#state !== "running") return;
+    this.#unsubscribe = this.#storage.subscribe({
+      queue: this.#queue,
+      wake: () => {
+        this.#empty = false;
+        this.#signal();
+      },
+      cancelled: (ids) => {
+        for (const id of ids) this.#running.get(id)?.stop("cancelled");
+      },
+    });
+    this.#publish({ event: "worker-started", queue: this.#queue, worker: this.#id });
+    this.#sweeper.start();
+    this.#looping = this.#loop();
+  }
+
+  async #end(): Promise<void> {
+    await this.#started;
+    await this.#looping;
+    this.#state = "stopped";
+    this.#cutAt?.();
+    this.#leases.stop();
+    this.#sweeper.stop();
+    this.#unsubscribe();
+    this.#becameIdle();
+    await this.#storage.publish({ event: "worker-stopped", queue: this.#queue, worker: this.#id }).catch(() => {});
+  }
+
+  /** Time is up: what still runs is told to stop, and what does not listen is given back as it is. */
+  #cutAll(): void {
+    for (const running of this.#running.values()) running.stop("stopped");
+    this.#cutAt ??= afterAll(this.#clock, LAST_GRACE_MS, () => {
+      for (const running of this.#running.values()) this.#execution.abandon(running);
+    });
+  }
+
+  get #over(): boolean {
+    return this.#state === "stopping" && this.#running.size === 0 && this.#outcomes.length === 0;
+  }
+
+  async #loop(): Promise<void> {
+    let failures = 0;
+    while (!this.#over) {
+      this.#signalled = false;
+      try {
+        await this.#turn();
+        failures = 0;
+      } catch (error) {
+        this.#report(error);
+        failures += 1;
+        if (this.#state === "stopping" && failures >= MOST_FAILURES_AT_STOP) this.#outcomes = [];
+        await this.#pause(retryIn(failures));
+        continue;
+      }
+      if (!this.#signalled && !this.#over) await this.#pause(this.#nextAt - this.#clock.now());
+    }
+  }
+
+  /** Settles what ended, claims what may start, starts it. */
+  async #turn(): Promise<void> {
+    const free = this.#state === "running" ? this.#free() : 0;
+    const now = this.#clock.now();
+    const lingers = this.#lingers(now);
+    const max = lingers ? 0 : this.#admission.ready(free);
+    if (this.#outcomes.length === 0 && !this.#mayFindWork(free, max, now)) return;
+    const settle = this.#outcomes;
+    this.#outcomes = [];
+    if (free === 0) {
+      await this.#restoring(settle, () => this.#storage.settle(settle));
+      this.#nextAt = Number.POSITIVE_INFINITY;
+      return;
+    }
+    const claim = await this.#restoring(settle, () =>
+      this.#storage.claim({
+        queue: this.#queue,
+        worker: this.#id,
+        max,
+        types: this.#handlers.types,
+        leaseMs: this.#settings.lease,
+        limits: this.#admission.limits,
+        settle,
+      }),
+    );
+    this.#startAll(claim, now, this.#admission.use(claim.jobs.length));
+    this.#lookAhead(claim, { max, lingers });
+  }
+
+  /** Is there any use in asking the storage? */
+  #mayFindWork(free: number, max: number, now: number): boolean {
+    if (free === 0) {
+      this.#nextAt = Number.POSITIVE_INFINITY;
+      return false;
+    }
+    if (max === 0 && this.#admission.asking) return false;
+    if (this.#lingerUntil !== undefined && now < this.#lingerUntil) return false;
+    return now >= this.#blockedUntil;
+  }
+
+  /** What could not be settled is settled the next time. */
+  async #restoring<T>(settle: readonly Outcome[], step: () => Promise<T>): Promise<T> {
+    try {
+      return await step();
+    } catch (error) {
+      this.#outcomes.unshift(...settle);
+      this.#admission.use(0);
+      throw error;
+    }
+  }
+
+  #startAll({ jobs }: Claim, askedAt: number, grants: readonly Grant[]): void {
+    if (jobs.length === 0) return;
+    this.#busy = true;
+    this.#empty = false;
+    const now = this.#clock.now();
+    const limited = grants.length > 0 || this.#limitKeys.length > 0;
+    const oldest = grants.reduce((least, grant) => Math.min(least, grant.askedAt), askedAt);
+    if (this.#state !== "running") {
+      for (const grant of grants) this.#safely(async () => grant.cancel());
+      return this.#giveBack(jobs, this.#limitKeys);
+    }
+    if (limited && now - oldest > GRANT_TTL_MS) {
+      // The process was paused meanwhile: what was granted stays counted, for nobody knows what it met.
+      for (const grant of grants) this.#safely(async () => spend(grant));
+      return this.#giveBack(jobs, []);
+    }
+    const leasedUntil = askedAt + this.#settings.lease;
+    const started = jobs.map((job, i) => new RunningJob(job, leasedUntil, grants[i]));
+    for (const running of started) this.#running.set(running.job.id, running);
+    this.#leases.watch();
+    const size = this.#settings.batch?.size ?? 1;
+    for (let i = 0; i < started.length; i += size) {
+      this.#calls += 1;
+      this.#execution.start(size === 1 && this.#settings.batch === undefined ? [started[i]!] : started.slice(i, i + size));
+    }
+  }
+
+  #giveBack(jobs: readonly JobRecord[], unstarted: readonly string[]): void {
+    for (const job of jobs) this.#outcomes.push(givenBack(job, unstarted));
+    this.#signal();
+  }
+
+  /** What to do next, by what the claim said. */
+  #lookAhead(claim: Claim, { max, lingers }: { readonly max: number; readonly lingers: boolean }): void {
+    const now = this.#clock.now();
+    const { jobs, more, nextInMs, blockedBy } = claim;
+    this.#nextAt = nextInMs === null ? Number.POSITIVE_INFINITY : now + nextInMs;
+    this.#blockedUntil = 0;
+    if (max > 0) {
+      this.#lingerUntil = undefined;
+      this.#backlog = more;
+    }
+    if (more && lingers) {
+      this.#lingerUntil ??= now + this.#settings.batch!.linger;
+      this.#nextAt = this.#lingerUntil;
+    } else if (more) {
+      const free = this.#free();
+      if (free > 0) this.#admission.want(free);
+    }
+    if (blockedBy !== null) {
+      if (jobs.length === 0) this.#blockedUntil = Math.min(this.#nextAt, now + BLOCKED_MS);
+      if (jobs.length > 0 || this.#blockedBy !== blockedBy) this.#blocked(blockedBy, nextInMs);
+    }
+    this.#blockedBy = blockedBy;
+    const empty = jobs.length === 0 && !more && nextInMs === null && blockedBy === null;
+    if (empty && !this.#signalled && this.#running.size === 0 && this.#outcomes.length === 0) this.#foundEmpty();
+  }
+
+  #foundEmpty(): void {
+    if (this.#busy) this.#publish({ event: "drained", queue: this.#queue, worker: this.#id });
+    this.#busy = false;
+    this.#becameIdle();
+  }
+
+  #becameIdle(): void {
+    this.#empty = true;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  /** How many more jobs could run. */
+  #free(): number {
+    return (this.#settings.concurrency - this.#calls) * (this.#settings.batch?.size ?? 1);
+  }
+
+  /** Is it better to wait for a batch to fill? Not while more than enough is waiting anyway. */
+  #lingers(now: number): boolean {
+    if ((this.#settings.batch?.linger ?? 0) === 0 || this.#backlog) return false;
+    return this.#lingerUntil === undefined || now < this.#lingerUntil;
+  }
+
+  #signal(): void {
+    this.#signalled = true;
+    this.#wake?.();
+  }
+
+  /** Sleeps until it is signalled, for so long at most. */
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancelTimer = Number.isFinite(ms) ? this.#clock.after(Math.max(0, ms), () => this.#wake?.()) : () => {};
+      this.#wake = () => {
+        this.#wake = undefined;
+        cancelTimer();
+        resolve();
+      };
+    });
+  }
+
+  #admissionFor(limiter: ILimiter | WindowLimit | undefined): Admission {
+    if (limiter === undefined) return new OpenAdmission([]);
+    const applicant: Applicant = {
+      clock: this.#clock,
+      granted: () => this.#signal(),
+      blocked: (blockedBy, retryInMs) => this.#blocked(blockedBy, retryInMs),
+      failed: (error) => this.#report(error),
+    };
+    if (!("windowMs" in limiter)) return new LimiterAdmission(limiter, applicant);
+    const { max, windowMs, scope } = limiter;
+    if (scope === "queue") return new OpenAdmission([{ key: queueLimitKey(this.#queue), max, windowMs }]);
+    return new LimiterAdmission(new WindowLimiter(max, windowMs, this.#id, this.#clock), applicant);
+  }
+
+  #blocked(blockedBy: string, retryInMs: number | null): void {
+    this.#publish({ event: "rate-limited", queue: this.#queue, worker: this.#id, blockedBy, retryInMs });
+  }
+
+  #publish(event: JobEvent): void {
+    this.#safely(() => this.#storage.publish(event));
+  }
+
+  #safely(step: () => Promise<unknown>): void {
+    step().catch((error: unknown) => this.#report(error));
+  }
+
+  /** What goes wrong outside of handlers. Whoever listens must not be able to stop the worker. */
+  #report(error: unknown): void {
+    const { onError } = this.#settings;
+    if (onError === undefined) return;
+    try {
+      (onError as (error: unknown) => void)(error);
+    } catch {
+      // There is nobody left to tell.
+    }
+  }
+}
+
+/** The name under which the starts of a queue are counted for `{ max, duration }`. */
+export function queueLimitKey(queue: string): string {
+  return `queue:${queue}`;
+}
+
+/** It counts as started, and has ended. */
+async function spend(grant: Grant): Promise<void> {
+  await grant.start();
+  await grant.release();
+}
+
+function retryIn(failures: number): number {
+  return Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures);
+}

@@ -1,0 +1,37 @@
+import { OptionsError } from "../core/errors.ts";
+import { fn, hasMethods } from "../core/options.ts";
+import type { JobContext, JobView } from "./context.ts";
+import type { BatchContext } from "./batch.ts";
+
+/** What is called for a job. What it returns is the job's result. */
+export type Handler<Data = unknown, Result = unknown> = (
+  job: JobView<Data>,
+  context: JobContext,
+) => Result | Promise<Result>;
+
+/** What is called for several jobs at once. It returns one outcome for each: its result, or an Error. */
+export type BatchHandler<Data = unknown, Result = unknown> = (
+  jobs: readonly JobView<Data>[],
+  context: BatchContext,
+) => readonly (Result | Error)[] | void | Promise<readonly (Result | Error)[] | void>;
+
+/** The handlers of a worker: for all types, or by type. Names of types are data: no prototype is ever looked at. */
+export interface Handlers<H> {
+  /** The types to claim; null: any. */
+  readonly types: readonly string[] | null;
+  readonly of: (type: string) => H | undefined;
+}
+
+export function readHandlers<H>(owner: string, handlers: unknown): Handlers<H> {
+  if (typeof handlers === "function") return { types: null, of: () => handlers as H };
+  if (typeof handlers !== "object" || handlers === null || hasMethods(handlers, ["then"])) {
+    throw new OptionsError(owner, "handlers", handlers, "a function, or an object of functions by type");
+  }
+  const byType = new Map<string, H>();
+  for (const [type, handler] of Object.entries(handlers)) {
+    if (fn.read(handler) === undefined) throw new OptionsError(owner, `handlers.${type}`, handler, "a function");
+    byType.set(type, handler as H);
+  }
+  if (byType.size === 0) throw new OptionsError(owner, "handlers", handlers, "an object with at least one handler");
+  return { types: [...byType.keys()], of: (type) => byType.get(type) };
+}

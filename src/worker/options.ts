@@ -1,0 +1,163 @@
+import { type Clock, systemClock } from "../core/clock.ts";
+import type { Duration } from "../core/duration.ts";
+import { OptionsError } from "../core/errors.ts";
+import {
+  type Check,
+  clock,
+  count,
+  countOrZero,
+  durationOrZero,
+  fn,
+  oneOf,
+  optional,
+  positiveDuration,
+  random,
+  readOptions,
+  required,
+} from "../core/options.ts";
+import { type Random, systemRandom } from "../core/random.ts";
+import type { BackoffStrategy } from "../core/retry.ts";
+import { type ILimiter, lacking } from "../limiter/limiter.ts";
+import type { JobStorage } from "../storage/job-storage.ts";
+import { jobStorage } from "../storage/open.ts";
+
+/** So many starts in any window. */
+export interface LimiterOptions {
+  /** At most so many starts … */
+  readonly max: number;
+  /** … in any window of this length. */
+  readonly duration: Duration;
+  /**
+   * `"queue"` (the default): shared by all workers of the queue, in every process that uses the storage, exactly.
+   * `"worker"`: every worker has a window of its own.
+   */
+  readonly scope?: "queue" | "worker" | undefined;
+  /** Added to the window, for services whose clock or network makes two calls look closer than they were. Default 0. */
+  readonly guard?: Duration | undefined;
+}
+
+export interface BatchOptions {
+  /** How many jobs one call of the handler gets at most. */
+  readonly size: number;
+  /** How long to wait for a batch to fill once there is something to do. Default 0: take what is there. */
+  readonly linger?: Duration | undefined;
+}
+
+/** Options of a worker, whether its handlers take one job or a batch. */
+export interface CommonWorkerOptions {
+  /** Where the jobs are. */
+  readonly storage: JobStorage;
+  /** How many calls of a handler run at the same time. Default 1. */
+  readonly concurrency?: number | undefined;
+  /** What starts are limited by: `{ max, duration }`, or any limiter. Default: nothing. */
+  readonly limiter?: ILimiter | LimiterOptions | undefined;
+  /**
+   * How long a job stays this worker's without a sign of life; a sign is given three times as often. What a killed worker
+   * had comes back after this and a sweep. At least 100 ms. Default 30 s.
+   */
+  readonly lease?: Duration | undefined;
+  /** Starts by itself. Default true; with false, call `start()`. */
+  readonly autostart?: boolean | undefined;
+  /** What `backoff: { kind: "custom", name }` of a job means. */
+  readonly backoffs?: Readonly<Record<string, BackoffStrategy>> | undefined;
+  /** How often a job may be sent back by a `RateLimitedError` before that counts as a failed attempt. Default 100. */
+  readonly maxHolds?: number | undefined;
+  /** Hears of what goes wrong outside of handlers: the storage cannot be reached, the event loop was blocked. */
+  readonly onError?: ((error: unknown) => void) | undefined;
+  /** Where the time comes from. Default: the system's clock. */
+  readonly clock?: Clock | undefined;
+  /** Where jitter comes from. Default: `Math.random`. */
+  readonly random?: Random | undefined;
+}
+
+export interface WorkerOptions extends CommonWorkerOptions {
+  readonly batch?: undefined;
+}
+
+export interface BatchWorkerOptions extends CommonWorkerOptions {
+  /** The handler gets up to `size` jobs at once. Each counts against limits, and is settled, on its own. */
+  readonly batch: BatchOptions;
+}
+
+const OWNER = "Worker";
+
+const WINDOW = {
+  max: required(count),
+  duration: required(positiveDuration),
+  scope: optional(oneOf("queue", "worker"), "queue"),
+  guard: optional(durationOrZero, 0),
+};
+
+/** The shorthand, read. */
+export interface WindowLimit {
+  readonly max: number;
+  readonly windowMs: number;
+  readonly scope: "queue" | "worker";
+}
+
+const limiter: Check<ILimiter | WindowLimit> = {
+  expected: "{ max, duration }, or a limiter",
+  read: (value) => {
+    const missing = lacking(value);
+    if (missing === undefined) return value as ILimiter;
+    if (typeof value !== "object" || value === null) return undefined;
+    const shorthand = "max" in value || "duration" in value;
+    if (!shorthand && missing !== "canProceed") {
+      throw new OptionsError(OWNER, "limiter", value, "a limiter", `it has no method ${missing}()`);
+    }
+    const { max, duration, scope, guard } = readOptions("Worker limiter", WINDOW, value);
+    return { max, windowMs: duration + guard, scope };
+  },
+};
+
+const batch: Check<{ readonly size: number; readonly linger: number }> = {
+  expected: "{ size, linger? }",
+  read: (value) => {
+    if (typeof value !== "object" || value === null) return undefined;
+    return readOptions("Worker batch", { size: required(count), linger: optional(durationOrZero, 0) }, value);
+  },
+};
+
+const backoffs: Check<ReadonlyMap<string, BackoffStrategy>> = {
+  expected: "an object of functions by name",
+  read: (value) => {
+    if (typeof value !== "object" || value === null) return undefined;
+    const entries = Object.entries(value);
+    return entries.every(([, strategy]) => fn.read(strategy) !== undefined)
+      ? new Map(entries as [string, BackoffStrategy][])
+      : undefined;
+  },
+};
+
+const SHORTEST_LEASE = 100;
+const lease: Check<number> = {
+  expected: `a duration >= ${SHORTEST_LEASE} ms`,
+  read: (value) => {
+    const ms = positiveDuration.read(value);
+    return ms !== undefined && ms >= SHORTEST_LEASE ? ms : undefined;
+  },
+};
+const boolean: Check<boolean> = {
+  expected: "true or false",
+  read: (value) => (typeof value === "boolean" ? value : undefined),
+};
+
+const RULES = {
+  storage: required(jobStorage),
+  concurrency: optional(count, 1),
+  limiter: optional(limiter, undefined),
+  lease: optional(lease, 30_000),
+  batch: optional(batch, undefined),
+  autostart: optional(boolean, true),
+  backoffs: optional(backoffs, new Map<string, BackoffStrategy>()),
+  maxHolds: optional(countOrZero, 100),
+  onError: optional(fn, undefined),
+  clock: optional(clock, systemClock),
+  random: optional(random, systemRandom),
+};
+
+export type WorkerSettings = ReturnType<typeof readWorkerOptions>;
+
+export function readWorkerOptions(options: WorkerOptions | BatchWorkerOptions) {
+  return readOptions(OWNER, RULES, options);
+}

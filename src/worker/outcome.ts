@@ -1,0 +1,97 @@
+import { AbortSignalJobError, JobTimeoutError, PermanentJobError, RetryableJobError } from "../core/errors.ts";
+import { recordError } from "../core/error-record.ts";
+import type { JobRecord } from "../core/job.ts";
+import { toJson } from "../core/json.ts";
+import type { Random } from "../core/random.ts";
+import { type BackoffStrategy, DEFAULT_BACKOFF, retryDelay } from "../core/retry.ts";
+import { RateLimitedError } from "../limiter/rate-limited-error.ts";
+import type { Outcome } from "../storage/job-storage.ts";
+
+/** Why a running job was told to stop. */
+export type Cut = "cancelled" | "timeout" | "deadline" | "lost" | "stopped";
+
+/** What a decision about a failure goes by. */
+export interface RetryPolicy {
+  readonly random: Random;
+  readonly strategies: ReadonlyMap<string, BackoffStrategy>;
+  /** How often a job may be sent back by a service that is over its limit before that counts as a failure. */
+  readonly maxHolds: number;
+  /** The limits of the claim: what a `RateLimitedError` without a name holds. */
+  readonly limitKeys: readonly string[];
+  /** The wall clock now. */
+  readonly wall: number;
+  /** When the limiter would let the next one start, from now. */
+  readonly limiterIn: number;
+}
+
+const LARGEST_RESULT = 2 ** 20;
+/** A service that is over its limit and does not say for how long is left alone for this. */
+const UNSAID_HOLD_MS = 1_000;
+
+/** The handler returned. */
+export function succeeded(job: JobRecord, value: unknown): Outcome {
+  const lease = { id: job.id, token: job.token };
+  if (value === undefined) return { ...lease, to: "completed", result: null };
+  try {
+    return { ...lease, to: "completed", result: toJson(job.type, "result", value, LARGEST_RESULT) };
+  } catch (error) {
+    // The work is done, and doing it again would bring the same.
+    return { ...lease, to: "dead", error: recordError(error) };
+  }
+}
+
+/** It was given back before its handler was called, or because the worker stops: no attempt is spent. */
+export function givenBack(job: JobRecord, unstarted: readonly string[] = []): Outcome {
+  return { id: job.id, token: job.token, to: "back", inMs: 0, held: false, error: null, hold: null, unstarted };
+}
+
+/** The handler threw, or was told to stop. */
+export function failed(job: JobRecord, thrown: unknown, cut: Cut | undefined, policy: RetryPolicy): Outcome {
+  const lease = { id: job.id, token: job.token };
+  if (cut === "stopped") return givenBack(job);
+  if (cut === "cancelled") return { ...lease, to: "cancelled", error: recordError(thrown) };
+  if (cut === "deadline") {
+    return { ...lease, to: "dead", error: recordError(new JobTimeoutError("the deadline of the job has passed")) };
+  }
+  if (cut === "timeout") {
+    return again(job, new JobTimeoutError(`the attempt took longer than ${job.timeout} ms`), policy);
+  }
+  if (thrown instanceof AbortSignalJobError) return { ...lease, to: "cancelled", error: recordError(thrown) };
+  if (thrown instanceof PermanentJobError) return { ...lease, to: "dead", error: recordError(thrown) };
+  if (thrown instanceof RateLimitedError && job.holds < policy.maxHolds) return held(job, thrown, policy);
+  return again(job, thrown, policy);
+}
+
+function held(job: JobRecord, thrown: RateLimitedError, policy: RetryPolicy): Outcome {
+  const forMs = thrown.holdMs(policy.wall) ?? UNSAID_HOLD_MS;
+  const keys = thrown.limit === undefined ? policy.limitKeys : [thrown.limit];
+  return {
+    id: job.id,
+    token: job.token,
+    to: "back",
+    inMs: forMs,
+    held: true,
+    error: recordError(thrown),
+    hold: keys.length === 0 || forMs === 0 ? null : { keys, forMs },
+  };
+}
+
+/** Another attempt, if there is one left. */
+function again(job: JobRecord, thrown: unknown, policy: RetryPolicy): Outcome {
+  const lease = { id: job.id, token: job.token };
+  const error = recordError(thrown);
+  if (job.attempt >= job.maxAttempts) return { ...lease, to: "dead", error };
+  return { ...lease, to: "retry", inMs: delay(job, thrown, policy), error };
+}
+
+function delay(job: JobRecord, thrown: unknown, policy: RetryPolicy): number {
+  const { random, strategies, wall, limiterIn } = policy;
+  if (thrown instanceof RetryableJobError && thrown.retryDate !== undefined) {
+    return Math.max(0, thrown.retryDate.getTime() - wall);
+  }
+  const planned =
+    retryDelay(job.backoff, job.attempt, thrown, random, strategies) ??
+    retryDelay(DEFAULT_BACKOFF, job.attempt, thrown, random, strategies) ??
+    0;
+  return thrown instanceof RetryableJobError ? Math.max(planned, limiterIn) : planned;
+}

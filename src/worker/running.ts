@@ -1,0 +1,63 @@
+import { AbortSignalJobError, JobTimeoutError, StaleLeaseError } from "../core/errors.ts";
+import type { JobRecord } from "../core/job.ts";
+import type { Grant } from "./admission.ts";
+import type { Cut } from "./outcome.ts";
+
+/** A job in the hands of this worker. */
+export class RunningJob {
+  readonly job: JobRecord;
+  /** What its limiter gave for it. */
+  readonly grant: Grant | undefined;
+  readonly #controller = new AbortController();
+  /** Until when the lease is ours for certain, on the monotonic clock: counted from before it was asked for. */
+  leasedUntil: number;
+  /** Why it was told to stop, if it was. */
+  cut: Cut | undefined;
+  /** How it ended has been decided; whatever its handler still does is of no account. */
+  over = false;
+  #cancelTimers: (() => void)[] = [];
+
+  constructor(job: JobRecord, leasedUntil: number, grant: Grant | undefined) {
+    this.job = job;
+    this.leasedUntil = leasedUntil;
+    this.grant = grant;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Tells the handler to stop. The first reason holds. */
+  stop(cut: Cut): void {
+    if (this.over || this.cut !== undefined) return;
+    this.cut = cut;
+    this.#controller.abort(this.#reason(cut));
+  }
+
+  /** A timer that is called off when the job is over. */
+  addTimer(cancel: () => void): void {
+    this.#cancelTimers.push(cancel);
+  }
+
+  end(): void {
+    this.over = true;
+    for (const cancel of this.#cancelTimers) cancel();
+    this.#cancelTimers = [];
+  }
+
+  #reason(cut: Cut): Error {
+    const { id, timeout } = this.job;
+    switch (cut) {
+      case "cancelled":
+        return new AbortSignalJobError(`job ${id} was cancelled`);
+      case "stopped":
+        return new AbortSignalJobError("the worker stops");
+      case "timeout":
+        return new JobTimeoutError(`the attempt took longer than ${timeout} ms`);
+      case "deadline":
+        return new JobTimeoutError("the deadline of the job has passed");
+      case "lost":
+        return new StaleLeaseError(id);
+    }
+  }
+}

@@ -1,0 +1,51 @@
+import type { Clock } from "../core/clock.ts";
+import type { Random } from "../core/random.ts";
+import type { JobStorage } from "../storage/job-storage.ts";
+
+const LONGEST_MS = 5_000;
+
+/** Does the housekeeping of the storage every now and then: six times in the length of a lease, every 5 s at least. */
+export class Sweeper {
+  readonly #storage: JobStorage;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #everyMs: number;
+  readonly #report: (error: unknown) => void;
+  #cancelTimer: (() => void) | undefined;
+  #stopped = false;
+
+  constructor(
+    storage: JobStorage,
+    clock: Clock,
+    random: Random,
+    leaseMs: number,
+    report: (error: unknown) => void,
+  ) {
+    this.#storage = storage;
+    this.#clock = clock;
+    this.#random = random;
+    this.#everyMs = Math.min(LONGEST_MS, leaseMs / 6);
+    this.#report = report;
+  }
+
+  start(): void {
+    // Many workers, each at its own time.
+    const ms = this.#everyMs * (0.75 + this.#random() / 4);
+    this.#cancelTimer = this.#clock.after(ms, () => {
+      this.#sweep()
+        .catch(this.#report)
+        .finally(() => {
+          if (!this.#stopped) this.start();
+        });
+    });
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancelTimer?.();
+  }
+
+  async #sweep(): Promise<void> {
+    while (!this.#stopped && (await this.#storage.sweep()).more);
+  }
+}

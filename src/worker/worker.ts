@@ -1,0 +1,100 @@
+import type { Clock } from "../core/clock.ts";
+import type { Duration } from "../core/duration.ts";
+import type { JobEventName, JobEvents } from "../core/events.ts";
+import { durationOrZero, name as nameCheck, optional, readArgument, readOptions } from "../core/options.ts";
+import { newId } from "../core/random.ts";
+import type { JobStorage } from "../storage/job-storage.ts";
+import { listen } from "../storage/open.ts";
+import { Engine } from "./engine.ts";
+import { type BatchHandler, type Handler, readHandlers } from "./handlers.ts";
+import { type BatchWorkerOptions, readWorkerOptions, type WorkerOptions } from "./options.ts";
+
+export interface StopOptions {
+  /** How long running jobs may take to end by themselves; then they are told to stop and given back. Default 10 s. */
+  readonly timeout?: Duration | undefined;
+}
+
+/** What a type takes and gives, where it was said. */
+type DataIn<Jobs, Type extends keyof Jobs> = Jobs[Type] extends { readonly data: infer Data } ? Data : unknown;
+type ResultIn<Jobs, Type extends keyof Jobs> = Jobs[Type] extends { readonly result: infer Result } ? Result : unknown;
+
+/** A handler for each of these types. */
+export type HandlerMap<Jobs> = {
+  readonly [Type in keyof Jobs & string]?: Handler<DataIn<Jobs, Type>, ResultIn<Jobs, Type> | void>;
+};
+export type BatchHandlerMap<Jobs> = {
+  readonly [Type in keyof Jobs & string]?: BatchHandler<DataIn<Jobs, Type>, ResultIn<Jobs, Type>>;
+};
+
+// oxlint-disable-next-line typescript/no-explicit-any -- without a map, data is whatever the handler says it is
+type AnyJobs = Record<string, { data: any; result: any }>;
+
+const STOP = { timeout: optional(durationOrZero, 10_000) };
+
+/**
+ * Claims jobs of a queue and runs them. Starts by itself. Every worker is its own: two of the same name share nothing but
+ * the storage.
+ *
+ * `handlers`: one function for all types, or an object of functions by type; other types are then left to other workers.
+ */
+export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
+  /** The queue it works for. */
+  readonly queue: string;
+  /** A name that no other worker has, ever. */
+  readonly id: string;
+  readonly storage: JobStorage;
+  readonly #clock: Clock;
+  readonly #engine: Engine;
+
+  constructor(
+    queue: string,
+    handlers: Handler<DataIn<Jobs, keyof Jobs>, unknown> | HandlerMap<Jobs>,
+    options: WorkerOptions,
+  );
+  constructor(
+    queue: string,
+    handlers: BatchHandler<DataIn<Jobs, keyof Jobs>, unknown> | BatchHandlerMap<Jobs>,
+    options: BatchWorkerOptions,
+  );
+  constructor(queue: string, handlers: unknown, options: WorkerOptions | BatchWorkerOptions) {
+    const settings = readWorkerOptions(options);
+    this.queue = readArgument("Worker", "queue", nameCheck, queue);
+    this.storage = settings.storage;
+    this.#clock = settings.clock;
+    this.id = newId(this.#clock.wall());
+    this.#engine = new Engine(this.queue, this.id, readHandlers("Worker", handlers), settings);
+    if (settings.autostart) void this.start();
+  }
+
+  /** Begins to claim. Resolves when the storage is set up; one that cannot be reached is tried again. */
+  start(): Promise<void> {
+    return this.#engine.start();
+  }
+
+  /**
+   * Claims nothing more, lets running jobs end, and gives back those that do not end in time: they have not spent an
+   * attempt and can be claimed at once. A second call with a shorter timeout shortens the first.
+   */
+  async stop(options: StopOptions = {}): Promise<void> {
+    await this.#engine.stop(readOptions("stop", STOP, options).timeout);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  /** How many jobs it runs at the moment. */
+  get running(): number {
+    return this.#engine.running;
+  }
+
+  /** Resolves when it runs nothing and the queue has nothing more for it, now or later. */
+  onIdle(): Promise<void> {
+    return this.#engine.onIdle();
+  }
+
+  /** Calls back for every such event in the queue, in any process, until the returned function is called. */
+  on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void {
+    return listen(this.storage, this.queue, event, listener);
+  }
+}
