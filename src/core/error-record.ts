@@ -61,7 +61,9 @@ function textOf(thrown: unknown): string {
 
 function clean(text: string, longest: number): string {
   // Cut first, generously: patterns are not let loose on megabytes.
-  const scrubbed = scrub(text.slice(0, longest * 2)).toWellFormed().replaceAll("\u0000", "");
+  const scrubbed = scrub(text.slice(0, longest * 2))
+    .toWellFormed()
+    .replaceAll("\u0000", "");
   return scrubbed.length > longest ? `${scrubbed.slice(0, longest - 1).toWellFormed()}…` : scrubbed;
 }
 
@@ -70,5 +72,8 @@ export function scrub(text: string): string {
   return text
     .replace(/\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@]{1,512}@/gi, "$1***@")
     .replace(/\b(bearer|basic)\s+[\w.~+/=-]{8,}/gi, "$1 ***")
-    .replace(/\b(password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key)(["']?\s{0,4}[=:]\s{0,4}["']?)[^\s"'&,;)]{1,512}/gi, "$1$2***");
+    .replace(
+      /\b(password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key)(["']?\s{0,4}[=:]\s{0,4}["']?)[^\s"'&,;)]{1,512}/gi,
+      "$1$2***",
+    );
 }

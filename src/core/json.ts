@@ -103,7 +103,8 @@ function checkObject(place: Place, object: object): void {
   }
   if (Object.getOwnPropertySymbols(object).length > 0) throw wrong(place, object, "free of symbols");
   const keys = Object.keys(object);
-  if (Object.getOwnPropertyNames(object).length !== keys.length) throw wrong(place, object, "free of hidden properties");
+  if (Object.getOwnPropertyNames(object).length !== keys.length)
+    throw wrong(place, object, "free of hidden properties");
   for (const key of keys) {
     checkText(place, key);
     enter(place, object, key);

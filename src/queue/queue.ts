@@ -105,7 +105,8 @@ const anyText: Check<string> = {
 };
 const pageSize: Check<number> = {
   expected: "an integer from 1 to 1000",
-  read: (value) => (typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= 1_000 ? value : undefined),
+  read: (value) =>
+    typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= 1_000 ? value : undefined,
 };
 const yes: Check<true> = { expected: "true, or left out", read: (value) => (value === true ? true : undefined) };
 const anything: Check<object> = {
@@ -190,9 +191,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   }
 
   /** The job of this id, if it is in this queue. */
-  async get(
-    id: string,
-  ): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> | undefined> {
+  async get(id: string): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> | undefined> {
     const [record] = await this.storage.find([readArgument("get", "id", anyText, id)]);
     return record === undefined || record.queue !== this.name ? undefined : this.#jobOf(record);
   }
@@ -305,7 +304,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
       throw new OptionsError("purge", "all", undefined, "true where nothing else says which jobs");
     }
     const ended = state ?? ["completed", "dead", "cancelled"];
-    if (ended.includes("active")) throw new OptionsError("purge", "state", "active", "a state that jobs can be removed in");
+    if (ended.includes("active"))
+      throw new OptionsError("purge", "state", "active", "a state that jobs can be removed in");
     return this.#changeAll("remove", {
       states: ended,
       type: type ?? null,

@@ -8,7 +8,9 @@ export interface StandardSchema {
   };
 }
 
-type SchemaResult = { readonly value: unknown; readonly issues?: undefined } | { readonly issues: readonly SchemaIssue[] };
+type SchemaResult =
+  | { readonly value: unknown; readonly issues?: undefined }
+  | { readonly issues: readonly SchemaIssue[] };
 
 interface SchemaIssue {
   readonly message: string;

@@ -20,7 +20,7 @@ export function byTurn(a: Lane & { readonly id: number }, b: Lane & { readonly i
 export function takeTurns<L extends Lane>(lanes: readonly L[], want: number): { lane: L; take: number }[] {
   const taken: { lane: L; take: number }[] = [];
   let left = want;
-  for (let from = 0; from < lanes.length && left > 0; ) {
+  for (let from = 0; from < lanes.length && left > 0;) {
     let to = from + 1;
     while (to < lanes.length && lanes[to]!.priority === lanes[from]!.priority) to += 1;
     const level = shareOut(lanes.slice(from, to), left);
@@ -40,10 +40,7 @@ function shareOut<L extends Lane>(lanes: readonly L[], want: number): { lane: L;
   while (left > 0 && open.length > 0) {
     round += 1;
     // Whole rounds at once: as many as the shortest lane has, or as are wanted of each.
-    const rounds = Math.min(
-      Math.floor(left / open.length),
-      ...open.map(({ lane, take }) => lane.waiting - take),
-    );
+    const rounds = Math.min(Math.floor(left / open.length), ...open.map(({ lane, take }) => lane.waiting - take));
     const whole = Math.max(1, rounds);
     for (const share of open) {
       if (left === 0) break;

@@ -148,7 +148,8 @@ export class LimiterAdmission implements Admission {
   async #ask(free: number): Promise<void> {
     const limiter = this.#limiter;
     if (!isLimiter(limiter)) this.#grants.push(await this.#askChecked(limiter));
-    else for (let first = true; this.#grants.length < free; first = false) if (!(await this.#take(limiter, first))) break;
+    else
+      for (let first = true; this.#grants.length < free; first = false) if (!(await this.#take(limiter, first))) break;
   }
 
   /** Takes one; the first is worth waiting for. */

@@ -25,6 +25,7 @@ const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 2_000;
 /** A worker that stops does not wait for a broken storage: what it holds comes back when its leases expire. */
 const MOST_FAILURES_AT_STOP = 5;
+const COMPLAIN_EVERY_MS = 10_000;
 
 /**
  * The heart of a worker: claim, start, execute, settle, again. One claim at a time; what ended while it was under way is
@@ -40,7 +41,8 @@ export class Engine {
   readonly #clock: Clock;
   readonly #admission: Admission;
   readonly #limitKeys: readonly string[];
-  readonly #running = new Map<string, RunningJob>();
+  /** By their tokens: a job that was lost may come back while its old handler still runs. */
+  readonly #running = new Map<number, RunningJob>();
   readonly #leases: Leases;
   readonly #sweeper: Sweeper;
   readonly #execution: Execution;
@@ -69,6 +71,7 @@ export class Engine {
   /** Something was done since that was last told. */
   #busy = false;
   #idle: (() => void)[] = [];
+  #complainedAt = Number.NEGATIVE_INFINITY;
 
   constructor(queue: string, id: string, handlers: Handlers<Handler | BatchHandler>, settings: WorkerSettings) {
     this.#queue = queue;
@@ -94,7 +97,7 @@ export class Engine {
       limitKeys: this.#limitKeys,
       admission: this.#admission,
       settled: (running, outcome) => {
-        this.#running.delete(running.job.id);
+        this.#running.delete(running.job.token);
         if (outcome !== undefined) this.#outcomes.push(outcome);
         this.#signal();
       },
@@ -123,7 +126,8 @@ export class Engine {
       this.#admission.stop();
       this.#stopping = this.#end();
     }
-    const cancel = afterAll(this.#clock, timeout, () => this.#cutAll());
+    if (timeout === 0) this.#cutAll();
+    const cancel = timeout === 0 ? () => {} : afterAll(this.#clock, timeout, () => this.#cutAll());
     this.#signal();
     await this.#stopping;
     cancel();
@@ -156,7 +160,8 @@ export class Engine {
         this.#signal();
       },
       cancelled: (ids) => {
-        for (const id of ids) this.#running.get(id)?.stop("cancelled");
+        const cancelled = new Set(ids);
+        for (const running of this.#running.values()) if (cancelled.has(running.job.id)) running.stop("cancelled");
       },
     });
     this.#publish({ event: "worker-started", queue: this.#queue, worker: this.#id });
@@ -241,9 +246,14 @@ export class Engine {
       this.#nextAt = Number.POSITIVE_INFINITY;
       return false;
     }
-    if (max === 0 && this.#admission.asking) return false;
-    if (this.#lingerUntil !== undefined && now < this.#lingerUntil) return false;
-    return now >= this.#blockedUntil;
+    if (max === 0 && this.#admission.asking) {
+      this.#nextAt = Number.POSITIVE_INFINITY;
+      return false;
+    }
+    // What woke it may have made room, or not: that is looked at before long.
+    const waitsUntil = Math.max(this.#lingerUntil ?? 0, this.#blockedUntil);
+    if (now < waitsUntil) this.#nextAt = Math.min(this.#nextAt, waitsUntil);
+    return now >= waitsUntil;
   }
 
   /** What could not be settled is settled the next time. */
@@ -275,12 +285,14 @@ export class Engine {
     }
     const leasedUntil = askedAt + this.#settings.lease;
     const started = jobs.map((job, i) => new RunningJob(job, leasedUntil, grants[i]));
-    for (const running of started) this.#running.set(running.job.id, running);
+    for (const running of started) this.#running.set(running.job.token, running);
     this.#leases.watch();
     const size = this.#settings.batch?.size ?? 1;
     for (let i = 0; i < started.length; i += size) {
       this.#calls += 1;
-      this.#execution.start(size === 1 && this.#settings.batch === undefined ? [started[i]!] : started.slice(i, i + size));
+      this.#execution.start(
+        size === 1 && this.#settings.batch === undefined ? [started[i]!] : started.slice(i, i + size),
+      );
     }
   }
 
@@ -382,13 +394,21 @@ export class Engine {
 
   /** What goes wrong outside of handlers. Whoever listens must not be able to stop the worker. */
   #report(error: unknown): void {
-    const { onError } = this.#settings;
-    if (onError === undefined) return;
     try {
-      (onError as (error: unknown) => void)(error);
+      if (this.#settings.onError === undefined) this.#complain(error);
+      else (this.#settings.onError as (error: unknown) => void)(error);
     } catch {
       // There is nobody left to tell.
     }
+  }
+
+  /** Nobody listens: a line now and then, for a worker that fails in silence is worse. */
+  #complain(error: unknown): void {
+    const now = this.#clock.now();
+    if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return;
+    this.#complainedAt = now;
+    // oxlint-disable-next-line no-console -- see above; `onError` takes its place
+    console.error(`sluice: worker of queue "${this.#queue}":`, error);
   }
 }
 

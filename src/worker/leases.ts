@@ -13,7 +13,7 @@ export class Leases {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
   readonly #leaseMs: number;
-  readonly #running: ReadonlyMap<string, RunningJob>;
+  readonly #running: ReadonlyMap<number, RunningJob>;
   readonly #warn: (error: unknown) => void;
   #cancelTimer: (() => void) | undefined;
   #renewing = false;
@@ -22,7 +22,7 @@ export class Leases {
     storage: JobStorage,
     clock: Clock,
     leaseMs: number,
-    running: ReadonlyMap<string, RunningJob>,
+    running: ReadonlyMap<number, RunningJob>,
     warn: (error: unknown) => void,
   ) {
     this.#storage = storage;
@@ -76,7 +76,8 @@ export class Leases {
         if (gone.has(running.job.id)) running.stop("lost");
         else running.leasedUntil = until;
       }
-      for (const id of cancelled) this.#running.get(id)?.stop("cancelled");
+      const unwanted = new Set(cancelled);
+      for (const running of renewed) if (unwanted.has(running.job.id)) running.stop("cancelled");
     } catch (error) {
       this.#warn(error);
     } finally {

@@ -62,7 +62,10 @@ export interface CommonWorkerOptions {
   readonly backoffs?: Readonly<Record<string, BackoffStrategy>> | undefined;
   /** How often a job may be sent back by a `RateLimitedError` before that counts as a failed attempt. Default 100. */
   readonly maxHolds?: number | undefined;
-  /** Hears of what goes wrong outside of handlers: the storage cannot be reached, the event loop was blocked. */
+  /**
+   * Hears of what goes wrong outside of handlers: the storage cannot be reached, the event loop was blocked. Default: a
+   * line on the console, every 10 s at most.
+   */
   readonly onError?: ((error: unknown) => void) | undefined;
   /** Where the time comes from. Default: the system's clock. */
   readonly clock?: Clock | undefined;

@@ -14,13 +14,7 @@ export class Sweeper {
   #cancelTimer: (() => void) | undefined;
   #stopped = false;
 
-  constructor(
-    storage: JobStorage,
-    clock: Clock,
-    random: Random,
-    leaseMs: number,
-    report: (error: unknown) => void,
-  ) {
+  constructor(storage: JobStorage, clock: Clock, random: Random, leaseMs: number, report: (error: unknown) => void) {
     this.#storage = storage;
     this.#clock = clock;
     this.#random = random;

@@ -1,0 +1,89 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { canonicalJson, fromJson, toJson } from "../../src/core/json.ts";
+import { OptionsError } from "../../src/index.ts";
+
+const write = (value: unknown) => toJson("add", "data", value, 2 ** 20);
+
+describe("payloads", () => {
+  it("come back exactly, or are refused", () => {
+    fc.assert(
+      fc.property(
+        fc.anything({ withBigInt: true, withDate: true, withSparseArray: true, withNullPrototype: true }),
+        (value) => {
+          let text: string;
+          try {
+            text = write(value);
+          } catch (error) {
+            expect(error).toBeInstanceOf(OptionsError);
+            return;
+          }
+          // JSON knows no prototype: an object without one comes back with one.
+          expect(fromJson(text)).toEqual(value);
+          expect(JSON.stringify(fromJson(text))).toBe(text);
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("that JSON can hold are never refused", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ noUnicodeString: false, maxDepth: 5 }), (value) => {
+        const text = JSON.stringify(value);
+        // Only what JSON itself would change.
+        if (/-0(?![.\d])/.test(String(value)) || text.includes("\\u0000") || !text.isWellFormed()) return;
+        if (JSON.stringify(value, (_, v: unknown) => (Object.is(v, -0) ? "-0" : v)) !== text) return;
+        expect(fromJson(write(value))).toEqual(value);
+      }),
+    );
+  });
+
+  const cycle: Record<string, unknown> = {};
+  cycle["self"] = { cycle };
+  const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
+  const getter = Object.defineProperty({}, "x", { enumerable: true, get: () => expect.unreachable("it was run") });
+
+  it.each([
+    ["undefined", undefined, /`data`.*leave it out/],
+    ["undefined inside", { a: [{ b: undefined }] }, /`data\.a\[0\]\.b`/],
+    ["NaN", { n: Number.NaN }, /`data\.n`.*finite/],
+    ["Infinity", [Number.POSITIVE_INFINITY], /`data\[0\]`/],
+    ["-0", -0, /no -0/],
+    ["a BigInt", 2n ** 60n, /pass it as text/],
+    ["a Date", { at: new Date() }, /`data\.at`.*date as text/],
+    ["a Map", new Map(), /plain object/],
+    ["an object of a class", new (class Point {})(), /plain object/],
+    ["a function", { f: () => 1 }, /`data\.f`/],
+    ["toJSON", { toJSON: () => 1 }, /`data\.toJSON`/],
+    ["a symbol", { s: Symbol("s") }, /`data\.s`/],
+    ["a symbol as a key", { [Symbol("s")]: 1 }, /free of symbols/],
+    ["a hidden property", Object.defineProperty({}, "x", { value: 1 }), /hidden/],
+    ["a getter", getter, /not a getter/],
+    ["an array with a hole", [1, , 3], /holes/], // oxlint-disable-line no-sparse-arrays
+    ["an array with a name", Object.assign([1], { name: 1 }), /holes or names/],
+    ["a lone surrogate", { text: "\ud83d" }, /lone surrogates/],
+    ["a lone surrogate in a key", { "\udc00": 1 }, /lone surrogates/],
+    ["U+0000", "a\u0000b", /U\+0000/],
+    ["a cycle", cycle, /cycles/],
+    ["10,000 levels", deep(5_000), /levels deep/],
+    ["5 MB", { text: "x".repeat(5 * 2 ** 20) }, /at most 1048576 bytes/],
+    ["many bytes in few characters", { text: "€".repeat(400_000) }, /at most 1048576 bytes/],
+  ])("are refused with their place: %s", (_, value, message) => {
+    expect(() => write(value)).toThrow(message);
+    expect(() => write(value)).toThrow(OptionsError);
+  });
+
+  it("keep __proto__ as a name like any other, and change nothing else", () => {
+    const value = fromJson('{"__proto__":{"polluted":true},"constructor":{"prototype":1}}');
+    const back = fromJson(write(value)) as object;
+    expect(Object.keys(back)).toEqual(["__proto__", "constructor"]);
+    expect(Object.keys(fromJson(canonicalJson(write(value))) as object)).toEqual(["__proto__", "constructor"]);
+    expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+  });
+
+  it("may hold the same object twice, as long as it is not inside itself", () => {
+    const shared = { a: 1 };
+    expect(write({ x: shared, y: [shared] })).toBe('{"x":{"a":1},"y":[{"a":1}]}');
+  });
+});

@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest";
+import { JOB_EVENT_NAMES } from "../../src/core/events.ts";
+import type { JobEventName } from "../../src/index.ts";
+import { open, work } from "./support.ts";
+
+describe("events", () => {
+  it("tell the life of a job, in order, at once", async () => {
+    const house = open();
+    const heard: string[] = [];
+    for (const name of JOB_EVENT_NAMES) house.queue.on(name, () => heard.push(name));
+    let failed = false;
+    const { worker } = work(house, async (_job, context) => {
+      await context.updateProgress(50, "half");
+      if (failed) return;
+      failed = true;
+      throw new Error("once");
+    });
+    await house.queue.add("t", null);
+    await house.clock.advance(10_000);
+    await worker.stop();
+    expect(heard).toEqual([
+      ...["worker-started", "added", "started", "progress", "retried"],
+      ...["started", "progress", "completed", "drained", "worker-stopped"],
+    ]);
+  });
+
+  it("tell of the end in each of its forms", async () => {
+    const house = open();
+    const heard: [string, string][] = [];
+    for (const name of ["dead", "cancelled", "stalled"] as const) {
+      house.queue.on(name, ({ id }) => heard.push([name, id]));
+    }
+    const { worker } = work(house, async () => {
+      throw new Error("no");
+    });
+    const dead = await house.queue.add("t", null, { maxAttempts: 1 });
+    await worker.onIdle();
+    await worker.stop();
+    const cancelled = await house.queue.add("t", null);
+    await cancelled.cancel();
+    const stalled = await house.queue.add("t", null);
+    await house.storage.claim({
+      queue: "q",
+      worker: "w",
+      max: 1,
+      types: null,
+      leaseMs: 1_000,
+      limits: [],
+      settle: [],
+    });
+    await house.clock.advance(1_000);
+    await house.storage.sweep();
+    expect(heard).toEqual([
+      ["dead", dead.id],
+      ["cancelled", cancelled.id],
+      ["stalled", stalled.id],
+    ]);
+  });
+
+  it("can be stopped listening to, and refuse names that do not exist", async () => {
+    const house = open();
+    const heard: unknown[] = [];
+    const off = house.queue.on("added", (event) => heard.push(event));
+    await house.queue.add("t", null);
+    off();
+    await house.queue.add("t", null);
+    expect(heard).toHaveLength(1);
+    expect(() => house.queue.on("finished" as JobEventName, () => {})).toThrow(/`event`/);
+    expect(() => house.queue.on("added", "no function" as never)).toThrow(/`listener`/);
+  });
+
+  it("of progress reach whoever follows one job", async () => {
+    const house = open();
+    const { worker } = work(house, async (_job, context) => {
+      await context.updateProgress(25);
+      await context.updateProgress(75, "nearly", { left: 3 });
+      await context.log("a line");
+      return "done";
+    });
+    const other = await house.queue.add("t", null);
+    await other.result();
+    const job = await house.queue.add("t", null);
+    const seen: unknown[] = [];
+    job.onProgress((progress) => seen.push(progress));
+    await job.result();
+    expect(seen).toEqual([{ percent: 25 }, { percent: 75, message: "nearly", details: { left: 3 } }]);
+    expect((await job.history()).log.map(({ text }) => text)).toEqual(["a line"]);
+    await worker.stop();
+  });
+});
