@@ -15,7 +15,7 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
   queue: ["core", "storage"],
   worker: ["core", "limits", "storage", "limiter"],
   server: ["core", "storage", "limiter", "queue", "worker"],
-  cli: ["core", "storage", "storages/sqlite", "queue"],
+  cli: ["core", "storage", "storages/sqlite", "queue", "worker"],
   testing: ["core", "storage"],
   ".": ["core", "storage", "storages/memory", "limiter", "queue", "worker", "server"],
 };

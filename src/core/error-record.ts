@@ -21,16 +21,10 @@ export function errorFrom(record: ErrorRecord): JobError {
   const cause = new Error(record.message);
   cause.name = record.name;
   if (record.stack !== undefined) cause.stack = record.stack;
-  switch (record.code) {
-    case "SLUICE_PERMANENT":
-      return new PermanentJobError(record.message, { cause });
-    case "SLUICE_RETRYABLE":
-      return new RetryableJobError(record.message, undefined, { cause });
-    case "SLUICE_TIMEOUT":
-      return new JobTimeoutError(record.message, { cause });
-    default:
-      return new JobError(record.message, { cause });
-  }
+  if (record.code === "SLUICE_PERMANENT") return new PermanentJobError(record.message, { cause });
+  if (record.code === "SLUICE_RETRYABLE") return new RetryableJobError(record.message, undefined, { cause });
+  if (record.code === "SLUICE_TIMEOUT") return new JobTimeoutError(record.message, { cause });
+  return new JobError(record.message, { cause });
 }
 
 function isErrorLike(thrown: unknown): thrown is object {

@@ -18,16 +18,8 @@ export function retryDelay(
   random: Random,
   strategies: ReadonlyMap<string, BackoffStrategy>,
 ): number | undefined {
-  switch (plan.kind) {
-    case "fixed":
-      return plan.delay;
-    case "exponential":
-      return random() * Math.min(plan.max, plan.initial * 2 ** Math.min(attempt - 1, 60));
-    case "custom": {
-      const strategy = strategies.get(plan.name);
-      if (strategy === undefined) return undefined;
-      const delay = strategy(attempt, error);
-      return typeof delay === "number" && delay >= 0 && delay <= 1e12 ? delay : undefined;
-    }
-  }
+  if (plan.kind === "fixed") return plan.delay;
+  if (plan.kind === "exponential") return random() * Math.min(plan.max, plan.initial * 2 ** Math.min(attempt - 1, 60));
+  const delay = strategies.get(plan.name)?.(attempt, error);
+  return typeof delay === "number" && delay >= 0 && delay <= 1e12 ? delay : undefined;
 }

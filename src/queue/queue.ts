@@ -22,7 +22,7 @@ import { type AddOptions, type JobDefaults, nameText, readAddOptions, readDefaul
 import { infoOf, type JobInfo } from "./job-info.ts";
 import { changeOne, type JobPlace, QueuedJob } from "./queued-job.ts";
 import { readSchemas, type StandardSchema, validate } from "./schema.ts";
-import type { AnyJobs, DataOf, JobMap, ResultOf, TypeOf } from "./types.ts";
+import type { AnyJobs, DataOf, JobMap, ResultOf, TypeOf } from "../core/job-map.ts";
 
 export interface QueueOptions<Jobs> {
   /** Where the jobs are kept. */
@@ -30,7 +30,7 @@ export interface QueueOptions<Jobs> {
   /** Options for every job that does not say otherwise. */
   readonly defaults?: JobDefaults | undefined;
   /** Schemas by type (zod, valibot, arktype, …): data is checked when it is added, and what the schema makes of it is kept. */
-  readonly schemas?: { readonly [Type in TypeOf<Jobs>]?: StandardSchema } | undefined;
+  readonly schemas?: { readonly [Type in TypeOf<NoInfer<Jobs>>]?: StandardSchema } | undefined;
   /** How many bytes the data of a job may have, as JSON. Default 1 MiB. */
   readonly maxDataBytes?: number | undefined;
   /** Where waiting takes its time from. Default: the system's clock. */

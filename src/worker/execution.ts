@@ -107,7 +107,7 @@ export class Execution {
     let returned: unknown;
     let thrown: { readonly thrown: unknown } | undefined;
     try {
-      await Promise.all(parts.map(({ running }) => running.grant?.start()));
+      for (const { running } of parts) await running.grant?.start();
       returned = await handler(
         parts.map(({ view }) => view),
         this.#batchContext(parts),

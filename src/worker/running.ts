@@ -57,7 +57,8 @@ export class RunningJob {
       case "deadline":
         return new JobTimeoutError("the deadline of the job has passed");
       case "lost":
-        return new StaleLeaseError(id);
+        break;
     }
+    return new StaleLeaseError(id);
   }
 }

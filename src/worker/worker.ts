@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
+import type { AnyJobs, DataOf, ResultOf } from "../core/job-map.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import { durationOrZero, name as nameCheck, optional, readArgument, readOptions } from "../core/options.ts";
 import { newId } from "../core/random.ts";
@@ -14,20 +15,13 @@ export interface StopOptions {
   readonly timeout?: Duration | undefined;
 }
 
-/** What a type takes and gives, where it was said. */
-type DataIn<Jobs, Type extends keyof Jobs> = Jobs[Type] extends { readonly data: infer Data } ? Data : unknown;
-type ResultIn<Jobs, Type extends keyof Jobs> = Jobs[Type] extends { readonly result: infer Result } ? Result : unknown;
-
 /** A handler for each of these types. */
 export type HandlerMap<Jobs> = {
-  readonly [Type in keyof Jobs & string]?: Handler<DataIn<Jobs, Type>, ResultIn<Jobs, Type> | void>;
+  readonly [Type in keyof Jobs & string]?: Handler<DataOf<Jobs, Type>, ResultOf<Jobs, Type> | void>;
 };
 export type BatchHandlerMap<Jobs> = {
-  readonly [Type in keyof Jobs & string]?: BatchHandler<DataIn<Jobs, Type>, ResultIn<Jobs, Type>>;
+  readonly [Type in keyof Jobs & string]?: BatchHandler<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>;
 };
-
-// oxlint-disable-next-line typescript/no-explicit-any -- without a map, data is whatever the handler says it is
-type AnyJobs = Record<string, { data: any; result: any }>;
 
 const STOP = { timeout: optional(durationOrZero, 10_000) };
 
@@ -46,14 +40,10 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
   readonly #clock: Clock;
   readonly #engine: Engine;
 
+  constructor(queue: string, handlers: Handler<DataOf<Jobs, keyof Jobs>> | HandlerMap<Jobs>, options: WorkerOptions);
   constructor(
     queue: string,
-    handlers: Handler<DataIn<Jobs, keyof Jobs>, unknown> | HandlerMap<Jobs>,
-    options: WorkerOptions,
-  );
-  constructor(
-    queue: string,
-    handlers: BatchHandler<DataIn<Jobs, keyof Jobs>, unknown> | BatchHandlerMap<Jobs>,
+    handlers: BatchHandler<DataOf<Jobs, keyof Jobs>> | BatchHandlerMap<Jobs>,
     options: BatchWorkerOptions,
   );
   constructor(queue: string, handlers: unknown, options: WorkerOptions | BatchWorkerOptions) {

@@ -32,7 +32,7 @@ describe("payloads", () => {
       fc.property(fc.jsonValue({ noUnicodeString: false, maxDepth: 5 }), (value) => {
         const text = JSON.stringify(value);
         // Only what JSON itself would change.
-        if (/-0(?![.\d])/.test(String(value)) || text.includes("\\u0000") || !text.isWellFormed()) return;
+        if (Object.is(value, -0) || text.includes("\\u0000") || /\\ud[89a-f]/.test(text)) return;
         if (JSON.stringify(value, (_, v: unknown) => (Object.is(v, -0) ? "-0" : v)) !== text) return;
         expect(fromJson(write(value))).toEqual(value);
       }),
@@ -53,7 +53,7 @@ describe("payloads", () => {
     ["a BigInt", 2n ** 60n, /pass it as text/],
     ["a Date", { at: new Date() }, /`data\.at`.*date as text/],
     ["a Map", new Map(), /plain object/],
-    ["an object of a class", new (class Point {})(), /plain object/],
+    ["an object of a class", new URL("https://a.b"), /plain object/],
     ["a function", { f: () => 1 }, /`data\.f`/],
     ["toJSON", { toJSON: () => 1 }, /`data\.toJSON`/],
     ["a symbol", { s: Symbol("s") }, /`data\.s`/],

@@ -11,7 +11,7 @@ import { open } from "./support.ts";
 
 type House = ReturnType<typeof open>;
 
-const many = (n: number) => Array.from({ length: n }, (_, i) => ({ type: "t", data: i }));
+const many = (n: number, options = {}) => Array.from({ length: n }, (_, i) => ({ type: "t", data: i, options }));
 
 function workInBatches(house: House, handler: BatchHandler<number>, options: Partial<BatchWorkerOptions>) {
   const errors: unknown[] = [];
@@ -38,7 +38,7 @@ describe("a batch", () => {
       },
       {},
     );
-    const jobs = await house.queue.addBulk(many(25).map((job) => ({ ...job, options: { maxAttempts: 1 } })));
+    const jobs = await house.queue.addBulk(many(25, { maxAttempts: 1 }));
     await worker.onIdle();
     expect(sizes).toEqual([10, 10, 5]);
     for (const [i, job] of jobs.entries()) {
@@ -83,7 +83,7 @@ describe("a batch", () => {
     ];
     const { worker } = workInBatches(house, (async () => answers.shift()?.()) as BatchHandler<number>, {});
     for (const message of ["all of them", /one outcome for each of its 3 jobs, got 1/, /got string/]) {
-      const jobs = await house.queue.addBulk(many(3).map((job) => ({ ...job, options: { maxAttempts: 1 } })));
+      const jobs = await house.queue.addBulk(many(3, { maxAttempts: 1 }));
       for (const job of jobs) await expect(job.result()).rejects.toThrow(message);
     }
     await worker.stop();
