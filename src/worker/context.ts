@@ -27,9 +27,9 @@ export interface JobContext {
   /** The fencing token of this lease: greater than that of any lease before it. For systems that can check it. */
   readonly token: number;
   /** Tells how far the job is: percent from 0 to 100, a message, and details that JSON can hold. */
-  updateProgress(percent: number, message?: string, details?: unknown): Promise<void>;
+  readonly updateProgress: (percent: number, message?: string, details?: unknown) => Promise<void>;
   /** Writes a line into the log of the job. */
-  log(text: string): Promise<void>;
+  readonly log: (text: string) => Promise<void>;
 }
 
 /** Longer lines are cut. */
@@ -66,16 +66,17 @@ export class Context implements JobContext {
     this.#reporter = reporter;
   }
 
-  async updateProgress(percent: number, message?: string, details?: unknown): Promise<void> {
+  // Properties, so that a handler may take them out: `async (job, { signal, log }) => …`.
+  readonly updateProgress = async (percent: number, message?: string, details?: unknown): Promise<void> => {
     const progress = readProgress(percent, message, details);
     await this.#reporter.report({ id: this.#id, token: this.token, progress });
-  }
+  };
 
-  async log(text: string): Promise<void> {
+  readonly log = async (text: string): Promise<void> => {
     if (typeof text !== "string") throw new OptionsError("log", "text", text, "a string");
     const line = text.slice(0, LONGEST_LINE).toWellFormed().replaceAll("\u0000", "");
     await this.#reporter.report({ id: this.#id, token: this.token, log: [line] });
-  }
+  };
 }
 
 function readProgress(percent: number, message: string | undefined, details: unknown): JobProgress {

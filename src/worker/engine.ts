@@ -5,6 +5,7 @@ import type { ILimiter } from "../limiter/limiter.ts";
 import { WindowLimiter } from "../limiter/window-limiter.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { type Admission, type Applicant, type Grant, LimiterAdmission, OpenAdmission } from "./admission.ts";
+import { inTime } from "./deadline.ts";
 import { Execution } from "./execution.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { Leases } from "./leases.ts";
@@ -90,7 +91,7 @@ export class Engine {
       batch: settings.batch !== undefined,
       clock: this.#clock,
       leaseMs: settings.lease,
-      reporter: new Reporter(this.#storage),
+      reporter: new Reporter(this.#storage, this.#clock),
       random: settings.random,
       strategies: settings.backoffs,
       maxHolds: settings.maxHolds,
@@ -145,7 +146,7 @@ export class Engine {
     this.#state = "running";
     for (let tries = 0; this.#state === "running"; tries++) {
       try {
-        await this.#storage.setup();
+        await inTime(this.#clock, this.#storage.setup());
         break;
       } catch (error) {
         this.#report(error);
@@ -178,7 +179,8 @@ export class Engine {
     this.#sweeper.stop();
     this.#unsubscribe();
     this.#becameIdle();
-    await this.#storage.publish({ event: "worker-stopped", queue: this.#queue, worker: this.#id }).catch(() => {});
+    const stopped = { event: "worker-stopped", queue: this.#queue, worker: this.#id } as const;
+    await inTime(this.#clock, this.#storage.publish(stopped)).catch(() => {});
   }
 
   /** Time is up: what still runs is told to stop, and what does not listen is given back as it is. */
@@ -221,20 +223,22 @@ export class Engine {
     const settle = this.#outcomes;
     this.#outcomes = [];
     if (free === 0) {
-      await this.#restoring(settle, () => this.#storage.settle(settle));
+      await this.#restoring(settle, () => inTime(this.#clock, this.#storage.settle(settle)));
       this.#nextAt = Number.POSITIVE_INFINITY;
       return;
     }
+    const request = {
+      queue: this.#queue,
+      worker: this.#id,
+      max,
+      types: this.#handlers.types,
+      leaseMs: this.#settings.lease,
+      limits: this.#admission.limits,
+      settle,
+    };
     const claim = await this.#restoring(settle, () =>
-      this.#storage.claim({
-        queue: this.#queue,
-        worker: this.#id,
-        max,
-        types: this.#handlers.types,
-        leaseMs: this.#settings.lease,
-        limits: this.#admission.limits,
-        settle,
-      }),
+      // What comes when nobody waits for it any more is too old to be started.
+      inTime(this.#clock, this.#storage.claim(request), ({ jobs }) => this.#giveBack(jobs, [])),
     );
     this.#startAll(claim, now, this.#admission.use(claim.jobs.length));
     this.#lookAhead(claim, { max, lingers });

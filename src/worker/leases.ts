@@ -1,5 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
+import { inTime } from "./deadline.ts";
 import type { RunningJob } from "./running.ts";
 
 /** So much of a lease is left when its job is told to stop: it is to be over before somebody else begins. */
@@ -70,7 +71,7 @@ export class Leases {
     const until = this.#clock.now() + this.#leaseMs;
     try {
       const leases = renewed.map(({ job: { id, token } }) => ({ id, token }));
-      const { lost, cancelled } = await this.#storage.heartbeat(leases, this.#leaseMs);
+      const { lost, cancelled } = await inTime(this.#clock, this.#storage.heartbeat(leases, this.#leaseMs));
       const gone = new Set(lost);
       for (const running of renewed) {
         if (gone.has(running.job.id)) running.stop("lost");

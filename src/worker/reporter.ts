@@ -1,5 +1,7 @@
+import type { Clock } from "../core/clock.ts";
 import { StaleLeaseError } from "../core/errors.ts";
 import type { JobStorage, Report } from "../storage/job-storage.ts";
+import { inTime } from "./deadline.ts";
 
 interface Pending {
   readonly report: Report;
@@ -10,11 +12,13 @@ interface Pending {
 /** Writes progress and log lines of all jobs of a worker, one call at a time: what comes meanwhile goes together. */
 export class Reporter {
   readonly #storage: JobStorage;
+  readonly #clock: Clock;
   #pending: Pending[] = [];
   #writing: Promise<void> | undefined;
 
-  constructor(storage: JobStorage) {
+  constructor(storage: JobStorage, clock: Clock) {
     this.#storage = storage;
+    this.#clock = clock;
   }
 
   /** Resolves when it is written; rejects with a `StaleLeaseError` if the job is somebody else's by now. */
@@ -38,7 +42,7 @@ export class Reporter {
       const batch = this.#pending;
       this.#pending = [];
       try {
-        const stale = new Set(await this.#storage.report(merge(batch)));
+        const stale = new Set(await inTime(this.#clock, this.#storage.report(merge(batch))));
         for (const { report, resolve, reject } of batch) {
           if (stale.has(report.id)) reject(new StaleLeaseError(report.id));
           else resolve();

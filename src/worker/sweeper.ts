@@ -1,6 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Random } from "../core/random.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
+import { inTime } from "./deadline.ts";
 
 const LONGEST_MS = 5_000;
 
@@ -40,6 +41,6 @@ export class Sweeper {
   }
 
   async #sweep(): Promise<void> {
-    while (!this.#stopped && (await this.#storage.sweep()).more);
+    while (!this.#stopped && (await inTime(this.#clock, this.#storage.sweep())).more);
   }
 }

@@ -15,6 +15,7 @@ describe("events", () => {
       failed = true;
       throw new Error("once");
     });
+    await worker.start();
     await house.queue.add("t", null);
     await house.clock.advance(10_000);
     await worker.stop();

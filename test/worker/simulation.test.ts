@@ -1,0 +1,113 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { MemoryStorage, Queue, Worker } from "../../src/index.ts";
+import { FakeClock, faultyStorage } from "../../src/testing/index.ts";
+import { worstWindow } from "../limiter/support.ts";
+
+/** Chance that is the same in every run. */
+function chance(seed: number): () => number {
+  let state = seed >>> 0 || 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) / 2 ** 32;
+  };
+}
+
+interface Start {
+  readonly id: string;
+  readonly at: number;
+  readonly token: number;
+  readonly attempt: number;
+}
+
+/**
+ * A small world in virtual time: several workers, each behind a network of its own that fails, delays, loses answers and
+ * falls silent; handlers that are slow, fail or ignore their signal; a limit. Then the faults end, and all must be well.
+ */
+async function live(seed: number): Promise<void> {
+  const random = chance(seed);
+  const clock = new FakeClock();
+  const storage = new MemoryStorage({ clock });
+  const queue = new Queue("q", { storage, clock });
+  const granted: number[] = [];
+  const starts: Start[] = [];
+  const settled: string[] = [];
+  for (const name of ["completed", "dead", "cancelled"] as const) queue.on(name, ({ id }) => settled.push(id));
+  queue.on("started", () => granted.push(clock.now()));
+
+  const wait = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve));
+  const networks = Array.from({ length: 3 }, (_, i) =>
+    faultyStorage(
+      storage,
+      ({ member }) => {
+        const dice = random();
+        if (member === "setup" || dice > 0.15) return undefined;
+        if (dice < 0.04) return { kind: "fail-before" };
+        if (dice < 0.08) return { kind: "fail-after" };
+        if (dice < 0.11) return { kind: "delay", ms: random() * 4_000 };
+        if (dice < 0.14) return { kind: "delay-answer", ms: random() * 4_000 };
+        return { kind: "never" };
+      },
+      { seed: seed + i, clock },
+    ),
+  );
+  const workers = networks.map(
+    (network) =>
+      new Worker(
+        "q",
+        async (job, { signal, token, attempt }) => {
+          starts.push({ id: job.id, at: clock.now(), token, attempt });
+          await wait(random() * 2_000);
+          if (random() < 0.1) await wait(6_000);
+          if (random() < 0.3) signal.throwIfAborted();
+          if (random() < 0.15) throw new Error("by chance");
+          return token;
+        },
+        {
+          storage: network,
+          clock,
+          random,
+          lease: "3s",
+          concurrency: 1 + Math.floor(random() * 4),
+          limiter: { max: 5, duration: "2s" },
+          onError: () => {},
+        },
+      ),
+  );
+  const jobs = await queue.addBulk(
+    Array.from({ length: 30 }, (_, i) => ({ type: "t", data: i, options: { maxAttempts: 50 } })),
+  );
+  await clock.advance(60_000);
+  for (const network of networks) network.heal();
+  await clock.advance(200_000);
+
+  const infos = await Promise.all(jobs.map((job) => job.info()));
+  // Nothing is lost, everything ends, once.
+  expect(infos.map((info) => info?.state)).toEqual(jobs.map(() => "completed"));
+  expect(settled.toSorted()).toEqual(jobs.map(({ id }) => id).toSorted());
+  // What was kept came from the latest lease.
+  for (const info of infos) {
+    const tokens = starts.filter(({ id }) => id === info!.id).map(({ token }) => token);
+    expect(info!.result).toBe(Math.max(...tokens));
+  }
+  // Tokens only grow, attempts are counted, and the limit held at every instant.
+  for (const { id } of jobs) {
+    const mine = starts.filter((start) => start.id === id);
+    expect(mine.map(({ token }) => token)).toEqual(mine.map(({ token }) => token).toSorted((a, b) => a - b));
+  }
+  // (Instants since 1970 are doubles: they are exact to a quarter of a microsecond.)
+  expect(worstWindow(granted, 2_000 - 0.001)).toBeLessThanOrEqual(5);
+  await Promise.all(workers.map((worker) => worker.stop({ timeout: 0 })).concat(clock.advance(1_000) as never));
+  expect(clock.timers).toBe(0);
+}
+
+describe("workers behind networks that fail", () => {
+  it("lose nothing, settle once, keep the limit, and recover", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 2 ** 31 }), (seed) => live(seed)),
+      { numRuns: 25 },
+    );
+  });
+});
