@@ -75,6 +75,23 @@ describe("a worker", () => {
     await worker.stop();
   });
 
+  it("is idle when all is done, and not before", async () => {
+    const house = open();
+    const { worker } = work(house, async () => {});
+    await worker.onIdle();
+    const job = await house.queue.add("t", null);
+    await worker.onIdle();
+    expect(await job.info()).toMatchObject({ state: "completed" });
+    await house.queue.add("t", null, { delay: 1_000 });
+    let idle = false;
+    void worker.onIdle().then(() => (idle = true));
+    await house.clock.advance(999);
+    expect(idle).toBe(false);
+    await house.clock.advance(1);
+    expect(idle).toBe(true);
+    await worker.stop();
+  });
+
   it("starts a delayed job at its instant, by one timer", async () => {
     const house = open();
     const at: number[] = [];

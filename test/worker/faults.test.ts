@@ -1,0 +1,131 @@
+import { describe, expect, it } from "vitest";
+import { ConcurrencyLimiter, type JobContext, type JobStorage, StorageError } from "../../src/index.ts";
+import { type FaultPlan, faultyStorage } from "../../src/testing/index.ts";
+import { open, work } from "./support.ts";
+
+/** A queue whose worker sees a storage that fails as planned. */
+function openFaulty(plan: FaultPlan) {
+  const house = open();
+  return { house, storage: faultyStorage(house.storage, plan, { clock: house.clock }) };
+}
+
+describe("a worker whose storage fails", () => {
+  it.each(["fail-before", "fail-after"] as const)("settles again what it could not settle: %s", async (kind) => {
+    let failed = false;
+    const { house, storage } = openFaulty(({ member, args }) => {
+      const settles = member === "claim" && (args[0] as { settle: unknown[] }).settle.length > 0;
+      if (!(settles || member === "settle") || failed) return undefined;
+      failed = true;
+      return { kind };
+    });
+    let runs = 0;
+    const { worker, errors } = work(house, async () => ++runs, { storage });
+    const job = await house.queue.add("t", null);
+    await house.clock.advance(1_000);
+    expect(await job.info()).toMatchObject({ state: "completed", result: 1, attempt: 1 });
+    await house.clock.advance(60_000);
+    expect([runs, errors.length]).toEqual([1, 1]);
+    await worker.stop();
+  });
+
+  it("does not hold on to a permit meanwhile", async () => {
+    const { house, storage } = openFaulty(({ member, args }) =>
+      member === "claim" && (args[0] as { max: number }).max > 0 ? { kind: "fail-before" } : undefined,
+    );
+    const limiter = new ConcurrencyLimiter(1);
+    const { worker } = work(house, async () => "ran", { storage, limiter });
+    const job = await house.queue.add("t", null);
+    await house.clock.advance(1);
+    const permit = await limiter.tryAcquire();
+    expect(permit.granted).toBe(true);
+    storage.heal();
+    await house.clock.advance(5_000);
+    expect(await job.info()).toMatchObject({ state: "waiting", attempt: 0 });
+    if (permit.granted) await permit.release();
+    await house.clock.advance(5_000);
+    expect(await job.info()).toMatchObject({ state: "completed", attempt: 1 });
+    await worker.stop();
+  });
+
+  it("waits half a minute for an answer; what is claimed by one that comes later is given back", async () => {
+    const { house, storage } = openFaulty(({ member, nth }) =>
+      member === "claim" && nth === 1 ? { kind: "delay-answer", ms: 31_000 } : undefined,
+    );
+    const ran: number[] = [];
+    const job = await house.queue.add("t", null);
+    const { worker, errors } = work(house, async () => void ran.push(house.clock.now()), { storage, lease: "1h" });
+    await house.clock.advance(30_999);
+    expect(errors).toEqual([expect.any(StorageError)]);
+    await house.clock.advance(1_000);
+    expect(ran).toEqual([31_000]);
+    expect(await job.info()).toMatchObject({ state: "completed", attempt: 1 });
+    await worker.stop();
+  });
+
+  it("hears of a cancel by its heartbeat if it does not hear of it otherwise", async () => {
+    const house = open();
+    const deaf = new Proxy(house.storage, {
+      get(target, key) {
+        const member: unknown = Reflect.get(target, key);
+        if (typeof member !== "function") return member;
+        if (key !== "subscribe") return member.bind(target) as unknown;
+        return (subscriber: Parameters<JobStorage["subscribe"]>[0]) =>
+          target.subscribe({ ...subscriber, cancelled: undefined });
+      },
+    });
+    const handler = (_job: unknown, { signal }: JobContext) =>
+      new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    const { worker } = work(house, handler, { storage: deaf, lease: "3s" });
+    const job = await house.queue.add("t", null);
+    await house.clock.advance(0);
+    await job.cancel();
+    await house.clock.advance(1_000);
+    expect(await job.info()).toMatchObject({ state: "cancelled" });
+    await worker.stop();
+  });
+
+  it("gives up what it cannot settle when it stops: the lease brings it back", async () => {
+    const { house, storage } = openFaulty(({ member }) => (member === "settle" ? { kind: "fail-before" } : undefined));
+    const { worker } = work(house, () => new Promise<never>(() => {}), { storage, lease: "60s" });
+    const job = await house.queue.add("t", null, { maxAttempts: 5 });
+    await house.clock.advance(0);
+    const stopped = worker.stop({ timeout: 0 });
+    await house.clock.advance(20_000);
+    await stopped;
+    expect(await job.info()).toMatchObject({ state: "active" });
+    await house.clock.advance(60_000);
+    await house.storage.sweep();
+    expect(await job.info()).toMatchObject({ state: "waiting", attempt: 1 });
+  });
+
+  it("writes what a job reported before it settles it, awaited or not", async () => {
+    const { house, storage } = openFaulty(({ member }) =>
+      member === "report" ? { kind: "delay", ms: 100 } : undefined,
+    );
+    const { worker } = work(
+      house,
+      async (_job, context) => {
+        context.log("the last word").catch(() => {});
+        context.updateProgress(100).catch(() => {});
+      },
+      { storage },
+    );
+    const job = await house.queue.add("t", null);
+    await house.clock.advance(1_000);
+    expect(await job.info()).toMatchObject({ state: "completed", progress: { percent: 100 } });
+    expect((await job.history()).log.map(({ text }) => text)).toEqual(["the last word"]);
+    await worker.stop();
+  });
+
+  it("starts when the storage can be set up at last", async () => {
+    const { house, storage } = openFaulty(({ member }) => (member === "setup" ? { kind: "fail-before" } : undefined));
+    const { worker, errors } = work(house, async () => "ran", { storage });
+    const job = await house.queue.add("t", null);
+    await house.clock.advance(10_000);
+    expect(errors.length).toBeGreaterThan(3);
+    storage.heal();
+    await house.clock.advance(5_000);
+    expect(await job.info()).toMatchObject({ state: "completed" });
+    await worker.stop();
+  });
+});
