@@ -232,6 +232,34 @@ describe("any limiter", () => {
     }
   });
 
+  it("with six methods is not told of a job that another worker was faster to claim", async () => {
+    const house = open();
+    const told: string[] = [];
+    const six: ILimiter = {
+      canProceed: async () => true,
+      recordJobStart: async () => void told.push("start"),
+      recordJobCompletion: async () => void told.push("end"),
+      getNextAvailableTime: async () => new Date(house.clock.wall()),
+      setNextAvailableTime: async () => {},
+      clear: async () => {},
+    };
+    const claim = house.storage.claim.bind(house.storage);
+    let taken = false;
+    house.storage.claim = async (request) => {
+      if (taken || request.max === 0) return claim(request);
+      taken = true;
+      return { jobs: [], stale: [], more: false, nextInMs: null, blockedBy: null };
+    };
+    const { worker } = work(house, async () => {}, { limiter: six });
+    await house.queue.add("t", 1);
+    await house.clock.advance(10);
+    expect([taken, told]).toEqual([true, []]);
+    await house.queue.add("t", 2);
+    await house.clock.advance(10);
+    expect(told).toEqual(["start", "end", "start", "end"]);
+    await worker.stop();
+  });
+
   it("that fails is asked again after a while, and costs no attempt", async () => {
     const house = open();
     const good = new ConcurrencyLimiter(1);
