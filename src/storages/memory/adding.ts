@@ -1,0 +1,93 @@
+import { DuplicateJobError } from "../../core/errors.ts";
+import type { Added, Idempotency, NewJob } from "../../storage/job-storage.ts";
+import type { Book } from "./book.ts";
+import { NOWHERE } from "./heap.ts";
+import type { Key } from "./queues.ts";
+import { newJob } from "./stored-job.ts";
+
+type Holder = Pick<Key, "key" | "id" | "fingerprint">;
+
+/** All of them or none: whatever may fail is decided before the first is written. */
+export function add(book: Book, jobs: readonly NewJob[], now: number): readonly Added[] {
+  if (jobs.some(({ idempotency }) => idempotency !== null)) rehearse(book, jobs, now);
+  return jobs.map((job) => addOne(book, job, now));
+}
+
+function addOne(book: Book, job: NewJob, now: number): Added {
+  if (book.jobs.has(job.id)) return { id: job.id, created: false };
+  const { idempotency } = job;
+  const queue = book.queue(job.queue);
+  if (idempotency !== null) {
+    const key = validKey(queue.keys.get(idempotency.key), now);
+    if (key !== undefined) {
+      const holder = book.jobs.get(key.id);
+      if (answer(idempotency, key, job.id, holder?.state === "active") === "same")
+        return { id: key.id, created: false };
+      if (holder !== undefined && holder.finishedAt === null) book.delete(holder, now);
+    }
+    keep(book, job, idempotency, now);
+  }
+  const stored = newJob(job, book.nextSeq(), queue.counts, now);
+  book.jobs.set(stored.id, stored);
+  queue.add(stored);
+  book.enter(stored, now);
+  book.subscribers.wake(stored.queue);
+  book.subscribers.event({ event: "added", queue: stored.queue, id: stored.id, type: stored.type });
+  return { id: stored.id, created: true };
+}
+
+/** Goes through all keys as adding would, and throws where that would fail. */
+function rehearse(book: Book, jobs: readonly NewJob[], now: number): void {
+  /** Jobs that adding would make, or replace: are they there by then? */
+  const there = new Map<string, boolean>();
+  const taken = new Map<string, Map<string, Holder>>();
+  for (const { id, queue, idempotency } of jobs) {
+    if (there.get(id) ?? book.jobs.has(id)) continue;
+    if (idempotency !== null) {
+      const { key, fingerprint } = idempotency;
+      let ofQueue = taken.get(queue);
+      if (ofQueue === undefined) taken.set(queue, (ofQueue = new Map()));
+      const holder = ofQueue.get(key) ?? validKey(book.queues.get(queue)?.keys.get(key), now);
+      if (holder !== undefined) {
+        const other = book.jobs.get(holder.id);
+        if (answer(idempotency, holder, id, other?.state === "active") === "same") continue;
+        if ((other?.finishedAt ?? null) === null) there.set(holder.id, false);
+      }
+      ofQueue.set(key, { key, id, fingerprint });
+    }
+    there.set(id, true);
+  }
+}
+
+/** What becomes of a job whose key belongs to another: that one stands for both, or gives way. */
+function answer(
+  { fingerprint, onDuplicate }: Idempotency,
+  holder: Holder,
+  id: string,
+  active: boolean,
+): "same" | "replace" {
+  if (holder.id === id) return "same";
+  let why = "duplicates are to be rejected";
+  if (onDuplicate === "return") {
+    if (holder.fingerprint === fingerprint) return "same";
+    why = "its payload is another one";
+  } else if (onDuplicate === "replace") {
+    if (!active) return "replace";
+    why = "it is active, and cannot be replaced";
+  }
+  throw new DuplicateJobError(holder.key, holder.id, why);
+}
+
+function validKey(key: Key | undefined, now: number): Key | undefined {
+  return key !== undefined && key.expiresAt > now ? key : undefined;
+}
+
+/** From now on the key stands for this job. */
+function keep(book: Book, job: NewJob, { key, fingerprint, ttlMs }: Idempotency, now: number): void {
+  const queue = book.queue(job.queue);
+  const before = queue.keys.get(key);
+  if (before !== undefined) book.keys.remove(before);
+  const kept: Key = { queue, key, fingerprint, id: job.id, expiresAt: now + ttlMs, slot: NOWHERE };
+  queue.keys.set(key, kept);
+  book.keys.add(kept);
+}

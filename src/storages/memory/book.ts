@@ -1,0 +1,249 @@
+import type { Clock } from "../../core/clock.ts";
+import type { JobState } from "../../core/job.ts";
+import type { Ledger } from "../../limits/ledger.ts";
+import { LOCAL } from "../../storage/rate-limiter-storage.ts";
+import { Subscribers } from "../../storage/subscribers.ts";
+import { Heap, NOWHERE } from "./heap.ts";
+import { Lane } from "./lanes.ts";
+import { type JobLane, type JobLine, type Key, MemoryQueue } from "./queues.ts";
+import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
+import type { Deadline, StoredJob } from "./stored-job.ts";
+
+const DAY_MS = 86_400_000;
+
+/** How long a job that ended is kept if it does not say so itself. */
+const KEPT_MS: Readonly<Record<"completed" | "dead" | "cancelled", number>> = {
+  completed: DAY_MS,
+  cancelled: DAY_MS,
+  dead: 30 * DAY_MS,
+};
+
+/**
+ * Everything the storage knows, and the moves of a job from one state to another.
+ *
+ * A job stands in exactly one place: in a lane (`waiting`), in the heap of its line (`scheduled`), in `leases`
+ * (`active`) or in `ended`. The moves keep that, the counts and the deadlines in agreement.
+ */
+export class Book {
+  readonly rates: InMemoryRateLimiterStorage;
+  readonly subscribers = new Subscribers();
+  readonly jobs = new Map<string, StoredJob>();
+  readonly queues = new Map<string, MemoryQueue>();
+  /** Active jobs, the lease that runs out first in front. */
+  readonly leases = new Heap<StoredJob>((a, b) => a.leaseUntil! - b.leaseUntil! || a.seq - b.seq);
+  /** Jobs that ended, the one to be deleted first in front. */
+  readonly ended = new Heap<StoredJob>((a, b) => a.deleteAt - b.deleteAt || a.seq - b.seq);
+  readonly deadlines = new Heap<Deadline>((a, b) => a.at - b.at || a.job.seq - b.job.seq);
+  readonly keys = new Heap<Key>((a, b) => a.expiresAt - b.expiresAt);
+  /** Lanes where nobody waits, the longest empty first. */
+  readonly idle = new Set<JobLane>();
+  #seq = 0;
+  #lanes = 0;
+  #turn = 0;
+  #token = 0;
+  readonly #clock: Clock;
+  /** What to add to the monotonic clock. Whole, so that differences between instants are those of the clock. */
+  readonly #origin: number;
+  readonly #ledger: (key: string) => Ledger;
+  /** For each limit that was in a claimer's way: the queues that want to hear when it has room again. */
+  readonly #blocked = new Map<Ledger, Set<string>>();
+  readonly #freed = new Set<Ledger>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#origin = Math.round(clock.wall() - clock.now());
+    this.rates = new InMemoryRateLimiterStorage({ clock });
+    this.#ledger = this.rates[LOCAL].ledger;
+  }
+
+  /** Milliseconds since 1970 that no setting of the wall clock changes. */
+  now(): number {
+    return this.#origin + this.#clock.now();
+  }
+
+  /** The same instant by the clock of the ledgers. */
+  toLedgerTime(instant: number): number {
+    return instant - this.#origin;
+  }
+
+  ledger(key: string): Ledger {
+    return this.#ledger(key);
+  }
+
+  nextSeq(): number {
+    return (this.#seq += 1);
+  }
+
+  nextToken(): number {
+    return (this.#token += 1);
+  }
+
+  queue(name: string): MemoryQueue {
+    let queue = this.queues.get(name);
+    if (queue === undefined) this.queues.set(name, (queue = new MemoryQueue(name)));
+    return queue;
+  }
+
+  /** Into its lane if it is due, else among the scheduled. It stood nowhere before. */
+  enter(job: StoredJob, now: number): void {
+    const line = this.queue(job.queue).line(job.type);
+    // First what came due before it: then almost everybody joins a lane at its end.
+    this.promote(line, now);
+    if (job.dueAt > now) {
+      become(job, "scheduled");
+      line.scheduled.add(job);
+    } else {
+      this.#wait(job, line);
+    }
+    if (job.deadline !== null) {
+      job.watched = { at: job.deadline, job, slot: NOWHERE };
+      this.deadlines.add(job.watched);
+    }
+  }
+
+  /** Out of its lane, or of the scheduled. */
+  withdraw(job: StoredJob, now: number): void {
+    const { lane } = job;
+    if (lane !== undefined) {
+      lane.remove(job);
+      if (lane.waiting === 0) {
+        lane.line.ready.remove(lane);
+        lane.emptySince = now;
+        this.idle.add(lane);
+      }
+    } else if (job.state === "scheduled") {
+      const { lines } = this.queue(job.queue);
+      const line = lines.get(job.type)!;
+      line.scheduled.remove(job);
+      if (line.vacant) lines.delete(job.type);
+    }
+    if (job.watched !== undefined) {
+      this.deadlines.remove(job.watched);
+      job.watched = undefined;
+    }
+  }
+
+  /** Those of the line that have come due wait from now on. */
+  promote(line: JobLine, now: number): void {
+    for (let job = line.scheduled.first; job !== undefined && job.dueAt <= now; job = line.scheduled.first) {
+      line.scheduled.remove(job);
+      this.#wait(job, line);
+    }
+  }
+
+  promoteAll(queue: MemoryQueue, now: number): void {
+    for (const line of queue.lines.values()) this.promote(line, now);
+  }
+
+  /** The first of the lane starts: the lane has had its turn. */
+  start(lane: JobLane, worker: string, leaseMs: number, now: number): StoredJob {
+    const job = lane.first!;
+    lane.turn = this.#turn += 1;
+    this.withdraw(job, now);
+    if (lane.waiting > 0) lane.line.ready.moved(lane);
+    become(job, "active");
+    job.attempt += 1;
+    job.startedAt = now;
+    job.worker = worker;
+    job.leaseUntil = now + leaseMs;
+    job.token = this.nextToken();
+    this.leases.add(job);
+    return job;
+  }
+
+  /** The lease is over. The job stands nowhere: it enters again, or ends. */
+  release(job: StoredJob): void {
+    this.leases.remove(job);
+    job.leaseUntil = null;
+    job.starts = [];
+  }
+
+  end(job: StoredJob, state: "completed" | "dead" | "cancelled", now: number): void {
+    become(job, state);
+    job.finishedAt = now;
+    if (state === "completed" && job.keepFor === 0) {
+      this.#forget(job);
+    } else {
+      job.deleteAt = now + (job.keepFor ?? KEPT_MS[state]);
+      this.ended.add(job);
+    }
+  }
+
+  /** It ended and is to start again: it stands nowhere. */
+  reopen(job: StoredJob): void {
+    this.ended.remove(job);
+    job.finishedAt = null;
+  }
+
+  /** Deletes a job that is not active. */
+  delete(job: StoredJob, now: number): void {
+    if (job.finishedAt === null) this.withdraw(job, now);
+    else this.ended.remove(job);
+    this.#forget(job);
+  }
+
+  setPaused(name: string, type: string | null, paused: boolean): void {
+    const queue = this.queue(name);
+    if (type === null) queue.paused = paused;
+    else if (paused) queue.pausedTypes.add(type);
+    else queue.pausedTypes.delete(type);
+    if (paused) return;
+    if (queue.vacant) this.queues.delete(name);
+    this.subscribers.wake(name);
+  }
+
+  /** Room under this limit lets the queue look again. */
+  blocked(ledger: Ledger, queue: string): void {
+    let queues = this.#blocked.get(ledger);
+    if (queues === undefined) {
+      this.#blocked.set(ledger, (queues = new Set()));
+      ledger.room.listen(() => this.#roomAppeared(ledger));
+    }
+    queues.add(queue);
+  }
+
+  /** A start was taken back: whoever waits for the limit hears of it when the step is over. */
+  freed(ledger: Ledger): void {
+    this.#freed.add(ledger);
+  }
+
+  /** The step is over: everybody may hear of it. */
+  tell(): void {
+    if (this.#freed.size > 0) {
+      const freed = [...this.#freed];
+      this.#freed.clear();
+      for (const { room } of freed) room.appeared();
+    }
+    this.subscribers.tell();
+  }
+
+  #roomAppeared(ledger: Ledger): void {
+    const queues = this.#blocked.get(ledger)!;
+    for (const queue of queues) this.subscribers.wake(queue);
+    queues.clear();
+    this.subscribers.tell();
+  }
+
+  #wait(job: StoredJob, line: JobLine): void {
+    let lane = line.lane(job.priority, job.group);
+    if (lane === undefined) line.open((lane = new Lane((this.#lanes += 1), line, job.priority, job.group)));
+    lane.put(job);
+    if (lane.waiting === 1) {
+      line.ready.add(lane);
+      this.idle.delete(lane);
+    }
+    become(job, "waiting");
+  }
+
+  #forget(job: StoredJob): void {
+    this.queue(job.queue).remove(job);
+    this.jobs.delete(job.id);
+  }
+}
+
+function become(job: StoredJob, state: JobState): void {
+  if (job.state === state) return;
+  job.counts[job.state] -= 1;
+  job.counts[state] += 1;
+  job.state = state;
+}

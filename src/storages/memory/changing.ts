@@ -1,0 +1,89 @@
+import { ENDED } from "../../core/job.ts";
+import type { Change, ChangeAction, ChangeFilter } from "../../storage/job-storage.ts";
+import type { Book } from "./book.ts";
+import { comeBack, endCancelled } from "./settling.ts";
+import type { StoredJob } from "./stored-job.ts";
+
+/** What people do to jobs. Answers with those that were changed. */
+export function change(book: Book, wanted: Change, now: number): string[] {
+  const queue = book.queues.get(wanted.queue);
+  if (queue === undefined) return [];
+  book.promoteAll(queue, now);
+  const changed: string[] = [];
+  if ("ids" in wanted) {
+    for (const id of new Set(wanted.ids)) {
+      const job = book.jobs.get(id);
+      if (job?.queue === wanted.queue && apply(book, wanted.action, job, now)) changed.push(id);
+    }
+    return changed;
+  }
+  // `added` is replaced, not changed, when jobs are deleted: this walk sees the queue as it was.
+  for (const job of queue.added) {
+    if (changed.length >= wanted.limit) break;
+    if (!job.gone && matches(job, wanted.where, now) && apply(book, wanted.action, job, now)) changed.push(job.id);
+  }
+  return changed;
+}
+
+function matches(job: StoredJob, { states, type, group, endedForMs }: ChangeFilter, now: number): boolean {
+  return (
+    states.includes(job.state) &&
+    (type === null || job.type === type) &&
+    (group === null || job.group === group) &&
+    (endedForMs === null || (job.finishedAt !== null && now - job.finishedAt >= endedForMs))
+  );
+}
+
+/** Does it, if it applies to the state of the job. */
+function apply(book: Book, action: ChangeAction, job: StoredJob, now: number): boolean {
+  switch (action) {
+    case "cancel":
+      return job.state === "active" ? askToStop(book, job) : cancel(book, job, now);
+    case "retry":
+      return retry(book, job, now);
+    case "promote":
+      return promote(book, job, now);
+    case "remove":
+      break;
+  }
+  if (job.state === "active") return false;
+  book.delete(job, now);
+  return true;
+}
+
+/** Its worker hears of it again, if it was asked before; but nothing is changed then. */
+function askToStop(book: Book, job: StoredJob): boolean {
+  book.subscribers.cancelled(job.queue, job.id);
+  if (job.cancelRequested) return false;
+  job.cancelRequested = true;
+  return true;
+}
+
+function cancel(book: Book, job: StoredJob, now: number): boolean {
+  if (ENDED.includes(job.state)) return false;
+  book.withdraw(job, now);
+  endCancelled(book, job, now);
+  return true;
+}
+
+function retry(book: Book, job: StoredJob, now: number): boolean {
+  if (!ENDED.includes(job.state)) return false;
+  book.reopen(job);
+  job.attempt = 0;
+  job.holds = 0;
+  job.cancelRequested = false;
+  job.result = null;
+  // One that has passed would end it again at once: whoever asks for a retry wants it to run.
+  if (job.deadline !== null && job.deadline <= now) job.deadline = null;
+  job.dueAt = now;
+  comeBack(book, job, now);
+  return true;
+}
+
+function promote(book: Book, job: StoredJob, now: number): boolean {
+  if (job.state !== "scheduled") return false;
+  book.withdraw(job, now);
+  job.dueAt = now;
+  comeBack(book, job, now);
+  return true;
+}

@@ -1,0 +1,86 @@
+/** What a heap can hold: it notes where each thing stands, so that any of them can be taken out or moved. */
+export interface Slotted {
+  /** The place in the heap that holds it; `NOWHERE`: in none. Only the heap writes it. */
+  slot: number;
+}
+
+export const NOWHERE = -1;
+
+/** Things in order, the first at hand. Putting in, taking out and moving cost O(log n); nothing stale stays inside. */
+export class Heap<T extends Slotted> {
+  readonly #items: T[] = [];
+  readonly #compare: (a: T, b: T) => number;
+
+  /** `compare` is below 0 if `a` comes first. It must not change for what is inside, unless `moved` is called. */
+  constructor(compare: (a: T, b: T) => number) {
+    this.#compare = compare;
+  }
+
+  get size(): number {
+    return this.#items.length;
+  }
+
+  get first(): T | undefined {
+    return this.#items[0];
+  }
+
+  add(item: T): void {
+    item.slot = this.#items.length;
+    this.#items.push(item);
+    this.#rise(item);
+  }
+
+  /** Takes it out. It must be inside. */
+  remove(item: T): void {
+    const { slot } = item;
+    const last = this.#items.pop()!;
+    item.slot = NOWHERE;
+    if (last === item) return;
+    this.#items[slot] = last;
+    last.slot = slot;
+    this.moved(last);
+  }
+
+  /** What it is compared by has changed. */
+  moved(item: T): void {
+    this.#rise(item);
+    this.#sink(item);
+  }
+
+  /** Everything inside, in no order. */
+  [Symbol.iterator](): Iterator<T> {
+    return this.#items[Symbol.iterator]();
+  }
+
+  #rise(item: T): void {
+    const items = this.#items;
+    let at = item.slot;
+    while (at > 0) {
+      const up = (at - 1) >> 1;
+      const above = items[up]!;
+      if (this.#compare(item, above) >= 0) break;
+      items[at] = above;
+      above.slot = at;
+      at = up;
+    }
+    items[at] = item;
+    item.slot = at;
+  }
+
+  #sink(item: T): void {
+    const items = this.#items;
+    let at = item.slot;
+    for (;;) {
+      let down = 2 * at + 1;
+      if (down >= items.length) break;
+      if (down + 1 < items.length && this.#compare(items[down + 1]!, items[down]!) < 0) down += 1;
+      const below = items[down]!;
+      if (this.#compare(item, below) <= 0) break;
+      items[at] = below;
+      below.slot = at;
+      at = down;
+    }
+    items[at] = item;
+    item.slot = at;
+  }
+}

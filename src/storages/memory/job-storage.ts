@@ -1,0 +1,142 @@
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { StorageError } from "../../core/errors.ts";
+import type { JobEvent } from "../../core/events.ts";
+import type { JobRecord } from "../../core/job.ts";
+import { clock, optional, readOptions } from "../../core/options.ts";
+import type {
+  Added,
+  Change,
+  Claim,
+  ClaimRequest,
+  Heartbeat,
+  JobHistory,
+  JobPage,
+  JobStorage,
+  Lease,
+  ListQuery,
+  NewJob,
+  Outcome,
+  QueueOverview,
+  Report,
+  Subscriber,
+  Sweep,
+} from "../../storage/job-storage.ts";
+import { add } from "./adding.ts";
+import { Book } from "./book.ts";
+import { change } from "./changing.ts";
+import { claim } from "./claiming.ts";
+import type { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
+import { find, history, list, overview } from "./reading.ts";
+import { heartbeat, report, settle } from "./settling.ts";
+import { sweep } from "./sweeping.ts";
+
+export interface MemoryStorageOptions {
+  /** Where the time comes from. Default: the system's monotonic clock. */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * Keeps jobs and limits in this process: for tests, for browsers, and wherever work may be lost with the process.
+ *
+ * Every member does all its work at once, before it returns its promise: nothing can come in between. The time of jobs is
+ * the wall clock as it was when the storage was made, carried on by the monotonic clock: setting the wall clock changes
+ * nothing.
+ */
+export class MemoryStorage implements JobStorage, AsyncDisposable {
+  readonly #book: Book;
+  #closed = false;
+
+  constructor(options: MemoryStorageOptions = {}) {
+    this.#book = new Book(readOptions("MemoryStorage", { clock: optional(clock, systemClock) }, options).clock);
+  }
+
+  get rates(): InMemoryRateLimiterStorage {
+    return this.#book.rates;
+  }
+
+  setup(): Promise<void> {
+    return this.#step(() => {});
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#book.subscribers.clear();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
+    return this.#step((now) => add(this.#book, jobs, now));
+  }
+
+  claim(request: ClaimRequest): Promise<Claim> {
+    return this.#step((now) => claim(this.#book, request, now));
+  }
+
+  settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {
+    return this.#step((now) => settle(this.#book, outcomes, now));
+  }
+
+  heartbeat(leases: readonly Lease[], leaseMs: number): Promise<Heartbeat> {
+    return this.#step((now) => heartbeat(this.#book, leases, leaseMs, now));
+  }
+
+  report(reports: readonly Report[]): Promise<readonly string[]> {
+    return this.#step((now) => report(this.#book, reports, now));
+  }
+
+  sweep(): Promise<Sweep> {
+    return this.#step((now) => sweep(this.#book, now));
+  }
+
+  find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
+    return this.#step((now) => find(this.#book, ids, now));
+  }
+
+  history(id: string): Promise<JobHistory> {
+    return this.#step(() => history(this.#book, id));
+  }
+
+  list(query: ListQuery): Promise<JobPage> {
+    return this.#step((now) => list(this.#book, query, now));
+  }
+
+  overview(queue?: string): Promise<readonly QueueOverview[]> {
+    return this.#step((now) => overview(this.#book, queue, now));
+  }
+
+  change(wanted: Change): Promise<readonly string[]> {
+    return this.#step((now) => change(this.#book, wanted, now));
+  }
+
+  setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {
+    return this.#step(() => {
+      this.#book.setPaused(queue, type, paused);
+    });
+  }
+
+  subscribe(subscriber: Subscriber): () => void {
+    if (this.#closed) throw closed();
+    return this.#book.subscribers.add(subscriber);
+  }
+
+  publish(event: JobEvent): Promise<void> {
+    return this.#step(() => {
+      this.#book.subscribers.event(event);
+    });
+  }
+
+  /** Does the work at once, then lets everybody hear of it. */
+  async #step<T>(work: (now: number) => T): Promise<T> {
+    if (this.#closed) throw closed();
+    try {
+      return work(this.#book.now());
+    } finally {
+      this.#book.tell();
+    }
+  }
+}
+
+const closed = () => new StorageError("the storage is closed");

@@ -1,0 +1,115 @@
+import { byTurn, type Lane as Turns } from "../../storage/turns.ts";
+import { Heap, NOWHERE, type Slotted } from "./heap.ts";
+
+/** What a job needs in order to wait. */
+export interface Queued<Job extends Queued<Job>> extends Slotted {
+  dueAt: number;
+  /** Its place in the order of adding, over all queues. */
+  readonly seq: number;
+  /** The lane it waits in, and its neighbours there. Only the lane writes them. */
+  lane: Lane<Job> | undefined;
+  before: Job | undefined;
+  after: Job | undefined;
+}
+
+/** Which of two starts first, in one lane? */
+const byDue = <Job extends Queued<Job>>(a: Queued<Job>, b: Queued<Job>): number => a.dueAt - b.dueAt || a.seq - b.seq;
+
+/** Jobs of one type, priority and group that are due, as a list that any of them can leave at once. */
+export class Lane<Job extends Queued<Job>> implements Turns, Slotted {
+  readonly id: number;
+  readonly line: Line<Job>;
+  readonly priority: number;
+  readonly group: string | null;
+  turn = 0;
+  waiting = 0;
+  slot = NOWHERE;
+  /** Since when nobody has waited in it. */
+  emptySince = 0;
+  first: Job | undefined;
+  #last: Job | undefined;
+  /** The one that was put in between most recently, while it waits: the next such one mostly belongs right after it. */
+  #finger: Job | undefined;
+
+  constructor(id: number, line: Line<Job>, priority: number, group: string | null) {
+    this.id = id;
+    this.line = line;
+    this.priority = priority;
+    this.group = group;
+  }
+
+  /** Most come last. One that was given back belongs near the front. */
+  put(job: Job): void {
+    let before = this.#last;
+    if (before !== undefined && byDue(job, before) < 0) {
+      const from = this.#finger !== undefined && byDue(this.#finger, job) < 0 ? this.#finger : undefined;
+      before = from;
+      let after = from === undefined ? this.first : from.after;
+      while (after !== undefined && byDue(after, job) < 0) {
+        before = after;
+        after = after.after;
+      }
+      this.#finger = job;
+    }
+    const after = before === undefined ? this.first : before.after;
+    job.before = before;
+    job.after = after;
+    if (before === undefined) this.first = job;
+    else before.after = job;
+    if (after === undefined) this.#last = job;
+    else after.before = job;
+    job.lane = this;
+    this.waiting += 1;
+  }
+
+  remove(job: Job): void {
+    const { before, after } = job;
+    if (before === undefined) this.first = after;
+    else before.after = after;
+    if (after === undefined) this.#last = before;
+    else after.before = before;
+    if (this.#finger === job) this.#finger = before;
+    job.before = undefined;
+    job.after = undefined;
+    job.lane = undefined;
+    this.waiting -= 1;
+  }
+}
+
+/** All jobs of one type in a queue that have not started. */
+export class Line<Job extends Queued<Job>> {
+  readonly queue: string;
+  readonly type: string;
+  /** Lanes where somebody waits, in the order in which they have their turn. */
+  readonly ready = new Heap<Lane<Job>>(byTurn);
+  /** Jobs that are due later. */
+  readonly scheduled = new Heap<Job>(byDue);
+  readonly #lanes = new Map<number, Map<string | null, Lane<Job>>>();
+
+  constructor(queue: string, type: string) {
+    this.queue = queue;
+    this.type = type;
+  }
+
+  /** Has it neither jobs nor lanes? */
+  get vacant(): boolean {
+    return this.#lanes.size === 0 && this.scheduled.size === 0;
+  }
+
+  lane(priority: number, group: string | null): Lane<Job> | undefined {
+    return this.#lanes.get(priority)?.get(group);
+  }
+
+  open(lane: Lane<Job>): void {
+    let groups = this.#lanes.get(lane.priority);
+    if (groups === undefined) this.#lanes.set(lane.priority, (groups = new Map()));
+    groups.set(lane.group, lane);
+  }
+
+  /** Forgets an empty lane, and when it had its turn. */
+  close(lane: Lane<Job>): void {
+    const groups = this.#lanes.get(lane.priority);
+    groups?.delete(lane.group);
+    if (groups?.size === 0) this.#lanes.delete(lane.priority);
+  }
+}

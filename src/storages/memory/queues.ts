@@ -1,0 +1,90 @@
+import type { Slotted } from "./heap.ts";
+import { type Lane, Line } from "./lanes.ts";
+import type { Counts, StoredJob } from "./stored-job.ts";
+
+export type JobLane = Lane<StoredJob>;
+export type JobLine = Line<StoredJob>;
+
+/** An idempotency key, and the job that it stands for. It may outlive the job. */
+export interface Key extends Slotted {
+  readonly queue: MemoryQueue;
+  readonly key: string;
+  fingerprint: string;
+  id: string;
+  expiresAt: number;
+}
+
+/** One queue: its jobs in the order of adding, its lines by type, its keys, and what of it is paused. */
+export class MemoryQueue {
+  readonly name: string;
+  readonly counts: Counts = {
+    waiting: 0,
+    scheduled: 0,
+    active: 0,
+    completed: 0,
+    dead: 0,
+    cancelled: 0,
+    awaiting: 0,
+  };
+  readonly lines = new Map<string, JobLine>();
+  readonly keys = new Map<string, Key>();
+  readonly pausedTypes = new Set<string>();
+  paused = false;
+  /** By `seq`. Those that are gone stay in it until they are half of it. */
+  #added: StoredJob[] = [];
+  #gone = 0;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  get added(): readonly StoredJob[] {
+    return this.#added;
+  }
+
+  get size(): number {
+    return this.#added.length - this.#gone;
+  }
+
+  /** Is there anything to be seen of it? */
+  get exists(): boolean {
+    return this.size > 0 || this.paused || this.pausedTypes.size > 0;
+  }
+
+  /** Can it be forgotten without a trace? */
+  get vacant(): boolean {
+    return !this.exists && this.lines.size === 0 && this.keys.size === 0;
+  }
+
+  line(type: string): JobLine {
+    let line = this.lines.get(type);
+    if (line === undefined) this.lines.set(type, (line = new Line(this.name, type)));
+    return line;
+  }
+
+  /** The lines that a claim of these types may take from. */
+  openLines(types: readonly string[] | null): JobLine[] {
+    const open: JobLine[] = [];
+    if (this.paused) return open;
+    for (const type of types ?? this.lines.keys()) {
+      const line = this.lines.get(type);
+      if (line !== undefined && !this.pausedTypes.has(type)) open.push(line);
+    }
+    return open;
+  }
+
+  add(job: StoredJob): void {
+    this.#added.push(job);
+    this.counts[job.state] += 1;
+  }
+
+  remove(job: StoredJob): void {
+    job.gone = true;
+    this.counts[job.state] -= 1;
+    this.#gone += 1;
+    if (this.#gone > 32 && this.#gone * 2 > this.#added.length) {
+      this.#added = this.#added.filter(({ gone }) => !gone);
+      this.#gone = 0;
+    }
+  }
+}

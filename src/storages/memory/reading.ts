@@ -1,0 +1,91 @@
+import { OptionsError } from "../../core/errors.ts";
+import type { JobRecord } from "../../core/job.ts";
+import type { JobHistory, JobPage, ListQuery, QueueOverview } from "../../storage/job-storage.ts";
+import type { Book } from "./book.ts";
+import type { MemoryQueue } from "./queues.ts";
+import { copyOf, type StoredJob } from "./stored-job.ts";
+
+export function find(book: Book, ids: readonly string[], now: number): (JobRecord | undefined)[] {
+  return ids.map((id) => {
+    const job = book.jobs.get(id);
+    if (job === undefined) return undefined;
+    if (job.state === "scheduled" && job.dueAt <= now) book.promote(book.queue(job.queue).line(job.type), now);
+    return copyOf(job);
+  });
+}
+
+export function history(book: Book, id: string): JobHistory {
+  const job = book.jobs.get(id);
+  return { attempts: [...(job?.attempts ?? [])], log: [...(job?.log ?? [])] };
+}
+
+/** Newest first. The cursor is the place, in the order of adding, of the last job on the page before. */
+export function list(book: Book, query: ListQuery, now: number): JobPage {
+  const before = query.cursor === null ? Number.POSITIVE_INFINITY : readCursor(query.cursor);
+  const queue = book.queues.get(query.queue);
+  const jobs: JobRecord[] = [];
+  if (queue === undefined) return { jobs, cursor: null };
+  book.promoteAll(queue, now);
+  let last = 0;
+  for (let i = placeOf(queue.added, before) - 1; i >= 0; i--) {
+    const job = queue.added[i]!;
+    if (job.gone || !matches(job, query)) continue;
+    if (jobs.length === query.limit) return { jobs, cursor: String(last) };
+    jobs.push(copyOf(job));
+    last = job.seq;
+  }
+  return { jobs, cursor: null };
+}
+
+export function overview(book: Book, name: string | undefined, now: number): QueueOverview[] {
+  const queues = name === undefined ? [...book.queues.values()] : [book.queues.get(name)];
+  return queues
+    .filter((queue) => queue?.exists === true)
+    .map((queue) => overviewOf(book, queue!, now))
+    .toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
+}
+
+function overviewOf(book: Book, queue: MemoryQueue, now: number): QueueOverview {
+  book.promoteAll(queue, now);
+  let oldest: number | undefined;
+  for (const { ready } of queue.lines.values()) {
+    for (const { first } of ready) if (oldest === undefined || first!.dueAt < oldest) oldest = first!.dueAt;
+  }
+  return {
+    queue: queue.name,
+    counts: { ...queue.counts },
+    paused: queue.paused,
+    pausedTypes: [...queue.pausedTypes].toSorted((a, b) => (a < b ? -1 : 1)),
+    oldestWaitingMs: oldest === undefined ? null : now - oldest,
+  };
+}
+
+function readCursor(cursor: string): number {
+  const seq = /^[1-9]\d{0,15}$/.test(cursor) ? Number(cursor) : Number.NaN;
+  if (!Number.isSafeInteger(seq)) {
+    throw new OptionsError("MemoryStorage", "cursor", cursor, "the cursor of a page, or null");
+  }
+  return seq;
+}
+
+/** How many stand before this place in the order of adding. */
+function placeOf(added: readonly StoredJob[], seq: number): number {
+  let low = 0;
+  let high = added.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (added[middle]!.seq < seq) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function matches(job: StoredJob, { states, type, group, since, until }: ListQuery): boolean {
+  return (
+    (states === null || states.includes(job.state)) &&
+    (type === null || job.type === type) &&
+    (group === null || job.group === group) &&
+    (since === null || job.createdAt >= since) &&
+    (until === null || job.createdAt < until)
+  );
+}

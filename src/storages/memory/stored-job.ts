@@ -1,0 +1,145 @@
+import type { AttemptRecord, ErrorRecord, JobRecord, JobState, LogLine } from "../../core/job.ts";
+import type { StartLog } from "../../limits/window.ts";
+import type { Ledger } from "../../limits/ledger.ts";
+import type { NewJob, When } from "../../storage/job-storage.ts";
+import { NOWHERE, type Slotted } from "./heap.ts";
+import type { Queued } from "./lanes.ts";
+
+/** A start that was counted under a limit, one of those that were claimed together. */
+export interface CountedStart {
+  readonly key: string;
+  readonly ledger: Ledger;
+  readonly log: StartLog;
+  readonly seq: number;
+}
+
+/** A deadline that is being watched: that of a job which has not started. */
+export interface Deadline extends Slotted {
+  readonly at: number;
+  readonly job: StoredJob;
+}
+
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
+
+/** A job as this storage keeps it. It is changed in place; whoever asks for it gets a copy. */
+export interface StoredJob extends Mutable<Omit<JobRecord, "dueAt">>, Queued<StoredJob> {
+  /** How many jobs of its queue are in each state. */
+  readonly counts: Counts;
+  /** Deleted: it is in no index any more. */
+  gone: boolean;
+  /** Once it has ended: when it is deleted. */
+  deleteAt: number;
+  /** Set while it waits or is scheduled, if it has a deadline. */
+  watched: Deadline | undefined;
+  /** While it is active: what its start was counted under. */
+  starts: readonly CountedStart[];
+  attempts: AttemptRecord[] | undefined;
+  log: LogLine[] | undefined;
+}
+
+export type Counts = Record<JobState, number>;
+
+const ATTEMPTS_KEPT = 100;
+const LINES_KEPT = 1_000;
+
+export function instantOf(when: When, now: number): number {
+  return "at" in when ? when.at : now + when.inMs;
+}
+
+/** A new job that has no place yet: whoever makes it puts it into its queue. */
+export function newJob(job: NewJob, seq: number, counts: Counts, now: number): StoredJob {
+  return {
+    id: job.id,
+    queue: job.queue,
+    type: job.type,
+    data: job.data,
+    state: "waiting",
+    priority: job.priority,
+    group: job.group,
+    weights: job.weights,
+    attempt: 0,
+    maxAttempts: job.maxAttempts,
+    backoff: job.backoff,
+    timeout: job.timeout,
+    deadline: job.deadline === null ? null : instantOf(job.deadline, now),
+    keepFor: job.keepFor,
+    holds: 0,
+    createdAt: now,
+    dueAt: Math.max(now, instantOf(job.due, now)),
+    startedAt: null,
+    finishedAt: null,
+    worker: null,
+    leaseUntil: null,
+    token: 0,
+    cancelRequested: false,
+    progress: null,
+    result: null,
+    error: null,
+    idempotencyKey: job.idempotency?.key ?? null,
+    seq,
+    counts,
+    gone: false,
+    deleteAt: 0,
+    slot: NOWHERE,
+    lane: undefined,
+    before: undefined,
+    after: undefined,
+    watched: undefined,
+    starts: [],
+    attempts: undefined,
+    log: undefined,
+  };
+}
+
+/** What others see of it, as it is at this moment. */
+export function copyOf(job: StoredJob): JobRecord {
+  return {
+    id: job.id,
+    queue: job.queue,
+    type: job.type,
+    data: job.data,
+    state: job.state,
+    priority: job.priority,
+    group: job.group,
+    weights: job.weights,
+    attempt: job.attempt,
+    maxAttempts: job.maxAttempts,
+    backoff: job.backoff,
+    timeout: job.timeout,
+    deadline: job.deadline,
+    keepFor: job.keepFor,
+    holds: job.holds,
+    createdAt: job.createdAt,
+    dueAt: job.dueAt,
+    startedAt: job.startedAt,
+    finishedAt: job.finishedAt,
+    worker: job.worker,
+    leaseUntil: job.leaseUntil,
+    token: job.token,
+    cancelRequested: job.cancelRequested,
+    progress: job.progress,
+    result: job.result,
+    error: job.error,
+    idempotencyKey: job.idempotencyKey,
+  };
+}
+
+/** Writes down that the attempt under way did not end well. */
+export function recordFailure(job: StoredJob, error: ErrorRecord, now: number): void {
+  job.error = error;
+  job.attempts ??= [];
+  job.attempts.push({
+    attempt: job.attempt,
+    startedAt: job.startedAt ?? now,
+    endedAt: now,
+    worker: job.worker ?? "",
+    error,
+  });
+  if (job.attempts.length > ATTEMPTS_KEPT) job.attempts.shift();
+}
+
+export function recordLines(job: StoredJob, texts: readonly string[], now: number): void {
+  job.log ??= [];
+  for (const text of texts) job.log.push({ at: now, attempt: job.attempt, text });
+  if (job.log.length > LINES_KEPT) job.log.splice(0, job.log.length - LINES_KEPT);
+}

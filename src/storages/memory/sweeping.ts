@@ -1,0 +1,100 @@
+import type { ErrorRecord } from "../../core/job.ts";
+import type { Sweep } from "../../storage/job-storage.ts";
+import type { Book } from "./book.ts";
+import { endOverdue } from "./overdue.ts";
+import type { JobLane } from "./queues.ts";
+import { comeBack, endCancelled } from "./settling.ts";
+import { recordFailure, type StoredJob } from "./stored-job.ts";
+
+/** How much of each kind is done in one step. */
+const STEP = 500;
+
+/** A lane remembers its turn for so long after the last job has left it. */
+const LANE_KEPT_MS = 3_600_000;
+
+export function sweep(book: Book, now: number): Sweep {
+  const stalled = recover(book, now);
+  endOverdue(book, now, STEP);
+  const deleted = deleteEnded(book, now) + deleteKeys(book, now) + deleteLanes(book, now);
+  return { stalled, deleted, more: isMore(book, now) };
+}
+
+function isMore({ leases, deadlines, ended, keys }: Book, now: number): boolean {
+  const next = [leases.first?.leaseUntil, deadlines.first?.at, ended.first?.deleteAt, keys.first?.expiresAt];
+  return next.some((at) => (at ?? Number.POSITIVE_INFINITY) <= now);
+}
+
+/** Jobs whose lease has run out go back into the queue, unless that was their last attempt or they are not wanted. */
+function recover(book: Book, now: number): number {
+  for (let done = 0; done < STEP; done++) {
+    const job = book.leases.first;
+    if (job === undefined || job.leaseUntil! > now) return done;
+    stall(book, job, now);
+  }
+  return STEP;
+}
+
+function stall(book: Book, job: StoredJob, now: number): void {
+  const { queue, id, type, attempt } = job;
+  const worker = job.worker ?? "";
+  const error: ErrorRecord = {
+    name: "StalledJobError",
+    code: "SLUICE_STALLED",
+    message: `the lease of worker ${worker} ran out before it was done`,
+  };
+  recordFailure(job, error, now);
+  book.release(job);
+  book.subscribers.event({ event: "stalled", queue, id, type, attempt, worker });
+  if (job.cancelRequested) {
+    endCancelled(book, job, now);
+  } else if (attempt >= job.maxAttempts) {
+    book.end(job, "dead", now);
+    book.subscribers.event({ event: "dead", queue, id, type, attempt, error });
+  } else {
+    job.dueAt = now;
+    comeBack(book, job, now);
+  }
+}
+
+function deleteEnded(book: Book, now: number): number {
+  for (let done = 0; done < STEP; done++) {
+    const job = book.ended.first;
+    if (job === undefined || job.deleteAt > now) return done;
+    book.delete(job, now);
+    dropVacant(book, job.queue);
+  }
+  return STEP;
+}
+
+function deleteKeys(book: Book, now: number): number {
+  for (let done = 0; done < STEP; done++) {
+    const key = book.keys.first;
+    if (key === undefined || key.expiresAt > now) return done;
+    book.keys.remove(key);
+    key.queue.keys.delete(key.key);
+    dropVacant(book, key.queue.name);
+  }
+  return STEP;
+}
+
+function deleteLanes(book: Book, now: number): number {
+  let done = 0;
+  for (const lane of book.idle) {
+    if (done === STEP || lane.emptySince + LANE_KEPT_MS > now) break;
+    deleteLane(book, lane);
+    done += 1;
+  }
+  return done;
+}
+
+function deleteLane(book: Book, lane: JobLane): void {
+  book.idle.delete(lane);
+  lane.line.close(lane);
+  if (!lane.line.vacant) return;
+  book.queues.get(lane.line.queue)?.lines.delete(lane.line.type);
+  dropVacant(book, lane.line.queue);
+}
+
+function dropVacant(book: Book, queue: string): void {
+  if (book.queues.get(queue)?.vacant === true) book.queues.delete(queue);
+}

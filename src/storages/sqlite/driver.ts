@@ -1,0 +1,101 @@
+import { StorageError } from "../../core/errors.ts";
+
+/** What is bound to a statement. */
+export type SqlValue = string | number | null;
+
+/** The part of a prepared statement that is used here. */
+export interface SqliteStatement {
+  run(...values: SqlValue[]): { readonly changes: number | bigint };
+  get(...values: SqlValue[]): unknown;
+  all(...values: SqlValue[]): unknown[];
+}
+
+/** The part of a connection that is used here. `DatabaseSync` of `node:sqlite` and better-sqlite3 (13 or later) both fit. */
+export interface SqliteConnection {
+  exec(sql: string): unknown;
+  prepare(sql: string): SqliteStatement;
+  close(): unknown;
+}
+
+/** What one driver or the other says about itself beyond that. */
+interface Traits {
+  readonly isTransaction?: boolean;
+  readonly inTransaction?: boolean;
+  readonly location?: (name?: string) => string | null;
+  readonly name?: string;
+}
+
+/** How a statement is told to answer with objects and plain numbers, whatever the connection was set to. */
+interface Settings {
+  readonly reader?: boolean;
+  readonly setReadBigInts?: (on: boolean) => unknown;
+  readonly setReturnArrays?: (on: boolean) => unknown;
+  readonly safeIntegers?: (on: boolean) => unknown;
+  readonly raw?: (on: boolean) => unknown;
+}
+
+type NodeSqlite = { readonly DatabaseSync: new (path: string) => SqliteConnection };
+
+/** Opens a file, or `":memory:"`, with the SQLite that Node brings along. */
+export function openConnection(path: string): SqliteConnection {
+  const sqlite = process.getBuiltinModule("node:sqlite") as NodeSqlite | undefined;
+  if (sqlite === undefined) {
+    throw new StorageError("this Node has no `node:sqlite`: give a connection of better-sqlite3 in place of a path");
+  }
+  return new sqlite.DatabaseSync(path);
+}
+
+/** Is a transaction of somebody else open on this connection? Ours never outlive a turn of the event loop. */
+export function inTransaction(connection: SqliteConnection): boolean {
+  const { isTransaction, inTransaction: open } = connection as Traits;
+  return isTransaction ?? open ?? false;
+}
+
+/** The file behind a connection; undefined for a database in memory. */
+export function fileOf(connection: SqliteConnection): string | undefined {
+  const traits = connection as Traits;
+  const file = typeof traits.location === "function" ? traits.location() : traits.name;
+  return file === undefined || file === null || file === "" || file === ":memory:" ? undefined : file;
+}
+
+const BUSY = 5;
+const LOCKED = 6;
+
+/** Does the error say that another connection is in the way for now? Told by its code, in the terms of either driver. */
+export function isBusy(error: unknown): boolean {
+  if (typeof error !== "object" || error === null) return false;
+  const { errcode, code } = error as { readonly errcode?: unknown; readonly code?: unknown };
+  // The low byte is the kind; the rest tells more (BUSY_RECOVERY, BUSY_SNAPSHOT, LOCKED_SHAREDCACHE).
+  if (typeof errcode === "number") return (errcode & 0xff) === BUSY || (errcode & 0xff) === LOCKED;
+  return typeof code === "string" && /^SQLITE_(?:BUSY|LOCKED)/.test(code);
+}
+
+/** The prepared statements of a connection, each made once. */
+export class Statements {
+  readonly #connection: SqliteConnection;
+  readonly #prepared = new Map<string, SqliteStatement>();
+
+  constructor(connection: SqliteConnection) {
+    this.#connection = connection;
+  }
+
+  get(sql: string): SqliteStatement {
+    let statement = this.#prepared.get(sql);
+    if (statement === undefined) {
+      statement = this.#connection.prepare(sql);
+      plain(statement);
+      this.#prepared.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+function plain(statement: SqliteStatement): void {
+  const settings = statement as Settings;
+  settings.setReadBigInts?.(false);
+  settings.setReturnArrays?.(false);
+  if (settings.reader === true) {
+    settings.safeIntegers?.(false);
+    settings.raw?.(false);
+  }
+}

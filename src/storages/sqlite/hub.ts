@@ -1,0 +1,177 @@
+import type { JobEvent } from "../../core/events.ts";
+import type { Subscriber } from "../../storage/job-storage.ts";
+import { Subscribers } from "../../storage/subscribers.ts";
+import { HintFile } from "./hints.ts";
+import type { Step } from "./step.ts";
+import type { Audience, Store } from "./store.ts";
+
+/** How often somebody who listens looks whether others have written, if no hint came. */
+const LOOK_EVERY_MS = 1_000;
+/** For so long others know that somebody listens, and so often it is said again. */
+const LISTENING_MS = 30_000;
+const RENEW_MS = 10_000;
+
+const LISTEN = `INSERT INTO sluice_listeners (origin, until, events) VALUES (?, ?, ?)
+  ON CONFLICT (origin) DO UPDATE SET until = excluded.until, events = excluded.events`;
+const LEAVE = "DELETE FROM sluice_listeners WHERE origin = ?";
+const LATEST_EVENT = "SELECT max(seq) AS seq FROM sluice_events";
+const EVENTS = "SELECT seq, origin, event FROM sluice_events WHERE seq > ? ORDER BY seq LIMIT 1000";
+const STOPPING = "SELECT queue, id FROM sluice_jobs WHERE state = 'active' AND cancel_requested = 1";
+
+/**
+ * Who listens, here and in other processes. Whoever is here hears of a step as soon as it is committed; others find a hint
+ * and look for themselves: at the version of the database, which tells whether anybody else wrote, then at what is new.
+ */
+export class Hub implements Audience {
+  readonly #store: Store;
+  readonly #subscribers = new Subscribers();
+  /** How many listen to each queue. */
+  readonly #queues = new Map<string | null, number>();
+  #hints: HintFile | undefined;
+  #version: number | undefined;
+  /** The newest event of others that was heard. Undefined: nothing before now is wanted. */
+  #heard: number | undefined;
+  #stopLooking: (() => void) | undefined;
+  #registeredAt = Number.NEGATIVE_INFINITY;
+  #registeredEvents = false;
+
+  constructor(store: Store) {
+    this.#store = store;
+    store.audience = this;
+  }
+
+  get hearsEvents(): boolean {
+    return this.#subscribers.hearEvents;
+  }
+
+  subscribe(subscriber: Subscriber): () => void {
+    const leave = this.#subscribers.add(subscriber);
+    const { queue } = subscriber;
+    this.#queues.set(queue, (this.#queues.get(queue) ?? 0) + 1);
+    this.#register();
+    this.#stopLooking ??= this.#store.clock.after(LOOK_EVERY_MS, this.#look);
+    let left = false;
+    return () => {
+      if (left) return;
+      left = true;
+      leave();
+      const others = this.#queues.get(queue)! - 1;
+      if (others === 0) this.#queues.delete(queue);
+      else this.#queues.set(queue, others);
+      if (this.#subscribers.size === 0) this.#quiet();
+    };
+  }
+
+  committed(step: Step, elsewhere: boolean): void {
+    for (const event of step.events) this.#subscribers.event(event);
+    for (const { queue, id } of step.stopping) this.#subscribers.cancelled(queue, id);
+    for (const queue of step.woken) this.#subscribers.wake(queue);
+    if (step.everybody) this.#wakeAll();
+    this.#subscribers.tell();
+    if (elsewhere) this.#hintFile()?.tell();
+  }
+
+  /** Nobody listens any more, here; what is being told is told. */
+  close(): void {
+    this.#subscribers.clear();
+    this.#queues.clear();
+    this.#quiet();
+    this.#hints?.close();
+  }
+
+  readonly #look = (): void => {
+    this.#stopLooking = this.#store.clock.after(LOOK_EVERY_MS, this.#look);
+    if (this.#store.clock.now() - this.#registeredAt >= RENEW_MS) this.#register();
+    this.#hear();
+  };
+
+  /** Looks whether others have written, and passes on what is new. */
+  readonly #hear = (): void => {
+    const connection = this.#store.idle;
+    if (connection === undefined || this.#subscribers.size === 0) return;
+    try {
+      const { data_version: version } = connection.statements.get("PRAGMA data_version").get() as {
+        readonly data_version: number;
+      };
+      if (version === this.#version) return;
+      this.#version = version;
+      this.#readEvents();
+      for (const { queue, id } of connection.statements.get(STOPPING).all() as { queue: string; id: string }[]) {
+        this.#subscribers.cancelled(queue, id);
+      }
+      this.#wakeAll();
+    } catch {
+      // A lock is in the way: the next look finds the same.
+      this.#version = undefined;
+    }
+    this.#subscribers.tell();
+  };
+
+  #readEvents(): void {
+    const connection = this.#store.idle;
+    if (connection === undefined || !this.hearsEvents || this.#heard === undefined) return;
+    for (;;) {
+      const rows = connection.statements.get(EVENTS).all(this.#heard) as {
+        readonly seq: number;
+        readonly origin: string;
+        readonly event: string;
+      }[];
+      for (const { seq, origin, event } of rows) {
+        this.#heard = seq;
+        if (origin !== this.#store.origin) this.#subscribers.event(JSON.parse(event) as JobEvent);
+      }
+      if (rows.length === 0) return;
+    }
+  }
+
+  #wakeAll(): void {
+    // A name that no queue has reaches those who listen to all of them.
+    for (const queue of this.#queues.keys()) this.#subscribers.wake(queue ?? "");
+  }
+
+  /** Lets other processes know that somebody listens: now if that can be, else as soon as it can. */
+  #register(): void {
+    const { clock } = this.#store;
+    const fresh = clock.now() - this.#registeredAt < RENEW_MS;
+    if (fresh && (this.#registeredEvents || !this.hearsEvents)) return;
+    this.#registeredAt = clock.now();
+    this.#registeredEvents = this.hearsEvents;
+    const write = (step: Step): void => {
+      const { origin } = this.#store;
+      step.sql(LISTEN).run(origin, step.now + LISTENING_MS, this.hearsEvents ? 1 : 0);
+      if (this.hearsEvents) this.#heard ??= (step.sql(LATEST_EVENT).get() as { seq: number | null }).seq ?? 0;
+    };
+    if (this.#store.writeNow(write)) {
+      this.#watch();
+      return;
+    }
+    this.#store.write(write).then(
+      () => this.#watch(),
+      () => {
+        // The next look tries again.
+        this.#registeredAt = Number.NEGATIVE_INFINITY;
+      },
+    );
+  }
+
+  #watch(): void {
+    if (this.#subscribers.size > 0) this.#hintFile()?.watch(this.#hear);
+  }
+
+  #quiet(): void {
+    this.#stopLooking?.();
+    this.#stopLooking = undefined;
+    this.#hints?.unwatch();
+    this.#heard = undefined;
+    if (this.#registeredAt === Number.NEGATIVE_INFINITY) return;
+    this.#registeredAt = Number.NEGATIVE_INFINITY;
+    this.#registeredEvents = false;
+    this.#store.writeNow((step) => step.sql(LEAVE).run(this.#store.origin));
+  }
+
+  #hintFile(): HintFile | undefined {
+    const file = this.#store.idle?.file;
+    if (file !== undefined) this.#hints ??= new HintFile(file, this.#store.clock);
+    return this.#hints;
+  }
+}

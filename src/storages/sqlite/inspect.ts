@@ -1,0 +1,174 @@
+import type { JobState } from "../../core/job.ts";
+import type { SqliteConnection, SqlValue } from "./driver.ts";
+import { SCHEMA_VERSION } from "./migrations.ts";
+
+/*
+ * What can be seen of a database from outside, for people who look after it. Nothing here writes, and nothing here is on
+ * the way of a job: these are questions that the storage itself never asks.
+ */
+
+/** The version of the tables, and the one that this release works with. 0: there are none. */
+export function schemaOf(connection: SqliteConnection): { readonly found: number; readonly known: number } {
+  const there =
+    (one(connection, "SELECT count(*) AS n FROM sqlite_master WHERE name = 'sluice_meta'") as { n: number }).n > 0;
+  const found = there ? (one(connection, "SELECT version FROM sluice_meta") as { version: number }).version : 0;
+  return { found, known: SCHEMA_VERSION };
+}
+
+/** The clock of the storage, as `wall` is the clock of this computer. `aheadMs`: how far the storage has been ahead of that. */
+export function timeOf(
+  connection: SqliteConnection,
+  wall: number,
+): { readonly now: number; readonly skewMs: number; readonly aheadMs: number } {
+  const { last, skew } = one(connection, "SELECT last, skew FROM sluice_meta") as { last: number; skew: number };
+  return { now: Math.max(last, wall + skew), skewMs: skew, aheadMs: Math.max(0, last - (wall + skew)) };
+}
+
+/** How many workers hold a lease in each queue. */
+export function workersOf(connection: SqliteConnection): ReadonlyMap<string, number> {
+  const rows = all<{ queue: string; workers: number }>(
+    connection,
+    "SELECT queue, count(DISTINCT worker) AS workers FROM sluice_jobs WHERE lease_until IS NOT NULL GROUP BY queue",
+  );
+  return new Map(rows.map(({ queue, workers }) => [queue, workers]));
+}
+
+/** How many open storages want to hear of changes: workers, mostly, at work or not. */
+export function listenersOf(connection: SqliteConnection, now: number): number {
+  return (one(connection, "SELECT count(*) AS n FROM sluice_listeners WHERE until > ?", now) as { n: number }).n;
+}
+
+export interface LimitInUse {
+  readonly name: string;
+  /** Starts that are counted … */
+  readonly starts: number;
+  /** … in the longest window that was asked for under this name. */
+  readonly windowMs: number;
+  /** For how long nothing starts under it because somebody said so; null: nobody did. */
+  readonly heldForMs: number | null;
+}
+
+const LIMITS = `SELECT name, longest AS windowMs, CASE WHEN pause_until > ?1 THEN pause_until - ?1 END AS heldForMs,
+    (SELECT total(n) FROM sluice_starts WHERE limit_id = sluice_limits.id AND at > ?1 - longest) AS starts
+  FROM sluice_limits WHERE heldForMs IS NOT NULL OR starts > 0
+  ORDER BY heldForMs IS NULL, starts DESC, name LIMIT ?2`;
+
+/** Limits that hold something back or have counted something lately, those that hold first. */
+export function limitsOf(connection: SqliteConnection, now: number, most: number): readonly LimitInUse[] {
+  return all<LimitInUse>(connection, LIMITS, now, most);
+}
+
+export interface CountFilter {
+  readonly queue: string;
+  readonly states: readonly JobState[];
+  readonly type: string | null;
+  readonly group: string | null;
+  readonly endedForMs: number | null;
+}
+
+const COUNT = `SELECT count(*) AS n FROM sluice_jobs WHERE queue = ?1 AND state IN (SELECT value FROM json_each(?2))
+  AND (?3 IS NULL OR type = ?3) AND (?4 IS NULL OR grp = ?4) AND (?5 IS NULL OR finished_at < ?5)`;
+
+/** How many jobs a change would meet. */
+export function countJobs(connection: SqliteConnection, filter: CountFilter, now: number): number {
+  const { queue, states, type, group, endedForMs } = filter;
+  const endedBefore = endedForMs === null ? null : now - endedForMs;
+  return (one(connection, COUNT, queue, JSON.stringify(states), type, group, endedBefore) as { n: number }).n;
+}
+
+/** What the file says about itself, whatever is in it. */
+export interface FileFacts {
+  /** The version of the SQLite that reads it. */
+  readonly sqlite: string;
+  readonly journal: string;
+  readonly pageBytes: number;
+  readonly pages: number;
+  readonly freePages: number;
+}
+
+export function fileFacts(connection: SqliteConnection): FileFacts {
+  const pragma = (name: string) => Object.values(one(connection, `PRAGMA ${name}`) as object)[0] as unknown;
+  return {
+    sqlite: (one(connection, "SELECT sqlite_version() AS version") as { version: string }).version,
+    journal: String(pragma("journal_mode")),
+    pageBytes: Number(pragma("page_size")),
+    pages: Number(pragma("page_count")),
+    freePages: Number(pragma("freelist_count")),
+  };
+}
+
+/** What is broken in the file; nothing, as a rule. `full` looks at every index as well. */
+export function brokenIn(connection: SqliteConnection, { full }: { readonly full: boolean }): readonly string[] {
+  const rows = all<Record<string, unknown>>(connection, `PRAGMA ${full ? "integrity_check" : "quick_check"}(20)`);
+  return rows.map((row) => String(Object.values(row)[0])).filter((line) => line !== "ok");
+}
+
+/** Jobs that wait for long while nothing of their type starts. */
+export interface StuckJobs {
+  readonly queue: string;
+  readonly type: string;
+  readonly waiting: number;
+  /** How long the first of them has been due. */
+  readonly oldestMs: number;
+  /** When one of the type was last started; null: none that is still kept. */
+  readonly lastStartMs: number | null;
+}
+
+/** The health of what is kept. */
+export interface JobFacts {
+  readonly rows: readonly { readonly table: string; readonly rows: number }[];
+  /** Leases that have run out and were not taken back. */
+  readonly expired: { readonly jobs: number; readonly oldestMs: number };
+  /** Jobs that have been kept long enough and are still there. */
+  readonly overdue: { readonly jobs: number; readonly oldestMs: number };
+  readonly stuck: readonly StuckJobs[];
+  /** Jobs with a stamp that lies in the future. */
+  readonly fromTheFuture: number;
+  /** Lanes whose count of waiting jobs is not what there is. */
+  readonly wrongLanes: number;
+}
+
+const TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'sluice_*' ORDER BY name";
+const EXPIRED = `SELECT count(*) AS jobs, coalesce(?1 - min(lease_until), 0) AS oldestMs
+  FROM sluice_jobs WHERE lease_until IS NOT NULL AND lease_until <= ?1`;
+const OVERDUE = `SELECT count(*) AS jobs, coalesce(?1 - min(delete_at), 0) AS oldestMs
+  FROM sluice_jobs WHERE delete_at IS NOT NULL AND delete_at <= ?1`;
+const STUCK = `SELECT queue, type, sum(state = 'waiting') AS waiting,
+    ?1 - min(CASE WHEN state = 'waiting' THEN due_at END) AS oldestMs, ?1 - max(started_at) AS lastStartMs
+  FROM sluice_jobs AS job
+  WHERE NOT EXISTS (SELECT 1 FROM sluice_pauses AS pause
+    WHERE pause.queue = job.queue AND pause.type IN ('', ':' || job.type))
+  GROUP BY queue, type
+  HAVING oldestMs > ?2 AND coalesce(lastStartMs > ?2, 1)
+  ORDER BY oldestMs DESC LIMIT 10`;
+const FUTURE = `SELECT count(*) AS n FROM sluice_jobs
+  WHERE max(created_at, coalesce(started_at, 0), coalesce(finished_at, 0)) > ?`;
+const WRONG_LANES = `SELECT count(*) AS n FROM sluice_lanes WHERE waiting <>
+  (SELECT count(*) FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting')`;
+
+/** Clocks of two processes may differ by so much without anything being wrong. */
+const FUTURE_MS = 5_000;
+
+/** Reads through the tables: for people, not for a job. */
+export function jobFacts(connection: SqliteConnection, now: number, stuckMs: number): JobFacts {
+  const tables = all<{ name: string }>(connection, TABLES);
+  return {
+    rows: tables.map(({ name }) => ({
+      table: name,
+      rows: (one(connection, `SELECT count(*) AS n FROM "${name.replaceAll('"', '""')}"`) as { n: number }).n,
+    })),
+    expired: one(connection, EXPIRED, now) as JobFacts["expired"],
+    overdue: one(connection, OVERDUE, now) as JobFacts["overdue"],
+    stuck: all<StuckJobs>(connection, STUCK, now, stuckMs),
+    fromTheFuture: (one(connection, FUTURE, now + FUTURE_MS) as { n: number }).n,
+    wrongLanes: (one(connection, WRONG_LANES) as { n: number }).n,
+  };
+}
+
+function all<Row>(connection: SqliteConnection, sql: string, ...values: SqlValue[]): Row[] {
+  return connection.prepare(sql).all(...values) as Row[];
+}
+
+function one(connection: SqliteConnection, sql: string, ...values: SqlValue[]): unknown {
+  return connection.prepare(sql).get(...values);
+}

@@ -1,0 +1,113 @@
+import { DuplicateJobError } from "../../../core/errors.ts";
+import type { Added, Idempotency, NewJob, When } from "../../../storage/job-storage.ts";
+import type { Step } from "../step.ts";
+import { LaneMoves } from "./lanes.ts";
+import type { JobRow } from "./record.ts";
+
+const INSERT = `INSERT INTO sluice_jobs (id, queue, type, state, lane, priority, grp, data, weights, max_attempts, backoff,
+    timeout, deadline, keep_for, created_at, due_at, idempotency_key)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
+const EXISTS = "SELECT 1 FROM sluice_jobs WHERE id = ?";
+const HOLDER = "SELECT fingerprint, job FROM sluice_keys WHERE queue = ? AND key = ? AND expires_at > ?";
+const STATE = "SELECT seq, state, lane FROM sluice_jobs WHERE id = ?";
+const DELETE = "DELETE FROM sluice_jobs WHERE seq = ?";
+const KEEP_KEY = `INSERT INTO sluice_keys (queue, key, fingerprint, job, expires_at) VALUES (?, ?, ?, ?, ?)
+  ON CONFLICT (queue, key) DO UPDATE SET fingerprint = excluded.fingerprint, job = excluded.job,
+    expires_at = excluded.expires_at`;
+
+interface Holder {
+  readonly fingerprint: string;
+  readonly job: string;
+}
+
+/** Adds jobs. Whatever throws is undone by whoever began the transaction. */
+export function add(step: Step, jobs: readonly NewJob[]): Added[] {
+  const lanes = new LaneMoves(step);
+  const texts = new Map<object, string>();
+  const added = jobs.map((job) => addOne(step, job, lanes, texts));
+  lanes.write();
+  return added;
+}
+
+function addOne(step: Step, job: NewJob, lanes: LaneMoves, texts: Map<object, string>): Added {
+  const { id, queue, type } = job;
+  if (job.idempotency !== null) {
+    const earlier = takeKey(step, job, job.idempotency, lanes);
+    if (earlier !== undefined) return { id: earlier, created: false };
+  }
+  const dueAt = Math.max(step.now, instantOf(job.due, step.now));
+  const waits = dueAt <= step.now;
+  const lane = waits ? lanes.enter(job) : null;
+  const { changes } = step
+    .sql(INSERT)
+    .run(
+      id,
+      queue,
+      type,
+      waits ? "waiting" : "scheduled",
+      lane,
+      job.priority,
+      job.group,
+      job.data,
+      job.weights === null ? null : textOf(job.weights, texts),
+      job.maxAttempts,
+      textOf(job.backoff, texts),
+      job.timeout,
+      job.deadline === null ? null : instantOf(job.deadline, step.now),
+      job.keepFor,
+      step.now,
+      dueAt,
+      job.idempotency?.key ?? null,
+    );
+  if (changes === 0) {
+    if (lane !== null) lanes.move(lane, -1);
+    return { id, created: false };
+  }
+  step.woken.add(queue);
+  if (step.eventsWanted) step.event({ event: "added", queue, id, type });
+  return { id, created: true };
+}
+
+/** The job that has the key already, if the new one is not to be added. Else the key is the new one's. */
+function takeKey(step: Step, job: NewJob, idempotency: Idempotency, lanes: LaneMoves): string | undefined {
+  if (step.sql(EXISTS).get(job.id) !== undefined) return job.id;
+  const { key, fingerprint, ttlMs } = idempotency;
+  const holder = step.sql(HOLDER).get(job.queue, key, step.now) as Holder | undefined;
+  if (holder !== undefined) {
+    if (holder.job === job.id) return job.id;
+    const other = step.sql(STATE).get(holder.job) as Pick<JobRow, "seq" | "state" | "lane"> | undefined;
+    switch (idempotency.onDuplicate) {
+      case "return":
+        if (holder.fingerprint === fingerprint) return holder.job;
+        throw new DuplicateJobError(key, holder.job, "its payload is another one");
+      case "reject":
+        throw new DuplicateJobError(key, holder.job, "duplicates are to be rejected");
+      case "replace":
+        if (other?.state === "active") {
+          throw new DuplicateJobError(key, holder.job, "it is active, and cannot be replaced");
+        }
+        if (other !== undefined) giveWay(step, other, lanes);
+        break;
+    }
+  }
+  step.sql(KEEP_KEY).run(job.queue, key, fingerprint, job.id, step.now + ttlMs);
+  return undefined;
+}
+
+/** A job that has not started is removed. One that has ended stays. */
+function giveWay(step: Step, { seq, state, lane }: Pick<JobRow, "seq" | "state" | "lane">, lanes: LaneMoves): void {
+  if (state !== "waiting" && state !== "scheduled" && state !== "awaiting") return;
+  step.sql(DELETE).run(seq);
+  if (state === "waiting") lanes.move(lane!, -1);
+}
+
+export function instantOf(when: When, now: number): number {
+  return "at" in when ? when.at : now + when.inMs;
+}
+
+/** Jobs that are added together often share their plan: it is written as text once. */
+function textOf(value: object, texts: Map<object, string>): string {
+  let text = texts.get(value);
+  if (text === undefined) texts.set(value, (text = JSON.stringify(value)));
+  return text;
+}

@@ -1,0 +1,80 @@
+import type { ErrorRecord } from "../../../core/job.ts";
+import type { Step } from "../step.ts";
+import { KEPT_MS } from "./ended.ts";
+import { LaneMoves } from "./lanes.ts";
+import type { JobRow } from "./record.ts";
+
+/** How many jobs come due, or are too late, in one step. */
+const STEP = 1_000;
+
+const DUE = `SELECT seq, queue, type, priority, grp FROM sluice_jobs
+  WHERE queue = ? AND state = 'scheduled' AND due_at <= ? ORDER BY due_at, seq LIMIT ${STEP}`;
+const WAIT = "UPDATE sluice_jobs SET state = 'waiting', lane = ? WHERE seq = ?";
+const NEXT = `SELECT type, due_at FROM sluice_jobs WHERE queue = ? AND state = 'scheduled' ORDER BY due_at LIMIT ?`;
+const LATE = `SELECT seq, id, queue, type, state, lane, attempt FROM sluice_jobs
+  WHERE deadline IS NOT NULL AND finished_at IS NULL AND lease_until IS NULL AND deadline <= ?
+  ORDER BY deadline LIMIT ${STEP}`;
+const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
+  delete_at = ? + coalesce(keep_for, ${KEPT_MS.dead}) WHERE seq = ?`;
+
+const TOO_LATE: ErrorRecord = {
+  name: "JobTimeoutError",
+  code: "SLUICE_TIMEOUT",
+  message: "the deadline passed before the job could start",
+};
+
+type Due = Pick<JobRow, "seq" | "queue" | "type" | "priority" | "grp">;
+type Late = Pick<JobRow, "seq" | "id" | "queue" | "type" | "state" | "lane" | "attempt">;
+
+/** Is there a scheduled job of the queue that has come due? */
+export function isAnyDue(step: Step, queue: string): boolean {
+  const first = step.sql(NEXT).get(queue, 1) as Pick<JobRow, "due_at"> | undefined;
+  return first !== undefined && first.due_at <= step.now;
+}
+
+/** Scheduled jobs of the queue that have come due wait from now on. */
+export function promoteDue(step: Step, queue: string): void {
+  const due = step.sql(DUE).all(queue, step.now) as Due[];
+  if (due.length === 0) return;
+  const lanes = new LaneMoves(step);
+  for (const { seq, type, priority, grp } of due) {
+    step.sql(WAIT).run(lanes.enter({ queue, type, priority, group: grp }), seq);
+  }
+  lanes.write();
+}
+
+/** How far ahead scheduled jobs are looked through for one whose type is asked for. */
+const LOOK_AHEAD = 64;
+
+/** When the next scheduled job of these types comes due, or a little before if many others come first. */
+export function nextDueAt(step: Step, queue: string, wanted: (type: string) => boolean): number | null {
+  const first = step.sql(NEXT).get(queue, 1) as Pick<JobRow, "type" | "due_at"> | undefined;
+  if (first === undefined) return null;
+  if (wanted(first.type)) return first.due_at;
+  const next = step.sql(NEXT).all(queue, LOOK_AHEAD) as Pick<JobRow, "type" | "due_at">[];
+  const found = next.find(({ type }) => wanted(type)) ?? (next.length === LOOK_AHEAD ? next.at(-1) : undefined);
+  return found === undefined ? null : found.due_at;
+}
+
+/** Is there a job that can no longer start in time? */
+export function isAnyLate(step: Step): boolean {
+  return step.sql(LATE).get(step.now) !== undefined;
+}
+
+/** Jobs that have not started and whose deadline has passed are dead. That is no attempt. Answers how many. */
+export function endLate(step: Step): number {
+  const late = step.sql(LATE).all(step.now) as Late[];
+  if (late.length === 0) return 0;
+  const lanes = new LaneMoves(step);
+  const error = JSON.stringify(TOO_LATE);
+  for (const { seq, id, queue, type, state, lane, attempt } of late) {
+    step.sql(END).run(step.now, error, step.now, seq);
+    if (state === "waiting") lanes.move(lane!, -1);
+    step.event({ event: "dead", queue, id, type, attempt, error: TOO_LATE });
+  }
+  lanes.write();
+  return late.length;
+}
+
+/** All of them were looked at, and there may be more. */
+export const isFull = (count: number): boolean => count >= STEP;

@@ -1,0 +1,66 @@
+import { OptionsError } from "../../../core/errors.ts";
+import { type AttemptRecord, JOB_STATES, type JobRecord, type LogLine } from "../../../core/job.ts";
+import type { JobHistory, JobPage, ListQuery } from "../../../storage/job-storage.ts";
+import type { Step } from "../step.ts";
+import { COLUMNS, type JobRow, readError, toRecord } from "./record.ts";
+import { selectJobs } from "./select.ts";
+
+const FIND = `SELECT ${COLUMNS} FROM sluice_jobs WHERE id = ?`;
+const SEQ = "SELECT seq FROM sluice_jobs WHERE id = ?";
+const ATTEMPTS = `SELECT attempt, started_at, ended_at, worker, error FROM sluice_attempts WHERE job = ? ORDER BY seq`;
+const LINES = "SELECT at, attempt, text FROM sluice_log WHERE job = ? ORDER BY seq";
+
+export function find(step: Step, ids: readonly string[]): (JobRecord | undefined)[] {
+  return ids.map((id) => {
+    const row = step.sql(FIND).get(id) as JobRow | undefined;
+    if (row === undefined) return undefined;
+    // It has come due; the next claim will write that down.
+    const waits = row.state === "scheduled" && row.due_at <= step.now;
+    return toRecord(waits ? { ...row, state: "waiting" } : row);
+  });
+}
+
+interface AttemptRow {
+  readonly attempt: number;
+  readonly started_at: number;
+  readonly ended_at: number;
+  readonly worker: string;
+  readonly error: string;
+}
+
+export function history(step: Step, id: string): JobHistory {
+  const job = step.sql(SEQ).get(id) as Pick<JobRow, "seq"> | undefined;
+  if (job === undefined) return { attempts: [], log: [] };
+  const attempts = (step.sql(ATTEMPTS).all(job.seq) as AttemptRow[]).map((row): AttemptRecord => ({
+    attempt: row.attempt,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+    worker: row.worker,
+    error: readError(row.error),
+  }));
+  const log = (step.sql(LINES).all(job.seq) as LogLine[]).map(({ at, attempt, text }) => ({ at, attempt, text }));
+  return { attempts, log };
+}
+
+export function list(step: Step, query: ListQuery): JobPage {
+  const rows = selectJobs(step, {
+    queue: query.queue,
+    states: query.states ?? JOB_STATES,
+    type: query.type,
+    group: query.group,
+    since: query.since,
+    until: query.until,
+    endedBefore: null,
+    newestFirst: true,
+    after: query.cursor === null ? null : readCursor(query.cursor),
+    limit: query.limit + 1,
+  });
+  const jobs = rows.slice(0, query.limit).map((row) => toRecord(row));
+  return { jobs, cursor: rows.length > query.limit ? String(rows[query.limit - 1]!.seq) : null };
+}
+
+/** A cursor is the place of the last job of a page in the order of adding. */
+export function readCursor(cursor: string): number {
+  if (typeof cursor === "string" && /^[1-9]\d{0,15}$/.test(cursor)) return Number(cursor);
+  throw new OptionsError("SqliteStorage", "cursor", cursor, "the `cursor` of a page");
+}

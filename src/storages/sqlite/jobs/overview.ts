@@ -1,0 +1,84 @@
+import { JOB_STATES, type JobCounts, type JobState } from "../../../core/job.ts";
+import type { QueueOverview } from "../../../storage/job-storage.ts";
+import type { Step } from "../step.ts";
+import type { JobRow } from "./record.ts";
+
+/** How many jobs are looked at at once. */
+const PAGE = 100;
+
+// From one queue to the next along an index, however many jobs lie between them.
+const FIRST_QUEUE = "SELECT queue FROM sluice_jobs ORDER BY queue LIMIT 1";
+const NEXT_QUEUE = "SELECT queue FROM sluice_jobs WHERE queue > ? ORDER BY queue LIMIT 1";
+const PAUSED_QUEUES = "SELECT DISTINCT queue FROM sluice_pauses";
+const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ? ORDER BY type";
+const COUNTS = "SELECT state, count(*) AS count FROM sluice_jobs WHERE queue = ? GROUP BY state";
+const OLDEST = `SELECT seq, created_at, due_at FROM sluice_jobs WHERE queue = ? AND state = 'waiting' AND seq > ?
+  ORDER BY seq LIMIT ?`;
+const PAUSE = "INSERT INTO sluice_pauses (queue, type) VALUES (?, ?) ON CONFLICT DO NOTHING";
+const RESUME = "DELETE FROM sluice_pauses WHERE queue = ? AND type = ?";
+
+/** Every queue that has jobs or is paused; one of them, if asked. */
+export function overview(step: Step, queue?: string): QueueOverview[] {
+  const names = queue === undefined ? queueNames(step) : [queue];
+  const views = names.map((name) => overviewOf(step, name));
+  return queue === undefined ? views : views.filter(exists);
+}
+
+function exists({ counts, paused, pausedTypes }: QueueOverview): boolean {
+  return paused || pausedTypes.length > 0 || JOB_STATES.some((state) => counts[state] > 0);
+}
+
+function queueNames(step: Step): string[] {
+  const names = new Set((step.sql(PAUSED_QUEUES).all() as { queue: string }[]).map(({ queue }) => queue));
+  let row = step.sql(FIRST_QUEUE).get() as { queue: string } | undefined;
+  while (row !== undefined) {
+    names.add(row.queue);
+    row = step.sql(NEXT_QUEUE).get(row.queue) as { queue: string } | undefined;
+  }
+  return [...names].toSorted();
+}
+
+function overviewOf(step: Step, queue: string): QueueOverview {
+  const counts: Record<JobState, number> = {
+    waiting: 0,
+    scheduled: 0,
+    active: 0,
+    completed: 0,
+    dead: 0,
+    cancelled: 0,
+    awaiting: 0,
+  };
+  for (const { state, count } of step.sql(COUNTS).all(queue) as { state: JobState; count: number }[]) {
+    counts[state] = count;
+  }
+  const pauses = (step.sql(PAUSES).all(queue) as { type: string }[]).map(({ type }) => type);
+  return {
+    queue,
+    counts: counts satisfies JobCounts,
+    paused: pauses.includes(""),
+    pausedTypes: pauses.filter((type) => type !== "").map((type) => type.slice(1)),
+    oldestWaitingMs: oldestWaiting(step, queue),
+  };
+}
+
+/**
+ * Jobs are due when they are added, or later: once one is found that was due before the next was even added, it is the
+ * oldest. As a rule that is the first.
+ */
+function oldestWaiting(step: Step, queue: string): number | null {
+  let oldest = Number.POSITIVE_INFINITY;
+  for (let after = 0, count = 1; ; count = PAGE) {
+    const rows = step.sql(OLDEST).all(queue, after, count) as Pick<JobRow, "seq" | "created_at" | "due_at">[];
+    for (const { seq, created_at: createdAt, due_at: dueAt } of rows) {
+      if (createdAt >= oldest) return Math.max(0, step.now - oldest);
+      oldest = Math.min(oldest, dueAt);
+      after = seq;
+    }
+    if (rows.length < count) return oldest === Number.POSITIVE_INFINITY ? null : Math.max(0, step.now - oldest);
+  }
+}
+
+export function setPaused(step: Step, queue: string, type: string | null, paused: boolean): void {
+  step.sql(paused ? PAUSE : RESUME).run(queue, type === null ? "" : `:${type}`);
+  if (!paused) step.woken.add(queue);
+}

@@ -1,0 +1,136 @@
+import type { BackoffPlan, ErrorRecord, JobProgress, JobRecord, JobState } from "../../../core/job.ts";
+
+/** A row of `sluice_jobs`. What is kept as JSON may be anything: somebody may have written it by hand. */
+export interface JobRow {
+  readonly seq: number;
+  readonly id: string;
+  readonly queue: string;
+  readonly type: string;
+  readonly state: JobState;
+  readonly lane: number | null;
+  readonly priority: number;
+  readonly grp: string | null;
+  readonly data: string;
+  readonly weights: string | null;
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly backoff: string;
+  readonly timeout: number | null;
+  readonly deadline: number | null;
+  readonly keep_for: number | null;
+  readonly holds: number;
+  readonly created_at: number;
+  readonly due_at: number;
+  readonly started_at: number | null;
+  readonly finished_at: number | null;
+  readonly worker: string | null;
+  readonly lease_until: number | null;
+  readonly token: number;
+  readonly cancel_requested: number;
+  readonly progress: string | null;
+  readonly result: string | null;
+  readonly error: string | null;
+  readonly idempotency_key: string | null;
+}
+
+export const COLUMNS = `seq, id, queue, type, state, lane, priority, grp, data, weights, attempt, max_attempts, backoff,
+  timeout, deadline, keep_for, holds, created_at, due_at, started_at, finished_at, worker, lease_until, token,
+  cancel_requested, progress, result, error, idempotency_key`;
+
+/** The lease that a claim has just written. */
+export interface NewLease {
+  readonly worker: string;
+  readonly startedAt: number;
+  readonly leaseUntil: number;
+  readonly token: number;
+}
+
+/** The job in a row, or what a claim has made of it. */
+export function toRecord(row: JobRow, lease?: NewLease): JobRecord {
+  return {
+    id: row.id,
+    queue: row.queue,
+    type: row.type,
+    data: row.data,
+    state: lease === undefined ? row.state : "active",
+    priority: row.priority,
+    group: row.grp,
+    weights: row.weights === null ? null : readWeights(row.weights),
+    attempt: lease === undefined ? row.attempt : row.attempt + 1,
+    maxAttempts: row.max_attempts,
+    backoff: readBackoff(row.backoff),
+    timeout: row.timeout,
+    deadline: row.deadline,
+    keepFor: row.keep_for,
+    holds: row.holds,
+    createdAt: row.created_at,
+    dueAt: row.due_at,
+    startedAt: lease === undefined ? row.started_at : lease.startedAt,
+    finishedAt: row.finished_at,
+    worker: lease === undefined ? row.worker : lease.worker,
+    leaseUntil: lease === undefined ? row.lease_until : lease.leaseUntil,
+    token: lease === undefined ? row.token : lease.token,
+    cancelRequested: row.cancel_requested === 1,
+    progress: row.progress === null ? null : readProgress(row.progress),
+    result: row.result,
+    error: row.error === null ? null : readError(row.error),
+    idempotencyKey: row.idempotency_key,
+  };
+}
+
+/** An error that was kept; a stand-in for one that cannot be read. */
+export function readError(text: string): ErrorRecord {
+  const error = readObject(text) as ErrorRecord | null;
+  if (error !== null && typeof error.name === "string" && typeof error.message === "string") return error;
+  return { name: "Error", message: "what was kept of the error cannot be read" };
+}
+
+const DEFAULT_BACKOFF: BackoffPlan = { kind: "exponential", initial: 1_000, max: 600_000 };
+
+/** Almost all jobs have the plan of the one before. */
+let latestText = "";
+let latestPlan: BackoffPlan = DEFAULT_BACKOFF;
+
+function readBackoff(text: string): BackoffPlan {
+  if (text !== latestText) {
+    const plan = readObject(text) as BackoffPlan | null;
+    latestPlan = plan !== null && isBackoff(plan) ? plan : DEFAULT_BACKOFF;
+    latestText = text;
+  }
+  return latestPlan;
+}
+
+function isBackoff(plan: BackoffPlan): boolean {
+  switch (plan.kind) {
+    case "exponential":
+      return isDelay(plan.initial) && isDelay(plan.max);
+    case "fixed":
+      return isDelay(plan.delay);
+    case "custom":
+      return typeof plan.name === "string";
+    default:
+      return false;
+  }
+}
+
+const isDelay = (value: unknown): boolean => typeof value === "number" && value >= 0;
+
+function readWeights(text: string): Readonly<Record<string, number>> | null {
+  const weights = readObject(text) as Readonly<Record<string, number>> | null;
+  return weights !== null && Object.values(weights).every((weight) => typeof weight === "number") ? weights : null;
+}
+
+function readProgress(text: string): JobProgress | null {
+  const progress = readObject(text) as JobProgress | null;
+  return typeof progress?.percent === "number" ? progress : null;
+}
+
+/** The object in a text, whatever it is made of; null if there is none. */
+function readObject(text: string): object | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
+  } catch {
+    return null;
+  }
+}

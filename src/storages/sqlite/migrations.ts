@@ -1,0 +1,44 @@
+import { StorageError } from "../../core/errors.ts";
+import type { SqliteConnection } from "./driver.ts";
+import { SCHEMA_1 } from "./schema.ts";
+
+/** What turns each version of the tables into the next. Steps that were published never change. */
+const MIGRATIONS: readonly string[] = [SCHEMA_1];
+
+/** The version of the tables that this code works with. */
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
+/** Are the tables there, in this version? Those of a later one are refused. */
+export function isMigrated(connection: SqliteConnection): boolean {
+  const version = schemaVersion(connection);
+  if (version > SCHEMA_VERSION) {
+    throw new StorageError(
+      `the database has schema version ${version}, and this release of Sluice knows ${SCHEMA_VERSION}: update Sluice`,
+    );
+  }
+  return version === SCHEMA_VERSION;
+}
+
+/** Brings the tables to this version. Runs in a write transaction, so once, however many processes start together. */
+export function migrate(connection: SqliteConnection): void {
+  if (isMigrated(connection)) return;
+  for (const step of MIGRATIONS.slice(schemaVersion(connection))) connection.exec(step);
+  connection.prepare("UPDATE sluice_meta SET version = ?").run(SCHEMA_VERSION);
+}
+
+/** For whoever turned migrations off. */
+export function notMigrated(connection: SqliteConnection): StorageError {
+  return new StorageError(
+    `the database has schema version ${schemaVersion(connection)} and needs ${SCHEMA_VERSION}: ` +
+      "call setup() on a storage without `migrate: false` first",
+  );
+}
+
+/** 0: there are no tables yet. */
+function schemaVersion(connection: SqliteConnection): number {
+  const table = connection.prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'sluice_meta'").all();
+  if (table.length === 0) return 0;
+  const [row] = connection.prepare("SELECT version FROM sluice_meta").all() as { readonly version: unknown }[];
+  // An array or a bigint, if the connection is set to answer so.
+  return Number(Array.isArray(row) ? row[0] : row?.version);
+}

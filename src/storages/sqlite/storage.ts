@@ -1,0 +1,181 @@
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { StorageError } from "../../core/errors.ts";
+import type { JobEvent } from "../../core/events.ts";
+import type { JobRecord } from "../../core/job.ts";
+import { type Check, clock, oneOf, optional, random, readOptions } from "../../core/options.ts";
+import { type Random, systemRandom } from "../../core/random.ts";
+import type {
+  Added,
+  Change,
+  Claim,
+  ClaimRequest,
+  Heartbeat,
+  JobHistory,
+  JobPage,
+  JobStorage,
+  Lease,
+  ListQuery,
+  NewJob,
+  Outcome,
+  QueueOverview,
+  Report,
+  Subscriber,
+  Sweep,
+} from "../../storage/job-storage.ts";
+import type { AtomicRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
+import { Adding } from "./adding.ts";
+import { readTarget } from "./connection.ts";
+import type { SqliteConnection } from "./driver.ts";
+import { Hub } from "./hub.ts";
+import { change } from "./jobs/change.ts";
+import { claim, glance } from "./jobs/claim.ts";
+import { isAnyDue, promoteDue } from "./jobs/due.ts";
+import { heartbeat, report } from "./jobs/heartbeat.ts";
+import { find, history, list, readCursor } from "./jobs/list.ts";
+import { overview, setPaused } from "./jobs/overview.ts";
+import { settle } from "./jobs/settle.ts";
+import { isSweepable, sweep } from "./jobs/sweep.ts";
+import { SqliteRates } from "./rates.ts";
+import { Store } from "./store.ts";
+
+export interface SqliteStorageOptions {
+  /**
+   * Create or update the tables on first use. Default: true. With false, a database whose tables are missing or older is
+   * an error.
+   */
+  readonly migrate?: boolean | undefined;
+  /**
+   * What a commit waits for. `"normal"` (the default): it survives the end of the process, however sudden; a power failure
+   * may take the last moments with it. `"full"`: it survives that as well, and takes longer. A connection of your own keeps
+   * its setting unless this is given.
+   */
+  readonly synchronous?: "normal" | "full" | undefined;
+  /** Where the time comes from. Default: the clocks of the system. */
+  readonly clock?: Clock | undefined;
+  /** Where chance comes from, for the waits between attempts to get a lock. */
+  readonly random?: Random | undefined;
+}
+
+const yesOrNo: Check<boolean> = {
+  expected: "true or false",
+  read: (value) => (typeof value === "boolean" ? value : undefined),
+};
+
+export const OPTIONS = {
+  migrate: optional(yesOrNo, true),
+  synchronous: optional(oneOf("normal", "full"), undefined),
+  clock: optional(clock, systemClock),
+  random: optional(random, systemRandom),
+};
+
+const OWNER = "SqliteStorage";
+
+/**
+ * Keeps jobs and limits in a SQLite database, for one process or many on one computer.
+ *
+ * Give it a path, or a connection of your own (`node:sqlite`, or better-sqlite3 13 or later): that one is never closed,
+ * keeps its settings, and while a transaction of yours is open on it, the storage waits. The file itself is switched to WAL
+ * mode when the tables are created; beside it the storage keeps a file that ends in `-hint`, through which processes wake
+ * each other.
+ */
+export class SqliteStorage implements JobStorage {
+  readonly rates: AtomicRateLimiterStorage;
+  readonly #store: Store;
+  readonly #hub: Hub;
+  readonly #adding: Adding;
+
+  constructor(database: string | SqliteConnection, options: SqliteStorageOptions = {}) {
+    this.#store = new Store(readTarget(OWNER, database), readOptions(OWNER, OPTIONS, options));
+    this.#hub = new Hub(this.#store);
+    this.#adding = new Adding(this.#store);
+    this.rates = new SqliteRates(this.#store, OWNER);
+  }
+
+  setup(): Promise<void> {
+    return this.#store.setup();
+  }
+
+  async close(): Promise<void> {
+    await this.#adding.done();
+    this.#hub.close();
+    this.#store.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
+    return this.#adding.add(jobs);
+  }
+
+  async claim(request: ClaimRequest): Promise<Claim> {
+    // Whoever asks in vain takes no lock.
+    const seen = request.settle.length > 0 ? undefined : await this.#store.read((step) => glance(step, request));
+    return seen ?? this.#store.write((step) => claim(step, request));
+  }
+
+  settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {
+    return this.#store.write((step) => settle(step, outcomes));
+  }
+
+  heartbeat(leases: readonly Lease[], leaseMs: number): Promise<Heartbeat> {
+    return this.#store.write((step) => heartbeat(step, leases, leaseMs));
+  }
+
+  report(reports: readonly Report[]): Promise<readonly string[]> {
+    return this.#store.write((step) => report(step, reports));
+  }
+
+  async sweep(): Promise<Sweep> {
+    if (!(await this.#store.read(isSweepable))) return { stalled: 0, deleted: 0, more: false };
+    return this.#store.write(sweep);
+  }
+
+  find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
+    return this.#store.read((step) => find(step, ids));
+  }
+
+  history(id: string): Promise<JobHistory> {
+    return this.#store.read((step) => history(step, id));
+  }
+
+  async list(query: ListQuery): Promise<JobPage> {
+    if (query.cursor !== null) readCursor(query.cursor);
+    await this.#promote(query.queue);
+    return this.#store.read((step) => list(step, query));
+  }
+
+  async overview(queue?: string): Promise<readonly QueueOverview[]> {
+    const views = await this.#store.read((step) => overview(step, queue));
+    let stale = false;
+    for (const view of views) {
+      if (view.counts.scheduled > 0) stale = (await this.#promote(view.queue)) || stale;
+    }
+    return stale ? this.#store.read((step) => overview(step, queue)) : views;
+  }
+
+  change(wanted: Change): Promise<readonly string[]> {
+    return this.#store.write((step) => change(step, wanted));
+  }
+
+  setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {
+    return this.#store.write((step) => setPaused(step, queue, type, paused));
+  }
+
+  subscribe(subscriber: Subscriber): () => void {
+    if (this.#store.closed) throw new StorageError("the storage is closed");
+    return this.#hub.subscribe(subscriber);
+  }
+
+  publish(event: JobEvent): Promise<void> {
+    return this.#store.write((step) => step.event(event));
+  }
+
+  /** Jobs that have come due are shown as such, whether or not anybody has claimed since. */
+  async #promote(queue: string): Promise<boolean> {
+    if (!(await this.#store.read((step) => isAnyDue(step, queue)))) return false;
+    await this.#store.write((step) => promoteDue(step, queue));
+    return true;
+  }
+}

@@ -1,0 +1,195 @@
+import type { Clock } from "../../core/clock.ts";
+import { JobError, StorageError } from "../../core/errors.ts";
+import type { Random } from "../../core/random.ts";
+import { Connection, type ConnectionOptions, failed } from "./connection.ts";
+import { isBusy, type SqliteConnection } from "./driver.ts";
+import { Step } from "./step.ts";
+import { StorageClock } from "./time.ts";
+
+export interface StoreOptions extends ConnectionOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** A lock that is held for longer than this is an error. */
+const PATIENCE_MS = 30_000;
+
+/** Waits between attempts, without blocking: short ones, for a transaction takes less than a millisecond as a rule. */
+const SHORTEST_WAIT_MS = 1;
+const LONGEST_WAIT_MS = 25;
+
+/** The one row of `sluice_meta`, and until when other processes want to be woken and to hear events. */
+interface Meta {
+  readonly last: number;
+  readonly skew: number;
+  readonly others: number | null;
+  readonly hearing: number | null;
+}
+
+const META = `SELECT last, skew,
+    (SELECT max(until) FROM sluice_listeners WHERE origin <> ?) AS others,
+    (SELECT max(until) FROM sluice_listeners WHERE origin <> ? AND events = 1) AS hearing
+  FROM sluice_meta`;
+const REMEMBER = "UPDATE sluice_meta SET last = ?, skew = ?";
+const KEEP_EVENT = "INSERT INTO sluice_events (at, origin, event) VALUES (?, ?, ?)";
+
+/** What wants to know about committed steps. */
+export interface Audience {
+  readonly hearsEvents: boolean;
+  /** `elsewhere`: other processes listen too, and are to be told that there is something. */
+  committed(step: Step, elsewhere: boolean): void;
+}
+
+/** The transactions of a connection: they wait for their turn, never fail for a lock, and never overlap. */
+export class Store {
+  readonly clock: Clock;
+  /** Tells this storage object from every other one, in any process. */
+  readonly origin: string;
+  audience: Audience | undefined;
+  readonly #open: () => Connection;
+  readonly #random: Random;
+  readonly #time: StorageClock;
+  #connection: Connection | undefined;
+  #closed = false;
+  /** While somebody waits for a lock, whoever comes later stands behind. */
+  #waiting: Promise<void> | undefined;
+  #stopWaiting: () => void = () => {};
+
+  constructor(target: string | SqliteConnection, options: StoreOptions) {
+    this.clock = options.clock;
+    this.#random = options.random;
+    this.origin = globalThis.crypto.randomUUID();
+    this.#time = new StorageClock(options.clock);
+    this.#open = () => new Connection(target, options);
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** The connection, if it is ready and nobody else's transaction is open on it. */
+  get idle(): Connection | undefined {
+    const connection = this.#connection;
+    return connection !== undefined && !this.#closed && connection.ready && !connection.taken ? connection : undefined;
+  }
+
+  /** Runs `work` in a write transaction. It may run more than once, and does nothing but read and write through its step. */
+  write<T>(work: (step: Step) => T): Promise<T> {
+    return this.#patiently(() => this.#write(work));
+  }
+
+  /** Runs `work` on one consistent state, without any lock. */
+  read<T>(work: (step: Step) => T): Promise<T> {
+    return this.#patiently(() => this.#read(work));
+  }
+
+  /** Makes everything ready. */
+  setup(): Promise<void> {
+    return this.#patiently(() => void this.#prepared());
+  }
+
+  /** As `write`, if it can be done at once. */
+  writeNow(work: (step: Step) => void): boolean {
+    if (this.idle === undefined || this.#waiting !== undefined) return false;
+    try {
+      this.#write(work);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#stopWaiting();
+    this.#connection?.close();
+  }
+
+  async #patiently<T>(attempt: () => T): Promise<T> {
+    let since: number | undefined;
+    for (let tries = 0; ; tries++) {
+      while (this.#waiting !== undefined) await this.#waiting;
+      if (this.#closed) throw new StorageError("the storage is closed");
+      try {
+        return attempt();
+      } catch (error) {
+        if (error instanceof JobError && !(error instanceof Taken)) throw error;
+        if (!(error instanceof Taken) && !isBusy(error)) throw failed(error);
+        const now = this.clock.now();
+        since ??= now;
+        if (now - since > PATIENCE_MS) {
+          throw new StorageError(`the database was locked for ${PATIENCE_MS / 1_000} s: ${(error as Error).message}`, {
+            cause: error,
+          });
+        }
+        this.#wait(tries);
+      }
+    }
+  }
+
+  #wait(tries: number): void {
+    const longest = Math.min(LONGEST_WAIT_MS, SHORTEST_WAIT_MS * 2 ** Math.min(tries, 10));
+    this.#waiting = new Promise((resolve) => {
+      const over = () => {
+        this.#waiting = undefined;
+        resolve();
+      };
+      const cancel = this.clock.after(longest * (0.5 + this.#random() / 2), over);
+      this.#stopWaiting = () => {
+        cancel();
+        over();
+      };
+    });
+  }
+
+  /** The connection, made ready. */
+  #prepared(): Connection {
+    const connection = (this.#connection ??= this.#open());
+    if (connection.taken) throw new Taken("a transaction is open on the connection that the storage was given");
+    connection.prepare();
+    return connection;
+  }
+
+  #write<T>(work: (step: Step) => T): T {
+    const connection = this.#prepared();
+    connection.statements.get("BEGIN IMMEDIATE").run();
+    let done: { readonly answer: T; readonly step: Step; readonly elsewhere: boolean };
+    try {
+      const meta = this.#meta(connection);
+      const time = this.#time.read(meta);
+      if (time.last !== meta.last) connection.statements.get(REMEMBER).run(time.last, time.skew);
+      const heardElsewhere = meta.hearing !== null && meta.hearing > time.now;
+      const heardHere = this.audience?.hearsEvents ?? false;
+      const step = new Step(connection.statements, time.now, heardHere || heardElsewhere);
+      const answer = work(step);
+      if (heardElsewhere) {
+        for (const event of step.events) step.sql(KEEP_EVENT).run(step.now, this.origin, JSON.stringify(event));
+      }
+      connection.statements.get("COMMIT").run();
+      done = { answer, step, elsewhere: meta.others !== null && meta.others > time.now };
+    } catch (error) {
+      connection.rollback();
+      throw error;
+    }
+    if (done.step.newsworthy) this.audience?.committed(done.step, done.elsewhere);
+    return done.answer;
+  }
+
+  #read<T>(work: (step: Step) => T): T {
+    const connection = this.#prepared();
+    connection.statements.get("BEGIN").run();
+    try {
+      return work(new Step(connection.statements, this.#time.read(this.#meta(connection)).now, false));
+    } finally {
+      connection.statements.get("ROLLBACK").run();
+    }
+  }
+
+  #meta(connection: Connection): Meta {
+    return connection.statements.get(META).get(this.origin, this.origin) as Meta;
+  }
+}
+
+/** The user's own transaction is in the way: it is waited for as a lock would be. */
+class Taken extends StorageError {}

@@ -1,0 +1,97 @@
+import type { Clock } from "../../core/clock.ts";
+
+/**
+ * The wall clock with fractions of a millisecond. Processes of one host share the wall clock, but it is read in whole
+ * milliseconds; the monotonic clock has fractions, but starts anywhere. What lies between the two is known within a
+ * millisecond from one reading, and better with every further one: the largest lower bound is used, so the time is never
+ * ahead of the real one. When no value fits any more, somebody has set the clock, and it starts anew.
+ */
+export class FineWallClock {
+  readonly #clock: Clock;
+  #least = Number.NEGATIVE_INFINITY;
+  #most = Number.POSITIVE_INFINITY;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  now(): number {
+    const before = this.#clock.now();
+    const wall = this.#clock.wall();
+    // A clock that has fractions itself needs no help.
+    if (!Number.isInteger(wall)) return wall;
+    const after = this.#clock.now();
+    const least = wall - after;
+    const most = wall + 1 - before;
+    if (least >= this.#most || most <= this.#least) {
+      this.#least = least;
+      this.#most = most;
+    } else {
+      if (least > this.#least) this.#least = least;
+      if (most < this.#most) this.#most = most;
+    }
+    const now = this.#least + after;
+    return now - wall < ROUNDING ? wall : now;
+  }
+}
+
+/** Numbers of this size are that coarse, and a little. */
+const ROUNDING = 0.001;
+
+/** What a storage knows about its clock: the latest time seen, and what is added to the wall clock. */
+export interface ClockState {
+  readonly last: number;
+  readonly skew: number;
+}
+
+/** Readings of two processes may lie so far apart without anybody having set a clock. */
+const TOLERANCE_MS = 5;
+/** The wall clock and the monotonic clock of one process may differ so much over a while, in parts of it or at least. */
+const DRIFT = 0.01;
+const DRIFT_MS = 250;
+
+/** `last` is written down when it has moved on by so much: often enough to notice a step, and free on the hot path. */
+const REMEMBER_MS = 250;
+
+/**
+ * The clock of a storage: the wall clock, plus a skew that all processes share. When the wall clock is set back, the skew
+ * grows by as much, so that ages stay what they are: windows, leases and due times go on as if nothing had happened. When
+ * it is set forward again, the skew is used up first. A step forward beyond that is taken for time that passed, for a
+ * computer that slept looks the same.
+ */
+export class StorageClock {
+  readonly #clock: Clock;
+  readonly #wall: FineWallClock;
+  /** The time when it was last read, and what the monotonic clock said then. */
+  #latest = Number.NEGATIVE_INFINITY;
+  #latestAt = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#wall = new FineWallClock(clock);
+  }
+
+  /** The time, and what is to be written down of it. The same `last` means: nothing. */
+  read({ last, skew: written }: ClockState): { readonly now: number } & ClockState {
+    const wall = this.#wall.now();
+    const elapsed = this.#clock.now();
+    const since = elapsed - this.#latestAt;
+    const floor = Math.max(last, this.#latest);
+    const skew = skewNow(wall, written, floor, this.#latest + since, Math.max(DRIFT_MS, since * DRIFT));
+    const now = Math.max(floor, wall + skew);
+    this.#latest = now;
+    this.#latestAt = elapsed;
+    return { now, skew, last: skew !== written || now - last >= REMEMBER_MS ? now : last };
+  }
+}
+
+/**
+ * What has to be added to the wall clock. So far it was `written`; the time cannot be before `floor`, and by the monotonic
+ * clock it is `expected`, give or take the drift (-Infinity, if this process has not read it yet).
+ */
+function skewNow(wall: number, written: number, floor: number, expected: number, drift: number): number {
+  const time = wall + written;
+  if (time < floor - TOLERANCE_MS || time < expected - drift) return Math.max(floor, expected) - wall;
+  const ahead = time - expected;
+  return written > 0 && ahead > drift && Number.isFinite(ahead) ? Math.max(0, written - ahead) : written;
+}

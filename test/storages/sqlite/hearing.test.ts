@@ -1,0 +1,81 @@
+import { mkdirSync } from "node:fs";
+import { expect, test } from "vitest";
+import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
+import { Child, claimOf, newJob, temporaryDatabase } from "./support.ts";
+
+type Line = { wake?: string; cancelled?: string[]; event?: { event: string; id?: string } };
+
+/** The first line from this one on that fits. */
+async function lineThat(child: Child, fits: (line: Line) => boolean, from = 0): Promise<Line> {
+  for (let i = from; ; i++) {
+    const line = await child.line<Line>(i);
+    if (fits(line)) return line;
+  }
+}
+
+test("another process is woken at once, hears events and requests to stop", async () => {
+  const path = temporaryDatabase();
+  const storage = new SqliteStorage(path);
+  const child = new Child("listener", path);
+  await child.line(0);
+  const late: number[] = [];
+  for (let i = 0; i < 20; i++) {
+    const from = child.lines.length;
+    await storage.add([newJob()]);
+    const added = process.hrtime.bigint();
+    const { wake } = await lineThat(child, (line) => line.wake !== undefined, from);
+    late.push(Number(BigInt(wake!) - added) / 1e6);
+  }
+  expect(late.toSorted((a, b) => a - b)[10]).toBeLessThan(100);
+
+  const { jobs } = await storage.claim(claimOf());
+  const { id } = jobs[0]!;
+  await lineThat(child, ({ event }) => event?.event === "started" && event.id === id);
+  await storage.change({ action: "cancel", queue: "q", ids: [id] });
+  await lineThat(child, ({ cancelled }) => cancelled?.includes(id) ?? false);
+  await storage.close();
+});
+
+test("without a file to watch, another process is woken within a second or so", async () => {
+  const path = temporaryDatabase();
+  // Nobody can open this as a file.
+  mkdirSync(`${path}-hint`);
+  const storage = new SqliteStorage(path);
+  const child = new Child("listener", path);
+  await child.line(0);
+  await storage.add([newJob()]);
+  const added = process.hrtime.bigint();
+  const { wake } = await lineThat(child, (line) => line.wake !== undefined);
+  expect(Number(BigInt(wake!) - added) / 1e6).toBeLessThan(1_500);
+  await storage.close();
+});
+
+test("a request to stop made elsewhere is heard by the storage whose worker has the job", async () => {
+  const path = temporaryDatabase();
+  const mine = new SqliteStorage(path);
+  const other = new SqliteStorage(path);
+  await mine.add([newJob({ id: "j" })]);
+  await mine.claim(claimOf());
+  const heard = new Promise<readonly string[]>((resolve) => mine.subscribe({ queue: "q", cancelled: resolve }));
+  await other.change({ action: "cancel", queue: "q", ids: ["j"] });
+  expect(await heard).toEqual(["j"]);
+  await mine.close();
+  await other.close();
+});
+
+test("nobody elsewhere listens: no events are kept, and no file is written", async () => {
+  const path = temporaryDatabase();
+  const storage = new SqliteStorage(path);
+  const events: string[] = [];
+  storage.subscribe({ queue: null, event: ({ event }) => void events.push(event) });
+  await storage.add([newJob()]);
+  await storage.claim(claimOf());
+  expect(events).toEqual(["added", "started"]);
+  await storage.close();
+  const later = new SqliteStorage(path);
+  const seen: string[] = [];
+  later.subscribe({ queue: null, event: ({ event }) => void seen.push(event) });
+  await later.setup();
+  expect(seen).toEqual([]);
+  await later.close();
+});

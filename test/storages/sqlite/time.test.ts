@@ -1,0 +1,159 @@
+import { describe, expect, test } from "vitest";
+import type { Clock } from "../../../src/core/clock.ts";
+import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
+import { FineWallClock, StorageClock } from "../../../src/storages/sqlite/time.ts";
+import { FakeClock } from "../../../src/testing/index.ts";
+import { claimOf, newJob, temporaryDatabase } from "./support.ts";
+
+/** A computer's clocks: the wall clock in whole milliseconds, the monotonic one from anywhere. */
+class ComputerClock implements Clock {
+  real = 1_900_000_000_000.7;
+  step = 0;
+  now = () => this.real - 1_899_999_000_000.123;
+  wall = () => Math.floor(this.real + this.step);
+  after = () => () => {};
+}
+
+describe("the fine wall clock", () => {
+  test("comes near the real time within few readings, and is never ahead of it", () => {
+    const clock = new ComputerClock();
+    const fine = new FineWallClock(clock);
+    let before = 0;
+    for (let i = 0; i < 1_000; i++) {
+      clock.real += 0.37;
+      const now = fine.now();
+      expect(now).toBeLessThanOrEqual(clock.real + 0.001);
+      expect(now).toBeGreaterThan(clock.real - (i < 50 ? 1 : 0.1));
+      expect(now).toBeGreaterThanOrEqual(before);
+      before = now;
+    }
+  });
+
+  test("follows a step of the wall clock", () => {
+    const clock = new ComputerClock();
+    const fine = new FineWallClock(clock);
+    fine.now();
+    for (const step of [60_000, -60_000]) {
+      clock.step += step;
+      expect(Math.abs(fine.now() - clock.wall())).toBeLessThanOrEqual(1);
+    }
+  });
+
+  test("is the wall clock itself where that has fractions, or is moved by hand", async () => {
+    const clock = new FakeClock();
+    const fine = new FineWallClock(clock);
+    for (const ms of [0, 1, 0.25, 0.75, 1_000, 0.1, 12.9]) {
+      await clock.advance(ms);
+      expect(fine.now()).toBe(clock.wall());
+    }
+  });
+});
+
+describe("the clock of a storage", () => {
+  test("never goes back, and keeps ages when the wall clock does", () => {
+    const clock = new ComputerClock();
+    const time = new StorageClock(clock);
+    let state = { last: 0, skew: 0 };
+    const first = time.read(state);
+    state = first;
+    clock.real += 1_000;
+    clock.step = -30_000;
+    const second = time.read(state);
+    expect(second.now).toBeGreaterThanOrEqual(first.now);
+    clock.real += 5_000;
+    const third = time.read(second);
+    expect(third.now - second.now).toBeCloseTo(5_000, 0);
+    // Forward again: the skew is used up, and nothing jumps.
+    clock.step = 0;
+    clock.real += 10;
+    const fourth = time.read(third);
+    expect(fourth.now - third.now).toBeLessThan(300);
+    expect(fourth.skew).toBeLessThan(1_500);
+  });
+
+  test("notices a step back that is shorter than the time it was not asked", () => {
+    const clock = new ComputerClock();
+    const time = new StorageClock(clock);
+    const first = time.read({ last: 0, skew: 0 });
+    clock.real += 60_000;
+    clock.step = -30_000;
+    const second = time.read(first);
+    expect(second.now - first.now).toBeCloseTo(60_000, 0);
+    expect(second.skew).toBeCloseTo(30_000, -1);
+  });
+
+  test("does not drift when processes differ by a fraction", () => {
+    const clock = new ComputerClock();
+    let state = { last: 0, skew: 0 };
+    for (let i = 0; i < 500; i++) {
+      clock.real += 0.9;
+      state = new StorageClock(clock).read(state);
+    }
+    expect(state.skew).toBe(0);
+  });
+});
+
+describe("a wall clock that is set", () => {
+  const limits = [{ key: "l", max: 5, windowMs: 10_000 }];
+
+  async function starts(steps: readonly number[]): Promise<number[]> {
+    const clock = new FakeClock();
+    const path = temporaryDatabase();
+    let storage = new SqliteStorage(path, { clock });
+    await storage.add(Array.from({ length: 200 }, () => newJob()));
+    const at: number[] = [];
+    for (const [i, step] of steps.entries()) {
+      clock.stepWall(step);
+      // A process that starts after the step has nothing to compare with but the database.
+      if (i % 2 === 1) {
+        await storage.close();
+        storage = new SqliteStorage(path, { clock });
+      }
+      for (let t = 0; t < 60; t++) {
+        const { jobs } = await storage.claim(claimOf({ max: 100, limits }));
+        for (const _ of jobs) at.push(clock.now());
+        await clock.advance(500);
+      }
+    }
+    await storage.close();
+    return at;
+  }
+
+  test("back 30 s: no window is over, and nothing waits longer than a window", async () => {
+    const at = await starts([0, -30_000, -30_000, -3_600_000]);
+    for (const [i, start] of at.entries()) if (i >= 5) expect(start - at[i - 5]!).toBeGreaterThanOrEqual(10_000);
+    for (const [i, start] of at.entries()) if (i >= 5) expect(start - at[i - 5]!).toBeLessThanOrEqual(20_500);
+    expect(at.length).toBeGreaterThanOrEqual(4 * 15 - 15);
+  });
+
+  test("back and forth in one process: no window is over", async () => {
+    const clock = new FakeClock();
+    const storage = new SqliteStorage(":memory:", { clock });
+    await storage.add(Array.from({ length: 100 }, () => newJob()));
+    const at: number[] = [];
+    for (const step of [0, -30_000, 30_000, -5_000, 5_000]) {
+      clock.stepWall(step);
+      for (let t = 0; t < 40; t++) {
+        const { jobs } = await storage.claim(claimOf({ max: 100, limits }));
+        for (const _ of jobs) at.push(clock.now());
+        await clock.advance(500);
+      }
+    }
+    for (const [i, start] of at.entries()) if (i >= 5) expect(start - at[i - 5]!).toBeGreaterThanOrEqual(9_750);
+    expect(at.length).toBeGreaterThanOrEqual(45);
+    await storage.close();
+  });
+
+  test("forward: leases and due times follow, and a stale worker writes nothing", async () => {
+    const clock = new FakeClock();
+    const storage = new SqliteStorage(":memory:", { clock });
+    await storage.add([newJob({ id: "j" })]);
+    const [job] = (await storage.claim(claimOf())).jobs;
+    clock.stepWall(120_000);
+    expect(await storage.sweep()).toMatchObject({ stalled: 1 });
+    const [again] = (await storage.claim(claimOf({ worker: "other" }))).jobs;
+    expect(await storage.settle([{ id: "j", token: job!.token, to: "completed", result: null }])).toEqual(["j"]);
+    expect(await storage.settle([{ id: "j", token: again!.token, to: "completed", result: null }])).toEqual([]);
+    await storage.close();
+  });
+});
