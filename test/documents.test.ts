@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 
@@ -14,7 +14,7 @@ mkdirSync(folder, { recursive: true });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const documents = ["README.md", ...list("docs", ".md").filter((file) => !file.includes("decisions"))];
-const examples = ["promises", "limiters"].flatMap((group) => list(join("examples", group), ".ts"));
+const examples = ["promises", "limiters", "queue"].flatMap((group) => list(join("examples", group), ".ts"));
 
 describe.each(documents)("%s", (document) => {
   const blocks = [...readFileSync(document, "utf8").matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = ""]) => code);
@@ -26,7 +26,8 @@ describe.each(documents)("%s", (document) => {
   it.each(blocks.map((code, i) => [i + 1, code] as const))("block %i runs", async (i, code) => {
     const file = join(folder, `${document.replaceAll(/\W/g, "-")}-${i}.ts`);
     writeFileSync(file, code);
-    await run(process.execPath, [file], { timeout: 60_000 });
+    // In a folder of its own: some of them write files.
+    await run(process.execPath, [resolve(file)], { timeout: 60_000, cwd: folder });
   });
 });
 
