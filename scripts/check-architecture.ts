@@ -49,9 +49,7 @@ export function checkArchitecture(src = "src"): string {
       targets.filter((target) => target.startsWith(".")).map((target) => resolveFrom(file, target)),
     );
     for (const target of targets) {
-      const problem = target.startsWith(".")
-        ? boundary(file, resolveFrom(file, target))
-        : foreign(file, target);
+      const problem = target.startsWith(".") ? boundary(file, resolveFrom(file, target)) : foreign(file, target);
       if (problem !== undefined) wrong.push(`${file}: ${problem}`);
     }
     for (const { uses, only, what } of EDGES) {

@@ -1,24 +1,30 @@
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
-/** Everything the front door exports, for somebody who uses all of it. What is not used falls away. */
-const MOST_BYTES = 16_500;
+/**
+ * What somebody loads who uses so much of the front door, at most, in bytes (gzip). What is not used falls away. The
+ * numbers are what there is, so that it does not grow unnoticed; docs/decisions/0011-size.md says why it is so much.
+ */
+const MOST_BYTES: Readonly<Record<string, number>> = {
+  "*": 39_000,
+  "{ concurrencyLimit }": 7_000,
+  "{ limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage }": 14_000,
+  "{ Queue, Worker, MemoryStorage }": 30_000,
+};
 
 /** The front door bundles for a browser with nothing of Node in it, stays small, and does nothing when imported. */
 export async function checkBundle(): Promise<string> {
-  const whole = await bundle('export * from "sluice";');
-  const bytes = gzipSync(whole).length;
-  if (bytes > MOST_BYTES) throw new Error(`the core is ${bytes} bytes (gzip), more than ${MOST_BYTES}`);
-  const unused = await bundle('import "sluice";');
-  if (unused.trim() !== "") throw new Error(`importing the package for nothing leaves code behind:\n${unused}`);
-  const sizes = [];
-  for (const names of [
-    "concurrencyLimit",
-    "limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage",
-  ]) {
-    sizes.push(`${gzipSync(await bundle(`export { ${names} } from "sluice";`)).length} for { ${names} }`);
+  const sizes: string[] = [];
+  const wrong: string[] = [];
+  for (const [names, most] of Object.entries(MOST_BYTES)) {
+    const bytes = gzipSync(await bundle(`export ${names} from "sluice";`)).length;
+    sizes.push(`${bytes} for ${names}`);
+    if (bytes > most) wrong.push(`${names} takes ${bytes} bytes (gzip), more than ${most}`);
   }
-  return `gzip ${bytes} bytes in all (at most ${MOST_BYTES}), ${sizes.join(", ")}; no Node module, no side effect`;
+  const unused = await bundle('import "sluice";');
+  if (unused.trim() !== "") wrong.push(`importing the package for nothing leaves code behind:\n${unused}`);
+  if (wrong.length > 0) throw new Error(wrong.join("\n"));
+  return `gzip ${sizes.join(", ")}; no Node module, no side effect`;
 }
 
 async function bundle(contents: string): Promise<string> {

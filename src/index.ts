@@ -99,3 +99,14 @@ export type { JobContext, JobView } from "./worker/context.ts";
 export type { BatchHandler, Handler } from "./worker/handlers.ts";
 export type { BatchOptions, BatchWorkerOptions, LimiterOptions, WorkerOptions } from "./worker/options.ts";
 export { type BatchHandlerMap, type HandlerMap, type StopOptions, Worker } from "./worker/worker.ts";
+export { type IJobExecuteContext, Job, type JobClass, type JobFields } from "./server/job.ts";
+export { JobHandle, type JobProgressListener } from "./server/job-handle.ts";
+export {
+  type JobDetails,
+  JobQueueClient,
+  type JobQueueClientOptions,
+  type SubmitOptions,
+} from "./server/job-queue-client.ts";
+export { JobQueueServer } from "./server/job-queue-server.ts";
+export type { JobQueueServerOptions } from "./server/options.ts";
+export type { JobQueueStats } from "./server/stats.ts";

@@ -56,6 +56,9 @@ export class Engine {
   #cutAt: (() => void) | undefined;
   /** Handler calls under way. */
   #calls = 0;
+  /** Who was to be cancelled while a claim was under way: the claim may bring them. */
+  readonly #cancelled = new Set<string>();
+  #claiming = false;
   #outcomes: Outcome[] = [];
 
   #signalled = false;
@@ -161,8 +164,8 @@ export class Engine {
         this.#signal();
       },
       cancelled: (ids) => {
-        const cancelled = new Set(ids);
-        for (const running of this.#running.values()) if (cancelled.has(running.job.id)) running.stop("cancelled");
+        this.#stopCancelled(new Set(ids));
+        if (this.#claiming) for (const id of ids) this.#cancelled.add(id);
       },
     });
     this.#publish({ event: "worker-started", queue: this.#queue, worker: this.#id });
@@ -236,10 +239,13 @@ export class Engine {
       limits: this.#admission.limits,
       settle,
     };
+    this.#claiming = true;
+    this.#cancelled.clear();
     const claim = await this.#restoring(settle, () =>
       // What comes when nobody waits for it any more is too old to be started.
       inTime(this.#clock, this.#storage.claim(request), ({ jobs }) => this.#giveBack(jobs, [])),
     );
+    this.#claiming = false;
     this.#startAll(claim, now, this.#admission.use(claim.jobs.length));
     this.#lookAhead(claim, { max, lingers });
   }
@@ -298,6 +304,11 @@ export class Engine {
         size === 1 && this.#settings.batch === undefined ? [started[i]!] : started.slice(i, i + size),
       );
     }
+    if (this.#cancelled.size > 0) this.#stopCancelled(this.#cancelled);
+  }
+
+  #stopCancelled(ids: ReadonlySet<string>): void {
+    for (const running of this.#running.values()) if (ids.has(running.job.id)) running.stop("cancelled");
   }
 
   #giveBack(jobs: readonly JobRecord[], unstarted: readonly string[]): void {

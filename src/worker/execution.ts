@@ -75,6 +75,8 @@ export class Execution {
     try {
       const started = running.grant?.start();
       if (started !== undefined) await started;
+      // Told to stop before it began: a handler that only listens would never hear of it.
+      running.signal.throwIfAborted();
       end = { value: await handler(view, new Context(running.job, running.signal, this.#options.reporter)) };
     } catch (thrown) {
       end = { thrown };

@@ -1,0 +1,180 @@
+import { OptionsError } from "../core/errors.ts";
+import type { JobEventName, JobEvents } from "../core/events.ts";
+import { countOrZero, durationOrZero, optional, readArgument, readOptions } from "../core/options.ts";
+import type { JobStorage } from "../storage/job-storage.ts";
+import { listen } from "../storage/open.ts";
+import type { Handler } from "../worker/handlers.ts";
+import { type StopOptions, Worker } from "../worker/worker.ts";
+import { Cleaner } from "./cleaner.ts";
+import { type AnyJobClass, DEFAULT_TYPE, instanceOf, type JobClass, readJobClass, typeOf } from "./job.ts";
+import { type JobQueueServerOptions, readServerOptions, type ServerSettings } from "./options.ts";
+import { counted, type JobQueueStats, Stats } from "./stats.ts";
+
+const OWNER = "JobQueueServer";
+const STOP = { timeout: optional(durationOrZero, 10_000) };
+/** Workers that are no longer needed let their jobs end, however long that takes. */
+const SCALE = { timeout: optional(durationOrZero, 1e15) };
+
+/**
+ * Runs the jobs of a queue, each as an instance of its class, with as many workers as wanted. All of them go by one
+ * limiter. It does not start by itself.
+ *
+ * A server of one class runs jobs of that class's type, and those that were submitted without a type. A server of several
+ * runs those whose type one of them has.
+ */
+// oxlint-disable-next-line typescript/no-explicit-any -- nothing is said about what the jobs take and give
+export class JobQueueServer<Input = any, Output = any> implements AsyncDisposable {
+  readonly queueName: string;
+  readonly storage: JobStorage;
+  readonly #settings: ServerSettings;
+  readonly #handlers: Readonly<Record<string, Handler>>;
+  readonly #stats: Stats;
+  readonly #counted: JobStorage;
+  readonly #workers = new Set<Worker>();
+  /** Workers that claim nothing more and have jobs to end: until then nobody takes their place. */
+  readonly #leaving = new Set<Worker>();
+  #cleaner: Cleaner | undefined;
+  #wanted: number;
+  #running = false;
+
+  constructor(jobClass: JobClass<Input, Output>, options: JobQueueServerOptions);
+  constructor(jobClasses: readonly AnyJobClass[], options: JobQueueServerOptions);
+  constructor(jobClass: JobClass<Input, Output> | readonly AnyJobClass[], options: JobQueueServerOptions) {
+    this.#settings = readServerOptions(options);
+    this.queueName = this.#settings.queueName;
+    this.storage = this.#settings.storage;
+    this.#wanted = this.#settings.workerCount;
+    this.#stats = new Stats(this.#settings.clock);
+    this.#counted = counted(this.storage, this.#stats);
+    this.#handlers = this.#handlersFor(jobClass);
+    // Whatever a worker would refuse is refused now.
+    this.#newWorker();
+    refuseLocalWindow(this.#settings.worker.limiter);
+  }
+
+  /** Begins to work. Resolves when the storage is set up; one that cannot be reached is tried again. */
+  async start(): Promise<this> {
+    if (!this.#running) {
+      this.#running = true;
+      this.#cleaner = this.#newCleaner();
+      this.#cleaner.start();
+      this.#fill();
+    }
+    await Promise.all(Array.from(this.#workers, (worker) => worker.start()));
+    return this;
+  }
+
+  /**
+   * Starts nothing more, lets running jobs end, and gives back those that do not end in time: they have not spent an
+   * attempt. Called again with a shorter timeout, it shortens the wait. It can be started again.
+   */
+  async stop(options: StopOptions = {}): Promise<this> {
+    const read = readOptions("stop", STOP, options);
+    this.#running = false;
+    const stopped = [...this.#workers, ...this.#leaving].map((worker) => this.#dismiss(worker, read));
+    await Promise.all([...stopped, this.#cleaner?.stop()]);
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  /**
+   * From now on so many workers. Resolves when no more than that are left: those that are not needed let their jobs end
+   * (or give them back after a `timeout`). 0: nothing runs until there are more.
+   */
+  async scaleWorkers(workers: number, options: StopOptions = {}): Promise<void> {
+    const read = readOptions("scaleWorkers", SCALE, options);
+    this.#wanted = readArgument("scaleWorkers", "workers", countOrZero, workers);
+    // Those with nothing to do leave first.
+    const idleFirst = [...this.#workers].toSorted((a, b) => a.running - b.running);
+    const dismissed = idleFirst.slice(0, Math.max(0, idleFirst.length - this.#wanted));
+    const left = dismissed.map((worker) => this.#dismiss(worker, read));
+    this.#fill();
+    await Promise.all([...left, ...Array.from(this.#workers, (worker) => worker.start())]);
+  }
+
+  /** Is it started, and not stopped? */
+  isRunning(): boolean {
+    return this.#running;
+  }
+
+  /** How many workers it has, or will have when it is started. */
+  getWorkerCount(): number {
+    return this.#wanted;
+  }
+
+  /** What this server has done. For what there is in the queue, ask `JobQueueClient.size` or `Queue.counts`. */
+  getStats(): JobQueueStats {
+    return this.#stats.snapshot;
+  }
+
+  /** Calls back for every such event in the queue, in any process, until the returned function is called. */
+  on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void {
+    return listen(this.storage, this.queueName, event, listener);
+  }
+
+  /** As many workers as wanted, those that leave included. */
+  #fill(): void {
+    while (this.#running && this.#workers.size + this.#leaving.size < this.#wanted) {
+      const worker = this.#newWorker();
+      this.#workers.add(worker);
+      void worker.start();
+    }
+  }
+
+  async #dismiss(worker: Worker, options: StopOptions): Promise<void> {
+    const stopped = worker.stop(options);
+    this.#workers.delete(worker);
+    this.#leaving.add(worker);
+    await stopped;
+    this.#leaving.delete(worker);
+    this.#fill();
+  }
+
+  #newWorker(): Worker {
+    const { queueName, worker } = this.#settings;
+    return new Worker(queueName, this.#handlers, { ...worker, storage: this.#counted, autostart: false });
+  }
+
+  #newCleaner(): Cleaner {
+    const { storage, queueName, retentions, cleanupIntervalMs, clock, worker } = this.#settings;
+    return new Cleaner({
+      storage,
+      queue: queueName,
+      retentions,
+      everyMs: cleanupIntervalMs,
+      clock,
+      report: (error) => worker.onError?.(error),
+    });
+  }
+
+  #handlersFor(given: AnyJobClass | readonly AnyJobClass[]): Readonly<Record<string, Handler>> {
+    const classes = isList(given) ? given : [given];
+    const byType = new Map<string, Handler>();
+    for (const one of classes) {
+      const jobClass = readJobClass(OWNER, "jobClass", one);
+      const type = typeOf(jobClass);
+      if (byType.has(type)) throw new OptionsError(OWNER, "jobClass.type", type, "different for every class");
+      const handler: Handler = (view, context) =>
+        this.#stats.measure(async () => instanceOf(jobClass, view).execute(view.data, context));
+      byType.set(type, handler);
+      if (!isList(given)) byType.set(DEFAULT_TYPE, handler);
+    }
+    if (byType.size === 0) throw new OptionsError(OWNER, "jobClasses", given, "at least one class");
+    return Object.fromEntries(byType);
+  }
+}
+
+function isList(given: AnyJobClass | readonly AnyJobClass[]): given is readonly AnyJobClass[] {
+  return Array.isArray(given);
+}
+
+/** A window for each worker would be `workerCount` times as wide as it says. */
+function refuseLocalWindow(limiter: object | undefined): void {
+  if (limiter !== undefined && "scope" in limiter && limiter.scope === "worker") {
+    const expected = "left out (the limiter of a server is one for all its workers)";
+    throw new OptionsError(OWNER, "limiter.scope", limiter.scope, expected);
+  }
+}

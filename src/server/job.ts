@@ -1,0 +1,96 @@
+import { OptionsError } from "../core/errors.ts";
+import { fn, readArgument } from "../core/options.ts";
+import { nameText } from "../queue/add-options.ts";
+import type { JobContext, JobView } from "../worker/context.ts";
+
+/** What `execute` can do beside its work: its signal, progress, log, attempt and fencing token. */
+export type IJobExecuteContext = JobContext;
+
+/** What an instance is made of. Only `input` is needed to make one by hand, in a test of `execute`. */
+export interface JobFields<Input> {
+  readonly input: Input;
+  readonly id?: string | undefined;
+  readonly queueName?: string | undefined;
+  readonly type?: string | undefined;
+  readonly attempt?: number | undefined;
+  readonly maxAttempts?: number | undefined;
+  readonly priority?: number | undefined;
+  readonly group?: string | undefined;
+  readonly weights?: Readonly<Record<string, number>> | undefined;
+  readonly createdAt?: Date | undefined;
+}
+
+/**
+ * A job as a class: what it does is `execute`. The server makes a new instance for every attempt, so what an instance
+ * remembers is gone afterwards.
+ *
+ * A `static type` names the type; without one it is the name of the class. Give it where names are shortened by a bundler,
+ * for the type of a waiting job must mean the same tomorrow.
+ */
+export abstract class Job<Input = unknown, Output = unknown> {
+  readonly input: Input;
+  /** Empty if made by hand. */
+  readonly id: string;
+  readonly queueName: string;
+  readonly type: string;
+  /** Which attempt this is, from 1. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly priority: number;
+  readonly group: string | undefined;
+  readonly weights: Readonly<Record<string, number>> | undefined;
+  /** When it was submitted; undefined if made by hand. */
+  readonly createdAt: Date | undefined;
+
+  constructor(fields: JobFields<Input>) {
+    this.input = fields.input;
+    this.id = fields.id ?? "";
+    this.queueName = fields.queueName ?? "";
+    this.type = fields.type ?? typeOf(new.target);
+    this.attempt = fields.attempt ?? 1;
+    this.maxAttempts = fields.maxAttempts ?? 1;
+    this.priority = fields.priority ?? 0;
+    this.group = fields.group;
+    this.weights = fields.weights;
+    this.createdAt = fields.createdAt;
+  }
+
+  /** Does the work. What it returns is the job's output; what it throws decides whether it is tried again. */
+  abstract execute(input: Input, context: IJobExecuteContext): Promise<Output>;
+}
+
+/** A class of jobs that a server can make instances of. */
+export interface JobClass<Input, Output> {
+  new (fields: JobFields<Input>): Job<Input, Output>;
+  /** The name of the type. Default: the name of the class. */
+  readonly type?: string;
+}
+
+// oxlint-disable-next-line typescript/no-explicit-any -- classes of several inputs and outputs have nothing else in common
+export type AnyJobClass = JobClass<any, any>;
+
+/** The type of a job that was submitted without one. A server of a single class runs it, whatever the class is called. */
+export const DEFAULT_TYPE = "default";
+
+/** Checks that it is a class of jobs that can be named. */
+export function readJobClass(owner: string, option: string, value: unknown): AnyJobClass {
+  const known = fn.read(value) as { readonly prototype?: { readonly execute?: unknown } } | undefined;
+  if (fn.read(known?.prototype?.execute) === undefined) {
+    throw new OptionsError(owner, option, value, "a class that extends Job, with execute(input, context)");
+  }
+  readArgument(owner, `${option}.type`, nameText, typeOf(value as AnyJobClass));
+  return value as AnyJobClass;
+}
+
+/** The type that jobs of this class have. */
+export function typeOf(jobClass: { readonly type?: unknown; readonly name: string }): string {
+  return (jobClass.type as string | undefined) ?? jobClass.name;
+}
+
+/** An instance for one attempt. */
+export function instanceOf<Input, Output>(
+  jobClass: JobClass<Input, Output>,
+  { data, queue, ...view }: JobView<Input>,
+): Job<Input, Output> {
+  return new jobClass({ ...view, input: data, queueName: queue });
+}

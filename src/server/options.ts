@@ -1,0 +1,84 @@
+import { systemClock } from "../core/clock.ts";
+import type { Duration } from "../core/duration.ts";
+import type { JobState } from "../core/job.ts";
+import {
+  type Check,
+  clock,
+  count,
+  durationOrZero,
+  fn,
+  optional,
+  positiveDuration,
+  readOptions,
+  required,
+} from "../core/options.ts";
+import { nameText } from "../queue/add-options.ts";
+import { jobStorage } from "../storage/open.ts";
+import type { WorkerOptions } from "../worker/options.ts";
+import type { Retention } from "./cleaner.ts";
+
+/** The options of its workers, and what a server does beside them. */
+export interface JobQueueServerOptions extends Omit<WorkerOptions, "autostart" | "batch"> {
+  readonly queueName: string;
+  /** How many workers there are, each with `concurrency` (default 1) jobs at a time. Default 1. */
+  readonly workerCount?: number | undefined;
+  /** Completed jobs of the queue are removed so long after they ended; 0: at the next clean-up. Default: see `keepFor`. */
+  readonly deleteAfterCompletionMs?: Duration | undefined;
+  /** The same for dead jobs. */
+  readonly deleteAfterFailureMs?: Duration | undefined;
+  /** The same for cancelled jobs. */
+  readonly deleteAfterDisabledMs?: Duration | undefined;
+  /** How often to look for jobs to remove. Default 10 s. */
+  readonly cleanupIntervalMs?: Duration | undefined;
+}
+
+const OWNER = "JobQueueServer";
+
+/** Checked by the worker that it is passed on to. */
+const passedOn = optional<unknown, undefined>({ expected: "what a Worker takes", read: (value) => value }, undefined);
+
+const never: Check<undefined> = {
+  expected: "left out (workers do not poll: they are woken, and know when to look again)",
+  read: () => undefined,
+};
+
+const RULES = {
+  storage: required(jobStorage),
+  queueName: required(nameText),
+  workerCount: optional(count, 1),
+  concurrency: passedOn,
+  limiter: passedOn,
+  lease: passedOn,
+  backoffs: passedOn,
+  maxHolds: passedOn,
+  onError: optional(fn, undefined),
+  random: passedOn,
+  clock: optional(clock, systemClock),
+  deleteAfterCompletionMs: optional(durationOrZero, undefined),
+  deleteAfterFailureMs: optional(durationOrZero, undefined),
+  deleteAfterDisabledMs: optional(durationOrZero, undefined),
+  cleanupIntervalMs: optional(positiveDuration, 10_000),
+  pollIntervalMs: optional(never, undefined),
+};
+
+export type ServerSettings = ReturnType<typeof readServerOptions>;
+
+export function readServerOptions(options: JobQueueServerOptions) {
+  const read = readOptions(OWNER, RULES, options);
+  const { concurrency, limiter, lease, backoffs, maxHolds, onError, random } = read;
+  const worker = { concurrency, limiter, lease, backoffs, maxHolds, onError, random, clock: read.clock };
+  const ages: readonly (readonly [JobState, number | undefined])[] = [
+    ["completed", read.deleteAfterCompletionMs],
+    ["dead", read.deleteAfterFailureMs],
+    ["cancelled", read.deleteAfterDisabledMs],
+  ];
+  return {
+    storage: read.storage,
+    queueName: read.queueName,
+    workerCount: read.workerCount,
+    clock: read.clock,
+    cleanupIntervalMs: read.cleanupIntervalMs,
+    worker: worker as unknown as Omit<WorkerOptions, "storage">,
+    retentions: ages.flatMap(([state, afterMs]): Retention[] => (afterMs === undefined ? [] : [{ state, afterMs }])),
+  };
+}
