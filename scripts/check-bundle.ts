@@ -7,7 +7,7 @@ import { build } from "esbuild";
  */
 const MOST_BYTES: Readonly<Record<string, number>> = {
   "*": 39_000,
-  "{ concurrencyLimit }": 7_000,
+  "{ concurrencyLimit }": 9_500,
   "{ limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage }": 14_000,
   "{ Queue, Worker, MemoryStorage }": 30_000,
 };

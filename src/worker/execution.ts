@@ -11,7 +11,7 @@ import { Context, type JobView, viewOf } from "./context.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { failed, givenBack, succeeded } from "./outcome.ts";
 import type { Reporter } from "./reporter.ts";
-import type { RunningJob } from "./running.ts";
+import type { Call, RunningJob } from "./running.ts";
 
 export interface ExecutionOptions {
   readonly handlers: Handlers<Handler | BatchHandler>;
@@ -34,17 +34,9 @@ export interface ExecutionOptions {
 /** How a handler ended for one job. */
 type End = { readonly value: unknown } | { readonly thrown: unknown };
 
-/** One call of a handler. */
-interface Call {
-  /** Jobs whose end is not decided yet. */
-  left: number;
-  ended: boolean;
-}
-
 /** Calls handlers, keeps their time, and decides how their jobs ended. */
 export class Execution {
   readonly #options: ExecutionOptions;
-  readonly #calls = new WeakMap<RunningJob, Call>();
 
   constructor(options: ExecutionOptions) {
     this.#options = options;
@@ -52,9 +44,9 @@ export class Execution {
 
   /** Starts one call for these jobs: one, or a batch of one type or several. */
   start(jobs: readonly RunningJob[]): void {
-    const call = { left: jobs.length, ended: false };
+    const call: Call = { left: jobs.length, ended: false };
     for (const running of jobs) {
-      this.#calls.set(running, call);
+      running.call = call;
       this.#keepTime(running);
     }
     const done = this.#options.batch ? this.#runBatch(jobs) : this.#runOne(jobs[0]!);
@@ -226,7 +218,7 @@ export class Execution {
     const released = running.grant?.release();
     if (released !== undefined) released.catch(this.#options.report);
     this.#options.settled(running, outcome);
-    const call = this.#calls.get(running);
+    const { call } = running;
     if (call === undefined) return;
     call.left -= 1;
     if (call.left === 0) this.#endCall(call);

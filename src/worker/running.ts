@@ -3,6 +3,13 @@ import type { JobRecord } from "../core/job.ts";
 import type { Grant } from "./admission.ts";
 import type { Cut } from "./outcome.ts";
 
+/** One call of a handler. */
+export interface Call {
+  /** Jobs whose end is not decided yet. */
+  left: number;
+  ended: boolean;
+}
+
 /** A job in the hands of this worker. */
 export class RunningJob {
   readonly job: JobRecord;
@@ -11,6 +18,8 @@ export class RunningJob {
   readonly #controller = new AbortController();
   /** Until when the lease is ours for certain, on the monotonic clock: counted from before it was asked for. */
   leasedUntil: number;
+  /** The call that it is part of, once it has been started. */
+  call: Call | undefined;
   /** Why it was told to stop, if it was. */
   cut: Cut | undefined;
   /** How it ended has been decided; whatever its handler still does is of no account. */

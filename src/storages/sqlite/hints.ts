@@ -1,4 +1,4 @@
-import { closeSync, type FSWatcher, openSync, watch, writeSync } from "node:fs";
+import { closeSync, constants, type FSWatcher, openSync, watch, writeSync } from "node:fs";
 import type { Clock } from "../../core/clock.ts";
 
 /** Writes that come closer than this are told as one. */
@@ -73,6 +73,7 @@ export class HintFile {
   }
 
   #open(): number {
-    return (this.#file ??= openSync(this.#path, "a+"));
+    // Not to append: the file stays one byte long, however much is told.
+    return (this.#file ??= openSync(this.#path, constants.O_RDWR | constants.O_CREAT));
   }
 }

@@ -168,8 +168,9 @@ export class SqliteStorage implements JobStorage {
     return this.#hub.subscribe(subscriber);
   }
 
-  publish(event: JobEvent): Promise<void> {
-    return this.#store.write((step) => step.event(event));
+  async publish(event: JobEvent): Promise<void> {
+    // Most of the time nobody listens, and nothing need be written.
+    if (await this.#store.isHeard()) await this.#store.write((step) => step.event(event));
   }
 
   /** Jobs that have come due are shown as such, whether or not anybody has claimed since. */

@@ -83,6 +83,15 @@ export class Store {
     return this.#patiently(() => this.#read(work));
   }
 
+  /** Does anybody want events, here or elsewhere? */
+  async isHeard(): Promise<boolean> {
+    if (this.audience?.hearsEvents === true) return true;
+    return this.#patiently(() => {
+      const meta = this.#meta(this.#prepared());
+      return meta.hearing !== null && meta.hearing > this.#time.read(meta).now;
+    });
+  }
+
   /** Makes everything ready. */
   setup(): Promise<void> {
     return this.#patiently(() => void this.#prepared());
