@@ -1,0 +1,140 @@
+import { type Clock, systemClock } from "../core/clock.ts";
+import { StorageError } from "../core/errors.ts";
+import type { JobStorage } from "../storage/job-storage.ts";
+
+/** What goes wrong with one call. */
+export type Fault =
+  /** It fails and nothing has happened. */
+  | { readonly kind: "fail-before"; readonly error?: Error }
+  /** It happens, but the answer is lost: the caller sees a failure. */
+  | { readonly kind: "fail-after"; readonly error?: Error }
+  /** It happens so much later. */
+  | { readonly kind: "delay"; readonly ms: number }
+  /** It happens at once, and the answer comes so much later. */
+  | { readonly kind: "delay-answer"; readonly ms: number }
+  /** Nothing happens and no answer ever comes. */
+  | { readonly kind: "never" };
+
+/** The members of a storage that can be made to fail: all that answer with a promise, but for `close`. */
+export type FaultyMember = Exclude<keyof JobStorage, "close" | "subscribe" | "rates">;
+
+/** One call, as a plan sees it. */
+export interface FaultyCall {
+  readonly member: FaultyMember;
+  /** The how-manieth call of this member it is, from 1. */
+  readonly nth: number;
+  /** The how-manieth call of any member it is, from 1. */
+  readonly call: number;
+  readonly args: readonly unknown[];
+  /** A number from 0 to 1 by chance, the same in every run with the same `seed`. */
+  readonly random: () => number;
+}
+
+/** Decides for each call what goes wrong with it; nothing, if it answers with nothing. */
+export type FaultPlan = (call: FaultyCall) => Fault | undefined | void;
+
+export interface FaultyStorageOptions {
+  /** Where chance begins. Default: 1. */
+  readonly seed?: number;
+  /** What delays go by. Default: the system's clock. */
+  readonly clock?: Clock;
+}
+
+export interface FaultyStorage extends JobStorage {
+  /** Every call there was, in order, and what went wrong with it. */
+  readonly calls: readonly { readonly member: FaultyMember; readonly fault: Fault | undefined }[];
+  /** From now on nothing goes wrong. */
+  heal(): void;
+  /** From now on another plan holds. */
+  plan(plan: FaultPlan): void;
+}
+
+/**
+ * A storage that fails as networks and disks do, to see what code over it makes of that:
+ *
+ * ```ts
+ * const storage = faultyStorage(new MemoryStorage(), ({ member, nth }) => {
+ *   if (member === "settle" && nth === 3) return { kind: "fail-after" };
+ * });
+ * ```
+ *
+ * Closing, subscriptions and `rates` are those of the storage itself: no plan is asked about them.
+ */
+export function faultyStorage(
+  storage: JobStorage,
+  plan: FaultPlan,
+  { seed = 1, clock = systemClock }: FaultyStorageOptions = {},
+): FaultyStorage {
+  const calls: { member: FaultyMember; fault: Fault | undefined }[] = [];
+  const counts = new Map<FaultyMember, number>();
+  const random = chance(seed);
+  let current: FaultPlan = plan;
+
+  const later = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve));
+
+  async function through<T>(member: FaultyMember, args: readonly unknown[], happen: () => Promise<T>): Promise<T> {
+    const nth = (counts.get(member) ?? 0) + 1;
+    counts.set(member, nth);
+    const fault = current({ member, nth, call: calls.length + 1, args, random }) ?? undefined;
+    calls.push({ member, fault });
+    switch (fault?.kind) {
+      case undefined:
+        return happen();
+      case "fail-before":
+        throw fault.error ?? new StorageError(`${member} failed, as planned, and nothing has happened`);
+      case "fail-after":
+        await happen();
+        throw fault.error ?? new StorageError(`the answer of ${member} was lost, as planned`);
+      case "delay":
+        await later(fault.ms);
+        return happen();
+      case "delay-answer": {
+        const answer = await happen();
+        await later(fault.ms);
+        return answer;
+      }
+      case "never":
+        break;
+    }
+    return new Promise<T>(() => {});
+  }
+
+  return {
+    calls,
+    heal: () => {
+      current = () => {};
+    },
+    plan: (other) => {
+      current = other;
+    },
+    setup: () => through("setup", [], () => storage.setup()),
+    close: () => storage.close(),
+    add: (jobs) => through("add", [jobs], () => storage.add(jobs)),
+    claim: (request) => through("claim", [request], () => storage.claim(request)),
+    settle: (outcomes) => through("settle", [outcomes], () => storage.settle(outcomes)),
+    heartbeat: (leases, leaseMs) => through("heartbeat", [leases, leaseMs], () => storage.heartbeat(leases, leaseMs)),
+    report: (reports) => through("report", [reports], () => storage.report(reports)),
+    sweep: () => through("sweep", [], () => storage.sweep()),
+    find: (ids) => through("find", [ids], () => storage.find(ids)),
+    history: (id) => through("history", [id], () => storage.history(id)),
+    list: (query) => through("list", [query], () => storage.list(query)),
+    overview: (queue) => through("overview", [queue], () => storage.overview(queue)),
+    change: (change) => through("change", [change], () => storage.change(change)),
+    setPaused: (queue, type, paused) =>
+      through("setPaused", [queue, type, paused], () => storage.setPaused(queue, type, paused)),
+    publish: (event) => through("publish", [event], () => storage.publish(event)),
+    subscribe: (subscriber) => storage.subscribe(subscriber),
+    rates: storage.rates,
+  };
+}
+
+/** Numbers from 0 to 1 that look like chance and are the same for the same seed. */
+function chance(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,67 @@
+import type { JobStorage } from "../storage/job-storage.ts";
+import type { FakeClock } from "./fake-clock.ts";
+import { adding } from "./suite/adding.ts";
+import { claiming } from "./suite/claiming.ts";
+import { hearing } from "./suite/hearing.ts";
+import { leases } from "./suite/leases.ts";
+import { limiting } from "./suite/limiting.ts";
+import { names } from "./suite/names.ts";
+import { order } from "./suite/order.ts";
+import { people } from "./suite/people.ts";
+import { reading } from "./suite/reading.ts";
+import { type Cases, Scene } from "./suite/scene.ts";
+import { settling } from "./suite/settling.ts";
+
+/** An empty storage of its own for one case, and the clock that it goes by. */
+export interface OpenedStorage {
+  readonly storage: JobStorage;
+  readonly clock: FakeClock;
+  /** Deletes what the case leaves behind. The storage itself is closed before. */
+  readonly close?: (() => Promise<void>) | undefined;
+}
+
+/** One thing that every storage must do. It throws an Error that says what was not so. */
+export interface StorageCase {
+  readonly name: string;
+  readonly run: () => Promise<void>;
+}
+
+const SUBJECTS: Readonly<Record<string, Cases>> = {
+  adding,
+  order,
+  claiming,
+  leases,
+  settling,
+  limits: limiting,
+  people,
+  reading,
+  hearing,
+  names,
+};
+
+/**
+ * What the contract of `JobStorage` says, as cases for any test runner:
+ *
+ * ```ts
+ * for (const { name, run } of storageSuite(open)) test(name, run);
+ * ```
+ *
+ * Every case opens a storage of its own. The storage must take its time from the clock that `open` gives.
+ */
+export function storageSuite(open: () => Promise<OpenedStorage>): readonly StorageCase[] {
+  return Object.entries(SUBJECTS).flatMap(([subject, cases]) =>
+    Object.entries(cases).map(([name, play]) => ({
+      name: `${subject}: ${name}`,
+      run: async () => {
+        const { storage, clock, close } = await open();
+        try {
+          await storage.setup();
+          await play(new Scene(storage, clock));
+        } finally {
+          await storage.close();
+          await close?.();
+        }
+      },
+    })),
+  );
+}

@@ -1,0 +1,254 @@
+import type { JobEvent } from "../../core/events.ts";
+import { equal, ok, refused } from "../expect.ts";
+import { back, type Cases, completed, dead, ERROR, lease, limit, retry, type Scene } from "./scene.ts";
+
+/** Does the storage wake a subscriber of the queue when this happens? */
+async function wakes(s: Scene, what: string, happens: () => Promise<unknown>): Promise<void> {
+  let heard = 0;
+  const leave = s.storage.subscribe({
+    queue: "q",
+    wake: () => {
+      heard += 1;
+    },
+  });
+  await happens();
+  ok(await s.hears(() => heard > 0), `expected to be woken by ${what} within a second`);
+  leave();
+}
+
+/** The names of the events of one queue, with what is said about them. */
+function record(s: Scene, queue: string | null = "q"): { events: JobEvent[]; leave: () => void } {
+  const events: JobEvent[] = [];
+  const leave = s.storage.subscribe({
+    queue,
+    event: (event) => {
+      events.push(event);
+    },
+  });
+  return { events, leave };
+}
+
+/** The event, but of an error only its code: messages are for people. */
+function withCodeOnly(event: JobEvent): unknown {
+  return event.event === "dead" ? { ...event, error: event.error.code } : event;
+}
+
+export const hearing: Cases = {
+  "whatever may let a job start wakes": async (s) => {
+    await wakes(s, "a job that is added", () => s.add({}));
+    await wakes(s, "a job that is scheduled", () => s.add({ due: { inMs: 60_000 } }));
+    const job = await s.claimOne();
+    await wakes(s, "a job to be tried again", () => s.settle(retry(job)));
+    const again = await s.claimOne();
+    await wakes(s, "a job that is given back", () => s.settle(back(again, { inMs: 60_000 })));
+    await wakes(s, "a job that is promoted", () => s.change("promote", again.id));
+    await s.storage.setPaused("q", null, true);
+    await wakes(s, "a queue that is resumed", () => s.storage.setPaused("q", null, false));
+    await s.storage.setPaused("q", "t", true);
+    await wakes(s, "a type that is resumed", () => s.storage.setPaused("q", "t", false));
+    const third = await s.claimOne();
+    await s.settle(dead(third));
+    await wakes(s, "a job that is to run once more", () => s.change("retry", third.id));
+    await s.claimOne({ leaseMs: 1_000 });
+    await s.clock.advance(1_000);
+    await wakes(s, "a job whose lease ran out", () => s.storage.sweep());
+  },
+
+  "room given back under a limit wakes who was blocked by it": async (s) => {
+    await s.add({}, {}, {});
+    const rule = { maxExecutions: 1, windowMs: 600_000 };
+    const limits = [limit("k", 1, 600_000)];
+    const { token } = await s.storage.rates.tryRecordExecution("k", rule);
+    equal((await s.claim({ limits })).blockedBy, "k", "blockedBy");
+    await wakes(s, "a start that is cancelled", () => s.storage.rates.cancelExecution("k", token!));
+    const job = await s.claimOne({ limits });
+    equal((await s.claim({ limits })).blockedBy, "k", "blockedBy");
+    await wakes(s, "a start that is taken back", () => s.settle(back(job, { unstarted: ["k"] })));
+    await s.claimOne({ limits });
+    equal((await s.claim({ limits })).blockedBy, "k", "blockedBy");
+    await wakes(s, "a limit that is cleared", () => s.storage.rates.clear("k"));
+    equal((await s.claim({ limits })).jobs.length, 1, "the claim after that");
+  },
+
+  "who waits in another queue is not woken; who waits in any is": async (s) => {
+    const heard: string[] = [];
+    s.storage.subscribe({ queue: "other", wake: () => heard.push("other") });
+    s.storage.subscribe({ queue: null, wake: () => heard.push("any") });
+    await s.add({});
+    ok(await s.hears(() => heard.includes("any")), "expected the one who listens to all queues to be woken");
+    ok(!heard.includes("other"), "expected the one who listens to another queue not to be woken");
+  },
+
+  "who has left hears nothing": async (s) => {
+    let heard = 0;
+    const hear = () => {
+      heard += 1;
+    };
+    const leave = s.storage.subscribe({ queue: "q", wake: hear, event: hear, cancelled: hear });
+    leave();
+    leave();
+    await s.add({});
+    const job = await s.claimOne();
+    await s.change("cancel", job.id);
+    await s.hears(() => heard > 0);
+    equal(heard, 0, "how often it heard something");
+  },
+
+  "who asks an active job to stop is heard": async (s) => {
+    await s.add({}, {}, {});
+    const jobs = (await s.claim({ max: 2, leaseMs: 60_000 })).jobs;
+    const heard = new Set<string>();
+    const elsewhere = new Set<string>();
+    s.storage.subscribe({ queue: "q", cancelled: (ids) => ids.forEach((id) => heard.add(id)) });
+    s.storage.subscribe({ queue: "other", cancelled: (ids) => ids.forEach((id) => elsewhere.add(id)) });
+    const waiting = (await s.list({ states: ["waiting"] })).jobs[0]!.id;
+    await s.change("cancel", jobs[0]!.id, waiting);
+    ok(await s.hears(() => heard.has(jobs[0]!.id)), "expected to hear within a second that the job is to stop");
+    equal([...heard], [jobs[0]!.id], "who is to stop: only the active one that was asked");
+    equal([...elsewhere], [], "what another queue hears");
+  },
+
+  "everything that happens to jobs is heard, in order": async (s) => {
+    const { events } = record(s);
+    const of = { queue: "q", type: "t" };
+    await s.add({ id: "a" }, { id: "b" });
+    const [a, b] = (await s.claim({ worker: "me" })).jobs;
+    await s.storage.report([{ ...lease(a!), progress: { percent: 5 }, log: ["text"] }]);
+    await s.settle(completed(a!), retry(b!, 700));
+    await s.clock.advance(700);
+    const again = await s.claimOne({ worker: "me" });
+    await s.settle(dead(again));
+    const expected: JobEvent[] = [
+      { event: "added", ...of, id: "a" },
+      { event: "added", ...of, id: "b" },
+      { event: "started", ...of, id: "a", attempt: 1, worker: "me" },
+      { event: "started", ...of, id: "b", attempt: 1, worker: "me" },
+      { event: "progress", ...of, id: "a", progress: { percent: 5 } },
+      { event: "completed", ...of, id: "a", attempt: 1 },
+      { event: "retried", ...of, id: "b", attempt: 1, inMs: 700, error: ERROR },
+      { event: "started", ...of, id: "b", attempt: 2, worker: "me" },
+      { event: "dead", ...of, id: "b", attempt: 2, error: ERROR },
+    ];
+    await s.hears(() => events.length >= expected.length);
+    equal(events, expected, "the events");
+  },
+
+  "cancelled and stalled jobs are heard of, and those that come too late": async (s) => {
+    const of = { queue: "q", type: "t" };
+    await s.add({ id: "late", deadline: { inMs: 1_000 }, due: { inMs: 1_000 } });
+    await s.add({ id: "twice", maxAttempts: 2 }, { id: "unwanted", priority: -1 });
+    const { events } = record(s);
+    await s.claimOne({ worker: "one", leaseMs: 1_000 });
+    await s.change("cancel", "unwanted");
+    await s.clock.advance(1_000);
+    await s.sweep();
+    await s.claimOne({ worker: "two", leaseMs: 1_000 });
+    await s.clock.advance(1_000);
+    await s.sweep();
+    await s.hears(() => events.length >= 8);
+    const ofOne = (id: string) => events.filter((event) => "id" in event && event.id === id).map(withCodeOnly);
+    equal(ofOne("unwanted"), [{ event: "cancelled", ...of, id: "unwanted" }], "the cancelled job");
+    equal(ofOne("late"), [{ event: "dead", ...of, id: "late", attempt: 0, error: "SLUICE_TIMEOUT" }], "the late job");
+    equal(
+      ofOne("twice"),
+      [
+        { event: "started", ...of, id: "twice", attempt: 1, worker: "one" },
+        { event: "stalled", ...of, id: "twice", attempt: 1, worker: "one" },
+        { event: "started", ...of, id: "twice", attempt: 2, worker: "two" },
+        { event: "stalled", ...of, id: "twice", attempt: 2, worker: "two" },
+        { event: "dead", ...of, id: "twice", attempt: 2, error: "SLUICE_STALLED" },
+      ],
+      "the job that stalled twice",
+    );
+  },
+
+  "a job that was there already is not heard of again": async (s) => {
+    const job = s.job();
+    await s.storage.add([job]);
+    const { events } = record(s);
+    await s.storage.add([job]);
+    await s.settle(completed({ id: job.id, token: 99 }));
+    await s.add({ id: "last" });
+    await s.hears(() => events.length > 0);
+    equal(events, [{ event: "added", queue: "q", type: "t", id: "last" }], "the events");
+  },
+
+  "what is published is heard, by who listens to that queue": async (s) => {
+    const mine = record(s);
+    const other = record(s, "other");
+    const all = record(s, null);
+    const event: JobEvent = { event: "drained", queue: "q", worker: "me" };
+    await s.storage.publish(event);
+    ok(await s.hears(() => mine.events.length > 0 && all.events.length > 0), "expected to hear of it within a second");
+    equal([mine.events, other.events, all.events], [[event], [], [event]], "who heard what");
+  },
+
+  "a subscriber that throws disturbs nobody": async (s) => {
+    const fail = () => {
+      throw new Error("I never listen");
+    };
+    s.storage.subscribe({ queue: null, wake: fail, event: fail, cancelled: fail });
+    let woken = 0;
+    const { events } = record(s);
+    s.storage.subscribe({
+      queue: "q",
+      wake: () => {
+        woken += 1;
+      },
+    });
+    const [id] = await s.add({});
+    ok(await s.hears(() => woken > 0 && events.length > 0), "expected the other subscriber to hear of it");
+    equal(await s.state(id!), "waiting", "the job");
+  },
+
+  "who hears of something finds it done, and may call the storage": async (s) => {
+    const found: (string | undefined)[] = [];
+    s.storage.subscribe({
+      queue: "q",
+      event: (event) => {
+        if (event.event === "completed") void s.state(event.id).then((state) => found.push(state));
+      },
+    });
+    await s.add({});
+    await s.settle(completed(await s.claimOne()));
+    await s.hears(() => found.length > 0);
+    equal(found, ["completed"], "what was found");
+  },
+
+  "a closed storage refuses everything": async (s) => {
+    const [id] = await s.add({});
+    let heard = 0;
+    s.storage.subscribe({
+      queue: null,
+      wake: () => {
+        heard += 1;
+      },
+    });
+    await s.hears(() => false);
+    heard = 0;
+    await s.storage.close();
+    await s.storage.close();
+    const { storage } = s;
+    const calls: Readonly<Record<string, () => unknown>> = {
+      setup: () => storage.setup(),
+      add: () => s.add({}),
+      claim: () => s.claim(),
+      settle: () => s.settle(),
+      heartbeat: () => storage.heartbeat([], 1_000),
+      report: () => storage.report([]),
+      sweep: () => storage.sweep(),
+      find: () => storage.find([id!]),
+      history: () => storage.history(id!),
+      list: () => s.list(),
+      overview: () => storage.overview(),
+      change: () => s.change("cancel", id!),
+      setPaused: () => storage.setPaused("q", null, true),
+      subscribe: () => storage.subscribe({ queue: null }),
+      publish: () => storage.publish({ event: "drained", queue: "q", worker: "w" }),
+    };
+    for (const [name, call] of Object.entries(calls)) {
+      equal(await refused(call, `${name} after close`), "SLUICE_STORAGE", `the code of ${name} after close`);
+    }
+    equal(heard, 0, "how often a subscriber heard something");
+  },
+};

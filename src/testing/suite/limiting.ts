@@ -1,0 +1,308 @@
+import { equal, ok } from "../expect.ts";
+import { back, type Cases, completed, lease, limit, retry, type Scene } from "./scene.ts";
+
+const many = (s: Scene, count: number) => s.add(...Array.from({ length: count }, () => ({})));
+
+/** What a claim says besides its jobs. */
+const said = async (s: Scene, request: Parameters<Scene["claim"]>[0]) => {
+  const { jobs, more, nextInMs, blockedBy } = await s.claim(request);
+  return { count: jobs.length, more, nextInMs, blockedBy };
+};
+
+export const limiting: Cases = {
+  "no more start than the limit allows, and the wait is exact": async (s) => {
+    await many(s, 10);
+    const limits = [limit("k", 3, 1_000)];
+    equal(await said(s, { limits }), { count: 3, more: false, nextInMs: 1_000, blockedBy: "k" }, "the first claim");
+    await s.clock.advance(999);
+    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "a millisecond before");
+    await s.clock.advance(1);
+    equal(await said(s, { limits }), { count: 3, more: false, nextInMs: 1_000, blockedBy: "k" }, "at the instant");
+  },
+
+  "the window slides": async (s) => {
+    await many(s, 10);
+    const limits = [limit("k", 3, 1_000)];
+    equal((await said(s, { max: 1, limits })).more, true, "more while there is room");
+    await s.clock.advance(400);
+    equal(await said(s, { max: 2, limits }), { count: 2, more: false, nextInMs: 600, blockedBy: "k" }, "full");
+    await s.clock.advance(600);
+    equal(await said(s, { limits }), { count: 1, more: false, nextInMs: 400, blockedBy: "k" }, "one has left");
+    await s.clock.advance(400);
+    equal(await said(s, { limits }), { count: 2, more: false, nextInMs: 600, blockedBy: "k" }, "two have left");
+  },
+
+  "never more than the limit in any window, whatever the claims": async (s) => {
+    await many(s, 300);
+    const starts: number[] = [];
+    for (let i = 0; i < 120; i++) {
+      const { jobs } = await s.claim({ max: 1 + (i % 4), limits: [limit("k", 5, 100)] });
+      for (const { startedAt } of jobs) starts.push(startedAt!);
+      await s.clock.advance(1 + ((i * 7) % 23));
+    }
+    ok(starts.length > 40, `expected more than 40 starts, got ${starts.length}`);
+    for (let i = 5; i < starts.length; i++) {
+      ok(starts[i]! - starts[i - 5]! >= 100, `six starts within ${starts[i]! - starts[i - 5]!} ms`);
+    }
+  },
+
+  "a start needs room under every limit, and a refusal spends nothing": async (s) => {
+    await many(s, 20);
+    const both = [limit("wide", 10, 1_000), limit("narrow", 2, 5_000)];
+    equal(await said(s, { limits: both }), { count: 2, more: false, nextInMs: 5_000, blockedBy: "narrow" }, "both");
+    equal(await said(s, { limits: both }), { count: 0, more: false, nextInMs: 5_000, blockedBy: "narrow" }, "again");
+    const { count } = await said(s, { max: 20, limits: [limit("wide", 10, 1_000)] });
+    equal(count, 8, "what is left of the wide one");
+  },
+
+  "of several limits the one in the way the longest is named": async (s) => {
+    await many(s, 20);
+    const both = [limit("long", 4, 3_000), limit("short", 4, 1_000)];
+    equal(
+      await said(s, { max: 4, limits: both }),
+      { count: 4, more: false, nextInMs: 3_000, blockedBy: "long" },
+      "both full",
+    );
+    await s.clock.advance(2_500);
+    await said(s, { max: 4, limits: [limit("short", 4, 1_000)] });
+    equal(
+      await said(s, { limits: both }),
+      { count: 0, more: false, nextInMs: 1_000, blockedBy: "short" },
+      "when the short one was filled later",
+    );
+  },
+
+  "one name may be counted in two windows, and counts each start once": async (s) => {
+    await many(s, 20);
+    const limits = [limit("k", 2, 1_000), limit("k", 5, 10_000)];
+    equal((await said(s, { limits })).count, 2, "the first second");
+    await s.clock.advance(1_000);
+    equal((await said(s, { limits })).count, 2, "the second second");
+    await s.clock.advance(1_000);
+    equal(await said(s, { limits }), { count: 1, more: false, nextInMs: 8_000, blockedBy: "k" }, "the third second");
+  },
+
+  "two claimers with different numbers under one name each keep their own": async (s) => {
+    await many(s, 20);
+    equal((await said(s, { limits: [limit("k", 5, 1_000)] })).count, 5, "five");
+    equal((await said(s, { limits: [limit("k", 7, 1_000)] })).count, 2, "two more under seven");
+    equal((await said(s, { limits: [limit("k", 3, 500)] })).count, 0, "none under three");
+    await s.clock.advance(500);
+    equal((await said(s, { limits: [limit("k", 3, 500)] })).count, 3, "three when half a second has passed");
+    equal((await said(s, { limits: [limit("k", 7, 1_000)] })).count, 0, "none under seven a second");
+  },
+
+  "a limit holds across queues, and not where it is not asked for": async (s) => {
+    await s.add({}, {}, { queue: "other" }, { queue: "other" });
+    const limits = [limit("k", 1, 1_000)];
+    equal((await said(s, { limits })).count, 1, "one queue");
+    equal((await said(s, { queue: "other", limits })).count, 0, "another queue under the same limit");
+    equal((await said(s, { queue: "other" })).count, 2, "another queue without it");
+    equal((await said(s, {})).count, 1, "the same queue without it");
+  },
+
+  "a limit that holds some types does not hold others": async (s) => {
+    await s.add({ type: "a", priority: 9 }, { type: "a", priority: 9 }, { type: "b" });
+    const limits = [limit("k", 1, 1_000)];
+    equal((await said(s, { types: ["a"], limits })).count, 1, "the limited type");
+    equal((await said(s, { types: ["a"], limits })).blockedBy, "k", "the limited type is blocked");
+    equal((await said(s, { types: ["b"] })).count, 1, "the other type");
+  },
+
+  "nothing that is due is blocked by nothing": async (s) => {
+    await many(s, 1);
+    const limits = [limit("k", 1, 1_000)];
+    equal(await said(s, { limits }), { count: 1, more: false, nextInMs: null, blockedBy: null }, "the only job");
+    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: null, blockedBy: null }, "an empty queue");
+  },
+
+  "a job to come is asked for when it is due and the limit has room": async (s) => {
+    await s.add({}, { due: { inMs: 300 } });
+    const limits = [limit("k", 1, 1_000)];
+    equal(await said(s, { limits }), { count: 1, more: false, nextInMs: 1_000, blockedBy: null }, "room comes later");
+    await s.clock.advance(300);
+    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: 700, blockedBy: "k" }, "it is due now");
+    await s.clock.advance(700);
+    equal((await said(s, { limits })).count, 1, "and has room");
+    await s.add({ due: { inMs: 5_000 } });
+    equal((await said(s, { limits })).nextInMs, 5_000, "the job comes later than the room");
+  },
+
+  "with max 0 it says whether a limit is in the way": async (s) => {
+    await many(s, 3);
+    const limits = [limit("k", 2, 1_000)];
+    equal(await said(s, { max: 0, limits }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "room");
+    equal(
+      await said(s, { max: 2, limits }),
+      { count: 2, more: false, nextInMs: 1_000, blockedBy: "k" },
+      "as many as wanted, and the next one is blocked",
+    );
+    equal(await said(s, { max: 0, limits }), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" }, "no room");
+  },
+
+  "jobs of a paused queue are not blocked by a limit": async (s) => {
+    await many(s, 3);
+    await s.storage.setPaused("q", null, true);
+    const limits = [limit("k", 1, 1_000)];
+    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: null, blockedBy: null }, "the claim");
+    await s.storage.setPaused("q", null, false);
+    equal((await said(s, { limits })).count, 1, "nothing was spent");
+  },
+
+  "the stamp of a start is startedAt": async (s) => {
+    await many(s, 3);
+    await s.clock.advance(123);
+    const job = await s.claimOne({ limits: [limit("k", 10, 1_000)] });
+    equal(
+      await s.storage.rates.getOldestExecutionAtOffset("k", 0),
+      new Date(job.startedAt!).toISOString(),
+      "the stamp",
+    );
+  },
+
+  "claims and rates count in the same log": async (s) => {
+    await many(s, 10);
+    const rule = { maxExecutions: 3, windowMs: 1_000 };
+    equal((await s.storage.rates.tryRecordExecution("k", rule)).granted, true, "a start outside the queue");
+    await s.clock.advance(100);
+    equal(
+      await said(s, { limits: [limit("k", 3, 1_000)] }),
+      { count: 2, more: false, nextInMs: 900, blockedBy: "k" },
+      "what is left for jobs",
+    );
+    const { granted, retryInMs } = await s.storage.rates.tryRecordExecution("k", rule);
+    equal({ granted, retryInMs }, { granted: false, retryInMs: 900 }, "what is left outside");
+    await s.storage.rates.clear("k");
+    equal((await said(s, { limits: [limit("k", 3, 1_000)] })).count, 3, "after everything was cleared");
+  },
+
+  "a pause set through rates holds claims": async (s) => {
+    await many(s, 10);
+    const until = new Date(s.clock.wall() + 700).toISOString();
+    await s.storage.rates.setNextAvailableTime("k", until);
+    const limits = [limit("k", 3, 1_000)];
+    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: 700, blockedBy: "k" }, "while paused");
+    await s.clock.advance(699);
+    equal((await said(s, { limits })).nextInMs, 1, "a millisecond before");
+    await s.clock.advance(1);
+    equal((await said(s, { limits })).count, 3, "when it is over");
+  },
+
+  "the longer of pause and window counts": async (s) => {
+    await many(s, 10);
+    const limits = [limit("k", 3, 1_000)];
+    await said(s, { limits });
+    await s.storage.rates.setNextAvailableTime("k", new Date(s.clock.wall() + 300).toISOString());
+    equal((await said(s, { limits })).nextInMs, 1_000, "a shorter pause");
+    await s.storage.rates.setNextAvailableTime("k", new Date(s.clock.wall() + 2_000).toISOString());
+    equal((await said(s, { limits })).nextInMs, 2_000, "a longer pause");
+    await s.clock.advance(1_000);
+    equal((await said(s, { limits })).count, 0, "room, but paused");
+  },
+
+  "a job that is given back may hold limits, which only ever extends": async (s) => {
+    await many(s, 10);
+    const [a, b, c] = (await s.claim({ max: 3 })).jobs;
+    await s.settle(back(a!, { held: true, hold: { keys: ["k", "other"], forMs: 2_000 } }));
+    const limits = [limit("k", 5, 1_000)];
+    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: 2_000, blockedBy: "k" }, "held");
+    equal((await said(s, { limits: [limit("other", 5, 1_000)] })).blockedBy, "other", "the other key");
+    await s.settle(back(b!, { hold: { keys: ["k"], forMs: 500 } }));
+    equal((await said(s, { limits })).nextInMs, 2_000, "a shorter hold changes nothing");
+    await s.settle(back(c!, { hold: { keys: ["k"], forMs: 3_000 } }));
+    equal((await said(s, { limits })).nextInMs, 3_000, "a longer one extends it");
+    equal((await said(s, { max: 1 })).count, 1, "who is not under that limit goes on");
+  },
+
+  "a hold counts even if the job was to be cancelled": async (s) => {
+    await many(s, 3);
+    const job = await s.claimOne();
+    await s.change("cancel", job.id);
+    await s.settle(back(job, { held: true, hold: { keys: ["k"], forMs: 800 } }));
+    equal((await said(s, { limits: [limit("k", 5, 1_000)] })).nextInMs, 800, "nextInMs");
+  },
+
+  "a start stays counted, however the job ends": async (s) => {
+    await many(s, 10);
+    const limits = [limit("k", 3, 1_000)];
+    const [a, b, c] = (await s.claim({ limits })).jobs;
+    await s.settle(completed(a!), retry(b!), back(c!));
+    equal((await said(s, { limits })).count, 0, "how many may start");
+    await s.change("remove", b!.id);
+    equal((await said(s, { limits })).count, 0, "after one was removed");
+  },
+
+  "a start is taken back where the handler was never called": async (s) => {
+    await many(s, 10);
+    const limits = [limit("k", 3, 1_000), limit("other", 3, 1_000)];
+    const [a, b] = (await s.claim({ limits })).jobs;
+    await s.clock.advance(100);
+    await s.settle(back(a!, { unstarted: ["k"] }));
+    equal((await said(s, { limits })).blockedBy, "other", "the other limit still counts it");
+    equal((await said(s, { max: 5, limits: [limit("k", 3, 1_000)] })).count, 1, "one is free under k");
+    await s.settle(back(b!, { unstarted: ["k", "other", "never heard of"] }));
+    equal((await said(s, { limits })).count, 1, "one is free under both");
+  },
+
+  "taking back a start that has left the window gives nothing": async (s) => {
+    await many(s, 10);
+    const limits = [limit("k", 2, 1_000)];
+    const [a] = (await s.claim({ limits })).jobs;
+    await s.clock.advance(1_000);
+    equal((await said(s, { limits })).count, 2, "the next window");
+    await s.settle(back(a!, { unstarted: ["k"] }));
+    equal((await said(s, { limits })).count, 0, "how many may start");
+    await s.clock.advance(1_000);
+    equal((await said(s, { limits })).count, 2, "nor does it weigh on later windows");
+  },
+
+  "taking back after a clear gives nothing": async (s) => {
+    await many(s, 10);
+    const limits = [limit("k", 2, 1_000)];
+    const [a] = (await s.claim({ limits })).jobs;
+    await s.storage.rates.clear("k");
+    equal((await said(s, { limits })).count, 2, "after the clear");
+    await s.settle(back(a!, { unstarted: ["k"] }));
+    equal((await said(s, { limits })).count, 0, "how many may start");
+  },
+
+  "a stalled job's start stays counted": async (s) => {
+    await many(s, 3);
+    const limits = [limit("k", 1, 5_000)];
+    const job = await s.claimOne({ leaseMs: 1_000, limits });
+    await s.clock.advance(1_000);
+    await s.sweep();
+    equal((await s.storage.heartbeat([lease(job)], 1_000)).lost, [job.id], "lost");
+    equal((await said(s, { limits })).nextInMs, 4_000, "nextInMs");
+  },
+
+  "settling and claiming in one step sees the room it gave back": async (s) => {
+    await many(s, 5);
+    const limits = [limit("k", 1, 1_000)];
+    const job = await s.claimOne({ limits });
+    const { jobs } = await s.claim({ limits, settle: [back(job, { unstarted: ["k"] })] });
+    equal(
+      jobs.map(({ id }) => id),
+      [job.id],
+      "the job that was given back is claimed again",
+    );
+  },
+
+  "windows of very different lengths are exact together": async (s) => {
+    await many(s, 400);
+    const limits = [limit("s", 10, 1_000), limit("m", 25, 60_000), limit("ms", 4, 7)];
+    const starts: number[] = [];
+    for (let i = 0; i < 200; i++) {
+      const { jobs, nextInMs } = await s.claim({ max: 3, limits });
+      for (const { startedAt } of jobs) starts.push(startedAt!);
+      await s.clock.advance(nextInMs! > 0 ? nextInMs! : 1);
+    }
+    for (const { max, windowMs } of limits) {
+      for (let i = max; i < starts.length; i++) {
+        ok(starts[i]! - starts[i - max]! >= windowMs, `${max + 1} starts within ${windowMs} ms`);
+      }
+    }
+    const minutes = (starts.at(-1)! - starts[0]!) / 60_000;
+    ok(starts.length >= 25 * Math.floor(minutes), `expected 25 starts a minute, got ${starts.length} in ${minutes}`);
+  },
+};

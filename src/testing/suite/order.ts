@@ -1,0 +1,160 @@
+import { equal } from "../expect.ts";
+import { back, type Cases, completed, retry } from "./scene.ts";
+
+export const order: Cases = {
+  "jobs start in the order in which they were added": async (s) => {
+    const ids = [...(await s.add({}, {}, {})), ...(await s.add({}, {}))];
+    equal(await s.claimIds({ max: 2 }), ids.slice(0, 2), "the first two");
+    equal(await s.claimIds(), ids.slice(2), "the others");
+  },
+
+  "higher priority first, whatever the group": async (s) => {
+    const [low, high, negative, highInGroup] = await s.add(
+      { priority: 1 },
+      { priority: 10 },
+      { priority: -5 },
+      { priority: 10, group: "a" },
+    );
+    equal(await s.claimIds(), [high, highInGroup, low, negative], "the order");
+  },
+
+  "groups take turns within a priority, and no group is one more group": async (s) => {
+    const [a1, a2, a3, b1, b2, none1, none2] = await s.add(
+      { group: "a" },
+      { group: "a" },
+      { group: "a" },
+      { group: "b" },
+      { group: "b" },
+      {},
+      {},
+    );
+    equal(await s.claimIds(), [a1, b1, none1, a2, b2, none2, a3], "the order");
+  },
+
+  "turns go on from one claim to the next": async (s) => {
+    const [a1, a2, b1, b2, c1] = await s.add(
+      { group: "a" },
+      { group: "a" },
+      { group: "b" },
+      { group: "b" },
+      { group: "c" },
+    );
+    equal(await s.claimIds({ max: 2 }), [a1, b1], "the first two");
+    equal(await s.claimIds({ max: 1 }), [c1], "the one whose turn it is");
+    equal(await s.claimIds({ max: 1 }), [a2], "a again, served the longest ago");
+    const d1 = await s.addOne({ group: "d" });
+    equal(await s.claimIds(), [d1, b2], "a group that was never served comes first");
+  },
+
+  "a group that was empty keeps its turn": async (s) => {
+    await s.add({ group: "a" }, { group: "b" });
+    await s.claimIds();
+    const [b2, a2] = await s.add({ group: "b" }, { group: "a" });
+    equal(await s.claimIds(), [a2, b2], "the one served the longest ago is first");
+  },
+
+  "each priority has turns of its own": async (s) => {
+    const [a1, a2, b1, high] = await s.add({ group: "a" }, { group: "a" }, { group: "b" }, { group: "a", priority: 5 });
+    equal(await s.claimIds({ max: 1 }), [high], "the higher priority");
+    equal(await s.claimIds(), [a1, b1, a2], "the lower one");
+  },
+
+  "within a group by due time, then as they were added": async (s) => {
+    const [later, sooner, sameAsLater] = await s.add(
+      { due: { inMs: 200 } },
+      { due: { inMs: 100 } },
+      { due: { inMs: 200 } },
+    );
+    await s.clock.advance(150);
+    const now = await s.addOne();
+    await s.clock.advance(100);
+    equal(await s.claimIds(), [sooner, now, later, sameAsLater], "the order");
+  },
+
+  "given back at once, it takes its old place": async (s) => {
+    const ids = await s.add({}, {}, {}, {});
+    const { jobs } = await s.claim({ max: 2 });
+    await s.clock.advance(10);
+    await s.settle(back(jobs[1]!), back(jobs[0]!));
+    equal((await s.get(ids[0]!)).dueAt, jobs[0]!.dueAt, "dueAt");
+    equal(await s.claimIds(), ids, "the order");
+  },
+
+  "to be tried again at once, it goes to the end": async (s) => {
+    const [a, b] = await s.add({}, {});
+    const job = await s.claimOne();
+    await s.clock.advance(10);
+    await s.settle(retry(job, 0));
+    equal(await s.claimIds(), [b, a], "the order");
+  },
+
+  "many that are given back out of order take their old places": async (s) => {
+    const ids = await s.add(...Array.from({ length: 60 }, () => ({})));
+    const { jobs } = await s.claim({ max: 40 });
+    const mixed = jobs.toSorted((a, b) => ((a.token * 17) % 41) - ((b.token * 17) % 41));
+    await s.settle(...mixed.map((job) => back(job)));
+    await s.change("cancel", ids[5]!, ids[30]!, ids[50]!);
+    const kept = ids.filter((_, i) => ![5, 30, 50].includes(i));
+    equal(await s.claimIds({ max: 100 }), kept, "the order");
+  },
+
+  "only the types asked for, and none of them is everything": async (s) => {
+    const [a, b, c] = await s.add({ type: "a" }, { type: "b" }, { type: "c" });
+    equal(await s.claimIds({ types: ["unknown"] }), [], "an unknown type");
+    equal(await s.claimIds({ types: [] }), [], "no type at all");
+    equal(await s.claimIds({ types: ["c", "a"] }), [a, c], "two types");
+    equal(await s.claimIds({ types: null }), [b], "any type");
+  },
+
+  "what is asked for is not held up by other types": async (s) => {
+    await s.add(...Array.from({ length: 300 }, () => ({ type: "other", priority: 100 })));
+    const mine = await s.addOne({ type: "mine" });
+    const { jobs, more } = await s.claim({ types: ["mine"] });
+    equal(
+      jobs.map(({ id }) => id),
+      [mine],
+      "the job",
+    );
+    equal(more, false, "more");
+    equal((await s.overview())?.counts.waiting, 300, "those of the other type");
+  },
+
+  "only the queue asked for": async (s) => {
+    const [mine] = await s.add({ queue: "mine" });
+    const [other] = await s.add({ queue: "other" });
+    equal(await s.claimIds({ queue: "nobody" }), [], "a queue without jobs");
+    equal(await s.claimIds({ queue: "mine" }), [mine], "one queue");
+    equal(await s.claimIds({ queue: "other" }), [other], "the other");
+  },
+
+  "a thousand groups get one turn each before any gets a second": async (s) => {
+    const groups = Array.from({ length: 1_000 }, (_, i) => `g${i}`);
+    await s.add(...groups.map((group) => ({ group })), ...groups.map((group) => ({ group })));
+    const { jobs } = await s.claim({ max: 1_000 });
+    equal(
+      jobs.map(({ group }) => group),
+      groups,
+      "the first turns",
+    );
+    const again = await s.claim({ max: 1_000, settle: jobs.map((job) => completed(job)) });
+    equal(
+      again.jobs.map(({ group }) => group),
+      groups,
+      "the second turns",
+    );
+  },
+
+  "tokens grow with every claim": async (s) => {
+    await s.add({}, {}, {});
+    const first = await s.claim({ max: 2 });
+    const second = await s.claim({ settle: [back(first.jobs[0]!)] });
+    const tokens = [...first.jobs, ...second.jobs].map(({ token }) => token);
+    equal(tokens.length, 4, "how many were claimed");
+    equal(
+      tokens,
+      tokens.toSorted((a, b) => a - b),
+      "the tokens",
+    );
+    equal(new Set(tokens).size, 4, "how many different tokens");
+  },
+};

@@ -1,0 +1,176 @@
+import type { ErrorRecord, JobRecord } from "../../core/job.ts";
+import type {
+  Change,
+  Claim,
+  ClaimLimit,
+  ClaimRequest,
+  JobStorage,
+  Lease,
+  ListQuery,
+  NewJob,
+  Outcome,
+  QueueOverview,
+} from "../../storage/job-storage.ts";
+import type { FakeClock } from "../fake-clock.ts";
+
+/** What a case is played on: an empty storage, the clock it goes by, and short words for what is said often. */
+export class Scene {
+  readonly storage: JobStorage;
+  readonly clock: FakeClock;
+  #made = 0;
+
+  constructor(storage: JobStorage, clock: FakeClock) {
+    this.storage = storage;
+    this.clock = clock;
+  }
+
+  /** A job as simple as can be, but for what is said about it. */
+  job(said: Partial<NewJob> = {}): NewJob {
+    this.#made += 1;
+    return {
+      id: `job-${this.#made}`,
+      queue: "q",
+      type: "t",
+      data: "{}",
+      due: { inMs: 0 },
+      priority: 0,
+      group: null,
+      weights: null,
+      maxAttempts: 3,
+      backoff: { kind: "fixed", delay: 1_000 },
+      timeout: null,
+      deadline: null,
+      keepFor: null,
+      idempotency: null,
+      ...said,
+    };
+  }
+
+  /** Adds jobs in one step and gives their ids. */
+  async add(...said: readonly Partial<NewJob>[]): Promise<string[]> {
+    return (await this.storage.add(said.map((one) => this.job(one)))).map(({ id }) => id);
+  }
+
+  async addOne(said: Partial<NewJob> = {}): Promise<string> {
+    return (await this.add(said))[0]!;
+  }
+
+  claim(said: Partial<ClaimRequest> = {}): Promise<Claim> {
+    return this.storage.claim({
+      queue: "q",
+      worker: "w",
+      max: 10,
+      types: null,
+      leaseMs: 30_000,
+      limits: [],
+      settle: [],
+      ...said,
+    });
+  }
+
+  /** The ids of the jobs that a claim gets, in order. */
+  async claimIds(said: Partial<ClaimRequest> = {}): Promise<string[]> {
+    return (await this.claim(said)).jobs.map(({ id }) => id);
+  }
+
+  async claimOne(said: Partial<ClaimRequest> = {}): Promise<JobRecord> {
+    const { jobs } = await this.claim({ max: 1, ...said });
+    if (jobs[0] === undefined) throw new Error("expected a job to be claimed, got none");
+    return jobs[0];
+  }
+
+  async get(id: string): Promise<JobRecord> {
+    const [job] = await this.storage.find([id]);
+    if (job === undefined) throw new Error(`expected to find job ${id}, but there is none`);
+    return job;
+  }
+
+  async state(id: string): Promise<string | undefined> {
+    return (await this.storage.find([id]))[0]?.state;
+  }
+
+  settle(...outcomes: readonly Outcome[]): Promise<readonly string[]> {
+    return this.storage.settle(outcomes);
+  }
+
+  /** Adds a job and takes it to its end. */
+  async ended(to: "completed" | "dead" | "cancelled", said: Partial<NewJob> = {}): Promise<string> {
+    const id = await this.addOne(said);
+    const job = await this.claimOne(said.queue === undefined ? {} : { queue: said.queue });
+    if (job.id !== id) throw new Error(`expected to claim ${id}, got ${job.id}`);
+    await this.settle(
+      to === "completed" ? completed(job) : to === "dead" ? dead(job) : { ...lease(job), to, error: null },
+    );
+    return id;
+  }
+
+  change(action: Change["action"], ...ids: readonly string[]): Promise<readonly string[]> {
+    return this.storage.change({ action, queue: "q", ids });
+  }
+
+  list(said: Partial<ListQuery> = {}) {
+    return this.storage.list({
+      queue: "q",
+      states: null,
+      type: null,
+      group: null,
+      since: null,
+      until: null,
+      limit: 100,
+      cursor: null,
+      ...said,
+    });
+  }
+
+  async overview(queue = "q"): Promise<QueueOverview | undefined> {
+    return (await this.storage.overview(queue))[0];
+  }
+
+  /** Moves time on until something was heard, for as long as a hint may take. */
+  async hears(heard: () => boolean): Promise<boolean> {
+    await this.clock.advance(0);
+    for (let i = 0; i < 10 && !heard(); i++) await this.clock.advance(100);
+    return heard();
+  }
+
+  /** Sweeps until nothing is left to do. */
+  async sweep(): Promise<{ stalled: number; deleted: number }> {
+    const sum = { stalled: 0, deleted: 0 };
+    for (;;) {
+      const { stalled, deleted, more } = await this.storage.sweep();
+      sum.stalled += stalled;
+      sum.deleted += deleted;
+      if (!more) return sum;
+    }
+  }
+}
+
+export const ERROR: ErrorRecord = { name: "TypeError", message: "it broke", code: "E_BROKE", stack: "at here" };
+
+export const lease = ({ id, token }: Lease): Lease => ({ id, token });
+export const completed = (job: Lease, result: string | null = null): Outcome => ({
+  ...lease(job),
+  to: "completed",
+  result,
+});
+export const dead = (job: Lease): Outcome => ({ ...lease(job), to: "dead", error: ERROR });
+export const cancelled = (job: Lease, error: ErrorRecord | null = null): Outcome => ({
+  ...lease(job),
+  to: "cancelled",
+  error,
+});
+export const retry = (job: Lease, inMs = 0): Outcome => ({ ...lease(job), to: "retry", inMs, error: ERROR });
+export const back = (job: Lease, said: Partial<Extract<Outcome, { to: "back" }>> = {}): Outcome => ({
+  inMs: 0,
+  held: false,
+  error: null,
+  hold: null,
+  ...said,
+  ...lease(job),
+  to: "back",
+});
+
+export const limit = (key: string, max: number, windowMs: number): ClaimLimit => ({ key, max, windowMs });
+
+/** The cases of one subject: what must be so, and how to see it. */
+export type Cases = Readonly<Record<string, (scene: Scene) => Promise<void>>>;

@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import { MemoryStorage } from "../../src/storages/memory/job-storage.ts";
+import { FakeClock, type FaultPlan, faultyStorage, storageSuite } from "../../src/testing/index.ts";
+import { anything, newJob } from "../storages/jobs.ts";
+
+function open(plan: FaultPlan, seed?: number) {
+  const clock = new FakeClock();
+  const inner = new MemoryStorage({ clock });
+  return { clock, inner, storage: faultyStorage(inner, plan, { clock, ...(seed !== undefined && { seed }) }) };
+}
+
+const count = async (storage: MemoryStorage) => (await storage.overview("q"))[0]?.counts.waiting ?? 0;
+
+describe("a faulty storage without faults", () => {
+  const cases = storageSuite(async () => open(() => undefined));
+  for (const { name, run } of cases) it(name, run);
+});
+
+describe("a faulty storage", () => {
+  it("fails before: nothing has happened", async () => {
+    const { storage, inner } = open(({ member }) => (member === "add" ? { kind: "fail-before" } : undefined));
+    await expect(storage.add([newJob()])).rejects.toMatchObject({ code: "SLUICE_STORAGE" });
+    expect(await count(inner)).toBe(0);
+  });
+
+  it("fails after: it has happened, and the answer is lost", async () => {
+    const error = new Error("connection reset");
+    const { storage, inner } = open(({ nth }) => (nth === 2 ? { kind: "fail-after", error } : undefined));
+    await storage.add([newJob()]);
+    await expect(storage.add([newJob()])).rejects.toBe(error);
+    expect(await count(inner)).toBe(2);
+  });
+
+  it("delays what happens, or only the answer", async () => {
+    const { storage, inner, clock } = open(({ nth }) => ({ kind: nth === 1 ? "delay" : "delay-answer", ms: 500 }));
+    let answers = 0;
+    const counted = () => {
+      answers += 1;
+    };
+    void storage.add([newJob()]).then(counted);
+    void storage.add([newJob()]).then(counted);
+    await clock.advance(499);
+    expect([await count(inner), answers]).toEqual([1, 0]);
+    await clock.advance(1);
+    await clock.advance(0);
+    expect([await count(inner), answers]).toEqual([2, 2]);
+  });
+
+  it("never answers", async () => {
+    const { storage, inner, clock } = open(() => ({ kind: "never" }));
+    let answered = false;
+    void storage.add([newJob()]).finally(() => {
+      answered = true;
+    });
+    await clock.advance(1e9);
+    expect([answered, await count(inner)]).toEqual([false, 0]);
+  });
+
+  it("plans by member, by how many calls there were, and by what was asked", async () => {
+    const seen: string[] = [];
+    const { storage } = open(({ member, nth, call, args }) => {
+      seen.push(`${member} ${nth} ${call} ${args.length}`);
+    });
+    await storage.setup();
+    await storage.add([]);
+    await storage.claim(anything());
+    await storage.add([]);
+    await storage.heartbeat([], 5);
+    await storage.setPaused("q", null, true);
+    expect(seen).toEqual([
+      "setup 1 1 0",
+      "add 1 2 1",
+      "claim 1 3 1",
+      "add 2 4 1",
+      "heartbeat 1 5 2",
+      "setPaused 1 6 3",
+    ]);
+    expect(storage.calls.map(({ member }) => member)).toEqual([
+      "setup",
+      "add",
+      "claim",
+      "add",
+      "heartbeat",
+      "setPaused",
+    ]);
+  });
+
+  it("fails by chance, the same with the same seed", async () => {
+    const run = async (seed: number) => {
+      const { storage } = open(({ random }) => (random() < 0.3 ? { kind: "fail-before" } : undefined), seed);
+      for (let i = 0; i < 200; i++) await storage.find([]).catch(() => {});
+      return storage.calls.map(({ fault }) => fault?.kind === "fail-before");
+    };
+    const first = await run(1);
+    expect(await run(1)).toEqual(first);
+    expect(await run(2)).not.toEqual(first);
+    const failed = first.filter(Boolean).length;
+    expect(failed).toBeGreaterThan(35);
+    expect(failed).toBeLessThan(85);
+  });
+
+  it("heals, and takes another plan", async () => {
+    const { storage } = open(() => ({ kind: "fail-before" }));
+    await expect(storage.find([])).rejects.toThrow("find failed");
+    storage.heal();
+    expect(await storage.find([])).toEqual([]);
+    storage.plan(() => ({ kind: "fail-after" }));
+    await expect(storage.find([])).rejects.toThrow("answer of find was lost");
+    await storage.close();
+  });
+});
