@@ -1,0 +1,126 @@
+import { parseArgs } from "node:util";
+import { toMilliseconds } from "../core/duration.ts";
+import { JOB_STATES, type JobState } from "../core/job.ts";
+import { UsageError } from "./failures.ts";
+import { didYouMean } from "./nearest.ts";
+
+/** One option of a command. */
+export interface OptionSpec {
+  /** What stands for its value in the help; without one it is a flag. */
+  readonly value?: string;
+  readonly short?: string;
+  readonly help: string;
+}
+
+export type OptionSpecs = Readonly<Record<string, OptionSpec>>;
+
+export interface IntegerRange {
+  readonly least: number;
+  readonly most: number;
+  readonly fallback: number;
+}
+
+/** What was said on the command line, checked against the options that there are. */
+export class Arguments {
+  /** What is not an option: ids, mostly. */
+  readonly words: readonly string[];
+  readonly #values: ReadonlyMap<string, string | true>;
+
+  constructor(words: readonly string[], values: ReadonlyMap<string, string | true>) {
+    this.words = words;
+    this.#values = values;
+  }
+
+  flag(name: string): boolean {
+    return this.#values.has(name);
+  }
+
+  text(name: string): string | undefined {
+    const value = this.#values.get(name);
+    return value === true ? undefined : value;
+  }
+
+  integer(name: string, { least, most, fallback }: IntegerRange): number {
+    const text = this.text(name);
+    if (text === undefined) return fallback;
+    const value = Number(text);
+    if (!/^\d{1,15}$/.test(text) || value < least || value > most) {
+      throw new UsageError(`expected --${name} to be an integer from ${least} to ${most}, got ${quoted(text)}`);
+    }
+    return value;
+  }
+
+  /** In milliseconds. */
+  duration(name: string): number | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    const ms = text === "0" ? 0 : toMilliseconds(text);
+    if (!(ms >= 0 && ms <= LONGEST_MS)) {
+      throw new UsageError(`expected --${name} to be a duration such as 250ms, 5s, 1m, 2h or 7d, got ${quoted(text)}`);
+    }
+    return ms;
+  }
+
+  /** States with commas between them. */
+  states(name: string): readonly JobState[] | undefined {
+    return this.text(name)
+      ?.split(",")
+      .map((word) => {
+        const state = JOB_STATES.find((known) => known === word.trim());
+        if (state !== undefined) return state;
+        throw new UsageError(`--${name}: there is no state ${quoted(word)}; ${didYouMean(word, JOB_STATES, "states")}`);
+      });
+  }
+}
+
+/** A thousand years: instants that far away can still be written down. */
+const LONGEST_MS = 365_250 * 86_400_000;
+
+/** Reads a command line by the options that a command knows. Whatever else is there is refused. */
+export function readArguments(args: readonly string[], specs: OptionSpecs): Arguments {
+  const { tokens, positionals } = parseArgs({
+    args: [...args],
+    options: Object.fromEntries(
+      Object.entries(specs).map(([name, { value, short }]) => [
+        name,
+        { type: value === undefined ? "boolean" : "string", ...(short !== undefined && { short }) } as const,
+      ]),
+    ),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const values = new Map<string, string | true>();
+  for (const token of tokens) {
+    if (token.kind !== "option") continue;
+    const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined;
+    if (spec === undefined) {
+      const hint = didYouMean(token.name, Object.keys(specs), "options").replace("mean ", "mean --");
+      throw new UsageError(`there is no option ${quoted(token.rawName)}; ${hint}`);
+    }
+    values.set(token.name, valueOf(token, spec));
+  }
+  return new Arguments(positionals, values);
+}
+
+interface OptionToken {
+  readonly rawName: string;
+  readonly value: string | undefined;
+  readonly inlineValue: boolean | undefined;
+}
+
+function valueOf({ rawName, value, inlineValue }: OptionToken, spec: OptionSpec): string | true {
+  if (spec.value === undefined) {
+    if (value !== undefined) throw new UsageError(`${rawName} is a flag and takes no value`);
+    return true;
+  }
+  // What looks like the next option was hardly meant as the value of this one.
+  const missing = value === undefined || value === "" || (inlineValue !== true && value.startsWith("-"));
+  if (missing) throw new UsageError(`${rawName} needs a value: ${rawName} <${spec.value}>`);
+  return value;
+}
+
+/** What somebody typed, as it can be shown again: short, and never a line of its own. */
+export function quoted(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+}

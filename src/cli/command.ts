@@ -1,0 +1,47 @@
+import type { Arguments, OptionSpecs } from "./arguments.ts";
+import type { Io } from "./io.ts";
+import { jsonText } from "./render/text.ts";
+
+/** What a command is given. */
+export interface Context {
+  readonly args: Arguments;
+  readonly io: Io;
+  readonly json: boolean;
+}
+
+/** One row of the table of commands. */
+export interface Command {
+  readonly name: string;
+  /** One line for the list of commands. */
+  readonly summary: string;
+  /** What stands behind the name, in one line for each form. */
+  readonly usage: readonly string[];
+  /** Further sentences for its own help. */
+  readonly about?: string;
+  readonly options: OptionSpecs;
+  /** How many words may follow that are no options. */
+  readonly words: "none" | "one" | "any";
+  /** Does the work. The answer is the exit code. */
+  run(context: Context): Promise<number>;
+}
+
+/** Options of every command. */
+export const COMMON: OptionSpecs = {
+  json: { help: "answer in JSON; errors too" },
+  help: { short: "h", help: "this text" },
+};
+
+/** For commands that look into a database. */
+export const DATABASE: OptionSpecs = {
+  db: { value: "path", help: "the SQLite file; else SLUICE_DB of the environment" },
+};
+
+/** For commands that look at a queue. */
+export const QUEUE: OptionSpecs = {
+  queue: { value: "name", short: "q", help: "the queue; needed where there are several" },
+};
+
+/** Answers with one JSON document or with text, whichever was asked for. */
+export function answer({ io, json }: Context, value: unknown, text: () => string): void {
+  io.out(json ? `${jsonText(value)}\n` : text());
+}

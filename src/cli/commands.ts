@@ -1,0 +1,28 @@
+import type { Command } from "./command.ts";
+import { cancel } from "./commands/cancel.ts";
+import { demo } from "./commands/demo.ts";
+import { doctor } from "./commands/doctor.ts";
+import { jobs } from "./commands/jobs.ts";
+import { pause, resume } from "./commands/pause.ts";
+import { promote } from "./commands/promote.ts";
+import { purge } from "./commands/purge.ts";
+import { remove } from "./commands/remove.ts";
+import { retry } from "./commands/retry.ts";
+import { show } from "./commands/show.ts";
+import { stats } from "./commands/stats.ts";
+
+/** The table of commands, in the order of the help. */
+export const COMMANDS: readonly Command[] = [
+  demo,
+  stats,
+  jobs,
+  show,
+  retry,
+  cancel,
+  promote,
+  remove,
+  pause,
+  resume,
+  purge,
+  doctor,
+];

@@ -1,0 +1,61 @@
+import { afterAll } from "../../core/clock.ts";
+import { limitsOf, listenersOf, timeOf, workersOf } from "../../storages/sqlite/inspect.ts";
+import { answer, type Command, type Context, DATABASE } from "../command.ts";
+import { type Database, withDatabase } from "../database.ts";
+import { chosenQueue } from "../queues.ts";
+import { type Stats, statsJson, statsText } from "../render/stats.ts";
+
+const EVERY_MS = 1_000;
+const MOST_LIMITS = 20;
+const CLEAR = "\u001b[H\u001b[J";
+
+export const stats: Command = {
+  name: "stats",
+  summary: "jobs by state, what is paused, which limits are in use",
+  usage: ["[--queue name] [--watch]"],
+  options: {
+    ...DATABASE,
+    queue: { value: "name", short: "q", help: "only this queue" },
+    watch: { short: "w", help: "again every second, until Ctrl-C; with --json one document in a line" },
+  },
+  words: "none",
+  run: (context) =>
+    withDatabase(context, async (database) => {
+      if (context.args.flag("watch")) await watch(context, database);
+      else show(context, await read(context, database));
+      return 0;
+    }),
+};
+
+async function read(context: Context, { storage, connection }: Database): Promise<Stats> {
+  const { now } = timeOf(connection, context.io.clock.wall());
+  const named = context.args.text("queue") !== undefined;
+  const queues = named ? [await chosenQueue(context, storage)] : await storage.overview();
+  return {
+    queues,
+    workers: workersOf(connection),
+    limits: limitsOf(connection, now, MOST_LIMITS),
+    listeners: listenersOf(connection, now),
+  };
+}
+
+function show(context: Context, seen: Stats): void {
+  const { io } = context;
+  answer(context, statsJson(seen), () => statsText(seen, { paint: io.paint, columns: io.columns() }));
+}
+
+async function watch(context: Context, database: Database): Promise<void> {
+  const { io, json } = context;
+  const stopped = io.interrupted();
+  let first = true;
+  while (!stopped.aborted) {
+    const seen = await read(context, database);
+    if (!json) io.out(io.terminal ? CLEAR : first ? "" : "\n");
+    show(context, seen);
+    first = false;
+    await new Promise<void>((resolve) => {
+      const cancel = afterAll(io.clock, EVERY_MS, resolve);
+      stopped.addEventListener("abort", () => (cancel(), resolve()), { once: true });
+    });
+  }
+}

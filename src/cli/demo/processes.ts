@@ -1,0 +1,31 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { extname } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** Starts a module of this folder, compiled or not as this one is, in a Node of its own. */
+export function startModule(name: string, settings: unknown): ChildProcess {
+  const file = fileURLToPath(new URL(`${name}${extname(import.meta.url)}`, import.meta.url));
+  return fork(file, [JSON.stringify(settings)], { stdio: ["ignore", "ignore", "inherit", "ipc"] });
+}
+
+/** The first message of a process that was just started. */
+export async function firstMessage<T>(child: ChildProcess, what: string): Promise<T> {
+  return await new Promise((resolve, reject) => {
+    child.once("message", (message) => resolve(message as T));
+    child.once("error", reject);
+    child.once("exit", () => reject(new Error(`${what} could not be started`)));
+  });
+}
+
+/** Ends a process at once, and waits until it is gone. */
+export async function end(child: ChildProcess): Promise<void> {
+  if (hasEnded(child)) return;
+  const gone = once(child, "exit");
+  child.kill("SIGKILL");
+  await gone;
+}
+
+export function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}

@@ -1,0 +1,154 @@
+import { afterAll, type Clock } from "../../core/clock.ts";
+import { Queue } from "../../queue/queue.ts";
+import { SqliteStorage } from "../../storages/sqlite/storage.ts";
+import type { Io } from "../io.ts";
+import { ServiceClient } from "./client.ts";
+import { Crew } from "./crew.ts";
+import { type Plan, QUEUE_NAME, WORK_MS } from "./plan.ts";
+import { end, firstMessage, startModule } from "./processes.ts";
+import { showProgress } from "./progress.ts";
+import { makeReport, type Report } from "./report.ts";
+import { Scoreboard } from "./scoreboard.ts";
+
+/** Jobs are tried again for as long as it takes: without a limiter the service refuses many of them. */
+const ATTEMPTS = 1_000;
+/** After so much of the work a process is killed, as soon as it has several jobs in hand; … */
+const KILL_FROM = 0.35;
+/** … after so much, as soon as it has any. */
+const KILL_BY = 0.6;
+const SEVERAL = 3;
+/** So long after that its calls are under way, and have not been answered. */
+const UNDER_WAY_MS = WORK_MS / 3;
+/** Silence for longer than this, and than several windows, means that something is broken. */
+const SILENCE_MS = 12_000;
+
+export interface DemoOptions {
+  readonly plan: Plan;
+  /** The file to keep the jobs in. It does not exist yet. */
+  readonly database: string;
+  readonly io: Io;
+  /** Show what is going on. */
+  readonly live: boolean;
+}
+
+/** Runs the demo from beginning to end. Whatever happens, no process and no timer is left behind. */
+export async function runDemo({ plan, database, io, live }: DemoOptions): Promise<Report> {
+  const stopped = io.interrupted();
+  const service = startModule("./quota-service", { quota: plan.quota, windowMs: plan.windowMs });
+  const storage = new SqliteStorage(database);
+  let client: ServiceClient | undefined;
+  try {
+    const { port } = await firstMessage<{ readonly port: number }>(service, "the quota service");
+    const url = `http://127.0.0.1:${port}`;
+    client = new ServiceClient(url);
+    const queue = new Queue(QUEUE_NAME, { storage });
+    await addJobs(queue, plan.jobs);
+    const board = await work(queue, { plan, database, url }, { io, live, stopped });
+    return makeReport(board, await client.record(), await queue.counts());
+  } finally {
+    client?.close();
+    await storage.close();
+    await end(service);
+  }
+}
+
+async function addJobs(queue: Queue, count: number): Promise<void> {
+  const entries = Array.from({ length: count }, (_, i) => ({
+    type: "call",
+    data: { number: i + 1 },
+    options: { maxAttempts: ATTEMPTS },
+  }));
+  for (let i = 0; i < count; i += 10_000) await queue.addBulk(entries.slice(i, i + 10_000));
+}
+
+interface Viewing {
+  readonly io: Io;
+  readonly live: boolean;
+  readonly stopped: AbortSignal;
+}
+
+/** Lets the processes work until all is done, somebody wants to stop, or nothing is heard any more. */
+async function work(
+  queue: Queue,
+  settings: { readonly plan: Plan; readonly database: string; readonly url: string },
+  { io, live, stopped }: Viewing,
+): Promise<Scoreboard> {
+  const { clock } = io;
+  const board = new Scoreboard(settings.plan, clock.now());
+  const crew = await Crew.start(settings, board, clock);
+  const leave = [
+    queue.on("rate-limited", ({ blockedBy, retryInMs }) => {
+      board.blocked = { by: blockedBy, until: clock.now() + (retryInMs ?? 0) };
+    }),
+    queue.on("stalled", ({ id }) => board.stalled(id, clock.now())),
+  ];
+  const endProgress = live ? showProgress(board, io) : () => {};
+  try {
+    await play(queue, crew, board, { io, live, stopped });
+    await crew.stop();
+  } finally {
+    endProgress();
+    for (const unsubscribe of leave) unsubscribe();
+    await crew.end();
+  }
+  return board;
+}
+
+function play(queue: Queue, crew: Crew, board: Scoreboard, { io: { clock }, stopped }: Viewing): Promise<void> {
+  const { plan } = board;
+  const silenceMs = Math.max(SILENCE_MS, 3 * (plan.windowMs + plan.guardMs) + 2 * plan.leaseMs);
+  return new Promise((resolve, reject) => {
+    let cancelWatch = () => {};
+    let cancelKill = () => {};
+    const over = () => {
+      cancelWatch();
+      cancelKill();
+      crew.heard = () => {};
+      stopped.removeEventListener("abort", over);
+      resolve();
+    };
+    const watch = () => {
+      if (clock.now() - board.heardAt > silenceMs) over();
+      else cancelWatch = afterAll(clock, 1_000, watch);
+    };
+    let killing = false;
+    crew.heard = () => {
+      if (board.done.size >= plan.jobs) return over();
+      const victim = killing || !plan.kill ? -1 : victimOn(board);
+      if (victim === -1) return;
+      killing = true;
+      cancelKill = afterAll(clock, UNDER_WAY_MS, () => {
+        kill(queue, crew, board, victim, clock).then((done) => (killing = done), reject);
+      });
+    };
+    stopped.addEventListener("abort", over);
+    board.startedAt = board.heardAt = clock.now();
+    watch();
+    if (stopped.aborted) over();
+    else crew.go();
+  });
+}
+
+/** The process to be killed now; -1: none yet. The more it has in hand, the more there is to see. */
+function victimOn({ players, plan, done }: Scoreboard): number {
+  const part = done.size / plan.jobs;
+  if (part < KILL_FROM || players.length < 2) return -1;
+  const most = Math.max(...players.map(({ running }) => running.size));
+  const enough = part < KILL_BY ? Math.min(SEVERAL, plan.concurrency) : 1;
+  return most >= enough ? players.findIndex(({ running }) => running.size === most) : -1;
+}
+
+/** Kills a process with jobs in hand. False: it has none any more, and goes on. */
+async function kill(queue: Queue, crew: Crew, board: Scoreboard, player: number, clock: Clock): Promise<boolean> {
+  crew.freeze(player, true);
+  const { jobs } = await queue.list({ state: "active", limit: 1_000 });
+  const inHand = jobs.filter(({ worker }) => worker === crew.workerOf(player)).map(({ id }) => id);
+  if (inHand.length === 0) {
+    crew.freeze(player, false);
+    return false;
+  }
+  await crew.kill(player);
+  board.killed(player, inHand, clock.now());
+  crew.heard();
+  return true;
+}

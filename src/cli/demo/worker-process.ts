@@ -1,0 +1,72 @@
+// One of the worker processes: a worker of the queue whose jobs are calls to the service. It ends when it is told to, or
+// when the process that started it does.
+import { systemClock } from "../../core/clock.ts";
+import { RetryableJobError } from "../../core/errors.ts";
+import { Queue } from "../../queue/queue.ts";
+import { SqliteStorage } from "../../storages/sqlite/storage.ts";
+import { Worker } from "../../worker/worker.ts";
+import { ServiceClient } from "./client.ts";
+import type { FromWorker, ToWorker, WorkerSettings } from "./messages.ts";
+import { QUEUE_NAME } from "./plan.ts";
+
+const { plan, database, url } = JSON.parse(process.argv[2] ?? "") as WorkerSettings;
+/** How often each connection is used before it counts. */
+const REHEARSALS = 6;
+const tell = (message: FromWorker) => process.send?.(message);
+
+const service = new ServiceClient(url);
+const storage = new SqliteStorage(database);
+const worker = new Worker(
+  QUEUE_NAME,
+  async (job) => {
+    tell({ started: job.id });
+    const { status, retryInMs } = await service.call(job.id);
+    if (status === 429) {
+      tell({ refused: job.id });
+      throw new RetryableJobError("the service is over its quota", new Date(systemClock.wall() + retryInMs));
+    }
+    tell({ done: job.id });
+  },
+  {
+    storage,
+    concurrency: plan.concurrency,
+    lease: plan.leaseMs,
+    autostart: false,
+    limiter: plan.unlimited ? undefined : { max: plan.quota, duration: plan.windowMs, guard: plan.guardMs },
+    onError: (error) => tell({ failed: error instanceof Error ? error.message : String(error) }),
+  },
+);
+
+/**
+ * Opens the connections and lets both sides run what they will run, with a database in memory and calls that do not count:
+ * the first call of a process that does it for the first time would be under way for longer than all others.
+ */
+async function rehearse(): Promise<void> {
+  const stage = new SqliteStorage(":memory:");
+  const queue = new Queue(QUEUE_NAME, { storage: stage });
+  const entries = Array.from({ length: plan.concurrency * REHEARSALS }, () => ({ type: "call", data: null }));
+  await queue.addBulk(entries);
+  const actor = new Worker(QUEUE_NAME, () => service.warmUp(), { storage: stage, concurrency: plan.concurrency });
+  await actor.onIdle();
+  await actor.stop();
+  await stage.close();
+}
+
+async function stop(): Promise<void> {
+  await worker.stop({ timeout: "2s" });
+  await storage.close();
+  service.close();
+  process.disconnect();
+}
+
+process.on("message", (message: ToWorker) => {
+  if (message === "go") void worker.start();
+  else void stop();
+});
+// Ctrl-C reaches every process of the terminal; when to stop is said by the one that started this.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
+process.on("disconnect", () => process.exit());
+
+await rehearse();
+await storage.setup();
+tell({ ready: worker.id });

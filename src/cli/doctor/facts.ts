@@ -1,0 +1,62 @@
+import { statSync } from "node:fs";
+import type { SqliteConnection } from "../../storages/sqlite/driver.ts";
+import {
+  brokenIn,
+  type FileFacts,
+  fileFacts,
+  type JobFacts,
+  jobFacts,
+  schemaOf,
+  timeOf,
+} from "../../storages/sqlite/inspect.ts";
+import { isWritable } from "../database.ts";
+
+/** All that the findings go by. */
+export interface Facts extends FileFacts {
+  readonly path: string;
+  readonly writable: boolean;
+  readonly bytes: number;
+  readonly walBytes: number;
+  /** The size of the file through which processes wake each other; undefined: there is none. */
+  readonly hintBytes: number | undefined;
+  readonly broken: readonly string[];
+  readonly schema: { readonly found: number; readonly known: number };
+  /** Undefined: the tables are of another version, or there are none. */
+  readonly kept: (JobFacts & { readonly skewMs: number; readonly aheadMs: number }) | undefined;
+}
+
+export interface Examination {
+  readonly path: string;
+  readonly wall: number;
+  /** How long a job may wait before that is worth a word. */
+  readonly stuckMs: number;
+  /** Every index as well. */
+  readonly full: boolean;
+}
+
+/** Looks at everything, and changes nothing. */
+export function factsOf(connection: SqliteConnection, { path, wall, stuckMs, full }: Examination): Facts {
+  // Whatever goes wrong here, nothing is written.
+  connection.exec("PRAGMA query_only = 1");
+  const broken = brokenIn(connection, { full });
+  const schema = schemaOf(connection);
+  const read = () => {
+    const { now, ...time } = timeOf(connection, wall);
+    return { ...jobFacts(connection, now, stuckMs), ...time };
+  };
+  return {
+    ...fileFacts(connection),
+    path,
+    writable: isWritable(path),
+    bytes: sizeOf(path) ?? 0,
+    walBytes: sizeOf(`${path}-wal`) ?? 0,
+    hintBytes: sizeOf(`${path}-hint`),
+    broken,
+    schema,
+    kept: broken.length === 0 && schema.found === schema.known ? read() : undefined,
+  };
+}
+
+function sizeOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.size;
+}

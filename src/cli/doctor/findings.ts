@@ -1,0 +1,201 @@
+import { bytes, number, plural, printable } from "../render/text.ts";
+import { duration } from "../render/time.ts";
+import { otherVersion } from "../database.ts";
+import type { Facts } from "./facts.ts";
+
+/** One line of what the doctor says. */
+export interface Finding {
+  readonly check: string;
+  readonly status: "ok" | "warn" | "fail";
+  readonly says: string;
+  /** What to do about it. */
+  readonly advice?: string;
+}
+
+const MEGABYTE = 1e6;
+/** A log this large is not being written back into the database. */
+const LARGE_WAL = 64 * MEGABYTE;
+const LARGE_HINT = MEGABYTE;
+/** So much free room in the file is worth giving back. */
+const MUCH_FREE = 100 * MEGABYTE;
+/** A sweep comes every few seconds while a worker runs. */
+const SWEPT_MS = 15_000;
+const OVERDUE_MS = 3_600_000;
+const SKEW_MS = 1_000;
+const SOUND_SQLITE = [3, 51, 3] as const;
+
+/** When the file cannot even be read. */
+export function unreadable(message: string): Finding {
+  return { check: "file", status: "fail", says: printable(message), advice: RESTORE };
+}
+
+/** What is well, what is not, and what to do: from facts alone. */
+export function findings(facts: Facts): readonly Finding[] {
+  const { kept } = facts;
+  return [
+    file(facts),
+    sqlite(facts),
+    journal(facts),
+    integrity(facts),
+    schema(facts),
+    ...(kept === undefined ? [] : [leases(kept), stuck(kept), lanes(kept), clock(kept), keeping(kept), rows(kept)]),
+    size(facts),
+    hint(facts),
+  ];
+}
+
+const RESTORE =
+  "stop all workers, keep a copy of the file and its -wal, then restore a backup or try `sqlite3 file .recover`";
+
+type Kept = NonNullable<Facts["kept"]>;
+
+function file({ path, writable }: Facts): Finding {
+  if (writable) return { check: "file", status: "ok", says: path };
+  return {
+    check: "file",
+    status: "warn",
+    says: `${path} is read-only for this user`,
+    advice: "workers must be able to write it",
+  };
+}
+
+function sqlite({ sqlite: version }: Facts): Finding {
+  const check = "sqlite";
+  if (!isOlder(version)) return { check, status: "ok", says: `version ${version}` };
+  return {
+    check,
+    status: "warn",
+    says: `version ${version} can corrupt a database in WAL mode that several processes use`,
+    advice: `use a Node whose SQLite is ${SOUND_SQLITE.join(".")} or later (process.versions.sqlite)`,
+  };
+}
+
+function isOlder(version: string): boolean {
+  const parts = version.split(".").map(Number);
+  const place = SOUND_SQLITE.findIndex((least, i) => (parts[i] ?? 0) !== least);
+  return place !== -1 && (parts[place] ?? 0) < SOUND_SQLITE[place]!;
+}
+
+function journal({ journal: mode }: Facts): Finding {
+  if (mode === "wal") return { check: "journal", status: "ok", says: "wal" };
+  return {
+    check: "journal",
+    status: "warn",
+    says: `${printable(mode)}: readers and writers wait for each other`,
+    advice: "PRAGMA journal_mode = WAL, once, while nothing uses the file",
+  };
+}
+
+function integrity({ broken }: Facts): Finding {
+  if (broken.length === 0) return { check: "integrity", status: "ok", says: "nothing is broken" };
+  return {
+    check: "integrity",
+    status: "fail",
+    says: broken
+      .slice(0, 3)
+      .map((line) => printable(line))
+      .join("; "),
+    advice: RESTORE,
+  };
+}
+
+function schema({ schema: { found, known } }: Facts): Finding {
+  if (found === known) return { check: "schema", status: "ok", says: `version ${found}` };
+  if (found === 0) {
+    return {
+      check: "schema",
+      status: "fail",
+      says: "none of Sluice's tables are here",
+      advice: "is it the right file? A worker or queue creates them on first use",
+    };
+  }
+  return { check: "schema", status: found > known ? "fail" : "warn", says: otherVersion(found, known) };
+}
+
+function leases({ expired: { jobs, oldestMs } }: Kept): Finding {
+  const check = "leases";
+  if (jobs === 0) return { check, status: "ok", says: "none has run out" };
+  const says = `${plural(jobs, "lease")} ran out, the first ${duration(oldestMs)} ago`;
+  if (oldestMs < SWEPT_MS) return { check, status: "ok", says: `${says}; the next sweep takes care of it` };
+  return { check, status: "warn", says, advice: "start a worker, of any queue: it gives such jobs back" };
+}
+
+function stuck({ stuck: all }: Kept): Finding {
+  const check = "waiting";
+  if (all.length === 0) return { check, status: "ok", says: "nothing that could start is left waiting" };
+  const [first] = all;
+  const { queue, type, waiting, oldestMs, lastStartMs } = first!;
+  const since = lastStartMs === null ? "none was started" : `the last started ${duration(lastStartMs)} ago`;
+  const others = all.length === 1 ? "" : `; and ${plural(all.length - 1, "more type")}`;
+  return {
+    check,
+    status: "warn",
+    says: `${plural(waiting, "job")} ${printable(queue)}/${printable(type)} due for ${duration(oldestMs)}, ${since}${others}`,
+    advice: "does a worker run for this queue and type? Is a limit held (sluice stats)?",
+  };
+}
+
+function lanes({ wrongLanes }: Kept): Finding {
+  if (wrongLanes === 0) return { check: "lanes", status: "ok", says: "their counts are right" };
+  return {
+    check: "lanes",
+    status: "fail",
+    says: `${plural(wrongLanes, "lane")} with a wrong count: jobs may be passed over`,
+    advice: "was the database edited by hand? Please report it otherwise",
+  };
+}
+
+function clock({ skewMs, aheadMs, fromTheFuture }: Kept): Finding {
+  const check = "clock";
+  const wrong = [
+    ...(skewMs > SKEW_MS ? [`the clock was set back by ${duration(skewMs)}, which is being made up for`] : []),
+    ...(aheadMs > SKEW_MS ? [`the clock is ${duration(aheadMs)} behind the last time seen here`] : []),
+    ...(fromTheFuture > 0 ? [`${plural(fromTheFuture, "job")} with a stamp in the future`] : []),
+  ];
+  if (wrong.length === 0) return { check, status: "ok", says: "no stamp lies in the future" };
+  return {
+    check,
+    status: "warn",
+    says: wrong.join("; "),
+    advice: "let the computer keep its time by NTP, and set it in small steps",
+  };
+}
+
+function keeping({ overdue: { jobs, oldestMs } }: Kept): Finding {
+  const check = "keeping";
+  if (jobs === 0) return { check, status: "ok", says: "nothing is kept for too long" };
+  const says = `${plural(jobs, "job")} kept longer than wanted, by ${duration(oldestMs)} at most`;
+  if (oldestMs < OVERDUE_MS) return { check, status: "ok", says };
+  return { check, status: "warn", says, advice: "start a worker, of any queue: it deletes them" };
+}
+
+function rows({ rows: tables }: Kept): Finding {
+  const filled = tables.filter(({ rows: count }) => count > 0).toSorted((a, b) => b.rows - a.rows);
+  const says = filled.map(({ table, rows: count }) => `${table.replace(/^sluice_/, "")} ${number(count)}`).join(", ");
+  return { check: "rows", status: "ok", says: says === "" ? "none" : says };
+}
+
+function size({ bytes: fileBytes, walBytes, freePages, pageBytes }: Facts): Finding {
+  const check = "size";
+  const free = freePages * pageBytes;
+  const says = `${bytes(fileBytes)}, ${bytes(free)} of it free; log ${bytes(walBytes)}`;
+  if (walBytes > LARGE_WAL) {
+    return {
+      check,
+      status: "warn",
+      says,
+      advice: "some reader keeps the log from being written back: look for long transactions",
+    };
+  }
+  if (free > MUCH_FREE && free > fileBytes / 2) {
+    return { check, status: "warn", says, advice: "VACUUM, while nothing uses the file, makes it smaller" };
+  }
+  return { check, status: "ok", says };
+}
+
+function hint({ hintBytes }: Facts): Finding {
+  const check = "hint file";
+  if (hintBytes === undefined) return { check, status: "ok", says: "none: no process has listened yet" };
+  if (hintBytes <= LARGE_HINT) return { check, status: "ok", says: bytes(hintBytes) };
+  return { check, status: "warn", says: bytes(hintBytes), advice: "it holds nothing and may be emptied at any time" };
+}

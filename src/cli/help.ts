@@ -1,0 +1,56 @@
+import { COMMON, type Command } from "./command.ts";
+import type { OptionSpecs } from "./arguments.ts";
+import type { Paint } from "./io.ts";
+
+/** The list of commands. */
+export function overallHelp(commands: readonly Command[], paint: Paint): string {
+  const width = Math.max(...commands.map(({ name }) => name.length)) + 2;
+  return [
+    "Looks after the jobs of Sluice in a SQLite file, and shows what Sluice does.",
+    "",
+    paint("bold", "Usage: sluice <command> [options]"),
+    "",
+    ...commands.map(({ name, summary }) => `  ${name.padEnd(width)}${summary}`),
+    `  ${"help".padEnd(width)}this text, or that of a command: sluice help jobs`,
+    "",
+    "The database is the file that --db or SLUICE_DB names. It is never created, and",
+    "never migrated: workers do that. With --json every command answers in JSON.",
+    "Exit codes: 0 done, 1 failed or not found, 2 wrong usage.",
+    "",
+  ].join("\n");
+}
+
+/** All about one command. */
+export function commandHelp(command: Command, paint: Paint): string {
+  const usage = command.usage.map((form) => `sluice ${command.name} ${form}`.trimEnd());
+  return [
+    `${command.summary[0]!.toUpperCase()}${command.summary.slice(1)}.`,
+    "",
+    ...usage.map((form, i) => paint("bold", `${i === 0 ? "Usage: " : "       "}${form}`)),
+    "",
+    ...optionLines({ ...command.options, ...COMMON }),
+    ...(command.about === undefined ? [] : ["", command.about]),
+    "",
+  ].join("\n");
+}
+
+function optionLines(specs: OptionSpecs): string[] {
+  const rows = Object.entries(specs).map(([name, { value, short, help }]) => ({
+    left: `${short === undefined ? "" : `-${short}, `}--${name}${value === undefined ? "" : ` <${value}>`}`,
+    help,
+  }));
+  const width = Math.max(...rows.map(({ left }) => left.length)) + 2;
+  return rows.flatMap(({ left, help }) =>
+    wrap(help, 78 - width).map((line, i) => `  ${(i === 0 ? left : "").padEnd(width)}${line}`),
+  );
+}
+
+function wrap(text: string, columns: number): string[] {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trimStart();
+    if (longer.length <= columns) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
