@@ -21,8 +21,6 @@ export interface SqliteConnection {
 interface Traits {
   readonly isTransaction?: boolean;
   readonly inTransaction?: boolean;
-  readonly location?: (name?: string) => string | null;
-  readonly name?: string;
 }
 
 /** How a statement is told to answer with objects and plain numbers, whatever the connection was set to. */
@@ -53,9 +51,11 @@ export function inTransaction(connection: SqliteConnection): boolean {
 
 /** The file behind a connection; undefined for a database in memory. */
 export function fileOf(connection: SqliteConnection): string | undefined {
-  const traits = connection as Traits;
-  const file = typeof traits.location === "function" ? traits.location() : traits.name;
-  return file === undefined || file === null || file === "" || file === ":memory:" ? undefined : file;
+  const databases = connection.prepare("PRAGMA database_list").all() as {
+    readonly name: string;
+    readonly file: string;
+  }[];
+  return databases.find(({ name }) => name === "main")?.file || undefined;
 }
 
 const BUSY = 5;
