@@ -6,6 +6,15 @@ const LONGEST_STACK = 8_000;
 
 /** What to keep of whatever was thrown: bounded, without secrets, and without trusting the thing to behave. */
 export function recordError(thrown: unknown): ErrorRecord {
+  try {
+    return describe(thrown);
+  } catch {
+    // A proxy that does not let itself be looked at, or the like.
+    return { name: "Error", message: "something that cannot be looked at was thrown" };
+  }
+}
+
+function describe(thrown: unknown): ErrorRecord {
   if (!isErrorLike(thrown)) return { name: "Error", message: clean(textOf(thrown), LONGEST_MESSAGE) };
   const { name, message, stack, code } = readError(thrown);
   return {
@@ -63,11 +72,15 @@ function clean(text: string, longest: number): string {
 
 /** Takes out what must not be read by whoever may read errors: passwords in addresses, and tokens. */
 export function scrub(text: string): string {
-  return text
-    .replace(/\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@]{1,512}@/gi, "$1***@")
-    .replace(/\b(bearer|basic)\s+[\w.~+/=-]{8,}/gi, "$1 ***")
-    .replace(
-      /\b(password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key)(["']?\s{0,4}[=:]\s{0,4}["']?)[^\s"'&,;)]{1,512}/gi,
-      "$1$2***",
-    );
+  return (
+    text
+      // scheme://user:password@host, up to the last @ of the word.
+      .replace(/\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s"'<>]{1,512}@/gi, "$1***@")
+      .replace(/\b(bearer|basic|token)\s+[\w.~+/=-]{6,512}/gi, "$1 ***")
+      // name=value, "name": "value", NAME_OF_SECRET: value
+      .replace(
+        /([\w-]{0,64}(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key)[\w-]{0,64})(["']?\s{0,4}[=:]\s{0,4})("[^"]{0,512}"|'[^']{0,512}'|[^\s"'&,;)]{1,512})/gi,
+        "$1$2***",
+      )
+  );
 }

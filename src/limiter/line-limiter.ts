@@ -12,7 +12,16 @@ import type { Gate } from "./gate.ts";
 import type { AcquireOptions, Limiter, Permit, Refusal, TryAcquireOptions } from "./limiter.ts";
 import { type Line, NOT_NOW } from "./line.ts";
 import { declare } from "./parts.ts";
-import { type AnyPart, cancel, type Member, release, settle, type Tokens, type Weights } from "./taking.ts";
+import {
+  type AnyPart,
+  cancel,
+  type Member,
+  release,
+  settle,
+  tellStarted,
+  type Tokens,
+  type Weights,
+} from "./taking.ts";
 import { Waiter } from "./waiter.ts";
 
 const TRY = { weight: optional(weightRule, 1) };
@@ -146,6 +155,14 @@ class PermitWaiter extends Waiter {
   }
 }
 
+/**
+ * What the permit was taken for begins at this instant, and not when it was granted. Matters to windows and delays in this
+ * process; a storage elsewhere counts from the grant.
+ */
+export function stampStart(permit: Permit): void {
+  if (permit instanceof GrantedPermit) permit.stampStart();
+}
+
 const DONE = Promise.resolve();
 
 /** What was taken, in the caller's hands. Gives it back at most once, whatever is called how often. */
@@ -160,6 +177,10 @@ class GrantedPermit implements Permit {
     this.#members = members;
     this.#tokens = tokens;
     this.#weights = weights;
+  }
+
+  stampStart(): void {
+    if (this.#state === "open") tellStarted(this.#members, this.#tokens);
   }
 
   release(): Promise<void> {

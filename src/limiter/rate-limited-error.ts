@@ -21,11 +21,14 @@ export class RateLimitedError extends JobError {
   constructor(retry: Date | number | HeaderSource, options: RateLimitedErrorOptions = {}) {
     const { limit } = readOptions(
       "RateLimitedError",
-      { limit: optional(name, undefined), cause: optional({ expected: "anything", read: (value) => value }, undefined) },
+      {
+        limit: optional(name, undefined),
+        cause: optional({ expected: "anything", read: (value) => value }, undefined),
+      },
       options,
     );
     super(limit === undefined ? "the service is over its limit" : `the limit "${limit}" is over`, options);
-    if (date.read(retry) === undefined && durationOrZero.read(retry) === undefined && !isHeaderSource(retry)) {
+    if (date.read(retry) === undefined && !isMilliseconds(retry) && !isHeaderSource(retry)) {
       throw new OptionsError("RateLimitedError", "retry", retry, "a Date, milliseconds, a Response or Headers");
     }
     this.retry = retry;
@@ -39,6 +42,10 @@ export class RateLimitedError extends JobError {
     const { holdMs } = readHeaders(this.retry, wall);
     return holdMs > 0 ? Math.min(holdMs, LONGEST_HOLD_MS) : undefined;
   }
+}
+
+function isMilliseconds(value: unknown): boolean {
+  return typeof value === "number" && durationOrZero.read(value) !== undefined;
 }
 
 /** A service that asks for more than a day is taken to have meant a day. */

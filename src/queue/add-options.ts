@@ -15,6 +15,7 @@ import {
   required,
   weight,
 } from "../core/options.ts";
+import { keyText, nameText } from "../core/names.ts";
 import { DEFAULT_BACKOFF } from "../core/retry.ts";
 import type { Idempotency, NewJob, When } from "../storage/job-storage.ts";
 
@@ -72,23 +73,6 @@ const priority: Check<number> = {
       ? value
       : undefined,
 };
-
-/** Text that every storage keeps as it is. */
-const text = (longest: number): Check<string> => ({
-  expected: `a string of 1 to ${longest} characters, without U+0000 or lone surrogates`,
-  read: (value) =>
-    typeof value === "string" &&
-    value.length >= 1 &&
-    value.length <= longest &&
-    value.isWellFormed() &&
-    !value.includes("\u0000")
-      ? value
-      : undefined,
-});
-
-/** Names of queues, types and groups. */
-export const nameText = text(255);
-const keyText = text(512);
 
 const weights: Check<Readonly<Record<string, number>>> = {
   expected: "an object of names and integer weights >= 1, such as { tokens: 1200 }",
@@ -187,7 +171,8 @@ export function readAddOptions(owner: string, defaults: JobDefaults, options: Ad
 }
 
 function withDefaults(defaults: JobDefaults, options: AddOptions): AddOptions {
-  if (typeof options !== "object" || options === null) return options;
+  // What is no plain object is left to be refused.
+  if (typeof options !== "object" || options === null || Symbol.iterator in options) return options;
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   return { ...defaults, ...Object.fromEntries(given) };
 }

@@ -3,7 +3,7 @@ import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import { canonicalJson, fromJson, toJson } from "../core/json.ts";
-import { JOB_STATES, type JobCounts, type JobRecord, type JobState } from "../core/job.ts";
+import { ENDED, JOB_STATES, type JobCounts, type JobRecord, type JobState } from "../core/job.ts";
 import {
   type Check,
   clock,
@@ -15,10 +15,11 @@ import {
   readOptions,
   required,
 } from "../core/options.ts";
+import { nameText, queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import type { ChangeAction, ChangeFilter, JobStorage, NewJob } from "../storage/job-storage.ts";
 import { jobStorage, listen } from "../storage/open.ts";
-import { type AddOptions, type JobDefaults, nameText, readAddOptions, readDefaults } from "./add-options.ts";
+import { type AddOptions, type JobDefaults, readAddOptions, readDefaults } from "./add-options.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
 import { changeOne, type JobPlace, QueuedJob } from "./queued-job.ts";
 import { readSchemas, type StandardSchema, validate } from "./schema.ts";
@@ -155,7 +156,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 
   constructor(name: string, options: QueueOptions<Jobs>) {
     const read = readOptions(OWNER, RULES, options);
-    this.name = readArgument(OWNER, "name", nameText, name);
+    this.name = readArgument(OWNER, "name", queueName, name);
     this.storage = read.storage;
     this.#defaults = readDefaults(OWNER, read.defaults);
     this.#schemas = readSchemas(OWNER, read.schemas);
@@ -288,12 +289,10 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 
   /** Removes everything that has not started. What runs goes on. The answer is how many were removed. */
   async drain(): Promise<number> {
-    return this.#changeAll("remove", {
-      states: ["waiting", "scheduled", "awaiting"],
-      type: null,
-      group: null,
-      endedForMs: null,
-    });
+    const { waiting, scheduled, awaiting } = await this.counts();
+    const where = { states: ["waiting", "scheduled", "awaiting"], type: null, group: null, endedForMs: null } as const;
+    // As many as there were: producers who go on adding need not be outrun.
+    return this.#changeAll("remove", where, waiting + scheduled + awaiting);
   }
 
   /** Deletes jobs that have ended, before their time. The answer is how many. */
@@ -320,7 +319,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   }
 
   async #addAll(owner: string, entries: readonly { type: string; data: unknown; options?: AddOptions | undefined }[]) {
-    const jobs = await Promise.all(entries.map((entry) => this.#newJob(owner, entry)));
+    // `Array.from`, for holes in an array are not skipped by it.
+    const jobs = await Promise.all(Array.from(entries, (entry) => this.#newJob(owner, entry)));
     const added = await this.storage.add(jobs);
     return jobs.map(
       (job, i) =>
@@ -369,14 +369,26 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     await this.storage.setPaused(this.name, which, paused);
   }
 
-  async #changeAll(action: ChangeAction, where: ChangeFilter): Promise<number> {
-    let all = 0;
-    for (;;) {
-      const changed = await this.storage.change({ action, queue: this.name, where, limit: STEP });
+  async #changeAll(action: ChangeAction, where: ChangeFilter, most = Number.POSITIVE_INFINITY): Promise<number> {
+    const since = this.#clock.now();
+    for (let all = 0; ;) {
+      // Jobs that end while this goes on (redriven, and dead again) are not its business.
+      const endedForMs = ended(where) ? Math.max(where.endedForMs ?? 0, this.#clock.now() - since) : null;
+      const changed = await this.storage.change({
+        action,
+        queue: this.name,
+        where: { ...where, endedForMs },
+        limit: Math.min(STEP, most - all),
+      });
       all += changed.length;
-      if (changed.length < STEP) return all;
+      if (changed.length < STEP || all >= most) return all;
     }
   }
+}
+
+/** Are only jobs meant that have ended? */
+function ended({ states: meant }: ChangeFilter): boolean {
+  return meant.every((state) => ENDED.includes(state));
 }
 
 /** Tells one payload from another, in whatever order its keys came. */

@@ -42,7 +42,11 @@ class Watch {
     this.#awaited = awaited;
     this.#settle = Promise.withResolvers();
     this.ended = this.#settle.promise;
-    this.#begin();
+    try {
+      this.#begin();
+    } catch (error) {
+      this.#fail(error);
+    }
   }
 
   #begin(): void {
@@ -112,5 +116,12 @@ export function followProgress(
       else if (event.event === "completed" || event.event === "dead" || event.event === "cancelled") unsubscribe();
     },
   });
+  // It may have ended before, or be gone: then there is nothing to hear.
+  storage.find([id]).then(
+    ([record]) => {
+      if (record === undefined || ENDED.includes(record.state)) unsubscribe();
+    },
+    () => unsubscribe(),
+  );
   return unsubscribe;
 }

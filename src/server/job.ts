@@ -1,6 +1,6 @@
 import { OptionsError } from "../core/errors.ts";
 import { fn, readArgument } from "../core/options.ts";
-import { nameText } from "../queue/add-options.ts";
+import { nameText } from "../core/names.ts";
 import type { JobContext, JobView } from "../worker/context.ts";
 
 /** What `execute` can do beside its work: its signal, progress, log, attempt and fencing token. */

@@ -12,7 +12,7 @@ import {
   readOptions,
   required,
 } from "../core/options.ts";
-import { nameText } from "../queue/add-options.ts";
+import { nameText } from "../core/names.ts";
 import { jobStorage } from "../storage/open.ts";
 import type { WorkerOptions } from "../worker/options.ts";
 import type { Retention } from "./cleaner.ts";

@@ -1,5 +1,7 @@
 import { type Clock, dateIn } from "../core/clock.ts";
+import { JobError } from "../core/errors.ts";
 import { type ILimiter, isLimiter, type Limiter, type Permit } from "../limiter/limiter.ts";
+import { stampStart } from "../limiter/line-limiter.ts";
 import { partsOf } from "../limiter/parts.ts";
 import type { CheckedPart } from "../limiter/part.ts";
 import type { Room } from "../limits/room.ts";
@@ -10,8 +12,10 @@ import type { ClaimLimit } from "../storage/job-storage.ts";
 export interface Grant {
   /** When it was asked for, on the monotonic clock. */
   readonly askedAt: number;
-  /** A job was claimed for it: it starts now. */
+  /** A job was claimed for it and is about to start. */
   start(): Promise<void> | void;
+  /** Its handler has just been called: windows count from here. */
+  stamp(): void;
   /** No job was claimed for it: as if it had never been given. */
   cancel(): Promise<void> | void;
   /** The work ended. */
@@ -21,6 +25,8 @@ export interface Grant {
 /** Who waits for leave to start something. */
 export interface Applicant {
   readonly clock: Clock;
+  /** How many more jobs could run. */
+  free(): number;
   /** Some leave was granted. */
   granted(): void;
   /** There is work, and it may not start. */
@@ -37,8 +43,8 @@ export interface Admission {
   readonly limits: readonly ClaimLimit[];
   /** How many of `free` may be claimed now. */
   ready(free: number): number;
-  /** There is work: leave is asked for, up to so much. Does nothing while some is being asked for. */
-  want(free: number): void;
+  /** There is work: leave is asked for, for as many as could run. */
+  want(): void;
   /** Is leave being asked for? Then there is work, and no need to look. */
   readonly asking: boolean;
   /** Takes one grant for each of so many jobs, and gives back the rest. */
@@ -81,8 +87,8 @@ export class LimiterAdmission implements Admission {
   readonly #stop = new AbortController();
   #grants: Grant[] = [];
   #asking = false;
-  /** What was asked for meanwhile. */
-  #wanted = 0;
+  /** More work was seen meanwhile. */
+  #wanted = false;
 
   constructor(limiter: ILimiter, applicant: Applicant) {
     this.#limiter = limiter;
@@ -97,15 +103,20 @@ export class LimiterAdmission implements Admission {
     return Math.min(free, this.#grants.length);
   }
 
-  want(free: number): void {
+  want(): void {
     if (this.#asking) {
-      this.#wanted = free;
+      this.#wanted = true;
       return;
     }
-    if (this.#stop.signal.aborted || this.#grants.length >= free) return;
+    if (this.#stop.signal.aborted || !this.#lacks) return;
     this.#asking = true;
-    this.#wanted = 0;
-    void this.#askUntilAnswered(free);
+    this.#wanted = false;
+    void this.#askUntilAnswered();
+  }
+
+  /** Could more run than there is leave for? */
+  get #lacks(): boolean {
+    return this.#grants.length < this.#applicant.free();
   }
 
   use(jobs: number): readonly Grant[] {
@@ -120,7 +131,8 @@ export class LimiterAdmission implements Admission {
 
   async nextIn(): Promise<number> {
     const next = await this.#limiter.getNextAvailableTime();
-    return Math.max(0, next.getTime() - this.#applicant.clock.wall());
+    const ms = next.getTime() - this.#applicant.clock.wall();
+    return ms > 0 ? ms : 0;
   }
 
   stop(): void {
@@ -129,10 +141,10 @@ export class LimiterAdmission implements Admission {
   }
 
   /** Never rejects: a limiter that fails is asked again after a while. */
-  async #askUntilAnswered(free: number): Promise<void> {
+  async #askUntilAnswered(): Promise<void> {
     const { signal } = this.#stop;
     try {
-      await this.#ask(free);
+      await this.#ask();
     } catch (error) {
       if (!signal.aborted) {
         this.#applicant.failed(error);
@@ -141,15 +153,14 @@ export class LimiterAdmission implements Admission {
     }
     this.#asking = false;
     if (signal.aborted) this.use(0);
-    else if (this.#grants.length === 0 && this.#wanted > 0) this.want(this.#wanted);
+    else if (this.#grants.length === 0 && this.#wanted && this.#lacks) this.want();
     else this.#applicant.granted();
   }
 
-  async #ask(free: number): Promise<void> {
+  async #ask(): Promise<void> {
     const limiter = this.#limiter;
     if (!isLimiter(limiter)) this.#grants.push(await this.#askChecked(limiter));
-    else
-      for (let first = true; this.#grants.length < free; first = false) if (!(await this.#take(limiter, first))) break;
+    else for (let first = true; this.#lacks && (await this.#take(limiter, first));) first = false;
   }
 
   /** Takes one; the first is worth waiting for. */
@@ -157,7 +168,8 @@ export class LimiterAdmission implements Admission {
     const askedAt = this.#applicant.clock.now();
     const answer = await limiter.tryAcquire();
     if (answer.granted) return this.#keep(askedAt, answer);
-    if (!wait || answer.never) return false;
+    if (answer.never) throw new JobError(`the limiter ${answer.blockedBy} says that it will never let a job start`);
+    if (!wait) return false;
     this.#applicant.blocked(answer.blockedBy, answer.retryInMs);
     const permit = await limiter.acquire({ signal: this.#stop.signal });
     return this.#keep(this.#applicant.clock.now(), permit);
@@ -167,6 +179,7 @@ export class LimiterAdmission implements Admission {
     this.#grants.push({
       askedAt,
       start() {},
+      stamp: () => stampStart(permit),
       cancel: () => permit.cancel(),
       release: () => permit.release(),
     });
@@ -237,6 +250,7 @@ function checkedGrant(limiter: ILimiter, part: CheckedPart, askedAt: number, unl
         unlock();
       }
     },
+    stamp() {},
     cancel: unlock,
     async release() {
       await limiter.recordJobCompletion();

@@ -1,5 +1,6 @@
 import { JobError } from "../core/errors.ts";
 import type { JobContext, JobView } from "./context.ts";
+import type { RunningJob } from "./running.ts";
 
 /** What a handler of several jobs can do beside its work. */
 export interface BatchContext {
@@ -7,6 +8,35 @@ export interface BatchContext {
   readonly signal: AbortSignal;
   /** The context of one of the jobs: its own signal, progress, log and token. */
   of(job: JobView): JobContext;
+}
+
+/** One job of a batch. */
+export interface BatchPart {
+  readonly running: RunningJob;
+  readonly view: JobView;
+  readonly context: JobContext;
+}
+
+export function batchContext(parts: readonly BatchPart[]): BatchContext {
+  const all = new AbortController();
+  const going = new Set(parts.map(({ running }) => running));
+  for (const { running } of parts) {
+    const stopped = () => {
+      going.delete(running);
+      if (going.size === 0) all.abort(running.signal.reason);
+    };
+    // One that was told before anybody could listen counts as well.
+    if (running.signal.aborted) stopped();
+    else running.signal.addEventListener("abort", stopped, { once: true });
+  }
+  return {
+    signal: all.signal,
+    of: (job) => {
+      const part = parts.find(({ view }) => view === job);
+      if (part === undefined) throw new JobError("that job is not in this batch");
+      return part.context;
+    },
+  };
 }
 
 /** What the handler said about job number `i` of `size`. */

@@ -1,6 +1,6 @@
 import { OptionsError } from "../core/errors.ts";
 import type { JobProgress, JobRecord } from "../core/job.ts";
-import { toJson } from "../core/json.ts";
+import { fromJson, toJson } from "../core/json.ts";
 import type { Reporter } from "./reporter.ts";
 
 /** What a handler sees of its job. */
@@ -67,15 +67,15 @@ export class Context implements JobContext {
   }
 
   // Properties, so that a handler may take them out: `async (job, { signal, log }) => …`.
-  readonly updateProgress = async (percent: number, message?: string, details?: unknown): Promise<void> => {
+  readonly updateProgress = (percent: number, message?: string, details?: unknown): Promise<void> => {
     const progress = readProgress(percent, message, details);
-    await this.#reporter.report({ id: this.#id, token: this.token, progress });
+    return this.#reporter.report({ id: this.#id, token: this.token, progress });
   };
 
-  readonly log = async (text: string): Promise<void> => {
+  readonly log = (text: string): Promise<void> => {
     if (typeof text !== "string") throw new OptionsError("log", "text", text, "a string");
     const line = text.slice(0, LONGEST_LINE).toWellFormed().replaceAll("\u0000", "");
-    await this.#reporter.report({ id: this.#id, token: this.token, log: [line] });
+    return this.#reporter.report({ id: this.#id, token: this.token, log: [line] });
   };
 }
 
@@ -86,10 +86,12 @@ function readProgress(percent: number, message: string | undefined, details: unk
   if (message !== undefined && typeof message !== "string") {
     throw new OptionsError("updateProgress", "message", message, "a string");
   }
-  if (details !== undefined) toJson("updateProgress", "details", details, LARGEST_DETAILS);
+  // As it is now: what the handler does to it afterwards is not part of what it said.
+  const kept =
+    details === undefined ? undefined : fromJson(toJson("updateProgress", "details", details, LARGEST_DETAILS));
   return {
     percent,
     ...(message !== undefined && { message: message.slice(0, LONGEST_LINE).toWellFormed().replaceAll("\u0000", "") }),
-    ...(details !== undefined && { details }),
+    ...(kept !== undefined && { details: kept }),
   };
 }

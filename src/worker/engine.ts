@@ -1,4 +1,5 @@
 import { afterAll, type Clock } from "../core/clock.ts";
+import { JobError } from "../core/errors.ts";
 import type { JobEvent } from "../core/events.ts";
 import type { JobRecord } from "../core/job.ts";
 import type { ILimiter } from "../limiter/limiter.ts";
@@ -7,6 +8,7 @@ import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { type Admission, type Applicant, type Grant, LimiterAdmission, OpenAdmission } from "./admission.ts";
 import { inTime } from "./deadline.ts";
 import { Execution } from "./execution.ts";
+import { Fairness } from "./fairness.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { Leases } from "./leases.ts";
 import type { WindowLimit, WorkerSettings } from "./options.ts";
@@ -15,17 +17,21 @@ import { Reporter } from "./reporter.ts";
 import { RunningJob } from "./running.ts";
 import { Sweeper } from "./sweeper.ts";
 
-/** A claim whose answer took longer than this met a paused process: its starts stay counted, and it is asked for again. */
+/**
+ * A claim whose answer took longer than this may have met a paused process: nothing of it is started, its starts are taken
+ * back, and it is asked for again. A storage that always takes so long is given more time, up to the second number.
+ */
 const GRANT_TTL_MS = 2_000;
+const LONGEST_GRANT_TTL_MS = 60_000;
 /** While a limit is in the way, being woken is no reason to ask more often than this. */
 const BLOCKED_MS = 1_000;
 /** Jobs that were told to stop have so long to end; then they are given back as they are. */
 const LAST_GRACE_MS = 500;
+/** And the storage has so long to take them back; else they come back when their leases expire. */
+const LAST_WORDS_MS = 2_000;
 /** Waits between tries when the storage fails, doubled each time. */
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 2_000;
-/** A worker that stops does not wait for a broken storage: what it holds comes back when its leases expire. */
-const MOST_FAILURES_AT_STOP = 5;
 const COMPLAIN_EVERY_MS = 10_000;
 
 /**
@@ -54,6 +60,9 @@ export class Engine {
   #unsubscribe: () => void = () => {};
   #stopping: Promise<void> | undefined;
   #cutAt: (() => void) | undefined;
+  /** Resolves when a worker that stops waits no longer for its storage. */
+  readonly #gaveUp = Promise.withResolvers<void>();
+  #grantTtl = GRANT_TTL_MS;
   /** Handler calls under way. */
   #calls = 0;
   /** Who was to be cancelled while a claim was under way: the claim may bring them. */
@@ -118,12 +127,18 @@ export class Engine {
   }
 
   start(): Promise<void> {
+    if (this.#state === "stopping" || this.#state === "stopped") {
+      return Promise.reject(new JobError("the worker was stopped: make another one"));
+    }
     this.#started ??= this.#begin();
     return this.#started;
   }
 
   async stop(timeout: number): Promise<void> {
-    if (this.#state === "new") this.#state = "stopped";
+    if (this.#state === "new") {
+      this.#state = "stopped";
+      this.#becameIdle();
+    }
     if (this.#state === "stopped") return;
     if (this.#state === "running") {
       this.#state = "stopping";
@@ -150,6 +165,7 @@ export class Engine {
     for (let tries = 0; this.#state === "running"; tries++) {
       try {
         await inTime(this.#clock, this.#storage.setup());
+        this.#unsubscribe = this.#subscribe();
         break;
       } catch (error) {
         this.#report(error);
@@ -157,7 +173,13 @@ export class Engine {
       }
     }
     if (this.#state !== "running") return;
-    this.#unsubscribe = this.#storage.subscribe({
+    this.#publish({ event: "worker-started", queue: this.#queue, worker: this.#id });
+    this.#sweeper.start();
+    this.#looping = this.#loop();
+  }
+
+  #subscribe(): () => void {
+    return this.#storage.subscribe({
       queue: this.#queue,
       wake: () => {
         this.#empty = false;
@@ -168,14 +190,15 @@ export class Engine {
         if (this.#claiming) for (const id of ids) this.#cancelled.add(id);
       },
     });
-    this.#publish({ event: "worker-started", queue: this.#queue, worker: this.#id });
-    this.#sweeper.start();
-    this.#looping = this.#loop();
   }
 
   async #end(): Promise<void> {
-    await this.#started;
-    await this.#looping;
+    const done = async () => {
+      await this.#started;
+      await this.#looping;
+    };
+    await Promise.race([done(), this.#gaveUp.promise]);
+    this.#outcomes = [];
     this.#state = "stopped";
     this.#cutAt?.();
     this.#leases.stop();
@@ -183,7 +206,7 @@ export class Engine {
     this.#unsubscribe();
     this.#becameIdle();
     const stopped = { event: "worker-stopped", queue: this.#queue, worker: this.#id } as const;
-    await inTime(this.#clock, this.#storage.publish(stopped)).catch(() => {});
+    await inTime(this.#clock, this.#storage.publish(stopped), undefined, LAST_WORDS_MS).catch(() => {});
   }
 
   /** Time is up: what still runs is told to stop, and what does not listen is given back as it is. */
@@ -191,16 +214,21 @@ export class Engine {
     for (const running of this.#running.values()) running.stop("stopped");
     this.#cutAt ??= afterAll(this.#clock, LAST_GRACE_MS, () => {
       for (const running of this.#running.values()) this.#execution.abandon(running);
+      this.#cutAt = afterAll(this.#clock, LAST_WORDS_MS, () => this.#gaveUp.resolve());
     });
   }
 
   get #over(): boolean {
+    if (this.#state === "stopped") return true;
     return this.#state === "stopping" && this.#running.size === 0 && this.#outcomes.length === 0;
   }
 
   async #loop(): Promise<void> {
     let failures = 0;
+    const fairness = new Fairness(this.#clock);
     while (!this.#over) {
+      const turn = fairness.step();
+      if (turn !== undefined) await turn;
       this.#signalled = false;
       try {
         await this.#turn();
@@ -208,7 +236,6 @@ export class Engine {
       } catch (error) {
         this.#report(error);
         failures += 1;
-        if (this.#state === "stopping" && failures >= MOST_FAILURES_AT_STOP) this.#outcomes = [];
         await this.#pause(retryIn(failures));
         continue;
       }
@@ -243,7 +270,7 @@ export class Engine {
     this.#cancelled.clear();
     const claim = await this.#restoring(settle, () =>
       // What comes when nobody waits for it any more is too old to be started.
-      inTime(this.#clock, this.#storage.claim(request), ({ jobs }) => this.#giveBack(jobs, [])),
+      inTime(this.#clock, this.#storage.claim(request), ({ jobs }) => this.#giveBack(jobs, this.#limitKeys)),
     );
     this.#claiming = false;
     this.#startAll(claim, now, this.#admission.use(claim.jobs.length));
@@ -284,18 +311,18 @@ export class Engine {
     const now = this.#clock.now();
     const limited = grants.length > 0 || this.#limitKeys.length > 0;
     const oldest = grants.reduce((least, grant) => Math.min(least, grant.askedAt), askedAt);
-    if (this.#state !== "running") {
+    const late = limited && now - oldest > this.#grantTtl;
+    this.#grantTtl = late ? Math.min(2 * this.#grantTtl, LONGEST_GRANT_TTL_MS) : GRANT_TTL_MS;
+    // What is nearly over when it is heard of is not begun either: somebody else may begin it any moment.
+    const expired = now - askedAt >= this.#settings.lease / 2;
+    if (late || expired || this.#state !== "running") {
       for (const grant of grants) this.#safely(async () => grant.cancel());
       return this.#giveBack(jobs, this.#limitKeys);
-    }
-    if (limited && now - oldest > GRANT_TTL_MS) {
-      // The process was paused meanwhile: what was granted stays counted, for nobody knows what it met.
-      for (const grant of grants) this.#safely(async () => spend(grant));
-      return this.#giveBack(jobs, []);
     }
     const leasedUntil = askedAt + this.#settings.lease;
     const started = jobs.map((job, i) => new RunningJob(job, leasedUntil, grants[i]));
     for (const running of started) this.#running.set(running.job.token, running);
+    if (this.#cancelled.size > 0) this.#stopCancelled(this.#cancelled);
     this.#leases.watch();
     const size = this.#settings.batch?.size ?? 1;
     for (let i = 0; i < started.length; i += size) {
@@ -304,7 +331,6 @@ export class Engine {
         size === 1 && this.#settings.batch === undefined ? [started[i]!] : started.slice(i, i + size),
       );
     }
-    if (this.#cancelled.size > 0) this.#stopCancelled(this.#cancelled);
   }
 
   #stopCancelled(ids: ReadonlySet<string>): void {
@@ -330,8 +356,7 @@ export class Engine {
       this.#lingerUntil ??= now + this.#settings.batch!.linger;
       this.#nextAt = this.#lingerUntil;
     } else if (more) {
-      const free = this.#free();
-      if (free > 0) this.#admission.want(free);
+      this.#admission.want();
     }
     if (blockedBy !== null) {
       if (jobs.length === 0) this.#blockedUntil = Math.min(this.#nextAt, now + BLOCKED_MS);
@@ -385,6 +410,7 @@ export class Engine {
     if (limiter === undefined) return new OpenAdmission([]);
     const applicant: Applicant = {
       clock: this.#clock,
+      free: () => (this.#state === "running" ? this.#free() : 0),
       granted: () => this.#signal(),
       blocked: (blockedBy, retryInMs) => this.#blocked(blockedBy, retryInMs),
       failed: (error) => this.#report(error),
@@ -430,12 +456,6 @@ export class Engine {
 /** The name under which the starts of a queue are counted for `{ max, duration }`. */
 export function queueLimitKey(queue: string): string {
   return `queue:${queue}`;
-}
-
-/** It counts as started, and has ended. */
-async function spend(grant: Grant): Promise<void> {
-  await grant.start();
-  await grant.release();
 }
 
 function retryIn(failures: number): number {

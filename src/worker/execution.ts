@@ -6,12 +6,13 @@ import type { BackoffStrategy } from "../core/retry.ts";
 import { RateLimitedError } from "../limiter/rate-limited-error.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission } from "./admission.ts";
-import { type BatchContext, partOf } from "./batch.ts";
+import { batchContext, type BatchPart, partOf } from "./batch.ts";
 import { Context, type JobView, viewOf } from "./context.ts";
+import { inTime } from "./deadline.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
-import { failed, givenBack, succeeded } from "./outcome.ts";
+import { failed, givenBack, putOff, succeeded } from "./outcome.ts";
 import type { Reporter } from "./reporter.ts";
-import type { Call, RunningJob } from "./running.ts";
+import type { RunningJob } from "./running.ts";
 
 export interface ExecutionOptions {
   readonly handlers: Handlers<Handler | BatchHandler>;
@@ -34,121 +35,124 @@ export interface ExecutionOptions {
 /** How a handler ended for one job. */
 type End = { readonly value: unknown } | { readonly thrown: unknown };
 
+/** One call of a handler. */
+interface Call {
+  /** Jobs whose end is not decided yet. */
+  left: number;
+  ended: boolean;
+}
+
+/** A limiter that is asked about a failed job has so long to answer; then it is decided without. */
+const LIMITER_WITHIN_MS = 5_000;
+/** A job whose limiter could not be told of its start is tried again after this. */
+const PUT_OFF_MS = 1_000;
+
 /** Calls handlers, keeps their time, and decides how their jobs ended. */
 export class Execution {
   readonly #options: ExecutionOptions;
+  readonly #calls = new WeakMap<RunningJob, Call>();
 
   constructor(options: ExecutionOptions) {
     this.#options = options;
   }
 
-  /** Starts one call for these jobs: one, or a batch of one type or several. */
+  /** Starts one call for these jobs: one, or a batch. */
   start(jobs: readonly RunningJob[]): void {
-    const call: Call = { left: jobs.length, ended: false };
-    for (const running of jobs) {
-      running.call = call;
-      this.#keepTime(running);
-    }
+    const call = { left: jobs.length, ended: false };
+    for (const running of jobs) this.#calls.set(running, call);
     const done = this.#options.batch ? this.#runBatch(jobs) : this.#runOne(jobs[0]!);
     done.catch(this.#options.report).finally(() => this.#endCall(call));
   }
 
-  /** Waits no longer for its handler. */
+  /** Waits no longer: neither for its handler nor for anybody who is asked about it. */
   abandon(running: RunningJob): void {
-    this.#finish(running, { thrown: running.signal.reason });
+    if (!running.over) this.#settle(running, this.#failed(running, running.signal.reason, 0));
   }
 
   async #runOne(running: RunningJob): Promise<void> {
     const view = this.#viewOf(running);
-    if (view === undefined) return;
-    const handler = this.#options.handlers.of(view.type) as Handler | undefined;
-    if (handler === undefined) return this.#unknown(running);
-    let end: End;
-    try {
-      const started = running.grant?.start();
-      if (started !== undefined) await started;
-      // Told to stop before it began: a handler that only listens would never hear of it.
-      running.signal.throwIfAborted();
-      end = { value: await handler(view, new Context(running.job, running.signal, this.#options.reporter)) };
-    } catch (thrown) {
-      end = { thrown };
-    }
-    this.#finish(running, end);
+    if (view === undefined || !(await this.#begin(running))) return;
+    const handler = this.#options.handlers.of(view.type) as Handler;
+    await this.#finish(running, await this.#call(() => handler(view, this.#contextOf(running)), [running]));
   }
 
-  /** A handler gets jobs of its own type: a claim for several types is split. */
+  /** A handler gets jobs of its own types: a batch for several handlers is several calls, one after the other. */
   async #runBatch(jobs: readonly RunningJob[]): Promise<void> {
-    const byHandler = new Map<BatchHandler, { running: RunningJob; view: JobView }[]>();
+    const byHandler = new Map<BatchHandler, BatchPart[]>();
     for (const running of jobs) {
       const view = this.#viewOf(running);
       if (view === undefined) continue;
-      const handler = this.#options.handlers.of(view.type) as BatchHandler | undefined;
-      if (handler === undefined) {
-        this.#unknown(running);
-        continue;
-      }
+      const handler = this.#options.handlers.of(view.type) as BatchHandler;
       const together = byHandler.get(handler) ?? [];
-      together.push({ running, view });
+      together.push({ running, view, context: this.#contextOf(running) });
       byHandler.set(handler, together);
     }
-    await Promise.all(Array.from(byHandler, ([handler, parts]) => this.#callBatch(handler, parts)));
+    for (const [handler, parts] of byHandler) await this.#callBatch(handler, parts);
   }
 
-  async #callBatch(
-    handler: BatchHandler,
-    parts: readonly { readonly running: RunningJob; readonly view: JobView }[],
-  ): Promise<void> {
-    let returned: unknown;
-    let thrown: { readonly thrown: unknown } | undefined;
+  async #callBatch(handler: BatchHandler, all: readonly BatchPart[]): Promise<void> {
+    const parts: BatchPart[] = [];
+    for (const part of all) if (await this.#begin(part.running)) parts.push(part);
+    if (parts.length === 0) return;
+    const views = parts.map(({ view }) => view);
+    const jobs = parts.map(({ running }) => running);
+    const end = await this.#call(() => handler(views, batchContext(parts)), jobs);
+    const ends = jobs.map((_, i) => ("value" in end ? partOf(end.value, i, jobs.length) : end));
+    await Promise.all(jobs.map((running, i) => this.#finish(running, ends[i]!)));
+  }
+
+  /** Calls, and stamps the start: whatever came between the grant and this moment, windows count from here. */
+  async #call(handler: () => unknown, jobs: readonly RunningJob[]): Promise<End> {
     try {
-      for (const { running } of parts) await running.grant?.start();
-      returned = await handler(
-        parts.map(({ view }) => view),
-        this.#batchContext(parts),
-      );
+      let returned: unknown;
+      try {
+        returned = handler();
+      } finally {
+        for (const { grant } of jobs) grant?.stamp();
+      }
+      return { value: await returned };
+    } catch (thrown) {
+      return { thrown };
+    }
+  }
+
+  /** Is the handler to be called? The limiter is told first; a job that was told to stop before it began is at its end. */
+  async #begin(running: RunningJob): Promise<boolean> {
+    if (running.over) return false;
+    if (running.signal.aborted) {
+      await this.#finish(running, { thrown: running.signal.reason });
+      return false;
+    }
+    try {
+      const told = running.grant?.start();
+      if (told !== undefined) await told;
+      running.started = true;
     } catch (error) {
-      thrown = { thrown: error };
+      this.#options.report(error);
+      this.#settle(running, putOff(running.job, PUT_OFF_MS, this.#options.limitKeys));
+      return false;
     }
-    for (const [i, { running }] of parts.entries()) {
-      this.#finish(running, thrown ?? partOf(returned, i, parts.length));
-    }
+    this.#keepTime(running);
+    return true;
   }
 
-  #batchContext(parts: readonly { readonly running: RunningJob; readonly view: JobView }[]): BatchContext {
-    const all = new AbortController();
-    let left = parts.length;
-    for (const { running } of parts) {
-      running.signal.addEventListener("abort", () => {
-        left -= 1;
-        if (left === 0) all.abort(running.signal.reason);
-      });
-    }
-    const contexts = new Map(
-      parts.map(({ running, view }) => [view, new Context(running.job, running.signal, this.#options.reporter)]),
-    );
-    return {
-      signal: all.signal,
-      of: (job) => {
-        const context = contexts.get(job);
-        if (context === undefined) throw new JobError("that job is not in this batch");
-        return context;
-      },
-    };
+  #contextOf(running: RunningJob): Context {
+    return new Context(running.job, running.signal, this.#options.reporter);
   }
 
-  /** What the handler gets to see; undefined: its data is no JSON, and it is dead. */
+  /** What the handler gets to see; undefined: there is none, or the data is no JSON, and that is settled. */
   #viewOf(running: RunningJob): JobView | undefined {
-    const data = fromJson(running.job.data);
-    if (data !== undefined) return viewOf(running.job, data);
-    this.#finish(running, { thrown: new PermanentJobError("the data of the job is no JSON") });
+    const { job } = running;
+    if (this.#options.handlers.of(job.type) === undefined) {
+      // A storage gave what was not asked for: others may know what to do with it.
+      this.#options.report(new JobError(`there is no handler for type "${job.type}"`));
+      this.#settle(running, givenBack(job, this.#options.limitKeys));
+      return undefined;
+    }
+    const data = fromJson(job.data);
+    if (data !== undefined) return viewOf(job, data);
+    this.#settle(running, this.#failed(running, new PermanentJobError("the data of the job is no JSON"), 0));
     return undefined;
-  }
-
-  /** A storage gave what was not asked for: others may know what to do with it. */
-  #unknown(running: RunningJob): void {
-    this.#options.report(new JobError(`there is no handler for type "${running.job.type}"`));
-    running.end();
-    this.#settle(running, givenBack(running.job, this.#options.limitKeys));
   }
 
   /** Tells the handler to stop when its time is up; one that does not listen is waited for as long as a lease. */
@@ -165,60 +169,64 @@ export class Execution {
     }
   }
 
-  #finish(running: RunningJob, end: End): void {
+  /** Decides how it ended, and hands that on once all that it reported is written. */
+  async #finish(running: RunningJob, end: End): Promise<void> {
     if (running.over) return;
-    running.end();
+    const outcome = this.#outcome(running, end);
+    const decided = outcome instanceof Promise ? await outcome : outcome;
+    const written = this.#options.reporter.written(running.job.token);
+    if (written !== undefined) await written;
+    this.#settle(running, decided);
+  }
+
+  #outcome(running: RunningJob, end: End): Outcome | Promise<Outcome> {
     const { cut } = running;
     // A job that was cancelled or took too long is so, whatever its handler made of it in the end.
     const counts = cut === undefined || cut === "stopped" || cut === "lost";
-    if ("value" in end && counts) return this.#settle(running, succeeded(running.job, end.value));
+    if ("value" in end && counts) return succeeded(running.job, end.value);
     const thrown: unknown = "thrown" in end ? end.thrown : running.signal.reason;
-    if (cut === undefined && (thrown instanceof RetryableJobError || thrown instanceof RateLimitedError)) {
-      this.#consultLimiter(running, thrown).catch(this.#options.report);
-    } else {
-      this.#settle(running, this.#failed(running, thrown, 0));
-    }
+    const asks = cut === undefined && isAbout(thrown, RetryableJobError, RateLimitedError);
+    return asks ? this.#consultLimiter(running, thrown) : this.#failed(running, thrown, 0);
   }
 
-  /** What the limiter says about the next start, or is told about it, before the job goes back. */
-  async #consultLimiter(running: RunningJob, thrown: RetryableJobError | RateLimitedError): Promise<void> {
+  /** What the limiter says about the next start, or is told about it, before the job goes back. Never rejects. */
+  async #consultLimiter(running: RunningJob, thrown: unknown): Promise<Outcome> {
     const { admission, clock, report } = this.#options;
     let limiterIn = 0;
     try {
-      if (thrown instanceof RetryableJobError) {
-        if (thrown.retryDate === undefined) limiterIn = await admission.nextIn();
-      } else if (thrown.limit === undefined) {
-        await admission.hold(thrown.holdMs(clock.wall()) ?? 0);
+      if (thrown instanceof RetryableJobError && thrown.retryDate === undefined) {
+        limiterIn = await inTime(clock, admission.nextIn(), undefined, LIMITER_WITHIN_MS);
+      } else if (thrown instanceof RateLimitedError && thrown.limit === undefined) {
+        const ms = thrown.holdMs(clock.wall()) ?? 0;
+        if (ms > 0) await inTime(clock, admission.hold(ms), undefined, LIMITER_WITHIN_MS);
       }
     } catch (error) {
       report(error);
     }
-    this.#settle(running, this.#failed(running, thrown, limiterIn));
+    return this.#failed(running, thrown, limiterIn);
   }
 
+  /** Never throws, whatever was thrown and whatever strategies for back-off make of it. */
   #failed(running: RunningJob, thrown: unknown, limiterIn: number): Outcome {
-    const { random, strategies, maxHolds, limitKeys, clock } = this.#options;
+    const { random, strategies, maxHolds, limitKeys, clock, report } = this.#options;
     const policy = { random, strategies, maxHolds, limitKeys, wall: clock.wall(), limiterIn };
     try {
       return failed(running.job, thrown, running.cut, policy);
     } catch (error) {
-      // A back-off strategy of the user's own threw.
-      this.#options.report(error);
-      return failed(running.job, thrown, running.cut, { ...policy, strategies: new Map() });
+      report(error);
+      const plain = new JobError("the job failed with something that cannot be looked at");
+      return failed(running.job, plain, running.cut, { ...policy, strategies: new Map() });
     }
   }
 
   #settle(running: RunningJob, outcome: Outcome): void {
-    const flushed = this.#options.reporter.flushed;
-    if (flushed === undefined) this.#settled(running, outcome);
-    else void flushed.then(() => this.#settled(running, outcome));
-  }
-
-  #settled(running: RunningJob, outcome: Outcome): void {
-    const released = running.grant?.release();
-    if (released !== undefined) released.catch(this.#options.report);
+    if (running.over) return;
+    running.end();
+    const { grant } = running;
+    const given = running.started ? grant?.release() : grant?.cancel();
+    if (given !== undefined) given.catch(this.#options.report);
     this.#options.settled(running, outcome);
-    const { call } = running;
+    const call = this.#calls.get(running);
     if (call === undefined) return;
     call.left -= 1;
     if (call.left === 0) this.#endCall(call);
@@ -228,5 +236,14 @@ export class Execution {
     if (call.ended) return;
     call.ended = true;
     this.#options.callEnded();
+  }
+}
+
+/** `instanceof`, for things that may not like to be asked. */
+function isAbout(thrown: unknown, ...kinds: readonly (abstract new (...args: never[]) => unknown)[]): boolean {
+  try {
+    return kinds.some((kind) => thrown instanceof kind);
+  } catch {
+    return false;
   }
 }

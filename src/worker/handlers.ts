@@ -1,5 +1,6 @@
 import { OptionsError } from "../core/errors.ts";
-import { fn, hasMethods } from "../core/options.ts";
+import { nameText } from "../core/names.ts";
+import { fn, hasMethods, readArgument } from "../core/options.ts";
 import type { JobContext, JobView } from "./context.ts";
 import type { BatchContext } from "./batch.ts";
 
@@ -29,6 +30,7 @@ export function readHandlers<H>(owner: string, handlers: unknown): Handlers<H> {
   }
   const byType = new Map<string, H>();
   for (const [type, handler] of Object.entries(handlers)) {
+    readArgument(owner, "handlers", nameText, type);
     if (fn.read(handler) === undefined) throw new OptionsError(owner, `handlers.${type}`, handler, "a function");
     byType.set(type, handler as H);
   }

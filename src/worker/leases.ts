@@ -18,6 +18,7 @@ export class Leases {
   readonly #warn: (error: unknown) => void;
   #cancelTimer: (() => void) | undefined;
   #renewing = false;
+  #renewAt = 0;
 
   constructor(
     storage: JobStorage,
@@ -35,7 +36,9 @@ export class Leases {
 
   /** Something runs now. */
   watch(): void {
-    if (this.#cancelTimer === undefined) this.#schedule();
+    if (this.#cancelTimer !== undefined) return;
+    this.#renewAt = this.#clock.now() + this.#leaseMs / 3;
+    this.#schedule();
   }
 
   stop(): void {
@@ -43,46 +46,72 @@ export class Leases {
     this.#cancelTimer = undefined;
   }
 
+  /** The next look: to renew, or because a lease is nearly over that could not be renewed. */
   #schedule(): void {
-    const due = this.#clock.now() + this.#leaseMs / 3;
-    this.#cancelTimer = this.#clock.after(this.#leaseMs / 3, () => {
-      this.#cancelTimer = undefined;
-      const late = this.#clock.now() - due;
-      if (late > this.#leaseMs / 3) {
-        this.#warn(new Error(`the event loop was blocked, or the process paused, for ${Math.round(late)} ms`));
-      }
-      this.#giveUpExpired();
-      if (this.#running.size === 0) return;
-      this.#schedule();
+    const now = this.#clock.now();
+    let next = this.#renewAt;
+    for (const { leasedUntil, cut } of this.#running.values()) {
+      if (cut !== "lost") next = Math.min(next, leasedUntil - this.#leaseMs * MARGIN);
+    }
+    const ms = Math.max(1, next - now);
+    this.#cancelTimer = this.#clock.after(ms, () => this.#look(now + ms));
+  }
+
+  #look(due: number): void {
+    this.#cancelTimer = undefined;
+    const now = this.#clock.now();
+    if (now - due > this.#leaseMs / 3) {
+      this.#warn(new Error(`the event loop was blocked, or the process paused, for ${Math.round(now - due)} ms`));
+    }
+    this.#giveUpExpired(now);
+    if (this.#running.size === 0) return;
+    if (now >= this.#renewAt) {
+      this.#renewAt = now + this.#leaseMs / 3;
       void this.#renew();
-    });
+    }
+    this.#schedule();
   }
 
   /** By our own clock, which runs on when the storage cannot be reached. */
-  #giveUpExpired(): void {
-    const latest = this.#clock.now() + this.#leaseMs * MARGIN;
-    for (const running of this.#running.values()) if (running.leasedUntil <= latest) running.stop("lost");
+  #giveUpExpired(now: number): void {
+    for (const running of this.#running.values()) {
+      if (running.leasedUntil - this.#leaseMs * MARGIN <= now) running.stop("lost");
+    }
   }
 
   async #renew(): Promise<void> {
     if (this.#renewing) return;
     this.#renewing = true;
-    const renewed = [...this.#running.values()].filter(({ over, cut }) => !over && cut !== "lost");
+    const renewed = this.#latest();
     const until = this.#clock.now() + this.#leaseMs;
     try {
       const leases = renewed.map(({ job: { id, token } }) => ({ id, token }));
-      const { lost, cancelled } = await inTime(this.#clock, this.#storage.heartbeat(leases, this.#leaseMs));
+      // An answer that takes longer is of no use: the next renewal must not wait for it.
+      const answer = this.#storage.heartbeat(leases, this.#leaseMs);
+      const { lost, cancelled } = await inTime(this.#clock, answer, undefined, this.#leaseMs / 3);
       const gone = new Set(lost);
+      const unwanted = new Set(cancelled);
       for (const running of renewed) {
         if (gone.has(running.job.id)) running.stop("lost");
         else running.leasedUntil = until;
+        if (unwanted.has(running.job.id)) running.stop("cancelled");
       }
-      const unwanted = new Set(cancelled);
-      for (const running of renewed) if (unwanted.has(running.job.id)) running.stop("cancelled");
     } catch (error) {
       this.#warn(error);
     } finally {
       this.#renewing = false;
     }
+  }
+
+  /** What is to be renewed: of a job that this worker has lost and won again, the latest lease alone. */
+  #latest(): RunningJob[] {
+    const latest = new Map<string, RunningJob>();
+    for (const running of this.#running.values()) {
+      const other = latest.get(running.job.id);
+      const older = other !== undefined && other.job.token > running.job.token ? running : other;
+      older?.stop("lost");
+      if (older !== running) latest.set(running.job.id, running);
+    }
+    return [...latest.values()].filter(({ cut }) => cut !== "lost");
   }
 }

@@ -42,7 +42,12 @@ export function succeeded(job: JobRecord, value: unknown): Outcome {
 
 /** It was given back before its handler was called, or because the worker stops: no attempt is spent. */
 export function givenBack(job: JobRecord, unstarted: readonly string[] = []): Outcome {
-  return { id: job.id, token: job.token, to: "back", inMs: 0, held: false, error: null, hold: null, unstarted };
+  return putOff(job, 0, unstarted);
+}
+
+/** It could not be started for a reason that is not its own: no attempt is spent, and it is tried again in a while. */
+export function putOff(job: JobRecord, inMs: number, unstarted: readonly string[]): Outcome {
+  return { id: job.id, token: job.token, to: "back", inMs, held: false, error: null, hold: null, unstarted };
 }
 
 /** The handler threw, or was told to stop. */
@@ -93,5 +98,5 @@ function delay(job: JobRecord, thrown: unknown, policy: RetryPolicy): number {
     retryDelay(job.backoff, job.attempt, thrown, random, strategies) ??
     retryDelay(DEFAULT_BACKOFF, job.attempt, thrown, random, strategies) ??
     0;
-  return thrown instanceof RetryableJobError ? Math.max(planned, limiterIn) : planned;
+  return thrown instanceof RetryableJobError && Number.isFinite(limiterIn) ? Math.max(planned, limiterIn) : planned;
 }

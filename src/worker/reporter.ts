@@ -13,34 +13,45 @@ interface Pending {
 export class Reporter {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
+  /** The latest report of each lease that is not written yet, by token. */
+  readonly #latest = new Map<number, Promise<void>>();
   #pending: Pending[] = [];
-  #writing: Promise<void> | undefined;
+  #writing = false;
 
   constructor(storage: JobStorage, clock: Clock) {
     this.#storage = storage;
     this.#clock = clock;
   }
 
-  /** Resolves when it is written; rejects with a `StaleLeaseError` if the job is somebody else's by now. */
+  /**
+   * Resolves when it is written; rejects with a `StaleLeaseError` if the job is somebody else's by now. Whoever does not
+   * wait for it need not fear that it fails.
+   */
   report(report: Report): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#pending.push({ report, resolve, reject });
-      this.#writing ??= this.#write();
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#pending.push({ report, resolve, reject });
+    const { token } = report;
+    const over = () => {
+      if (this.#latest.get(token) === heard) this.#latest.delete(token);
+    };
+    const heard = promise.then(over, over);
+    this.#latest.set(token, heard);
+    if (!this.#writing) void this.#write();
+    return promise;
   }
 
-  /** Resolves when all that was reported so far is written, or could not be; undefined: nothing is under way. */
-  get flushed(): Promise<void> | undefined {
-    return this.#writing;
+  /** Resolves when all that was reported under this lease so far is written, or could not be; undefined: it is. */
+  written(token: number): Promise<void> | undefined {
+    return this.#latest.get(token);
   }
 
   /** Never rejects: whoever reported is told. */
   async #write(): Promise<void> {
+    this.#writing = true;
     // Whatever is reported in the same turn goes along.
     await Promise.resolve();
     while (this.#pending.length > 0) {
-      const batch = this.#pending;
-      this.#pending = [];
+      const batch = this.#takeBatch();
       try {
         const stale = new Set(await inTime(this.#clock, this.#storage.report(merge(batch))));
         for (const { report, resolve, reject } of batch) {
@@ -51,7 +62,21 @@ export class Reporter {
         for (const { reject } of batch) reject(error);
       }
     }
-    this.#writing = undefined;
+    this.#writing = false;
+  }
+
+  /** All that waits, but for one lease of each job only: the answer names jobs and not leases. */
+  #takeBatch(): Pending[] {
+    const leases = new Map<string, number>();
+    const batch: Pending[] = [];
+    const rest: Pending[] = [];
+    for (const pending of this.#pending) {
+      const { id, token } = pending.report;
+      if (!leases.has(id)) leases.set(id, token);
+      (leases.get(id) === token ? batch : rest).push(pending);
+    }
+    this.#pending = rest;
+    return batch;
   }
 }
 

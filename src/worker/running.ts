@@ -22,7 +22,9 @@ export class RunningJob {
   call: Call | undefined;
   /** Why it was told to stop, if it was. */
   cut: Cut | undefined;
-  /** How it ended has been decided; whatever its handler still does is of no account. */
+  /** Its limiter was told that it starts: from then on what was granted is used. */
+  started = false;
+  /** How it ended has been handed on; whatever its handler still does is of no account. */
   over = false;
   #cancelTimers: (() => void)[] = [];
 

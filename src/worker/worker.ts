@@ -2,7 +2,8 @@ import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import type { AnyJobs, DataOf, ResultOf } from "../core/job-map.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
-import { durationOrZero, name as nameCheck, optional, readArgument, readOptions } from "../core/options.ts";
+import { durationOrZero, optional, readArgument, readOptions } from "../core/options.ts";
+import { queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { listen } from "../storage/open.ts";
@@ -17,7 +18,7 @@ export interface StopOptions {
 
 /** A handler for each of these types. */
 export type HandlerMap<Jobs> = {
-  readonly [Type in keyof Jobs & string]?: Handler<DataOf<Jobs, Type>, ResultOf<Jobs, Type> | void>;
+  readonly [Type in keyof Jobs & string]?: Handler<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>;
 };
 export type BatchHandlerMap<Jobs> = {
   readonly [Type in keyof Jobs & string]?: BatchHandler<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>;
@@ -40,20 +41,24 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
   readonly #clock: Clock;
   readonly #engine: Engine;
 
-  constructor(queue: string, handlers: Handler<DataOf<Jobs, keyof Jobs>> | HandlerMap<Jobs>, options: WorkerOptions);
   constructor(
     queue: string,
-    handlers: BatchHandler<DataOf<Jobs, keyof Jobs>> | BatchHandlerMap<Jobs>,
+    handlers: Handler<DataOf<Jobs, keyof Jobs>, ResultOf<Jobs, keyof Jobs>> | HandlerMap<Jobs>,
+    options: WorkerOptions,
+  );
+  constructor(
+    queue: string,
+    handlers: BatchHandler<DataOf<Jobs, keyof Jobs>, ResultOf<Jobs, keyof Jobs>> | BatchHandlerMap<Jobs>,
     options: BatchWorkerOptions,
   );
   constructor(queue: string, handlers: unknown, options: WorkerOptions | BatchWorkerOptions) {
     const settings = readWorkerOptions(options);
-    this.queue = readArgument("Worker", "queue", nameCheck, queue);
+    this.queue = readArgument("Worker", "queue", queueName, queue);
     this.storage = settings.storage;
     this.#clock = settings.clock;
     this.id = newId(this.#clock.wall());
     this.#engine = new Engine(this.queue, this.id, readHandlers("Worker", handlers), settings);
-    if (settings.autostart) void this.start();
+    if (settings.autostart) this.start().catch(() => {});
   }
 
   /** Begins to claim. Resolves when the storage is set up; one that cannot be reached is tried again. */
@@ -78,7 +83,7 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
     return this.#engine.running;
   }
 
-  /** Resolves when it runs nothing and the queue has nothing more for it, now or later. */
+  /** Resolves when it runs nothing and the queue has nothing more for it, now or later. What is paused does not count. */
   onIdle(): Promise<void> {
     return this.#engine.onIdle();
   }

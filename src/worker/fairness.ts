@@ -1,0 +1,41 @@
+import { type Clock, systemClock } from "../core/clock.ts";
+
+/** So many steps, and so much time, without a turn of the event loop are enough. */
+const MOST_STEPS = 8;
+const MOST_MS = 10;
+
+/**
+ * Makes sure that the event loop has its turn: a storage in this process answers without one, so a busy worker could go on
+ * for ever while timers, sockets and signals wait, its own heartbeats among them.
+ */
+export class Fairness {
+  readonly #clock: Clock;
+  #steps = 0;
+  #since = 0;
+  /** Resolves at the next turn of the event loop, if that is being watched for. */
+  #turn: Promise<void> | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** One more step. A promise: the event loop has waited long enough. */
+  step(): Promise<void> | undefined {
+    // A clock that is moved by hand knows no event loop.
+    if (this.#clock !== systemClock) return undefined;
+    this.#turn ??= this.#watch();
+    this.#steps += 1;
+    return this.#steps > MOST_STEPS && this.#clock.now() - this.#since >= MOST_MS ? this.#turn : undefined;
+  }
+
+  #watch(): Promise<void> {
+    this.#steps = 0;
+    this.#since = this.#clock.now();
+    return new Promise((resolve) => {
+      this.#clock.after(0, () => {
+        this.#turn = undefined;
+        resolve();
+      });
+    });
+  }
+}

@@ -1,0 +1,484 @@
+import { describe, expect, it } from "vitest";
+import {
+  ConcurrencyLimiter,
+  type ILimiter,
+  type JobContext,
+  type Limiter,
+  MemoryStorage,
+  Queue,
+  RateLimitedError,
+  RetryableJobError,
+  StaleLeaseError,
+  Worker,
+} from "../../src/index.ts";
+import { faultyStorage } from "../../src/testing/index.ts";
+import { worstWindow } from "../limiter/support.ts";
+import { open, work } from "./support.ts";
+
+const many = (n: number) => Array.from({ length: n }, (_, i) => ({ type: "t", data: i }));
+
+/** A limiter with six methods that counts what runs. */
+class Six implements ILimiter {
+  running = 0;
+  readonly #max: number;
+  constructor(max: number) {
+    this.#max = max;
+  }
+  async canProceed(): Promise<boolean> {
+    return this.running < this.#max;
+  }
+  async recordJobStart(): Promise<void> {
+    this.running += 1;
+  }
+  async recordJobCompletion(): Promise<void> {
+    this.running -= 1;
+  }
+  async getNextAvailableTime(): Promise<Date> {
+    return new Date(0);
+  }
+  async setNextAvailableTime(): Promise<void> {}
+  async clear(): Promise<void> {}
+}
+
+const untilAborted = (_job: unknown, { signal }: JobContext) =>
+  new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason));
+  });
+
+describe("a worker and its limiter", () => {
+  it("count from the call, however long the claim takes after the grant", async () => {
+    const house = open();
+    const starts: number[] = [];
+    let slow = true;
+    const storage = faultyStorage(
+      house.storage,
+      ({ member, args }) => {
+        if (member !== "claim" || (args[0] as { max: number }).max === 0 || !slow) return undefined;
+        slow = false;
+        return { kind: "delay", ms: 900 };
+      },
+      { clock: house.clock },
+    );
+    const { worker } = work(house, async () => void starts.push(house.clock.now()), {
+      storage,
+      concurrency: 5,
+      limiter: { max: 5, duration: 1_000, scope: "worker" },
+    });
+    await house.queue.addBulk(many(15));
+    await house.clock.advance(5_000);
+    expect(starts).toHaveLength(15);
+    expect(worstWindow(starts, 1_000)).toBe(5);
+    await worker.stop();
+  });
+
+  it("leave no lock and no start behind for a job that cannot be read", async () => {
+    const house = open();
+    const limiter = new Six(5);
+    const claim = house.storage.claim.bind(house.storage);
+    house.storage.claim = async (request) => {
+      const claimed = await claim(request);
+      return { ...claimed, jobs: claimed.jobs.map((job) => (job.data === '"bad"' ? { ...job, data: "{" } : job)) };
+    };
+    const bad = await house.queue.add("t", "bad");
+    const good = await house.queue.add("t", "good");
+    const { worker } = work(house, async () => "ran", { limiter });
+    expect(await good.result()).toBe("ran");
+    expect(await bad.info()).toMatchObject({ state: "dead" });
+    await worker.stop();
+    expect(limiter.running).toBe(0);
+  });
+
+  it("count no end without a start: a limiter that cannot be told puts the job off", async () => {
+    const house = open();
+    const limiter = new Six(1);
+    let fails = 1;
+    const start = limiter.recordJobStart.bind(limiter);
+    limiter.recordJobStart = async () => {
+      if (fails-- > 0) throw new Error("away");
+      await start();
+    };
+    let running = 0;
+    let peak = 0;
+    const { worker, errors } = work(
+      house,
+      async () => {
+        peak = Math.max(peak, ++running);
+        await new Promise<void>((resolve) => house.clock.after(100, resolve));
+        running -= 1;
+      },
+      { limiter, concurrency: 4 },
+    );
+    const jobs = await house.queue.addBulk(
+      many(4).map(({ type, data }) => ({ type, data, options: { maxAttempts: 1 } })),
+    );
+    await house.clock.advance(10_000);
+    for (const job of jobs) expect(await job.info()).toMatchObject({ state: "completed", attempt: 1 });
+    expect([peak, limiter.running, errors.length]).toEqual([1, 0, 1]);
+    await worker.stop();
+  });
+
+  it("ask for no more than there are slots, however slowly it answers", async () => {
+    const house = open();
+    const inner = new ConcurrencyLimiter(10);
+    let held = 0;
+    let most = 0;
+    const limiter = {
+      ...new Six(0),
+      async tryAcquire() {
+        await new Promise<void>((resolve) => house.clock.after(50, resolve));
+        const answer = await inner.tryAcquire();
+        if (!answer.granted) return answer;
+        most = Math.max(most, ++held);
+        const back = async () => {
+          held -= 1;
+          await answer.release();
+        };
+        return { ...answer, release: back, cancel: back, settle: async () => {} };
+      },
+      acquire: inner.acquire.bind(inner),
+      canProceed: async () => true,
+      recordJobStart: async () => {},
+      recordJobCompletion: async () => {},
+      getNextAvailableTime: async () => new Date(0),
+      setNextAvailableTime: async () => {},
+      clear: async () => {},
+    } as unknown as Limiter;
+    const { worker } = work(house, () => new Promise<void>((resolve) => house.clock.after(500, resolve)), {
+      limiter,
+      concurrency: 2,
+    });
+    for (let i = 0; i < 20; i++) {
+      await house.queue.add("t", i);
+      await house.clock.advance(37);
+    }
+    await house.clock.advance(20_000);
+    expect((await house.queue.counts()).completed).toBe(20);
+    expect(most).toBe(2);
+    expect(held).toBe(0);
+    await worker.stop();
+  });
+
+  it("do not spin when it says never", async () => {
+    const house = open();
+    let asked = 0;
+    const limiter = Object.assign(new Six(0), {
+      tryAcquire: async () => {
+        asked += 1;
+        return { granted: false, blockedBy: "mine", retryInMs: null, never: true } as const;
+      },
+      acquire: () => Promise.reject(new Error("never")),
+    });
+    const { worker, errors } = work(house, async () => {}, { limiter: limiter as Limiter });
+    await house.queue.add("t", null);
+    await house.clock.advance(10_000);
+    expect(asked).toBeLessThan(20);
+    expect(String(errors[0])).toMatch(/mine/);
+    await worker.stop();
+  });
+});
+
+describe("whatever a handler throws", () => {
+  it("is settled, and the worker can be stopped", async () => {
+    const house = open();
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    const { worker } = work(
+      house,
+      {
+        revoked: async () => {
+          throw proxy;
+        },
+        strategy: async () => {
+          throw new Error("fine");
+        },
+      },
+      {
+        backoffs: {
+          broken: () => {
+            throw new Error("the strategy is broken");
+          },
+        },
+      },
+    );
+    const revoked = await house.queue.add("revoked", null, { maxAttempts: 1 });
+    const strategy = await house.queue.add("strategy", null, {
+      maxAttempts: 2,
+      backoff: { kind: "custom", name: "broken" },
+    });
+    await house.clock.advance(60_000);
+    expect(await revoked.info()).toMatchObject({ state: "dead" });
+    expect(await strategy.info()).toMatchObject({ state: "dead", attempt: 2 });
+    await worker.stop();
+  });
+
+  it("does not wait for ever for a limiter that is asked about it, nor believe it everything", async () => {
+    for (const next of [() => new Promise<Date>(() => {}), async () => new Date(Number.NaN)]) {
+      const house = open();
+      const limiter = Object.assign(new Six(5), { getNextAvailableTime: next });
+      const { worker } = work(
+        house,
+        async () => {
+          throw new RetryableJobError("later");
+        },
+        { limiter },
+      );
+      const job = await house.queue.add("t", null, { maxAttempts: 2 });
+      await house.clock.advance(60_000);
+      expect(await job.info()).toMatchObject({ state: "dead", attempt: 2 });
+      await worker.stop();
+    }
+  });
+
+  it("cannot be a RateLimitedError that makes no sense", () => {
+    for (const retry of ["5s", -1, Number.NaN, {}, null]) {
+      expect(() => new RateLimitedError(retry as never)).toThrow(/`retry`/);
+    }
+  });
+});
+
+describe("reports", () => {
+  it("of other jobs do not hold up a job that has ended", async () => {
+    const house = open();
+    const storage = faultyStorage(
+      house.storage,
+      ({ member }) => (member === "report" ? { kind: "delay", ms: 4 } : undefined),
+      { clock: house.clock },
+    );
+    let quickRuns = 0;
+    const { worker } = work(
+      house,
+      {
+        chatty: async (_job, context) => {
+          for (let i = 0; i < 500; i++) {
+            await context.updateProgress(1);
+            await new Promise<void>((resolve) => house.clock.after(2, resolve));
+          }
+        },
+        quick: async (_job, context) => {
+          quickRuns += 1;
+          await context.log("hi");
+        },
+      },
+      { storage, concurrency: 5, lease: 400 },
+    );
+    await house.queue.addBulk([1, 2, 3, 4].map((data) => ({ type: "chatty", data })));
+    const quick = await house.queue.add("quick", null);
+    await house.clock.advance(50);
+    expect(await quick.info()).toMatchObject({ state: "completed" });
+    expect(quickRuns).toBe(1);
+    const stopped = worker.stop({ timeout: 0 });
+    await house.clock.advance(10_000);
+    await stopped;
+  });
+
+  it("may fail without anybody waiting for them", async () => {
+    const house = open();
+    const storage = faultyStorage(house.storage, ({ member }) =>
+      member === "report" ? { kind: "fail-before" } : undefined,
+    );
+    const { worker } = work(
+      house,
+      async (_job, context) => {
+        void context.log("nobody listens");
+        void context.updateProgress(50);
+        return "done";
+      },
+      { storage },
+    );
+    expect(await (await house.queue.add("t", null)).result()).toBe("done");
+    await worker.stop();
+  });
+
+  it("keep what was said, whatever becomes of the object", async () => {
+    const house = open();
+    const { worker } = work(house, async (_job, context) => {
+      const details: Record<string, unknown> = { left: 1 };
+      const told = context.updateProgress(50, "half", details);
+      details["left"] = 10n;
+      await told;
+    });
+    const job = await house.queue.add("t", null);
+    await job.result();
+    expect((await job.info())?.progress).toEqual({ percent: 50, message: "half", details: { left: 1 } });
+    await worker.stop();
+  });
+});
+
+describe("leases that cannot be renewed", () => {
+  it("are given up before anybody else may have the job", async () => {
+    const house = open();
+    const storage = faultyStorage(house.storage, ({ member }) =>
+      member === "heartbeat" ? { kind: "fail-before" } : undefined,
+    );
+    const told: number[] = [];
+    const { worker } = work(
+      house,
+      (job, context) => {
+        const from = house.clock.now();
+        context.signal.addEventListener("abort", () => told.push(house.clock.now() - from));
+        return untilAborted(job, context);
+      },
+      { storage, lease: "30s", concurrency: 2 },
+    );
+    await house.queue.add("t", 1);
+    await house.clock.advance(4_000);
+    await house.queue.add("t", 2);
+    await house.clock.advance(29_999 - 4_000);
+    expect(told[0]).toBeLessThan(30_000);
+    await house.clock.advance(4_000);
+    expect(told[1]).toBeLessThan(30_000);
+    expect(told[1]).toBeGreaterThan(25_000);
+    await worker.stop({ timeout: 0 });
+  });
+
+  it("survive one heartbeat that is never answered", async () => {
+    const house = open();
+    const storage = faultyStorage(house.storage, ({ member, nth }) =>
+      member === "heartbeat" && nth === 1 ? { kind: "never" } : undefined,
+    );
+    const { worker } = work(house, untilAborted, { storage, lease: "30s" });
+    const job = await house.queue.add("t", 1);
+    await house.clock.advance(120_000);
+    expect(await job.info()).toMatchObject({ state: "active", attempt: 1 });
+    await worker.stop({ timeout: 0 });
+  });
+
+  it("do not take the new lease of the same job with them", async () => {
+    const house = open();
+    const aborted: [token: number, reason: unknown][] = [];
+    const { worker } = work(
+      house,
+      (_job, { signal, token }) => {
+        signal.addEventListener("abort", () => aborted.push([token, signal.reason]));
+        return new Promise<never>(() => {});
+      },
+      { lease: "3s", concurrency: 2 },
+    );
+    const job = await house.queue.add("t", null);
+    await house.clock.advance(100);
+    const heartbeat = house.storage.heartbeat.bind(house.storage);
+    // For a while the storage hears nothing, and the worker does not know: the lease runs out and is won again.
+    house.storage.heartbeat = async () => ({ lost: [], cancelled: [] });
+    await house.clock.advance(4_000);
+    house.storage.heartbeat = heartbeat;
+    await house.clock.advance(10_000);
+    const info = await job.info();
+    expect(info).toMatchObject({ state: "active", attempt: 2 });
+    expect(aborted).toEqual([[1, expect.any(StaleLeaseError)]]);
+    const stopped = worker.stop({ timeout: 0 });
+    await house.clock.advance(1_000);
+    await stopped;
+  });
+});
+
+describe("batches", () => {
+  it("hear of a job that was cancelled before they began", async () => {
+    const house = open();
+    let cancelled = false;
+    house.queue.on("started", ({ id }) => {
+      if (cancelled) return;
+      cancelled = true;
+      void house.queue.cancel(id);
+    });
+    const worker = new Worker<Record<string, { data: number }>>("q", async (jobs) => jobs.map(({ data }) => data), {
+      storage: house.storage,
+      clock: house.clock,
+      batch: { size: 5 },
+    });
+    const [first, second] = await house.queue.addBulk(many(2));
+    await house.clock.advance(10);
+    expect(await first!.info()).toMatchObject({ state: "cancelled" });
+    expect(await second!.info()).toMatchObject({ state: "completed", result: 1 });
+    await worker.stop();
+  });
+
+  it("of several types keep to the concurrency", async () => {
+    const house = open();
+    let running = 0;
+    let peak = 0;
+    const handler = async () => {
+      peak = Math.max(peak, ++running);
+      await new Promise<void>((resolve) => house.clock.after(10, resolve));
+      running -= 1;
+    };
+    const worker = new Worker<Record<string, { data: number }>>(
+      "q",
+      { a: () => handler(), b: () => handler(), c: () => handler() },
+      { storage: house.storage, clock: house.clock, batch: { size: 10 } },
+    );
+    await house.queue.addBulk(["a", "b", "c", "a"].map((type, data) => ({ type, data })));
+    await house.clock.advance(1_000);
+    expect((await house.queue.counts()).completed).toBe(4);
+    expect(peak).toBe(1);
+    await worker.stop();
+  });
+});
+
+describe("stopping", () => {
+  it("does not wait for a storage that does not answer", async () => {
+    for (const silent of ["setup", "claim", "settle"] as const) {
+      const house = open();
+      const storage = faultyStorage(house.storage, ({ member }) => (member === silent ? { kind: "never" } : undefined));
+      const { worker } = work(house, () => new Promise<never>(() => {}), { storage });
+      await house.queue.add("t", null);
+      await house.clock.advance(100);
+      let stopped = false;
+      void worker.stop({ timeout: 1_000 }).then(() => (stopped = true));
+      await house.clock.advance(10_000);
+      expect([silent, stopped]).toEqual([silent, true]);
+    }
+  });
+
+  it("ends those who wait for it to be idle, and cannot be undone", async () => {
+    const house = open();
+    const { worker } = work(house, async () => {}, { autostart: false });
+    const idle = worker.onIdle();
+    await worker.stop();
+    await idle;
+    await expect(worker.start()).rejects.toThrow(/make another one/);
+  });
+
+  it("is not upset by a storage that is closed", async () => {
+    const house = open();
+    const { worker, errors } = work(house, async () => {});
+    await Promise.resolve();
+    await house.storage.close();
+    await house.clock.advance(5_000);
+    expect(errors.length).toBeGreaterThan(0);
+    const stopped = worker.stop();
+    await house.clock.advance(10_000);
+    await stopped;
+  });
+});
+
+it("a busy worker lets timers have their turn", async () => {
+  const storage = new MemoryStorage();
+  const queue = new Queue("q", { storage });
+  await queue.addBulk(many(10_000));
+  let turns = 0;
+  const timer = setInterval(() => (turns += 1), 1);
+  await using worker = new Worker("q", async () => {}, { storage, concurrency: 1 });
+  await worker.onIdle();
+  clearInterval(timer);
+  expect(turns).toBeGreaterThan(2);
+});
+
+it("late claims that are slow every time get their jobs started in the end", async () => {
+  const house = open();
+  const storage = faultyStorage(
+    house.storage,
+    ({ member }) => (member === "claim" ? { kind: "delay", ms: 2_100 } : undefined),
+    { clock: house.clock },
+  );
+  const starts: number[] = [];
+  const { worker } = work(house, async () => void starts.push(house.clock.now()), {
+    storage,
+    limiter: { max: 5, duration: 1_000 },
+  });
+  await house.queue.addBulk(many(5));
+  await house.clock.advance(60_000);
+  expect(starts).toHaveLength(5);
+  const stopped = worker.stop({ timeout: 0 });
+  await house.clock.advance(10_000);
+  await stopped;
+});
