@@ -12,20 +12,11 @@ const DEEPEST = 100;
  * lone surrogates and U+0000 would come back as something else, or not at all, from one storage or another.
  */
 export function toJson(owner: string, option: string, value: unknown, maxBytes: number): string {
-  check({ owner, path: [option], above: new Set() }, value);
-  const text = JSON.stringify(value);
+  const writer = { owner, path: [option], above: new Set<object>(), maxBytes, text: "" };
+  write(writer, value);
   // A character takes three bytes at the most: short text need not be counted.
-  const bytes = text.length * 3 <= maxBytes ? 0 : new TextEncoder().encode(text).length;
-  if (bytes > maxBytes) {
-    throw new OptionsError(
-      owner,
-      option,
-      value,
-      `at most ${maxBytes} bytes as JSON`,
-      `it has ${bytes}; keep large things elsewhere and pass a reference`,
-    );
-  }
-  return text;
+  if (writer.text.length * 3 > maxBytes) checkBytes(writer, new TextEncoder().encode(writer.text).length);
+  return writer.text;
 }
 
 /** The value that `text` holds, or undefined where it is no JSON: somebody else has written it. */
@@ -46,80 +37,113 @@ export function canonicalJson(text: string): string {
   );
 }
 
-interface Place {
+/** What is being written: the value is read once, and what was read is what is written. */
+interface Writer {
   readonly owner: string;
   readonly path: (string | number)[];
   /** The objects that the value is inside of. */
   readonly above: Set<object>;
+  readonly maxBytes: number;
+  text: string;
 }
 
-function check(place: Place, value: unknown): void {
+function write(writer: Writer, value: unknown): void {
   switch (typeof value) {
     case "boolean":
+      writer.text += value ? "true" : "false";
       return;
     case "number":
-      if (!Number.isFinite(value)) throw wrong(place, value, "a finite number");
-      if (Object.is(value, -0)) throw wrong(place, value, "0 (JSON has no -0)");
+      if (!Number.isFinite(value)) throw wrong(writer, value, "a finite number");
+      if (Object.is(value, -0)) throw wrong(writer, value, "0 (JSON has no -0)");
+      writer.text += value;
       return;
     case "string":
-      return checkText(place, value);
+      return writeText(writer, value);
     case "object":
-      return value === null ? undefined : checkInside(place, value);
+      if (value === null) writer.text += "null";
+      else writeInside(writer, value);
+      return;
     case "undefined":
-      throw wrong(place, value, "a value that JSON can hold", "leave it out, or use null");
+      throw wrong(writer, value, "a value that JSON can hold", "leave it out, or use null");
     case "bigint":
-      throw wrong(place, value, "a value that JSON can hold", "pass it as text");
+      throw wrong(writer, value, "a value that JSON can hold", "pass it as text");
     case "function":
     case "symbol":
-      throw wrong(place, value, "a value that JSON can hold");
+      throw wrong(writer, value, "a value that JSON can hold");
   }
 }
 
-function checkText(place: Place, text: string): void {
-  if (!text.isWellFormed()) throw wrong(place, text, "text without lone surrogates");
-  if (text.includes("\u0000")) throw wrong(place, text, "text without U+0000");
+function writeText(writer: Writer, text: string): void {
+  if (!text.isWellFormed()) throw wrong(writer, text, "text without lone surrogates");
+  if (text.includes("\u0000")) throw wrong(writer, text, "text without U+0000");
+  writer.text += JSON.stringify(text);
+  checkBytes(writer, writer.text.length);
 }
 
-function checkInside(place: Place, value: object): void {
-  if (place.above.has(value)) throw wrong(place, value, "free of cycles");
-  if (place.above.size >= DEEPEST) throw wrong(place, value, `at most ${DEEPEST} levels deep`);
-  place.above.add(value);
-  if (Array.isArray(value)) checkArray(place, value);
-  else checkObject(place, value);
-  place.above.delete(value);
+function writeInside(writer: Writer, value: object): void {
+  const { above } = writer;
+  if (above.has(value)) throw wrong(writer, value, "free of cycles");
+  if (above.size >= DEEPEST) throw wrong(writer, value, `at most ${DEEPEST} levels deep`);
+  above.add(value);
+  if (Array.isArray(value)) writeArray(writer, value);
+  else writeObject(writer, value);
+  above.delete(value);
+  checkBytes(writer, writer.text.length);
 }
 
-function checkArray(place: Place, array: readonly unknown[]): void {
-  if (Object.getPrototypeOf(array) !== Array.prototype) throw wrong(place, array, "a plain array");
-  if (Object.keys(array).length !== array.length) throw wrong(place, array, "an array without holes or names");
-  for (let i = 0; i < array.length; i++) enter(place, array, i);
+function writeArray(writer: Writer, array: readonly unknown[]): void {
+  const { length } = array;
+  if (Object.getPrototypeOf(array) !== Array.prototype) throw wrong(writer, array, "a plain array");
+  if (Object.keys(array).length !== length) throw wrong(writer, array, "an array without holes or names");
+  writer.text += "[";
+  for (let i = 0; i < length; i++) {
+    if (i > 0) writer.text += ",";
+    enter(writer, array, i);
+  }
+  writer.text += "]";
 }
 
-function checkObject(place: Place, object: object): void {
+function writeObject(writer: Writer, object: object): void {
   const prototype: unknown = Object.getPrototypeOf(object);
   if (prototype !== Object.prototype && prototype !== null) {
     const hint = object instanceof Date ? "pass a date as text or as a number" : undefined;
-    throw wrong(place, object, "a plain object", hint);
+    throw wrong(writer, object, "a plain object", hint);
   }
-  if (Object.getOwnPropertySymbols(object).length > 0) throw wrong(place, object, "free of symbols");
+  if (Object.getOwnPropertySymbols(object).length > 0) throw wrong(writer, object, "free of symbols");
   const keys = Object.keys(object);
   if (Object.getOwnPropertyNames(object).length !== keys.length)
-    throw wrong(place, object, "free of hidden properties");
-  for (const key of keys) {
-    checkText(place, key);
-    enter(place, object, key);
+    throw wrong(writer, object, "free of hidden properties");
+  writer.text += "{";
+  for (const [i, key] of keys.entries()) {
+    if (i > 0) writer.text += ",";
+    writeText(writer, key);
+    writer.text += ":";
+    enter(writer, object, key);
   }
+  writer.text += "}";
 }
 
-function enter(place: Place, container: object, key: string | number): void {
-  place.path.push(key);
+function enter(writer: Writer, container: object, key: string | number): void {
+  writer.path.push(key);
   const property = Object.getOwnPropertyDescriptor(container, key);
-  if (property === undefined || !("value" in property)) throw wrong(place, undefined, "a value and not a getter");
-  check(place, property.value);
-  place.path.pop();
+  if (property === undefined || !("value" in property)) throw wrong(writer, undefined, "a value and not a getter");
+  write(writer, property.value);
+  writer.path.pop();
 }
 
-function wrong({ owner, path }: Place, value: unknown, expected: string, hint?: string): OptionsError {
+/** Looked at as it grows: what is too large is not written to its end. */
+function checkBytes({ owner, path, maxBytes }: Writer, bytes: number): void {
+  if (bytes <= maxBytes) return;
+  throw new OptionsError(
+    owner,
+    String(path[0]),
+    undefined,
+    `at most ${maxBytes} bytes as JSON`,
+    `it has ${bytes} or more; keep large things elsewhere and pass a reference`,
+  );
+}
+
+function wrong({ owner, path }: Writer, value: unknown, expected: string, hint?: string): OptionsError {
   const [first = "", ...rest] = path;
   const where = rest.slice(0, 12).map((key) => (typeof key === "number" ? `[${key}]` : `.${key.slice(0, 40)}`));
   return new OptionsError(owner, `${first}${where.join("")}${rest.length > 12 ? "…" : ""}`, value, expected, hint);

@@ -269,14 +269,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   async redrive(target: RedriveTarget): Promise<number> {
     if (typeof target === "string" || Array.isArray(target)) {
       const ids = [target].flat() as string[];
-      const records = await this.storage.find(ids);
-      const dead = records.filter((record) => record?.state === "dead" && record.queue === this.name);
-      const changed = await this.storage.change({
-        action: "retry",
-        queue: this.name,
-        ids: dead.map((record) => record!.id),
-      });
-      return changed.length;
+      return (await this.storage.change({ action: "retry", queue: this.name, ids, states: ["dead"] })).length;
     }
     const read = readOptions("redrive", REDRIVE, target);
     return this.#changeAll("retry", {

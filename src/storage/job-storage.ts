@@ -134,7 +134,13 @@ export interface ClaimLimit {
 
 /**
  * The order of jobs: higher priority first; within a priority groups take turns (jobs without a group are one group);
- * within a group by `dueAt`, then as they were added. A job whose deadline has passed is not started but dead.
+ * within a group by `dueAt`, then as they were added, whatever their types. A job whose deadline has passed is not started
+ * but dead.
+ *
+ * A group has its turn, in a priority, when it gives a job: for every type that the claim asked for. Next is the group that
+ * has, of the types a claim may take, jobs of the type whose turn was the longest ago. So where all workers ask for the same
+ * types every group gives one before any gives a second; where they do not, what some of them take keeps nobody waiting
+ * with the others.
  */
 export interface Claim {
   /** All `active` now, leased to the worker, each with a `token` greater than any before it. */
@@ -174,7 +180,10 @@ export type Outcome = Lease &
         readonly error: ErrorRecord | null;
         /** Limits under which nothing may start for so long. It only ever extends. */
         readonly hold: { readonly keys: readonly string[]; readonly forMs: number } | null;
-        /** Limits where its start is taken back, for the handler was never called; else it stays counted. */
+        /**
+         * Limits where its start is taken back, for the handler was never called; else it stays counted. Limits that it was
+         * not claimed under are left as they are.
+         */
         readonly unstarted?: readonly string[];
       }
   );
@@ -246,7 +255,13 @@ export interface QueueOverview {
 export type ChangeAction = "cancel" | "retry" | "promote" | "remove";
 
 export type Change =
-  | { readonly action: ChangeAction; readonly queue: string; readonly ids: readonly string[] }
+  | {
+      readonly action: ChangeAction;
+      readonly queue: string;
+      readonly ids: readonly string[];
+      /** Only if they are in one of these states; null, or left out: in any that the action applies to. */
+      readonly states?: readonly JobState[] | null;
+    }
   | { readonly action: ChangeAction; readonly queue: string; readonly where: ChangeFilter; readonly limit: number };
 
 /** Oldest first, as many as `limit` says. */

@@ -47,6 +47,11 @@ describe("what is kept of an error", () => {
     ["Authorization: Bearer eyJhbGciOi.J9", /eyJ/],
     ['{"password":"hunter2","api_key": "sk-12345"}', /hunter2|sk-12345/],
     ["https://api.example.com/?token=abc123&x=1", /abc123/],
+    ["DB_PASSWORD=hunter2 client_secret=abc123 AWS_SECRET_ACCESS_KEY=wJalr", /hunter2|abc123|wJalr/],
+    ["postgres://u:pa/ss@h/db", /pa\/ss/],
+    ["postgres://u:p@ss@h/db", /p@ss|ss@h/],
+    ['password: "two words"', /two|words/],
+    ["Authorization: token abcdef123", /abcdef123/],
   ])("has no secrets: %s", (text, secret) => {
     expect(scrub(text)).not.toMatch(secret);
     expect(scrub(text)).toContain("***");

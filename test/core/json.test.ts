@@ -74,6 +74,17 @@ describe("payloads", () => {
     expect(() => write(value)).toThrow(OptionsError);
   });
 
+  it("are read once: what a proxy says the second time does not matter", () => {
+    const changing = new Proxy({ a: 1 }, { get: () => Number.NaN });
+    expect(write(changing)).toBe('{"a":1}');
+  });
+
+  it("that grow by sharing are refused before they are written out", () => {
+    let shared: unknown = ["x".repeat(100)];
+    for (let i = 0; i < 40; i++) shared = [shared, shared];
+    expect(() => write(shared)).toThrow(/at most 1048576 bytes/);
+  });
+
   it("keep __proto__ as a name like any other, and change nothing else", () => {
     const value = fromJson('{"__proto__":{"polluted":true},"constructor":{"prototype":1}}');
     const back = fromJson(write(value)) as object;

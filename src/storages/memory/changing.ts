@@ -13,7 +13,8 @@ export function change(book: Book, wanted: Change, now: number): string[] {
   if ("ids" in wanted) {
     for (const id of new Set(wanted.ids)) {
       const job = book.jobs.get(id);
-      if (job?.queue === wanted.queue && apply(book, wanted.action, job, now)) changed.push(id);
+      if (job?.queue !== wanted.queue || wanted.states?.includes(job.state) === false) continue;
+      if (apply(book, wanted.action, job, now)) changed.push(id);
     }
     return changed;
   }

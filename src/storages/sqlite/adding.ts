@@ -24,6 +24,8 @@ export class Adding {
   readonly #store: Store;
   #calls: Call[] = [];
   #flushing: Promise<void> | undefined;
+  /** What is being written: it may wait for a lock. */
+  readonly #writing = new Set<Promise<void>>();
 
   constructor(store: Store) {
     this.#store = store;
@@ -39,6 +41,7 @@ export class Adding {
   /** Everything that was called before is done. */
   async done(): Promise<void> {
     await this.#flushing;
+    await Promise.all(this.#writing);
   }
 
   async #flush(): Promise<void> {
@@ -51,6 +54,13 @@ export class Adding {
     const calls = this.#calls;
     this.#calls = [];
     this.#flushing = undefined;
+    const written = this.#commitAll(calls);
+    this.#writing.add(written);
+    await written;
+    this.#writing.delete(written);
+  }
+
+  async #commitAll(calls: Call[]): Promise<void> {
     while (calls.length > 0) await this.#commit(calls.splice(0, fitting(calls)));
   }
 

@@ -58,6 +58,11 @@ export class Hub implements Audience {
       const others = this.#queues.get(queue)! - 1;
       if (others === 0) this.#queues.delete(queue);
       else this.#queues.set(queue, others);
+      if (!this.hearsEvents) {
+        // Whoever listens next wants to hear what comes then.
+        this.#heard = undefined;
+        this.#registeredEvents = false;
+      }
       if (this.#subscribers.size === 0) this.#quiet();
     };
   }

@@ -70,7 +70,14 @@ export class Store {
   /** The connection, if it is ready and nobody else's transaction is open on it. */
   get idle(): Connection | undefined {
     const connection = this.#connection;
-    return connection !== undefined && !this.#closed && connection.ready && !connection.taken ? connection : undefined;
+    try {
+      return connection !== undefined && !this.#closed && connection.ready && !connection.taken
+        ? connection
+        : undefined;
+    } catch {
+      // The user has closed it.
+      return undefined;
+    }
   }
 
   /** Runs `work` in a write transaction. It may run more than once, and does nothing but read and write through its step. */

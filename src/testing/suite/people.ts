@@ -56,6 +56,22 @@ export const people: Cases = {
     equal((await s.claim()).nextInMs, null, "nextInMs");
   },
 
+  "cancel by filter: who was asked already does not stand in for who was not": async (s) => {
+    await s.add({}, {});
+    const jobs = [await s.claimOne(), await s.claimOne()];
+    const change = { action: "cancel", queue: "q", where: filter({ states: ["active"] }), limit: 1 } as const;
+    const asked = [...(await s.storage.change(change)), ...(await s.storage.change(change))];
+    equal(asked.toSorted(), jobs.map(({ id }) => id).toSorted(), "who was asked");
+    equal(await s.storage.change(change), [], "who was asked the third time");
+  },
+
+  "change by id only in the states that are named": async (s) => {
+    const jobs = await oneOfEach(s);
+    const ids = Object.values(jobs);
+    const changed = await s.storage.change({ action: "retry", queue: "q", ids, states: ["dead", "active"] });
+    equal(changed, [jobs.dead], "what was changed");
+  },
+
   "cancel: a heartbeat tells of it as often as it is asked": async (s) => {
     await s.add({});
     const job = await s.claimOne();

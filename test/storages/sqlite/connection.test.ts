@@ -157,3 +157,31 @@ test("versions of SQLite are compared as numbers", () => {
   expect(isOlder("3.100.0", [3, 51, 3])).toBe(false);
   expect(isOlder("4.0.0", [3, 51, 3])).toBe(false);
 });
+
+test("a connection that the user has closed is an error for whoever asks, and for nobody else", async () => {
+  const db = new DatabaseSync(temporaryDatabase());
+  const clock = new FakeClock();
+  const storage = new SqliteStorage(db, { clock });
+  storage.subscribe({ queue: "q", wake: () => {}, event: () => {} });
+  await storage.add([newJob()]);
+  db.close();
+  await clock.advance(5_000);
+  await expect(storage.add([newJob()])).rejects.toThrow(/SQLite/);
+  await storage.close();
+});
+
+test("closing waits for adds that wait for a lock", async () => {
+  const path = temporaryDatabase();
+  const storage = new SqliteStorage(path);
+  await storage.setup();
+  const foreign = new DatabaseSync(path);
+  foreign.exec("BEGIN IMMEDIATE");
+  const added = storage.add([newJob({ id: "kept" })]);
+  await after(20);
+  const closed = storage.close();
+  await after(20);
+  foreign.exec("COMMIT");
+  expect((await added)[0]?.created).toBe(true);
+  await closed;
+  foreign.close();
+});

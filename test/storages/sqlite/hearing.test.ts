@@ -79,3 +79,32 @@ test("nobody elsewhere listens: no events are kept, and no file is written", asy
   expect(seen).toEqual([]);
   await later.close();
 });
+
+test("whoever begins to listen hears what comes, and nothing of before", async () => {
+  const path = temporaryDatabase();
+  const mine = new SqliteStorage(path);
+  const other = new SqliteStorage(path);
+  await mine.setup();
+  mine.subscribe({ queue: "q", wake: () => {} });
+  mine.subscribe({ queue: "q", event: () => {} })();
+  const somebody = other.subscribe({ queue: null, event: () => {} });
+  await mine.add([newJob({ id: "before" })]);
+  await other.add([newJob({ id: "long before" })]);
+  const heard: string[] = [];
+  const last = new Promise<void>((resolve) => {
+    mine.subscribe({
+      queue: "q",
+      event: (event) => {
+        if (!("id" in event)) return;
+        heard.push(event.id);
+        if (event.id === "last") resolve();
+      },
+    });
+  });
+  await other.add([newJob({ id: "last" })]);
+  await last;
+  expect(heard).toEqual(["last"]);
+  somebody();
+  await mine.close();
+  await other.close();
+});

@@ -29,6 +29,9 @@ async function everyStatement(): Promise<{ database: DatabaseSync; statements: R
       { key: "m", max: 2_000, windowMs: 1_000 },
     ];
     await storage.claim(claimOf({ max: 1, types: ["u"] }));
+    await storage.add(["t", "u", "u"].map((type) => newJob({ type, priority: 1 })));
+    await storage.claim(claimOf({ max: 2, types: ["t", "u"] }));
+    await storage.claim(claimOf({ max: 1 }));
     const { jobs } = await storage.claim(claimOf({ max: 20, limits }));
     const lease = jobs.map(({ id, token }) => ({ id, token }));
     await storage.heartbeat(lease, 30_000);

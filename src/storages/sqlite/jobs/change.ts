@@ -43,7 +43,7 @@ function* rowsOf(step: Step, request: Change): Iterable<JobRow> {
   if ("ids" in request) {
     for (const id of new Set(request.ids)) {
       const row = step.sql(FIND).get(id, request.queue) as JobRow | undefined;
-      if (row !== undefined) yield row;
+      if (row !== undefined && request.states?.includes(row.state) !== false) yield row;
     }
     return;
   }
@@ -56,6 +56,7 @@ function* rowsOf(step: Step, request: Change): Iterable<JobRow> {
     since: null,
     until: null,
     endedBefore: endedForMs === null ? null : step.now - endedForMs,
+    unasked: request.action === "cancel",
     newestFirst: false,
     after: null,
     limit: request.limit,

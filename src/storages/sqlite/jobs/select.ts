@@ -14,6 +14,8 @@ export interface Selection {
   readonly until: number | null;
   /** Ended at or before this instant. */
   readonly endedBefore: number | null;
+  /** Only jobs that nobody has asked to stop. */
+  readonly unasked?: boolean;
   readonly newestFirst: boolean;
   /** Only after this place in the order. */
   readonly after: number | null;
@@ -44,6 +46,7 @@ export function selectJobs(step: Step, selection: Selection): JobRow[] {
   if (type !== null) add("type = ?", type);
   if (group !== null) add("grp = ?", group);
   if (endedBefore !== null) add("finished_at <= ?", endedBefore);
+  if (selection.unasked === true) add("cancel_requested = ?", 0);
   const order = newestFirst ? "DESC" : "ASC";
   const sql = `SELECT ${COLUMNS} FROM sluice_jobs WHERE ${where} ORDER BY seq ${order} LIMIT ?`;
   const states = [...new Set(selection.states)];
