@@ -27,6 +27,8 @@ export interface Benchmark {
   /** The title of its section in RESULTS.md. */
   readonly title: string;
   readonly intro: string;
+  /** It has a short form, for a first look: `--quick`. */
+  readonly quick?: true;
   /** Modules beside `benchmark.ts` that export `rows: readonly Row[]`. */
   readonly modules: readonly string[];
 }

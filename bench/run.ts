@@ -7,10 +7,11 @@ import { toMarkdown, toText } from "./table.ts";
 
 const here = new URL("./", import.meta.url);
 
-const [name = ""] = process.argv.slice(2);
+const [name = "", ...flags] = process.argv.slice(2);
+const quick = flags.includes("--quick");
 const folder = new URL(`${name}/`, here);
 if (name === "" || !existsSync(new URL("benchmark.ts", folder))) {
-  console.error(`Usage: node bench/run.ts <${known().join(" | ")}>`);
+  console.error(`Usage: node bench/run.ts <${known().join(" | ")}> [--quick]`);
   process.exit(1);
 }
 
@@ -18,6 +19,12 @@ installPeers();
 const begin = performance.now();
 const build = fingerprint();
 const { benchmark } = (await import(new URL("benchmark.ts", folder).href)) as { benchmark: Benchmark };
+if (quick && benchmark.quick === undefined) {
+  console.error(`The benchmark "${name}" has no quick form.`);
+  process.exit(1);
+}
+// For the processes that measure.
+if (quick) process.env["SLUICE_BENCH_QUICK"] = "1";
 const sections: string[] = [];
 for (const path of benchmark.modules) {
   const module = new URL(path, folder).href;
@@ -36,9 +43,13 @@ if (fingerprint() !== build) {
   );
   process.exit(1);
 }
+const seconds = Math.round((performance.now() - begin) / 1000);
+if (quick) {
+  console.log(`\nDone in ${seconds} s. A first look: nothing is written.`);
+  process.exit();
+}
 const head = `${benchmark.intro}\n\n${circumstances()}\n- Command: \`npm run bench:${name}\``;
 writeSection(benchmark.title, [head, ...sections].join("\n\n"));
-const seconds = Math.round((performance.now() - begin) / 1000);
 console.log(`\nDone in ${seconds} s. Written to bench/RESULTS.md, section "${benchmark.title}".`);
 
 function known(): string[] {

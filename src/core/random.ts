@@ -9,7 +9,7 @@ export const systemRandom: Random = () => Math.random();
  * `wall` is the time it is made, in milliseconds since 1970.
  */
 export function newId(wall: number): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  const bytes = randomBytes();
   let time = Math.max(0, Math.floor(wall));
   for (let i = 5; i >= 0; i--) {
     bytes[i] = time % 256;
@@ -23,6 +23,20 @@ export function newId(wall: number): string {
     id += HEX[bytes[i]!];
   }
   return id;
+}
+
+/** Chance is asked for in larger pieces: measured, a call for every name takes a third of the time of adding a job. */
+const POOL_BYTES = 4_096;
+let pool: Uint8Array | undefined;
+let used = 0;
+
+function randomBytes(): Uint8Array {
+  if (pool === undefined || used === POOL_BYTES) {
+    pool = crypto.getRandomValues(new Uint8Array(POOL_BYTES));
+    used = 0;
+  }
+  used += 16;
+  return pool.subarray(used - 16, used);
 }
 
 const HEX: readonly string[] = /* @__PURE__ */ Array.from({ length: 256 }, (_, byte) =>

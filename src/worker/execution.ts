@@ -12,7 +12,7 @@ import { inTime } from "./deadline.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { failed, givenBack, putOff, succeeded } from "./outcome.ts";
 import type { Reporter } from "./reporter.ts";
-import type { RunningJob } from "./running.ts";
+import type { Call, RunningJob } from "./running.ts";
 
 export interface ExecutionOptions {
   readonly handlers: Handlers<Handler | BatchHandler>;
@@ -35,13 +35,6 @@ export interface ExecutionOptions {
 /** How a handler ended for one job. */
 type End = { readonly value: unknown } | { readonly thrown: unknown };
 
-/** One call of a handler. */
-interface Call {
-  /** Jobs whose end is not decided yet. */
-  left: number;
-  ended: boolean;
-}
-
 /** A limiter that is asked about a failed job has so long to answer; then it is decided without. */
 const LIMITER_WITHIN_MS = 5_000;
 /** A job whose limiter could not be told of its start is tried again after this. */
@@ -50,7 +43,6 @@ const PUT_OFF_MS = 1_000;
 /** Calls handlers, keeps their time, and decides how their jobs ended. */
 export class Execution {
   readonly #options: ExecutionOptions;
-  readonly #calls = new WeakMap<RunningJob, Call>();
 
   constructor(options: ExecutionOptions) {
     this.#options = options;
@@ -59,7 +51,7 @@ export class Execution {
   /** Starts one call for these jobs: one, or a batch. */
   start(jobs: readonly RunningJob[]): void {
     const call = { left: jobs.length, ended: false };
-    for (const running of jobs) this.#calls.set(running, call);
+    for (const running of jobs) running.call = call;
     const done = this.#options.batch ? this.#runBatch(jobs) : this.#runOne(jobs[0]!);
     done.catch(this.#options.report).finally(() => this.#endCall(call));
   }
@@ -226,7 +218,7 @@ export class Execution {
     const given = running.started ? grant?.release() : grant?.cancel();
     if (given !== undefined) given.catch(this.#options.report);
     this.#options.settled(running, outcome);
-    const call = this.#calls.get(running);
+    const { call } = running;
     if (call === undefined) return;
     call.left -= 1;
     if (call.left === 0) this.#endCall(call);
