@@ -10,13 +10,6 @@ export interface Call {
   ended: boolean;
 }
 
-/** One call of a handler. */
-export interface Call {
-  /** Jobs whose end is not decided yet. */
-  left: number;
-  ended: boolean;
-}
-
 /** A job in the hands of this worker. */
 export class RunningJob {
   readonly job: JobRecord;
@@ -29,8 +22,6 @@ export class RunningJob {
   call: Call | undefined;
   /** Why it was told to stop, if it was. */
   cut: Cut | undefined;
-  /** The call that it is part of. */
-  call: Call | undefined;
   /** Its limiter was told that it starts: from then on what was granted is used. */
   started = false;
   /** How it ended has been handed on; whatever its handler still does is of no account. */
