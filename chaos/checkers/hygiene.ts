@@ -1,0 +1,55 @@
+import { type Digest, groupBy } from "../history/digest.ts";
+import { blockedBy, within } from "./blocked.ts";
+import { Finding, round, type Verdict } from "./verdict.ts";
+
+/** Processes that lived for less than this have not warmed up. */
+const WARM_MS = 30_000;
+const MOST_MB_PER_MINUTE = 1;
+/** A process is given this much for its heap to find its size, whatever the slope. */
+const BREATH_MB = 32;
+/** A storage is given so long to answer, more or less, before a worker says something. */
+const NEAR_MS = 1_500;
+
+/**
+ * I15, hygiene: no error that nobody looked after, none about locks, nothing left alive at the end, no growth. A worker says
+ * so when its process was paused, or when its storage did not answer for a while: that is what it should do, the latter only
+ * if a stopped process had the lock.
+ */
+export function hygiene(history: Digest): Verdict {
+  const found = new Finding("I15", "processes");
+  const blocked = blockedBy(history);
+  const isExpected = (text: string, hr: number) =>
+    text.includes("the event loop was blocked") ||
+    (text.includes("no answer for") && within(blocked, hr - NEAR_MS, hr) > 0);
+  for (const [p, notes] of groupBy(history.notes, (note) => note.p)) {
+    const bad = notes.filter(
+      ({ kind, text, hr }) => (kind === "unhandled" || kind === "error") && !isExpected(text, hr),
+    );
+    found.check(bad.length === 0, () => `${p}: ${bad.length} errors, the first: ${bad[0]?.text}`);
+    for (const { kind, value, text } of notes) {
+      if (kind === "left") found.check(value === 0, () => `${p} ended with ${value} things open: ${text}`);
+    }
+    const memory = notes.filter(({ kind }) => kind === "memory");
+    const slope = growth(memory);
+    found.check(slope <= MOST_MB_PER_MINUTE, () => `${p} grew by ${round(slope)} MB a minute`);
+  }
+  return found.verdict;
+}
+
+/** Megabytes a minute, from the median of the middle third of its life to that of the last. */
+function growth(samples: readonly { readonly hr: number; readonly value: number }[]): number {
+  const first = samples[0];
+  const last = samples.at(-1);
+  if (first === undefined || last === undefined || last.hr - first.hr < WARM_MS) return 0;
+  const third = Math.floor(samples.length / 3);
+  const middle = samples.slice(third, 2 * third);
+  const end = samples.slice(2 * third);
+  const grown = (median(end) - median(middle)) / 2 ** 20;
+  const minutes = (last.hr - first.hr) / 3 / 60_000;
+  return grown <= BREATH_MB && minutes < 5 ? 0 : grown / minutes;
+}
+
+function median(samples: readonly { readonly value: number }[]): number {
+  const values = samples.map(({ value }) => value).toSorted((a, b) => a - b);
+  return values[Math.floor(values.length / 2)] ?? 0;
+}

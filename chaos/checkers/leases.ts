@@ -1,0 +1,46 @@
+import { type Digest, groupBy } from "../history/digest.ts";
+import { Finding, round, type Verdict } from "./verdict.ts";
+
+/** Two readings of the storage's clock may lie so far apart in two processes. */
+const SLACK_MS = 5;
+
+/**
+ * I4, exclusive leases: nobody gets a job while the lease of somebody else on it lasts. A lease lasts for its time from the
+ * claim or the last sign of life, or until its holder gives the job back. No two workers go by the same id, however alike they were started.
+ */
+export function exclusiveLeases(history: Digest): Verdict {
+  const found = new Finding("I4", "leases");
+  const ids = new Set<string>();
+  for (const { kind, text, value, p } of history.notes) {
+    if (kind !== "ready" || value === 0) continue;
+    found.check(!ids.has(text), () => `${p} has the id of another worker, ${text}`);
+    ids.add(text);
+  }
+  const settles = groupBy(history.settles, ({ job, token }) => `${job} ${token}`);
+  const beats = groupBy(history.beats, ({ job, token }) => `${job} ${token}`);
+  for (const [job, claims] of groupBy(history.claims, (claim) => claim.job)) {
+    const inOrder = claims.toSorted((a, b) => a.token - b.token);
+    for (const [i, claim] of inOrder.entries()) {
+      const next = inOrder[i + 1];
+      if (next === undefined) {
+        found.n += 1;
+        continue;
+      }
+      const key = `${job} ${claim.token}`;
+      const given = (settles.get(key) ?? []).some(({ verdict, from }) => verdict !== "stale" && from <= next.until);
+      const signs = (beats.get(key) ?? []).filter(({ kept, from }) => kept && from < next.from);
+      const alive = signs.reduce((latest, { from }) => Math.max(latest, from), claim.from);
+      const left = alive + claim.leaseMs - next.until;
+      found.check(
+        given || left <= SLACK_MS,
+        () => `${next.p} got job ${job} (token ${next.token}) ${round(left)} ms before the lease of ${claim.p} ran out`,
+      );
+      const overlap = claim.leaseUntil - next.grantMs;
+      found.check(
+        given || overlap <= 0,
+        () => `the leases of ${claim.p} and ${next.p} on job ${job} overlap by ${round(overlap)} ms`,
+      );
+    }
+  }
+  return found.verdict;
+}

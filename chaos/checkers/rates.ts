@@ -1,0 +1,104 @@
+import type { Digest } from "../history/digest.ts";
+import { Finding, round, type Verdict } from "./verdict.ts";
+
+/** So many starts in any window. */
+export interface Rate {
+  readonly limiter: string;
+  readonly max: number;
+  readonly windowMs: number;
+}
+
+/** Instants are floating-point numbers of milliseconds since 1970: a quarter of a microsecond is as fine as they go. */
+const EPSILON_MS = 0.001;
+
+/** The instants of all starts under a limit that counted, by the clock of the storage. */
+export function startsOf(history: Digest, limiter: string): number[] {
+  const undone = new Set<string>();
+  for (const { job, token, unstarted, verdict } of history.settles) {
+    if (unstarted && verdict !== "stale") undone.add(`${job} ${token}`);
+  }
+  const starts = history.claims
+    .filter(({ limits, job, token }) => limits.includes(limiter) && !undone.has(`${job} ${token}`))
+    .map(({ grantMs }) => grantMs);
+  for (const grant of history.grants) {
+    if (grant.limiter === limiter && !history.cancelled.has(`${limiter} ${grant.token}`)) starts.push(grant.grantMs);
+  }
+  return starts.toSorted((a, b) => a - b);
+}
+
+/** I5, rate: in any window at most so many starts, by the clock of the storage. */
+export function rate(history: Digest, { limiter, max, windowMs }: Rate): Verdict {
+  const found = new Finding("I5", "windows");
+  windows(found, startsOf(history, limiter), { limiter, max, windowMs }, EPSILON_MS);
+  return found.verdict;
+}
+
+/**
+ * I6, outside rate: the same at the service that is called, by the clock that all processes share. The service's window is
+ * shorter than ours by `guardMs`: so much later one call may arrive than another that started with it. A call that took
+ * longer than that from being asked for was held up by the machine, and nobody promises anything about it: what it is part
+ * of is counted apart.
+ */
+export function outsideRate(history: Digest, limit: Rate & { readonly guardMs: number }): Verdict {
+  const { limiter, max, windowMs, guardMs } = limit;
+  const found = new Finding("I6", "windows");
+  const asked = new Map(history.claims.map(({ job, token, from }) => [`${job} ${token}`, from]));
+  const arrivals = history.arrivals.filter((arrival) => arrival.limiter === limiter).toSorted((a, b) => a.hr - b.hr);
+  // How many late ones lie before each arrival.
+  const late = [0];
+  for (const { job, token, hr } of arrivals) {
+    const from = asked.get(`${job} ${token}`);
+    found.check(from !== undefined, () => `${limiter}: job ${job} called with token ${token}, which nobody was given`);
+    late.push(late.at(-1)! + (from === undefined || hr - from > guardMs ? 1 : 0));
+  }
+  found.n = 0;
+  let apartLeast = Number.POSITIVE_INFINITY;
+  let heldUp = 0;
+  for (let i = 0; i + max < arrivals.length; i++) {
+    const apart = arrivals[i + max]!.hr - arrivals[i]!.hr;
+    if (apart < windowMs && late[i + max + 1]! > late[i]!) {
+      heldUp += 1;
+      continue;
+    }
+    apartLeast = Math.min(apartLeast, apart);
+    found.check(apart >= windowMs, () => `${limiter}: ${max + 1} calls in ${round(apart)} ms, ${windowMs} ms needed`);
+  }
+  found.note = `${max}+1 calls never closer than ${round(apartLeast)} of ${windowMs} ms; ${late.at(-1)} calls held up by the machine (${heldUp} windows)`;
+  return found.verdict;
+}
+
+function windows(found: Finding, at: readonly number[], { limiter, max, windowMs }: Rate, slack: number): void {
+  let closest = Number.POSITIVE_INFINITY;
+  for (let i = 0; i + max < at.length; i++) {
+    const apart = at[i + max]! - at[i]!;
+    closest = Math.min(closest, apart);
+    found.check(
+      apart >= windowMs - slack,
+      () => `${limiter}: ${max + 1} starts in ${round(apart)} ms, ${windowMs} ms needed`,
+    );
+  }
+  if (Number.isFinite(closest))
+    found.note = `${limiter}: ${max}+1 never closer than ${round(closest)} of ${windowMs} ms`;
+}
+
+/**
+ * I9, no waste: how much of the allowance was used from the first start to the last while there was always more to do. The
+ * start after N others could have come exactly a window after the first of them: what it came later is waste.
+ */
+export function use(history: Digest, { limiter, max, windowMs, least }: Rate & { readonly least: number }): Verdict {
+  const found = new Finding("I9", "windows");
+  const at = startsOf(history, limiter);
+  const last = at.length - 1;
+  const rounds = Math.floor(last / max);
+  if (rounds < 1) {
+    found.check(false, () => `${limiter}: only ${at.length} starts, not enough to tell`);
+    return found.verdict;
+  }
+  const share = (rounds * windowMs) / (at[last]! - at[last - rounds * max]!);
+  found.n = rounds - 1;
+  found.check(share >= least, () => `${limiter}: ${percent(share)} of the allowance used, ${percent(least)} wanted`);
+  found.note = `${limiter}: ${percent(share)} used`;
+  return found.verdict;
+}
+
+const percent = (share: number): string => `${(share * 100).toFixed(2)} %`;

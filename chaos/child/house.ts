@@ -1,0 +1,78 @@
+import { DatabaseSync } from "node:sqlite";
+import type { JobStorage } from "../../src/storage/job-storage.ts";
+import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
+import { Seeded } from "../conductor/seeded.ts";
+import { hr } from "../history/entry.ts";
+import { Recorder } from "../history/recorder.ts";
+import { crashingConnection } from "./crash-points.ts";
+import { planted } from "./plants.ts";
+import { RecordedStorage } from "./recorded-storage.ts";
+import { asleep } from "./sleep.ts";
+import type { Spec } from "./spec.ts";
+
+/** What a process works with. */
+export interface House {
+  readonly storage: JobStorage;
+  readonly recorder: Recorder;
+  readonly chance: Seeded;
+  /** Closes the storage and says what would still keep the process alive. */
+  readonly leave: () => Promise<void>;
+}
+
+const TICK_MS = 10;
+/** A tick that comes so late was held up by a pause, or by somebody who blocks the event loop. */
+const PAUSE_MS = 400;
+const MEMORY_EVERY_MS = 1_000;
+
+export function openHouse(spec: Spec): House {
+  const recorder = new Recorder(spec.folder, spec.p);
+  const note = (kind: "error" | "unhandled", error: unknown) =>
+    recorder.write({ op: "process", phase: "info", kind, text: textOf(error), value: 0 });
+  process.on("unhandledRejection", (error) => note("unhandled", error));
+  process.on("uncaughtException", (error) => note("unhandled", error));
+  const stopTicking = tick(recorder);
+  const { database, seed, plant, duplicate = 0 } = spec;
+  const real = new SqliteStorage(connectionFor(spec));
+  const storage = plant === undefined ? real : planted(real, plant, database, seed);
+  return {
+    storage: new RecordedStorage(storage, recorder, { database, seed, duplicate }),
+    recorder,
+    chance: new Seeded(seed),
+    leave: async () => {
+      stopTicking();
+      await real.close();
+      const open = process.getActiveResourcesInfo().filter((kind) => kind === "Timeout" || kind.startsWith("FSEvent"));
+      // What a handler that does not listen still waits for is its own affair.
+      const value = Math.max(0, open.length - asleep());
+      recorder.write({ op: "process", phase: "info", kind: "left", text: open.join(" "), value });
+    },
+  };
+}
+
+export function textOf(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}
+
+function connectionFor({ database, crash, checkpoint }: Spec): string | ReturnType<typeof crashingConnection> {
+  if (crash !== undefined) return crashingConnection(database, crash);
+  if (checkpoint === undefined) return database;
+  const connection = new DatabaseSync(database, { timeout: 20 });
+  connection.exec(`PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${checkpoint}`);
+  return connection;
+}
+
+/** Notices pauses, and how large the process is. */
+function tick(recorder: Recorder): () => void {
+  let before = hr();
+  let measured = before;
+  const timer = setInterval(() => {
+    const now = hr();
+    const gap = now - before - TICK_MS;
+    before = now;
+    if (gap > PAUSE_MS) recorder.write({ op: "process", phase: "info", kind: "paused", text: "", value: gap });
+    if (now - measured < MEMORY_EVERY_MS) return;
+    measured = now;
+    recorder.write({ op: "process", phase: "info", kind: "memory", text: "", value: process.memoryUsage.rss() });
+  }, TICK_MS);
+  return () => clearInterval(timer);
+}

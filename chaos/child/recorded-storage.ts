@@ -1,0 +1,229 @@
+import { DatabaseSync } from "node:sqlite";
+import type { JobEvent } from "../../src/core/events.ts";
+import type { JobRecord } from "../../src/core/job.ts";
+import type {
+  Added,
+  Change,
+  Claim,
+  ClaimRequest,
+  Heartbeat,
+  JobHistory,
+  JobPage,
+  JobStorage,
+  Lease,
+  ListQuery,
+  NewJob,
+  Outcome,
+  QueueOverview,
+  Report,
+  Subscriber,
+  Sweep,
+} from "../../src/storage/job-storage.ts";
+import type { AtomicRateLimiterStorage } from "../../src/storage/rate-limiter-storage.ts";
+import { Seeded } from "../conductor/seeded.ts";
+import { hr, type SettledJob } from "../history/entry.ts";
+import type { Recorder } from "../history/recorder.ts";
+
+export interface RecordedOptions {
+  readonly database: string;
+  readonly seed: number;
+  /** How often a settle or a cancellation is sent twice, as a network would. */
+  readonly duplicate: number;
+}
+
+/** A storage whose steps are written down, before and after: the history that checkers go by. */
+export class RecordedStorage implements JobStorage {
+  readonly rates: AtomicRateLimiterStorage;
+  readonly #inner: JobStorage;
+  readonly #recorder: Recorder;
+  readonly #chance: Seeded;
+  readonly #duplicate: number;
+
+  constructor(inner: JobStorage, recorder: Recorder, options: RecordedOptions) {
+    this.#inner = inner;
+    this.#recorder = recorder;
+    this.#chance = new Seeded(options.seed).fork("duplicate");
+    this.#duplicate = options.duplicate;
+    this.rates = recordedRates(inner.rates, recorder, options);
+  }
+
+  setup(): Promise<void> {
+    return this.#inner.setup();
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+
+  async add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
+    const call = this.#recorder.call();
+    this.#recorder.write({
+      op: "add",
+      phase: "invoke",
+      call,
+      jobs: jobs.map(({ id, queue, idempotency, group, priority, due }) => {
+        const inMs = "inMs" in due ? due.inMs : 1;
+        return { id, queue, key: idempotency?.key ?? null, group, priority, inMs };
+      }),
+    });
+    try {
+      const answers = await this.#inner.add(jobs);
+      this.#recorder.write({ op: "add", phase: "ok", call, answers });
+      return answers;
+    } catch (error) {
+      this.#recorder.write({ op: "add", phase: "fail", call, error: String(error) });
+      throw error;
+    }
+  }
+
+  async claim(request: ClaimRequest): Promise<Claim> {
+    const { queue, leaseMs, limits, settle } = request;
+    const from = hr();
+    const call = this.#settling(settle);
+    const claim = await this.#inner.claim(request);
+    if (call !== undefined) this.#recorder.write({ op: "settle", phase: "ok", call, stale: claim.stale });
+    if (claim.jobs.length > 0) {
+      this.#recorder.write({
+        op: "claim",
+        phase: "ok",
+        from,
+        queue,
+        leaseMs,
+        limits: limits.map(({ key }) => key),
+        jobs: claim.jobs.map(({ id, token, attempt, startedAt, leaseUntil }) => ({
+          job: id,
+          token,
+          attempt,
+          grantMs: startedAt!,
+          leaseUntil: leaseUntil!,
+        })),
+      });
+    }
+    await this.#again(settle);
+    return claim;
+  }
+
+  async settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {
+    const stale = await this.#settle(outcomes);
+    await this.#again(outcomes);
+    return stale;
+  }
+
+  async heartbeat(leases: readonly Lease[], leaseMs: number): Promise<Heartbeat> {
+    const from = hr();
+    const beat = await this.#inner.heartbeat(leases, leaseMs);
+    const jobs = leases.map(({ id, token }) => ({ job: id, token }));
+    this.#recorder.write({ op: "heartbeat", phase: "ok", from, leaseMs, leases: jobs, lost: beat.lost });
+    return beat;
+  }
+
+  report(reports: readonly Report[]): Promise<readonly string[]> {
+    return this.#inner.report(reports);
+  }
+
+  async sweep(): Promise<Sweep> {
+    const from = hr();
+    const swept = await this.#inner.sweep();
+    if (swept.stalled > 0) this.#recorder.write({ op: "sweep", phase: "ok", from, stalled: swept.stalled });
+    return swept;
+  }
+
+  find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
+    return this.#inner.find(ids);
+  }
+
+  history(id: string): Promise<JobHistory> {
+    return this.#inner.history(id);
+  }
+
+  list(query: ListQuery): Promise<JobPage> {
+    return this.#inner.list(query);
+  }
+
+  overview(queue?: string): Promise<readonly QueueOverview[]> {
+    return this.#inner.overview(queue);
+  }
+
+  async change(change: Change): Promise<readonly string[]> {
+    const call = this.#recorder.call();
+    const asked = "ids" in change ? change.ids : null;
+    this.#recorder.write({ op: "change", phase: "invoke", call, action: change.action, ids: asked });
+    const ids = await this.#inner.change(change);
+    this.#recorder.write({ op: "change", phase: "ok", call, ids });
+    return ids;
+  }
+
+  setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {
+    return this.#inner.setPaused(queue, type, paused);
+  }
+
+  subscribe(subscriber: Subscriber): () => void {
+    return this.#inner.subscribe(subscriber);
+  }
+
+  publish(event: JobEvent): Promise<void> {
+    return this.#inner.publish(event);
+  }
+
+  #settling(outcomes: readonly Outcome[]): number | undefined {
+    if (outcomes.length === 0) return undefined;
+    const call = this.#recorder.call();
+    this.#recorder.write({ op: "settle", phase: "invoke", call, outcomes: outcomes.map(settled) });
+    return call;
+  }
+
+  async #settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {
+    const call = this.#settling(outcomes);
+    const stale = await this.#inner.settle(outcomes);
+    if (call !== undefined) this.#recorder.write({ op: "settle", phase: "ok", call, stale });
+    return stale;
+  }
+
+  /** Sends the same outcomes once more, now and then: every one of them must be refused. */
+  async #again(outcomes: readonly Outcome[]): Promise<void> {
+    if (outcomes.length > 0 && this.#chance.chance(this.#duplicate)) await this.#settle(outcomes);
+  }
+}
+
+function settled(outcome: Outcome): SettledJob {
+  const unstarted = outcome.to === "back" && (outcome.unstarted?.length ?? 0) > 0;
+  return { job: outcome.id, token: outcome.token, to: outcome.to, unstarted };
+}
+
+/** Writes down when the storage granted each start, by its own clock; cancellations are sent twice now and then. */
+function recordedRates(
+  inner: AtomicRateLimiterStorage,
+  recorder: Recorder,
+  { database, seed, duplicate }: RecordedOptions,
+): AtomicRateLimiterStorage {
+  const chance = new Seeded(seed).fork("cancel");
+  let reader: DatabaseSync | undefined;
+  const grantedAt = (token: string): number | undefined => {
+    reader ??= new DatabaseSync(database, { timeout: 5_000 });
+    const row = reader.prepare("SELECT at FROM sluice_starts WHERE token = ?").get(Number(token.split(".")[1]));
+    return row?.["at"] as number | undefined;
+  };
+  return {
+    setupDatabase: () => inner.setupDatabase(),
+    recordExecution: (name) => inner.recordExecution(name),
+    getExecutionCount: (name, since) => inner.getExecutionCount(name, since),
+    getOldestExecutionAtOffset: (name, offset) => inner.getOldestExecutionAtOffset(name, offset),
+    getNextAvailableTime: (name) => inner.getNextAvailableTime(name),
+    setNextAvailableTime: (name, at) => inner.setNextAvailableTime(name, at),
+    clear: (name) => inner.clear(name),
+    async tryRecordExecution(limiter, window) {
+      const verdict = await inner.tryRecordExecution(limiter, window);
+      if (verdict.granted && verdict.token !== undefined) {
+        const grantMs = grantedAt(verdict.token);
+        if (grantMs !== undefined) recorder.write({ op: "grant", phase: "ok", limiter, token: verdict.token, grantMs });
+      }
+      return verdict;
+    },
+    async cancelExecution(limiter, token) {
+      recorder.write({ op: "cancel", phase: "invoke", limiter, token });
+      await inner.cancelExecution(limiter, token);
+      if (chance.chance(duplicate)) await inner.cancelExecution(limiter, token);
+    },
+    settleExecution: (limiter, token, weight) => inner.settleExecution(limiter, token, weight),
+  };
+}

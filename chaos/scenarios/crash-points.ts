@@ -1,0 +1,83 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { idempotency } from "../checkers/idempotency.ts";
+import { Finding } from "../checkers/verdict.ts";
+import type { CrashPoint } from "../child/spec.ts";
+import type { Order } from "../conductor/fleet.ts";
+import type { Outcome, World } from "../conductor/world.ts";
+import { usual } from "./usual.ts";
+
+const LEASE_MS = 500;
+
+/** Who meets each point, and what it takes to get there. */
+const POINTS: readonly { readonly step: CrashPoint["step"]; readonly by: "producer" | "bulk" | "worker" }[] = [
+  { step: "add", by: "producer" },
+  { step: "add", by: "bulk" },
+  { step: "claim", by: "worker" },
+  { step: "settle", by: "worker" },
+  { step: "heartbeat", by: "worker" },
+  { step: "sweep", by: "worker" },
+];
+/** On a slow machine it takes a while until a point is met. */
+const PATIENCE_MS = 6_000;
+const SIDES = ["before-commit", "after-commit"] as const;
+
+/**
+ * Processes that kill themselves right before or right after a commit, at each of the steps that write: the work of the
+ * others goes on, what was acknowledged is there, what was not is there as a whole or not at all.
+ */
+export async function crashPoints(world: World): Promise<Outcome> {
+  const { fleet } = world;
+  const reached = new Finding("reached", "points");
+  const worker = (crash?: CrashPoint): Order => ({
+    role: "worker",
+    seed: world.seed(),
+    queue: "points",
+    leaseMs: LEASE_MS,
+    concurrency: 8,
+    graceMs: 500,
+    crash,
+  });
+  const producer = (by: "producer" | "bulk" | "worker", crash?: CrashPoint): Order => ({
+    role: "producer",
+    seed: world.seed(),
+    queue: "points",
+    forMs: 400,
+    perSecond: by === "bulk" ? 2_500 : 120,
+    maxAttempts: 100,
+    ...(by === "bulk" && { bulk: { size: 250, probability: 1 } }),
+    ...(by === "producer" && { keyMs: 20 }),
+    // Long enough for a sign of life, where somebody is to die while giving one.
+    work: [by === "worker" ? { do: "sleep", ms: LEASE_MS / 2 } : { do: "nothing" }],
+    crash,
+  });
+  fleet.start(worker());
+  for (let round = 0; round < world.scale; round++) {
+    for (const { step, by } of POINTS) {
+      const members = SIDES.map((at) => {
+        const nth = world.chance.integer(1, step === "sweep" || by === "bulk" ? 1 : 3);
+        const crash: CrashPoint = { step, at, nth, signal: "SIGKILL" };
+        return { at, member: fleet.start(by === "worker" ? worker(crash) : producer(by, crash)) };
+      });
+      // Something to do for those who wait for their point, and leases to recover for those who sweep.
+      if (by === "worker") fleet.start(producer("worker"));
+      if (step === "sweep") {
+        const prey = fleet.start(worker());
+        await wait(500);
+        fleet.kill(prey);
+      }
+      await Promise.race([Promise.all(members.map(({ member }) => member.exited)), wait(PATIENCE_MS)]);
+      for (const { at, member } of members) {
+        const struck = member.exit?.signal === "SIGKILL";
+        if (struck) fleet.died(member);
+        else fleet.terminate(member);
+        // Two who wait for the same sweep may find that the third was quicker.
+        reached.check(struck || step === "sweep", () => `${by} never came to ${step}, ${at}`);
+      }
+    }
+  }
+  world.say("every point was met");
+  await world.drain(15_000 * Math.max(1, world.scale));
+  const { history, final } = await world.collect();
+  const verdicts = [...usual(history, final, { drained: true }), idempotency(history, final), reached.verdict];
+  return world.outcome("T03 T04", history, verdicts);
+}

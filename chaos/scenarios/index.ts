@@ -1,0 +1,35 @@
+import type { Outcome, World } from "../conductor/world.ts";
+import { backlog } from "./backlog.ts";
+import { commands } from "./commands.ts";
+import { crashPoints } from "./crash-points.ts";
+import { graceful } from "./graceful.ts";
+import { fastLimit, limiterLiveness, limits } from "./limits.ts";
+import { pauses } from "./pauses.ts";
+import { poison } from "./poison.ts";
+import { storm } from "./storm.ts";
+
+export type Scenario = (world: World) => Promise<Outcome>;
+
+export const SCENARIOS = {
+  storm,
+  "crash points": crashPoints,
+  pauses,
+  graceful,
+  limits,
+  "limiter liveness": limiterLiveness,
+  "fast limit": fastLimit,
+  poison,
+  commands,
+  backlog,
+} as const satisfies Readonly<Record<string, Scenario>>;
+export type ScenarioName = keyof typeof SCENARIOS;
+
+/** Those of one stage run side by side. What needs quick answers does not run beside what needs the processor. */
+export const STAGES: readonly (readonly ScenarioName[])[] = [
+  ["storm"],
+  ["limits", "pauses"],
+  ["graceful", "limiter liveness"],
+  ["crash points", "commands"],
+  ["poison", "fast limit"],
+  ["backlog"],
+];

@@ -1,0 +1,98 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
+import { abortedAfterPause } from "../checkers/moments.ts";
+import { Finding } from "../checkers/verdict.ts";
+import type { WorkerSpec } from "../child/spec.ts";
+import type { Member, Order } from "../conductor/fleet.ts";
+import type { Outcome, World } from "../conductor/world.ts";
+import { usual } from "./usual.ts";
+
+const LEASE_MS = 800;
+
+/**
+ * Workers that stand still while they hold jobs: stopped from outside for two leases, stopped in the middle of a sweep
+ * between looking and writing, blocked by a handler for three leases. Others take the jobs over; whoever wakes up is told
+ * to stop, and what it still wants to write is refused.
+ */
+export async function pauses(world: World): Promise<Outcome> {
+  const { fleet, chance } = world;
+  const worker = (more: Partial<Order<WorkerSpec>> = {}): Order => ({
+    role: "worker",
+    seed: world.seed(),
+    queue: "pauses",
+    leaseMs: LEASE_MS,
+    concurrency: 5,
+    graceMs: 500,
+    ...more,
+  });
+  const spun = LEASE_MS * 3;
+  const producer = (forMs: number): Order => ({
+    role: "producer",
+    seed: world.seed(),
+    queue: "pauses",
+    forMs,
+    perSecond: 4,
+    maxAttempts: 100,
+    work: [
+      { do: "sleep", ms: 150, deaf: true },
+      { do: "sleep", ms: 300, deaf: true },
+      { do: "sleep", ms: 600, deaf: true },
+      { do: "sleep", ms: 600 },
+      // Still at it when its process goes on after a pause: it must be told.
+      { do: "sleep", ms: 5_000, deaf: true },
+      { do: "sleep", ms: 5_000, deaf: true },
+    ],
+  });
+  for (let i = 0; i < 3; i++) fleet.start(worker());
+  const rounds = 3 * world.scale;
+  fleet.start(producer(rounds * (LEASE_MS * 2 + 900)));
+  // Whoever blocks its process for longer than its lease never gets done: it is dead when its attempts are spent.
+  const spinner = fleet.start({
+    ...producer(300),
+    perSecond: 4,
+    maxAttempts: 2,
+    work: [{ do: "spin", ms: spun }],
+  } as Order);
+  const swept = new Finding("swept", "sweeps paused");
+  await wait(600);
+
+  for (let round = 0; round < rounds; round++) {
+    const victim = chance.pick(fleet.live("worker"))!;
+    victim.retired = true;
+    fleet.pause(victim);
+    // Somebody who stops itself when it has seen an expired lease: before it writes, or before it commits and lets go of
+    // the lock. It looks more often than the others, so it is the first to see.
+    const at = round % 2 === 0 ? "begin" : "before-commit";
+    const sweeper = fleet.start(
+      worker({ concurrency: 1, leaseMs: LEASE_MS / 5, crash: { step: "sweep", at, nth: 1, signal: "SIGSTOP" } }),
+    );
+    sweeper.retired = true;
+    fleet.willStop(sweeper);
+    await wait(LEASE_MS * 2);
+    fleet.resume(victim);
+    victim.retired = false;
+    await wait(400);
+    if (isStopped(sweeper)) swept.n += 1;
+    fleet.resume(sweeper);
+    await wait(300);
+    // It may come to its point only now: stopped for good, with the lock in its hands.
+    fleet.kill(sweeper);
+  }
+  await spinner.exited;
+  await world.drain(20_000 + 5_000 * world.scale);
+  const { history, final } = await world.collect();
+  const verdicts = [
+    ...usual(history, final, { drained: true }),
+    abortedAfterPause(history, { leaseMs: LEASE_MS, withinMs: 100 + world.stallMs }),
+    swept.verdict,
+  ];
+  return world.outcome("T05 T06 T07", history, verdicts);
+}
+
+/** Did it stop itself? The system knows. */
+function isStopped({ child, alive }: Member): boolean {
+  if (!alive || child.pid === undefined) return false;
+  // After the name in brackets comes the state.
+  const stat = readFileSync(`/proc/${child.pid}/stat`, "utf8");
+  return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
+}

@@ -1,0 +1,460 @@
+import { describe, expect, it } from "vitest";
+import { accounting } from "../../chaos/checkers/accounting.ts";
+import { concurrency } from "../../chaos/checkers/concurrency.ts";
+import { fencing } from "../../chaos/checkers/fencing.ts";
+import { hygiene } from "../../chaos/checkers/hygiene.ts";
+import { idempotency } from "../../chaos/checkers/idempotency.ts";
+import { exclusiveLeases } from "../../chaos/checkers/leases.ts";
+import { liveness, startsInTime } from "../../chaos/checkers/liveness.ts";
+import { noLoss } from "../../chaos/checkers/loss.ts";
+import { abortedAfterPause, attemptsKept, cancelHeard, poisonDies, stopsInTime } from "../../chaos/checkers/moments.ts";
+import { order } from "../../chaos/checkers/order.ts";
+import { outsideRate, rate, use } from "../../chaos/checkers/rates.ts";
+import { recovery } from "../../chaos/checkers/recovery.ts";
+import { oneSettlement } from "../../chaos/checkers/settlement.ts";
+import { mustLook, together, type Verdict } from "../../chaos/checkers/verdict.ts";
+import { finalOf, Story } from "./support.ts";
+
+/** It looked at something, and found nothing wrong. */
+function right(verdict: Verdict): void {
+  expect(verdict.violations).toEqual([]);
+  expect(verdict.n).toBeGreaterThan(0);
+}
+
+function wrong(verdict: Verdict, about: RegExp): void {
+  expect(verdict.violations.join("\n")).toMatch(about);
+}
+
+describe("I1, no loss", () => {
+  const drained = { drained: true };
+
+  it("is content when every acknowledged job has ended", () => {
+    right(
+      noLoss(new Story().add(0, "a", ["1", "2"]).told, finalOf([{ id: "1" }, { id: "2", state: "dead" }]), drained),
+    );
+  });
+
+  it("sees that an acknowledged job is gone", () => {
+    wrong(noLoss(new Story().add(0, "a", ["1", "2"]).told, finalOf([{ id: "1" }]), drained), /job 2, .* is gone/);
+  });
+
+  it("knows that a job was removed", () => {
+    right(noLoss(new Story().add(0, "a", ["1"]).change(5, "remove", ["1"]).told, finalOf([]), drained));
+  });
+
+  it("sees that a job has not ended after the drain", () => {
+    const { told } = new Story().add(0, "a", ["1"]);
+    wrong(noLoss(told, finalOf([{ id: "1", state: "active" }]), drained), /still active/);
+    right(noLoss(told, finalOf([{ id: "1", state: "active" }]), { drained: false }));
+  });
+
+  it("takes what was never answered as a whole or not at all", () => {
+    const { told } = new Story().addAndDie(0, "a", ["1", "2"]);
+    right(noLoss(told, finalOf([]), drained));
+    right(noLoss(told, finalOf([{ id: "1" }, { id: "2" }]), drained));
+    wrong(noLoss(told, finalOf([{ id: "1" }]), drained), /1 of 2/);
+  });
+
+  it("sees a job of an add that was refused", () => {
+    const story = new Story().addAndDie(0, "a", ["1"]).at(1, "a", { op: "add", phase: "fail", call: 0, error: "no" });
+    wrong(noLoss(story.told, finalOf([{ id: "1" }]), drained), /refused are there/);
+  });
+});
+
+describe("I2, one settlement", () => {
+  it("is content when the last lease ended the job", () => {
+    const { told } = new Story().settle(5, "a", "1", 1, { stale: true }).settle(9, "b", "1", 2);
+    right(oneSettlement(told, finalOf([{ id: "1", token: 2, result: '{"token":2}' }])));
+  });
+
+  it("sees that a job ended twice", () => {
+    const { told } = new Story().settle(5, "a", "1", 1).settle(9, "b", "1", 2);
+    wrong(oneSettlement(told, finalOf([{ id: "1", token: 2 }])), /ended 2 times/);
+  });
+
+  it("allows a second end after a retry", () => {
+    const { told } = new Story().settle(5, "a", "1", 1).change(6, "retry", ["1"]).settle(9, "b", "1", 2);
+    right(oneSettlement(told, finalOf([{ id: "1", token: 2 }])));
+  });
+
+  it("sees that a lease was settled twice", () => {
+    const { told } = new Story().settle(5, "a", "1", 1, { to: "retry" }).settle(9, "a", "1", 1, { to: "retry" });
+    wrong(oneSettlement(told, finalOf([])), /lease 1 of job 1 was settled 2 times/);
+  });
+
+  it("sees an end that nobody reported, and a result of somebody else", () => {
+    const { told } = new Story().settle(5, "a", "1", 1);
+    wrong(oneSettlement(told, finalOf([{ id: "1", token: 2 }])), /nobody with that token/);
+    wrong(
+      oneSettlement(told, finalOf([{ id: "1", token: 1, result: '{"token":7}' }])),
+      /result of job 1 is of lease 7/,
+    );
+  });
+});
+
+describe("I3, fencing", () => {
+  const claimed = () => new Story().claim(0, "a", "1", 1).claim(2_000, "b", "1", 2);
+
+  it("is content when the stale write was refused", () => {
+    right(fencing(claimed().settle(2_500, "a", "1", 1, { stale: true }).told, finalOf([{ id: "1", token: 2 }])));
+  });
+
+  it("sees that a stale settle was accepted", () => {
+    wrong(fencing(claimed().settle(2_500, "a", "1", 1).told, finalOf([])), /with token 1, after b had got 2/);
+  });
+
+  it("sees that a stale lease was kept", () => {
+    wrong(fencing(claimed().beat(2_500, "a", "1", 1).told, finalOf([])), /kept the lease/);
+  });
+
+  it("sees that a token was given twice, and one that went back", () => {
+    wrong(fencing(new Story().claim(0, "a", "1", 1).claim(0, "b", "2", 1).told, finalOf([])), /token 1 was given/);
+    wrong(fencing(claimed().told, finalOf([{ id: "1", token: 1 }])), /has token 1, and 2 was given/);
+  });
+});
+
+describe("I4, exclusive leases", () => {
+  it("is content when the first lease had run out, or the job was given back", () => {
+    right(exclusiveLeases(new Story().claim(0, "a", "1", 1).claim(1_010, "b", "1", 2).told));
+    right(
+      exclusiveLeases(
+        new Story().claim(0, "a", "1", 1).settle(5, "a", "1", 1, { to: "back" }).claim(9, "b", "1", 2).told,
+      ),
+    );
+  });
+
+  it("sees two holders at once", () => {
+    wrong(exclusiveLeases(new Story().claim(0, "a", "1", 1).claim(500, "b", "1", 2).told), /overlap by 500 ms/);
+  });
+
+  it("sees two workers that go by the same id", () => {
+    right(exclusiveLeases(new Story().ready(0, "a").ready(0, "b").told));
+    wrong(exclusiveLeases(new Story().ready(0, "a").ready(5, "a").told), /id of another worker/);
+  });
+
+  it("counts from the last sign of life", () => {
+    const story = new Story().claim(0, "a", "1", 1).beat(900, "a", "1", 1).claim(1_100, "b", "1", 2);
+    wrong(exclusiveLeases(story.told), /before the lease of a ran out/);
+  });
+});
+
+describe("I5, I6 and I9, rates", () => {
+  const limit = { limiter: "l", max: 2, windowMs: 100 };
+  const starts = (...at: readonly number[]) => {
+    const story = new Story();
+    for (const [i, hr] of at.entries()) story.claim(hr, "a", String(i), i + 1, { limit: "l" });
+    return story;
+  };
+
+  it("is content with full windows that touch", () => {
+    right(rate(starts(0, 0, 100, 100, 200, 200).told, limit));
+  });
+
+  it("sees one too many, wherever the window begins", () => {
+    wrong(rate(starts(0, 99, 99.5, 180).told, limit), /3 starts in 99.5 ms/);
+  });
+
+  it("does not count what was taken back", () => {
+    right(rate(starts(0, 10, 20, 130).settle(30, "a", "1", 2, { to: "back", unstarted: true }).told, limit));
+  });
+
+  it("counts grants of a limiter, and not those that were cancelled", () => {
+    const grants = new Story();
+    for (const [i, grantMs] of [0, 10, 20].entries()) {
+      grants.at(i, "a", { op: "grant", phase: "ok", limiter: "l", token: String(i), grantMs });
+    }
+    wrong(rate(grants.told, limit), /3 starts in 20 ms/);
+    grants.at(9, "a", { op: "cancel", phase: "invoke", limiter: "l", token: "1" });
+    expect(rate(grants.told, limit).violations).toEqual([]);
+  });
+
+  const calls = (...at: readonly number[]) => {
+    const story = new Story();
+    for (const [i, hr] of at.entries()) {
+      story.claim(hr - 1, "a", String(i), i + 1);
+      story.at(hr + 2, "echo", { op: "arrive", phase: "info", limiter: "l", job: String(i), token: i + 1 });
+    }
+    return story;
+  };
+
+  it("judges the service's windows by calls that were on time", () => {
+    right(outsideRate(calls(0, 0, 110, 110).told, { ...limit, guardMs: 10 }));
+    wrong(outsideRate(calls(0, 0, 60, 110).told, { ...limit, guardMs: 10 }), /3 calls in 60 ms/);
+  });
+
+  it("leaves out windows with a call that the machine held up, and says how many", () => {
+    const story = calls(0, 100).claim(0, "a", "late", 9);
+    story.at(95, "echo", { op: "arrive", phase: "info", limiter: "l", job: "late", token: 9 });
+    story.at(190, "echo", { op: "arrive", phase: "info", limiter: "l", job: "late", token: 9 });
+    expect(outsideRate(story.told, { ...limit, guardMs: 10 }).note).toMatch(/calls held up/);
+  });
+
+  it("sees a call that nobody had leave for", () => {
+    const story = new Story().at(5, "echo", { op: "arrive", phase: "info", limiter: "l", job: "x", token: 3 });
+    wrong(outsideRate(story.told, { ...limit, guardMs: 10 }), /which nobody was given/);
+  });
+
+  it("sees an allowance that is not used", () => {
+    right(use(starts(0, 0, 100, 100, 200, 200, 300, 300).told, { ...limit, least: 0.99 }));
+    wrong(use(starts(0, 0, 150, 150, 300, 300).told, { ...limit, least: 0.99 }), /66.67 %/);
+    wrong(use(starts(0).told, { ...limit, least: 0.99 }), /not enough/);
+  });
+});
+
+describe("I7, concurrency", () => {
+  const slots = new Map([["a", 1]]);
+
+  it("is content with one after the other", () => {
+    right(concurrency(new Story().run(0, 10, "a", "1", 1).run(10, 20, "a", "2", 2).told, slots));
+  });
+
+  it("sees two at once", () => {
+    wrong(
+      concurrency(new Story().run(0, 10, "a", "1", 1).run(9, 20, "a", "2", 2).told, slots),
+      /ran 2 handlers at once/,
+    );
+  });
+
+  it("lists handlers that ran on after their signal, and does not count them", () => {
+    const story = new Story().run(0, 50, "a", "1", 1).run(20, 30, "a", "2", 2);
+    story.at(10, "a", { op: "abort", phase: "info", job: "1", token: 1, reason: "lost" });
+    const verdict = concurrency(story.told, slots);
+    right(verdict);
+    expect(verdict.note).toMatch(/1 handlers ran on/);
+  });
+});
+
+describe("I8, recovery", () => {
+  const bounds = { leaseMs: 1_000, sweepMs: 100, slackMs: 50 };
+  const story = () => new Story().ready(0, "a").ready(0, "b").fault(500, "kill", "a");
+  const stalled = (endedAt: number) =>
+    finalOf([], {
+      attempts: {
+        1: [
+          {
+            attempt: 1,
+            startedAt: 0,
+            endedAt,
+            worker: "id of a",
+            error: { name: "", message: "", code: "SLUICE_STALLED" },
+          },
+        ],
+      },
+    });
+
+  it("is content within a lease and a sweep", () => {
+    right(recovery(story().told, stalled(1_600), bounds));
+  });
+
+  it("sees that it took longer", () => {
+    wrong(recovery(story().told, stalled(1_700), bounds), /200 ms after it could have/);
+  });
+
+  it("does not count while a stopped process has the lock, and does when others could write", () => {
+    const stopped = () => story().ready(0, "c").fault(1_550, "stop", "c").fault(1_750, "cont", "c");
+    right(recovery(stopped().told, stalled(1_800), bounds));
+    wrong(recovery(stopped().told, stalled(1_900), bounds), /200 ms after it could have/);
+    const others = stopped().add(1_600, "d", ["1"]).add(1_650, "d", ["2"]).add(1_700, "d", ["3"]);
+    wrong(recovery(others.told, stalled(1_800), bounds), /300 ms after it could have/);
+  });
+
+  it("counts from when somebody is there to sweep", () => {
+    const later = story().fault(600, "kill", "b").ready(2_000, "c");
+    right(recovery(later.told, stalled(2_100), bounds));
+    wrong(recovery(later.told, stalled(2_200), bounds), /200 ms after it could have/);
+  });
+});
+
+describe("I10, idempotency", () => {
+  const keyed = finalOf([{ id: "1", idempotencyKey: "k" }]);
+
+  it("is content when everybody is told of the same job", () => {
+    right(
+      idempotency(
+        new Story().add(0, "a", ["1"], { key: "k" }).add(0, "b", ["2"], { key: "k", answer: "1" }).told,
+        keyed,
+      ),
+    );
+  });
+
+  it("sees two jobs for a key", () => {
+    const { told } = new Story().add(0, "a", ["1"], { key: "k" }).add(0, "b", ["2"], { key: "k" });
+    wrong(idempotency(told, keyed), /2 different jobs\nkey q k made 2 jobs/);
+    const both = finalOf([
+      { id: "1", idempotencyKey: "k" },
+      { id: "2", idempotencyKey: "k" },
+    ]);
+    wrong(idempotency(told, both), /has 2 jobs in the storage/);
+  });
+
+  it("sees that nobody's job is there", () => {
+    wrong(idempotency(new Story().add(0, "a", ["1"], { key: "k" }).told, finalOf([])), /has 0 jobs/);
+  });
+});
+
+describe("I12, order", () => {
+  it("is content with first in, first out", () => {
+    right(order(new Story().add(0, "a", ["1"]).add(5, "a", ["2"]).claim(9, "b", "1", 1).claim(9, "b", "2", 2).told));
+  });
+
+  it("sees a job that overtook another of its lane", () => {
+    wrong(
+      order(new Story().add(0, "a", ["1"]).add(5, "a", ["2"]).claim(9, "b", "2", 1).claim(9, "b", "1", 2).told),
+      /added earlier/,
+    );
+  });
+
+  it("compares neither other groups, nor adds at the same time, nor later attempts", () => {
+    const groups = new Story().add(0, "a", ["1"], { group: "x" }).add(5, "a", ["2"], { group: "y" });
+    right(order(groups.claim(9, "b", "2", 1).claim(9, "b", "1", 2).told));
+    right(order(new Story().add(0, "a", ["1"]).add(0.5, "c", ["2"]).claim(9, "b", "2", 1).claim(9, "b", "1", 2).told));
+    right(
+      order(
+        new Story().add(0, "a", ["1"]).add(5, "a", ["2"]).claim(9, "b", "2", 1).claim(9, "b", "1", 2, { attempt: 2 })
+          .told,
+      ),
+    );
+  });
+});
+
+describe("I13, liveness", () => {
+  const bounds = { queue: "q", workers: new Map([["b", 1]]), longestMs: 100 };
+
+  it("is content when a free worker takes what waits", () => {
+    right(liveness(new Story().ready(0, "b").add(10, "a", ["1"]).claim(50, "b", "1", 1).told, bounds));
+  });
+
+  it("sees a job that waits beside an idle worker", () => {
+    wrong(
+      liveness(new Story().ready(0, "b").add(10, "a", ["1"]).claim(150, "b", "1", 1).told, bounds),
+      /waited for 140 ms/,
+    );
+  });
+
+  it("knows that the worker was busy, or dead", () => {
+    const busy = new Story().ready(0, "b").add(0, "a", ["0"]).claim(5, "b", "0", 1).add(10, "a", ["1"]);
+    right(liveness(busy.settle(150, "b", "0", 1).claim(151, "b", "1", 2).told, bounds));
+    const dead = new Story()
+      .ready(0, "b")
+      .add(0, "a", ["0"])
+      .claim(1, "b", "0", 1)
+      .fault(2, "kill", "b")
+      .add(10, "a", ["1"]);
+    right(liveness(dead.ready(300, "b").claim(310, "b", "1", 2).told, bounds));
+  });
+
+  it("does not count while a stopped process has the lock, and does when others could write", () => {
+    const stopped = () => new Story().ready(0, "b").add(10, "a", ["1"]).fault(20, "stop", "c").fault(320, "cont", "c");
+    right(liveness(stopped().claim(350, "b", "1", 1).told, bounds));
+    const others = stopped();
+    for (let hr = 40; hr < 320; hr += 40) others.beat(hr, "d", "9", 9);
+    wrong(liveness(others.claim(350, "b", "1", 1).told, bounds), /waited for/);
+  });
+
+  it("sees a job that was never started", () => {
+    wrong(liveness(new Story().ready(0, "b").add(10, "a", ["1"]).told, bounds), /never started/);
+  });
+
+  it("sees a single job that a limiter kept for too long", () => {
+    const jobs = (startedAt: number | null) => finalOf([{ id: "1", createdAt: 0, startedAt }]).jobs;
+    right(startsInTime(jobs(90), 100));
+    wrong(startsInTime(jobs(110), 100), /110 ms after it was added/);
+    wrong(startsInTime(jobs(null), 100), /Infinity/);
+  });
+});
+
+describe("I14, accounting", () => {
+  const { told } = new Story().add(0, "a", ["1", "2"]).change(5, "remove", ["2"]);
+
+  it("is content when everything adds up", () => {
+    right(accounting(told, finalOf([{ id: "1" }])));
+  });
+
+  it("sees ghosts, and what is missing", () => {
+    wrong(accounting(told, finalOf([{ id: "1" }, { id: "9" }])), /job 9 is there, and nobody added it/);
+    wrong(accounting(told, finalOf([{ id: "1" }, { id: "2" }])), /job 2 is there, and was removed/);
+    wrong(accounting(told, finalOf([])), /0 jobs are there, 1 expected/);
+  });
+
+  it("sees counts that are not those of the table, and a damaged file", () => {
+    wrong(accounting(told, finalOf([{ id: "1" }], { rows: { waiting: 1 } })), /0 jobs told waiting, 1 counted/);
+    wrong(accounting(told, finalOf([{ id: "1" }], { damage: ["page 3 is never used"] })), /page 3/);
+  });
+});
+
+describe("I15, hygiene", () => {
+  it("is content with a quiet process, and one that says it was paused", () => {
+    right(hygiene(new Story().ready(0, "a").note(1, "a", "left").told));
+    right(hygiene(new Story().note(0, "a", "error", 0, "Error: the event loop was blocked, or …").told));
+  });
+
+  it("lets a worker say that there was no answer, if a stopped process had the lock", () => {
+    const text = "StorageError: there was no answer for 267 ms";
+    right(hygiene(new Story().fault(0, "stop", "c").note(400, "a", "error", 0, text).fault(900, "cont", "c").told));
+    wrong(hygiene(new Story().note(400, "a", "error", 0, text).told), /no answer for/);
+  });
+
+  it("sees errors, things left open, and growth", () => {
+    wrong(
+      hygiene(new Story().note(0, "a", "error", 0, "StorageError: locked").told),
+      /1 errors, the first: StorageError/,
+    );
+    wrong(hygiene(new Story().note(0, "a", "left", 2, "Timeout Timeout").told), /2 things open/);
+    const growing = new Story();
+    for (let second = 0; second < 600; second++) growing.note(second * 1_000, "a", "memory", second * 2 ** 20);
+    wrong(hygiene(growing.told), /grew by 60\.1 MB a minute/);
+  });
+});
+
+describe("moments", () => {
+  it("wants the signal aborted soon after a pause", () => {
+    const paused = () => new Story().run(0, null, "a", "1", 1).note(2_000, "a", "paused", 1_900);
+    const abort = { op: "abort", phase: "info", job: "1", token: 1, reason: "lost" } as const;
+    const bounds = { leaseMs: 1_000, withinMs: 100 };
+    right(abortedAfterPause(paused().at(2_050, "a", abort).told, bounds));
+    wrong(abortedAfterPause(paused().at(2_200, "a", abort).told, bounds), /200 ms after the pause/);
+    wrong(abortedAfterPause(paused().told, bounds), /Infinity/);
+  });
+
+  it("wants a worker that is told to stop to do so", () => {
+    const bounds = { claimMs: 100, exitMs: 1_000 };
+    const exit = (hr: number, code: number) => new Map([["a", { hr, code }]]);
+    const told = () => new Story().note(0, "a", "term");
+    right(stopsInTime(told().told, exit(900, 0), bounds));
+    wrong(stopsInTime(told().claim(150, "a", "1", 1).told, exit(900, 0), bounds), /claimed 150 ms after/);
+    wrong(stopsInTime(told().told, exit(1_100, 0), bounds), /took 1100 ms/);
+    wrong(stopsInTime(told().told, exit(900, 1), bounds), /code 1/);
+    wrong(stopsInTime(told().told, new Map(), bounds), /did not end/);
+  });
+
+  it("wants what was given back to have its attempt still", () => {
+    const back = () => new Story().claim(0, "a", "1", 1).settle(5, "a", "1", 1, { to: "back" });
+    right(attemptsKept(back().claim(9, "b", "1", 2).told));
+    wrong(attemptsKept(back().claim(9, "b", "1", 2, { attempt: 2 }).told), /given back in attempt 1, and is in 2/);
+  });
+
+  it("wants a cancelled run to be told", () => {
+    const abort = { op: "abort", phase: "info", job: "1", token: 1, reason: "cancelled" } as const;
+    const cancelled = () => new Story().run(0, 5_000, "a", "1", 1).change(100, "cancel", ["1"]);
+    right(cancelHeard(cancelled().at(600, "a", abort).told, 1_000));
+    wrong(cancelHeard(cancelled().at(1_601, "a", abort).told, 1_000), /heard 1500 ms later/);
+    wrong(cancelHeard(cancelled().told, 1_000), /Infinity/);
+    expect(cancelHeard(cancelled().fault(500, "kill", "a").told, 1_000).n).toBe(0);
+  });
+
+  it("wants poison to die after its attempts", () => {
+    const { told } = new Story().run(0, null, "a", "1", 1).run(9, null, "b", "1", 2);
+    right(poisonDies(told, [{ id: "1", state: "dead", attempt: 2 }], 2));
+    wrong(poisonDies(told, [{ id: "1", state: "waiting", attempt: 2 }], 2), /is waiting/);
+    wrong(poisonDies(told, [{ id: "1", state: "dead", attempt: 1 }], 1), /ran 2 times, 1 allowed/);
+  });
+});
+
+it("findings under one id are one, and a checker that looked at nothing is no good", () => {
+  const of = "things";
+  const one = { id: "I5", n: 1, of, violations: ["a"], note: "x" };
+  expect(together([one, { id: "I5", n: 2, of, violations: ["b"] }])).toEqual([
+    { ...one, n: 3, violations: ["a", "b"] },
+  ]);
+  wrong(mustLook({ id: "I5", n: 0, of, violations: [] }), /looked at nothing/);
+});
