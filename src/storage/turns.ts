@@ -1,29 +1,82 @@
-/** Jobs of one queue, type, priority and group that are due: they start in order, and lanes of a priority take turns. */
+/**
+ * Jobs that wait and have queue, type, priority and group in common. They start in order.
+ *
+ * Lanes are kept by type, so that a claim finds those it may take and never sees the others. Turns are taken by units.
+ */
 export interface Lane {
+  readonly id: number;
   readonly priority: number;
-  /** When it was last served, as a number that grows with every turn; 0: never. */
+  readonly group: string | null;
+  /** When a claim that asked for its type last served its unit, as a number that grows with every turn; 0: never. */
   readonly turn: number;
   /** How many jobs wait in it. */
   readonly waiting: number;
 }
 
+/**
+ * What takes turns: the lanes of one priority and group, of all types that a claim may take. Within a unit jobs start in
+ * order, whatever their type.
+ */
+export interface Unit<L> {
+  readonly priority: number;
+  /** That of the lane, among those where jobs wait, that was served the longest ago. */
+  readonly turn: number;
+  /** The lane that `turn` is of. */
+  readonly id: number;
+  readonly waiting: number;
+  readonly lanes: readonly L[];
+}
+
+type Ranked = Pick<Lane, "priority" | "turn" | "id">;
+
 /** Who is served first: the higher priority, then who was served the longest ago, then who has been there the longest. */
-export function byTurn(a: Lane & { readonly id: number }, b: Lane & { readonly id: number }): number {
+export function byTurn(a: Ranked, b: Ranked): number {
   return b.priority - a.priority || a.turn - b.turn || a.id - b.id;
 }
 
 /**
- * Who gives how many of the `want` next jobs. `lanes` come in the order of `byTurn`, and at least `want` of them where
- * there are so many. Within a priority every lane gives one, then every lane another one, and so on; a lower priority gives
- * only when the higher ones have nothing left. The answers are in the order in which the lanes had their last turn.
+ * The units that these lanes make up, in the order of their turns. Jobs wait in each of the lanes.
+ *
+ * A claim for all of the types turns all lanes of a unit together. They differ only where workers for different types share
+ * a queue; then the lane that was served the longest ago speaks for its unit. So the first `n` lanes of each type have in
+ * them the first `n` units: whoever is before a unit in the list of that lane's type is before it among the units.
  */
-export function takeTurns<L extends Lane>(lanes: readonly L[], want: number): { lane: L; take: number }[] {
-  const taken: { lane: L; take: number }[] = [];
+export function unitsOf<L extends Lane>(lanes: readonly L[]): Unit<L>[] {
+  const groups = new Map<number, Map<string | null, { lanes: L[]; waiting: number }>>();
+  const units: { lanes: L[]; waiting: number }[] = [];
+  // The first lane of each unit is the one that speaks for it.
+  for (const lane of lanes.toSorted(byTurn)) {
+    let ofPriority = groups.get(lane.priority);
+    if (ofPriority === undefined) groups.set(lane.priority, (ofPriority = new Map()));
+    let unit = ofPriority.get(lane.group);
+    if (unit === undefined) {
+      ofPriority.set(lane.group, (unit = { lanes: [], waiting: 0 }));
+      units.push(unit);
+    }
+    unit.lanes.push(lane);
+    unit.waiting += lane.waiting;
+  }
+  return units.map(({ lanes: own, waiting }) => {
+    const { id, priority, turn } = own[0]!;
+    return { id, priority, turn, waiting, lanes: own };
+  });
+}
+
+/**
+ * Who gives how many of the `want` next jobs. `units` come in the order of `byTurn`, and at least `want` of them where
+ * there are so many. Within a priority every unit gives one, then every unit another one, and so on; a lower priority gives
+ * only when the higher ones have nothing left. The answers are in the order in which the units had their last turn.
+ */
+export function takeTurns<U extends Pick<Unit<unknown>, "priority" | "turn" | "waiting">>(
+  units: readonly U[],
+  want: number,
+): { unit: U; take: number }[] {
+  const taken: { unit: U; take: number }[] = [];
   let left = want;
-  for (let from = 0; from < lanes.length && left > 0;) {
+  for (let from = 0; from < units.length && left > 0;) {
     let to = from + 1;
-    while (to < lanes.length && lanes[to]!.priority === lanes[from]!.priority) to += 1;
-    const level = shareOut(lanes.slice(from, to), left);
+    while (to < units.length && units[to]!.priority === units[from]!.priority) to += 1;
+    const level = shareOut(units.slice(from, to), left);
     for (const { take } of level) left -= take;
     taken.push(...level);
     from = to;
@@ -31,16 +84,19 @@ export function takeTurns<L extends Lane>(lanes: readonly L[], want: number): { 
   return taken;
 }
 
-/** Rounds over lanes of one priority until `want` are found or none is left. */
-function shareOut<L extends Lane>(lanes: readonly L[], want: number): { lane: L; take: number }[] {
-  const shares = lanes.map((lane) => ({ lane, take: 0, round: 0 }));
+/** Rounds over units of one priority until `want` are found or none is left. */
+function shareOut<U extends { readonly waiting: number }>(
+  units: readonly U[],
+  want: number,
+): { unit: U; take: number }[] {
+  const shares = units.map((unit) => ({ unit, take: 0, round: 0 }));
   let left = want;
-  let open = shares.filter(({ lane }) => lane.waiting > 0);
+  let open = shares.filter(({ unit }) => unit.waiting > 0);
   let round = 0;
   while (left > 0 && open.length > 0) {
     round += 1;
-    // Whole rounds at once: as many as the shortest lane has, or as are wanted of each.
-    const rounds = Math.min(Math.floor(left / open.length), ...open.map(({ lane, take }) => lane.waiting - take));
+    // Whole rounds at once: as many as the shortest unit has, or as are wanted of each.
+    const rounds = Math.min(Math.floor(left / open.length), ...open.map(({ unit, take }) => unit.waiting - take));
     const whole = Math.max(1, rounds);
     for (const share of open) {
       if (left === 0) break;
@@ -49,12 +105,12 @@ function shareOut<L extends Lane>(lanes: readonly L[], want: number): { lane: L;
       share.round = round;
       left -= give;
     }
-    open = open.filter(({ lane, take }) => take < lane.waiting);
+    open = open.filter(({ unit, take }) => take < unit.waiting);
   }
   // Whoever took part in the last round was served last.
   const order = new Map(shares.map((share, i) => [share, i]));
   return shares
     .filter(({ take }) => take > 0)
     .toSorted((a, b) => a.round - b.round || order.get(a)! - order.get(b)!)
-    .map(({ lane, take }) => ({ lane, take }));
+    .map(({ unit, take }) => ({ unit, take }));
 }

@@ -13,7 +13,7 @@ import type {
   When,
 } from "../../src/storage/job-storage.ts";
 import type { FakeClock } from "../../src/testing/index.ts";
-import { laneOf, type Model, type ModelJob, view } from "./model-state.ts";
+import { type Model, type ModelJob, view } from "./model-state.ts";
 
 export interface Real {
   readonly storage: JobStorage;
@@ -65,7 +65,7 @@ async function agree(model: Model, { storage }: Real): Promise<void> {
 
 const EVERYTHING = { states: null, type: null, group: null, since: null, until: null, limit: 1_000, cursor: null };
 const QUEUES = ["q", "r"];
-const TYPES = ["a", "b"];
+const TYPES = ["a", "b", "c"];
 
 /** Every name is always counted in the same windows: what a window did not see from the beginning is another story. */
 const LIMITS: Readonly<Record<string, readonly number[]>> = { one: [100], two: [700], both: [100, 1_000] };
@@ -153,10 +153,7 @@ const outcome = fc
     const lease = leaseOf(model, said.lease, said.fresh > 0);
     if (lease === undefined) return [];
     const error = said.error ?? { name: "Error", message: "" };
-    const { to, inMs, held, hold } = said;
-    // A worker names only limits that it claimed the job under.
-    const under = model.held(lease)?.starts.map(({ key }) => key) ?? Object.keys(LIMITS);
-    const unstarted = said.unstarted?.filter((key) => under.includes(key));
+    const { to, inMs, held, hold, unstarted } = said;
     switch (to) {
       case "completed":
         return [{ ...lease, to, result: "1" }];
@@ -199,7 +196,6 @@ const claim = fc
       expect(answer.stale).toEqual(model.settle(request.settle));
       model.endLate();
       const room = Math.min(request.max, model.room(request.limits));
-      const expected: ModelJob[] = [];
       for (const { id, token } of answer.jobs) {
         const next = model.next(request);
         const job = next.find((other) => other.id === id);
@@ -207,13 +203,9 @@ const claim = fc
         expect(token).toBeGreaterThan(model.token);
         model.token = token;
         model.start(job!, request, token);
-        expected.push(job!);
       }
-      const waits = model.claimable(request, true).length > 0;
-      expect(answer.jobs.length).toBe(waits ? room : Math.min(room, expected.length));
-      expect(answer.jobs.map((job) => laneOf({ ...job, state: "active" } as unknown as ModelJob))).toEqual(
-        expected.map(laneOf),
-      );
+      expect(answer.jobs.length).toBeLessThanOrEqual(room);
+      if (model.claimable(request, true).length > 0) expect(answer.jobs.length).toBe(room);
       expect(outlookOf(answer)).toEqual(outlook(model, request));
     }),
   );

@@ -59,11 +59,12 @@ export class Model {
   readonly paused = new Set<string>();
   /** Every lease there ever was. */
   readonly leases: Lease[] = [];
-  /** When each lane was last served: a number that grows; 0 or nothing: never. */
-  readonly turns = new Map<string, number>();
+  /** Every start there ever was: which unit gave it, and to a claim for which types. Its number is its place. */
+  readonly served: { readonly unit: string; readonly types: readonly string[] | null }[] = [];
+  /** How many starts there had been when it was first certain that a job of this type waited in this unit. */
+  readonly opened = new Map<string, number>();
   starts: { readonly key: string; readonly at: number; readonly id: number }[] = [];
   readonly pauses = new Map<string, number>();
-  served = 0;
   started = 0;
   token = 0;
   added = 0;
@@ -87,6 +88,10 @@ export class Model {
         return "SLUICE_DUPLICATE";
       }
       answers.push(answer);
+    }
+    for (const { id } of answers) {
+      const job = this.job(id);
+      if (job?.state === "queued" && job.dueAt <= this.now) this.open(job);
     }
     return answers;
   }
@@ -227,27 +232,61 @@ export class Model {
     );
   }
 
-  /** Every job that may be the next to start. Several only where lanes have never been served: any of them may be. */
+  /** Every job that may be the next to start. Several only where the order of units is left open: any of them may be. */
   next(request: Pick<ClaimRequest, "queue" | "types">): ModelJob[] {
     const jobs = this.claimable(request, true);
+    for (const job of jobs) this.open(job);
     const priority = Math.max(...jobs.map((job) => job.priority));
-    const lanes = Map.groupBy(
+    const units = Map.groupBy(
       jobs.filter((job) => job.priority === priority),
-      laneOf,
+      unitOf,
     );
-    const turn = Math.min(...[...lanes.keys()].map((lane) => this.turns.get(lane) ?? 0));
-    return [...lanes]
-      .filter(([lane]) => (this.turns.get(lane) ?? 0) === turn)
-      .map(([, waiting]) => waiting.toSorted((a, b) => a.dueAt - b.dueAt)[0]!);
+    const ranked = [...units.values()].map((waiting) => ({
+      first: waiting.toSorted((a, b) => a.dueAt - b.dueAt)[0]!,
+      turn: this.turn(waiting),
+    }));
+    return ranked
+      .filter(({ turn }) => ranked.every((other) => turn.earliest <= other.turn.latest))
+      .map(({ first }) => first);
   }
 
-  start(job: ModelJob, { leaseMs, limits }: Pick<ClaimRequest, "leaseMs" | "limits">, token: number): void {
+  /**
+   * When a unit had its turn, for a claim that may take these jobs of it: of their types, the one for which that was the
+   * longest ago. A unit has its turn for a type when it gives something to a claim that asked for the type.
+   *
+   * Before that the type stands where the unit stood when its first job waited, or at the beginning.
+   */
+  turn(jobs: readonly ModelJob[]): { earliest: number; latest: number } {
+    let [earliest, latest] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    for (const job of jobs) {
+      const { type } = job;
+      const unit = unitOf(job);
+      const turn = 1 + this.served.findLastIndex((one) => one.unit === unit && (one.types?.includes(type) ?? true));
+      const opened = this.opened.get(laneOf(job)) ?? this.served.length;
+      const inherited = 1 + this.served.slice(0, opened).findLastIndex((one) => one.unit === unit);
+      earliest = Math.min(earliest, turn);
+      latest = Math.min(latest, Math.max(turn, inherited));
+    }
+    return { earliest, latest };
+  }
+
+  /** The job waits now, for certain. */
+  open(job: ModelJob): void {
+    const lane = laneOf(job);
+    if (!this.opened.has(lane)) this.opened.set(lane, this.served.length);
+  }
+
+  start(
+    job: ModelJob,
+    { leaseMs, limits, types }: Pick<ClaimRequest, "leaseMs" | "limits" | "types">,
+    token: number,
+  ): void {
     job.state = "active";
     job.attempt += 1;
     job.startedAt = this.now;
     job.leaseUntil = this.now + leaseMs;
     job.token = token;
-    this.turns.set(laneOf(job), (this.served += 1));
+    this.served.push({ unit: unitOf(job), types });
     const keys = [...new Set(limits.map(({ key }) => key))];
     job.starts = keys.map((key) => ({ key, start: this.count(key) }));
     this.leases.push({ id: job.id, token });
@@ -305,8 +344,13 @@ export class Model {
   }
 }
 
-export function laneOf({ queue, type, priority, group }: ModelJob): string {
-  return JSON.stringify([queue, type, priority, group]);
+/** What takes turns. */
+function unitOf({ queue, priority, group }: ModelJob): string {
+  return JSON.stringify([queue, priority, group]);
+}
+
+function laneOf(job: ModelJob): string {
+  return JSON.stringify([unitOf(job), job.type]);
 }
 
 /** What model and storage must agree on about a job. */

@@ -4,7 +4,6 @@ import type { Ledger } from "../../limits/ledger.ts";
 import { LOCAL } from "../../storage/rate-limiter-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
 import { Heap, NOWHERE } from "./heap.ts";
-import { Lane } from "./lanes.ts";
 import { type JobLane, type JobLine, type Key, MemoryQueue } from "./queues.ts";
 import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
 import type { Deadline, StoredJob } from "./stored-job.ts";
@@ -135,12 +134,15 @@ export class Book {
     for (const line of queue.lines.values()) this.promote(line, now);
   }
 
-  /** The first of the lane starts: the lane has had its turn. */
-  start(lane: JobLane, worker: string, leaseMs: number, now: number): StoredJob {
+  /** The first of the lane starts: these lanes, which it is one of, have had their turn. */
+  start(lane: JobLane, lanes: readonly JobLane[], worker: string, leaseMs: number, now: number): StoredJob {
     const job = lane.first!;
-    lane.turn = this.#turn += 1;
     this.withdraw(job, now);
-    if (lane.waiting > 0) lane.line.ready.moved(lane);
+    this.#turn += 1;
+    for (const one of lanes) {
+      one.turn = this.#turn;
+      if (one.waiting > 0) one.line.ready.moved(one);
+    }
     become(job, "active");
     job.attempt += 1;
     job.startedAt = now;
@@ -225,8 +227,9 @@ export class Book {
   }
 
   #wait(job: StoredJob, line: JobLine): void {
-    let lane = line.lane(job.priority, job.group);
-    if (lane === undefined) line.open((lane = new Lane((this.#lanes += 1), line, job.priority, job.group)));
+    const { priority, group } = job;
+    const lane =
+      line.lane(priority, group) ?? this.queue(line.queue).openLane((this.#lanes += 1), line, priority, group);
     lane.put(job);
     if (lane.waiting === 1) {
       line.ready.add(lane);

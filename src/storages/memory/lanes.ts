@@ -1,4 +1,4 @@
-import { byTurn, type Lane as Turns } from "../../storage/turns.ts";
+import { byTurn, type Lane as Turning } from "../../storage/turns.ts";
 import { Heap, NOWHERE, type Slotted } from "./heap.ts";
 
 /** What a job needs in order to wait. */
@@ -12,15 +12,18 @@ export interface Queued<Job extends Queued<Job>> extends Slotted {
   after: Job | undefined;
 }
 
-/** Which of two starts first, in one lane? */
-const byDue = <Job extends Queued<Job>>(a: Queued<Job>, b: Queued<Job>): number => a.dueAt - b.dueAt || a.seq - b.seq;
+/** Which of two starts first, in one unit? */
+export const byDue = <Job extends Queued<Job>>(a: Queued<Job>, b: Queued<Job>): number =>
+  a.dueAt - b.dueAt || a.seq - b.seq;
 
 /** Jobs of one type, priority and group that are due, as a list that any of them can leave at once. */
-export class Lane<Job extends Queued<Job>> implements Turns, Slotted {
+export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   readonly id: number;
   readonly line: Line<Job>;
   readonly priority: number;
   readonly group: string | null;
+  /** All lanes of its queue, priority and group, whatever their type; it is one of them while it is open. */
+  readonly unit: Lane<Job>[];
   turn = 0;
   waiting = 0;
   slot = NOWHERE;
@@ -31,11 +34,12 @@ export class Lane<Job extends Queued<Job>> implements Turns, Slotted {
   /** The one that was put in between most recently, while it waits: the next such one mostly belongs right after it. */
   #finger: Job | undefined;
 
-  constructor(id: number, line: Line<Job>, priority: number, group: string | null) {
+  constructor(id: number, line: Line<Job>, priority: number, group: string | null, unit: Lane<Job>[]) {
     this.id = id;
     this.line = line;
     this.priority = priority;
     this.group = group;
+    this.unit = unit;
   }
 
   /** Most come last. One that was given back belongs near the front. */
@@ -84,7 +88,7 @@ export class Line<Job extends Queued<Job>> {
   readonly ready = new Heap<Lane<Job>>(byTurn);
   /** Jobs that are due later. */
   readonly scheduled = new Heap<Job>(byDue);
-  readonly #lanes = new Map<number, Map<string | null, Lane<Job>>>();
+  readonly #lanes = new ByGroup<Lane<Job>>();
 
   constructor(queue: string, type: string) {
     this.queue = queue;
@@ -97,19 +101,41 @@ export class Line<Job extends Queued<Job>> {
   }
 
   lane(priority: number, group: string | null): Lane<Job> | undefined {
-    return this.#lanes.get(priority)?.get(group);
+    return this.#lanes.get(priority, group);
   }
 
   open(lane: Lane<Job>): void {
-    let groups = this.#lanes.get(lane.priority);
-    if (groups === undefined) this.#lanes.set(lane.priority, (groups = new Map()));
-    groups.set(lane.group, lane);
+    this.#lanes.set(lane.priority, lane.group, lane);
   }
 
   /** Forgets an empty lane, and when it had its turn. */
   close(lane: Lane<Job>): void {
-    const groups = this.#lanes.get(lane.priority);
-    groups?.delete(lane.group);
-    if (groups?.size === 0) this.#lanes.delete(lane.priority);
+    this.#lanes.delete(lane.priority, lane.group);
+  }
+}
+
+/** What there is for a priority and a group. */
+export class ByGroup<T> {
+  readonly #priorities = new Map<number, Map<string | null, T>>();
+
+  /** How many priorities there is something for. */
+  get size(): number {
+    return this.#priorities.size;
+  }
+
+  get(priority: number, group: string | null): T | undefined {
+    return this.#priorities.get(priority)?.get(group);
+  }
+
+  set(priority: number, group: string | null, value: T): void {
+    let groups = this.#priorities.get(priority);
+    if (groups === undefined) this.#priorities.set(priority, (groups = new Map()));
+    groups.set(group, value);
+  }
+
+  delete(priority: number, group: string | null): void {
+    const groups = this.#priorities.get(priority);
+    groups?.delete(group);
+    if (groups?.size === 0) this.#priorities.delete(priority);
   }
 }

@@ -1,5 +1,5 @@
 import type { Slotted } from "./heap.ts";
-import { type Lane, Line } from "./lanes.ts";
+import { ByGroup, Lane, Line } from "./lanes.ts";
 import type { Counts, StoredJob } from "./stored-job.ts";
 
 export type JobLane = Lane<StoredJob>;
@@ -27,6 +27,8 @@ export class MemoryQueue {
     awaiting: 0,
   };
   readonly lines = new Map<string, JobLine>();
+  /** Its lanes of one priority and group, of all types. */
+  readonly #units = new ByGroup<JobLane[]>();
   readonly keys = new Map<string, Key>();
   readonly pausedTypes = new Set<string>();
   paused = false;
@@ -71,6 +73,26 @@ export class MemoryQueue {
       if (line !== undefined && !this.pausedTypes.has(type)) open.push(line);
     }
     return open;
+  }
+
+  /** A new lane of the line. It stands where its unit does: nobody is served twice for having jobs of another type now. */
+  openLane(id: number, line: JobLine, priority: number, group: string | null): JobLane {
+    let unit = this.#units.get(priority, group);
+    if (unit === undefined) this.#units.set(priority, group, (unit = []));
+    const lane = new Lane(id, line, priority, group, unit);
+    for (const { turn } of unit) if (turn > lane.turn) lane.turn = turn;
+    unit.push(lane);
+    line.open(lane);
+    return lane;
+  }
+
+  /** Forgets an empty lane, and its line if there is nothing else of that type. */
+  closeLane(lane: JobLane): void {
+    const { unit, line, priority, group } = lane;
+    unit.splice(unit.indexOf(lane), 1);
+    if (unit.length === 0) this.#units.delete(priority, group);
+    line.close(lane);
+    if (line.vacant) this.lines.delete(line.type);
   }
 
   add(job: StoredJob): void {

@@ -89,9 +89,7 @@ function deleteLanes(book: Book, now: number): number {
 
 function deleteLane(book: Book, lane: JobLane): void {
   book.idle.delete(lane);
-  lane.line.close(lane);
-  if (!lane.line.vacant) return;
-  book.queues.get(lane.line.queue)?.lines.delete(lane.line.type);
+  book.queues.get(lane.line.queue)!.closeLane(lane);
   dropVacant(book, lane.line.queue);
 }
 

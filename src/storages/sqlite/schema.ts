@@ -40,6 +40,8 @@ export const SCHEMA_1 = `
     worker TEXT,
     lease_until REAL,
     token INTEGER NOT NULL DEFAULT 0,
+    -- The ids of the limits that its latest start was counted under, each between commas.
+    limits TEXT,
     cancel_requested INTEGER NOT NULL DEFAULT 0,
     progress TEXT,
     result TEXT,
@@ -101,7 +103,8 @@ export const SCHEMA_1 = `
     DELETE FROM sluice_log WHERE job = old.seq;
   END;
 
-  -- Jobs of one queue, type, priority and group that wait. grp: '' without a group, ':' and its name with one.
+  -- Jobs of one queue, type, priority and group that wait. grp: '' without a group, ':' and its name with one. The lanes
+  -- of a group in a priority take turns together: the unique key finds all of them, whatever their type.
   CREATE TABLE sluice_lanes (
     id INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
@@ -111,7 +114,7 @@ export const SCHEMA_1 = `
     waiting INTEGER NOT NULL CHECK (waiting >= 0),
     turn INTEGER NOT NULL,
     used_at REAL NOT NULL,
-    UNIQUE (queue, type, priority, grp)
+    UNIQUE (queue, priority, grp, type)
   ) STRICT;
   -- Whose turn is it?
   CREATE INDEX sluice_lanes_ready ON sluice_lanes (queue, type, priority DESC, turn, id) WHERE waiting > 0;
@@ -135,12 +138,10 @@ export const SCHEMA_1 = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX sluice_keys_expired ON sluice_keys (expires_at);
 
-  -- What is kept under the name of a limit. A cleared one gets another id: tokens of before name nothing then.
+  -- What is kept under the name of a limit. A cleared one gets another id: tokens and starts of before name nothing then.
   CREATE TABLE sluice_limits (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
-    -- Tokens of jobs up to this one were given before.
-    born INTEGER NOT NULL,
     pause_until REAL,
     -- The longest window seen: so long starts are kept. The newest start that was not kept.
     longest REAL NOT NULL,

@@ -26,10 +26,9 @@ export interface Window {
 const FIND = `SELECT id, pause_until, longest, forgotten_at,
     (SELECT max(at) FROM sluice_starts WHERE limit_id = sluice_limits.id) AS newest
   FROM sluice_limits WHERE name = ?`;
-const BORN = "(SELECT sequence FROM sluice_meta)";
-const OPEN = `INSERT INTO sluice_limits (name, born, longest, prune_at) VALUES (?, ${BORN}, ?, ?)
+const OPEN = `INSERT INTO sluice_limits (name, longest, prune_at) VALUES (?, ?, ?)
   ON CONFLICT (name) DO UPDATE SET longest = max(longest, excluded.longest)`;
-const PAUSE = `INSERT INTO sluice_limits (name, born, longest, prune_at, pause_until) VALUES (?, ${BORN}, 0, ?, ?)
+const PAUSE = `INSERT INTO sluice_limits (name, longest, prune_at, pause_until) VALUES (?, 0, ?, ?)
   ON CONFLICT (name) DO UPDATE SET pause_until = max(coalesce(pause_until, excluded.pause_until), excluded.pause_until)`;
 // The first bound finds the place in the index; the second is exact.
 const INSIDE = "limit_id = ? AND at > ? AND ? - at < ?";
@@ -39,7 +38,7 @@ const NEWEST = "SELECT seq, since, token FROM sluice_starts WHERE limit_id = ? O
 const JOIN = "UPDATE sluice_starts SET at = ?, n = n + ? WHERE seq = ?";
 const INSERT = "INSERT INTO sluice_starts (limit_id, at, since, n, token, spent) VALUES (?, ?, ?, ?, ?, ?)";
 const TAKE_BACK = `UPDATE sluice_starts SET n = n - 1 WHERE seq = (SELECT seq FROM sluice_starts
-  WHERE limit_id = (SELECT id FROM sluice_limits WHERE name = ? AND born < ?)
+  WHERE limit_id = (SELECT id FROM sluice_limits WHERE name = ? AND instr(?, ',' || id || ',') > 0)
     AND at >= ? AND since <= ? AND token IS NULL AND n >= 1 ORDER BY at, seq LIMIT 1)`;
 
 /** What is kept under this name, if anything is. */
@@ -111,7 +110,10 @@ export function recordNamed(step: Step, { id, newest }: LimitRow, n: number, tok
   step.sql(INSERT).run(id, at, at, n, token, spent);
 }
 
-/** One of the starts counted at this instant never was: that of the job with this token, unless it was cleared since. */
-export function takeBack(step: Step, name: string, token: number, startedAt: number): void {
-  step.sql(TAKE_BACK).run(name, token, startedAt, startedAt);
+/**
+ * One of the starts counted at this instant never was: that of a job which was counted under `limits`. What it was not
+ * counted under, or what was cleared since, has another id and keeps its starts.
+ */
+export function takeBack(step: Step, name: string, limits: string, startedAt: number): void {
+  step.sql(TAKE_BACK).run(name, limits, startedAt, startedAt);
 }

@@ -244,6 +244,32 @@ export const limiting: Cases = {
     equal((await said(s, { limits })).count, 1, "one is free under both");
   },
 
+  "taking back under a limit that the job did not start under changes nothing": async (s) => {
+    await many(s, 10);
+    const k = limit("k", 3, 1_000);
+    const other = limit("other", 3, 1_000);
+    const [counted] = (await s.claim({ max: 1, limits: [k] })).jobs;
+    const [free] = (await s.claim({ max: 1 })).jobs;
+    const [elsewhere] = (await s.claim({ max: 1, limits: [other] })).jobs;
+    // All of them at the same instant.
+    await s.settle(back(free!, { unstarted: ["k", "other"] }), back(elsewhere!, { unstarted: ["k"] }));
+    equal((await said(s, { max: 5, limits: [k] })).count, 2, "how many may start under k");
+    await s.settle(back(counted!, { unstarted: ["other"] }));
+    equal((await said(s, { max: 5, limits: [other] })).count, 2, "how many may start under the other");
+    equal((await said(s, { max: 5, limits: [k] })).count, 0, "k is full");
+  },
+
+  "a start is taken back under the limits of the latest claim only": async (s) => {
+    await many(s, 10);
+    const k = limit("k", 2, 1_000);
+    const first = await s.claimOne({ limits: [k] });
+    await s.settle(back(first));
+    const second = await s.claimOne();
+    equal(second.id, first.id, "the same job");
+    await s.settle(back(second, { unstarted: ["k"] }));
+    equal((await said(s, { limits: [k] })).count, 1, "how many may start");
+  },
+
   "taking back a start that has left the window gives nothing": async (s) => {
     await many(s, 10);
     const limits = [limit("k", 2, 1_000)];

@@ -106,6 +106,145 @@ export const order: Cases = {
     equal(await s.claimIds({ types: null }), [b], "any type");
   },
 
+  "first in, first out, whatever the types": async (s) => {
+    const ids = await s.add(...["a", "a", "a", "b", "a", "c", "b", "b", "a", "c"].map((type) => ({ type })));
+    equal(await s.claimIds({ max: 1 }), ids.slice(0, 1), "one");
+    equal(await s.claimIds({ max: 3 }), ids.slice(1, 4), "some");
+    equal(await s.claimIds({ max: 3, types: ["a", "b", "c"] }), ids.slice(4, 7), "some, by the names of all types");
+    equal(await s.claimIds(), ids.slice(7), "the others");
+  },
+
+  "first in, first out within a group, whatever the types, while groups take turns": async (s) => {
+    const [g1, g2, g3, g4, h1, h2, none1, none2] = await s.add(
+      { group: "g", type: "a" },
+      { group: "g", type: "a" },
+      { group: "g", type: "b" },
+      { group: "g", type: "a" },
+      { group: "h", type: "b" },
+      { group: "h", type: "a" },
+      { type: "b" },
+      { type: "a" },
+    );
+    equal(await s.claimIds({ max: 2 }), [g1, h1], "the first turns");
+    equal(await s.claimIds({ max: 2 }), [none1, g2], "the next");
+    equal(await s.claimIds(), [h2, none2, g3, g4], "the others");
+  },
+
+  "a group has one turn, however many types its jobs have": async (s) => {
+    await s.add({ group: "g", type: "a" }, { group: "h", type: "a" });
+    await s.claimIds();
+    const [h2, h3, g2, g3] = await s.add(
+      { group: "h", type: "b" },
+      { group: "h", type: "c" },
+      { group: "g", type: "a" },
+      { group: "g", type: "b" },
+    );
+    equal(await s.claimIds({ max: 1 }), [g2], "served the longest ago; a type that is new in a group changes nothing");
+    equal(await s.claimIds(), [h2, g3, h3], "the others");
+  },
+
+  "who takes only one type gets its jobs in order, and groups take turns": async (s) => {
+    const [a1, , a2, , a3, a4] = await s.add(
+      { group: "g", type: "a" },
+      { group: "g", type: "b" },
+      { group: "g", type: "a" },
+      { group: "h", type: "b" },
+      { group: "h", type: "a" },
+      { type: "a" },
+    );
+    equal(await s.claimIds({ types: ["a"], max: 2 }), [a1, a3], "the first turns");
+    equal(await s.claimIds({ types: ["a"] }), [a4, a2], "the others");
+    equal((await s.overview())?.counts.waiting, 2, "those of the other type");
+  },
+
+  "a group that one worker serves all the time has its turns with another": async (s) => {
+    await s.add(...Array.from({ length: 3 }, () => ({ group: "g", type: "slow" })));
+    await s.add(...Array.from({ length: 9 }, () => ({ group: "g", type: "fast" })));
+    await s.add(...Array.from({ length: 3 }, () => ({ group: "h", type: "slow" })));
+    const served: (string | null)[] = [];
+    for (let i = 0; i < 6; i++) {
+      served.push((await s.claimOne({ types: ["slow", "fast"] })).group);
+      await s.claimOne({ types: ["fast"] });
+    }
+    equal(served, ["g", "h", "g", "h", "g", "h"], "the groups that who takes both types serves");
+  },
+
+  "a type that is paused is passed over, and has its place afterwards": async (s) => {
+    const [a1, b1, a2, b2] = await s.add({ type: "a" }, { type: "b" }, { type: "a" }, { type: "b" });
+    await s.storage.setPaused("q", "a", true);
+    equal(await s.claimIds({ max: 1 }), [b1], "while it is paused");
+    await s.storage.setPaused("q", "a", false);
+    equal(await s.claimIds(), [a1, a2, b2], "afterwards");
+  },
+
+  "delayed, retried or given back, a job takes its place among those of other types": async (s) => {
+    const [delayed, first, second] = await s.add({ type: "a", due: { inMs: 100 } }, { type: "b" }, { type: "a" });
+    const jobs = [await s.claimOne(), await s.claimOne()];
+    equal(
+      jobs.map(({ id }) => id),
+      [first, second],
+      "those that are due",
+    );
+    await s.clock.advance(50);
+    const before = await s.addOne({ type: "c" });
+    await s.settle(retry(jobs[0]!, 100), back(jobs[1]!));
+    await s.clock.advance(150);
+    const last = await s.addOne({ type: "a" });
+    equal(await s.claimIds(), [second, before, delayed, first, last], "by the time they came due");
+  },
+
+  "three types in five groups: one turn for each group, in order within each": async (s) => {
+    const types = ["a", "b", "c"];
+    const groups = ["v", "w", "x", "y", "z"];
+    const added = Array.from({ length: 60 }, (_, i) => ({
+      group: groups[(i * 7) % 5]!,
+      type: types[Math.floor((i * i) / 5) % 3]!,
+    }));
+    const ids = await s.add(...added);
+    const started: string[] = [];
+    for (let i = 0; i < 60 && started.length < 60; i++) {
+      const max = (i % 7) + 1;
+      const { jobs } = await s.claim({ max, types: max % 2 === 0 ? null : types });
+      for (const { id } of jobs) started.push(id);
+    }
+    const groupOf = (id: string) => added[ids.indexOf(id)]!.group;
+    for (let i = 0; i < 60; i += 5) {
+      equal(
+        started.slice(i, i + 5).map((id) => groupOf(id)),
+        ["v", "x", "z", "w", "y"],
+        `turns ${i} to ${i + 4}`,
+      );
+    }
+    for (const group of groups) {
+      equal(
+        started.filter((id) => groupOf(id) === group),
+        ids.filter((id) => groupOf(id) === group),
+        `the order within ${group}`,
+      );
+    }
+  },
+
+  "hundreds of groups of several types: one turn each, and each gives its first": async (s) => {
+    const groups = Array.from({ length: 300 }, (_, i) => `g${i}`);
+    const types = ["a", "b", "c"];
+    // The lanes of each type come into being in another order.
+    await s.add(...groups.map((group, i) => ({ group, type: types[i % 3]! })));
+    await s.add(...groups.toReversed().map((group, i) => ({ group, type: types[i % 2]! })));
+    const first = await s.claim({ max: 40 });
+    const rest = await s.claim({ max: 260 });
+    const jobs = [...first.jobs, ...rest.jobs];
+    equal(new Set(jobs.map(({ group }) => group)).size, 300, "how many groups had their turn");
+    const wrong = jobs.filter(({ group, type }) => type !== types[groups.indexOf(group!) % 3]);
+    equal(wrong, [], "groups that gave their second job first");
+    const again = await s.claim({ max: 300 });
+    equal(
+      again.jobs.map(({ group }) => group),
+      jobs.map(({ group }) => group),
+      "the second turns",
+    );
+    equal(again.more, false, "more");
+  },
+
   "what is asked for is not held up by other types": async (s) => {
     await s.add(...Array.from({ length: 300 }, () => ({ type: "other", priority: 100 })));
     const mine = await s.addOne({ type: "mine" });

@@ -8,5 +8,5 @@ describe("SqliteStorage", () => {
     const clock = new FakeClock();
     return { clock, storage: new SqliteStorage(":memory:", { clock }) };
   };
-  modelTest("SqliteStorage", open, 60);
+  modelTest("SqliteStorage", open, 100);
 });

@@ -50,6 +50,11 @@ export class ClaimRoom {
     return free;
   }
 
+  /** The ids of what starts are counted under, each between commas; null: nothing. */
+  get counted(): string | null {
+    return this.#rows.size === 0 ? null : `,${Array.from(this.#rows.values(), (row) => row!.id).join()},`;
+  }
+
   /** Counts so many starts: once for each name, however many windows look at it. */
   take(count: number): void {
     for (const [key, row] of this.#rows) {

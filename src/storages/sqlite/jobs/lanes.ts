@@ -9,8 +9,10 @@ export interface OfLane {
 }
 
 const FIND = "SELECT id FROM sluice_lanes WHERE queue = ? AND type = ? AND priority = ? AND grp = ?";
+// A new lane stands where its unit does: a group is not served twice because it has jobs of another type now.
 const OPEN = `INSERT INTO sluice_lanes (queue, type, priority, grp, waiting, turn, used_at)
-  VALUES (?, ?, ?, ?, 0, 0, ?) RETURNING id`;
+  VALUES (?, ?, ?, ?, 0, (SELECT coalesce(max(turn), 0) FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ?), ?)
+  RETURNING id`;
 const ENTER = "UPDATE sluice_lanes SET waiting = waiting + ? WHERE id = ?";
 const LEAVE = "UPDATE sluice_lanes SET waiting = waiting - ?, used_at = ? WHERE id = ?";
 
@@ -54,7 +56,7 @@ export class LaneMoves {
     if (id === undefined) {
       const row =
         this.#step.sql(FIND).get(queue, type, priority, name) ??
-        this.#step.sql(OPEN).get(queue, type, priority, name, this.#step.now);
+        this.#step.sql(OPEN).get(queue, type, priority, name, queue, priority, name, this.#step.now);
       id = (row as { readonly id: number }).id;
       this.#ids.set(key, id);
     }

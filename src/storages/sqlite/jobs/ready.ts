@@ -1,11 +1,15 @@
-import { byTurn } from "../../../storage/turns.ts";
+import { type Lane, type Unit, unitsOf } from "../../../storage/turns.ts";
 import type { Step } from "../step.ts";
 
-/** A lane where jobs wait. */
-export interface ReadyLane {
+/** A row of `sluice_lanes`. The group is as it is kept there: '' without one, ':' and its name with one. */
+export interface LaneRow extends Lane {
+  readonly group: string;
+}
+
+/** A lane of a unit: one that a claim may take from, or one that only has its turn with the others. */
+export interface Sibling {
   readonly id: number;
-  readonly priority: number;
-  readonly turn: number;
+  readonly type: string;
   readonly waiting: number;
 }
 
@@ -13,8 +17,14 @@ const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 // From one type to the next along the index, however many lanes lie between them.
 const FIRST_TYPE = "SELECT type FROM sluice_lanes WHERE queue = ? AND waiting > 0 ORDER BY type LIMIT 1";
 const NEXT_TYPE = "SELECT type FROM sluice_lanes WHERE queue = ? AND type > ? AND waiting > 0 ORDER BY type LIMIT 1";
-const LANES = `SELECT id, priority, turn, waiting FROM sluice_lanes
+const LANES = `SELECT id, priority, grp AS "group", turn, waiting FROM sluice_lanes
   WHERE queue = ? AND type = ? AND waiting > 0 ORDER BY priority DESC, turn, id LIMIT ?`;
+const UNIT = `SELECT 0 AS unit, id, type, waiting FROM sluice_lanes AS lane
+  WHERE lane.queue = ? AND lane.priority = ? AND lane.grp = ?`;
+// The same for a list of lanes, one of each unit. Each is looked up in turn, along the unique key.
+const UNITS = `SELECT unit.key AS unit, lane.id, lane.type, lane.waiting FROM json_each(?) AS unit
+  CROSS JOIN sluice_lanes AS one ON one.id = unit.value
+  CROSS JOIN sluice_lanes AS lane ON lane.queue = one.queue AND lane.priority = one.priority AND lane.grp = one.grp`;
 
 /** Which types of a queue a claim may take: those it asks for that are not paused. None: the whole queue is paused. */
 export class OpenTypes {
@@ -42,19 +52,42 @@ export class OpenTypes {
     return false;
   }
 
-  /** At least the first `count` lanes in the order of their turns, if there are so many. */
-  lanes(count: number): ReadyLane[] {
-    const lanes: ReadyLane[] = [];
-    let types = 0;
-    for (const type of this.#candidates()) {
-      lanes.push(...this.#lanes(type, count));
-      types += 1;
-    }
-    return types > 1 ? lanes.toSorted(byTurn) : lanes;
+  /**
+   * At least the first `count` units in the order of their turns, if there are so many. Of a unit that is not among the
+   * first of a type the lane of that type may be missing (`siblings`): then so many units come before it, or beside it in
+   * its priority, that it gives one job at the most.
+   */
+  units(count: number): Unit<LaneRow>[] {
+    const byType = Array.from(this.#candidates(), (type) => this.#lanes(type, count));
+    if (byType.length !== 1) return unitsOf(byType.flat());
+    // Of one type each lane is a unit, and they are in order.
+    return byType[0]!.map((lane) => ({
+      id: lane.id,
+      priority: lane.priority,
+      turn: lane.turn,
+      waiting: lane.waiting,
+      lanes: [lane],
+    }));
   }
 
-  #lanes(type: string, count: number): ReadyLane[] {
-    return this.#step.sql(LANES).all(this.#queue, type, count) as ReadyLane[];
+  /** For each of the units: all its lanes of the types asked for, empty or paused as they may be. */
+  siblings(units: readonly Unit<LaneRow>[]): Sibling[][] {
+    // Of one type there is one lane in a unit.
+    if (this.#types?.length === 1) return units.map(({ lanes: [lane] }) => [{ ...lane!, type: this.#types![0]! }]);
+    const [first] = units;
+    const types = this.#types ?? [];
+    const asked = this.#types === null ? "" : ` AND lane.type IN (${types.map(() => "?").join()})`;
+    const rows =
+      units.length === 1
+        ? this.#step.sql(UNIT + asked).all(this.#queue, first!.priority, first!.lanes[0]!.group, ...types)
+        : this.#step.sql(UNITS + asked).all(JSON.stringify(units.map(({ id }) => id)), ...types);
+    const siblings = units.map((): Sibling[] => []);
+    for (const row of rows as (Sibling & { readonly unit: number })[]) siblings[row.unit]!.push(row);
+    return siblings;
+  }
+
+  #lanes(type: string, count: number): LaneRow[] {
+    return this.#step.sql(LANES).all(this.#queue, type, count) as unknown as LaneRow[];
   }
 
   *#candidates(): Iterable<string> {

@@ -10,7 +10,7 @@ import type { JobRow } from "./record.ts";
 
 /** The lease is told by the job's latest token; one that ran out is still its holder's until the sweep takes it away. */
 const HELD = "id = ? AND token = ? AND state = 'active'";
-const FIND = `SELECT seq, id, queue, type, priority, grp, attempt, started_at, worker, cancel_requested, due_at
+const FIND = `SELECT seq, id, queue, type, priority, grp, attempt, started_at, worker, cancel_requested, due_at, limits
   FROM sluice_jobs WHERE ${HELD}`;
 const END = `UPDATE sluice_jobs SET state = ?, finished_at = ?, lease_until = NULL, attempt = ?, holds = holds + ?,
   error = coalesce(?, error), delete_at = ? + coalesce(keep_for, ?) WHERE seq = ?`;
@@ -31,6 +31,11 @@ export type HeldRow = Pick<
   | "cancel_requested"
   | "due_at"
 >;
+
+/** What the latest start of a job was counted under: ids of limits, each between commas. */
+interface Counted {
+  readonly limits: string | null;
+}
 
 /** Ends leases, and answers with the jobs whose lease was lost. */
 export function settle(step: Step, outcomes: readonly Outcome[]): string[] {
@@ -57,7 +62,7 @@ export function settle(step: Step, outcomes: readonly Outcome[]): string[] {
 
 /** Every way but completion. */
 function release(step: Step, outcome: Exclude<Outcome, { to: "completed" }>, lanes: LaneMoves): boolean {
-  const row = step.sql(FIND).get(outcome.id, outcome.token) as HeldRow | undefined;
+  const row = step.sql(FIND).get(outcome.id, outcome.token) as (HeldRow & Counted) | undefined;
   if (row === undefined) return false;
   const { error } = outcome;
   const kept = { attempt: row.attempt, holds: 0, error };
@@ -83,10 +88,10 @@ function release(step: Step, outcome: Exclude<Outcome, { to: "completed" }>, lan
 }
 
 /** What a service said about its limits, and what was counted without ever having started. */
-function changeLimits(step: Step, row: HeldRow, { token, hold, unstarted }: Extract<Outcome, { to: "back" }>): void {
+function changeLimits(step: Step, row: HeldRow & Counted, { hold, unstarted }: Extract<Outcome, { to: "back" }>): void {
   for (const key of hold?.keys ?? []) pauseLimit(step, key, step.now + hold!.forMs);
-  if (unstarted === undefined || row.started_at === null) return;
-  for (const key of new Set(unstarted)) takeBack(step, key, token, row.started_at);
+  if (unstarted === undefined || row.started_at === null || row.limits === null) return;
+  for (const key of new Set(unstarted)) takeBack(step, key, row.limits, row.started_at);
   if (unstarted.length > 0) step.everybody = true;
 }
 
