@@ -37,7 +37,7 @@ export interface JobStorage {
   /** Writes progress and log lines of running jobs. The answer names the jobs whose lease was lost. */
   report(reports: readonly Report[]): Promise<readonly string[]>;
   /**
-   * Housekeeping, in small steps: gives back jobs whose lease has expired, ends those whose deadline has passed, deletes
+   * Housekeeping, in small steps: gives back jobs whose lease has expired (to their old place), ends those whose deadline has passed, deletes
    * what has been kept long enough. Any process may call it, at any time. `more`: there was too much for one step.
    */
   sweep(): Promise<Sweep>;

@@ -306,7 +306,7 @@ export class Model {
       job.leaseUntil = null;
       if (job.cancelRequested) this.end(job, "cancelled");
       else if (job.attempt >= job.maxAttempts) this.end(job, "dead");
-      else Object.assign(job, { state: "queued", dueAt: this.now });
+      else job.state = "queued";
     }
     this.endLate();
     for (const job of this.kept.jobs) {

@@ -51,7 +51,7 @@ function stall(book: Book, job: StoredJob, now: number): void {
     book.end(job, "dead", now);
     book.subscribers.event({ event: "dead", queue, id, type, attempt, error });
   } else {
-    job.dueAt = now;
+    // It takes its old place: what was not its fault is not to cost it an hour of backlog.
     comeBack(book, job, now);
   }
 }

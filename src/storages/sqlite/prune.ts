@@ -9,7 +9,7 @@ const REMEMBERED_MS = 86_400_000;
 
 const RIPE = `SELECT id, longest, pause_until FROM sluice_limits WHERE prune_at <= ? ORDER BY prune_at LIMIT ${LIMITS}`;
 const ONE = "SELECT id, longest, pause_until FROM sluice_limits WHERE id = ?";
-const OLD = "SELECT seq, at FROM sluice_starts WHERE limit_id = ? AND at <= ? ORDER BY at, seq LIMIT ?";
+const OLD = "SELECT seq, at FROM sluice_starts WHERE limit_id = ? AND at <= ? ORDER BY at, seq LIMIT +?";
 const DELETE = "DELETE FROM sluice_starts WHERE seq = ?";
 const FORGET = `UPDATE sluice_limits SET prune_at = ?, forgotten_at = max(coalesce(forgotten_at, ?), ?) WHERE id = ?`;
 const LATER = "UPDATE sluice_limits SET prune_at = ? WHERE id = ?";

@@ -35,7 +35,7 @@ const WINDOW = {
 };
 
 const COUNT = "SELECT total(n) AS count FROM sluice_starts WHERE limit_id = ? AND at > ?";
-const KEPT = "SELECT at, n FROM sluice_starts WHERE limit_id = ? AND n > 0 ORDER BY at, seq LIMIT ?";
+const KEPT = "SELECT at, n FROM sluice_starts WHERE limit_id = ? AND n > 0 ORDER BY at, seq LIMIT +?";
 const FORGET = "DELETE FROM sluice_starts WHERE limit_id = ?";
 const CLEAR = "DELETE FROM sluice_limits WHERE id = ?";
 

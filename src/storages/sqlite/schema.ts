@@ -16,7 +16,8 @@ export const SCHEMA_1 = `
   INSERT INTO sluice_meta VALUES (1, 1, 0, 0, 0);
 
   CREATE TABLE sluice_jobs (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- The order of adding. A number may be used again when the newest job is deleted; the order is right all the same.
+    seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     queue TEXT NOT NULL,
     type TEXT NOT NULL,

@@ -112,7 +112,15 @@ export class SqliteStorage implements JobStorage {
   async claim(request: ClaimRequest): Promise<Claim> {
     // Whoever asks in vain takes no lock.
     const seen = request.settle.length > 0 ? undefined : await this.#store.read((step) => glance(step, request));
-    return seen ?? this.#store.write((step) => claim(step, request));
+    if (seen !== undefined) return seen;
+    const { clock } = this.#store;
+    const { answer, decidedAt } = await this.#store.write((step) => ({
+      decidedAt: clock.now(),
+      answer: claim(step, request),
+    }));
+    // Counted from now, and not from when the lock was taken: the rest of the step takes its time.
+    const { nextInMs } = answer;
+    return nextInMs === null ? answer : { ...answer, nextInMs: Math.max(0, nextInMs - (clock.now() - decidedAt)) };
   }
 
   settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {

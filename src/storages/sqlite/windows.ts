@@ -33,7 +33,7 @@ const PAUSE = `INSERT INTO sluice_limits (name, longest, prune_at, pause_until) 
 // The first bound finds the place in the index; the second is exact.
 const INSIDE = "limit_id = ? AND at > ? AND ? - at < ?";
 const USED = `SELECT total(n) AS used FROM sluice_starts WHERE ${INSIDE}`;
-const OLDEST = `SELECT at, n FROM sluice_starts WHERE ${INSIDE} AND n > 0 ORDER BY at, seq LIMIT ?`;
+const OLDEST = `SELECT at, n FROM sluice_starts WHERE ${INSIDE} AND n > 0 ORDER BY at, seq LIMIT +?`;
 const NEWEST = "SELECT seq, since, token FROM sluice_starts WHERE limit_id = ? ORDER BY at DESC, seq DESC LIMIT 1";
 const JOIN = "UPDATE sluice_starts SET at = ?, n = n + ? WHERE seq = ?";
 const INSERT = "INSERT INTO sluice_starts (limit_id, at, since, n, token, spent) VALUES (?, ?, ?, ?, ?, ?)";

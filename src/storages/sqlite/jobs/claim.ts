@@ -1,11 +1,12 @@
 import type { JobRecord } from "../../../core/job.ts";
 import { NEVER } from "../../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
+import type { Unit } from "../../../storage/turns.ts";
 import type { Step } from "../step.ts";
 import { ClaimRoom } from "./claim-room.ts";
 import { endLate, isAnyLate, nextDueAt, promoteDue } from "./due.ts";
 import { type Giving, giving } from "./giving.ts";
-import { OpenTypes } from "./ready.ts";
+import { type LaneRow, OpenTypes } from "./ready.ts";
 import { type JobRow, toRecord } from "./record.ts";
 import { settle } from "./settle.ts";
 
@@ -16,6 +17,8 @@ const SERVED = "UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, used_at
 // The same for many lanes, as a list of [id, turn, how many it gave].
 const MANY_SERVED = `UPDATE sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
   used_at = iif(served.value ->> 2, ?, used_at) FROM json_each(?) AS served WHERE sluice_lanes.id = served.value ->> 0`;
+const RECOUNT = `UPDATE sluice_lanes SET waiting =
+  (SELECT count(*) FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting') WHERE id = ?`;
 /** From so many on it is less work to write lanes together. */
 const MANY = 5;
 
@@ -33,9 +36,16 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   const units = types.units(want + 1);
   const jobs = units.length === 0 ? [] : start(step, request, giving(step, types, units, want), room.counted);
   if (jobs.length > 0) room.take(jobs.length);
-  let left = -jobs.length;
-  for (const { waiting } of units) left += waiting;
-  return { jobs, stale, ...outlook(step, request, types, room, left > 0) };
+  let counted = 0;
+  for (const { waiting } of units) counted += waiting;
+  const wrong = jobs.length < Math.min(want, counted);
+  if (wrong) recount(step, units);
+  return { jobs, stale, ...outlook(step, request, types, room, wrong ? types.anyWaits : counted > jobs.length) };
+}
+
+/** Fewer jobs were found than were counted: somebody has deleted rows by hand, or many are too late to start. */
+function recount(step: Step, units: readonly Unit<LaneRow>[]): void {
+  for (const { lanes } of units) for (const { id } of lanes) step.sql(RECOUNT).run(id);
 }
 
 /**

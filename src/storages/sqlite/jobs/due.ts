@@ -10,7 +10,7 @@ const STEP = 1_000;
 const DUE = `SELECT seq, queue, type, priority, grp FROM sluice_jobs
   WHERE queue = ? AND state = 'scheduled' AND due_at <= ? ORDER BY due_at, seq LIMIT ${STEP}`;
 const WAIT = "UPDATE sluice_jobs SET state = 'waiting', lane = ? WHERE seq = ?";
-const NEXT = `SELECT type, due_at FROM sluice_jobs WHERE queue = ? AND state = 'scheduled' ORDER BY due_at LIMIT ?`;
+const NEXT = `SELECT type, due_at FROM sluice_jobs WHERE queue = ? AND state = 'scheduled' ORDER BY due_at LIMIT +?`;
 const LATE = `SELECT seq, id, queue, type, state, lane, attempt FROM sluice_jobs
   WHERE deadline IS NOT NULL AND finished_at IS NULL AND lease_until IS NULL AND deadline <= ?
   ORDER BY deadline LIMIT ${STEP}`;

@@ -14,9 +14,9 @@ export interface Giving {
 
 const ORDER = "ORDER BY due_at, seq LIMIT";
 const IN_TIME = "(deadline IS NULL OR deadline > ?)";
-const FIRST_OF_LANE = `SELECT ${COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND ${IN_TIME} ${ORDER} ?`;
+const FIRST_OF_LANE = `SELECT ${COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND ${IN_TIME} ${ORDER} +?`;
 // Who is next, by the index alone: the first of one lane, and the very first of each of many.
-const HEADS = `SELECT lane, due_at, seq FROM sluice_jobs WHERE lane = ? AND state = 'waiting' ${ORDER} ?`;
+const HEADS = `SELECT lane, due_at, seq FROM sluice_jobs WHERE lane = ? AND state = 'waiting' ${ORDER} +?`;
 const VERY_FIRST = `FROM sluice_jobs WHERE lane = of.value AND state = 'waiting' ${ORDER} 1`;
 const FIRST_OF_MANY = `SELECT of.value AS lane, (SELECT due_at ${VERY_FIRST}) AS due_at, (SELECT seq ${VERY_FIRST}) AS seq
   FROM json_each(?) AS of`;

@@ -13,7 +13,7 @@ const PAUSED_QUEUES = "SELECT DISTINCT queue FROM sluice_pauses";
 const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ? ORDER BY type";
 const COUNTS = "SELECT state, count(*) AS count FROM sluice_jobs WHERE queue = ? GROUP BY state";
 const OLDEST = `SELECT seq, created_at, due_at FROM sluice_jobs WHERE queue = ? AND state = 'waiting' AND seq > ?
-  ORDER BY seq LIMIT ?`;
+  ORDER BY seq LIMIT +?`;
 const PAUSE = "INSERT INTO sluice_pauses (queue, type) VALUES (?, ?) ON CONFLICT DO NOTHING";
 const RESUME = "DELETE FROM sluice_pauses WHERE queue = ? AND type = ?";
 

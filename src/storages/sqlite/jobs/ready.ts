@@ -18,7 +18,7 @@ const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 const FIRST_TYPE = "SELECT type FROM sluice_lanes WHERE queue = ? AND waiting > 0 ORDER BY type LIMIT 1";
 const NEXT_TYPE = "SELECT type FROM sluice_lanes WHERE queue = ? AND type > ? AND waiting > 0 ORDER BY type LIMIT 1";
 const LANES = `SELECT id, priority, grp AS "group", turn, waiting FROM sluice_lanes
-  WHERE queue = ? AND type = ? AND waiting > 0 ORDER BY priority DESC, turn, id LIMIT ?`;
+  WHERE queue = ? AND type = ? AND waiting > 0 ORDER BY priority DESC, turn, id LIMIT +?`;
 const UNIT = `SELECT 0 AS unit, id, type, waiting FROM sluice_lanes AS lane
   WHERE lane.queue = ? AND lane.priority = ? AND lane.grp = ?`;
 // The same for a list of lanes, one of each unit. Each is looked up in turn, along the unique key.

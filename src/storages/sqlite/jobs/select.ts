@@ -48,7 +48,7 @@ export function selectJobs(step: Step, selection: Selection): JobRow[] {
   if (endedBefore !== null) add("finished_at <= ?", endedBefore);
   if (selection.unasked === true) add("cancel_requested = ?", 0);
   const order = newestFirst ? "DESC" : "ASC";
-  const sql = `SELECT ${COLUMNS} FROM sluice_jobs WHERE ${where} ORDER BY seq ${order} LIMIT ?`;
+  const sql = `SELECT ${COLUMNS} FROM sluice_jobs WHERE ${where} ORDER BY seq ${order} LIMIT +?`;
   const states = [...new Set(selection.states)];
   const rows = states.flatMap((state) => step.sql(sql).all(queue, state, ...values, limit) as JobRow[]);
   if (states.length > 1) rows.sort((a, b) => (newestFirst ? b.seq - a.seq : a.seq - b.seq));

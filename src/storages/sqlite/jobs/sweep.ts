@@ -99,7 +99,8 @@ function recover(step: Step): number {
     step.event({ event: "stalled", queue, id, type, attempt, worker });
     if (row.cancel_requested === 1) end(step, row, "cancelled", kept);
     else if (attempt >= row.max_attempts) end(step, row, "dead", kept);
-    else comeBack(step, row, step.now, kept, lanes);
+    // It takes its old place: what was not its fault is not to cost it an hour of backlog.
+    else comeBack(step, row, row.due_at, kept, lanes);
   }
   lanes.write();
   return rows.length;
