@@ -366,7 +366,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     const since = this.#clock.now();
     for (let all = 0; ;) {
       // Jobs that end while this goes on (redriven, and dead again) are not its business.
-      const endedForMs = ended(where) ? Math.max(where.endedForMs ?? 0, this.#clock.now() - since) : null;
+      const endedForMs = onlyEnded(where) ? Math.max(where.endedForMs ?? 0, this.#clock.now() - since) : null;
       const changed = await this.storage.change({
         action,
         queue: this.name,
@@ -380,7 +380,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 }
 
 /** Are only jobs meant that have ended? */
-function ended({ states: meant }: ChangeFilter): boolean {
+function onlyEnded({ states: meant }: ChangeFilter): boolean {
   return meant.every((state) => ENDED.includes(state));
 }
 

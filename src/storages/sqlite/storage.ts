@@ -113,14 +113,14 @@ export class SqliteStorage implements JobStorage {
     // Whoever asks in vain takes no lock.
     const seen = request.settle.length > 0 ? undefined : await this.#store.read((step) => glance(step, request));
     if (seen !== undefined) return seen;
-    const { clock } = this.#store;
+    const time = this.#store.clock;
     const { answer, decidedAt } = await this.#store.write((step) => ({
-      decidedAt: clock.now(),
+      decidedAt: time.now(),
       answer: claim(step, request),
     }));
     // Counted from now, and not from when the lock was taken: the rest of the step takes its time.
     const { nextInMs } = answer;
-    return nextInMs === null ? answer : { ...answer, nextInMs: Math.max(0, nextInMs - (clock.now() - decidedAt)) };
+    return nextInMs === null ? answer : { ...answer, nextInMs: Math.max(0, nextInMs - (time.now() - decidedAt)) };
   }
 
   settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {
