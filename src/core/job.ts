@@ -23,6 +23,17 @@ export const ENDED: readonly JobState[] = ["completed", "dead", "cancelled"];
 /** How many jobs are in each state. */
 export type JobCounts = Readonly<Record<JobState, number>>;
 
+/** None in any state. */
+export const noJobs = (): Record<JobState, number> => ({
+  waiting: 0,
+  scheduled: 0,
+  active: 0,
+  completed: 0,
+  dead: 0,
+  cancelled: 0,
+  awaiting: 0,
+});
+
 /** How the delay before the next attempt is found. Delays in milliseconds, all checked when the job is added. */
 export type BackoffPlan =
   | { readonly kind: "exponential"; readonly initial: number; readonly max: number }

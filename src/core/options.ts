@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.ts";
 import { toMilliseconds } from "./duration.ts";
 import { OptionsError } from "./errors.ts";
+import { nearest } from "./nearest.ts";
 import type { Random } from "./random.ts";
 
 /**
@@ -162,33 +163,4 @@ export function readOptions<const Rules extends Readonly<Record<string, OptionRu
         : readArgument(owner, key, rule.check, value);
   }
   return read as OptionsRead<Rules>;
-}
-
-/** The known word that a misspelt one most likely meant, if any is near. */
-function nearest(word: string, known: readonly string[]): string | undefined {
-  if (word.length > 64) return undefined;
-  let best: string | undefined;
-  let least = Math.max(2, Math.ceil(word.length / 3)) + 1;
-  for (const candidate of known) {
-    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
-    if (distance < least) {
-      least = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-/** How many letters must be added, dropped or changed to get from `a` to `b`. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

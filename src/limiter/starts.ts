@@ -3,7 +3,8 @@ import type { Ledger } from "../limits/ledger.ts";
 import { Room } from "../limits/room.ts";
 import type { Wait } from "../limits/wait.ts";
 import type { AtomicRateLimiterStorage, IRateLimiterStorage } from "../storage/rate-limiter-storage.ts";
-import { JobError, OptionsError } from "../core/errors.ts";
+import { inTime } from "../core/deadline.ts";
+import { OptionsError } from "../core/errors.ts";
 import type { Backoff } from "./backoff.ts";
 import { Blocked } from "./blocked.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
@@ -130,25 +131,8 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
   }
 
   /** What the storage answers, or an error if it does not. An answer that comes later goes to `late`. */
-  protected answerOf<T>(answer: Promise<T>, late: (answer: T) => void = () => {}): Promise<T> {
-    return new Promise((resolve, reject) => {
-      let waiting = true;
-      const cancelTimer = this.clock.after(ANSWER_WITHIN_MS, () => {
-        waiting = false;
-        reject(new JobError(`the storage of "${this.name}" has not answered for ${ANSWER_WITHIN_MS / 1000} s`));
-      });
-      answer.then(
-        (value) => {
-          cancelTimer();
-          if (waiting) resolve(value);
-          else late(value);
-        },
-        (error: unknown) => {
-          cancelTimer();
-          reject(error);
-        },
-      );
-    });
+  protected answerOf<T>(answer: Promise<T>, late?: (answer: T) => void): Promise<T> {
+    return inTime(this.clock, answer, late, undefined, `the storage of "${this.name}"`);
   }
 
   protected units(weight: number): number {
@@ -260,9 +244,6 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
     return Math.max(pause, leaves, 1);
   }
 }
-
-/** A storage that has not answered by then will not answer at all: a connection is gone and nobody noticed. */
-const ANSWER_WITHIN_MS = 30_000;
 
 /** Limiters with the same name and the same rule are one limit: who waits for one does not pass who waits for another. */
 const blockedByRule = new WeakMap<Ledger, Map<string, Blocked>>();

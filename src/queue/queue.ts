@@ -3,7 +3,7 @@ import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import { canonicalJson, fromJson, toJson } from "../core/json.ts";
-import { ENDED, JOB_STATES, type JobCounts, type JobRecord, type JobState } from "../core/job.ts";
+import { ENDED, JOB_STATES, type JobCounts, type JobRecord, type JobState, noJobs } from "../core/job.ts";
 import {
   type Check,
   clock,
@@ -227,7 +227,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   /** How many jobs are in each state. */
   async counts(): Promise<JobCounts> {
     const [overview] = await this.storage.overview(this.name);
-    return overview?.counts ?? (Object.fromEntries(JOB_STATES.map((state) => [state, 0])) as JobCounts);
+    return overview?.counts ?? noJobs();
   }
 
   /** Nothing starts any more, in any process, until `resume`; with a type, nothing of that type. What runs goes on. */

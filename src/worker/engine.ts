@@ -6,7 +6,7 @@ import type { ILimiter } from "../limiter/limiter.ts";
 import { WindowLimiter } from "../limiter/window-limiter.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { type Admission, type Applicant, type Grant, LimiterAdmission, OpenAdmission } from "./admission.ts";
-import { inTime } from "./deadline.ts";
+import { inTime } from "../core/deadline.ts";
 import { Execution } from "./execution.ts";
 import { Fairness } from "./fairness.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";

@@ -8,7 +8,7 @@ import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission } from "./admission.ts";
 import { batchContext, type BatchPart, partOf } from "./batch.ts";
 import { Context, type JobView, viewOf } from "./context.ts";
-import { inTime } from "./deadline.ts";
+import { inTime } from "../core/deadline.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { failed, givenBack, putOff, succeeded } from "./outcome.ts";
 import type { Reporter } from "./reporter.ts";
@@ -187,10 +187,10 @@ export class Execution {
     let limiterIn = 0;
     try {
       if (thrown instanceof RetryableJobError && thrown.retryDate === undefined) {
-        limiterIn = await inTime(clock, admission.nextIn(), undefined, LIMITER_WITHIN_MS);
+        limiterIn = await inTime(clock, admission.nextIn(), undefined, LIMITER_WITHIN_MS, "the limiter");
       } else if (thrown instanceof RateLimitedError && thrown.limit === undefined) {
         const ms = thrown.holdMs(clock.wall()) ?? 0;
-        if (ms > 0) await inTime(clock, admission.hold(ms), undefined, LIMITER_WITHIN_MS);
+        if (ms > 0) await inTime(clock, admission.hold(ms), undefined, LIMITER_WITHIN_MS, "the limiter");
       }
     } catch (error) {
       report(error);

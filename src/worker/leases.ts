@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
-import { inTime } from "./deadline.ts";
+import { inTime } from "../core/deadline.ts";
 import type { RunningJob } from "./running.ts";
 
 /** So much of a lease is left when its job is told to stop: it is to be over before somebody else begins. */

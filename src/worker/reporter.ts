@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import { StaleLeaseError } from "../core/errors.ts";
 import type { JobStorage, Report } from "../storage/job-storage.ts";
-import { inTime } from "./deadline.ts";
+import { inTime } from "../core/deadline.ts";
 
 interface Pending {
   readonly report: Report;

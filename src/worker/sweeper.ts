@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Random } from "../core/random.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
-import { inTime } from "./deadline.ts";
+import { inTime } from "../core/deadline.ts";
 
 const LONGEST_MS = 5_000;
 

@@ -6,7 +6,7 @@ let made = 0;
 export function newJob(said: Partial<NewJob> = {}): NewJob {
   made += 1;
   return {
-    id: `made-${made}`,
+    id: `made-${process.pid}-${made}`,
     queue: "q",
     type: "t",
     data: "{}",

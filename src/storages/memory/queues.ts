@@ -1,3 +1,4 @@
+import { noJobs } from "../../core/job.ts";
 import type { Slotted } from "./heap.ts";
 import { ByGroup, Lane, Line } from "./lanes.ts";
 import type { Counts, StoredJob } from "./stored-job.ts";
@@ -17,15 +18,7 @@ export interface Key extends Slotted {
 /** One queue: its jobs in the order of adding, its lines by type, its keys, and what of it is paused. */
 export class MemoryQueue {
   readonly name: string;
-  readonly counts: Counts = {
-    waiting: 0,
-    scheduled: 0,
-    active: 0,
-    completed: 0,
-    dead: 0,
-    cancelled: 0,
-    awaiting: 0,
-  };
+  readonly counts: Counts = noJobs();
   readonly lines = new Map<string, JobLine>();
   /** Its lanes of one priority and group, of all types. */
   readonly #units = new ByGroup<JobLane[]>();

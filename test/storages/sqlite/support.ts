@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import type { ClaimRequest, NewJob } from "../../../src/storage/job-storage.ts";
+import type { ClaimRequest } from "../../../src/storage/job-storage.ts";
 import type { SqliteConnection } from "../../../src/storages/sqlite/index.ts";
 
 const BetterSqlite = createRequire(import.meta.url)("better-sqlite3") as new (path: string) => SqliteConnection;
@@ -26,27 +26,7 @@ export function temporaryDatabase(): string {
   return join(folder, "jobs.db");
 }
 
-let made = 0;
-
-export function newJob(job: Partial<NewJob> = {}): NewJob {
-  return {
-    id: `job-${process.pid}-${(made += 1)}`,
-    queue: "q",
-    type: "t",
-    data: "{}",
-    due: { inMs: 0 },
-    priority: 0,
-    group: null,
-    weights: null,
-    maxAttempts: 3,
-    backoff: { kind: "fixed", delay: 1_000 },
-    timeout: null,
-    deadline: null,
-    keepFor: null,
-    idempotency: null,
-    ...job,
-  };
-}
+export { newJob } from "../jobs.ts";
 
 export function claimOf(request: Partial<ClaimRequest> = {}): ClaimRequest {
   return { queue: "q", worker: "w", max: 1, types: null, leaseMs: 30_000, limits: [], settle: [], ...request };

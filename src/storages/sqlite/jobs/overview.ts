@@ -1,4 +1,4 @@
-import { JOB_STATES, type JobCounts, type JobState } from "../../../core/job.ts";
+import { JOB_STATES, type JobCounts, type JobState, noJobs } from "../../../core/job.ts";
 import type { QueueOverview } from "../../../storage/job-storage.ts";
 import type { Step } from "../step.ts";
 import type { JobRow } from "./record.ts";
@@ -39,15 +39,7 @@ function queueNames(step: Step): string[] {
 }
 
 function overviewOf(step: Step, queue: string): QueueOverview {
-  const counts: Record<JobState, number> = {
-    waiting: 0,
-    scheduled: 0,
-    active: 0,
-    completed: 0,
-    dead: 0,
-    cancelled: 0,
-    awaiting: 0,
-  };
+  const counts: Record<JobState, number> = noJobs();
   for (const { state, count } of step.sql(COUNTS).all(queue) as { state: JobState; count: number }[]) {
     counts[state] = count;
   }

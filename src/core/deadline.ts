@@ -1,7 +1,7 @@
-import type { Clock } from "../core/clock.ts";
-import { StorageError } from "../core/errors.ts";
+import type { Clock } from "./clock.ts";
+import { StorageError } from "./errors.ts";
 
-/** A storage that has not answered by then is taken to have failed: a connection is gone and nobody noticed. */
+/** Who has not answered by then is taken to have failed: a connection is gone and nobody noticed. */
 const ANSWER_WITHIN_MS = 30_000;
 
 /** What is answered, or an error if nothing is. An answer that comes after that goes to `late`. */
@@ -10,12 +10,13 @@ export function inTime<T>(
   answer: Promise<T>,
   late: (answer: T) => void = () => {},
   withinMs = ANSWER_WITHIN_MS,
+  who = "the storage",
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     let waiting = true;
     const cancelTimer = clock.after(withinMs, () => {
       waiting = false;
-      reject(new StorageError(`there was no answer for ${Math.round(withinMs)} ms`));
+      reject(new StorageError(`${who} has not answered for ${withinMs / 1_000} s`));
     });
     answer.then(
       (value) => {
