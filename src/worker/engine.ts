@@ -23,8 +23,8 @@ import { Sweeper } from "./sweeper.ts";
  */
 const GRANT_TTL_MS = 2_000;
 const LONGEST_GRANT_TTL_MS = 60_000;
-/** While a limit is in the way, being woken is no reason to ask more often than this. */
-const BLOCKED_MS = 1_000;
+/** While a limit is in the way, being woken is no reason to ask more often than this: with the sweeps, once a second. */
+const BLOCKED_MS = 1_250;
 /** Jobs that were told to stop have so long to end; then they are given back as they are. */
 const LAST_GRACE_MS = 500;
 /** And the storage has so long to take them back; else they come back when their leases expire. */
@@ -111,7 +111,7 @@ export class Engine {
       admission: this.#admission,
       settled: (running, outcome) => {
         this.#running.delete(running.job.token);
-        if (outcome !== undefined) this.#outcomes.push(outcome);
+        this.#outcomes.push(outcome);
         this.#signal();
       },
       callEnded: () => {
