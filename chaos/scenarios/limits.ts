@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Queue } from "../../src/queue/queue.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
-import { queueLimitKey } from "../../src/worker/engine.ts";
+import { queueLimitKey } from "../../src/worker/admission.ts";
 import { startsInTime } from "../checkers/liveness.ts";
 import { outsideRate, rate, use } from "../checkers/rates.ts";
 import type { Work, WorkerSpec } from "../child/spec.ts";

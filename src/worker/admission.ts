@@ -4,9 +4,11 @@ import { type ILimiter, isLimiter, type Limiter, type Permit } from "../limiter/
 import { stampStart } from "../limiter/line-limiter.ts";
 import { partsOf } from "../limiter/parts.ts";
 import type { CheckedPart } from "../limiter/part.ts";
+import { WindowLimiter } from "../limiter/window-limiter.ts";
 import type { Room } from "../limits/room.ts";
 import { WHEN_RELEASED } from "../limits/wait.ts";
 import type { ClaimLimit } from "../storage/job-storage.ts";
+import type { WindowLimit } from "./options.ts";
 
 /** What a limiter gave for one start. */
 export interface Grant {
@@ -56,8 +58,27 @@ export interface Admission {
   stop(): void;
 }
 
+/** What stands before the claims of a worker with this limiter. */
+export function admissionFor(
+  limiter: ILimiter | WindowLimit | undefined,
+  queue: string,
+  worker: string,
+  applicant: Applicant,
+): Admission {
+  if (limiter === undefined) return new OpenAdmission([]);
+  if (!("windowMs" in limiter)) return new LimiterAdmission(limiter, applicant);
+  const { max, windowMs, scope } = limiter;
+  if (scope === "queue") return new OpenAdmission([{ key: queueLimitKey(queue), max, windowMs }]);
+  return new LimiterAdmission(new WindowLimiter(max, windowMs, worker, applicant.clock), applicant);
+}
+
+/** The name under which the starts of a queue are counted for `{ max, duration }`. */
+export function queueLimitKey(queue: string): string {
+  return `queue:${queue}`;
+}
+
 /** No limiter, or limits that the storage takes together with the jobs. */
-export class OpenAdmission implements Admission {
+class OpenAdmission implements Admission {
   readonly limits: readonly ClaimLimit[];
   readonly asking = false;
 
@@ -80,7 +101,7 @@ export class OpenAdmission implements Admission {
 }
 
 /** Somebody's limiter, ours or the user's own. */
-export class LimiterAdmission implements Admission {
+class LimiterAdmission implements Admission {
   readonly limits: readonly ClaimLimit[] = [];
   readonly #limiter: ILimiter;
   readonly #applicant: Applicant;

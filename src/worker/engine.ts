@@ -2,19 +2,19 @@ import { afterAll, type Clock } from "../core/clock.ts";
 import { JobError } from "../core/errors.ts";
 import type { JobEvent } from "../core/events.ts";
 import type { JobRecord } from "../core/job.ts";
-import type { ILimiter } from "../limiter/limiter.ts";
-import { WindowLimiter } from "../limiter/window-limiter.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
-import { type Admission, type Applicant, type Grant, LimiterAdmission, OpenAdmission } from "./admission.ts";
+import { type Admission, admissionFor, type Grant } from "./admission.ts";
+import { Complaints } from "./complaints.ts";
 import { inTime } from "../core/deadline.ts";
 import { Execution } from "./execution.ts";
 import { Fairness } from "./fairness.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { Leases } from "./leases.ts";
-import type { WindowLimit, WorkerSettings } from "./options.ts";
+import type { WorkerSettings } from "./options.ts";
 import { givenBack } from "./outcome.ts";
 import { Reporter } from "./reporter.ts";
 import { RunningJob } from "./running.ts";
+import { Sleep } from "./sleep.ts";
 import { Sweeper } from "./sweeper.ts";
 
 /**
@@ -32,7 +32,6 @@ const LAST_WORDS_MS = 2_000;
 /** Waits between tries when the storage fails, doubled each time. */
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 2_000;
-const COMPLAIN_EVERY_MS = 10_000;
 
 /**
  * The heart of a worker: claim, start, execute, settle, again. One claim at a time; what ended while it was under way is
@@ -46,6 +45,9 @@ export class Engine {
   readonly #settings: WorkerSettings;
   readonly #storage: JobStorage;
   readonly #clock: Clock;
+  readonly #sleep: Sleep;
+  /** Hears of what goes wrong outside of handlers. */
+  readonly #report: (error: unknown) => void;
   readonly #admission: Admission;
   readonly #limitKeys: readonly string[];
   /** By their tokens: a job that was lost may come back while its old handler still runs. */
@@ -70,8 +72,6 @@ export class Engine {
   #claiming = false;
   #outcomes: Outcome[] = [];
 
-  #signalled = false;
-  #wake: (() => void) | undefined;
   /** When to look again if nothing is heard before, on the monotonic clock. */
   #nextAt = 0;
   #blockedUntil = 0;
@@ -84,7 +84,6 @@ export class Engine {
   /** Something was done since that was last told. */
   #busy = false;
   #idle: (() => void)[] = [];
-  #complainedAt = Number.NEGATIVE_INFINITY;
 
   constructor(queue: string, id: string, handlers: Handlers<Handler | BatchHandler>, settings: WorkerSettings) {
     this.#queue = queue;
@@ -93,11 +92,22 @@ export class Engine {
     this.#settings = settings;
     this.#storage = settings.storage;
     this.#clock = settings.clock;
-    this.#admission = this.#admissionFor(settings.limiter);
+    this.#sleep = new Sleep(this.#clock);
+    this.#report = new Complaints(
+      queue,
+      this.#clock,
+      settings.onError as ((error: unknown) => void) | undefined,
+    ).report;
+    this.#admission = admissionFor(settings.limiter, queue, id, {
+      clock: this.#clock,
+      free: () => (this.#state === "running" ? this.#free() : 0),
+      granted: () => this.#sleep.signal(),
+      blocked: (blockedBy, retryInMs) => this.#blocked(blockedBy, retryInMs),
+      failed: this.#report,
+    });
     this.#limitKeys = this.#admission.limits.map(({ key }) => key);
-    const report = (error: unknown) => this.#report(error);
-    this.#leases = new Leases(this.#storage, this.#clock, settings.lease, this.#running, report);
-    this.#sweeper = new Sweeper(this.#storage, this.#clock, settings.random, settings.lease, report);
+    this.#leases = new Leases(this.#storage, this.#clock, settings.lease, this.#running, this.#report);
+    this.#sweeper = new Sweeper(this.#storage, this.#clock, settings.random, settings.lease, this.#report);
     this.#execution = new Execution({
       handlers,
       batch: settings.batch !== undefined,
@@ -112,13 +122,13 @@ export class Engine {
       settled: (running, outcome) => {
         this.#running.delete(running.job.token);
         this.#outcomes.push(outcome);
-        this.#signal();
+        this.#sleep.signal();
       },
       callEnded: () => {
         this.#calls -= 1;
-        this.#signal();
+        this.#sleep.signal();
       },
-      report,
+      report: this.#report,
     });
   }
 
@@ -147,7 +157,7 @@ export class Engine {
     }
     if (timeout === 0) this.#cutAll();
     const cancel = timeout === 0 ? () => {} : afterAll(this.#clock, timeout, () => this.#cutAll());
-    this.#signal();
+    this.#sleep.signal();
     await this.#stopping;
     cancel();
   }
@@ -169,7 +179,7 @@ export class Engine {
         break;
       } catch (error) {
         this.#report(error);
-        await this.#pause(retryIn(tries));
+        await this.#sleep.pause(retryIn(tries));
       }
     }
     if (this.#state !== "running") return;
@@ -183,7 +193,7 @@ export class Engine {
       queue: this.#queue,
       wake: () => {
         this.#empty = false;
-        this.#signal();
+        this.#sleep.signal();
       },
       cancelled: (ids) => {
         this.#stopCancelled(new Set(ids));
@@ -229,17 +239,17 @@ export class Engine {
     while (!this.#over) {
       const turn = fairness.step();
       if (turn !== undefined) await turn;
-      this.#signalled = false;
+      this.#sleep.begin();
       try {
         await this.#turn();
         failures = 0;
       } catch (error) {
         this.#report(error);
         failures += 1;
-        await this.#pause(retryIn(failures));
+        await this.#sleep.pause(retryIn(failures));
         continue;
       }
-      if (!this.#signalled && !this.#over) await this.#pause(this.#nextAt - this.#clock.now());
+      if (!this.#sleep.signalled && !this.#over) await this.#sleep.pause(this.#nextAt - this.#clock.now());
     }
   }
 
@@ -299,6 +309,7 @@ export class Engine {
       return await step();
     } catch (error) {
       this.#outcomes.unshift(...settle);
+      this.#claiming = false;
       this.#admission.use(0);
       throw error;
     }
@@ -339,7 +350,7 @@ export class Engine {
 
   #giveBack(jobs: readonly JobRecord[], unstarted: readonly string[]): void {
     for (const job of jobs) this.#outcomes.push(givenBack(job, unstarted));
-    this.#signal();
+    this.#sleep.signal();
   }
 
   /** What to do next, by what the claim said. */
@@ -364,7 +375,7 @@ export class Engine {
     }
     this.#blockedBy = blockedBy;
     const empty = jobs.length === 0 && !more && nextInMs === null && blockedBy === null;
-    if (empty && !this.#signalled && this.#running.size === 0 && this.#outcomes.length === 0) this.#foundEmpty();
+    if (empty && !this.#sleep.signalled && this.#running.size === 0 && this.#outcomes.length === 0) this.#foundEmpty();
   }
 
   #foundEmpty(): void {
@@ -389,38 +400,6 @@ export class Engine {
     return this.#lingerUntil === undefined || now < this.#lingerUntil;
   }
 
-  #signal(): void {
-    this.#signalled = true;
-    this.#wake?.();
-  }
-
-  /** Sleeps until it is signalled, for so long at most. */
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const cancelTimer = Number.isFinite(ms) ? this.#clock.after(Math.max(0, ms), () => this.#wake?.()) : () => {};
-      this.#wake = () => {
-        this.#wake = undefined;
-        cancelTimer();
-        resolve();
-      };
-    });
-  }
-
-  #admissionFor(limiter: ILimiter | WindowLimit | undefined): Admission {
-    if (limiter === undefined) return new OpenAdmission([]);
-    const applicant: Applicant = {
-      clock: this.#clock,
-      free: () => (this.#state === "running" ? this.#free() : 0),
-      granted: () => this.#signal(),
-      blocked: (blockedBy, retryInMs) => this.#blocked(blockedBy, retryInMs),
-      failed: (error) => this.#report(error),
-    };
-    if (!("windowMs" in limiter)) return new LimiterAdmission(limiter, applicant);
-    const { max, windowMs, scope } = limiter;
-    if (scope === "queue") return new OpenAdmission([{ key: queueLimitKey(this.#queue), max, windowMs }]);
-    return new LimiterAdmission(new WindowLimiter(max, windowMs, this.#id, this.#clock), applicant);
-  }
-
   #blocked(blockedBy: string, retryInMs: number | null): void {
     this.#publish({ event: "rate-limited", queue: this.#queue, worker: this.#id, blockedBy, retryInMs });
   }
@@ -430,32 +409,8 @@ export class Engine {
   }
 
   #safely(step: () => Promise<unknown>): void {
-    step().catch((error: unknown) => this.#report(error));
+    step().catch(this.#report);
   }
-
-  /** What goes wrong outside of handlers. Whoever listens must not be able to stop the worker. */
-  #report(error: unknown): void {
-    try {
-      if (this.#settings.onError === undefined) this.#complain(error);
-      else (this.#settings.onError as (error: unknown) => void)(error);
-    } catch {
-      // There is nobody left to tell.
-    }
-  }
-
-  /** Nobody listens: a line now and then, for a worker that fails in silence is worse. */
-  #complain(error: unknown): void {
-    const now = this.#clock.now();
-    if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return;
-    this.#complainedAt = now;
-    // oxlint-disable-next-line no-console -- see above; `onError` takes its place
-    console.error(`sluice: worker of queue "${this.#queue}":`, error);
-  }
-}
-
-/** The name under which the starts of a queue are counted for `{ max, duration }`. */
-export function queueLimitKey(queue: string): string {
-  return `queue:${queue}`;
 }
 
 function retryIn(failures: number): number {
