@@ -29,6 +29,8 @@ const BLOCKED_MS = 1_250;
 const LAST_GRACE_MS = 500;
 /** And the storage has so long to take them back; else they come back when their leases expire. */
 const LAST_WORDS_MS = 2_000;
+/** After so many failures in a row what ended is settled one by one. */
+const SETTLE_APART_AFTER = 4;
 /** Waits between tries when the storage fails, doubled each time. */
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 2_000;
@@ -246,10 +248,31 @@ export class Engine {
       } catch (error) {
         this.#report(error);
         failures += 1;
+        if (failures % SETTLE_APART_AFTER === 0) await this.#settleApart();
         await this.#sleep.pause(retryIn(failures));
         continue;
       }
       if (!this.#sleep.signalled && !this.#over) await this.#sleep.pause(this.#nextAt - this.#clock.now());
+    }
+  }
+
+  /**
+   * Something that ended may be what the storage cannot take: it must not hold up the rest. Each is settled on its own;
+   * what is refused by a storage that works otherwise is given up, and comes back when its lease expires.
+   */
+  async #settleApart(): Promise<void> {
+    const outcomes = this.#outcomes;
+    this.#outcomes = [];
+    const refused: Outcome[] = [];
+    for (const outcome of outcomes) {
+      await inTime(this.#clock, this.#storage.settle([outcome])).catch(() => refused.push(outcome));
+    }
+    if (refused.length === 0) return;
+    try {
+      await inTime(this.#clock, this.#storage.find([]));
+      for (const { id } of refused) this.#report(new JobError(`how job ${id} ended could not be written`));
+    } catch {
+      this.#outcomes.unshift(...refused);
     }
   }
 

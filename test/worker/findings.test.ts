@@ -236,6 +236,38 @@ describe("whatever a handler throws", () => {
   });
 });
 
+it("what a storage cannot take does not hold up the rest", async () => {
+  const house = open();
+  const refusing = new Proxy(house.storage, {
+    get(target, key) {
+      const member: unknown = Reflect.get(target, key);
+      if (typeof member !== "function") return member;
+      return (...args: unknown[]) => {
+        const [first] = args as [{ settle?: { to: string }[] } | { to: string }[] | undefined];
+        const outcomes =
+          key === "settle" ? (first as { to: string }[]) : key === "claim" ? (first as never)["settle"] : [];
+        if ((outcomes as { to: string }[]).some(({ to }) => to === "dead")) {
+          return Promise.reject(new Error("a constraint failed"));
+        }
+        return (member as (...args: unknown[]) => unknown).apply(target, args);
+      };
+    },
+  });
+  const { worker, errors } = work(
+    house,
+    async (job) => {
+      if (job.data === "poison") throw new Error("dead, then");
+    },
+    { storage: refusing, concurrency: 2 },
+  );
+  await house.queue.add("t", "poison", { maxAttempts: 1 });
+  const good = await house.queue.addBulk(many(5));
+  await house.clock.advance(20_000);
+  for (const job of good) expect(await job.info()).toMatchObject({ state: "completed", attempt: 1 });
+  expect(errors.map(String).some((text) => text.includes("could not be written"))).toBe(true);
+  await worker.stop();
+});
+
 describe("reports", () => {
   it("of other jobs do not hold up a job that has ended", async () => {
     const house = open();
