@@ -20,7 +20,7 @@ export function hygiene(history: Digest): Verdict {
   const blocked = blockedBy(history);
   const isExpected = (text: string, hr: number) =>
     text.includes("the event loop was blocked") ||
-    (text.includes("no answer for") && within(blocked, hr - NEAR_MS, hr) > 0);
+    (text.includes("has not answered for") && within(blocked, hr - NEAR_MS, hr) > 0);
   for (const [p, notes] of groupBy(history.notes, (note) => note.p)) {
     const bad = notes.filter(
       ({ kind, text, hr }) => (kind === "unhandled" || kind === "error") && !isExpected(text, hr),

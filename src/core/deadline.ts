@@ -16,7 +16,7 @@ export function inTime<T>(
     let waiting = true;
     const cancelTimer = clock.after(withinMs, () => {
       waiting = false;
-      reject(new StorageError(`${who} has not answered for ${withinMs / 1_000} s`));
+      reject(new StorageError(`${who} has not answered for ${Math.round(withinMs) / 1_000} s`));
     });
     answer.then(
       (value) => {

@@ -389,9 +389,9 @@ describe("I15, hygiene", () => {
   });
 
   it("lets a worker say that there was no answer, if a stopped process had the lock", () => {
-    const text = "StorageError: there was no answer for 267 ms";
+    const text = "StorageError: has not answered for 267 ms";
     right(hygiene(new Story().fault(0, "stop", "c").note(400, "a", "error", 0, text).fault(900, "cont", "c").told));
-    wrong(hygiene(new Story().note(400, "a", "error", 0, text).told), /no answer for/);
+    wrong(hygiene(new Story().note(400, "a", "error", 0, text).told), /has not answered for/);
   });
 
   it("sees errors, things left open, and growth", () => {
