@@ -132,7 +132,7 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
 
   /** What the storage answers, or an error if it does not. An answer that comes later goes to `late`. */
   protected answerOf<T>(answer: Promise<T>, late?: (answer: T) => void): Promise<T> {
-    return inTime(this.clock, answer, late, undefined, `the storage of "${this.name}"`);
+    return inTime(this.clock, () => answer, { late, who: `the storage of "${this.name}"` });
   }
 
   protected units(weight: number): number {

@@ -268,7 +268,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   /** Sends dead jobs back to their first attempt: one, some, or all. The answer is how many. */
   async redrive(target: RedriveTarget): Promise<number> {
     if (typeof target === "string" || Array.isArray(target)) {
-      const ids = [target].flat() as string[];
+      const ids = [target].flat().map((id: unknown) => readArgument("redrive", "target", anyText, id));
       return (await this.storage.change({ action: "retry", queue: this.name, ids, states: ["dead"] })).length;
     }
     const read = readOptions("redrive", REDRIVE, target);
@@ -366,7 +366,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     const since = this.#clock.now();
     for (let all = 0; ;) {
       // Jobs that end while this goes on (redriven, and dead again) are not its business.
-      const endedForMs = onlyEnded(where) ? Math.max(where.endedForMs ?? 0, this.#clock.now() - since) : null;
+      const elapsed = all === 0 ? 0 : this.#clock.now() - since;
+      const endedForMs = onlyEnded(where) && elapsed > 0 ? Math.max(where.endedForMs ?? 0, elapsed) : where.endedForMs;
       const changed = await this.storage.change({
         action,
         queue: this.name,

@@ -78,7 +78,7 @@ export function takeTurns<U extends Pick<Unit<unknown>, "priority" | "turn" | "w
     while (to < units.length && units[to]!.priority === units[from]!.priority) to += 1;
     const level = shareOut(units.slice(from, to), left);
     for (const { take } of level) left -= take;
-    taken.push(...level);
+    for (const share of level) taken.push(share);
     from = to;
   }
   return taken;
@@ -96,7 +96,8 @@ function shareOut<U extends { readonly waiting: number }>(
   while (left > 0 && open.length > 0) {
     round += 1;
     // Whole rounds at once: as many as the shortest unit has, or as are wanted of each.
-    const rounds = Math.min(Math.floor(left / open.length), ...open.map(({ unit, take }) => unit.waiting - take));
+    let rounds = Math.floor(left / open.length);
+    for (const { unit, take } of open) rounds = Math.min(rounds, unit.waiting - take);
     const whole = Math.max(1, rounds);
     for (const share of open) {
       if (left === 0) break;

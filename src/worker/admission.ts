@@ -142,7 +142,7 @@ class LimiterAdmission implements Admission {
 
   use(jobs: number): readonly Grant[] {
     const used = this.#grants.splice(0, jobs);
-    for (const grant of this.#grants.splice(0)) this.#safely(grant.cancel());
+    for (const grant of this.#grants.splice(0)) this.#safely(() => grant.cancel());
     return used;
   }
 
@@ -181,7 +181,14 @@ class LimiterAdmission implements Admission {
   async #ask(): Promise<void> {
     const limiter = this.#limiter;
     if (!isLimiter(limiter)) this.#grants.push(await this.#askChecked(limiter));
-    else for (let first = true; this.#lacks && (await this.#take(limiter, first));) first = false;
+    else {
+      // What was granted first must not grow old while more is asked for.
+      let until = Number.POSITIVE_INFINITY;
+      for (let first = true; this.#lacks && this.#applicant.clock.now() < until; first = false) {
+        if (!(await this.#take(limiter, first))) break;
+        if (first) until = this.#applicant.clock.now() + GATHER_MS;
+      }
+    }
   }
 
   /** Takes one; the first is worth waiting for. */
@@ -250,14 +257,16 @@ class LimiterAdmission implements Admission {
     });
   }
 
-  #safely(done: Promise<void> | void): void {
-    Promise.resolve(done).catch((error: unknown) => this.#applicant.failed(error));
+  #safely(step: () => Promise<void> | void): void {
+    (async () => step())().catch((error: unknown) => this.#applicant.failed(error));
   }
 }
 
 /** A limiter that cannot tell when it has room is asked again, ever less often. */
 const FIRST_POLL_MS = 1;
 const SLOW_POLL_MS = 100;
+/** So long leave is gathered for one claim. */
+const GATHER_MS = 50;
 /** And one that fails, after this. */
 const FAILED_MS = 1_000;
 

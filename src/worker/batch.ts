@@ -46,6 +46,10 @@ export function partOf(returned: unknown, i: number, size: number): { value: unk
     const got = Array.isArray(returned) ? `${returned.length} of them` : typeof returned;
     return { thrown: new JobError(`a batch handler returns one outcome for each of its ${size} jobs, got ${got}`) };
   }
-  const outcome: unknown = returned[i];
-  return outcome instanceof Error ? { thrown: outcome } : { value: outcome };
+  try {
+    const outcome: unknown = returned[i];
+    return outcome instanceof Error ? { thrown: outcome } : { value: outcome };
+  } catch (thrown) {
+    return { thrown };
+  }
 }

@@ -29,8 +29,8 @@ const BLOCKED_MS = 1_250;
 const LAST_GRACE_MS = 500;
 /** And the storage has so long to take them back; else they come back when their leases expire. */
 const LAST_WORDS_MS = 2_000;
-/** After so many failures in a row what ended is settled one by one. */
-const SETTLE_APART_AFTER = 4;
+/** When the storage has failed for so long, what ended is settled one by one. */
+const SETTLE_APART_AFTER_MS = 1_000;
 /** Waits between tries when the storage fails, doubled each time. */
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 2_000;
@@ -66,6 +66,8 @@ export class Engine {
   #cutAt: (() => void) | undefined;
   /** Resolves when a worker that stops waits no longer for its storage. */
   readonly #gaveUp = Promise.withResolvers<void>();
+  /** Ends all waiting for answers. */
+  readonly #ended = new AbortController();
   #grantTtl = GRANT_TTL_MS;
   /** Handler calls under way. */
   #calls = 0;
@@ -79,6 +81,8 @@ export class Engine {
   #blockedUntil = 0;
   /** What was in the way at the last look: it is told once. */
   #blockedBy: string | null = null;
+  /** While leave is being asked for: when to look again whether there is still work for it. */
+  #peekAt = 0;
   #lingerUntil: number | undefined;
   #backlog = false;
   /** The queue was found empty, and nothing was heard since. */
@@ -95,11 +99,10 @@ export class Engine {
     this.#storage = settings.storage;
     this.#clock = settings.clock;
     this.#sleep = new Sleep(this.#clock);
-    this.#report = new Complaints(
-      queue,
-      this.#clock,
-      settings.onError as ((error: unknown) => void) | undefined,
-    ).report;
+    const complaints = new Complaints(queue, this.#clock, settings.onError as ((error: unknown) => void) | undefined);
+    this.#report = (error) => {
+      if (this.#state !== "stopped") complaints.report(error);
+    };
     this.#admission = admissionFor(settings.limiter, queue, id, {
       clock: this.#clock,
       free: () => (this.#state === "running" ? this.#free() : 0),
@@ -166,7 +169,10 @@ export class Engine {
 
   onIdle(): Promise<void> {
     if (this.#empty || this.#state === "stopped") return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
+    return new Promise((resolve) => {
+      this.#idle.push(resolve);
+      this.#sleep.signal();
+    });
   }
 
   async #begin(): Promise<void> {
@@ -176,12 +182,12 @@ export class Engine {
     this.#state = "running";
     for (let tries = 0; this.#state === "running"; tries++) {
       try {
-        await inTime(this.#clock, this.#storage.setup());
-        this.#unsubscribe = this.#subscribe();
+        await this.#ask(() => this.#storage.setup());
+        if (this.#state === "running") this.#unsubscribe = this.#subscribe();
         break;
       } catch (error) {
         this.#report(error);
-        await this.#sleep.pause(retryIn(tries));
+        await this.#sleep.rest(retryIn(tries), () => this.#state !== "running");
       }
     }
     if (this.#state !== "running") return;
@@ -212,13 +218,15 @@ export class Engine {
     await Promise.race([done(), this.#gaveUp.promise]);
     this.#outcomes = [];
     this.#state = "stopped";
+    this.#ended.abort(new JobError("the worker was stopped"));
+    this.#sleep.signal();
     this.#cutAt?.();
     this.#leases.stop();
     this.#sweeper.stop();
     this.#unsubscribe();
     this.#becameIdle();
     const stopped = { event: "worker-stopped", queue: this.#queue, worker: this.#id } as const;
-    await inTime(this.#clock, this.#storage.publish(stopped), undefined, LAST_WORDS_MS).catch(() => {});
+    await inTime(this.#clock, () => this.#storage.publish(stopped), { withinMs: LAST_WORDS_MS }).catch(() => {});
   }
 
   /** Time is up: what still runs is told to stop, and what does not listen is given back as it is. */
@@ -237,6 +245,7 @@ export class Engine {
 
   async #loop(): Promise<void> {
     let failures = 0;
+    let failingSince = 0;
     const fairness = new Fairness(this.#clock);
     while (!this.#over) {
       const turn = fairness.step();
@@ -246,10 +255,12 @@ export class Engine {
         await this.#turn();
         failures = 0;
       } catch (error) {
+        if (failures === 0) failingSince = this.#clock.now();
         this.#report(error);
         failures += 1;
-        if (failures % SETTLE_APART_AFTER === 0) await this.#settleApart();
-        await this.#sleep.pause(retryIn(failures));
+        const forMs = this.#clock.now() - failingSince;
+        if (forMs >= SETTLE_APART_AFTER_MS) await this.#settleApart(forMs >= this.#settings.lease);
+        await this.#sleep.rest(retryIn(failures), () => this.#state === "stopped");
         continue;
       }
       if (!this.#sleep.signalled && !this.#over) await this.#sleep.pause(this.#nextAt - this.#clock.now());
@@ -258,22 +269,22 @@ export class Engine {
 
   /**
    * Something that ended may be what the storage cannot take: it must not hold up the rest. Each is settled on its own;
-   * what is refused by a storage that works otherwise is given up, and comes back when its lease expires.
+   * what is refused while others are taken, or for as long as a lease, is given up, and comes back when its lease expires.
    */
-  async #settleApart(): Promise<void> {
+  async #settleApart(expired: boolean): Promise<void> {
     const outcomes = this.#outcomes;
     this.#outcomes = [];
     const refused: Outcome[] = [];
     for (const outcome of outcomes) {
-      await inTime(this.#clock, this.#storage.settle([outcome])).catch(() => refused.push(outcome));
+      await this.#ask(() => this.#storage.settle([outcome])).catch(() => refused.push(outcome));
     }
-    if (refused.length === 0) return;
-    try {
-      await inTime(this.#clock, this.#storage.find([]));
-      for (const { id } of refused) this.#report(new JobError(`how job ${id} ended could not be written`));
-    } catch {
-      this.#outcomes.unshift(...refused);
-    }
+    if (!expired && refused.length === outcomes.length) this.#outcomes.unshift(...refused);
+    else for (const { id } of refused) this.#report(new JobError(`how job ${id} ended could not be written`));
+  }
+
+  /** What the storage answers, unless it takes too long or the worker has stopped. */
+  #ask<T>(ask: () => Promise<T>, late?: (answer: T) => void): Promise<T> {
+    return inTime(this.#clock, ask, { late, signal: this.#ended.signal });
   }
 
   /** Settles what ended, claims what may start, starts it. */
@@ -281,12 +292,15 @@ export class Engine {
     const free = this.#state === "running" ? this.#free() : 0;
     const now = this.#clock.now();
     const lingers = this.#lingers(now);
-    const max = lingers ? 0 : this.#admission.ready(free);
+    if (free === 0) this.#admission.use(0);
+    // A batch is worth waiting for until all that could run has been asked for.
+    const gathers = this.#settings.batch !== undefined && this.#admission.asking;
+    const max = lingers || gathers ? 0 : this.#admission.ready(free);
     if (this.#outcomes.length === 0 && !this.#mayFindWork(free, max, now)) return;
     const settle = this.#outcomes;
     this.#outcomes = [];
     if (free === 0) {
-      await this.#restoring(settle, () => inTime(this.#clock, this.#storage.settle(settle)));
+      await this.#restoring(settle, () => this.#ask(() => this.#storage.settle(settle)));
       this.#nextAt = Number.POSITIVE_INFINITY;
       return;
     }
@@ -303,7 +317,10 @@ export class Engine {
     this.#cancelled.clear();
     const claim = await this.#restoring(settle, () =>
       // What comes when nobody waits for it any more is too old to be started.
-      inTime(this.#clock, this.#storage.claim(request), ({ jobs }) => this.#giveBack(jobs, this.#limitKeys)),
+      this.#ask(
+        () => this.#storage.claim(request),
+        ({ jobs }) => this.#giveBack(jobs, this.#limitKeys),
+      ),
     );
     this.#claiming = false;
     this.#startAll(claim, now, this.#admission.use(claim.jobs.length));
@@ -316,14 +333,22 @@ export class Engine {
       this.#nextAt = Number.POSITIVE_INFINITY;
       return false;
     }
-    if (max === 0 && this.#admission.asking) {
-      this.#nextAt = Number.POSITIVE_INFINITY;
-      return false;
-    }
+    if (max === 0 && this.#admission.asking) return this.#peeks(now);
     // What woke it may have made room, or not: that is looked at before long.
     const waitsUntil = Math.max(this.#lingerUntil ?? 0, this.#blockedUntil);
     if (now < waitsUntil) this.#nextAt = Math.min(this.#nextAt, waitsUntil);
     return now >= waitsUntil;
+  }
+
+  /** There was work when its limiter was asked; what woke it may be that there is none any more. */
+  #peeks(now: number): boolean {
+    const waits = this.#idle.length === 0 || this.#empty;
+    if (!waits && now >= this.#peekAt) {
+      this.#peekAt = now + BLOCKED_MS;
+      return true;
+    }
+    this.#nextAt = waits ? Number.POSITIVE_INFINITY : this.#peekAt;
+    return false;
   }
 
   /** What could not be settled is settled the next time. */
@@ -346,7 +371,8 @@ export class Engine {
     const limited = grants.length > 0 || this.#limitKeys.length > 0;
     const oldest = grants.reduce((least, grant) => Math.min(least, grant.askedAt), askedAt);
     const late = limited && now - oldest > this.#grantTtl;
-    this.#grantTtl = late ? Math.min(2 * this.#grantTtl, LONGEST_GRANT_TTL_MS) : GRANT_TTL_MS;
+    if (late) this.#grantTtl = Math.min(2 * this.#grantTtl, LONGEST_GRANT_TTL_MS);
+    else if (now - oldest <= GRANT_TTL_MS) this.#grantTtl = GRANT_TTL_MS;
     // What is nearly over when it is heard of is not begun either: somebody else may begin it any moment.
     const expired = now - askedAt >= this.#settings.lease / 2;
     if (late || expired || this.#state !== "running") {
@@ -432,7 +458,7 @@ export class Engine {
   }
 
   #safely(step: () => Promise<unknown>): void {
-    step().catch(this.#report);
+    (async () => step())().catch(this.#report);
   }
 }
 

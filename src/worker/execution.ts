@@ -36,7 +36,7 @@ export interface ExecutionOptions {
 type End = { readonly value: unknown } | { readonly thrown: unknown };
 
 /** A limiter that is asked about a failed job has so long to answer; then it is decided without. */
-const LIMITER_WITHIN_MS = 5_000;
+const ASKING_LIMITER = { withinMs: 5_000, who: "the limiter" };
 /** A job whose limiter could not be told of its start is tried again after this. */
 const PUT_OFF_MS = 1_000;
 
@@ -53,7 +53,13 @@ export class Execution {
     const call = { left: jobs.length, ended: false };
     for (const running of jobs) running.call = call;
     const done = this.#options.batch ? this.#runBatch(jobs) : this.#runOne(jobs[0]!);
-    done.catch(this.#options.report).finally(() => this.#endCall(call));
+    done
+      .catch((error: unknown) => {
+        // Whatever it was: no job is left behind.
+        this.#options.report(error);
+        for (const running of jobs) this.#settle(running, this.#failed(running, error, 0));
+      })
+      .finally(() => this.#endCall(call));
   }
 
   /** Waits no longer: neither for its handler nor for anybody who is asked about it. */
@@ -118,10 +124,19 @@ export class Execution {
     try {
       const told = running.grant?.start();
       if (told !== undefined) await told;
-      running.started = true;
     } catch (error) {
       this.#options.report(error);
       this.#settle(running, putOff(running.job, PUT_OFF_MS, this.#options.limitKeys));
+      return false;
+    }
+    if (running.over) {
+      // It was given up while its limiter was being told: that has ended, too.
+      this.#giveBack(() => running.grant?.release());
+      return false;
+    }
+    running.started = true;
+    if (running.signal.aborted) {
+      await this.#finish(running, { thrown: running.signal.reason });
       return false;
     }
     this.#keepTime(running);
@@ -187,10 +202,10 @@ export class Execution {
     let limiterIn = 0;
     try {
       if (thrown instanceof RetryableJobError && thrown.retryDate === undefined) {
-        limiterIn = await inTime(clock, admission.nextIn(), undefined, LIMITER_WITHIN_MS, "the limiter");
+        limiterIn = await inTime(clock, () => admission.nextIn(), ASKING_LIMITER);
       } else if (thrown instanceof RateLimitedError && thrown.limit === undefined) {
         const ms = thrown.holdMs(clock.wall()) ?? 0;
-        if (ms > 0) await inTime(clock, admission.hold(ms), undefined, LIMITER_WITHIN_MS, "the limiter");
+        if (ms > 0) await inTime(clock, () => admission.hold(ms), ASKING_LIMITER);
       }
     } catch (error) {
       report(error);
@@ -214,14 +229,17 @@ export class Execution {
   #settle(running: RunningJob, outcome: Outcome): void {
     if (running.over) return;
     running.end();
-    const { grant } = running;
-    const given = running.started ? grant?.release() : grant?.cancel();
-    if (given !== undefined) given.catch(this.#options.report);
+    const { grant, call } = running;
+    this.#giveBack(() => (running.started ? grant?.release() : grant?.cancel()));
     this.#options.settled(running, outcome);
-    const { call } = running;
     if (call === undefined) return;
     call.left -= 1;
     if (call.left === 0) this.#endCall(call);
+  }
+
+  /** Tells a limiter, whatever it makes of that. */
+  #giveBack(tell: () => Promise<void> | void): void {
+    (async () => tell())().catch(this.#options.report);
   }
 
   #endCall(call: Call): void {

@@ -87,8 +87,8 @@ export class Leases {
     try {
       const leases = renewed.map(({ job: { id, token } }) => ({ id, token }));
       // An answer that takes longer is of no use: the next renewal must not wait for it.
-      const answer = this.#storage.heartbeat(leases, this.#leaseMs);
-      const { lost, cancelled } = await inTime(this.#clock, answer, undefined, this.#leaseMs / 3);
+      const ask = () => this.#storage.heartbeat(leases, this.#leaseMs);
+      const { lost, cancelled } = await inTime(this.#clock, ask, { withinMs: this.#leaseMs / 3 });
       const gone = new Set(lost);
       const unwanted = new Set(cancelled);
       for (const running of renewed) {

@@ -53,7 +53,7 @@ export class Reporter {
     while (this.#pending.length > 0) {
       const batch = this.#takeBatch();
       try {
-        const stale = new Set(await inTime(this.#clock, this.#storage.report(merge(batch))));
+        const stale = new Set(await inTime(this.#clock, () => this.#storage.report(merge(batch))));
         for (const { report, resolve, reject } of batch) {
           if (stale.has(report.id)) reject(new StaleLeaseError(report.id));
           else resolve();

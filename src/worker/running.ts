@@ -47,7 +47,8 @@ export class RunningJob {
 
   /** A timer that is called off when the job is over. */
   addTimer(cancel: () => void): void {
-    this.#cancelTimers.push(cancel);
+    if (this.over) cancel();
+    else this.#cancelTimers.push(cancel);
   }
 
   end(): void {

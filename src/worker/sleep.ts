@@ -25,6 +25,12 @@ export class Sleep {
     this.#wake?.();
   }
 
+  /** Sleeps for so long, whatever is signalled, unless `enough`. */
+  async rest(ms: number, enough: () => boolean): Promise<void> {
+    const until = this.#clock.now() + ms;
+    for (let left = ms; left > 0 && !enough(); left = until - this.#clock.now()) await this.pause(left);
+  }
+
   /** Sleeps until the next signal, for so long at most. */
   pause(ms: number): Promise<void> {
     return new Promise((resolve) => {

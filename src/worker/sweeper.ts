@@ -13,7 +13,7 @@ export class Sweeper {
   readonly #everyMs: number;
   readonly #report: (error: unknown) => void;
   #cancelTimer: (() => void) | undefined;
-  #stopped = false;
+  readonly #stopping = new AbortController();
 
   constructor(storage: JobStorage, clock: Clock, random: Random, leaseMs: number, report: (error: unknown) => void) {
     this.#storage = storage;
@@ -28,19 +28,24 @@ export class Sweeper {
     const ms = this.#everyMs * (0.75 + this.#random() / 4);
     this.#cancelTimer = this.#clock.after(ms, () => {
       this.#sweep()
-        .catch(this.#report)
+        .catch((error: unknown) => {
+          if (!this.#stopping.signal.aborted) this.#report(error);
+        })
         .finally(() => {
-          if (!this.#stopped) this.start();
+          if (!this.#stopping.signal.aborted) this.start();
         });
     });
   }
 
   stop(): void {
-    this.#stopped = true;
+    this.#stopping.abort();
     this.#cancelTimer?.();
   }
 
   async #sweep(): Promise<void> {
-    while (!this.#stopped && (await inTime(this.#clock, this.#storage.sweep())).more);
+    while (
+      !this.#stopping.signal.aborted &&
+      (await inTime(this.#clock, () => this.#storage.sweep(), { signal: this.#stopping.signal })).more
+    );
   }
 }

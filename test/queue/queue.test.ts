@@ -260,6 +260,7 @@ describe("bad input", () => {
     ["too many at once", () => queue.addBulk(Array.from({ length: 10_001 }) as never), /at most 10000/],
     ["an unknown state", () => queue.list({ state: "done" as never }), /`state`/],
     ["a page of 5000", () => queue.list({ limit: 5_000 }), /`limit`/],
+    ["an id that is none", () => queue.redrive([{} as never]), /`target`/],
     ["all that is not true", () => queue.redrive({ all: false } as never), /`all`/],
   ];
   it.each(bad)("%s", async (_, run, message) => {

@@ -236,6 +236,162 @@ describe("whatever a handler throws", () => {
   });
 });
 
+it("a short failure of all writes costs no run: what ended is settled when it is over", async () => {
+  const house = open();
+  let failing = false;
+  const storage = faultyStorage(
+    house.storage,
+    ({ member }) => (failing && (member === "claim" || member === "settle") ? { kind: "fail-before" } : undefined),
+    { clock: house.clock },
+  );
+  let runs = 0;
+  const { worker } = work(
+    house,
+    async () => {
+      runs += 1;
+      await new Promise<void>((resolve) => house.clock.after(20 + runs, resolve));
+    },
+    { storage, concurrency: 30 },
+  );
+  await house.queue.addBulk(many(30));
+  await house.clock.advance(10);
+  failing = true;
+  await house.clock.advance(5_000);
+  failing = false;
+  await house.clock.advance(60_000);
+  expect(runs).toBe(30);
+  expect((await house.queue.counts()).completed).toBe(30);
+  await worker.stop();
+});
+
+it("a job that is given up while its limiter is being told is not started any more", async () => {
+  for (const how of ["stop", "cancel"] as const) {
+    const house = open();
+    const limiter = new Six(1);
+    const start = limiter.recordJobStart.bind(limiter);
+    limiter.recordJobStart = async () => {
+      await new Promise<void>((resolve) => house.clock.after(1_500, resolve));
+      await start();
+    };
+    let runs = 0;
+    const { worker } = work(house, async () => void (runs += 1), { limiter });
+    const job = await house.queue.add("t", null, { timeout: "60s" });
+    await house.clock.advance(100);
+    if (how === "cancel") await job.cancel();
+    const stopped = how === "stop" ? worker.stop({ timeout: 0 }) : undefined;
+    await house.clock.advance(5_000);
+    await stopped;
+    expect([how, runs, limiter.running]).toEqual([how, 0, 0]);
+    expect(await job.info()).toMatchObject({ state: how === "stop" ? "waiting" : "cancelled" });
+    await worker.stop();
+    expect(house.clock.timers).toBe(0);
+  }
+});
+
+it("a storage that throws instead of answering is survived", async () => {
+  const house = open();
+  let rude = false;
+  const storage = new Proxy(house.storage, {
+    get(target, key) {
+      const member: unknown = Reflect.get(target, key);
+      if (typeof member !== "function") return member;
+      return (...args: unknown[]) => {
+        if (rude && key !== "subscribe") throw new Error("rude");
+        return (member as (...args: unknown[]) => unknown).apply(target, args);
+      };
+    },
+  });
+  const { worker } = work(house, async () => "done", { storage });
+  await worker.onIdle();
+  rude = true;
+  const job = await house.queue.add("t", null);
+  await house.clock.advance(10_000);
+  rude = false;
+  await house.clock.advance(10_000);
+  expect(await job.info()).toMatchObject({ state: "completed" });
+  await worker.stop();
+});
+
+it("a batch whose outcome cannot be looked at is settled all the same", async () => {
+  const house = open();
+  const strange = new Proxy(
+    {},
+    {
+      getPrototypeOf: () => {
+        throw new Error("do not ask");
+      },
+    },
+  );
+  const worker = new Worker<Record<string, { data: number }>>(
+    "q",
+    { a: async (jobs) => jobs.map(() => strange), b: async (jobs) => jobs.map(() => 1) },
+    { storage: house.storage, clock: house.clock, batch: { size: 10 }, onError: () => {} },
+  );
+  const jobs = await house.queue.addBulk(["a", "b"].map((type, data) => ({ type, data, options: { maxAttempts: 1 } })));
+  await house.clock.advance(1_000);
+  expect(await jobs[0]!.info()).toMatchObject({ state: "dead" });
+  expect(await jobs[1]!.info()).toMatchObject({ state: "completed" });
+  await worker.stop();
+});
+
+it("a permit that throws when it is given back leaves no job behind", async () => {
+  const house = open();
+  const permit = {
+    granted: true,
+    release: () => {
+      throw new Error("no");
+    },
+    cancel: () => {
+      throw new Error("no");
+    },
+    settle: async () => {},
+    [Symbol.asyncDispose]: async () => {},
+  };
+  const limiter = Object.assign(new Six(5), { tryAcquire: async () => permit, acquire: async () => permit });
+  const { worker } = work(house, async () => "done", { limiter: limiter as unknown as Limiter });
+  expect(await (await house.queue.add("t", null)).result()).toBe("done");
+  await worker.stop();
+});
+
+it("a worker that has stopped leaves no subscription and no timer, whenever the storage answers", async () => {
+  const house = open();
+  const storage = faultyStorage(
+    house.storage,
+    ({ member }) => (member === "setup" ? { kind: "delay-answer", ms: 20_000 } : undefined),
+    { clock: house.clock },
+  );
+  let subscribed = 0;
+  const subscribe = house.storage.subscribe.bind(house.storage);
+  house.storage.subscribe = (subscriber) => {
+    subscribed += 1;
+    return subscribe(subscriber);
+  };
+  const { worker } = work(house, async () => {}, { storage });
+  await house.clock.advance(10);
+  const stopped = worker.stop({ timeout: 0 });
+  await house.clock.advance(5_000);
+  await stopped;
+  await house.clock.advance(30_000);
+  expect([subscribed, house.clock.timers]).toEqual([0, 0]);
+});
+
+it("is idle when its work was taken away while it stood in line", async () => {
+  const house = open();
+  const limiter = new ConcurrencyLimiter(1);
+  const permit = await limiter.acquire();
+  const { worker } = work(house, async () => {}, { limiter });
+  const job = await house.queue.add("t", null);
+  await house.clock.advance(10);
+  let idle = false;
+  void worker.onIdle().then(() => (idle = true));
+  await job.cancel();
+  await house.queue.add("other", null, { delay: 10 }).then((other) => other.remove());
+  await house.clock.advance(3_000);
+  expect(idle).toBe(true);
+  await permit.release();
+  await worker.stop();
+});
+
 it("what a storage cannot take does not hold up the rest", async () => {
   const house = open();
   const refusing = new Proxy(house.storage, {
