@@ -12,6 +12,7 @@ import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { Leases } from "./leases.ts";
 import type { WorkerSettings } from "./options.ts";
 import { givenBack } from "./outcome.ts";
+import { Outlook } from "./outlook.ts";
 import { Reporter } from "./reporter.ts";
 import { RunningJob } from "./running.ts";
 import { Sleep } from "./sleep.ts";
@@ -23,8 +24,6 @@ import { Sweeper } from "./sweeper.ts";
  */
 const GRANT_TTL_MS = 2_000;
 const LONGEST_GRANT_TTL_MS = 60_000;
-/** While a limit is in the way, being woken is no reason to ask more often than this: with the sweeps, once a second. */
-const BLOCKED_MS = 1_250;
 /** Jobs that were told to stop have so long to end; then they are given back as they are. */
 const LAST_GRACE_MS = 500;
 /** And the storage has so long to take them back; else they come back when their leases expire. */
@@ -48,6 +47,7 @@ export class Engine {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
   readonly #sleep: Sleep;
+  readonly #outlook: Outlook;
   /** Hears of what goes wrong outside of handlers. */
   readonly #report: (error: unknown) => void;
   readonly #admission: Admission;
@@ -76,15 +76,6 @@ export class Engine {
   #claiming = false;
   #outcomes: Outcome[] = [];
 
-  /** When to look again if nothing is heard before, on the monotonic clock. */
-  #nextAt = 0;
-  #blockedUntil = 0;
-  /** What was in the way at the last look: it is told once. */
-  #blockedBy: string | null = null;
-  /** While leave is being asked for: when to look again whether there is still work for it. */
-  #peekAt = 0;
-  #lingerUntil: number | undefined;
-  #backlog = false;
   /** The queue was found empty, and nothing was heard since. */
   #empty = false;
   /** Something was done since that was last told. */
@@ -99,6 +90,7 @@ export class Engine {
     this.#storage = settings.storage;
     this.#clock = settings.clock;
     this.#sleep = new Sleep(this.#clock);
+    this.#outlook = new Outlook(settings.batch?.linger ?? 0);
     const complaints = new Complaints(queue, this.#clock, settings.onError as ((error: unknown) => void) | undefined);
     this.#report = (error) => {
       if (this.#state !== "stopped") complaints.report(error);
@@ -263,7 +255,7 @@ export class Engine {
         await this.#sleep.rest(retryIn(failures), () => this.#state === "stopped");
         continue;
       }
-      if (!this.#sleep.signalled && !this.#over) await this.#sleep.pause(this.#nextAt - this.#clock.now());
+      if (!this.#sleep.signalled && !this.#over) await this.#sleep.pause(this.#outlook.nextAt - this.#clock.now());
     }
   }
 
@@ -291,7 +283,7 @@ export class Engine {
   async #turn(): Promise<void> {
     const free = this.#state === "running" ? this.#free() : 0;
     const now = this.#clock.now();
-    const lingers = this.#lingers(now);
+    const lingers = this.#outlook.lingers(now);
     if (free === 0) this.#admission.use(0);
     // A batch is worth waiting for until all that could run has been asked for.
     const gathers = this.#settings.batch !== undefined && this.#admission.asking;
@@ -301,7 +293,7 @@ export class Engine {
     this.#outcomes = [];
     if (free === 0) {
       await this.#restoring(settle, () => this.#ask(() => this.#storage.settle(settle)));
-      this.#nextAt = Number.POSITIVE_INFINITY;
+      this.#outlook.rest();
       return;
     }
     const request = {
@@ -330,25 +322,11 @@ export class Engine {
   /** Is there any use in asking the storage? */
   #mayFindWork(free: number, max: number, now: number): boolean {
     if (free === 0) {
-      this.#nextAt = Number.POSITIVE_INFINITY;
+      this.#outlook.rest();
       return false;
     }
-    if (max === 0 && this.#admission.asking) return this.#peeks(now);
-    // What woke it may have made room, or not: that is looked at before long.
-    const waitsUntil = Math.max(this.#lingerUntil ?? 0, this.#blockedUntil);
-    if (now < waitsUntil) this.#nextAt = Math.min(this.#nextAt, waitsUntil);
-    return now >= waitsUntil;
-  }
-
-  /** There was work when its limiter was asked; what woke it may be that there is none any more. */
-  #peeks(now: number): boolean {
-    const waits = this.#idle.length === 0 || this.#empty;
-    if (!waits && now >= this.#peekAt) {
-      this.#peekAt = now + BLOCKED_MS;
-      return true;
-    }
-    this.#nextAt = waits ? Number.POSITIVE_INFINITY : this.#peekAt;
-    return false;
+    if (max > 0 || !this.#admission.asking) return this.#outlook.mayAsk(now);
+    return this.#outlook.mayPeek(now, this.#idle.length > 0 && !this.#empty);
   }
 
   /** What could not be settled is settled the next time. */
@@ -404,25 +382,10 @@ export class Engine {
 
   /** What to do next, by what the claim said. */
   #lookAhead(claim: Claim, { max, lingers }: { readonly max: number; readonly lingers: boolean }): void {
-    const now = this.#clock.now();
     const { jobs, more, nextInMs, blockedBy } = claim;
-    this.#nextAt = nextInMs === null ? Number.POSITIVE_INFINITY : now + nextInMs;
-    this.#blockedUntil = 0;
-    if (max > 0) {
-      this.#lingerUntil = undefined;
-      this.#backlog = more;
-    }
-    if (more && lingers) {
-      this.#lingerUntil ??= now + this.#settings.batch!.linger;
-      this.#nextAt = this.#lingerUntil;
-    } else if (more) {
-      this.#admission.want();
-    }
-    if (blockedBy !== null) {
-      if (jobs.length === 0) this.#blockedUntil = Math.min(this.#nextAt, now + BLOCKED_MS);
-      if (jobs.length > 0 || this.#blockedBy !== blockedBy) this.#blocked(blockedBy, nextInMs);
-    }
-    this.#blockedBy = blockedBy;
+    const news = this.#outlook.learn(claim, max, lingers, this.#clock.now());
+    if (news) this.#blocked(blockedBy!, nextInMs);
+    if (more && !lingers) this.#admission.want();
     const empty = jobs.length === 0 && !more && nextInMs === null && blockedBy === null;
     if (empty && !this.#sleep.signalled && this.#running.size === 0 && this.#outcomes.length === 0) this.#foundEmpty();
   }
@@ -441,12 +404,6 @@ export class Engine {
   /** How many more jobs could run. */
   #free(): number {
     return (this.#settings.concurrency - this.#calls) * (this.#settings.batch?.size ?? 1);
-  }
-
-  /** Is it better to wait for a batch to fill? Not while more than enough is waiting anyway. */
-  #lingers(now: number): boolean {
-    if ((this.#settings.batch?.linger ?? 0) === 0 || this.#backlog) return false;
-    return this.#lingerUntil === undefined || now < this.#lingerUntil;
   }
 
   #blocked(blockedBy: string, retryInMs: number | null): void {
