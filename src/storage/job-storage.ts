@@ -30,7 +30,7 @@ export interface JobStorage {
   add(jobs: readonly NewJob[]): Promise<readonly Added[]>;
   /** Settles what the worker hands in, then takes jobs and room under the limits together, in the same step. */
   claim(request: ClaimRequest): Promise<Claim>;
-  /** Ends leases. The answer names the jobs whose lease was lost: for those nothing was changed. */
+  /** Ends leases, one for each job. The answer names the jobs whose lease was lost: for those nothing was changed. */
   settle(outcomes: readonly Outcome[]): Promise<readonly string[]>;
   /** Keeps leases for `leaseMs` from now. A lease that has expired is lost for good, even if nobody has noticed yet. */
   heartbeat(leases: readonly Lease[], leaseMs: number): Promise<Heartbeat>;

@@ -289,7 +289,7 @@ export class Engine {
     const gathers = this.#settings.batch !== undefined && this.#admission.asking;
     const max = lingers || gathers ? 0 : this.#admission.ready(free);
     if (this.#outcomes.length === 0 && !this.#mayFindWork(free, max, now)) return;
-    const settle = this.#outcomes;
+    const settle = latestOf(this.#outcomes);
     this.#outcomes = [];
     if (free === 0) {
       await this.#restoring(settle, () => this.#ask(() => this.#storage.settle(settle)));
@@ -417,6 +417,15 @@ export class Engine {
   #safely(step: () => Promise<unknown>): void {
     (async () => step())().catch(this.#report);
   }
+}
+
+/** One for each job: of a job that was lost and won again, what ended under the older lease is stale for certain. */
+function latestOf(outcomes: readonly Outcome[]): readonly Outcome[] {
+  const latest = new Map<string, Outcome>();
+  for (const outcome of outcomes) {
+    if ((latest.get(outcome.id)?.token ?? 0) < outcome.token) latest.set(outcome.id, outcome);
+  }
+  return latest.size === outcomes.length ? outcomes : [...latest.values()];
 }
 
 function retryIn(failures: number): number {

@@ -559,6 +559,34 @@ describe("leases that cannot be renewed", () => {
   });
 });
 
+it("a worker settles one lease of a job at a time: what ended under an older one is not sent", async () => {
+  const house = open();
+  const ends: ((value: string) => void)[] = [];
+  const sent: string[][] = [];
+  const storage = faultyStorage(house.storage, ({ args }) => {
+    const outcomes = (args[0] as { settle?: { id: string }[] } | undefined)?.settle ?? [];
+    sent.push(outcomes.map(({ id }) => id));
+  });
+  const { worker } = work(house, () => new Promise<string>((resolve) => ends.push(resolve)), {
+    storage,
+    lease: "3s",
+    concurrency: 3,
+  });
+  const job = await house.queue.add("t", null);
+  await house.clock.advance(100);
+  const heartbeat = house.storage.heartbeat.bind(house.storage);
+  house.storage.heartbeat = async (leases) => ({ lost: leases.map(({ id }) => id), cancelled: [] });
+  await house.clock.advance(1_000);
+  house.storage.heartbeat = heartbeat;
+  await house.clock.advance(3_000);
+  ends[0]!("old");
+  ends[1]!("new");
+  await house.clock.advance(100);
+  expect((await job.info())?.result).toBe("new");
+  for (const ids of sent) expect(new Set(ids).size).toBe(ids.length);
+  await worker.stop();
+});
+
 describe("batches", () => {
   it("hear of a job that was cancelled before they began", async () => {
     const house = open();
