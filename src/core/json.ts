@@ -94,7 +94,10 @@ function writeInside(writer: Writer, value: object): void {
 function writeArray(writer: Writer, array: readonly unknown[]): void {
   const { length } = array;
   if (Object.getPrototypeOf(array) !== Array.prototype) throw wrong(writer, array, "a plain array");
-  if (Object.keys(array).length !== length) throw wrong(writer, array, "an array without holes or names");
+  // All that it owns are its places, and its length.
+  if (Object.keys(array).length !== length || Reflect.ownKeys(array).length !== length + 1) {
+    throw wrong(writer, array, "an array without holes or names");
+  }
   writer.text += "[";
   for (let i = 0; i < length; i++) {
     if (i > 0) writer.text += ",";

@@ -62,6 +62,8 @@ describe("payloads", () => {
     ["a getter", getter, /not a getter/],
     ["an array with a hole", [1, , 3], /holes/], // oxlint-disable-line no-sparse-arrays
     ["an array with a name", Object.assign([1], { name: 1 }), /holes or names/],
+    ["an array with a symbol", Object.assign([1], { [Symbol("s")]: 1 }), /holes or names/],
+    ["an array with a hidden name", Object.defineProperty([1], "x", { value: 1 }), /holes or names/],
     ["a lone surrogate", { text: "\ud83d" }, /lone surrogates/],
     ["a lone surrogate in a key", { "\udc00": 1 }, /lone surrogates/],
     ["U+0000", "a\u0000b", /U\+0000/],
