@@ -111,6 +111,33 @@ export class DuplicateJobError extends JobError {
   }
 }
 
+/** A limit of this name is kept already, and was declared in other words. */
+export class LimitConflictError extends JobError {
+  override readonly name = "LimitConflictError";
+  override readonly code = "SLUICE_LIMIT_CONFLICT";
+  readonly limit: string;
+
+  constructor(limit: string, differs: string) {
+    super(
+      `the limit "${limit}" was declared differently before (${differs}): give \`onConflict: "update"\` to replace it, ` +
+        `or "keep" to go by what is kept`,
+    );
+    this.limit = limit;
+  }
+}
+
+/** There is no shared limit of this name: nobody has declared it, or it was removed. */
+export class LimitNotFoundError extends JobError {
+  override readonly name = "LimitNotFoundError";
+  override readonly code = "SLUICE_LIMIT_NOT_FOUND";
+  readonly limit: string;
+
+  constructor(limit: string) {
+    super(`there is no limit "${limit}": declare it with defineLimits(), or with the \`limits\` of a worker or queue`);
+    this.limit = limit;
+  }
+}
+
 /** The storage could not do what it was asked: busy for too long, closed, or of another version. */
 export class StorageError extends JobError {
   override readonly name = "StorageError";

@@ -59,11 +59,12 @@ const FINEST_MS = 0.1;
 const SMALLEST = 16;
 const LARGE = 1_024;
 
-export function createLog(): StartLog {
+/** `capacity`: room for so many entries at first, a power of two. */
+export function createLog(capacity: number = SMALLEST): StartLog {
   return {
-    at: new Float64Array(SMALLEST),
-    weight: new Float64Array(SMALLEST),
-    mask: SMALLEST - 1,
+    at: new Float64Array(capacity),
+    weight: new Float64Array(capacity),
+    mask: capacity - 1,
     resolution: FINEST_MS,
     newestFrom: Number.NEGATIVE_INFINITY,
     head: 0,
@@ -122,6 +123,16 @@ function add(log: StartLog, seq: number, weight: number): StartEntry {
   log.weight[seq & log.mask]! += weight;
   for (let i = 0; i < log.views.length; i++) log.views[i]!.total += weight;
   return { log, seq, weight, expired: 0 };
+}
+
+/** One more start of the same instant, kept in one piece with those before it. */
+export function growStart(entry: StartEntry, weight: number): void {
+  change(entry, entry.weight + weight);
+}
+
+/** Of starts that are kept in one piece, so much never was. */
+export function shrinkStart(entry: StartEntry, weight: number): void {
+  if (entry.seq >= entry.log.head) change(entry, Math.max(0, entry.weight - weight));
 }
 
 /**

@@ -9,6 +9,7 @@ import type {
   JobState,
   LogLine,
 } from "../core/job.ts";
+import type { Backlog, LimitStorage, Standing } from "./limit-storage.ts";
 import type { AtomicRateLimiterStorage } from "./rate-limiter-storage.ts";
 
 /**
@@ -26,7 +27,7 @@ export interface JobStorage {
   /** Gives back connections, timers and watches. Whatever is called afterwards is refused. */
   close(): Promise<void>;
 
-  /** All of them or none. The answers are in order. */
+  /** All of them or none. The answers are in order. A weight that can never fit under the limits is an `OptionsError`. */
   add(jobs: readonly NewJob[]): Promise<readonly Added[]>;
   /** Settles what the worker hands in, then takes jobs and room under the limits together, in the same step. */
   claim(request: ClaimRequest): Promise<Claim>;
@@ -34,7 +35,7 @@ export interface JobStorage {
   settle(outcomes: readonly Outcome[]): Promise<readonly string[]>;
   /** Keeps leases for `leaseMs` from now. A lease that has expired is lost for good, even if nobody has noticed yet. */
   heartbeat(leases: readonly Lease[], leaseMs: number): Promise<Heartbeat>;
-  /** Writes progress and log lines of running jobs. The answer names the jobs whose lease was lost. */
+  /** Writes progress, log lines and real weights of running jobs. The answer names the jobs whose lease was lost. */
   report(reports: readonly Report[]): Promise<readonly string[]>;
   /**
    * Housekeeping, in small steps: gives back jobs whose lease has expired (to their old place), ends those whose deadline has passed, deletes
@@ -50,6 +51,10 @@ export interface JobStorage {
   list(query: ListQuery): Promise<JobPage>;
   /** What there is of each queue (of one, if asked), by name. A queue exists while it has jobs or is paused. */
   overview(queue?: string): Promise<readonly QueueOverview[]>;
+  /** Everything that decides when a job can start, at one instant; undefined: there is no such job. */
+  explain(id: string): Promise<Standing | undefined>;
+  /** What of a queue has not started, and under which limits it will. */
+  backlog(queue: string): Promise<Backlog>;
   /** What people do to jobs. The answer names those that were changed. */
   change(change: Change): Promise<readonly string[]>;
   /** Nothing of the queue, or of one type in it, starts while it is paused. What runs goes on. */
@@ -60,7 +65,9 @@ export interface JobStorage {
   /** Tells subscribers, here and elsewhere, what no step of the storage tells by itself. */
   publish(event: JobEvent): Promise<void>;
 
-  /** The limits kept beside the jobs: one log of starts for each name, the one that `ClaimLimit.key` counts in. */
+  /** Shared limits: the rules that every claim goes by, and what was counted under them. */
+  readonly limits: LimitStorage;
+  /** One log of starts for each name, the one that limits and `ClaimLimit.key` count in. */
   readonly rates: AtomicRateLimiterStorage;
 }
 
@@ -119,7 +126,7 @@ export interface ClaimRequest {
   /** Only of these types; null: of any. */
   readonly types: readonly string[] | null;
   readonly leaseMs: number;
-  /** Every start counts one under each of them. */
+  /** Every start counts one under each of them, beside the shared limits that apply to it. */
   readonly limits: readonly ClaimLimit[];
   /** What to settle first. */
   readonly settle: readonly Outcome[];
@@ -141,6 +148,9 @@ export interface ClaimLimit {
  * has, of the types a claim may take, jobs of the type whose turn was the longest ago. So where all workers ask for the same
  * types every group gives one before any gives a second; where they do not, what some of them take keeps nobody waiting
  * with the others.
+ *
+ * A job whose limits are full is passed over, with all of its type, or of its group where the limit is by group; others take
+ * nothing of a limit that somebody who comes before them waits for. A job that can never fit under a limit is dead.
  */
 export interface Claim {
   /** All `active` now, leased to the worker, each with a `token` greater than any before it. */
@@ -151,7 +161,7 @@ export interface Claim {
   readonly more: boolean;
   /** When it makes sense to ask again if nothing is heard before: a job comes due, or a limit has room. null: never. */
   readonly nextInMs: number | null;
-  /** The limit that keeps back a job that is due, if one does. */
+  /** The limit that keeps back a job that is due, if one does; of several, the one that has room first. */
   readonly blockedBy: string | null;
 }
 
@@ -179,14 +189,19 @@ export type Outcome = Lease &
         readonly held: boolean;
         readonly error: ErrorRecord | null;
         /** Limits under which nothing may start for so long. It only ever extends. */
-        readonly hold: { readonly keys: readonly string[]; readonly forMs: number } | null;
-        /**
-         * Limits where its start is taken back, for the handler was never called; else it stays counted. Limits that it was
-         * not claimed under are left as they are.
-         */
-        readonly unstarted?: readonly string[];
+        readonly hold: Hold | null;
+        /** The handler was never called: its start is taken back from all limits that it counted under. */
+        readonly unstarted: boolean;
       }
   );
+
+export interface Hold {
+  /** By name; of a limit by group, for the group of the job. */
+  readonly names: readonly string[];
+  /** Also every shared limit that the job ran under, but for those by group. */
+  readonly scope: boolean;
+  readonly forMs: number;
+}
 
 export interface Heartbeat {
   /** Jobs whose lease was lost. */
@@ -198,6 +213,8 @@ export interface Heartbeat {
 export interface Report extends Lease {
   readonly progress?: JobProgress;
   readonly log?: readonly string[];
+  /** What it really used, by name: less gives room back at once, more is charged at once. The last word holds. */
+  readonly weights?: Readonly<Record<string, number>>;
 }
 
 export interface Sweep {
@@ -276,8 +293,11 @@ export interface ChangeFilter {
 export interface Subscriber {
   /** Only this queue; null: all. */
   readonly queue: string | null;
-  /** Something changed that may let a job start. Heard within a second, mostly at once. */
-  readonly wake?: (() => void) | undefined;
+  /**
+   * Something changed that may let a job start. Heard within a second, mostly at once. `news`: something that was not there
+   * before, a lane in which nobody waited or room under a limit; worth a look even for those whom a limit keeps back.
+   */
+  readonly wake?: ((news: boolean) => void) | undefined;
   /** These active jobs are asked to stop. Heard within a second; may be said again while they run. */
   readonly cancelled?: ((ids: readonly string[]) => void) | undefined;
   /** What happened, in order, from any process. */

@@ -16,6 +16,8 @@ const MEMBERS = [
   "history",
   "list",
   "overview",
+  "explain",
+  "backlog",
   "change",
   "setPaused",
   "subscribe",

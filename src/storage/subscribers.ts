@@ -15,7 +15,8 @@ export class Subscribers {
   #all: readonly Listening[] = [];
   #events: JobEvent[] = [];
   #cancelled = new Map<string, string[]>();
-  #awake = new Set<string>();
+  /** Is it news for those whom a limit keeps back? */
+  #awake = new Map<string, boolean>();
   #telling = false;
   /** Does anybody want events? Else nobody need make them. */
   hearEvents = false;
@@ -35,8 +36,14 @@ export class Subscribers {
   }
 
   /** Something changed in the queue that may let a job start. */
-  wake(queue: string): void {
-    if (this.#all.length > 0) this.#awake.add(queue);
+  wake(queue: string, news: boolean): void {
+    if (this.#all.length > 0) this.#awake.set(queue, news || this.#awake.get(queue) === true);
+  }
+
+  /** The same for every queue that somebody listens to. */
+  wakeAll(news: boolean): void {
+    // A name that no queue has reaches those who listen to all of them.
+    for (const { subscriber } of this.#all) this.wake(subscriber.queue ?? "", news);
   }
 
   /** An active job is asked to stop. */
@@ -61,10 +68,10 @@ export class Subscribers {
       const awake = this.#awake;
       this.#events = [];
       this.#cancelled = new Map();
-      this.#awake = new Set();
+      this.#awake = new Map();
       for (const event of events) this.#each(event.queue, (subscriber) => subscriber.event?.(event));
       for (const [queue, ids] of cancelled) this.#each(queue, (subscriber) => subscriber.cancelled?.([...ids]));
-      for (const queue of awake) this.#each(queue, (subscriber) => subscriber.wake?.());
+      for (const [queue, news] of awake) this.#each(queue, (subscriber) => subscriber.wake?.(news));
     }
     this.#telling = false;
   }

@@ -1,0 +1,255 @@
+import { OptionsError } from "../core/errors.ts";
+import { nameText } from "../core/names.ts";
+import {
+  type Check,
+  count,
+  countOrZero,
+  durationOrZero,
+  oneOf,
+  optional,
+  type OptionsRead,
+  positiveDuration,
+  readArgument,
+  readOptions,
+  required,
+  weight,
+} from "../core/options.ts";
+import type { DefineLimitsOptions, LimitDefinitions } from "./definition.ts";
+import { type BreakerRule, type GroupRule, type LimitRule, mostOf, type Quota, quotaOf, weighed } from "./rule.ts";
+
+/** Limits that were checked, ready to be given to a storage, a worker or a queue. */
+export interface DefinedLimits {
+  readonly rules: readonly LimitRule[];
+  readonly onConflict: "refuse" | "update" | "keep";
+}
+
+/** What `defineLimits` has made. Nothing else has been checked. */
+const made = new WeakSet<object>();
+
+/**
+ * Checks limits, all of them. Nothing is kept yet: give what this returns to a worker or a queue (`limits`), or to
+ * `Limits.define`. From then on they bind every worker of that storage.
+ */
+export function defineLimits(definitions: LimitDefinitions, options: DefineLimitsOptions = {}): DefinedLimits {
+  const owner = "defineLimits";
+  return defined(owner, definitions, readOptions(owner, OPTIONS, options).onConflict);
+}
+
+/** What somebody gave as limits: what `defineLimits` made, or definitions as they are. */
+export function readLimits(owner: string, value: unknown): DefinedLimits {
+  if (typeof value === "object" && value !== null && made.has(value)) return value as DefinedLimits;
+  return defined(owner, value, "refuse");
+}
+
+/** Names that begin like this belong to the `{ max, duration }` of workers. */
+const RESERVED = "queue:";
+
+/** The name of a limit. */
+export const limitName: Check<string> = {
+  expected: `${nameText.expected}, that does not begin with "${RESERVED}"`,
+  read: (value) => {
+    const read = nameText.read(value);
+    return read?.startsWith(RESERVED) ? undefined : read;
+  },
+};
+
+/** Names in whatever order, each once: the same words are the same declaration. */
+const names: Check<readonly string[]> = {
+  expected: `an array of names, at least one (each ${nameText.expected})`,
+  read: (value) => {
+    if (!Array.isArray(value) || value.length === 0) return undefined;
+    const read = Array.from(value, (one: unknown) => nameText.read(one));
+    const right = read.filter((one) => one !== undefined);
+    return right.length === read.length ? [...new Set(right)].toSorted() : undefined;
+  },
+};
+
+const anything: Check<unknown> = { expected: "anything", read: (value) => value };
+const yes: Check<true> = { expected: "true, or left out", read: (value) => (value === true ? true : undefined) };
+
+const OPTIONS = { onConflict: optional(oneOf("refuse", "update", "keep"), "refuse") };
+
+const NUMBERS = {
+  max: optional(countOrZero, undefined),
+  per: optional(positiveDuration, undefined),
+  concurrency: optional(countOrZero, undefined),
+  every: optional(positiveDuration, undefined),
+};
+
+const RULES = {
+  ...NUMBERS,
+  guard: optional(durationOrZero, undefined),
+  types: optional(names, undefined),
+  queues: optional(names, undefined),
+  by: optional(oneOf("group"), undefined),
+  all: optional(yes, undefined),
+  weight: optional(nameText, undefined),
+  estimate: optional(weight, undefined),
+  overrides: optional(anything, undefined),
+  breaker: optional(anything, undefined),
+};
+
+const OVERRIDE = { ...NUMBERS, share: optional(count, undefined) };
+
+const BREAKER = {
+  failures: required(count),
+  open: required(positiveDuration),
+  probes: optional(count, 1),
+  kinds: optional(names, undefined),
+};
+
+type Read = OptionsRead<typeof RULES>;
+
+function defined(owner: string, definitions: unknown, onConflict: DefinedLimits["onConflict"]): DefinedLimits {
+  const rules = entriesOf(owner, "limits", definitions).map(([name, definition]) => {
+    return Object.freeze(ruleOf(owner, readArgument(owner, "name of a limit", limitName, name), definition));
+  });
+  const limits = Object.freeze({ rules: Object.freeze(rules), onConflict });
+  made.add(limits);
+  return limits;
+}
+
+function ruleOf(within: string, name: string, definition: unknown): LimitRule {
+  const owner = `${within} limits.${name}`;
+  const read = readOptions(owner, RULES, definition);
+  checkAmount(owner, read);
+  checkScope(owner, read);
+  const { types = null, queues = null, by, weight: weighs = null, estimate = 1, overrides, breaker } = read;
+  if (read.estimate !== undefined && weighs === null) {
+    throw new OptionsError(owner, "estimate", estimate, "left out where there is no `weight`");
+  }
+  const rule: LimitRule = {
+    name,
+    quota: {
+      max: read.max ?? null,
+      windowMs: read.per === undefined ? null : read.per + (read.guard ?? 0),
+      concurrency: read.concurrency ?? null,
+      everyMs: read.every ?? null,
+    },
+    types,
+    queues,
+    byGroup: by !== undefined,
+    groups: overrides === undefined ? {} : groupsOf(owner, overrides, read),
+    weight: weighs,
+    estimate,
+    breaker: breaker === undefined ? null : breakerOf(owner, breaker),
+    paused: false,
+  };
+  for (const group of [null, ...Object.keys(rule.groups)]) checkEstimate(owner, rule, group);
+  return rule;
+}
+
+/** All that ever fits, if that is less than what a start counts for that says nothing; undefined: it is enough. */
+export function tooSmall(rule: LimitRule, group: string | null): number | undefined {
+  return rule.weight === null ? undefined : mostOf(quotaOf(rule, group), weighed(rule.quota, rule.estimate));
+}
+
+function checkEstimate(owner: string, rule: LimitRule, group: string | null): void {
+  const most = tooSmall(rule, group);
+  if (most === undefined) return;
+  const where = group === null ? "" : ` for the group "${group}"`;
+  throw new OptionsError(owner, "estimate", rule.estimate, `at most ${most}, all that ever fits${where}`);
+}
+
+function checkAmount(owner: string, { max, per, guard, concurrency, every, weight: weighs }: Read): void {
+  if (max !== undefined && per === undefined) {
+    throw new OptionsError(
+      owner,
+      "per",
+      per,
+      "given together with `max`: at most so much in any window of this length",
+    );
+  }
+  if (per !== undefined && max === undefined) {
+    throw new OptionsError(
+      owner,
+      "max",
+      max,
+      "given together with `per`: at most so much in any window of that length",
+    );
+  }
+  if (max === undefined && concurrency === undefined && every === undefined) {
+    throw new OptionsError(owner, "max", max, "given together with `per`, or else `concurrency` or `every`");
+  }
+  if (guard !== undefined && max === undefined) {
+    throw new OptionsError(owner, "guard", guard, "left out where there is no window (`max` and `per`)");
+  }
+  if (weighs !== undefined && max === undefined && concurrency === undefined) {
+    throw new OptionsError(owner, "weight", weighs, "left out where there is neither `max` nor `concurrency` to weigh");
+  }
+}
+
+function checkScope(owner: string, { all, types, queues, by, overrides }: Read): void {
+  const scoped = types !== undefined || queues !== undefined || by !== undefined;
+  if (all === undefined && !scoped) {
+    throw new OptionsError(
+      owner,
+      "all",
+      all,
+      "true where none of `types`, `queues` and `by` says for which jobs it holds",
+    );
+  }
+  if (all !== undefined && scoped) {
+    throw new OptionsError(owner, "all", all, "left out where `types`, `queues` or `by` says for which jobs it holds");
+  }
+  if (overrides !== undefined && by === undefined) {
+    throw new OptionsError(owner, "overrides", overrides, 'left out where it is not `by: "group"`');
+  }
+}
+
+function groupsOf(owner: string, overrides: unknown, base: Read): Readonly<Record<string, GroupRule>> {
+  const groups = entriesOf(owner, "overrides", overrides).map(([name, given]): [string, GroupRule] => {
+    const group = readArgument(owner, "name of a group in `overrides`", nameText, name);
+    const own = `${owner}.overrides.${group}`;
+    const read = readOptions(own, OVERRIDE, given);
+    if (Object.values(read).every((value) => value === undefined)) {
+      throw new OptionsError(own, "max", undefined, "given, or else `per`, `concurrency`, `every` or `share`");
+    }
+    checkWindow(own, { window: base.max !== undefined, weighs: base.weight !== undefined }, read);
+    const per = read.per === undefined ? undefined : read.per + (base.guard ?? 0);
+    const share = read.share === undefined ? {} : { share: read.share };
+    return [group, { ...quotaFrom({ ...read, per }), ...share }];
+  });
+  return Object.fromEntries(groups);
+}
+
+/** Numbers for a window, where the limit may have none of its own. */
+export function checkWindow(
+  owner: string,
+  limit: { readonly window: boolean; readonly weighs: boolean },
+  { max, per }: { readonly max: number | undefined; readonly per: number | undefined },
+): void {
+  if (limit.window || (max === undefined && per === undefined)) return;
+  if (limit.weighs) {
+    const [option, value] = max === undefined ? ["per", per] : ["max", max];
+    throw new OptionsError(owner, option, value, "left out where it is the concurrency that is weighed");
+  }
+  if (max === undefined || per === undefined) {
+    const option = max === undefined ? "max" : "per";
+    throw new OptionsError(owner, option, undefined, "given too: the limit has no window of its own");
+  }
+}
+
+/** Only what is given. */
+export function quotaFrom(read: {
+  readonly max: number | undefined;
+  readonly per: number | undefined;
+  readonly concurrency: number | undefined;
+  readonly every: number | undefined;
+}): Partial<Quota> {
+  const quota = { max: read.max, windowMs: read.per, concurrency: read.concurrency, everyMs: read.every };
+  return Object.fromEntries(Object.entries(quota).filter(([, value]) => value !== undefined));
+}
+
+function breakerOf(owner: string, given: unknown): BreakerRule {
+  const { failures, open, probes, kinds } = readOptions(`${owner}.breaker`, BREAKER, given);
+  return { failures, openMs: open, probes, kinds: kinds ?? null };
+}
+
+/** Names that people choose, and what they gave for them. */
+function entriesOf(owner: string, option: string, given: unknown): [string, unknown][] {
+  if (typeof given !== "object" || given === null || Symbol.iterator in given) {
+    throw new OptionsError(owner, option, given, "an object of names");
+  }
+  return Object.entries(given);
+}

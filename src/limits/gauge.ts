@@ -1,0 +1,182 @@
+import { both } from "./compose.ts";
+import { type BreakerRule, type Charge, concurrencyWait, type LimitRule, mostOf, quotaOf } from "./rule.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
+
+/**
+ * What a limit keeps beside its window and what is held: plain numbers, one set for each group that it counts for. All
+ * instants are by the clock of the storage.
+ */
+export interface Gauge {
+  /** The latest start. */
+  latestAt: number | null;
+  /** Nothing starts before: somebody from outside said so. */
+  pausedUntil: number | null;
+  /** What the service said is left, and until when that holds. */
+  toldLeft: number | null;
+  toldUntil: number | null;
+  /** Failures in a row, while the breaker is closed. */
+  failures: number;
+  /** Set while the breaker is open, and after that until a probe has succeeded. */
+  openUntil: number | null;
+}
+
+export const newGauge = (): Gauge => ({
+  latestAt: null,
+  pausedUntil: null,
+  toldLeft: null,
+  toldUntil: null,
+  failures: 0,
+  openUntil: null,
+});
+
+/** What is held at this moment. */
+export interface Held {
+  /** All slots together. */
+  readonly slots: number;
+  /** How many starts since the breaker went from open to half-open are under way. */
+  readonly probes: number;
+  /** When the next of what is held runs out by itself; `WHEN_RELEASED`: only somebody can give it back. */
+  readonly expiresIn: Wait;
+}
+
+export const NOTHING_HELD: Held = { slots: 0, probes: 0, expiresIn: WHEN_RELEASED };
+
+/** What keeps a start back. */
+export type Reason =
+  /** The window is full. */
+  | "window"
+  /** The latest start was too short a time ago. */
+  | "spacing"
+  /** As many as may run at a time do. */
+  | "concurrency"
+  /** Somebody stopped the limit by hand. */
+  | "paused"
+  /** The service asked to be left alone (`RateLimitedError`, `Retry-After`). */
+  | "held"
+  /** The service said that no more is left. */
+  | "told"
+  /** Too many failures in a row. */
+  | "breaker";
+
+export interface Verdict {
+  readonly wait: Wait;
+  /** What is in the way the longest; null: nothing is. */
+  readonly reason: Reason | null;
+}
+
+const FITS: Verdict = { wait: 0, reason: null };
+
+/**
+ * When may a start that takes `charge` happen? `windowWait` answers for the window of the rule, whatever it is kept in:
+ * asked for the weight only where the rule has one.
+ */
+export function gaugeWait(
+  rule: LimitRule,
+  group: string | null,
+  gauge: Gauge,
+  held: Held,
+  charge: Charge,
+  now: number,
+  windowWait: (max: number, windowMs: number, weight: number) => Wait,
+): Verdict {
+  const quota = quotaOf(rule, group);
+  if (mostOf(quota, charge) !== undefined) return { wait: NEVER, reason: "window" };
+  let verdict = FITS;
+  const meet = (wait: Wait, reason: Reason) => {
+    if (wait !== 0 && (verdict.reason === null || both(verdict.wait, wait) !== verdict.wait))
+      verdict = { wait, reason };
+  };
+  if (rule.paused) meet(WHEN_RELEASED, "paused");
+  if (gauge.pausedUntil !== null) meet(Math.max(0, gauge.pausedUntil - now), "held");
+  if (quota.max !== null && quota.windowMs !== null) {
+    meet(quota.max === 0 ? WHEN_RELEASED : windowWait(quota.max, quota.windowMs, charge.weight), "window");
+  }
+  if (quota.everyMs !== null && gauge.latestAt !== null) {
+    meet(Math.max(0, quota.everyMs - (now - gauge.latestAt)), "spacing");
+  }
+  meet(concurrencyWait(quota.concurrency, held.slots, charge.slots, held.expiresIn), "concurrency");
+  if (gauge.toldUntil !== null && now < gauge.toldUntil && charge.weight > (gauge.toldLeft ?? 0)) {
+    meet(gauge.toldUntil - now, "told");
+  }
+  if (rule.breaker !== null && gauge.openUntil !== null) {
+    const probing = held.probes < rule.breaker.probes ? 0 : held.expiresIn;
+    meet(now < gauge.openUntil ? gauge.openUntil - now : probing, "breaker");
+  }
+  return verdict;
+}
+
+/** A start happens now. */
+export function gaugeTake(gauge: Gauge, { weight }: Charge, now: number): void {
+  gauge.latestAt = gauge.latestAt === null ? now : Math.max(gauge.latestAt, now);
+  if (gauge.toldLeft !== null) gauge.toldLeft = Math.max(0, gauge.toldLeft - weight);
+}
+
+/** The start of this instant never was. When it was granted, the time after the one before it was over. */
+export function gaugeCancel(gauge: Gauge, { weight }: Charge, startedAt: number): void {
+  if (gauge.latestAt === startedAt) gauge.latestAt = null;
+  if (gauge.toldLeft !== null) gauge.toldLeft += weight;
+}
+
+/** Nothing starts for so long. It only ever extends. */
+export function gaugeHold(gauge: Gauge, until: number): void {
+  gauge.pausedUntil = gauge.pausedUntil === null ? until : Math.max(gauge.pausedUntil, until);
+}
+
+/**
+ * The service says what is left until its window begins anew. Of what it says about the same window the least holds, for
+ * some of what has started may not have reached it yet; a later window is another one.
+ */
+export function gaugeTell(gauge: Gauge, remaining: number, resetMs: number, now: number): void {
+  const until = now + resetMs;
+  const before = gauge.toldUntil !== null && now < gauge.toldUntil ? gauge.toldUntil : null;
+  // What is said about one window differs by the time that its answers took, and by how the service rounds: a second.
+  if (before !== null && until <= before + SAME_WINDOW_MS) {
+    gauge.toldLeft = Math.min(gauge.toldLeft ?? remaining, remaining);
+    gauge.toldUntil = Math.max(before, until);
+  } else {
+    gauge.toldLeft = remaining;
+    gauge.toldUntil = until;
+  }
+}
+
+const SAME_WINDOW_MS = 1_500;
+
+/** A start under this limit failed. The answer: does the breaker open with that? */
+export function gaugeFail(
+  gauge: Gauge,
+  breaker: BreakerRule,
+  kinds: readonly string[],
+  startedAt: number,
+  now: number,
+): boolean {
+  if (breaker.kinds !== null && !breaker.kinds.some((kind) => kinds.includes(kind))) return false;
+  if (gauge.openUntil === null) {
+    gauge.failures += 1;
+    if (gauge.failures < breaker.failures) return false;
+  } else if (startedAt < gauge.openUntil) {
+    // It began before the breaker opened, and says nothing new.
+    return false;
+  }
+  gauge.failures = 0;
+  gauge.openUntil = now + breaker.openMs;
+  return true;
+}
+
+/** A start under this limit did well. The answer: does the breaker close with that? */
+export function gaugeSucceed(gauge: Gauge, startedAt: number): boolean {
+  gauge.failures = 0;
+  if (gauge.openUntil === null || startedAt < gauge.openUntil) return false;
+  gauge.openUntil = null;
+  return true;
+}
+
+/** Is there nothing in it that could still matter, with spacing of `everyMs`? */
+export function isGaugeIdle(gauge: Gauge, everyMs: number | null, now: number): boolean {
+  return (
+    (gauge.pausedUntil === null || gauge.pausedUntil <= now) &&
+    (gauge.toldUntil === null || gauge.toldUntil <= now) &&
+    (gauge.latestAt === null || now - gauge.latestAt >= (everyMs ?? 0)) &&
+    gauge.failures === 0 &&
+    gauge.openUntil === null
+  );
+}

@@ -1,0 +1,123 @@
+import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
+
+/** How much may happen. null: not limited in this way. */
+export interface Quota {
+  /** At most so much … (0: nothing, until that is changed.) */
+  readonly max: number | null;
+  /** … in any window of this length. */
+  readonly windowMs: number | null;
+  /** At most so much at the same time. (0: nothing, until that is changed.) */
+  readonly concurrency: number | null;
+  /** At least so long from one start to the next. */
+  readonly everyMs: number | null;
+}
+
+/** After so many failures in a row nothing starts for a while; then a few probes decide. */
+export interface BreakerRule {
+  /** So many in a row. */
+  readonly failures: number;
+  /** How long nothing starts then. */
+  readonly openMs: number;
+  /** How many may run at a time after that, until one of them succeeds. */
+  readonly probes: number;
+  /** Names or codes of the errors that count; null: any. */
+  readonly kinds: readonly string[] | null;
+}
+
+/** What is different for one group. */
+export interface GroupRule extends Partial<Quota> {
+  /** How many jobs the group starts each time it has its turn. */
+  readonly share?: number;
+}
+
+/**
+ * A named limit, as it is kept and shared. Plain data, all of it checked: it is written as JSON and compared.
+ *
+ * It applies to a job if its type is among `types` and its queue among `queues`; null: whatever they are.
+ */
+export interface LimitRule {
+  readonly name: string;
+  readonly quota: Quota;
+  readonly types: readonly string[] | null;
+  readonly queues: readonly string[] | null;
+  /** Every group has a state of its own; jobs without a group share one. */
+  readonly byGroup: boolean;
+  /** What is different for some groups. Empty unless `byGroup`. */
+  readonly groups: Readonly<Record<string, GroupRule>>;
+  /**
+   * A start counts for what the job says under this name; null: for one. Where the rule has a window that is what is
+   * weighed, and concurrency counts starts; else concurrency is.
+   */
+  readonly weight: string | null;
+  /** What a start counts for whose job says nothing. */
+  readonly estimate: number;
+  readonly breaker: BreakerRule | null;
+  /** Stopped by hand: nothing starts until it is resumed. */
+  readonly paused: boolean;
+}
+
+export const NO_QUOTA: Quota = { max: null, windowMs: null, concurrency: null, everyMs: null };
+
+/** Does the limit hold for jobs of this queue and type? */
+export function applies({ queues, types }: LimitRule, queue: string, type: string): boolean {
+  return (queues === null || queues.includes(queue)) && (types === null || types.includes(type));
+}
+
+/** What holds for a group. */
+export function quotaOf({ quota, byGroup, groups }: LimitRule, group: string | null): Quota {
+  const own = byGroup && group !== null && Object.hasOwn(groups, group) ? groups[group]! : undefined;
+  return own === undefined ? quota : { ...quota, ...own };
+}
+
+/** How many jobs a group starts each time it has its turn: the most that any rule says. */
+export function shareOf(rules: readonly LimitRule[], group: string | null): number {
+  let share = 1;
+  for (const { byGroup, groups } of rules) {
+    if (byGroup && group !== null && Object.hasOwn(groups, group)) share = Math.max(share, groups[group]!.share ?? 1);
+  }
+  return share;
+}
+
+/** What one start takes of a limit. */
+export interface Charge {
+  /** Of its window. */
+  readonly weight: number;
+  /** Of its concurrency. */
+  readonly slots: number;
+}
+
+const ONE: Charge = { weight: 1, slots: 1 };
+
+/** What the start of a job with these weights takes. */
+export function chargeOf(
+  { weight, estimate, quota }: LimitRule,
+  weights: Readonly<Record<string, number>> | null,
+): Charge {
+  if (weight === null) return ONE;
+  const said = weights !== null && Object.hasOwn(weights, weight) ? weights[weight]! : estimate;
+  return weighed(quota, said);
+}
+
+/** The same for a weight that is given as a number. */
+export function weighed({ max }: Quota, weight: number): Charge {
+  return max === null ? { weight: 1, slots: weight } : { weight, slots: 1 };
+}
+
+/** The most that could ever be charged at once, if the charge can never fit; undefined: it can. */
+export function mostOf({ max, concurrency }: Quota, { weight, slots }: Charge): number | undefined {
+  if (max !== null && max > 0 && weight > max) return max;
+  if (concurrency !== null && concurrency > 0 && slots > concurrency) return concurrency;
+  return undefined;
+}
+
+/** When `slots` more fit beside what is held. `expiresIn`: when the next of what is held runs out by itself. */
+export function concurrencyWait(concurrency: number | null, held: number, slots: number, expiresIn: Wait): Wait {
+  if (concurrency === null || held + slots <= concurrency) return 0;
+  if (concurrency > 0 && slots > concurrency) return NEVER;
+  return concurrency === 0 ? WHEN_RELEASED : expiresIn;
+}
+
+/** One limit for one group, or for all, in words that people read. */
+export function labelOf(name: string, group: string | null): string {
+  return group === null ? name : `${name}[${group}]`;
+}

@@ -1,0 +1,225 @@
+import type { Reason } from "../limits/gauge.ts";
+import { applies, type GroupRule, type LimitRule, type Quota, weighed } from "../limits/rule.ts";
+import type { Backlog, LimitState, TypeBacklog } from "./limit-storage.ts";
+import { roughText } from "./span.ts";
+
+/** What of a queue waits, and how long its limits take for it. */
+export interface QueueExplanation {
+  readonly queue: string;
+  readonly paused: boolean;
+  /** Types that are paused and have jobs waiting. */
+  readonly pausedTypes: readonly string[];
+  readonly waiting: number;
+  /** Due later: not part of the estimate. */
+  readonly scheduled: number;
+  readonly active: number;
+  /** Limits that apply to jobs that wait; what takes the longest first. */
+  readonly limits: readonly LimitDrain[];
+  /** The limit that takes the longest; undefined: no limit takes any time. */
+  readonly bottleneck: string | undefined;
+  /**
+   * An estimate of how long it takes until the last of what waits now has started, as far as the limits go: with workers
+   * enough. undefined: nobody can tell, and `unknown` says why.
+   */
+  readonly drainsInMs: number | undefined;
+  /** It takes at least so long, by what is known. */
+  readonly atLeastMs: number;
+  /** What cannot be told, in sentences. */
+  readonly unknown: readonly string[];
+  /** What the estimate takes for granted, in sentences. */
+  readonly assumed: readonly string[];
+  /** All of that in a sentence. */
+  readonly text: string;
+}
+
+/** How long one limit takes for what waits under it. */
+export interface LimitDrain {
+  readonly limit: string;
+  /** Jobs of this queue that wait under it. */
+  readonly waiting: number;
+  /** Jobs of other queues that wait under it too, and are counted in. */
+  readonly elsewhere: number;
+  /** What in it takes the longest; undefined: nothing in it takes any time. */
+  readonly binds: "window" | "spacing" | "concurrency" | undefined;
+  /** Nothing starts under it, until somebody resumes or changes it. */
+  readonly stopped: boolean;
+  /** undefined: nobody can tell, and `unknown` says why. */
+  readonly drainsInMs: number | undefined;
+  /** It takes at least so long, by what is known. */
+  readonly atLeastMs: number;
+  readonly unknown: string | undefined;
+  /** What the estimate takes for granted, in sentences. */
+  readonly assumed: readonly string[];
+}
+
+/** Estimates when what waits will have started, under the limits as they are. */
+export function drain({ queue, paused, types, limits }: Backlog): QueueExplanation {
+  const total = (count: (type: TypeBacklog) => number) => types.reduce((sum, type) => sum + count(type), 0);
+  const waiting = total((type) => type.waiting);
+  const scheduled = total((type) => type.scheduled);
+  const pausedTypes = types.filter((type) => type.paused && type.waiting > 0).map(({ type }) => type);
+  const drains = limits
+    .flatMap((state) => limitDrain(state, queue, types) ?? [])
+    .toSorted((a, b) => Number(b.stopped) - Number(a.stopped) || b.atLeastMs - a.atLeastMs);
+  const unknown = [
+    ...(paused && waiting > 0 ? [`The queue "${queue}" is paused.`] : []),
+    ...pausedTypes.map((type) => `Jobs of type "${type}" are paused.`),
+    ...drains.flatMap((limit) => limit.unknown ?? []),
+  ];
+  const atLeastMs = Math.max(0, ...drains.map((limit) => limit.atLeastMs));
+  const assumed = [
+    ...drains.flatMap((limit) => limit.assumed),
+    ...(scheduled > 0 ? [`${scheduled} more are due later, and are not counted.`] : []),
+  ];
+  const bottleneck = drains.find(({ stopped, atLeastMs: ms }) => stopped || ms > 0)?.limit;
+  const drainsInMs = unknown.length > 0 ? undefined : atLeastMs;
+  const explanation = {
+    queue,
+    paused,
+    pausedTypes,
+    waiting,
+    limits: drains,
+    bottleneck,
+    drainsInMs,
+    atLeastMs,
+    unknown,
+  };
+  return {
+    ...explanation,
+    scheduled,
+    active: total((type) => type.active),
+    assumed,
+    text: textOf(explanation),
+  };
+}
+
+/** What waits under a limit: in all, or of the fullest group where every group has the limit for itself. */
+interface Demand {
+  readonly starts: number;
+  /** What they take of the window. */
+  readonly weight: number;
+  /** What they hold of the concurrency. */
+  readonly slots: number;
+  /** For how long they hold how much of it; undefined: nobody knows how long they run. */
+  readonly slotMs: number | undefined;
+}
+
+/** What one part of a limit takes. Without `ms` nobody can tell, and `why` says why. */
+interface Span {
+  readonly binds: LimitDrain["binds"];
+  readonly ms: number | undefined;
+  readonly why?: string;
+  readonly stops?: boolean;
+}
+
+function limitDrain(state: LimitState, queue: string, types: readonly TypeBacklog[]): LimitDrain | undefined {
+  const { rule } = state;
+  const under = types.filter((type) => type.waiting > 0 && applies(rule, queue, type.type));
+  const waiting = under.reduce((sum, type) => sum + type.waiting, 0);
+  if (waiting === 0) return undefined;
+  const elsewhere = rule.byGroup ? 0 : Math.max(0, state.waiting - waiting);
+  const demand = demandOf(rule, under, (waiting + elsewhere) / waiting);
+  const spans: Span[] = rule.paused
+    ? [{ binds: undefined, ms: undefined, why: "is paused", stops: true }]
+    : spansOf(rule.quota, state, demand);
+  const known = spans.filter(({ ms }) => ms !== undefined);
+  const longest = known.toSorted((a, b) => b.ms! - a.ms!)[0];
+  const dark = spans.find(({ ms }) => ms === undefined);
+  const atLeastMs = longest?.ms ?? 0;
+  return {
+    limit: rule.name,
+    waiting,
+    elsewhere,
+    binds: dark?.binds ?? (atLeastMs > 0 ? longest?.binds : undefined),
+    stopped: spans.some(({ stops }) => stops === true),
+    drainsInMs: dark === undefined ? atLeastMs : undefined,
+    atLeastMs,
+    unknown: dark && `The limit ${rule.name} ${dark.why}.`,
+    assumed: assumedOf(rule, elsewhere),
+  };
+}
+
+function assumedOf({ name, byGroup, groups }: LimitRule, elsewhere: number): string[] {
+  const numbers = (own: GroupRule) => Object.keys(own).some((key) => key !== "share");
+  return [
+    ...(elsewhere > 0
+      ? [`${elsewhere} jobs of other queues under ${name} are taken to be like those of this one.`]
+      : []),
+    ...(byGroup ? [`Of the groups under ${name} the one with most waiting is taken to have most in use.`] : []),
+    ...(Object.values(groups).some(numbers) ? ["It is taken to have no numbers of its own."] : []),
+  ];
+}
+
+function demandOf(rule: LimitRule, types: readonly TypeBacklog[], factor: number): Demand {
+  let starts = 0;
+  let weight = 0;
+  let slots = 0;
+  let slotMs: number | undefined = 0;
+  for (const type of types) {
+    const count = (rule.byGroup ? type.mostInGroup : type.waiting) * factor;
+    const says = rule.weight !== null && Object.hasOwn(type.weights, rule.weight);
+    const each = says ? type.weights[rule.weight]! : rule.estimate;
+    const charge = weighed(rule.quota, each);
+    starts += count;
+    weight += count * charge.weight;
+    slots += count * charge.slots;
+    slotMs = type.ranMs === null || slotMs === undefined ? undefined : slotMs + count * charge.slots * type.ranMs;
+  }
+  return { starts, weight, slots, slotMs };
+}
+
+/** How long each part of the limit takes. */
+function spansOf(quota: Quota, { rule, states }: LimitState, demand: Demand): Span[] {
+  const { starts, weight, slots, slotMs } = demand;
+  const [state] = states.toSorted((a, b) => b.used - a.used || b.held - a.held);
+  const { max, windowMs, concurrency, everyMs } = quota;
+  // What holds it whatever its numbers are comes first.
+  const held = state === undefined || rule.byGroup || NUMBERS.has(state.reason) ? 0 : (state.nextInMs ?? 0);
+  const next = (reason: Reason) => (state?.reason === reason ? (state.nextInMs ?? 0) : 0);
+  const spans: Span[] = [];
+  const takes = (binds: LimitDrain["binds"], ms: number) => spans.push({ binds, ms: held + ms });
+  const stops = (binds: LimitDrain["binds"]) =>
+    spans.push({ binds, ms: undefined, why: "lets nothing start", stops: true });
+  if (max === 0) stops("window");
+  else if (max !== null && windowMs !== null) {
+    const left = weight - Math.max(0, max - (state?.used ?? 0));
+    takes("window", left <= 0 ? 0 : Math.max((left / max) * windowMs, next("window")));
+  }
+  if (everyMs !== null) takes("spacing", Math.max(0, starts - 1) * everyMs + next("spacing"));
+  if (concurrency === 0) stops("concurrency");
+  else if (concurrency !== null) {
+    // Those that find a slot free start at once.
+    const queued = Math.max(0, slots + (state?.held ?? 0) - concurrency) / slots;
+    if (queued > 0 && slotMs === undefined) spans.push(NOBODY_RAN);
+    else takes("concurrency", ((slotMs ?? 0) / concurrency) * Math.min(1, queued));
+  }
+  return spans;
+}
+
+const NOBODY_RAN: Span = {
+  binds: "concurrency",
+  ms: undefined,
+  why: "depends on how long jobs run, and none of some type has completed yet",
+};
+
+/** What is in the way when it is the numbers of the limit that are. */
+const NUMBERS: ReadonlySet<Reason | null> = /* @__PURE__ */ new Set([
+  null,
+  "window",
+  "spacing",
+  "concurrency",
+] as const);
+
+function textOf(
+  explained: Pick<QueueExplanation, "waiting" | "bottleneck" | "drainsInMs" | "atLeastMs" | "unknown">,
+): string {
+  const { waiting, bottleneck, drainsInMs, atLeastMs, unknown } = explained;
+  if (waiting === 0) return "Nothing waits.";
+  const wait = waiting === 1 ? "1 job waits" : `${waiting} jobs wait`;
+  if (drainsInMs === undefined) {
+    const least = atLeastMs > 0 ? ` It takes ${roughText(atLeastMs)} at the least.` : "";
+    return `${wait}, and nobody can tell for how long: ${unknown.join(" ")}${least}`;
+  }
+  if (drainsInMs === 0) return `${wait}, and no limit is in the way: workers decide how long it takes.`;
+  return `${wait}. With workers enough the last starts in about ${roughText(drainsInMs)}; ${bottleneck} is the bottleneck.`;
+}

@@ -1,0 +1,167 @@
+import { labelOf } from "../limits/rule.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
+import { byTurn, type Lane } from "./turns.ts";
+import type { Leave, Meter, UnderLimits, Use } from "./under-limits.ts";
+
+/** A lane that a claim may take from. */
+export interface WalkLane extends Lane {
+  readonly type: string;
+}
+
+/** The job that is next in a lane. */
+export interface Head {
+  readonly dueAt: number;
+  readonly seq: number;
+  readonly weights: Readonly<Record<string, number>> | null;
+}
+
+/** What a claim walks over: the lanes of a storage, as they are after each step that it took. */
+export interface Ground<L extends WalkLane> {
+  /** The ready lane of this type whose turn it is; undefined: there is none. A lane that is blocked is not ready. */
+  first(type: string): L | undefined;
+  /** Ready lanes of its priority and group, of the types that the claim may take; it is one of them. */
+  unit(lane: L): readonly L[];
+  /** Who is next in it; undefined: nobody, however many were counted. The lane is not ready then. */
+  head(lane: L): Head | undefined;
+  /** The head of the lane starts, and its unit has its turn. */
+  start(lane: L, uses: readonly Use[]): void;
+  /** Its group is full: the lane is not ready for so long (`WHEN_RELEASED`: until something is given back). */
+  block(lane: L, wait: Wait, by: Meter): void;
+  /** The head of the lane can never start under this limit: it ends. */
+  refuse(lane: L, leave: Leave & { readonly granted: false }): void;
+}
+
+/** What a walk found out beside the jobs that it started. */
+export interface Walked {
+  readonly started: number;
+  /** There is a job that could start at once. */
+  readonly more: boolean;
+  /** The limit that will be first to let a waiting job start, of those that keep one back; and when. */
+  readonly blockedBy: string | null;
+  readonly nextIn: Wait;
+  /** It gave up: too much was in the way for one claim. */
+  readonly cutShort: boolean;
+}
+
+/** So many lanes and heads are looked at in vain before a claim ends. */
+const PATIENCE = 1_000;
+
+/** What keeps jobs back, and for how long. */
+interface Refused {
+  readonly by: Meter;
+  readonly wait: Wait;
+}
+
+/**
+ * Starts up to `want` jobs: by priority, then by turns, then as they came due, each with all of its limits or not at all.
+ * What a limit keeps back is passed over whole: a type, or a lane. With `want` 0 nothing starts.
+ */
+export function walk<L extends WalkLane>(
+  types: readonly string[],
+  ground: Ground<L>,
+  limits: UnderLimits,
+  want: number,
+): Walked {
+  const open = new Set(types);
+  /** Types that are passed over since a limit that is not by group keeps one of them back. */
+  const closed = new Map<string, Refused>();
+  /** Of each type that has lanes whose group is full: the one that has room first. */
+  const blocked = new Map<string, Refused>();
+  let started = 0;
+  let vain = 0;
+  const answer = (refused: Iterable<Refused>, more: boolean, cutShort = false): Walked => {
+    let first: Refused | null = null;
+    for (const one of refused) if (first === null || one.wait < first.wait) first = one;
+    const blockedBy = first === null ? null : labelOf(first.by.rule.name, first.by.group);
+    return { started, more, blockedBy, nextIn: first === null ? WHEN_RELEASED : first.wait, cutShort };
+  };
+  const block = (lane: L, { by, wait }: Refused): void => {
+    ground.block(lane, wait, by);
+    limits.close(by, wait);
+    const least = blocked.get(lane.type);
+    if (least === undefined || wait < least.wait) blocked.set(lane.type, { by, wait });
+  };
+  while (vain < PATIENCE) {
+    const next = nextLane(open, ground);
+    if (next === undefined) break;
+    const lane = earliest(open, ground, next);
+    const head = lane === undefined ? undefined : ground.head(lane);
+    if (lane === undefined || head === undefined) {
+      vain += 1;
+      continue;
+    }
+    const leave = limits.ask(lane.type, lane.group, head.weights, lane.priority);
+    if (leave.granted) {
+      if (started === want) return answer([...closed.values(), ...blocked.values()], true);
+      limits.take(leave.uses);
+      ground.start(lane, leave.uses);
+      started += 1;
+      continue;
+    }
+    vain += 1;
+    if (leave.wait === NEVER) {
+      ground.refuse(lane, leave);
+    } else if (leave.by.rule.byGroup) {
+      block(lane, leave);
+    } else {
+      limits.close(leave.by, leave.wait);
+      for (const type of open) {
+        if (!limits.isClosed(type)) continue;
+        open.delete(type);
+        closed.set(type, leave);
+      }
+    }
+  }
+  // Nothing starts any more: what was taken since a job was refused may keep it back for longer.
+  const refused: Refused[] = [];
+  for (const [type, closing] of closed) {
+    for (; vain < PATIENCE; vain++) {
+      const lane = ground.first(type);
+      if (lane === undefined) break;
+      const head = ground.head(lane);
+      if (head === undefined) continue;
+      const leave = limits.ask(type, lane.group, head.weights, lane.priority);
+      if (!leave.granted && leave.wait === NEVER) {
+        ground.refuse(lane, leave);
+      } else if (!leave.granted && leave.by.rule.byGroup) {
+        block(lane, leave);
+      } else {
+        refused.push(leave.granted ? closing : leave);
+        break;
+      }
+    }
+  }
+  for (const [type, one] of blocked) {
+    const { wait, by } = limits.earliest(type);
+    refused.push(by !== null && wait > one.wait ? { by, wait } : one);
+  }
+  return vain < PATIENCE ? answer(refused, false) : answer(refused, true, true);
+}
+
+/** The lane that speaks for the unit whose turn it is: the one that was served the longest ago. */
+function nextLane<L extends WalkLane>(open: Set<string>, ground: Ground<L>): L | undefined {
+  let next: L | undefined;
+  for (const type of open) {
+    const lane = ground.first(type);
+    if (lane === undefined) open.delete(type);
+    else if (next === undefined || byTurn(lane, next) < 0) next = lane;
+  }
+  return next;
+}
+
+/** Of the lanes of a unit the one whose head starts next. */
+function earliest<L extends WalkLane>(open: ReadonlySet<string>, ground: Ground<L>, lane: L): L | undefined {
+  let first: { lane: L; head: Head } | undefined;
+  for (const one of ground.unit(lane)) {
+    const head = open.has(one.type) ? ground.head(one) : undefined;
+    if (head === undefined) continue;
+    if (
+      first === undefined ||
+      head.dueAt - first.head.dueAt < 0 ||
+      (head.dueAt === first.head.dueAt && head.seq < first.head.seq)
+    ) {
+      first = { lane: one, head };
+    }
+  }
+  return first?.lane;
+}

@@ -1,0 +1,277 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { entriesWait } from "../../src/limits/entries.ts";
+import {
+  gaugeCancel,
+  gaugeFail,
+  gaugeHold,
+  gaugeSucceed,
+  gaugeTake,
+  gaugeTell,
+  gaugeWait,
+  type Held,
+  isGaugeIdle,
+  newGauge,
+  NOTHING_HELD,
+  type Verdict,
+} from "../../src/limits/gauge.ts";
+import { type BreakerRule, type Charge, type LimitRule, quotaOf } from "../../src/limits/rule.ts";
+import { NEVER, WHEN_RELEASED } from "../../src/limits/wait.ts";
+import { limitRule } from "../storages/jobs.ts";
+
+const BREAKER: BreakerRule = { failures: 2, openMs: 100, probes: 1, kinds: null };
+const ONE: Charge = { weight: 1, slots: 1 };
+
+/** A limit for one group, kept in arrays. */
+class Toy {
+  readonly rule: LimitRule;
+  readonly gauge = newGauge();
+  readonly starts: { at: number; weight: number }[] = [];
+  holds: { readonly at: number; readonly slots: number; readonly until: number | null }[] = [];
+
+  constructor(rule: LimitRule) {
+    this.rule = rule;
+  }
+
+  held(now: number): Held {
+    const held = this.holds.filter(({ until }) => until === null || until > now);
+    const { openUntil } = this.gauge;
+    return {
+      slots: held.reduce((sum, { slots }) => sum + slots, 0),
+      probes: openUntil === null || now < openUntil ? 0 : held.filter(({ at }) => at >= openUntil).length,
+      expiresIn: Math.min(WHEN_RELEASED, ...held.map(({ until }) => (until ?? WHEN_RELEASED) - now)),
+    };
+  }
+
+  ask(charge: Charge, now: number): Verdict {
+    return gaugeWait(this.rule, null, this.gauge, this.held(now), charge, now, (max, windowMs, weight) =>
+      entriesWait(
+        this.starts.filter(({ at }) => now - at < windowMs),
+        max,
+        windowMs,
+        now,
+        weight,
+      ),
+    );
+  }
+
+  take(charge: Charge, now: number, until: number | null): void {
+    gaugeTake(this.gauge, charge, now);
+    this.starts.push({ at: now, weight: charge.weight });
+    this.holds.push({ at: now, slots: charge.slots, until });
+  }
+}
+
+const rules = fc
+  .record({
+    max: fc.option(fc.integer({ min: 1, max: 6 })),
+    windowMs: fc.constantFrom(10, 97),
+    concurrency: fc.option(fc.integer({ min: 1, max: 4 })),
+    everyMs: fc.option(fc.constantFrom(1, 13)),
+    breaker: fc.option(fc.constant(BREAKER)),
+  })
+  .map(({ breaker, max, windowMs, ...rest }) =>
+    limitRule("k", { ...rest, max, windowMs: max === null ? null : windowMs }, { breaker, weight: "n" }),
+  );
+
+const acts = fc.array(
+  fc.record({
+    act: fc.constantFrom("start", "start", "start", "start", "release", "hold", "tell", "fail", "succeed"),
+    after: fc.constantFrom(0, 0, 1, 5, 40),
+    weight: fc.integer({ min: 1, max: 4 }),
+    ttl: fc.option(fc.constantFrom(3, 50)),
+  }),
+  { maxLength: 60, size: "max" },
+);
+
+describe("a gauge", () => {
+  it("refuses until exactly the promised instant and then allows, whatever is in the way", () => {
+    let exact = 0;
+    fc.assert(
+      fc.property(rules, acts, (rule, life) => {
+        const toy = new Toy(rule);
+        let now = 1_000;
+        for (const { act, after, weight } of life) {
+          now += after;
+          const charge = rule.quota.max === null ? { weight: 1, slots: weight } : { weight, slots: 1 };
+          if (act === "release") toy.holds.shift();
+          else if (act === "hold") gaugeHold(toy.gauge, now + weight * 7);
+          else if (act === "tell") gaugeTell(toy.gauge, weight - 1, weight * 9, now);
+          else if (act === "fail" && rule.breaker !== null) gaugeFail(toy.gauge, rule.breaker, [], now, now);
+          else if (act === "succeed") gaugeSucceed(toy.gauge, now);
+          if (act !== "start") continue;
+          const { wait, reason } = toy.ask(charge, now);
+          expect(reason === null).toBe(wait === 0);
+          if (wait === 0) {
+            toy.take(charge, now, null);
+          } else if (wait !== NEVER && wait !== WHEN_RELEASED) {
+            expect(toy.ask(charge, now + wait - 1).wait).toBe(1);
+            expect(toy.ask(charge, now + wait).wait).toBe(0);
+            exact += 1;
+          }
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(exact).toBeGreaterThan(1_000);
+  });
+
+  it("asks again when the next of what is held runs out, if that can help", () => {
+    const toy = new Toy(limitRule("k", { concurrency: 3 }, { weight: "n" }));
+    toy.take(ONE, 0, null);
+    toy.take(ONE, 0, 50);
+    toy.take(ONE, 0, 20);
+    expect(toy.ask({ weight: 1, slots: 2 }, 5)).toEqual({ wait: 15, reason: "concurrency" });
+    expect(toy.ask({ weight: 1, slots: 2 }, 20)).toEqual({ wait: 30, reason: "concurrency" });
+    expect(toy.ask({ weight: 1, slots: 2 }, 50).wait).toBe(0);
+    expect(toy.ask({ weight: 1, slots: 3 }, 50)).toEqual({ wait: WHEN_RELEASED, reason: "concurrency" });
+    expect(toy.ask({ weight: 1, slots: 4 }, 50).wait).toBe(NEVER);
+  });
+
+  it("is never over: not in any window, not at any instant, not nearer than the spacing", () => {
+    fc.assert(
+      fc.property(rules, acts, (rule, life) => {
+        const toy = new Toy(rule);
+        const { max, windowMs, concurrency, everyMs } = quotaOf(rule, null);
+        let now = 0;
+        for (const { act, after, weight, ttl } of life) {
+          now += after;
+          if (act === "release") toy.holds.shift();
+          const charge = max === null ? { weight: 1, slots: weight } : { weight, slots: 1 };
+          if (act !== "start" || toy.ask(charge, now).wait !== 0) continue;
+          if (everyMs !== null && toy.starts.length > 0)
+            expect(now - toy.starts.at(-1)!.at).toBeGreaterThanOrEqual(everyMs);
+          toy.take(charge, now, ttl === null ? null : now + ttl);
+          const inWindow = toy.starts.filter(({ at }) => now - at < (windowMs ?? 0));
+          if (max !== null) expect(inWindow.reduce((sum, start) => sum + start.weight, 0)).toBeLessThanOrEqual(max);
+          if (concurrency !== null) expect(toy.held(now).slots).toBeLessThanOrEqual(concurrency);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("tells of several that are in the way the one that is so the longest", () => {
+    const toy = new Toy(limitRule("k", { max: 1, windowMs: 100, concurrency: 1, everyMs: 30 }));
+    toy.take(ONE, 0, 60);
+    expect(toy.ask(ONE, 10)).toEqual({ wait: 90, reason: "window" });
+    gaugeHold(toy.gauge, 500);
+    expect(toy.ask(ONE, 10)).toEqual({ wait: 490, reason: "held" });
+    const stopped = new Toy({ ...toy.rule, paused: true });
+    gaugeHold(stopped.gauge, 500);
+    expect(stopped.ask(ONE, 10)).toEqual({ wait: WHEN_RELEASED, reason: "paused" });
+    expect(stopped.ask({ weight: 2, slots: 1 }, 10).wait).toBe(NEVER);
+  });
+
+  it("lets nothing start under a limit of nothing, until that is changed", () => {
+    expect(new Toy(limitRule("k", { max: 0, windowMs: 10 })).ask(ONE, 5)).toEqual({
+      wait: WHEN_RELEASED,
+      reason: "window",
+    });
+    const slots = new Toy(limitRule("k", { concurrency: 0 }));
+    expect(slots.ask(ONE, 5)).toEqual({ wait: WHEN_RELEASED, reason: "concurrency" });
+  });
+
+  it("is as if a cancelled start had never been", () => {
+    const gauge = newGauge();
+    gaugeTell(gauge, 5, 100, 0);
+    gaugeTake(gauge, { weight: 3, slots: 1 }, 10);
+    gaugeCancel(gauge, { weight: 3, slots: 1 }, 10);
+    expect(gauge).toMatchObject({ latestAt: null, toldLeft: 5 });
+    gaugeTake(gauge, ONE, 20);
+    gaugeTake(gauge, ONE, 30);
+    gaugeCancel(gauge, ONE, 20);
+    expect(gauge.latestAt).toBe(30);
+  });
+
+  it("is held for as long as anybody said, whatever is said after that", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: 100 }), { minLength: 1 }), (instants) => {
+        const gauge = newGauge();
+        for (const until of instants) gaugeHold(gauge, until);
+        expect(gauge.pausedUntil).toBe(Math.max(...instants));
+      }),
+    );
+  });
+
+  it("takes of what is said about one window the least, and about a later window that", () => {
+    const gauge = newGauge();
+    gaugeTell(gauge, 5, 60_000, 0);
+    gaugeTell(gauge, 8, 59_000, 500);
+    expect(gauge).toMatchObject({ toldLeft: 5, toldUntil: 60_000 });
+    gaugeTell(gauge, 3, 60_000, 1_000);
+    expect(gauge).toMatchObject({ toldLeft: 3, toldUntil: 61_000 });
+    gaugeTell(gauge, 90, 60_000, 30_000);
+    expect(gauge).toMatchObject({ toldLeft: 90, toldUntil: 90_000 });
+    gaugeTell(gauge, 7, 1_000, 90_000);
+    expect(gauge).toMatchObject({ toldLeft: 7, toldUntil: 91_000 });
+  });
+});
+
+describe("a breaker", () => {
+  const verdict = (gauge: ReturnType<typeof newGauge>, now: number, probes = 0) =>
+    gaugeWait(
+      limitRule("k", {}, { breaker: BREAKER }),
+      null,
+      gauge,
+      { ...NOTHING_HELD, probes, slots: probes },
+      ONE,
+      now,
+      () => 0,
+    );
+
+  it("opens after so many failures in a row, lets probes through, and closes when one succeeds", () => {
+    const gauge = newGauge();
+    expect(gaugeFail(gauge, BREAKER, [], 0, 10)).toBe(false);
+    gaugeSucceed(gauge, 0);
+    expect(gaugeFail(gauge, BREAKER, [], 0, 20)).toBe(false);
+    expect(gaugeFail(gauge, BREAKER, [], 0, 30)).toBe(true);
+    expect(verdict(gauge, 30)).toEqual({ wait: 100, reason: "breaker" });
+    expect(verdict(gauge, 129)).toEqual({ wait: 1, reason: "breaker" });
+    expect(verdict(gauge, 130)).toEqual({ wait: 0, reason: null });
+    expect(verdict(gauge, 130, 1)).toEqual({ wait: WHEN_RELEASED, reason: "breaker" });
+    expect(gaugeSucceed(gauge, 130)).toBe(true);
+    expect(verdict(gauge, 131, 1)).toEqual({ wait: 0, reason: null });
+  });
+
+  it("opens again when a probe fails, and does not heed those who began before", () => {
+    const gauge = newGauge();
+    gaugeFail(gauge, BREAKER, [], 0, 0);
+    gaugeFail(gauge, BREAKER, [], 0, 0);
+    expect(gaugeFail(gauge, BREAKER, [], 0, 50)).toBe(false);
+    expect(gaugeSucceed(gauge, 99)).toBe(false);
+    expect(gauge.openUntil).toBe(100);
+    expect(gaugeFail(gauge, BREAKER, [], 100, 140)).toBe(true);
+    expect(gauge.openUntil).toBe(240);
+  });
+
+  it("counts only errors of its kinds", () => {
+    const gauge = newGauge();
+    const picky = { ...BREAKER, failures: 1, kinds: ["E_TIMEOUT"] };
+    expect(gaugeFail(gauge, picky, ["TypeError", "E_OTHER"], 0, 0)).toBe(false);
+    expect(gaugeFail(gauge, picky, ["TypeError", "E_TIMEOUT"], 0, 0)).toBe(true);
+  });
+});
+
+describe("an idle gauge", () => {
+  it("is one in which nothing could matter any more, at the very instant", () => {
+    const happenings: Readonly<Record<string, (gauge: ReturnType<typeof newGauge>) => void>> = {
+      "a start": (gauge) => gaugeTake(gauge, ONE, 0),
+      "a hold": (gauge) => gaugeHold(gauge, 50),
+      "a word of the service": (gauge) => gaugeTell(gauge, 3, 50, 0),
+    };
+    for (const [what, happen] of Object.entries(happenings)) {
+      const gauge = newGauge();
+      expect(isGaugeIdle(gauge, 50, 0), what).toBe(true);
+      happen(gauge);
+      expect([isGaugeIdle(gauge, 50, 49), isGaugeIdle(gauge, 50, 50)], what).toEqual([false, true]);
+    }
+    const failing = newGauge();
+    gaugeFail(failing, BREAKER, [], 0, 0);
+    expect(isGaugeIdle(failing, null, 1e12)).toBe(false);
+    gaugeFail(failing, BREAKER, [], 0, 0);
+    expect(isGaugeIdle(failing, null, 1e12)).toBe(false);
+    gaugeSucceed(failing, 1e12);
+    expect(isGaugeIdle(failing, null, 1e12)).toBe(true);
+  });
+});

@@ -1,0 +1,91 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  applies,
+  chargeOf,
+  concurrencyWait,
+  labelOf,
+  type LimitRule,
+  mostOf,
+  NO_QUOTA,
+  quotaOf,
+  shareOf,
+  weighed,
+} from "../../src/limits/rule.ts";
+import { NEVER, WHEN_RELEASED } from "../../src/limits/wait.ts";
+import { limitRule } from "../storages/jobs.ts";
+
+const rule = (said: Partial<LimitRule> = {}) => limitRule("k", { max: 10, windowMs: 1_000 }, said);
+
+describe("a rule", () => {
+  it("applies where both its queue and its type are among those it names; without names, everywhere", () => {
+    const named = rule({ queues: ["q"], types: ["t", "u"] });
+    expect(["q t", "q u", "q v", "r t"].map((of) => applies(named, ...(of.split(" ") as [string, string])))).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
+    expect(applies(rule({ queues: ["q"] }), "q", "anything")).toBe(true);
+    expect(applies(rule(), "r", "v")).toBe(true);
+    expect(applies(rule({ types: [] }), "r", "v")).toBe(false);
+  });
+
+  it("has numbers of its own for some groups, whatever they are called", () => {
+    const groups = { big: { max: 50, share: 4 }, ["__proto__"]: { concurrency: 1 } };
+    const grouped = rule({ byGroup: true, groups });
+    expect(quotaOf(grouped, "big")).toMatchObject({ max: 50, windowMs: 1_000 });
+    expect(quotaOf(grouped, "__proto__")).toMatchObject({ max: 10, concurrency: 1 });
+    expect(quotaOf(grouped, "constructor")).toEqual(grouped.quota);
+    expect(quotaOf(grouped, null)).toEqual(grouped.quota);
+    expect(quotaOf({ ...grouped, byGroup: false }, "big")).toEqual(grouped.quota);
+  });
+
+  it("gives a group the largest share that any rule says, one if none does", () => {
+    const rules = [3, 5, 2].map((share) => rule({ byGroup: true, groups: { g: { share }, h: { max: 2 } } }));
+    expect([shareOf(rules, "g"), shareOf(rules, "h"), shareOf(rules, "toString"), shareOf(rules, null)]).toEqual([
+      5, 1, 1, 1,
+    ]);
+    expect(shareOf([], "g")).toBe(1);
+  });
+
+  it("weighs its window if it has one, else its concurrency; what is not said is the estimate", () => {
+    const tokens = rule({ weight: "tokens", estimate: 7 });
+    expect(chargeOf(tokens, { tokens: 3 })).toEqual({ weight: 3, slots: 1 });
+    expect(chargeOf(tokens, { other: 3 })).toEqual({ weight: 7, slots: 1 });
+    expect(chargeOf(tokens, null)).toEqual({ weight: 7, slots: 1 });
+    expect(chargeOf({ ...tokens, weight: "constructor" }, { tokens: 3 })).toEqual({ weight: 7, slots: 1 });
+    const memory = { ...tokens, quota: { ...NO_QUOTA, concurrency: 16 } };
+    expect(chargeOf(memory, { tokens: 3 })).toEqual({ weight: 1, slots: 3 });
+    expect(chargeOf(rule(), { tokens: 3 })).toEqual({ weight: 1, slots: 1 });
+    expect(weighed(memory.quota, 0)).toEqual({ weight: 1, slots: 0 });
+  });
+
+  it("knows what can never fit; a limit of nothing is a pause and not impossible", () => {
+    const quota = { ...NO_QUOTA, max: 10, windowMs: 1, concurrency: 3 };
+    expect(mostOf(quota, { weight: 10, slots: 3 })).toBeUndefined();
+    expect(mostOf(quota, { weight: 11, slots: 1 })).toBe(10);
+    expect(mostOf(quota, { weight: 1, slots: 4 })).toBe(3);
+    expect(mostOf({ ...quota, max: 0, concurrency: 0 }, { weight: 11, slots: 4 })).toBeUndefined();
+    expect(mostOf(NO_QUOTA, { weight: 1e9, slots: 1e9 })).toBeUndefined();
+  });
+
+  it("is called by its name, and by the group where that counts", () => {
+    expect([labelOf("tenant", "acme"), labelOf("gpu", null), labelOf("k", "")]).toEqual(["tenant[acme]", "gpu", "k[]"]);
+  });
+});
+
+describe("concurrency", () => {
+  it("lets start what fits beside what is held, and else waits for the first that runs out", () => {
+    const small = fc.nat({ max: 12 });
+    fc.assert(
+      fc.property(small, small, small, fc.constantFrom(5, WHEN_RELEASED), (concurrency, held, slots, expiresIn) => {
+        const wait = concurrencyWait(concurrency, held, slots, expiresIn);
+        if (held + slots <= concurrency) expect(wait).toBe(0);
+        else if (concurrency === 0) expect(wait).toBe(WHEN_RELEASED);
+        else expect(wait).toBe(slots > concurrency ? NEVER : expiresIn);
+        expect(concurrencyWait(null, held, slots, expiresIn)).toBe(0);
+      }),
+    );
+  });
+});

@@ -1,0 +1,470 @@
+import { describe, expect, it } from "vitest";
+import {
+  type Backlog,
+  defineLimits,
+  type LimitDefinition,
+  type LimitStanding,
+  type Standing,
+} from "../../src/index.ts";
+import type { JobRecord, LimitState, TypeBacklog } from "../../src/index.ts";
+import { drain } from "../../src/storage/drain.ts";
+import { explainJob } from "../../src/storage/explain.ts";
+import { roughText, spanText } from "../../src/storage/span.ts";
+
+const NOW = Date.UTC(2030, 0, 1);
+const at = (ms: number) => new Date(NOW + ms);
+
+const JOB: JobRecord = {
+  id: "1",
+  queue: "mail",
+  type: "send",
+  data: "null",
+  state: "waiting",
+  priority: 0,
+  group: null,
+  weights: null,
+  attempt: 0,
+  maxAttempts: 5,
+  backoff: { kind: "fixed", delay: 0 },
+  timeout: null,
+  deadline: null,
+  keepFor: null,
+  holds: 0,
+  createdAt: NOW,
+  dueAt: NOW,
+  startedAt: null,
+  finishedAt: null,
+  worker: null,
+  leaseUntil: null,
+  token: 0,
+  cancelRequested: false,
+  progress: null,
+  result: null,
+  error: null,
+  idempotencyKey: null,
+};
+
+const standing = (job: Partial<JobRecord>, rest: Partial<Standing> = {}): Standing => ({
+  job: { ...JOB, ...job },
+  now: NOW,
+  queuePaused: false,
+  typePaused: false,
+  ahead: { higher: 0, group: 0, lane: 0 },
+  limits: [],
+  ...rest,
+});
+
+const ruleOf = (definition: LimitDefinition, name = "quota") => defineLimits({ [name]: definition }).rules[0]!;
+
+const under = (definition: LimitDefinition, rest: Partial<LimitStanding>): LimitStanding => ({
+  rule: ruleOf(definition),
+  group: null,
+  weight: 1,
+  used: 0,
+  held: 0,
+  waitMs: 0,
+  reason: null,
+  most: null,
+  ...rest,
+});
+
+describe("explaining a job", () => {
+  it("says that it could start", () => {
+    expect(explainJob(standing({}, { limits: [under({ max: 1, per: 1, all: true }, {})] }))).toEqual({
+      id: "1",
+      queue: "mail",
+      type: "send",
+      state: "waiting",
+      runnable: true,
+      heldBy: [],
+      earliest: at(0),
+      position: { higher: 0, group: 0 },
+    });
+  });
+
+  it("says that a scheduled job that has come due could start too", () => {
+    expect(explainJob(standing({ state: "scheduled" })).runnable).toBe(true);
+  });
+
+  it.each([
+    ["active", { state: "active", startedAt: NOW }, "running", "It is running since 2030-01-01T00:00:00.000Z."],
+    ["completed", { state: "completed" }, "ended", "It has ended: completed."],
+    ["dead", { state: "dead" }, "ended", "It has ended: dead."],
+    ["cancelled", { state: "cancelled" }, "ended", "It has ended: cancelled."],
+    ["awaiting", { state: "awaiting" }, "dependency", "It waits for other jobs of its flow."],
+  ] as const)("says that a job is %s, and nothing else", (_, job, kind, text) => {
+    const limits = [under({ max: 1, per: 1, all: true }, { waitMs: 5, reason: "window" })];
+    const explained = explainJob(standing(job, { queuePaused: true, limits, ahead: { higher: 1, group: 1, lane: 1 } }));
+    expect(explained).toMatchObject({ runnable: false, earliest: undefined });
+    expect(explained.heldBy).toEqual([{ kind, until: undefined, text }]);
+  });
+
+  it("names everything that holds it, the longest first, and those ahead of it last", () => {
+    const explained = explainJob(
+      standing(
+        { state: "scheduled", dueAt: NOW + 300 },
+        {
+          typePaused: true,
+          queuePaused: true,
+          ahead: { higher: 2, group: 10_000, lane: 10_000 },
+          limits: [
+            under({ max: 5, per: "1s", all: true }, { used: 5, waitMs: 700, reason: "window" }),
+            under({ max: 5, per: "1s", all: true }, { used: 4 }),
+          ],
+        },
+      ),
+    );
+    expect(explained.heldBy.map(({ kind, until }) => [kind, until?.getTime()])).toEqual([
+      ["queue-paused", undefined],
+      ["type-paused", undefined],
+      ["limit", NOW + 700],
+      ["delay", NOW + 300],
+      ["order", undefined],
+    ]);
+    expect(explained.earliest).toBeUndefined();
+    expect(explained.heldBy.map(({ text }) => text)).toEqual([
+      'The queue "mail" is paused.',
+      'Jobs of type "send" are paused.',
+      "The limit quota is full until 2030-01-01T00:00:00.700Z: 5 of 5 per 1s in use.",
+      "It is due at 2030-01-01T00:00:00.300Z.",
+      "Before it 2 of a higher priority and 10000 or more of its own priority and group wait.",
+    ]);
+  });
+
+  it("can start at the earliest when the longest of what holds it is over", () => {
+    const limits = [
+      under({ max: 5, per: "1s", all: true }, { used: 5, waitMs: 100.2, reason: "window" }),
+      under({ every: "1s", all: true }, { waitMs: 50, reason: "spacing" }),
+    ];
+    expect(explainJob(standing({}, { limits })).earliest).toEqual(at(101));
+    expect(explainJob(standing({ dueAt: NOW + 400 }, { limits })).earliest).toEqual(at(400));
+  });
+
+  it("could start with those ahead of it where nothing else holds it", () => {
+    const explained = explainJob(standing({}, { ahead: { higher: 0, group: 3, lane: 3 } }));
+    expect(explained).toMatchObject({ runnable: true, earliest: at(0), position: { higher: 0, group: 3 } });
+    expect(explained.heldBy.map(({ kind }) => kind)).toEqual(["order"]);
+  });
+
+  it.each<[LimitDefinition, Partial<LimitStanding>, string]>([
+    [
+      { max: 100, per: "1m", weight: "tokens", all: true },
+      { used: 90, weight: 20, waitMs: 1_000, reason: "window" },
+      "The limit quota is full until 2030-01-01T00:00:01.000Z: 90 of 100 per 1m in use, and the job needs 20.",
+    ],
+    [
+      { max: 0, per: 1, all: true },
+      { waitMs: null, reason: "window" },
+      "The limit quota lets nothing start until that is changed.",
+    ],
+    [
+      { every: "500ms", all: true },
+      { waitMs: 20, reason: "spacing" },
+      "The limit quota lets one start every 500ms: not until 2030-01-01T00:00:00.020Z.",
+    ],
+    [
+      { concurrency: 2, all: true },
+      { held: 2, waitMs: null, reason: "concurrency" },
+      "The limit quota is full until one ends: 2 of 2 at a time are running.",
+    ],
+    [
+      { concurrency: 0, all: true },
+      { waitMs: null, reason: "concurrency" },
+      "The limit quota lets nothing start until that is changed.",
+    ],
+    [
+      { concurrency: 2, all: true },
+      { waitMs: null, reason: "paused" },
+      "The limit quota is paused, until somebody resumes it.",
+    ],
+    [
+      { concurrency: 2, all: true },
+      { waitMs: 5, reason: "held" },
+      "The limit quota is held until 2030-01-01T00:00:00.005Z: the service, or somebody, asked for that.",
+    ],
+    [
+      { concurrency: 2, all: true },
+      { waitMs: 5, reason: "told" },
+      "The limit quota waits until 2030-01-01T00:00:00.005Z: the service said that not enough is left.",
+    ],
+    [
+      { concurrency: 2, all: true },
+      { waitMs: 5, reason: "breaker" },
+      "The limit quota had too many failures in a row, and lets nothing start until 2030-01-01T00:00:00.005Z.",
+    ],
+    [
+      { concurrency: 2, all: true },
+      { waitMs: null, reason: "breaker" },
+      "The limit quota had too many failures in a row, and waits for how a probe ends.",
+    ],
+    [{ concurrency: 2, all: true }, { waitMs: 5 }, "The limit quota has no room until 2030-01-01T00:00:00.005Z."],
+    [
+      { max: 5, per: "1s", by: "group" },
+      { group: "acme", used: 5, waitMs: 5, reason: "window" },
+      "The limit quota[acme] is full until 2030-01-01T00:00:00.005Z: 5 of 5 per 1s in use.",
+    ],
+  ])("puts %j into words", (definition, rest, text) => {
+    const [holdup] = explainJob(standing({}, { limits: [under(definition, rest)] })).heldBy;
+    expect(holdup?.text).toBe(text);
+  });
+
+  it("gives the numbers of a limit, those of the group", () => {
+    const limit = under(
+      { max: 5, per: "1s", concurrency: 9, by: "group", overrides: { acme: { max: 50 } } },
+      { group: "acme", used: 50, held: 3, waitMs: 5, reason: "window" },
+    );
+    expect(explainJob(standing({ group: "acme" }, { limits: [limit] })).heldBy[0]).toMatchObject({
+      kind: "limit",
+      limit: "quota",
+      group: "acme",
+      reason: "window",
+      used: 50,
+      max: 50,
+      held: 3,
+      concurrency: 9,
+      weight: 1,
+      until: at(5),
+    });
+  });
+
+  it("says of room that those before it will take it", () => {
+    const limits = [
+      under({ max: 5, per: "1s", all: true }, { used: 3, waitMs: 700, reason: "window" }),
+      under({ concurrency: 2, all: true }, { held: 1, waitMs: null, reason: "concurrency" }),
+      under({ concurrency: 8, weight: "gb", all: true }, { held: 5, weight: 4, waitMs: null, reason: "concurrency" }),
+    ];
+    const texts = explainJob(standing({}, { ahead: { higher: 0, group: 4, lane: 4 }, limits })).heldBy.map(
+      ({ text }) => text,
+    );
+    expect(texts).toEqual([
+      "The limit quota goes to those before it until one ends: 1 of 2 at a time are running.",
+      "The limit quota is full until one ends: 5 of 8 at a time are running, and the job needs 4.",
+      "The limit quota goes to those before it until 2030-01-01T00:00:00.700Z: 3 of 5 per 1s in use.",
+      "Before it 4 of its own priority and group wait.",
+    ]);
+  });
+
+  it("does not say when something that is held will be given back", () => {
+    const limits = [under({ concurrency: 1, all: true }, { held: 1, waitMs: 30_000, reason: "concurrency" })];
+    const explained = explainJob(standing({}, { limits }));
+    expect(explained).toMatchObject({ runnable: false, earliest: undefined, heldBy: [{ until: undefined }] });
+  });
+
+  it("says that a job never fits", () => {
+    const limit = under(
+      { max: 5, per: "1s", weight: "t", all: true },
+      { weight: 9, waitMs: null, reason: "window", most: 5 },
+    );
+    const explained = explainJob(standing({}, { limits: [limit] }));
+    expect(explained).toMatchObject({ runnable: false, earliest: undefined });
+    expect(explained.heldBy[0]).toMatchObject({ reason: undefined, until: undefined });
+    expect(explained.heldBy[0]?.text).toBe(
+      "The limit quota lets 5 start at the most, and the job weighs 9: it never fits.",
+    );
+  });
+});
+
+const typeOf = (type: string, waiting: number, rest: Partial<TypeBacklog> = {}): TypeBacklog => ({
+  type,
+  paused: false,
+  waiting,
+  scheduled: 0,
+  active: 0,
+  groups: 1,
+  mostInGroup: waiting,
+  weights: {},
+  ranMs: null,
+  ...rest,
+});
+
+const limitOf = (
+  definition: LimitDefinition,
+  rest: Partial<LimitState> & { state?: Partial<LimitState["states"][number]>; name?: string } = {},
+): LimitState => {
+  const rule = ruleOf(definition, rest.name);
+  const state = { group: null, used: 0, held: 0, free: null, nextInMs: 0, reason: null, heldForMs: 0 } as const;
+  return {
+    rule,
+    declared: rule,
+    version: 1,
+    waiting: 0,
+    groups: 1,
+    states: [{ ...state, breaker: "closed", ...rest.state }],
+    ...(rest.waiting === undefined ? {} : { waiting: rest.waiting }),
+    ...(rest.rule === undefined ? {} : { rule: rest.rule }),
+  };
+};
+
+const backlog = (types: readonly TypeBacklog[], limits: readonly LimitState[], paused = false): Backlog => ({
+  queue: "mail",
+  paused,
+  types,
+  limits,
+});
+
+describe("how long a backlog takes", () => {
+  it("is nothing where nothing waits, or nothing limits", () => {
+    expect(drain(backlog([], []))).toMatchObject({
+      waiting: 0,
+      drainsInMs: 0,
+      bottleneck: undefined,
+      text: "Nothing waits.",
+    });
+    const free = drain(backlog([typeOf("a", 7)], []));
+    expect(free).toMatchObject({ waiting: 7, drainsInMs: 0, limits: [], unknown: [] });
+    expect(free.text).toBe("7 jobs wait, and no limit is in the way: workers decide how long it takes.");
+  });
+
+  it("goes by the rate of a window, after what is left of it", () => {
+    const limits = [limitOf({ max: 10, per: "1s", all: true }, { state: { used: 4, nextInMs: 0 } })];
+    expect(drain(backlog([typeOf("a", 6)], limits)).drainsInMs).toBe(0);
+    expect(drain(backlog([typeOf("a", 106)], limits))).toMatchObject({
+      drainsInMs: 10_000,
+      atLeastMs: 10_000,
+      bottleneck: "quota",
+      limits: [{ limit: "quota", binds: "window", waiting: 106, drainsInMs: 10_000, stopped: false }],
+      text: "106 jobs wait. With workers enough the last starts in about 10s; quota is the bottleneck.",
+    });
+  });
+
+  it("weighs jobs by what they say, or by the estimate", () => {
+    const limit = limitOf({ max: 100, per: "1m", weight: "tokens", estimate: 10, all: true }, { state: { used: 100 } });
+    const types = [typeOf("said", 10, { weights: { tokens: 25 } }), typeOf("unsaid", 5)];
+    expect(drain(backlog(types, [limit])).drainsInMs).toBe(180_000);
+  });
+
+  it("counts only types that the limit applies to", () => {
+    const limit = limitOf({ max: 1, per: "1s", types: ["a"] }, { state: { used: 1 } });
+    expect(drain(backlog([typeOf("a", 2), typeOf("b", 50)], [limit])).drainsInMs).toBe(2_000);
+    expect(drain(backlog([typeOf("b", 50)], [limit]))).toMatchObject({ limits: [], drainsInMs: 0 });
+  });
+
+  it("goes from start to start where they are spaced", () => {
+    const spaced = { every: "500ms", all: true } as const;
+    const justNow = limitOf(spaced, { state: { nextInMs: 500, reason: "spacing" } });
+    expect(drain(backlog([typeOf("a", 11)], [justNow])).drainsInMs).toBe(5_500);
+    expect(drain(backlog([typeOf("a", 11)], [limitOf({ every: "500ms", all: true })]))).toMatchObject({
+      drainsInMs: 5_000,
+      limits: [{ binds: "spacing" }],
+    });
+  });
+
+  it("goes by how long jobs ran where so many run at a time", () => {
+    const limits = [limitOf({ concurrency: 2, all: true }, { state: { held: 0 } })];
+    expect(drain(backlog([typeOf("a", 2, { ranMs: 100 })], limits)).drainsInMs).toBe(0);
+    expect(drain(backlog([typeOf("a", 12, { ranMs: 100 })], limits)).drainsInMs).toBe(500);
+    const busy = [
+      limitOf({ concurrency: 2, all: true }, { state: { held: 2, nextInMs: null, reason: "concurrency" } }),
+    ];
+    expect(drain(backlog([typeOf("a", 12, { ranMs: 100 })], busy)).drainsInMs).toBe(600);
+    const weighed = [limitOf({ concurrency: 16, weight: "gb", all: true })];
+    expect(drain(backlog([typeOf("a", 8, { ranMs: 100, weights: { gb: 4 } })], weighed)).drainsInMs).toBe(100);
+  });
+
+  it("says that it cannot tell where no job has ever run", () => {
+    const limits = [
+      limitOf({ concurrency: 2, all: true }, { name: "gpu" }),
+      limitOf({ max: 1, per: "1s", all: true }, { state: { used: 1 } }),
+    ];
+    const explained = drain(backlog([typeOf("a", 3)], limits));
+    expect(explained).toMatchObject({ drainsInMs: undefined, atLeastMs: 3_000, bottleneck: "quota" });
+    expect(explained.unknown).toEqual([
+      "The limit gpu depends on how long jobs run, and none of some type has completed yet.",
+    ]);
+    expect(explained.text).toContain("It takes 3s at the least.");
+    // Two find a slot at once, whatever they take.
+    expect(drain(backlog([typeOf("a", 2)], limits.slice(0, 1))).drainsInMs).toBe(0);
+  });
+
+  it("goes by the fullest group where every group has the limit for itself", () => {
+    const limit = limitOf({ max: 10, per: "1s", by: "group", overrides: { acme: { max: 50 } } });
+    const explained = drain(backlog([typeOf("a", 1_000, { groups: 20, mostInGroup: 60 })], [limit]));
+    expect(explained.drainsInMs).toBe(5_000);
+    expect(explained.assumed).toEqual([
+      "Of the groups under quota the one with most waiting is taken to have most in use.",
+      "It is taken to have no numbers of its own.",
+    ]);
+    const full = limitOf({ max: 10, per: "1s", by: "group" }, { state: { used: 10, nextInMs: 900, reason: "window" } });
+    expect(drain(backlog([typeOf("a", 5)], [full])).drainsInMs).toBe(900);
+    expect(drain(backlog([typeOf("a", 60)], [full])).drainsInMs).toBe(6_000);
+  });
+
+  it("counts in what waits under the limit in other queues", () => {
+    const limit = limitOf({ max: 10, per: "1s", all: true }, { waiting: 100, state: { used: 10 } });
+    const explained = drain(backlog([typeOf("a", 50)], [limit]));
+    expect(explained).toMatchObject({ drainsInMs: 10_000, limits: [{ elsewhere: 50 }] });
+    expect(explained.assumed).toEqual(["50 jobs of other queues under quota are taken to be like those of this one."]);
+  });
+
+  it("takes the limit that takes the longest, and what holds it now", () => {
+    const limits = [
+      limitOf({ max: 10, per: "1s", all: true }, { name: "fast" }),
+      limitOf(
+        { max: 1, per: "1s", all: true },
+        { name: "slow", state: { nextInMs: 60_000, reason: "held", heldForMs: 60_000 } },
+      ),
+    ];
+    const explained = drain(backlog([typeOf("a", 11)], limits));
+    expect(explained.limits.map(({ limit, drainsInMs }) => [limit, drainsInMs])).toEqual([
+      ["slow", 70_000],
+      ["fast", 100],
+    ]);
+    expect(explained).toMatchObject({ bottleneck: "slow", drainsInMs: 70_000 });
+  });
+
+  it("cannot tell when somebody will resume what is paused", () => {
+    const paused = limitOf({ concurrency: 1, all: true });
+    const limit = { ...paused, rule: { ...paused.rule, paused: true } };
+    expect(drain(backlog([typeOf("a", 1)], [limit]))).toMatchObject({
+      drainsInMs: undefined,
+      bottleneck: "quota",
+      unknown: ["The limit quota is paused."],
+      limits: [{ stopped: true }],
+    });
+    const queuePaused = drain(
+      backlog([typeOf("a", 1), typeOf("b", 1, { paused: true }), typeOf("c", 0, { paused: true })], [], true),
+    );
+    expect(queuePaused).toMatchObject({ drainsInMs: undefined, paused: true, pausedTypes: ["b"] });
+    expect(queuePaused.unknown).toEqual(['The queue "mail" is paused.', 'Jobs of type "b" are paused.']);
+  });
+
+  it.each<LimitDefinition>([
+    { max: 0, per: 1, all: true },
+    { concurrency: 0, all: true },
+  ])("cannot tell when somebody will change what lets nothing start: %j", (definition) => {
+    expect(drain(backlog([typeOf("a", 1)], [limitOf(definition)]))).toMatchObject({
+      drainsInMs: undefined,
+      unknown: ["The limit quota lets nothing start."],
+      bottleneck: "quota",
+    });
+  });
+
+  it("says what it does not count", () => {
+    const explained = drain(backlog([typeOf("a", 1, { scheduled: 5, active: 2 })], []));
+    expect(explained).toMatchObject({ scheduled: 5, active: 2 });
+    expect(explained.assumed).toEqual(["5 more are due later, and are not counted."]);
+  });
+});
+
+describe("lengths of time in words", () => {
+  it.each([
+    [500, "500ms"],
+    [1_000, "1s"],
+    [1_500, "1500ms"],
+    [60_000, "1m"],
+    [7_200_000, "2h"],
+    [86_400_000, "1d"],
+    [0.5, "0.5ms"],
+    [0, "0ms"],
+  ])("are as they were given: %d is %s", (ms, text) => expect(spanText(ms)).toBe(text));
+
+  it.each([
+    [0.2, "1ms"],
+    [999, "999ms"],
+    [1_001, "2s"],
+    [61_000, "1m 1s"],
+    [3_600_000, "1h"],
+    [3_605_000, "1h"],
+    [90_000_000, "1d 1h"],
+  ])("are rough where they are estimates: %d is %s", (ms, text) => expect(roughText(ms)).toBe(text));
+});

@@ -1,0 +1,82 @@
+import { describe, expect, it } from "vitest";
+import type { LimitRule } from "../../src/limits/rule.ts";
+import { NEVER, WHEN_RELEASED } from "../../src/limits/wait.ts";
+import { UnderLimits } from "../../src/storage/under-limits.ts";
+import { limitRule } from "../storages/jobs.ts";
+import { ToyMeter } from "./walk-support.ts";
+
+function under(
+  rules: readonly LimitRule[],
+  left: Readonly<Record<string, number>> = {},
+  full: Readonly<Record<string, number>> = {},
+) {
+  const meters: ToyMeter[] = [];
+  const limits = new UnderLimits(rules, "q", (rule, group) => {
+    const meter = new ToyMeter(rule, group, left[rule.name] ?? 9, full[rule.name]);
+    meters.push(meter);
+    return meter;
+  });
+  return { limits, meters };
+}
+
+describe("the limits of one claim", () => {
+  const general = limitRule("general", {}, { types: ["a", "b"] });
+  const grouped = limitRule("grouped", {}, { byGroup: true, weight: "n" });
+  const elsewhere = limitRule("elsewhere", {}, { queues: ["r"] });
+
+  it("are those of its queue and of each type, for each group a state of its own, made once", () => {
+    const { limits, meters } = under([general, grouped, elsewhere]);
+    expect(["a", "c"].map((type) => limits.limits(type))).toEqual([true, true]);
+    expect(under([general]).limits.limits("c")).toBe(false);
+    expect([limits.weighs("a"), under([general]).limits.weighs("a")]).toEqual([true, false]);
+    for (let i = 0; i < 3; i++) {
+      limits.ask("a", "g", null, 0);
+      limits.ask("b", "g", null, 0);
+      limits.ask("c", null, null, 0);
+    }
+    expect(meters.map(({ rule, group }) => [rule.name, group])).toEqual([
+      ["general", null],
+      ["grouped", "g"],
+      ["grouped", null],
+    ]);
+  });
+
+  it("grant a start with all that it takes, and take nothing for being asked", () => {
+    const { limits, meters } = under([general, grouped]);
+    const leave = limits.ask("a", "g", { n: 4 }, 0);
+    expect(leave.granted && leave.uses.map(({ meter, charge }) => [meter.rule.name, charge])).toEqual([
+      ["general", { weight: 1, slots: 1 }],
+      ["grouped", { weight: 1, slots: 4 }],
+    ]);
+    expect(meters.map(({ left }) => left)).toEqual([9, 9]);
+    if (leave.granted) limits.take(leave.uses);
+    expect(meters.map(({ left }) => left)).toEqual([8, 8]);
+  });
+
+  it("name what is in the way the longest; what can never fit before all else", () => {
+    const rules = ["a", "b", "c"].map((name) => limitRule(name, {}));
+    const short = under(rules, { a: 0, b: 0, c: 9 }, { a: 10, b: 30 }).limits.ask("t", null, null, 0);
+    expect(!short.granted && [short.by.rule.name, short.wait]).toEqual(["b", 30]);
+    const held = under(rules, { a: 0, b: 0, c: 0 }, { a: 10, b: WHEN_RELEASED, c: 99 }).limits.ask("t", null, null, 0);
+    expect(!held.granted && [held.by.rule.name, held.wait]).toEqual(["b", WHEN_RELEASED]);
+    const never = limitRule("never", { max: 2, windowMs: 1 }, { weight: "n" });
+    const impossible = under([...rules, never], { a: 0 }).limits.ask("t", null, { n: 3 }, 0);
+    expect(!impossible.granted && [impossible.by.rule.name, impossible.wait]).toEqual(["never", NEVER]);
+  });
+
+  it("close together: a limit that somebody waits for is closed for every type under it", () => {
+    const { limits } = under([general, limitRule("c", {}, { types: ["c"] })], { general: 0 });
+    expect(limits.isClosed("a")).toBe(false);
+    const leave = limits.ask("a", null, null, 0);
+    if (!leave.granted) limits.close(leave.by, leave.wait);
+    expect(["a", "b", "c", "d"].map((type) => limits.isClosed(type))).toEqual([true, true, false, false]);
+  });
+
+  it("tell when one that counts for one could start, but for those by group", () => {
+    const rules = [general, limitRule("other", {}, { types: ["a"] }), grouped];
+    const { limits } = under(rules, { general: 0, other: 0, grouped: 0 }, { general: 20, other: 50, grouped: 90 });
+    expect(limits.earliest("a")).toMatchObject({ wait: 50, by: { rule: { name: "other" } } });
+    expect(limits.earliest("b").wait).toBe(20);
+    expect(limits.earliest("z")).toEqual({ wait: 0, by: null });
+  });
+});

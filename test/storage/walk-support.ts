@@ -1,0 +1,121 @@
+import type { Charge, LimitRule } from "../../src/limits/rule.ts";
+import { NEVER, type Wait } from "../../src/limits/wait.ts";
+import { byTurn } from "../../src/storage/turns.ts";
+import { type Leave, type Meter, UnderLimits, type Use } from "../../src/storage/under-limits.ts";
+import { type Ground, type Head, walk, type Walked, type WalkLane } from "../../src/storage/walk.ts";
+
+export interface ToyJob extends Head {
+  readonly id: string;
+}
+
+/** A lane whose jobs are an array. */
+export interface ToyLane extends WalkLane {
+  turn: number;
+  waiting: number;
+  readonly jobs: ToyJob[];
+  blocked: boolean;
+}
+
+/** What is left of a limit, as a number. It is full for `wait` then. */
+export class ToyMeter implements Meter {
+  readonly rule: LimitRule;
+  readonly group: string | null;
+  readonly full: Wait;
+  left: number;
+  asked = 0;
+
+  constructor(rule: LimitRule, group: string | null, left: number, full: Wait = 100) {
+    this.rule = rule;
+    this.group = group;
+    this.left = left;
+    this.full = full;
+  }
+
+  wait({ weight }: Charge): Wait {
+    this.asked += 1;
+    if (weight > (this.rule.quota.max ?? Number.POSITIVE_INFINITY)) return NEVER;
+    return weight <= this.left ? 0 : this.full;
+  }
+
+  take({ weight }: Charge): void {
+    this.left -= weight;
+  }
+}
+
+/** Lanes in an array, and what a walk did to them. */
+export class ToyGround implements Ground<ToyLane> {
+  readonly lanes: ToyLane[] = [];
+  readonly started: { readonly id: string; readonly uses: readonly Use[] }[] = [];
+  readonly refused: string[] = [];
+  looks = 0;
+  #turns = 0;
+  #seq = 0;
+
+  add(
+    id: string,
+    said: { type?: string; priority?: number; group?: string | null; dueAt?: number; n?: number } = {},
+  ): void {
+    const { type = "t", priority = 0, group = null, dueAt = 0, n } = said;
+    let lane = this.lanes.find((one) => one.type === type && one.priority === priority && one.group === group);
+    if (lane === undefined) {
+      lane = { id: this.lanes.length, type, priority, group, turn: 0, waiting: 0, jobs: [], blocked: false };
+      this.lanes.push(lane);
+    }
+    lane.jobs.push({ id, dueAt, seq: this.#seq++, weights: n === undefined ? null : { n } });
+    lane.waiting += 1;
+  }
+
+  #ready(): ToyLane[] {
+    return this.lanes.filter((lane) => lane.jobs.length > 0 && !lane.blocked).toSorted(byTurn);
+  }
+
+  first(type: string): ToyLane | undefined {
+    this.looks += 1;
+    return this.#ready().find((lane) => lane.type === type);
+  }
+
+  unit({ priority, group }: ToyLane): readonly ToyLane[] {
+    return this.#ready().filter((lane) => lane.priority === priority && lane.group === group);
+  }
+
+  head(lane: ToyLane): Head | undefined {
+    this.looks += 1;
+    return lane.jobs[0];
+  }
+
+  start(lane: ToyLane, uses: readonly Use[]): void {
+    this.started.push({ id: this.#shift(lane), uses });
+    this.#turns += 1;
+    for (const one of this.lanes)
+      if (one.priority === lane.priority && one.group === lane.group) one.turn = this.#turns;
+  }
+
+  block(lane: ToyLane): void {
+    lane.blocked = true;
+  }
+
+  refuse(lane: ToyLane, _leave: Leave): void {
+    this.refused.push(this.#shift(lane));
+  }
+
+  #shift(lane: ToyLane): string {
+    lane.waiting -= 1;
+    return lane.jobs.shift()!.id;
+  }
+}
+
+/** Walks under these meters: one for each limit, or for each group of it. */
+export function walkUnder(
+  ground: ToyGround,
+  meters: readonly ToyMeter[],
+  want: number,
+  types?: readonly string[],
+): Walked {
+  const rules = [...new Set(meters.map(({ rule }) => rule))];
+  const limits = new UnderLimits(rules, "q", (rule, group) => {
+    const found = meters.find((meter) => meter.rule === rule && meter.group === group);
+    if (found === undefined) throw new Error(`no meter of ${rule.name} for ${String(group)}`);
+    return found;
+  });
+  return walk(types ?? [...new Set(ground.lanes.map(({ type }) => type))], ground, limits, want);
+}
