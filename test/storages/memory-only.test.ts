@@ -81,7 +81,7 @@ describe("MemoryStorage alone", () => {
     let woken = 0;
     storage.subscribe({ queue: "q", wake: () => (woken += 1) });
     const { id, token } = job!;
-    await storage.settle([{ id, token, to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: ["k"] }]);
+    await storage.settle([{ id, token, to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: true }]);
     await clock.advance(0);
     expect(got).toBe(true);
     expect((await storage.claim(anything({ limits }))).blockedBy).toBe("k");
@@ -108,7 +108,7 @@ describe("MemoryStorage alone", () => {
         held: false,
         error: null,
         hold: null,
-        unstarted: ["k"],
+        unstarted: true,
       })),
     );
     const again = (await Promise.all(claims)).flatMap((claim) => claim.jobs.map(({ id }) => id));
@@ -161,7 +161,9 @@ describe("MemoryStorage alone", () => {
     const { jobs } = await storage.claim(anything({ max: 150 }));
     const shuffled = jobs.toSorted((a, b) => ((a.token * 37) % 151) - ((b.token * 37) % 151));
     for (const { id, token } of shuffled) {
-      await storage.settle([{ id, token, to: "back", inMs: 0, held: false, error: null, hold: null }]);
+      await storage.settle([
+        { id, token, to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: false },
+      ]);
       if (token % 5 === 0) await storage.change({ action: "remove", queue: "q", ids: [`n${token % 200}`] });
     }
     const left = (await storage.list({ queue: "q", ...ANY })).jobs.map(({ id }) => id).toReversed();

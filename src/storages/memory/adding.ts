@@ -1,5 +1,6 @@
 import { DuplicateJobError } from "../../core/errors.ts";
 import type { Added, Idempotency, NewJob } from "../../storage/job-storage.ts";
+import { refuseImpossible } from "../../storage/stored-rules.ts";
 import type { Book } from "./book.ts";
 import { NOWHERE } from "./heap.ts";
 import type { Key } from "./queues.ts";
@@ -9,6 +10,11 @@ type Holder = Pick<Key, "key" | "id" | "fingerprint">;
 
 /** All of them or none: whatever may fail is decided before the first is written. */
 export function add(book: Book, jobs: readonly NewJob[], now: number): readonly Added[] {
+  if (book.limits.weighs)
+    refuseImpossible(
+      book.limits.inForce,
+      jobs.filter(({ id }) => !book.jobs.has(id)),
+    );
   if (jobs.some(({ idempotency }) => idempotency !== null)) rehearse(book, jobs, now);
   return jobs.map((job) => addOne(book, job, now));
 }
@@ -31,7 +37,6 @@ function addOne(book: Book, job: NewJob, now: number): Added {
   book.jobs.set(stored.id, stored);
   queue.add(stored);
   book.enter(stored, now);
-  book.subscribers.wake(stored.queue);
   book.subscribers.event({ event: "added", queue: stored.queue, id: stored.id, type: stored.type });
   return { id: stored.id, created: true };
 }

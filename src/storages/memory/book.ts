@@ -1,12 +1,17 @@
 import type { Clock } from "../../core/clock.ts";
 import type { JobState } from "../../core/job.ts";
-import type { Ledger } from "../../limits/ledger.ts";
+import type { LimitRule } from "../../limits/rule.ts";
 import { LOCAL } from "../../storage/rate-limiter-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
+import { BlockedLanes } from "./blocked-lanes.ts";
 import { Heap, NOWHERE } from "./heap.ts";
+import { Freed } from "./limits/freed.ts";
+import { LimitBook } from "./limits/limit-book.ts";
+import { Permits } from "./limits/permits.ts";
+import type { Tally } from "./limits/tally.ts";
 import { type JobLane, type JobLine, type Key, MemoryQueue } from "./queues.ts";
 import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
-import type { Deadline, StoredJob } from "./stored-job.ts";
+import { type Deadline, NOTHING_TAKEN, type StoredJob } from "./stored-job.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -18,13 +23,18 @@ const KEPT_MS: Readonly<Record<"completed" | "dead" | "cancelled", number>> = {
 };
 
 /**
- * Everything the storage knows, and the moves of a job from one state to another.
+ * Everything the storage knows, and the moves of a job from one state to another. What its limits are due is for those who
+ * move it.
  *
  * A job stands in exactly one place: in a lane (`waiting`), in the heap of its line (`scheduled`), in `leases`
  * (`active`) or in `ended`. The moves keep that, the counts and the deadlines in agreement.
  */
 export class Book {
   readonly rates: InMemoryRateLimiterStorage;
+  readonly limits: LimitBook;
+  readonly blocked = new BlockedLanes();
+  readonly freed = new Freed();
+  readonly permits = new Permits();
   readonly subscribers = new Subscribers();
   readonly jobs = new Map<string, StoredJob>();
   readonly queues = new Map<string, MemoryQueue>();
@@ -40,19 +50,18 @@ export class Book {
   #lanes = 0;
   #turn = 0;
   #token = 0;
+  #permits = 0;
   readonly #clock: Clock;
   /** What to add to the monotonic clock. Whole, so that differences between instants are those of the clock. */
   readonly #origin: number;
-  readonly #ledger: (key: string) => Ledger;
-  /** For each limit that was in a claimer's way: the queues that want to hear when it has room again. */
-  readonly #blocked = new Map<Ledger, Set<string>>();
-  readonly #freed = new Set<Ledger>();
+  /** Whoever waits for room in a log is being told of it by the book itself. */
+  #telling = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
     this.#origin = Math.round(clock.wall() - clock.now());
     this.rates = new InMemoryRateLimiterStorage({ clock });
-    this.#ledger = this.rates[LOCAL].ledger;
+    this.limits = new LimitBook(this.rates[LOCAL].ledger, (tally) => this.#roomAppeared(tally));
   }
 
   /** Milliseconds since 1970 that no setting of the wall clock changes. */
@@ -65,10 +74,6 @@ export class Book {
     return instant - this.#origin;
   }
 
-  ledger(key: string): Ledger {
-    return this.#ledger(key);
-  }
-
   nextSeq(): number {
     return (this.#seq += 1);
   }
@@ -77,33 +82,53 @@ export class Book {
     return (this.#token += 1);
   }
 
+  /** The token of something that is taken outside of any job. */
+  nextPermit(): string {
+    return `p${(this.#permits += 1)}`;
+  }
+
   queue(name: string): MemoryQueue {
     let queue = this.queues.get(name);
     if (queue === undefined) this.queues.set(name, (queue = new MemoryQueue(name)));
     return queue;
   }
 
-  /** Into its lane if it is due, else among the scheduled. It stood nowhere before. */
+  /** Into its lane if it is due, else among the scheduled, and says so. It stood nowhere before. */
   enter(job: StoredJob, now: number): void {
     const line = this.queue(job.queue).line(job.type);
     // First what came due before it: then almost everybody joins a lane at its end.
     this.promote(line, now);
+    let lane: JobLane | undefined;
+    let news: boolean;
     if (job.dueAt > now) {
       become(job, "scheduled");
       line.scheduled.add(job);
+      lane = line.lane(job.priority, job.group);
+      news = line.scheduled.first === job && (lane === undefined || lane.waiting === 0);
     } else {
-      this.#wait(job, line);
+      lane = this.#wait(job, line);
+      // Whoever is first now may be lighter than the one who was.
+      news = lane.waiting === 1 || (lane.first === job && this.limits.weighs);
     }
+    if (lane?.blocked === undefined) this.subscribers.wake(job.queue, news);
     if (job.deadline !== null) {
       job.watched = { at: job.deadline, job, slot: NOWHERE };
       this.deadlines.add(job.watched);
     }
   }
 
-  /** Out of its lane, or of the scheduled. */
+  /** Out of its lane, or of the scheduled, without having started. */
   withdraw(job: StoredJob, now: number): void {
+    // Others may have waited for it to start, since it was too heavy.
+    if (this.limits.weighs && job.lane?.first === job) this.subscribers.wakeAll(true);
+    this.#leave(job, now);
+  }
+
+  #leave(job: StoredJob, now: number): void {
     const { lane } = job;
     if (lane !== undefined) {
+      // Others may wait only because this one does.
+      if (lane.first === job && lane.blocked !== undefined) this.blocked.unblockAll(lane.blocked.by);
       lane.remove(job);
       if (lane.waiting === 0) {
         lane.line.ready.remove(lane);
@@ -134,14 +159,28 @@ export class Book {
     for (const line of queue.lines.values()) this.promote(line, now);
   }
 
-  /** The first of the lane starts: these lanes, which it is one of, have had their turn. */
-  start(lane: JobLane, lanes: readonly JobLane[], worker: string, leaseMs: number, now: number): StoredJob {
+  /**
+   * The first of the lane starts. These lanes, which it is one of, have had their turn, once their unit has started as many
+   * as its share is.
+   */
+  start(
+    lane: JobLane,
+    lanes: readonly JobLane[],
+    share: number,
+    worker: string,
+    leaseMs: number,
+    now: number,
+  ): StoredJob {
     const job = lane.first!;
-    this.withdraw(job, now);
-    this.#turn += 1;
-    for (const one of lanes) {
-      one.turn = this.#turn;
-      if (one.waiting > 0) one.line.ready.moved(one);
+    this.#leave(job, now);
+    lane.unit.given += 1;
+    if (lane.unit.given >= share) {
+      lane.unit.given = 0;
+      this.#turn += 1;
+      for (const one of lanes) {
+        one.turn = this.#turn;
+        if (one.waiting > 0 && one.blocked === undefined) one.line.ready.moved(one);
+      }
     }
     become(job, "active");
     job.attempt += 1;
@@ -157,7 +196,7 @@ export class Book {
   release(job: StoredJob): void {
     this.leases.remove(job);
     job.leaseUntil = null;
-    job.starts = [];
+    job.starts = NOTHING_TAKEN;
   }
 
   end(job: StoredJob, state: "completed" | "dead" | "cancelled", now: number): void {
@@ -191,42 +230,41 @@ export class Book {
     else queue.pausedTypes.delete(type);
     if (paused) return;
     if (queue.vacant) this.queues.delete(name);
-    this.subscribers.wake(name);
+    this.subscribers.wake(name, true);
   }
 
-  /** Room under this limit lets the queue look again. */
-  blocked(ledger: Ledger, queue: string): void {
-    let queues = this.#blocked.get(ledger);
-    if (queues === undefined) {
-      this.#blocked.set(ledger, (queues = new Set()));
-      ledger.room.listen(() => this.#roomAppeared(ledger));
-    }
-    queues.add(queue);
-  }
-
-  /** A start was taken back: whoever waits for the limit hears of it when the step is over. */
-  freed(ledger: Ledger): void {
-    this.#freed.add(ledger);
+  /** Something of a limit is about to be given back: whoever waits for it hears of it when the step is over. */
+  loosen(tally: Tally, rule: LimitRule, time: number): void {
+    this.freed.note(tally, this.limits.rule(tally.name) ?? rule, time);
+    this.blocked.unblockAll(tally);
   }
 
   /** The step is over: everybody may hear of it. */
   tell(): void {
-    if (this.#freed.size > 0) {
-      const freed = [...this.#freed];
-      this.#freed.clear();
-      for (const { room } of freed) room.appeared();
+    if (this.freed.any) this.#tellFreed();
+    this.subscribers.tell();
+  }
+
+  #tellFreed(): void {
+    this.#telling = true;
+    try {
+      for (const { room } of this.freed.ledgers()) room.appeared();
+    } finally {
+      this.#telling = false;
     }
+    const time = this.toLedgerTime(this.now());
+    if (this.freed.isNews((name) => this.limits.rule(name), time)) this.subscribers.wakeAll(true);
+  }
+
+  /** Somebody gave something back through `rates`. */
+  #roomAppeared(tally: Tally): void {
+    if (this.#telling || !tally.awaited) return;
+    tally.awaited = false;
+    this.subscribers.wakeAll(true);
     this.subscribers.tell();
   }
 
-  #roomAppeared(ledger: Ledger): void {
-    const queues = this.#blocked.get(ledger)!;
-    for (const queue of queues) this.subscribers.wake(queue);
-    queues.clear();
-    this.subscribers.tell();
-  }
-
-  #wait(job: StoredJob, line: JobLine): void {
+  #wait(job: StoredJob, line: JobLine): JobLane {
     const { priority, group } = job;
     const lane =
       line.lane(priority, group) ?? this.queue(line.queue).openLane((this.#lanes += 1), line, priority, group);
@@ -234,8 +272,11 @@ export class Book {
     if (lane.waiting === 1) {
       line.ready.add(lane);
       this.idle.delete(lane);
+    } else if (lane.first === job && lane.blocked !== undefined) {
+      this.blocked.unblockAll(lane.blocked.by);
     }
     become(job, "waiting");
+    return lane;
   }
 
   #forget(job: StoredJob): void {

@@ -1,54 +1,110 @@
-import { NEVER } from "../../limits/wait.ts";
-import { byTurn } from "../../storage/turns.ts";
-import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
 import type { JobRecord } from "../../core/job.ts";
+import { applies, type LimitRule } from "../../limits/rule.ts";
+import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
+import { ruleOfClaim } from "../../storage/stored-rules.ts";
+import { byTurn } from "../../storage/turns.ts";
+import { UnderLimits } from "../../storage/under-limits.ts";
+import { walk } from "../../storage/walk.ts";
 import type { Book } from "./book.ts";
-import { ClaimRoom } from "./claim-room.ts";
+import { MemoryGround, siblings } from "./ground.ts";
 import { byDue } from "./lanes.ts";
+import { TallyMeter } from "./limits/meter.ts";
+import { outlook } from "./outlook.ts";
 import { endOverdue } from "./overdue.ts";
 import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
 import { settle } from "./settling.ts";
 import { copyOf, type StoredJob } from "./stored-job.ts";
 
+/** What a claim found besides the jobs. */
+type Found = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
+
 /** Settles, then takes jobs and room together. */
 export function claim(book: Book, request: ClaimRequest, now: number): Claim {
+  const own = request.limits.map(ruleOfClaim);
   // First, for it may refuse a name: then nothing has happened yet.
-  const room = new ClaimRoom(book, request.limits, now);
+  for (const { name } of own) book.limits.general(name);
   const stale = settle(book, request.settle, now);
   endOverdue(book, now, Number.POSITIVE_INFINITY);
   const queue = book.queues.get(request.queue);
-  const lines = queue?.openLines(request.types) ?? [];
-  for (const line of lines) book.promote(line, now);
-  const jobs = queue === undefined ? [] : take(book, queue, request, lines, room, now);
-  return { jobs, stale, ...outlook(book, request.queue, lines, room, now) };
+  if (queue === undefined) return { jobs: [], stale, more: false, nextInMs: null, blockedBy: null };
+  queue.claimLimits = own;
+  const lines = queue.openLines(request.types);
+  for (const line of lines) {
+    book.promote(line, now);
+    if (line.blocked.size > 0) book.blocked.unblockDue(line, book.toLedgerTime(now));
+  }
+  const rules = rulesOf(book, queue, lines, own);
+  const started: StoredJob[] = [];
+  const found =
+    rules.length === 0
+      ? takeFreely(book, queue, request, lines, now, started)
+      : takeUnder(book, queue, request, lines, rules, now, started);
+  return { jobs: tellStarted(book, started, request.worker), stale, ...found };
 }
 
-function take(
+/** The rules that any job of the claim would run under. */
+function rulesOf(
+  book: Book,
+  { name }: MemoryQueue,
+  lines: readonly JobLine[],
+  own: readonly LimitRule[],
+): readonly LimitRule[] {
+  const { inForce } = book.limits;
+  if (inForce.length === 0) return own;
+  const kept = inForce.filter((rule) => lines.some(({ type }) => applies(rule, name, type)));
+  return own.length === 0 ? kept : [...kept, ...own];
+}
+
+/** No limit is in anybody's way. */
+function takeFreely(
+  book: Book,
+  queue: MemoryQueue,
+  { max, types, worker, leaseMs }: ClaimRequest,
+  lines: readonly JobLine[],
+  now: number,
+  started: StoredJob[],
+): Found {
+  const asked = types === null ? null : new Set(types);
+  let next = nextLane(lines);
+  while (next !== undefined && started.length < max) {
+    const lanes = siblings(queue, next, asked);
+    const lane = lanes.length === 1 ? next : firstDue(queue, lanes);
+    started.push(book.start(lane, lanes, 1, worker, leaseMs, now));
+    next = nextLane(lines);
+  }
+  if (next !== undefined) return { more: true, nextInMs: 0, blockedBy: null };
+  let dueAt = Number.POSITIVE_INFINITY;
+  for (const { scheduled } of lines) dueAt = Math.min(dueAt, scheduled.first?.dueAt ?? dueAt);
+  return { more: false, nextInMs: Number.isFinite(dueAt) ? dueAt - now : null, blockedBy: null };
+}
+
+/** Every job starts with all of its limits, or not at all. */
+function takeUnder(
   book: Book,
   queue: MemoryQueue,
   request: ClaimRequest,
   lines: readonly JobLine[],
-  room: ClaimRoom,
+  rules: readonly LimitRule[],
   now: number,
-): JobRecord[] {
-  const wanted = request.max > 0 ? Math.min(request.max, room.free) : 0;
-  const asked = request.types === null ? null : new Set(request.types);
-  const started: StoredJob[] = [];
-  while (started.length < wanted) {
-    const next = nextLane(lines);
-    if (next === undefined) break;
-    const lanes = siblings(queue, next, asked);
-    const lane = lanes.length === 1 ? next : firstDue(queue, lanes);
-    started.push(book.start(lane, lanes, request.worker, request.leaseMs, now));
-  }
-  if (started.length === 0) return [];
-  const starts = room.take(started.length);
-  const { subscribers } = book;
+  started: StoredJob[],
+): Found {
+  const time = book.toLedgerTime(now);
+  const alone = new Set(rules.map(({ name }) => name)).size === rules.length;
+  const limits = new UnderLimits(
+    rules,
+    queue.name,
+    (rule, group) => new TallyMeter(book.limits, book.blocked, rule, group, time, alone),
+  );
+  const ground = new MemoryGround(book, queue, request, lines, rules, now, started);
+  const types = lines.map(({ type }) => type);
+  return outlook(lines, limits, walk(types, ground, limits, request.max), now, time);
+}
+
+function tellStarted({ subscribers }: Book, started: readonly StoredJob[], worker: string): JobRecord[] {
   return started.map((job) => {
-    job.starts = starts;
     if (subscribers.hearEvents) {
-      const { id, type, attempt } = job;
-      subscribers.event({ event: "started", queue: job.queue, id, type, attempt, worker: request.worker });
+      const { queue, id, type, attempt } = job;
+      subscribers.event({ event: "started", queue, id, type, attempt, worker });
     }
     return copyOf(job);
   });
@@ -64,58 +120,12 @@ function nextLane(lines: readonly JobLine[]): JobLane | undefined {
   return next;
 }
 
-/** All lanes of its unit of the types asked for, empty or paused as they may be. */
-function siblings(queue: MemoryQueue, lane: JobLane, asked: ReadonlySet<string> | null): readonly JobLane[] {
-  const { unit, priority, group } = lane;
-  if (unit.length === 1 || asked === null) return unit;
-  if (asked.size === 1) return [lane];
-  if (asked.size >= unit.length) return unit.filter(({ line }) => asked.has(line.type));
-  const found: JobLane[] = [];
-  for (const type of asked) {
-    const other = queue.lines.get(type)?.lane(priority, group);
-    if (other !== undefined) found.push(other);
-  }
-  return found;
-}
-
 /** Of the lanes of a unit the one whose first job starts next. */
 function firstDue({ pausedTypes }: MemoryQueue, lanes: readonly JobLane[]): JobLane {
   let first: JobLane | undefined;
   for (const lane of lanes) {
-    if (lane.waiting === 0 || pausedTypes.has(lane.line.type)) continue;
+    if (lane.waiting === 0 || pausedTypes.has(lane.type)) continue;
     if (first === undefined || byDue(lane.first!, first.first!) < 0) first = lane;
   }
   return first!;
-}
-
-/**
- * What comes after this claim. The limits hold for whatever it could take: while they are full it makes no sense to
- * ask again, even if a job comes due before.
- */
-function outlook(
-  book: Book,
-  queue: string,
-  lines: readonly JobLine[],
-  room: ClaimRoom,
-  now: number,
-): Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
-  const waits = nextLane(lines) !== undefined;
-  const dueAt = waits ? now : nextDue(lines);
-  if (dueAt === undefined) return { more: false, nextInMs: null, blockedBy: null };
-  const { wait, blockedBy, full } = room.next;
-  for (const ledger of full) book.blocked(ledger, queue);
-  return {
-    more: waits && wait === 0,
-    nextInMs: wait === NEVER ? null : Math.max(wait, dueAt - now),
-    blockedBy: waits ? blockedBy : null,
-  };
-}
-
-function nextDue(lines: readonly JobLine[]): number | undefined {
-  let next: number | undefined;
-  for (const { scheduled } of lines) {
-    const dueAt = scheduled.first?.dueAt;
-    if (dueAt !== undefined && (next === undefined || dueAt < next)) next = dueAt;
-  }
-  return next;
 }

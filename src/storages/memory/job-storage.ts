@@ -3,6 +3,7 @@ import { StorageError } from "../../core/errors.ts";
 import type { JobEvent } from "../../core/events.ts";
 import type { JobRecord } from "../../core/job.ts";
 import { clock, optional, readOptions } from "../../core/options.ts";
+import { SharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
 import type {
   Added,
   Change,
@@ -21,13 +22,17 @@ import type {
   Subscriber,
   Sweep,
 } from "../../storage/job-storage.ts";
+import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import { add } from "./adding.ts";
+import { backlog } from "./backlog.ts";
 import { Book } from "./book.ts";
 import { change } from "./changing.ts";
 import { claim } from "./claiming.ts";
+import { MemoryLimits } from "./limits/limit-storage.ts";
 import type { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
 import { find, history, list, overview } from "./reading.ts";
 import { heartbeat, report, settle } from "./settling.ts";
+import { explain } from "./standing.ts";
 import { sweep } from "./sweeping.ts";
 
 export interface MemoryStorageOptions {
@@ -43,15 +48,24 @@ export interface MemoryStorageOptions {
  * nothing.
  */
 export class MemoryStorage implements JobStorage, AsyncDisposable {
+  readonly limits: LimitStorage;
   readonly #book: Book;
+  readonly #clock: Clock;
   #closed = false;
 
   constructor(options: MemoryStorageOptions = {}) {
-    this.#book = new Book(readOptions("MemoryStorage", { clock: optional(clock, systemClock) }, options).clock);
+    this.#clock = readOptions("MemoryStorage", { clock: optional(clock, systemClock) }, options).clock;
+    this.#book = new Book(this.#clock);
+    this.limits = new MemoryLimits(this.#book, (work) => this.#step(work));
   }
 
   get rates(): InMemoryRateLimiterStorage {
     return this.#book.rates;
+  }
+
+  /** A shared limit as a limiter for code outside of the queue: it counts with what workers start. */
+  limiter(name: string, options: Omit<SharedLimiterOptions, "clock"> = {}): SharedLimiter {
+    return new SharedLimiter(this, name, { ...options, clock: this.#clock });
   }
 
   setup(): Promise<void> {
@@ -105,6 +119,14 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   overview(queue?: string): Promise<readonly QueueOverview[]> {
     return this.#step((now) => overview(this.#book, queue, now));
+  }
+
+  explain(id: string): Promise<Standing | undefined> {
+    return this.#step((now) => explain(this.#book, id, now));
+  }
+
+  backlog(queue: string): Promise<Backlog> {
+    return this.#step((now) => backlog(this.#book, queue, now));
   }
 
   change(wanted: Change): Promise<readonly string[]> {

@@ -1,5 +1,6 @@
 import { byTurn, type Lane as Turning } from "../../storage/turns.ts";
 import { Heap, NOWHERE, type Slotted } from "./heap.ts";
+import type { Tally } from "./limits/tally.ts";
 
 /** What a job needs in order to wait. */
 export interface Queued<Job extends Queued<Job>> extends Slotted {
@@ -16,14 +17,31 @@ export interface Queued<Job extends Queued<Job>> extends Slotted {
 export const byDue = <Job extends Queued<Job>>(a: Queued<Job>, b: Queued<Job>): number =>
   a.dueAt - b.dueAt || a.seq - b.seq;
 
+/** What takes turns: all lanes of one queue, priority and group, whatever their type. */
+export interface LaneUnit<Job extends Queued<Job>> {
+  readonly lanes: Lane<Job>[];
+  /** How many jobs it has started in the turn that it has now. */
+  given: number;
+}
+
+/** What keeps a lane back whose group is full. */
+export interface Blockade {
+  readonly by: Tally;
+  /** By the clock of the ledgers; infinity: until something is given back. */
+  readonly until: number;
+}
+
 /** Jobs of one type, priority and group that are due, as a list that any of them can leave at once. */
 export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   readonly id: number;
   readonly line: Line<Job>;
+  readonly type: string;
   readonly priority: number;
   readonly group: string | null;
-  /** All lanes of its queue, priority and group, whatever their type; it is one of them while it is open. */
-  readonly unit: Lane<Job>[];
+  /** It is one of its lanes while it is open. */
+  readonly unit: LaneUnit<Job>;
+  /** Set while it is among the blocked lanes of its line. */
+  blocked: Blockade | undefined = undefined;
   turn = 0;
   waiting = 0;
   slot = NOWHERE;
@@ -34,9 +52,10 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   /** The one that was put in between most recently, while it waits: the next such one mostly belongs right after it. */
   #finger: Job | undefined;
 
-  constructor(id: number, line: Line<Job>, priority: number, group: string | null, unit: Lane<Job>[]) {
+  constructor(id: number, line: Line<Job>, priority: number, group: string | null, unit: LaneUnit<Job>) {
     this.id = id;
     this.line = line;
+    this.type = line.type;
     this.priority = priority;
     this.group = group;
     this.unit = unit;
@@ -64,6 +83,7 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
     else after.before = job;
     job.lane = this;
     this.waiting += 1;
+    this.line.waiting += 1;
   }
 
   remove(job: Job): void {
@@ -77,6 +97,7 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
     job.after = undefined;
     job.lane = undefined;
     this.waiting -= 1;
+    this.line.waiting -= 1;
   }
 }
 
@@ -84,8 +105,12 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
 export class Line<Job extends Queued<Job>> {
   readonly queue: string;
   readonly type: string;
-  /** Lanes where somebody waits, in the order in which they have their turn. */
+  /** How many jobs wait in its lanes. */
+  waiting = 0;
+  /** Lanes where somebody waits and may start, in the order in which they have their turn. */
   readonly ready = new Heap<Lane<Job>>(byTurn);
+  /** Lanes where somebody waits and whose group is full, the one in front that may be ready first. */
+  readonly blocked = new Heap<Lane<Job>>(byBlockade);
   /** Jobs that are due later. */
   readonly scheduled = new Heap<Job>(byDue);
   readonly #lanes = new ByGroup<Lane<Job>>();
@@ -114,6 +139,12 @@ export class Line<Job extends Queued<Job>> {
   }
 }
 
+/** Not by subtraction: there is no telling two that wait for ever apart by that. */
+function byBlockade<Job extends Queued<Job>>(a: Lane<Job>, b: Lane<Job>): number {
+  const [first, second] = [a.blocked!.until, b.blocked!.until];
+  return first === second ? a.id - b.id : first < second ? -1 : 1;
+}
+
 /** What there is for a priority and a group. */
 export class ByGroup<T> {
   readonly #priorities = new Map<number, Map<string | null, T>>();
@@ -125,6 +156,11 @@ export class ByGroup<T> {
 
   get(priority: number, group: string | null): T | undefined {
     return this.#priorities.get(priority)?.get(group);
+  }
+
+  /** All there is for priorities above this one, in no order. */
+  *above(priority: number): Iterable<T> {
+    for (const [other, groups] of this.#priorities) if (other > priority) yield* groups.values();
   }
 
   set(priority: number, group: string | null, value: T): void {

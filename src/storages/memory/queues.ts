@@ -1,10 +1,20 @@
 import { noJobs } from "../../core/job.ts";
+import type { LimitRule } from "../../limits/rule.ts";
 import type { Slotted } from "./heap.ts";
-import { ByGroup, Lane, Line } from "./lanes.ts";
+import { ByGroup, Lane, type LaneUnit, Line } from "./lanes.ts";
 import type { Counts, StoredJob } from "./stored-job.ts";
 
 export type JobLane = Lane<StoredJob>;
 export type JobLine = Line<StoredJob>;
+export type JobUnit = LaneUnit<StoredJob>;
+
+/** How long jobs of a type ran: the average of the latest hundred, more or less. */
+interface Ran {
+  count: number;
+  averageMs: number;
+}
+
+const REMEMBERED = 100;
 
 /** An idempotency key, and the job that it stands for. It may outlive the job. */
 export interface Key extends Slotted {
@@ -21,10 +31,13 @@ export class MemoryQueue {
   readonly counts: Counts = noJobs();
   readonly lines = new Map<string, JobLine>();
   /** Its lanes of one priority and group, of all types. */
-  readonly #units = new ByGroup<JobLane[]>();
+  readonly #units = new ByGroup<JobUnit>();
   readonly keys = new Map<string, Key>();
   readonly pausedTypes = new Set<string>();
   paused = false;
+  /** The limits that the latest claim brought along. */
+  claimLimits: readonly LimitRule[] = [];
+  readonly #ran = new Map<string, Ran>();
   /** By `seq`. Those that are gone stay in it until they are half of it. */
   #added: StoredJob[] = [];
   #gone = 0;
@@ -71,21 +84,43 @@ export class MemoryQueue {
   /** A new lane of the line. It stands where its unit does: nobody is served twice for having jobs of another type now. */
   openLane(id: number, line: JobLine, priority: number, group: string | null): JobLane {
     let unit = this.#units.get(priority, group);
-    if (unit === undefined) this.#units.set(priority, group, (unit = []));
+    if (unit === undefined) this.#units.set(priority, group, (unit = { lanes: [], given: 0 }));
     const lane = new Lane(id, line, priority, group, unit);
-    for (const { turn } of unit) if (turn > lane.turn) lane.turn = turn;
-    unit.push(lane);
+    for (const { turn } of unit.lanes) if (turn > lane.turn) lane.turn = turn;
+    unit.lanes.push(lane);
     line.open(lane);
     return lane;
   }
 
   /** Forgets an empty lane, and its line if there is nothing else of that type. */
   closeLane(lane: JobLane): void {
-    const { unit, line, priority, group } = lane;
-    unit.splice(unit.indexOf(lane), 1);
-    if (unit.length === 0) this.#units.delete(priority, group);
+    const { line, priority, group } = lane;
+    const { lanes } = lane.unit;
+    lanes.splice(lanes.indexOf(lane), 1);
+    if (lanes.length === 0) this.#units.delete(priority, group);
     line.close(lane);
     if (line.vacant) this.lines.delete(line.type);
+  }
+
+  unit(priority: number, group: string | null): JobUnit | undefined {
+    return this.#units.get(priority, group);
+  }
+
+  unitsAbove(priority: number): Iterable<JobUnit> {
+    return this.#units.above(priority);
+  }
+
+  /** A job of this type completed after so long. */
+  ran(type: string, ms: number): void {
+    let ran = this.#ran.get(type);
+    if (ran === undefined) this.#ran.set(type, (ran = { count: 0, averageMs: 0 }));
+    if (ran.count < REMEMBERED) ran.count += 1;
+    ran.averageMs += (ms - ran.averageMs) / ran.count;
+  }
+
+  /** How long that took on average, lately; undefined: none has completed. */
+  ranMs(type: string): number | undefined {
+    return this.#ran.get(type)?.averageMs;
   }
 
   add(job: StoredJob): void {

@@ -1,7 +1,6 @@
-import { pauseUntil } from "../../limits/pause.ts";
-import { cancelStart } from "../../limits/window.ts";
 import type { Heartbeat, Lease, Outcome, Report } from "../../storage/job-storage.ts";
 import type { Book } from "./book.ts";
+import { endStart, failed, holdLimits, settleWeights, succeeded, takeBack } from "./limits/giving.ts";
 import { recordFailure, recordLines, type StoredJob } from "./stored-job.ts";
 
 type Back = Extract<Outcome, { to: "back" }>;
@@ -29,28 +28,32 @@ function settleOne(book: Book, job: StoredJob, outcome: Outcome, now: number): v
   switch (outcome.to) {
     case "completed":
       job.result = outcome.result;
-      book.release(job);
+      succeeded(book, job, now);
+      endLease(book, job, now);
+      book.queues.get(queue)!.ran(type, now - job.startedAt!);
       book.end(job, "completed", now);
       if (subscribers.hearEvents) subscribers.event({ event: "completed", queue, id, type, attempt });
       return;
     case "dead":
       recordFailure(job, outcome.error, now);
-      book.release(job);
+      failed(book, job, outcome.error, now);
+      endLease(book, job, now);
       book.end(job, "dead", now);
       subscribers.event({ event: "dead", queue, id, type, attempt, error: outcome.error });
       return;
     case "cancelled":
       if (outcome.error !== null) recordFailure(job, outcome.error, now);
-      book.release(job);
+      endLease(book, job, now);
       endCancelled(book, job, now);
       return;
     case "retry":
       recordFailure(job, outcome.error, now);
-      book.release(job);
+      failed(book, job, outcome.error, now);
+      endLease(book, job, now);
       break;
     case "back":
       giveBack(book, job, outcome, now);
-      book.release(job);
+      endLease(book, job, now);
       break;
   }
   if (job.cancelRequested) {
@@ -67,21 +70,20 @@ function giveBack(book: Book, job: StoredJob, { held: counts, error, hold, unsta
   job.attempt -= 1;
   if (counts) job.holds += 1;
   if (error !== null) job.error = error;
-  for (const key of hold?.keys ?? []) {
-    pauseUntil(book.ledger(key).pause, book.toLedgerTime(now) + hold!.forMs);
-  }
-  for (const { key, ledger, log, seq } of unstarted === undefined ? [] : job.starts) {
-    if (!unstarted!.includes(key)) continue;
-    cancelStart({ log, seq, weight: 1, expired: 0 });
-    book.freed(ledger);
-  }
+  if (hold !== null) holdLimits(book, job, hold, now);
+  if (unstarted) takeBack(book, job, now);
+}
+
+/** The job gives back what it held, and stands nowhere. */
+export function endLease(book: Book, job: StoredJob, now: number): void {
+  endStart(book, job, now);
+  book.release(job);
 }
 
 /** It stood nowhere and is in the queue again. */
 export function comeBack(book: Book, job: StoredJob, now: number): void {
   job.worker = null;
   book.enter(job, now);
-  book.subscribers.wake(job.queue);
 }
 
 /** It stood nowhere and ends because somebody wanted it to. */
@@ -107,7 +109,7 @@ export function heartbeat(book: Book, leases: readonly Lease[], leaseMs: number,
   return { lost, cancelled };
 }
 
-/** Writes progress and log lines, and answers with the jobs whose lease was lost. */
+/** Writes progress, log lines and real weights, and answers with the jobs whose lease was lost. */
 export function report(book: Book, reports: readonly Report[], now: number): string[] {
   const lost: string[] = [];
   for (const one of reports) {
@@ -116,6 +118,7 @@ export function report(book: Book, reports: readonly Report[], now: number): str
       lost.push(one.id);
       continue;
     }
+    if (one.weights !== undefined) settleWeights(book, job, one.weights, now);
     if (one.log !== undefined) recordLines(job, one.log, now);
     if (one.progress === undefined) continue;
     job.progress = one.progress;

@@ -1,17 +1,8 @@
 import type { AttemptRecord, ErrorRecord, JobRecord, JobState, LogLine } from "../../core/job.ts";
-import type { StartLog } from "../../limits/window.ts";
-import type { Ledger } from "../../limits/ledger.ts";
 import type { NewJob, When } from "../../storage/job-storage.ts";
 import { NOWHERE, type Slotted } from "./heap.ts";
 import type { Queued } from "./lanes.ts";
-
-/** A start that was counted under a limit, one of those that were claimed together. */
-export interface CountedStart {
-  readonly key: string;
-  readonly ledger: Ledger;
-  readonly log: StartLog;
-  readonly seq: number;
-}
+import type { Taken } from "./limits/tally.ts";
 
 /** A deadline that is being watched: that of a job which has not started. */
 export interface Deadline extends Slotted {
@@ -31,13 +22,16 @@ export interface StoredJob extends Mutable<Omit<JobRecord, "dueAt">>, Queued<Sto
   deleteAt: number;
   /** Set while it waits or is scheduled, if it has a deadline. */
   watched: Deadline | undefined;
-  /** While it is active: what its start was counted under. */
-  starts: readonly CountedStart[];
+  /** While it is active: what its start took of its limits. */
+  starts: readonly Taken[];
   attempts: AttemptRecord[] | undefined;
   log: LogLine[] | undefined;
 }
 
 export type Counts = Record<JobState, number>;
+
+/** What a start without limits took. */
+export const NOTHING_TAKEN: readonly Taken[] = [];
 
 const ATTEMPTS_KEPT = 100;
 const LINES_KEPT = 1_000;
@@ -85,7 +79,7 @@ export function newJob(job: NewJob, seq: number, counts: Counts, now: number): S
     before: undefined,
     after: undefined,
     watched: undefined,
-    starts: [],
+    starts: NOTHING_TAKEN,
     attempts: undefined,
     log: undefined,
   };

@@ -3,7 +3,8 @@ import type { Sweep } from "../../storage/job-storage.ts";
 import type { Book } from "./book.ts";
 import { endOverdue } from "./overdue.ts";
 import type { JobLane } from "./queues.ts";
-import { comeBack, endCancelled } from "./settling.ts";
+import { failed, forgetExpired } from "./limits/giving.ts";
+import { comeBack, endCancelled, endLease } from "./settling.ts";
 import { recordFailure, type StoredJob } from "./stored-job.ts";
 
 /** How much of each kind is done in one step. */
@@ -15,13 +16,23 @@ const LANE_KEPT_MS = 3_600_000;
 export function sweep(book: Book, now: number): Sweep {
   const stalled = recover(book, now);
   endOverdue(book, now, STEP);
-  const deleted = deleteEnded(book, now) + deleteKeys(book, now) + deleteLanes(book, now);
+  const deleted = deleteEnded(book, now) + deleteKeys(book, now) + deleteLanes(book, now) + pruneLimits(book, now);
   return { stalled, deleted, more: isMore(book, now) };
 }
 
-function isMore({ leases, deadlines, ended, keys }: Book, now: number): boolean {
+function isMore(book: Book, now: number): boolean {
+  const { leases, deadlines, ended, keys } = book;
   const next = [leases.first?.leaseUntil, deadlines.first?.at, ended.first?.deleteAt, keys.first?.expiresAt];
-  return next.some((at) => (at ?? Number.POSITIVE_INFINITY) <= now);
+  if (next.some((at) => (at ?? Number.POSITIVE_INFINITY) <= now)) return true;
+  const time = book.toLedgerTime(now);
+  return book.permits.hasExpired(time) || book.limits.hasIdle(time);
+}
+
+/** What is counted for a group is forgotten once it does not count any more. */
+function pruneLimits(book: Book, now: number): number {
+  const time = book.toLedgerTime(now);
+  forgetExpired(book, time, STEP);
+  return book.limits.prune(time, STEP, (tally) => book.blocked.has(tally));
 }
 
 /** Jobs whose lease has run out go back into the queue, unless that was their last attempt or they are not wanted. */
@@ -43,7 +54,8 @@ function stall(book: Book, job: StoredJob, now: number): void {
     message: `the lease of worker ${worker} ran out before it was done`,
   };
   recordFailure(job, error, now);
-  book.release(job);
+  failed(book, job, error, now);
+  endLease(book, job, now);
   book.subscribers.event({ event: "stalled", queue, id, type, attempt, worker });
   if (job.cancelRequested) {
     endCancelled(book, job, now);

@@ -1,0 +1,79 @@
+import type { Backlog, LimitState, TypeBacklog } from "../../storage/limit-storage.ts";
+import type { Book } from "./book.ts";
+import { generalState, keptState } from "./limits/reading.ts";
+import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
+import { rulesFor } from "./standing.ts";
+
+/** The weights of so many jobs are looked at. */
+const WEIGHED = 1_000;
+
+/** What of a queue has not started, and what it runs under. */
+export function backlog(book: Book, name: string, now: number): Backlog {
+  const queue = book.queues.get(name);
+  if (queue === undefined) return { queue: name, paused: false, types: [], limits: [] };
+  for (const one of book.queues.values()) book.promoteAll(one, now);
+  const active = new Map<string, number>();
+  for (const job of book.leases) if (job.queue === name) active.set(job.type, (active.get(job.type) ?? 0) + 1);
+  const types = [...new Set([...queue.lines.keys(), ...active.keys()])]
+    .toSorted()
+    .map((type) => typeBacklog(queue, type, active.get(type) ?? 0))
+    .filter((one) => one.waiting + one.scheduled + one.active > 0);
+  return { queue: name, paused: queue.paused, types, limits: limitsOf(book, queue, types, now) };
+}
+
+function typeBacklog(queue: MemoryQueue, type: string, active: number): TypeBacklog {
+  const line = queue.lines.get(type);
+  const groups = new Map<string | null, number>();
+  for (const { group, waiting } of lanesOf(line)) groups.set(group, (groups.get(group) ?? 0) + waiting);
+  let mostInGroup = 0;
+  for (const waiting of groups.values()) mostInGroup = Math.max(mostInGroup, waiting);
+  return {
+    type,
+    paused: queue.pausedTypes.has(type),
+    waiting: line?.waiting ?? 0,
+    scheduled: line?.scheduled.size ?? 0,
+    active,
+    groups: groups.size,
+    mostInGroup,
+    weights: averageWeights(line),
+    ranMs: queue.ranMs(type) ?? null,
+  };
+}
+
+function* lanesOf(line: JobLine | undefined): Iterable<JobLane> {
+  if (line === undefined) return;
+  yield* line.ready;
+  yield* line.blocked;
+}
+
+function averageWeights(line: JobLine | undefined): Record<string, number> {
+  const said = new Map<string, { sum: number; jobs: number }>();
+  let left = WEIGHED;
+  for (const lane of lanesOf(line)) {
+    for (let job = lane.first; job !== undefined && left > 0; job = job.after, left -= 1) {
+      for (const [name, weight] of Object.entries(job.weights ?? {})) {
+        const one = said.get(name);
+        if (one === undefined) said.set(name, { sum: weight, jobs: 1 });
+        else {
+          one.sum += weight;
+          one.jobs += 1;
+        }
+      }
+    }
+    if (left === 0) break;
+  }
+  return Object.fromEntries([...said].map(([name, { sum, jobs }]) => [name, sum / jobs]));
+}
+
+/** Every limit that one of the types runs under. */
+function limitsOf(book: Book, queue: MemoryQueue, types: readonly TypeBacklog[], now: number): LimitState[] {
+  const time = book.toLedgerTime(now);
+  const rules = new Set(types.flatMap(({ type }) => rulesFor(book, queue, type)));
+  return [...rules]
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .map((rule) =>
+      queue.claimLimits.includes(rule)
+        ? generalState(book, rule, { declared: rule, version: 1 }, [queue], time)
+        : keptState(book, rule, null, time),
+    );
+}

@@ -1,0 +1,107 @@
+import { applies, type LimitRule, shareOf } from "../../limits/rule.ts";
+import type { Wait } from "../../limits/wait.ts";
+import type { ClaimRequest } from "../../storage/job-storage.ts";
+import { neverFits } from "../../storage/stored-rules.ts";
+import type { Leave, Meter, Use } from "../../storage/under-limits.ts";
+import type { Ground } from "../../storage/walk.ts";
+import type { Book } from "./book.ts";
+import { takeAll, type TallyMeter } from "./limits/meter.ts";
+import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
+import type { StoredJob } from "./stored-job.ts";
+
+/** The lanes that a claim walks over, as they are at each moment. */
+export class MemoryGround implements Ground<JobLane> {
+  readonly #book: Book;
+  readonly #queue: MemoryQueue;
+  readonly #request: ClaimRequest;
+  readonly #asked: ReadonlySet<string> | null;
+  readonly #lines: ReadonlyMap<string, JobLine>;
+  /** The rules that give some groups a larger share. */
+  readonly #sharing: readonly LimitRule[];
+  readonly #now: number;
+  readonly #time: number;
+  readonly #started: StoredJob[];
+
+  /** `lines`: those that it may take from. Jobs that start are put into `started`. */
+  constructor(
+    book: Book,
+    queue: MemoryQueue,
+    request: ClaimRequest,
+    lines: readonly JobLine[],
+    rules: readonly LimitRule[],
+    now: number,
+    started: StoredJob[],
+  ) {
+    this.#book = book;
+    this.#queue = queue;
+    this.#request = request;
+    this.#asked = request.types === null ? null : new Set(request.types);
+    this.#lines = new Map(lines.map((line) => [line.type, line]));
+    this.#sharing = rules.filter(({ groups }) => Object.keys(groups).length > 0);
+    this.#now = now;
+    this.#time = book.toLedgerTime(now);
+    this.#started = started;
+  }
+
+  first(type: string): JobLane | undefined {
+    const line = this.#lines.get(type)!;
+    if (line.ready.size === 0 && line.blocked.size > 0) this.#book.blocked.unblockDue(line, this.#time);
+    return line.ready.first;
+  }
+
+  unit({ unit: { lanes } }: JobLane): readonly JobLane[] {
+    if (lanes.length === 1) return lanes;
+    return lanes.filter(({ waiting, blocked, type }) => waiting > 0 && blocked === undefined && this.#lines.has(type));
+  }
+
+  head(lane: JobLane): StoredJob | undefined {
+    return lane.first;
+  }
+
+  start(lane: JobLane, uses: readonly Use[]): void {
+    const { worker, leaseMs } = this.#request;
+    const lanes = siblings(this.#queue, lane, this.#asked);
+    const job = this.#book.start(lane, lanes, this.#shareOf(lane), worker, leaseMs, this.#now);
+    job.starts = takeAll(uses);
+    this.#started.push(job);
+  }
+
+  block(lane: JobLane, wait: Wait, by: Meter): void {
+    const { tally } = by as TallyMeter;
+    this.#book.blocked.block(lane, tally, this.#time + wait);
+    this.#book.limits.rest(tally, by.rule, this.#time);
+  }
+
+  refuse(lane: JobLane, { by, charge }: Leave & { readonly granted: false }): void {
+    const job = lane.first!;
+    const { queue, id, type, attempt } = job;
+    const error = neverFits(by, by.rule.quota.max === null ? charge.slots : charge.weight);
+    this.#book.withdraw(job, this.#now);
+    job.error = error;
+    this.#book.end(job, "dead", this.#now);
+    this.#book.subscribers.event({ event: "dead", queue, id, type, attempt, error });
+  }
+
+  #shareOf({ type, group }: JobLane): number {
+    if (this.#sharing.length === 0) return 1;
+    return shareOf(
+      this.#sharing.filter((rule) => applies(rule, this.#queue.name, type)),
+      group,
+    );
+  }
+}
+
+/** All lanes of its unit of the types asked for, empty, blocked or paused as they may be. */
+export function siblings(queue: MemoryQueue, lane: JobLane, asked: ReadonlySet<string> | null): readonly JobLane[] {
+  const { priority, group } = lane;
+  const { lanes } = lane.unit;
+  if (lanes.length === 1 || asked === null) return lanes;
+  if (asked.size === 1) return [lane];
+  if (asked.size >= lanes.length) return lanes.filter(({ type }) => asked.has(type));
+  const found: JobLane[] = [];
+  for (const type of asked) {
+    const other = queue.lines.get(type)?.lane(priority, group);
+    if (other !== undefined) found.push(other);
+  }
+  return found;
+}

@@ -1,0 +1,101 @@
+import type { ErrorRecord } from "../../../core/job.ts";
+import { gaugeFail, gaugeHold, gaugeSucceed } from "../../../limits/gauge.ts";
+import { applies } from "../../../limits/rule.ts";
+import type { Hold } from "../../../storage/job-storage.ts";
+import type { Book } from "../book.ts";
+import type { StoredJob } from "../stored-job.ts";
+import type { Taken, Tally } from "./tally.ts";
+
+/** The lease is over: what the job held of its limits comes back. */
+export function endStart(book: Book, job: StoredJob, now: number): void {
+  for (const taken of job.starts) release(book, taken, book.toLedgerTime(now));
+}
+
+/** What a start held comes back, if it held anything. */
+export function release(book: Book, taken: Taken, time: number): void {
+  const { tally, rule, hold } = taken;
+  if (hold === undefined) return;
+  book.loosen(tally, rule, time);
+  tally.release(taken);
+  book.limits.rest(tally, rule, time);
+}
+
+/** The handler was never called: its start counts nowhere. */
+export function takeBack(book: Book, job: StoredJob, now: number): void {
+  const time = book.toLedgerTime(now);
+  for (const taken of job.starts) {
+    book.loosen(taken.tally, taken.rule, time);
+    taken.tally.cancel(taken);
+  }
+}
+
+/** It said what it really used. */
+export function settleWeights(
+  book: Book,
+  job: StoredJob,
+  weights: Readonly<Record<string, number>>,
+  now: number,
+): void {
+  const time = book.toLedgerTime(now);
+  for (const taken of job.starts) {
+    const { tally, rule } = taken;
+    if (rule.weight === null || !Object.hasOwn(weights, rule.weight)) continue;
+    book.loosen(tally, rule, time);
+    tally.settle(taken, weights[rule.weight]!, time);
+  }
+}
+
+/** Breakers count what failed: for those that are open after that nothing starts. */
+export function failed(book: Book, job: StoredJob, { name, code }: ErrorRecord, now: number): void {
+  if (job.starts.length === 0) return;
+  const time = book.toLedgerTime(now);
+  const kinds = code === undefined ? [name] : [name, code];
+  for (const { tally, at } of job.starts) {
+    const breaker = book.limits.rule(tally.name)?.breaker ?? null;
+    if (breaker !== null) gaugeFail(tally.gauge, breaker, kinds, at, time);
+  }
+}
+
+/** What did well closes a breaker that was waiting for that. */
+export function succeeded(book: Book, job: StoredJob, now: number): void {
+  for (const { tally, rule, at } of job.starts) {
+    if ((book.limits.rule(tally.name)?.breaker ?? null) === null) continue;
+    if (tally.gauge.openUntil !== null) book.loosen(tally, rule, book.toLedgerTime(now));
+    gaugeSucceed(tally.gauge, at);
+  }
+}
+
+/** A service asked to be left alone. */
+export function holdLimits(
+  book: Book,
+  { queue, type, group }: StoredJob,
+  { names, scope, forMs }: Hold,
+  now: number,
+): void {
+  const { limits } = book;
+  const time = book.toLedgerTime(now);
+  const held = new Set<Tally>();
+  for (const name of names) {
+    const rule = limits.rule(name);
+    held.add(rule === undefined ? limits.general(name) : limits.open(rule, rule.byGroup ? group : null));
+  }
+  for (const rule of scope ? limits.inForce : []) {
+    if (!rule.byGroup && applies(rule, queue, type)) held.add(limits.open(rule, null));
+  }
+  for (const tally of held) {
+    tally.counted = true;
+    gaugeHold(tally.gauge, time + forMs);
+    const rule = limits.rule(tally.name);
+    if (rule !== undefined) limits.rest(tally, rule, time);
+  }
+}
+
+/** Permits that nobody renewed come back, so many at the most. */
+export function forgetExpired(book: Book, time: number, most: number): void {
+  const { permits } = book;
+  for (let done = 0; done < most && permits.hasExpired(time); done++) {
+    const permit = permits.first!;
+    permits.remove(permit);
+    release(book, permit.taken, time);
+  }
+}

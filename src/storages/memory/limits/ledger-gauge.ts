@@ -1,0 +1,25 @@
+import type { Gauge } from "../../../limits/gauge.ts";
+import type { Ledger } from "../../../limits/ledger.ts";
+
+/** What a limit keeps beside a log that `rates` knows as well: the pause is that of the ledger, whoever sets it. */
+export class LedgerGauge implements Gauge {
+  latestAt: number | null = null;
+  toldLeft: number | null = null;
+  toldUntil: number | null = null;
+  failures = 0;
+  openUntil: number | null = null;
+  readonly #ledger: Ledger;
+
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+
+  get pausedUntil(): number | null {
+    const { until } = this.#ledger.pause;
+    return until === Number.NEGATIVE_INFINITY ? null : until;
+  }
+
+  set pausedUntil(until: number | null) {
+    this.#ledger.pause.until = until ?? Number.NEGATIVE_INFINITY;
+  }
+}

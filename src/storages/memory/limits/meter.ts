@@ -1,0 +1,89 @@
+import type { Charge, LimitRule } from "../../../limits/rule.ts";
+import { NEVER, type Wait } from "../../../limits/wait.ts";
+import type { Meter, Use } from "../../../storage/under-limits.ts";
+import type { BlockedLanes } from "../blocked-lanes.ts";
+import type { LimitBook } from "./limit-book.ts";
+import { freeOf, type Taken, type Tally, verdictOf } from "./tally.ts";
+
+/** A limit as a claim sees it. Groups for which nothing is counted cost nothing until a start is. */
+export class TallyMeter implements Meter {
+  readonly rule: LimitRule;
+  readonly group: string | null;
+  /** No other rule of the claim has this name. */
+  readonly alone: boolean;
+  readonly #limits: LimitBook;
+  readonly #blocked: BlockedLanes;
+  readonly #time: number;
+  #tally: Tally | undefined;
+  /** Where every start counts for one, and under this meter only: how many more fit. Undefined: nobody has asked yet. */
+  #free: number | undefined;
+  readonly #simple: boolean;
+  #common: Taken | undefined;
+
+  constructor(
+    limits: LimitBook,
+    blocked: BlockedLanes,
+    rule: LimitRule,
+    group: string | null,
+    time: number,
+    alone: boolean,
+  ) {
+    this.rule = rule;
+    this.group = group;
+    this.#limits = limits;
+    this.#blocked = blocked;
+    this.#time = time;
+    this.#tally = limits.find(rule, group);
+    this.alone = alone;
+    this.#simple = alone && rule.weight === null;
+  }
+
+  get tally(): Tally {
+    return (this.#tally ??= this.#limits.open(this.rule, this.group));
+  }
+
+  wait(charge: Charge, priority?: number): Wait {
+    const { rule } = this;
+    const tally = this.#tally;
+    if (this.#simple) {
+      this.#free ??= freeOf(tally, rule, this.group, this.#time);
+      if (this.#free > 0) return 0;
+    }
+    const { wait } = verdictOf(tally, rule, this.group, charge, this.#time);
+    if (tally === undefined) return wait;
+    if (wait !== 0) tally.awaited = true;
+    if (wait === NEVER || priority === undefined || rule.weight === null || !rule.byGroup) return wait;
+    // A light one would fit now and then for ever, while a heavy one of the same group waits.
+    return Math.max(wait, this.#blocked.longest(tally, priority, this.#time));
+  }
+
+  /** Counts a start. What those of one claim need not keep apart they have in common. */
+  takeStart(charge: Charge): Taken {
+    const { rule, tally } = this;
+    if (this.#common !== undefined) {
+      tally.takeAgain(this.#common);
+      return this.#common;
+    }
+    const taken = tally.take(rule, charge, this.#time, null);
+    if (this.#simple && taken.hold === undefined) this.#common = taken;
+    this.#limits.rest(tally, rule, this.#time);
+    return taken;
+  }
+
+  /** What is taken belongs to a job, and is counted when that starts (`takeStart`), which is at once. */
+  take(): void {
+    if (this.#free !== undefined) this.#free -= 1;
+  }
+}
+
+/** What the start of one job takes of all its limits: of each name once, whoever brought it along. */
+export function takeAll(uses: readonly Use[]): readonly Taken[] {
+  const all: Taken[] = [];
+  for (const { meter, charge } of uses) {
+    const { tally, alone } = meter as TallyMeter;
+    const same = alone ? undefined : all.find((one) => one.tally === tally);
+    if (same === undefined) all.push((meter as TallyMeter).takeStart(charge));
+    else tally.takeMore(same, meter.rule, charge, null);
+  }
+  return all;
+}

@@ -1,0 +1,101 @@
+import { applies, type LimitRule, quotaOf } from "../../../limits/rule.ts";
+import { NEVER, type Wait } from "../../../limits/wait.ts";
+import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
+import type { StoredRule } from "../../../storage/stored-rules.ts";
+import type { Book } from "../book.ts";
+import type { MemoryQueue } from "../queues.ts";
+import { freeOf, nextOf, type Tally } from "./tally.ts";
+
+/** So many groups are shown. */
+const SHOWN = 100;
+
+/** What there is of limits, by name. */
+export function readLimits(book: Book, { name, group }: LimitQuery, now: number): LimitState[] {
+  const rules = name === null ? book.limits.inForce : [book.limits.rule(name)];
+  for (const queue of book.queues.values()) book.promoteAll(queue, now);
+  return rules.filter((rule) => rule !== undefined).map((rule) => keptState(book, rule, group, book.toLedgerTime(now)));
+}
+
+/** A rule that is kept, and what is counted under it. */
+export function keptState(book: Book, rule: LimitRule, group: string | null, time: number): LimitState {
+  const stored = book.limits.stored(rule.name)!;
+  const queues = [...book.queues.values()];
+  if (!rule.byGroup) return generalState(book, rule, stored, queues, time);
+  const groups = book.limits.groups(rule.name);
+  const shown: (readonly [string | null, Tally | undefined])[] =
+    group === null ? latest(groups) : [[group, groups.get(group)]];
+  return {
+    rule,
+    declared: stored.declared,
+    version: stored.version,
+    waiting: waiting(rule, queues),
+    groups: groups.size,
+    states: shown.map(([one, tally]) => stateOf(tally, rule, one, time)),
+  };
+}
+
+/** A rule that is not by group: one that is kept, or that a claim of this queue brought along. */
+export function generalState(
+  book: Book,
+  rule: LimitRule,
+  { declared, version }: Pick<StoredRule, "declared" | "version">,
+  queues: readonly MemoryQueue[],
+  time: number,
+): LimitState {
+  const tally = book.limits.find(rule, null);
+  return {
+    rule,
+    declared,
+    version,
+    waiting: waiting(rule, queues),
+    groups: tally?.counted === true ? 1 : 0,
+    states: [stateOf(tally, rule, null, time)],
+  };
+}
+
+/** For how long somebody has to wait, as it is told; null: there is no telling. */
+export function toldWait(wait: Wait): number | null {
+  return wait === NEVER || !Number.isFinite(wait) ? null : wait;
+}
+
+function stateOf(tally: Tally | undefined, rule: LimitRule, group: string | null, time: number): GroupState {
+  const { wait, reason } = nextOf(tally, rule, group, time);
+  const free = freeOf(tally, rule, group, time);
+  const { pausedUntil = null, openUntil = null } = tally?.gauge ?? {};
+  const isOpen = rule.breaker !== null && openUntil !== null;
+  return {
+    group,
+    used: tally?.used(quotaOf(rule, group), time) ?? 0,
+    held: tally?.held(time).slots ?? 0,
+    free: Number.isFinite(free) ? free : null,
+    nextInMs: toldWait(wait),
+    reason,
+    heldForMs: Math.max(0, (pausedUntil ?? time) - time),
+    breaker: isOpen ? (time < openUntil ? "open" : "half-open") : "closed",
+  };
+}
+
+/** How many jobs wait that a rule applies to. */
+function waiting(rule: LimitRule, queues: readonly MemoryQueue[]): number {
+  let sum = 0;
+  for (const { name, lines } of queues) {
+    for (const line of lines.values()) if (applies(rule, name, line.type)) sum += line.waiting;
+  }
+  return sum;
+}
+
+/** The groups that were used last. */
+function latest(groups: ReadonlyMap<string | null, Tally>): (readonly [string | null, Tally])[] {
+  let found: (readonly [string | null, Tally])[] = [];
+  for (const one of groups) {
+    found.push(one);
+    if (found.length === 10 * SHOWN) found = cut(found);
+  }
+  return cut(found);
+}
+
+function cut(found: readonly (readonly [string | null, Tally])[]): (readonly [string | null, Tally])[] {
+  return found.toSorted(([, a], [, b]) => usedAt(b) - usedAt(a)).slice(0, SHOWN);
+}
+
+const usedAt = ({ gauge }: Tally): number => gauge.latestAt ?? -1;

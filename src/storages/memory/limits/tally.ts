@@ -1,0 +1,239 @@
+import {
+  type Gauge,
+  gaugeCancel,
+  gaugeTake,
+  gaugeWait,
+  type Held,
+  isGaugeIdle,
+  newGauge,
+  NOTHING_HELD,
+  type Verdict,
+} from "../../../limits/gauge.ts";
+import { clearLedger, type Ledger } from "../../../limits/ledger.ts";
+import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
+import {
+  createLog,
+  growStart,
+  recordStart,
+  settleStart,
+  shrinkStart,
+  type StartEntry,
+  type StartLog,
+  viewOf,
+  windowUsed,
+  windowWait,
+} from "../../../limits/window.ts";
+import { NOWHERE, type Slotted } from "../heap.ts";
+import { type Hold, Holds } from "./holds.ts";
+import { LedgerGauge } from "./ledger-gauge.ts";
+
+/**
+ * What a start took of one limit, so that exactly that can be given back. Starts of one claim that hold nothing and count for
+ * one have it in common: then `entry` is what all of them count for.
+ */
+export interface Taken {
+  readonly tally: Tally;
+  /** The rule that it was taken under. */
+  readonly rule: LimitRule;
+  readonly charge: Charge;
+  readonly at: number;
+  /** That of the tally at the time: after a reset what is taken back is nobody's. */
+  readonly gauge: Gauge;
+  entry: StartEntry | undefined;
+  hold: Hold | undefined;
+  /** Other starts of the claim have it as well. */
+  common: boolean;
+}
+
+/** Room for so many starts at first, in the log of a group: there may be many groups with few starts each. */
+const FEW = 4;
+
+/**
+ * What is counted under one name: for all, in the log that `rates` keeps under it, or for one group. All instants are by
+ * the clock of the ledgers.
+ */
+export class Tally implements Slotted {
+  readonly name: string;
+  readonly group: string | null;
+  /** Undefined: it is for one group. */
+  readonly ledger: Ledger | undefined;
+  gauge: Gauge;
+  /** Was anything ever counted? */
+  counted = false;
+  /** Somebody was refused, and wants to hear of room. */
+  awaited = false;
+  /** While nothing is held, for a group: when it may be worth a look whether it can be forgotten. */
+  idleAt = 0;
+  slot = NOWHERE;
+  #log: StartLog | undefined;
+  #holds: Holds | undefined;
+
+  constructor(name: string, group: string | null, ledger: Ledger | undefined) {
+    this.name = name;
+    this.group = group;
+    this.ledger = ledger;
+    this.gauge = ledger === undefined ? newGauge() : new LedgerGauge(ledger);
+  }
+
+  get log(): StartLog | undefined {
+    return this.ledger === undefined ? this.#log : this.ledger.log;
+  }
+
+  get holding(): boolean {
+    return this.#holds !== undefined && this.#holds.size > 0;
+  }
+
+  held(time: number): Held {
+    return this.#holds === undefined ? NOTHING_HELD : this.#holds.at(time, this.gauge.openUntil);
+  }
+
+  used({ windowMs }: Quota, time: number): number {
+    const { log } = this;
+    return log === undefined || windowMs === null ? 0 : windowUsed(log, viewOf(log, windowMs), time);
+  }
+
+  /** The start happens, whether or not there is room. `until`: when what it holds comes back by itself. */
+  take(rule: LimitRule, charge: Charge, time: number, until: number | null): Taken {
+    this.counted = true;
+    gaugeTake(this.gauge, charge, time);
+    const taken: Taken = {
+      tally: this,
+      rule,
+      charge,
+      at: time,
+      gauge: this.gauge,
+      entry: undefined,
+      hold: undefined,
+      common: false,
+    };
+    this.takeMore(taken, rule, charge, until);
+    return taken;
+  }
+
+  /** One more start of the same claim, which holds nothing. */
+  takeAgain(taken: Taken): void {
+    taken.common = true;
+    gaugeTake(this.gauge, taken.charge, taken.at);
+    if (taken.entry !== undefined) growStart(taken.entry, taken.charge.weight);
+  }
+
+  /** The same start, under another rule of this name: it is counted once. */
+  takeMore(taken: Taken, rule: LimitRule, { weight, slots }: Charge, until: number | null): void {
+    const { max, windowMs, concurrency } = quotaOf(rule, this.group);
+    if (max !== null && windowMs !== null && taken.entry === undefined) {
+      const log = this.log ?? (this.#log = createLog(FEW));
+      // Somebody has to look at a log for it to forget.
+      viewOf(log, windowMs);
+      taken.entry = recordStart(log, taken.at, weight);
+    }
+    if (taken.hold !== undefined) return;
+    const holds = concurrency !== null || rule.breaker !== null;
+    // Where it may still be said what a start of a group really used, its tally must not be forgotten before.
+    const settles = this.ledger === undefined && (rule.weight !== null || until !== null);
+    if (!holds && !settles) return;
+    taken.hold = (this.#holds ??= new Holds()).take(holds ? slots : 0, taken.at, until);
+  }
+
+  release({ hold }: Taken): void {
+    if (hold !== undefined) this.#holds?.release(hold);
+  }
+
+  /** The start never was. */
+  cancel({ gauge, charge, at, entry, common }: Taken): void {
+    gaugeCancel(gauge, charge, at);
+    if (entry !== undefined) shrinkStart(entry, common ? charge.weight : entry.weight);
+  }
+
+  /** What the start really used: of the window, or without one of what it holds. */
+  settle({ rule, entry, hold }: Taken, used: number, time: number): void {
+    if (rule.quota.max === null) {
+      if (hold !== undefined && quotaOf(rule, this.group).concurrency !== null) this.#holds?.resize(hold, used);
+    } else if (entry !== undefined) {
+      settleStart(entry, time, used);
+    }
+  }
+
+  renew({ hold }: Taken, until: number): void {
+    if (hold !== undefined) this.#holds?.renew(hold, until);
+  }
+
+  /** Forgets everything but what is held. */
+  reset(): void {
+    if (this.ledger !== undefined) clearLedger(this.ledger);
+    this.#log = undefined;
+    this.gauge = this.ledger === undefined ? newGauge() : new LedgerGauge(this.ledger);
+  }
+
+  /** As if it had never been. What is held is held of what nobody looks at any more. */
+  forget(): void {
+    this.reset();
+    this.counted = false;
+    this.#holds = undefined;
+  }
+
+  /** When nothing in it will count any more, as far as time alone decides: now or before if that is so already. */
+  quietAt(rule: LimitRule, time: number): number {
+    const { windowMs, everyMs } = quotaOf(rule, this.group);
+    const { pausedUntil, toldUntil, latestAt } = this.gauge;
+    let at = Math.max(time, pausedUntil ?? 0, toldUntil ?? 0, latestAt === null ? 0 : latestAt + (everyMs ?? 0));
+    const { log } = this;
+    if (log === undefined) return at;
+    if (windowMs !== null) viewOf(log, windowMs);
+    const newest = log.tail > log.head ? log.at[(log.tail - 1) & log.mask]! : Number.NEGATIVE_INFINITY;
+    for (const view of log.views) at = Math.max(at, Math.max(newest, view.blindFor) + view.windowMs);
+    return at;
+  }
+
+  /** Is there nothing in it that could still matter? */
+  isIdle(rule: LimitRule, time: number): boolean {
+    this.#holds?.expire(time);
+    const { everyMs } = quotaOf(rule, this.group);
+    return !this.holding && isGaugeIdle(this.gauge, everyMs, time) && this.quietAt(rule, time) <= time;
+  }
+}
+
+const UNTOUCHED: Gauge = Object.freeze(newGauge());
+
+/** When does this fit, and what is in its way? `undefined`: nothing was ever counted for the group. */
+export function verdictOf(
+  tally: Tally | undefined,
+  rule: LimitRule,
+  group: string | null,
+  charge: Charge,
+  time: number,
+): Verdict {
+  const log = tally?.log;
+  return gaugeWait(
+    rule,
+    group,
+    tally === undefined ? UNTOUCHED : tally.gauge,
+    tally === undefined ? NOTHING_HELD : tally.held(time),
+    charge,
+    time,
+    (max, windowMs, weight) => (log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, time, weight)),
+  );
+}
+
+const ONE: Charge = { weight: 1, slots: 1 };
+
+/** When one more fits. */
+export const nextOf = (tally: Tally | undefined, rule: LimitRule, group: string | null, time: number): Verdict =>
+  verdictOf(tally, rule, group, ONE, time);
+
+/** How much could start at once: nothing if anything is in the way; infinity: as much as anybody likes. */
+export function freeOf(tally: Tally | undefined, rule: LimitRule, group: string | null, time: number): number {
+  if (nextOf(tally, rule, group, time).wait !== 0) return 0;
+  const quota = quotaOf(rule, group);
+  const { toldUntil, toldLeft, openUntil } = tally === undefined ? UNTOUCHED : tally.gauge;
+  const { slots, probes } = tally === undefined ? NOTHING_HELD : tally.held(time);
+  // What is weighed is told by weight; what counts starts then leaves room for one at least.
+  const weighs = rule.weight !== null;
+  let free = Number.POSITIVE_INFINITY;
+  if (quota.max !== null) free = quota.max - (tally?.used(quota, time) ?? 0);
+  if (quota.concurrency !== null && !(weighs && quota.max !== null)) free = Math.min(free, quota.concurrency - slots);
+  if (toldUntil !== null && time < toldUntil && !(weighs && quota.max === null)) free = Math.min(free, toldLeft ?? 0);
+  if (weighs) return free;
+  if (quota.everyMs !== null) free = Math.min(free, 1);
+  if (rule.breaker !== null && openUntil !== null) free = Math.min(free, rule.breaker.probes - probes);
+  return free;
+}

@@ -1,0 +1,39 @@
+import { type Wait, WHEN_RELEASED } from "../../limits/wait.ts";
+import type { Claim } from "../../storage/job-storage.ts";
+import type { UnderLimits } from "../../storage/under-limits.ts";
+import type { Walked } from "../../storage/walk.ts";
+import { labelOf } from "../../limits/rule.ts";
+import type { JobLine } from "./queues.ts";
+
+/**
+ * When it makes sense to ask again. The walk has answered for the lanes that were ready. Beside them there are lanes that
+ * were blocked before, and jobs that come due: they start when their time has come and the limits of their type let them.
+ */
+export function outlook(
+  lines: readonly JobLine[],
+  limits: UnderLimits,
+  walked: Walked,
+  now: number,
+  time: number,
+): Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
+  let { nextIn, blockedBy } = walked;
+  for (const { type, blocked, scheduled } of lines) {
+    const [lane, job] = [blocked.first, scheduled.first];
+    if (lane === undefined && job === undefined) continue;
+    const general = limits.earliest(type);
+    const least: Wait = Math.max(0, general.wait);
+    if (lane !== undefined) {
+      const { by, until } = lane.blocked!;
+      const own = until - time;
+      const wait = Math.max(least, own);
+      if (blockedBy === null || wait < nextIn) {
+        const rule = own < least ? general.by!.rule : by;
+        blockedBy = labelOf(rule.name, own < least ? null : by.group);
+      }
+      nextIn = Math.min(nextIn, wait);
+    }
+    if (job !== undefined) nextIn = Math.min(nextIn, Math.max(least, job.dueAt - now));
+  }
+  if (walked.more) return { more: true, nextInMs: 0, blockedBy };
+  return { more: false, nextInMs: nextIn === WHEN_RELEASED ? null : nextIn, blockedBy };
+}
