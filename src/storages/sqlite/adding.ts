@@ -95,8 +95,10 @@ function fitting(calls: readonly Call[]): number {
 
 /** One call among others: if it fails, nothing of it remains. */
 function addApart(step: Step, jobs: readonly NewJob[]): Result {
-  // Without keys there is nothing to refuse.
-  if (jobs.every(({ idempotency }) => idempotency === null)) return { added: add(step, jobs) };
+  // Without keys and weights there is nothing to refuse.
+  if (jobs.every(({ idempotency, weights }) => idempotency === null && weights === null)) {
+    return { added: add(step, jobs) };
+  }
   step.sql("SAVEPOINT sluice_add").run();
   const told = { events: step.events.length, woken: [...step.woken] };
   try {
@@ -109,7 +111,7 @@ function addApart(step: Step, jobs: readonly NewJob[]): Result {
     step.sql("RELEASE sluice_add").run();
     step.events.length = told.events;
     step.woken.clear();
-    for (const queue of told.woken) step.woken.add(queue);
+    for (const [queue, news] of told.woken) step.woken.set(queue, news);
     return { error };
   }
 }

@@ -16,6 +16,7 @@ const LISTEN = `INSERT INTO sluice_listeners (origin, until, events) VALUES (?, 
 const LEAVE = "DELETE FROM sluice_listeners WHERE origin = ?";
 const LATEST_EVENT = "SELECT max(seq) AS seq FROM sluice_events";
 const EVENTS = "SELECT seq, origin, event FROM sluice_events WHERE seq > ? ORDER BY seq LIMIT 1000";
+const NEWS = "SELECT news FROM sluice_meta";
 const STOPPING = "SELECT queue, id FROM sluice_jobs WHERE state = 'active' AND cancel_requested = 1";
 
 /**
@@ -29,6 +30,8 @@ export class Hub implements Audience {
   readonly #queues = new Map<string | null, number>();
   #hints: HintFile | undefined;
   #version: number | undefined;
+  /** How many steps had made news, in any process, when it was last looked at. Undefined: what others do is news. */
+  #news: number | undefined;
   /** The newest event of others that was heard. Undefined: nothing before now is wanted. */
   #heard: number | undefined;
   #stopLooking: (() => void) | undefined;
@@ -70,8 +73,8 @@ export class Hub implements Audience {
   committed(step: Step, elsewhere: boolean): void {
     for (const event of step.events) this.#subscribers.event(event);
     for (const { queue, id } of step.stopping) this.#subscribers.cancelled(queue, id);
-    for (const queue of step.woken) this.#subscribers.wake(queue);
-    if (step.everybody) this.#wakeAll();
+    for (const [queue, news] of step.woken) this.#subscribers.wake(queue, news);
+    if (step.everybody) this.#wakeAll(true);
     this.#subscribers.tell();
     if (elsewhere) this.#hintFile()?.tell();
   }
@@ -104,7 +107,10 @@ export class Hub implements Audience {
       for (const { queue, id } of connection.statements.get(STOPPING).all() as { queue: string; id: string }[]) {
         this.#subscribers.cancelled(queue, id);
       }
-      this.#wakeAll();
+      const { news } = connection.statements.get(NEWS).get() as { readonly news: number };
+      const before = this.#news;
+      this.#news = news;
+      this.#wakeAll(news !== before);
     } catch {
       // A lock is in the way: the next look finds the same.
       this.#version = undefined;
@@ -129,9 +135,9 @@ export class Hub implements Audience {
     }
   }
 
-  #wakeAll(): void {
+  #wakeAll(news: boolean): void {
     // A name that no queue has reaches those who listen to all of them.
-    for (const queue of this.#queues.keys()) this.#subscribers.wake(queue ?? "");
+    for (const queue of this.#queues.keys()) this.#subscribers.wake(queue ?? "", news);
   }
 
   /** Lets other processes know that somebody listens: now if that can be, else as soon as it can. */
@@ -144,6 +150,7 @@ export class Hub implements Audience {
     const write = (step: Step): void => {
       const { origin } = this.#store;
       step.sql(LISTEN).run(origin, step.now + LISTENING_MS, this.hearsEvents ? 1 : 0);
+      this.#news ??= (step.sql(NEWS).get() as { readonly news: number }).news;
       if (this.hearsEvents) this.#heard ??= (step.sql(LATEST_EVENT).get() as { seq: number | null }).seq ?? 0;
     };
     if (this.#store.writeNow(write)) {
@@ -168,6 +175,7 @@ export class Hub implements Audience {
     this.#stopLooking = undefined;
     this.#hints?.unwatch();
     this.#heard = undefined;
+    this.#news = undefined;
     if (this.#registeredAt === Number.NEGATIVE_INFINITY) return;
     this.#registeredAt = Number.NEGATIVE_INFINITY;
     this.#registeredEvents = false;

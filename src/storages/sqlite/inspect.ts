@@ -48,7 +48,7 @@ export interface LimitInUse {
   readonly heldForMs: number | null;
 }
 
-const LIMITS = `SELECT name, longest AS windowMs, CASE WHEN pause_until > ?1 THEN pause_until - ?1 END AS heldForMs,
+const LIMITS = `SELECT iif(grp = '', name, name || '[' || substr(grp, 2) || ']') AS name, longest AS windowMs, CASE WHEN pause_until > ?1 THEN pause_until - ?1 END AS heldForMs,
     (SELECT total(n) FROM sluice_starts WHERE limit_id = sluice_limits.id AND at > ?1 - longest) AS starts
   FROM sluice_limits WHERE heldForMs IS NOT NULL OR starts > 0
   ORDER BY heldForMs IS NULL, starts DESC, name LIMIT +?2`;

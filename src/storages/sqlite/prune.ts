@@ -1,4 +1,10 @@
+import { isGaugeIdle } from "../../limits/gauge.ts";
+import { quotaOf } from "../../limits/rule.ts";
+import { type LimitRow, limitById } from "./limit-row.ts";
+import { groupOf } from "./limits/blocked.ts";
+import { gaugeOf } from "./limits/gauges.ts";
 import type { Step } from "./step.ts";
+import { settleTotal } from "./totals.ts";
 
 /** How much is deleted in one step. */
 const STEP = 500;
@@ -7,21 +13,20 @@ const LIMITS = 100;
 /** A name that is not used is remembered for so long: nobody is likely to ask for a longer window then. */
 const REMEMBERED_MS = 86_400_000;
 
-const RIPE = `SELECT id, longest, pause_until FROM sluice_limits WHERE prune_at <= ? ORDER BY prune_at LIMIT ${LIMITS}`;
-const ONE = "SELECT id, longest, pause_until FROM sluice_limits WHERE id = ?";
-const OLD = "SELECT seq, at FROM sluice_starts WHERE limit_id = ? AND at <= ? ORDER BY at, seq LIMIT +?";
+const RIPE = `SELECT id FROM sluice_limits WHERE prune_at <= ? ORDER BY prune_at LIMIT ${LIMITS}`;
+// What is held by a permit may still be corrected.
+const OLD = `SELECT seq, at FROM sluice_starts WHERE limit_id = ? AND at <= ?
+  AND (token IS NULL OR NOT EXISTS (SELECT 1 FROM sluice_holds WHERE sluice_holds.token = sluice_starts.token))
+  ORDER BY at, seq LIMIT +?`;
 const DELETE = "DELETE FROM sluice_starts WHERE seq = ?";
 const FORGET = `UPDATE sluice_limits SET prune_at = ?, forgotten_at = max(coalesce(forgotten_at, ?), ?) WHERE id = ?`;
 const LATER = "UPDATE sluice_limits SET prune_at = ? WHERE id = ?";
 const OLDEST = "SELECT min(at) AS at FROM sluice_starts WHERE limit_id = ?";
-const UNUSED = "SELECT forgotten_at FROM sluice_limits WHERE id = ?";
+const HELD = "SELECT 1 FROM sluice_holds WHERE limit_id = ? LIMIT 1";
 const DROP = "DELETE FROM sluice_limits WHERE id = ?";
-
-interface Ripe {
-  readonly id: number;
-  readonly longest: number;
-  readonly pause_until: number | null;
-}
+const FORGET_ALL = "DELETE FROM sluice_starts WHERE limit_id = ?";
+// Nobody's clock is before this any more: who comes later does not miss what was dropped.
+const REMEMBER = "UPDATE sluice_meta SET last = max(last, ?)";
 
 /** Is there anything that `pruneLimits` would look at? */
 export function isAnyRipe(step: Step): boolean {
@@ -30,22 +35,26 @@ export function isAnyRipe(step: Step): boolean {
 
 /** Deletes starts that no window can see, and names that nobody uses. Answers how many rows, and whether there are more. */
 export function pruneLimits(step: Step): { readonly deleted: number; readonly more: boolean } {
-  const ripe = step.sql(RIPE).all(step.now) as Ripe[];
+  const ripe = step.sql(RIPE).all(step.now) as { readonly id: number }[];
   let deleted = 0;
-  for (const limit of ripe) {
+  for (const { id } of ripe) {
     if (deleted >= STEP) return { deleted, more: true };
-    deleted += pruneLimit(step, limit);
+    deleted += pruneStarts(step, id);
   }
   return { deleted, more: ripe.length === LIMITS };
 }
 
 /** The same for one name, for whoever writes to it without anybody sweeping. */
-export function pruneStarts(step: Step, id: number): void {
-  pruneLimit(step, step.sql(ONE).get(id) as Ripe);
+export function pruneStarts(step: Step, id: number): number {
+  const row = limitById(step, id);
+  if (row === undefined) return 0;
+  return row.grp === "" ? pruneLimit(step, row) : pruneGroup(step, row);
 }
 
-function pruneLimit(step: Step, { id, longest, pause_until: paused }: Ripe): number {
+function pruneLimit(step: Step, row: LimitRow): number {
   const { now } = step;
+  const { id, longest } = row;
+  settleTotal(step, row);
   // A little more than the longest window: who comes to the very end of it finds it undisturbed.
   const old = step.sql(OLD).all(id, now - longest - 1, STEP) as { seq: number; at: number }[];
   for (const { seq } of old) step.sql(DELETE).run(seq);
@@ -56,18 +65,44 @@ function pruneLimit(step: Step, { id, longest, pause_until: paused }: Ripe): num
     step.sql(FORGET).run(again, newest, newest, id);
     return old.length;
   }
-  if (oldest !== null || (paused !== null && paused > now)) {
-    step.sql(LATER).run(Math.max(nextTime(now, oldest, longest), paused ?? 0), id);
+  if (oldest !== null || !isIdle(step, row)) {
+    step.sql(LATER).run(Math.max(nextTime(now, oldest, longest), row.pause_until ?? 0), id);
     return 0;
   }
-  const { forgotten_at: forgotten } = step.sql(UNUSED).get(id) as { forgotten_at: number | null };
-  const droppedAt = Math.max(forgotten ?? 0, paused ?? 0) + REMEMBERED_MS + longest;
+  const droppedAt = Math.max(row.forgotten_at ?? 0, row.pause_until ?? 0, row.latest_at ?? 0) + REMEMBERED_MS + longest;
   if (droppedAt > now) {
     step.sql(LATER).run(droppedAt, id);
     return 0;
   }
   step.sql(DROP).run(id);
   return 1;
+}
+
+/** There may be very many groups: what does not count any more is dropped at once, and whole. */
+function pruneGroup(step: Step, row: LimitRow): number {
+  const { now } = step;
+  const { id, longest, newest } = row;
+  if ((newest === null || now - newest >= longest) && isIdle(step, row)) {
+    const { changes } = step.sql(FORGET_ALL).run(id);
+    step.sql(DROP).run(id);
+    step.sql(REMEMBER).run(now);
+    return Number(changes) + 1;
+  }
+  settleTotal(step, row);
+  const old = step.sql(OLD).all(id, now - longest - 1, STEP) as { seq: number; at: number }[];
+  for (const { seq } of old) step.sql(DELETE).run(seq);
+  const forgotten = old.at(-1)?.at;
+  if (forgotten !== undefined) step.sql(FORGET).run(now, forgotten, forgotten, id);
+  const again = old.length === STEP ? now : Math.max(nextTime(now, null, longest), (newest ?? 0) + longest);
+  step.sql(LATER).run(Math.max(again, row.pause_until ?? 0), id);
+  return old.length;
+}
+
+/** Is nothing held of it, and nothing in its way? */
+function isIdle(step: Step, row: LimitRow): boolean {
+  const rule = step.rules.byName.get(row.name);
+  const everyMs = rule === undefined ? null : quotaOf(rule, groupOf(row.grp)).everyMs;
+  return isGaugeIdle(gaugeOf(row), everyMs, step.now) && step.sql(HELD).get(row.id) === undefined;
 }
 
 /** Busy names are looked at now and then, not at every turn. */

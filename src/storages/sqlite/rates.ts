@@ -15,11 +15,15 @@ import type {
   ExecutionVerdict,
   ExecutionWindow,
 } from "../../storage/rate-limiter-storage.ts";
+import { findLimit, openLimit, pauseLimit } from "./limit-row.ts";
+import { windowFreed } from "./limits/freed.ts";
+import { resetLimit } from "./limits/reset.ts";
 import { pruneStarts } from "./prune.ts";
 import type { Step } from "./step.ts";
 import type { Store } from "./store.ts";
 import { cancelNamed, settleNamed, tokenOf } from "./tokens.ts";
-import { findLimit, openLimit, pauseLimit, recordNamed, recordStarts, waitFor } from "./windows.ts";
+import { keepTotal, usedOf } from "./totals.ts";
+import { recordNamed, recordStarts, waitFor } from "./windows.ts";
 
 /** Starts that nobody has counted with a window yet are kept for an hour; no question reaches back over two months. */
 const KEEP_MS = 3_600_000;
@@ -36,8 +40,6 @@ const WINDOW = {
 
 const COUNT = "SELECT total(n) AS count FROM sluice_starts WHERE limit_id = ? AND at > ?";
 const KEPT = "SELECT at, n FROM sluice_starts WHERE limit_id = ? AND n > 0 ORDER BY at, seq LIMIT +?";
-const FORGET = "DELETE FROM sluice_starts WHERE limit_id = ?";
-const CLEAR = "DELETE FROM sluice_limits WHERE id = ?";
 
 /** The limits of a database: all ten methods, over the log that the claims of its jobs count in as well. */
 export class SqliteRates implements AtomicRateLimiterStorage {
@@ -57,7 +59,7 @@ export class SqliteRates implements AtomicRateLimiterStorage {
     this.#name(queueName);
     await this.#store.write((step) => {
       const row = openLimit(step, queueName, KEEP_MS);
-      recordStarts(step, row, 1, 0);
+      recordStarts(step, row, 1);
     });
   }
 
@@ -112,9 +114,8 @@ export class SqliteRates implements AtomicRateLimiterStorage {
     await this.#store.write((step) => {
       const row = findLimit(step, queueName);
       if (row === undefined) return;
-      step.sql(FORGET).run(row.id);
-      step.sql(CLEAR).run(row.id);
-      step.everybody = true;
+      resetLimit(step, row);
+      windowFreed(step, row);
     });
   }
 
@@ -165,9 +166,11 @@ function take(
 ): ExecutionVerdict {
   const row = openLimit(step, queueName, window.windowMs);
   if (row.newest !== null && row.newest > step.now) step.now = row.newest;
-  const retryInMs = waitFor(step, row, window, weight);
+  const used = usedOf(step, row, window.windowMs);
+  const retryInMs = waitFor(step, row, window, weight, used);
   if (retryInMs > 0 || retryInMs === NEVER || weight === 0) return { granted: retryInMs === 0, retryInMs };
   const number = step.numbers(1);
+  if (row.window_ms !== window.windowMs) keepTotal(step, row, window.windowMs, used);
   recordNamed(step, row, weight, number);
   if (number % PRUNE_EVERY === 0) pruneStarts(step, row.id);
   return { granted: true, retryInMs: 0, token: tokenOf(row.id, number, weight) };

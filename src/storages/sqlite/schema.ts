@@ -5,15 +5,18 @@
  * with whatever tool, is refused. Every index is there for one question, named beside it.
  */
 export const SCHEMA_1 = `
-  -- One row: the version of this schema, the counter behind tokens and turns, and the clock (time.ts).
+  -- One row: the version of this schema, the counter behind tokens and turns, and the clock (time.ts). \`rules\` grows with
+  -- every change of rules, \`news\` with every step that made room, or jobs, where there was none.
   CREATE TABLE sluice_meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     version INTEGER NOT NULL,
     sequence INTEGER NOT NULL,
     last REAL NOT NULL,
-    skew REAL NOT NULL
+    skew REAL NOT NULL,
+    rules INTEGER NOT NULL,
+    news INTEGER NOT NULL
   ) STRICT;
-  INSERT INTO sluice_meta VALUES (1, 1, 0, 0, 0);
+  INSERT INTO sluice_meta VALUES (1, 1, 0, 0, 0, 0, 0);
 
   CREATE TABLE sluice_jobs (
     -- The order of adding. A number may be used again when the newest job is deleted; the order is right all the same.
@@ -41,7 +44,7 @@ export const SCHEMA_1 = `
     worker TEXT,
     lease_until REAL,
     token INTEGER NOT NULL DEFAULT 0,
-    -- The ids of the limits that its latest start was counted under, each between commas.
+    -- What its latest start took of limits (limits/taken.ts).
     limits TEXT,
     cancel_requested INTEGER NOT NULL DEFAULT 0,
     progress TEXT,
@@ -105,7 +108,8 @@ export const SCHEMA_1 = `
   END;
 
   -- Jobs of one queue, type, priority and group that wait. grp: '' without a group, ':' and its name with one. The lanes
-  -- of a group in a priority take turns together: the unique key finds all of them, whatever their type.
+  -- of a group in a priority take turns together: the unique key finds all of them, whatever their type. served: how many
+  -- were started since it is their turn. blocked_until: the limit blocked_by is full for the group until then.
   CREATE TABLE sluice_lanes (
     id INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
@@ -114,11 +118,20 @@ export const SCHEMA_1 = `
     grp TEXT NOT NULL,
     waiting INTEGER NOT NULL CHECK (waiting >= 0),
     turn INTEGER NOT NULL,
+    served INTEGER NOT NULL DEFAULT 0,
+    blocked_until REAL,
+    blocked_by TEXT,
     used_at REAL NOT NULL,
     UNIQUE (queue, priority, grp, type)
   ) STRICT;
   -- Whose turn is it?
-  CREATE INDEX sluice_lanes_ready ON sluice_lanes (queue, type, priority DESC, turn, id) WHERE waiting > 0;
+  CREATE INDEX sluice_lanes_ready ON sluice_lanes (queue, type, priority DESC, turn, id)
+    WHERE waiting > 0 AND blocked_until IS NULL;
+  -- Whose limits have room again?
+  CREATE INDEX sluice_lanes_blocked ON sluice_lanes (queue, type, blocked_until)
+    WHERE waiting > 0 AND blocked_until IS NOT NULL;
+  -- Which lanes wait for this limit, of this group?
+  CREATE INDEX sluice_lanes_group ON sluice_lanes (blocked_by, grp) WHERE blocked_until IS NOT NULL;
   -- Which lanes has nobody used for long?
   CREATE INDEX sluice_lanes_empty ON sluice_lanes (used_at) WHERE waiting = 0;
 
@@ -139,18 +152,61 @@ export const SCHEMA_1 = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX sluice_keys_expired ON sluice_keys (expires_at);
 
-  -- What is kept under the name of a limit. A cleared one gets another id: tokens and starts of before name nothing then.
+  -- The rules in force (storage/stored-rules.ts), as JSON.
+  CREATE TABLE sluice_rules (
+    name TEXT PRIMARY KEY,
+    stored TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  -- The limits that the latest claim of a queue brought along, as JSON.
+  CREATE TABLE sluice_claims (
+    queue TEXT PRIMARY KEY,
+    limits TEXT NOT NULL,
+    at REAL NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX sluice_claims_old ON sluice_claims (at);
+
+  -- What is kept under the name of a limit, for one group (as in sluice_lanes) or for all. A cleared one gets another id:
+  -- tokens and starts of before name nothing then.
   CREATE TABLE sluice_limits (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    grp TEXT NOT NULL DEFAULT '',
+    -- The numbers beside the window (limits/gauge.ts).
+    latest_at REAL,
     pause_until REAL,
+    told_left REAL,
+    told_until REAL,
+    failures INTEGER NOT NULL DEFAULT 0,
+    open_until REAL,
+    -- At seen_at so much was in use in a window of this length (totals.ts).
+    window_ms REAL,
+    used REAL NOT NULL DEFAULT 0,
+    seen_at REAL NOT NULL DEFAULT 0,
     -- The longest window seen: so long starts are kept. The newest start that was not kept.
     longest REAL NOT NULL,
     forgotten_at REAL,
     -- When to look next for starts that need not be kept.
-    prune_at REAL NOT NULL
+    prune_at REAL NOT NULL,
+    UNIQUE (name, grp)
   ) STRICT;
   CREATE INDEX sluice_limits_prune ON sluice_limits (prune_at);
+  -- Which groups were used last?
+  CREATE INDEX sluice_limits_groups ON sluice_limits (name, latest_at) WHERE grp <> '';
+
+  -- What is held of limits, by the token of a job's start or of a permit. Jobs hold until their lease ends.
+  CREATE TABLE sluice_holds (
+    limit_id INTEGER NOT NULL,
+    token INTEGER NOT NULL,
+    slots REAL NOT NULL,
+    at REAL NOT NULL,
+    until REAL,
+    PRIMARY KEY (limit_id, token)
+  ) STRICT, WITHOUT ROWID;
+  -- What does this start hold?
+  CREATE INDEX sluice_holds_token ON sluice_holds (token);
+  -- Which permits have run out?
+  CREATE INDEX sluice_holds_expired ON sluice_holds (until) WHERE until IS NOT NULL;
 
   -- Starts from \`since\` to \`at\` that count for n together, or one that a token names. \`spent\`: see windows.ts.
   CREATE TABLE sluice_starts (

@@ -1,5 +1,14 @@
 import type { JobEvent } from "../../core/events.ts";
 import type { SqliteStatement, Statements } from "./driver.ts";
+import type { RuleBook } from "./limits/rule-book.ts";
+
+/** What a step gave back of one limit. */
+export interface Given {
+  /** How much was held before anything was. */
+  readonly before: number;
+  /** Lanes were waiting for it. */
+  awaited: boolean;
+}
 
 /**
  * One atomic step: what runs inside a transaction gets its statements and the time from here, and notes what others are to
@@ -10,18 +19,23 @@ export class Step {
   now: number;
   /** Does anybody want events? Else nobody need make them. */
   readonly eventsWanted: boolean;
-  /** Queues where something changed that may let a job start. */
-  readonly woken = new Set<string>();
-  /** The same for every queue: a limit has room again. */
+  /** The rules in force when it began. */
+  readonly rules: RuleBook;
+  /** Queues where something changed that may let a job start; and whether it is news for those whom a limit keeps back. */
+  readonly woken = new Map<string, boolean>();
+  /** News for every queue: a limit has room again. */
   everybody = false;
+  /** What was given back of limits, by their ids. */
+  readonly given = new Map<number, Given>();
   /** Active jobs that are asked to stop. */
   readonly stopping: { readonly queue: string; readonly id: string }[] = [];
   readonly events: JobEvent[] = [];
   readonly #statements: Statements;
 
-  constructor(statements: Statements, now: number, eventsWanted: boolean) {
+  constructor(statements: Statements, now: number, rules: RuleBook, eventsWanted: boolean) {
     this.#statements = statements;
     this.now = now;
+    this.rules = rules;
     this.eventsWanted = eventsWanted;
   }
 
@@ -30,8 +44,19 @@ export class Step {
     return this.#statements.get(text);
   }
 
+  wake(queue: string, news: boolean): void {
+    this.woken.set(queue, news || this.woken.get(queue) === true);
+  }
+
   event(event: JobEvent): void {
     if (this.eventsWanted) this.events.push(event);
+  }
+
+  /** Is there news for anybody whom a limit keeps back? */
+  get hasNews(): boolean {
+    if (this.everybody) return true;
+    for (const news of this.woken.values()) if (news) return true;
+    return false;
   }
 
   /** Is there anything to tell? */

@@ -22,19 +22,24 @@ import type {
   Subscriber,
   Sweep,
 } from "../../storage/job-storage.ts";
+import { SharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
+import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { AtomicRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
 import { Adding } from "./adding.ts";
 import { readTarget } from "./connection.ts";
 import type { SqliteConnection } from "./driver.ts";
 import { Hub } from "./hub.ts";
+import { backlog } from "./jobs/backlog.ts";
 import { change } from "./jobs/change.ts";
 import { claim, glance } from "./jobs/claim.ts";
 import { isAnyDue, promoteDue } from "./jobs/due.ts";
+import { explain } from "./jobs/explain.ts";
 import { heartbeat, report } from "./jobs/heartbeat.ts";
 import { find, history, list, readCursor } from "./jobs/list.ts";
 import { overview, setPaused } from "./jobs/overview.ts";
 import { settle } from "./jobs/settle.ts";
 import { isSweepable, sweep } from "./jobs/sweep.ts";
+import { SqliteLimits } from "./limits/limit-storage.ts";
 import { SqliteRates } from "./rates.ts";
 import { Store } from "./store.ts";
 
@@ -79,6 +84,7 @@ const OWNER = "SqliteStorage";
  * each other.
  */
 export class SqliteStorage implements JobStorage {
+  readonly limits: LimitStorage;
   readonly rates: AtomicRateLimiterStorage;
   readonly #store: Store;
   readonly #hub: Hub;
@@ -88,7 +94,13 @@ export class SqliteStorage implements JobStorage {
     this.#store = new Store(readTarget(OWNER, database), readOptions(OWNER, OPTIONS, options));
     this.#hub = new Hub(this.#store);
     this.#adding = new Adding(this.#store);
+    this.limits = new SqliteLimits(this.#store);
     this.rates = new SqliteRates(this.#store, OWNER);
+  }
+
+  /** A shared limit, for code outside of the queue: one quota for both. */
+  limiter(name: string, options: Omit<SharedLimiterOptions, "clock"> = {}): SharedLimiter {
+    return new SharedLimiter(this, name, { ...options, clock: this.#store.clock });
   }
 
   setup(): Promise<void> {
@@ -161,6 +173,17 @@ export class SqliteStorage implements JobStorage {
       if (view.counts.scheduled > 0) stale = (await this.#promote(view.queue)) || stale;
     }
     return stale ? this.#store.read((step) => overview(step, queue)) : views;
+  }
+
+  async explain(id: string): Promise<Standing | undefined> {
+    const found = await this.#store.read((step) => explain(step, id));
+    if (found === undefined || !(await this.#promote(found.job.queue))) return found;
+    return this.#store.read((step) => explain(step, id));
+  }
+
+  async backlog(queue: string): Promise<Backlog> {
+    await this.#promote(queue);
+    return this.#store.read((step) => backlog(step, queue));
   }
 
   change(wanted: Change): Promise<readonly string[]> {

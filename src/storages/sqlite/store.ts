@@ -3,6 +3,8 @@ import { JobError, StorageError } from "../../core/errors.ts";
 import type { Random } from "../../core/random.ts";
 import { Connection, type ConnectionOptions, failed } from "./connection.ts";
 import { isBusy, type SqliteConnection } from "./driver.ts";
+import { concludeGiven } from "./limits/freed.ts";
+import { NO_RULES, readRules, type RuleBook } from "./limits/rule-book.ts";
 import { Step } from "./step.ts";
 import { StorageClock } from "./time.ts";
 
@@ -22,15 +24,17 @@ const LONGEST_WAIT_MS = 25;
 interface Meta {
   readonly last: number;
   readonly skew: number;
+  readonly rules: number;
   readonly others: number | null;
   readonly hearing: number | null;
 }
 
-const META = `SELECT last, skew,
+const META = `SELECT last, skew, rules,
     (SELECT max(until) FROM sluice_listeners WHERE origin <> ?) AS others,
     (SELECT max(until) FROM sluice_listeners WHERE origin <> ? AND events = 1) AS hearing
   FROM sluice_meta`;
 const REMEMBER = "UPDATE sluice_meta SET last = ?, skew = ?";
+const NEWS = "UPDATE sluice_meta SET news = news + 1";
 const KEEP_EVENT = "INSERT INTO sluice_events (at, origin, event) VALUES (?, ?, ?)";
 
 /** What wants to know about committed steps. */
@@ -49,6 +53,8 @@ export class Store {
   readonly #open: () => Connection;
   readonly #random: Random;
   readonly #time: StorageClock;
+  /** As they were read last; read again when their number has changed. */
+  #rules: RuleBook = NO_RULES;
   #connection: Connection | undefined;
   #closed = false;
   /** While somebody waits for a lock, whoever comes later stands behind. */
@@ -177,13 +183,17 @@ export class Store {
       if (time.last !== meta.last) connection.statements.get(REMEMBER).run(time.last, time.skew);
       const heardElsewhere = meta.hearing !== null && meta.hearing > time.now;
       const heardHere = this.audience?.hearsEvents ?? false;
-      const step = new Step(connection.statements, time.now, heardHere || heardElsewhere);
+      const elsewhere = meta.others !== null && meta.others > time.now;
+      const rules = this.#rulesOf(connection, meta);
+      const step = new Step(connection.statements, time.now, rules, heardHere || heardElsewhere);
       const answer = work(step);
+      if (step.given.size > 0) concludeGiven(step);
+      if (elsewhere && step.hasNews) step.sql(NEWS).run();
       if (heardElsewhere) {
         for (const event of step.events) step.sql(KEEP_EVENT).run(step.now, this.origin, JSON.stringify(event));
       }
       connection.statements.get("COMMIT").run();
-      done = { answer, step, elsewhere: meta.others !== null && meta.others > time.now };
+      done = { answer, step, elsewhere };
     } catch (error) {
       connection.rollback();
       throw error;
@@ -196,10 +206,17 @@ export class Store {
     const connection = this.#prepared();
     connection.statements.get("BEGIN").run();
     try {
-      return work(new Step(connection.statements, this.#time.read(this.#meta(connection)).now, false));
+      const meta = this.#meta(connection);
+      const rules = this.#rulesOf(connection, meta);
+      return work(new Step(connection.statements, this.#time.read(meta).now, rules, false));
     } finally {
       connection.statements.get("ROLLBACK").run();
     }
+  }
+
+  #rulesOf({ statements }: Connection, { rules: number }: Meta): RuleBook {
+    if (this.#rules.number !== number) this.#rules = readRules(statements, number);
+    return this.#rules;
   }
 
   #meta(connection: Connection): Meta {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Outcome } from "../../../src/storage/job-storage.ts";
 import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
 import { FakeClock } from "../../../src/testing/index.ts";
-import { claimOf, newJob } from "./support.ts";
+import { claimOf, newJob, rule } from "./support.ts";
 
 /** Every statement that a storage prepares while it does everything that it can do. */
 async function everyStatement(): Promise<{ database: DatabaseSync; statements: ReadonlySet<string> }> {
@@ -37,11 +37,11 @@ async function everyStatement(): Promise<{ database: DatabaseSync; statements: R
     await storage.heartbeat(lease, 30_000);
     await storage.report([{ ...lease[0]!, log: ["line"], progress: { percent: 1 } }]);
     const error = { name: "Error", message: "x" };
-    const hold = { keys: ["h"], forMs: 1_000 };
+    const hold = { names: ["h"], scope: true, forMs: 1_000 };
     const outcomes: Outcome[] = [
       { ...lease[0]!, to: "completed", result: null },
       { ...lease[1]!, to: "retry", inMs: 1_000, error },
-      { ...lease[2]!, to: "back", inMs: 0, held: true, error, hold, unstarted: ["l", "m"] },
+      { ...lease[2]!, to: "back", inMs: 0, held: true, error, hold, unstarted: true },
       { ...lease[3]!, to: "dead", error },
       { ...lease[4]!, to: "cancelled", error },
       ...lease.slice(5).map(({ id, token }) => ({ id, token, to: "completed" as const, result: null })),
@@ -72,6 +72,7 @@ async function everyStatement(): Promise<{ database: DatabaseSync; statements: R
     await rates.tryRecordExecution("r", { maxExecutions: 1, windowMs: 1_000 });
     await rates.clear("r");
     await storage.claim(claimOf({ max: 5 }));
+    await underLimits(storage, clock);
     leave();
     await clock.advance(40 * 86_400_000);
     while ((await storage.sweep()).more);
@@ -83,13 +84,84 @@ async function everyStatement(): Promise<{ database: DatabaseSync; statements: R
   return { database, statements };
 }
 
+/** Everything that shared limits can do. */
+async function underLimits(storage: SqliteStorage, clock: FakeClock): Promise<void> {
+  const { limits } = storage;
+  const breaker = { failures: 1, openMs: 10, probes: 1, kinds: null };
+  // First what is held plainly, then what is held by groups and breaks.
+  await limits.define([rule("plain", { concurrency: 4 })], "refuse");
+  await storage.add(Array.from({ length: 6 }, () => newJob({ queue: "l" })));
+  const plain = await storage.claim(claimOf({ queue: "l", max: 3 }));
+  const ended = plain.jobs.map(({ id, token }) => ({ id, token, to: "completed" as const, result: null }));
+  await storage.claim(claimOf({ queue: "l", max: 9, settle: ended }));
+  await limits.define(
+    [
+      rule("window", { max: 50, windowMs: 1_000 }, { queues: ["l"] }),
+      rule("many", { max: 5_000, windowMs: 1_000, everyMs: 1 }, { types: ["u"] }),
+      rule("tenant", { max: 12, windowMs: 1_000, concurrency: 2 }, { byGroup: true, weight: "n", breaker }),
+      rule("pinned", { max: 90, windowMs: 1_000 }, { byGroup: true, weight: "n" }),
+      rule("memory", { concurrency: 40 }, { weight: "m" }),
+    ],
+    "update",
+  );
+  const jobs = (groups: number, said: object = {}) =>
+    Array.from({ length: 60 }, (_, i) =>
+      newJob({ queue: "l", type: i % 3 ? "t" : "u", group: `g${i % groups}`, weights: { n: 1, m: 1 }, ...said }),
+    );
+  await storage.add([...jobs(20), ...jobs(3), ...jobs(1), ...jobs(5, { due: { inMs: 5 } })]);
+  await storage.add([newJob({ queue: "l", weights: { n: 12 }, priority: 9, group: "heavy" })]);
+  const claims = [claimOf({ queue: "l", max: 30 }), claimOf({ queue: "l", max: 30, types: ["t", "u"] })];
+  for (const request of [...claims, claimOf({ queue: "l", max: 0 }), claimOf({ queue: "l", max: 9, types: ["t"] })]) {
+    const { jobs: started } = await storage.claim(request);
+    const [first, second, third] = started;
+    if (third === undefined) continue;
+    await storage.report([{ id: first!.id, token: first!.token, weights: { n: 3, m: 0 } }]);
+    const hold = { names: ["tenant"], scope: true, forMs: 1 };
+    const error = { name: "Error", message: "x" };
+    await storage.settle([
+      { id: first!.id, token: first!.token, to: "back", inMs: 0, held: true, error: null, hold, unstarted: true },
+      { id: second!.id, token: second!.token, to: "retry", inMs: 0, error },
+      ...started.slice(2).map(({ id, token }) => ({ id, token, to: "completed" as const, result: null })),
+    ]);
+    await clock.advance(20);
+  }
+  const permit = await limits.take({ name: "tenant", group: "p", weight: null, ttlMs: 1_000 });
+  if (permit.granted) {
+    await limits.renew([permit.token], 2_000);
+    await limits.give(permit.token, { used: 2 });
+    await limits.give(permit.token, "cancelled");
+  }
+  const memory = await limits.take({ name: "memory", group: null, weight: 3, ttlMs: 1_000 });
+  if (memory.granted) {
+    await limits.give(memory.token, { used: 1 });
+    await limits.give(memory.token, "released");
+  }
+  await limits.read({ name: null, group: null });
+  await storage.backlog("l");
+  const { jobs: listed } = await storage.list({ ...EVERYTHING, queue: "l", limit: 1 });
+  await storage.explain(listed[0]!.id);
+  await limits.change("tenant", { quota: { max: 8 }, group: null });
+  await storage.claim(claims[0]!);
+  await limits.change("tenant", { holdMs: 5, group: "g1" });
+  await limits.change("tenant", { remaining: 5, resetMs: 50, group: "g1" });
+  await limits.change("tenant", { reset: true, group: null });
+  await limits.change("tenant", { paused: false });
+  for (const name of ["plain", "window", "many", "tenant", "pinned", "memory"]) await limits.remove(name);
+}
+
+const EVERYTHING = { states: null, type: null, group: null, since: null, until: null, cursor: null };
+
 /** Tables that may grow. The others have one row, or few. */
-const LARGE = /sluice_(?:jobs|lanes|starts|limits|keys|attempts|log|events)\b/;
+const LARGE = /sluice_(?:jobs|lanes|starts|limits|holds|claims|keys|attempts|log|events)\b/;
 
 /** Statements that walk along an index on purpose. */
 const WALKS: readonly RegExp[] = [
   // The first of all queues, the oldest event: they stop at the first row.
-  /^SELECT queue FROM sluice_jobs ORDER BY queue LIMIT 1$/,
+  /^SELECT queue FROM sluice_jobs (?:WHERE state = 'scheduled' )?ORDER BY queue LIMIT 1$/,
+  /^SELECT 1 FROM sluice_holds LIMIT 1$/,
+  // What people ask about limits and the backlog of a queue: it adds up lanes, and counts what is not in one.
+  /^SELECT queue, type, total\(waiting\) AS waiting FROM sluice_lanes WHERE waiting > 0 GROUP BY queue, type$/,
+  /^SELECT type, count\(\*\) AS n FROM sluice_jobs WHERE queue = \? AND state = \? GROUP BY type$/,
   /FROM sluice_events (?:WHERE at <= \? )?ORDER BY seq LIMIT/,
 ];
 

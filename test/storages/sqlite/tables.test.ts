@@ -133,7 +133,8 @@ test("whatever comes, lanes count what waits in them, and all of it can be claim
           await storage.settle(
             held.map(({ id, token }): Outcome => {
               if (to === "completed") return { id, token, to, result: null };
-              if (to === "back") return { id, token, to, inMs: ms, held: false, error: null, hold: null };
+              if (to === "back")
+                return { id, token, to, inMs: ms, held: false, error: null, hold: null, unstarted: false };
               return to === "retry" ? { id, token, to, inMs: ms, error } : { id, token, to, error };
             }),
           );

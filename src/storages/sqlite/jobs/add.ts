@@ -1,6 +1,8 @@
 import { DuplicateJobError } from "../../../core/errors.ts";
 import type { Added, Idempotency, NewJob, When } from "../../../storage/job-storage.ts";
+import { refuseImpossible } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
+import { isFirstDue } from "./due.ts";
 import { LaneMoves } from "./lanes.ts";
 import type { JobRow } from "./record.ts";
 
@@ -9,7 +11,7 @@ const INSERT = `INSERT INTO sluice_jobs (id, queue, type, state, lane, priority,
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
 const EXISTS = "SELECT 1 FROM sluice_jobs WHERE id = ?";
 const HOLDER = "SELECT fingerprint, job FROM sluice_keys WHERE queue = ? AND key = ? AND expires_at > ?";
-const STATE = "SELECT seq, state, lane FROM sluice_jobs WHERE id = ?";
+const STATE = "SELECT seq, state, lane, grp FROM sluice_jobs WHERE id = ?";
 const DELETE = "DELETE FROM sluice_jobs WHERE seq = ?";
 const KEEP_KEY = `INSERT INTO sluice_keys (queue, key, fingerprint, job, expires_at) VALUES (?, ?, ?, ?, ?)
   ON CONFLICT (queue, key) DO UPDATE SET fingerprint = excluded.fingerprint, job = excluded.job,
@@ -20,8 +22,11 @@ interface Holder {
   readonly job: string;
 }
 
+type Other = Pick<JobRow, "seq" | "state" | "lane" | "grp">;
+
 /** Adds jobs. Whatever throws is undone by whoever began the transaction. */
 export function add(step: Step, jobs: readonly NewJob[]): Added[] {
+  refuseImpossible(step.rules.inForce, jobs);
   const lanes = new LaneMoves(step);
   const texts = new Map<object, string>();
   const added = jobs.map((job) => addOne(step, job, lanes, texts));
@@ -37,6 +42,7 @@ function addOne(step: Step, job: NewJob, lanes: LaneMoves, texts: Map<object, st
   }
   const dueAt = Math.max(step.now, instantOf(job.due, step.now));
   const waits = dueAt <= step.now;
+  const first = !waits && isFirstDue(step, queue, dueAt);
   const lane = waits ? lanes.enter(job) : null;
   const { changes } = step
     .sql(INSERT)
@@ -63,7 +69,7 @@ function addOne(step: Step, job: NewJob, lanes: LaneMoves, texts: Map<object, st
     if (lane !== null) lanes.move(lane, -1);
     return { id, created: false };
   }
-  step.woken.add(queue);
+  if (!waits) step.wake(queue, first);
   if (step.eventsWanted) step.event({ event: "added", queue, id, type });
   return { id, created: true };
 }
@@ -75,7 +81,7 @@ function takeKey(step: Step, job: NewJob, idempotency: Idempotency, lanes: LaneM
   const holder = step.sql(HOLDER).get(job.queue, key, step.now) as Holder | undefined;
   if (holder !== undefined) {
     if (holder.job === job.id) return job.id;
-    const other = step.sql(STATE).get(holder.job) as Pick<JobRow, "seq" | "state" | "lane"> | undefined;
+    const other = step.sql(STATE).get(holder.job) as Other | undefined;
     switch (idempotency.onDuplicate) {
       case "return":
         if (holder.fingerprint === fingerprint) return holder.job;
@@ -95,10 +101,10 @@ function takeKey(step: Step, job: NewJob, idempotency: Idempotency, lanes: LaneM
 }
 
 /** A job that has not started is removed. One that has ended stays. */
-function giveWay(step: Step, { seq, state, lane }: Pick<JobRow, "seq" | "state" | "lane">, lanes: LaneMoves): void {
+function giveWay(step: Step, { seq, state, lane, grp }: Other, lanes: LaneMoves): void {
   if (state !== "waiting" && state !== "scheduled" && state !== "awaiting") return;
   step.sql(DELETE).run(seq);
-  if (state === "waiting") lanes.move(lane!, -1);
+  if (state === "waiting") lanes.leave(lane!, grp);
 }
 
 export function instantOf(when: When, now: number): number {

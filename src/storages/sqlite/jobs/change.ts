@@ -69,22 +69,20 @@ function apply(step: Step, action: ChangeAction, row: JobRow, lanes: LaneMoves):
   switch (action) {
     case "cancel":
       if (row.state === "active") return askToStop(step, row);
-      if (row.state === "waiting") lanes.move(row.lane!, -1);
+      if (row.state === "waiting") lanes.leave(row.lane!, row.grp);
       step.sql(CANCEL).run(now, now, seq);
       step.event({ event: "cancelled", queue, id, type });
       return true;
     case "retry":
       step.sql(RETRY).run(lanes.enter({ ...row, group: row.grp }), now, now, seq);
-      step.woken.add(queue);
       return true;
     case "promote":
       step.sql(PROMOTE).run(lanes.enter({ ...row, group: row.grp }), now, seq);
-      step.woken.add(queue);
       return true;
     case "remove":
       break;
   }
-  if (row.state === "waiting") lanes.move(row.lane!, -1);
+  if (row.state === "waiting") lanes.leave(row.lane!, row.grp);
   step.sql(REMOVE).run(seq);
   return true;
 }

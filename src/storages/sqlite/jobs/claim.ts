@@ -1,9 +1,11 @@
 import type { JobRecord } from "../../../core/job.ts";
-import { NEVER } from "../../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import type { Unit } from "../../../storage/turns.ts";
+import { isUnsaid, remember } from "../limits/claim-limits.ts";
+import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
-import { ClaimRoom } from "./claim-room.ts";
+import { ClaimRoom, isUniform } from "./claim-room.ts";
+import { claimUnder, glanceUnder } from "./claim-under.ts";
 import { endLate, isAnyLate, nextDueAt, promoteDue } from "./due.ts";
 import { type Giving, giving } from "./giving.ts";
 import { type LaneRow, OpenTypes } from "./ready.ts";
@@ -27,15 +29,17 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   const stale = settle(step, request.settle);
   promoteDue(step, request.queue);
   endLate(step);
+  remember(step, request);
   const types = new OpenTypes(step, request.queue, request.types);
-  const room = new ClaimRoom(step, request.limits);
+  const rules = step.rules.forClaim(request);
+  if (!isUniform(rules, request)) return { stale, ...claimUnder(step, request, types, rules) };
+  const room = new ClaimRoom(step, rules);
   room.prepare();
   const want = request.max > 0 && !types.paused ? Math.min(request.max, room.free) : 0;
   if (want === 0) return { jobs: [], stale, ...outlook(step, request, types, room, types.anyWaits) };
   // One more than wanted, to see whether anything is left.
   const units = types.units(want + 1);
-  const jobs = units.length === 0 ? [] : start(step, request, giving(step, types, units, want), room.counted);
-  if (jobs.length > 0) room.take(jobs.length);
+  const jobs = units.length === 0 ? [] : start(step, request, giving(step, types, units, want), room);
   let counted = 0;
   for (const { waiting } of units) counted += waiting;
   const wrong = jobs.length < Math.min(want, counted);
@@ -53,9 +57,16 @@ function recount(step: Step, units: readonly Unit<LaneRow>[]): void {
  * Undefined: there is something to do.
  */
 export function glance(step: Step, request: ClaimRequest): Claim | undefined {
+  // Workers of one queue may differ in what they bring along: who asks in vain takes no lock for that.
+  if (isAnyLate(step) || (request.limits.length > 0 && isUnsaid(step, request.queue))) return undefined;
   const types = new OpenTypes(step, request.queue, request.types);
-  const room = new ClaimRoom(step, request.limits);
-  if (room.unprepared || isAnyLate(step)) return undefined;
+  const rules = step.rules.forClaim(request);
+  if (!isUniform(rules, request)) {
+    const seen = glanceUnder(step, request, types, rules);
+    return seen && { stale: [], ...seen };
+  }
+  const room = new ClaimRoom(step, rules);
+  if (room.unprepared) return undefined;
   const waits = types.anyWaits || isDue(step, request, types);
   if (waits && request.max > 0 && room.free > 0) return undefined;
   return { jobs: [], stale: [], ...outlook(step, request, types, room, waits) };
@@ -79,23 +90,19 @@ function outlook(
   const { wait, blockedBy } = room.next;
   return {
     more: waits && wait === 0,
-    nextInMs: wait === NEVER ? null : Math.max(wait, dueAt - step.now),
+    nextInMs: instantOf(Math.max(wait, dueAt - step.now)),
     blockedBy: waits ? blockedBy : null,
   };
 }
 
-/** Starts the next jobs, in the order of turns. `limits`: what they are counted under. */
-function start(
-  step: Step,
-  { worker, leaseMs }: ClaimRequest,
-  units: readonly Giving[],
-  limits: string | null,
-): JobRecord[] {
+/** Starts the next jobs, in the order of turns. */
+function start(step: Step, { worker, leaseMs }: ClaimRequest, units: readonly Giving[], room: ClaimRoom): JobRecord[] {
   const rows = deal(units);
   if (rows.length === 0) return [];
   const { now } = step;
   const leaseUntil = now + leaseMs;
   let token = step.numbers(rows.length);
+  const limits = room.take(rows.length, token);
   step.sql(START).run(now, leaseUntil, worker, limits, token, JSON.stringify(rows.map(({ seq }) => seq)));
   const gave = new Map<number, { count: number; turn: number }>();
   const jobs = rows.map((row) => {

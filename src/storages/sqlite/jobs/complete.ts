@@ -1,4 +1,5 @@
 import type { Outcome } from "../../../storage/job-storage.ts";
+import { endLeases } from "../limits/leases.ts";
 import type { Step } from "../step.ts";
 import { KEPT_MS } from "./ended.ts";
 import type { JobRow } from "./record.ts";
@@ -25,18 +26,29 @@ const NUL = "\\u0000";
 
 /** The way of almost all jobs: one statement for all of them. Answers with those whose lease was lost. */
 export function complete(step: Step, outcomes: readonly Completed[]): string[] {
+  const stale = new Set(end(step, outcomes));
+  const ended = stale.size === 0 ? outcomes : outcomes.filter((outcome) => !stale.has(outcome));
+  endLeases(
+    step,
+    ended.map(({ token }) => token),
+    "well",
+  );
+  return Array.from(stale, ({ id }) => id);
+}
+
+function end(step: Step, outcomes: readonly Completed[]): Completed[] {
   const list = listOf(outcomes);
-  if (list === undefined) return outcomes.filter((outcome) => !completeOne(step, outcome)).map(({ id }) => id);
+  if (list === undefined) return outcomes.filter((outcome) => !completeOne(step, outcome));
   const { now } = step;
   const told = step.eventsWanted ? TOLD : NAMED;
   const rows = step.sql(MANY + told).all(now, now, list) as Told[];
   if (rows.length < outcomes.length) rows.push(...(step.sql(MANY_GONE + told).all(list) as Told[]));
   if (!step.eventsWanted && rows.length === outcomes.length) return [];
   const done = new Map(rows.map((row) => [row.id, row]));
-  const stale: string[] = [];
-  for (const { id } of outcomes) {
-    const row = done.get(id);
-    if (row === undefined) stale.push(id);
+  const stale: Completed[] = [];
+  for (const outcome of outcomes) {
+    const row = done.get(outcome.id);
+    if (row === undefined) stale.push(outcome);
     else if (step.eventsWanted) tell(step, row);
   }
   return stale;

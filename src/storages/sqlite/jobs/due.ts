@@ -11,7 +11,10 @@ const DUE = `SELECT seq, queue, type, priority, grp FROM sluice_jobs
   WHERE queue = ? AND state = 'scheduled' AND due_at <= ? ORDER BY due_at, seq LIMIT ${STEP}`;
 const WAIT = "UPDATE sluice_jobs SET state = 'waiting', lane = ? WHERE seq = ?";
 const NEXT = `SELECT type, due_at FROM sluice_jobs WHERE queue = ? AND state = 'scheduled' ORDER BY due_at LIMIT +?`;
-const LATE = `SELECT seq, id, queue, type, state, lane, attempt FROM sluice_jobs
+// From one queue to the next along the index, however many jobs lie between them.
+const FIRST_QUEUE = "SELECT queue FROM sluice_jobs WHERE state = 'scheduled' ORDER BY queue LIMIT 1";
+const NEXT_QUEUE = "SELECT queue FROM sluice_jobs WHERE state = 'scheduled' AND queue > ? ORDER BY queue LIMIT 1";
+const LATE = `SELECT seq, id, queue, type, grp, state, lane, attempt FROM sluice_jobs
   WHERE deadline IS NOT NULL AND finished_at IS NULL AND lease_until IS NULL AND deadline <= ?
   ORDER BY deadline LIMIT ${STEP}`;
 const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
@@ -23,8 +26,9 @@ const TOO_LATE: ErrorRecord = {
   message: "the deadline passed before the job could start",
 };
 
+type Coming = Pick<JobRow, "type" | "due_at">;
 type Due = Pick<JobRow, "seq" | "queue" | "type" | "priority" | "grp">;
-type Late = Pick<JobRow, "seq" | "id" | "queue" | "type" | "state" | "lane" | "attempt">;
+type Late = Pick<JobRow, "seq" | "id" | "queue" | "type" | "grp" | "state" | "lane" | "attempt">;
 
 /** Is there a scheduled job of the queue that has come due? */
 export function isAnyDue(step: Step, queue: string): boolean {
@@ -32,13 +36,25 @@ export function isAnyDue(step: Step, queue: string): boolean {
   return first !== undefined && first.due_at <= step.now;
 }
 
+/** The queues that have such jobs. */
+export function queuesDue(step: Step): string[] {
+  const queues: string[] = [];
+  let row = step.sql(FIRST_QUEUE).get() as Pick<JobRow, "queue"> | undefined;
+  while (row !== undefined) {
+    if (isAnyDue(step, row.queue)) queues.push(row.queue);
+    row = step.sql(NEXT_QUEUE).get(row.queue) as Pick<JobRow, "queue"> | undefined;
+  }
+  return queues;
+}
+
 /** Scheduled jobs of the queue that have come due wait from now on. */
 export function promoteDue(step: Step, queue: string): void {
   const due = step.sql(DUE).all(queue, step.now) as Due[];
   if (due.length === 0) return;
-  const lanes = new LaneMoves(step);
+  // Whoever waits for them knows when they come due.
+  const lanes = new LaneMoves(step, false);
   for (const { seq, type, priority, grp } of due) {
-    step.sql(WAIT).run(lanes.enter({ queue, type, priority, group: grp }), seq);
+    step.sql(WAIT).run(lanes.enter({ queue, type, priority, group: grp }, true), seq);
   }
   lanes.write();
 }
@@ -56,6 +72,18 @@ export function nextDueAt(step: Step, queue: string, wanted: (type: string) => b
   return found === undefined ? null : found.due_at;
 }
 
+/** Scheduled jobs that come due next, as far as it makes sense to look ahead. */
+export function comingDue(step: Step, queue: string): { readonly jobs: readonly Coming[]; readonly more: boolean } {
+  const jobs = step.sql(NEXT).all(queue, LOOK_AHEAD) as Coming[];
+  return { jobs, more: jobs.length === LOOK_AHEAD };
+}
+
+/** Will this be the first of the scheduled jobs of its queue to come due? */
+export function isFirstDue(step: Step, queue: string, dueAt: number): boolean {
+  const first = step.sql(NEXT).get(queue, 1) as Coming | undefined;
+  return first === undefined || dueAt < first.due_at;
+}
+
 /** Is there a job that can no longer start in time? */
 export function isAnyLate(step: Step): boolean {
   return step.sql(LATE).get(step.now) !== undefined;
@@ -67,9 +95,9 @@ export function endLate(step: Step): number {
   if (late.length === 0) return 0;
   const lanes = new LaneMoves(step);
   const error = JSON.stringify(TOO_LATE);
-  for (const { seq, id, queue, type, state, lane, attempt } of late) {
+  for (const { seq, id, queue, type, grp, state, lane, attempt } of late) {
     step.sql(END).run(step.now, error, step.now, seq);
-    if (state === "waiting") lanes.move(lane!, -1);
+    if (state === "waiting") lanes.leave(lane!, grp);
     step.event({ event: "dead", queue, id, type, attempt, error: TOO_LATE });
   }
   lanes.write();

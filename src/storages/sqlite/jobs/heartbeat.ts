@@ -1,4 +1,5 @@
 import type { Heartbeat, Lease, Report } from "../../../storage/job-storage.ts";
+import { settleTaken, type Weighed } from "../limits/taken.ts";
 import type { Step } from "../step.ts";
 import type { JobRow } from "./record.ts";
 
@@ -6,7 +7,8 @@ const LINES_KEPT = 1_000;
 
 const EXTEND = `UPDATE sluice_jobs SET lease_until = ? WHERE id = ? AND token = ? AND state = 'active' AND lease_until > ?
   RETURNING cancel_requested`;
-const FIND = "SELECT seq, queue, type, attempt FROM sluice_jobs WHERE id = ? AND token = ? AND state = 'active'";
+const FIND = `SELECT seq, token, started_at, limits, queue, type, attempt FROM sluice_jobs
+  WHERE id = ? AND token = ? AND state = 'active'`;
 const PROGRESS = "UPDATE sluice_jobs SET progress = ? WHERE seq = ?";
 const LINE = "INSERT INTO sluice_log (job, at, attempt, text) VALUES (?, ?, ?, ?)";
 const TRIM = `DELETE FROM sluice_log WHERE job = ?
@@ -26,11 +28,13 @@ export function heartbeat(step: Step, leases: readonly Lease[], leaseMs: number)
   return { lost, cancelled };
 }
 
-/** Writes progress and log lines, and answers with the jobs whose lease was lost. */
+type Reporting = Pick<JobRow, "queue" | "type" | "attempt"> & Weighed;
+
+/** Writes progress, log lines and weights, and answers with the jobs whose lease was lost. */
 export function report(step: Step, reports: readonly Report[]): string[] {
   const lost: string[] = [];
-  for (const { id, token, progress, log } of reports) {
-    const row = step.sql(FIND).get(id, token) as Pick<JobRow, "seq" | "queue" | "type" | "attempt"> | undefined;
+  for (const { id, token, progress, log, weights } of reports) {
+    const row = step.sql(FIND).get(id, token) as Reporting | undefined;
     if (row === undefined) {
       lost.push(id);
       continue;
@@ -38,6 +42,7 @@ export function report(step: Step, reports: readonly Report[]): string[] {
     const { seq, queue, type, attempt } = row;
     for (const text of log ?? []) step.sql(LINE).run(seq, step.now, attempt, text);
     if (log !== undefined && log.length > 0) step.sql(TRIM).run(seq, seq);
+    if (weights !== undefined) settleTaken(step, row, weights);
     if (progress === undefined) continue;
     step.sql(PROGRESS).run(JSON.stringify(progress), seq);
     step.event({ event: "progress", queue, id, type, progress });

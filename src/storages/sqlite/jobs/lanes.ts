@@ -1,3 +1,4 @@
+import { grpOf, unblockGroups } from "../limits/blocked.ts";
 import type { Step } from "../step.ts";
 
 /** What decides which lane a job waits in. */
@@ -8,32 +9,54 @@ export interface OfLane {
   readonly group: string | null;
 }
 
+interface Entered {
+  readonly queue: string;
+  readonly waiting: number;
+  readonly blocked: number;
+}
+
 const FIND = "SELECT id FROM sluice_lanes WHERE queue = ? AND type = ? AND priority = ? AND grp = ?";
 // A new lane stands where its unit does: a group is not served twice because it has jobs of another type now.
 const OPEN = `INSERT INTO sluice_lanes (queue, type, priority, grp, waiting, turn, used_at)
   VALUES (?, ?, ?, ?, 0, (SELECT coalesce(max(turn), 0) FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ?), ?)
   RETURNING id`;
-const ENTER = "UPDATE sluice_lanes SET waiting = waiting + ? WHERE id = ?";
+const ENTER = `UPDATE sluice_lanes SET waiting = waiting + ? WHERE id = ?
+  RETURNING queue, waiting, blocked_until IS NOT NULL AS blocked`;
 const LEAVE = "UPDATE sluice_lanes SET waiting = waiting - ?, used_at = ? WHERE id = ?";
 
 /**
  * How many jobs come into lanes and leave them during a step. The lanes are looked up as jobs ask for them, and their
- * counts are written once, by `write`, however many jobs move.
+ * counts are written once, by `write`, however many jobs move. Whoever waits for jobs of a lane is told then, and that it
+ * is news if nobody waited in the lane before. While a lane is blocked, there is nothing to tell.
  */
 export class LaneMoves {
   readonly #step: Step;
   readonly #ids = new Map<string, number>();
   readonly #moves = new Map<number, number>();
+  /** Groups that have perhaps another job in front: how heavy it is decides whether their lanes are blocked. */
+  readonly #changed = new Set<string>();
+  readonly #tells: boolean;
 
-  constructor(step: Step) {
+  /** `tells`: the jobs are there for somebody to take; else whoever calls takes them, or they were expected. */
+  constructor(step: Step, tells = true) {
     this.#step = step;
+    this.#tells = tells;
   }
 
-  /** The lane of this job, which waits in it from now on. */
-  enter(job: OfLane): number {
+  /** The lane of this job, which waits in it from now on: behind the others, unless it was due before. */
+  enter(job: OfLane, inFront = false): number {
     const id = this.#find(job);
     this.move(id, 1);
+    if (inFront && this.#step.rules.weighs) this.#changed.add(grpOf(job.group));
     return id;
+  }
+
+  /** A job that waited, of this group, does not any more, and has not started. */
+  leave(lane: number, group: string | null): void {
+    this.move(lane, -1);
+    if (!this.#step.rules.weighs) return;
+    this.#changed.add(grpOf(group));
+    this.#step.everybody = true;
   }
 
   /** So many more in the lane; fewer, if it is negative. */
@@ -42,15 +65,25 @@ export class LaneMoves {
   }
 
   write(): void {
+    const step = this.#step;
+    // Others may fit where the one that was in front did not.
+    if (this.#changed.size > 0) {
+      for (const name of step.rules.weighingGroups) unblockGroups(step, name, this.#changed);
+    }
     for (const [lane, by] of this.#moves) {
-      if (by > 0) this.#step.sql(ENTER).run(by, lane);
-      else if (by < 0) this.#step.sql(LEAVE).run(-by, this.#step.now, lane);
+      if (by > 0) this.#entered(step.sql(ENTER).get(by, lane) as Entered | undefined, by);
+      else if (by < 0) step.sql(LEAVE).run(-by, step.now, lane);
     }
     this.#moves.clear();
+    this.#changed.clear();
+  }
+
+  #entered(lane: Entered | undefined, by: number): void {
+    if (this.#tells && lane?.blocked === 0) this.#step.wake(lane.queue, lane.waiting === by);
   }
 
   #find({ queue, type, priority, group }: OfLane): number {
-    const name = group === null ? "" : `:${group}`;
+    const name = grpOf(group);
     const key = `${queue.length} ${queue} ${type.length} ${type} ${priority} ${name}`;
     let id = this.#ids.get(key);
     if (id === undefined) {

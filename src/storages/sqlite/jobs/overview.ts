@@ -72,5 +72,5 @@ function oldestWaiting(step: Step, queue: string): number | null {
 
 export function setPaused(step: Step, queue: string, type: string | null, paused: boolean): void {
   step.sql(paused ? PAUSE : RESUME).run(queue, type === null ? "" : `:${type}`);
-  if (!paused) step.woken.add(queue);
+  if (!paused) step.wake(queue, true);
 }

@@ -15,10 +15,11 @@ export interface Sibling {
 
 const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 // From one type to the next along the index, however many lanes lie between them.
-const FIRST_TYPE = "SELECT type FROM sluice_lanes WHERE queue = ? AND waiting > 0 ORDER BY type LIMIT 1";
-const NEXT_TYPE = "SELECT type FROM sluice_lanes WHERE queue = ? AND type > ? AND waiting > 0 ORDER BY type LIMIT 1";
+const READY = "waiting > 0 AND blocked_until IS NULL";
+const FIRST_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND ${READY} ORDER BY type LIMIT 1`;
+const NEXT_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND type > ? AND ${READY} ORDER BY type LIMIT 1`;
 const LANES = `SELECT id, priority, grp AS "group", turn, waiting FROM sluice_lanes
-  WHERE queue = ? AND type = ? AND waiting > 0 ORDER BY priority DESC, turn, id LIMIT +?`;
+  WHERE queue = ? AND type = ? AND ${READY} ORDER BY priority DESC, turn, id LIMIT +?`;
 const UNIT = `SELECT 0 AS unit, id, type, waiting FROM sluice_lanes AS lane
   WHERE lane.queue = ? AND lane.priority = ? AND lane.grp = ?`;
 // The same for a list of lanes, one of each unit. Each is looked up in turn, along the unique key.
@@ -29,26 +30,27 @@ const UNITS = `SELECT unit.key AS unit, lane.id, lane.type, lane.waiting FROM js
 /** Which types of a queue a claim may take: those it asks for that are not paused. None: the whole queue is paused. */
 export class OpenTypes {
   readonly #step: Step;
-  readonly #queue: string;
-  readonly #types: readonly string[] | null;
+  readonly queue: string;
+  /** Those it asks for, paused as they may be; null: any. */
+  readonly asked: readonly string[] | null;
   readonly #paused = new Set<string>();
   readonly paused: boolean;
 
   constructor(step: Step, queue: string, types: readonly string[] | null) {
     this.#step = step;
-    this.#queue = queue;
-    this.#types = types;
+    this.queue = queue;
+    this.asked = types;
     for (const { type } of step.sql(PAUSES).all(queue) as { type: string }[]) this.#paused.add(type);
     this.paused = this.#paused.has("");
   }
 
   has(type: string): boolean {
-    return !this.#paused.has(`:${type}`) && (this.#types === null || this.#types.includes(type));
+    return !this.#paused.has(`:${type}`) && (this.asked === null || this.asked.includes(type));
   }
 
   /** Does anything wait? */
   get anyWaits(): boolean {
-    for (const type of this.#candidates()) if (this.#lanes(type, 1).length > 0) return true;
+    for (const type of this.candidates()) if (this.#lanes(type, 1).length > 0) return true;
     return false;
   }
 
@@ -58,7 +60,7 @@ export class OpenTypes {
    * its priority, that it gives one job at the most.
    */
   units(count: number): Unit<LaneRow>[] {
-    const byType = Array.from(this.#candidates(), (type) => this.#lanes(type, count));
+    const byType = Array.from(this.candidates(), (type) => this.#lanes(type, count));
     if (byType.length !== 1) return unitsOf(byType.flat());
     // Of one type each lane is a unit, and they are in order.
     return byType[0]!.map((lane) => ({
@@ -73,13 +75,13 @@ export class OpenTypes {
   /** For each of the units: all its lanes of the types asked for, empty or paused as they may be. */
   siblings(units: readonly Unit<LaneRow>[]): Sibling[][] {
     // Of one type there is one lane in a unit.
-    if (this.#types?.length === 1) return units.map(({ lanes: [lane] }) => [{ ...lane!, type: this.#types![0]! }]);
+    if (this.asked?.length === 1) return units.map(({ lanes: [lane] }) => [{ ...lane!, type: this.asked![0]! }]);
     const [first] = units;
-    const types = this.#types ?? [];
-    const asked = this.#types === null ? "" : ` AND lane.type IN (${types.map(() => "?").join()})`;
+    const types = this.asked ?? [];
+    const asked = this.asked === null ? "" : ` AND lane.type IN (${types.map(() => "?").join()})`;
     const rows =
       units.length === 1
-        ? this.#step.sql(UNIT + asked).all(this.#queue, first!.priority, first!.lanes[0]!.group, ...types)
+        ? this.#step.sql(UNIT + asked).all(this.queue, first!.priority, first!.lanes[0]!.group, ...types)
         : this.#step.sql(UNITS + asked).all(JSON.stringify(units.map(({ id }) => id)), ...types);
     const siblings = units.map((): Sibling[] => []);
     for (const row of rows as (Sibling & { readonly unit: number })[]) siblings[row.unit]!.push(row);
@@ -87,19 +89,20 @@ export class OpenTypes {
   }
 
   #lanes(type: string, count: number): LaneRow[] {
-    return this.#step.sql(LANES).all(this.#queue, type, count) as unknown as LaneRow[];
+    return this.#step.sql(LANES).all(this.queue, type, count) as unknown as LaneRow[];
   }
 
-  *#candidates(): Iterable<string> {
+  /** The types it may take of which jobs may be ready. */
+  *candidates(): Iterable<string> {
     if (this.paused) return;
-    if (this.#types !== null) {
-      yield* new Set(this.#types.filter((type) => this.has(type)));
+    if (this.asked !== null) {
+      yield* new Set(this.asked.filter((type) => this.has(type)));
       return;
     }
-    let row = this.#step.sql(FIRST_TYPE).get(this.#queue) as { type: string } | undefined;
+    let row = this.#step.sql(FIRST_TYPE).get(this.queue) as { type: string } | undefined;
     while (row !== undefined) {
       if (this.has(row.type)) yield row.type;
-      row = this.#step.sql(NEXT_TYPE).get(this.#queue, row.type) as { type: string } | undefined;
+      row = this.#step.sql(NEXT_TYPE).get(this.queue, row.type) as { type: string } | undefined;
     }
   }
 }

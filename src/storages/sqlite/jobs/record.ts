@@ -115,7 +115,8 @@ function isBackoff(plan: BackoffPlan): boolean {
 
 const isDelay = (value: unknown): boolean => typeof value === "number" && value >= 0;
 
-function readWeights(text: string): Readonly<Record<string, number>> | null {
+/** What a job weighs, as it was kept; null: nothing that can be read. */
+export function readWeights(text: string): Readonly<Record<string, number>> | null {
   const weights = readObject(text) as Readonly<Record<string, number>> | null;
   return weights !== null && Object.values(weights).every((weight) => typeof weight === "number") ? weights : null;
 }

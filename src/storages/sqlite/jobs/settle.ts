@@ -1,16 +1,22 @@
 import type { ErrorRecord } from "../../../core/job.ts";
-import type { Outcome } from "../../../storage/job-storage.ts";
+import { gaugeHold } from "../../../limits/gauge.ts";
+import type { Hold, Outcome } from "../../../storage/job-storage.ts";
+import { grpOf } from "../limits/blocked.ts";
+import { changeGauge } from "../limits/gauges.ts";
+import { endLeases } from "../limits/leases.ts";
+import { cancelTaken } from "../limits/taken.ts";
 import type { Step } from "../step.ts";
-import { pauseLimit, takeBack } from "../windows.ts";
 import { recordFailure } from "./attempts.ts";
 import { complete, type Completed } from "./complete.ts";
+import { isFirstDue } from "./due.ts";
 import { KEPT_MS } from "./ended.ts";
 import { LaneMoves } from "./lanes.ts";
 import type { JobRow } from "./record.ts";
 
 /** The lease is told by the job's latest token; one that ran out is still its holder's until the sweep takes it away. */
 const HELD = "id = ? AND token = ? AND state = 'active'";
-const FIND = `SELECT seq, id, queue, type, priority, grp, attempt, started_at, worker, cancel_requested, due_at, limits
+const FIND = `SELECT seq, id, queue, type, priority, grp, attempt, started_at, worker, cancel_requested, due_at, token,
+    limits
   FROM sluice_jobs WHERE ${HELD}`;
 const END = `UPDATE sluice_jobs SET state = ?, finished_at = ?, lease_until = NULL, attempt = ?, holds = holds + ?,
   error = coalesce(?, error), delete_at = ? + coalesce(keep_for, ?) WHERE seq = ?`;
@@ -30,9 +36,10 @@ export type HeldRow = Pick<
   | "worker"
   | "cancel_requested"
   | "due_at"
+  | "token"
 >;
 
-/** What the latest start of a job was counted under: ids of limits, each between commas. */
+/** What the latest start of a job took of limits. */
 interface Counted {
   readonly limits: string | null;
 }
@@ -69,10 +76,12 @@ function release(step: Step, outcome: Exclude<Outcome, { to: "completed" }>, lan
   if (outcome.to === "back") {
     kept.attempt -= 1;
     if (outcome.held) kept.holds = 1;
-    changeLimits(step, row, outcome);
+    holdLimits(step, row, outcome.hold);
+    if (outcome.unstarted && row.started_at !== null) cancelTaken(step, row.limits, row.started_at);
   } else if (error !== null) {
     recordFailure(step, row, error);
   }
+  endLeases(step, [row.token], outcome.to === "retry" || outcome.to === "dead" ? kindsOf(outcome.error) : undefined);
   if (outcome.to === "dead" || outcome.to === "cancelled") {
     end(step, row, outcome.to, kept);
   } else if (row.cancel_requested === 1) {
@@ -87,13 +96,19 @@ function release(step: Step, outcome: Exclude<Outcome, { to: "completed" }>, lan
   return true;
 }
 
-/** What a service said about its limits, and what was counted without ever having started. */
-function changeLimits(step: Step, row: HeldRow & Counted, { hold, unstarted }: Extract<Outcome, { to: "back" }>): void {
-  for (const key of hold?.keys ?? []) pauseLimit(step, key, step.now + hold!.forMs);
-  if (unstarted === undefined || row.started_at === null || row.limits === null) return;
-  for (const key of new Set(unstarted)) takeBack(step, key, row.limits, row.started_at);
-  if (unstarted.length > 0) step.everybody = true;
+/** What a service said about its limits. */
+function holdLimits(step: Step, { queue, type, grp }: HeldRow, hold: Hold | null): void {
+  if (hold === null) return;
+  const until = step.now + hold.forMs;
+  const scope = hold.scope ? step.rules.of(queue, type).filter(({ byGroup }) => !byGroup) : [];
+  for (const name of new Set([...hold.names, ...scope.map((rule) => rule.name)])) {
+    const byGroup = step.rules.byName.get(name)?.byGroup === true;
+    changeGauge(step, name, byGroup ? grpOf(grp) : "", (gauge) => gaugeHold(gauge, until));
+  }
 }
+
+/** What a breaker knows an error by. */
+export const kindsOf = ({ name, code }: ErrorRecord): readonly string[] => (code === undefined ? [name] : [name, code]);
 
 /** What a job takes with it when its lease is over. */
 interface Kept {
@@ -115,9 +130,9 @@ export function end(step: Step, row: HeldRow, state: "dead" | "cancelled", { att
 /** It is in the queue again. */
 export function comeBack(step: Step, row: HeldRow, dueAt: number, kept: Kept, lanes: LaneMoves): void {
   const waits = dueAt <= step.now;
-  const lane = waits ? lanes.enter({ ...row, group: row.grp }) : null;
+  const lane = waits ? lanes.enter({ ...row, group: row.grp }, true) : null;
+  if (!waits) step.wake(row.queue, isFirstDue(step, row.queue, dueAt));
   step
     .sql(RETURN)
     .run(waits ? "waiting" : "scheduled", lane, dueAt, kept.attempt, kept.holds, textOf(kept.error), row.seq);
-  step.woken.add(row.queue);
 }

@@ -1,24 +1,27 @@
 import type { ErrorRecord } from "../../../core/job.ts";
 import type { Sweep } from "../../../storage/job-storage.ts";
+import { endLeases } from "../limits/leases.ts";
 import { isAnyRipe, pruneLimits } from "../prune.ts";
 import type { Step } from "../step.ts";
 import { recordFailure } from "./attempts.ts";
 import { endLate, isAnyLate, isFull } from "./due.ts";
 import { LaneMoves } from "./lanes.ts";
 import type { JobRow } from "./record.ts";
-import { comeBack, end, type HeldRow } from "./settle.ts";
+import { comeBack, end, type HeldRow, kindsOf } from "./settle.ts";
 
 /** How much of each kind is done in one step. */
 const STEP = 500;
 
 /** A lane remembers its turn for so long after the last job has left it. */
 const LANE_KEPT_MS = 3_600_000;
+/** The limits of a claim are written down again now and then, as long as there are claims. */
+const CLAIM_KEPT_MS = 30 * 86_400_000;
 /** Events are for those who listen now. */
 const EVENT_KEPT_MS = 60_000;
 const EVENTS_KEPT = 10_000;
 
 const STALLED = `SELECT seq, id, queue, type, priority, grp, attempt, max_attempts, started_at, worker, cancel_requested,
-    due_at
+    due_at, token
   FROM sluice_jobs WHERE lease_until IS NOT NULL AND lease_until <= ? ORDER BY lease_until LIMIT ${STEP}`;
 
 /** What is deleted when its time has come: where, by which key, and when. Each has an index that begins with the time. */
@@ -26,6 +29,8 @@ const EXPIRED = [
   deletion("sluice_jobs", "seq", "delete_at IS NOT NULL AND delete_at <= ?", "delete_at", 0),
   deletion("sluice_keys", "queue, key", "expires_at <= ?", "expires_at", 0),
   deletion("sluice_lanes", "id", "waiting = 0 AND used_at <= ?", "used_at", LANE_KEPT_MS),
+  deletion("sluice_holds", "limit_id, token", "until IS NOT NULL AND until <= ?", "until", 0),
+  deletion("sluice_claims", "queue", "at <= ?", "at", CLAIM_KEPT_MS),
   deletion("sluice_listeners", "origin", "until <= ?", "until", 0),
   // Events are numbered as they happen, so the oldest come first.
   deletion("sluice_events", "seq", "at <= ?", "seq", EVENT_KEPT_MS),
@@ -96,6 +101,7 @@ function recover(step: Step): number {
     };
     const kept = { attempt, holds: 0, error };
     recordFailure(step, row, error);
+    endLeases(step, [row.token], kindsOf(error));
     step.event({ event: "stalled", queue, id, type, attempt, worker });
     if (row.cancel_requested === 1) end(step, row, "cancelled", kept);
     else if (attempt >= row.max_attempts) end(step, row, "dead", kept);

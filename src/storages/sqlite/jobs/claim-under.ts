@@ -1,0 +1,145 @@
+import { type LimitRule, labelOf } from "../../../limits/rule.ts";
+import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
+import { UnderLimits } from "../../../storage/under-limits.ts";
+import { walk, type Walked } from "../../../storage/walk.ts";
+import { type BlockedLane, blockedTypes, firstBlocked, unblockRipe } from "../limits/blocked.ts";
+import { Meters } from "../limits/meter.ts";
+import { instantOf } from "../limits/reading.ts";
+import type { Step } from "../step.ts";
+import { comingDue } from "./due.ts";
+import { ClaimGround } from "./ground.ts";
+import type { OpenTypes } from "./ready.ts";
+import { writeDown } from "./started.ts";
+
+type Outlook = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
+
+const NOTHING: Outlook = { more: false, nextInMs: null, blockedBy: null };
+
+/** A claim under limits: those that are kept, and those that it brings along. */
+class LimitedClaim {
+  readonly #step: Step;
+  readonly #types: OpenTypes;
+  readonly #rules: readonly LimitRule[];
+  readonly #meters: Meters;
+  readonly #limits: UnderLimits;
+  /** May lanes be blocked? */
+  readonly #byGroup: boolean;
+
+  /** `writes`: limits are prepared to keep what they need. */
+  constructor(step: Step, types: OpenTypes, rules: readonly LimitRule[], writes: boolean) {
+    this.#step = step;
+    this.#types = types;
+    this.#rules = rules;
+    this.#byGroup = rules.some(({ byGroup }) => byGroup);
+    this.#meters = new Meters(step);
+    this.#limits = new UnderLimits(rules, types.queue, (rule, group) => {
+      const meter = this.#meters.meter(rule, group);
+      if (writes) meter.prepare();
+      return meter;
+    });
+    for (const rule of rules) if (!rule.byGroup && writes) this.#meters.meter(rule, null).prepare();
+  }
+
+  /** Starts are not kept long enough for one of the limits. */
+  get unprepared(): boolean {
+    return this.#rules.some((rule) => !rule.byGroup && this.#meters.meter(rule, null).unprepared);
+  }
+
+  walk(want: number): { readonly ground: ClaimGround; readonly walked: Walked } {
+    const ground = new ClaimGround(this.#step, this.#types, this.#rules, this.#meters, want);
+    return { ground, walked: walk([...this.#types.candidates()], ground, this.#limits, want) };
+  }
+
+  /** Is there a job that has come due, is not in its lane yet, and may start? */
+  get anyDue(): boolean {
+    const { jobs, more } = comingDue(this.#step, this.#types.queue);
+    const due = jobs.filter(({ due_at: at, type }) => at <= this.#step.now && this.#types.has(type));
+    if (due.some(({ type }) => this.#limits.weighs(type) || this.#limits.earliest(type).wait === 0)) return true;
+    return more && jobs.at(-1)!.due_at <= this.#step.now;
+  }
+
+  /** What comes after a claim. While limits are full it makes no sense to ask again, even if a job comes due before. */
+  outlook(walked: Walked): Outlook {
+    let { blockedBy, nextIn } = walked;
+    for (const lane of this.#blocked()) {
+      const general = this.#limits.earliest(lane.type);
+      const wait = Math.max(lane.wait, general.wait);
+      // Its instant has come, and too many others came before it in this step.
+      if (wait === 0) return { more: true, nextInMs: 0, blockedBy };
+      if (blockedBy === null || wait < nextIn) {
+        blockedBy = lane.wait < general.wait ? general.by!.rule.name : labelOf(lane.by, lane.group);
+      }
+      nextIn = Math.min(nextIn, wait);
+    }
+    if (walked.more) return { more: true, nextInMs: 0, blockedBy };
+    const due = this.#nextDue();
+    // A job that has come due waits, whether or not it stands in its lane yet.
+    if (due.by !== null && (blockedBy === null || due.wait < nextIn)) blockedBy = due.by;
+    return { more: false, nextInMs: instantOf(Math.min(nextIn, due.wait)), blockedBy };
+  }
+
+  /** Of each type the blocked lane that has room first. */
+  #blocked(): BlockedLane[] {
+    if (!this.#byGroup) return [];
+    const { queue, asked } = this.#types;
+    const types = (asked ?? blockedTypes(this.#step, queue)).filter((type) => this.#types.has(type));
+    return types.flatMap((type) => firstBlocked(this.#step, queue, type) ?? []);
+  }
+
+  /** When the next scheduled job can start; and what is in its way, if it is due. */
+  #nextDue(): { readonly wait: Wait; readonly by: string | null } {
+    const { now } = this.#step;
+    const { jobs, more } = comingDue(this.#step, this.#types.queue);
+    let next: Wait = WHEN_RELEASED;
+    let first: string | null = null;
+    for (const { type, due_at: at } of jobs) {
+      if (!this.#types.has(type)) continue;
+      const { wait, by } = this.#limits.earliest(type);
+      if (at <= now && by !== null && (first === null || wait < next)) first = by.rule.name;
+      next = Math.min(next, Math.max(at - now, wait));
+    }
+    // Those behind may come due for somebody whom no limit keeps back.
+    return { wait: more ? Math.min(next, Math.max(0, jobs.at(-1)!.due_at - now)) : next, by: first };
+  }
+
+  unblock(): void {
+    if (!this.#byGroup) return;
+    const { queue, asked } = this.#types;
+    unblockRipe(this.#step, queue, asked ?? blockedTypes(this.#step, queue));
+  }
+
+  /** Are there lanes whose instant has come? */
+  get anyRipe(): boolean {
+    return this.#blocked().some(({ wait }) => wait === 0);
+  }
+}
+
+export function claimUnder(
+  step: Step,
+  request: ClaimRequest,
+  types: OpenTypes,
+  rules: readonly LimitRule[],
+): Omit<Claim, "stale"> {
+  if (types.paused) return { jobs: [], ...NOTHING };
+  const limited = new LimitedClaim(step, types, rules, true);
+  limited.unblock();
+  const { ground, walked } = limited.walk(request.max);
+  const jobs = ground.changed ? writeDown(step, request, ground) : [];
+  return { jobs, ...limited.outlook(walked) };
+}
+
+/** The same without any lock, where it takes nothing. Undefined: there is something to do. */
+export function glanceUnder(
+  step: Step,
+  request: ClaimRequest,
+  types: OpenTypes,
+  rules: readonly LimitRule[],
+): Omit<Claim, "stale"> | undefined {
+  if (types.paused) return { jobs: [], ...NOTHING };
+  const limited = new LimitedClaim(step, types, rules, false);
+  if (limited.unprepared || limited.anyDue || limited.anyRipe) return undefined;
+  const { ground, walked } = limited.walk(0);
+  if (ground.changed || (walked.more && request.max > 0)) return undefined;
+  return { jobs: [], ...limited.outlook(walked) };
+}

@@ -1,0 +1,232 @@
+import { applies, type LimitRule, shareOf } from "../../../limits/rule.ts";
+import type { Wait } from "../../../limits/wait.ts";
+import type { Leave, Meter, Use } from "../../../storage/under-limits.ts";
+import type { Ground, Head } from "../../../storage/walk.ts";
+import { type Blocking, groupOf } from "../limits/blocked.ts";
+import type { Meters } from "../limits/meter.ts";
+import type { Step } from "../step.ts";
+import { type ClaimLaneRow, readyLanes, unitsOf } from "./claim-lanes.ts";
+import { readFirst, readNext } from "./heads.ts";
+import { type ClaimLane, type ClaimUnit, Line, type Page } from "./line.ts";
+import type { OpenTypes } from "./ready.ts";
+import { type JobRow, readWeights } from "./record.ts";
+
+/** A job that is to start, and what it takes. */
+export interface Starting {
+  readonly row: JobRow;
+  readonly uses: readonly Use[];
+}
+
+/** A job that can never start. */
+export interface Refused {
+  readonly row: JobRow;
+  readonly leave: Leave & { readonly granted: false };
+}
+
+/** No more than this is read at once. */
+const PAGE = 1_000;
+
+const SEQUENCE = "SELECT sequence FROM sluice_meta";
+
+/** The lanes of a queue as a claim walks over them. It reads what is needed, in few statements, and writes nothing. */
+export class ClaimGround implements Ground<ClaimLane> {
+  readonly started: Starting[] = [];
+  readonly refused: Refused[] = [];
+  readonly blocked: Blocking[] = [];
+  /** Units of which something was started. */
+  readonly served = new Set<ClaimUnit>();
+  /** Lanes that count more than there is. */
+  readonly miscounted = new Set<ClaimLane>();
+  readonly #step: Step;
+  readonly #types: OpenTypes;
+  readonly #rules: readonly LimitRule[];
+  readonly #meters: Meters;
+  readonly #want: number;
+  readonly #shares: boolean;
+  readonly #lanes = new Map<number, ClaimLane>();
+  readonly #lines = new Map<string, Line>();
+  /** How many ready lanes it knows. */
+  #known = 0;
+  /** The number of the next start: its turn, and its token. */
+  #turn: number;
+
+  constructor(step: Step, types: OpenTypes, rules: readonly LimitRule[], meters: Meters, want: number) {
+    this.#step = step;
+    this.#types = types;
+    this.#rules = rules;
+    this.#meters = meters;
+    this.#want = want;
+    this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
+    this.#turn = (step.sql(SEQUENCE).get() as { readonly sequence: number }).sequence + 1;
+  }
+
+  /** Is there anything to write? */
+  get changed(): boolean {
+    return this.started.length + this.refused.length + this.blocked.length + this.miscounted.size > 0;
+  }
+
+  first(type: string): ClaimLane | undefined {
+    return this.#line(type).first;
+  }
+
+  unit(lane: ClaimLane): readonly ClaimLane[] {
+    const { lanes } = lane.unit!;
+    return lanes.length === 1 ? lanes : lanes.filter(({ ready }) => ready);
+  }
+
+  head(lane: ClaimLane): Head | undefined {
+    if (lane.head !== undefined) return lane.head;
+    // Twice, for what was read with others may be too late to start.
+    for (let i = 0; i < 2 && lane.at === lane.rows.length && !lane.whole; i++) this.#read(lane);
+    const row = lane.rows[lane.at];
+    if (row === undefined) {
+      lane.ready = false;
+      this.miscounted.add(lane);
+      return undefined;
+    }
+    const weights = row.weights === null ? null : readWeights(row.weights);
+    return (lane.head = { dueAt: row.due_at, seq: row.seq, weights });
+  }
+
+  start(lane: ClaimLane, uses: readonly Use[]): void {
+    this.started.push({ row: this.#leave(lane), uses });
+    lane.gave += 1;
+    this.#meters.start += 1;
+    const turn = this.#turn++;
+    const unit = lane.unit!;
+    this.served.add(unit);
+    unit.served += 1;
+    if (this.#shares && unit.served < this.#shareOf(lane)) return;
+    unit.served = 0;
+    for (const other of unit.lanes) {
+      other.turn = turn;
+      this.#lines.get(other.type)?.serve(other);
+    }
+  }
+
+  block(lane: ClaimLane, wait: Wait, { rule }: Meter): void {
+    lane.ready = false;
+    this.blocked.push({ id: lane.id, wait, by: rule.name });
+  }
+
+  refuse(lane: ClaimLane, leave: Leave & { readonly granted: false }): void {
+    this.refused.push({ row: this.#leave(lane), leave });
+  }
+
+  /** The head of the lane is not there any more. */
+  #leave(lane: ClaimLane): JobRow {
+    const row = lane.rows[lane.at]!;
+    lane.at += 1;
+    lane.head = undefined;
+    lane.waiting -= 1;
+    if (lane.waiting <= 0) lane.ready = false;
+    return row;
+  }
+
+  #shareOf({ type, group }: ClaimLane): number {
+    return shareOf(
+      this.#rules.filter((rule) => applies(rule, this.#types.queue, type)),
+      group,
+    );
+  }
+
+  #line(type: string): Line {
+    let line = this.#lines.get(type);
+    if (line === undefined) this.#lines.set(type, (line = new Line((from) => this.#page(type, from))));
+    return line;
+  }
+
+  /** One more than can start, to see whether anything is left; more, if those before have all been in vain. */
+  #page(type: string, from: number): Page {
+    const count = Math.min(PAGE, Math.max(from, this.#left(type)));
+    const lanes = readyLanes(this.#step, this.#types.queue, type, count, from).map((row) => this.#lane(row));
+    this.#join(lanes.filter(({ unit }) => unit === undefined));
+    return { lanes, last: lanes.length < count };
+  }
+
+  /** Finds the lanes that have their turn with these. */
+  #join(lanes: readonly ClaimLane[]): void {
+    const { asked } = this.#types;
+    if (lanes.length === 0) return;
+    if (asked?.length === 1) {
+      for (const lane of lanes) lane.unit = { lanes: [lane], served: lane.served };
+      return;
+    }
+    const units = unitsOf(
+      this.#step,
+      Array.from(lanes, ({ id }) => id),
+      asked,
+    );
+    for (const rows of units) {
+      const own = rows.map((row) => this.#lane(row));
+      const unit = { lanes: own, served: Math.max(...own.map(({ served }) => served)) };
+      for (const lane of own) lane.unit = unit;
+    }
+  }
+
+  #lane(row: ClaimLaneRow): ClaimLane {
+    let lane = this.#lanes.get(row.id);
+    if (lane === undefined) {
+      const { id, type, priority, grp, turn, waiting, served } = row;
+      lane = {
+        id,
+        type,
+        priority,
+        group: groupOf(grp),
+        turn,
+        waiting,
+        served,
+        ready: waiting > 0 && row.blocked === 0 && this.#types.has(type),
+        moved: false,
+        unit: undefined,
+        rows: [],
+        at: 0,
+        whole: false,
+        read: false,
+        head: undefined,
+        gave: 0,
+      };
+      this.#lanes.set(id, lane);
+      if (lane.ready) this.#known += 1;
+    }
+    return lane;
+  }
+
+  /** How many jobs of a type may still be looked at: those that can start, and one more. */
+  #left(type: string): number {
+    return Math.min(this.#want - this.started.length, this.#room(type, null, false)) + 1;
+  }
+
+  /** How many could start under the limits for all, or under those of a group. */
+  #room(type: string, group: string | null, byGroup: boolean): number {
+    let room = Number.POSITIVE_INFINITY;
+    for (const rule of this.#rules) {
+      if (rule.byGroup !== byGroup || !applies(rule, this.#types.queue, type)) continue;
+      room = Math.min(room, this.#meters.meter(rule, group).free ?? room);
+    }
+    return room;
+  }
+
+  /** Reads jobs of this lane; where many lanes will give one each, the first of all those. */
+  #read(lane: ClaimLane): void {
+    const left = this.#left(lane.type);
+    const share = Math.ceil(left / Math.max(1, this.#known));
+    if (!lane.read && share === 1 && left > 1) {
+      readFirst(this.#step, this.#alike(lane, left));
+      return;
+    }
+    lane.read = true;
+    readNext(this.#step, lane, Math.min(PAGE, share + 1, this.#room(lane.type, lane.group, true) + 1));
+  }
+
+  /** This lane and those that come after it, none of which was read: as many as may be asked for. */
+  #alike(lane: ClaimLane, count: number): readonly ClaimLane[] {
+    const lanes = new Set([lane]);
+    for (const one of this.#line(lane.type).unserved) {
+      if (lanes.size >= count) break;
+      for (const other of one.unit!.lanes) if (other.ready && !other.read) lanes.add(other);
+    }
+    for (const one of lanes) one.read = true;
+    return [...lanes];
+  }
+}

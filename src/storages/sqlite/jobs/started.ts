@@ -1,0 +1,88 @@
+import type { JobRecord } from "../../../core/job.ts";
+import type { ClaimRequest } from "../../../storage/job-storage.ts";
+import { neverFits } from "../../../storage/stored-rules.ts";
+import { blockLanes } from "../limits/blocked.ts";
+import { takeLimits } from "../limits/taking.ts";
+import type { Step } from "../step.ts";
+import { KEPT_MS } from "./ended.ts";
+import type { ClaimGround, Refused } from "./ground.ts";
+import { LaneMoves } from "./lanes.ts";
+import type { ClaimUnit } from "./line.ts";
+import { toRecord } from "./record.ts";
+
+// One statement for all, each with a token of its own: a list of [number of the job, what it took], or of numbers alone.
+const STARTED = `state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?,
+  token = ? + picked.key`;
+const START = `UPDATE sluice_jobs SET ${STARTED}, limits = picked.value ->> 1 FROM json_each(?) AS picked
+  WHERE sluice_jobs.seq = picked.value ->> 0`;
+const START_ALIKE = `UPDATE sluice_jobs SET ${STARTED}, limits = ? FROM json_each(?) AS picked
+  WHERE sluice_jobs.seq = picked.value`;
+const SERVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served = ?, used_at = iif(?, ?, used_at)
+  WHERE id = ?`;
+// The same for many lanes, as a list of [id, turn, how many it gave, how many were served].
+const MANY_SERVED = `UPDATE sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
+  used_at = iif(served.value ->> 2, ?, used_at), served = served.value ->> 3
+  FROM json_each(?) AS served WHERE sluice_lanes.id = served.value ->> 0`;
+const RECOUNT = `UPDATE sluice_lanes SET waiting =
+  (SELECT count(*) FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting') WHERE id = ?`;
+const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
+  delete_at = ? + coalesce(keep_for, ${KEPT_MS.dead}) WHERE seq = ?`;
+
+/** From so many on it is less work to write lanes together. */
+const MANY = 5;
+
+/** Writes down what a walk came to. Answers with the jobs that have started. */
+export function writeDown(step: Step, request: ClaimRequest, ground: ClaimGround): JobRecord[] {
+  const jobs = ground.started.length === 0 ? [] : start(step, request, ground);
+  if (ground.refused.length > 0) endRefused(step, ground.refused);
+  if (ground.blocked.length > 0) blockLanes(step, ground.blocked);
+  for (const { id } of ground.miscounted) step.sql(RECOUNT).run(id);
+  return jobs;
+}
+
+function start(step: Step, { worker, leaseMs }: ClaimRequest, { started, served }: ClaimGround): JobRecord[] {
+  const first = step.numbers(started.length);
+  const taken = takeLimits(
+    step,
+    started.map(({ uses }) => uses),
+    first,
+  );
+  const { now } = step;
+  const leaseUntil = now + leaseMs;
+  if (taken.every((text) => text === taken[0])) {
+    const list = JSON.stringify(started.map(({ row }) => row.seq));
+    step.sql(START_ALIKE).run(now, leaseUntil, worker, first, taken[0]!, list);
+  } else {
+    const list = JSON.stringify(started.map(({ row }, i) => [row.seq, taken[i]]));
+    step.sql(START).run(now, leaseUntil, worker, first, list);
+  }
+  writeTurns(step, served);
+  return started.map(({ row }, i) => {
+    const { queue, id, type, attempt } = row;
+    if (step.eventsWanted) step.event({ event: "started", queue, id, type, attempt: attempt + 1, worker });
+    return toRecord(row, { worker, startedAt: now, leaseUntil, token: first + i });
+  });
+}
+
+function writeTurns(step: Step, units: Iterable<ClaimUnit>): void {
+  const lanes: (readonly [id: number, turn: number, gave: number, served: number])[] = [];
+  for (const { lanes: own, served } of units) {
+    for (const { id, turn, gave } of own) lanes.push([id, turn, gave, served]);
+  }
+  if (lanes.length >= MANY) step.sql(MANY_SERVED).run(step.now, JSON.stringify(lanes));
+  else for (const [id, turn, gave, served] of lanes) step.sql(SERVED).run(turn, gave, served, gave, step.now, id);
+}
+
+/** That is no attempt. */
+function endRefused(step: Step, refused: readonly Refused[]): void {
+  const lanes = new LaneMoves(step, false);
+  for (const { row, leave } of refused) {
+    const { seq, queue, id, type, attempt } = row;
+    const { by, charge } = leave;
+    const error = neverFits(by, by.rule.quota.max === null ? charge.slots : charge.weight);
+    step.sql(END).run(step.now, JSON.stringify(error), step.now, seq);
+    lanes.leave(row.lane!, row.grp);
+    step.event({ event: "dead", queue, id, type, attempt, error });
+  }
+  lanes.write();
+}

@@ -1,0 +1,124 @@
+import { type Gauge, gaugeTake, type Held, NOTHING_HELD } from "../../../limits/gauge.ts";
+import type { Charge } from "../../../limits/rule.ts";
+import { findLimit, type LimitRow, openLimit } from "../limit-row.ts";
+import type { Step } from "../step.ts";
+import { usedOf } from "../totals.ts";
+import { enterStarts } from "../windows.ts";
+import { gaugeOf } from "./gauges.ts";
+import { heldOf } from "./holds.ts";
+
+const TAKE = `UPDATE sluice_limits SET latest_at = ?, told_left = ?, window_ms = ?, used = ?, seen_at = ? WHERE id = ?`;
+
+/** Shares an entry with nobody. */
+const ALONE = -1;
+
+/**
+ * What is kept of one limit, for one group or for all, as one step sees it, with all that the step has taken so far. What
+ * was taken is written by `save`.
+ */
+export class Account {
+  readonly name: string;
+  readonly grp: string;
+  readonly #step: Step;
+  /** How much of each window was in use before this step, and when that was. */
+  readonly #used = new Map<number, { readonly used: number; readonly at: number }>();
+  #row: LimitRow | undefined;
+  #gauge: Gauge;
+  #held: Held | undefined;
+  /** Which start it was last charged for, and how much; how much for all of them, and in how many starts. */
+  #latest = 0;
+  #charged = 0;
+  #taken = 0;
+  #starts = 0;
+  /** Starts are written down, for this window; those less than `#resolution` apart together. */
+  #windowMs: number | null = null;
+  #resolution = 0;
+  /** Where the starts of this step were written down; 0: nowhere. */
+  entry = 0;
+
+  constructor(step: Step, name: string, grp: string) {
+    this.#step = step;
+    this.name = name;
+    this.grp = grp;
+    this.#row = findLimit(step, name, grp);
+    this.#gauge = gaugeOf(this.#row);
+    // The start that is about to be decided comes after all that are known, whatever this process's clock says.
+    const latest = Math.max(this.#row?.newest ?? 0, this.#row?.latest_at ?? 0);
+    if (latest > step.now) step.now = latest;
+  }
+
+  get row(): LimitRow | undefined {
+    return this.#row;
+  }
+
+  get gauge(): Gauge {
+    return this.#gauge;
+  }
+
+  get held(): Held {
+    this.#held ??= this.#row === undefined ? NOTHING_HELD : heldOf(this.#step, this.#row.id, this.#row.open_until);
+    return this.#held;
+  }
+
+  /** Are starts kept long enough for this window? */
+  keeps(windowMs: number): boolean {
+    return this.#row === undefined || this.#row.longest >= windowMs;
+  }
+
+  /** From now on they are. */
+  keep(windowMs: number): void {
+    if (!this.keeps(windowMs)) this.#row = openLimit(this.#step, this.name, windowMs, this.grp);
+  }
+
+  /** Starts are counted in this window. */
+  watch(windowMs: number, resolution: number): void {
+    this.#resolution = this.#windowMs === null ? resolution : Math.min(this.#resolution, resolution);
+    this.#windowMs ??= windowMs;
+  }
+
+  /** How much of a window is in use. */
+  used(windowMs: number): number {
+    return this.#before(windowMs).used + this.#taken;
+  }
+
+  /** Start number `start` of this step takes so much: once, however many rules look at it, and what is more of it. */
+  take(charge: Charge, start: number, holds: boolean): void {
+    const before = this.#latest === start ? this.#charged : 0;
+    const weight = Math.max(0, charge.weight - before);
+    if (this.#latest !== start) this.#starts += 1;
+    this.#latest = start;
+    this.#charged = before + weight;
+    this.#taken += weight;
+    gaugeTake(this.#gauge, { ...charge, weight }, this.#step.now);
+    if (!holds) return;
+    const { slots, probes, expiresIn } = this.held;
+    this.#held = { slots: slots + charge.slots, probes: probes + 1, expiresIn };
+  }
+
+  /** Writes down what was taken. Answers with the id of the limit. `alone`: the start gets an entry of its own. */
+  save({ alone }: { readonly alone: boolean } = { alone: false }): number {
+    const step = this.#step;
+    const { now } = step;
+    const windowMs = this.#windowMs;
+    this.#row ??= openLimit(step, this.name, windowMs ?? 0, this.grp);
+    const row = this.#row;
+    if (this.#starts === 0) return row.id;
+    // A log that somebody looks at knows of every start, whatever the rule itself counts.
+    const counted = windowMs ?? row.window_ms;
+    const before = counted === null ? undefined : this.#before(counted);
+    if (counted !== null || row.longest > 0)
+      this.entry = enterStarts(step, row, this.#taken, alone ? ALONE : this.#resolution);
+    const used = before === undefined ? 0 : before.used + this.#taken;
+    step.sql(TAKE).run(now, this.#gauge.toldLeft, counted, used, before?.at ?? now, row.id);
+    return row.id;
+  }
+
+  #before(windowMs: number): { readonly used: number; readonly at: number } {
+    let before = this.#used.get(windowMs);
+    if (before === undefined) {
+      const used = this.#row === undefined ? 0 : usedOf(this.#step, this.#row, windowMs);
+      this.#used.set(windowMs, (before = { used, at: this.#step.now }));
+    }
+    return before;
+  }
+}

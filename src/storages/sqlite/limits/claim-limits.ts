@@ -1,0 +1,42 @@
+import type { LimitRule } from "../../../limits/rule.ts";
+import type { ClaimLimit, ClaimRequest } from "../../../storage/job-storage.ts";
+import { ruleOfClaim } from "../../../storage/stored-rules.ts";
+import type { Step } from "../step.ts";
+
+/** So often it is said again, as long as there are claims. */
+const SAY_AGAIN_MS = 86_400_000;
+
+const READ = "SELECT limits, at FROM sluice_claims WHERE queue = ?";
+const WRITE = `INSERT INTO sluice_claims (queue, limits, at) VALUES (?, ?, ?)
+  ON CONFLICT (queue) DO UPDATE SET limits = excluded.limits, at = excluded.at`;
+
+interface Row {
+  readonly limits: string;
+  readonly at: number;
+}
+
+/** Was it long ago, or never, that a claim of the queue said what it brings along? */
+export function isUnsaid(step: Step, queue: string): boolean {
+  const row = step.sql(READ).get(queue) as Row | undefined;
+  return row === undefined || step.now - row.at > SAY_AGAIN_MS;
+}
+
+/** Keeps what the claim brings along, so that people can be told what jobs of its queue wait for. */
+export function remember(step: Step, { queue, limits }: ClaimRequest): void {
+  const row = step.sql(READ).get(queue) as Row | undefined;
+  if (row === undefined && limits.length === 0) return;
+  const text = JSON.stringify(limits);
+  if (row?.limits === text && (limits.length === 0 || step.now - row.at <= SAY_AGAIN_MS)) return;
+  step.sql(WRITE).run(queue, text, step.now);
+}
+
+/** What the latest claim of a queue brought along, as rules. */
+export function remembered(step: Step, queue: string): readonly LimitRule[] {
+  const row = step.sql(READ).get(queue) as Row | undefined;
+  if (row === undefined) return [];
+  try {
+    return (JSON.parse(row.limits) as ClaimLimit[]).map(ruleOfClaim);
+  } catch {
+    return [];
+  }
+}

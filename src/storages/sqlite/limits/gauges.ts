@@ -1,0 +1,32 @@
+import { type Gauge, newGauge } from "../../../limits/gauge.ts";
+import { findLimit, type LimitRow, openLimit } from "../limit-row.ts";
+import type { Step } from "../step.ts";
+
+const SAVE = `UPDATE sluice_limits SET latest_at = ?, pause_until = ?, told_left = ?, told_until = ?, failures = ?,
+  open_until = ? WHERE id = ?`;
+
+/** The numbers beside the window. */
+export function gaugeOf(row: LimitRow | undefined): Gauge {
+  if (row === undefined) return newGauge();
+  return {
+    latestAt: row.latest_at,
+    pausedUntil: row.pause_until,
+    toldLeft: row.told_left,
+    toldUntil: row.told_until,
+    failures: row.failures,
+    openUntil: row.open_until,
+  };
+}
+
+export function saveGauge(step: Step, id: number, gauge: Gauge): void {
+  const { latestAt, pausedUntil, toldLeft, toldUntil, failures, openUntil } = gauge;
+  step.sql(SAVE).run(latestAt, pausedUntil, toldLeft, toldUntil, failures, openUntil, id);
+}
+
+/** Changes the numbers of a limit, whether or not anything was kept of it before. */
+export function changeGauge(step: Step, name: string, grp: string, change: (gauge: Gauge) => void): void {
+  const row = findLimit(step, name, grp) ?? openLimit(step, name, 0, grp);
+  const gauge = gaugeOf(row);
+  change(gauge);
+  saveGauge(step, row.id, gauge);
+}

@@ -1,0 +1,168 @@
+import { gaugeWait, NOTHING_HELD, type Verdict } from "../../../limits/gauge.ts";
+import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { NEVER, type Wait } from "../../../limits/wait.ts";
+import type { Meter } from "../../../storage/under-limits.ts";
+import type { Step } from "../step.ts";
+import { windowWait } from "../windows.ts";
+import { Account } from "./account.ts";
+import { grpOf, longestBlocked } from "./blocked.ts";
+import { holds } from "./holds.ts";
+
+/** From this number on starts share rows: by a thousandth of the window at the most, which nobody will notice. */
+const MANY = 1_000;
+
+const ONE: Charge = { weight: 1, slots: 1 };
+
+/** One limit as one step sees it. */
+export class SqliteMeter implements Meter {
+  readonly rule: LimitRule;
+  readonly group: string | null;
+  readonly quota: Quota;
+  readonly account: Account;
+  /** Something is held by every start. */
+  readonly holds: boolean;
+  /** A start may be corrected when its group has long been idle: until its lease ends, the group is remembered. */
+  readonly pins: boolean;
+  readonly #step: Step;
+  readonly #meters: Meters;
+  #plain: boolean | undefined;
+  readonly #waiting = new Map<number, Wait>();
+  readonly #window: (max: number, windowMs: number, weight: number) => Wait;
+
+  constructor(step: Step, meters: Meters, rule: LimitRule, group: string | null) {
+    this.rule = rule;
+    this.group = group;
+    this.quota = quotaOf(rule, group);
+    this.holds = holds(rule, group);
+    this.pins = !this.holds && rule.byGroup && rule.weight !== null && rule.quota.max !== null;
+    this.account = meters.account(rule.name, rule.byGroup ? grpOf(group) : "");
+    this.#step = step;
+    this.#meters = meters;
+    const { max, windowMs } = this.quota;
+    if (max !== null && windowMs !== null) this.account.watch(windowMs, max > MANY ? windowMs / 1_000 : 0);
+    this.#window = (most, length, weight) =>
+      windowWait(step, this.account.row, { max: most, windowMs: length }, weight, this.account.used(length));
+  }
+
+  /** Starts are not kept long enough for its window. */
+  get unprepared(): boolean {
+    const { max, windowMs } = this.quota;
+    return max !== null && windowMs !== null && !this.account.keeps(windowMs);
+  }
+
+  /** Writes down how long starts have to be kept. */
+  prepare(): void {
+    if (this.unprepared) this.account.keep(this.quota.windowMs!);
+  }
+
+  /** How much of the window is in use; 0 without one. */
+  get used(): number {
+    const { max, windowMs } = this.quota;
+    return max === null || windowMs === null ? 0 : this.account.used(windowMs);
+  }
+
+  get held(): number {
+    return this.account.held.slots;
+  }
+
+  verdict(charge: Charge): Verdict {
+    const { account } = this;
+    const held = this.holds ? account.held : NOTHING_HELD;
+    return gaugeWait(this.rule, this.group, account.gauge, held, charge, this.#step.now, this.#window);
+  }
+
+  wait(charge: Charge, priority?: number): Wait {
+    const wait = this.#fits(charge) ? 0 : this.verdict(charge).wait;
+    const { rule } = this;
+    if (wait === NEVER || priority === undefined || rule.weight === null || !rule.byGroup) return wait;
+    // A light one would fit now and then for ever, while a heavy one of the same group waits.
+    return Math.max(wait, this.#longest(priority));
+  }
+
+  take(charge: Charge): void {
+    this.account.take(charge, this.#meters.start, this.holds);
+  }
+
+  /** How much could start at once: 0 if anything is in the way; null: as much as anybody likes. */
+  get free(): number | null {
+    if (this.wait(ONE) !== 0) return 0;
+    const { max, concurrency, everyMs } = this.quota;
+    const { rule } = this;
+    const { toldUntil, toldLeft, openUntil } = this.account.gauge;
+    // What is weighed is told by weight; what counts starts then leaves room for one at least.
+    const weighs = rule.weight !== null;
+    let free = Number.POSITIVE_INFINITY;
+    if (max !== null) free = max - this.used;
+    if (concurrency !== null && !(weighs && max !== null)) free = Math.min(free, concurrency - this.held);
+    if (toldUntil !== null && this.#step.now < toldUntil && !(weighs && max === null)) {
+      free = Math.min(free, toldLeft ?? 0);
+    }
+    if (!weighs && everyMs !== null) free = Math.min(free, 1);
+    if (!weighs && rule.breaker !== null && openUntil !== null) {
+      free = Math.min(free, rule.breaker.probes - this.account.held.probes);
+    }
+    return free === Number.POSITIVE_INFINITY ? null : free;
+  }
+
+  /** Whatever is not a matter of numbers is not in the way, and the numbers leave room. Most questions end here. */
+  #fits({ weight, slots }: Charge): boolean {
+    const { max, windowMs, concurrency } = this.quota;
+    if (!(this.#plain ??= this.#isPlain())) return false;
+    if (concurrency !== null && !(this.account.held.slots + slots <= concurrency)) return false;
+    return max === null || windowMs === null || (max > 0 && this.account.used(windowMs) + weight <= max);
+  }
+
+  #isPlain(): boolean {
+    const { pausedUntil, toldUntil, openUntil } = this.account.gauge;
+    const { now } = this.#step;
+    const { windowMs, everyMs } = this.quota;
+    const forgotten = this.account.row?.forgotten_at ?? null;
+    return (
+      !this.rule.paused &&
+      everyMs === null &&
+      (pausedUntil === null || pausedUntil <= now) &&
+      (toldUntil === null || toldUntil <= now) &&
+      (this.rule.breaker === null || openUntil === null) &&
+      (windowMs === null || forgotten === null || now - forgotten >= windowMs)
+    );
+  }
+
+  /** How long somebody of this priority or a higher one waits for it, whose lane is blocked. */
+  #longest(priority: number): Wait {
+    let longest = this.#waiting.get(priority);
+    if (longest === undefined) {
+      longest = longestBlocked(this.#step, this.rule.name, this.account.grp, priority);
+      this.#waiting.set(priority, longest);
+    }
+    return longest;
+  }
+}
+
+/** The limits that one step looks at. */
+export class Meters {
+  readonly #step: Step;
+  readonly #accounts = new Map<string, Account>();
+  readonly #meters = new Map<LimitRule, Map<string | null, SqliteMeter>>();
+  /** Which start of the step is under way. */
+  start = 1;
+
+  constructor(step: Step) {
+    this.#step = step;
+  }
+
+  readonly meter = (rule: LimitRule, group: string | null): SqliteMeter => {
+    let groups = this.#meters.get(rule);
+    if (groups === undefined) this.#meters.set(rule, (groups = new Map()));
+    let meter = groups.get(group);
+    if (meter === undefined) groups.set(group, (meter = new SqliteMeter(this.#step, this, rule, group)));
+    return meter;
+  };
+
+  /** Rules of one name share what is counted under it. */
+  account(name: string, grp: string): Account {
+    const key = `${name.length} ${name}${grp}`;
+    let account = this.#accounts.get(key);
+    if (account === undefined) this.#accounts.set(key, (account = new Account(this.#step, name, grp)));
+    return account;
+  }
+}

@@ -1,0 +1,87 @@
+import { applies, type LimitRule } from "../../../limits/rule.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
+import type { StoredRule } from "../../../storage/stored-rules.ts";
+import type { Step } from "../step.ts";
+import { groupOf } from "./blocked.ts";
+import { Meters, type SqliteMeter } from "./meter.ts";
+
+/** So many groups are shown. */
+const SHOWN = 100;
+
+// Through all lanes: for people who look at limits, not for jobs.
+const WAITING =
+  "SELECT queue, type, total(waiting) AS waiting FROM sluice_lanes WHERE waiting > 0 GROUP BY queue, type";
+const COUNT = "SELECT count(*) AS n FROM sluice_limits WHERE name = ?";
+const LATEST = `SELECT grp FROM sluice_limits WHERE name = ? AND grp <> '' ORDER BY latest_at DESC LIMIT ${SHOWN}`;
+const WITHOUT = "SELECT grp FROM sluice_limits WHERE name = ? AND grp = ''";
+
+/** Jobs that wait, of one queue and type. */
+export interface Waiting {
+  readonly queue: string;
+  readonly type: string;
+  readonly waiting: number;
+}
+
+export function readLimits(step: Step, { name, group }: LimitQuery): LimitState[] {
+  const waiting = allWaiting(step);
+  const asked = name === null ? [...step.rules.stored.keys()] : [name];
+  return asked.toSorted().flatMap((one) => {
+    const stored = step.rules.stored.get(one);
+    const rule = step.rules.byName.get(one);
+    return stored === undefined || rule === undefined ? [] : [stateOf(step, rule, stored, group, waiting)];
+  });
+}
+
+/** What waits in all queues. */
+export function allWaiting(step: Step): readonly Waiting[] {
+  return step.sql(WAITING).all() as Waiting[];
+}
+
+/** A limit as it is. One that a claim brought along was declared by it, once. */
+export function stateOf(
+  step: Step,
+  rule: LimitRule,
+  stored: Pick<StoredRule, "declared" | "version">,
+  group: string | null,
+  waiting: readonly Waiting[],
+): LimitState {
+  const { declared, version } = stored;
+  const meters = new Meters(step);
+  let waits = 0;
+  for (const lane of waiting) if (applies(rule, lane.queue, lane.type)) waits += lane.waiting;
+  return {
+    rule,
+    declared,
+    version,
+    waiting: waits,
+    groups: (step.sql(COUNT).get(rule.name) as { readonly n: number }).n,
+    states: groupsOf(step, rule, group).map((one) => groupState(step, meters.meter(rule, one))),
+  };
+}
+
+function groupsOf(step: Step, rule: LimitRule, group: string | null): readonly (string | null)[] {
+  if (!rule.byGroup) return [null];
+  if (group !== null) return [group];
+  const without = step.sql(WITHOUT).all(rule.name) as { readonly grp: string }[];
+  const latest = step.sql(LATEST).all(rule.name) as { readonly grp: string }[];
+  return [...without, ...latest].slice(0, SHOWN).map(({ grp }) => groupOf(grp));
+}
+
+function groupState(step: Step, meter: SqliteMeter): GroupState {
+  const { pausedUntil, openUntil } = meter.account.gauge;
+  const { wait, reason } = meter.verdict({ weight: 1, slots: 1 });
+  return {
+    group: meter.group,
+    used: meter.used,
+    held: meter.held,
+    free: meter.free,
+    nextInMs: instantOf(wait),
+    reason,
+    heldForMs: Math.max(0, (pausedUntil ?? 0) - step.now),
+    breaker: meter.rule.breaker === null || openUntil === null ? "closed" : step.now < openUntil ? "open" : "half-open",
+  };
+}
+
+/** null: no clock can tell. */
+export const instantOf = (wait: Wait): number | null => (wait === NEVER || wait === WHEN_RELEASED ? null : wait);

@@ -1,0 +1,74 @@
+import { applies, type LimitRule } from "../../../limits/rule.ts";
+import type { ClaimRequest } from "../../../storage/job-storage.ts";
+import { readStoredRule, ruleInForce, ruleOfClaim, type StoredRule } from "../../../storage/stored-rules.ts";
+import type { Statements } from "../driver.ts";
+
+const READ = "SELECT name, stored FROM sluice_rules ORDER BY name";
+
+/** All rules, as they stood when they had this number. Read once, and shared by all steps until the number changes. */
+export class RuleBook {
+  readonly number: number;
+  readonly stored: ReadonlyMap<string, StoredRule>;
+  /** In force, by name. */
+  readonly byName: ReadonlyMap<string, LimitRule>;
+  readonly inForce: readonly LimitRule[];
+  /** The names of those under which something may be held. */
+  readonly holding: readonly string[];
+  /** Is everything that is held held of limits for all, which no failure breaks? */
+  readonly holdsPlainly: boolean;
+  /** Does a rule break after failures? */
+  readonly breaks: boolean;
+  /** Does it matter for any rule how heavy jobs are? The names of those by group. */
+  readonly weighs: boolean;
+  readonly weighingGroups: readonly string[];
+
+  constructor(number: number, stored: ReadonlyMap<string, StoredRule>) {
+    this.number = number;
+    this.stored = stored;
+    this.byName = new Map(Array.from(stored, ([name, rule]) => [name, ruleInForce(rule)]));
+    this.inForce = [...this.byName.values()];
+    const holding = this.inForce.filter(
+      ({ breaker, quota, groups }) =>
+        breaker !== null ||
+        quota.concurrency !== null ||
+        Object.values(groups).some(({ concurrency }) => concurrency !== undefined),
+    );
+    this.holding = holding.map(({ name }) => name);
+    this.holdsPlainly = holding.every(({ byGroup, breaker }) => !byGroup && breaker === null);
+    this.breaks = this.inForce.some(({ breaker }) => breaker !== null);
+    const weighing = this.inForce.filter(({ weight }) => weight !== null);
+    this.weighs = weighing.length > 0;
+    this.weighingGroups = weighing.filter(({ byGroup }) => byGroup).map(({ name }) => name);
+  }
+
+  /** What jobs of this queue and type run under. */
+  of(queue: string, type: string): readonly LimitRule[] {
+    return this.inForce.filter((rule) => applies(rule, queue, type));
+  }
+
+  /** What the jobs that a claim may take run under: what is kept, and what the claim brings along. */
+  forClaim({ queue, types, limits }: ClaimRequest): readonly LimitRule[] {
+    if (this.inForce.length === 0 && limits.length === 0) return NONE;
+    const kept = this.inForce.filter(
+      (rule) =>
+        (rule.queues === null || rule.queues.includes(queue)) &&
+        (types === null || rule.types === null || rule.types.some((type) => types.includes(type))),
+    );
+    return [...kept, ...limits.map(ruleOfClaim)];
+  }
+}
+
+const NONE: readonly LimitRule[] = [];
+
+/** As long as nobody has ever declared a rule. */
+export const NO_RULES = new RuleBook(0, new Map());
+
+/** What cannot be read binds nobody. */
+export function readRules(statements: Statements, number: number): RuleBook {
+  const stored = new Map<string, StoredRule>();
+  for (const { name, stored: text } of statements.get(READ).all() as { name: string; stored: string }[]) {
+    const rule = readStoredRule(text);
+    if (rule !== undefined) stored.set(name, rule);
+  }
+  return new RuleBook(number, stored);
+}

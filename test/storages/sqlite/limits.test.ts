@@ -1,0 +1,238 @@
+import { DatabaseSync } from "node:sqlite";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Lease, Outcome } from "../../../src/storage/job-storage.ts";
+import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
+import { FakeClock } from "../../../src/testing/index.ts";
+import { claimOf, newJob, rule, temporaryDatabase } from "./support.ts";
+
+function open() {
+  const clock = new FakeClock();
+  const database = new DatabaseSync(":memory:");
+  return { clock, database, storage: new SqliteStorage(database, { clock }) };
+}
+
+/** What is wrong in the tables: totals that are no sums, holds of nobody, lanes that wait for a limit that there is not. */
+function wrong(database: DatabaseSync, now: number): unknown[] {
+  const totals = `SELECT name, grp, used, (SELECT total(n) FROM sluice_starts
+      WHERE limit_id = sluice_limits.id AND sluice_limits.seen_at - at < window_ms) AS sum
+    FROM sluice_limits WHERE window_ms IS NOT NULL AND used <> sum`;
+  const holds = `SELECT token FROM sluice_holds
+    WHERE until IS NULL AND token NOT IN (SELECT token FROM sluice_jobs WHERE state = 'active')`;
+  const homeless = `SELECT limit_id FROM sluice_holds WHERE limit_id NOT IN (SELECT id FROM sluice_limits)
+    UNION ALL SELECT limit_id FROM sluice_starts WHERE limit_id NOT IN (SELECT id FROM sluice_limits)`;
+  const lanes = `SELECT grp, blocked_by FROM sluice_lanes
+    WHERE blocked_until > ${now} AND blocked_by NOT IN (SELECT name FROM sluice_rules)`;
+  return [totals, holds, homeless, lanes].flatMap((sql) => database.prepare(sql).all());
+}
+
+test("whatever comes, totals are sums, and what is held is held by a job that runs", async () => {
+  const rules = [
+    rule("window", { max: 5, windowMs: 700 }),
+    rule("tokens", { max: 30, windowMs: 900 }, { weight: "n", estimate: 4 }),
+    rule("tenant", { max: 9, windowMs: 500, concurrency: 2 }, { byGroup: true, weight: "n" }),
+    rule("memory", { concurrency: 8 }, { weight: "m", types: ["b"] }),
+    rule("breaker", { max: 99, windowMs: 50 }, { breaker: { failures: 2, openMs: 300, probes: 1, kinds: null } }),
+  ];
+  const step = fc.record({
+    what: fc.constantFrom(
+      "add",
+      "add",
+      "claim",
+      "claim",
+      "settle",
+      "report",
+      "wait",
+      "sweep",
+      "rates",
+      "window",
+      "reset",
+    ),
+    group: fc.constantFrom(null, "x", "y"),
+    type: fc.constantFrom("a", "b"),
+    weight: fc.integer({ min: 0, max: 6 }),
+    to: fc.constantFrom("completed", "retry", "back", "unstarted", "dead"),
+    ms: fc.constantFrom(1, 49, 50, 333, 700, 31_000, 90_000_000),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 50 }), async (steps) => {
+      const { clock, database, storage } = open();
+      await storage.limits.define(rules, "refuse");
+      let held: Lease[] = [];
+      for (const { what, group, type, weight, to, ms } of steps) {
+        if (what === "add") {
+          await storage.add([newJob({ group, type, weights: { n: weight, m: weight } }), newJob({ group, type })]);
+        } else if (what === "claim") {
+          held.push(...(await storage.claim(claimOf({ max: 1 + weight }))).jobs);
+        } else if (what === "settle") {
+          await storage.settle(held.map((lease) => outcome(lease, to, ms)));
+          held = [];
+        } else if (what === "report") {
+          await storage.report(held.map(({ id, token }) => ({ id, token, weights: { n: weight, m: weight } })));
+        } else if (what === "wait") {
+          await clock.advance(ms);
+        } else if (what === "sweep") {
+          while ((await storage.sweep()).more);
+        } else if (what === "rates") {
+          const { token } = await storage.rates.tryRecordExecution("window", { maxExecutions: 9, windowMs: ms });
+          if (token !== undefined && weight > 0) await storage.rates.settleExecution("window", token, weight);
+        } else if (what === "window") {
+          await storage.limits.change("window", { quota: { windowMs: ms }, group: null });
+        } else {
+          await storage.limits.change("tenant", { reset: true, group });
+        }
+        expect(wrong(database, clock.wall()), what).toEqual([]);
+      }
+      await storage.close();
+      database.close();
+    }),
+    { numRuns: 150 },
+  );
+}, 60_000);
+
+function outcome({ id, token }: Lease, to: string, inMs: number): Outcome {
+  const error = { name: "Error", message: "x" };
+  if (to === "completed") return { id, token, to, result: null };
+  if (to === "retry" || to === "dead") return { id, token, to, inMs, error };
+  return { id, token, to: "back", inMs, held: false, error: null, hold: null, unstarted: to === "unstarted" };
+}
+
+describe("several storages over one database", () => {
+  test("a rule that one of them declares, changes or removes binds the others at once", async () => {
+    const path = temporaryDatabase();
+    const [mine, other] = [new SqliteStorage(path), new SqliteStorage(path)];
+    await other.add(Array.from({ length: 9 }, () => newJob()));
+    const started = async () => (await other.claim(claimOf({ max: 2 }))).jobs.length;
+    expect(await started()).toBe(2);
+    await mine.limits.define([rule("k", { concurrency: 1 })], "refuse");
+    expect([await started(), await started()]).toEqual([1, 0]);
+    await mine.limits.change("k", { quota: { concurrency: 2 }, group: null });
+    expect(await started()).toBe(1);
+    await mine.limits.remove("k");
+    expect(await started()).toBe(2);
+    await Promise.all([mine.close(), other.close()]);
+  });
+
+  test("what is news is told to the others as such, and what is not is not", async () => {
+    const clock = new FakeClock();
+    const path = temporaryDatabase();
+    const [mine, other] = [new SqliteStorage(path, { clock }), new SqliteStorage(path, { clock })];
+    await mine.setup();
+    const heard: boolean[] = [];
+    await other.setup();
+    other.subscribe({ queue: "q", wake: (news) => heard.push(news) });
+    const looked = async () => {
+      await clock.advance(1_000);
+      return heard.splice(0).at(-1);
+    };
+    await mine.add([newJob()]);
+    expect(await looked()).toBe(true);
+    await mine.add([newJob()]);
+    expect(await looked()).toBe(false);
+    await mine.limits.define([rule("k", { concurrency: 1 })], "refuse");
+    const { jobs } = await mine.claim(claimOf());
+    await looked();
+    await mine.settle([{ id: jobs[0]!.id, token: jobs[0]!.token, to: "completed", result: null }]);
+    expect(await looked()).toBe(true);
+    await Promise.all([mine.close(), other.close()]);
+  });
+
+  test("nobody whose clock is a little behind finds less than there was, when a group was forgotten", async () => {
+    const path = temporaryDatabase();
+    const [early, late] = [new FakeClock(), new FakeClock()];
+    const [mine, other] = [new SqliteStorage(path, { clock: early }), new SqliteStorage(path, { clock: late })];
+    await mine.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })], "refuse");
+    await mine.add([newJob({ group: "g" }), newJob({ group: "g" })]);
+    const [first] = (await mine.claim(claimOf({ max: 2 }))).jobs;
+    await Promise.all([early.advance(900), late.advance(997)]);
+    // Whoever writes reads the clock, and leaves it for others to see, but not every time.
+    await mine.add([newJob({ queue: "other" })]);
+    await early.advance(100);
+    while ((await mine.sweep()).more);
+    const [second] = (await other.claim(claimOf())).jobs;
+    expect(second!.startedAt! - first!.startedAt!).toBeGreaterThanOrEqual(1_000);
+    await Promise.all([mine.close(), other.close()]);
+  });
+});
+
+test("a blocked lane is not looked at again until its instant, however many there are", async () => {
+  const { clock, database, storage } = open();
+  await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })], "refuse");
+  const groups = Array.from({ length: 1_500 }, (_, i) => `g${i}`);
+  await storage.add([...groups, ...groups].map((group) => newJob({ group })));
+  let started = 0;
+  for (let more = true; more;) {
+    const claim = await storage.claim(claimOf({ max: 200 }));
+    started += claim.jobs.length;
+    ({ more } = claim);
+  }
+  expect(started).toBe(1_500);
+  const ready = () =>
+    database.prepare("SELECT count(*) AS n FROM sluice_lanes WHERE waiting > 0 AND blocked_until IS NULL").get();
+  expect(ready()).toEqual({ n: 0 });
+  await clock.advance(1_000);
+  started = 0;
+  for (let more = true; more;) {
+    const claim = await storage.claim(claimOf({ max: 700 }));
+    started += claim.jobs.length;
+    ({ more } = claim);
+  }
+  expect(started).toBe(1_500);
+});
+
+test("nothing of limits grows for ever", async () => {
+  const { clock, database, storage } = open();
+  const breaker = { failures: 9, openMs: 1, probes: 1, kinds: null };
+  await storage.limits.define(
+    [
+      rule("g", { max: 9, windowMs: 1_000, concurrency: 5 }, { byGroup: true, weight: "n" }),
+      rule("k", { max: 9, windowMs: 1_000, everyMs: 1 }, { breaker }),
+    ],
+    "refuse",
+  );
+  for (let i = 0; i < 20; i++) {
+    await storage.add([newJob({ group: `g${i}` })]);
+    const { jobs } = await storage.claim(claimOf({ limits: [{ key: `l${i}`, max: 5, windowMs: 500 }] }));
+    const { id, token } = jobs[0]!;
+    await storage.settle([{ id, token, to: "completed", result: null }]);
+    await storage.limits.take({ name: "g", group: `p${i}`, weight: 1, ttlMs: 500 });
+    await storage.limits.change("g", { holdMs: 300, group: `h${i}` });
+    await clock.advance(200);
+  }
+  for (let i = 0; i < 20; i++) {
+    await clock.advance(2 * 86_400_000);
+    while ((await storage.sweep()).more);
+  }
+  for (const table of ["limits", "starts", "holds", "claims", "lanes"]) {
+    expect(database.prepare(`SELECT count(*) AS n FROM sluice_${table}`).get(), table).toEqual({ n: 0 });
+  }
+});
+
+test("what was written by hand, with garbage, stops nobody", async () => {
+  const { database, storage } = open();
+  await storage.limits.define([rule("k", { max: 5, windowMs: 1_000, concurrency: 5 })], "refuse");
+  await storage.add([newJob({ id: "j" }), newJob(), newJob()]);
+  const { jobs } = await storage.claim(claimOf());
+  database.exec(`UPDATE sluice_jobs SET limits = '[{"a":1}, [], ["x"], 7' WHERE id = 'j'`);
+  const { id, token } = jobs[0]!;
+  expect(await storage.report([{ id, token, weights: { n: 1 } }])).toEqual([]);
+  const back = { to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: true } as const;
+  expect(await storage.settle([{ id, token, ...back }])).toEqual([]);
+  expect((await storage.limits.read({ name: "k", group: null }))[0]!.states[0]!.held).toBe(0);
+  database.exec(`INSERT INTO sluice_rules VALUES ('odd', '{'); UPDATE sluice_meta SET rules = rules + 1`);
+  expect((await storage.claim(claimOf({ max: 3 }))).jobs.length).toBe(3);
+  for (const garbage of ["", ":", "1:2", "a:b:c:d:e", "1:999:1:1:1", "-1:1:1:1:1"]) {
+    await storage.limits.give(garbage, "cancelled");
+    expect(await storage.limits.renew([garbage], 1_000)).toEqual([garbage]);
+  }
+});
+
+test("`limiter` counts with the jobs", async () => {
+  const { storage } = open();
+  await storage.limits.define([rule("k", { max: 2, windowMs: 1_000 })], "refuse");
+  await storage.add([newJob(), newJob(), newJob()]);
+  const permit = await storage.limiter("k").acquire();
+  expect((await storage.claim(claimOf({ max: 3 }))).jobs.length).toBe(1);
+  await permit.cancel();
+  expect((await storage.claim(claimOf({ max: 3 }))).jobs.length).toBe(1);
+});
