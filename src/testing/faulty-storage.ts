@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from "../core/clock.ts";
 import { StorageError } from "../core/errors.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
+import type { LimitStorage } from "../storage/limit-storage.ts";
 
 /** What goes wrong with one call. */
 export type Fault =
@@ -15,8 +16,10 @@ export type Fault =
   /** Nothing happens and no answer ever comes. */
   | { readonly kind: "never" };
 
-/** The members of a storage that can be made to fail: all that answer with a promise, but for `close`. */
-export type FaultyMember = Exclude<keyof JobStorage, "close" | "subscribe" | "rates">;
+/** The members of a storage that can be made to fail: all that answer with a promise, but for `close` and those of `rates`. */
+export type FaultyMember =
+  | Exclude<keyof JobStorage, "close" | "subscribe" | "rates" | "limits">
+  | `limits.${keyof LimitStorage}`;
 
 /** One call, as a plan sees it. */
 export interface FaultyCall {
@@ -123,7 +126,19 @@ export function faultyStorage(
     setPaused: (queue, type, paused) =>
       through("setPaused", [queue, type, paused], () => storage.setPaused(queue, type, paused)),
     publish: (event) => through("publish", [event], () => storage.publish(event)),
+    explain: (id) => through("explain", [id], () => storage.explain(id)),
+    backlog: (queue) => through("backlog", [queue], () => storage.backlog(queue)),
     subscribe: (subscriber) => storage.subscribe(subscriber),
+    limits: {
+      define: (rules, onConflict) =>
+        through("limits.define", [rules, onConflict], () => storage.limits.define(rules, onConflict)),
+      remove: (name) => through("limits.remove", [name], () => storage.limits.remove(name)),
+      change: (name, change) => through("limits.change", [name, change], () => storage.limits.change(name, change)),
+      read: (query) => through("limits.read", [query], () => storage.limits.read(query)),
+      take: (request) => through("limits.take", [request], () => storage.limits.take(request)),
+      give: (token, given) => through("limits.give", [token, given], () => storage.limits.give(token, given)),
+      renew: (tokens, ttlMs) => through("limits.renew", [tokens, ttlMs], () => storage.limits.renew(tokens, ttlMs)),
+    },
     rates: storage.rates,
   };
 }

@@ -1,16 +1,27 @@
 import type { JobStorage } from "../storage/job-storage.ts";
 import type { FakeClock } from "./fake-clock.ts";
 import { adding } from "./suite/adding.ts";
+import { backlog } from "./suite/backlog.ts";
+import { breaking } from "./suite/breaking.ts";
 import { claiming } from "./suite/claiming.ts";
+import { explaining } from "./suite/explaining.ts";
+import { groups } from "./suite/groups.ts";
 import { hearing } from "./suite/hearing.ts";
+import { holding } from "./suite/holding.ts";
 import { leases } from "./suite/leases.ts";
 import { limiting } from "./suite/limiting.ts";
 import { names } from "./suite/names.ts";
+import { news } from "./suite/news.ts";
 import { order } from "./suite/order.ts";
 import { people } from "./suite/people.ts";
+import { permits } from "./suite/permits.ts";
 import { reading } from "./suite/reading.ts";
+import { releasing } from "./suite/releasing.ts";
+import { rules } from "./suite/rules.ts";
 import { type Cases, Scene } from "./suite/scene.ts";
 import { settling } from "./suite/settling.ts";
+import { underLimits } from "./suite/under-limits.ts";
+import { weights } from "./suite/weights.ts";
 
 /** An empty storage of its own for one case, and the clock that it goes by. */
 export interface OpenedStorage {
@@ -37,6 +48,17 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   reading,
   hearing,
   names,
+  rules,
+  "under limits": underLimits,
+  groups,
+  releasing,
+  weights,
+  holding,
+  breaking,
+  permits,
+  explaining,
+  backlog,
+  news,
 };
 
 /**

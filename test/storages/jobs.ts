@@ -1,3 +1,4 @@
+import { type LimitRule, NO_QUOTA, type Quota } from "../../src/limits/rule.ts";
 import type { ClaimRequest, NewJob } from "../../src/storage/job-storage.ts";
 
 let made = 0;
@@ -27,4 +28,21 @@ export function newJob(said: Partial<NewJob> = {}): NewJob {
 /** A claim of anything there is in the queue, but for what is said about it. */
 export function anything(said: Partial<ClaimRequest> = {}): ClaimRequest {
   return { queue: "q", worker: "w", max: 10, types: null, leaseMs: 30_000, limits: [], settle: [], ...said };
+}
+
+/** A rule for all jobs, but for what is said about it. */
+export function limitRule(name: string, quota: Partial<Quota>, said: Partial<LimitRule> = {}): LimitRule {
+  return {
+    name,
+    quota: { ...NO_QUOTA, ...quota },
+    types: null,
+    queues: null,
+    byGroup: false,
+    groups: {},
+    weight: null,
+    estimate: 1,
+    breaker: null,
+    paused: false,
+    ...said,
+  };
 }

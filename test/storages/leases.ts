@@ -37,7 +37,7 @@ const acts = fc.array(
 ) satisfies fc.Arbitrary<Act[]>;
 
 const ways: readonly ((lease: Lease) => Outcome)[] = [
-  (lease) => ({ ...lease, to: "back", inMs: 0, held: false, error: null, hold: null }),
+  (lease) => ({ ...lease, to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: false }),
   (lease) => ({ ...lease, to: "retry", inMs: 0, error: { name: "Error", message: "it broke" } }),
   (lease) => ({ ...lease, to: "completed", result: null }),
 ];

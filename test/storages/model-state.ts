@@ -175,8 +175,8 @@ export class Model {
     } else {
       job.attempt -= 1;
       if (outcome.held) job.holds += 1;
-      for (const key of outcome.hold?.keys ?? []) this.pause(key, this.now + outcome.hold!.forMs);
-      const back = new Set(job.starts.filter(({ key }) => outcome.unstarted?.includes(key)).map(({ start }) => start));
+      for (const key of outcome.hold?.names ?? []) this.pause(key, this.now + outcome.hold!.forMs);
+      const back = new Set(outcome.unstarted ? job.starts.map(({ start }) => start) : []);
       this.starts = this.starts.filter(({ id }) => !back.has(id));
     }
     job.leaseUntil = null;

@@ -9,14 +9,33 @@ describe("subscribers", () => {
     const subscribers = new Subscribers();
     const heard: string[] = [];
     subscribers.add({ queue: "q", wake: () => heard.push("wake"), event: ({ event: name }) => heard.push(name) });
-    subscribers.wake("q");
+    subscribers.wake("q", false);
     subscribers.event(event("a"));
-    subscribers.wake("q");
+    subscribers.wake("q", false);
     expect(heard).toEqual([]);
     subscribers.tell();
     expect(heard).toEqual(["added", "wake"]);
     subscribers.tell();
     expect(heard.length).toBe(2);
+  });
+
+  it("hear that something is news if any part of a step was, each queue of its own", () => {
+    const subscribers = new Subscribers();
+    const heard: (readonly [string, boolean])[] = [];
+    subscribers.add({ queue: "q", wake: (news) => heard.push(["q", news]) });
+    subscribers.add({ queue: "r", wake: (news) => heard.push(["r", news]) });
+    subscribers.wake("q", false);
+    subscribers.wake("q", true);
+    subscribers.wake("r", false);
+    subscribers.wake("q", false);
+    subscribers.tell();
+    expect(heard).toEqual([
+      ["q", true],
+      ["r", false],
+    ]);
+    subscribers.wake("q", false);
+    subscribers.tell();
+    expect(heard.at(-1)).toEqual(["q", false]);
   });
 
   it("hear everything in the same order, even what one of them brings about", () => {
@@ -66,12 +85,12 @@ describe("subscribers", () => {
     const subscribers = new Subscribers();
     subscribers.add(counter);
     const leave = subscribers.add(counter);
-    subscribers.wake("q");
+    subscribers.wake("q", false);
     subscribers.tell();
     expect(counter.count).toBe(2);
     leave();
     leave();
-    subscribers.wake("q");
+    subscribers.wake("q", false);
     subscribers.tell();
     expect(counter.count).toBe(3);
   });
@@ -79,7 +98,7 @@ describe("subscribers", () => {
   it("do not hear what happened before they came, and each gets ids of its own", () => {
     const subscribers = new Subscribers();
     subscribers.event(event("before"));
-    subscribers.wake("q");
+    subscribers.wake("q", false);
     subscribers.cancelled("q", "before");
     const heard: unknown[] = [];
     subscribers.add({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { MemoryStorage } from "../../src/storages/memory/job-storage.ts";
 import { FakeClock, type FaultPlan, faultyStorage, storageSuite } from "../../src/testing/index.ts";
-import { anything, newJob } from "../storages/jobs.ts";
+import { anything, limitRule, newJob } from "../storages/jobs.ts";
 
 function open(plan: FaultPlan, seed?: number) {
   const clock = new FakeClock();
@@ -83,6 +83,18 @@ describe("a faulty storage", () => {
       "heartbeat",
       "setPaused",
     ]);
+  });
+
+  it("plans for what is done to limits as well", async () => {
+    const { storage, inner } = open(({ member, nth }) =>
+      member === "limits.take" && nth === 1 ? { kind: "fail-after" } : undefined,
+    );
+    await storage.limits.define([limitRule("gpu", { concurrency: 1 })], "refuse");
+    const take = { name: "gpu", group: null, weight: null, ttlMs: 1_000 };
+    await expect(storage.limits.take(take)).rejects.toThrow("answer of limits.take was lost");
+    expect((await inner.limits.read({ name: "gpu", group: null }))[0]?.states[0]?.held).toBe(1);
+    expect(await storage.limits.take(take)).toMatchObject({ granted: false });
+    expect(storage.calls.map(({ member }) => member)).toEqual(["limits.define", "limits.take", "limits.take"]);
   });
 
   it("fails by chance, the same with the same seed", async () => {

@@ -63,7 +63,7 @@ export const hearing: Cases = {
     await wakes(s, "a start that is cancelled", () => s.storage.rates.cancelExecution("k", token!));
     const job = await s.claimOne({ limits });
     equal((await s.claim({ limits })).blockedBy, "k", "blockedBy");
-    await wakes(s, "a start that is taken back", () => s.settle(back(job, { unstarted: ["k"] })));
+    await wakes(s, "a start that is taken back", () => s.settle(back(job, { unstarted: true })));
     await s.claimOne({ limits });
     equal((await s.claim({ limits })).blockedBy, "k", "blockedBy");
     await wakes(s, "a limit that is cleared", () => s.storage.rates.clear("k"));
@@ -241,10 +241,19 @@ export const hearing: Cases = {
       history: () => storage.history(id!),
       list: () => s.list(),
       overview: () => storage.overview(),
+      explain: () => storage.explain(id!),
+      backlog: () => storage.backlog("q"),
       change: () => s.change("cancel", id!),
       setPaused: () => storage.setPaused("q", null, true),
       subscribe: () => storage.subscribe({ queue: null }),
       publish: () => storage.publish({ event: "drained", queue: "q", worker: "w" }),
+      "limits.define": () => storage.limits.define([], "refuse"),
+      "limits.remove": () => storage.limits.remove("k"),
+      "limits.change": () => storage.limits.change("k", { paused: true }),
+      "limits.read": () => storage.limits.read({ name: null, group: null }),
+      "limits.take": () => storage.limits.take({ name: "k", group: null, weight: 1, ttlMs: 1_000 }),
+      "limits.give": () => storage.limits.give("token", "released"),
+      "limits.renew": () => storage.limits.renew([], 1_000),
     };
     for (const [name, call] of Object.entries(calls)) {
       equal(await refused(call, `${name} after close`), "SLUICE_STORAGE", `the code of ${name} after close`);

@@ -34,7 +34,7 @@ export const leases: Cases = {
     await s.add({}, {}, {}, {});
     const job = await s.claimOne({ limits });
     await s.settle(completed(job));
-    const late = back(job, { hold: { keys: ["k"], forMs: 60_000 }, unstarted: ["k"] });
+    const late = back(job, { hold: { names: ["k"], scope: false, forMs: 60_000 }, unstarted: true });
     equal(await s.settle(late), [job.id], "settle");
     equal((await s.claim({ limits })).jobs.length, 1, "how many the limit lets through");
   },

@@ -1,6 +1,6 @@
 import type { ChangeAction, ChangeFilter } from "../../storage/job-storage.ts";
 import { equal } from "../expect.ts";
-import { type Cases, completed, dead, ERROR, lease, retry, type Scene } from "./scene.ts";
+import { back, type Cases, completed, dead, ERROR, lease, retry, type Scene } from "./scene.ts";
 
 /** One job in each state that a job can be in without a flow. */
 async function oneOfEach(s: Scene) {
@@ -102,7 +102,7 @@ export const people: Cases = {
   "retry: everything counts anew": async (s) => {
     const [id] = await s.add({ maxAttempts: 2 });
     await s.settle(retry(await s.claimOne()));
-    await s.settle({ ...lease(await s.claimOne()), to: "back", inMs: 0, held: true, error: null, hold: null });
+    await s.settle(back(await s.claimOne(), { held: true }));
     const job = await s.claimOne();
     await s.change("cancel", id!);
     await s.settle(completed(job, "1"));

@@ -165,6 +165,7 @@ export const back = (job: Lease, said: Partial<Extract<Outcome, { to: "back" }>>
   held: false,
   error: null,
   hold: null,
+  unstarted: false,
   ...said,
   ...lease(job),
   to: "back",

@@ -1,0 +1,246 @@
+import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
+import { equal, ok } from "../expect.ts";
+import { BREAKER, change, count, define, many, rule, window } from "./limit-words.ts";
+import { type Cases, completed, dead, limit, type Scene } from "./scene.ts";
+
+async function explained(s: Scene, id: string): Promise<Standing> {
+  const found = await s.storage.explain(id);
+  ok(found !== undefined, `expected an explanation of ${id}, but there is no such job`);
+  return found;
+}
+
+/** How a job stands with the limit of this name. */
+async function standing(s: Scene, id: string, name: string): Promise<LimitStanding> {
+  const { limits } = await explained(s, id);
+  const found = limits.find((one) => one.rule.name === name);
+  ok(found !== undefined, `expected ${id} to run under ${name}`);
+  return found;
+}
+
+const why = async (s: Scene, id: string, name = "k") => {
+  const { waitMs, reason } = await standing(s, id, name);
+  return [waitMs, reason];
+};
+
+export const explaining: Cases = {
+  "a job that nothing holds": async (s) => {
+    const id = await s.addOne();
+    await s.clock.advance(50);
+    const { job, now, queuePaused, typePaused, ahead, limits } = await explained(s, id);
+    equal(
+      { job, now, queuePaused, typePaused, ahead, limits },
+      {
+        job: await s.get(id),
+        now: s.clock.wall(),
+        queuePaused: false,
+        typePaused: false,
+        ahead: { higher: 0, group: 0, lane: 0 },
+        limits: [],
+      },
+      "the explanation",
+    );
+    equal(await s.storage.explain("nobody"), undefined, "a job that nobody knows");
+  },
+
+  "pauses of the queue and of the type": async (s) => {
+    const [a, b] = await s.add({ type: "a" }, { type: "b" });
+    await s.storage.setPaused("q", "a", true);
+    equal([(await explained(s, a!)).typePaused, (await explained(s, b!)).typePaused], [true, false], "the type");
+    await s.storage.setPaused("q", null, true);
+    equal([(await explained(s, a!)).queuePaused, (await explained(s, b!)).queuePaused], [true, true], "the queue");
+  },
+
+  "who is before it: of a higher priority, and of its own priority and group": async (s) => {
+    await s.add({ priority: 9 }, { priority: 7, group: "x" }, { priority: 5, group: "g" }, { priority: 5, group: "h" });
+    await s.add({ priority: 5, group: "g", type: "u" }, { priority: 5, group: "g", due: { inMs: 99 } });
+    const id = await s.addOne({ priority: 5, group: "g" });
+    await s.add({ priority: 5, group: "g" }, { priority: 4 }, { priority: 9, queue: "other" });
+    equal((await explained(s, id)).ahead, { higher: 2, group: 2, lane: 1 }, "ahead");
+  },
+
+  "every limit that it runs under, and no other": async (s) => {
+    await define(
+      s,
+      rule("a", window(5, 1_000), { types: ["t"] }),
+      rule("b", window(5, 1_000), { types: ["u"] }),
+      rule("c", { concurrency: 3 }, { queues: ["q"], byGroup: true }),
+      rule("d", window(9, 1_000), { queues: ["r"] }),
+      rule("e", window(50, 1_000), { weight: "n", estimate: 7 }),
+    );
+    const [id, alone] = await s.add({ group: "g" }, { weights: { n: 9 } });
+    const shown = async (of: string) =>
+      (await explained(s, of)).limits.map(({ rule: one, group, weight }) => [one.name, group, weight]);
+    equal(
+      await shown(id!),
+      [
+        ["a", null, 1],
+        ["c", "g", 1],
+        ["e", null, 7],
+      ],
+      "one with a group",
+    );
+    equal(
+      await shown(alone!),
+      [
+        ["a", null, 1],
+        ["c", null, 1],
+        ["e", null, 9],
+      ],
+      "one without",
+    );
+  },
+
+  "a full window: what is used, and when it fits": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 2);
+    await s.claim();
+    const id = await s.addOne();
+    await s.clock.advance(300);
+    const { used, held, waitMs, reason, most } = await standing(s, id, "k");
+    equal(
+      { used, held, waitMs, reason, most },
+      { used: 2, held: 0, waitMs: 700, reason: "window", most: null },
+      "full",
+    );
+    await s.clock.advance(700);
+    equal(await why(s, id), [0, null], "when it fits");
+    equal(await s.claimIds(), [id], "what a claim does then");
+  },
+
+  "behind others of its lane: when they have started, each as soon as it can": async (s) => {
+    await define(s, rule("k", window(2, 1_000)), rule("spaced", { everyMs: 100 }, { types: ["u"] }));
+    await many(s, 2);
+    await s.claim();
+    await s.clock.advance(300);
+    const ids = await many(s, 5);
+    const waits: unknown[] = [];
+    for (const id of ids) waits.push((await why(s, id))[0]);
+    equal(waits, [700, 700, 1_700, 1_700, 2_700], "how long each waits");
+    let last = 0;
+    for (const [i, wait] of [700, 700, 1_700, 1_700, 2_700].entries()) {
+      await s.clock.advance(wait - last);
+      last = wait;
+      equal(await s.claimIds({ max: 1 }), [ids[i]], `who starts after ${wait}`);
+    }
+    const spaced = await many(s, 3, { type: "u" });
+    await s.clock.advance(5_000);
+    equal(
+      [await why(s, spaced[0]!, "spaced"), await why(s, spaced[2]!, "spaced")],
+      [
+        [0, null],
+        [200, "spacing"],
+      ],
+      "spacing",
+    );
+  },
+
+  "when a heavy job fits, not just any": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+    await s.add({ weights: { n: 4 } });
+    await s.claim();
+    await s.clock.advance(400);
+    await s.add({ weights: { n: 5 } });
+    await s.claim();
+    const [light, heavy, heavier] = await s.add({ weights: { n: 1 } }, { weights: { n: 5 } }, { weights: { n: 6 } });
+    equal(
+      [await why(s, light!), await why(s, heavy!), await why(s, heavier!)],
+      [
+        [0, null],
+        [600, "window"],
+        [1_000, "window"],
+      ],
+      "waits",
+    );
+  },
+
+  "spacing, concurrency, and what can run out": async (s) => {
+    await define(s, rule("spaced", { everyMs: 500 }), rule("slots", { concurrency: 1 }));
+    const [, id] = await s.add({}, {});
+    const job = await s.claimOne();
+    await s.clock.advance(200);
+    equal(
+      [await why(s, id!, "spaced"), await why(s, id!, "slots")],
+      [
+        [300, "spacing"],
+        [null, "concurrency"],
+      ],
+      "waits",
+    );
+    equal((await standing(s, id!, "slots")).held, 1, "what is held");
+    await s.settle(completed(job));
+    equal(await why(s, id!, "slots"), [0, null], "when it was given back");
+    await s.storage.limits.take({ name: "slots", group: null, weight: null, ttlMs: 900 });
+    equal(await why(s, id!, "slots"), [900, "concurrency"], "held outside the queue");
+  },
+
+  "stopped by hand, asked to be left alone, told that nothing is left, broken": async (s) => {
+    await define(
+      s,
+      rule("paused", window(9, 1_000)),
+      rule("held", window(9, 1_000)),
+      rule("told", window(9, 1_000)),
+      rule("broken", window(9, 1_000), { breaker: { ...BREAKER, failures: 1 } }),
+    );
+    const [, id] = await s.add({}, {});
+    await s.settle(dead(await s.claimOne()));
+    await change(s, "paused", { paused: true });
+    await change(s, "held", { holdMs: 400, group: null });
+    await change(s, "told", { remaining: 0, resetMs: 600, group: null });
+    await s.clock.advance(100);
+    const { limits } = await explained(s, id!);
+    equal(
+      limits.map(({ rule: one, waitMs, reason }) => [one.name, waitMs, reason]),
+      [
+        ["broken", 900, "breaker"],
+        ["held", 300, "held"],
+        ["paused", null, "paused"],
+        ["told", 500, "told"],
+      ],
+      "the limits",
+    );
+  },
+
+  "its group, and not another": async (s) => {
+    await define(s, rule("k", window(1, 1_000), { byGroup: true }));
+    const [, , b] = await s.add({ group: "a" }, { group: "a" }, { group: "b" });
+    await s.claim({ max: 1 });
+    const [left] = (await s.list({ group: "a", states: ["waiting"] })).jobs;
+    equal(
+      [await why(s, left!.id), await why(s, b!)],
+      [
+        [1_000, "window"],
+        [0, null],
+      ],
+      "waits",
+    );
+  },
+
+  "what can never fit": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+    const id = await s.addOne({ weights: { n: 8 } });
+    await change(s, "k", { quota: { max: 5 }, group: null });
+    equal((await standing(s, id, "k")).most, 5, "the most that fits");
+  },
+
+  "the limit that the latest claim of the queue brought along": async (s) => {
+    const ids = await many(s, 3);
+    await s.claim({ max: 1, limits: [limit("queue:q", 1, 1_000)] });
+    await s.clock.advance(100);
+    const { used, waitMs, reason } = await standing(s, ids[1]!, "queue:q");
+    equal({ used, waitMs, reason }, { used: 1, waitMs: 900, reason: "window" }, "the limit");
+    ok(
+      (await s.storage.backlog("q")).limits.some((one) => one.rule.name === "queue:q"),
+      "expected it in the backlog",
+    );
+  },
+
+  "looking takes nothing": async (s) => {
+    await define(s, rule("k", { ...window(1, 1_000), concurrency: 1, everyMs: 5 }));
+    const id = await s.addOne();
+    for (let i = 0; i < 3; i++) {
+      await s.storage.explain(id);
+      await s.storage.backlog("q");
+    }
+    equal(await count(s), 1, "how many start");
+  },
+};

@@ -1,0 +1,159 @@
+import { equal } from "../expect.ts";
+import { change, count, countOf, define, many, rule, said, window } from "./limit-words.ts";
+import { back, type Cases, lease, limit } from "./scene.ts";
+
+const hold = (names: readonly string[], scope: boolean, forMs: number) => ({ hold: { names, scope, forMs } });
+
+export const holding: Cases = {
+  "a job that is given back holds the limit it names, to the millisecond, for every queue": async (s) => {
+    await define(s, rule("k", window(5, 1_000)), rule("other", window(50, 1_000)));
+    await many(s, 3);
+    await many(s, 3, { queue: "r" });
+    const job = await s.claimOne();
+    await s.settle(back(job, { held: true, ...hold(["k"], false, 2_000) }));
+    equal(await said(s), { count: 0, more: false, nextInMs: 2_000, blockedBy: "k" }, "its own queue");
+    await s.clock.advance(1_999);
+    equal(await said(s, { queue: "r" }), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "another queue");
+    const { free, nextInMs, reason, heldForMs } = await countOf(s, "k");
+    equal({ free, nextInMs, reason, heldForMs }, { free: 0, nextInMs: 1, reason: "held", heldForMs: 1 }, "its state");
+    equal((await countOf(s, "other")).heldForMs, 0, "the other");
+    await s.clock.advance(1);
+    equal([await count(s), (await countOf(s, "k")).heldForMs], [3, 0], "when it is over");
+  },
+
+  "it only ever extends": async (s) => {
+    await define(s, rule("k", window(50, 1_000)));
+    await many(s, 5);
+    const { jobs } = await s.claim({ max: 3 });
+    await s.settle(back(jobs[0]!, hold(["k"], false, 2_000)));
+    await s.settle(back(jobs[1]!, hold(["k"], false, 500)));
+    equal((await said(s)).nextInMs, 2_000, "a shorter one");
+    await s.settle(back(jobs[2]!, hold(["k"], false, 3_000)));
+    equal((await said(s)).nextInMs, 3_000, "a longer one");
+    await change(s, "k", { holdMs: 1_000, group: null });
+    equal((await said(s)).nextInMs, 3_000, "a shorter one by hand");
+    await change(s, "k", { holdMs: 4_000, group: null });
+    equal((await said(s)).nextInMs, 4_000, "a longer one by hand");
+  },
+
+  "of a limit by group it holds the group of the job": async (s) => {
+    await define(s, rule("k", window(50, 1_000), { byGroup: true }));
+    await s.add(...["a", "a", "b", "b"].map((group) => ({ group })));
+    const job = await s.claimOne();
+    await s.settle(back(job, hold(["k"], false, 2_000)));
+    const { jobs, nextInMs, blockedBy } = await s.claim();
+    equal([jobs.map(({ group }) => group).join(""), nextInMs, blockedBy], ["bb", 2_000, "k[a]"], "who starts");
+    await change(s, "k", { holdMs: 500, group: "c" });
+    await s.add({ group: "c" });
+    equal(await said(s), { count: 0, more: false, nextInMs: 500, blockedBy: "k[c]" }, "a group by hand");
+  },
+
+  "with its scope it holds every limit that it ran under, but for those by group": async (s) => {
+    await define(
+      s,
+      rule("all", window(50, 1_000)),
+      rule("type", window(50, 1_000), { types: ["t"] }),
+      rule("other type", window(50, 1_000), { types: ["u"] }),
+      rule("other queue", window(50, 1_000), { queues: ["r"] }),
+      rule("tenant", window(50, 1_000), { byGroup: true }),
+    );
+    await s.add({ group: "g" });
+    await s.settle(back(await s.claimOne(), hold([], true, 2_000)));
+    const found = await s.storage.limits.read({ name: null, group: "g" });
+    equal(
+      found.map((one) => [
+        one.rule.name,
+        one.states.find(({ group }) => group === (one.rule.byGroup ? "g" : null))!.heldForMs,
+      ]),
+      [
+        ["all", 2_000],
+        ["other queue", 0],
+        ["other type", 0],
+        ["tenant", 0],
+        ["type", 2_000],
+      ],
+      "for how long each is held",
+    );
+  },
+
+  "a name that is no limit is held under that name": async (s) => {
+    await many(s, 3);
+    await s.settle(back(await s.claimOne(), hold(["queue:q", "__proto__"], true, 700)));
+    const limits = [limit("queue:q", 5, 1_000)];
+    equal(
+      await said(s, { limits }),
+      { count: 0, more: false, nextInMs: 700, blockedBy: "queue:q" },
+      "who claims under it",
+    );
+    equal(await count(s), 3, "who does not");
+  },
+
+  "it counts even if the job was to be cancelled, and not if the lease was lost": async (s) => {
+    await define(s, rule("k", window(50, 1_000)));
+    await many(s, 3);
+    const { jobs } = await s.claim({ max: 2, leaseMs: 1_000 });
+    await s.change("cancel", jobs[0]!.id);
+    await s.settle(back(jobs[0]!, hold(["k"], false, 800)));
+    equal((await said(s)).nextInMs, 800, "to be cancelled");
+    await s.clock.advance(1_000);
+    await s.sweep();
+    await s.settle(back(jobs[1]!, hold(["k"], true, 5_000)));
+    equal(await count(s), 2, "lost");
+  },
+
+  "a service says how much is left until when": async (s) => {
+    await define(s, rule("k", window(50, 1_000)));
+    await many(s, 9);
+    await change(s, "k", { remaining: 2, resetMs: 5_000, group: null });
+    equal((await countOf(s, "k")).free, 2, "free");
+    equal(await said(s), { count: 2, more: false, nextInMs: 5_000, blockedBy: "k" }, "no more than that");
+    equal((await countOf(s, "k")).reason, "told", "what is in the way");
+    await s.clock.advance(4_999);
+    equal((await said(s)).nextInMs, 1, "a millisecond before");
+    await s.clock.advance(1);
+    equal(await count(s), 7, "when its window begins anew");
+  },
+
+  "what a service says only tightens the limit": async (s) => {
+    await define(s, rule("k", window(2, 10_000)));
+    await many(s, 9);
+    await change(s, "k", { remaining: 100, resetMs: 1_000, group: null });
+    equal(await said(s), { count: 2, more: false, nextInMs: 10_000, blockedBy: "k" }, "more is left there than here");
+  },
+
+  "of what a service says about one window the least holds": async (s) => {
+    await define(s, rule("k", window(50, 1_000)));
+    await many(s, 20);
+    await change(s, "k", { remaining: 3, resetMs: 10_000, group: null });
+    await change(s, "k", { remaining: 8, resetMs: 10_000, group: null });
+    equal((await countOf(s, "k")).free, 3, "an answer that was late");
+    await change(s, "k", { remaining: 1, resetMs: 9_500, group: null });
+    equal(await said(s), { count: 1, more: false, nextInMs: 10_000, blockedBy: "k" }, "less");
+    await change(s, "k", { remaining: 6, resetMs: 60_000, group: null });
+    equal(await count(s), 6, "another window");
+  },
+
+  "what weighs is taken off what a service said was left": async (s) => {
+    await define(s, rule("k", window(100, 1_000), { weight: "n" }));
+    await s.add(...[30, 15, 10].map((n) => ({ weights: { n } })));
+    await change(s, "k", { remaining: 50, resetMs: 5_000, group: null });
+    equal(await said(s), { count: 2, more: false, nextInMs: 5_000, blockedBy: "k" }, "45 of 50");
+  },
+
+  "a service may speak of one group": async (s) => {
+    await define(s, rule("k", window(50, 1_000), { byGroup: true }));
+    await s.add(...["a", "a", "b", "b"].map((group) => ({ group })));
+    await change(s, "k", { remaining: 1, resetMs: 5_000, group: "a" });
+    const { jobs, nextInMs, blockedBy } = await s.claim();
+    equal([jobs.map(({ group }) => group).join(""), nextInMs, blockedBy], ["abb", 5_000, "k[a]"], "who starts");
+  },
+
+  "a job that reports its weights may be held as well": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n", estimate: 5 }));
+    await many(s, 3);
+    const job = await s.claimOne();
+    await s.storage.report([{ ...lease(job), weights: { n: 1 } }]);
+    await s.settle(back(job, { held: true, inMs: 100, ...hold(["k"], false, 3_000) }));
+    equal([(await countOf(s, "k")).used, (await said(s)).nextInMs], [1, 3_000], "what is used, and when it goes on");
+  },
+};

@@ -1,0 +1,183 @@
+import type { JobRecord } from "../../core/job.ts";
+import { equal, ok } from "../expect.ts";
+import { BREAKER, change, count, define, many, rule, taken, window } from "./limit-words.ts";
+import { back, cancelled, type Cases, completed, dead, lease, limit, retry, type Scene } from "./scene.ts";
+
+/** Is a subscriber of the queue woken with news when this happens? */
+async function brings(s: Scene, happens: () => Promise<unknown>, queue = "q"): Promise<boolean> {
+  let heard = false;
+  const leave = s.storage.subscribe({
+    queue,
+    wake: (something) => {
+      heard ||= something;
+    },
+  });
+  await happens();
+  const found = await s.hears(() => heard);
+  leave();
+  return found;
+}
+
+async function isNews(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
+  ok(await brings(s, happens, queue), `expected it to be news: ${what}`);
+}
+
+async function isNone(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
+  ok(!(await brings(s, happens, queue)), `expected it to be no news: ${what}`);
+}
+
+/** A limit of one at a time that a job holds, while others wait, here and in another queue. */
+async function full(s: Scene, about: Parameters<typeof rule>[1] = { concurrency: 1 }): Promise<JobRecord> {
+  await define(s, rule("k", about));
+  await many(s, 9);
+  await s.add({ queue: "r" });
+  const job = await s.claimOne({ leaseMs: 600_000 });
+  equal([await count(s), await count(s, { queue: "r" })], [0, 0], "how many start under a full limit");
+  return job;
+}
+
+export const news: Cases = {
+  "the first job of a lane, and not those that come after it": async (s) => {
+    await isNews(s, "the first of all", () => s.add({}));
+    await isNone(s, "a second one", () => s.add({}));
+    await isNews(s, "the first of its type", () => s.add({ type: "u" }));
+    await isNews(s, "the first of its group", () => s.add({ group: "g" }));
+    await isNews(s, "the first of its priority", () => s.add({ priority: 3 }));
+    await isNone(s, "others of them", () => s.add({ type: "u" }, { group: "g" }, { priority: 3 }));
+    await isNone(s, "one of another queue", () => s.add({ queue: "other" }));
+    const job = await s.claimOne({ types: ["u"] });
+    const last = await s.claimOne({ types: ["u"] });
+    await s.settle(completed(job));
+    await isNews(s, "one that is given back to where nobody waits", () => s.settle(back(last)));
+  },
+
+  "who is added where others wait for a limit brings no news": async (s) => {
+    await full(s);
+    await isNone(s, "one more", () => s.add({}));
+    await isNone(s, "one more elsewhere", () => s.add({ queue: "r" }), "r");
+    await s.storage.limits.remove("k");
+    await define(s, rule("g", window(1, 600_000), { byGroup: true }));
+    await s.add({ group: "a", type: "x" }, { group: "a", type: "x" });
+    equal([await count(s, { types: ["x"] }), await count(s, { types: ["x"] })], [1, 0], "how many start of a group");
+    await isNone(s, "one more of a full group", () => s.add({ group: "a", type: "x" }));
+  },
+
+  "room that is given back is news, for every queue": async (s) => {
+    const ends: Readonly<Record<string, (job: JobRecord) => Promise<unknown>>> = {
+      completed: (job) => s.settle(completed(job)),
+      retried: (job) => s.settle(retry(job, 6_000_000)),
+      dead: (job) => s.settle(dead(job)),
+      cancelled: (job) => s.settle(cancelled(job)),
+      "given back": (job) => s.settle(back(job, { inMs: 6_000_000 })),
+      "never started": (job) => s.settle(back(job, { inMs: 6_000_000, unstarted: true })),
+      "settled by a claim that takes nothing": (job) => s.claim({ max: 0, settle: [completed(job)] }),
+    };
+    let job = await full(s);
+    for (const [what, end] of Object.entries(ends)) {
+      await isNews(s, `a job that is ${what}`, () => end(job), "r");
+      job = await s.claimOne({ leaseMs: 600_000 });
+      equal([await count(s), await count(s, { queue: "r" })], [0, 0], "how many start then");
+    }
+    await s.clock.advance(600_000);
+    await isNews(s, "a lease that has run out", () => s.storage.sweep(), "r");
+  },
+
+  "room where there was some is no news": async (s) => {
+    await define(s, rule("k", { concurrency: 3 }));
+    await many(s, 3);
+    const { jobs } = await s.claim({ max: 2 });
+    await isNone(s, "a job that ends", () => s.settle(completed(jobs[0]!)));
+  },
+
+  "room that is given back and taken in the same step is no news": async (s) => {
+    let job = await full(s);
+    await isNone(
+      s,
+      "a claim that settles",
+      async () => {
+        const { jobs } = await s.claim({ settle: [completed(job)], leaseMs: 600_000 });
+        job = jobs[0]!;
+      },
+      "r",
+    );
+    await isNews(s, "the end of what it started", () => s.settle(completed(job)), "r");
+  },
+
+  "a start that never was, and less used than was reserved": async (s) => {
+    await define(s, rule("k", window(10, 600_000), { weight: "n", estimate: 6 }));
+    await many(s, 5);
+    await s.add({ queue: "r" });
+    const job = await s.claimOne({ leaseMs: 600_000 });
+    equal(await count(s, { queue: "r" }), 0, "how many start");
+    await isNews(s, "less used", () => s.storage.report([{ ...lease(job), weights: { n: 3 } }]), "r");
+    const other = await s.claimOne({ leaseMs: 600_000 });
+    equal(await count(s, { queue: "r" }), 0, "how many start then");
+    await isNone(s, "more used", () => s.storage.report([{ ...lease(job), weights: { n: 9 } }]), "r");
+    await isNews(s, "a start that never was", () => s.settle(back(other, { inMs: 60_000, unstarted: true })), "r");
+  },
+
+  "what people do to a limit": async (s) => {
+    await full(s, { concurrency: 1, ...window(1, 6_000_000) });
+    await isNews(s, "more at a time", () => change(s, "k", { quota: { concurrency: 2, max: 2 }, group: null }), "r");
+    equal(await count(s), 1, "how many start");
+    await change(s, "k", { quota: { concurrency: null }, group: null });
+    await isNews(s, "a reset", () => change(s, "k", { reset: true, group: null }), "r");
+    await change(s, "k", { paused: true });
+    await isNews(s, "a limit that is resumed", () => change(s, "k", { paused: false }), "r");
+    await change(s, "k", { quota: { max: 0 }, group: null });
+    await isNews(s, "a limit that is restored", () => change(s, "k", { restore: true }), "r");
+    await change(s, "k", { quota: { max: 0 }, group: null });
+    await isNews(
+      s,
+      "a limit that is declared anew",
+      () => s.storage.limits.define([rule("k", window(1, 1_000), { types: ["other"] })], "update"),
+      "r",
+    );
+    await define(s, rule("stop", { concurrency: 0 }));
+    await isNews(s, "a limit that is removed", () => s.storage.limits.remove("stop"), "r");
+  },
+
+  "a queue or a type that is resumed": async (s) => {
+    await many(s, 2);
+    await s.storage.setPaused("q", null, true);
+    await isNews(s, "a queue", () => s.storage.setPaused("q", null, false));
+    await s.storage.setPaused("q", "t", true);
+    await isNews(s, "a type", () => s.storage.setPaused("q", "t", false));
+  },
+
+  "a breaker that closes": async (s) => {
+    await define(s, rule("k", window(100, 6_000_000), { breaker: { ...BREAKER, failures: 1 } }));
+    await many(s, 5);
+    await s.add({ queue: "r" });
+    await s.settle(dead(await s.claimOne()));
+    await s.clock.advance(1_000);
+    const probe = await s.claimOne({ leaseMs: 600_000 });
+    equal(await count(s, { queue: "r" }), 0, "how many start beside the probe");
+    await isNews(s, "a probe that succeeded", () => s.settle(completed(probe)), "r");
+  },
+
+  "a permit that is released or never started": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }), rule("w", window(1, 600_000), { types: ["w"] }));
+    await s.add({}, { type: "w" });
+    const [held, counted] = [await taken(s, "k", { ttlMs: 600_000 }), await taken(s, "w")];
+    equal(await count(s), 0, "how many start");
+    await isNews(s, "released", () => s.storage.limits.give(held, "released"));
+    await isNews(s, "never started", () => s.storage.limits.give(counted, "cancelled"));
+  },
+
+  "room of a group": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
+    await s.add({ group: "a" }, { group: "a" }, { group: "b" });
+    const { jobs } = await s.claim({ leaseMs: 600_000 });
+    equal([jobs.length, await count(s)], [2, 0], "how many start");
+    await isNews(s, "of a full one", () => s.settle(completed(jobs.find(({ group }) => group === "a")!)));
+  },
+
+  "room under a limit that a claim brings along": async (s) => {
+    await many(s, 3);
+    const limits = [limit("queue:q", 1, 600_000)];
+    const job = await s.claimOne({ limits, leaseMs: 600_000 });
+    equal(await count(s, { limits }), 0, "how many start");
+    await isNews(s, "a start that never was", () => s.settle(back(job, { inMs: 60_000, unstarted: true })));
+  },
+};

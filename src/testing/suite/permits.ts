@@ -1,0 +1,198 @@
+import { equal, ok } from "../expect.ts";
+import {
+  BREAKER,
+  count,
+  countOf,
+  change,
+  define,
+  limitOf,
+  many,
+  rule,
+  said,
+  take,
+  taken,
+  usedAndHeld,
+  window,
+} from "./limit-words.ts";
+import { type Cases, completed, dead } from "./scene.ts";
+
+export const permits: Cases = {
+  "who takes outside the queue and the jobs share one window": async (s) => {
+    await define(s, rule("k", window(3, 1_000)));
+    await many(s, 5);
+    const answer = await take(s, "k");
+    ok(answer.granted, "expected to be granted");
+    equal(answer.held, false, "nothing is held");
+    await s.clock.advance(100);
+    equal(await said(s), { count: 2, more: false, nextInMs: 900, blockedBy: "k" }, "what is left for jobs");
+    equal(await take(s, "k"), { granted: false, retryInMs: 900, most: null }, "what is left outside");
+    await s.clock.advance(899);
+    equal(await take(s, "k"), { granted: false, retryInMs: 1, most: null }, "a millisecond before");
+    await s.clock.advance(1);
+    ok((await take(s, "k")).granted, "expected to be granted at the instant");
+  },
+
+  "and one concurrency": async (s) => {
+    await define(s, rule("k", { concurrency: 2 }));
+    await many(s, 5);
+    const answer = await take(s, "k", { ttlMs: 1_000 });
+    ok(answer.granted && answer.held, "expected something to be held");
+    const job = await s.claimOne();
+    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" }, "until the permit runs out");
+    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "outside as well");
+    await s.settle(completed(job));
+    equal((await take(s, "k")).granted, true, "when a job has ended");
+    await s.storage.limits.give(answer.token, "released");
+    equal(await count(s), 1, "when a permit was released");
+  },
+
+  "and spacing, holds and breakers": async (s) => {
+    await define(s, rule("spaced", { everyMs: 300 }, { types: ["a"] }), rule("held", window(5, 1_000)));
+    await s.add({ type: "a" });
+    await taken(s, "spaced");
+    equal((await said(s)).nextInMs, 300, "spacing");
+    await change(s, "held", { holdMs: 400, group: null });
+    equal(await take(s, "held"), { granted: false, retryInMs: 400, most: null }, "a hold");
+    await change(s, "held", { paused: true });
+    equal(await take(s, "held"), { granted: false, retryInMs: null, most: null }, "stopped by hand");
+  },
+
+  "what is held runs out by itself, at its instant": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }));
+    await many(s, 3);
+    const token = await taken(s, "k", { ttlMs: 1_000 });
+    await s.clock.advance(999);
+    equal(await said(s), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "a millisecond before");
+    await s.clock.advance(1);
+    equal((await countOf(s, "k")).held, 0, "what is held");
+    equal(await count(s), 1, "at the instant");
+    await s.storage.limits.give(token, "released");
+    await s.storage.limits.give(token, "cancelled");
+    equal([await count(s), (await countOf(s, "k")).held], [0, 1], "what comes too late changes nothing");
+  },
+
+  "it is kept while it is renewed": async (s) => {
+    await define(s, rule("k", { concurrency: 2 }));
+    const [kept, lost] = [await taken(s, "k", { ttlMs: 1_000 }), await taken(s, "k", { ttlMs: 1_000 })];
+    for (let i = 0; i < 3; i++) {
+      await s.clock.advance(900);
+      equal(await s.storage.limits.renew([kept], 1_000), [], "lost");
+    }
+    equal(await s.storage.limits.renew([kept, lost, "nobody"], 5_000), [lost, "nobody"], "lost after that");
+    equal((await countOf(s, "k")).held, 1, "what is held");
+    await s.clock.advance(5_000);
+    equal(await s.storage.limits.renew([kept], 1_000), [kept], "never revived");
+    await s.sweep();
+    equal((await countOf(s, "k")).held, 0, "what is held then");
+  },
+
+  "it is given back once": async (s) => {
+    await define(s, rule("k", { ...window(10, 60_000), concurrency: 3 }));
+    const tokens = [await taken(s, "k"), await taken(s, "k"), await taken(s, "k")];
+    await s.storage.limits.give(tokens[0]!, "released");
+    await s.storage.limits.give(tokens[0]!, "released");
+    await s.storage.limits.give(tokens[0]!, "cancelled");
+    equal(await usedAndHeld(s, "k"), [3, 2], "after one was released three times");
+    await s.storage.limits.give(tokens[1]!, "cancelled");
+    await s.storage.limits.give(tokens[1]!, "cancelled");
+    equal(await usedAndHeld(s, "k"), [2, 1], "after one was cancelled twice");
+    await s.storage.limits.give("nobody", "cancelled");
+    equal(await s.storage.limits.renew(tokens, 1_000), [tokens[0], tokens[1]], "which are lost");
+  },
+
+  "what never started costs nothing": async (s) => {
+    await define(s, rule("k", { ...window(1, 60_000), everyMs: 50_000 }));
+    const token = await taken(s, "k");
+    equal((await take(s, "k")).granted, false, "while it counts");
+    await s.storage.limits.give(token, "cancelled");
+    equal((await take(s, "k")).granted, true, "when it is cancelled");
+    for (const used of [0, 3]) {
+      await define(s, rule(`corrected ${used}`, window(5, 60_000)));
+      const corrected = await taken(s, `corrected ${used}`);
+      await taken(s, `corrected ${used}`);
+      await s.storage.limits.give(corrected, { used });
+      await s.storage.limits.give(corrected, "cancelled");
+      equal((await countOf(s, `corrected ${used}`)).used, 1, `what is left when it was corrected to ${used} before`);
+    }
+  },
+
+  "weights: what is said, or the estimate; asked for nothing it only asks": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n", estimate: 4 }));
+    await taken(s, "k");
+    await taken(s, "k", { weight: 5 });
+    equal((await countOf(s, "k")).used, 9, "used");
+    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "the estimate");
+    equal((await take(s, "k", { weight: 1 })).granted, true, "one");
+    equal((await take(s, "k", { weight: 0 })).granted, true, "nothing, under a full limit");
+    equal((await countOf(s, "k")).used, 10, "used then");
+    const never = await take(s, "k", { weight: 11 });
+    equal([never.granted, "most" in never ? never.most : null], [false, 10], "what can never fit");
+  },
+
+  "what was really used": async (s) => {
+    await define(s, rule("k", { ...window(10, 1_000), concurrency: 5 }, { weight: "n", estimate: 4 }));
+    const token = await taken(s, "k");
+    for (const used of [2, 9, 1]) {
+      await s.storage.limits.give(token, { used });
+      equal(await usedAndHeld(s, "k"), [used, 1], `used and held, after ${used}`);
+    }
+    await s.clock.advance(1_000);
+    await s.storage.limits.give(token, { used: 3 });
+    equal((await countOf(s, "k")).used, 2, "more, when the start has left the window");
+    await s.storage.limits.give(token, "released");
+    equal(await usedAndHeld(s, "k"), [2, 0], "released");
+  },
+
+  "every group by itself; where the limit is not by group it is ignored": async (s) => {
+    await define(
+      s,
+      rule("g", { concurrency: 1 }, { byGroup: true }),
+      rule("k", { concurrency: 1 }, { types: ["none"] }),
+    );
+    await s.add({ group: "a" }, { group: "b" });
+    await taken(s, "g", { group: "a", ttlMs: 700 });
+    const { jobs, nextInMs, blockedBy } = await s.claim();
+    equal([jobs.map(({ group }) => group), nextInMs, blockedBy], [["b"], 700, "g[a]"], "who starts");
+    await taken(s, "k", { group: "a" });
+    equal((await take(s, "k", { group: "b" })).granted, false, "another group of a limit for all");
+    equal(
+      (await limitOf(s, "k")).states.map(({ group, held }) => [group, held]),
+      [[null, 1]],
+      "its only state",
+    );
+  },
+
+  "a group that waits for a permit is served when it is released": async (s) => {
+    await define(s, rule("g", { concurrency: 1 }, { byGroup: true }));
+    const token = await taken(s, "g", { group: "a", ttlMs: 60_000 });
+    await s.add({ group: "a" });
+    equal(await count(s), 0, "while it is held");
+    await s.storage.limits.give(token, "released");
+    equal(await count(s), 1, "when it is released");
+  },
+
+  "a probe outside the queue": async (s) => {
+    await define(s, rule("k", window(100, 60_000), { breaker: { ...BREAKER, failures: 1 } }));
+    await many(s, 3);
+    await s.settle(dead(await s.claimOne()));
+    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "while it is open");
+    await s.clock.advance(1_000);
+    const probe = await take(s, "k", { ttlMs: 500 });
+    ok(probe.granted, "expected a probe to be granted");
+    equal(await count(s), 0, "while it probes");
+    await s.storage.limits.give(probe.token, "cancelled");
+    equal(await count(s), 1, "a job that probes instead");
+  },
+
+  "rates of the same name count in the same log": async (s) => {
+    await define(s, rule("k", window(3, 1_000)));
+    await many(s, 5);
+    const asked = { maxExecutions: 3, windowMs: 1_000 };
+    equal((await s.storage.rates.tryRecordExecution("k", asked)).granted, true, "a start in rates");
+    await taken(s, "k");
+    equal((await countOf(s, "k")).used, 2, "used");
+    equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "what is left for jobs");
+    const { granted, retryInMs } = await s.storage.rates.tryRecordExecution("k", asked);
+    equal([granted, retryInMs], [false, 1_000], "what is left for rates");
+  },
+};

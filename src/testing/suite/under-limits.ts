@@ -1,0 +1,259 @@
+import { equal, ok } from "../expect.ts";
+import { change, count, countOf, define, many, rule, said, usedAndHeld, window } from "./limit-words.ts";
+import { type Cases, completed, limit } from "./scene.ts";
+
+export const underLimits: Cases = {
+  "a window: no more start than it allows, and the wait is exact": async (s) => {
+    await many(s, 10);
+    await define(s, rule("k", window(3, 1_000)));
+    equal(await said(s, { max: 2 }), { count: 2, more: true, nextInMs: 0, blockedBy: null }, "the first two");
+    await s.clock.advance(400);
+    equal(await said(s), { count: 1, more: false, nextInMs: 600, blockedBy: "k" }, "the third");
+    await s.clock.advance(599);
+    equal(await said(s), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "a millisecond before");
+    await s.clock.advance(1);
+    equal(await said(s), { count: 2, more: false, nextInMs: 400, blockedBy: "k" }, "at the instant");
+    const { used, held, free, nextInMs, reason } = await countOf(s, "k");
+    equal(
+      { used, held, free, nextInMs, reason },
+      { used: 3, held: 0, free: 0, nextInMs: 400, reason: "window" },
+      "its state",
+    );
+  },
+
+  "spacing: one at a time, and the wait is exact": async (s) => {
+    await many(s, 4);
+    await define(s, rule("k", { everyMs: 250 }));
+    equal(await said(s), { count: 1, more: false, nextInMs: 250, blockedBy: "k" }, "the first");
+    await s.clock.advance(249);
+    equal(await said(s), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "a millisecond before");
+    equal((await countOf(s, "k")).reason, "spacing", "what is in the way");
+    await s.clock.advance(1);
+    equal(await count(s), 1, "at the instant");
+    await s.clock.advance(1_000);
+    equal(await count(s), 1, "time that was not used is not saved up");
+  },
+
+  "concurrency: so many at a time, and only somebody can give it back": async (s) => {
+    await many(s, 4);
+    await define(s, rule("k", { concurrency: 2 }));
+    const { jobs, ...rest } = await s.claim();
+    equal([jobs.length, rest.nextInMs, rest.blockedBy], [2, null, "k"], "the first two");
+    await s.clock.advance(29_999);
+    equal(await count(s), 0, "while both run");
+    equal(await usedAndHeld(s, "k"), [0, 2], "used and held");
+    const [free, reason] = await countOf(s, "k").then((state) => [state.free, state.reason]);
+    equal([free, reason], [0, "concurrency"], "free, and what is in the way");
+    await s.settle(completed(jobs[0]!));
+    equal(await said(s), { count: 1, more: false, nextInMs: null, blockedBy: "k" }, "when one has ended");
+  },
+
+  "several numbers under one name hold together": async (s) => {
+    await many(s, 10);
+    await define(s, rule("k", { ...window(3, 1_000), concurrency: 2, everyMs: 100 }));
+    const first = await s.claimOne();
+    equal(await said(s), { count: 0, more: false, nextInMs: 100, blockedBy: "k" }, "spacing");
+    await s.clock.advance(100);
+    equal(await said(s), { count: 1, more: false, nextInMs: null, blockedBy: "k" }, "the second, and then concurrency");
+    await s.clock.advance(100);
+    equal(
+      await said(s, { settle: [completed(first)] }),
+      { count: 1, more: false, nextInMs: null, blockedBy: "k" },
+      "3",
+    );
+    await s.clock.advance(100);
+    const { reason, nextInMs } = await countOf(s, "k");
+    equal({ reason, nextInMs }, { reason: "concurrency", nextInMs: null }, "the longest is what is told");
+    equal(await usedAndHeld(s, "k"), [3, 2], "used and held");
+  },
+
+  "a limit of nothing lets nothing start until that is changed": async (s) => {
+    await s.add({ type: "a" }, { type: "b" });
+    await define(
+      s,
+      rule("none", window(0, 1_000), { types: ["a"] }),
+      rule("nobody", { concurrency: 0 }, { types: ["b"] }),
+    );
+    equal((await said(s)).count, 0, "how many start");
+    equal((await said(s)).nextInMs, null, "no instant is known");
+    await change(s, "none", { quota: { max: 1 }, group: null });
+    await change(s, "nobody", { quota: { concurrency: 1 }, group: null });
+    equal(await count(s), 2, "when that was changed");
+  },
+
+  "it binds the types it names, and no others": async (s) => {
+    await s.add({ type: "a" }, { type: "b" }, { type: "a" }, { type: "c" }, { type: "c" });
+    await define(s, rule("k", window(1, 1_000), { types: ["a", "b"] }));
+    const { jobs, blockedBy } = await s.claim();
+    equal(jobs.map(({ type }) => type).join(""), "acc", "who starts");
+    equal(blockedBy, "k", "blockedBy");
+  },
+
+  "it binds the queues it names, all together, and no others": async (s) => {
+    for (const queue of ["q", "r", "other"]) await many(s, 3, { queue });
+    await define(s, rule("k", window(2, 1_000), { queues: ["q", "r"] }));
+    equal(await count(s, { max: 1 }), 1, "one queue");
+    equal(await said(s, { queue: "r" }), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "the other");
+    equal(await count(s), 0, "the one again");
+    equal(await count(s, { queue: "other" }), 3, "a queue that is not named");
+  },
+
+  "types and queues together: both must fit": async (s) => {
+    for (const queue of ["q", "r"]) await s.add({ queue, type: "a" }, { queue, type: "a" }, { queue, type: "b" });
+    await define(s, rule("k", window(1, 1_000), { queues: ["q"], types: ["a"] }));
+    equal([await count(s), await count(s, { queue: "r" })], [2, 3], "how many start");
+  },
+
+  "without types and queues it binds everything": async (s) => {
+    await s.add({ type: "a" }, { type: "b", queue: "r" });
+    await define(s, rule("k", { concurrency: 1 }));
+    equal([await count(s), await count(s, { queue: "r" })], [1, 0], "how many start");
+  },
+
+  "all or nothing: a refusal takes nothing of the other limits": async (s) => {
+    await many(s, 20);
+    const wide = rule("a wide", { ...window(10, 1_000), concurrency: 10 });
+    await define(s, wide, rule("b narrow", window(2, 5_000)), rule("c spaced", { everyMs: 1 }));
+    await s.claimOne();
+    await s.clock.advance(1);
+    await s.claimOne();
+    await s.clock.advance(1);
+    for (let i = 0; i < 5; i++) {
+      equal(await said(s), { count: 0, more: false, nextInMs: 4_998, blockedBy: "b narrow" }, "refused");
+    }
+    equal(await usedAndHeld(s, "a wide"), [2, 2], "what is used and held of the wide one");
+    equal((await countOf(s, "b narrow")).used, 2, "what is used of the narrow one");
+    equal((await countOf(s, "c spaced")).nextInMs, 0, "when the spaced one has room");
+  },
+
+  "a claim for many goes by what it has taken itself": async (s) => {
+    await s.add(...["a", "b", "a", "b", "a", "b", "c"].map((type) => ({ type })));
+    await define(
+      s,
+      rule("ab", window(4, 1_000), { types: ["a", "b"] }),
+      rule("b", { concurrency: 1 }, { types: ["b"] }),
+      rule("all", window(5, 1_000)),
+    );
+    const { jobs, more, blockedBy } = await s.claim({ max: 100 });
+    equal(jobs.map(({ type }) => type).join(""), "abaac", "who starts");
+    equal(more, false, "more");
+    ok(blockedBy !== null, "expected to hear what is in the way");
+    equal(
+      [(await countOf(s, "ab")).used, (await countOf(s, "b")).held, (await countOf(s, "all")).used],
+      [4, 1, 5],
+      "what is counted",
+    );
+  },
+
+  "a full type in front of a free one does not hold it up": async (s) => {
+    await many(s, 300, { type: "full", priority: 5 });
+    const free = await s.addOne({ type: "free" });
+    await define(s, rule("k", window(1, 60_000), { types: ["full"] }));
+    equal((await s.claimIds({ max: 2 }))[1], free, "the free one in the first claim");
+    const another = await s.addOne({ type: "free" });
+    equal(await s.claimIds({ max: 1 }), [another], "the free one when the other type is full");
+  },
+
+  "a higher priority is first, and keeps its limit from others only while it waits for it": async (s) => {
+    await s.add({ type: "a", id: "low" }, { type: "a", id: "high", priority: 9 }, { type: "b", id: "other" });
+    await define(s, rule("k", window(1, 1_000), { types: ["a"] }));
+    equal(await s.claimIds(), ["high", "other"], "the first claim");
+    await s.clock.advance(1_000);
+    equal(await s.claimIds(), ["low"], "the second");
+  },
+
+  "of several that keep jobs back, the one that has room first is named": async (s) => {
+    await s.add(...["a", "a", "b", "b", "c", "c"].map((type) => ({ type })));
+    await define(
+      s,
+      rule("long", window(1, 3_000), { types: ["a"] }),
+      rule("short", window(1, 1_000), { types: ["b"] }),
+      rule("held", { concurrency: 1 }, { types: ["c"] }),
+    );
+    equal(await said(s), { count: 3, more: false, nextInMs: 1_000, blockedBy: "short" }, "one of each");
+    equal(await said(s, { types: ["a", "c"] }), { count: 0, more: false, nextInMs: 3_000, blockedBy: "long" }, "two");
+    equal(await said(s, { types: ["c"] }), { count: 0, more: false, nextInMs: null, blockedBy: "held" }, "one");
+  },
+
+  "of several for one job, the one that is in the way the longest is named": async (s) => {
+    await many(s, 9);
+    await define(s, rule("a", window(2, 1_000)), rule("b", window(2, 4_000)), rule("c", { everyMs: 500 }));
+    await s.claimOne();
+    equal(await said(s), { count: 0, more: false, nextInMs: 500, blockedBy: "c" }, "after one");
+    await s.clock.advance(500);
+    equal(await said(s), { count: 1, more: false, nextInMs: 3_500, blockedBy: "b" }, "after two");
+  },
+
+  "a job to come is asked for when it is due and there is room": async (s) => {
+    await s.add({}, { due: { inMs: 300 } });
+    await define(s, rule("k", window(1, 1_000)));
+    equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: null }, "room comes later");
+    await s.clock.advance(300);
+    equal(await said(s), { count: 0, more: false, nextInMs: 700, blockedBy: "k" }, "it is due");
+    await s.clock.advance(700);
+    equal(await count(s), 1, "and has room");
+  },
+
+  "with max 0 it says whether something could start, and takes nothing": async (s) => {
+    await many(s, 3);
+    await define(s, rule("k", { ...window(1, 1_000), concurrency: 1 }));
+    equal(await said(s, { max: 0 }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "room");
+    equal(await usedAndHeld(s, "k"), [0, 0], "used and held");
+    const job = await s.claimOne();
+    equal(
+      await said(s, { max: 0, settle: [completed(job)] }),
+      { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" },
+      "none",
+    );
+  },
+
+  "what is paused is not blocked by a limit": async (s) => {
+    await many(s, 3);
+    await define(s, rule("k", window(1, 1_000)));
+    await s.claimOne();
+    await s.storage.setPaused("q", null, true);
+    equal(await said(s), { count: 0, more: false, nextInMs: null, blockedBy: null }, "the claim");
+  },
+
+  "a job whose deadline has passed takes nothing": async (s) => {
+    const [late, fine] = await s.add({ deadline: { inMs: 100 } }, {});
+    await define(s, rule("k", { ...window(1, 1_000), concurrency: 1 }));
+    await s.clock.advance(100);
+    equal(await s.claimIds(), [fine], "who starts");
+    equal([await s.state(late!), await usedAndHeld(s, "k")], ["dead", [1, 1]], "the late one, and what is counted");
+  },
+
+  "limits that a claim brings along hold beside those that are kept": async (s) => {
+    await many(s, 9);
+    await define(s, rule("kept", window(3, 2_000)));
+    const limits = [limit("brought", 2, 1_000)];
+    equal(await said(s, { limits }), { count: 2, more: false, nextInMs: 1_000, blockedBy: "brought" }, "first");
+    await s.clock.advance(1_000);
+    equal(await said(s, { limits }), { count: 1, more: false, nextInMs: 1_000, blockedBy: "kept" }, "then");
+    equal((await countOf(s, "kept")).used, 3, "what is used of the one that is kept");
+  },
+
+  "the promised instant is never too late, and hardly ever too early": async (s) => {
+    await s.add(...Array.from({ length: 60 }, (_, i) => ({ type: `t${i % 3}`, group: `g${i % 2}` })));
+    await define(
+      s,
+      rule("a", window(2, 70), { types: ["t0", "t1"] }),
+      rule("b", { ...window(5, 301), everyMs: 13 }, { types: ["t1", "t2"] }),
+      rule("c", window(3, 97), { byGroup: true }),
+    );
+    let left = 60;
+    let looks = 0;
+    while (left > 0 && looks < 500) {
+      const { jobs, nextInMs, blockedBy } = await s.claim({ max: 1 + (looks % 3) });
+      looks += 1;
+      left -= jobs.length;
+      if (left === 0 || nextInMs === 0) continue;
+      ok(nextInMs !== null && blockedBy !== null, "expected an instant and a limit while jobs wait");
+      if (nextInMs > 1) await s.clock.advance(nextInMs - 1);
+      if (nextInMs > 1) equal(await count(s), 0, `a millisecond before, at ${blockedBy}`);
+      await s.clock.advance(Math.min(1, nextInMs));
+    }
+    equal((await s.overview())?.counts.active, 60, "how many have started");
+    ok(looks < 130, `expected hardly more looks than starts, got ${looks}`);
+  },
+};

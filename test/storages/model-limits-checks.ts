@@ -1,0 +1,169 @@
+import { expect } from "vitest";
+import type { Claim, ClaimRequest, JobStorage } from "../../src/storage/job-storage.ts";
+import type { LimitedJob, LimitModel } from "./model-limits-jobs.ts";
+import { GROUPS, QUEUES } from "./model-limits-life.ts";
+import { type Asked, finite, labelOf, NEVER } from "./model-limits-state.ts";
+
+/** A storage, and what it must be like. */
+export interface Both {
+  readonly model: LimitModel;
+  readonly storage: JobStorage;
+}
+
+/** What started must be what the model starts, in the same order, and so must be what is said besides. */
+export async function checkClaim(both: Both, request: ClaimRequest, answer: Claim, exactly: boolean): Promise<void> {
+  const { model } = both;
+  const expected = model.claim(request);
+  expect(answer.jobs.map(({ id }) => id)).toEqual(expected.started.map(({ id }) => id));
+  expect(answer.more).toBe(expected.more);
+  await bury(both, request);
+  // Where jobs are weighed, come due or wait for their group it may be that somebody else has to start before them.
+  const later = model.jobs.some(
+    (job) => job.state === "queued" && job.queue === request.queue && job.dueAt > model.now,
+  );
+  // What a permit holds may run out and not be enough.
+  const timed = [...model.limits.values()].some((limit) => limit.holdsForATime(model.now));
+  const exact = exactly && !later && !timed;
+  if (exact) expect(answer.nextInMs).toBe(expected.nextInMs);
+  else isInTime(answer, expected.nextInMs);
+  isNamed(model, request, answer, exact);
+}
+
+/** Whatever is said to be in the way is: of a job that is due, and until the promised instant. */
+function isNamed(model: LimitModel, request: ClaimRequest, answer: Claim, exact: boolean): void {
+  const { more, nextInMs, blockedBy } = answer;
+  const waiting = model.waiting(request);
+  const asked = waiting.flatMap((job) => model.ask(job, request.limits));
+  const inTheWay = asked.filter(({ wait }) => wait > 0 && (!exact || more || finite(wait) === nextInMs)).map(labelOf);
+  if (blockedBy !== null) expect(inTheWay).toContain(blockedBy);
+  else if (!more) expect(waiting.map(({ id }) => id)).toEqual([]);
+}
+
+/** Whoever asks again at the promised instant does not come too late, and does not ask all the time. */
+function isInTime({ more, nextInMs }: Claim, latest: number | null): void {
+  if (more || nextInMs === null) expect(nextInMs).toBe(latest);
+  else expect(nextInMs).toBeGreaterThan(0);
+  if (latest !== null) expect(nextInMs).toBeLessThanOrEqual(latest);
+}
+
+/** Who can never start is dead, and nobody else is. A claim may find that out about jobs that were not next. */
+async function bury({ model, storage }: Both, { limits }: ClaimRequest): Promise<void> {
+  const { jobs } = model;
+  const found = await storage.find(jobs.map(({ id }) => id));
+  for (const [i, job] of jobs.entries()) {
+    const { state, error } = found[i]!;
+    if (job.dead) expect([job.id, state]).toEqual([job.id, "dead"]);
+    if (job.state !== "queued" || state !== "dead") continue;
+    expect([job.id, error?.code, model.ask(job, limits).some(({ wait }) => wait === NEVER)]).toEqual([
+      job.id,
+      "SLUICE_OPTIONS",
+      true,
+    ]);
+    Object.assign(job, { state: "ended", dead: true });
+  }
+}
+
+/** Everything that started had room under all of its limits at that moment; what is left waits for something. */
+export async function follow(both: Both, request: ClaimRequest, answer: Claim): Promise<void> {
+  const { model } = both;
+  await bury(both, request);
+  for (const { id } of answer.jobs) {
+    const job = model.jobs.find((one) => one.id === id)!;
+    const before = model.waiting(request).filter((one) => sameLane(one, job) && isBefore(one, job));
+    expect(before.map((one) => one.id)).toEqual([]);
+    const asked = model.ask(job, request.limits);
+    expect(asked.filter(({ wait }) => wait !== 0).map(({ limit }) => limit.name)).toEqual([]);
+    model.start(job, request, asked);
+  }
+  expect(answer.jobs.length).toBeLessThanOrEqual(request.max);
+  if (answer.more) {
+    expect(answer.nextInMs).toBe(0);
+    return;
+  }
+  // No waste: whoever could start is behind somebody of its lane, or shares a limit with somebody who waits for it.
+  const waiting = model.jobs.filter((job) => job.state === "queued" && job.dueAt <= model.now);
+  const heads = waiting.filter((job) => !waiting.some((one) => sameLane(one, job) && isBefore(one, job)));
+  const awaited = heads.flatMap((job) => model.ask(job, request.limits).filter(({ wait }) => wait !== 0));
+  const free = model
+    .waiting(request)
+    .filter((job) => heads.includes(job))
+    .filter((job) => {
+      const asked = model.ask(job, request.limits);
+      return asked.every(({ wait }) => wait === 0) && !asked.some((one) => awaited.some((other) => same(one, other)));
+    });
+  expect(free.map(({ id }) => id)).toEqual([]);
+  if (answer.nextInMs !== null) expect(answer.nextInMs).toBeGreaterThan(0);
+  // Somebody of these starts when the longest wait is over, at the latest.
+  const longest = Math.max(...awaited.map(({ wait }) => wait));
+  if (
+    model.waiting(request).length > 0 &&
+    longest < Number.POSITIVE_INFINITY &&
+    !awaited.some(({ wait }) => wait === NEVER)
+  ) {
+    expect(answer.nextInMs ?? Number.POSITIVE_INFINITY).toBeLessThanOrEqual(longest);
+  }
+}
+
+/** Does the storage say about a job what a claim would find? */
+export async function checkStanding({ model, storage }: Both, job: LimitedJob): Promise<void> {
+  const standing = (await storage.explain(job.id))!;
+  const waiting = model.waiting({ queue: job.queue, types: null }).filter((one) => isBefore(one, job));
+  const ahead = {
+    higher: model.waiting({ queue: job.queue, types: null }).filter(({ priority }) => priority > job.priority).length,
+    group: waiting.filter(({ priority, group }) => priority === job.priority && group === job.group).length,
+    lane: waiting.filter((one) => sameLane(one, job)).length,
+  };
+  expect([standing.job.id, standing.ahead]).toEqual([job.id, ahead]);
+  const found = standing.limits.filter(({ rule }) => !rule.name.startsWith("queue:"));
+  const asked = model.ask(job);
+  expect(found.map(({ rule }) => rule.name).toSorted()).toEqual(asked.map(({ limit }) => limit.name).toSorted());
+  for (const { limit, group, charge, wait } of asked) {
+    const told = found.find(({ rule }) => rule.name === limit.name)!;
+    const weight = limit.declared.quota.max === null ? charge.slots : charge.weight;
+    const used = limit.used(group, model.now);
+    const most = limit.most(group, charge);
+    expect([limit.name, told.group, told.weight, told.used, told.most]).toEqual([
+      limit.name,
+      group,
+      weight,
+      used,
+      most,
+    ]);
+    if (wait === NEVER) continue;
+    const latest = limit.declared.weight === null ? limit.waitBehind(group, ahead.lane, model.now) : wait;
+    const [from, at, to] = [wait, told.waitMs ?? Number.POSITIVE_INFINITY, latest];
+    expect([limit.name, from <= at && at <= to, from, at, to]).toEqual([limit.name, true, from, at, to]);
+  }
+}
+
+/** What is counted under every limit, for every group. */
+export async function checkCounts({ model, storage }: Both): Promise<void> {
+  const { limits, now } = model;
+  const found = await storage.limits.read({ name: null, group: null });
+  expect(found.map(({ rule }) => rule.name)).toEqual([...limits.keys()].toSorted());
+  for (const { rule, declared, version, states, waiting } of found) {
+    const limit = limits.get(rule.name)!;
+    expect([declared, version]).toEqual([limit.declared, limit.version]);
+    const counted = new Map(states.map((state) => [state.group, state]));
+    for (const group of rule.byGroup ? GROUPS : [null]) {
+      const state = counted.get(group);
+      const held = rule.quota.concurrency === null ? 0 : limit.held(group, now);
+      const wait = limit.wait(group, { weight: 1, slots: 1 }, now);
+      expect([rule.name, group, state?.used ?? 0]).toEqual([rule.name, group, limit.used(group, now)]);
+      if (rule.quota.concurrency !== null)
+        expect([rule.name, group, state?.held ?? 0]).toEqual([rule.name, group, held]);
+      if (state !== undefined) expect([rule.name, group, state.nextInMs]).toEqual([rule.name, group, finite(wait)]);
+    }
+    const due = model.jobs.filter((job) => job.state === "queued" && limit.applies(job.queue, job.type));
+    // One that has come due may be found so only by the next claim.
+    expect(waiting).toBeLessThanOrEqual(due.filter((job) => job.dueAt <= now).length);
+  }
+  const active = model.jobs.filter((job) => job.state === "active").length;
+  const overviews = await Promise.all(QUEUES.map((queue) => storage.overview(queue)));
+  expect(overviews.flat().reduce((sum, { counts }) => sum + counts.active, 0)).toBe(active);
+}
+
+const sameLane = (a: LimitedJob, b: LimitedJob) =>
+  a.queue === b.queue && a.type === b.type && a.priority === b.priority && a.group === b.group;
+const isBefore = (a: LimitedJob, b: LimitedJob) => a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.seq < b.seq);
+const same = (a: Asked, b: Asked) => a.limit === b.limit && a.group === b.group;

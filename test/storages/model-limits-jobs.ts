@@ -1,0 +1,286 @@
+import type { LimitRule } from "../../src/limits/rule.ts";
+import type { ClaimLimit, ClaimRequest, NewJob, Outcome } from "../../src/storage/job-storage.ts";
+import {
+  type Asked,
+  judge,
+  ModelLimit,
+  type ModelUse,
+  NEVER,
+  release,
+  settleUse,
+  unstart,
+} from "./model-limits-state.ts";
+
+export interface LimitedJob {
+  readonly id: string;
+  readonly seq: number;
+  readonly queue: string;
+  readonly type: string;
+  readonly priority: number;
+  readonly group: string | null;
+  readonly weights: Readonly<Record<string, number>> | null;
+  readonly maxAttempts: number;
+  state: "queued" | "active" | "ended";
+  dead: boolean;
+  attempt: number;
+  dueAt: number;
+  leaseUntil: number;
+  token: number;
+  cancelRequested: boolean;
+  uses: ModelUse[];
+}
+
+interface Lane {
+  readonly queue: string;
+  readonly type: string;
+  readonly priority: number;
+  readonly group: string | null;
+  turn: number;
+}
+
+/** What a claim must answer. */
+export interface Expected {
+  readonly started: readonly LimitedJob[];
+  readonly more: boolean;
+  readonly nextInMs: number | null;
+}
+
+/** Jobs under limits: what the contract says, as a search through everything for every question. */
+export class LimitModel {
+  now: number;
+  readonly limits = new Map<string, ModelLimit>();
+  /** Limits that claims bring along: one log for each name. */
+  readonly brought = new Map<string, ModelLimit>();
+  readonly jobs: LimitedJob[] = [];
+  readonly lanes: Lane[] = [];
+  #turns = 0;
+
+  constructor(now: number) {
+    this.now = now;
+  }
+
+  define(rule: LimitRule): void {
+    const before = this.limits.get(rule.name);
+    if (before === undefined) {
+      this.limits.set(rule.name, new ModelLimit(rule));
+    } else if (JSON.stringify(before.declared) !== JSON.stringify(rule)) {
+      before.declared = rule;
+      before.version += 1;
+    }
+  }
+
+  /** False: one of them can never fit, and none is added. */
+  add(jobs: readonly NewJob[]): boolean {
+    for (const { queue, type, group, weights } of jobs) {
+      if (weights === null) continue;
+      for (const limit of this.#kept(queue, type)) {
+        if (limit.declared.weight === null) continue;
+        if (limit.most(limit.groupOf(group), limit.charge(weights)) !== null) return false;
+      }
+    }
+    for (const { id, queue, type, priority, group, weights, maxAttempts } of jobs) {
+      const seq = this.jobs.length;
+      const fresh = { state: "queued", dead: false, attempt: 0, leaseUntil: 0, token: 0 } as const;
+      const said = { id, seq, queue, type, priority, group, weights, maxAttempts };
+      this.jobs.push({ ...said, ...fresh, dueAt: this.now, cancelRequested: false, uses: [] });
+      if (this.#lane(this.jobs.at(-1)!) === undefined) {
+        const unit = this.lanes.filter(
+          (one) => one.queue === queue && one.priority === priority && one.group === group,
+        );
+        this.lanes.push({ queue, type, priority, group, turn: Math.max(0, ...unit.map(({ turn }) => turn)) });
+      }
+    }
+    return true;
+  }
+
+  #lane(job: Pick<LimitedJob, "queue" | "type" | "priority" | "group">): Lane | undefined {
+    const { queue, type, priority, group } = job;
+    return this.lanes.find(
+      (one) => one.queue === queue && one.type === type && one.priority === priority && one.group === group,
+    );
+  }
+
+  /** Limits in the order in which they are asked: those for all by name, what the claim brings along, those by group. */
+  #kept(queue: string, type: string, brought: readonly ClaimLimit[] = []): ModelLimit[] {
+    const kept = [...this.limits.values()]
+      .filter((limit) => limit.applies(queue, type))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    return [
+      ...kept.filter(({ declared }) => !declared.byGroup),
+      ...brought.map((limit) => this.#broughtBy(limit)),
+      ...kept.filter(({ declared }) => declared.byGroup),
+    ];
+  }
+
+  #broughtBy({ key, max, windowMs }: ClaimLimit): ModelLimit {
+    const quota = { max, windowMs, concurrency: null, everyMs: null };
+    const about = { types: null, queues: null, byGroup: false, groups: {}, weight: null, estimate: 1 };
+    const limit = this.brought.get(key) ?? new ModelLimit({ name: key, quota, ...about, breaker: null, paused: false });
+    this.brought.set(key, limit);
+    limit.quota = { max, windowMs };
+    return limit;
+  }
+
+  ask(job: LimitedJob, brought: readonly ClaimLimit[] = []): Asked[] {
+    return this.#kept(job.queue, job.type, brought).map((limit) => {
+      const group = limit.groupOf(job.group);
+      const charge = limit.charge(job.weights);
+      return { limit, group, charge, wait: limit.wait(group, charge, this.now) };
+    });
+  }
+
+  waiting(request: Pick<ClaimRequest, "queue" | "types">): LimitedJob[] {
+    const { queue, types } = request;
+    return this.jobs.filter(
+      (job) =>
+        job.state === "queued" && job.queue === queue && job.dueAt <= this.now && (types?.includes(job.type) ?? true),
+    );
+  }
+
+  /** The job whose turn it is, of these. */
+  next(jobs: readonly LimitedJob[]): LimitedJob | undefined {
+    const priority = Math.max(...jobs.map((job) => job.priority));
+    const first = jobs.filter((job) => job.priority === priority);
+    const [lane] = [...new Set(first.map((job) => this.#lane(job)!))].toSorted(
+      (a, b) => a.turn - b.turn || this.lanes.indexOf(a) - this.lanes.indexOf(b),
+    );
+    return first.filter((job) => job.group === lane!.group).toSorted((a, b) => a.dueAt - b.dueAt || a.seq - b.seq)[0];
+  }
+
+  start(job: LimitedJob, { types, leaseMs }: ClaimRequest, asked: readonly Asked[]): void {
+    job.state = "active";
+    job.attempt += 1;
+    job.leaseUntil = this.now + leaseMs;
+    job.uses = asked.map(({ limit, group, charge }) => limit.take(group, charge, this.now, null));
+    this.#turns += 1;
+    for (const lane of this.lanes) {
+      const unit = lane.queue === job.queue && lane.priority === job.priority && lane.group === job.group;
+      if (unit && (types?.includes(lane.type) ?? true)) lane.turn = this.#turns;
+    }
+  }
+
+  /** What a claim does, and what it says. */
+  claim(request: ClaimRequest, withOutlook = true): Expected {
+    const started: LimitedJob[] = [];
+    const closed = new Set<ModelLimit>();
+    const passed = new Set<Lane>();
+    const answer = (more: boolean): Expected => ({
+      started,
+      more,
+      nextInMs: more ? 0 : withOutlook ? this.nextIn(request) : null,
+    });
+    for (;;) {
+      const open = this.waiting(request).filter(
+        (job) =>
+          !passed.has(this.#lane(job)!) &&
+          !this.#kept(job.queue, job.type, request.limits).some((one) => closed.has(one)),
+      );
+      if (open.length === 0) return answer(false);
+      const job = this.next(open)!;
+      const asked = this.ask(job, request.limits);
+      const longest = asked.reduce(
+        (wait, one) => (wait === NEVER || one.wait === NEVER ? NEVER : Math.max(wait, one.wait)),
+        0,
+      );
+      if (longest === 0) {
+        if (started.length === request.max) return answer(true);
+        this.start(job, request, asked);
+        started.push(job);
+        continue;
+      }
+      const by = asked.find(({ wait }) => wait === longest)!;
+      if (longest === NEVER) {
+        Object.assign(job, { state: "ended", dead: true });
+        continue;
+      }
+      if (by.limit.declared.byGroup) passed.add(this.#lane(job)!);
+      else closed.add(by.limit);
+    }
+  }
+
+  /** When would a claim like this start something, if nothing else happened? It is tried at every instant in question. */
+  nextIn(request: ClaimRequest): number | null {
+    const { queue, types, limits } = request;
+    const tried = this.#clone();
+    for (let i = 0; i < 200; i++) {
+      const own = tried.jobs.filter(
+        (job) => job.state === "queued" && job.queue === queue && (types?.includes(job.type) ?? true),
+      );
+      const asked = own.flatMap((job) => tried.ask(job, limits));
+      const instants = [...own.map((job) => job.dueAt - tried.now), ...asked.map(({ wait }) => wait)];
+      const next = Math.min(Number.POSITIVE_INFINITY, ...instants.filter((wait) => wait > 0));
+      if (next === Number.POSITIVE_INFINITY) return null;
+      tried.now += next;
+      const { started } = tried.claim({ ...request, max: 1 }, false);
+      if (started.length > 0) return tried.now - this.now;
+    }
+    throw new Error("there is always another instant, and nothing ever starts");
+  }
+
+  #clone(): LimitModel {
+    const copy = new LimitModel(this.now);
+    for (const [name, limit] of this.limits) copy.limits.set(name, limit.clone());
+    for (const [name, limit] of this.brought) copy.brought.set(name, limit.clone());
+    for (const job of this.jobs) copy.jobs.push({ ...job });
+    for (const lane of this.lanes) copy.lanes.push({ ...lane });
+    return copy;
+  }
+
+  held({ id, token }: { readonly id: string; readonly token: number }): LimitedJob | undefined {
+    return this.jobs.find((job) => job.id === id && job.state === "active" && job.token === token);
+  }
+
+  settle(outcomes: readonly Outcome[]): string[] {
+    return outcomes.filter((outcome) => !this.#settleOne(outcome)).map(({ id }) => id);
+  }
+
+  #settleOne(outcome: Outcome): boolean {
+    const job = this.held(outcome);
+    if (job === undefined) return false;
+    for (const use of job.uses) {
+      release(use);
+      if (outcome.to === "completed") judge(use, false, this.now);
+      if (outcome.to === "retry" || outcome.to === "dead") judge(use, true, this.now);
+      if (outcome.to === "back" && outcome.unstarted) unstart(use);
+    }
+    if (outcome.to === "back") {
+      job.attempt -= 1;
+      this.#hold(job, outcome.hold);
+    }
+    const ends =
+      outcome.to === "completed" || outcome.to === "dead" || outcome.to === "cancelled" || job.cancelRequested;
+    job.state = ends ? "ended" : "queued";
+    job.uses = [];
+    if (outcome.to === "retry" || (outcome.to === "back" && outcome.inMs > 0)) job.dueAt = this.now + outcome.inMs;
+    return true;
+  }
+
+  #hold(job: LimitedJob, hold: Extract<Outcome, { to: "back" }>["hold"]): void {
+    if (hold === null) return;
+    for (const limit of this.limits.values()) {
+      const inScope = hold.scope && limit.applies(job.queue, job.type) && !limit.declared.byGroup;
+      if (!inScope && !hold.names.includes(limit.name)) continue;
+      limit.change({ holdMs: hold.forMs, group: limit.groupOf(job.group) }, this.now);
+    }
+  }
+
+  report(job: LimitedJob, weights: Readonly<Record<string, number>>): void {
+    for (const use of job.uses) {
+      const { weight } = use.limit.declared;
+      if (weight !== null && weight in weights) settleUse(use, weights[weight]!, this.now);
+    }
+  }
+
+  sweep(): number {
+    const stalled = this.jobs.filter((job) => job.state === "active" && job.leaseUntil <= this.now);
+    for (const job of stalled) {
+      for (const use of job.uses) {
+        release(use);
+        judge(use, true, this.now);
+      }
+      job.uses = [];
+      job.state = job.cancelRequested || job.attempt >= job.maxAttempts ? "ended" : "queued";
+    }
+    return stalled.length;
+  }
+}

@@ -1,0 +1,295 @@
+import { expect } from "vitest";
+import type { ClaimRequest, JobStorage, Outcome } from "../../src/storage/job-storage.ts";
+import type { LimitChange } from "../../src/storage/limit-storage.ts";
+import type { FakeClock } from "../../src/testing/index.ts";
+import { newJob } from "./jobs.ts";
+import { type Both, checkClaim, checkCounts, checkStanding, follow } from "./model-limits-checks.ts";
+import { LimitModel } from "./model-limits-jobs.ts";
+import { type Act, type Life, LONGEST_MS, type OutcomeAct, QUEUES, WEIGHT } from "./model-limits-life.ts";
+import { finite, type ModelUse, release, settleUse, unstart } from "./model-limits-state.ts";
+
+/** After this nothing counts any more, and what is not used is forgotten. */
+const LONG_MS = 7_200_000;
+
+interface Permit {
+  readonly token: string;
+  readonly use: ModelUse;
+  readonly expiresAt: number;
+  ended: boolean;
+}
+
+/** Lives a life on a storage and on the model, and compares after every act. */
+export class Player {
+  readonly #life: Life;
+  readonly #storage: JobStorage;
+  readonly #clock: FakeClock;
+  readonly #model: LimitModel;
+  readonly #permits: Permit[] = [];
+  readonly #leases: { readonly id: string; readonly token: number }[] = [];
+
+  get #both(): Both {
+    return { model: this.#model, storage: this.#storage };
+  }
+
+  constructor(life: Life, storage: JobStorage, clock: FakeClock) {
+    this.#life = life;
+    this.#storage = storage;
+    this.#clock = clock;
+    this.#model = new LimitModel(clock.wall());
+  }
+
+  async play(): Promise<void> {
+    const { rules, acts } = this.#life;
+    await this.#storage.limits.define(rules, "refuse");
+    for (const rule of rules) this.#model.define(rule);
+    for (const act of acts) {
+      await this.#act(act);
+      await checkCounts(this.#both);
+    }
+    await this.#end();
+  }
+
+  async #act(act: Act): Promise<void> {
+    const model = this.#model;
+    const storage = this.#storage;
+    switch (act.act) {
+      case "add": {
+        const first = model.jobs.length;
+        const jobs = act.jobs.map((job, i) => newJob({ ...job, id: `j${first + i}`, keepFor: 1e10 }));
+        const answer = await storage.add(jobs).then(
+          () => true,
+          (error: unknown) => (error as { code: string }).code,
+        );
+        expect(answer).toBe(model.add(jobs) || "SLUICE_OPTIONS");
+        return;
+      }
+      case "claim": {
+        const { queue, max, types, leaseMs, brought } = act;
+        const limits = brought === null ? [] : [{ ...brought, windowMs: 200 }];
+        const settle = act.settle.flatMap((one) => this.#outcome(one));
+        return this.#claim({ queue, worker: "w", max, types, leaseMs, limits, settle });
+      }
+      case "settle": {
+        const outcomes = act.outcomes.flatMap((one) => this.#outcome(one));
+        expect(await storage.settle(outcomes)).toEqual(model.settle(outcomes));
+        return;
+      }
+      case "report": {
+        const lease = this.#lease(act.lease, false);
+        if (lease === undefined) return;
+        const job = model.held(lease);
+        const weights = { [WEIGHT]: act.used };
+        expect(await storage.report([{ ...lease, weights }])).toEqual(job === undefined ? [lease.id] : []);
+        if (job !== undefined) model.report(job, weights);
+        return;
+      }
+      case "sweep":
+        expect((await storage.sweep()).stalled).toBe(model.sweep());
+        return;
+      case "advance":
+        await this.#advance(act.by);
+        return;
+      case "cancel": {
+        const job = model.jobs[act.job % model.jobs.length];
+        if (job === undefined) return;
+        await storage.change({ action: "cancel", queue: job.queue, ids: [job.id] });
+        if (job.state === "active") job.cancelRequested = true;
+        if (job.state === "queued") job.state = "ended";
+        return;
+      }
+      case "change":
+        return this.#change(act.name, act.change);
+      case "resume":
+        return this.#change(act.name, { paused: false });
+      case "declare":
+        return this.#declare(act.rule, act.remove, act.max);
+      case "take":
+        return this.#take(act);
+      case "give":
+        return this.#give(act);
+      case "renew": {
+        const permits = act.permits.flatMap((pick) => this.#permits[pick % this.#permits.length] ?? []);
+        // What holds nothing has nothing to be renewed; and of what was removed nobody says what becomes.
+        const asked = permits.filter(
+          ({ use }) => use.hold !== undefined && model.limits.get(use.limit.name) === use.limit,
+        );
+        const holding = asked.filter((one) => this.#holds(one));
+        const lost = await storage.limits.renew(
+          asked.map(({ token }) => token),
+          act.ttlMs,
+        );
+        expect(lost).toEqual(asked.filter((one) => !holding.includes(one)).map(({ token }) => token));
+        for (const { use } of holding) use.hold!.until = model.now + act.ttlMs;
+        return;
+      }
+      case "explain": {
+        const waiting = model.jobs.filter((job) => job.state === "queued");
+        const job = waiting[act.job % waiting.length];
+        if (job !== undefined) await checkStanding(this.#both, job);
+      }
+    }
+  }
+
+  async #advance(by: number): Promise<void> {
+    await this.#clock.advance(by);
+    this.#model.now += by;
+  }
+
+  /** A lease that holds; or any there ever was. */
+  #lease(pick: number, stale: boolean) {
+    const holding = this.#leases.filter((lease) => this.#model.held(lease) !== undefined);
+    const from = stale || holding.length === 0 ? this.#leases : holding;
+    return from[pick % from.length];
+  }
+
+  #outcome({ lease: pick, stale, to, inMs, hold, unstarted }: OutcomeAct): Outcome[] {
+    const lease = this.#lease(pick, stale === 0);
+    if (lease === undefined) return [];
+    const error = { name: "Error", message: "it broke" };
+    switch (to) {
+      case "completed":
+        return [{ ...lease, to, result: null }];
+      case "dead":
+        return [{ ...lease, to, error }];
+      case "cancelled":
+        return [{ ...lease, to, error: null }];
+      case "retry":
+        return [{ ...lease, to, inMs, error }];
+      case "back": {
+        // What is held under a name before a limit has it is another story.
+        const names = hold?.names.filter((name) => this.#model.limits.has(name)) ?? [];
+        return [{ ...lease, to, inMs, held: false, error: null, hold: hold && { ...hold, names }, unstarted }];
+      }
+      default:
+        throw new Error(`no such outcome: ${String(to)}`);
+    }
+  }
+
+  async #claim(request: ClaimRequest): Promise<void> {
+    const model = this.#model;
+    const answer = await this.#storage.claim(request);
+    expect(answer.stale).toEqual(model.settle(request.settle));
+    const { kind, rules } = this.#life;
+    const exactly = kind === "general" && rules.every(({ weight }) => weight === null);
+    if (kind === "mixed") await follow(this.#both, request, answer);
+    else await checkClaim(this.#both, request, answer, exactly);
+    for (const { id, token } of answer.jobs) {
+      model.jobs.find((job) => job.id === id)!.token = token;
+      this.#leases.push({ id, token });
+    }
+  }
+
+  async #change(name: string, change: LimitChange): Promise<void> {
+    const limit = this.#model.limits.get(name);
+    if (limit === undefined) return;
+    const { quota, byGroup } = limit.declared;
+    // Which kinds of numbers a rule has stays as it is: what was not counted before is another story.
+    if ("quota" in change && Object.keys(change.quota).some((key) => quota[key as keyof typeof quota] === null)) return;
+    const said = "group" in change && !byGroup ? { ...change, group: null } : change;
+    // For the group of those without one there is no word.
+    if ("group" in said && said.group === null && byGroup && !("reset" in said) && !("quota" in said)) return;
+    await this.#storage.limits.change(name, said);
+    limit.change(said, this.#model.now);
+  }
+
+  async #declare(pick: number, remove: boolean, max: number): Promise<void> {
+    const rule = this.#life.rules[pick % this.#life.rules.length]!;
+    const { name, quota } = rule;
+    const model = this.#model;
+    if (remove) {
+      expect(await this.#storage.limits.remove(name)).toBe(model.limits.delete(name));
+      return;
+    }
+    const anew = quota.max === null ? rule : { ...rule, quota: { ...quota, max } };
+    await this.#storage.limits.define([anew], "update");
+    model.define(anew);
+  }
+
+  async #take({ name, group, weight, ttlMs }: Extract<Act, { act: "take" }>): Promise<void> {
+    const model = this.#model;
+    const limit = model.limits.get(name);
+    if (limit === undefined) return;
+    const counted = limit.groupOf(group);
+    const charge = limit.chargeOf(weight);
+    const wait = limit.wait(counted, charge, model.now);
+    const answer = await this.#storage.limits.take({ name, group, weight, ttlMs });
+    expect(answer.granted).toBe(wait === 0);
+    if (!answer.granted) {
+      expect(answer.most).toBe(limit.most(counted, charge));
+      if (answer.most === null) expect(answer.retryInMs).toBe(finite(wait));
+      return;
+    }
+    if (weight === 0) return;
+    const use = limit.take(counted, charge, model.now, model.now + ttlMs);
+    expect(answer.held).toBe(use.hold !== undefined);
+    this.#permits.push({ token: answer.token, use, expiresAt: model.now + ttlMs, ended: false });
+  }
+
+  #holds({ use, ended }: Permit): boolean {
+    const known = this.#model.limits.get(use.limit.name) === use.limit;
+    return !ended && known && use.hold !== undefined && use.hold.until! > this.#model.now;
+  }
+
+  async #give({ permit: pick, given }: Extract<Act, { act: "give" }>): Promise<void> {
+    const permit = this.#permits[pick % this.#permits.length];
+    if (permit === undefined) return;
+    const { use, token } = permit;
+    const lives = use.hold === undefined ? this.#model.now < permit.expiresAt && !permit.ended : this.#holds(permit);
+    // What becomes of a permit that holds nothing, once its time is over, is not said.
+    if (use.hold === undefined && !lives && !permit.ended) return;
+    await this.#storage.limits.give(token, given);
+    if (!lives) return;
+    if (typeof given === "object") {
+      settleUse(use, given.used, this.#model.now);
+      return;
+    }
+    permit.ended = true;
+    release(use);
+    if (given === "cancelled") unstart(use);
+  }
+
+  /** Everything ends, and time passes: nothing is left that anybody holds, and everything that can start does. */
+  async #end(): Promise<void> {
+    for (const name of this.#model.limits.keys()) {
+      await this.#change(name, { paused: false });
+      await this.#change(name, { restore: true });
+    }
+    const leases = this.#leases.filter((lease) => this.#model.held(lease) !== undefined);
+    const outcomes = leases.map(({ id, token }): Outcome => ({ id, token, to: "completed", result: null }));
+    expect(await this.#storage.settle(outcomes)).toEqual(this.#model.settle(outcomes));
+    await checkCounts(this.#both);
+    // What one sweep finds to be over, the next may forget.
+    for (let again = 0; again < 2; again++) {
+      await this.#advance(LONG_MS);
+      while ((await this.#storage.sweep()).more);
+    }
+    await checkCounts(this.#both);
+    for (const { rule, groups, states } of await this.#storage.limits.read({ name: null, group: null })) {
+      const left = states.filter(({ used, held, nextInMs }) => used > 0 || held > 0 || nextInMs !== 0);
+      expect([rule.name, left]).toEqual([rule.name, []]);
+      // Those without a group are one: it may stay.
+      const kept = groups - states.filter(({ group }) => group === null).length;
+      if (rule.byGroup && rule.breaker === null) expect([rule.name, kept]).toEqual([rule.name, 0]);
+    }
+    for (let i = 0; i < 2_000; i++) {
+      const queue = QUEUES[i % QUEUES.length]!;
+      const { jobs, nextInMs } = await this.#storage.claim({
+        queue,
+        worker: "last",
+        max: 50,
+        types: null,
+        leaseMs: 1_000,
+        limits: [],
+        settle: [],
+      });
+      await this.#storage.settle(jobs.map(({ id, token }) => ({ id, token, to: "completed", result: null })));
+      if (jobs.length === 0) await this.#clock.advance(Math.min(nextInMs ?? LONGEST_MS, LONGEST_MS));
+      const left = (await this.#storage.overview()).reduce(
+        (sum, { counts }) => sum + counts.waiting + counts.scheduled,
+        0,
+      );
+      if (left === 0) return;
+    }
+    throw new Error("jobs wait though nothing is in their way");
+  }
+}
