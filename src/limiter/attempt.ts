@@ -3,7 +3,7 @@ import { OptionsError } from "../core/errors.ts";
 import { both } from "../limits/compose.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { WaitingLine } from "./blocked.ts";
-import { type AnyPart, type Member, weightFor, type Weights } from "./taking.ts";
+import { type AnyPart, isSaid, type Member, weightFor, type Weights } from "./taking.ts";
 
 /** All were taken, with what each gave for it; or one refused, and nothing was; or nobody wanted it any more. */
 export type Attempt = { readonly tokens: readonly unknown[] } | Refused | "unwanted";
@@ -11,6 +11,8 @@ export type Attempt = { readonly tokens: readonly unknown[] } | Refused | "unwan
 export interface Refused {
   readonly refusedBy: AnyPart;
   readonly wait: Wait;
+  /** The most that the part could ever grant, where it never will grant this. */
+  readonly most?: number | undefined;
   /** `room.times` of that part when it was asked: if it has moved on since, do not go to sleep. */
   readonly times: number;
 }
@@ -63,6 +65,8 @@ export interface Asker {
 interface Step {
   readonly part: AnyPart;
   readonly undo: () => Promise<void> | void;
+  /** Ends it, and leaves it counted. */
+  readonly end?: () => Promise<void> | void;
 }
 
 /** One go at all of them. */
@@ -155,10 +159,12 @@ class Once {
       const { times } = part.room;
       const weight = weightFor(this.#weights, member);
       this.#expiresAt = Math.min(this.#expiresAt, this.#clock.now() + part.grantTtl);
-      const answer = await part.tryTake(member.takes ? weight : 0);
-      if (!("token" in answer)) return { refusedBy: part, wait: answer.wait, times };
-      this.#tokens[i] = answer.token;
-      if (member.takes) this.#taken.push({ part, undo: () => part.cancel(answer.token, weight) });
+      const answer = await part.tryTake(member.takes ? weight : 0, isSaid(this.#weights, member));
+      if (!("token" in answer)) return { refusedBy: part, wait: answer.wait, most: answer.most, times };
+      const { token } = answer;
+      this.#tokens[i] = token;
+      if (!member.takes) continue;
+      this.#taken.push({ part, undo: () => part.cancel(token, weight), end: () => part.release(token, weight) });
     }
     return undefined;
   }
@@ -203,10 +209,16 @@ class Once {
     return this.#clock.now() > this.#expiresAt;
   }
 
-  /** The process was paused between grant and use: what a storage granted stays counted, for nobody knows what it met. */
+  /**
+   * The process was paused between grant and use: what a storage granted stays counted, for nobody knows what it met. What
+   * it holds for as long as work runs is given back.
+   */
   async #drop(): Promise<"too late"> {
-    const kept = this.#taken.filter(({ part }) => part.kind !== "remote" || part.grantTtl === Number.POSITIVE_INFINITY);
-    this.#taken.splice(0, this.#taken.length, ...kept);
+    const dropped = this.#taken.map(({ part, undo, end = undo }): Step => {
+      const counted = part.kind === "remote" && part.grantTtl !== Number.POSITIVE_INFINITY;
+      return { part, undo: counted ? end : undo };
+    });
+    this.#taken.splice(0, this.#taken.length, ...dropped);
     return this.#giveBack("too late");
   }
 

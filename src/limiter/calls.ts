@@ -3,7 +3,7 @@ import { readArgument, weight, weightOrZero } from "../core/options.ts";
 import type { ILimiter } from "./limiter.ts";
 import { type Line, NOT_NOW } from "./line.ts";
 import { jointLine, lineOf } from "./parts.ts";
-import { type Member, release, settle, tellStarted, type Tokens, type Weights } from "./taking.ts";
+import { type Member, release, settle, tellStarted, type Tokens, UNSAID, type Weights } from "./taking.ts";
 import { Waiter } from "./waiter.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- any function at all may be wrapped
@@ -62,7 +62,7 @@ export class Calls {
     if (this.#signals.length > 0) {
       for (const { aborted, reason } of this.#signals) if (aborted) return Promise.reject(reason);
     }
-    let weights: Weights = 1;
+    let weights = UNSAID;
     if (this.#weighs) {
       try {
         weights = this.#weigh(args);
@@ -174,7 +174,7 @@ export class Calls {
 
   #weigh(args: unknown[]): Weights {
     const weights = this.#limits.map(({ weigh }) =>
-      weigh === undefined ? 1 : readArgument(this.#owner, "weight(…)", weight, weigh(...args)),
+      weigh === undefined ? undefined : readArgument(this.#owner, "weight(…)", weight, weigh(...args)),
     );
     return weights.length === 1 ? weights[0]! : weights;
   }

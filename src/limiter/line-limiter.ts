@@ -20,12 +20,13 @@ import {
   settle,
   tellStarted,
   type Tokens,
+  UNSAID,
   type Weights,
 } from "./taking.ts";
 import { Waiter } from "./waiter.ts";
 
-const TRY = { weight: optional(weightRule, 1) };
-const WAIT = { weight: optional(weightRule, 1), signal: optional(signal, undefined) };
+const TRY = { weight: optional(weightRule, undefined) };
+const WAIT = { ...TRY, signal: optional(signal, undefined) };
 
 /** What all built-in limiters share: one takes from them in one step, or stands in line. */
 export abstract class LineLimiter implements Limiter {
@@ -50,7 +51,7 @@ export abstract class LineLimiter implements Limiter {
     if (permit !== undefined) return Promise.resolve(permit);
     return new Promise((resolve, reject) => {
       const { weight, signal: abort } = readOptions("acquire", WAIT, options ?? {});
-      const waiter = new PermitWaiter(weight, resolve, reject);
+      const waiter = new PermitWaiter(weight ?? UNSAID, resolve, reject);
       if (abort === undefined) this.#line.join(waiter);
       else waiter.joinUnlessAborted(this.#line, abort);
     });
@@ -69,9 +70,9 @@ export abstract class LineLimiter implements Limiter {
   }
 
   async #tryAcquire(options: TryAcquireOptions = {}): Promise<Permit | Refusal> {
-    const { weight } = readOptions("tryAcquire", TRY, options);
-    const answer = await this.#line.tryTake(weight);
-    return "granted" in answer ? answer : new GrantedPermit(answer.members, answer.tokens, weight);
+    const weights = readOptions("tryAcquire", TRY, options).weight ?? UNSAID;
+    const answer = await this.#line.tryTake(weights);
+    return "granted" in answer ? answer : new GrantedPermit(answer.members, answer.tokens, weights);
   }
 
   /** Would one more be let through on the spot? */
@@ -128,8 +129,8 @@ class PermitWaiter extends Waiter {
   readonly #reject: (reason: unknown) => void;
   #stopListening: (() => void) | undefined;
 
-  constructor(weight: number, resolve: (permit: Permit) => void, reject: (reason: unknown) => void) {
-    super(weight);
+  constructor(weights: Weights, resolve: (permit: Permit) => void, reject: (reason: unknown) => void) {
+    super(weights);
     this.#resolve = resolve;
     this.#reject = reject;
   }

@@ -14,7 +14,7 @@ export interface Part {
   readonly kind: "gate" | "remote" | "checked";
   readonly name: string;
   readonly clock: Clock;
-  /** The largest weight it could ever grant. */
+  /** The largest weight it could ever grant; Infinity: it alone can tell. */
   readonly capacity: number;
   /** Does a start count for its weight, or for one? */
   readonly counts: "weight" | "starts";
@@ -36,11 +36,19 @@ export interface RemotePart extends Part {
   readonly kind: "remote";
   /** A grant that took longer than this from the request to its use is dropped, for the process was paused meanwhile. */
   readonly grantTtl: number;
-  /** Takes, or says how long to wait. A weight of 0 takes nothing and only asks. */
-  tryTake(weight: number): Promise<RemoteAnswer>;
+  /**
+   * It tells by itself when there may be room: whoever waits looks again after so long at the latest, to be sure. Left out:
+   * nobody tells, and whoever waits for something to be given back looks again ever less often.
+   */
+  readonly lookAgainMs?: number;
+  /** Takes, or says how long to wait. A weight of 0 takes nothing and only asks. `said`: somebody gave the weight. */
+  tryTake(weight: number, said: boolean): Promise<RemoteAnswer>;
 }
 
-export type RemoteAnswer = { readonly wait: 0; readonly token: unknown } | { readonly wait: Wait };
+export type RemoteAnswer =
+  | { readonly wait: 0; readonly token: unknown }
+  /** `most`: what would have fitted, where this never will. */
+  | { readonly wait: Wait; readonly most?: number };
 
 /** Can be asked, then told; there is no undo, and only one may do it at a time. */
 export interface CheckedPart extends Part {

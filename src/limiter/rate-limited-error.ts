@@ -3,7 +3,10 @@ import { date, durationOrZero, name, optional, readOptions } from "../core/optio
 import { type HeaderSource, isHeaderSource, readHeaders } from "./headers.ts";
 
 export interface RateLimitedErrorOptions extends ErrorOptions {
-  /** The limit that is over. Default: the limiter of the worker, and every limit that the job ran under. */
+  /**
+   * The limit that is over; of a limit by group, for the group of the job. Default: the limiter of the worker, and every
+   * shared limit that the job ran under, but for those by group.
+   */
   readonly limit?: string | undefined;
 }
 

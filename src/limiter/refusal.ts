@@ -14,14 +14,14 @@ export function refusal(blockedBy: string, wait: Wait): Refusal {
   };
 }
 
-/** What to tell somebody who asks for more than there can ever be. */
-export function impossible(part: Part, weights: Weights): OptionsError {
-  const weight = typeof weights === "number" ? weights : Math.max(...weights);
+/** What to tell somebody who asks for more than there can ever be: `most`, by what the part says. */
+export function impossible(part: Part, weights: Weights, most?: number): OptionsError {
+  const said = typeof weights === "number" ? [weights] : weights.filter((weight) => weight !== undefined);
   return new OptionsError(
     part.name,
     "weight",
-    weight,
-    `at most ${part.capacity}, the most this limiter can ever grant`,
-    'a limiter that is to count calls and not their weight takes `count: "starts"`',
+    said.length === 0 ? undefined : Math.max(...said),
+    `at most ${most ?? part.capacity}, the most this limiter can ever grant`,
+    most === undefined ? 'a limiter that is to count calls and not their weight takes `count: "starts"`' : "",
   );
 }

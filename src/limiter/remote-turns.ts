@@ -103,7 +103,7 @@ export class RemoteTurns {
     } else if (wanted()) {
       if (outcome.wait === NEVER) {
         this.#line.shift();
-        waiter.fail(impossible(outcome.refusedBy, waiter.weights));
+        waiter.fail(impossible(outcome.refusedBy, waiter.weights, outcome.most));
       } else {
         const { refusedBy, times } = outcome;
         this.#waitAt(refusedBy.kind === "gate" ? refusedBy.blocked : undefined);
@@ -127,12 +127,22 @@ export class RemoteTurns {
     place.room.appeared();
   }
 
-  #sleep({ refusedBy, wait }: Refused, waitingBy: Clock): Promise<void> {
+  /** How long to sleep, unless something is heard before; undefined: until something is. */
+  #sleepMs({ refusedBy: part, wait }: Refused): number | undefined {
+    if (part.kind === "remote" && part.lookAgainMs !== undefined) return Math.min(wait, part.lookAgainMs);
+    if (Number.isFinite(wait)) return wait;
+    if (part.kind === "gate") return undefined;
+    const ms = this.#pollMs;
+    this.#pollMs = Math.min(2 * ms, SLOW_POLL_MS);
+    return ms;
+  }
+
+  #sleep(refused: Refused, waitingBy: Clock): Promise<void> {
+    const { refusedBy, wait } = refused;
     // A gate knows the time by its own clock; the others have none.
     const clock = refusedBy.kind === "gate" ? refusedBy.clock : waitingBy;
     return new Promise((resolve) => {
-      const ms = Number.isFinite(wait) ? wait : refusedBy.kind === "gate" ? undefined : this.#pollMs;
-      if (ms === this.#pollMs) this.#pollMs = Math.min(2 * this.#pollMs, SLOW_POLL_MS);
+      const ms = this.#sleepMs(refused);
       this.#refusedBy = refusedBy.name;
       this.#sleepsUntil = waitingBy.now() + wait;
       const cancelTimer = ms === undefined ? () => {} : clock.after(ms, () => this.#endSleep?.());

@@ -14,14 +14,23 @@ export interface Member<P extends Part = AnyPart> {
 
 export type AnyPart = Gate | RemotePart | CheckedPart;
 
-/** How much a request asks for: one weight for all, or one per group. */
-export type Weights = number | readonly number[];
+/** How much a request asks for: one weight for all, or one per group. A group that is left out has not said anything. */
+export type Weights = number | readonly (number | undefined)[];
+
+/** Nobody has said how much: that is one, or what a shared limit estimates. */
+export const UNSAID: Weights = [];
 
 export function weightFor(weights: Weights, member: Member): number {
   if (typeof weights === "number") return weights;
+  if (weights === UNSAID) return 1;
   let heaviest = 0;
-  for (const group of member.groups) heaviest = Math.max(heaviest, weights[group]!);
+  for (const group of member.groups) heaviest = Math.max(heaviest, weights[group] ?? 1);
   return heaviest;
+}
+
+/** Has anybody said how much this member is asked for? */
+export function isSaid(weights: Weights, member: Member): boolean {
+  return typeof weights === "number" || member.groups.some((group) => weights[group] !== undefined);
 }
 
 /**

@@ -1,0 +1,159 @@
+import { type Clock, dateIn } from "../../core/clock.ts";
+import type { Reason } from "../../limits/gauge.ts";
+import { type GroupRule, type LimitRule, type Quota, quotaOf } from "../../limits/rule.ts";
+import type { GroupState, LimitState } from "../../storage/limit-storage.ts";
+
+/** The numbers of a limit. undefined: not limited in this way. */
+export interface LimitNumbers {
+  /** At most so much … */
+  readonly max: number | undefined;
+  /** … in any window of so many milliseconds, `guard` included. */
+  readonly per: number | undefined;
+  /** At most so much at the same time. */
+  readonly concurrency: number | undefined;
+  /** At least so many milliseconds from one start to the next. */
+  readonly every: number | undefined;
+}
+
+/** How much of a limit is in use: by one group, or by all. */
+export interface LimitUse extends LimitNumbers {
+  /** The group that is counted for. undefined: the limit is not by group, or these are the jobs without one. */
+  readonly group: string | undefined;
+  /** How much of the window is in use. */
+  readonly used: number;
+  /** How much of `concurrency` is held. */
+  readonly held: number;
+  /** How much could start at once: 0 if anything is in the way; Infinity: as much as anybody likes. */
+  readonly free: number;
+  /** When one more could start. undefined: when something is given back, resumed or changed. */
+  readonly availableAt: Date | undefined;
+  /** What is in the way of one more, the longest; undefined: nothing is. */
+  readonly blockedBy: Reason | undefined;
+  /** Until when nothing starts because a service, or somebody, said so; undefined: nobody has. */
+  readonly pausedUntil: Date | undefined;
+  readonly breaker: "closed" | "open" | "half-open";
+}
+
+/**
+ * A limit, as it is now. What is in use is that of the group that was asked for; of a limit by group, where none was, that of
+ * the fullest of `groups`.
+ */
+export interface LimitInfo extends LimitUse {
+  readonly name: string;
+  /** Stopped by hand until it is resumed. */
+  readonly paused: boolean;
+  /** How many jobs wait that it applies to. */
+  readonly waiting: number;
+  /** It holds for jobs of these types; undefined: of any. */
+  readonly types: readonly string[] | undefined;
+  /** It holds for jobs of these queues; undefined: of any. */
+  readonly queues: readonly string[] | undefined;
+  /** `"group"`: every group has the whole limit for itself. */
+  readonly by: "group" | undefined;
+  /** What a start counts for is what its job says under this name; undefined: one. */
+  readonly weight: string | undefined;
+  /** What a start counts for that says nothing. */
+  readonly estimate: number;
+  /** What is different for some groups. */
+  readonly overrides: Readonly<Record<string, LimitNumbers & { readonly share: number }>>;
+  /** The numbers as they were declared. */
+  readonly declared: LimitNumbers;
+  /** Has a number been changed by hand, and not restored? */
+  readonly changed: boolean;
+  /** How often it was declared anew or changed; 1 at first. */
+  readonly version: number;
+  /** How many groups have something that counts; 1 for a limit that is not by group and was used. */
+  readonly groupCount: number;
+  /** Of a limit by group: the groups that were used last, a hundred at the most, or the one that was asked for. */
+  readonly groups: readonly LimitUse[];
+}
+
+/** What is kept of a limit, for people. */
+export function limitInfo(state: LimitState, clock: Clock, asked: string | null): LimitInfo {
+  const { rule, declared, version, waiting } = state;
+  const group = rule.byGroup ? asked : null;
+  const uses = state.states.map((one) => useOf(rule, one, clock));
+  const own = uses.find((use) => use.group === (group ?? undefined));
+  const use = (rule.byGroup && asked === null ? fullest(uses) : own) ?? useOf(rule, idle(rule, group), clock);
+  return {
+    ...use,
+    name: rule.name,
+    paused: rule.paused,
+    waiting,
+    types: rule.types ?? undefined,
+    queues: rule.queues ?? undefined,
+    by: rule.byGroup ? "group" : undefined,
+    weight: rule.weight ?? undefined,
+    estimate: rule.estimate,
+    overrides: overridesOf(rule),
+    declared: numbersOf(declared.quota),
+    changed: !sameNumbers(rule, declared),
+    version,
+    groupCount: state.groups,
+    groups: rule.byGroup ? uses : [],
+  };
+}
+
+function useOf(rule: LimitRule, state: GroupState, clock: Clock): LimitUse {
+  const { group, used, held, free, nextInMs, reason, heldForMs, breaker } = state;
+  return {
+    ...numbersOf(quotaOf(rule, group)),
+    group: group ?? undefined,
+    used,
+    held,
+    free: free ?? Number.POSITIVE_INFINITY,
+    // What is held comes back when somebody gives it back; that it would run out by itself some day says nothing.
+    availableAt: nextInMs === null || reason === "concurrency" ? undefined : dateIn(clock, nextInMs),
+    blockedBy: reason ?? undefined,
+    pausedUntil: heldForMs > 0 ? dateIn(clock, heldForMs) : undefined,
+    breaker,
+  };
+}
+
+function numbersOf({ max, windowMs, concurrency, everyMs }: Quota): LimitNumbers {
+  return {
+    max: max ?? undefined,
+    per: windowMs ?? undefined,
+    concurrency: concurrency ?? undefined,
+    every: everyMs ?? undefined,
+  };
+}
+
+function overridesOf(rule: LimitRule): LimitInfo["overrides"] {
+  const entries = Object.entries(rule.groups).map(([group, { share = 1 }]: [string, GroupRule]) => {
+    return [group, { ...numbersOf(quotaOf(rule, group)), share }] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+function sameNumbers(rule: LimitRule, declared: LimitRule): boolean {
+  const groups = new Set([...Object.keys(rule.groups), ...Object.keys(declared.groups)]);
+  return [null, ...groups].every((group) => {
+    const [is, was] = [quotaOf(rule, group), quotaOf(declared, group)];
+    return (Object.keys(is) as (keyof Quota)[]).every((key) => is[key] === was[key]);
+  });
+}
+
+/** The one that is closest to what it may have. */
+function fullest(uses: readonly LimitUse[]): LimitUse | undefined {
+  const fullness = ({ max, concurrency, used, held, blockedBy }: LimitUse) =>
+    (blockedBy === undefined ? 0 : 1) + Math.max(max ? used / max : 0, concurrency ? held / concurrency : 0);
+  return uses.toSorted((a, b) => fullness(b) - fullness(a))[0];
+}
+
+/** What there is to say of a group for which nothing was counted. */
+function idle(rule: LimitRule, group: string | null): GroupState {
+  const { max, concurrency, everyMs } = quotaOf(rule, group);
+  const free = rule.paused ? 0 : (max ?? concurrency ?? (everyMs === null ? null : 1));
+  const stopped = free === 0;
+  return {
+    group,
+    used: 0,
+    held: 0,
+    free,
+    nextInMs: stopped ? null : 0,
+    reason: rule.paused ? "paused" : stopped ? (max === 0 ? "window" : "concurrency") : null,
+    heldForMs: 0,
+    breaker: "closed",
+  };
+}

@@ -1,0 +1,227 @@
+import { type Clock, dateIn, systemClock } from "../../core/clock.ts";
+import type { Duration } from "../../core/duration.ts";
+import { LimitNotFoundError, OptionsError } from "../../core/errors.ts";
+import { nameText } from "../../core/names.ts";
+import {
+  clock,
+  countOrZero,
+  oneOf,
+  optional,
+  positiveDuration,
+  readArgument,
+  readOptions,
+} from "../../core/options.ts";
+import { type DefinedLimits, checkWindow, limitName, quotaFrom, readLimits, tooSmall } from "../../limits/define.ts";
+import type { DefineLimitsOptions, LimitDefinitions } from "../../limits/definition.ts";
+import type { LimitRule } from "../../limits/rule.ts";
+import type { LimitState, LimitStorage } from "../../storage/limit-storage.ts";
+import type { HeaderSource } from "../headers.ts";
+import { type LimitInfo, limitInfo } from "./limit-info.ts";
+import { type SharedLimitStorage, sharedLimitStorage } from "./place.ts";
+import { holdOf, type Remaining, toldAbout } from "./sync.ts";
+
+export interface LimitsOptions {
+  /** What dates are reckoned by. Default: the system's clock. */
+  readonly clock?: Clock | undefined;
+}
+
+/** Which group of a limit `by: "group"` is meant. */
+export interface GroupOption {
+  readonly group?: string | undefined;
+}
+
+/** Other numbers for a limit. At least one; what is left out stays. 0 lets nothing start. */
+export interface LimitNumbersChange {
+  readonly max?: number | undefined;
+  /** The whole window: a `guard` is not added to it. */
+  readonly per?: Duration | undefined;
+  readonly concurrency?: number | undefined;
+  readonly every?: Duration | undefined;
+}
+
+export interface PauseOptions extends GroupOption {
+  /** For so long; it only ever extends. Default: until it is resumed. */
+  readonly for?: Duration | undefined;
+}
+
+/** What was read from a service, and done about it. */
+export interface SyncResult {
+  /** How much is left, by what it says; undefined: it does not say. */
+  readonly remaining: number | undefined;
+  /** Until when that holds. */
+  readonly resetAt: Date | undefined;
+  /** Until when nothing starts, because it asked for that. */
+  readonly heldUntil: Date | undefined;
+}
+
+const OWNER = "Limits";
+const GROUP = { group: optional(nameText, undefined) };
+const PAUSE = { ...GROUP, for: optional(positiveDuration, undefined) };
+const DEFINE = { onConflict: optional(oneOf("refuse", "update", "keep"), undefined) };
+const NUMBERS = {
+  max: optional(countOrZero, undefined),
+  per: optional(positiveDuration, undefined),
+  concurrency: optional(countOrZero, undefined),
+  every: optional(positiveDuration, undefined),
+};
+/** A service that is over its limit and does not say for how long is left alone for this. */
+const UNSAID_HOLD_MS = 1_000;
+
+/**
+ * The shared limits of a storage, to be looked at and changed while everything runs. What is changed takes effect at once,
+ * in every process. A limit that does not exist is a `LimitNotFoundError`.
+ */
+export class Limits {
+  readonly #limits: LimitStorage;
+  readonly #clock: Clock;
+
+  constructor(storage: SharedLimitStorage, options: LimitsOptions = {}) {
+    this.#limits = readArgument(OWNER, "storage", sharedLimitStorage, storage).limits;
+    this.#clock = readOptions(OWNER, { clock: optional(clock, systemClock) }, options).clock;
+  }
+
+  /**
+   * Declares limits, all of them or none. `onConflict` decides about those that were declared in other words; left out, as
+   * `defineLimits` was told, else they are refused.
+   */
+  async define(limits: DefinedLimits | LimitDefinitions, options: DefineLimitsOptions = {}): Promise<void> {
+    const read = readLimits("define", limits);
+    const { onConflict = read.onConflict } = readOptions("define", DEFINE, options);
+    await this.#limits.define(read.rules, onConflict);
+  }
+
+  /** All there are, by name. */
+  async list(): Promise<readonly LimitInfo[]> {
+    const states = await this.#limits.read({ name: null, group: null });
+    return states.map((state) => limitInfo(state, this.#clock, null));
+  }
+
+  /** One of them, of a limit by group for one group; undefined: there is none of this name. */
+  async get(name: string, options: GroupOption = {}): Promise<LimitInfo | undefined> {
+    const limit = readArgument("get", "name", limitName, name);
+    const { group = null } = readOptions("get", GROUP, options);
+    const [state] = await this.#limits.read({ name: limit, group });
+    if (state !== undefined) checkGroup("get", state.rule, group);
+    return state && limitInfo(state, this.#clock, group);
+  }
+
+  /**
+   * Goes by other numbers, for all or for one group, until `restore`: also where processes start again and declare what
+   * they always declared.
+   */
+  async change(name: string, numbers: LimitNumbersChange, options: GroupOption = {}): Promise<void> {
+    const read = readOptions("change", NUMBERS, numbers);
+    const quota = quotaFrom(read);
+    if (Object.keys(quota).length === 0) {
+      throw new OptionsError("change", "max", undefined, "given, or else `per`, `concurrency` or `every`");
+    }
+    const { group = null } = readOptions("change", GROUP, options);
+    const { rule } = await this.#find("change", name, group);
+    checkWindow("change", { window: rule.quota.max !== null, weighs: rule.weight !== null }, read);
+    if (tooSmall(changedRule(rule, quota, group), group) !== undefined) {
+      const [option, value] = quota.max === undefined ? ["concurrency", quota.concurrency] : ["max", quota.max];
+      const expected = `0, or at least ${rule.estimate}: what a start counts for that says nothing (\`estimate\`)`;
+      throw new OptionsError("change", option, value, expected);
+    }
+    await this.#limits.change(rule.name, { quota, group });
+  }
+
+  /** The numbers as they were declared, for all groups. */
+  async restore(name: string): Promise<void> {
+    await this.#limits.change(readArgument("restore", "name", limitName, name), { restore: true });
+  }
+
+  /** Nothing starts under it until it is resumed; with `for`, for so long. What runs goes on. */
+  async pause(name: string, options: PauseOptions = {}): Promise<void> {
+    const limit = readArgument("pause", "name", limitName, name);
+    const { for: holdMs, group } = readOptions("pause", PAUSE, options);
+    if (holdMs === undefined && group !== undefined) {
+      throw new OptionsError(
+        "pause",
+        "group",
+        group,
+        "left out where there is no `for`: all groups are paused together",
+      );
+    }
+    if (holdMs === undefined) await this.#limits.change(limit, { paused: true });
+    else await this.#limits.change(limit, { holdMs, group: await this.#group("pause", limit, group) });
+  }
+
+  /** Goes on, whatever was holding it: somebody, a service, or its breaker. */
+  async resume(name: string): Promise<void> {
+    await this.#limits.change(readArgument("resume", "name", limitName, name), { paused: false });
+  }
+
+  /**
+   * Nothing starts until then: an instant, so long from now, or what a response asks for (a second if it does not say). It
+   * only ever extends. The answer is that instant.
+   */
+  async hold(name: string, retry: Date | Duration | HeaderSource, options: GroupOption = {}): Promise<Date> {
+    const limit = readArgument("hold", "name", limitName, name);
+    const { group } = readOptions("hold", GROUP, options);
+    const said = holdOf(retry, this.#clock.wall());
+    if (said === undefined) {
+      throw new OptionsError("hold", "retry", retry, "a Date, a duration >= 0, a Response or Headers");
+    }
+    const holdMs = said === 0 && typeof retry === "object" && !(retry instanceof Date) ? UNSAID_HOLD_MS : said;
+    await this.#limits.change(limit, { holdMs, group: await this.#group("hold", limit, group) });
+    return dateIn(this.#clock, holdMs);
+  }
+
+  /**
+   * Tightens the limit to what the service says is left, from the headers of a response: of the quota called like what the
+   * limit weighs, or else of requests. Where the response asks to wait, nothing starts for so long.
+   */
+  async sync(name: string, source: HeaderSource | Remaining, options: GroupOption = {}): Promise<SyncResult> {
+    const { group = null } = readOptions("sync", GROUP, options);
+    const { rule } = await this.#find("sync", name, group);
+    const { remaining, resetMs, holdMs } = toldAbout(rule, group, source, this.#clock.wall());
+    const told = remaining !== undefined && resetMs !== undefined;
+    if (told) await this.#limits.change(rule.name, { remaining, resetMs, group });
+    if (holdMs > 0) await this.#limits.change(rule.name, { holdMs, group });
+    return {
+      remaining,
+      resetAt: told ? dateIn(this.#clock, resetMs) : undefined,
+      heldUntil: holdMs > 0 ? dateIn(this.#clock, holdMs) : undefined,
+    };
+  }
+
+  /** Forgets what was counted, of one group or of all, and what holds it but for `pause`. What is held stays held. */
+  async reset(name: string, options: GroupOption = {}): Promise<void> {
+    const limit = readArgument("reset", "name", limitName, name);
+    const { group } = readOptions("reset", GROUP, options);
+    await this.#limits.change(limit, { reset: true, group: await this.#group("reset", limit, group) });
+  }
+
+  /** Forgets the limit and all that was counted under it. What runs goes on. False: there was none. */
+  async remove(name: string): Promise<boolean> {
+    return this.#limits.remove(readArgument("remove", "name", limitName, name));
+  }
+
+  async #find(owner: string, name: string, group: string | null): Promise<LimitState> {
+    const limit = readArgument(owner, "name", limitName, name);
+    const [state] = await this.#limits.read({ name: limit, group });
+    if (state === undefined) throw new LimitNotFoundError(limit);
+    checkGroup(owner, state.rule, group);
+    return state;
+  }
+
+  /** The group that is meant; looks only where one was given. */
+  async #group(owner: string, name: string, group: string | undefined): Promise<string | null> {
+    if (group === undefined) return null;
+    await this.#find(owner, name, group);
+    return group;
+  }
+}
+
+function checkGroup(owner: string, rule: LimitRule, group: string | null): void {
+  if (group === null || rule.byGroup) return;
+  throw new OptionsError(owner, "group", group, `left out: the limit "${rule.name}" is not by group`);
+}
+
+/** The rule with these numbers, to see whether it makes sense. */
+function changedRule(rule: LimitRule, quota: Partial<LimitRule["quota"]>, group: string | null): LimitRule {
+  if (group === null) return { ...rule, quota: { ...rule.quota, ...quota } };
+  const own = Object.hasOwn(rule.groups, group) ? rule.groups[group] : undefined;
+  return { ...rule, groups: { ...rule.groups, [group]: { ...own, ...quota } } };
+}

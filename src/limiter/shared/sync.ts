@@ -1,0 +1,82 @@
+import type { Duration } from "../../core/duration.ts";
+import { OptionsError } from "../../core/errors.ts";
+import { type Check, countOrZero, date, durationOrZero, readOptions, required } from "../../core/options.ts";
+import { type LimitRule, quotaOf } from "../../limits/rule.ts";
+import { type HeaderSource, isHeaderSource, type Quota, readHeaders } from "../headers.ts";
+
+/** What somebody read from a service by themselves. */
+export interface Remaining {
+  /** How much is left. */
+  readonly remaining: number;
+  /** When the service begins to count anew: so long from now, or an instant. */
+  readonly reset: Duration | Date;
+}
+
+/** What a service said about one limit. */
+export interface Told {
+  readonly remaining: number | undefined;
+  readonly resetMs: number | undefined;
+  /** How long it asks to be left alone. */
+  readonly holdMs: number;
+}
+
+/** A service that asks for more than a day is taken to have meant a day. */
+export const LONGEST_HOLD_MS = 86_400_000;
+
+const instantOrDuration: Check<Date | number> = {
+  expected: "a duration >= 0 or a valid Date",
+  read: (value) => date.read(value) ?? durationOrZero.read(value),
+};
+
+const REMAINING = { remaining: required(countOrZero), reset: required(instantOrDuration) };
+
+/** What `source` says about this limit; `wall` is this side's clock. */
+export function toldAbout(rule: LimitRule, group: string | null, source: unknown, wall: number): Told {
+  if (!isHeaderSource(source)) {
+    if (typeof source !== "object" || source === null || !("remaining" in source || "reset" in source)) {
+      throw new OptionsError("sync", "source", source, "a Response, Headers, or { remaining, reset }");
+    }
+    const { remaining, reset } = readOptions("sync", REMAINING, source);
+    return { remaining, resetMs: msUntil(reset, wall), holdMs: 0 };
+  }
+  const { quotas, retryInMs = 0 } = readHeaders(source, wall);
+  const quota = quotaFor(rule, quotas);
+  // Where the service does not say when, its window is taken to be ours, and to have just begun: it cannot be longer.
+  const resetMs = quota?.resetInMs ?? quotaOf(rule, group).windowMs ?? undefined;
+  return {
+    remaining: quota?.remaining === undefined ? undefined : Math.floor(quota.remaining),
+    resetMs: resetMs === undefined ? undefined : Math.min(resetMs, LONGEST_HOLD_MS),
+    holdMs: Math.min(retryInMs, LONGEST_HOLD_MS),
+  };
+}
+
+/** How long to hold, by what somebody gave; undefined: it is none of these. 0: it does not say. */
+export function holdOf(retry: Date | Duration | HeaderSource, wall: number): number | undefined {
+  const read = instantOrDuration.read(retry);
+  if (read !== undefined) return msUntil(read, wall);
+  return isHeaderSource(retry) ? Math.min(readHeaders(retry, wall).holdMs, LONGEST_HOLD_MS) : undefined;
+}
+
+function msUntil(when: Date | number, wall: number): number {
+  return typeof when === "number" ? when : Math.max(0, when.getTime() - wall);
+}
+
+/**
+ * The quota of the service that this limit is about: what it weighs, by name, or else requests; failing that the one that is
+ * called like the limit, or the only one there is if starts are counted. Of several the one with least left.
+ */
+function quotaFor({ name, weight }: LimitRule, quotas: readonly Quota[]): Quota | undefined {
+  const known = quotas.filter(({ remaining }) => remaining !== undefined);
+  const called = (wanted: string) => known.filter((quota) => plain(quota.name) === plain(wanted));
+  const only =
+    weight === null && known.length === 1 ? known.filter((quota) => !plain(quota.name).endsWith("tokens")) : [];
+  const found = [called(weight ?? "requests"), called(name), weight === null ? called("default") : [], only].find(
+    ({ length }) => length > 0,
+  );
+  return found?.toSorted((a, b) => a.remaining! - b.remaining!)[0];
+}
+
+/** `input_tokens` is `Input-Tokens`. */
+function plain(name: string): string {
+  return name.toLowerCase().replaceAll("_", "-");
+}
