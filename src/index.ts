@@ -6,6 +6,8 @@ export {
   JobError,
   JobNotFoundError,
   JobTimeoutError,
+  LimitConflictError,
+  LimitNotFoundError,
   OptionsError,
   PermanentJobError,
   QueueOverflowError,
@@ -51,6 +53,33 @@ export {
   ServiceRegistry,
   type ServiceToken,
 } from "./limiter/registry.ts";
+export type { LimitInfo, LimitNumbers, LimitUse } from "./limiter/shared/limit-info.ts";
+export {
+  type GroupOption,
+  type LimitNumbersChange,
+  Limits,
+  type LimitsOptions,
+  type PauseOptions,
+  type SyncResult,
+} from "./limiter/shared/limits.ts";
+export type { SharedLimitStorage } from "./limiter/shared/place.ts";
+export { SharedLimiter, type SharedLimiterOptions } from "./limiter/shared/shared-limiter.ts";
+export type { Remaining } from "./limiter/shared/sync.ts";
+export { type DefinedLimits, defineLimits } from "./limits/define.ts";
+export type {
+  BreakerDefinition,
+  DefineLimitsOptions,
+  LimitAmount,
+  LimitDefinition,
+  LimitDefinitions,
+  LimitOverride,
+  LimitScope,
+  LimitWeight,
+} from "./limits/definition.ts";
+export type { Reason as LimitReason } from "./limits/gauge.ts";
+export type { BreakerRule, GroupRule, LimitRule, Quota as LimitQuota } from "./limits/rule.ts";
+export type { LimitDrain, QueueExplanation } from "./storage/drain.ts";
+export type { Explanation, Holdup, LimitHoldup, OtherHoldup } from "./storage/explain.ts";
 export type { ExecutionVerdict, ExecutionWindow, IRateLimiterStorage } from "./storage/rate-limiter-storage.ts";
 export {
   InMemoryRateLimiterStorage,
@@ -65,6 +94,7 @@ export type {
   ClaimLimit,
   ClaimRequest,
   Heartbeat,
+  Hold,
   Idempotency,
   JobHistory,
   JobPage,
@@ -79,6 +109,21 @@ export type {
   Sweep,
   When,
 } from "./storage/job-storage.ts";
+export type {
+  Backlog,
+  GroupState,
+  LimitChange,
+  LimitGiven,
+  LimitQuery,
+  LimitStanding,
+  LimitState,
+  LimitStorage,
+  LimitTake,
+  LimitTaken,
+  OnConflict,
+  Standing,
+  TypeBacklog,
+} from "./storage/limit-storage.ts";
 export { RateLimitedError, type RateLimitedErrorOptions } from "./limiter/rate-limited-error.ts";
 export { MemoryStorage, type MemoryStorageOptions } from "./storages/memory/job-storage.ts";
 export type { AddOptions, BackoffOption, JobDefaults } from "./queue/add-options.ts";

@@ -17,11 +17,16 @@ import {
 } from "../core/options.ts";
 import { nameText, queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
+import type { DefinedLimits } from "../limits/define.ts";
+import type { LimitDefinitions } from "../limits/definition.ts";
 import type { ChangeAction, ChangeFilter, JobStorage, NewJob } from "../storage/job-storage.ts";
+import { drain, type QueueExplanation } from "../storage/drain.ts";
+import type { Explanation } from "../storage/explain.ts";
 import { jobStorage, listen } from "../storage/open.ts";
 import { type AddOptions, type JobDefaults, readAddOptions, readDefaults } from "./add-options.ts";
+import { declaring, queueLimits } from "./declaring.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
-import { changeOne, type JobPlace, QueuedJob } from "./queued-job.ts";
+import { changeOne, explainOne, type JobPlace, QueuedJob } from "./queued-job.ts";
 import { readSchemas, type StandardSchema, validate } from "./schema.ts";
 import type { AnyJobs, DataOf, JobMap, ResultOf, TypeOf } from "../core/job-map.ts";
 
@@ -34,6 +39,11 @@ export interface QueueOptions<Jobs> {
   readonly schemas?: { readonly [Type in TypeOf<NoInfer<Jobs>>]?: StandardSchema } | undefined;
   /** How many bytes the data of a job may have, as JSON. Default 1 MiB. */
   readonly maxDataBytes?: number | undefined;
+  /**
+   * Shared limits to declare before the first job is added: what `defineLimits` gave, or the same as a plain object. They bind
+   * every worker of the storage. If one of them was declared in other words before, `add` fails with a `LimitConflictError`.
+   */
+  readonly limits?: DefinedLimits | LimitDefinitions | undefined;
   /** Where waiting takes its time from. Default: the system's clock. */
   readonly clock?: Clock | undefined;
 }
@@ -120,6 +130,7 @@ const RULES = {
   defaults: optional(anything, {}),
   schemas: optional(anything, {}),
   maxDataBytes: optional(count, MEBIBYTE),
+  limits: optional(queueLimits(OWNER), undefined),
   clock: optional(clock, systemClock),
 };
 const LIST = {
@@ -162,7 +173,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     this.#schemas = readSchemas(OWNER, read.schemas);
     this.#maxDataBytes = read.maxDataBytes;
     this.#clock = read.clock;
-    this.#place = { storage: this.storage, queue: this.name, clock: this.#clock };
+    const declare = declaring(this.storage, read.limits);
+    this.#place = { storage: this.storage, queue: this.name, clock: this.#clock, declare };
   }
 
   /** Adds a job. When this resolves it is kept, whatever happens to this process. */
@@ -201,6 +213,16 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   async info(id: string): Promise<ListPage<Jobs>["jobs"][number] | undefined> {
     const [record] = await this.storage.find([readArgument("info", "id", anyText, id)]);
     return record === undefined || record.queue !== this.name ? undefined : infoOf(record);
+  }
+
+  /** What waits in the queue, what its limits are, and an estimate of how long they take for it. */
+  explain(): Promise<QueueExplanation>;
+  /** See `QueuedJob.explain`. */
+  explain(id: string): Promise<Explanation>;
+  async explain(id?: string): Promise<Explanation | QueueExplanation> {
+    if (id !== undefined) return explainOne(this.#place, readArgument("explain", "id", anyText, id));
+    await this.#place.declare();
+    return drain(await this.storage.backlog(this.name));
   }
 
   /** Jobs of this queue, newest first, page by page. */
@@ -314,6 +336,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   async #addAll(owner: string, entries: readonly { type: string; data: unknown; options?: AddOptions | undefined }[]) {
     // `Array.from`, for holes in an array are not skipped by it.
     const jobs = await Promise.all(Array.from(entries, (entry) => this.#newJob(owner, entry)));
+    await this.#place.declare();
     const added = await this.storage.add(jobs);
     return jobs.map(
       (job, i) =>

@@ -4,6 +4,7 @@ import { JobNotFoundError, OptionsError } from "../core/errors.ts";
 import type { AttemptRecord, JobProgress, LogLine } from "../core/job.ts";
 import { fn, optional, positiveDuration, readArgument, readOptions, signal } from "../core/options.ts";
 import type { ChangeAction, JobStorage } from "../storage/job-storage.ts";
+import { explainJob, type Explanation } from "../storage/explain.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
 import { followProgress, resultWhenEnded } from "./waiting.ts";
 
@@ -21,6 +22,8 @@ export interface JobPlace {
   readonly storage: JobStorage;
   readonly queue: string;
   readonly clock: Clock;
+  /** Declares the limits of the queue, unless that was done. */
+  readonly declare: () => Promise<void>;
 }
 
 /** A job in a queue, in the hands of whoever added it or looked it up. */
@@ -66,6 +69,14 @@ export class QueuedJob<Data = unknown, Result = unknown> {
     return record && infoOf<Data, Result>(record);
   }
 
+  /**
+   * Could it start now? If not: everything that keeps it from that, each limit with how much of it is in use, and when it can
+   * start at the earliest. A `JobNotFoundError` if it is gone.
+   */
+  explain(): Promise<Explanation> {
+    return explainOne(this.#place, this.id);
+  }
+
   /** The attempts that failed, and what they logged. */
   async history(): Promise<{ readonly attempts: readonly AttemptRecord[]; readonly log: readonly LogLine[] }> {
     return this.#place.storage.history(this.id);
@@ -99,6 +110,14 @@ export class QueuedJob<Data = unknown, Result = unknown> {
     readArgument("onProgress", "callback", fn, callback);
     return followProgress(this.#place.storage, this.queue, this.id, callback);
   }
+}
+
+/** Why a job does not start. */
+export async function explainOne({ storage, queue, declare }: JobPlace, id: string): Promise<Explanation> {
+  await declare();
+  const standing = await storage.explain(id);
+  if (standing === undefined || standing.job.queue !== queue) throw new JobNotFoundError(id);
+  return explainJob(standing);
 }
 
 /** Does something to one job. False: it does not apply to the state it is in. */

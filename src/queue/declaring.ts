@@ -1,0 +1,24 @@
+import type { Check } from "../core/options.ts";
+import { type DefinedLimits, readLimits } from "../limits/define.ts";
+import type { JobStorage } from "../storage/job-storage.ts";
+
+/** Limits that a queue is given. */
+export const queueLimits = (owner: string): Check<DefinedLimits> => ({
+  expected: "what defineLimits() gives, or an object of limits by name",
+  read: (value) => (typeof value === "object" && value !== null ? readLimits(owner, value) : undefined),
+});
+
+/** Declares limits, once; where that fails it is tried again by the next who needs them. */
+export function declaring(storage: JobStorage, limits: DefinedLimits | undefined): () => Promise<void> {
+  let declared: Promise<void> | undefined = limits === undefined ? Promise.resolve() : undefined;
+  return async () => {
+    declared ??= storage.limits.define(limits!.rules, limits!.onConflict);
+    const own = declared;
+    try {
+      await own;
+    } catch (error) {
+      if (declared === own) declared = undefined;
+      throw error;
+    }
+  };
+}
