@@ -52,7 +52,10 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     refuseLocalWindow(this.#settings.worker.limiter);
   }
 
-  /** Begins to work. Resolves when the storage is set up; one that cannot be reached is tried again. */
+  /**
+   * Begins to work. Resolves when the storage is set up; one that cannot be reached is tried again. Rejects with a
+   * `LimitConflictError`, and runs nothing, if one of its `limits` was declared in other words before.
+   */
   async start(): Promise<this> {
     if (!this.#running) {
       this.#running = true;
@@ -60,7 +63,12 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
       this.#cleaner.start();
       this.#fill();
     }
-    await Promise.all(Array.from(this.#workers, (worker) => worker.start()));
+    try {
+      await this.#started();
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
     return this;
   }
 
@@ -92,7 +100,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     const dismissed = idleFirst.slice(0, Math.max(0, idleFirst.length - this.#wanted));
     const left = dismissed.map((worker) => this.#dismiss(worker, read));
     this.#fill();
-    await Promise.all([...left, ...Array.from(this.#workers, (worker) => worker.start())]);
+    await Promise.all([...left, this.#started()]);
   }
 
   /** Is it started, and not stopped? */
@@ -120,8 +128,13 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     while (this.#running && this.#workers.size + this.#leaving.size < this.#wanted) {
       const worker = this.#newWorker();
       this.#workers.add(worker);
-      void worker.start();
+      // One that is refused for its limits is none; whoever waits for it is told.
+      worker.start().catch(() => this.#workers.delete(worker));
     }
+  }
+
+  async #started(): Promise<void> {
+    await Promise.all(Array.from(this.#workers, (worker) => worker.start()));
   }
 
   async #dismiss(worker: Worker, options: StopOptions): Promise<void> {

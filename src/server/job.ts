@@ -3,7 +3,7 @@ import { fn, readArgument } from "../core/options.ts";
 import { nameText } from "../core/names.ts";
 import type { JobContext, JobView } from "../worker/context.ts";
 
-/** What `execute` can do beside its work: its signal, progress, log, attempt and fencing token. */
+/** What `execute` can do beside its work: its signal, progress, log, real weights, attempt and fencing token. */
 export type IJobExecuteContext = JobContext;
 
 /** What an instance is made of. Only `input` is needed to make one by hand, in a test of `execute`. */

@@ -48,6 +48,7 @@ const RULES = {
   workerCount: optional(count, 1),
   concurrency: passedOn,
   limiter: passedOn,
+  limits: passedOn,
   lease: passedOn,
   backoffs: passedOn,
   maxHolds: passedOn,
@@ -65,8 +66,8 @@ export type ServerSettings = ReturnType<typeof readServerOptions>;
 
 export function readServerOptions(options: JobQueueServerOptions) {
   const read = readOptions(OWNER, RULES, options);
-  const { concurrency, limiter, lease, backoffs, maxHolds, onError, random } = read;
-  const worker = { concurrency, limiter, lease, backoffs, maxHolds, onError, random, clock: read.clock };
+  const { concurrency, limiter, limits, lease, backoffs, maxHolds, onError, random } = read;
+  const worker = { concurrency, limiter, limits, lease, backoffs, maxHolds, onError, random, clock: read.clock };
   const ages: readonly (readonly [JobState, number | undefined])[] = [
     ["completed", read.deleteAfterCompletionMs],
     ["dead", read.deleteAfterFailureMs],

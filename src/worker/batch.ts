@@ -6,7 +6,7 @@ import type { RunningJob } from "./running.ts";
 export interface BatchContext {
   /** Aborted when the batch must stop as a whole: the worker stops, or every job in it is cancelled, late or lost. */
   readonly signal: AbortSignal;
-  /** The context of one of the jobs: its own signal, progress, log and token. */
+  /** The context of one of the jobs: its own signal, progress, log, weights and token. */
   of(job: JobView): JobContext;
 }
 

@@ -1,4 +1,6 @@
 import { OptionsError } from "../core/errors.ts";
+import { nameText } from "../core/names.ts";
+import { weightOrZero } from "../core/options.ts";
 import type { JobProgress, JobRecord } from "../core/job.ts";
 import { fromJson, toJson } from "../core/json.ts";
 import type { Reporter } from "./reporter.ts";
@@ -30,11 +32,17 @@ export interface JobContext {
   readonly updateProgress: (percent: number, message?: string, details?: unknown) => Promise<void>;
   /** Writes a line into the log of the job. */
   readonly log: (text: string) => Promise<void>;
+  /**
+   * Tells what the job really used, by name: `{ tokens: 1480 }`. Less than was reserved gives room back at once, more is
+   * charged at once. It may be said again, and the last word about each name holds; of what is never said the estimate does.
+   */
+  readonly settle: (weights: Readonly<Record<string, number>>) => Promise<void>;
 }
 
 /** Longer lines are cut. */
 const LONGEST_LINE = 4_000;
 const LARGEST_DETAILS = 65_536;
+const MOST_WEIGHTS = 32;
 
 export function viewOf(job: JobRecord, data: unknown): JobView {
   return {
@@ -77,6 +85,23 @@ export class Context implements JobContext {
     const line = text.slice(0, LONGEST_LINE).toWellFormed().replaceAll("\u0000", "");
     return this.#reporter.report({ id: this.#id, token: this.token, log: [line] });
   };
+
+  readonly settle = (weights: Readonly<Record<string, number>>): Promise<void> =>
+    this.#reporter.report({ id: this.#id, token: this.token, weights: readWeights(weights) });
+}
+
+function readWeights(weights: unknown): Readonly<Record<string, number>> {
+  const plain = typeof weights === "object" && weights !== null && !Array.isArray(weights);
+  const entries = plain ? Object.entries(weights) : [];
+  if (!plain || entries.length > MOST_WEIGHTS || entries.some(([name]) => nameText.read(name) === undefined)) {
+    throw new OptionsError("settle", "weights", weights, `an object of up to ${MOST_WEIGHTS} names and weights`);
+  }
+  for (const [name, weight] of entries) {
+    if (weightOrZero.read(weight) === undefined) {
+      throw new OptionsError("settle", `weights.${name}`, weight, weightOrZero.expected);
+    }
+  }
+  return Object.fromEntries(entries as [string, number][]);
 }
 
 function readProgress(percent: number, message: string | undefined, details: unknown): JobProgress {

@@ -1,5 +1,5 @@
 import { afterAll, type Clock } from "../core/clock.ts";
-import { JobError } from "../core/errors.ts";
+import { JobError, LimitConflictError } from "../core/errors.ts";
 import type { JobEvent } from "../core/events.ts";
 import type { JobRecord } from "../core/job.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
@@ -51,7 +51,6 @@ export class Engine {
   /** Hears of what goes wrong outside of handlers. */
   readonly #report: (error: unknown) => void;
   readonly #admission: Admission;
-  readonly #limitKeys: readonly string[];
   /** By their tokens: a job that was lost may come back while its old handler still runs. */
   readonly #running = new Map<number, RunningJob>();
   readonly #leases: Leases;
@@ -60,6 +59,8 @@ export class Engine {
 
   #state: "new" | "running" | "stopping" | "stopped" = "new";
   #started: Promise<void> | undefined;
+  /** It was refused, and will never start. */
+  #refused = false;
   #looping: Promise<void> | undefined;
   #unsubscribe: () => void = () => {};
   #stopping: Promise<void> | undefined;
@@ -102,7 +103,6 @@ export class Engine {
       blocked: (blockedBy, retryInMs) => this.#blocked(blockedBy, retryInMs),
       failed: this.#report,
     });
-    this.#limitKeys = this.#admission.limits.map(({ key }) => key);
     this.#leases = new Leases(this.#storage, this.#clock, settings.lease, this.#running, this.#report);
     this.#sweeper = new Sweeper(this.#storage, this.#clock, settings.random, settings.lease, this.#report);
     this.#execution = new Execution({
@@ -114,7 +114,6 @@ export class Engine {
       random: settings.random,
       strategies: settings.backoffs,
       maxHolds: settings.maxHolds,
-      limitKeys: this.#limitKeys,
       admission: this.#admission,
       settled: (running, outcome) => {
         this.#running.delete(running.job.token);
@@ -134,7 +133,7 @@ export class Engine {
   }
 
   start(): Promise<void> {
-    if (this.#state === "stopping" || this.#state === "stopped") {
+    if (!this.#refused && (this.#state === "stopping" || this.#state === "stopped")) {
       return Promise.reject(new JobError("the worker was stopped: make another one"));
     }
     this.#started ??= this.#begin();
@@ -175,10 +174,12 @@ export class Engine {
     for (let tries = 0; this.#state === "running"; tries++) {
       try {
         await this.#ask(() => this.#storage.setup());
+        await this.#declare();
         if (this.#state === "running") this.#unsubscribe = this.#subscribe();
         break;
       } catch (error) {
         this.#report(error);
+        if (error instanceof LimitConflictError && this.#state === "running") return this.#refuse(error);
         await this.#sleep.rest(retryIn(tries), () => this.#state !== "running");
       }
     }
@@ -188,11 +189,28 @@ export class Engine {
     this.#looping = this.#loop();
   }
 
+  /** Nothing is claimed before the limits are known that it is to run under. */
+  async #declare(): Promise<void> {
+    const { limits } = this.#settings;
+    if (limits === undefined || this.#state !== "running") return;
+    await this.#ask(() => this.#storage.limits.define(limits.rules, limits.onConflict));
+  }
+
+  /** What it declares is not what others run under: it must not run at all, and trying again would not help. */
+  #refuse(error: LimitConflictError): never {
+    this.#refused = true;
+    this.#state = "stopped";
+    this.#admission.stop();
+    this.#becameIdle();
+    throw error;
+  }
+
   #subscribe(): () => void {
     return this.#storage.subscribe({
       queue: this.#queue,
-      wake: () => {
+      wake: (news) => {
         this.#empty = false;
+        if (news) this.#outlook.heardNews();
         this.#sleep.signal();
       },
       cancelled: (ids) => {
@@ -307,11 +325,12 @@ export class Engine {
     };
     this.#claiming = true;
     this.#cancelled.clear();
+    this.#outlook.looks(now);
     const claim = await this.#restoring(settle, () =>
       // What comes when nobody waits for it any more is too old to be started.
       this.#ask(
         () => this.#storage.claim(request),
-        ({ jobs }) => this.#giveBack(jobs, this.#limitKeys),
+        ({ jobs }) => this.#giveBack(jobs),
       ),
     );
     this.#claiming = false;
@@ -337,6 +356,7 @@ export class Engine {
       this.#outcomes.unshift(...settle);
       this.#claiming = false;
       this.#admission.use(0);
+      this.#outlook.heardNews();
       throw error;
     }
   }
@@ -346,16 +366,16 @@ export class Engine {
     this.#busy = true;
     this.#empty = false;
     const now = this.#clock.now();
-    const limited = grants.length > 0 || this.#limitKeys.length > 0;
     const oldest = grants.reduce((least, grant) => Math.min(least, grant.askedAt), askedAt);
-    const late = limited && now - oldest > this.#grantTtl;
+    // Only the storage knows whether a job runs under a limit: what no limit holds is asked for again, too, and that is all.
+    const late = now - oldest > this.#grantTtl;
     if (late) this.#grantTtl = Math.min(2 * this.#grantTtl, LONGEST_GRANT_TTL_MS);
     else if (now - oldest <= GRANT_TTL_MS) this.#grantTtl = GRANT_TTL_MS;
     // What is nearly over when it is heard of is not begun either: somebody else may begin it any moment.
     const expired = now - askedAt >= this.#settings.lease / 2;
     if (late || expired || this.#state !== "running") {
       for (const grant of grants) this.#safely(async () => grant.cancel());
-      return this.#giveBack(jobs, this.#limitKeys);
+      return this.#giveBack(jobs);
     }
     const leasedUntil = askedAt + this.#settings.lease;
     const started = jobs.map((job, i) => new RunningJob(job, leasedUntil, grants[i]));
@@ -375,16 +395,16 @@ export class Engine {
     for (const running of this.#running.values()) if (ids.has(running.job.id)) running.stop("cancelled");
   }
 
-  #giveBack(jobs: readonly JobRecord[], unstarted: readonly string[]): void {
-    for (const job of jobs) this.#outcomes.push(givenBack(job, unstarted));
+  #giveBack(jobs: readonly JobRecord[]): void {
+    for (const job of jobs) this.#outcomes.push(givenBack(job));
     this.#sleep.signal();
   }
 
   /** What to do next, by what the claim said. */
   #lookAhead(claim: Claim, { max, lingers }: { readonly max: number; readonly lingers: boolean }): void {
     const { jobs, more, nextInMs, blockedBy } = claim;
-    const news = this.#outlook.learn(claim, max, lingers, this.#clock.now());
-    if (news) this.#blocked(blockedBy!, nextInMs);
+    const telling = this.#outlook.learn(claim, max, lingers, this.#clock.now());
+    if (telling) this.#blocked(blockedBy!, nextInMs);
     if (more && !lingers) this.#admission.want();
     const empty = jobs.length === 0 && !more && nextInMs === null && blockedBy === null;
     if (empty && !this.#sleep.signalled && this.#running.size === 0 && this.#outcomes.length === 0) this.#foundEmpty();

@@ -23,7 +23,6 @@ export interface ExecutionOptions {
   readonly random: Random;
   readonly strategies: ReadonlyMap<string, BackoffStrategy>;
   readonly maxHolds: number;
-  readonly limitKeys: readonly string[];
   readonly admission: Admission;
   /** How a job ended has been decided. Called once for each. */
   readonly settled: (running: RunningJob, outcome: Outcome) => void;
@@ -89,8 +88,10 @@ export class Execution {
   }
 
   async #callBatch(handler: BatchHandler, all: readonly BatchPart[]): Promise<void> {
-    const parts: BatchPart[] = [];
-    for (const part of all) if (await this.#begin(part.running)) parts.push(part);
+    const begun: BatchPart[] = [];
+    for (const part of all) if (await this.#begin(part.running)) begun.push(part);
+    // One that was given up while others began is somebody else's by now, and counts nowhere.
+    const parts = begun.filter(({ running }) => !running.over);
     if (parts.length === 0) return;
     const views = parts.map(({ view }) => view);
     const jobs = parts.map(({ running }) => running);
@@ -104,6 +105,7 @@ export class Execution {
     try {
       let returned: unknown;
       try {
+        for (const running of jobs) running.called = true;
         returned = handler();
       } finally {
         for (const { grant } of jobs) grant?.stamp();
@@ -126,7 +128,7 @@ export class Execution {
       if (told !== undefined) await told;
     } catch (error) {
       this.#options.report(error);
-      this.#settle(running, putOff(running.job, PUT_OFF_MS, this.#options.limitKeys));
+      this.#settle(running, putOff(running.job, PUT_OFF_MS));
       return false;
     }
     if (running.over) {
@@ -153,7 +155,7 @@ export class Execution {
     if (this.#options.handlers.of(job.type) === undefined) {
       // A storage gave what was not asked for: others may know what to do with it.
       this.#options.report(new JobError(`there is no handler for type "${job.type}"`));
-      this.#settle(running, givenBack(job, this.#options.limitKeys));
+      this.#settle(running, givenBack(job));
       return undefined;
     }
     const data = fromJson(job.data);
@@ -215,8 +217,10 @@ export class Execution {
 
   /** Never throws, whatever was thrown and whatever strategies for back-off make of it. */
   #failed(running: RunningJob, thrown: unknown, limiterIn: number): Outcome {
-    const { random, strategies, maxHolds, limitKeys, clock, report } = this.#options;
-    const policy = { random, strategies, maxHolds, limitKeys, wall: clock.wall(), limiterIn };
+    const { random, strategies, maxHolds, admission, clock, report } = this.#options;
+    const limitKeys = admission.limits.map(({ key }) => key);
+    const { called } = running;
+    const policy = { random, strategies, maxHolds, limitKeys, called, wall: clock.wall(), limiterIn };
     try {
       return failed(running.job, thrown, running.cut, policy);
     } catch (error) {

@@ -18,6 +18,10 @@ import {
 import { type Random, systemRandom } from "../core/random.ts";
 import type { BackoffStrategy } from "../core/retry.ts";
 import { type ILimiter, lacking } from "../limiter/limiter.ts";
+import { partsOf } from "../limiter/parts.ts";
+import { SharedPart } from "../limiter/shared/shared-part.ts";
+import { type DefinedLimits, readLimits } from "../limits/define.ts";
+import type { LimitDefinitions } from "../limits/definition.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { jobStorage } from "../storage/open.ts";
 
@@ -51,6 +55,12 @@ export interface CommonWorkerOptions {
   readonly concurrency?: number | undefined;
   /** What starts are limited by: `{ max, duration }`, or any limiter. Default: nothing. */
   readonly limiter?: ILimiter | LimiterOptions | undefined;
+  /**
+   * Shared limits to declare before anything is claimed: what `defineLimits` gave, or the same as a plain object. All limits
+   * of the storage bind the worker, whoever declared them. If one of these was declared in other words before, the worker
+   * does not start: `start()` rejects with a `LimitConflictError`, and `onError` hears it.
+   */
+  readonly limits?: DefinedLimits | LimitDefinitions | undefined;
   /**
    * How long a job stays this worker's without a sign of life; a sign is given three times as often. What a killed worker
    * had comes back after this and a sweep. At least 100 ms. Default 30 s.
@@ -132,6 +142,11 @@ const backoffs: Check<ReadonlyMap<string, BackoffStrategy>> = {
   },
 };
 
+const limits: Check<DefinedLimits> = {
+  expected: "what defineLimits() gives, or an object of limits by name",
+  read: (value) => (typeof value === "object" && value !== null ? readLimits(OWNER, value) : undefined),
+};
+
 const SHORTEST_LEASE = 100;
 const lease: Check<number> = {
   expected: `a duration >= ${SHORTEST_LEASE} ms`,
@@ -149,6 +164,7 @@ const RULES = {
   storage: required(jobStorage),
   concurrency: optional(count, 1),
   limiter: optional(limiter, undefined),
+  limits: optional(limits, undefined),
   lease: optional(lease, 30_000),
   batch: optional(batch, undefined),
   autostart: optional(boolean, true),
@@ -162,5 +178,21 @@ const RULES = {
 export type WorkerSettings = ReturnType<typeof readWorkerOptions>;
 
 export function readWorkerOptions(options: WorkerOptions | BatchWorkerOptions) {
-  return readOptions(OWNER, RULES, options);
+  const read = readOptions(OWNER, RULES, options);
+  refuseOwnLimit(read.limiter, read.storage);
+  return read;
+}
+
+/** Where a shared limit applies to the jobs of a worker, asking for it as well would count every start twice. */
+function refuseOwnLimit(own: ILimiter | WindowLimit | undefined, { limits: kept }: JobStorage): void {
+  if (own === undefined || "windowMs" in own) return;
+  const part = partsOf(own).find((one) => one instanceof SharedPart && one.isOf(kept));
+  if (part === undefined) return;
+  throw new OptionsError(
+    OWNER,
+    "limiter",
+    own,
+    "no shared limit of the worker's own storage",
+    `give the limit "${part.name}" the \`queues\` or \`types\` of the worker: then it binds its claims by itself`,
+  );
 }

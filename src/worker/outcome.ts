@@ -16,8 +16,10 @@ export interface RetryPolicy {
   readonly strategies: ReadonlyMap<string, BackoffStrategy>;
   /** How often a job may be sent back by a service that is over its limit before that counts as a failure. */
   readonly maxHolds: number;
-  /** The limits of the claim: what a `RateLimitedError` without a name holds. */
+  /** The limits that the claim brought along: what a `RateLimitedError` without a name holds beside the shared ones. */
   readonly limitKeys: readonly string[];
+  /** Was the handler called? If not, the start of a job that goes back counts nowhere. */
+  readonly called: boolean;
   /** The wall clock now. */
   readonly wall: number;
   /** When the limiter would let the next one start, from now. */
@@ -40,20 +42,24 @@ export function succeeded(job: JobRecord, value: unknown): Outcome {
   }
 }
 
-/** It was given back before its handler was called, or because the worker stops: no attempt is spent. */
-export function givenBack(job: JobRecord, unstarted: readonly string[] = []): Outcome {
-  return putOff(job, 0, unstarted);
+/** It was given back before its handler was called: no attempt is spent, and its start counts under no limit. */
+export function givenBack(job: JobRecord): Outcome {
+  return back(job, 0, true);
 }
 
-/** It could not be started for a reason that is not its own: no attempt is spent, and it is tried again in a while. */
-export function putOff(job: JobRecord, inMs: number, unstarted: readonly string[]): Outcome {
+/** It could not be started for a reason that is not its own: the same, and it is tried again in a while. */
+export function putOff(job: JobRecord, inMs: number): Outcome {
+  return back(job, inMs, true);
+}
+
+function back(job: JobRecord, inMs: number, unstarted: boolean): Outcome {
   return { id: job.id, token: job.token, to: "back", inMs, held: false, error: null, hold: null, unstarted };
 }
 
 /** The handler threw, or was told to stop. */
 export function failed(job: JobRecord, thrown: unknown, cut: Cut | undefined, policy: RetryPolicy): Outcome {
   const lease = { id: job.id, token: job.token };
-  if (cut === "stopped") return givenBack(job);
+  if (cut === "stopped") return back(job, 0, !policy.called);
   if (cut === "cancelled") return { ...lease, to: "cancelled", error: recordError(thrown) };
   if (cut === "deadline") {
     return { ...lease, to: "dead", error: recordError(new JobTimeoutError("the deadline of the job has passed")) };
@@ -69,7 +75,10 @@ export function failed(job: JobRecord, thrown: unknown, cut: Cut | undefined, po
 
 function held(job: JobRecord, thrown: RateLimitedError, policy: RetryPolicy): Outcome {
   const forMs = thrown.holdMs(policy.wall) ?? UNSAID_HOLD_MS;
-  const keys = thrown.limit === undefined ? policy.limitKeys : [thrown.limit];
+  const hold =
+    thrown.limit === undefined
+      ? { names: policy.limitKeys, scope: true, forMs }
+      : { names: [thrown.limit], scope: false, forMs };
   return {
     id: job.id,
     token: job.token,
@@ -77,7 +86,8 @@ function held(job: JobRecord, thrown: RateLimitedError, policy: RetryPolicy): Ou
     inMs: forMs,
     held: true,
     error: recordError(thrown),
-    hold: keys.length === 0 || forMs === 0 ? null : { keys, forMs },
+    hold: forMs === 0 ? null : hold,
+    unstarted: false,
   };
 }
 

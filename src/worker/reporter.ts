@@ -9,7 +9,7 @@ interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
-/** Writes progress and log lines of all jobs of a worker, one call at a time: what comes meanwhile goes together. */
+/** Writes progress, log lines and real weights of all jobs of a worker, one call at a time: what comes meanwhile goes together. */
 export class Reporter {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
@@ -80,13 +80,15 @@ export class Reporter {
   }
 }
 
-/** One report for each job: the last progress, and all lines. */
+/** One report for each job: the last progress, all lines, and the last word about each weight. */
 function merge(batch: readonly Pending[]): Report[] {
   const byJob = new Map<string, Report>();
   for (const { report } of batch) {
     const before = byJob.get(report.id);
     const log = [...(before?.log ?? []), ...(report.log ?? [])];
-    byJob.set(report.id, { ...before, ...report, ...(log.length > 0 && { log }) });
+    const weights = report.weights === undefined ? before?.weights : { ...before?.weights, ...report.weights };
+    const added = { ...(log.length > 0 && { log }), ...(weights !== undefined && { weights }) };
+    byJob.set(report.id, { ...before, ...report, ...added });
   }
   return [...byJob.values()];
 }

@@ -24,6 +24,8 @@ export class RunningJob {
   cut: Cut | undefined;
   /** Its limiter was told that it starts: from then on what was granted is used. */
   started = false;
+  /** Its handler was called: from then on its start counts, whatever becomes of it. */
+  called = false;
   /** How it ended has been handed on; whatever its handler still does is of no account. */
   over = false;
   #cancelTimers: (() => void)[] = [];

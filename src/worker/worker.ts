@@ -61,7 +61,10 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
     if (settings.autostart) this.start().catch(() => {});
   }
 
-  /** Begins to claim. Resolves when the storage is set up; one that cannot be reached is tried again. */
+  /**
+   * Begins to claim. Resolves when the storage is set up; one that cannot be reached is tried again. Rejects with a
+   * `LimitConflictError` if one of its `limits` was declared in other words before: then it has stopped.
+   */
   start(): Promise<void> {
     return this.#engine.start();
   }

@@ -80,7 +80,7 @@ describe.each(STORAGES)("what is given back twice or late ($name)", ({ open, run
             }
           } else if (leases.length > 0) {
             const lease = leases[one.which % leases.length]!;
-            const unstarted = one.unstarted ? ["l"] : [];
+            const { unstarted } = one;
             const outcome: Outcome = { ...lease, to: "back", inMs: 0, held: false, error: null, hold: null, unstarted };
             for (let time = 0; time < one.times; time++) {
               const stale = await storage.settle([outcome]);

@@ -1,4 +1,6 @@
-import { type Handler, MemoryStorage, Queue, Worker, type WorkerOptions } from "../../src/index.ts";
+import { type AddOptions, type Handler, MemoryStorage, Queue, Worker, type WorkerOptions } from "../../src/index.ts";
+import type { JobStorage } from "../../src/storage/job-storage.ts";
+import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
 /** A queue in memory, on a clock that is moved by hand. */
@@ -9,17 +11,34 @@ export function open(options: { readonly defaults?: object } = {}) {
   return { clock, storage, queue };
 }
 
-type House = ReturnType<typeof open>;
+export interface House {
+  readonly clock: FakeClock;
+  readonly storage: JobStorage;
+  readonly queue: Queue;
+}
+
+/** The same over each storage. */
+export const HOUSES: readonly { readonly name: string; readonly open: () => House }[] = [
+  { name: "memory", open },
+  {
+    name: "sqlite",
+    open: () => {
+      const clock = new FakeClock();
+      const storage = new SqliteStorage(":memory:", { clock });
+      return { clock, storage, queue: new Queue("q", { storage, clock }) };
+    },
+  },
+];
 
 /** A worker on the same clock; errors outside of handlers fail the test that looks at them. */
 export function work(
   { clock, storage }: House,
   // oxlint-disable-next-line typescript/no-explicit-any -- every test knows its own data
   handlers: Handler<any> | Record<string, Handler<any>>,
-  options: Partial<WorkerOptions> = {},
+  { queue = "q", ...options }: Partial<WorkerOptions> & { readonly queue?: string } = {},
 ) {
   const errors: unknown[] = [];
-  const worker = new Worker("q", handlers, {
+  const worker = new Worker(queue, handlers, {
     storage,
     clock,
     random: () => 0.5,
@@ -27,6 +46,28 @@ export function work(
     ...options,
   });
   return { worker, errors };
+}
+
+/** So many jobs of a type, for `addBulk`. */
+export const many = (n: number, type = "t", options: AddOptions = {}) =>
+  Array.from({ length: n }, (_, data) => ({ type, data, options }));
+
+/** Handlers that run until they are told to end, the one that began first at first. */
+export function gate() {
+  const ends: (() => void)[] = [];
+  const seen = { running: 0, peak: 0, starts: 0 };
+  return {
+    seen,
+    handler: async () => {
+      seen.starts += 1;
+      seen.peak = Math.max(seen.peak, ++seen.running);
+      await new Promise<void>((resolve) => ends.push(resolve));
+      seen.running -= 1;
+    },
+    end: (n = 1) => {
+      for (const resolve of ends.splice(0, n)) resolve();
+    },
+  };
 }
 
 export interface Deferred<T> {

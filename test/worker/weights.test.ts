@@ -1,0 +1,176 @@
+import { describe, expect, it } from "vitest";
+import { defineLimits, type JobContext, OptionsError, StaleLeaseError, Worker } from "../../src/index.ts";
+import { deferred, type House, HOUSES, many, work } from "./support.ts";
+
+const TOKENS = defineLimits({ tokens: { max: 1_000, per: "1m", weight: "tokens", estimate: 300, types: ["chat"] } });
+
+async function used({ storage }: House): Promise<number> {
+  const [state] = await storage.limits.read({ name: "tokens", group: null });
+  return state!.states[0]?.used ?? 0;
+}
+
+/** Jobs that run until they are ended; what they can do meanwhile. */
+function talking(house: House) {
+  const contexts: JobContext[] = [];
+  const over = deferred();
+  const { worker, errors } = work(
+    house,
+    async (_, context) => {
+      contexts.push(context);
+      await over.promise;
+    },
+    { concurrency: 20, limits: TOKENS },
+  );
+  const end = async () => {
+    over.resolve();
+    await house.clock.advance(1);
+    await worker.stop();
+    expect(errors).toEqual([]);
+  };
+  return { contexts, end };
+}
+
+describe.each(HOUSES)("$name", ({ open }) => {
+  describe("weights", () => {
+    it("are reserved by the estimate or by what the job says, and nothing more starts than fits", async () => {
+      const house = open();
+      const { contexts, end } = talking(house);
+      await house.queue.addBulk([...many(1, "chat", { weights: { tokens: 550 } }), ...many(5, "chat")]);
+      await house.clock.advance(59_999);
+      expect(contexts).toHaveLength(2);
+      expect(await used(house)).toBe(850);
+      await house.clock.advance(1);
+      expect(contexts).toHaveLength(5);
+      await end();
+    });
+
+    it("that turn out to be less give room back at once", async () => {
+      const house = open();
+      const { contexts, end } = talking(house);
+      await house.queue.addBulk(many(5, "chat"));
+      await house.clock.advance(10);
+      expect(contexts).toHaveLength(3);
+      await contexts[0]!.settle({ tokens: 100 });
+      await house.clock.advance(1);
+      expect(contexts).toHaveLength(4);
+      expect(await used(house)).toBe(1_000);
+      await contexts[1]!.settle({ tokens: 0 });
+      await house.clock.advance(1);
+      expect(contexts).toHaveLength(5);
+      await end();
+    });
+
+    it("that turn out to be more are charged at once, as debt if need be", async () => {
+      const house = open();
+      const { contexts, end } = talking(house);
+      await house.queue.addBulk(many(2, "chat"));
+      await house.clock.advance(10);
+      await contexts[0]!.settle({ tokens: 900 });
+      expect(await used(house)).toBe(1_200);
+      await house.queue.addBulk(many(1, "chat", { weights: { tokens: 1 } }));
+      await house.clock.advance(59_989);
+      expect(contexts).toHaveLength(2);
+      await house.clock.advance(1);
+      expect(contexts).toHaveLength(3);
+      await end();
+    });
+
+    it("may be said again, and the last word holds; names that no limit knows mean nothing", async () => {
+      const house = open();
+      const { contexts, end } = talking(house);
+      await house.queue.addBulk(many(1, "chat"));
+      await house.clock.advance(10);
+      const [context] = contexts;
+      await Promise.all([context!.settle({ tokens: 900, other: 7 }), context!.settle({ tokens: 40 })]);
+      expect(await used(house)).toBe(40);
+      await context!.settle({ tokens: 70 });
+      await context!.settle({ nonsense: 1 });
+      expect(await used(house)).toBe(70);
+      await end();
+    });
+
+    it("keep the estimate when the handler says nothing, fails, or is lost with its worker", async () => {
+      const house = open();
+      const { worker } = work(
+        house,
+        async (job) => {
+          if (job.data === 1) throw new Error("failed");
+          if (job.data === 2) await new Promise(() => {});
+        },
+        { concurrency: 3, limits: TOKENS, lease: "10d" },
+      );
+      await house.queue.addBulk(many(3, "chat", { maxAttempts: 1 }));
+      await house.clock.advance(1_000);
+      expect(await used(house)).toBe(900);
+      await Promise.all([worker.stop({ timeout: 0 }), house.clock.advance(10_000)]);
+      expect(await used(house)).toBe(900);
+    });
+
+    it("are written before the job ends, though nobody waited for that", async () => {
+      const house = open();
+      const { worker } = work(house, async (_, context) => void context.settle({ tokens: 10 }), { limits: TOKENS });
+      const job = await house.queue.add("chat", null);
+      await house.clock.advance(1);
+      expect((await job.info())?.state).toBe("completed");
+      expect(await used(house)).toBe(10);
+      await worker.stop();
+    });
+
+    it("go by the job in a batch", async () => {
+      const house = open();
+      const worker = new Worker(
+        "q",
+        async (jobs, context) => {
+          await Promise.all(jobs.map((job, i) => context.of(job).settle({ tokens: 10 * (i + 1) })));
+        },
+        { storage: house.storage, clock: house.clock, batch: { size: 5 }, limits: TOKENS },
+      );
+      await house.queue.addBulk(many(3, "chat"));
+      await house.clock.advance(1);
+      expect(await used(house)).toBe(60);
+      await worker.stop();
+    });
+
+    it("cannot be told by somebody who has lost the job", async () => {
+      const house = open();
+      const { contexts, end } = talking(house);
+      const job = await house.queue.add("chat", null);
+      await house.clock.advance(1);
+      const [mine] = contexts;
+      const found = (await house.storage.find([job.id]))[0]!;
+      const back = { to: "back", inMs: 60_000, held: false, error: null, hold: null, unstarted: false } as const;
+      expect(await house.storage.settle([{ ...back, id: found.id, token: found.token }])).toEqual([]);
+      await expect(mine!.settle({ tokens: 1 })).rejects.toThrow(StaleLeaseError);
+      expect(await used(house)).toBe(300);
+      await end();
+    });
+
+    it("that can never fit are refused when the job is added, or end it when the limit has shrunk since", async () => {
+      const house = open();
+      await house.storage.limits.define(TOKENS.rules, "refuse");
+      await expect(house.queue.add("chat", null, { weights: { tokens: 1_001 } })).rejects.toThrow(OptionsError);
+      const job = await house.queue.add("chat", null, { weights: { tokens: 800 } });
+      await house.storage.limits.change("tokens", { quota: { max: 500 }, group: null });
+      const { contexts, end } = talking(house);
+      await house.clock.advance(10);
+      expect(contexts).toHaveLength(0);
+      const info = await job.info();
+      expect(info).toMatchObject({ state: "dead", attempt: 0 });
+      expect(info?.error?.message).toContain('"tokens"');
+      await end();
+    });
+
+    it("are checked", async () => {
+      const house = open();
+      const { contexts, end } = talking(house);
+      await house.queue.add("chat", null);
+      await house.clock.advance(1);
+      for (const wrong of [{ tokens: -1 }, { tokens: 1.5 }, { tokens: "7" }, { "": 1 }, [1], null, undefined, 5]) {
+        expect(() => contexts[0]!.settle(wrong as never)).toThrow(OptionsError);
+      }
+      expect(() => contexts[0]!.settle({ tokens: Number.NaN })).toThrow(/weights\.tokens/);
+      expect(await used(house)).toBe(300);
+      await end();
+    });
+  });
+});
