@@ -9,6 +9,8 @@ export interface OptionSpec {
   /** What stands for its value in the help; without one it is a flag. */
   readonly value?: string;
   readonly short?: string;
+  /** It may be said several times. */
+  readonly many?: true;
   readonly help: string;
 }
 
@@ -24,9 +26,9 @@ export interface IntegerRange {
 export class Arguments {
   /** What is not an option: ids, mostly. */
   readonly words: readonly string[];
-  readonly #values: ReadonlyMap<string, string | true>;
+  readonly #values: ReadonlyMap<string, readonly (string | true)[]>;
 
-  constructor(words: readonly string[], values: ReadonlyMap<string, string | true>) {
+  constructor(words: readonly string[], values: ReadonlyMap<string, readonly (string | true)[]>) {
     this.words = words;
     this.#values = values;
   }
@@ -36,8 +38,12 @@ export class Arguments {
   }
 
   text(name: string): string | undefined {
-    const value = this.#values.get(name);
-    return value === true ? undefined : value;
+    return this.texts(name).at(-1);
+  }
+
+  /** Of an option that may be said several times: everything, in order. */
+  texts(name: string): readonly string[] {
+    return (this.#values.get(name) ?? []).filter((value) => value !== true);
   }
 
   integer(name: string, { least, most, fallback }: IntegerRange): number {
@@ -90,7 +96,7 @@ export function readArguments(args: readonly string[], specs: OptionSpecs): Argu
     allowPositionals: true,
     tokens: true,
   });
-  const values = new Map<string, string | true>();
+  const values = new Map<string, (string | true)[]>();
   for (const token of tokens) {
     if (token.kind !== "option") continue;
     const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined;
@@ -98,7 +104,8 @@ export function readArguments(args: readonly string[], specs: OptionSpecs): Argu
       const hint = didYouMean(token.name, Object.keys(specs), "options").replace("mean ", "mean --");
       throw new UsageError(`there is no option ${quoted(token.rawName)}; ${hint}`);
     }
-    values.set(token.name, valueOf(token, spec));
+    const value = valueOf(token, spec);
+    values.set(token.name, [...(spec.many === true ? (values.get(token.name) ?? []) : []), value]);
   }
   return new Arguments(positionals, values);
 }

@@ -2,13 +2,16 @@ import type { Command } from "./command.ts";
 import { cancel } from "./commands/cancel.ts";
 import { demo } from "./commands/demo.ts";
 import { doctor } from "./commands/doctor.ts";
+import { explain } from "./commands/explain.ts";
 import { jobs } from "./commands/jobs.ts";
+import { limits } from "./commands/limits.ts";
 import { pause, resume } from "./commands/pause.ts";
 import { promote } from "./commands/promote.ts";
 import { purge } from "./commands/purge.ts";
 import { remove } from "./commands/remove.ts";
 import { retry } from "./commands/retry.ts";
 import { show } from "./commands/show.ts";
+import { simulate } from "./commands/simulate.ts";
 import { stats } from "./commands/stats.ts";
 
 /** The table of commands, in the order of the help. */
@@ -17,6 +20,7 @@ export const COMMANDS: readonly Command[] = [
   stats,
   jobs,
   show,
+  explain,
   retry,
   cancel,
   promote,
@@ -24,5 +28,7 @@ export const COMMANDS: readonly Command[] = [
   pause,
   resume,
   purge,
+  limits,
+  simulate,
   doctor,
 ];

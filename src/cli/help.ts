@@ -1,6 +1,7 @@
 import { COMMON, type Command } from "./command.ts";
 import type { OptionSpecs } from "./arguments.ts";
 import type { Paint } from "./io.ts";
+import { wrap } from "./render/text.ts";
 
 /** The list of commands. */
 export function overallHelp(commands: readonly Command[], paint: Paint): string {
@@ -43,14 +44,4 @@ function optionLines(specs: OptionSpecs): string[] {
   return rows.flatMap(({ left, help }) =>
     wrap(help, 78 - width).map((line, i) => `  ${(i === 0 ? left : "").padEnd(width)}${line}`),
   );
-}
-
-function wrap(text: string, columns: number): string[] {
-  const lines = [""];
-  for (const word of text.split(" ")) {
-    const longer = `${lines.at(-1)} ${word}`.trimStart();
-    if (longer.length <= columns) lines[lines.length - 1] = longer;
-    else lines.push(word);
-  }
-  return lines;
 }

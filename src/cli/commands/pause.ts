@@ -13,7 +13,7 @@ const OPTIONS = {
 
 export const pause: Command = {
   name: "pause",
-  summary: "lets nothing of a queue, or of a type in it, start; what runs goes on",
+  summary: "lets nothing of a queue, or a type in it, start; what runs goes on",
   usage: ["[--queue name] [--type t]"],
   about: "A queue that is named may be one that nothing was added to yet.",
   options: OPTIONS,

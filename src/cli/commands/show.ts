@@ -1,10 +1,12 @@
 import type { JobRecord } from "../../core/job.ts";
+import { explainJob } from "../../storage/explain.ts";
 import type { JobStorage } from "../../storage/job-storage.ts";
 import { timeOf } from "../../storages/sqlite/inspect.ts";
 import { quoted } from "../arguments.ts";
 import { answer, type Command, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { Failure, UsageError } from "../failures.ts";
+import { waitingLine } from "../render/explanation.ts";
 import { historyJson, jobJson } from "../render/job-json.ts";
 import { jobText } from "../render/job.ts";
 
@@ -27,13 +29,20 @@ export const show: Command = {
       const history = await storage.history(id);
       const data = args.flag("data");
       const paused = await whyPaused(storage, job);
-      const value = { ...jobJson(job, { data }), paused: paused !== undefined, ...historyJson(history) };
       const { now } = timeOf(connection, io.clock.wall());
+      const waitsFor = await whatFor(storage, job, now);
+      const value = { ...jobJson(job, { data }), paused: paused !== undefined, waitsFor, ...historyJson(history) };
       const surface = { paint: io.paint, columns: io.columns() };
-      answer(context, value, () => jobText({ job, history, paused, data }, now, surface));
+      answer(context, value, () => jobText({ job, history, paused, waitsFor, data }, now, surface));
       return 0;
     }),
 };
+
+/** What a job that has not started waits for, in a line; `explain` has more. */
+async function whatFor(storage: JobStorage, { id, state }: JobRecord, now: number): Promise<string | undefined> {
+  const standing = state === "waiting" || state === "scheduled" ? await storage.explain(id) : undefined;
+  return standing === undefined ? undefined : waitingLine(explainJob(standing), now);
+}
 
 /** Why a job that could start does not, if somebody paused it. */
 async function whyPaused(storage: JobStorage, { queue, type, state }: JobRecord): Promise<string | undefined> {

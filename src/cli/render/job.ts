@@ -10,6 +10,8 @@ export interface JobDetails {
   readonly history: JobHistory;
   /** Why it does not start, if somebody paused it. */
   readonly paused: string | undefined;
+  /** What it waits for, in a line; undefined: it does not wait. */
+  readonly waitsFor: string | undefined;
   /** The payloads themselves, and not only their outline. */
   readonly data: boolean;
 }
@@ -20,13 +22,14 @@ type Row = readonly [string, string | readonly string[]];
 const STACK_LINES = 8;
 
 /** Everything about one job. */
-export function jobText({ job, history, paused, data }: JobDetails, now: number, surface: Surface): string {
+export function jobText({ job, history, paused, waitsFor, data }: JobDetails, now: number, surface: Surface): string {
   const at = (instantOf: number) => `${instant(instantOf)} (${distance(instantOf, now)})`;
   const rows: (Row | undefined)[] = [
     ["id", printable(job.id)],
     ["queue", printable(job.queue)],
     ["type", printable(job.type)],
     ["state", stateText(job, paused, surface)],
+    waitsFor === undefined ? undefined : ["waits for", waitsFor],
     job.group === null ? undefined : ["group", printable(job.group)],
     ["priority", String(job.priority)],
     job.weights === null ? undefined : ["weights", printable(JSON.stringify(job.weights))],

@@ -52,6 +52,17 @@ export function fit(text: string, columns: number): string {
   return `${kept}…`;
 }
 
+/** The words of a text in lines of so many columns. */
+export function wrap(text: string, columns: number): string[] {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trimStart();
+    if (widthOf(longer) <= columns) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
 /** One or many of something: `1 job`, `3 jobs`. */
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${number(count)} ${count === 1 ? one : many}`;

@@ -33,3 +33,13 @@ export function instant(at: number): string {
 export function distance(at: number, now: number): string {
   return at <= now ? `${duration(now - at)} ago` : `in ${duration(at - now)}`;
 }
+
+/** The time of day where the user is, in whole seconds, rounded up; with the date if that is another day. */
+export function timeOfDay(at: number, now: number): string {
+  const [date, today] = [new Date(Math.ceil(at / 1_000) * 1_000), new Date(now)];
+  if (Number.isNaN(date.getTime())) return String(at);
+  const two = (value: number) => String(value).padStart(2, "0");
+  const time = [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => two(part)).join(":");
+  if (date.toDateString() === today.toDateString()) return time;
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}`;
+}

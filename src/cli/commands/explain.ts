@@ -1,0 +1,49 @@
+import { drain } from "../../storage/drain.ts";
+import { explainJob } from "../../storage/explain.ts";
+import { timeOf } from "../../storages/sqlite/inspect.ts";
+import { quoted } from "../arguments.ts";
+import { answer, type Command, type Context, DATABASE, QUEUE } from "../command.ts";
+import { type Database, withDatabase } from "../database.ts";
+import { Failure, UsageError } from "../failures.ts";
+import { chosenQueue } from "../queues.ts";
+import { explanationText, queueExplanationText } from "../render/explanation.ts";
+
+export const explain: Command = {
+  name: "explain",
+  summary: "why a job does not start, and when it can; or when a queue drains",
+  usage: ["<id>", "[--queue name]"],
+  about: [
+    "Of a job: everything that holds it, with what is in use and until when, and its",
+    "earliest start. Of a queue: what waits, which limit takes the longest for it,",
+    "and an estimate of when the last of it will have started.",
+  ].join("\n"),
+  options: { ...DATABASE, ...QUEUE },
+  words: "one",
+  run: (context) =>
+    withDatabase(context, async (database) => {
+      const [id] = context.args.words;
+      if (id === undefined) return ofQueue(context, database);
+      if (context.args.flag("queue")) throw new UsageError("say the id of a job, or --queue, not both");
+      return ofJob(context, database, id);
+    }),
+};
+
+async function ofJob(context: Context, { storage }: Database, id: string): Promise<number> {
+  const { io } = context;
+  const standing = await storage.explain(id);
+  if (standing === undefined) throw new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
+  const explained = explainJob(standing);
+  const surface = { paint: io.paint, columns: io.columns() };
+  answer(context, explained, () => explanationText(explained, standing.now, surface));
+  return 0;
+}
+
+async function ofQueue(context: Context, { storage, connection }: Database): Promise<number> {
+  const { io } = context;
+  const { queue } = await chosenQueue(context, storage);
+  const explained = drain(await storage.backlog(queue));
+  const { now } = timeOf(connection, io.clock.wall());
+  const surface = { paint: io.paint, columns: io.columns() };
+  answer(context, explained, () => queueExplanationText(explained, now, surface));
+  return 0;
+}

@@ -1,0 +1,148 @@
+import { readLimits } from "../../limits/define.ts";
+import { Limits } from "../../limiter/shared/limits.ts";
+import { timeOf } from "../../storages/sqlite/inspect.ts";
+import type { OnConflict } from "../../storage/limit-storage.ts";
+import { answer, type Context } from "../command.ts";
+import type { Database } from "../database.ts";
+import { Failure, UsageError } from "../failures.ts";
+import { readJsonFile } from "../json-file.ts";
+import { limitWords } from "../render/limit-state.ts";
+import { allowanceText } from "../render/limit-words.ts";
+import { limitJson } from "../render/limits-json.ts";
+import { plural, printable } from "../render/text.ts";
+import { duration } from "../render/time.ts";
+import { foundLimit } from "./limit-names.ts";
+
+type Action = (context: Context, database: Database, words: readonly string[]) => Promise<number>;
+
+/** What can be done to limits, by the word for it. */
+export const ACTIONS = { set, restore, pause, resume, reset, remove, define } satisfies Record<string, Action>;
+
+export function isAction(word: string): word is keyof typeof ACTIONS {
+  return Object.hasOwn(ACTIONS, word);
+}
+
+async function set(context: Context, database: Database, words: readonly string[]): Promise<number> {
+  const name = oneName("set", words);
+  only(context, "set", ["max", "per", "concurrency", "every", "group"]);
+  const { args } = context;
+  const change = {
+    max: numberOf(context, "max"),
+    per: args.duration("per"),
+    concurrency: numberOf(context, "concurrency"),
+    every: args.duration("every"),
+  };
+  if (Object.values(change).every((value) => value === undefined)) {
+    throw new UsageError("set what? Say --max, --per, --concurrency or --every");
+  }
+  return done(context, database, name, (limits, group) => limits.change(name, change, { group }), "set");
+}
+
+async function restore(context: Context, database: Database, words: readonly string[]): Promise<number> {
+  const name = oneName("restore", words);
+  only(context, "restore", []);
+  return done(context, database, name, (limits) => limits.restore(name), "restored");
+}
+
+async function pause(context: Context, database: Database, words: readonly string[]): Promise<number> {
+  const name = oneName("pause", words);
+  only(context, "pause", ["for", "group"]);
+  const forMs = context.args.duration("for");
+  if (forMs === undefined && context.args.flag("group")) {
+    throw new UsageError("--group needs --for: without an end the whole limit is paused");
+  }
+  const told = forMs === undefined ? "paused" : `paused for ${duration(forMs)}:`;
+  return done(
+    context,
+    database,
+    name,
+    (limits, group) => limits.pause(name, forMs === undefined ? {} : { for: forMs, group }),
+    told,
+  );
+}
+
+async function resume(context: Context, database: Database, words: readonly string[]): Promise<number> {
+  const name = oneName("resume", words);
+  only(context, "resume", []);
+  return done(context, database, name, (limits) => limits.resume(name), "resumed");
+}
+
+async function reset(context: Context, database: Database, words: readonly string[]): Promise<number> {
+  const name = oneName("reset", words);
+  only(context, "reset", ["group"]);
+  return done(context, database, name, (limits, group) => limits.reset(name, { group }), "reset");
+}
+
+async function remove(context: Context, { storage }: Database, words: readonly string[]): Promise<number> {
+  const name = oneName("remove", words);
+  only(context, "remove", ["yes"]);
+  const { waiting } = await foundLimit(storage, name, undefined);
+  if (!context.args.flag("yes")) {
+    const free = waiting === 0 ? "" : `, and ${plural(waiting, "job")} would no longer wait for it`;
+    throw new Failure("SLUICE_UNCONFIRMED", `this removes the limit ${printable(name)}${free}: say --yes to do it`);
+  }
+  const removed = await new Limits(storage).remove(name);
+  answer(context, { name, removed }, () => `removed ${printable(name)}\n`);
+  return removed ? 0 : 1;
+}
+
+async function define(context: Context, { storage }: Database, words: readonly string[]): Promise<number> {
+  const [file] = words;
+  if (file === undefined || words.length > 1) throw new UsageError("which file? sluice limits define <file.json>");
+  only(context, "define", ["on-conflict"]);
+  const { rules } = readLimits(file, readJsonFile(file));
+  await storage.limits.define(rules, onConflict(context));
+  const names = rules.map((rule) => rule.name);
+  answer(
+    context,
+    { defined: names },
+    () => `defined ${plural(names.length, "limit")}: ${names.map((name) => printable(name)).join(", ")}\n`,
+  );
+  return 0;
+}
+
+/** Does it, and shows what has become of the limit. */
+async function done(
+  context: Context,
+  { storage, connection }: Database,
+  name: string,
+  act: (limits: Limits, group: string | undefined) => Promise<unknown>,
+  told: string,
+): Promise<number> {
+  const group = context.args.text("group");
+  await foundLimit(storage, name, group);
+  await act(new Limits(storage), group);
+  const limit = await foundLimit(storage, name, group);
+  const { now } = timeOf(connection, context.io.clock.wall());
+  answer(context, limitJson(limit, now, group), () => {
+    const of = group === undefined ? "" : `[${printable(group)}]`;
+    const words = `${allowanceText(limit.rule, group ?? null)}, ${limitWords(limit, now, group).text}`;
+    return `${told} ${printable(name)}${of}: ${words}\n`;
+  });
+  return 0;
+}
+
+function oneName(action: string, words: readonly string[]): string {
+  const [name, more] = words;
+  if (name === undefined) throw new UsageError(`which limit? sluice limits ${action} <name>`);
+  if (more !== undefined) throw new UsageError(`one limit at a time: sluice limits ${action} <name>`);
+  return name;
+}
+
+const OWN = ["max", "per", "concurrency", "every", "for", "on-conflict", "yes", "group"];
+
+/** An option that does nothing here was meant for something else. */
+function only({ args }: Context, action: string, allowed: readonly string[]): void {
+  const extra = OWN.find((option) => args.flag(option) && !allowed.includes(option));
+  if (extra !== undefined) throw new UsageError(`--${extra} means nothing for \`limits ${action}\``);
+}
+
+function numberOf({ args }: Context, option: string): number | undefined {
+  return args.flag(option) ? args.integer(option, { least: 0, most: 1e15, fallback: 0 }) : undefined;
+}
+
+function onConflict({ args }: Context): OnConflict {
+  const word = args.text("on-conflict") ?? "refuse";
+  if (word === "refuse" || word === "update" || word === "keep") return word;
+  throw new UsageError(`expected --on-conflict to be refuse, update or keep, got "${printable(word)}"`);
+}

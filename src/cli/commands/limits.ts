@@ -1,0 +1,80 @@
+import { timeOf } from "../../storages/sqlite/inspect.ts";
+import { answer, type Command, type Context, DATABASE } from "../command.ts";
+import { type Database, withDatabase } from "../database.ts";
+import { UsageError } from "../failures.ts";
+import { limitJson } from "../render/limits-json.ts";
+import { limitsTable, limitText } from "../render/limits.ts";
+import { ACTIONS, isAction } from "./limit-actions.ts";
+import { foundLimit } from "./limit-names.ts";
+
+export const limits: Command = {
+  name: "limits",
+  summary: "shared limits: what is used, what waits; changes and pauses them",
+  usage: [
+    "[name] [--group g]",
+    "set <name> [--max n] [--per 1m] [--concurrency n] […]",
+    "restore | resume | reset <name>",
+    "pause <name> [--for 10m]",
+    "remove <name> --yes",
+    "define <file.json> [--on-conflict update]",
+  ],
+  about: [
+    "What is set by hand holds until `restore`, whoever declares the limit again.",
+    "`pause` lets nothing start; `resume` takes back whatever holds it: by hand, by",
+    "a service, by a breaker. `reset` forgets what was counted. For a limit by group",
+    "--group names one. A limit that is called like an action: `limits show set`.",
+  ].join("\n"),
+  options: {
+    ...DATABASE,
+    group: { value: "group", short: "g", help: "of a limit by group: only this group" },
+    max: { value: "n", help: "set: at most so much" },
+    per: { value: "1m", help: "set: in any window of this length" },
+    concurrency: { value: "n", help: "set: at most so much at a time" },
+    every: { value: "1s", help: "set: at least so long from one start to the next" },
+    for: { value: "10m", help: "pause: goes on by itself after this" },
+    "on-conflict": { value: "how", help: "define: refuse (default), update or keep what was declared differently" },
+    yes: { short: "y", help: "remove: do it" },
+  },
+  words: "any",
+  run: (context) =>
+    withDatabase(context, async (database) => {
+      const [first, ...rest] = context.args.words;
+      if (first !== undefined && isAction(first)) return ACTIONS[first](context, database, rest);
+      const words = first === "show" && rest.length > 0 ? rest : context.args.words;
+      refuseOptions(context);
+      if (words.length > 1) {
+        throw new UsageError(`there is no action "${words[0]}"; actions: show, ${Object.keys(ACTIONS).join(", ")}`);
+      }
+      return words[0] === undefined ? showAll(context, database) : showOne(context, database, words[0]);
+    }),
+};
+
+async function showAll(context: Context, { storage, connection }: Database): Promise<number> {
+  const { io, args } = context;
+  if (args.text("group") !== undefined) throw new UsageError("--group: of which limit? sluice limits <name> --group g");
+  const found = await storage.limits.read({ name: null, group: null });
+  const { now } = timeOf(connection, io.clock.wall());
+  answer(context, { limits: found.map((limit) => limitJson(limit, now)) }, () =>
+    found.length === 0
+      ? "There are no limits: nobody has declared one.\n"
+      : limitsTable(found, now, { paint: io.paint, columns: io.columns() }),
+  );
+  return 0;
+}
+
+async function showOne(context: Context, { storage, connection }: Database, name: string): Promise<number> {
+  const { io, args } = context;
+  const group = args.text("group");
+  const limit = await foundLimit(storage, name, group);
+  const { now } = timeOf(connection, io.clock.wall());
+  const surface = { paint: io.paint, columns: io.columns() };
+  answer(context, limitJson(limit, now, group), () => limitText(limit, now, surface, group));
+  return 0;
+}
+
+/** Whoever says how much must have meant to set it. */
+function refuseOptions({ args }: Context): void {
+  for (const option of ["max", "per", "concurrency", "every", "for", "on-conflict", "yes"]) {
+    if (args.flag(option)) throw new UsageError(`--${option} says what to change; which action? sluice help limits`);
+  }
+}

@@ -1,0 +1,143 @@
+import type { Reason } from "../../limits/gauge.ts";
+import { labelOf } from "../../limits/rule.ts";
+import type { QueueExplanation } from "../../storage/drain.ts";
+import type { Explanation, Holdup, LimitHoldup } from "../../storage/explain.ts";
+import { listing, type Surface, table } from "./table.ts";
+import { number, plural, printable, wrap } from "./text.ts";
+import { duration, timeOfDay } from "./time.ts";
+
+type Row = readonly [string, string | readonly string[]];
+
+/** Why a job does not start, or that it could. */
+export function explanationText(explained: Explanation, now: number, surface: Surface): string {
+  const { id, queue, type, state, position } = explained;
+  const holds = holdsOf(explained);
+  const waits = state === "waiting" || state === "scheduled";
+  const rows: (Row | undefined)[] = [
+    ["id", printable(id)],
+    ["queue", printable(queue)],
+    ["type", printable(type)],
+    ["state", surface.paint("bold", state)],
+    waits ? ["position", positionText(position)] : undefined,
+    ["held by", holds.length === 0 ? nothingText(explained) : holds.map((one) => holdupText(one, now))],
+    waits ? ["earliest", earliestText(explained, now)] : undefined,
+  ];
+  return listing(
+    rows.filter((row): row is Row => row !== undefined),
+    surface,
+  );
+}
+
+/** What holds it, but for those before it: they are in its position. */
+function holdsOf({ heldBy }: Explanation): readonly Holdup[] {
+  return heldBy.filter(({ kind }) => kind !== "order");
+}
+
+function nothingText({ runnable }: Explanation): string {
+  return runnable ? "nothing: it starts when a worker asks" : "nothing but those before it";
+}
+
+/** What it waits for, in one line. */
+export function waitingLine(explained: Explanation, now: number): string {
+  const [first, ...rest] = holdsOf(explained);
+  if (first === undefined) return explained.runnable ? "a worker" : "those before it";
+  return holdupText(first, now) + (rest.length === 0 ? "" : ` (and ${number(rest.length)} more: sluice explain)`);
+}
+
+function positionText({ higher, group }: Explanation["position"]): string {
+  const before = [
+    ...(group > 0 ? [`${plural(group, "job")} of its group`] : []),
+    ...(higher > 0 ? [`${plural(higher, "job")} of a higher priority`] : []),
+  ];
+  return before.length === 0 ? "first" : `behind ${before.join(" and ")}`;
+}
+
+function earliestText({ earliest, heldBy }: Explanation, now: number): string {
+  if (earliest !== undefined) return earliest.getTime() <= now ? "now" : moment(earliest, now);
+  const known = heldBy.flatMap(({ until }) => until?.getTime() ?? []);
+  const least = known.length === 0 ? "" : `; not before ${moment(new Date(Math.max(...known)), now)}`;
+  return `nobody can tell${least}`;
+}
+
+/** `12:00:03 (in 3.2 s)`. */
+function moment(at: Date, now: number): string {
+  return `${timeOfDay(at.getTime(), now)} (in ${duration(Math.max(0, at.getTime() - now))})`;
+}
+
+function holdupText(holdup: Holdup, now: number): string {
+  if (holdup.kind === "limit") return limitLine(holdup, now);
+  if (holdup.until !== undefined) return `its delay, until ${moment(holdup.until, now)}`;
+  return printable(holdup.text);
+}
+
+function limitLine(
+  { limit, group, reason, used, max, held, concurrency, weight, until, text }: LimitHoldup,
+  now: number,
+): string {
+  const name = printable(labelOf(limit, group ?? null));
+  if (reason === undefined) return printable(text);
+  const needs = weight === 1 ? "" : `, and it needs ${number(weight)}`;
+  const then = until === undefined ? "" : `, until ${moment(until, now)}`;
+  const nothing = max === 0 || concurrency === 0 ? "allows nothing" : undefined;
+  const words: Readonly<Record<Reason, string>> = {
+    window: nothing ?? `${number(used)}/${number(max ?? 0)} used${needs}${then}`,
+    concurrency:
+      nothing ?? `${number(held)}/${number(concurrency ?? 0)} at a time${needs}${then || ", until one ends"}`,
+    spacing: `too soon after the one before${then}`,
+    paused: "paused, until it is resumed",
+    held: `held by the service, or by hand${then}`,
+    told: `used up, says the service${needs}${then}`,
+    breaker: `its breaker is open${then || ", until a probe succeeds"}`,
+  };
+  return `${name}: ${words[reason]}`;
+}
+
+/** What of a queue waits, and how long its limits take for it. */
+export function queueExplanationText(explained: QueueExplanation, now: number, surface: Surface): string {
+  const { queue, waiting, scheduled, active, limits, bottleneck, drainsInMs, text, assumed } = explained;
+  const rows: (Row | undefined)[] = [
+    ["queue", printable(queue)],
+    ["waiting", number(waiting)],
+    ["scheduled", number(scheduled)],
+    ["active", number(active)],
+    waiting === 0 || bottleneck === undefined
+      ? undefined
+      : ["bottleneck", surface.paint("bold", printable(bottleneck))],
+    waiting === 0 || drainsInMs === undefined || drainsInMs === 0
+      ? undefined
+      : ["drained", `about ${moment(new Date(Math.ceil(now + drainsInMs)), now)}`],
+  ];
+  const list = listing(
+    rows.filter((row): row is Row => row !== undefined),
+    surface,
+  );
+  const sentences = [text, ...assumed].flatMap((one) =>
+    wrap(printable(one), surface.columns ?? Number.POSITIVE_INFINITY),
+  );
+  const told = sentences.map((line) => `${line}\n`).join("");
+  return `${list}\n${limits.length === 0 ? "" : `${drainTable(limits, surface)}\n`}${told}`;
+}
+
+function drainTable(limits: QueueExplanation["limits"], surface: Surface): string {
+  const columns = [
+    { title: "limit", atLeast: 8 },
+    { title: "waiting", align: "right" as const },
+    { title: "elsewhere", align: "right" as const },
+    { title: "binds", atLeast: 7 },
+    { title: "takes", align: "right" as const },
+  ];
+  const rows = limits.map(({ limit, waiting, elsewhere, binds, stopped, drainsInMs, atLeastMs }) => [
+    printable(limit),
+    number(waiting),
+    number(elsewhere),
+    binds ?? "",
+    stopped
+      ? "stopped"
+      : drainsInMs === undefined
+        ? atLeastMs > 0
+          ? `> ${duration(atLeastMs)}`
+          : "?"
+        : duration(drainsInMs),
+  ]);
+  return table(columns, rows, surface);
+}

@@ -1,0 +1,44 @@
+/** Who works on the jobs of one queue. */
+export class Crew {
+  readonly queue: string;
+  /** When it makes sense to ask for jobs again, as the storage said. */
+  lookAt = Number.POSITIVE_INFINITY;
+  readonly #concurrency: number;
+  /** How many jobs each of the workers has in hand. */
+  readonly #inHand: number[];
+  #free: number;
+  #turn = 0;
+
+  constructor(queue: string, workers: number, concurrency: number) {
+    this.queue = queue;
+    this.#concurrency = concurrency;
+    this.#inHand = Array.from({ length: workers }, () => 0);
+    this.#free = workers * concurrency;
+  }
+
+  /** How many more jobs they could run, all together. */
+  get free(): number {
+    return this.#free;
+  }
+
+  /** The next worker that has a hand free, by turns; undefined: none has. */
+  next(): { readonly worker: number; readonly free: number } | undefined {
+    if (this.#free === 0) return undefined;
+    for (;;) {
+      const worker = this.#turn;
+      this.#turn = (this.#turn + 1) % this.#inHand.length;
+      const free = this.#concurrency - this.#inHand[worker]!;
+      if (free > 0) return { worker, free };
+    }
+  }
+
+  take(worker: number, jobs: number): void {
+    this.#inHand[worker]! += jobs;
+    this.#free -= jobs;
+  }
+
+  give(worker: number): void {
+    this.#inHand[worker]! -= 1;
+    this.#free += 1;
+  }
+}

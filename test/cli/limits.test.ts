@@ -1,0 +1,253 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { timeOfDay } from "../../src/cli/render/time.ts";
+import { readLimits } from "../../src/limits/define.ts";
+import { Queue } from "../../src/queue/queue.ts";
+import { SqliteStorage } from "../../src/storages/sqlite/storage.ts";
+import { copyOf, type Ended, folderFor, inProcess, sluice } from "./support.ts";
+
+const folder = folderFor("limits");
+const database = join(folder.path, "jobs.db");
+afterAll(folder.remove);
+
+const DEFINED = {
+  mail: { max: 2, per: "1h", types: ["send"] },
+  gpu: { concurrency: 1, types: ["infer"] },
+  tokens: { max: 1_000, per: "1h", weight: "tokens", estimate: 100, types: ["chat"] },
+  tenant: { max: 1, per: "1h", queues: ["work"], by: "group", overrides: { acme: { max: 50, share: 3 } } },
+  crawl: { every: "1h", queues: ["crawl"], breaker: { failures: 3, open: "30s", kinds: ["TimeoutError"] } },
+};
+
+/** Two mails have started and one waits; one inference runs and one waits; one crawl has started. */
+beforeAll(async () => {
+  const storage = new SqliteStorage(database);
+  await storage.limits.define(readLimits("test", DEFINED).rules, "refuse");
+  const work = new Queue("work", { storage });
+  await work.addBulk([
+    ...["acme", "acme", "acme"].map((group) => ({ type: "send", data: null, options: { group } })),
+    ...["acme", "small", "small"].map((group) => ({ type: "infer", data: null, options: { group } })),
+  ]);
+  await new Queue("crawl", { storage }).add("page", null);
+  const claim = { worker: "w", max: 10, types: null, leaseMs: 3_600_000, limits: [], settle: [] };
+  await storage.claim({ ...claim, queue: "work" });
+  await storage.claim({ ...claim, queue: "crawl" });
+  await storage.close();
+});
+
+const at = (db: string, ...args: string[]) => inProcess(["limits", ...args, "--db", db]);
+const look = (...args: string[]) => at(database, ...args);
+const json = ({ out }: Ended) => JSON.parse(out) as Record<string, unknown>;
+const own = (name: string) => copyOf(database, name);
+interface Listed {
+  readonly limits: readonly (Record<string, unknown> & { readonly name: string })[];
+}
+
+describe("sluice limits", () => {
+  it("lists all of them", async () => {
+    const { code, out } = await look();
+    expect(code).toBe(0);
+    const lines = out.trimEnd().split("\n");
+    expect(lines[0]).toMatch(/^limit +allows +for +used +held +waiting +state$/);
+    expect(lines[1]).toMatch(/^crawl +every 1h +queue crawl +0 +full until \d/);
+    expect(lines[2]).toMatch(/^gpu +1 at a time +infer +1\/1 +2 +full until one ends$/);
+    expect(lines[3]).toMatch(/^mail +2 per 1h +send +2\/2 +1 +full until \d/);
+    expect(lines[4]).toMatch(/^tenant +1 per 1h +queue work; each group +3 +open, 1 group in use$/);
+    expect(lines[5]).toMatch(/^tokens +1,000 tokens per 1h +chat +0\/1,000 +0 +open$/);
+    expect(lines).toHaveLength(6);
+  });
+
+  it("does so in a process of its own, too", async () => {
+    expect(await sluice(["limits", "mail", "--db", database])).toEqual(await look("mail"));
+  });
+
+  it("fits into a terminal", async () => {
+    const { out } = await inProcess(["limits", "--db", database], { columns: () => 80 });
+    for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it("answers in JSON", async () => {
+    const { limits } = json(await look("--json")) as unknown as Listed;
+    expect(limits.map(({ name }) => name)).toEqual(["crawl", "gpu", "mail", "tenant", "tokens"]);
+    expect(limits[2]).toMatchObject({
+      allows: "2 per 1h",
+      waiting: 1,
+      paused: false,
+      changed: false,
+      version: 1,
+      states: [{ group: null, used: 2, max: 2, held: 0, concurrency: null, free: 0, reason: "window" }],
+      rule: { name: "mail", types: ["send"] },
+    });
+  });
+
+  it("shows one with its groups", async () => {
+    const { out } = await look("tenant");
+    expect(out).toMatch(/^overrides +acme: 50 per 1h, 3 in a turn$/m);
+    expect(out).toMatch(/^groups +1 in use$/m);
+    expect(out).toMatch(/^acme +3\/50 +open$/m);
+    const small = await look("tenant", "--group", "small", "--json");
+    expect(json(small)).toMatchObject({ states: [{ group: "small", used: 0, max: 1 }] });
+  });
+
+  it("shows weights and breakers", async () => {
+    expect((await look("tokens")).out).toMatch(/^weight +tokens, 100 if a job says nothing$/m);
+    expect((await look("crawl")).out).toMatch(
+      /^breaker +opens for 30s after 3 failures in a row \(TimeoutError\), then 1 probe at a time$/m,
+    );
+  });
+
+  it("says so where there are none", async () => {
+    const empty = own("empty");
+    for (const name of Object.keys(DEFINED)) await at(empty, "remove", name, "--yes");
+    expect(await at(empty)).toMatchObject({ code: 0, out: "There are no limits: nobody has declared one.\n" });
+    expect(json(await at(empty, "--json"))).toEqual({ limits: [] });
+  });
+});
+
+describe("sluice limits set, restore", () => {
+  it("changes numbers until they are restored", async () => {
+    const db = own("set");
+    expect(await at(db, "set", "mail", "--max", "5")).toMatchObject({ code: 0, out: "set mail: 5 per 1h, open\n" });
+    const { out } = await at(db);
+    expect(out).toMatch(/^mail +5 per 1h\* /m);
+    expect(out).toMatch(/^\* changed by hand$/m);
+    expect((await at(db, "mail")).out).toMatch(/^declared +2 per 1h \(changed by hand\)$/m);
+    expect(json(await at(db, "mail", "--json"))).toMatchObject({ changed: true, declared: { quota: { max: 2 } } });
+    expect((await at(db, "restore", "mail")).out).toMatch(/^restored mail: 2 per 1h, full until/);
+    expect(json(await at(db, "mail", "--json"))).toMatchObject({ changed: false });
+  });
+
+  it("of one group alone", async () => {
+    const db = own("set-group");
+    expect((await at(db, "set", "tenant", "--max", "9", "--per", "1m", "--group", "small")).out).toBe(
+      "set tenant[small]: 9 per 1m, open\n",
+    );
+    expect((await at(db, "tenant")).out).toMatch(/acme: 50 per 1h, 3 in a turn\n +small: 9 per 1m/);
+  });
+
+  it("of every kind", async () => {
+    const db = own("set-kinds");
+    expect((await at(db, "set", "gpu", "--concurrency", "0")).out).toBe("set gpu: 0 at a time, closed: allows none\n");
+    expect((await at(db, "set", "crawl", "--every", "2s")).out).toMatch(/^set crawl: every 2s/);
+  });
+});
+
+describe("sluice limits pause, resume, reset", () => {
+  it("stops a limit and lets it go on", async () => {
+    const db = own("pause");
+    expect(await at(db, "pause", "tokens")).toMatchObject({
+      code: 0,
+      out: "paused tokens: 1,000 tokens per 1h, paused\n",
+    });
+    expect(json(await at(db, "tokens", "--json"))).toMatchObject({ paused: true, state: "paused" });
+    expect((await at(db, "resume", "tokens")).out).toBe("resumed tokens: 1,000 tokens per 1h, open\n");
+  });
+
+  it("for a while, also for one group", async () => {
+    const db = own("pause-for");
+    expect((await at(db, "pause", "tokens", "--for", "10m")).out).toMatch(
+      /^paused for 10 m: tokens: 1,000 tokens per 1h, held until \d/,
+    );
+    expect((await at(db, "pause", "tenant", "--for", "10m", "--group", "small", "--json")).code).toBe(0);
+    const { states } = json(await at(db, "tenant", "--group", "small", "--json")) as {
+      states: { heldForMs: number }[];
+    };
+    expect(states[0]!.heldForMs).toBeGreaterThan(590_000);
+    expect((await at(db, "tenant")).out).toMatch(/^small +0\/1 +held until \d/m);
+  });
+
+  it("forgets what was counted, of all or of one group", async () => {
+    const db = own("reset");
+    expect((await at(db, "reset", "mail")).out).toBe("reset mail: 2 per 1h, open\n");
+    expect(json(await at(db, "reset", "tenant", "--group", "acme", "--json"))).toMatchObject({ states: [{ used: 0 }] });
+  });
+});
+
+describe("sluice limits define, remove", () => {
+  const file = join(folder.path, "limits.json");
+  const define = (limits: unknown) => writeFileSync(file, JSON.stringify(limits));
+
+  it("declares what a file says", async () => {
+    const db = own("define");
+    define({ ...DEFINED, fresh: { concurrency: 3, all: true } });
+    expect(await at(db, "define", file)).toMatchObject({
+      code: 0,
+      out: "defined 6 limits: mail, gpu, tokens, tenant, crawl, fresh\n",
+    });
+    define({ mail: { max: 9, per: "1h", types: ["send"] } });
+    const refused = await at(db, "define", file);
+    expect(refused).toMatchObject({ code: 1, out: "" });
+    expect(refused.err).toMatch(/the limit "mail".* was declared differently before/);
+    expect((await at(db, "define", file, "--on-conflict", "keep")).code).toBe(0);
+    expect(json(await at(db, "mail", "--json"))).toMatchObject({ allows: "2 per 1h" });
+    expect((await at(db, "define", file, "--on-conflict", "update")).code).toBe(0);
+    expect(json(await at(db, "mail", "--json"))).toMatchObject({ allows: "9 per 1h", version: 2 });
+  });
+
+  it("removes one, if that is really wanted", async () => {
+    const db = own("remove");
+    const asked = await at(db, "remove", "mail");
+    expect(asked).toMatchObject({ code: 1, out: "" });
+    expect(asked.err).toMatch(/removes the limit mail, and 1 job would no longer wait for it: say --yes/);
+    expect(await at(db, "remove", "mail", "--yes")).toMatchObject({ code: 0, out: "removed mail\n" });
+    expect((await at(db, "mail")).err).toMatch(/there is no limit mail; limits: crawl, gpu, tenant, tokens/);
+  });
+
+  it("refuses a file that says something wrong, whole", async () => {
+    const db = own("wrong");
+    define({ fresh: { max: 1, per: "1s", all: true }, wrong: { max: 1, all: true } });
+    const ended = await at(db, "define", file);
+    expect(ended).toMatchObject({ code: 2, out: "" });
+    expect(ended.err).toMatch(/limits\.wrong: expected `per`/);
+    expect((await at(db, "fresh")).code).toBe(1);
+  });
+});
+
+describe("sluice limits, misused", () => {
+  it.each([
+    [["mial"], 1, /there is no limit mial; did you mean mail\?/],
+    [["set"], 2, /which limit\? sluice limits set <name>/],
+    [["set", "mail"], 2, /set what\? Say --max/],
+    [["set", "mail", "gpu", "--max", "1"], 2, /one limit at a time/],
+    [["set", "mail", "--max", "-1"], 2, /--max needs a value/],
+    [["set", "mail", "--max", "1.5"], 2, /--max to be an integer/],
+    [["set", "mail", "--group", "a", "--max", "1"], 2, /mail is not by group/],
+    [["set", "gpu", "--max", "5"], 2, /`per` to be given too/],
+    [["set", "tokens", "--max", "50"], 2, /expected `max` to be 0, or/],
+    [["set", "nothing", "--max", "5"], 1, /there is no limit nothing/],
+    [["pause", "tenant", "--group", "a"], 2, /--group needs --for/],
+    [["pause", "mail", "--max", "5"], 2, /--max means nothing for `limits pause`/],
+    [["restore", "tenant", "--group", "a"], 2, /--group means nothing/],
+    [["resume"], 2, /which limit/],
+    [["define"], 2, /which file/],
+    [["define", "none.json"], 1, /cannot read none.json/],
+    [["define", "package.json", "--on-conflict", "mix"], 2, /expected/],
+    [["mail", "gpu"], 2, /there is no action "mail"; actions: show, set/],
+    [["mail", "--max", "5"], 2, /--max says what to change/],
+    [["mail", "--group", "a"], 2, /mail is not by group/],
+    [["--group", "a"], 2, /of which limit/],
+  ])("%j", async (args, code, message) => {
+    const ended = await look(...args);
+    expect(ended).toMatchObject({ code, out: "" });
+    expect(ended.err).toMatch(message);
+  });
+
+  it("can show a limit that is called like an action", async () => {
+    const db = own("names");
+    const file = join(folder.path, "names.json");
+    writeFileSync(file, JSON.stringify({ set: { concurrency: 1, all: true } }));
+    await at(db, "define", file);
+    expect((await at(db, "show", "set")).out).toMatch(/^limit +set$/m);
+    expect((await at(db, "set", "set", "--concurrency", "2")).out).toMatch(/^set set: 2 at a time/);
+  });
+});
+
+describe("the time of day", () => {
+  it("is the user's own, rounded up to seconds, with the date if that is another", () => {
+    const noon = new Date(2030, 0, 2, 12, 0, 3).getTime();
+    expect(timeOfDay(noon, noon - 5_000)).toBe("12:00:03");
+    expect(timeOfDay(noon - 999, noon - 5_000)).toBe("12:00:03");
+    expect(timeOfDay(noon, noon - 86_400_000)).toBe("2030-01-02 12:00:03");
+    expect(timeOfDay(1e20, 0)).toBe("100000000000000000000");
+  });
+});
