@@ -25,6 +25,8 @@ const WHERE: Readonly<Record<Plant, readonly [ScenarioName, string]>> = {
   "bulk-in-pieces": ["crash points", "I1"],
   "forgotten-settle": ["graceful", "I2"],
   "attempts-not-counted": ["poison", "poison"],
+  "pruned-too-early": ["shared limits", "I5"],
+  "slot-leak": ["shared limits", "I7"],
   "two-step-limiter, in one step": ["limits", "I5"],
   "client-clock, all right": ["limits", "I5"],
   "double-release, once": ["limits", "I5"],

@@ -144,6 +144,31 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
         return storage.sweep();
       },
     }),
+
+  /** What was counted under a limit is cleared away while it still counts. */
+  "pruned-too-early": ({ storage, chance }) =>
+    instead(storage, {
+      claim: async (request) => {
+        if (chance.chance(0.1)) {
+          for (const { rule } of await storage.limits.read({ name: null, group: null })) {
+            await storage.limits.change(rule.name, { reset: true, group: null });
+          }
+        }
+        return storage.claim(request);
+      },
+    }),
+
+  /** Now and then a job ends, and somebody still holds a slot. */
+  "slot-leak": ({ storage, chance }) =>
+    instead(storage, {
+      claim: async (request) => {
+        const claim = await storage.claim(request);
+        if (request.settle.length > 0 && chance.chance(0.02)) {
+          await storage.limits.take({ name: "gpu", group: null, weight: null, ttlMs: 3_600_000 });
+        }
+        return claim;
+      },
+    }),
 };
 
 async function take(storage: JobStorage, db: DatabaseSync, ids: readonly string[], request: ClaimRequest) {
@@ -241,10 +266,18 @@ function releasing({ storage, db }: Soil, { again }: { readonly again: boolean }
       return rates.cancelExecution(name, token);
     }
     if (!again) return;
-    db.prepare(
-      `UPDATE sluice_starts SET n = 0 WHERE seq = (SELECT seq FROM sluice_starts
-         WHERE limit_id = (SELECT id FROM sluice_limits WHERE name = ?) AND n > 0 ORDER BY at DESC LIMIT 1)`,
-    ).run(name);
+    db.exec("BEGIN IMMEDIATE");
+    const latest = db
+      .prepare(
+        `SELECT seq, n, limit_id FROM sluice_starts
+           WHERE limit_id = (SELECT id FROM sluice_limits WHERE name = ?) AND n > 0 ORDER BY at DESC LIMIT 1`,
+      )
+      .get(name) as { seq: number; n: number; limit_id: number } | undefined;
+    if (latest !== undefined) {
+      db.prepare("UPDATE sluice_starts SET n = 0 WHERE seq = ?").run(latest.seq);
+      db.prepare("UPDATE sluice_limits SET used = max(0, used - ?) WHERE id = ?").run(latest.n, latest.limit_id);
+    }
+    db.exec("COMMIT");
   };
   const counted = instead(rates as unknown as JobStorage, { cancelExecution } as unknown as Partial<JobStorage>);
   return instead(storage, { rates: counted as unknown as JobStorage["rates"] });

@@ -19,6 +19,7 @@ import type {
   Subscriber,
   Sweep,
 } from "../../src/storage/job-storage.ts";
+import type { Backlog, LimitStorage, Standing } from "../../src/storage/limit-storage.ts";
 import type { AtomicRateLimiterStorage } from "../../src/storage/rate-limiter-storage.ts";
 import { Seeded } from "../conductor/seeded.ts";
 import { hr, type SettledJob } from "../history/entry.ts";
@@ -34,6 +35,7 @@ export interface RecordedOptions {
 /** A storage whose steps are written down, before and after: the history that checkers go by. */
 export class RecordedStorage implements JobStorage {
   readonly rates: AtomicRateLimiterStorage;
+  readonly limits: LimitStorage;
   readonly #inner: JobStorage;
   readonly #recorder: Recorder;
   readonly #chance: Seeded;
@@ -45,6 +47,7 @@ export class RecordedStorage implements JobStorage {
     this.#chance = new Seeded(options.seed).fork("duplicate");
     this.#duplicate = options.duplicate;
     this.rates = recordedRates(inner.rates, recorder, options);
+    this.limits = inner.limits;
   }
 
   setup(): Promise<void> {
@@ -144,6 +147,14 @@ export class RecordedStorage implements JobStorage {
     return this.#inner.overview(queue);
   }
 
+  explain(id: string): Promise<Standing | undefined> {
+    return this.#inner.explain(id);
+  }
+
+  backlog(queue: string): Promise<Backlog> {
+    return this.#inner.backlog(queue);
+  }
+
   async change(change: Change): Promise<readonly string[]> {
     const call = this.#recorder.call();
     const asked = "ids" in change ? change.ids : null;
@@ -186,7 +197,7 @@ export class RecordedStorage implements JobStorage {
 }
 
 function settled(outcome: Outcome): SettledJob {
-  const unstarted = outcome.to === "back" && (outcome.unstarted?.length ?? 0) > 0;
+  const unstarted = outcome.to === "back" && outcome.unstarted;
   return { job: outcome.id, token: outcome.token, to: outcome.to, unstarted };
 }
 

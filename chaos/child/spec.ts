@@ -1,3 +1,4 @@
+import type { LimitDefinitions } from "../../src/limits/definition.ts";
 import type { LimiterOptions } from "../../src/worker/options.ts";
 
 /** Where a process ends or stops itself: at the `nth` time that this step comes to its begin or its commit. */
@@ -22,6 +23,8 @@ export const PLANTS = [
   "bulk-in-pieces",
   "forgotten-settle",
   "attempts-not-counted",
+  "pruned-too-early",
+  "slot-leak",
 ] as const;
 
 /**
@@ -56,6 +59,8 @@ export interface WorkerSpec extends Common {
   readonly composite?:
     | readonly { readonly name: string; readonly max: number; readonly windowMs: number }[]
     | undefined;
+  /** Shared limits that it declares. */
+  readonly limits?: LimitDefinitions | undefined;
   readonly echoPort?: number | undefined;
 }
 
@@ -65,6 +70,8 @@ export type Work =
   /** `deaf`: whatever its signal says. */
   | { readonly do: "sleep"; readonly ms: number; readonly deaf?: boolean }
   | { readonly do: "spin"; readonly ms: number }
+  /** Takes so long, and says halfway through that it used so much of what was reserved for it. */
+  | { readonly do: "use"; readonly ms: number; readonly tokens: number }
   | { readonly do: "echo"; readonly limiter: string }
   | { readonly do: "fail"; readonly until: number }
   | { readonly do: "abort" }

@@ -36,6 +36,7 @@ export async function work(house: House, spec: WorkerSpec): Promise<void> {
     concurrency: spec.concurrency,
     lease: spec.leaseMs,
     limiter: spec.limiter ?? compositeOf(house, spec),
+    limits: spec.limits,
     onError: (error) => note("error", textOf(error), 0),
     autostart: false,
   });
@@ -63,7 +64,8 @@ function compositeOf({ storage }: House, { composite }: WorkerSpec): CompositeLi
   );
 }
 
-async function perform({ data, id, attempt }: JobView<Work>, { signal, token }: JobContext, spec: WorkerSpec) {
+async function perform({ data, id, attempt }: JobView<Work>, context: JobContext, spec: WorkerSpec) {
+  const { signal, token } = context;
   switch (data.do) {
     case "nothing":
       return;
@@ -73,6 +75,12 @@ async function perform({ data, id, attempt }: JobView<Work>, { signal, token }: 
       return;
     case "spin":
       return spin(data.ms);
+    case "use":
+      await sleep(data.ms / 2, signal);
+      await context.settle({ tokens: data.tokens });
+      await sleep(data.ms / 2, signal);
+      signal.throwIfAborted();
+      return;
     case "echo":
       return callEcho(spec.echoPort!, { limiter: data.limiter, job: id, token });
     case "fail":

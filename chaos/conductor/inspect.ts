@@ -36,6 +36,7 @@ export async function inspect(database: string): Promise<Final> {
     return {
       jobs,
       counts: new Map(overviews.map(({ queue, counts }) => [queue, counts])),
+      limits: await storage.limits.read({ name: null, group: null }),
       ...withDatabase(database, (db) => ({
         attempts: attemptsIn(db),
         rows: rowsIn(db),
@@ -115,6 +116,11 @@ const SOUND: readonly (readonly [string, string])[] = [
   ],
   ["attempts of no job", "SELECT count(*) AS n FROM sluice_attempts WHERE job NOT IN (SELECT seq FROM sluice_jobs)"],
   ["log lines of no job", "SELECT count(*) AS n FROM sluice_log WHERE job NOT IN (SELECT seq FROM sluice_jobs)"],
+  [
+    "slots held for jobs that do not run",
+    `SELECT count(*) AS n FROM sluice_holds WHERE until IS NULL
+       AND token NOT IN (SELECT token FROM sluice_jobs WHERE state = 'active')`,
+  ],
   [
     "leases of jobs that are not active",
     "SELECT count(*) AS n FROM sluice_jobs WHERE state <> 'active' AND lease_until IS NOT NULL",

@@ -1,4 +1,5 @@
 import type { AttemptRecord, JobRecord, JobState } from "../../src/core/job.ts";
+import type { LimitState } from "../../src/storage/limit-storage.ts";
 
 /** What the storage holds in the end, read through its contract and, to check that, straight from its tables. */
 export interface Final {
@@ -9,6 +10,8 @@ export interface Final {
   readonly counts: ReadonlyMap<string, Readonly<Record<JobState, number>>>;
   /** The same, counted in the table. */
   readonly rows: ReadonlyMap<string, Readonly<Partial<Record<JobState, number>>>>;
+  /** Shared limits, and what is in use of them. */
+  readonly limits: readonly LimitState[];
   /** What is wrong with the tables: lanes that count wrong, rows that belong to no job, a damaged file. */
   readonly damage: readonly string[];
 }

@@ -1,5 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
+import type { LimitDefinitions } from "../../src/limits/definition.ts";
 import { idempotency } from "../checkers/idempotency.ts";
+import { slotsBack } from "../checkers/shared.ts";
 import { Finding } from "../checkers/verdict.ts";
 import type { CrashPoint } from "../child/spec.ts";
 import type { Order } from "../conductor/fleet.ts";
@@ -7,6 +9,9 @@ import type { Outcome, World } from "../conductor/world.ts";
 import { usual } from "./usual.ts";
 
 const LEASE_MS = 500;
+
+/** It is in nobody's way: what is held of it must come and go with the leases. */
+const LIMITS: LimitDefinitions = { slots: { concurrency: 100, queues: ["points"] } };
 
 /** Who meets each point, and what it takes to get there. */
 const POINTS: readonly { readonly step: CrashPoint["step"]; readonly by: "producer" | "bulk" | "worker" }[] = [
@@ -35,6 +40,7 @@ export async function crashPoints(world: World): Promise<Outcome> {
     leaseMs: LEASE_MS,
     concurrency: 8,
     graceMs: 500,
+    limits: LIMITS,
     crash,
   });
   const producer = (by: "producer" | "bulk" | "worker", crash?: CrashPoint): Order => ({
@@ -78,6 +84,11 @@ export async function crashPoints(world: World): Promise<Outcome> {
   world.say("every point was met");
   await world.drain(15_000 * Math.max(1, world.scale));
   const { history, final } = await world.collect();
-  const verdicts = [...usual(history, final, { drained: true }), idempotency(history, final), reached.verdict];
-  return world.outcome("T03 T04", history, verdicts);
+  const verdicts = [
+    ...usual(history, final, { drained: true }),
+    idempotency(history, final),
+    slotsBack(final),
+    reached.verdict,
+  ];
+  return world.outcome("T03 T04 T19", history, verdicts);
 }

@@ -5,6 +5,7 @@ import { crashPoints } from "./crash-points.ts";
 import { graceful } from "./graceful.ts";
 import { fastLimit, limiterLiveness, limits } from "./limits.ts";
 import { pauses } from "./pauses.ts";
+import { sharedLimits } from "./shared-limits.ts";
 import { poison } from "./poison.ts";
 import { storm } from "./storm.ts";
 
@@ -18,6 +19,7 @@ export const SCENARIOS = {
   limits,
   "limiter liveness": limiterLiveness,
   "fast limit": fastLimit,
+  "shared limits": sharedLimits,
   poison,
   commands,
   backlog,
@@ -31,5 +33,6 @@ export const STAGES: readonly (readonly ScenarioName[])[] = [
   ["graceful", "limiter liveness"],
   ["crash points", "commands"],
   ["poison", "fast limit"],
+  ["shared limits"],
   ["backlog"],
 ];

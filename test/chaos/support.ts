@@ -2,6 +2,7 @@ import { type Digest, digest } from "../../chaos/history/digest.ts";
 import type { Body, Entry } from "../../chaos/history/entry.ts";
 import type { Final } from "../../chaos/history/final.ts";
 import { JOB_STATES, type AttemptRecord, type JobRecord, type JobState } from "../../src/core/job.ts";
+import type { LimitState } from "../../src/storage/limit-storage.ts";
 
 /** A history made by hand: who did what, when. */
 export class Story {
@@ -128,6 +129,7 @@ export function finalOf(
     damage?: string[];
     rows?: Partial<Record<JobState, number>>;
     attempts?: Record<string, AttemptRecord[]>;
+    limits?: LimitState[];
   } = {},
 ): Final {
   const jobs = kept.map(
@@ -142,5 +144,6 @@ export function finalOf(
     counts: new Map([["q", counts as Record<JobState, number>]]),
     rows: new Map([["q", more.rows ?? (counts as Record<JobState, number>)]]),
     damage: more.damage ?? [],
+    limits: more.limits ?? [],
   };
 }

@@ -1,0 +1,105 @@
+import type { JobRecord } from "../../src/core/job.ts";
+import { applies, chargeOf, type LimitRule, type Quota, quotaOf } from "../../src/limits/rule.ts";
+import { groupBy } from "../history/digest.ts";
+import type { Final } from "../history/final.ts";
+import { Finding, round, type Verdict } from "./verdict.ts";
+
+/** Instants are floating-point numbers of milliseconds since 1970: a quarter of a microsecond is as fine as they go. */
+const EPSILON_MS = 0.001;
+
+/** A limit by weight is full when next to nothing fits any more. */
+const FULL = 0.9;
+
+/** One start under a limit, as the storage itself wrote it down, whoever lived to tell. */
+interface Start {
+  readonly from: number;
+  /** When its lease ended: it was settled, or taken away. */
+  readonly to: number;
+  /** What was reserved for it. */
+  readonly reserved: number;
+  /** The least that it may have counted for later: what its handler said, or would have. */
+  readonly used: number;
+}
+
+/**
+ * I5 and I7 for shared limits, by the clock and the records of the storage alone: claims that were never answered count like
+ * all others. A start needs room for what is reserved beside what all others in the window have used at least; and beside
+ * no more than so many others that have not ended.
+ */
+export function shared(final: Final): Verdict[] {
+  const windows = new Finding("I5", "starts");
+  const slots = new Finding("I7", "starts");
+  let full = 0;
+  let all = 0;
+  for (const { rule } of final.limits) {
+    const jobs = final.jobs.filter(({ queue, type }) => applies(rule, queue, type));
+    for (const [group, mine] of groupBy(jobs, (job) => (rule.byGroup ? (job.group ?? "") : ""))) {
+      const starts = mine.flatMap((job) => startsOf(job, rule, final)).toSorted((a, b) => a.from - b.from);
+      const quota = quotaOf(rule, group === "" ? null : group);
+      const name = group === "" ? rule.name : `${rule.name}[${group}]`;
+      const shares = [checkWindows(windows, name, quota, starts), checkSlots(slots, name, quota, starts)];
+      for (const share of shares.filter((one) => one !== undefined)) {
+        all += 1;
+        if (share >= FULL) full += 1;
+      }
+    }
+  }
+  windows.note = `${full} of ${all} shared limits were full at some time`;
+  return [windows.verdict, slots.verdict];
+}
+
+function startsOf(job: JobRecord, rule: LimitRule, final: Final): Start[] {
+  const { weight: reserved } = chargeOf(rule, job.weights);
+  const data = JSON.parse(job.data) as { readonly tokens?: number };
+  const used = rule.weight === null ? reserved : Math.min(reserved, data.tokens ?? reserved);
+  const starts = (final.attempts.get(job.id) ?? []).map(({ startedAt, endedAt }) => ({ from: startedAt, to: endedAt }));
+  if (job.startedAt !== null) starts.push({ from: job.startedAt, to: job.finishedAt ?? Number.POSITIVE_INFINITY });
+  // The last attempt of a dead job is among both.
+  const once = new Map(starts.map((start) => [start.from, start]));
+  return Array.from(once.values(), ({ from, to }) => ({ from, to, reserved, used }));
+}
+
+/** What the most that was ever in use is of the limit; undefined: there is none of this kind. */
+function checkWindows(found: Finding, name: string, { max, windowMs }: Quota, starts: readonly Start[]) {
+  if (max === null || windowMs === null) return undefined;
+  let oldest = 0;
+  let inWindow = 0;
+  let most = 0;
+  for (const [i, { from, reserved }] of starts.entries()) {
+    while (from - starts[oldest]!.from >= windowMs - EPSILON_MS) inWindow -= starts[oldest++]!.used;
+    found.check(
+      inWindow + reserved <= max,
+      () => `${name}: ${reserved} more started at ${round(from)} beside ${inWindow}, ${max} allowed`,
+    );
+    most = Math.max(most, inWindow + reserved);
+    inWindow += starts[i]!.used;
+  }
+  return most / max;
+}
+
+function checkSlots(found: Finding, name: string, { concurrency }: Quota, starts: readonly Start[]) {
+  if (concurrency === null) return undefined;
+  let running: Start[] = [];
+  let most = 0;
+  for (const start of starts) {
+    running = running.filter(({ to }) => to > start.from);
+    running.push(start);
+    found.check(
+      running.length <= concurrency,
+      () => `${name}: ${running.length} ran at ${round(start.from)}, ${concurrency} allowed`,
+    );
+    most = Math.max(most, running.length);
+  }
+  return most / concurrency;
+}
+
+/** I7, no leak: when all work is done nothing is held, and whatever may run at once could. */
+export function slotsBack(final: Final): Verdict {
+  const found = new Finding("I7", "limits");
+  for (const { rule, states } of final.limits) {
+    for (const { group, held } of states) {
+      found.check(held === 0, () => `${rule.name}${group === null ? "" : `[${group}]`}: ${held} are held by nobody`);
+    }
+  }
+  return found.verdict;
+}

@@ -1,0 +1,88 @@
+import { describe, expect, it } from "vitest";
+import { shared, slotsBack } from "../../chaos/checkers/shared.ts";
+import { defineLimits, type LimitDefinitions } from "../../src/index.ts";
+import type { AttemptRecord } from "../../src/core/job.ts";
+import type { GroupState, LimitState } from "../../src/storage/limit-storage.ts";
+import { finalOf, type Kept } from "./support.ts";
+
+function limitsOf(definitions: LimitDefinitions, states: readonly Partial<GroupState>[] = []): LimitState[] {
+  return defineLimits(definitions).rules.map(
+    (rule) => ({ rule, declared: rule, version: 1, waiting: 0, groups: 1, states }) as LimitState,
+  );
+}
+
+/** A job that ran from then to then. */
+const job = (id: string, startedAt: number, finishedAt: number, more: Partial<Kept> = {}): Kept => ({
+  id,
+  type: "t",
+  data: "{}",
+  group: null,
+  weights: null,
+  startedAt,
+  finishedAt,
+  ...more,
+});
+
+const stalled = (startedAt: number, endedAt: number): AttemptRecord => ({
+  attempt: 1,
+  startedAt,
+  endedAt,
+  worker: "w",
+  error: { name: "StalledJobError", message: "", code: "SLUICE_STALLED" },
+});
+
+const violations = (...[kept, definitions, attempts = {}]: Parameters<typeof check>) =>
+  check(kept, definitions, attempts).flatMap((verdict) => verdict.violations);
+
+function check(kept: readonly Kept[], definitions: LimitDefinitions, attempts: Record<string, AttemptRecord[]> = {}) {
+  return shared(finalOf(kept, { attempts, limits: limitsOf(definitions) }));
+}
+
+describe("windows of shared limits", () => {
+  const two = { api: { max: 2, per: 100, all: true } } as const;
+
+  it("are right while so many start in any of them, and wrong with one more", () => {
+    expect(violations([job("1", 0, 1), job("2", 50, 51), job("3", 100, 101)], two)).toEqual([]);
+    expect(violations([job("1", 0, 1), job("2", 50, 51), job("3", 99, 101)], two)).toEqual([
+      "api: 1 more started at 99 beside 2, 2 allowed",
+    ]);
+  });
+
+  it("count attempts that nobody lived to tell of", () => {
+    const kept = [job("1", 60, 70), job("2", 50, 51)];
+    expect(violations(kept, two)).toEqual([]);
+    expect(violations(kept, two, { 1: [stalled(0, 55)] })).toHaveLength(1);
+  });
+
+  it("are counted for each group on its own, with what it has instead, and for jobs of their types alone", () => {
+    const limits = { tenant: { max: 1, per: 100, by: "group", overrides: { big: { max: 2 } }, types: ["t"] } } as const;
+    const right = [job("1", 0, 1, { group: "a" }), job("2", 0, 1, { group: "b" }), job("3", 0, 1, { type: "other" })];
+    const big = ["4", "5"].map((id) => job(id, 0, 1, { group: "big" }));
+    expect(violations([...right, ...big], limits)).toEqual([]);
+    expect(violations([...right, job("6", 9, 10, { group: "a" })], limits)).toEqual([expect.stringContaining("[a]")]);
+  });
+
+  it("need room for what is reserved beside what was used", () => {
+    const limits = { tokens: { max: 100, per: 100, weight: "tokens", all: true } } as const;
+    const heavy = (id: string, at: number, reserved: number, tokens: number) =>
+      job(id, at, at + 5, { weights: { tokens: reserved }, data: JSON.stringify({ tokens }) });
+    expect(violations([heavy("1", 0, 80, 30), heavy("2", 10, 70, 70)], limits)).toEqual([]);
+    expect(violations([heavy("1", 0, 80, 31), heavy("2", 10, 70, 70)], limits)).toHaveLength(1);
+  });
+});
+
+describe("slots of shared limits", () => {
+  const one = { gpu: { concurrency: 1, all: true } } as const;
+
+  it("are right while no more run at a time, and wrong when leases overlap", () => {
+    expect(violations([job("1", 0, 10), job("2", 10, 20)], one)).toEqual([]);
+    expect(violations([job("1", 0, 10), job("2", 9, 20)], one)).toEqual(["gpu: 2 ran at 9, 1 allowed"]);
+    expect(violations([job("1", 30, 40), job("2", 9, 20)], one, { 1: [stalled(0, 15)] })).toHaveLength(1);
+  });
+
+  it("are all back in the end", () => {
+    const held = (n: number) => slotsBack(finalOf([], { limits: limitsOf(one, [{ group: null, held: n }]) }));
+    expect(held(0)).toMatchObject({ n: 1, violations: [] });
+    expect(held(1).violations).toEqual(["gpu: 1 are held by nobody"]);
+  });
+});
