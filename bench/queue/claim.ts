@@ -41,7 +41,16 @@ async function claimTime(storage: JobStorage): Promise<number> {
     figures.push((performance.now() - begin) * 1_000);
     if (jobs.length !== MAX) throw new Error(`${jobs.length} of ${MAX} jobs were claimed`);
     await storage.settle(
-      jobs.map(({ id, token }) => ({ id, token, to: "back", inMs: 0, held: false, error: null, hold: null })),
+      jobs.map(({ id, token }) => ({
+        id,
+        token,
+        to: "back",
+        inMs: 0,
+        held: false,
+        error: null,
+        hold: null,
+        unstarted: false,
+      })),
     );
   }
   return median(figures);
