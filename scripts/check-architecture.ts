@@ -9,15 +9,15 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
   core: [],
   limits: ["core"],
   storage: ["core", "limits"],
-  "storages/memory": ["core", "limits", "storage"],
-  "storages/sqlite": ["core", "limits", "storage"],
+  "storages/memory": ["core", "limits", "storage", "limiter"],
+  "storages/sqlite": ["core", "limits", "storage", "limiter"],
   limiter: ["core", "limits", "storage"],
-  queue: ["core", "storage"],
+  queue: ["core", "limits", "storage"],
   worker: ["core", "limits", "storage", "limiter"],
   server: ["core", "storage", "limiter", "queue", "worker"],
-  cli: ["core", "storage", "storages/sqlite", "queue", "worker"],
+  cli: ["core", "limits", "storage", "storages/memory", "storages/sqlite", "limiter", "queue", "worker"],
   testing: ["core", "storage"],
-  ".": ["core", "storage", "storages/memory", "limiter", "queue", "worker", "server"],
+  ".": ["core", "limits", "storage", "storages/memory", "limiter", "queue", "worker", "server"],
 };
 
 /** Rooms that run on Node alone, and may use its modules. */
@@ -102,7 +102,7 @@ function resolveFrom(file: string, target: string): string {
 
 /** Every module named after `from`, `import` or `import(`. */
 function importsOf(text: string): string[] {
-  return [...text.matchAll(/\b(?:from|import)\s*\(?\s*"([^"]+)"/g)].map(([, target = ""]) => target);
+  return [...text.matchAll(/\b(?:from|import)\s*\(?\s*"([^"\n]+)"/g)].map(([, target = ""]) => target);
 }
 
 function withoutComments(text: string): string {

@@ -14,7 +14,7 @@ mkdirSync(folder, { recursive: true });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const documents = ["README.md", ...list("docs", ".md").filter((file) => !file.includes("decisions"))];
-const examples = ["promises", "limiters", "queue"].flatMap((group) => list(join("examples", group), ".ts"));
+const examples = ["promises", "limiters", "queue", "limits"].flatMap((group) => list(join("examples", group), ".ts"));
 
 describe.each(documents)("%s", (document) => {
   const blocks = [...readFileSync(document, "utf8").matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = ""]) => code);
