@@ -5,6 +5,7 @@ import {
   count,
   countOrZero,
   durationOrZero,
+  isPlain,
   oneOf,
   optional,
   type OptionsRead,
@@ -101,10 +102,11 @@ const BREAKER = {
 type Read = OptionsRead<typeof RULES>;
 
 function defined(owner: string, definitions: unknown, onConflict: DefinedLimits["onConflict"]): DefinedLimits {
-  const rules = entriesOf(owner, "limits", definitions).map(([name, definition]) => {
-    return Object.freeze(ruleOf(owner, readArgument(owner, "name of a limit", limitName, name), definition));
-  });
-  const limits = Object.freeze({ rules: Object.freeze(rules), onConflict });
+  const expected = "what defineLimits() gives, or a plain object of limits by name";
+  const rules = entriesOf(owner, "limits", definitions, expected).map(([name, definition]) =>
+    ruleOf(owner, readArgument(owner, "name of a limit", limitName, name), definition),
+  );
+  const limits = frozen({ rules, onConflict });
   made.add(limits);
   return limits;
 }
@@ -198,18 +200,20 @@ function checkScope(owner: string, { all, types, queues, by, overrides }: Read):
 }
 
 function groupsOf(owner: string, overrides: unknown, base: Read): Readonly<Record<string, GroupRule>> {
-  const groups = entriesOf(owner, "overrides", overrides).map(([name, given]): [string, GroupRule] => {
-    const group = readArgument(owner, "name of a group in `overrides`", nameText, name);
-    const own = `${owner}.overrides.${group}`;
-    const read = readOptions(own, OVERRIDE, given);
-    if (Object.values(read).every((value) => value === undefined)) {
-      throw new OptionsError(own, "max", undefined, "given, or else `per`, `concurrency`, `every` or `share`");
-    }
-    checkWindow(own, { window: base.max !== undefined, weighs: base.weight !== undefined }, read);
-    const per = read.per === undefined ? undefined : read.per + (base.guard ?? 0);
-    const share = read.share === undefined ? {} : { share: read.share };
-    return [group, { ...quotaFrom({ ...read, per }), ...share }];
-  });
+  const groups = entriesOf(owner, "overrides", overrides, "a plain object of names").map(
+    ([name, given]): [string, GroupRule] => {
+      const group = readArgument(owner, "name of a group in `overrides`", nameText, name);
+      const own = `${owner}.overrides.${group}`;
+      const read = readOptions(own, OVERRIDE, given);
+      if (Object.values(read).every((value) => value === undefined)) {
+        throw new OptionsError(own, "max", undefined, "given, or else `per`, `concurrency`, `every` or `share`");
+      }
+      checkWindow(own, { window: base.max !== undefined, weighs: base.weight !== undefined }, read);
+      const per = read.per === undefined ? undefined : read.per + (base.guard ?? 0);
+      const share = read.share === undefined ? {} : { share: read.share };
+      return [group, { ...quotaFrom({ ...read, per }), ...share }];
+    },
+  );
   return Object.fromEntries(groups);
 }
 
@@ -247,9 +251,14 @@ function breakerOf(owner: string, given: unknown): BreakerRule {
 }
 
 /** Names that people choose, and what they gave for them. */
-function entriesOf(owner: string, option: string, given: unknown): [string, unknown][] {
-  if (typeof given !== "object" || given === null || Symbol.iterator in given) {
-    throw new OptionsError(owner, option, given, "an object of names");
-  }
+function entriesOf(owner: string, option: string, given: unknown, expected: string): [string, unknown][] {
+  if (!isPlain(given) || Symbol.iterator in given) throw new OptionsError(owner, option, given, expected);
   return Object.entries(given);
+}
+
+/** What was checked stays as it is: whoever holds it cannot change it. */
+function frozen<T>(value: T): T {
+  if (typeof value !== "object" || value === null) return value;
+  for (const part of Object.values(value)) frozen(part);
+  return Object.freeze(value);
 }

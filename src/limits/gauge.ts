@@ -88,7 +88,9 @@ export function gaugeWait(
   };
   if (rule.paused) meet(WHEN_RELEASED, "paused");
   if (gauge.pausedUntil !== null) meet(Math.max(0, gauge.pausedUntil - now), "held");
+  if (rule.heldUntil !== undefined) meet(Math.max(0, rule.heldUntil - now), "held");
   if (quota.max !== null && quota.windowMs !== null) {
+    if (rule.blindUntil !== undefined) meet(Math.max(0, rule.blindUntil - now), "window");
     meet(quota.max === 0 ? WHEN_RELEASED : windowWait(quota.max, quota.windowMs, charge.weight), "window");
   }
   if (quota.everyMs !== null && gauge.latestAt !== null) {
@@ -111,10 +113,17 @@ export function gaugeTake(gauge: Gauge, { weight }: Charge, now: number): void {
   if (gauge.toldLeft !== null) gauge.toldLeft = Math.max(0, gauge.toldLeft - weight);
 }
 
-/** The start of this instant never was. When it was granted, the time after the one before it was over. */
-export function gaugeCancel(gauge: Gauge, { weight }: Charge, startedAt: number): void {
+/**
+ * The start of this instant never was. When it was granted, the time after the one before it was over. What a service said is
+ * left stays as it is: it may have said so without knowing of this start.
+ */
+export function gaugeCancel(gauge: Gauge, startedAt: number): void {
   if (gauge.latestAt === startedAt) gauge.latestAt = null;
-  if (gauge.toldLeft !== null) gauge.toldLeft += weight;
+}
+
+/** A start turns out to have used more than was charged for it: so much less is left of what the service said. */
+export function gaugeCharge(gauge: Gauge, more: number): void {
+  if (gauge.toldLeft !== null && more > 0) gauge.toldLeft = Math.max(0, gauge.toldLeft - more);
 }
 
 /** Nothing starts for so long. It only ever extends. */

@@ -54,6 +54,10 @@ export interface LimitRule {
   readonly breaker: BreakerRule | null;
   /** Stopped by hand: nothing starts until it is resumed. */
   readonly paused: boolean;
+  /** Nothing starts before, in any group: somebody from outside said so. By the clock of the storage. */
+  readonly heldUntil?: number;
+  /** Starts of before may not have been counted as this rule would have: its windows are full until then. */
+  readonly blindUntil?: number;
 }
 
 export const NO_QUOTA: Quota = { max: null, windowMs: null, concurrency: null, everyMs: null };
@@ -108,6 +112,22 @@ export function mostOf({ max, concurrency }: Quota, { weight, slots }: Charge): 
   if (max !== null && max > 0 && weight > max) return max;
   if (concurrency !== null && concurrency > 0 && slots > concurrency) return concurrency;
   return undefined;
+}
+
+/**
+ * For how long a rule that takes the place of another cannot know what started before: where it counts by group and did
+ * not, or looks further back than before. What is not by group remembers by itself how far back it knows.
+ */
+export function blindFor(before: LimitRule, after: LimitRule): number {
+  const groups = after.byGroup ? Object.keys({ ...before.groups, ...after.groups }) : [];
+  let longest = 0;
+  for (const group of [null, ...groups]) {
+    const now = quotaOf(after, group).windowMs;
+    const was = before.byGroup === after.byGroup ? quotaOf(before, group).windowMs : null;
+    if (now === null || (was !== null && !after.byGroup)) continue;
+    longest = Math.max(longest, now - (was ?? 0));
+  }
+  return longest;
 }
 
 /** When `slots` more fit beside what is held. `expiresIn`: when the next of what is held runs out by itself. */

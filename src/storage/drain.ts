@@ -1,6 +1,6 @@
 import type { Reason } from "../limits/gauge.ts";
 import { applies, type GroupRule, type LimitRule, type Quota, weighed } from "../limits/rule.ts";
-import type { Backlog, LimitState, TypeBacklog } from "./limit-storage.ts";
+import type { Backlog, GroupState, LimitState, TypeBacklog } from "./limit-storage.ts";
 import { roughText } from "./span.ts";
 
 /** What of a queue waits, and how long its limits take for it. */
@@ -135,65 +135,90 @@ function limitDrain(state: LimitState, queue: string, types: readonly TypeBacklo
     drainsInMs: dark === undefined ? atLeastMs : undefined,
     atLeastMs,
     unknown: dark && `The limit ${rule.name} ${dark.why}.`,
-    assumed: assumedOf(rule, elsewhere),
+    assumed: assumedOf(rule, elsewhere, under.length),
   };
 }
 
-function assumedOf({ name, byGroup, groups }: LimitRule, elsewhere: number): string[] {
+function assumedOf({ name, byGroup, groups }: LimitRule, elsewhere: number, types: number): string[] {
   const numbers = (own: GroupRule) => Object.keys(own).some((key) => key !== "share");
   return [
     ...(elsewhere > 0
       ? [`${elsewhere} jobs of other queues under ${name} are taken to be like those of this one.`]
       : []),
     ...(byGroup ? [`Of the groups under ${name} the one with most waiting is taken to have most in use.`] : []),
+    ...(byGroup && types > 1 ? [`Every group under ${name} is taken to have jobs of one type.`] : []),
     ...(Object.values(groups).some(numbers) ? ["It is taken to have no numbers of its own."] : []),
   ];
 }
 
+/** Of a limit by group: the most that jobs of one type in one group come to. Whether groups have several, nobody counts. */
 function demandOf(rule: LimitRule, types: readonly TypeBacklog[], factor: number): Demand {
+  const together = (a: number, b: number) => (rule.byGroup ? Math.max(a, b) : a + b);
   let starts = 0;
   let weight = 0;
   let slots = 0;
   let slotMs: number | undefined = 0;
   for (const type of types) {
     const count = (rule.byGroup ? type.mostInGroup : type.waiting) * factor;
-    const says = rule.weight !== null && Object.hasOwn(type.weights, rule.weight);
-    const each = says ? type.weights[rule.weight]! : rule.estimate;
-    const charge = weighed(rule.quota, each);
-    starts += count;
-    weight += count * charge.weight;
-    slots += count * charge.slots;
-    slotMs = type.ranMs === null || slotMs === undefined ? undefined : slotMs + count * charge.slots * type.ranMs;
+    const charge = weighed(rule.quota, meanWeight(rule, type));
+    starts = together(starts, count);
+    weight = together(weight, count * charge.weight);
+    slots = together(slots, count * charge.slots);
+    slotMs =
+      type.ranMs === null || slotMs === undefined ? undefined : together(slotMs, count * charge.slots * type.ranMs);
   }
   return { starts, weight, slots, slotMs };
 }
 
+/** What a job of the type counts for on average: some say what they weigh, and for the others the estimate holds. */
+function meanWeight({ weight, estimate }: LimitRule, { weights }: TypeBacklog): number {
+  if (weight === null || !Object.hasOwn(weights, weight)) return estimate;
+  const { part, mean } = weights[weight]!;
+  return part * mean + (1 - part) * estimate;
+}
+
 /** How long each part of the limit takes. */
-function spansOf(quota: Quota, { rule, states }: LimitState, demand: Demand): Span[] {
+function spansOf(quota: Quota, state: LimitState, demand: Demand): Span[] {
   const { starts, weight, slots, slotMs } = demand;
-  const [state] = states.toSorted((a, b) => b.used - a.used || b.held - a.held);
+  const [fullest] = state.states.toSorted((a, b) => b.used - a.used || b.held - a.held);
+  const { used = 0, held = 0 } = fullest ?? {};
   const { max, windowMs, concurrency, everyMs } = quota;
-  // What holds it whatever its numbers are comes first.
-  const held = state === undefined || rule.byGroup || NUMBERS.has(state.reason) ? 0 : (state.nextInMs ?? 0);
-  const next = (reason: Reason) => (state?.reason === reason ? (state.nextInMs ?? 0) : 0);
+  const stoppedMs = stopOf(state, fullest);
+  const next = (reason: Reason) => (fullest?.reason === reason ? (fullest.nextInMs ?? 0) : 0);
   const spans: Span[] = [];
-  const takes = (binds: LimitDrain["binds"], ms: number) => spans.push({ binds, ms: held + ms });
+  // What is in use now comes back while nothing may start: of the two the longer counts.
+  const takes = (binds: LimitDrain["binds"], fromNow: number, afterStop: number) =>
+    spans.push({ binds, ms: stoppedMs === 0 ? fromNow : Math.max(fromNow, stoppedMs + afterStop) });
   const stops = (binds: LimitDrain["binds"]) =>
     spans.push({ binds, ms: undefined, why: "lets nothing start", stops: true });
   if (max === 0) stops("window");
   else if (max !== null && windowMs !== null) {
-    const left = weight - Math.max(0, max - (state?.used ?? 0));
-    takes("window", left <= 0 ? 0 : Math.max((left / max) * windowMs, next("window")));
+    const fill = (inUse: number) => (Math.max(0, weight - Math.max(0, max - inUse)) / max) * windowMs;
+    const fromNow = fill(used);
+    takes("window", fromNow === 0 ? 0 : Math.max(fromNow, next("window")), fill(stoppedMs < windowMs ? used : 0));
   }
-  if (everyMs !== null) takes("spacing", Math.max(0, starts - 1) * everyMs + next("spacing"));
+  if (everyMs !== null) {
+    const apart = Math.max(0, starts - 1) * everyMs;
+    takes("spacing", apart + next("spacing"), apart);
+  }
   if (concurrency === 0) stops("concurrency");
   else if (concurrency !== null) {
     // Those that find a slot free start at once.
-    const queued = Math.max(0, slots + (state?.held ?? 0) - concurrency) / slots;
-    if (queued > 0 && slotMs === undefined) spans.push(NOBODY_RAN);
-    else takes("concurrency", ((slotMs ?? 0) / concurrency) * Math.min(1, queued));
+    const queued = (running: number) => Math.min(1, Math.max(0, slots + running - concurrency) / slots);
+    if (queued(held) > 0 && slotMs === undefined) spans.push(NOBODY_RAN);
+    else {
+      const turn = (slotMs ?? 0) / concurrency;
+      takes("concurrency", turn * queued(held), turn * queued(0));
+    }
   }
   return spans;
+}
+
+/** For how long nothing starts under a limit, whatever its numbers are. */
+function stopOf({ rule, states }: LimitState, state: GroupState | undefined): number {
+  if (!rule.byGroup) return state === undefined || NUMBERS.has(state.reason) ? 0 : (state.nextInMs ?? 0);
+  // What holds all groups is seen in each of them; what holds one says nothing about the others.
+  return rule.heldUntil === undefined || states.length === 0 ? 0 : Math.min(...states.map((one) => one.heldForMs));
 }
 
 const NOBODY_RAN: Span = {

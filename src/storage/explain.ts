@@ -2,7 +2,7 @@ import { ENDED, type JobState } from "../core/job.ts";
 import type { Reason } from "../limits/gauge.ts";
 import { labelOf, type Quota, quotaOf, weighed } from "../limits/rule.ts";
 import type { LimitStanding, Standing } from "./limit-storage.ts";
-import { spanText } from "./span.ts";
+import { dateAt, spanText } from "./span.ts";
 
 /** Why a job does not start, or that it could. */
 export interface Explanation {
@@ -10,12 +10,15 @@ export interface Explanation {
   readonly queue: string;
   readonly type: string;
   readonly state: JobState;
-  /** It would start now if workers asked for as many as wait: nothing holds it but those ahead, who may start as well. */
+  /**
+   * It is certain to start if a worker asks now for as many as wait: nothing holds it, and either nobody is ahead of it or
+   * every limit that it runs under has room for all of them and for it.
+   */
   readonly runnable: boolean;
-  /** All that keeps it from starting now; what lasts the longest first, and the others ahead of it last. */
+  /** All that keeps it from starting now; what lasts the longest first, and last those ahead of it who may take the room. */
   readonly heldBy: readonly Holdup[];
   /**
-   * When it can start at the earliest, if a worker asks and those ahead of it are quick. undefined: when somebody resumes,
+   * When it can start at the earliest, if a worker asks and those ahead of it leave room. undefined: when somebody resumes,
    * gives back or changes something; or never, for it runs already or has ended.
    */
   readonly earliest: Date | undefined;
@@ -25,6 +28,8 @@ export interface Explanation {
     readonly higher: number;
     /** Of its own priority and group. */
     readonly group: number;
+    /** Of its own priority and other groups, whose turn comes before its own. */
+    readonly turns: number;
   };
 }
 
@@ -69,23 +74,37 @@ export function explainJob(standing: Standing): Explanation {
     queue: job.queue,
     type: job.type,
     state: job.state,
-    position: { higher: ahead.higher, group: ahead.group },
+    position: { higher: ahead.higher, group: ahead.group, turns: ahead.turns },
   };
   const over = overOf(standing);
   if (over !== undefined) return { ...about, runnable: false, heldBy: [over], earliest: undefined };
   const holdups = [...pausesOf(standing), ...delayOf(standing), ...limitsOf(standing)].toSorted(byLength);
+  const runnable = holdups.length === 0 && standing.limits.every((limit) => hasRoomForAll(limit, ahead));
   return {
     ...about,
-    runnable: holdups.length === 0,
-    heldBy: [...holdups, ...orderOf(standing)],
-    earliest: holdups.length === 0 ? new Date(Math.ceil(standing.now)) : holdups[0]?.until,
+    runnable,
+    heldBy: runnable ? [] : [...holdups, ...orderOf(standing)],
+    earliest: holdups.length === 0 ? dateAt(standing.now) : holdups[0]?.until,
   };
+}
+
+/** Is there room for those ahead of a job and for the job, whatever they are? */
+function hasRoomForAll({ rule, group, used, held }: LimitStanding, ahead: Standing["ahead"]): boolean {
+  // Other groups take nothing of what is counted for this one.
+  const others = ahead.higher + ahead.group + (rule.byGroup ? 0 : ahead.turns);
+  if (others === 0) return true;
+  const { max, concurrency, everyMs } = quotaOf(rule, group);
+  // What others weigh is not known, nor whether one of them would be the last probe of a breaker.
+  if (rule.weight !== null || rule.breaker !== null || everyMs !== null) return false;
+  const uncounted = Object.values(ahead).some((count) => count >= MOST_COUNTED);
+  const room = Math.min((max ?? Number.POSITIVE_INFINITY) - used, (concurrency ?? Number.POSITIVE_INFINITY) - held);
+  return room === Number.POSITIVE_INFINITY || (!uncounted && room >= others + 1);
 }
 
 /** Nobody waits for its start any more, or not yet. */
 function overOf({ job }: Standing): OtherHoldup | undefined {
   if (job.state === "active") {
-    const since = job.startedAt === null ? "" : ` since ${at(job.startedAt).toISOString()}`;
+    const since = job.startedAt === null ? "" : ` since ${dateAt(job.startedAt).toISOString()}`;
     return { kind: "running", until: undefined, text: `It is running${since}.` };
   }
   if (ENDED.includes(job.state)) return { kind: "ended", until: undefined, text: `It has ended: ${job.state}.` };
@@ -103,7 +122,7 @@ function pausesOf({ job, queuePaused, typePaused }: Standing): OtherHoldup[] {
 
 function delayOf({ job, now }: Standing): OtherHoldup[] {
   if (job.dueAt <= now) return [];
-  const until = at(job.dueAt);
+  const until = dateAt(job.dueAt);
   return [{ kind: "delay", until, text: `It is due at ${until.toISOString()}.` }];
 }
 
@@ -114,7 +133,7 @@ function limitsOf({ limits, now }: Standing): LimitHoldup[] {
     const quota = quotaOf(rule, group);
     // What is held comes back when somebody gives it back; that it would run out by itself some day says nothing.
     const untold = waitMs === null || most !== null || reason === "concurrency";
-    const until = untold ? undefined : at(now + waitMs);
+    const until = untold ? undefined : dateAt(now + waitMs);
     return {
       kind: "limit",
       limit: rule.name,
@@ -131,19 +150,17 @@ function limitsOf({ limits, now }: Standing): LimitHoldup[] {
   });
 }
 
-function orderOf({ ahead: { higher, group } }: Standing): OtherHoldup[] {
-  if (higher === 0 && group === 0) return [];
+function orderOf({ ahead: { higher, group, turns } }: Standing): OtherHoldup[] {
   const before = [
     ...(higher > 0 ? [`${howMany(higher)} of a higher priority`] : []),
     ...(group > 0 ? [`${howMany(group)} of its own priority and group`] : []),
+    ...(turns > 0 ? [`${howMany(turns)} of other groups by turns`] : []),
   ];
-  return [
-    {
-      kind: "order",
-      until: undefined,
-      text: `Before it ${before.join(" and ")} ${higher + group === 1 ? "waits" : "wait"}.`,
-    },
-  ];
+  if (before.length === 0) return [];
+  const last = before.pop()!;
+  const all = before.length === 0 ? last : `${before.join(", ")} and ${last}`;
+  const wait = higher + group + turns === 1 ? "waits" : "wait";
+  return [{ kind: "order", until: undefined, text: `Before it ${all} ${wait}, and may take the room first.` }];
 }
 
 const MOST_COUNTED = 10_000;
@@ -156,11 +173,6 @@ function howMany(count: number): string {
 function byLength(a: Holdup, b: Holdup): number {
   const length = ({ until }: Holdup) => until?.getTime() ?? Number.MAX_VALUE;
   return length(b) - length(a);
-}
-
-/** By the clock of the storage, rounded up to the whole milliseconds that dates hold. */
-function at(instant: number): Date {
-  return new Date(Math.ceil(instant));
 }
 
 /** There may be room for it that those before it will take. */

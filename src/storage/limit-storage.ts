@@ -41,9 +41,9 @@ export type LimitChange =
   | { readonly restore: true }
   /** Stopped by hand; or going on, whatever was holding it: by hand, by a service, by a breaker. */
   | { readonly paused: boolean }
-  /** Nothing starts for so long. It only ever extends. */
+  /** Nothing starts for so long; with a group, in that group; else, of a limit by group, in none. It only ever extends. */
   | { readonly holdMs: number; readonly group: string | null }
-  /** The service says how much is left until its window begins anew. */
+  /** The service says how much is left until its window begins anew. Of a limit by group: to this group, or to jobs without one. */
   | { readonly remaining: number; readonly resetMs: number; readonly group: string | null }
   /** Forgets what was counted, and holds, breakers and what services said; of one group, or of all (null). What is held stays held. */
   | { readonly reset: true; readonly group: string | null };
@@ -93,8 +93,10 @@ export interface LimitTake {
   readonly name: string;
   /** Ignored where the limit is not by group. */
   readonly group: string | null;
-  /** null: what the rule estimates. 0: only asks. */
+  /** null: what the rule estimates. 0 takes nothing: it asks whether what was taken fits. */
   readonly weight: number | null;
+  /** Only asks whether it fits, and takes nothing; granted then comes with an empty token. */
+  readonly dry?: boolean;
   /** What is held of concurrency comes back by itself after this, unless it is renewed. */
   readonly ttlMs: number;
 }
@@ -131,9 +133,10 @@ export interface Standing {
   readonly typePaused: boolean;
   /**
    * Jobs that wait and start before it if nothing keeps them back, counted up to 10,000 of each: of a higher priority; of its
-   * own priority and group; of these, those of its own type.
+   * own priority and group; of these, those of its own type; of other groups of its priority, those that have their turn
+   * before it.
    */
-  readonly ahead: { readonly higher: number; readonly group: number; readonly lane: number };
+  readonly ahead: { readonly higher: number; readonly group: number; readonly lane: number; readonly turns: number };
   /** Every limit that it runs under, and what its start would take. */
   readonly limits: readonly LimitStanding[];
 }
@@ -176,8 +179,8 @@ export interface TypeBacklog {
   readonly groups: number;
   /** How many wait of the group of which most do. */
   readonly mostInGroup: number;
-  /** What waiting jobs weigh on average, by name, as far as they say; of the first thousand. */
-  readonly weights: Readonly<Record<string, number>>;
+  /** What waiting jobs say that they weigh, by name: which part of them says so, and how much on average. Of the first thousand. */
+  readonly weights: Readonly<Record<string, { readonly part: number; readonly mean: number }>>;
   /** How long the latest completed jobs of the type ran, on average; null: there are none. */
   readonly ranMs: number | null;
 }

@@ -25,3 +25,11 @@ export function roughText(ms: number): string {
   }
   return words.join(" ");
 }
+
+/** An instant of the storage's clock as a date: rounded up to whole milliseconds, and no later than a date can be. */
+export function dateAt(instant: number): Date {
+  return new Date(Math.min(Math.ceil(instant), LATEST_DATE));
+}
+
+/** The last instant a `Date` can hold. */
+const LATEST_DATE = 8.64e15;

@@ -1,7 +1,7 @@
 import { LimitConflictError, OptionsError } from "../core/errors.ts";
 import { canonicalJson } from "../core/json.ts";
 import type { ErrorRecord } from "../core/job.ts";
-import { applies, chargeOf, type LimitRule, mostOf, NO_QUOTA, type Quota, quotaOf } from "../limits/rule.ts";
+import { applies, blindFor, chargeOf, type LimitRule, mostOf, NO_QUOTA, type Quota, quotaOf } from "../limits/rule.ts";
 import type { ClaimLimit, NewJob } from "./job-storage.ts";
 import type { LimitChange, OnConflict } from "./limit-storage.ts";
 import type { Meter } from "./under-limits.ts";
@@ -13,15 +13,26 @@ export interface StoredRule {
   readonly groups: Readonly<Record<string, Partial<Quota>>>;
   readonly paused: boolean;
   readonly version: number;
+  /** As of a rule. */
+  readonly heldUntil?: number;
+  readonly blindUntil?: number;
 }
 
 /** What is in force. */
-export function ruleInForce({ declared, quota, groups, paused }: StoredRule): LimitRule {
+export function ruleInForce(stored: StoredRule): LimitRule {
+  const { declared, quota, groups, paused, heldUntil, blindUntil } = stored;
   // By entries: a group may be called `__proto__`.
   const overridden = new Map(Object.entries(declared.groups));
   for (const [group, changed] of Object.entries(groups))
     overridden.set(group, { ...overridden.get(group), ...changed });
-  return { ...declared, quota: { ...declared.quota, ...quota }, groups: Object.fromEntries(overridden), paused };
+  return {
+    ...declared,
+    quota: { ...declared.quota, ...quota },
+    groups: Object.fromEntries(overridden),
+    paused,
+    ...(heldUntil !== undefined && { heldUntil }),
+    ...(blindUntil !== undefined && { blindUntil }),
+  };
 }
 
 /** What becomes of a rule that is declared, possibly again; undefined: it stays as it is. */
@@ -29,26 +40,47 @@ export function declare(
   before: StoredRule | undefined,
   rule: LimitRule,
   onConflict: OnConflict,
+  now: number,
 ): StoredRule | undefined {
   if (before === undefined) return { declared: rule, quota: {}, groups: {}, paused: false, version: 1 };
   const differs = differenceOf(before.declared, rule);
   if (differs === undefined || onConflict === "keep") return undefined;
   if (onConflict === "refuse") throw new LimitConflictError(rule.name, differs);
-  return { ...before, declared: rule, version: before.version + 1 };
+  return looking(before, { ...before, declared: rule, version: before.version + 1 }, now);
 }
 
-/** What becomes of a rule whose numbers are changed by hand, or that is stopped or goes on; undefined: it stays as it is. */
-export function changeRule(before: StoredRule, change: LimitChange): StoredRule | undefined {
+/** Where the rule cannot know what started before, its windows are full until it does. */
+function looking(before: StoredRule, after: StoredRule, now: number): StoredRule {
+  const blind = blindFor(ruleInForce(before), ruleInForce(after));
+  return blind > 0 ? { ...after, blindUntil: Math.max(now + blind, before.blindUntil ?? 0) } : after;
+}
+
+/**
+ * What becomes of a rule that somebody changes; undefined: it stays as it is, whatever becomes of what is counted for its
+ * groups. What holds all groups of a limit is kept with its rule.
+ */
+export function changeRule(before: StoredRule, change: LimitChange, now: number): StoredRule | undefined {
   const version = before.version + 1;
   if ("quota" in change) {
     const { quota, group } = change;
-    if (group === null) return { ...before, quota: { ...before.quota, ...quota }, version };
+    if (group === null) return looking(before, { ...before, quota: { ...before.quota, ...quota }, version }, now);
     const groups = new Map(Object.entries(before.groups));
     groups.set(group, { ...groups.get(group), ...quota });
-    return { ...before, groups: Object.fromEntries(groups), version };
+    return looking(before, { ...before, groups: Object.fromEntries(groups), version }, now);
   }
-  if ("restore" in change) return { ...before, quota: {}, groups: {}, version };
-  if ("paused" in change && change.paused !== before.paused) return { ...before, paused: change.paused, version };
+  if ("restore" in change) return looking(before, { ...before, quota: {}, groups: {}, version }, now);
+  if ("paused" in change) {
+    const { heldUntil, ...free } = before;
+    if (change.paused) return before.paused ? undefined : { ...before, paused: true, version };
+    return before.paused || heldUntil !== undefined ? { ...free, paused: false, version } : undefined;
+  }
+  if ("reset" in change && change.group === null) {
+    const { heldUntil, blindUntil, ...forgotten } = before;
+    return heldUntil === undefined && blindUntil === undefined ? undefined : forgotten;
+  }
+  if ("holdMs" in change && change.group === null && before.declared.byGroup) {
+    return { ...before, heldUntil: Math.max(now + change.holdMs, before.heldUntil ?? 0) };
+  }
   return undefined;
 }
 
@@ -92,7 +124,6 @@ export function refuseImpossible(rules: readonly LimitRule[], jobs: readonly New
   const weighing = rules.filter(({ weight }) => weight !== null);
   if (weighing.length === 0) return;
   for (const { queue, type, group, weights } of jobs) {
-    if (weights === null) continue;
     for (const rule of weighing) {
       if (!applies(rule, queue, type)) continue;
       const charge = chargeOf(rule, weights);

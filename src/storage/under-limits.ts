@@ -98,11 +98,6 @@ export class UnderLimits {
     this.#closed.set(meter, wait);
   }
 
-  /** Is a limit of this type closed? */
-  isClosed(type: string): boolean {
-    return this.#closed.size > 0 && this.#of(type).general.some((meter) => this.#closed.has(meter));
-  }
-
   /** When the limits of this type that are not per group would let a start happen that counts for one; and what is in its way. */
   earliest(type: string): { readonly wait: Wait; readonly by: Meter | null } {
     let wait: Wait = 0;

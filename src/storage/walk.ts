@@ -1,4 +1,4 @@
-import { labelOf } from "../limits/rule.ts";
+import { type Charge, labelOf } from "../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import { byTurn, type Lane } from "./turns.ts";
 import type { Leave, Meter, UnderLimits, Use } from "./under-limits.ts";
@@ -25,7 +25,10 @@ export interface Ground<L extends WalkLane> {
   head(lane: L): Head | undefined;
   /** The head of the lane starts, and its unit has its turn. */
   start(lane: L, uses: readonly Use[]): void;
-  /** Its group is full: the lane is not ready for so long (`WHEN_RELEASED`: until something is given back). */
+  /**
+   * Its group is full, or its head too heavy for what is left of a limit: the lane is not ready for so long
+   * (`WHEN_RELEASED`: until something is given back).
+   */
   block(lane: L, wait: Wait, by: Meter): void;
   /** The head of the lane can never start under this limit: it ends. */
   refuse(lane: L, leave: Leave & { readonly granted: false }): void;
@@ -43,8 +46,10 @@ export interface Walked {
   readonly cutShort: boolean;
 }
 
-/** So many lanes and heads are looked at in vain before a claim ends. */
+/** So many lanes are blocked, and heads refused for good, before a claim ends: then another one goes on. */
 const PATIENCE = 1_000;
+
+const ONE: Charge = { weight: 1, slots: 1 };
 
 /** What keeps jobs back, and for how long. */
 interface Refused {
@@ -98,37 +103,33 @@ export function walk<L extends WalkLane>(
       started += 1;
       continue;
     }
-    vain += 1;
     if (leave.wait === NEVER) {
+      vain += 1;
       ground.refuse(lane, leave);
-    } else if (leave.by.rule.byGroup) {
+    } else if (isForOneGroup(leave)) {
+      vain += 1;
       block(lane, leave);
     } else {
-      limits.close(leave.by, leave.wait);
-      for (const type of open) {
-        if (!limits.isClosed(type)) continue;
-        open.delete(type);
-        closed.set(type, leave);
-      }
+      // One that is too heavy is remembered, so that others who claim do not take what it waits for.
+      if (isTooHeavy(leave)) block(lane, leave);
+      for (const type of leave.by.rule.types ?? [...open]) if (open.delete(type)) closed.set(type, leave);
     }
   }
   // Nothing starts any more: what was taken since a job was refused may keep it back for longer.
   const refused: Refused[] = [];
   for (const [type, closing] of closed) {
-    for (; vain < PATIENCE; vain++) {
+    while (vain < PATIENCE) {
       const lane = ground.first(type);
       if (lane === undefined) break;
       const head = ground.head(lane);
-      if (head === undefined) continue;
-      const leave = limits.ask(type, lane.group, head.weights, lane.priority);
-      if (!leave.granted && leave.wait === NEVER) {
-        ground.refuse(lane, leave);
-      } else if (!leave.granted && leave.by.rule.byGroup) {
-        block(lane, leave);
-      } else {
+      const leave = head === undefined ? undefined : limits.ask(type, lane.group, head.weights, lane.priority);
+      if (leave !== undefined && (leave.granted || (leave.wait !== NEVER && !isForOneGroup(leave)))) {
         refused.push(leave.granted ? closing : leave);
         break;
       }
+      vain += 1;
+      if (leave?.wait === NEVER) ground.refuse(lane, leave);
+      else if (leave !== undefined) block(lane, leave);
     }
   }
   for (const [type, one] of blocked) {
@@ -136,6 +137,17 @@ export function walk<L extends WalkLane>(
     refused.push(by !== null && wait > one.wait ? { by, wait } : one);
   }
   return vain < PATIENCE ? answer(refused, false) : answer(refused, true, true);
+}
+
+/** Is only its group in the way? Of a limit that is stopped by hand no group starts anything. */
+function isForOneGroup({ by: { rule } }: Refused): boolean {
+  return rule.byGroup && !rule.paused;
+}
+
+/** Might a lighter one start before it? Who waits for something to be given back may wait for more than others do. */
+function isTooHeavy({ by, wait, charge }: Leave & { readonly granted: false }): boolean {
+  if (by.rule.weight === null || by.rule.paused) return false;
+  return by.wait(ONE) !== wait || (wait === WHEN_RELEASED && Math.max(charge.weight, charge.slots) > 1);
 }
 
 /** The lane that speaks for the unit whose turn it is: the one that was served the longest ago. */

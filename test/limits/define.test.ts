@@ -1,9 +1,12 @@
+import { runInNewContext } from "node:vm";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import {
   type DefinedLimits,
   defineLimits,
   type LimitDefinition,
   type LimitDefinitions,
+  Limits,
+  MemoryStorage,
   OptionsError,
 } from "../../src/index.ts";
 import { readLimits } from "../../src/limits/define.ts";
@@ -17,6 +20,11 @@ function refusal(definitions: unknown, options: unknown = {}): OptionsError {
     return error as OptionsError;
   }
   throw new Error("it was not refused");
+}
+
+/** Not a plain object. */
+class Own {
+  readonly a = { every: 1, all: true };
 }
 
 /** One limit, the rest of which is right. */
@@ -71,10 +79,34 @@ describe("defineLimits", () => {
   });
 
   it("cannot be changed afterwards", () => {
-    const limits = defineLimits({ all: { every: 5, all: true } });
-    expect(Object.isFrozen(limits)).toBe(true);
-    expect(Object.isFrozen(limits.rules)).toBe(true);
-    expect(limits.rules.every((rule) => Object.isFrozen(rule))).toBe(true);
+    const limits = defineLimits({
+      tenant: {
+        max: 5,
+        per: "1s",
+        types: ["a"],
+        queues: ["q"],
+        by: "group",
+        overrides: { acme: { max: 9 } },
+        breaker: { failures: 1, open: "1s", kinds: ["E"] },
+      },
+    });
+    const within = (value: unknown): object[] =>
+      typeof value === "object" && value !== null ? [value, ...Object.values(value).flatMap((one) => within(one))] : [];
+    // The whole, the list, the rule, its quota, types, queues, groups, that of acme, the breaker and its kinds.
+    expect(within(limits)).toHaveLength(10);
+    expect(within(limits).every((one) => Object.isFrozen(one))).toBe(true);
+  });
+
+  it("takes objects without a prototype, and of another realm", () => {
+    const bare = Object.assign(Object.create(null) as object, { a: { every: 1, all: true } });
+    const foreign: unknown = runInNewContext("({ a: { every: 1, all: true } })");
+    for (const given of [bare, foreign]) expect(defineLimits(given as never).rules).toHaveLength(1);
+  });
+
+  it("takes the sign off a zero", () => {
+    const [rule] = defineLimits({ a: { max: -0, per: 1, concurrency: -0, guard: -0, all: true } }).rules;
+    expect([rule!.quota.max, rule!.quota.concurrency, rule!.quota.windowMs]).toEqual([0, 0, 1]);
+    expect(Object.is(rule!.quota.max, 0)).toBe(true);
   });
 
   it("makes the same of the same words in another order", () => {
@@ -126,7 +158,26 @@ describe("defineLimits", () => {
   });
 
   it.each<[what: string, definitions: unknown, option: string, message: RegExp]>([
-    ["no object", [], "limits", /^defineLimits: expected `limits` to be an object of names/],
+    [
+      "no object",
+      [],
+      "limits",
+      /^defineLimits: expected `limits` to be what defineLimits\(\) gives, or a plain object/,
+    ],
+    [
+      "a promise of limits",
+      Promise.resolve({ a: { every: 1, all: true } }),
+      "limits",
+      /a plain object of limits by name/,
+    ],
+    ["a Limits", new Limits(new MemoryStorage()), "limits", /a plain object/],
+    ["a Date", new Date(), "limits", /a plain object/],
+    ["a RegExp", /x/, "limits", /a plain object/],
+    ["a Map", new Map(), "limits", /a plain object/],
+    ["a WeakMap", new WeakMap(), "limits", /a plain object/],
+    ["something of a class", new Own(), "limits", /a plain object/],
+    ["what is only inherited", Object.create({ a: { every: 1, all: true } }), "limits", /a plain object/],
+    ["overrides of a class", windowed({ by: "group", overrides: new Date() }), "overrides", /a plain object of names/],
     ["no definition", { mail: 5 }, "options", /^defineLimits limits\.mail: /],
     ["a misspelt option", windowed({ conurrency: 2 }), "conurrency", /limits\.mail: .*did you mean `concurrency`/],
     ["an unknown option", windowed({ zebra: 2 }), "zebra", /known options: max, per/],
@@ -152,7 +203,7 @@ describe("defineLimits", () => {
     ["an empty name", windowed({ queues: [""] }), "queues", /1 to 255/],
     ["by something else", windowed({ by: "user" }), "by", /"group"/],
     ["overrides of no groups", windowed({ overrides: { a: { max: 1 } } }), "overrides", /by: "group"/],
-    ["overrides that are no object", windowed({ by: "group", overrides: [1] }), "overrides", /an object of names/],
+    ["overrides that are no object", windowed({ by: "group", overrides: [1] }), "overrides", /a plain object of names/],
     ["an override of nothing", windowed({ by: "group", overrides: { a: {} } }), "max", /overrides\.a: .*or else `per`/],
     ["a misspelt override", windowed({ by: "group", overrides: { a: { mx: 1 } } }), "mx", /did you mean `max`/],
     ["a share of nothing", windowed({ by: "group", overrides: { a: { share: 0 } } }), "share", /an integer >= 1/],

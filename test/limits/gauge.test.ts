@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { entriesWait } from "../../src/limits/entries.ts";
 import {
   gaugeCancel,
+  gaugeCharge,
   gaugeFail,
   gaugeHold,
   gaugeSucceed,
@@ -172,16 +173,38 @@ describe("a gauge", () => {
     expect(slots.ask(ONE, 5)).toEqual({ wait: WHEN_RELEASED, reason: "concurrency" });
   });
 
-  it("is as if a cancelled start had never been", () => {
+  it("is as if a cancelled start had never been, but for what a service said", () => {
     const gauge = newGauge();
     gaugeTell(gauge, 5, 100, 0);
     gaugeTake(gauge, { weight: 3, slots: 1 }, 10);
-    gaugeCancel(gauge, { weight: 3, slots: 1 }, 10);
-    expect(gauge).toMatchObject({ latestAt: null, toldLeft: 5 });
+    gaugeCancel(gauge, 10);
+    expect(gauge).toMatchObject({ latestAt: null, toldLeft: 2 });
     gaugeTake(gauge, ONE, 20);
     gaugeTake(gauge, ONE, 30);
-    gaugeCancel(gauge, ONE, 20);
+    gaugeCancel(gauge, 20);
     expect(gauge.latestAt).toBe(30);
+  });
+
+  it("takes what was used beyond the charge off what a service said, and gives nothing back for less", () => {
+    const gauge = newGauge();
+    gaugeCharge(gauge, 3);
+    expect(gauge.toldLeft).toBeNull();
+    gaugeTell(gauge, 10, 100, 0);
+    gaugeCharge(gauge, 4);
+    gaugeCharge(gauge, -3);
+    expect(gauge.toldLeft).toBe(6);
+    gaugeCharge(gauge, 9);
+    expect(gauge.toldLeft).toBe(0);
+  });
+
+  it("is held for all groups by its rule, and its windows are full while it cannot know", () => {
+    const quota = { max: 5, windowMs: 10 };
+    const ask = (about: Partial<LimitRule>, now: number) => new Toy(limitRule("k", quota, about)).ask(ONE, now);
+    expect(ask({ heldUntil: 50 }, 20)).toEqual({ wait: 30, reason: "held" });
+    expect(ask({ heldUntil: 50 }, 50)).toEqual({ wait: 0, reason: null });
+    expect(ask({ blindUntil: 50 }, 20)).toEqual({ wait: 30, reason: "window" });
+    const spaced = limitRule("k", { everyMs: 5 }, { blindUntil: 50 });
+    expect(new Toy(spaced).ask(ONE, 20)).toEqual({ wait: 0, reason: null });
   });
 
   it("is held for as long as anybody said, whatever is said after that", () => {

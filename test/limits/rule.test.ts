@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   applies,
+  blindFor,
   chargeOf,
   concurrencyWait,
   labelOf,
@@ -39,6 +40,24 @@ describe("a rule", () => {
     expect(quotaOf(grouped, "constructor")).toEqual(grouped.quota);
     expect(quotaOf(grouped, null)).toEqual(grouped.quota);
     expect(quotaOf({ ...grouped, byGroup: false }, "big")).toEqual(grouped.quota);
+  });
+
+  it("cannot know what started before where it counts by group and did not, or looks further back", () => {
+    const forAll = rule();
+    const grouped = rule({ byGroup: true });
+    const of = (one: LimitRule, windowMs: number | null) => ({ ...one, quota: { ...one.quota, windowMs } });
+    expect(blindFor(forAll, grouped)).toBe(1_000);
+    expect(blindFor(grouped, forAll)).toBe(1_000);
+    expect(blindFor(grouped, of(grouped, 1_500))).toBe(500);
+    expect(blindFor(grouped, of(grouped, 700))).toBe(0);
+    expect(blindFor(grouped, { ...grouped, groups: { ["__proto__"]: { max: 1 }, g: { windowMs: 4_000 } } })).toBe(
+      3_000,
+    );
+    expect(blindFor(of(grouped, null), grouped)).toBe(1_000);
+    expect(blindFor(grouped, of(grouped, null))).toBe(0);
+    // What is for all knows by itself how far back it has counted.
+    expect(blindFor(forAll, of(forAll, 9_000))).toBe(0);
+    expect(blindFor(of(forAll, null), forAll)).toBe(1_000);
   });
 
   it("gives a group the largest share that any rule says, one if none does", () => {

@@ -49,7 +49,7 @@ const standing = (job: Partial<JobRecord>, rest: Partial<Standing> = {}): Standi
   now: NOW,
   queuePaused: false,
   typePaused: false,
-  ahead: { higher: 0, group: 0, lane: 0 },
+  ahead: { higher: 0, group: 0, lane: 0, turns: 0 },
   limits: [],
   ...rest,
 });
@@ -78,7 +78,7 @@ describe("explaining a job", () => {
       runnable: true,
       heldBy: [],
       earliest: at(0),
-      position: { higher: 0, group: 0 },
+      position: { higher: 0, group: 0, turns: 0 },
     });
   });
 
@@ -94,7 +94,9 @@ describe("explaining a job", () => {
     ["awaiting", { state: "awaiting" }, "dependency", "It waits for other jobs of its flow."],
   ] as const)("says that a job is %s, and nothing else", (_, job, kind, text) => {
     const limits = [under({ max: 1, per: 1, all: true }, { waitMs: 5, reason: "window" })];
-    const explained = explainJob(standing(job, { queuePaused: true, limits, ahead: { higher: 1, group: 1, lane: 1 } }));
+    const explained = explainJob(
+      standing(job, { queuePaused: true, limits, ahead: { higher: 1, group: 1, lane: 1, turns: 0 } }),
+    );
     expect(explained).toMatchObject({ runnable: false, earliest: undefined });
     expect(explained.heldBy).toEqual([{ kind, until: undefined, text }]);
   });
@@ -106,7 +108,7 @@ describe("explaining a job", () => {
         {
           typePaused: true,
           queuePaused: true,
-          ahead: { higher: 2, group: 10_000, lane: 10_000 },
+          ahead: { higher: 2, group: 10_000, lane: 10_000, turns: 1 },
           limits: [
             under({ max: 5, per: "1s", all: true }, { used: 5, waitMs: 700, reason: "window" }),
             under({ max: 5, per: "1s", all: true }, { used: 4 }),
@@ -127,7 +129,7 @@ describe("explaining a job", () => {
       'Jobs of type "send" are paused.',
       "The limit quota is full until 2030-01-01T00:00:00.700Z: 5 of 5 per 1s in use.",
       "It is due at 2030-01-01T00:00:00.300Z.",
-      "Before it 2 of a higher priority and 10000 or more of its own priority and group wait.",
+      "Before it 2 of a higher priority, 10000 or more of its own priority and group and 1 of other groups by turns wait, and may take the room first.",
     ]);
   });
 
@@ -140,10 +142,73 @@ describe("explaining a job", () => {
     expect(explainJob(standing({ dueAt: NOW + 400 }, { limits })).earliest).toEqual(at(400));
   });
 
-  it("could start with those ahead of it where nothing else holds it", () => {
-    const explained = explainJob(standing({}, { ahead: { higher: 0, group: 3, lane: 3 } }));
-    expect(explained).toMatchObject({ runnable: true, earliest: at(0), position: { higher: 0, group: 3 } });
-    expect(explained.heldBy.map(({ kind }) => kind)).toEqual(["order"]);
+  const ahead = (higher: number, group: number, turns: number) => ({ higher, group, lane: 0, turns });
+  const behind = (before: Standing["ahead"], definition: LimitDefinition, rest: Partial<LimitStanding> = {}) =>
+    explainJob(standing({}, { ahead: before, limits: [under(definition, rest)] }));
+
+  it("is certain to start with those ahead of it where nothing limits them", () => {
+    const explained = explainJob(standing({}, { ahead: ahead(1, 10_000, 3) }));
+    expect(explained).toMatchObject({ runnable: true, earliest: at(0), heldBy: [] });
+    expect(explained.position).toEqual({ higher: 1, group: 10_000, turns: 3 });
+  });
+
+  it.each<[LimitDefinition, Partial<LimitStanding>]>([
+    [{ max: 10, per: "1s", all: true }, { used: 3 }],
+    [{ concurrency: 10, all: true }, { held: 3 }],
+    [
+      { max: 10, per: "1s", concurrency: 99, all: true },
+      { used: 3, held: 3 },
+    ],
+    [
+      { max: 99, per: "1s", concurrency: 10, all: true },
+      { used: 3, held: 3 },
+    ],
+  ])("is certain to start if there is room for all ahead of it and itself: %j", (definition, rest) => {
+    expect(behind(ahead(1, 2, 3), definition, rest)).toMatchObject({ runnable: true, heldBy: [] });
+    expect(behind(ahead(1, 2, 4), definition, rest)).toMatchObject({
+      runnable: false,
+      earliest: at(0),
+      heldBy: [
+        {
+          kind: "order",
+          text: "Before it 1 of a higher priority, 2 of its own priority and group and 4 of other groups by turns wait, and may take the room first.",
+        },
+      ],
+    });
+  });
+
+  it("does not mind other groups where its own has the limit for itself", () => {
+    const limit: LimitDefinition = { max: 3, per: "1s", by: "group" };
+    expect(behind(ahead(0, 2, 500), limit, { group: "acme" }).runnable).toBe(true);
+    expect(behind(ahead(1, 2, 0), limit, { group: "acme" }).runnable).toBe(false);
+  });
+
+  it.each<LimitDefinition>([
+    { every: "1s", all: true },
+    { max: 100, per: "1s", weight: "tokens", all: true },
+    { concurrency: 100, weight: "gb", all: true },
+    { concurrency: 100, breaker: { failures: 1, open: "1s" }, all: true },
+  ])("cannot be certain of what one ahead of it leaves: %j", (definition) => {
+    expect(behind(ahead(0, 1, 0), definition)).toMatchObject({
+      runnable: false,
+      heldBy: [{ text: "Before it 1 of its own priority and group waits, and may take the room first." }],
+    });
+    expect(behind(ahead(0, 0, 0), definition)).toMatchObject({ runnable: true, heldBy: [] });
+  });
+
+  it("cannot be certain where more are ahead than were counted", () => {
+    const limit: LimitDefinition = { max: 1_000_000, per: "1s", all: true };
+    expect(behind(ahead(0, 9_999, 9_999), limit).runnable).toBe(true);
+    expect(behind(ahead(0, 0, 10_000), limit).runnable).toBe(false);
+  });
+
+  it("keeps to instants that a date can hold", () => {
+    const last = new Date(8.64e15);
+    const limits = [under({ every: 1e15, all: true }, { waitMs: 12e15, reason: "spacing" })];
+    expect(explainJob(standing({ dueAt: 9e15 }, { limits }))).toMatchObject({
+      earliest: last,
+      heldBy: [{ until: last }, { until: last }],
+    });
   });
 
   it.each<[LimitDefinition, Partial<LimitStanding>, string]>([
@@ -233,14 +298,14 @@ describe("explaining a job", () => {
       under({ concurrency: 2, all: true }, { held: 1, waitMs: null, reason: "concurrency" }),
       under({ concurrency: 8, weight: "gb", all: true }, { held: 5, weight: 4, waitMs: null, reason: "concurrency" }),
     ];
-    const texts = explainJob(standing({}, { ahead: { higher: 0, group: 4, lane: 4 }, limits })).heldBy.map(
+    const texts = explainJob(standing({}, { ahead: { higher: 0, group: 4, lane: 4, turns: 0 }, limits })).heldBy.map(
       ({ text }) => text,
     );
     expect(texts).toEqual([
       "The limit quota goes to those before it until one ends: 1 of 2 at a time are running.",
       "The limit quota is full until one ends: 5 of 8 at a time are running, and the job needs 4.",
       "The limit quota goes to those before it until 2030-01-01T00:00:00.700Z: 3 of 5 per 1s in use.",
-      "Before it 4 of its own priority and group wait.",
+      "Before it 4 of its own priority and group wait, and may take the room first.",
     ]);
   });
 
@@ -329,8 +394,19 @@ describe("how long a backlog takes", () => {
 
   it("weighs jobs by what they say, or by the estimate", () => {
     const limit = limitOf({ max: 100, per: "1m", weight: "tokens", estimate: 10, all: true }, { state: { used: 100 } });
-    const types = [typeOf("said", 10, { weights: { tokens: 25 } }), typeOf("unsaid", 5)];
+    const types = [typeOf("said", 10, { weights: { tokens: { part: 1, mean: 25 } } }), typeOf("unsaid", 5)];
     expect(drain(backlog(types, [limit])).drainsInMs).toBe(180_000);
+  });
+
+  it("weighs jobs of a type of which only some say what they weigh by both", () => {
+    const limit = limitOf(
+      { max: 1_000, per: "1m", weight: "tokens", estimate: 10, all: true },
+      { state: { used: 1_000 } },
+    );
+    const mixed = typeOf("a", 100, { weights: { tokens: { part: 0.25, mean: 130 } } });
+    expect(drain(backlog([mixed], [limit])).drainsInMs).toBe(((25 * 130 + 75 * 10) / 1_000) * 60_000);
+    const others = typeOf("a", 100, { weights: { images: { part: 1, mean: 500 } } });
+    expect(drain(backlog([others], [limit])).drainsInMs).toBe(60_000);
   });
 
   it("counts only types that the limit applies to", () => {
@@ -358,7 +434,9 @@ describe("how long a backlog takes", () => {
     ];
     expect(drain(backlog([typeOf("a", 12, { ranMs: 100 })], busy)).drainsInMs).toBe(600);
     const weighed = [limitOf({ concurrency: 16, weight: "gb", all: true })];
-    expect(drain(backlog([typeOf("a", 8, { ranMs: 100, weights: { gb: 4 } })], weighed)).drainsInMs).toBe(100);
+    expect(
+      drain(backlog([typeOf("a", 8, { ranMs: 100, weights: { gb: { part: 1, mean: 4 } } })], weighed)).drainsInMs,
+    ).toBe(100);
   });
 
   it("says that it cannot tell where no job has ever run", () => {
@@ -389,6 +467,15 @@ describe("how long a backlog takes", () => {
     expect(drain(backlog([typeOf("a", 60)], [full])).drainsInMs).toBe(6_000);
   });
 
+  it("takes the type with most in a group, and says so, where groups may have jobs of several", () => {
+    const limit = limitOf({ max: 1, per: "1s", concurrency: 1, by: "group" }, { state: { group: "a" } });
+    const types = [1, 4, 2].map((most, i) => typeOf(`t${i}`, 10, { groups: 5, mostInGroup: most, ranMs: 100 }));
+    const explained = drain(backlog(types, [limit]));
+    expect(explained.drainsInMs).toBe(3_000);
+    expect(explained.assumed).toContain("Every group under quota is taken to have jobs of one type.");
+    expect(drain(backlog(types.slice(0, 1), [limit])).assumed).toHaveLength(1);
+  });
+
   it("counts in what waits under the limit in other queues", () => {
     const limit = limitOf({ max: 10, per: "1s", all: true }, { waiting: 100, state: { used: 10 } });
     const explained = drain(backlog([typeOf("a", 50)], [limit]));
@@ -410,6 +497,33 @@ describe("how long a backlog takes", () => {
       ["fast", 100],
     ]);
     expect(explained).toMatchObject({ bottleneck: "slow", drainsInMs: 70_000 });
+  });
+
+  it("counts the longer of what holds a limit and what is in use, for that comes back meanwhile", () => {
+    const held = (ms: number, used: number) =>
+      limitOf(
+        { max: 10, per: "1m", weight: "t", all: true },
+        { state: { used, nextInMs: ms, reason: "held", heldForMs: ms } },
+      );
+    expect(drain(backlog([typeOf("a", 1)], [held(300_000, 100)])).drainsInMs).toBe(300_000);
+    expect(drain(backlog([typeOf("a", 20)], [held(300_000, 100)])).drainsInMs).toBe(360_000);
+    expect(drain(backlog([typeOf("a", 5)], [held(1_000, 5)])).drainsInMs).toBe(1_000);
+    expect(drain(backlog([typeOf("a", 10)], [held(1_000, 5)])).drainsInMs).toBe(31_000);
+    const busy = (ms: number) =>
+      limitOf({ concurrency: 2, all: true }, { state: { held: 2, nextInMs: ms, reason: "held", heldForMs: ms } });
+    expect(drain(backlog([typeOf("a", 2, { ranMs: 100 })], [busy(10)])).drainsInMs).toBe(100);
+    expect(drain(backlog([typeOf("a", 2, { ranMs: 100 })], [busy(5_000)])).drainsInMs).toBe(5_000);
+  });
+
+  it("waits for the end of what holds all groups, not of what holds one", () => {
+    const limit = limitOf(
+      { max: 1, per: "1s", by: "group" },
+      { state: { group: "a", nextInMs: 7_000, reason: "held", heldForMs: 7_000 } },
+    );
+    expect(drain(backlog([typeOf("a", 1)], [limit])).drainsInMs).toBe(0);
+    const all = { ...limit, rule: { ...limit.rule, heldUntil: NOW + 7_000 } };
+    expect(drain(backlog([typeOf("a", 1)], [all])).drainsInMs).toBe(7_000);
+    expect(drain(backlog([typeOf("a", 1)], [{ ...all, states: [] }])).drainsInMs).toBe(0);
   });
 
   it("cannot tell when somebody will resume what is paused", () => {

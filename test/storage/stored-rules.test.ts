@@ -14,7 +14,9 @@ import { limitRule, newJob } from "../storages/jobs.ts";
 
 const RULE = limitRule("k", { max: 5, windowMs: 1_000 }, { byGroup: true, groups: { g: { max: 9, share: 2 } } });
 
-const stored = (): StoredRule => declare(undefined, RULE, "refuse")!;
+const NOW = 7_000;
+
+const stored = (): StoredRule => declare(undefined, RULE, "refuse", NOW)!;
 
 describe("a stored rule", () => {
   it("is at first what was declared", () => {
@@ -23,40 +25,65 @@ describe("a stored rule", () => {
   });
 
   it("keeps apart what was declared and what was changed by hand", () => {
-    let kept = changeRule(stored(), { quota: { max: 6 }, group: null })!;
-    kept = changeRule(kept, { quota: { max: 7 }, group: "g" })!;
-    kept = changeRule(kept, { quota: { windowMs: 20 }, group: "__proto__" })!;
-    kept = changeRule(kept, { paused: true })!;
+    let kept = changeRule(stored(), { quota: { max: 6 }, group: null }, NOW)!;
+    kept = changeRule(kept, { quota: { max: 7 }, group: "g" }, NOW)!;
+    kept = changeRule(kept, { quota: { windowMs: 20 }, group: "__proto__" }, NOW)!;
+    kept = changeRule(kept, { paused: true }, NOW)!;
     const { quota, groups, paused } = ruleInForce(kept);
     expect([quota.max, paused, kept.version]).toEqual([6, true, 5]);
     expect(Object.entries(groups)).toEqual([
       ["g", { max: 7, share: 2 }],
       ["__proto__", { windowMs: 20 }],
     ]);
-    expect(declare(kept, RULE, "refuse")).toBeUndefined();
-    const anew = declare(kept, { ...RULE, estimate: 3, quota: { ...RULE.quota, concurrency: 4 } }, "update")!;
+    expect(declare(kept, RULE, "refuse", NOW)).toBeUndefined();
+    const anew = declare(kept, { ...RULE, estimate: 3, quota: { ...RULE.quota, concurrency: 4 } }, "update", NOW)!;
     expect(ruleInForce(anew).quota).toEqual({ max: 6, windowMs: 1_000, concurrency: 4, everyMs: null });
-    const restored = changeRule(anew, { restore: true })!;
-    expect(ruleInForce(restored)).toEqual({ ...anew.declared, paused: true });
+    const restored = changeRule(anew, { restore: true }, NOW)!;
+    // The window of one group is longer again.
+    expect(ruleInForce(restored)).toEqual({ ...anew.declared, paused: true, blindUntil: NOW + 980 });
   });
 
   it("is not written again for what changes nothing about it", () => {
-    expect(changeRule(stored(), { paused: false })).toBeUndefined();
-    expect(changeRule(stored(), { holdMs: 5, group: null })).toBeUndefined();
-    expect(changeRule(stored(), { reset: true, group: null })).toBeUndefined();
-    expect(changeRule(stored(), { remaining: 1, resetMs: 1, group: null })).toBeUndefined();
+    expect(changeRule(stored(), { paused: false }, NOW)).toBeUndefined();
+    expect(changeRule(stored(), { holdMs: 5, group: "g" }, NOW)).toBeUndefined();
+    const forAll = declare(undefined, { ...RULE, byGroup: false, groups: {} }, "refuse", NOW)!;
+    expect(changeRule(forAll, { holdMs: 5, group: null }, NOW)).toBeUndefined();
+    expect(changeRule(stored(), { reset: true, group: null }, NOW)).toBeUndefined();
+    expect(changeRule(stored(), { remaining: 1, resetMs: 1, group: null }, NOW)).toBeUndefined();
+  });
+
+  it("keeps what holds all of its groups, until it goes on or is reset", () => {
+    const held = changeRule(stored(), { holdMs: 50, group: null }, NOW)!;
+    expect([held.heldUntil, held.version]).toEqual([NOW + 50, 1]);
+    expect(ruleInForce(held)).toEqual({ ...RULE, heldUntil: NOW + 50 });
+    expect(changeRule(held, { holdMs: 10, group: null }, NOW)!.heldUntil).toBe(NOW + 50);
+    expect(ruleInForce(changeRule(held, { paused: false }, NOW)!)).toEqual(RULE);
+    expect(ruleInForce(changeRule(held, { reset: true, group: null }, NOW)!)).toEqual(RULE);
+    expect(changeRule(held, { reset: true, group: "g" }, NOW)).toBeUndefined();
+  });
+
+  it("is blind for as long as it looks further back than it counted", () => {
+    const blindFor = (kept: StoredRule) => (kept.blindUntil === undefined ? 0 : kept.blindUntil - NOW);
+    expect(blindFor(changeRule(stored(), { quota: { windowMs: 1_500 }, group: null }, NOW)!)).toBe(500);
+    expect(blindFor(changeRule(stored(), { quota: { windowMs: 900 }, group: null }, NOW)!)).toBe(0);
+    expect(blindFor(changeRule(stored(), { quota: { windowMs: 1_200 }, group: "x" }, NOW)!)).toBe(200);
+    const forAll = declare(undefined, { ...RULE, byGroup: false, groups: {} }, "refuse", NOW)!;
+    expect(blindFor(declare(forAll, RULE, "update", NOW)!)).toBe(1_000);
+    expect(blindFor(changeRule(forAll, { quota: { windowMs: 9_000 }, group: null }, NOW)!)).toBe(0);
+    const longer = changeRule(stored(), { quota: { windowMs: 1_500 }, group: null }, NOW)!;
+    expect(ruleInForce(changeRule(longer, { reset: true, group: null }, NOW)!).blindUntil).toBeUndefined();
   });
 
   it("says in what another declaration differs, and does not mind the order of words", () => {
     const other = { ...RULE, quota: { ...RULE.quota, max: 6 } };
-    expect(() => declare(stored(), other, "refuse")).toThrow(LimitConflictError);
-    expect(() => declare(stored(), other, "refuse")).toThrow(
+    expect(() => declare(stored(), other, "refuse", NOW)).toThrow(LimitConflictError);
+    expect(() => declare(stored(), other, "refuse", NOW)).toThrow(
       /"k".* was declared differently before \(quota: .*5.* before/,
     );
-    expect(declare(stored(), other, "keep")).toBeUndefined();
-    expect(declare(stored(), other, "update")).toMatchObject({ version: 2, declared: other });
+    expect(declare(stored(), other, "keep", NOW)).toBeUndefined();
+    expect(declare(stored(), other, "update", NOW)).toMatchObject({ version: 2, declared: other });
     const turned = Object.fromEntries(Object.entries(RULE).toReversed()) as unknown as typeof RULE;
-    expect(declare(stored(), turned, "refuse")).toBeUndefined();
+    expect(declare(stored(), turned, "refuse", NOW)).toBeUndefined();
   });
 
   it("survives being text, and text that is something else is not taken for one", () => {
@@ -86,6 +113,7 @@ describe("what can never fit", () => {
     expect(call).toThrow(OptionsError);
     expect(call).toThrow(/weights\.n.*at most 10.*"tokens"/s);
     expect(() => refuseImpossible([memory], [newJob({ weights: { gb: 5 }, group: "small" })])).toThrow(/at most 4/);
+    expect(() => refuseImpossible([{ ...memory, estimate: 5 }], [newJob()])).toThrow(/at most 4/);
   });
 
   it("is told from what fits, exactly", () => {

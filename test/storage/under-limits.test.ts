@@ -64,14 +64,6 @@ describe("the limits of one claim", () => {
     expect(!impossible.granted && [impossible.by.rule.name, impossible.wait]).toEqual(["never", NEVER]);
   });
 
-  it("close together: a limit that somebody waits for is closed for every type under it", () => {
-    const { limits } = under([general, limitRule("c", {}, { types: ["c"] })], { general: 0 });
-    expect(limits.isClosed("a")).toBe(false);
-    const leave = limits.ask("a", null, null, 0);
-    if (!leave.granted) limits.close(leave.by, leave.wait);
-    expect(["a", "b", "c", "d"].map((type) => limits.isClosed(type))).toEqual([true, true, false, false]);
-  });
-
   it("tell when one that counts for one could start, but for those by group", () => {
     const rules = [general, limitRule("other", {}, { types: ["a"] }), grouped];
     const { limits } = under(rules, { general: 0, other: 0, grouped: 0 }, { general: 20, other: 50, grouped: 90 });

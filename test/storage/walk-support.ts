@@ -47,6 +47,7 @@ export class ToyGround implements Ground<ToyLane> {
   readonly lanes: ToyLane[] = [];
   readonly started: { readonly id: string; readonly uses: readonly Use[] }[] = [];
   readonly refused: string[] = [];
+  readonly #types = new Map<string, ToyLane[]>();
   looks = 0;
   #turns = 0;
   #seq = 0;
@@ -60,22 +61,23 @@ export class ToyGround implements Ground<ToyLane> {
     if (lane === undefined) {
       lane = { id: this.lanes.length, type, priority, group, turn: 0, waiting: 0, jobs: [], blocked: false };
       this.lanes.push(lane);
+      this.#types.set(type, [...(this.#types.get(type) ?? []), lane]);
     }
     lane.jobs.push({ id, dueAt, seq: this.#seq++, weights: n === undefined ? null : { n } });
     lane.waiting += 1;
   }
 
-  #ready(): ToyLane[] {
-    return this.lanes.filter((lane) => lane.jobs.length > 0 && !lane.blocked).toSorted(byTurn);
+  #ready(lanes: readonly ToyLane[]): ToyLane[] {
+    return lanes.filter((lane) => lane.jobs.length > 0 && !lane.blocked).toSorted(byTurn);
   }
 
   first(type: string): ToyLane | undefined {
     this.looks += 1;
-    return this.#ready().find((lane) => lane.type === type);
+    return this.#ready(this.#types.get(type) ?? [])[0];
   }
 
   unit({ priority, group }: ToyLane): readonly ToyLane[] {
-    return this.#ready().filter((lane) => lane.priority === priority && lane.group === group);
+    return this.#ready(this.lanes.filter((lane) => lane.priority === priority && lane.group === group));
   }
 
   head(lane: ToyLane): Head | undefined {

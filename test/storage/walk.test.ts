@@ -54,6 +54,33 @@ describe("a walk", () => {
     expect(ground.lanes.map(({ blocked }) => blocked)).toEqual([true, false]);
   });
 
+  it("remembers a head that is too heavy for what is left, and no other", () => {
+    const weighed = limitRule("k", { max: 10, windowMs: 1 }, { weight: "n" });
+    const blocked = (meter: ToyMeter, n: number) => {
+      const ground = new ToyGround();
+      ground.add("head", { n });
+      ground.add("other", { n: 1, type: "u", priority: -1 });
+      expect(walkUnder(ground, [meter], 9)).toMatchObject({ started: 0, more: false, blockedBy: "k" });
+      return ground.lanes.map((lane) => lane.blocked);
+    };
+    expect(blocked(new ToyMeter(weighed, null, 5), 6)).toEqual([true, false]);
+    expect(blocked(new ToyMeter(weighed, null, 0), 6), "one would have to wait as long").toEqual([false, false]);
+    expect(blocked(new ToyMeter(weighed, null, 0, WHEN_RELEASED), 6), "one may start earlier").toEqual([true, false]);
+    expect(blocked(new ToyMeter(weighed, null, 0, WHEN_RELEASED), 1)).toEqual([false, false]);
+    expect(blocked(new ToyMeter(limitRule("k", {}), null, 0, WHEN_RELEASED), 6)).toEqual([false, false]);
+  });
+
+  it("closes as many types as there are without giving up", () => {
+    const ground = new ToyGround();
+    const meters: ToyMeter[] = [];
+    for (let i = 0; i < 1_100; i++) {
+      ground.add(`j${i}`, { type: `t${i}` });
+      meters.push(new ToyMeter(limitRule(`k${i}`, {}, { types: [`t${i}`] }), null, 0));
+    }
+    ground.add("last", { type: "free", priority: -1 });
+    expect(walkUnder(ground, meters, 1)).toMatchObject({ started: 1, more: false, nextIn: 100, cutShort: false });
+  });
+
   it("ends what can never fit, and goes on with who comes next", () => {
     const ground = new ToyGround();
     ground.add("heavy", { n: 6 });
