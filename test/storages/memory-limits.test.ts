@@ -54,6 +54,22 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     for (const spy of [blocks, unblocks, moves]) spy.mockRestore();
   });
 
+  it("looks, in the same claim, at those who waited only for a heavy job that starts", async () => {
+    const { storage, clock } = await open(limitRule("k", { max: 10, windowMs: 1_000 }, { weight: "n" }));
+    const add = (type: string, n: number) => storage.add([newJob({ id: `${type} ${n}`, type, weights: { n } })]);
+    const claim = (types: readonly string[] | null) => storage.claim(anything({ types }));
+    await add("first", 6);
+    await claim(null);
+    await add("heavy", 8);
+    await add("light", 1);
+    expect((await claim(["heavy"])).nextInMs).toBe(1_000);
+    await clock.advance(1_000);
+    expect((await claim(["light"])).nextInMs).toBe(100);
+    await clock.advance(50);
+    const { jobs, more, nextInMs } = await claim(null);
+    expect([jobs.map(({ id }) => id), more, nextInMs]).toEqual([["heavy 8", "light 1"], false, null]);
+  });
+
   it("looks at a lane again when something of its group is given back, and at no other", async () => {
     const { storage } = await open(limitRule("tenant", { concurrency: 1 }, BY_GROUP));
     const groups = ["a", "b", "c"];

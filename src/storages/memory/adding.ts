@@ -10,12 +10,13 @@ type Holder = Pick<Key, "key" | "id" | "fingerprint">;
 
 /** All of them or none: whatever may fail is decided before the first is written. */
 export function add(book: Book, jobs: readonly NewJob[], now: number): readonly Added[] {
+  const keyed = jobs.some(({ idempotency }) => idempotency !== null);
+  const made = keyed ? rehearse(book, jobs, now) : jobs;
   if (book.limits.weighs)
     refuseImpossible(
       book.limits.inForce,
-      jobs.filter(({ id }) => !book.jobs.has(id)),
+      made.filter(({ id }) => !book.jobs.has(id)),
     );
-  if (jobs.some(({ idempotency }) => idempotency !== null)) rehearse(book, jobs, now);
   return jobs.map((job) => addOne(book, job, now));
 }
 
@@ -41,12 +42,14 @@ function addOne(book: Book, job: NewJob, now: number): Added {
   return { id: stored.id, created: true };
 }
 
-/** Goes through all keys as adding would, and throws where that would fail. */
-function rehearse(book: Book, jobs: readonly NewJob[], now: number): void {
+/** Goes through all keys as adding would, and throws where that would fail. Answers with the jobs that would be made. */
+function rehearse(book: Book, jobs: readonly NewJob[], now: number): readonly NewJob[] {
+  const made: NewJob[] = [];
   /** Jobs that adding would make, or replace: are they there by then? */
   const there = new Map<string, boolean>();
   const taken = new Map<string, Map<string, Holder>>();
-  for (const { id, queue, idempotency } of jobs) {
+  for (const job of jobs) {
+    const { id, queue, idempotency } = job;
     if (there.get(id) ?? book.jobs.has(id)) continue;
     if (idempotency !== null) {
       const { key, fingerprint } = idempotency;
@@ -61,7 +64,9 @@ function rehearse(book: Book, jobs: readonly NewJob[], now: number): void {
       ofQueue.set(key, { key, id, fingerprint });
     }
     there.set(id, true);
+    made.push(job);
   }
+  return made;
 }
 
 /** What becomes of a job whose key belongs to another: that one stands for both, or gives way. */

@@ -46,7 +46,8 @@ function* lanesOf(line: JobLine | undefined): Iterable<JobLane> {
   yield* line.blocked;
 }
 
-function averageWeights(line: JobLine | undefined): Record<string, number> {
+/** Which part of the jobs says how heavy it is, and how heavy that is. */
+function averageWeights(line: JobLine | undefined): TypeBacklog["weights"] {
   const said = new Map<string, { sum: number; jobs: number }>();
   let left = WEIGHED;
   for (const lane of lanesOf(line)) {
@@ -62,7 +63,10 @@ function averageWeights(line: JobLine | undefined): Record<string, number> {
     }
     if (left === 0) break;
   }
-  return Object.fromEntries([...said].map(([name, { sum, jobs }]) => [name, sum / jobs]));
+  const looked = WEIGHED - left;
+  return Object.fromEntries(
+    [...said].map(([name, { sum, jobs }]) => [name, { part: jobs / looked, mean: sum / jobs }]),
+  );
 }
 
 /** Every limit that one of the types runs under. */

@@ -1,12 +1,13 @@
-import type { Wait } from "../../limits/wait.ts";
 import type { Tally } from "./limits/tally.ts";
 import type { JobLane, JobLine } from "./queues.ts";
 
 /** So many lanes are made ready at once. Where more become so at the same time, no claim has to wait for all of them. */
 const STEP = 1_000;
 
+const NOBODY: readonly JobLane[] = [];
+
 /**
- * Lanes whose group is full stand apart from those that are ready, so that no claim sees them, however many there are:
+ * Lanes whose group is full, or whose head is too heavy for what is left of a limit, stand apart from those that are ready, so that no claim sees them, however many there are:
  * until the instant at which there is room, or until something is given back.
  */
 export class BlockedLanes {
@@ -15,15 +16,6 @@ export class BlockedLanes {
   /** Does a lane wait for this? */
   has(tally: Tally): boolean {
     return this.#lanes.has(tally);
-  }
-
-  /** How long the lanes wait that wait for this, of this priority or a higher one; 0: there are none. */
-  longest(tally: Tally, priority: number, time: number): Wait {
-    let longest = 0;
-    for (const lane of this.#lanes.get(tally) ?? []) {
-      if (lane.priority >= priority) longest = Math.max(longest, lane.blocked!.until - time);
-    }
-    return longest;
   }
 
   /** The lane was ready. */
@@ -47,9 +39,13 @@ export class BlockedLanes {
     if (lanes.size === 0) this.#lanes.delete(by);
   }
 
-  /** Something was given back: whoever waits for it is worth a look. */
-  unblockAll(tally: Tally): void {
-    for (const lane of this.#lanes.get(tally) ?? []) this.unblock(lane);
+  /** Something was given back: whoever waits for it is worth a look. Answers who that is. */
+  unblockAll(tally: Tally): readonly JobLane[] {
+    const blocked = this.#lanes.get(tally);
+    if (blocked === undefined) return NOBODY;
+    const lanes = [...blocked];
+    for (const lane of lanes) this.unblock(lane);
+    return lanes;
   }
 
   /** Those of the line whose time has come are ready: a good many of them at a time, those first who waited longest. */

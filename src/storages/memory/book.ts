@@ -5,6 +5,7 @@ import { LOCAL } from "../../storage/rate-limiter-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
 import { BlockedLanes } from "./blocked-lanes.ts";
 import { Heap, NOWHERE } from "./heap.ts";
+import { HeavyHeads } from "./heavy-heads.ts";
 import { Freed } from "./limits/freed.ts";
 import { LimitBook } from "./limits/limit-book.ts";
 import { Permits } from "./limits/permits.ts";
@@ -33,6 +34,7 @@ export class Book {
   readonly rates: InMemoryRateLimiterStorage;
   readonly limits: LimitBook;
   readonly blocked = new BlockedLanes();
+  readonly heavy = new HeavyHeads();
   readonly freed = new Freed();
   readonly permits = new Permits();
   readonly subscribers = new Subscribers();
@@ -128,7 +130,10 @@ export class Book {
     const { lane } = job;
     if (lane !== undefined) {
       // Others may wait only because this one does.
-      if (lane.first === job && lane.blocked !== undefined) this.blocked.unblockAll(lane.blocked.by);
+      if (lane.first === job) {
+        if (lane.blocked !== undefined) this.blocked.unblockAll(lane.blocked.by);
+        this.heavy.drop(lane);
+      }
       lane.remove(job);
       if (lane.waiting === 0) {
         lane.line.ready.remove(lane);
@@ -228,7 +233,12 @@ export class Book {
     if (type === null) queue.paused = paused;
     else if (paused) queue.pausedTypes.add(type);
     else queue.pausedTypes.delete(type);
-    if (paused) return;
+    if (paused) {
+      const freed = this.heavy.dropAll(name, type);
+      for (const tally of freed) this.blocked.unblockAll(tally);
+      if (freed.size > 0) this.subscribers.wakeAll(true);
+      return;
+    }
     if (queue.vacant) this.queues.delete(name);
     this.subscribers.wake(name, true);
   }
@@ -236,6 +246,7 @@ export class Book {
   /** Something of a limit is about to be given back: whoever waits for it hears of it when the step is over. */
   loosen(tally: Tally, rule: LimitRule, time: number): void {
     this.freed.note(tally, this.limits.rule(tally.name) ?? rule, time);
+    this.heavy.given(tally, time);
     this.blocked.unblockAll(tally);
   }
 
@@ -272,8 +283,9 @@ export class Book {
     if (lane.waiting === 1) {
       line.ready.add(lane);
       this.idle.delete(lane);
-    } else if (lane.first === job && lane.blocked !== undefined) {
-      this.blocked.unblockAll(lane.blocked.by);
+    } else if (lane.first === job) {
+      this.heavy.drop(lane);
+      if (lane.blocked !== undefined) this.blocked.unblockAll(lane.blocked.by);
     }
     become(job, "waiting");
     return lane;

@@ -8,7 +8,7 @@ import { walk } from "../../storage/walk.ts";
 import type { Book } from "./book.ts";
 import { MemoryGround, siblings } from "./ground.ts";
 import { byDue } from "./lanes.ts";
-import { TallyMeter } from "./limits/meter.ts";
+import { type Looking, TallyMeter } from "./limits/meter.ts";
 import { outlook } from "./outlook.ts";
 import { endOverdue } from "./overdue.ts";
 import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
@@ -89,15 +89,18 @@ function takeUnder(
   started: StoredJob[],
 ): Found {
   const time = book.toLedgerTime(now);
+  const own = new Set(lines);
+  const looking: Looking = { lane: undefined, looksAt: ({ line }) => own.has(line) };
   const alone = new Set(rules.map(({ name }) => name)).size === rules.length;
-  const limits = new UnderLimits(
-    rules,
-    queue.name,
-    (rule, group) => new TallyMeter(book.limits, book.blocked, rule, group, time, alone),
-  );
-  const ground = new MemoryGround(book, queue, request, lines, rules, now, started);
+  const meterOf = (rule: LimitRule, group: string | null) =>
+    new TallyMeter(book.limits, book.heavy, looking, rule, group, time, alone);
+  const ground = new MemoryGround(book, queue, request, lines, rules, now, started, looking);
   const types = lines.map(({ type }) => type);
-  return outlook(lines, limits, walk(types, ground, limits, request.max), now, time);
+  for (;;) {
+    const limits = new UnderLimits(rules, queue.name, meterOf);
+    const walked = walk(types, ground, limits, request.max - started.length);
+    if (!ground.letOthersLook()) return outlook(lines, limits, walked, now, time);
+  }
 }
 
 function tellStarted({ subscribers }: Book, started: readonly StoredJob[], worker: string): JobRecord[] {

@@ -1,11 +1,12 @@
-import { applies, type LimitRule, shareOf } from "../../limits/rule.ts";
+import { applies, chargeOf, type LimitRule, shareOf } from "../../limits/rule.ts";
 import type { Wait } from "../../limits/wait.ts";
 import type { ClaimRequest } from "../../storage/job-storage.ts";
 import { neverFits } from "../../storage/stored-rules.ts";
 import type { Leave, Meter, Use } from "../../storage/under-limits.ts";
 import type { Ground } from "../../storage/walk.ts";
 import type { Book } from "./book.ts";
-import { takeAll, type TallyMeter } from "./limits/meter.ts";
+import { type Looking, takeAll, type TallyMeter } from "./limits/meter.ts";
+import type { Tally } from "./limits/tally.ts";
 import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
 import type { StoredJob } from "./stored-job.ts";
 
@@ -21,8 +22,11 @@ export class MemoryGround implements Ground<JobLane> {
   readonly #now: number;
   readonly #time: number;
   readonly #started: StoredJob[];
+  readonly #looking: Looking;
+  /** What heavy heads had waited for that have started. */
+  readonly #waitedFor = new Set<Tally>();
 
-  /** `lines`: those that it may take from. Jobs that start are put into `started`. */
+  /** `lines`: those that it may take from. Jobs that start are put into `started`. `looking` hears whom it asks for. */
   constructor(
     book: Book,
     queue: MemoryQueue,
@@ -31,6 +35,7 @@ export class MemoryGround implements Ground<JobLane> {
     rules: readonly LimitRule[],
     now: number,
     started: StoredJob[],
+    looking: Looking,
   ) {
     this.#book = book;
     this.#queue = queue;
@@ -41,6 +46,7 @@ export class MemoryGround implements Ground<JobLane> {
     this.#now = now;
     this.#time = book.toLedgerTime(now);
     this.#started = started;
+    this.#looking = looking;
   }
 
   first(type: string): JobLane | undefined {
@@ -55,10 +61,13 @@ export class MemoryGround implements Ground<JobLane> {
   }
 
   head(lane: JobLane): StoredJob | undefined {
+    this.#looking.lane = lane;
     return lane.first;
   }
 
   start(lane: JobLane, uses: readonly Use[]): void {
+    const waitedFor = this.#book.heavy.waitsFor(lane);
+    if (waitedFor !== undefined) this.#waitedFor.add(waitedFor);
     const { worker, leaseMs } = this.#request;
     const lanes = siblings(this.#queue, lane, this.#asked);
     const job = this.#book.start(lane, lanes, this.#shareOf(lane), worker, leaseMs, this.#now);
@@ -67,7 +76,14 @@ export class MemoryGround implements Ground<JobLane> {
   }
 
   block(lane: JobLane, wait: Wait, by: Meter): void {
-    const { tally } = by as TallyMeter;
+    const meter = by as TallyMeter;
+    const { tally } = meter;
+    if (by.rule.weight !== null) {
+      const own = meter.ownWait(chargeOf(by.rule, lane.first!.weights));
+      // Who only waits for others is nobody that others wait for.
+      if (own > 0) this.#book.heavy.note(lane, tally, this.#time + own);
+      else this.#book.heavy.drop(lane);
+    }
     this.#book.blocked.block(lane, tally, this.#time + wait);
     this.#book.limits.rest(tally, by.rule, this.#time);
   }
@@ -80,6 +96,23 @@ export class MemoryGround implements Ground<JobLane> {
     job.error = error;
     this.#book.end(job, "dead", this.#now);
     this.#book.subscribers.event({ event: "dead", queue, id, type, attempt, error });
+  }
+
+  /**
+   * Whoever waited only for heads that have started is worth a look, and hears of it. The answer: is one of them a lane that
+   * this claim may take from?
+   */
+  letOthersLook(): boolean {
+    let own = false;
+    const waitedFor = [...this.#waitedFor];
+    this.#waitedFor.clear();
+    for (const tally of waitedFor) {
+      for (const lane of this.#book.blocked.unblockAll(tally)) {
+        this.#book.freed.noteRule();
+        own ||= lane.line.queue === this.#queue.name && this.#lines.has(lane.type);
+      }
+    }
+    return own;
   }
 
   #shareOf({ type, group }: JobLane): number {

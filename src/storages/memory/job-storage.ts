@@ -3,7 +3,7 @@ import { StorageError } from "../../core/errors.ts";
 import type { JobEvent } from "../../core/events.ts";
 import type { JobRecord } from "../../core/job.ts";
 import { clock, optional, readOptions } from "../../core/options.ts";
-import { SharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
+import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
 import type {
   Added,
   Change,
@@ -65,7 +65,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   /** A shared limit as a limiter for code outside of the queue: it counts with what workers start. */
   limiter(name: string, options: Omit<SharedLimiterOptions, "clock"> = {}): SharedLimiter {
-    return new SharedLimiter(this, name, { ...options, clock: this.#clock });
+    return sharedLimiter(this, name, { ...options, clock: this.#clock });
   }
 
   setup(): Promise<void> {

@@ -24,7 +24,7 @@ export interface LaneUnit<Job extends Queued<Job>> {
   given: number;
 }
 
-/** What keeps a lane back whose group is full. */
+/** What keeps a lane back whose group is full, or whose head is too heavy. */
 export interface Blockade {
   readonly by: Tally;
   /** By the clock of the ledgers; infinity: until something is given back. */
@@ -152,6 +152,11 @@ export class ByGroup<T> {
   /** How many priorities there is something for. */
   get size(): number {
     return this.#priorities.size;
+  }
+
+  /** All there is for this priority, in no order. */
+  at(priority: number): Iterable<T> {
+    return this.#priorities.get(priority)?.values() ?? [];
   }
 
   get(priority: number, group: string | null): T | undefined {

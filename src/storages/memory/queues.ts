@@ -106,6 +106,10 @@ export class MemoryQueue {
     return this.#units.get(priority, group);
   }
 
+  unitsAt(priority: number): Iterable<JobUnit> {
+    return this.#units.at(priority);
+  }
+
   unitsAbove(priority: number): Iterable<JobUnit> {
     return this.#units.above(priority);
   }

@@ -1,11 +1,14 @@
 import { waitBehind } from "../../limits/behind.ts";
-import { applies, chargeOf, type LimitRule, mostOf, quotaOf } from "../../limits/rule.ts";
+import type { Verdict } from "../../limits/gauge.ts";
+import { applies, type Charge, chargeOf, type LimitRule, mostOf, quotaOf } from "../../limits/rule.ts";
+import { NEVER } from "../../limits/wait.ts";
 import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
+import { byTurn } from "../../storage/turns.ts";
 import type { Book } from "./book.ts";
 import { byDue } from "./lanes.ts";
-import { toldWait } from "./limits/reading.ts";
+import { toldRule, toldWait } from "./limits/reading.ts";
 import { verdictOf } from "./limits/tally.ts";
-import type { MemoryQueue } from "./queues.ts";
+import type { JobLane, JobUnit, MemoryQueue } from "./queues.ts";
 import { copyOf, type StoredJob } from "./stored-job.ts";
 
 /** Those who stand before a job are counted up to here. */
@@ -18,7 +21,8 @@ export function explain(book: Book, id: string, now: number): Standing | undefin
   const queue = book.queue(job.queue);
   book.promoteAll(queue, now);
   const time = book.toLedgerTime(now);
-  const ahead = { higher: higher(queue, job), ...inGroup(queue, job) };
+  const own = inGroup(queue, job);
+  const ahead = { higher: higher(queue, job), ...own, turns: byTurns(queue, job, own.group, time) };
   return {
     job: copyOf(job),
     now,
@@ -41,10 +45,23 @@ function standing(book: Book, rule: LimitRule, job: StoredJob, ahead: number, ti
   const quota = quotaOf(rule, own);
   const charge = chargeOf(rule, weights);
   const used = tally?.used(quota, time) ?? 0;
-  const verdict = (one: typeof charge) => verdictOf(tally, rule, own, one, time);
-  const { wait, reason } = waitBehind(ahead, rule, own, used, charge, verdict);
+  const verdict = (one: Charge) => verdictOf(tally, rule, own, one, time);
+  let longest = waitBehind(ahead, rule, own, used, charge, verdict);
+  const meet = (other: Verdict) => {
+    if (longest.wait !== NEVER && other.wait > longest.wait) longest = other;
+  };
+  const head = ahead > 0 ? job.lane?.first : undefined;
+  if (head !== undefined) meet(verdict(chargeOf(rule, head.weights)));
+  if (rule.weight !== null && tally !== undefined && isQueued(job)) {
+    const asking = { priority: job.priority, lane: job.lane, looksAt: () => true };
+    meet({
+      wait: book.heavy.longest(tally, rule, asking, time),
+      reason: quota.max === null ? "concurrency" : "window",
+    });
+  }
+  const { wait, reason } = longest;
   return {
-    rule,
+    rule: toldRule(book, rule),
     group: own,
     weight: quota.max === null ? charge.slots : charge.weight,
     used,
@@ -80,4 +97,32 @@ function inGroup(queue: MemoryQueue, job: StoredJob): { readonly group: number; 
     if (type === job.type) lane = before;
   }
   return { group, lane };
+}
+
+/** Jobs of other groups that come before it, since units take turns: of each as many as stand before it in its own, or one more. */
+function byTurns(queue: MemoryQueue, job: StoredJob, ahead: number, time: number): number {
+  if (!isQueued(job)) return 0;
+  const isReady = ({ waiting, blocked }: JobLane) => waiting > 0 && (blocked === undefined || blocked.until <= time);
+  const unit = queue.unit(job.priority, job.group);
+  // One that has no lane yet is served after all that never were.
+  const own = (unit === undefined ? undefined : speakerOf(unit, () => true)) ?? { ...job, turn: 0, id: Infinity };
+  let sum = 0;
+  for (const other of queue.unitsAt(job.priority)) {
+    const next = other === unit ? undefined : speakerOf(other, isReady);
+    if (next === undefined) continue;
+    let waiting = 0;
+    for (const lane of other.lanes) if (isReady(lane)) waiting += lane.waiting;
+    sum += Math.min(waiting, ahead + (byTurn(next, own) < 0 ? 1 : 0));
+    if (sum >= COUNTED) return COUNTED;
+  }
+  return sum;
+}
+
+/** The lane that speaks for a unit. */
+function speakerOf({ lanes }: JobUnit, counts: (lane: JobLane) => boolean): JobLane | undefined {
+  let found: JobLane | undefined;
+  for (const lane of lanes) {
+    if (lane.waiting > 0 && counts(lane) && (found === undefined || byTurn(lane, found) < 0)) found = lane;
+  }
+  return found;
 }

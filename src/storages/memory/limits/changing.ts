@@ -3,21 +3,23 @@ import type { LimitRule } from "../../../limits/rule.ts";
 import type { LimitChange, OnConflict } from "../../../storage/limit-storage.ts";
 import { changeRule, declare, type StoredRule } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
+import { adopt } from "./adopting.ts";
 import type { Tally } from "./tally.ts";
 
 /** All of them or none: whatever may be refused is decided before the first is written. */
-export function defineLimits(book: Book, rules: readonly LimitRule[], onConflict: OnConflict): void {
+export function defineLimits(book: Book, rules: readonly LimitRule[], onConflict: OnConflict, time: number): void {
   const { limits } = book;
   const declared = new Map<string, StoredRule>();
   for (const rule of rules) {
     const before = declared.get(rule.name) ?? limits.stored(rule.name);
-    const after = declare(before, rule, onConflict);
+    const after = declare(before, rule, onConflict, time);
     if (after !== undefined) declared.set(rule.name, after);
   }
   for (const [name, stored] of declared) {
     const isNew = limits.stored(name) === undefined;
     limits.write(stored);
     if (!isNew) loosenAll(book, name);
+    adopt(book, limits.rule(name)!);
   }
 }
 
@@ -32,15 +34,16 @@ export function removeLimit(book: Book, name: string): boolean {
 export function changeLimit(book: Book, name: string, change: LimitChange, time: number): void {
   const { limits } = book;
   const { stored, rule } = limits.demand(name);
-  const after = changeRule(stored, change);
+  const after = changeRule(stored, change, time);
   if (after !== undefined) limits.write(after);
   if ("quota" in change || "restore" in change) {
     loosenAll(book, name);
+    adopt(book, limits.rule(name)!);
   } else if ("paused" in change) {
     if (!change.paused) resume(book, name);
   } else if ("reset" in change) {
     reset(book, rule, change.group);
-  } else {
+  } else if (!("holdMs" in change && rule.byGroup && change.group === null)) {
     const tally = limits.open(rule, rule.byGroup ? change.group : null);
     tally.counted = true;
     if ("holdMs" in change) {
@@ -87,6 +90,7 @@ function loosenAll(book: Book, name: string): void {
 }
 
 function loosen(book: Book, tally: Tally): void {
+  book.heavy.clear(tally);
   book.blocked.unblockAll(tally);
   if (tally.ledger !== undefined) book.freed.noteLedger(tally.ledger);
 }

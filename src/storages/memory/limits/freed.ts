@@ -1,11 +1,19 @@
 import type { Ledger } from "../../../limits/ledger.ts";
-import type { LimitRule } from "../../../limits/rule.ts";
-import { freeOf, type Tally } from "./tally.ts";
+import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import { freeOf, nextOf, type Tally } from "./tally.ts";
 
-/** How much there was of a limit before anything was given back. */
+/** How it stood with a limit before anything was given back. */
 interface Before {
   readonly rule: LimitRule;
+  readonly stood: Stood;
+}
+
+/** When one more fits; of what is weighed, also how much does, and how much is taken. */
+interface Stood {
+  readonly wait: Wait;
   readonly free: number;
+  readonly taken: number;
 }
 
 /** What a step gave back. What counts is what is left of it when the step is over: it may have been taken again. */
@@ -22,7 +30,7 @@ export class Freed {
   /** Something of this is about to be given back. */
   note(tally: Tally, rule: LimitRule, time: number): void {
     if (this.#before.has(tally)) return;
-    this.#before.set(tally, { rule, free: freeOf(tally, rule, tally.group, time) });
+    this.#before.set(tally, { rule, stood: standOf(tally, rule, time) });
     if (tally.ledger !== undefined) this.#ledgers.add(tally.ledger);
   }
 
@@ -43,17 +51,30 @@ export class Freed {
     return ledgers;
   }
 
-  /** Is there room now where there was none? For what is weighed: more room than there was. */
+  /**
+   * Does somebody who waits have to wait less long than he was told? What cannot start yet counts as well: whoever waits for
+   * something to be given back knows of no instant, and now there may be one.
+   */
   isNews(inForce: (name: string) => LimitRule | undefined, time: number): boolean {
     let news = this.#news;
     this.#news = false;
-    for (const [tally, { rule, free }] of this.#before) {
+    for (const [tally, { rule, stood }] of this.#before) {
       if (news) break;
       const now = inForce(tally.name) ?? rule;
-      const after = freeOf(tally, now, tally.group, time);
-      news = after > 0 && (free === 0 || (now.weight !== null && after > free));
+      const { wait, free, taken } = standOf(tally, now, time);
+      news = wait < stood.wait || (now.weight !== null && (free > stood.free || taken < stood.taken));
     }
     this.#before.clear();
     return news;
   }
+}
+
+function standOf(tally: Tally, rule: LimitRule, time: number): Stood {
+  const { group } = tally;
+  const { wait } = nextOf(tally, rule, group, time);
+  const told = wait === NEVER ? WHEN_RELEASED : wait;
+  if (rule.weight === null) return { wait: told, free: 0, taken: 0 };
+  const quota = quotaOf(rule, group);
+  const taken = quota.max === null ? tally.held(time).slots : tally.used(quota, time);
+  return { wait: told, free: freeOf(tally, rule, group, time), taken };
 }

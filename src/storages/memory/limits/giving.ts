@@ -50,9 +50,12 @@ export function failed(book: Book, job: StoredJob, { name, code }: ErrorRecord, 
   if (job.starts.length === 0) return;
   const time = book.toLedgerTime(now);
   const kinds = code === undefined ? [name] : [name, code];
-  for (const { tally, at } of job.starts) {
+  for (const { tally, rule, at } of job.starts) {
     const breaker = book.limits.rule(tally.name)?.breaker ?? null;
-    if (breaker !== null) gaugeFail(tally.gauge, breaker, kinds, at, time);
+    if (breaker === null) continue;
+    // Whoever waits for a probe knows of no instant: when it fails there is one.
+    if (tally.gauge.openUntil !== null) book.loosen(tally, rule, time);
+    gaugeFail(tally.gauge, breaker, kinds, at, time);
   }
 }
 

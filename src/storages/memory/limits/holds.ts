@@ -20,6 +20,10 @@ export class Holds {
     return this.#all.size;
   }
 
+  has(hold: Hold): boolean {
+    return this.#all.has(hold);
+  }
+
   take(slots: number, at: number, until: number | null): Hold {
     const hold = { slots, at, until, slot: NOWHERE };
     this.#all.add(hold);

@@ -28,7 +28,7 @@ export class MemoryLimits implements LimitStorage {
   }
 
   define(rules: readonly LimitRule[], onConflict: OnConflict): Promise<void> {
-    return this.#step(() => defineLimits(this.#book, rules, onConflict));
+    return this.#step((now) => defineLimits(this.#book, rules, onConflict, this.#book.toLedgerTime(now)));
   }
 
   remove(name: string): Promise<boolean> {

@@ -1,9 +1,16 @@
 import type { Charge, LimitRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { Meter, Use } from "../../../storage/under-limits.ts";
-import type { BlockedLanes } from "../blocked-lanes.ts";
+import type { Asking, HeavyHeads } from "../heavy-heads.ts";
+import type { JobLane } from "../queues.ts";
 import type { LimitBook } from "./limit-book.ts";
 import { freeOf, type Taken, type Tally, verdictOf } from "./tally.ts";
+
+/** A claim that asks: which lane it asks for, and which it may take from. */
+export interface Looking {
+  lane: JobLane | undefined;
+  readonly looksAt: Asking["looksAt"];
+}
 
 /** A limit as a claim sees it. Groups for which nothing is counted cost nothing until a start is. */
 export class TallyMeter implements Meter {
@@ -12,7 +19,8 @@ export class TallyMeter implements Meter {
   /** No other rule of the claim has this name. */
   readonly alone: boolean;
   readonly #limits: LimitBook;
-  readonly #blocked: BlockedLanes;
+  readonly #heavy: HeavyHeads;
+  readonly #looking: Looking;
   readonly #time: number;
   #tally: Tally | undefined;
   /** Where every start counts for one, and under this meter only: how many more fit. Undefined: nobody has asked yet. */
@@ -22,7 +30,8 @@ export class TallyMeter implements Meter {
 
   constructor(
     limits: LimitBook,
-    blocked: BlockedLanes,
+    heavy: HeavyHeads,
+    looking: Looking,
     rule: LimitRule,
     group: string | null,
     time: number,
@@ -31,7 +40,8 @@ export class TallyMeter implements Meter {
     this.rule = rule;
     this.group = group;
     this.#limits = limits;
-    this.#blocked = blocked;
+    this.#heavy = heavy;
+    this.#looking = looking;
     this.#time = time;
     this.#tally = limits.find(rule, group);
     this.alone = alone;
@@ -52,9 +62,14 @@ export class TallyMeter implements Meter {
     const { wait } = verdictOf(tally, rule, this.group, charge, this.#time);
     if (tally === undefined) return wait;
     if (wait !== 0) tally.awaited = true;
-    if (wait === NEVER || priority === undefined || rule.weight === null || !rule.byGroup) return wait;
-    // A light one would fit now and then for ever, while a heavy one of the same group waits.
-    return Math.max(wait, this.#blocked.longest(tally, priority, this.#time));
+    if (wait === NEVER || priority === undefined || rule.weight === null) return wait;
+    // A light one would fit now and then for ever, while a heavy one waits.
+    return Math.max(wait, this.#heavy.longest(tally, rule, { priority, ...this.#looking }, this.#time));
+  }
+
+  /** When this fits, whoever else waits for the limit. */
+  ownWait(charge: Charge): Wait {
+    return verdictOf(this.#tally, this.rule, this.group, charge, this.#time).wait;
   }
 
   /** Counts a start. What those of one claim need not keep apart they have in common. */

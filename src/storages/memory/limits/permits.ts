@@ -7,8 +7,10 @@ export interface Permit extends Slotted {
   readonly taken: Taken;
   /** Something of it comes back when it ends. */
   readonly held: boolean;
-  /** From then on nothing can be given back. */
+  /** From then on nothing can be given back, or said about it. */
   expiresAt: number;
+  /** What was held came back, and nothing can be taken back: only what was really used may still be said. */
+  ended: boolean;
 }
 
 /** Permits that are under way, the one in front that expires first. */
@@ -24,7 +26,7 @@ export class Permits {
     return (this.first?.expiresAt ?? Number.POSITIVE_INFINITY) <= time;
   }
 
-  /** One that has not expired. */
+  /** One that has not expired, whether or not it has ended. */
   find(token: string, time: number): Permit | undefined {
     const permit = this.#all.get(token);
     return permit === undefined || permit.expiresAt <= time ? undefined : permit;
@@ -35,7 +37,8 @@ export class Permits {
     this.#order.add(permit);
   }
 
-  renew(permit: Permit, expiresAt: number): void {
+  /** It is forgotten at another time. */
+  keep(permit: Permit, expiresAt: number): void {
     permit.expiresAt = expiresAt;
     this.#order.moved(permit);
   }

@@ -25,7 +25,7 @@ export function keptState(book: Book, rule: LimitRule, group: string | null, tim
   const shown: (readonly [string | null, Tally | undefined])[] =
     group === null ? latest(groups) : [[group, groups.get(group)]];
   return {
-    rule,
+    rule: toldRule(book, rule),
     declared: stored.declared,
     version: stored.version,
     waiting: waiting(rule, queues),
@@ -44,12 +44,24 @@ export function generalState(
 ): LimitState {
   const tally = book.limits.find(rule, null);
   return {
-    rule,
+    rule: toldRule(book, rule),
     declared,
     version,
     waiting: waiting(rule, queues),
     groups: tally?.counted === true ? 1 : 0,
     states: [stateOf(tally, rule, null, time)],
+  };
+}
+
+/** A rule as others see it: with instants by the clock of jobs. */
+export function toldRule(book: Book, rule: LimitRule): LimitRule {
+  const { heldUntil, blindUntil } = rule;
+  if (heldUntil === undefined && blindUntil === undefined) return rule;
+  const origin = -book.toLedgerTime(0);
+  return {
+    ...rule,
+    ...(heldUntil !== undefined && { heldUntil: heldUntil + origin }),
+    ...(blindUntil !== undefined && { blindUntil: blindUntil + origin }),
   };
 }
 
@@ -70,7 +82,7 @@ function stateOf(tally: Tally | undefined, rule: LimitRule, group: string | null
     free: Number.isFinite(free) ? free : null,
     nextInMs: toldWait(wait),
     reason,
-    heldForMs: Math.max(0, (pausedUntil ?? time) - time),
+    heldForMs: Math.max(0, (pausedUntil ?? time) - time, (rule.heldUntil ?? time) - time),
     breaker: isOpen ? (time < openUntil ? "open" : "half-open") : "closed",
   };
 }

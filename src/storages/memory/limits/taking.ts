@@ -1,15 +1,21 @@
-import { chargeOf, mostOf, quotaOf, weighed } from "../../../limits/rule.ts";
+import { type Charge, chargeOf, type LimitRule, mostOf, quotaOf, weighed } from "../../../limits/rule.ts";
+import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
 import type { Book } from "../book.ts";
 import { NOWHERE } from "../heap.ts";
+import type { Asking } from "../heavy-heads.ts";
 import { forgetExpired, release } from "./giving.ts";
-import { verdictOf } from "./tally.ts";
+import type { Permit } from "./permits.ts";
+import { holdsOf, type Tally, verdictOf } from "./tally.ts";
 
 /** So many permits that have expired are forgotten by whoever takes one: there may be nobody who sweeps. */
 const FORGOTTEN = 10;
 
+/** What only counts can be corrected for so long at least: an answer may be slow to come. */
+const CORRECTED_MS = 600_000;
+
 /** Takes of a limit outside of any job, if it fits. */
-export function take(book: Book, { name, group: asked, weight, ttlMs }: LimitTake, time: number): LimitTaken {
+export function take(book: Book, { name, group: asked, weight, dry, ttlMs }: LimitTake, time: number): LimitTaken {
   forgetExpired(book, time, FORGOTTEN);
   const { limits, permits } = book;
   const { rule } = limits.demand(name);
@@ -17,23 +23,41 @@ export function take(book: Book, { name, group: asked, weight, ttlMs }: LimitTak
   const quota = quotaOf(rule, group);
   const charge = weight === null ? chargeOf(rule, null) : weighed(rule.quota, weight);
   const counted = limits.find(rule, group);
-  const { wait } = verdictOf(counted, rule, group, charge, time);
+  const wait = waitOf(book, counted, rule, group, charge, time);
   if (wait !== 0) {
     if (counted !== undefined) counted.awaited = true;
     const most = mostOf(quota, charge) ?? null;
     return { granted: false, retryInMs: most === null && Number.isFinite(wait) ? wait : null, most };
   }
-  if (weight === 0) return { granted: true, token: "", held: false };
-  const held = quota.concurrency !== null || rule.breaker !== null;
+  if (weight === 0 || dry === true) return { granted: true, token: "", held: false };
+  const held = holdsOf(rule, group);
   // What is only counted can be taken back for as long as it is.
-  const expiresAt = time + (held ? ttlMs : Math.max(ttlMs, quota.windowMs ?? 0));
+  const expiresAt = time + (held ? ttlMs : Math.max(ttlMs, quota.windowMs ?? 0, CORRECTED_MS));
   const tally = limits.open(rule, group);
   const taken = tally.take(rule, charge, time, expiresAt);
   limits.rest(tally, rule, time);
   const token = book.nextPermit();
-  permits.add({ token, taken, held, expiresAt, slot: NOWHERE });
+  permits.add({ token, taken, held, expiresAt, ended: false, slot: NOWHERE });
   return { granted: true, token, held };
 }
+
+/** Jobs that wait for the limit since they are too heavy come first, whatever their priority. */
+function waitOf(
+  book: Book,
+  tally: Tally | undefined,
+  rule: LimitRule,
+  group: string | null,
+  charge: Charge,
+  time: number,
+): Wait {
+  const { wait } = verdictOf(tally, rule, group, charge, time);
+  const light = rule.quota.max === null ? charge.slots === 0 : charge.weight === 0;
+  if (tally === undefined || wait === NEVER || rule.weight === null || light) return wait;
+  return Math.max(wait, book.heavy.longest(tally, rule, OUTSIDE, time));
+}
+
+/** Who takes outside of any job comes last. */
+const OUTSIDE: Asking = { priority: Number.NEGATIVE_INFINITY, lane: undefined, looksAt: () => false };
 
 /** Ends, takes back or corrects what was taken. */
 export function give(book: Book, token: string, given: LimitGiven, time: number): void {
@@ -46,22 +70,37 @@ export function give(book: Book, token: string, given: LimitGiven, time: number)
     tally.settle(taken, given.used, time);
     return;
   }
-  book.permits.remove(permit);
+  if (permit.ended) return;
   if (given === "cancelled") {
+    book.permits.remove(permit);
     book.loosen(tally, rule, time);
     tally.cancel(taken);
   }
   release(book, taken, time);
+  if (given === "released") end(book, permit, time);
+}
+
+/** The work is done. What it really used may become known while its start counts. */
+function end({ permits }: Book, permit: Permit, time: number): void {
+  const { tally, rule, at, entry } = permit.taken;
+  const until = at + (quotaOf(rule, tally.group).windowMs ?? 0);
+  if (entry === undefined || until <= time) {
+    permits.remove(permit);
+    return;
+  }
+  permit.ended = true;
+  permit.taken.hold = undefined;
+  permits.keep(permit, until);
 }
 
 /** Keeps what is held, and answers with the tokens that are lost. */
 export function renew(book: Book, tokens: readonly string[], ttlMs: number, time: number): readonly string[] {
   return tokens.filter((token) => {
     const permit = book.permits.find(token, time);
-    if (permit === undefined) return true;
+    if (permit === undefined || permit.ended) return true;
     // Never for less long: somebody may have been told when it runs out.
     const until = Math.max(permit.expiresAt, time + ttlMs);
-    book.permits.renew(permit, until);
+    book.permits.keep(permit, until);
     permit.taken.tally.renew(permit.taken, until);
     return false;
   });

@@ -1,6 +1,7 @@
 import {
   type Gauge,
   gaugeCancel,
+  gaugeCharge,
   gaugeTake,
   gaugeWait,
   type Held,
@@ -119,7 +120,7 @@ export class Tally implements Slotted {
 
   /** The same start, under another rule of this name: it is counted once. */
   takeMore(taken: Taken, rule: LimitRule, { weight, slots }: Charge, until: number | null): void {
-    const { max, windowMs, concurrency } = quotaOf(rule, this.group);
+    const { max, windowMs } = quotaOf(rule, this.group);
     if (max !== null && windowMs !== null && taken.entry === undefined) {
       const log = this.log ?? (this.#log = createLog(FEW));
       // Somebody has to look at a log for it to forget.
@@ -127,11 +128,29 @@ export class Tally implements Slotted {
       taken.entry = recordStart(log, taken.at, weight);
     }
     if (taken.hold !== undefined) return;
-    const holds = concurrency !== null || rule.breaker !== null;
+    const holds = holdsOf(rule, this.group);
     // Where it may still be said what a start of a group really used, its tally must not be forgotten before.
     const settles = this.ledger === undefined && (rule.weight !== null || until !== null);
     if (!holds && !settles) return;
     taken.hold = (this.#holds ??= new Holds()).take(holds ? slots : 0, taken.at, until);
+  }
+
+  /** A job that runs holds of the limit from now on. `before`: what its start took, if it took anything of this. */
+  adopt(before: Taken | undefined, rule: LimitRule, charge: Charge, at: number): Taken {
+    this.counted = true;
+    const holds = (this.#holds ??= new Holds());
+    if (before?.hold !== undefined && holds.has(before.hold)) {
+      holds.resize(before.hold, charge.slots);
+      return { ...before, rule };
+    }
+    const hold = holds.take(charge.slots, at, null);
+    if (before !== undefined) return { ...before, rule, hold };
+    return { tally: this, rule, charge, at, gauge: this.gauge, entry: undefined, hold, common: false };
+  }
+
+  /** Does the start hold of the limit, as far as anything is held of it at all? */
+  isHolding({ rule, hold }: Taken): boolean {
+    return hold !== undefined && holdsOf(rule, this.group) && this.#holds?.has(hold) === true;
   }
 
   release({ hold }: Taken): void {
@@ -140,15 +159,16 @@ export class Tally implements Slotted {
 
   /** The start never was. */
   cancel({ gauge, charge, at, entry, common }: Taken): void {
-    gaugeCancel(gauge, charge, at);
+    gaugeCancel(gauge, at);
     if (entry !== undefined) shrinkStart(entry, common ? charge.weight : entry.weight);
   }
 
   /** What the start really used: of the window, or without one of what it holds. */
-  settle({ rule, entry, hold }: Taken, used: number, time: number): void {
+  settle({ rule, gauge, entry, hold }: Taken, used: number, time: number): void {
     if (rule.quota.max === null) {
       if (hold !== undefined && quotaOf(rule, this.group).concurrency !== null) this.#holds?.resize(hold, used);
     } else if (entry !== undefined) {
+      gaugeCharge(gauge, used - entry.weight - entry.expired);
       settleStart(entry, time, used);
     }
   }
@@ -190,6 +210,11 @@ export class Tally implements Slotted {
     const { everyMs } = quotaOf(rule, this.group);
     return !this.holding && isGaugeIdle(this.gauge, everyMs, time) && this.quietAt(rule, time) <= time;
   }
+}
+
+/** Does a start of this group hold anything of the limit while it is under way? */
+export function holdsOf(rule: LimitRule, group: string | null): boolean {
+  return rule.breaker !== null || quotaOf(rule, group).concurrency !== null;
 }
 
 const UNTOUCHED: Gauge = Object.freeze(newGauge());

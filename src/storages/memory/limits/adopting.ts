@@ -1,0 +1,24 @@
+import { applies, chargeOf, type LimitRule } from "../../../limits/rule.ts";
+import type { Book } from "../book.ts";
+import { holdsOf } from "./tally.ts";
+
+/** Jobs that run hold of a rule that is new or another one, if it holds anything and they do not hold of it yet. */
+export function adopt(book: Book, rule: LimitRule): void {
+  const { limits } = book;
+  if (!canHold(rule)) return;
+  for (const job of book.leases) {
+    const group = rule.byGroup ? job.group : null;
+    if (!applies(rule, job.queue, job.type) || !holdsOf(rule, group)) continue;
+    const tally = limits.open(rule, group);
+    const before = job.starts.find((taken) => taken.tally === tally);
+    if (before !== undefined && tally.isHolding(before)) continue;
+    const adopted = tally.adopt(before, rule, chargeOf(rule, job.weights), book.toLedgerTime(job.startedAt!));
+    job.starts = [...job.starts.filter((taken) => taken !== before), adopted];
+  }
+}
+
+/** Does any start hold anything of it? */
+function canHold({ quota, groups, breaker }: LimitRule): boolean {
+  if (breaker !== null || quota.concurrency !== null) return true;
+  return Object.values(groups).some(({ concurrency }) => concurrency !== undefined && concurrency !== null);
+}
