@@ -95,8 +95,8 @@ function fitting(calls: readonly Call[]): number {
 
 /** One call among others: if it fails, nothing of it remains. */
 function addApart(step: Step, jobs: readonly NewJob[]): Result {
-  // Without keys and weights there is nothing to refuse.
-  if (jobs.every(({ idempotency, weights }) => idempotency === null && weights === null)) {
+  // Without keys, and where nothing is weighed, there is nothing to refuse.
+  if (step.rules.weighing.length === 0 && jobs.every(({ idempotency }) => idempotency === null)) {
     return { added: add(step, jobs) };
   }
   step.sql("SAVEPOINT sluice_add").run();

@@ -4,7 +4,7 @@ import type { Step } from "./step.ts";
 export interface LimitRow {
   readonly id: number;
   readonly name: string;
-  /** '' for all, or for those without a group; ':' and its name for a group. */
+  /** As in `limits/groups.ts`: '' for all. */
   readonly grp: string;
   readonly latest_at: number | null;
   readonly pause_until: number | null;

@@ -1,8 +1,8 @@
 import { isGaugeIdle } from "../../limits/gauge.ts";
 import { quotaOf } from "../../limits/rule.ts";
 import { type LimitRow, limitById } from "./limit-row.ts";
-import { groupOf } from "./limits/blocked.ts";
 import { gaugeOf } from "./limits/gauges.ts";
+import { groupOf } from "./limits/groups.ts";
 import type { Step } from "./step.ts";
 import { settleTotal } from "./totals.ts";
 
@@ -14,9 +14,10 @@ const LIMITS = 100;
 const REMEMBERED_MS = 86_400_000;
 
 const RIPE = `SELECT id FROM sluice_limits WHERE prune_at <= ? ORDER BY prune_at LIMIT ${LIMITS}`;
-// What is held by a permit may still be corrected.
+// What is held by a permit may still be corrected; of others `since` says until when (tokens.ts).
 const OLD = `SELECT seq, at FROM sluice_starts WHERE limit_id = ? AND at <= ?
-  AND (token IS NULL OR NOT EXISTS (SELECT 1 FROM sluice_holds WHERE sluice_holds.token = sluice_starts.token))
+  AND (token IS NULL OR (since <= ?
+    AND NOT EXISTS (SELECT 1 FROM sluice_holds WHERE sluice_holds.token = sluice_starts.token)))
   ORDER BY at, seq LIMIT +?`;
 const DELETE = "DELETE FROM sluice_starts WHERE seq = ?";
 const FORGET = `UPDATE sluice_limits SET prune_at = ?, forgotten_at = max(coalesce(forgotten_at, ?), ?) WHERE id = ?`;
@@ -56,7 +57,7 @@ function pruneLimit(step: Step, row: LimitRow): number {
   const { id, longest } = row;
   settleTotal(step, row);
   // A little more than the longest window: who comes to the very end of it finds it undisturbed.
-  const old = step.sql(OLD).all(id, now - longest - 1, STEP) as { seq: number; at: number }[];
+  const old = step.sql(OLD).all(id, now - longest - 1, now, STEP) as { seq: number; at: number }[];
   for (const { seq } of old) step.sql(DELETE).run(seq);
   const newest = old.at(-1)?.at;
   const { at: oldest } = step.sql(OLDEST).get(id) as { at: number | null };
@@ -89,7 +90,7 @@ function pruneGroup(step: Step, row: LimitRow): number {
     return Number(changes) + 1;
   }
   settleTotal(step, row);
-  const old = step.sql(OLD).all(id, now - longest - 1, STEP) as { seq: number; at: number }[];
+  const old = step.sql(OLD).all(id, now - longest - 1, now, STEP) as { seq: number; at: number }[];
   for (const { seq } of old) step.sql(DELETE).run(seq);
   const forgotten = old.at(-1)?.at;
   if (forgotten !== undefined) step.sql(FORGET).run(now, forgotten, forgotten, id);

@@ -109,7 +109,8 @@ export const SCHEMA_1 = `
 
   -- Jobs of one queue, type, priority and group that wait. grp: '' without a group, ':' and its name with one. The lanes
   -- of a group in a priority take turns together: the unique key finds all of them, whatever their type. served: how many
-  -- were started since it is their turn. blocked_until: the limit blocked_by is full for the group until then.
+  -- were started since it is their turn. blocked_until: the limit blocked_by is full for the group until then, or has too
+  -- little left for the job heavy, which waits for it since heavy_since.
   CREATE TABLE sluice_lanes (
     id INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
@@ -121,6 +122,8 @@ export const SCHEMA_1 = `
     served INTEGER NOT NULL DEFAULT 0,
     blocked_until REAL,
     blocked_by TEXT,
+    heavy INTEGER,
+    heavy_since REAL,
     used_at REAL NOT NULL,
     UNIQUE (queue, priority, grp, type)
   ) STRICT;
@@ -166,7 +169,7 @@ export const SCHEMA_1 = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX sluice_claims_old ON sluice_claims (at);
 
-  -- What is kept under the name of a limit, for one group (as in sluice_lanes) or for all. A cleared one gets another id:
+  -- What is kept under the name of a limit, for one group or for all (limits/groups.ts). A cleared one gets another id:
   -- tokens and starts of before name nothing then.
   CREATE TABLE sluice_limits (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

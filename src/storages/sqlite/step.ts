@@ -1,11 +1,15 @@
 import type { JobEvent } from "../../core/events.ts";
+import type { Wait } from "../../limits/wait.ts";
 import type { SqliteStatement, Statements } from "./driver.ts";
 import type { RuleBook } from "./limits/rule-book.ts";
 
 /** What a step gave back of one limit. */
 export interface Given {
-  /** How much was held before anything was. */
-  readonly before: number;
+  readonly name: string;
+  readonly grp: string;
+  /** How long one more had to wait for what was held, before anything was given back; and how much that was. */
+  readonly wait: Wait;
+  readonly slots: number;
   /** Lanes were waiting for it. */
   awaited: boolean;
 }

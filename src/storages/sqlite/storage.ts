@@ -22,7 +22,7 @@ import type {
   Subscriber,
   Sweep,
 } from "../../storage/job-storage.ts";
-import { SharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
+import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { AtomicRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
 import { Adding } from "./adding.ts";
@@ -100,7 +100,7 @@ export class SqliteStorage implements JobStorage {
 
   /** A shared limit, for code outside of the queue: one quota for both. */
   limiter(name: string, options: Omit<SharedLimiterOptions, "clock"> = {}): SharedLimiter {
-    return new SharedLimiter(this, name, { ...options, clock: this.#store.clock });
+    return sharedLimiter(this, name, { ...options, clock: this.#store.clock });
   }
 
   setup(): Promise<void> {

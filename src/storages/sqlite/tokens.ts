@@ -1,5 +1,6 @@
 import { findLimit, type LimitRow } from "./limit-row.ts";
 import { windowFreed } from "./limits/freed.ts";
+import { chargeMore } from "./limits/gauges.ts";
 import type { Step } from "./step.ts";
 import { shiftTotal } from "./totals.ts";
 import { recordNamed } from "./windows.ts";
@@ -10,9 +11,11 @@ import { recordNamed } from "./windows.ts";
  */
 export const tokenOf = (limit: number, number: number, reserved: number): string => `${limit}.${number}.${reserved}`;
 
-const FIND = "SELECT seq, at, n, spent FROM sluice_starts WHERE token = ?";
+const FIND = "SELECT seq, at, since, n, token, spent FROM sluice_starts WHERE token = ?";
 const CHANGE = "UPDATE sluice_starts SET at = ?, since = ?, n = ?, spent = ? WHERE seq = ?";
-const FORGET = "UPDATE sluice_starts SET token = NULL WHERE token = ?";
+// What has ended is told by the number below zero.
+const END = "UPDATE sluice_starts SET token = -token, since = max(since, ?) WHERE token = ?";
+const ENDED = "INSERT INTO sluice_starts (limit_id, at, since, n, token, spent) VALUES (?, ?, ?, 0, ?, 0)";
 const ISSUED = "SELECT sequence FROM sluice_meta";
 
 /** Charged for a start that was cancelled: more than anybody can ever settle for. */
@@ -21,7 +24,10 @@ const EVERYTHING = Number.MAX_VALUE;
 interface Start {
   readonly seq: number;
   readonly at: number;
+  /** Until when it is to be kept for its token, though no window sees it; any time before: it is not. */
+  readonly since: number;
   readonly n: number;
+  readonly token: number;
   readonly spent: number;
 }
 
@@ -47,14 +53,9 @@ export function settleNamed(step: Step, name: string, token: string, used: numbe
 export function cancelStart(step: Step, row: LimitRow, number: number): boolean {
   const start = step.sql(FIND).get(number) as Start | undefined;
   if (start === undefined || start.spent === EVERYTHING) return false;
-  change(step, row, start, { at: start.at, n: 0, spent: EVERYTHING });
+  change(step, row, start, { n: 0, spent: EVERYTHING });
   windowFreed(step, row);
   return true;
-}
-
-/** The start has ended: its token names nothing any more. It stays counted. */
-export function forgetStart(step: Step, number: number): void {
-  step.sql(FORGET).run(number);
 }
 
 /**
@@ -65,10 +66,13 @@ function settleStart(step: Step, row: LimitRow, { number, reserved }: NamedStart
   const start = step.sql(FIND).get(number) as Start | undefined;
   if (start === undefined) {
     if (used > reserved) recordNamed(step, row, used - reserved, number, reserved);
+    chargeMore(step, row, used - reserved);
     return;
   }
   if (step.now - start.at < row.longest) {
-    change(step, row, start, { at: start.at, n: Math.max(0, used - start.spent), spent: start.spent });
+    const n = Math.max(0, used - start.spent);
+    change(step, row, start, { n });
+    chargeMore(step, row, n - start.n);
   } else {
     // Of a start that has left the window only what it reserved is remembered, as if its row were gone already.
     charge(step, row, start, used, start.spent === 0 ? reserved : start.spent + start.n);
@@ -76,28 +80,59 @@ function settleStart(step: Step, row: LimitRow, { number, reserved }: NamedStart
   windowFreed(step, row);
 }
 
-/** The same for a start that is under way: all that was charged for it is remembered. Whatever is not named has ended. */
-export function settleHeld(step: Step, row: LimitRow, number: number, used: number): void {
-  const start = step.sql(FIND).get(number) as Start | undefined;
-  if (start === undefined || start.spent === EVERYTHING) return;
-  if (step.now - start.at < row.longest) {
-    change(step, row, start, { at: start.at, n: Math.max(0, used - start.spent), spent: start.spent });
-    if (used - start.spent < start.n) windowFreed(step, row);
-  } else {
-    charge(step, row, start, used, start.spent + start.n);
+/** The start of a permit, as it tells about itself. */
+export interface PermitStart extends NamedStart {
+  /** When it was. */
+  readonly at: number;
+  /** Until when it may be corrected, though it may have left every window; 0: for as long as something is held. */
+  readonly until: number;
+}
+
+/** Has it ended? */
+export function isEnded(step: Step, number: number): boolean {
+  return step.sql(FIND).get(-number) !== undefined;
+}
+
+/** It has ended. It stays counted, and may be corrected while a window sees it. */
+export function endStart(step: Step, row: LimitRow, { number, at, until }: PermitStart): void {
+  if (step.sql(END).run(until, number).changes !== 0 || until <= step.now) return;
+  // Its row is gone already, and it would pass for one that goes on.
+  step.sql(ENDED).run(row.id, at, until, -number);
+}
+
+/** The same for a permit: all that was charged for it is remembered for as long as it may be corrected. */
+export function settlePermit(step: Step, row: LimitRow, permit: PermitStart, used: number): void {
+  const { number, reserved, until } = permit;
+  const start = (step.sql(FIND).get(number) ?? step.sql(FIND).get(-number)) as Start | undefined;
+  if (start === undefined) {
+    if (used <= reserved) return;
+    recordNamed(step, row, used - reserved, number, reserved, until);
+    chargeMore(step, row, used - reserved);
+  } else if (start.spent !== EVERYTHING) {
+    if (step.now - start.at < row.longest) {
+      const n = Math.max(0, used - start.spent);
+      change(step, row, start, { n, since: Math.max(start.since, until) });
+      if (n < start.n) windowFreed(step, row);
+      else chargeMore(step, row, n - start.n);
+    } else if (start.token > 0) {
+      charge(step, row, start, used, start.spent + start.n, until);
+    }
   }
 }
 
 /** So much was charged and has left every window: what is more counts from now on. */
-function charge(step: Step, row: LimitRow, start: Start, used: number, spent: number): void {
+function charge(step: Step, row: LimitRow, start: Start, used: number, spent: number, until = 0): void {
   const at = Math.max(step.now, row.newest ?? step.now);
-  if (used > spent) change(step, row, start, { at, n: used - spent, spent });
+  if (used <= spent) return;
+  change(step, row, start, { at, n: used - spent, spent, since: Math.max(at, until) });
+  chargeMore(step, row, used - spent);
 }
 
-function change(step: Step, row: LimitRow, start: Start, to: Omit<Start, "seq">): void {
-  step.sql(CHANGE).run(to.at, to.at, to.n, to.spent, start.seq);
+function change(step: Step, row: LimitRow, start: Start, to: Partial<Start>): void {
+  const { at, since, n, spent } = { ...start, ...to };
+  step.sql(CHANGE).run(at, since, n, spent, start.seq);
   shiftTotal(step, row, start.at, -start.n);
-  shiftTotal(step, row, to.at, to.n);
+  shiftTotal(step, row, at, n);
 }
 
 /** Was this number ever given? */

@@ -90,9 +90,12 @@ export function recordStarts(step: Step, row: LimitRow, n: number): { readonly s
   return { seq, at };
 }
 
-/** Counts a start under a token of its own. `spent`: what was charged for it before, and has left every window. */
-export function recordNamed(step: Step, row: LimitRow, n: number, token: number, spent = 0): void {
+/**
+ * Counts a start under a token of its own. `spent`: what was charged for it before, and has left every window. `until`: so
+ * long it is kept at least.
+ */
+export function recordNamed(step: Step, row: LimitRow, n: number, token: number, spent = 0, until = 0): void {
   const at = Math.max(step.now, row.newest ?? step.now);
-  step.sql(INSERT).get(row.id, at, at, n, token, spent);
+  step.sql(INSERT).get(row.id, at, Math.max(at, until), n, token, spent);
   shiftTotal(step, row, at, n);
 }

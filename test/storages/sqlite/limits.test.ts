@@ -104,9 +104,10 @@ describe("several storages over one database", () => {
     await other.add(Array.from({ length: 9 }, () => newJob()));
     const started = async () => (await other.claim(claimOf({ max: 2 }))).jobs.length;
     expect(await started()).toBe(2);
-    await mine.limits.define([rule("k", { concurrency: 1 })], "refuse");
+    // Those that run already count.
+    await mine.limits.define([rule("k", { concurrency: 3 })], "refuse");
     expect([await started(), await started()]).toEqual([1, 0]);
-    await mine.limits.change("k", { quota: { concurrency: 2 }, group: null });
+    await mine.limits.change("k", { quota: { concurrency: 4 }, group: null });
     expect(await started()).toBe(1);
     await mine.limits.remove("k");
     expect(await started()).toBe(2);
@@ -235,4 +236,87 @@ test("`limiter` counts with the jobs", async () => {
   expect((await storage.claim(claimOf({ max: 3 }))).jobs.length).toBe(1);
   await permit.cancel();
   expect((await storage.claim(claimOf({ max: 3 }))).jobs.length).toBe(1);
+});
+
+test("jobs without a group under a limit by group have nothing to do with what others count under its bare name", async () => {
+  const { clock, storage } = open();
+  await storage.rates.tryRecordExecution("k", { maxExecutions: 1, windowMs: 1_000 });
+  await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })], "refuse");
+  const groups = async () => (await storage.limits.read({ name: "k", group: null }))[0]!.groups;
+  expect(await groups()).toBe(0);
+  await storage.add([newJob(), newJob()]);
+  expect((await storage.claim(claimOf({ max: 2 }))).jobs.length).toBe(1);
+  expect(await groups()).toBe(1);
+  await storage.limits.change("k", { reset: true, group: null });
+  expect((await storage.rates.tryRecordExecution("k", { maxExecutions: 1, windowMs: 1_000 })).granted).toBe(false);
+  await clock.advance(5_000);
+  while ((await storage.sweep()).more);
+  expect(await groups()).toBe(0);
+});
+
+test("what is given back and taken again at once by another queue does not make those forgotten who waited for it", async () => {
+  const { storage } = open();
+  await storage.limits.define([rule("k", { concurrency: 1 }, { byGroup: true })], "refuse");
+  await storage.add([newJob({ queue: "p" }), newJob({ queue: "p" }), newJob({ queue: "r" })]);
+  const done = ({ id, token }: Lease) => ({ id, token, to: "completed" as const, result: null });
+  const [first] = (await storage.claim(claimOf({ queue: "p" }))).jobs;
+  for (const queue of ["p", "r"]) expect((await storage.claim(claimOf({ queue }))).jobs).toEqual([]);
+  const heard: boolean[] = [];
+  storage.subscribe({ queue: "r", wake: (news) => heard.push(news) });
+  const [second] = (await storage.claim(claimOf({ queue: "p", settle: [done(first!)] }))).jobs;
+  expect([second !== undefined, heard.length]).toEqual([true, 0]);
+  await storage.settle([done(second!)]);
+  expect(heard).toEqual([true]);
+});
+
+test("a permit that was settled is remembered as such, however often somebody sweeps", async () => {
+  const { clock, storage } = open();
+  const { limits } = storage;
+  const swept = async (ms: number) => {
+    await clock.advance(ms);
+    while ((await storage.sweep()).more);
+  };
+  for (const byGroup of [false, true]) {
+    const name = `k${byGroup}`;
+    await limits.define([rule(name, { max: 10, windowMs: 50 }, { byGroup })], "refuse");
+    const used = async () => (await limits.read({ name, group: byGroup ? "g" : null }))[0]!.states[0]!.used;
+    const take = async () => {
+      const taken = await limits.take({ name, group: "g", weight: 1, ttlMs: 500 });
+      return taken.granted ? taken.token : "";
+    };
+    const token = await take();
+    await limits.give(token, { used: 5 });
+    await swept(60_000);
+    await limits.give(token, { used: 6 });
+    expect(await used(), "what is more").toBe(1);
+    await swept(60_000);
+    await limits.give(token, { used: 6 });
+    expect(await used(), "nothing more").toBe(0);
+    const released = await take();
+    await swept(60_000);
+    await limits.give(released, "released");
+    await swept(60_000);
+    await limits.give(released, { used: 9 });
+    expect(await used(), "after its end").toBe(0);
+  }
+  await swept(3 * 86_400_000);
+  await swept(3 * 86_400_000);
+});
+
+test("two starts of one claim are spaced, though it finds out on the way that the clock of another process is ahead", async () => {
+  const path = temporaryDatabase();
+  const [ahead, own] = [new FakeClock(), new FakeClock()];
+  ahead.stepWall(200);
+  await using other = new SqliteStorage(path, { clock: ahead });
+  await using storage = new SqliteStorage(path, { clock: own });
+  const group = rule("group", { max: 5, windowMs: 1_000 }, { byGroup: true });
+  await storage.limits.define([rule("spaced", { everyMs: 150 }), group], "refuse");
+  const take = (name: string) => other.limits.take({ name: "group", group: name, weight: null, ttlMs: 10 });
+  await Promise.all([ahead.advance(1_000), own.advance(1_000)]);
+  await take("first");
+  await Promise.all([ahead.advance(240), own.advance(240)]);
+  await take("g");
+  await storage.add([newJob({ group: "other" }), newJob({ group: "g" })]);
+  const { jobs, nextInMs } = await storage.claim(claimOf());
+  expect([jobs.length, nextInMs]).toEqual([1, 150]);
 });

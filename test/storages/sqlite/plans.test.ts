@@ -131,6 +131,11 @@ async function underLimits(storage: SqliteStorage, clock: FakeClock): Promise<vo
     await limits.give(permit.token, { used: 2 });
     await limits.give(permit.token, "cancelled");
   }
+  const counted = await limits.take({ name: "pinned", group: null, weight: 1, ttlMs: 1_000 });
+  if (counted.granted) {
+    await limits.give(counted.token, "released");
+    await limits.give(counted.token, { used: 4 });
+  }
   const memory = await limits.take({ name: "memory", group: null, weight: 3, ttlMs: 1_000 });
   if (memory.granted) {
     await limits.give(memory.token, { used: 1 });
@@ -143,10 +148,50 @@ async function underLimits(storage: SqliteStorage, clock: FakeClock): Promise<vo
   await limits.change("tenant", { quota: { max: 8 }, group: null });
   await storage.claim(claims[0]!);
   await limits.change("tenant", { holdMs: 5, group: "g1" });
+  await limits.change("tenant", { holdMs: 5, group: null });
   await limits.change("tenant", { remaining: 5, resetMs: 50, group: "g1" });
   await limits.change("tenant", { reset: true, group: null });
   await limits.change("tenant", { paused: false });
   for (const name of ["plain", "window", "many", "tenant", "pinned", "memory"]) await limits.remove(name);
+  await heavyOnes(storage, clock);
+}
+
+/** One that is too heavy for what is left, others behind it, and all that becomes of them. */
+async function heavyOnes(storage: SqliteStorage, clock: FakeClock): Promise<void> {
+  const { limits } = storage;
+  await limits.define(
+    [
+      rule("tokens", { max: 10, windowMs: 100 }, { weight: "n", queues: ["h"] }),
+      rule("slots", { concurrency: 10 }, { weight: "m", queues: ["h"] }),
+      rule("share", { max: 10, windowMs: 100 }, { weight: "n", queues: ["hg"], byGroup: true }),
+    ],
+    "refuse",
+  );
+  for (const queue of ["h", "hg"]) {
+    const of = (type: string, n: number, said: object = {}) => newJob({ queue, type, weights: { n, m: n }, ...said });
+    await storage.add([of("light", 6)]);
+    const { jobs } = await storage.claim(claimOf({ queue, types: ["light"], max: 1 }));
+    const heavy = of("heavy", 8);
+    const behind = of("heavy", 8);
+    await storage.add([heavy, behind, of("light", 1), of("light", 1), of("heavy", 1, { due: { inMs: 5 } })]);
+    const claims = async () => {
+      for (const types of [["heavy"], ["light"]]) await storage.claim(claimOf({ queue, types, max: 9 }));
+    };
+    await claims();
+    await storage.explain(behind.id);
+    await clock.advance(5);
+    const { id, token } = jobs[0]!;
+    await storage.report([{ id, token, weights: { n: 5, m: 5 } }]);
+    await storage.claim(claimOf({ queue, max: 9 }));
+    await storage.change({ action: "remove", queue, ids: [heavy.id] });
+    await claims();
+    await storage.settle([{ id, token, to: "completed", result: null }]);
+    await clock.advance(100);
+    await claims();
+  }
+  await limits.change("share", { quota: { concurrency: 9 }, group: null });
+  await limits.define([rule("slots", { concurrency: 9 }, { queues: ["h"] })], "update");
+  for (const name of ["tokens", "slots", "share"]) await limits.remove(name);
 }
 
 const EVERYTHING = { states: null, type: null, group: null, since: null, until: null, cursor: null };

@@ -11,7 +11,7 @@ const INSERT = `INSERT INTO sluice_jobs (id, queue, type, state, lane, priority,
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
 const EXISTS = "SELECT 1 FROM sluice_jobs WHERE id = ?";
 const HOLDER = "SELECT fingerprint, job FROM sluice_keys WHERE queue = ? AND key = ? AND expires_at > ?";
-const STATE = "SELECT seq, state, lane, grp FROM sluice_jobs WHERE id = ?";
+const STATE = "SELECT seq, state, lane FROM sluice_jobs WHERE id = ?";
 const DELETE = "DELETE FROM sluice_jobs WHERE seq = ?";
 const KEEP_KEY = `INSERT INTO sluice_keys (queue, key, fingerprint, job, expires_at) VALUES (?, ?, ?, ?, ?)
   ON CONFLICT (queue, key) DO UPDATE SET fingerprint = excluded.fingerprint, job = excluded.job,
@@ -22,14 +22,20 @@ interface Holder {
   readonly job: string;
 }
 
-type Other = Pick<JobRow, "seq" | "state" | "lane" | "grp">;
+type Other = Pick<JobRow, "seq" | "state" | "lane">;
 
 /** Adds jobs. Whatever throws is undone by whoever began the transaction. */
 export function add(step: Step, jobs: readonly NewJob[]): Added[] {
-  refuseImpossible(step.rules.inForce, jobs);
   const lanes = new LaneMoves(step);
   const texts = new Map<object, string>();
   const added = jobs.map((job) => addOne(step, job, lanes, texts));
+  // One that is there already is answered with as it is, whatever it weighs.
+  if (step.rules.weighing.length > 0) {
+    refuseImpossible(
+      step.rules.inForce,
+      jobs.filter((_, i) => added[i]!.created),
+    );
+  }
   lanes.write();
   return added;
 }
@@ -42,7 +48,7 @@ function addOne(step: Step, job: NewJob, lanes: LaneMoves, texts: Map<object, st
   }
   const dueAt = Math.max(step.now, instantOf(job.due, step.now));
   const waits = dueAt <= step.now;
-  const first = !waits && isFirstDue(step, queue, dueAt);
+  const first = !waits && isFirstDue(step, queue, type, dueAt);
   const lane = waits ? lanes.enter(job) : null;
   const { changes } = step
     .sql(INSERT)
@@ -101,10 +107,10 @@ function takeKey(step: Step, job: NewJob, idempotency: Idempotency, lanes: LaneM
 }
 
 /** A job that has not started is removed. One that has ended stays. */
-function giveWay(step: Step, { seq, state, lane, grp }: Other, lanes: LaneMoves): void {
+function giveWay(step: Step, { seq, state, lane }: Other, lanes: LaneMoves): void {
   if (state !== "waiting" && state !== "scheduled" && state !== "awaiting") return;
   step.sql(DELETE).run(seq);
-  if (state === "waiting") lanes.leave(lane!, grp);
+  if (state === "waiting") lanes.leave(lane!);
 }
 
 export function instantOf(when: When, now: number): number {

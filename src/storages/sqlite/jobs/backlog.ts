@@ -46,7 +46,7 @@ export function backlog(step: Step, queue: string): Backlog {
       active: active.get(type) ?? 0,
       groups: groups.size,
       mostInGroup,
-      weights: averageWeights(step, own),
+      weights: weightsOf(step, own),
       ranMs: ran.get(type) ?? null,
     };
   });
@@ -71,7 +71,7 @@ function countsOf(step: Step, queue: string, state: "scheduled" | "active"): Map
   return new Map(rows.map(({ type, n }) => [type, n]));
 }
 
-function averageWeights(step: Step, lanes: readonly LaneCount[]): Record<string, number> {
+function weightsOf(step: Step, lanes: readonly LaneCount[]): TypeBacklog["weights"] {
   const sums = new Map<string, { sum: number; count: number }>();
   let left = WEIGHED;
   for (const { id } of lanes) {
@@ -85,7 +85,10 @@ function averageWeights(step: Step, lanes: readonly LaneCount[]): Record<string,
       }
     }
   }
-  return Object.fromEntries(Array.from(sums, ([name, { sum, count }]) => [name, sum / count]));
+  const seen = WEIGHED - left;
+  return Object.fromEntries(
+    Array.from(sums, ([name, { sum, count }]) => [name, { part: count / seen, mean: sum / count }]),
+  );
 }
 
 /** How long the latest completed jobs of each type ran, on average. */

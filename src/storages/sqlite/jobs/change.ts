@@ -69,7 +69,7 @@ function apply(step: Step, action: ChangeAction, row: JobRow, lanes: LaneMoves):
   switch (action) {
     case "cancel":
       if (row.state === "active") return askToStop(step, row);
-      if (row.state === "waiting") lanes.leave(row.lane!, row.grp);
+      if (row.state === "waiting") lanes.leave(row.lane!);
       step.sql(CANCEL).run(now, now, seq);
       step.event({ event: "cancelled", queue, id, type });
       return true;
@@ -82,7 +82,7 @@ function apply(step: Step, action: ChangeAction, row: JobRow, lanes: LaneMoves):
     case "remove":
       break;
   }
-  if (row.state === "waiting") lanes.leave(row.lane!, row.grp);
+  if (row.state === "waiting") lanes.leave(row.lane!);
   step.sql(REMOVE).run(seq);
   return true;
 }

@@ -11,15 +11,19 @@ export interface ClaimLaneRow {
   readonly served: number;
   /** 1: its group is full. */
   readonly blocked: number;
+  /** The job that was too heavy when a claim looked at it; for which limit; and since when it waits. */
+  readonly heavy: number | null;
+  readonly by: string | null;
+  readonly since: number | null;
 }
 
-const COLUMNS = ["id", "type", "priority", "grp", "turn", "waiting", "served"];
-const LANES = `SELECT ${COLUMNS.join(", ")}, 0 AS blocked FROM sluice_lanes
+const COLUMNS = ["id", "type", "priority", "grp", "turn", "waiting", "served", "heavy"];
+const LANES = `SELECT ${COLUMNS.join(", ")}, blocked_by AS by, heavy_since AS since, 0 AS blocked FROM sluice_lanes
   WHERE queue = ? AND type = ? AND waiting > 0 AND blocked_until IS NULL
   ORDER BY priority DESC, turn, id LIMIT +? OFFSET +?`;
 // For a list of lanes, one of each unit. Each is looked up in turn, along the unique key.
 const UNITS = `SELECT unit.key AS unit, ${COLUMNS.map((column) => `lane.${column}`).join(", ")},
-    lane.blocked_until IS NOT NULL AS blocked
+    lane.blocked_by AS by, lane.heavy_since AS since, lane.blocked_until IS NOT NULL AS blocked
   FROM json_each(?) AS unit
   CROSS JOIN sluice_lanes AS one ON one.id = unit.value
   CROSS JOIN sluice_lanes AS lane ON lane.queue = one.queue AND lane.priority = one.priority AND lane.grp = one.grp`;

@@ -24,14 +24,14 @@ class LimitedClaim {
   readonly #meters: Meters;
   readonly #limits: UnderLimits;
   /** May lanes be blocked? */
-  readonly #byGroup: boolean;
+  readonly #blocks: boolean;
 
   /** `writes`: limits are prepared to keep what they need. */
   constructor(step: Step, types: OpenTypes, rules: readonly LimitRule[], writes: boolean) {
     this.#step = step;
     this.#types = types;
     this.#rules = rules;
-    this.#byGroup = rules.some(({ byGroup }) => byGroup);
+    this.#blocks = rules.some(({ byGroup, weight }) => byGroup || weight !== null);
     this.#meters = new Meters(step);
     this.#limits = new UnderLimits(rules, types.queue, (rule, group) => {
       const meter = this.#meters.meter(rule, group);
@@ -68,7 +68,7 @@ class LimitedClaim {
       // Its instant has come, and too many others came before it in this step.
       if (wait === 0) return { more: true, nextInMs: 0, blockedBy };
       if (blockedBy === null || wait < nextIn) {
-        blockedBy = lane.wait < general.wait ? general.by!.rule.name : labelOf(lane.by, lane.group);
+        blockedBy = lane.wait < general.wait ? general.by!.rule.name : this.#labelOf(lane);
       }
       nextIn = Math.min(nextIn, wait);
     }
@@ -79,9 +79,13 @@ class LimitedClaim {
     return { more: false, nextInMs: instantOf(Math.min(nextIn, due.wait)), blockedBy };
   }
 
+  #labelOf({ by, group }: BlockedLane): string {
+    return labelOf(by, this.#step.rules.byName.get(by)?.byGroup === true ? group : null);
+  }
+
   /** Of each type the blocked lane that has room first. */
   #blocked(): BlockedLane[] {
-    if (!this.#byGroup) return [];
+    if (!this.#blocks) return [];
     const { queue, asked } = this.#types;
     const types = (asked ?? blockedTypes(this.#step, queue)).filter((type) => this.#types.has(type));
     return types.flatMap((type) => firstBlocked(this.#step, queue, type) ?? []);
@@ -104,7 +108,7 @@ class LimitedClaim {
   }
 
   unblock(): void {
-    if (!this.#byGroup) return;
+    if (!this.#blocks) return;
     const { queue, asked } = this.#types;
     unblockRipe(this.#step, queue, asked ?? blockedTypes(this.#step, queue));
   }
@@ -126,7 +130,7 @@ export function claimUnder(
   limited.unblock();
   const { ground, walked } = limited.walk(request.max);
   const jobs = ground.changed ? writeDown(step, request, ground) : [];
-  return { jobs, ...limited.outlook(walked) };
+  return { jobs, ...limited.outlook({ ...walked, more: walked.more || ground.othersMayLook }) };
 }
 
 /** The same without any lock, where it takes nothing. Undefined: there is something to do. */

@@ -14,7 +14,7 @@ const NEXT = `SELECT type, due_at FROM sluice_jobs WHERE queue = ? AND state = '
 // From one queue to the next along the index, however many jobs lie between them.
 const FIRST_QUEUE = "SELECT queue FROM sluice_jobs WHERE state = 'scheduled' ORDER BY queue LIMIT 1";
 const NEXT_QUEUE = "SELECT queue FROM sluice_jobs WHERE state = 'scheduled' AND queue > ? ORDER BY queue LIMIT 1";
-const LATE = `SELECT seq, id, queue, type, grp, state, lane, attempt FROM sluice_jobs
+const LATE = `SELECT seq, id, queue, type, state, lane, attempt FROM sluice_jobs
   WHERE deadline IS NOT NULL AND finished_at IS NULL AND lease_until IS NULL AND deadline <= ?
   ORDER BY deadline LIMIT ${STEP}`;
 const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
@@ -28,7 +28,7 @@ const TOO_LATE: ErrorRecord = {
 
 type Coming = Pick<JobRow, "type" | "due_at">;
 type Due = Pick<JobRow, "seq" | "queue" | "type" | "priority" | "grp">;
-type Late = Pick<JobRow, "seq" | "id" | "queue" | "type" | "grp" | "state" | "lane" | "attempt">;
+type Late = Pick<JobRow, "seq" | "id" | "queue" | "type" | "state" | "lane" | "attempt">;
 
 /** Is there a scheduled job of the queue that has come due? */
 export function isAnyDue(step: Step, queue: string): boolean {
@@ -78,10 +78,15 @@ export function comingDue(step: Step, queue: string): { readonly jobs: readonly 
   return { jobs, more: jobs.length === LOOK_AHEAD };
 }
 
-/** Will this be the first of the scheduled jobs of its queue to come due? */
-export function isFirstDue(step: Step, queue: string, dueAt: number): boolean {
+/** Will this be the first of the scheduled jobs of its queue to come due; under limits, of its type? */
+export function isFirstDue(step: Step, queue: string, type: string, dueAt: number): boolean {
   const first = step.sql(NEXT).get(queue, 1) as Coming | undefined;
-  return first === undefined || dueAt < first.due_at;
+  if (first === undefined || dueAt < first.due_at) return true;
+  // Limits may keep those of other types back.
+  return (
+    step.rules.inForce.length > 0 &&
+    !comingDue(step, queue).jobs.some((one) => one.type === type && one.due_at <= dueAt)
+  );
 }
 
 /** Is there a job that can no longer start in time? */
@@ -95,9 +100,9 @@ export function endLate(step: Step): number {
   if (late.length === 0) return 0;
   const lanes = new LaneMoves(step);
   const error = JSON.stringify(TOO_LATE);
-  for (const { seq, id, queue, type, grp, state, lane, attempt } of late) {
+  for (const { seq, id, queue, type, state, lane, attempt } of late) {
     step.sql(END).run(step.now, error, step.now, seq);
-    if (state === "waiting") lanes.leave(lane!, grp);
+    if (state === "waiting") lanes.leave(lane!);
     step.event({ event: "dead", queue, id, type, attempt, error: TOO_LATE });
   }
   lanes.write();

@@ -1,12 +1,17 @@
 import { waitBehind } from "../../../limits/behind.ts";
+import type { Verdict } from "../../../limits/gauge.ts";
 import { chargeOf, mostOf } from "../../../limits/rule.ts";
+import { NEVER } from "../../../limits/wait.ts";
+import type { JobRecord } from "../../../core/job.ts";
 import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
+import { byTurn } from "../../../storage/turns.ts";
 import { remembered } from "../limits/claim-limits.ts";
+import { grpOf } from "../limits/groups.ts";
 import { Meters } from "../limits/meter.ts";
 import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { find } from "./list.ts";
-import type { JobRow } from "./record.ts";
+import { type JobRow, readWeights } from "./record.ts";
 
 /** How far jobs that come before are counted. */
 const MOST = 10_000;
@@ -15,24 +20,56 @@ const PLACE = "SELECT seq, due_at, priority, grp FROM sluice_jobs WHERE id = ?";
 const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 const HIGHER = `SELECT total(waiting) AS n FROM
   (SELECT waiting FROM sluice_lanes WHERE queue = ? AND priority > ? AND waiting > 0 LIMIT ${MOST})`;
-const LANES = "SELECT id, type FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ? AND waiting > 0";
+const LANES = `SELECT id, type, turn, heavy, blocked_by AS by, heavy_since AS since FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ? AND waiting > 0`;
 const BEFORE = `SELECT count(*) AS n FROM (SELECT 1 FROM sluice_jobs
   WHERE lane = ? AND state = 'waiting' AND (due_at, seq) < (?, ?) LIMIT +?)`;
+const OTHERS = `SELECT id, type, grp, turn, waiting FROM sluice_lanes
+  WHERE queue = ? AND priority = ? AND waiting > 0 AND (blocked_until IS NULL OR blocked_until <= ?) LIMIT ${MOST}`;
+const HEAD = "SELECT weights FROM sluice_jobs WHERE lane = ? AND state = 'waiting' ORDER BY due_at, seq LIMIT 1";
 
 interface LaneRow {
   readonly id: number;
   readonly type: string;
+  readonly turn: number;
 }
+
+/** The job that was too heavy when a claim looked at it; for which limit; and since when it waits. */
+interface OwnRow extends LaneRow {
+  readonly heavy: number | null;
+  readonly by: string | null;
+  readonly since: number | null;
+}
+
+interface OtherRow extends LaneRow {
+  readonly grp: string;
+  readonly waiting: number;
+}
+
 type Place = Pick<JobRow, "seq" | "due_at" | "priority" | "grp">;
+
+/** Where a job stands. */
+interface Ahead {
+  readonly ahead: Standing["ahead"];
+  /** The lane that it waits in; undefined: it does not, or there is none yet. */
+  readonly lane: OwnRow | undefined;
+}
+
+const NOWHERE: Ahead = { ahead: { higher: 0, group: 0, lane: 0, turns: 0 }, lane: undefined };
 
 /** Everything that decides when a job can start. */
 export function explain(step: Step, id: string): Standing | undefined {
   const [job] = find(step, [id]);
   if (job === undefined) return undefined;
-  const { queue, type, group, weights } = job;
+  const { queue, type, group, weights, priority } = job;
   const pauses = new Set((step.sql(PAUSES).all(queue) as { readonly type: string }[]).map((row) => row.type));
   const queued = job.state === "waiting" || job.state === "scheduled";
-  const before = queued ? ahead(step, queue, type, id) : { higher: 0, group: 0, lane: 0 };
+  const { ahead, lane } = queued ? standOf(step, queue, type, id, pauses) : NOWHERE;
+  const first = ahead.lane > 0 && lane !== undefined ? headOf(step, lane.id) : undefined;
+  // Its lane waits for what its first job does, and no longer.
+  const asking = (name: string) => ({
+    id: lane?.id ?? 0,
+    since: lane !== undefined && lane.heavy !== null && lane.by === name ? lane.since! : Number.POSITIVE_INFINITY,
+  });
   const meters = new Meters(step);
   const rules = [...step.rules.of(queue, type), ...remembered(step, queue)];
   const limits = rules.map((rule): LimitStanding => {
@@ -40,31 +77,63 @@ export function explain(step: Step, id: string): Standing | undefined {
     const meter = meters.meter(rule, own);
     const charge = chargeOf(rule, weights);
     const { used, held } = meter;
-    const { wait, reason } = waitBehind(before.lane, rule, own, used, charge, (one) => meter.verdict(one));
+    const ask = (weighs: typeof charge) => meter.verdictFor(asking(rule.name), weighs, priority);
+    const behind = waitBehind(ahead.lane, rule, own, used, charge, ask);
+    const { wait, reason } = first === undefined ? behind : later(behind, ask(chargeOf(rule, first.weights)));
     const weight = meter.quota.max === null ? charge.slots : charge.weight;
     const most = mostOf(meter.quota, charge) ?? null;
     return { rule, group: own, weight, used, held, waitMs: instantOf(wait), reason, most };
   });
-  return {
-    job,
-    now: step.now,
-    queuePaused: pauses.has(""),
-    typePaused: pauses.has(`:${type}`),
-    ahead: before,
-    limits,
-  };
+  return { job, now: step.now, queuePaused: pauses.has(""), typePaused: pauses.has(`:${type}`), ahead, limits };
 }
 
-function ahead(step: Step, queue: string, type: string, id: string): Standing["ahead"] {
+/** Nobody starts before the first of the lane, which is perhaps heavier. One that never fits ends, and is in nobody's way. */
+function later(own: Verdict, first: Verdict): Verdict {
+  return own.wait !== NEVER && first.wait > own.wait ? first : own;
+}
+
+/** What the first of a lane weighs. */
+function headOf(step: Step, lane: number): Pick<JobRecord, "weights"> | undefined {
+  const row = step.sql(HEAD).get(lane) as Pick<JobRow, "weights"> | undefined;
+  return row && { weights: row.weights === null ? null : readWeights(row.weights) };
+}
+
+function standOf(step: Step, queue: string, type: string, id: string, pauses: ReadonlySet<string>): Ahead {
   const { seq, due_at: dueAt, priority, grp } = step.sql(PLACE).get(id) as Place;
   const { n: higher } = step.sql(HIGHER).get(queue, priority) as { readonly n: number };
-  const lanes = step.sql(LANES).all(queue, priority, grp === null ? "" : `:${grp}`) as LaneRow[];
+  const lanes = step.sql(LANES).all(queue, priority, grpOf(grp)) as OwnRow[];
   let group = 0;
-  let lane = 0;
+  let before = 0;
   for (const one of lanes) {
     const { n } = step.sql(BEFORE).get(one.id, dueAt, seq, MOST) as { readonly n: number };
     group += n;
-    if (one.type === type) lane = n;
+    if (one.type === type) before = n;
   }
-  return { higher: Math.min(MOST, higher), group: Math.min(MOST, group), lane };
+  const own = lanes.find((one) => one.type === type);
+  const others = (step.sql(OTHERS).all(queue, priority, step.now) as OtherRow[]).filter(
+    (one) => one.grp !== grpOf(grp) && !pauses.has(`:${one.type}`),
+  );
+  // The lane that was served the longest ago speaks for its group. Where there is none yet, all that never were come first.
+  const [speaker = { id: Number.POSITIVE_INFINITY, turn: 0 }] = lanes.toSorted(inTurn);
+  const turns = turnsBefore(others, group, speaker);
+  return {
+    ahead: { higher: Math.min(MOST, higher), group: Math.min(MOST, group), lane: before, turns },
+    lane: own,
+  };
 }
+
+/** Every other group has its turn as often as the job's own does before it; once more, if it is the other's turn first. */
+function turnsBefore(others: readonly OtherRow[], before: number, own: Ranked): number {
+  let turns = 0;
+  for (const lanes of Map.groupBy(others, ({ grp }) => grp).values()) {
+    let waiting = 0;
+    for (const lane of lanes) waiting += lane.waiting;
+    turns += Math.min(waiting, before + (lanes.some((lane) => inTurn(lane, own) < 0) ? 1 : 0));
+  }
+  return Math.min(MOST, turns);
+}
+
+type Ranked = Pick<LaneRow, "id" | "turn">;
+
+/** Of one priority. */
+const inTurn = (a: Ranked, b: Ranked): number => byTurn({ ...a, priority: 0 }, { ...b, priority: 0 });

@@ -1,8 +1,9 @@
-import { applies, type LimitRule, shareOf } from "../../../limits/rule.ts";
+import { applies, chargeOf, type LimitRule, shareOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import type { Leave, Meter, Use } from "../../../storage/under-limits.ts";
 import type { Ground, Head } from "../../../storage/walk.ts";
-import { type Blocking, groupOf } from "../limits/blocked.ts";
+import type { Blocking, OfType } from "../limits/blocked.ts";
+import { groupOf } from "../limits/groups.ts";
 import type { Meters } from "../limits/meter.ts";
 import type { Step } from "../step.ts";
 import { type ClaimLaneRow, readyLanes, unitsOf } from "./claim-lanes.ts";
@@ -37,6 +38,10 @@ export class ClaimGround implements Ground<ClaimLane> {
   readonly served = new Set<ClaimUnit>();
   /** Lanes that count more than there is. */
   readonly miscounted = new Set<ClaimLane>();
+  /** Lanes of which a job was started that was too heavy before: others may have waited for it. */
+  readonly heavy = new Set<ClaimLane>();
+  /** Some of them have. */
+  othersMayLook = false;
   readonly #step: Step;
   readonly #types: OpenTypes;
   readonly #rules: readonly LimitRule[];
@@ -65,6 +70,11 @@ export class ClaimGround implements Ground<ClaimLane> {
     return this.started.length + this.refused.length + this.blocked.length + this.miscounted.size > 0;
   }
 
+  /** May the claim take jobs of this queue and type? */
+  takes({ queue, type }: OfType): boolean {
+    return queue === this.#types.queue && this.#types.has(type);
+  }
+
   first(type: string): ClaimLane | undefined {
     return this.#line(type).first;
   }
@@ -75,7 +85,13 @@ export class ClaimGround implements Ground<ClaimLane> {
   }
 
   head(lane: ClaimLane): Head | undefined {
-    if (lane.head !== undefined) return lane.head;
+    const head = lane.head ?? this.#readHead(lane);
+    const waited = head !== undefined && head.seq === lane.heavy;
+    this.#meters.asking = { id: lane.id, by: waited ? lane.by : null, since: lane.since ?? 0 };
+    return head;
+  }
+
+  #readHead(lane: ClaimLane): Head | undefined {
     // Twice, for what was read with others may be too late to start.
     for (let i = 0; i < 2 && lane.at === lane.rows.length && !lane.whole; i++) this.#read(lane);
     const row = lane.rows[lane.at];
@@ -89,7 +105,9 @@ export class ClaimGround implements Ground<ClaimLane> {
   }
 
   start(lane: ClaimLane, uses: readonly Use[]): void {
-    this.started.push({ row: this.#leave(lane), uses });
+    const row = this.#leave(lane);
+    if (row.seq === lane.heavy) this.heavy.add(lane);
+    this.started.push({ row, uses });
     lane.gave += 1;
     this.#meters.start += 1;
     const turn = this.#turn++;
@@ -104,9 +122,10 @@ export class ClaimGround implements Ground<ClaimLane> {
     }
   }
 
-  block(lane: ClaimLane, wait: Wait, { rule }: Meter): void {
+  block(lane: ClaimLane, wait: Wait, by: Meter): void {
     lane.ready = false;
-    this.blocked.push({ id: lane.id, wait, by: rule.name });
+    const heavy = isHeavy(lane.head, by) ? lane.head!.seq : null;
+    this.blocked.push({ id: lane.id, wait, by: by.rule.name, heavy });
   }
 
   refuse(lane: ClaimLane, leave: Leave & { readonly granted: false }): void {
@@ -185,6 +204,9 @@ export class ClaimGround implements Ground<ClaimLane> {
         read: false,
         head: undefined,
         gave: 0,
+        heavy: row.heavy,
+        by: row.by,
+        since: row.since,
       };
       this.#lanes.set(id, lane);
       if (lane.ready) this.#known += 1;
@@ -229,4 +251,10 @@ export class ClaimGround implements Ground<ClaimLane> {
     for (const one of lanes) one.read = true;
     return [...lanes];
   }
+}
+
+/** Is it too heavy for what is left? Those who only wait behind such a one are not. */
+function isHeavy(head: Head | undefined, by: Meter): boolean {
+  if (head === undefined || by.rule.weight === null) return false;
+  return by.wait(chargeOf(by.rule, head.weights)) > 0;
 }

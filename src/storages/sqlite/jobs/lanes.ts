@@ -1,4 +1,5 @@
-import { grpOf, unblockGroups } from "../limits/blocked.ts";
+import { unblockGroups, unblockHeavy, unblockOtherHeads } from "../limits/blocked.ts";
+import { grpOf } from "../limits/groups.ts";
 import type { Step } from "../step.ts";
 
 /** What decides which lane a job waits in. */
@@ -21,7 +22,7 @@ const OPEN = `INSERT INTO sluice_lanes (queue, type, priority, grp, waiting, tur
   VALUES (?, ?, ?, ?, 0, (SELECT coalesce(max(turn), 0) FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ?), ?)
   RETURNING id`;
 const ENTER = `UPDATE sluice_lanes SET waiting = waiting + ? WHERE id = ?
-  RETURNING queue, waiting, blocked_until IS NOT NULL AS blocked`;
+  RETURNING queue, waiting, blocked_until IS NOT NULL AND blocked_until > ? AS blocked`;
 const LEAVE = "UPDATE sluice_lanes SET waiting = waiting - ?, used_at = ? WHERE id = ?";
 
 /**
@@ -33,8 +34,8 @@ export class LaneMoves {
   readonly #step: Step;
   readonly #ids = new Map<string, number>();
   readonly #moves = new Map<number, number>();
-  /** Groups that have perhaps another job in front: how heavy it is decides whether their lanes are blocked. */
-  readonly #changed = new Set<string>();
+  /** Lanes that have perhaps another job in front: how heavy it is decides whether they are blocked. */
+  readonly #changed = new Set<number>();
   readonly #tells: boolean;
 
   /** `tells`: the jobs are there for somebody to take; else whoever calls takes them, or they were expected. */
@@ -47,15 +48,15 @@ export class LaneMoves {
   enter(job: OfLane, inFront = false): number {
     const id = this.#find(job);
     this.move(id, 1);
-    if (inFront && this.#step.rules.weighs) this.#changed.add(grpOf(job.group));
+    if (inFront && this.#weighs) this.#changed.add(id);
     return id;
   }
 
-  /** A job that waited, of this group, does not any more, and has not started. */
-  leave(lane: number, group: string | null): void {
+  /** A job that waited does not any more, and has not started. */
+  leave(lane: number): void {
     this.move(lane, -1);
-    if (!this.#step.rules.weighs) return;
-    this.#changed.add(grpOf(group));
+    if (!this.#weighs) return;
+    this.#changed.add(lane);
     this.#step.everybody = true;
   }
 
@@ -66,16 +67,27 @@ export class LaneMoves {
 
   write(): void {
     const step = this.#step;
-    // Others may fit where the one that was in front did not.
-    if (this.#changed.size > 0) {
-      for (const name of step.rules.weighingGroups) unblockGroups(step, name, this.#changed);
-    }
+    if (this.#changed.size > 0) this.#lookAgain();
     for (const [lane, by] of this.#moves) {
-      if (by > 0) this.#entered(step.sql(ENTER).get(by, lane) as Entered | undefined, by);
+      if (by > 0) this.#entered(step.sql(ENTER).get(by, lane, step.now) as Entered | undefined, by);
       else if (by < 0) step.sql(LEAVE).run(-by, step.now, lane);
     }
     this.#moves.clear();
     this.#changed.clear();
+  }
+
+  get #weighs(): boolean {
+    return this.#step.rules.weighing.length > 0;
+  }
+
+  /** Others may fit where the one that was in front did not. */
+  #lookAgain(): void {
+    const step = this.#step;
+    for (const { queue, grp, blocked_by: name } of unblockOtherHeads(step, this.#changed)) {
+      if (step.rules.byName.get(name)?.byGroup === true) unblockGroups(step, name, [grp]);
+      else unblockHeavy(step, name);
+      if (this.#tells) step.wake(queue, true);
+    }
   }
 
   #entered(lane: Entered | undefined, by: number): void {

@@ -25,6 +25,10 @@ export interface ClaimLane extends WalkLane {
   head: Head | undefined;
   /** How many it gave. */
   gave: number;
+  /** The job that was too heavy when a claim looked at it; for which limit; and since when it waits. */
+  readonly heavy: number | null;
+  readonly by: string | null;
+  readonly since: number | null;
 }
 
 /** The lanes of one priority and group, of the types that the claim asks for. */

@@ -1,5 +1,6 @@
 import { JOB_STATES, type JobCounts, type JobState, noJobs } from "../../../core/job.ts";
 import type { QueueOverview } from "../../../storage/job-storage.ts";
+import { unblockHeavy } from "../limits/blocked.ts";
 import type { Step } from "../step.ts";
 import type { JobRow } from "./record.ts";
 
@@ -72,5 +73,13 @@ function oldestWaiting(step: Step, queue: string): number | null {
 
 export function setPaused(step: Step, queue: string, type: string | null, paused: boolean): void {
   step.sql(paused ? PAUSE : RESUME).run(queue, type === null ? "" : `:${type}`);
-  if (!paused) step.wake(queue, true);
+  if (!paused) {
+    step.wake(queue, true);
+    return;
+  }
+  // Whoever waited for a heavy one of those that are paused now does not any more.
+  for (const name of step.rules.weighing) {
+    unblockHeavy(step, name);
+    step.everybody = true;
+  }
 }

@@ -1,8 +1,8 @@
 import type { ErrorRecord } from "../../../core/job.ts";
 import { gaugeHold } from "../../../limits/gauge.ts";
 import type { Hold, Outcome } from "../../../storage/job-storage.ts";
-import { grpOf } from "../limits/blocked.ts";
 import { changeGauge } from "../limits/gauges.ts";
+import { stateGrpOf } from "../limits/groups.ts";
 import { endLeases } from "../limits/leases.ts";
 import { cancelTaken } from "../limits/taken.ts";
 import type { Step } from "../step.ts";
@@ -102,8 +102,8 @@ function holdLimits(step: Step, { queue, type, grp }: HeldRow, hold: Hold | null
   const until = step.now + hold.forMs;
   const scope = hold.scope ? step.rules.of(queue, type).filter(({ byGroup }) => !byGroup) : [];
   for (const name of new Set([...hold.names, ...scope.map((rule) => rule.name)])) {
-    const byGroup = step.rules.byName.get(name)?.byGroup === true;
-    changeGauge(step, name, byGroup ? grpOf(grp) : "", (gauge) => gaugeHold(gauge, until));
+    const rule = step.rules.byName.get(name);
+    changeGauge(step, name, rule === undefined ? "" : stateGrpOf(rule, grp), (gauge) => gaugeHold(gauge, until));
   }
 }
 
@@ -131,7 +131,7 @@ export function end(step: Step, row: HeldRow, state: "dead" | "cancelled", { att
 export function comeBack(step: Step, row: HeldRow, dueAt: number, kept: Kept, lanes: LaneMoves): void {
   const waits = dueAt <= step.now;
   const lane = waits ? lanes.enter({ ...row, group: row.grp }, true) : null;
-  if (!waits) step.wake(row.queue, isFirstDue(step, row.queue, dueAt));
+  if (!waits) step.wake(row.queue, isFirstDue(step, row.queue, row.type, dueAt));
   step
     .sql(RETURN)
     .run(waits ? "waiting" : "scheduled", lane, dueAt, kept.attempt, kept.holds, textOf(kept.error), row.seq);

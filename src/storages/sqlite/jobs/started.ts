@@ -1,13 +1,14 @@
 import type { JobRecord } from "../../../core/job.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import { neverFits } from "../../../storage/stored-rules.ts";
-import { blockLanes } from "../limits/blocked.ts";
+import { blockLanes, unblockBehind } from "../limits/blocked.ts";
+import { grpOf } from "../limits/groups.ts";
 import { takeLimits } from "../limits/taking.ts";
 import type { Step } from "../step.ts";
 import { KEPT_MS } from "./ended.ts";
 import type { ClaimGround, Refused } from "./ground.ts";
 import { LaneMoves } from "./lanes.ts";
-import type { ClaimUnit } from "./line.ts";
+import type { ClaimLane, ClaimUnit } from "./line.ts";
 import { toRecord } from "./record.ts";
 
 // One statement for all, each with a token of its own: a list of [number of the job, what it took], or of numbers alone.
@@ -35,6 +36,7 @@ const MANY = 5;
 export function writeDown(step: Step, request: ClaimRequest, ground: ClaimGround): JobRecord[] {
   const jobs = ground.started.length === 0 ? [] : start(step, request, ground);
   if (ground.refused.length > 0) endRefused(step, ground.refused);
+  for (const lane of ground.heavy) letOthersLook(step, lane, ground);
   if (ground.blocked.length > 0) blockLanes(step, ground.blocked);
   for (const { id } of ground.miscounted) step.sql(RECOUNT).run(id);
   return jobs;
@@ -73,6 +75,16 @@ function writeTurns(step: Step, units: Iterable<ClaimUnit>): void {
   else for (const [id, turn, gave, served] of lanes) step.sql(SERVED).run(turn, gave, served, gave, step.now, id);
 }
 
+/** Whoever waited only for what has started now is worth a look, and hears of it. */
+function letOthersLook(step: Step, { by, group }: ClaimLane, ground: ClaimGround): void {
+  const rule = by === null ? undefined : step.rules.byName.get(by);
+  if (rule === undefined) return;
+  for (const other of unblockBehind(step, rule.name, rule.byGroup ? grpOf(group) : null)) {
+    step.everybody = true;
+    ground.othersMayLook ||= ground.takes(other);
+  }
+}
+
 /** That is no attempt. */
 function endRefused(step: Step, refused: readonly Refused[]): void {
   const lanes = new LaneMoves(step, false);
@@ -81,7 +93,7 @@ function endRefused(step: Step, refused: readonly Refused[]): void {
     const { by, charge } = leave;
     const error = neverFits(by, by.rule.quota.max === null ? charge.slots : charge.weight);
     step.sql(END).run(step.now, JSON.stringify(error), step.now, seq);
-    lanes.leave(row.lane!, row.grp);
+    lanes.leave(row.lane!);
     step.event({ event: "dead", queue, id, type, attempt, error });
   }
   lanes.write();

@@ -52,6 +52,8 @@ export class Account {
   }
 
   get gauge(): Gauge {
+    // What this step starts, it starts when it is over: the time may have moved on since (see the constructor).
+    if (this.#starts > 0) this.#gauge.latestAt = this.#step.now;
     return this.#gauge;
   }
 

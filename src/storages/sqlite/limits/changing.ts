@@ -2,27 +2,31 @@ import { LimitNotFoundError } from "../../../core/errors.ts";
 import { gaugeHold, gaugeTell } from "../../../limits/gauge.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import type { LimitChange, OnConflict } from "../../../storage/limit-storage.ts";
-import { changeRule, declare, type StoredRule } from "../../../storage/stored-rules.ts";
+import { changeRule, declare, ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
 import { findLimit, type LimitRow, limitById } from "../limit-row.ts";
 import type { Step } from "../step.ts";
-import { grpOf, unblockAll } from "./blocked.ts";
+import { adopt } from "./adopting.ts";
+import { unblockAll } from "./blocked.ts";
 import { windowFreed } from "./freed.ts";
 import { changeGauge, gaugeOf } from "./gauges.ts";
+import { stateGrpOf } from "./groups.ts";
 import { dropLimit, resetLimit } from "./reset.ts";
 
 const WRITE = `INSERT INTO sluice_rules (name, stored) VALUES (?, ?)
   ON CONFLICT (name) DO UPDATE SET stored = excluded.stored`;
 const DELETE = "DELETE FROM sluice_rules WHERE name = ?";
 const CHANGED = "UPDATE sluice_meta SET rules = rules + 1";
-const IDS = "SELECT id FROM sluice_limits WHERE name = ?";
+// Of a limit by group nothing but what is kept for groups: the bare name is somebody else's.
+const IDS = "SELECT id FROM sluice_limits WHERE name = ? AND grp >= ?";
 const GO_ON = `UPDATE sluice_limits SET pause_until = NULL, told_left = NULL, told_until = NULL, failures = 0,
-  open_until = NULL WHERE name = ?`;
+  open_until = NULL WHERE name = ? AND grp >= ?`;
+const firstGrp = ({ byGroup }: LimitRule): string => (byGroup ? "-" : "");
 
 /** What there is to write down of these declarations. Fails where one was declared in other words and is to be refused. */
 export function declared(step: Step, rules: readonly LimitRule[], onConflict: OnConflict): readonly StoredRule[] {
   const after = new Map<string, StoredRule>();
   for (const rule of rules) {
-    const stored = declare(after.get(rule.name) ?? step.rules.stored.get(rule.name), rule, onConflict);
+    const stored = declare(after.get(rule.name) ?? step.rules.stored.get(rule.name), rule, onConflict, step.now);
     if (stored !== undefined) after.set(rule.name, stored);
   }
   return [...after.values()];
@@ -30,15 +34,24 @@ export function declared(step: Step, rules: readonly LimitRule[], onConflict: On
 
 export function define(step: Step, rules: readonly LimitRule[], onConflict: OnConflict): void {
   const changed = declared(step, rules, onConflict);
-  if (changed.length > 0) write(step, changed);
+  if (changed.length === 0) return;
+  write(step, changed);
+  // Nobody has waited for one that is new.
+  loosen(
+    step,
+    changed.map(({ declared: { name } }) => name).filter((name) => step.rules.stored.has(name)),
+  );
+  for (const stored of changed) adopt(step, step.rules.byName.get(stored.declared.name), ruleInForce(stored));
 }
 
 /** Was there such a rule? */
 export function remove(step: Step, name: string): boolean {
-  if (!step.rules.stored.has(name)) return false;
+  const rule = step.rules.byName.get(name);
+  if (rule === undefined) return false;
   step.sql(DELETE).run(name);
-  for (const { id } of step.sql(IDS).all(name) as { readonly id: number }[]) dropLimit(step, id);
-  rulesChanged(step, [name]);
+  for (const { id } of step.sql(IDS).all(name, firstGrp(rule)) as { readonly id: number }[]) dropLimit(step, id);
+  step.sql(CHANGED).run();
+  loosen(step, [name]);
   return true;
 }
 
@@ -46,23 +59,26 @@ export function change(step: Step, name: string, wanted: LimitChange): void {
   const before = step.rules.stored.get(name);
   const rule = step.rules.byName.get(name);
   if (before === undefined || rule === undefined) throw new LimitNotFoundError(name);
-  const after = changeRule(before, wanted);
+  const after = changeRule(before, wanted, step.now);
   if (after !== undefined) write(step, [after]);
+  if (after !== undefined && ("quota" in wanted || "restore" in wanted)) {
+    loosen(step, [name]);
+    adopt(step, rule, ruleInForce(after));
+  }
   if ("paused" in wanted && !wanted.paused) {
-    step.sql(GO_ON).run(name);
+    step.sql(GO_ON).run(name, firstGrp(rule));
     loosen(step, [name]);
   }
-  if ("holdMs" in wanted) {
-    changeGauge(step, name, stateOf(rule, wanted.group), (gauge) => gaugeHold(gauge, step.now + wanted.holdMs));
+  // What holds all groups is kept with the rule.
+  if ("holdMs" in wanted && after === undefined) {
+    changeGauge(step, name, stateGrpOf(rule, wanted.group), (gauge) => gaugeHold(gauge, step.now + wanted.holdMs));
   }
   if ("remaining" in wanted) tell(step, rule, wanted);
   if ("reset" in wanted) reset(step, rule, wanted.group);
 }
 
-const stateOf = ({ byGroup }: LimitRule, group: string | null): string => (byGroup ? grpOf(group) : "");
-
 function tell(step: Step, rule: LimitRule, said: Extract<LimitChange, { remaining: number }>): void {
-  const grp = stateOf(rule, said.group);
+  const grp = stateGrpOf(rule, said.group);
   const left = gaugeOf(findLimit(step, rule.name, grp)).toldLeft;
   changeGauge(step, rule.name, grp, (gauge) => {
     gaugeTell(gauge, said.remaining, said.resetMs, step.now);
@@ -75,31 +91,20 @@ function reset(step: Step, rule: LimitRule, group: string | null): void {
   const { name } = rule;
   const all = !rule.byGroup || group === null;
   const rows = all
-    ? (step.sql(IDS).all(name) as { readonly id: number }[]).map(({ id }) => limitById(step, id))
-    : [findLimit(step, name, grpOf(group))];
+    ? (step.sql(IDS).all(name, firstGrp(rule)) as { readonly id: number }[]).map(({ id }) => limitById(step, id))
+    : [findLimit(step, name, stateGrpOf(rule, group))];
   for (const row of rows.filter((one): one is LimitRow => one !== undefined)) resetLimit(step, row);
   if (all) loosen(step, [name]);
-  else windowFreed(step, { name, grp: grpOf(group) });
+  else windowFreed(step, { name, grp: stateGrpOf(rule, group) });
 }
 
+/** Everybody reads the rules again. */
 function write(step: Step, rules: readonly StoredRule[]): void {
   for (const stored of rules) step.sql(WRITE).run(stored.declared.name, JSON.stringify(stored));
-  rulesChanged(
-    step,
-    rules.map(({ declared: { name } }) => name),
-  );
-}
-
-/** Everybody reads the rules again, and whatever waited for one of these looks again. */
-function rulesChanged(step: Step, names: readonly string[]): void {
   step.sql(CHANGED).run();
-  // Nobody has waited for one that is new.
-  loosen(
-    step,
-    names.filter((name) => step.rules.stored.has(name)),
-  );
 }
 
+/** Whatever waited for one of these looks again. */
 function loosen(step: Step, names: readonly string[]): void {
   for (const name of names) unblockAll(step, name);
   if (names.length > 0) step.everybody = true;

@@ -1,8 +1,12 @@
-import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
+import type { Held } from "../../../limits/gauge.ts";
+import { concurrencyWait, type LimitRule, quotaOf } from "../../../limits/rule.ts";
+import type { Wait } from "../../../limits/wait.ts";
 import { type LimitRow, limitById } from "../limit-row.ts";
-import type { Step } from "../step.ts";
-import { groupOf, unblockGroups } from "./blocked.ts";
+import type { Given, Step } from "../step.ts";
+import { unblockGroups, unblockHeavy } from "./blocked.ts";
+import { groupOf } from "./groups.ts";
 import { type EndedHold, heldOf } from "./holds.ts";
+import { Meters } from "./meter.ts";
 
 const NAMES = "SELECT id, name, grp FROM sluice_limits WHERE id IN (SELECT value FROM json_each(?))";
 const FOR_ALL = `SELECT id, name, grp FROM sluice_limits WHERE grp = '' AND name IN (SELECT value FROM json_each(?))`;
@@ -14,78 +18,94 @@ interface Named {
 }
 
 /**
- * Something of limits for all, and of no others, is about to be given back: what is held of them is noted. Whether there is
- * room then that was not there before is decided when the step ends.
+ * Something of limits for all, and of no others, is about to be given back, and no lane waits for it: how long one more waits
+ * is noted. Whether it waits less then is decided when the step ends.
  */
 export function noteHeld(step: Step): void {
-  for (const { id, name } of step.sql(FOR_ALL).all(JSON.stringify(step.rules.holding)) as Named[]) {
+  for (const { id, name, grp } of step.sql(FOR_ALL).all(JSON.stringify(step.rules.holding)) as Named[]) {
     if (step.given.has(id)) continue;
-    const { slots } = heldOf(step, id, null);
+    const held = heldOf(step, id, null);
     const rule = step.rules.byName.get(name)!;
-    // Where there was room, more of it is no news.
-    if (isWeighed(rule) || slots >= (rule.quota.concurrency ?? 0))
-      step.given.set(id, { before: slots, awaited: false });
+    const wait = waitFor(step, rule, null, held, null);
+    // Where there was room, more of it is news only for those who need more than one.
+    if (wait > 0 || rule.weight !== null) step.given.set(id, { name, grp, wait, slots: held.slots, awaited: false });
   }
 }
 
-/** Is somebody heavier than others, of what they hold? Such a one may have waited while there was room for others. */
-const isWeighed = ({ weight, quota }: LimitRule): boolean => weight !== null && quota.max === null;
+/** How long one more waits for what is held. */
+function waitFor(step: Step, rule: LimitRule, group: string | null, held: Held, openUntil: number | null): Wait {
+  const wait = concurrencyWait(quotaOf(rule, group).concurrency, held.slots, 1, held.expiresIn);
+  const probing = rule.breaker !== null && openUntil !== null && openUntil <= step.now;
+  return probing && held.probes >= rule.breaker.probes ? Math.max(wait, held.expiresIn) : wait;
+}
 
-/** The same for whatever limits: these holds have ended. Lanes that a group kept back are ready at once. */
+/** The same for whatever limits: these holds have ended. Lanes that waited for them may look again at once. */
 export function release(step: Step, ended: readonly EndedHold[]): void {
-  const slots = new Map<number, number>();
-  for (const { limit_id: id, slots: given } of ended) {
-    if (given > 0) slots.set(id, (slots.get(id) ?? 0) + given);
+  // What held nothing only kept a group in mind, or was a probe.
+  const counting = step.rules.breaks ? ended : ended.filter(({ slots }) => slots > 0);
+  const own = Map.groupBy(counting, ({ limit_id: id }) => id);
+  if (own.size === 0) return;
+  for (const [name, states] of Map.groupBy(namesOf(step, own.keys()), (one) => one.name)) {
+    const rule = step.rules.byName.get(name);
+    if (rule === undefined) continue;
+    for (const { id, grp } of states) {
+      if (!step.given.has(id)) step.given.set(id, before(step, rule, id, grp, own.get(id)!));
+    }
+    const grps = states.map(({ grp }) => grp);
+    if (unblock(step, rule, grps)) for (const { id } of states) step.given.get(id)!.awaited = true;
   }
-  if (slots.size === 0) return;
-  const groups = new Map<string, Named[]>();
-  for (const named of namesOf(step, slots.keys())) {
-    const { id, name } = named;
-    if (step.rules.byName.get(name)?.byGroup === true) groups.set(name, [...(groups.get(name) ?? []), named]);
-    if (step.given.has(id)) continue;
-    step.given.set(id, { before: heldOf(step, id, null).slots + slots.get(id)!, awaited: false });
+}
+
+/** Lanes that waited for these states of a limit may look again. Were there any? */
+function unblock(step: Step, { name, byGroup, weight }: LimitRule, grps: readonly string[]): boolean {
+  if (byGroup) return unblockGroups(step, name, grps);
+  return weight !== null && unblockHeavy(step, name);
+}
+
+function before(step: Step, rule: LimitRule, id: number, grp: string, ended: readonly EndedHold[]): Given {
+  const openUntil = rule.breaker === null ? null : (limitById(step, id)?.open_until ?? null);
+  const { expiresIn, ...held } = heldOf(step, id, openUntil);
+  let { slots, probes } = held;
+  for (const one of ended) {
+    slots += one.slots;
+    if (openUntil !== null && one.at >= openUntil) probes += 1;
   }
-  for (const [name, own] of groups) {
-    const awaited = unblockGroups(
-      step,
-      name,
-      own.map(({ grp }) => grp),
-    );
-    if (awaited) for (const { id } of own) step.given.get(id)!.awaited = true;
-  }
+  const wait = waitFor(step, rule, groupOf(grp), { slots, probes, expiresIn }, openUntil);
+  return { name: rule.name, grp, wait, slots, awaited: false };
 }
 
 /** There is more room in a window, or no pause any more. */
 export function windowFreed(step: Step, { name, grp }: Pick<LimitRow, "name" | "grp">): void {
-  if (step.rules.byName.get(name)?.byGroup === true) unblockGroups(step, name, [grp]);
+  const rule = step.rules.byName.get(name);
+  if (rule !== undefined) unblock(step, rule, [grp]);
   step.everybody = true;
 }
 
-/** Is there room, after all of the step, that was not there before? */
+/** Does one more wait less, after all of the step, than it did before? */
 export function concludeGiven(step: Step): void {
   if (step.everybody) return;
-  for (const { id, name, grp } of namesOf(step, step.given.keys())) {
-    const rule = step.rules.byName.get(name);
-    const { before, awaited } = step.given.get(id)!;
+  for (const [id, given] of step.given) {
+    const rule = step.rules.byName.get(given.name);
     // Of a group it matters to those who waited for it, and have not been told by anything else.
-    if (rule === undefined || (rule.byGroup && !awaited)) continue;
-    if (isRoom(step, rule, id, groupOf(grp), before)) {
+    if (rule === undefined || (rule.byGroup && !given.awaited)) continue;
+    if (isNews(step, rule, id, groupOf(given.grp), given)) {
       step.everybody = true;
       return;
     }
   }
 }
 
-function isRoom(step: Step, rule: LimitRule, id: number, group: string | null, before: number): boolean {
-  const { slots } = heldOf(step, id, null);
-  if (slots >= before) return false;
-  const openUntil = rule.breaker === null ? null : (limitById(step, id)?.open_until ?? null);
-  // Half-open, a probe has ended; open, nothing starts all the same.
-  if (openUntil !== null) return openUntil <= step.now;
+function isNews(step: Step, rule: LimitRule, id: number, group: string | null, given: Given): boolean {
+  // Whoever is heavier than others waits for more than one, and has to look after every change.
+  if (rule.weight !== null && given.awaited) return true;
+  if (rule.weight !== null && rule.quota.max === null && heldOf(step, id, null).slots < given.slots) return true;
+  if (given.wait === 0) return false;
   const { concurrency } = quotaOf(rule, group);
-  if (concurrency === null) return false;
-  if (isWeighed(rule)) return true;
-  return slots < concurrency && before >= concurrency;
+  if (rule.breaker === null && concurrency !== null) {
+    const { slots, expiresIn } = heldOf(step, id, null);
+    if (slots >= concurrency) return expiresIn < given.wait;
+  }
+  return new Meters(step).meter(rule, group).verdict({ weight: 1, slots: 1 }).wait < given.wait;
 }
 
 function namesOf(step: Step, ids: Iterable<number>): Named[] {

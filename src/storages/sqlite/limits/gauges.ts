@@ -1,4 +1,4 @@
-import { type Gauge, newGauge } from "../../../limits/gauge.ts";
+import { type Gauge, gaugeCharge, newGauge } from "../../../limits/gauge.ts";
 import { findLimit, type LimitRow, openLimit } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 
@@ -28,5 +28,13 @@ export function changeGauge(step: Step, name: string, grp: string, change: (gaug
   const row = findLimit(step, name, grp) ?? openLimit(step, name, 0, grp);
   const gauge = gaugeOf(row);
   change(gauge);
+  saveGauge(step, row.id, gauge);
+}
+
+/** A start under this limit used so much more than was charged for it. */
+export function chargeMore(step: Step, row: LimitRow, more: number): void {
+  if (row.told_left === null || more <= 0) return;
+  const gauge = gaugeOf(row);
+  gaugeCharge(gauge, more);
   saveGauge(step, row.id, gauge);
 }

@@ -1,6 +1,7 @@
 import { gaugeFail, gaugeSucceed } from "../../../limits/gauge.ts";
 import { type LimitRow, limitById } from "../limit-row.ts";
 import type { Step } from "../step.ts";
+import { isAnyAwaited } from "./blocked.ts";
 import { noteHeld, release, windowFreed } from "./freed.ts";
 import { gaugeOf, saveGauge } from "./gauges.ts";
 import type { EndedHold } from "./holds.ts";
@@ -19,7 +20,7 @@ export function endLeases(step: Step, tokens: readonly number[], ending: Ending)
   if (tokens.length === 0 || step.rules.inForce.length === 0) return;
   if (step.sql(ANY).get() === undefined) return;
   // Measured: half the work, if nobody wants to know what was held.
-  if (step.rules.holdsPlainly) {
+  if (step.rules.holdsPlainly && !isAnyAwaited(step)) {
     noteHeld(step);
     step.sql(END_PLAINLY).run(JSON.stringify(tokens));
     return;

@@ -5,7 +5,8 @@ import type { Meter } from "../../../storage/under-limits.ts";
 import type { Step } from "../step.ts";
 import { windowWait } from "../windows.ts";
 import { Account } from "./account.ts";
-import { grpOf, longestBlocked } from "./blocked.ts";
+import { type Asking, type HeavyHead, heavyHeads, waitForHeavy } from "./blocked.ts";
+import { laneGrpOf, stateGrpOf } from "./groups.ts";
 import { holds } from "./holds.ts";
 
 /** From this number on starts share rows: by a thousandth of the window at the most, which nobody will notice. */
@@ -26,7 +27,7 @@ export class SqliteMeter implements Meter {
   readonly #step: Step;
   readonly #meters: Meters;
   #plain: boolean | undefined;
-  readonly #waiting = new Map<number, Wait>();
+  #heavy: readonly HeavyHead[] | undefined;
   readonly #window: (max: number, windowMs: number, weight: number) => Wait;
 
   constructor(step: Step, meters: Meters, rule: LimitRule, group: string | null) {
@@ -35,7 +36,7 @@ export class SqliteMeter implements Meter {
     this.quota = quotaOf(rule, group);
     this.holds = holds(rule, group);
     this.pins = !this.holds && rule.byGroup && rule.weight !== null && rule.quota.max !== null;
-    this.account = meters.account(rule.name, rule.byGroup ? grpOf(group) : "");
+    this.account = meters.account(rule.name, stateGrpOf(rule, group));
     this.#step = step;
     this.#meters = meters;
     const { max, windowMs } = this.quota;
@@ -73,10 +74,17 @@ export class SqliteMeter implements Meter {
 
   wait(charge: Charge, priority?: number): Wait {
     const wait = this.#fits(charge) ? 0 : this.verdict(charge).wait;
-    const { rule } = this;
-    if (wait === NEVER || priority === undefined || rule.weight === null || !rule.byGroup) return wait;
-    // A light one would fit now and then for ever, while a heavy one of the same group waits.
-    return Math.max(wait, this.#longest(priority));
+    if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
+    // A light one would fit now and then for ever, while a heavy one waits.
+    return Math.max(wait, this.#behind(priority, this.#meters.askingFor(this.rule.name)));
+  }
+
+  /** The same for people: whoever claims is there. */
+  verdictFor(asking: Asking, charge: Charge, priority: number): Verdict {
+    const own = this.verdict(charge);
+    if (own.wait === NEVER || this.rule.weight === null) return own;
+    const wait = this.#behind(priority, asking, true);
+    return wait > own.wait ? { wait, reason: this.quota.max === null ? "concurrency" : "window" } : own;
   }
 
   take(charge: Charge): void {
@@ -114,11 +122,14 @@ export class SqliteMeter implements Meter {
 
   #isPlain(): boolean {
     const { pausedUntil, toldUntil, openUntil } = this.account.gauge;
+    const { paused, heldUntil, blindUntil } = this.rule;
     const { now } = this.#step;
     const { windowMs, everyMs } = this.quota;
     const forgotten = this.account.row?.forgotten_at ?? null;
     return (
-      !this.rule.paused &&
+      !paused &&
+      (heldUntil ?? 0) <= now &&
+      (windowMs === null || (blindUntil ?? 0) <= now) &&
       everyMs === null &&
       (pausedUntil === null || pausedUntil <= now) &&
       (toldUntil === null || toldUntil <= now) &&
@@ -127,14 +138,16 @@ export class SqliteMeter implements Meter {
     );
   }
 
-  /** How long somebody of this priority or a higher one waits for it, whose lane is blocked. */
-  #longest(priority: number): Wait {
-    let longest = this.#waiting.get(priority);
-    if (longest === undefined) {
-      longest = longestBlocked(this.#step, this.rule.name, this.account.grp, priority);
-      this.#waiting.set(priority, longest);
-    }
-    return longest;
+  /** The group whose lanes wait for it; null: any. */
+  get #lanes(): string | null {
+    return this.rule.byGroup ? laneGrpOf(this.account.grp) : null;
+  }
+
+  /** How long others wait for it who come before somebody of this priority. */
+  #behind(priority: number, asking: Asking | undefined, promptly = false): Wait {
+    this.#heavy ??= heavyHeads(this.#step, this.rule.name, this.#lanes);
+    if (this.#heavy.length === 0) return 0;
+    return waitForHeavy(this.#step, this.#heavy, priority, asking, promptly);
   }
 }
 
@@ -145,6 +158,8 @@ export class Meters {
   readonly #meters = new Map<LimitRule, Map<string | null, SqliteMeter>>();
   /** Which start of the step is under way. */
   start = 1;
+  /** The lane that asks, and which limit its head waits for already, if one does. */
+  asking: (Asking & { readonly by: string | null }) | undefined;
 
   constructor(step: Step) {
     this.#step = step;
@@ -157,6 +172,12 @@ export class Meters {
     if (meter === undefined) groups.set(group, (meter = new SqliteMeter(this.#step, this, rule, group)));
     return meter;
   };
+
+  /** Since when the lane that asks waits for this limit. */
+  askingFor(name: string): Asking | undefined {
+    const { asking } = this;
+    return asking === undefined || asking.by === name ? asking : { id: asking.id, since: Number.POSITIVE_INFINITY };
+  }
 
   /** Rules of one name share what is counted under it. */
   account(name: string, grp: string): Account {

@@ -6,7 +6,7 @@ import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-s
 import { type LimitRow, limitById } from "../limit-row.ts";
 import { pruneStarts } from "../prune.ts";
 import type { Step } from "../step.ts";
-import { cancelStart, forgetStart, isIssued, settleHeld } from "../tokens.ts";
+import { cancelStart, endStart, isEnded, isIssued, type PermitStart, settlePermit } from "../tokens.ts";
 import { release, windowFreed } from "./freed.ts";
 import { gaugeOf, saveGauge } from "./gauges.ts";
 import { type EndedHold, hold } from "./holds.ts";
@@ -15,11 +15,17 @@ import { Meters, type SqliteMeter } from "./meter.ts";
 /** Every so many permits, old starts are deleted by whoever takes one: there may be nobody who sweeps. */
 const PRUNE_EVERY = 64;
 
+/** What is only counted may be corrected for so long at least. */
+const CORRECTED_MS = 600_000;
+
+/** Of all who wait for a limit, those outside of jobs come last. */
+const LAST = Number.NEGATIVE_INFINITY;
+
 const HELD = "token = ? AND until IS NOT NULL AND until > ?";
 const FIND = `SELECT limit_id, slots, at FROM sluice_holds WHERE ${HELD}`;
 const END = `DELETE FROM sluice_holds WHERE ${HELD} RETURNING limit_id, slots, at`;
 const CORRECT = `UPDATE sluice_holds SET slots = ? WHERE ${HELD}`;
-const RENEW = `UPDATE sluice_holds SET until = ? WHERE ${HELD}`;
+const RENEW = `UPDATE sluice_holds SET until = max(until, ?) WHERE ${HELD}`;
 const NAME = "UPDATE sluice_starts SET token = ? WHERE seq = ?";
 
 function meterOf(step: Step, { name, group, weight }: LimitTake): { meter: SqliteMeter; charge: Charge } {
@@ -33,11 +39,15 @@ function meterOf(step: Step, { name, group, weight }: LimitTake): { meter: Sqlit
 export function ask(step: Step, request: LimitTake): LimitTaken | undefined {
   const { meter, charge } = meterOf(step, request);
   if (meter.unprepared) return undefined;
-  return refusal(meter, charge) ?? (request.weight === 0 ? { granted: true, token: "", held: false } : undefined);
+  return refusal(meter, charge, request) ?? (onlyAsks(request) ? NOTHING_TAKEN : undefined);
 }
 
-function refusal(meter: SqliteMeter, charge: Charge): LimitTaken | undefined {
-  const wait = meter.wait(charge);
+const NOTHING_TAKEN: LimitTaken = { granted: true, token: "", held: false };
+
+const onlyAsks = ({ weight, dry }: LimitTake): boolean => weight === 0 || dry === true;
+
+function refusal(meter: SqliteMeter, charge: Charge, { weight }: LimitTake): LimitTaken | undefined {
+  const wait = meter.wait(charge, weight === 0 ? undefined : LAST);
   if (wait === 0) return undefined;
   return {
     granted: false,
@@ -50,34 +60,34 @@ function refusal(meter: SqliteMeter, charge: Charge): LimitTaken | undefined {
 export function take(step: Step, request: LimitTake): LimitTaken {
   const { meter, charge } = meterOf(step, request);
   meter.prepare();
-  const refused = refusal(meter, charge);
+  const refused = refusal(meter, charge, request);
   if (refused !== undefined) return refused;
-  if (request.weight === 0) return { granted: true, token: "", held: false };
+  if (onlyAsks(request)) return NOTHING_TAKEN;
   const number = step.numbers(1);
   meter.take(charge);
   const id = meter.account.save({ alone: true });
   if (meter.account.entry > 0) step.sql(NAME).run(number, meter.account.entry);
+  const until = meter.holds ? 0 : step.now + Math.max(request.ttlMs, meter.quota.windowMs ?? 0, CORRECTED_MS);
   if (meter.holds) hold(step, id, number, charge.slots, step.now + request.ttlMs);
+  // A group that is idle would be forgotten before.
+  else if (meter.rule.byGroup && meter.account.entry > 0) hold(step, id, number, 0, until);
   if (number % PRUNE_EVERY === 0) pruneStarts(step, id);
-  // What is only counted can be taken back for as long as it is.
-  const until = meter.holds ? 0 : step.now + Math.max(request.ttlMs, meter.quota.windowMs ?? 0);
   return { granted: true, token: [id, number, charge.weight, step.now, until].join(":"), held: meter.holds };
 }
 
 /** What a permit says about itself. */
 interface Permit {
   readonly row: LimitRow | undefined;
-  readonly number: number;
-  /** What its start counts for. */
-  readonly weight: number;
-  readonly at: number;
+  readonly start: PermitStart;
   /** What it holds; undefined: nothing. */
   readonly held: EndedHold | undefined;
+  /** It has ended, and can only be corrected. */
+  readonly ended: boolean;
 }
 
 export function give(step: Step, token: string, given: LimitGiven): void {
   const permit = read(step, token);
-  if (permit === undefined) return;
+  if (permit === undefined || (permit.ended && typeof given === "string")) return;
   if (given === "released") end(step, permit);
   else if (given === "cancelled") cancel(step, permit);
   else settle(step, permit, given.used);
@@ -87,14 +97,14 @@ export function give(step: Step, token: string, given: LimitGiven): void {
 export function renew(step: Step, tokens: readonly string[], ttlMs: number): string[] {
   const until = step.now + ttlMs;
   return tokens.filter((token) => {
-    const [, number] = partsOf(token);
-    return number === undefined || step.sql(RENEW).run(until, number, step.now).changes === 0;
+    const [, number, , , corrected] = partsOf(token);
+    return number === undefined || corrected !== 0 || step.sql(RENEW).run(until, number, step.now).changes === 0;
   });
 }
 
-function end(step: Step, { number, held }: Permit): void {
-  forgetStart(step, number);
-  letGo(step, number, held);
+function end(step: Step, { row, start, held }: Permit): void {
+  if (row !== undefined) endStart(step, row, start);
+  letGo(step, start.number, held);
 }
 
 function letGo(step: Step, number: number, held: EndedHold | undefined): void {
@@ -104,36 +114,40 @@ function letGo(step: Step, number: number, held: EndedHold | undefined): void {
 }
 
 function cancel(step: Step, permit: Permit): void {
-  const { row, number, weight, at, held } = permit;
-  letGo(step, number, held);
-  if (row === undefined || (!cancelStart(step, row, number) && row.window_ms !== null)) return;
+  const { row, start, held } = permit;
+  letGo(step, start.number, held);
+  if (row === undefined) return;
+  const cancelled = cancelStart(step, row, start.number);
+  endStart(step, row, start);
+  if (!cancelled && row.window_ms !== null) return;
   const gauge = gaugeOf(row);
-  gaugeCancel(gauge, { weight, slots: 1 }, at);
+  gaugeCancel(gauge, start.at);
   saveGauge(step, row.id, gauge);
   windowFreed(step, row);
 }
 
-function settle(step: Step, { row, number, held }: Permit, used: number): void {
+function settle(step: Step, { row, start, held }: Permit, used: number): void {
   // After a reset what is held is kept elsewhere; what was counted is nowhere.
   const name = (held === undefined ? row : limitById(step, held.limit_id))?.name;
   const rule = name === undefined ? undefined : step.rules.byName.get(name);
   if (rule === undefined) return;
   if (rule.quota.max !== null) {
-    if (row !== undefined) settleHeld(step, row, number, used);
+    if (row !== undefined) settlePermit(step, row, start, used);
   } else if (held !== undefined && held.slots !== used) {
-    step.sql(CORRECT).run(used, number, step.now);
+    step.sql(CORRECT).run(used, start.number, step.now);
     if (used < held.slots) release(step, [{ ...held, slots: held.slots - used }]);
   }
 }
 
 /** What there is of a permit, unless it has ended or expired. */
 function read(step: Step, token: string): Permit | undefined {
-  const [id, number, weight, at, until] = partsOf(token);
-  if (id === undefined || number === undefined || weight === undefined || at === undefined) return undefined;
+  const [id, number, reserved, at, until] = partsOf(token);
+  if (id === undefined || number === undefined) return undefined;
   if (!isIssued(step, number)) return undefined;
   const held = step.sql(FIND).get(number, step.now) as EndedHold | undefined;
-  if (held === undefined && step.now >= until!) return undefined;
-  return { row: limitById(step, id), number, weight, at, held };
+  const ended = held === undefined && isEnded(step, number);
+  if (held === undefined && !ended && step.now >= until!) return undefined;
+  return { row: limitById(step, id), start: { number, reserved: reserved!, at: at!, until: until! }, held, ended };
 }
 
 function partsOf(token: string): readonly (number | undefined)[] {

@@ -3,7 +3,7 @@ import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
 import type { StoredRule } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
-import { groupOf } from "./blocked.ts";
+import { groupOf, stateGrpOf } from "./groups.ts";
 import { Meters, type SqliteMeter } from "./meter.ts";
 
 /** So many groups are shown. */
@@ -12,9 +12,9 @@ const SHOWN = 100;
 // Through all lanes: for people who look at limits, not for jobs.
 const WAITING =
   "SELECT queue, type, total(waiting) AS waiting FROM sluice_lanes WHERE waiting > 0 GROUP BY queue, type";
-const COUNT = "SELECT count(*) AS n FROM sluice_limits WHERE name = ?";
+const COUNT = "SELECT count(*) AS n FROM sluice_limits WHERE name = ? AND (grp <> '') = ?";
 const LATEST = `SELECT grp FROM sluice_limits WHERE name = ? AND grp <> '' ORDER BY latest_at DESC LIMIT ${SHOWN}`;
-const WITHOUT = "SELECT grp FROM sluice_limits WHERE name = ? AND grp = ''";
+const WITHOUT = "SELECT grp FROM sluice_limits WHERE name = ? AND grp = ?";
 
 /** Jobs that wait, of one queue and type. */
 export interface Waiting {
@@ -55,7 +55,7 @@ export function stateOf(
     declared,
     version,
     waiting: waits,
-    groups: (step.sql(COUNT).get(rule.name) as { readonly n: number }).n,
+    groups: (step.sql(COUNT).get(rule.name, rule.byGroup ? 1 : 0) as { readonly n: number }).n,
     states: groupsOf(step, rule, group).map((one) => groupState(step, meters.meter(rule, one))),
   };
 }
@@ -63,9 +63,10 @@ export function stateOf(
 function groupsOf(step: Step, rule: LimitRule, group: string | null): readonly (string | null)[] {
   if (!rule.byGroup) return [null];
   if (group !== null) return [group];
-  const without = step.sql(WITHOUT).all(rule.name) as { readonly grp: string }[];
+  const without = step.sql(WITHOUT).all(rule.name, stateGrpOf(rule, null)) as { readonly grp: string }[];
   const latest = step.sql(LATEST).all(rule.name) as { readonly grp: string }[];
-  return [...without, ...latest].slice(0, SHOWN).map(({ grp }) => groupOf(grp));
+  const groups = new Set([...without, ...latest].map(({ grp }) => groupOf(grp)));
+  return [...groups].slice(0, SHOWN);
 }
 
 function groupState(step: Step, meter: SqliteMeter): GroupState {
@@ -78,7 +79,7 @@ function groupState(step: Step, meter: SqliteMeter): GroupState {
     free: meter.free,
     nextInMs: instantOf(wait),
     reason,
-    heldForMs: Math.max(0, (pausedUntil ?? 0) - step.now),
+    heldForMs: Math.max(0, (pausedUntil ?? 0) - step.now, (meter.rule.heldUntil ?? 0) - step.now),
     breaker: meter.rule.breaker === null || openUntil === null ? "closed" : step.now < openUntil ? "open" : "half-open",
   };
 }

@@ -18,9 +18,8 @@ export class RuleBook {
   readonly holdsPlainly: boolean;
   /** Does a rule break after failures? */
   readonly breaks: boolean;
-  /** Does it matter for any rule how heavy jobs are? The names of those by group. */
-  readonly weighs: boolean;
-  readonly weighingGroups: readonly string[];
+  /** The names of those for which it matters how heavy jobs are. */
+  readonly weighing: readonly string[];
 
   constructor(number: number, stored: ReadonlyMap<string, StoredRule>) {
     this.number = number;
@@ -36,9 +35,7 @@ export class RuleBook {
     this.holding = holding.map(({ name }) => name);
     this.holdsPlainly = holding.every(({ byGroup, breaker }) => !byGroup && breaker === null);
     this.breaks = this.inForce.some(({ breaker }) => breaker !== null);
-    const weighing = this.inForce.filter(({ weight }) => weight !== null);
-    this.weighs = weighing.length > 0;
-    this.weighingGroups = weighing.filter(({ byGroup }) => byGroup).map(({ name }) => name);
+    this.weighing = this.inForce.filter(({ weight }) => weight !== null).map(({ name }) => name);
   }
 
   /** What jobs of this queue and type run under. */

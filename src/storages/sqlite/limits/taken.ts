@@ -4,7 +4,7 @@ import type { Step } from "../step.ts";
 import { shiftTotal } from "../totals.ts";
 import { recordStarts } from "../windows.ts";
 import { release, windowFreed } from "./freed.ts";
-import { gaugeOf, saveGauge } from "./gauges.ts";
+import { chargeMore, gaugeOf, saveGauge } from "./gauges.ts";
 import type { EndedHold } from "./holds.ts";
 
 /** What the start of a job took of one limit. */
@@ -74,7 +74,7 @@ export function cancelTaken(step: Step, text: string | null, startedAt: number):
     const entry = entryOf(step, taken, startedAt);
     if (entry !== undefined) changeEntry(step, row, seq, entry, -weight);
     const gauge = gaugeOf(row);
-    gaugeCancel(gauge, { weight, slots: 1 }, startedAt);
+    gaugeCancel(gauge, startedAt);
     saveGauge(step, row.id, gauge);
     windowFreed(step, row);
   }
@@ -124,11 +124,13 @@ function settleEntry(step: Step, row: LimitRow, taken: Taken, startedAt: number,
     if (now === weight) return taken;
     changeEntry(step, row, seq, entry, now - weight);
     if (now < weight) windowFreed(step, row);
+    else chargeMore(step, row, now - weight);
     return { ...taken, weight: now };
   }
   const gone = spent + weight;
   const expired = { ...taken, entry: 0, at: null, weight: 0, spent: gone };
   if (used <= gone) return expired;
+  chargeMore(step, row, used - gone);
   const again = recordStarts(step, row, used - gone);
   return { ...expired, entry: again.seq, at: again.at, weight: used - gone };
 }

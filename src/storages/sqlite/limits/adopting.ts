@@ -1,0 +1,42 @@
+import { applies, chargeOf, type LimitRule } from "../../../limits/rule.ts";
+import { type JobRow, readWeights } from "../jobs/record.ts";
+import { openLimit } from "../limit-row.ts";
+import type { Step } from "../step.ts";
+import { stateGrpOf } from "./groups.ts";
+import { holds } from "./holds.ts";
+
+// Along the index of leases: every job that runs has one.
+const RUNNING = `SELECT token, queue, type, grp, weights, started_at FROM sluice_jobs
+  WHERE lease_until IS NOT NULL AND lease_until > ?`;
+const HOLD = "INSERT INTO sluice_holds (limit_id, token, slots, at) VALUES (?, ?, ?, ?) ON CONFLICT DO ";
+const UNLESS_HELD = `${HOLD} NOTHING`;
+// What was there only kept the group in mind.
+const IN_PLACE = `${HOLD} UPDATE SET slots = excluded.slots`;
+
+type Running = Pick<JobRow, "token" | "queue" | "type" | "grp" | "weights" | "started_at">;
+
+/**
+ * A rule holds from now on: so do the jobs that run already, as if they had started under it. Those that hold something of it
+ * go on as they are.
+ */
+export function adopt(step: Step, before: LimitRule | undefined, rule: LimitRule): void {
+  if (!mayHold(rule)) return;
+  const ids = new Map<string, number>();
+  for (const { token, queue, type, grp: group, weights, started_at: at } of step.sql(RUNNING).all(0) as Running[]) {
+    if (!applies(rule, queue, type) || !holds(rule, group)) continue;
+    const grp = stateGrpOf(rule, group);
+    let id = ids.get(grp);
+    if (id === undefined) ids.set(grp, (id = openLimit(step, rule.name, 0, grp).id));
+    const { slots } = chargeOf(rule, weights === null ? null : readWeights(weights));
+    const kept = before !== undefined && before.byGroup === rule.byGroup && !holds(before, group);
+    step.sql(kept ? IN_PLACE : UNLESS_HELD).run(id, token, slots, at);
+  }
+}
+
+function mayHold({ breaker, quota, groups }: LimitRule): boolean {
+  return (
+    breaker !== null ||
+    quota.concurrency !== null ||
+    Object.values(groups).some(({ concurrency }) => concurrency !== undefined && concurrency !== null)
+  );
+}
