@@ -1,12 +1,14 @@
 import type { JobStorage } from "../storage/job-storage.ts";
 import type { FakeClock } from "./fake-clock.ts";
 import { adding } from "./suite/adding.ts";
+import { adopting } from "./suite/adopting.ts";
 import { backlog } from "./suite/backlog.ts";
 import { breaking } from "./suite/breaking.ts";
 import { claiming } from "./suite/claiming.ts";
 import { explaining } from "./suite/explaining.ts";
 import { groups } from "./suite/groups.ts";
 import { hearing } from "./suite/hearing.ts";
+import { heavyHeads } from "./suite/heavy.ts";
 import { holding } from "./suite/holding.ts";
 import { leases } from "./suite/leases.ts";
 import { limiting } from "./suite/limiting.ts";
@@ -53,6 +55,8 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   groups,
   releasing,
   weights,
+  "heavy heads": heavyHeads,
+  adopting,
   holding,
   breaking,
   permits,

@@ -63,8 +63,11 @@ async function bury({ model, storage }: Both, { limits }: ClaimRequest): Promise
   }
 }
 
+/** For so long others wait for a heavy one whose time has come. */
+const MOMENT_MS = 100;
+
 /** Everything that started had room under all of its limits at that moment; what is left waits for something. */
-export async function follow(both: Both, request: ClaimRequest, answer: Claim): Promise<void> {
+export async function follow(both: Both, request: ClaimRequest, answer: Claim, weighed: boolean): Promise<void> {
   const { model } = both;
   await bury(both, request);
   for (const { id } of answer.jobs) {
@@ -84,17 +87,22 @@ export async function follow(both: Both, request: ClaimRequest, answer: Claim): 
   const waiting = model.jobs.filter((job) => job.state === "queued" && job.dueAt <= model.now);
   const heads = waiting.filter((job) => !waiting.some((one) => sameLane(one, job) && isBefore(one, job)));
   const awaited = heads.flatMap((job) => model.ask(job, request.limits).filter(({ wait }) => wait !== 0));
-  const free = model
-    .waiting(request)
+  // Whoever claims a heavy one, elsewhere, whose time has come has a moment to come by.
+  const own = model.waiting(request);
+  const others = heads.filter((job) => !own.includes(job)).flatMap((job) => model.ask(job));
+  const moment = (one: Asked) => one.limit.declared.weight !== null && others.some((other) => same(one, other));
+  const inAMoment = weighed && !answer.more && (answer.nextInMs ?? MOMENT_MS + 1) <= MOMENT_MS;
+  const free = own
     .filter((job) => heads.includes(job))
     .filter((job) => {
       const asked = model.ask(job, request.limits);
+      if (inAMoment && asked.some(moment)) return false;
       return asked.every(({ wait }) => wait === 0) && !asked.some((one) => awaited.some((other) => same(one, other)));
     });
   expect(free.map(({ id }) => id)).toEqual([]);
   if (answer.nextInMs !== null) expect(answer.nextInMs).toBeGreaterThan(0);
   // Somebody of these starts when the longest wait is over, at the latest.
-  const longest = Math.max(...awaited.map(({ wait }) => wait));
+  const longest = Math.max(weighed ? MOMENT_MS : 0, ...awaited.map(({ wait }) => wait));
   if (
     model.waiting(request).length > 0 &&
     longest < Number.POSITIVE_INFINITY &&
@@ -113,7 +121,11 @@ export async function checkStanding({ model, storage }: Both, job: LimitedJob): 
     group: waiting.filter(({ priority, group }) => priority === job.priority && group === job.group).length,
     lane: waiting.filter((one) => sameLane(one, job)).length,
   };
-  expect([standing.job.id, standing.ahead]).toEqual([job.id, ahead]);
+  const { turns, ...own } = standing.ahead;
+  expect([standing.job.id, own]).toEqual([job.id, ahead]);
+  const others = model.waiting({ queue: job.queue, types: null });
+  const ofOthers = others.filter(({ priority, group }) => priority === job.priority && group !== job.group);
+  expect([job.id, turns >= 0 && turns <= ofOthers.length, turns]).toEqual([job.id, true, turns]);
   const found = standing.limits.filter(({ rule }) => !rule.name.startsWith("queue:"));
   const asked = model.ask(job);
   expect(found.map(({ rule }) => rule.name).toSorted()).toEqual(asked.map(({ limit }) => limit.name).toSorted());
@@ -130,10 +142,17 @@ export async function checkStanding({ model, storage }: Both, job: LimitedJob): 
       most,
     ]);
     if (wait === NEVER) continue;
-    const latest = limit.declared.weight === null ? limit.waitBehind(group, ahead.lane, model.now) : wait;
+    const latest =
+      limit.declared.weight === null ? limit.waitBehind(group, ahead.lane, model.now) : longestOf(model, limit, group);
     const [from, at, to] = [wait, told.waitMs ?? Number.POSITIVE_INFINITY, latest];
     expect([limit.name, from <= at && at <= to, from, at, to]).toEqual([limit.name, true, from, at, to]);
   }
+}
+
+/** How long anybody who is due waits for a limit. */
+function longestOf(model: LimitModel, limit: Asked["limit"], group: string | null): number {
+  const asked = model.jobs.filter((job) => job.state === "queued").flatMap((job) => model.ask(job));
+  return Math.max(0, ...asked.filter((one) => one.limit === limit && one.group === group).map(({ wait }) => wait));
 }
 
 /** What is counted under every limit, for every group. */

@@ -1,15 +1,7 @@
 import type { LimitRule } from "../../src/limits/rule.ts";
 import type { ClaimLimit, ClaimRequest, NewJob, Outcome } from "../../src/storage/job-storage.ts";
-import {
-  type Asked,
-  judge,
-  ModelLimit,
-  type ModelUse,
-  NEVER,
-  release,
-  settleUse,
-  unstart,
-} from "./model-limits-state.ts";
+import { type Asked, ModelLimit, type ModelUse, NEVER } from "./model-limits-state.ts";
+import { judge, release, settleUse, unstart } from "./model-limits-uses.ts";
 
 export interface LimitedJob {
   readonly id: string;
@@ -24,6 +16,7 @@ export interface LimitedJob {
   dead: boolean;
   attempt: number;
   dueAt: number;
+  startedAt: number;
   leaseUntil: number;
   token: number;
   cancelRequested: boolean;
@@ -62,7 +55,12 @@ export class LimitModel {
   define(rule: LimitRule): void {
     const before = this.limits.get(rule.name);
     if (before === undefined) {
-      this.limits.set(rule.name, new ModelLimit(rule));
+      const limit = new ModelLimit(rule);
+      this.limits.set(rule.name, limit);
+      for (const job of this.jobs) {
+        if (job.state !== "active" || !limit.applies(job.queue, job.type)) continue;
+        job.uses.push(...limit.adopt(limit.groupOf(job.group), limit.charge(job.weights), job.startedAt));
+      }
     } else if (JSON.stringify(before.declared) !== JSON.stringify(rule)) {
       before.declared = rule;
       before.version += 1;
@@ -72,7 +70,6 @@ export class LimitModel {
   /** False: one of them can never fit, and none is added. */
   add(jobs: readonly NewJob[]): boolean {
     for (const { queue, type, group, weights } of jobs) {
-      if (weights === null) continue;
       for (const limit of this.#kept(queue, type)) {
         if (limit.declared.weight === null) continue;
         if (limit.most(limit.groupOf(group), limit.charge(weights)) !== null) return false;
@@ -80,7 +77,7 @@ export class LimitModel {
     }
     for (const { id, queue, type, priority, group, weights, maxAttempts } of jobs) {
       const seq = this.jobs.length;
-      const fresh = { state: "queued", dead: false, attempt: 0, leaseUntil: 0, token: 0 } as const;
+      const fresh = { state: "queued", dead: false, attempt: 0, startedAt: 0, leaseUntil: 0, token: 0 } as const;
       const said = { id, seq, queue, type, priority, group, weights, maxAttempts };
       this.jobs.push({ ...said, ...fresh, dueAt: this.now, cancelRequested: false, uses: [] });
       if (this.#lane(this.jobs.at(-1)!) === undefined) {
@@ -137,6 +134,13 @@ export class LimitModel {
     );
   }
 
+  /** Does somebody wait under this limit, or may somebody have done so a moment ago? */
+  isAwaited(limit: ModelLimit, group: string | null): boolean {
+    return this.jobs.some(
+      (job) => job.state === "queued" && limit.applies(job.queue, job.type) && limit.groupOf(job.group) === group,
+    );
+  }
+
   /** The job whose turn it is, of these. */
   next(jobs: readonly LimitedJob[]): LimitedJob | undefined {
     const priority = Math.max(...jobs.map((job) => job.priority));
@@ -150,6 +154,7 @@ export class LimitModel {
   start(job: LimitedJob, { types, leaseMs }: ClaimRequest, asked: readonly Asked[]): void {
     job.state = "active";
     job.attempt += 1;
+    job.startedAt = this.now;
     job.leaseUntil = this.now + leaseMs;
     job.uses = asked.map(({ limit, group, charge }) => limit.take(group, charge, this.now, null));
     this.#turns += 1;
@@ -260,7 +265,7 @@ export class LimitModel {
     for (const limit of this.limits.values()) {
       const inScope = hold.scope && limit.applies(job.queue, job.type) && !limit.declared.byGroup;
       if (!inScope && !hold.names.includes(limit.name)) continue;
-      limit.change({ holdMs: hold.forMs, group: limit.groupOf(job.group) }, this.now);
+      limit.hold(limit.groupOf(job.group), this.now + hold.forMs);
     }
   }
 

@@ -6,7 +6,8 @@ import { newJob } from "./jobs.ts";
 import { type Both, checkClaim, checkCounts, checkStanding, follow } from "./model-limits-checks.ts";
 import { LimitModel } from "./model-limits-jobs.ts";
 import { type Act, type Life, LONGEST_MS, type OutcomeAct, QUEUES, WEIGHT } from "./model-limits-life.ts";
-import { finite, type ModelUse, release, settleUse, unstart } from "./model-limits-state.ts";
+import { finite, type ModelUse } from "./model-limits-state.ts";
+import { release, settleUse, unstart } from "./model-limits-uses.ts";
 
 /** After this nothing counts any more, and what is not used is forgotten. */
 const LONG_MS = 7_200_000;
@@ -15,7 +16,9 @@ interface Permit {
   readonly token: string;
   readonly use: ModelUse;
   readonly expiresAt: number;
-  ended: boolean;
+  /** How long its start is in the window. */
+  readonly windowMs: number;
+  ended: "released" | "cancelled" | undefined;
 }
 
 /** Lives a life on a storage and on the model, and compares after every act. */
@@ -170,9 +173,10 @@ export class Player {
     const answer = await this.#storage.claim(request);
     expect(answer.stale).toEqual(model.settle(request.settle));
     const { kind, rules } = this.#life;
-    const exactly = kind === "general" && rules.every(({ weight }) => weight === null);
-    if (kind === "mixed") await follow(this.#both, request, answer);
-    else await checkClaim(this.#both, request, answer, exactly);
+    // Where jobs are weighed, what others have waited for since an earlier claim decides as well.
+    const weighed = rules.some(({ weight }) => weight !== null);
+    if (kind === "mixed" || weighed) await follow(this.#both, request, answer, weighed);
+    else await checkClaim(this.#both, request, answer, kind === "general");
     for (const { id, token } of answer.jobs) {
       model.jobs.find((job) => job.id === id)!.token = token;
       this.#leases.push({ id, token });
@@ -186,8 +190,6 @@ export class Player {
     // Which kinds of numbers a rule has stays as it is: what was not counted before is another story.
     if ("quota" in change && Object.keys(change.quota).some((key) => quota[key as keyof typeof quota] === null)) return;
     const said = "group" in change && !byGroup ? { ...change, group: null } : change;
-    // For the group of those without one there is no word.
-    if ("group" in said && said.group === null && byGroup && !("reset" in said) && !("quota" in said)) return;
     await this.#storage.limits.change(name, said);
     limit.change(said, this.#model.now);
   }
@@ -212,38 +214,47 @@ export class Player {
     const counted = limit.groupOf(group);
     const charge = limit.chargeOf(weight);
     const wait = limit.wait(counted, charge, model.now);
+    const dry = await this.#storage.limits.take({ name, group, weight, ttlMs, dry: true });
     const answer = await this.#storage.limits.take({ name, group, weight, ttlMs });
-    expect(answer.granted).toBe(wait === 0);
+    expect(dry).toEqual(answer.granted ? { granted: true, token: "", held: false } : answer);
+    if (answer.granted) expect(wait).toBe(0);
     if (!answer.granted) {
       expect(answer.most).toBe(limit.most(counted, charge));
-      if (answer.most === null) expect(answer.retryInMs).toBe(finite(wait));
+      const behind = limit.declared.weight !== null && weight !== 0 && model.isAwaited(limit, counted);
+      if (!behind) expect([answer.most, answer.retryInMs]).toEqual([answer.most, wait < 0 ? null : finite(wait)]);
+      if (!behind) expect(wait).not.toBe(0);
+      expect(answer.retryInMs ?? Number.POSITIVE_INFINITY).toBeGreaterThanOrEqual(Math.max(0, wait));
       return;
     }
     if (weight === 0) return;
     const use = limit.take(counted, charge, model.now, model.now + ttlMs);
     expect(answer.held).toBe(use.hold !== undefined);
-    this.#permits.push({ token: answer.token, use, expiresAt: model.now + ttlMs, ended: false });
+    const windowMs = use.start === undefined ? 0 : limit.quotaOf(counted).windowMs!;
+    const forMs = answer.held ? ttlMs : Math.max(ttlMs, windowMs, 600_000);
+    this.#permits.push({ token: answer.token, use, expiresAt: model.now + forMs, windowMs, ended: undefined });
   }
 
   #holds({ use, ended }: Permit): boolean {
     const known = this.#model.limits.get(use.limit.name) === use.limit;
-    return !ended && known && use.hold !== undefined && use.hold.until! > this.#model.now;
+    return ended === undefined && known && use.hold !== undefined && use.hold.until! > this.#model.now;
   }
 
   async #give({ permit: pick, given }: Extract<Act, { act: "give" }>): Promise<void> {
     const permit = this.#permits[pick % this.#permits.length];
     if (permit === undefined) return;
     const { use, token } = permit;
-    const lives = use.hold === undefined ? this.#model.now < permit.expiresAt && !permit.ended : this.#holds(permit);
+    const { now } = this.#model;
+    const lives = use.hold === undefined ? now < permit.expiresAt && permit.ended === undefined : this.#holds(permit);
     // What becomes of a permit that holds nothing, once its time is over, is not said.
-    if (use.hold === undefined && !lives && !permit.ended) return;
+    if (use.hold === undefined && !lives && permit.ended === undefined) return;
     await this.#storage.limits.give(token, given);
-    if (!lives) return;
     if (typeof given === "object") {
-      settleUse(use, given.used, this.#model.now);
+      const counts = permit.ended === "released" && now < use.at + permit.windowMs;
+      if (lives || counts) settleUse(use, given.used, now);
       return;
     }
-    permit.ended = true;
+    if (!lives) return;
+    permit.ended = given;
     release(use);
     if (given === "cancelled") unstart(use);
   }

@@ -33,7 +33,6 @@ export interface ModelUse {
   /** What it was counted in; after a reset that is nobody's any more. */
   readonly count: Count;
   readonly at: number;
-  readonly weight: number;
   start: ModelStart | undefined;
   hold: ModelHold | undefined;
 }
@@ -60,6 +59,8 @@ export class ModelLimit {
   groups: Record<string, Partial<Quota>> = {};
   paused = false;
   version = 1;
+  /** Nothing starts before, in any group; undefined: nobody has said so. */
+  heldUntil: number | undefined;
   readonly counts = new Map<string | null, Count>();
 
   constructor(declared: LimitRule) {
@@ -77,7 +78,11 @@ export class ModelLimit {
 
   /** The same for a try: whatever happens to it happens only there. */
   clone(): ModelLimit {
-    const copy = Object.assign(new ModelLimit(this.declared), { quota: this.quota, paused: this.paused });
+    const copy = Object.assign(new ModelLimit(this.declared), {
+      quota: this.quota,
+      paused: this.paused,
+      heldUntil: this.heldUntil,
+    });
     copy.groups = { ...this.groups };
     for (const [group, count] of this.counts) copy.counts.set(group, structuredClone(count));
     return copy;
@@ -146,7 +151,7 @@ export class ModelLimit {
     const held = this.held(group, now);
     const expiries = count.holds.flatMap(({ until }) => (until !== null && until > now ? [until - now] : []));
     const expiresIn = Math.min(Number.POSITIVE_INFINITY, ...expiries);
-    const waits = [0, count.pausedUntil - now];
+    const waits = [0, count.pausedUntil - now, (this.heldUntil ?? now) - now];
     if (this.paused) waits.push(Number.POSITIVE_INFINITY);
     if (max !== null) waits.push(max === 0 ? Number.POSITIVE_INFINITY : this.#windowWait(group, charge.weight, now));
     if (everyMs !== null && count.latestAt !== null) waits.push(count.latestAt + everyMs - now);
@@ -187,7 +192,7 @@ export class ModelLimit {
   take(group: string | null, { weight, slots }: Charge, now: number, until: number | null): ModelUse {
     const count = this.count(group);
     const { max, concurrency } = this.quotaOf(group);
-    const use: ModelUse = { limit: this, group, count, at: now, weight, start: undefined, hold: undefined };
+    const use: ModelUse = { limit: this, group, count, at: now, start: undefined, hold: undefined };
     count.latestAt = now;
     if (count.told !== null) count.told.left = Math.max(0, count.told.left - weight);
     if (max !== null) count.starts.push((use.start = { at: now, weight, expired: 0 }));
@@ -206,22 +211,39 @@ export class ModelLimit {
       this.quota = {};
       this.groups = {};
     } else if ("paused" in change) {
-      if (this.paused !== change.paused) this.version += 1;
+      if (this.paused !== change.paused || (!change.paused && this.heldUntil !== undefined)) this.version += 1;
+      if (!change.paused) this.heldUntil = undefined;
       this.paused = change.paused;
       for (const count of change.paused ? [] : this.counts.values()) {
         Object.assign(count, { pausedUntil: 0, told: null, failures: 0, openUntil: null });
       }
     } else if ("holdMs" in change) {
-      const count = this.count(change.group);
-      count.pausedUntil = Math.max(count.pausedUntil, now + change.holdMs);
+      if (change.group !== null || !this.declared.byGroup) this.hold(change.group, now + change.holdMs);
+      else this.heldUntil = Math.max(this.heldUntil ?? 0, now + change.holdMs);
     } else if ("remaining" in change) {
       this.#tell(this.count(change.group), change.remaining, now + change.resetMs, now);
     } else {
+      if (change.group === null) this.heldUntil = undefined;
       for (const [group, count] of this.counts) {
         if (change.group !== null && change.group !== group) continue;
         this.counts.set(group, { ...emptyCount(), holds: count.holds });
       }
     }
+  }
+
+  /** One group is held, or all where the limit is not by group. */
+  hold(group: string | null, until: number): void {
+    const count = this.count(group);
+    count.pausedUntil = Math.max(count.pausedUntil, until);
+  }
+
+  /** A job that runs holds of it from now on, if anything is held of it. */
+  adopt(group: string | null, { slots }: Charge, at: number): ModelUse[] {
+    if (this.quotaOf(group).concurrency === null && this.declared.breaker === null) return [];
+    const count = this.count(group);
+    const hold: ModelHold = { slots, at, until: null };
+    count.holds.push(hold);
+    return [{ limit: this, group, count, at, start: undefined, hold }];
   }
 
   #tell(count: Count, left: number, until: number, now: number): void {
@@ -235,57 +257,6 @@ export class ModelLimit {
 
 export function emptyCount(): Count {
   return { starts: [], holds: [], latestAt: null, pausedUntil: 0, told: null, failures: 0, openUntil: null };
-}
-
-/** What is held is given back. */
-export function release({ limit, hold }: ModelUse): void {
-  for (const count of limit.counts.values()) count.holds = count.holds.filter((other) => other !== hold);
-}
-
-/** The start never was. After a reset there is nothing to take back. */
-export function unstart({ limit, count, at, weight, start }: ModelUse): void {
-  if (![...limit.counts.values()].includes(count)) return;
-  count.starts = count.starts.filter((other) => other !== start);
-  if (count.latestAt === at) count.latestAt = null;
-  if (count.told !== null) count.told.left += weight;
-}
-
-/** What it really used. */
-export function settleUse({ limit, count, start, hold }: ModelUse, used: number, now: number): void {
-  const { max, windowMs } = limit.declared.quota;
-  if (max === null) {
-    if (hold !== undefined) hold.slots = used;
-    return;
-  }
-  if (start === undefined || ![...limit.counts.values()].includes(count)) return;
-  if (now - start.at < windowMs!) {
-    start.weight = Math.max(0, used - start.expired);
-    return;
-  }
-  start.expired += start.weight;
-  const more = used - start.expired;
-  start.weight = 0;
-  if (more > 0) Object.assign(start, { at: now, weight: more });
-}
-
-/** It ended, well or not. */
-export function judge({ limit, group, at }: ModelUse, failed: boolean, now: number): void {
-  const { breaker } = limit.declared;
-  if (breaker === null) return;
-  const count = limit.count(group);
-  if (!failed) {
-    count.failures = 0;
-    if (count.openUntil !== null && at >= count.openUntil) count.openUntil = null;
-    return;
-  }
-  if (count.openUntil === null) {
-    count.failures += 1;
-    if (count.failures < breaker.failures) return;
-  } else if (at < count.openUntil) {
-    return;
-  }
-  count.failures = 0;
-  count.openUntil = now + breaker.openMs;
 }
 
 /** null: nobody knows when. */

@@ -30,7 +30,8 @@ export const backlog: Cases = {
     );
     const u = await backlogOf(s, "u");
     equal([u.paused, u.waiting, u.groups, u.mostInGroup], [true, 2, 1, 2], "another");
-    equal(u.weights["n"], 20, "what waiting jobs weigh on average");
+    equal(u.weights["n"], { part: 1, mean: 20 }, "what waiting jobs weigh on average");
+    equal(u.weights["m"], { part: 0.5, mean: 4 }, "what only one of them says");
     const { queue, paused: stopped, types } = await s.storage.backlog("q");
     equal([queue, stopped, types.length], ["q", false, 2], "the queue");
     equal((await s.storage.backlog("nobody")).types, [], "a queue that nobody knows");

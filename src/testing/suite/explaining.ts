@@ -34,7 +34,7 @@ export const explaining: Cases = {
         now: s.clock.wall(),
         queuePaused: false,
         typePaused: false,
-        ahead: { higher: 0, group: 0, lane: 0 },
+        ahead: { higher: 0, group: 0, lane: 0, turns: 0 },
         limits: [],
       },
       "the explanation",
@@ -55,7 +55,7 @@ export const explaining: Cases = {
     await s.add({ priority: 5, group: "g", type: "u" }, { priority: 5, group: "g", due: { inMs: 99 } });
     const id = await s.addOne({ priority: 5, group: "g" });
     await s.add({ priority: 5, group: "g" }, { priority: 4 }, { priority: 9, queue: "other" });
-    equal((await explained(s, id)).ahead, { higher: 2, group: 2, lane: 1 }, "ahead");
+    equal((await explained(s, id)).ahead, { higher: 2, group: 2, lane: 1, turns: 1 }, "ahead");
   },
 
   "every limit that it runs under, and no other": async (s) => {
@@ -242,5 +242,50 @@ export const explaining: Cases = {
       await s.storage.backlog("q");
     }
     equal(await count(s), 1, "how many start");
+  },
+
+  "those of other groups that have their turn before it": async (s) => {
+    await many(s, 5, { group: "a" });
+    await s.add({ group: "b" });
+    const own = await many(s, 4, { group: "c" });
+    await s.add({ group: "d", priority: -1 }, { group: "e", queue: "other" });
+    const turns = async (id: string) => (await explained(s, id)).ahead.turns;
+    equal([await turns(own[0]!), await turns(own[2]!), await turns(own[3]!)], [2, 4, 5], "of other groups");
+    const order = await s.claimIds({ max: 9 });
+    equal([order.indexOf(own[0]!), order.indexOf(own[2]!)], [2, 6], "what a claim does");
+    await many(s, 3, { queue: "mixed", group: "a" });
+    const [, last] = await s.add({ queue: "mixed", group: "c", type: "u" }, { queue: "mixed", group: "c" });
+    equal(await turns(last!), 2, "behind one of another type");
+    equal((await s.claimIds({ queue: "mixed" })).indexOf(last!), 3, "what a claim does then");
+  },
+
+  "those whose group is full do not have a turn": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
+    await many(s, 3, { group: "a" });
+    equal([await count(s), await count(s)], [1, 0], "who starts");
+    const id = await s.addOne({ group: "b" });
+    equal((await explained(s, id)).ahead.turns, 0, "ahead of another group");
+  },
+
+  "a light one waits for a heavy one before it": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+    await s.add({ weights: { n: 5 } });
+    await s.claim();
+    await s.clock.advance(100);
+    const [heavy, behind] = await s.add({ weights: { n: 8 } }, { weights: { n: 1 } });
+    equal(await why(s, behind!), [900, "window"], "in its lane, though nobody has looked yet");
+    await s.claim();
+    const other = await s.addOne({ weights: { n: 1 }, type: "u" });
+    const higher = await s.addOne({ weights: { n: 1 }, type: "u", priority: 1 });
+    equal(
+      [await why(s, heavy!), await why(s, behind!), await why(s, other), await why(s, higher)],
+      [
+        [900, "window"],
+        [900, "window"],
+        [900, "window"],
+        [0, null],
+      ],
+      "when a claim has looked",
+    );
   },
 };

@@ -11,6 +11,16 @@ const of = (groups: string, about: Parameters<Scene["job"]>[0] = {}) =>
   Array.from(groups, (group) => ({ ...about, group: group === "-" ? null : group }));
 
 export const groups: Cases = {
+  "all groups of a limit that is stopped are passed over at once": async (s) => {
+    await define(s, rule("k", window(9, 1_000), { byGroup: true, types: ["t"] }));
+    await change(s, "k", { paused: true });
+    await s.add(...Array.from({ length: 1_500 }, (_, n) => ({ group: `g${n}`, priority: 1 })));
+    const id = await s.addOne({ type: "free" });
+    equal(await s.claimIds(), [id], "who starts in the first claim");
+    await change(s, "k", { paused: false });
+    equal((await s.claim({ max: 1_500 })).jobs.length, 1_500, "how many start when it goes on");
+  },
+
   "every group has a count of its own": async (s) => {
     await define(s, rule("k", window(2, 1_000), { byGroup: true }));
     await s.add(...of("aaabbc"));

@@ -1,5 +1,5 @@
 import { equal } from "../expect.ts";
-import { change, count, countOf, define, many, rule, said, window } from "./limit-words.ts";
+import { change, count, countOf, define, limitOf, many, rule, said, window } from "./limit-words.ts";
 import { back, type Cases, lease, limit } from "./scene.ts";
 
 const hold = (names: readonly string[], scope: boolean, forMs: number) => ({ hold: { names, scope, forMs } });
@@ -155,5 +155,62 @@ export const holding: Cases = {
     await s.storage.report([{ ...lease(job), weights: { n: 1 } }]);
     await s.settle(back(job, { held: true, inMs: 100, ...hold(["k"], false, 3_000) }));
     equal([(await countOf(s, "k")).used, (await said(s)).nextInMs], [1, 3_000], "what is used, and when it goes on");
+  },
+
+  "a limit by group that is held is held for all groups, also for those that nobody knows yet": async (s) => {
+    await define(s, rule("k", window(9, 1_000), { byGroup: true }));
+    await s.add({ group: "a" });
+    await s.claim();
+    await s.add({ group: "a" }, { group: "b" }, {});
+    await change(s, "k", { holdMs: 500, group: null });
+    await change(s, "k", { holdMs: 200, group: null });
+    await change(s, "k", { holdMs: 900, group: "a" });
+    const heldFor = async (group: string) => (await countOf(s, "k", group)).heldForMs;
+    equal([await heldFor("a"), await heldFor("b"), await heldFor("nobody")], [900, 500, 500], "for how long");
+    const { free, nextInMs, reason } = await countOf(s, "k", "nobody");
+    equal([free, nextInMs, reason], [0, 500, "held"], "a group that nobody knows");
+    equal((await limitOf(s, "k")).rule.heldUntil, s.clock.wall() + 500, "the instant");
+    const { count: started, nextInMs: next } = await said(s);
+    equal([started, next], [0, 500], "who starts");
+    await s.clock.advance(500);
+    equal((await s.claim()).jobs.map(({ group }) => String(group)).toSorted(), ["b", "null"], "who starts then");
+    await s.clock.advance(400);
+    equal(await count(s), 1, "who was held by itself");
+  },
+
+  "a limit by group goes on when it is resumed or reset": async (s) => {
+    await define(s, rule("k", window(9, 1_000), { byGroup: true }));
+    for (const go of [{ paused: false }, { reset: true, group: null }] as const) {
+      await change(s, "k", { holdMs: 60_000, group: null });
+      await s.add({ group: "a" }, { group: "b" });
+      equal(await count(s), 0, "while it is held");
+      await change(s, "k", go);
+      equal([await count(s), (await countOf(s, "k", "a")).heldForMs], [2, 0], "when it goes on");
+    }
+  },
+
+  "a job that a service refused holds its own group only": async (s) => {
+    await define(s, rule("k", window(9, 1_000), { byGroup: true }));
+    for (const group of ["a", null]) {
+      await s.add({ group });
+      await s.settle(back(await s.claimOne(), { inMs: 60_000, ...hold(["k"], false, 700) }));
+    }
+    await s.add({ group: "a" }, {}, { group: "b" });
+    equal((await s.claim()).jobs.map(({ group }) => group).join(), "b", "who starts");
+    await s.clock.advance(700);
+    equal(await count(s), 2, "the others");
+  },
+
+  "a window that looks further back than anybody has counted is full until it can know": async (s) => {
+    await define(s, rule("k", window(2, 1_000), { byGroup: true }));
+    await many(s, 2, { group: "a" });
+    equal(await count(s), 2, "at first");
+    await s.clock.advance(5_000);
+    await s.sweep();
+    await change(s, "k", { quota: { windowMs: 60_000 }, group: null });
+    await many(s, 2, { group: "a" });
+    equal(await said(s), { count: 0, more: false, nextInMs: 59_000, blockedBy: "k[a]" }, "when it was made longer");
+    await s.clock.advance(59_000);
+    equal(await count(s), 2, "when it knows");
   },
 };

@@ -62,6 +62,33 @@ export const news: Cases = {
     await isNone(s, "one more of a full group", () => s.add({ group: "a", type: "x" }));
   },
 
+  "a job of a free type that comes due later, whatever of a full type comes due before": async (s) => {
+    await define(s, rule("k", window(1, 600_000), { types: ["t"] }));
+    await s.add({}, {}, { due: { inMs: 500 } });
+    equal(await count(s), 1, "how many start");
+    await isNews(s, "one of another type", () => s.add({ type: "free", due: { inMs: 1_000 } }));
+  },
+
+  "a job for a lane that was blocked, and was left by those who waited there": async (s) => {
+    await define(s, rule("k", window(1, 1_000), { byGroup: true }));
+    await s.add({ group: "g" });
+    const waits = await s.addOne({ group: "g" });
+    equal([await count(s), await count(s)], [1, 0], "how many start");
+    await s.change("cancel", waits);
+    await s.clock.advance(5_000);
+    await isNews(s, "another one", () => s.add({ group: "g" }));
+  },
+
+  "what a worker that died held for its group is news for others of the group": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
+    await s.add({ group: "g", maxAttempts: 1 }, { group: "g", queue: "r" });
+    await s.claimOne({ leaseMs: 1_000 });
+    equal(await count(s, { queue: "r" }), 0, "how many start elsewhere");
+    await s.clock.advance(2_000);
+    await isNews(s, "its lease is over", () => s.storage.sweep(), "r");
+    equal(await count(s, { queue: "r" }), 1, "how many start then");
+  },
+
   "room that is given back is news, for every queue": async (s) => {
     const ends: Readonly<Record<string, (job: JobRecord) => Promise<unknown>>> = {
       completed: (job) => s.settle(completed(job)),
@@ -179,5 +206,70 @@ export const news: Cases = {
     const job = await s.claimOne({ limits, leaseMs: 600_000 });
     equal(await count(s, { limits }), 0, "how many start");
     await isNews(s, "a start that never was", () => s.settle(back(job, { inMs: 60_000, unstarted: true })));
+  },
+
+  "a wait that becomes shorter, though nothing can start yet": async (s) => {
+    const parts: Readonly<Record<string, Parameters<typeof rule>[1]>> = {
+      "a window": { concurrency: 1, ...window(1, 6_000_000) },
+      spacing: { concurrency: 1, everyMs: 6_000_000 },
+    };
+    for (const [what, quota] of Object.entries(parts)) {
+      const job = await full(s, quota);
+      await isNews(s, `a slot that comes back under ${what}`, () => s.settle(completed(job)), "r");
+      await s.storage.limits.remove("k");
+    }
+    const job = await full(s);
+    const hold = { names: ["k"], scope: false, forMs: 6_000_000 };
+    await isNews(s, "a slot that comes back while the limit is held", () => s.settle(back(job, { hold })), "r");
+    equal(await count(s), 0, "how many start then");
+  },
+
+  "the same of a group": async (s) => {
+    await define(s, rule("k", { concurrency: 1, everyMs: 6_000_000 }, { byGroup: true }));
+    await s.add({ group: "a" }, { group: "a" }, { group: "a", queue: "r" });
+    const job = await s.claimOne({ leaseMs: 600_000 });
+    equal([await count(s), await count(s, { queue: "r" })], [0, 0], "how many start");
+    await isNews(s, "a slot that comes back", () => s.settle(completed(job)), "r");
+    equal((await s.claim({ queue: "r" })).blockedBy, "k[a]", "what a claim says then");
+    ok((await s.claim({ queue: "r" })).nextInMs !== null, "expected the claim to name an instant");
+  },
+
+  "a probe that fails: now there is an instant to wait for": async (s) => {
+    for (const byGroup of [false, true]) {
+      await define(s, rule("k", window(100, 600_000), { breaker: { ...BREAKER, failures: 1 }, byGroup }));
+      await many(s, 5);
+      await s.add({ queue: "r" });
+      await s.settle(dead(await s.claimOne()));
+      await s.clock.advance(1_000);
+      const probe = await s.claimOne({ leaseMs: 600_000 });
+      equal((await s.claim({ queue: "r" })).nextInMs, null, "what a claim says beside the probe");
+      await isNews(s, "a probe that failed", () => s.settle(dead(probe)), "r");
+      await s.storage.limits.remove("k");
+    }
+  },
+
+  "less used, which lets a heavy one start sooner than before": async (s) => {
+    await define(s, rule("k", window(10, 600_000), { weight: "n" }));
+    await s.add({ weights: { n: 5 } }, { weights: { n: 5 } });
+    const first = await s.claimOne({ leaseMs: 6_000_000 });
+    await s.clock.advance(60_000);
+    const second = await s.claimOne({ leaseMs: 6_000_000 });
+    await s.storage.report([{ ...lease(first), weights: { n: 10 } }]);
+    await s.add({ queue: "r", weights: { n: 7 } });
+    equal((await s.claim({ queue: "r" })).nextInMs, 600_000, "when the heavy one fits");
+    await isNews(s, "less used", () => s.storage.report([{ ...lease(second), weights: { n: 1 } }]), "r");
+    ok((await s.claim({ queue: "r" })).nextInMs! <= 540_000, "expected the heavy one to fit sooner");
+  },
+
+  "what makes the wait longer is none": async (s) => {
+    await full(s, window(1, 6_000_000));
+    await isNone(s, "a hold", () => change(s, "k", { holdMs: 60_000_000, group: null }), "r");
+    await isNone(s, "no more is left", () => change(s, "k", { remaining: 0, resetMs: 600, group: null }), "r");
+    await isNone(s, "stopped by hand", () => change(s, "k", { paused: true }), "r");
+    await define(s, rule("g", window(9, 1_000), { byGroup: true }));
+    await isNone(s, "a hold of all groups", () => change(s, "g", { holdMs: 6_000_000, group: null }), "r");
+    await isNews(s, "all groups that go on", () => change(s, "g", { paused: false }), "r");
+    await change(s, "g", { holdMs: 6_000_000, group: null });
+    await isNews(s, "a reset of all groups", () => change(s, "g", { reset: true, group: null }), "r");
   },
 };

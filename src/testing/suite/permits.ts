@@ -14,9 +14,17 @@ import {
   usedAndHeld,
   window,
 } from "./limit-words.ts";
-import { type Cases, completed, dead } from "./scene.ts";
+import { type Cases, completed, dead, lease } from "./scene.ts";
 
 export const permits: Cases = {
+  "what has ended cannot be taken back": async (s) => {
+    await define(s, rule("k", { everyMs: 1_000 }));
+    const token = await taken(s, "k");
+    await s.storage.limits.give(token, "released");
+    await s.storage.limits.give(token, "cancelled");
+    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "the next one");
+  },
+
   "who takes outside the queue and the jobs share one window": async (s) => {
     await define(s, rule("k", window(3, 1_000)));
     await many(s, 5);
@@ -194,5 +202,74 @@ export const permits: Cases = {
     equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "what is left for jobs");
     const { granted, retryInMs } = await s.storage.rates.tryRecordExecution("k", asked);
     equal([granted, retryInMs], [false, 1_000], "what is left for rates");
+  },
+
+  "what was really used may be said after the end, while the start is in the window": async (s) => {
+    for (const [name, quota] of [
+      ["window", window(1_000, 60_000)],
+      ["both", { ...window(1_000, 60_000), concurrency: 5 }],
+    ] as const) {
+      await define(s, rule(name, quota, { weight: "n" }));
+      const token = await taken(s, name, { weight: 10, ttlMs: 1_000 });
+      await s.storage.limits.give(token, "released");
+      await s.clock.advance(30_000);
+      await s.sweep();
+      await s.storage.limits.give(token, { used: 500 });
+      equal(await usedAndHeld(s, name), [500, 0], `used and held (${name})`);
+      await s.storage.limits.give(token, "cancelled");
+      equal(await usedAndHeld(s, name), [500, 0], `when it is cancelled too late (${name})`);
+      equal(await s.storage.limits.renew([token], 60_000), [token], `whether it can be renewed (${name})`);
+    }
+  },
+
+  "what is only counted may be corrected for ten minutes": async (s) => {
+    await define(
+      s,
+      rule("k", window(10_000, 10_000), { weight: "n" }),
+      rule("g", window(10_000, 10_000), { weight: "n", byGroup: true }),
+    );
+    const tokens = [await taken(s, "k", { weight: 100 }), await taken(s, "g", { weight: 100, group: "a" })];
+    await s.clock.advance(599_999);
+    await s.sweep();
+    for (const token of tokens) await s.storage.limits.give(token, { used: 9_000 });
+    equal([(await countOf(s, "k")).used, (await countOf(s, "g", "a")).used], [8_900, 8_900], "charged from now");
+  },
+
+  "it is never renewed for less long than it has": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }));
+    const token = await taken(s, "k", { ttlMs: 10_000 });
+    equal(await s.storage.limits.renew([token], 1_000), [], "lost");
+    await s.clock.advance(9_999);
+    equal((await countOf(s, "k")).held, 1, "what is held just before");
+    await s.clock.advance(1);
+    equal((await countOf(s, "k")).held, 0, "what is held then");
+  },
+
+  "who only asks takes nothing": async (s) => {
+    await define(s, rule("k", { ...window(5, 1_000), concurrency: 1, everyMs: 50 }, { weight: "n", estimate: 4 }));
+    for (let i = 0; i < 3; i++) {
+      equal(await take(s, "k", { dry: true }), { granted: true, token: "", held: false }, "what fits");
+    }
+    equal(await usedAndHeld(s, "k"), [0, 0], "used and held");
+    await taken(s, "k", { ttlMs: 700 });
+    const asked = await take(s, "k", { dry: true });
+    equal(asked, { granted: false, retryInMs: 1_000, most: null }, "what does not");
+    const never = await take(s, "k", { dry: true, weight: 9 });
+    equal([never.granted, "most" in never ? never.most : null], [false, 5], "what never does");
+    equal(await usedAndHeld(s, "k"), [4, 1], "used and held then");
+  },
+
+  "what a service said is left: more used is taken off, and nothing is given back": async (s) => {
+    await define(s, rule("k", window(1_000, 60_000), { weight: "n", estimate: 10 }));
+    const [first, second] = [await taken(s, "k"), await taken(s, "k")];
+    await change(s, "k", { remaining: 100, resetMs: 30_000, group: null });
+    await s.storage.limits.give(first, { used: 70 });
+    equal((await countOf(s, "k")).free, 40, "what is left when more was used");
+    await s.storage.limits.give(second, "cancelled");
+    equal((await countOf(s, "k")).free, 40, "what is left when one never started");
+    await many(s, 2, { weights: { n: 15 } });
+    const job = await s.claimOne();
+    await s.storage.report([{ ...lease(job), weights: { n: 40 } }]);
+    equal([(await countOf(s, "k")).free, await count(s)], [0, 0], "what is left when a job used more, and who starts");
   },
 };

@@ -241,7 +241,7 @@ export const rules: Cases = {
     equal(await count(s, { max: 3 }), 3, "without it");
     equal(await s.settle(completed(job)), [], "lost");
     await define(s, declared);
-    equal([(await limitOf(s, "k")).version, await usedAndHeld(s, "k")], [1, [0, 0]], "declared anew");
+    equal([(await limitOf(s, "k")).version, await usedAndHeld(s, "k")], [1, [0, 3]], "declared anew");
     equal(await count(s), 1, "under it");
   },
 

@@ -253,4 +253,29 @@ export const weights: Cases = {
     await change(s, "k", { restore: true });
     equal(await s.claimIds(), [id], "restored");
   },
+
+  "a job that is there already is the answer, even if it could not be added any more": async (s) => {
+    await define(s, rule("k", window(100, 60_000), { weight: "tokens" }));
+    const idempotency = { key: "key", fingerprint: "f", onDuplicate: "return", ttlMs: 60_000 } as const;
+    const [id] = await s.add({ ...weighing(50), idempotency });
+    await change(s, "k", { quota: { max: 10 }, group: null });
+    const [again, fresh] = await s.storage.add([s.job({ ...weighing(50), idempotency }), s.job(weighing(10))]);
+    equal([again, fresh?.created], [{ id, created: false }, true], "what adding says");
+    const twice = () => s.add({ ...weighing(50), idempotency }, { ...weighing(50) });
+    equal(await refused(twice, "another that is too heavy"), "SLUICE_OPTIONS", "the code");
+    const other = { ...idempotency, key: "other" };
+    equal(
+      await refused(() => s.add({ ...weighing(50), idempotency: other }), "a new one"),
+      "SLUICE_OPTIONS",
+      "a new one",
+    );
+    equal((await s.list()).jobs.length, 2, "how many there are");
+    await s.add({ ...weighing(5), idempotency: other });
+  },
+
+  "what the rule estimates can never fit either": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 20 }));
+    equal(await refused(() => s.add({}), "a job that says nothing"), "SLUICE_OPTIONS", "the code");
+    await s.add(weighing(10));
+  },
 };

@@ -1,0 +1,150 @@
+import { equal, ok } from "../expect.ts";
+import { change, count, define, rule, said, take, window } from "./limit-words.ts";
+import { type Cases, completed, lease, type Scene } from "./scene.ts";
+
+const heavy = (n: number) => ({ type: "heavy", weights: { n } });
+const light = (n: number) => ({ type: "light", weights: { n } });
+const HEAVY = { types: ["heavy"], leaseMs: 600_000 };
+const LIGHT = { types: ["light"], leaseMs: 600_000 };
+
+/** Six of ten are used for a second; one that needs eight was looked at, and waits; light ones wait elsewhere. */
+async function waiting(s: Scene): Promise<string> {
+  await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+  await s.add(light(6));
+  await s.claimOne(LIGHT);
+  const id = await s.addOne(heavy(8));
+  equal(await said(s, HEAVY), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" }, "the heavy one");
+  await s.add(light(1), light(1), { ...light(1), queue: "r" }, { ...light(1), queue: "r" });
+  return id;
+}
+
+/** How much is taken outside of any job now. */
+const granted = async (s: Scene) => (await take(s, "k", { weight: 1 })).granted;
+
+export const heavyHeads: Cases = {
+  "who waits for a limit is not passed by light ones of other claims": async (s) => {
+    const id = await waiting(s);
+    await s.clock.advance(300);
+    equal(await said(s, LIGHT), { count: 0, more: false, nextInMs: 700, blockedBy: "k" }, "of another type");
+    equal((await said(s, { queue: "r" })).nextInMs, 700, "of another queue");
+    equal(await take(s, "k", { weight: 1 }), { granted: false, retryInMs: 700, most: null }, "outside of any job");
+    await s.clock.advance(700);
+    equal(await s.claimIds(HEAVY), [id], "the heavy one, when it fits");
+    equal([await count(s, LIGHT), await granted(s), await granted(s)], [2, false, false], "then the light ones");
+  },
+
+  "of a type that is paused it keeps nobody waiting": async (s) => {
+    await waiting(s);
+    let news = false;
+    const leave = s.storage.subscribe({ queue: "r", wake: (something) => (news ||= something) });
+    await s.storage.setPaused("q", "heavy", true);
+    ok(await s.hears(() => news), "expected it to be news that nobody waits for the heavy one any more");
+    leave();
+    equal([await count(s, LIGHT), await count(s, { queue: "r" })], [2, 2], "the light ones");
+  },
+
+  "nor if they had been looked at, and wait for something to be given back": async (s) => {
+    await define(s, rule("k", { concurrency: 16 }, { weight: "n" }));
+    await s.add(light(8));
+    await s.claimOne(LIGHT);
+    await s.add(heavy(16), light(4));
+    equal([await count(s, HEAVY), await count(s, LIGHT)], [0, 0], "behind the heavy one");
+    await s.storage.setPaused("q", "heavy", true);
+    equal(await count(s, LIGHT), 1, "the light one");
+  },
+
+  "but by those of a higher priority": async (s) => {
+    await waiting(s);
+    const higher = await s.addOne({ ...light(1), priority: 5 });
+    await s.add({ ...light(1), priority: -5 });
+    equal(await s.claimIds(LIGHT), [higher], "who starts");
+  },
+
+  "when its time has come its claim has a moment to come by": async (s) => {
+    const id = await waiting(s);
+    await s.clock.advance(1_000);
+    equal(await said(s, LIGHT), { count: 0, more: false, nextInMs: 100, blockedBy: "k" }, "light ones, at the instant");
+    await s.clock.advance(60);
+    equal([(await said(s, { queue: "r" })).nextInMs, await granted(s)], [40, false], "and a little later");
+    equal(await s.claimIds(HEAVY), [id], "the heavy one");
+    equal(await count(s, LIGHT), 2, "the light ones after that");
+  },
+
+  "a claim that looks at it itself goes by turns, as ever": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+    await s.add(light(6));
+    await s.claimOne(LIGHT);
+    // Its lane is there first.
+    await s.change("cancel", await s.addOne({ ...light(1), group: "g" }));
+    const id = await s.addOne({ ...heavy(8), group: "h" });
+    equal(await count(s, HEAVY), 0, "the heavy one");
+    await s.clock.advance(1_000);
+    const other = await s.addOne({ ...light(1), group: "g" });
+    equal(await s.claimIds(), [other, id], "who starts");
+  },
+
+  "and no longer than that": async (s) => {
+    await waiting(s);
+    await s.clock.advance(1_100);
+    equal([await count(s, LIGHT), await count(s, { queue: "r" }), await granted(s)], [2, 2, true], "who starts");
+  },
+
+  "what is given back is for the heavy one first": async (s) => {
+    await define(s, rule("k", { concurrency: 10 }, { weight: "n" }));
+    await s.add(light(6));
+    const first = await s.claimOne(LIGHT);
+    const [id] = await s.add(heavy(8), light(1), light(1));
+    equal(await said(s, HEAVY), { count: 0, more: false, nextInMs: null, blockedBy: "k" }, "the heavy one");
+    equal(await said(s, LIGHT), { count: 0, more: false, nextInMs: null, blockedBy: "k" }, "light ones");
+    equal(await take(s, "k", { weight: 1 }), { granted: false, retryInMs: null, most: null }, "outside of any job");
+    equal((await s.claim({ ...LIGHT, settle: [completed(first)] })).nextInMs, 100, "light ones that give it back");
+    equal(await s.claimIds(HEAVY), [id], "the heavy one then");
+    equal(await count(s, LIGHT), 2, "and who fits beside it");
+  },
+
+  "less used than was reserved is for the heavy one first": async (s) => {
+    await define(s, rule("k", window(10, 60_000), { weight: "n" }));
+    await s.add(light(6));
+    const first = await s.claimOne(LIGHT);
+    const [id] = await s.add(heavy(8), light(1), light(1));
+    equal([await count(s, HEAVY), await count(s, LIGHT)], [0, 0], "who starts at first");
+    await s.storage.report([{ ...lease(first), weights: { n: 1 } }]);
+    equal((await said(s, LIGHT)).nextInMs, 100, "light ones");
+    equal([await s.claimIds(HEAVY), await count(s, LIGHT)], [[id], 1], "the heavy one, and what fits beside it");
+  },
+
+  "nobody waits for one that is gone, or for a limit that is another": async (s) => {
+    const ends: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
+      cancelled: (id) => s.change("cancel", id),
+      removed: (id) => s.change("remove", id),
+      reset: () => change(s, "k", { reset: true, group: null }),
+      changed: () => change(s, "k", { quota: { max: 20 }, group: null }),
+    };
+    for (const [what, end] of Object.entries(ends)) {
+      const id = await waiting(s);
+      await end(id);
+      equal(await count(s, LIGHT), 2, `light ones, when it is ${what}`);
+      await s.storage.limits.remove("k");
+      equal((await count(s)) + (await count(s, { queue: "r" })) > 0, true, "what is left over");
+    }
+  },
+
+  "heavy ones of several claims start one after another": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+    await s.add(light(6));
+    await s.claimOne(LIGHT);
+    await s.add({ ...heavy(8), type: "a" }, { ...heavy(9), type: "b" }, { ...heavy(7), queue: "r" });
+    const claims = [{ types: ["a"] }, { types: ["b"] }, { queue: "r" }];
+    const started: number[] = [];
+    let after = 0;
+    for (; started.length < 3 && after <= 4_000; after += 50) {
+      for (const one of claims.toReversed()) for (let i = await count(s, one); i > 0; i--) started.push(after);
+      await s.clock.advance(50);
+    }
+    equal(started.length, 3, "how many have started");
+    ok(
+      started.every((at, i) => at <= (i + 1) * 1_200),
+      `expected one in each window, got ${started.join(", ")}`,
+    );
+  },
+};
