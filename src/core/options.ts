@@ -16,7 +16,8 @@ export interface Check<T> {
 const check = <T>(expected: string, read: (value: unknown) => T | undefined): Check<T> => ({ expected, read });
 
 const number = (expected: string, fits: (value: number) => boolean): Check<number> =>
-  check(expected, (value) => (typeof value === "number" && fits(value) ? value : undefined));
+  // Without the sign of a zero, for it would be written and compared as another number.
+  check(expected, (value) => (typeof value === "number" && fits(value) ? value + 0 : undefined));
 
 /** How many: 1, 2, 3, … */
 export const count = number("an integer >= 1", (n) => Number.isSafeInteger(n) && n >= 1);
@@ -44,7 +45,7 @@ export const shrinkage = number("a number > 0 and < 1", (n) => n > 0 && n < 1);
 /** A length of time given in milliseconds or as text, `"250ms"`. */
 export const durationOrZero = check('a duration >= 0 (milliseconds, or text such as "250ms", "5s")', (value) => {
   const ms = toMilliseconds(value);
-  return ms >= 0 && ms <= 1e15 ? ms : undefined;
+  return ms >= 0 && ms <= 1e15 ? ms + 0 : undefined;
 });
 export const positiveDuration = check('a duration > 0 (milliseconds, or text such as "250ms", "5s")', (value) => {
   const ms = toMilliseconds(value);
@@ -86,6 +87,14 @@ export const signal = check("an AbortSignal", (value) =>
 export const date = check("a valid Date", (value) =>
   value instanceof Date && !Number.isNaN(value.getTime()) ? value : undefined,
 );
+
+/** Is `value` an object as one writes it, `{ … }`? What is of a class hides what it holds, or means something else. */
+export function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // One that nothing stands above is that of plain objects, here or in another realm.
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
 
 /** Is `value` an object on which all these methods can be called? */
 export function hasMethods<const Name extends string>(

@@ -5,7 +5,8 @@ import { type HeaderSource, isHeaderSource, readHeaders } from "./headers.ts";
 export interface RateLimitedErrorOptions extends ErrorOptions {
   /**
    * The limit that is over; of a limit by group, for the group of the job. Default: the limiter of the worker, and every
-   * shared limit that the job ran under, but for those by group.
+   * shared limit that the job ran under, but for those by group. A name that nobody has declared holds the `RateLimiter` of
+   * that name over `storage.rates`, if there is one.
    */
   readonly limit?: string | undefined;
 }

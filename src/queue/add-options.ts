@@ -6,6 +6,7 @@ import {
   count,
   date,
   durationOrZero,
+  isPlain,
   name,
   oneOf,
   optional,
@@ -75,9 +76,9 @@ const priority: Check<number> = {
 };
 
 const weights: Check<Readonly<Record<string, number>>> = {
-  expected: "an object of names and integer weights >= 1, such as { tokens: 1200 }",
+  expected: "a plain object of names and integer weights >= 1, such as { tokens: 1200 }",
   read: (value) => {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+    if (!isPlain(value)) return undefined;
     const entries = Object.entries(value);
     const right = entries.every(([key, n]) => nameText.read(key) !== undefined && weight.read(n) !== undefined);
     return right && entries.length <= 32 ? Object.fromEntries(entries as [string, number][]) : undefined;

@@ -164,6 +164,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   readonly #maxDataBytes: number;
   readonly #clock: Clock;
   readonly #place: JobPlace;
+  /** Declares the limits of the queue, unless that was done. */
+  readonly #declare: () => Promise<void>;
 
   constructor(name: string, options: QueueOptions<Jobs>) {
     const read = readOptions(OWNER, RULES, options);
@@ -173,8 +175,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     this.#schemas = readSchemas(OWNER, read.schemas);
     this.#maxDataBytes = read.maxDataBytes;
     this.#clock = read.clock;
-    const declare = declaring(this.storage, read.limits);
-    this.#place = { storage: this.storage, queue: this.name, clock: this.#clock, declare };
+    this.#place = { storage: this.storage, queue: this.name, clock: this.#clock };
+    this.#declare = declaring(this.storage, read.limits);
   }
 
   /** Adds a job. When this resolves it is kept, whatever happens to this process. */
@@ -215,13 +217,12 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return record === undefined || record.queue !== this.name ? undefined : infoOf(record);
   }
 
-  /** What waits in the queue, what its limits are, and an estimate of how long they take for it. */
+  /** What waits in the queue, what its limits are, and an estimate of how long they take for it. Declares nothing. */
   explain(): Promise<QueueExplanation>;
   /** See `QueuedJob.explain`. */
   explain(id: string): Promise<Explanation>;
   async explain(id?: string): Promise<Explanation | QueueExplanation> {
     if (id !== undefined) return explainOne(this.#place, readArgument("explain", "id", anyText, id));
-    await this.#place.declare();
     return drain(await this.storage.backlog(this.name));
   }
 
@@ -336,7 +337,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   async #addAll(owner: string, entries: readonly { type: string; data: unknown; options?: AddOptions | undefined }[]) {
     // `Array.from`, for holes in an array are not skipped by it.
     const jobs = await Promise.all(Array.from(entries, (entry) => this.#newJob(owner, entry)));
-    await this.#place.declare();
+    await this.#declare();
     const added = await this.storage.add(jobs);
     return jobs.map(
       (job, i) =>

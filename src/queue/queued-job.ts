@@ -22,8 +22,6 @@ export interface JobPlace {
   readonly storage: JobStorage;
   readonly queue: string;
   readonly clock: Clock;
-  /** Declares the limits of the queue, unless that was done. */
-  readonly declare: () => Promise<void>;
 }
 
 /** A job in a queue, in the hands of whoever added it or looked it up. */
@@ -113,8 +111,7 @@ export class QueuedJob<Data = unknown, Result = unknown> {
 }
 
 /** Why a job does not start. */
-export async function explainOne({ storage, queue, declare }: JobPlace, id: string): Promise<Explanation> {
-  await declare();
+export async function explainOne({ storage, queue }: JobPlace, id: string): Promise<Explanation> {
   const standing = await storage.explain(id);
   if (standing === undefined || standing.job.queue !== queue) throw new JobNotFoundError(id);
   return explainJob(standing);

@@ -1,6 +1,6 @@
 import { OptionsError } from "../core/errors.ts";
 import { nameText } from "../core/names.ts";
-import { weightOrZero } from "../core/options.ts";
+import { isPlain, readArgument, weightOrZero } from "../core/options.ts";
 import type { JobProgress, JobRecord } from "../core/job.ts";
 import { fromJson, toJson } from "../core/json.ts";
 import type { Reporter } from "./reporter.ts";
@@ -91,17 +91,14 @@ export class Context implements JobContext {
 }
 
 function readWeights(weights: unknown): Readonly<Record<string, number>> {
-  const plain = typeof weights === "object" && weights !== null && !Array.isArray(weights);
+  const plain = isPlain(weights);
   const entries = plain ? Object.entries(weights) : [];
   if (!plain || entries.length > MOST_WEIGHTS || entries.some(([name]) => nameText.read(name) === undefined)) {
-    throw new OptionsError("settle", "weights", weights, `an object of up to ${MOST_WEIGHTS} names and weights`);
+    throw new OptionsError("settle", "weights", weights, `a plain object of up to ${MOST_WEIGHTS} names and weights`);
   }
-  for (const [name, weight] of entries) {
-    if (weightOrZero.read(weight) === undefined) {
-      throw new OptionsError("settle", `weights.${name}`, weight, weightOrZero.expected);
-    }
-  }
-  return Object.fromEntries(entries as [string, number][]);
+  return Object.fromEntries(
+    entries.map(([name, weight]) => [name, readArgument("settle", `weights.${name}`, weightOrZero, weight)]),
+  );
 }
 
 function readProgress(percent: number, message: string | undefined, details: unknown): JobProgress {

@@ -529,6 +529,60 @@ describe("SharedLimiter", () => {
       expect(await limiter("tenant").getNextAvailableTime()).toEqual(new Date(NOW));
     });
 
+    it("agree with tryAcquire, whatever is in the way", async () => {
+      const { limiter, limits, clock } = await scene({
+        told: { max: 1_000, per: "1m", weight: "t", estimate: 10, all: true },
+        paused: { max: 2, per: "1m", by: "group" },
+        held: { max: 2, per: "1m", by: "group" },
+        full: { max: 2, per: "1m", by: "group" },
+        free: { max: 2, per: "1m", by: "group" },
+      });
+      await limits.sync("told", { remaining: 5, reset: "30s" });
+      await limits.pause("paused");
+      await limits.hold("held", "20s");
+      for (let i = 0; i < 2; i++) await limiter("full").acquire();
+      // So many groups that those without one are not among the latest.
+      for (let i = 0; i < 150; i++) await limiter("full", { group: `g${i}` }).acquire();
+      const asked = async (name: string) => [
+        await limiter(name).canProceed(),
+        await limiter(name).getNextAvailableTime(),
+      ];
+      const at = (ms: number) => new Date(clock.wall() + ms);
+      expect(await asked("told")).toEqual([false, at(30_000)]);
+      expect(await asked("paused")).toEqual([false, at(0)]);
+      expect(await asked("held")).toEqual([false, at(20_000)]);
+      expect(await asked("full")).toEqual([false, at(60_000)]);
+      expect(await asked("free")).toEqual([true, at(0)]);
+      for (const name of ["told", "paused", "held", "full"]) refused(await limiter(name).tryAcquire());
+      granted(await limiter("free").tryAcquire());
+    });
+
+    it("take nothing by asking", async () => {
+      const { limiter, use } = await scene({ gpu: { max: 2, per: "1m", concurrency: 1, all: true } });
+      const gpu = limiter("gpu");
+      for (let i = 0; i < 3; i++) {
+        expect(await gpu.canProceed()).toBe(true);
+        await gpu.getNextAvailableTime();
+      }
+      expect(await use("gpu")).toMatchObject({ used: 0, held: 0 });
+    });
+
+    it("name no instant where something has to be given back", async () => {
+      const { limiter, clock } = await scene({
+        gpu: { concurrency: 1, all: true },
+        memory: { concurrency: 10, weight: "gb", estimate: 6, all: true },
+      });
+      await limiter("gpu").acquire();
+      await limiter("memory").acquire();
+      for (const name of ["gpu", "memory"]) {
+        expect(await limiter(name).canProceed()).toBe(false);
+        expect(await limiter(name).getNextAvailableTime()).toEqual(new Date(clock.wall()));
+        // An end that is known counts.
+        await limiter(name).setNextAvailableTime(new Date(NOW + 500));
+        expect(await limiter(name).getNextAvailableTime()).toEqual(new Date(NOW + 500));
+      }
+    });
+
     it("never take past the limit: a start that is recorded waits", async () => {
       const { limiter, clock, use } = await scene({ gpu: { concurrency: 1, all: true } });
       const gpu = limiter("gpu");
@@ -580,6 +634,45 @@ describe("SharedLimiter", () => {
       await b.acquire();
       await a.clear();
       expect([(await use("tenant", "a")).used, (await use("tenant", "b")).used]).toEqual([0, 1]);
+    });
+  });
+
+  describe("of a storage", () => {
+    it("is one and the same for all who ask for it in the same words", async () => {
+      const { memory } = await scene({ a: { max: 10, per: "1s", weight: "t", all: true } });
+      const one = memory.limiter("a", { group: "x" });
+      expect(memory.limiter("a", { group: "x", ttl: "30s" })).toBe(one);
+      for (const other of [
+        memory.limiter("a"),
+        memory.limiter("b", { group: "x" }),
+        memory.limiter("a", { group: "y" }),
+        memory.limiter("a", { group: "x", ttl: "31s" }),
+        new MemoryStorage().limiter("a", { group: "x" }),
+      ]) {
+        expect(other).not.toBe(one);
+      }
+      expect(() => memory.limiter("a", { ttl: 0 })).toThrow(OptionsError);
+      expect(() => memory.limiter("queue:a")).toThrow(OptionsError);
+    });
+
+    it("does not let light ones pass a heavy one that waits, whoever asks", async () => {
+      const { memory, clock } = await scene({ a: { max: 100, per: "1m", weight: "t", all: true } });
+      await memory.limiter("a").acquire({ weight: 10 });
+      const heavy = memory.limiter("a").acquire({ weight: 100 });
+      await clock.advance(1_000);
+      const light = memory.limiter("a").acquire({ weight: 1 });
+      refused(await memory.limiter("a").tryAcquire({ weight: 1 }));
+      expect(await memory.limiter("a").canProceed()).toBe(false);
+      await clock.advance(59_000);
+      expect([await settled(heavy), await settled(light)]).toEqual([true, false]);
+      await clock.advance(60_000);
+      expect(await settled(light)).toBe(true);
+    });
+
+    it("is one limit in a composite, however often it is in it", async () => {
+      const { memory, use } = await scene({ a: { max: 5, per: "1m", all: true } });
+      granted(await new CompositeLimiter([memory.limiter("a"), memory.limiter("a")]).tryAcquire({ weight: 2 }));
+      expect(await use("a")).toMatchObject({ used: 2 });
     });
   });
 

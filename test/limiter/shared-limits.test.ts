@@ -248,6 +248,24 @@ describe("Limits", () => {
     expect(await limits.get("tenant", { group: "other" })).toMatchObject({ pausedUntil: undefined });
   });
 
+  it("pauses and holds all groups where none is named, also those that nobody has used", async () => {
+    const { limits, take, clock } = await scene({ tenant: { max: 5, per: "1s", by: "group" } });
+    await limits.pause("tenant", { for: "10s" });
+    expect(await limits.get("tenant")).toMatchObject({ free: 0, blockedBy: "held", pausedUntil: at(10_000) });
+    expect((await limits.list())[0]).toMatchObject({ pausedUntil: at(10_000), groupCount: 0 });
+    for (const group of ["acme", "other", undefined]) {
+      expect((await take("tenant", group === undefined ? {} : { group })).granted).toBe(false);
+    }
+    expect(await limits.get("tenant", { group: "new" })).toMatchObject({ blockedBy: "held", pausedUntil: at(10_000) });
+    await clock.advance(10_000);
+    expect((await take("tenant", { group: "acme" })).granted).toBe(true);
+    await limits.hold("tenant", 5_000);
+    expect(await limits.get("tenant")).toMatchObject({ pausedUntil: at(15_000) });
+    expect((await take("tenant", { group: "acme" })).granted).toBe(false);
+    await limits.resume("tenant");
+    expect((await take("tenant", { group: "acme" })).granted).toBe(true);
+  });
+
   it("resets what was counted", async () => {
     const { limits, take } = await scene({ tenant: { max: 1, per: "1m", by: "group" } });
     await take("tenant", { group: "a" });
@@ -356,6 +374,16 @@ describe("Limits", () => {
       await limits.sync("tenant", { remaining: 0, reset: 500 }, { group: "acme" });
       expect((await take("tenant", { group: "acme" })).granted).toBe(false);
       expect((await take("tenant", { group: "other" })).granted).toBe(true);
+    });
+
+    it("has to be told to which group the service answered, where there are groups", async () => {
+      const { limits, take } = await scene({ tenant: { max: 5, per: "1s", by: "group" } });
+      await expect(limits.sync("tenant", { remaining: 0, reset: 500 })).rejects.toMatchObject({
+        name: "OptionsError",
+        option: "group",
+        message: 'sync: expected `group` to be given: the limit "tenant" is by group, got undefined',
+      });
+      expect((await take("tenant")).granted).toBe(true);
     });
 
     it.each<[unknown, string]>([

@@ -11,11 +11,17 @@ import {
   type QueuedJob,
   type QueueExplanation,
   StorageError,
+  Worker,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
 const NOW = Date.UTC(2030, 0, 1);
 const at = (ms: number) => new Date(NOW + ms);
+
+/** Not a plain object. */
+class Own {
+  readonly tokens = 5;
+}
 
 function scene() {
   const clock = new FakeClock(NOW);
@@ -40,10 +46,12 @@ describe("the limits of a queue", () => {
       clock,
       limits: defineLimits({ mail: { max: 1, per: "1s", types: ["send"] } }, { onConflict: "update" }),
     });
+    await queue.explain();
+    await queue.explain("1").catch(() => {});
+    await queue.counts();
     expect(declared).toEqual([]);
     await Promise.all([queue.add("send", null), queue.add("send", null)]);
     await queue.addBulk([{ type: "send", data: null }]);
-    await queue.explain();
     expect(declared).toEqual(["mail update"]);
     expect((await claim("mail")).jobs).toHaveLength(1);
   });
@@ -64,8 +72,7 @@ describe("the limits of a queue", () => {
     await limits.define({ mail: { max: 1, per: "1s", types: ["send"] } });
     const queue = new Queue("mail", { storage, limits: { mail: { max: 2, per: "1s", types: ["send"] } } });
     await expect(queue.add("send", null)).rejects.toThrow(LimitConflictError);
-    await expect(queue.explain()).rejects.toThrow(LimitConflictError);
-    await expect(queue.explain("1")).rejects.toThrow(LimitConflictError);
+    expect(await queue.explain()).toMatchObject({ waiting: 0 });
     expect(await queue.counts()).toMatchObject({ waiting: 0 });
     await limits.remove("mail");
     await queue.add("send", null);
@@ -89,6 +96,12 @@ describe("the limits of a queue", () => {
     expect(make({ mail: { max: 1 } })).toThrow("Queue limits.mail: expected `per`");
     expect(make(5)).toThrow("Queue: expected `limits` to be what defineLimits() gives");
     expect(make(null)).toThrow(OptionsError);
+    for (const odd of [new Limits(storage), Promise.resolve({}), new Date(), /x/, new Map(), new Own()]) {
+      expect(make(odd)).toThrow("Queue: expected `limits` to be what defineLimits() gives, or a plain object");
+      expect(() => new Worker("q", async () => {}, { storage, autostart: false, limits: odd as never })).toThrow(
+        "Worker: expected `limits` to be what defineLimits() gives, or a plain object",
+      );
+    }
   });
 
   it("refuse a weight that can never fit when the job is added", async () => {
@@ -100,6 +113,34 @@ describe("the limits of a queue", () => {
     });
     await queue.add("chat", null, { weights: { tokens: 10 } });
   });
+});
+
+describe("weights", () => {
+  it.each([new Map([["tokens", 5]]), new Date(), /x/, Promise.resolve({}), new Own(), [5]])(
+    "are a plain object, and not %o",
+    async (odd) => {
+      const { storage, clock } = scene();
+      const queue = new Queue("q", { storage, clock });
+      const wrong = { name: "OptionsError", option: "weights", message: expect.stringContaining("a plain object") };
+      await expect(queue.add("a", null, { weights: odd as never })).rejects.toMatchObject(wrong);
+      await queue.add("a", null, { weights: Object.assign(Object.create(null), { tokens: 5 }) });
+      const settled: unknown[] = [];
+      const worker = new Worker(
+        "q",
+        async (_, { settle }) => {
+          try {
+            await settle(odd as never);
+          } catch (error) {
+            settled.push(error);
+          }
+        },
+        { storage, clock },
+      );
+      await clock.advance(10);
+      await worker.stop();
+      expect(settled).toMatchObject([wrong]);
+    },
+  );
 });
 
 describe("explaining jobs", () => {
@@ -115,7 +156,7 @@ describe("explaining jobs", () => {
       runnable: true,
       heldBy: [],
       earliest: at(0),
-      position: { higher: 0, group: 0 },
+      position: { higher: 0, group: 0, turns: 0 },
     });
     const { jobs } = await claim("q");
     expect(await queue.explain(job.id)).toMatchObject({
@@ -142,7 +183,7 @@ describe("explaining jobs", () => {
     expect(behind).toMatchObject({ runnable: false, earliest: at(60_000), position: { higher: 0, group: 1 } });
     expect(behind.heldBy.map(({ text }) => text)).toEqual([
       "The limit mail goes to those before it until 2030-01-01T00:01:00.000Z: 0 of 1 per 1m in use.",
-      "Before it 1 of its own priority and group waits.",
+      "Before it 1 of its own priority and group waits, and may take the room first.",
     ]);
     await claim("q");
     await clock.advance(15_000);

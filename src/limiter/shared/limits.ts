@@ -93,7 +93,8 @@ export class Limits {
   /** All there are, by name. */
   async list(): Promise<readonly LimitInfo[]> {
     const states = await this.#limits.read({ name: null, group: null });
-    return states.map((state) => limitInfo(state, this.#clock, null));
+    const seen = await Promise.all(states.map((state) => this.#seen(state)));
+    return seen.map((state) => limitInfo(state, this.#clock, null));
   }
 
   /** One of them, of a limit by group for one group; undefined: there is none of this name. */
@@ -101,8 +102,9 @@ export class Limits {
     const limit = readArgument("get", "name", limitName, name);
     const { group = null } = readOptions("get", GROUP, options);
     const [state] = await this.#limits.read({ name: limit, group });
-    if (state !== undefined) checkGroup("get", state.rule, group);
-    return state && limitInfo(state, this.#clock, group);
+    if (state === undefined) return undefined;
+    checkGroup("get", state.rule, group);
+    return limitInfo(await this.#seen(state), this.#clock, group);
   }
 
   /**
@@ -131,7 +133,10 @@ export class Limits {
     await this.#limits.change(readArgument("restore", "name", limitName, name), { restore: true });
   }
 
-  /** Nothing starts under it until it is resumed; with `for`, for so long. What runs goes on. */
+  /**
+   * Nothing starts under it until it is resumed; with `for`, for so long, and then `group` may say in which group. Without one
+   * a limit by group is paused for all of them. What runs goes on.
+   */
   async pause(name: string, options: PauseOptions = {}): Promise<void> {
     const limit = readArgument("pause", "name", limitName, name);
     const { for: holdMs, group } = readOptions("pause", PAUSE, options);
@@ -154,7 +159,7 @@ export class Limits {
 
   /**
    * Nothing starts until then: an instant, so long from now, or what a response asks for (a second if it does not say). It
-   * only ever extends. The answer is that instant.
+   * only ever extends. Of a limit by group: in that group, or without one in all of them. The answer is that instant.
    */
   async hold(name: string, retry: Date | Duration | HeaderSource, options: GroupOption = {}): Promise<Date> {
     const limit = readArgument("hold", "name", limitName, name);
@@ -170,11 +175,15 @@ export class Limits {
 
   /**
    * Tightens the limit to what the service says is left, from the headers of a response: of the quota called like what the
-   * limit weighs, or else of requests. Where the response asks to wait, nothing starts for so long.
+   * limit weighs, or else of requests. Where the response asks to wait, nothing starts for so long. Of a limit by group it has
+   * to be said to which group the service answered.
    */
   async sync(name: string, source: HeaderSource | Remaining, options: GroupOption = {}): Promise<SyncResult> {
     const { group = null } = readOptions("sync", GROUP, options);
     const { rule } = await this.#find("sync", name, group);
+    if (rule.byGroup && group === null) {
+      throw new OptionsError("sync", "group", undefined, `given: the limit "${rule.name}" is by group`);
+    }
     const { remaining, resetMs, holdMs } = toldAbout(rule, group, source, this.#clock.wall());
     const told = remaining !== undefined && resetMs !== undefined;
     if (told) await this.#limits.change(rule.name, { remaining, resetMs, group });
@@ -196,6 +205,15 @@ export class Limits {
   /** Forgets the limit and all that was counted under it. What runs goes on. False: there was none. */
   async remove(name: string): Promise<boolean> {
     return this.#limits.remove(readArgument("remove", "name", limitName, name));
+  }
+
+  /** What holds all groups is seen in each of them: where none has been used, in one that nobody knows. */
+  async #seen(state: LimitState): Promise<LimitState> {
+    const { rule, states } = state;
+    if (states.length > 0 || (rule.heldUntil === undefined && rule.blindUntil === undefined)) return state;
+    const [again] = await this.#limits.read({ name: rule.name, group: "nobody" });
+    const seen = again?.states[0];
+    return seen === undefined ? state : { ...state, states: [{ ...seen, group: null }] };
   }
 
   async #find(owner: string, name: string, group: string | null): Promise<LimitState> {

@@ -1,15 +1,14 @@
 import { type Clock, dateIn, systemClock } from "../../core/clock.ts";
 import type { Duration } from "../../core/duration.ts";
-import { LimitNotFoundError } from "../../core/errors.ts";
 import { nameText } from "../../core/names.ts";
 import { clock, date, optional, positiveDuration, readArgument, readOptions } from "../../core/options.ts";
 import { limitName } from "../../limits/define.ts";
-import { type LimitRule, mostOf, type Quota, quotaOf, weighed } from "../../limits/rule.ts";
-import type { GroupState } from "../../storage/limit-storage.ts";
+import { quotaOf, weighed } from "../../limits/rule.ts";
+import type { LimitTaken } from "../../storage/limit-storage.ts";
 import type { Permit } from "../limiter.ts";
 import { LineLimiter } from "../line-limiter.ts";
-import { type SharedLimitStorage, sharedLimitStorage } from "./place.ts";
-import { SharedPart } from "./shared-part.ts";
+import { type Place, placeOf, type SharedLimitStorage, sharedLimitStorage } from "./place.ts";
+import { SharedPart, type SharedSettings } from "./shared-part.ts";
 
 export interface SharedLimiterOptions {
   /** Of a limit `by: "group"`: the group that is counted for. Default: that of jobs without a group. */
@@ -37,12 +36,43 @@ const RULES = {
   clock: optional(clock, systemClock),
 };
 
+function readSettings(storage: SharedLimitStorage, name: string, options: SharedLimiterOptions): SharedSettings {
+  const { ttl: ttlMs, group = null, ...rest } = readOptions(OWNER, RULES, options);
+  readArgument(OWNER, "storage", sharedLimitStorage, storage);
+  return { limit: readArgument(OWNER, "name", limitName, name), group, ttlMs, ...rest };
+}
+
+/**
+ * The limiter of this limit and group: one and the same for all in this process who ask for it in the same words, as long as
+ * somebody uses it, so that they stand in one line.
+ */
+export function sharedLimiter(
+  storage: SharedLimitStorage,
+  name: string,
+  options: SharedLimiterOptions = {},
+): SharedLimiter {
+  const { limit, group, ttlMs, grantTtl, clock: time } = readSettings(storage, name, options);
+  const place = placeOf(storage, limit, group, time);
+  let limiters = limitersOf.get(place);
+  if (limiters === undefined) limitersOf.set(place, (limiters = new Map()));
+  const words = `${ttlMs} ${grantTtl}`;
+  let limiter = limiters.get(words);
+  if (limiter === undefined) limiters.set(words, (limiter = new SharedLimiter(storage, name, options)));
+  return limiter;
+}
+
+/** By place: that is kept as long as one of its limiters is, or somebody waits for one of them. */
+const limitersOf = new WeakMap<Place, Map<string, SharedLimiter>>();
+
 /**
  * A shared limit, for code outside of the queue: what it grants counts with what workers start, exactly, in all processes.
  * `storage.limiter(name)` makes one.
  *
  * A start for which no weight is given counts for what the limit estimates. If nobody has declared the limit, everything
  * that asks it fails with a `LimitNotFoundError`.
+ *
+ * Whoever waits in `acquire` has a place in line in this process: one that weighs much is not passed by lighter ones. Between
+ * processes there is no such place: what others take while it waits may leave too little room for it, again and again.
  */
 export class SharedLimiter extends LineLimiter {
   /** The name of the limit. */
@@ -50,27 +80,25 @@ export class SharedLimiter extends LineLimiter {
   readonly group: string | undefined;
   readonly #storage: SharedLimitStorage;
   readonly #clock: Clock;
+  readonly #ttlMs: number;
   /** Starts that were recorded without a permit, and have not ended yet; the oldest first. */
   readonly #recorded: Permit[] = [];
 
   constructor(storage: SharedLimitStorage, name: string, options: SharedLimiterOptions = {}) {
-    const read = readOptions(OWNER, RULES, options);
-    const from = readArgument(OWNER, "storage", sharedLimitStorage, storage);
-    const limit = readArgument(OWNER, "name", limitName, name);
-    const { ttl: ttlMs, grantTtl, group = null } = read;
-    const part = new SharedPart(from, { limit, group, ttlMs, grantTtl, clock: read.clock });
+    const settings = readSettings(storage, name, options);
+    const part = new SharedPart(storage, settings);
     super(() => [part]);
-    this.name = limit;
-    this.group = read.group;
-    this.#storage = from;
-    this.#clock = read.clock;
+    this.name = settings.limit;
+    this.group = settings.group ?? undefined;
+    this.#storage = storage;
+    this.#clock = settings.clock;
+    this.#ttlMs = settings.ttlMs;
   }
 
-  /** Would one more be let through now, for what the limit estimates? Takes nothing. */
+  /** Would `tryAcquire()` be granted now, for what the limit estimates? Takes nothing. */
   async canProceed(): Promise<boolean> {
-    const { rule, quota, state } = await this.#look();
-    if (this.waiting > 0) return false;
-    return state === undefined || (state.nextInMs === 0 && fits(rule, quota, state));
+    const { granted } = await this.#ask();
+    return granted && this.waiting === 0;
   }
 
   /**
@@ -88,12 +116,11 @@ export class SharedLimiter extends LineLimiter {
 
   /** Where only somebody can tell, who gives back what is held or resumes what is paused: now, or the end of a hold. */
   async getNextAvailableTime(): Promise<Date> {
-    const { state } = await this.#look();
-    if (state === undefined) return dateIn(this.#clock, 0);
-    const { nextInMs, reason, heldForMs } = state;
-    return dateIn(this.#clock, nextInMs === null || reason === "concurrency" ? heldForMs : nextInMs);
+    const asked = await this.#ask();
+    return dateIn(this.#clock, asked.granted ? 0 : await this.#knownWait(asked.retryInMs));
   }
 
+  /** Nothing starts before, for anybody: in its group, if it has one, else in all groups. */
   async setNextAvailableTime(at: Date): Promise<void> {
     const until = readArgument("setNextAvailableTime", "date", date, at);
     const holdMs = Math.max(0, until.getTime() - this.#clock.wall());
@@ -108,25 +135,24 @@ export class SharedLimiter extends LineLimiter {
     await this.#storage.limits.change(this.name, { reset: true, group: this.group ?? null });
   }
 
-  /** The limit as it is. No state: nothing was counted for the group. */
-  async #look(): Promise<{ rule: LimitRule; quota: Quota; state: GroupState | undefined }> {
+  /** What `tryAcquire()` would be answered. */
+  #ask(): Promise<LimitTaken> {
+    const group = this.group ?? null;
+    return this.#storage.limits.take({ name: this.name, group, weight: null, dry: true, ttlMs: this.#ttlMs });
+  }
+
+  /** What is held comes back when somebody gives it back; that it would run out by itself some day says nothing. */
+  async #knownWait(retryInMs: number | null): Promise<number> {
     const asked = this.group ?? null;
     const [found] = await this.#storage.limits.read({ name: this.name, group: asked });
-    if (found === undefined) throw new LimitNotFoundError(this.name);
-    const { rule, states } = found;
-    const group = rule.byGroup ? asked : null;
-    return { rule, quota: quotaOf(rule, group), state: states.find((state) => state.group === group) };
+    const group = found?.rule.byGroup === true ? asked : null;
+    const state = found?.states.find((one) => one.group === group);
+    if (found === undefined || state === undefined) return retryInMs ?? 0;
+    const { rule } = found;
+    const { heldForMs, nextInMs, reason, held } = state;
+    const { concurrency } = quotaOf(rule, group);
+    const slots = rule.weight === null ? 1 : weighed(rule.quota, rule.estimate).slots;
+    if (concurrency === null || held + slots <= concurrency) return retryInMs ?? heldForMs;
+    return reason === null || reason === "concurrency" ? heldForMs : (nextInMs ?? heldForMs);
   }
-}
-
-/** Does what the limit estimates fit beside what is counted? */
-function fits({ estimate, weight }: LimitRule, quota: Quota, { used, held }: GroupState): boolean {
-  if (weight === null) return true;
-  const charge = weighed(quota, estimate);
-  const { max, concurrency } = quota;
-  return (
-    mostOf(quota, charge) === undefined &&
-    (max === null || used + charge.weight <= max) &&
-    (concurrency === null || held + charge.slots <= concurrency)
-  );
 }
