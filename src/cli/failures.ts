@@ -1,3 +1,6 @@
+import { LimitConflictError, LimitNotFoundError, OptionsError } from "../core/errors.ts";
+import { recordError } from "../core/error-record.ts";
+
 /** The command line cannot be right. Exit code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
@@ -14,3 +17,17 @@ export class Failure extends Error {
     this.code = code;
   }
 }
+
+/** What is said about what somebody typed: they are their own words, and not to be taken for secrets. */
+const OWN_WORDS = [UsageError, Failure, OptionsError, LimitConflictError, LimitNotFoundError];
+const LONGEST = 2_000;
+
+/** What is shown of an error: short, and without what a service, a driver or an address may have let slip. */
+export function shownOf(thrown: unknown): { readonly code: string; readonly message: string } {
+  const { message, code = "SLUICE_FAILED" } = recordError(thrown);
+  if (!(thrown instanceof Error) || !OWN_WORDS.some((own) => thrown instanceof own)) return { code, message };
+  return { code, message: thrown.message.slice(0, LONGEST).replace(PASSWORD, "$1***@") };
+}
+
+/** scheme://user:password@host, up to the last @ of the word. */
+const PASSWORD = /\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s"'<>]{1,512}@/gi;

@@ -1,10 +1,9 @@
 import { readFileSync } from "node:fs";
 import { OptionsError } from "../core/errors.ts";
-import { recordError } from "../core/error-record.ts";
 import { quoted, readArguments } from "./arguments.ts";
 import { COMMON, type Command, DATABASE, QUEUE } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
-import { UsageError } from "./failures.ts";
+import { shownOf, UsageError } from "./failures.ts";
 import { commandHelp, overallHelp } from "./help.ts";
 import type { Io } from "./io.ts";
 import { didYouMean } from "./nearest.ts";
@@ -72,8 +71,7 @@ function splitCommand(argv: readonly string[]): {
 
 function report(thrown: unknown, command: Command | undefined, io: Io, json: boolean): number {
   const wrongUsage = thrown instanceof UsageError || thrown instanceof OptionsError;
-  // What is shown of an error is what would be stored of it: short, and without secrets.
-  const { message, code = "SLUICE_FAILED" } = recordError(thrown);
+  const { code, message } = shownOf(thrown);
   if (json) io.err(`${jsonText({ error: { code, message } })}\n`);
   else {
     const see = command === undefined ? "sluice help" : `sluice help ${command.name}`;

@@ -56,7 +56,7 @@ describe("sluice explain <id>", () => {
     const { code, out } = await explain("next");
     expect(code).toBe(0);
     expect(out).toMatch(/^state +waiting$/m);
-    expect(out).toMatch(/^position +first$/m);
+    expect(out).toMatch(/^position +behind 1 job of other groups by turns$/m);
     expect(out).toMatch(
       /^held by +mail: 2\/2 used, until (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(in (59 m( \d+ s)?|1 h)\)$/m,
     );
@@ -64,7 +64,9 @@ describe("sluice explain <id>", () => {
   });
 
   it("says who is before it", async () => {
-    expect((await explain("last")).out).toMatch(/^position +behind 2 jobs of its group$/m);
+    expect((await explain("last")).out).toMatch(
+      /^position +behind 2 jobs of its group and 1 job of other groups by turns$/m,
+    );
   });
 
   it.each([
@@ -87,8 +89,11 @@ describe("sluice explain <id>", () => {
       queue: "work",
       state: "waiting",
       runnable: false,
-      position: { higher: 0, group: 0 },
-      heldBy: [{ kind: "limit", limit: "mail", used: 2, max: 2, reason: "window", until: expect.stringMatching(/Z$/) }],
+      position: { higher: 0, group: 0, turns: 1 },
+      heldBy: [
+        { kind: "limit", limit: "mail", used: 2, max: 2, reason: "window", until: expect.stringMatching(/Z$/) },
+        { kind: "order" },
+      ],
       earliest: expect.stringMatching(/Z$/),
     });
     expect(json(await explain("free", "--json"))).toMatchObject({ runnable: true, heldBy: [] });

@@ -94,6 +94,38 @@ describe("the state of a limit", () => {
 });
 
 describe("limits for people", () => {
+  it("fit into 80 columns, whatever the names and numbers", async () => {
+    const long = "a_limit_with_a_name_that_goes_on_and_on_for_longer_than_anybody_would_like_it_to";
+    const most = 9_007_199_254_740_991;
+    await define({
+      [long]: {
+        max: most,
+        per: "1m",
+        concurrency: most,
+        types: ["one_type", "another_type", "and_a_third_one_of_them"],
+        weight: "tokens",
+        by: "group",
+        overrides: { acme: { max: 5, concurrency: 7, share: 3 } },
+        breaker: { failures: 5, open: "30s", probes: 2, kinds: ["ETIMEDOUT", "ECONNRESET", "ECONNREFUSED", "EPIPE"] },
+      },
+      general: { max: most, per: "1m", concurrency: most, all: true },
+    });
+    const jobs = await add(4, "one_type", { group: "acme", weights: { tokens: 3 } });
+    await claim();
+    await storage.limits.change("general", { holdMs: 90_000_000, group: null });
+    const narrow = { paint: plain, columns: 80 };
+    const last = { ...(await explain(jobs[3]!.id)), id: "1" };
+    const backlog = drain(await storage.backlog("work"));
+    const texts = [
+      limitsTable(await storage.limits.read({ name: null, group: null }), clock.wall(), narrow),
+      limitText(await read("general"), clock.wall(), narrow),
+      limitText(await read(long), clock.wall(), narrow).replace(long, ""),
+      explanationText(last, clock.wall(), narrow).replace(long, ""),
+      queueExplanationText(backlog, clock.wall(), narrow).replaceAll(long, "x".repeat(20)),
+    ];
+    for (const line of texts.flatMap((text) => text.split("\n"))) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
   it("are a table", async () => {
     await define({
       email_provider: { max: 120, per: "1m", types: ["send_email", "send_digest"] },
@@ -174,6 +206,19 @@ describe("an explanation for people", () => {
       "position  behind 1 job of its group\nheld by   nothing: it starts when a worker asks\nearliest  now\n",
     );
     expect(waitingLine(explained, clock.wall())).toBe("a worker");
+  });
+
+  it("says that those before it may take the room", async () => {
+    await define({ mail: { max: 9, per: "1m", weight: "n", all: true } });
+    const [, second] = await add(2, "send", { weights: { n: 2 }, group: "b" });
+    await add(1, "send", { weights: { n: 2 }, priority: 3 });
+    const third = await queue.add("send", null, { weights: { n: 2 }, group: "c" });
+    const text = explanationText(await explain(second!.id), clock.wall(), surface);
+    expect(text).toContain(
+      "position  behind 1 job of its group and 1 job of other groups by turns and 1 job of a higher",
+    );
+    expect(text).toContain("\nheld by   those before it, who may take the room first\nearliest  now\n");
+    expect(waitingLine(await explain(third.id), clock.wall())).toBe("those before it");
   });
 
   it("says that nothing does", async () => {

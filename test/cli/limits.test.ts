@@ -156,6 +156,16 @@ describe("sluice limits pause, resume, reset", () => {
     expect((await at(db, "tenant")).out).toMatch(/^small +0\/1 +held until \d/m);
   });
 
+  it("for a while for all groups, also for those that nobody has used", async () => {
+    const db = own("pause-all");
+    expect((await at(db, "pause", "tenant", "--for", "10m")).out).toMatch(
+      /^paused for 10 m: tenant: 1 per 1h, all groups held until \d/,
+    );
+    expect((await at(db, "tenant", "--group", "new")).out).toMatch(/^state +held until \d/m);
+    expect((await at(db)).out).toMatch(/^tenant .* all groups held until \d/m);
+    expect((await at(db, "resume", "tenant")).out).toMatch(/^resumed tenant: 1 per 1h, open/);
+  });
+
   it("forgets what was counted, of all or of one group", async () => {
     const db = own("reset");
     expect((await at(db, "reset", "mail")).out).toBe("reset mail: 2 per 1h, open\n");
@@ -226,6 +236,9 @@ describe("sluice limits, misused", () => {
     [["mail", "--max", "5"], 2, /--max says what to change/],
     [["mail", "--group", "a"], 2, /mail is not by group/],
     [["--group", "a"], 2, /of which limit/],
+    [["remove", "tokens"], 1, /this removes the limit tokens: say --yes/],
+    [["set", "tokens", "--max", "token=5"], 2, /got "token=5"/],
+    [["define", "db://me:hush@host/limits"], 1, /cannot read db:\/\/\*\*\*@host/],
   ])("%j", async (args, code, message) => {
     const ended = await look(...args);
     expect(ended).toMatchObject({ code, out: "" });

@@ -60,10 +60,15 @@ describe("sluice simulate", () => {
     const storage = new SqliteStorage(db);
     await storage.limits.define(readLimits("test", mail).rules, "refuse");
     await storage.limits.change("mail", { quota: { max: 40 }, group: null });
+    await storage.limits.define(readLimits("test", { tenant: { max: 500, per: "1m", by: "group" } }).rules, "refuse");
+    await storage.limits.change("tenant", { holdMs: 86_400_000, group: null });
     const line = "simulate --type send --jobs 120 --concurrency 200 --json --db".split(" ");
     expect(json(await inProcess([...line, db]))).toMatchObject({ tookMs: 120_100 });
     const wider = await inProcess([...line, db, "--limit", "mail: 60 per 1m"]);
-    expect(json(wider)).toMatchObject({ tookMs: 60_100, limits: [{ name: "mail" }, { name: "workers" }] });
+    expect(json(wider)).toMatchObject({
+      tookMs: 60_100,
+      limits: [{ name: "tenant" }, { name: "mail" }, { name: "workers" }],
+    });
     expect(await storage.limits.read({ name: "mail", group: null })).toMatchObject([{ states: [{ used: 0 }] }]);
     await storage.close();
   });
@@ -87,6 +92,7 @@ describe("sluice simulate", () => {
       [["simulate", "--jobs", "5", "--limits", empty], 2, /array.json holds no limits/],
       [["simulate", "--jobs", "5", "--limit", "a: 5 per 1s, estimate 3"], 2, /`estimate`/],
       [["simulate", "--jobs", "5", "--rat", "5/s"], 2, /did you mean --rate/],
+      [["simulate", "--jobs", "5", "--used", "tokens=-1"], 2, /tokens=-1/],
       [["simulate", "--jobs", "5", "--limit", "t: 9 w per 1s", "--weight", "w=10"], 2, /weights\.w.*at most 9/],
     ];
     for (const [line, code, message] of cases) {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { bottleneckText } from "../../src/cli/render/simulation.ts";
 import type { Run } from "../../src/cli/simulate/runs.ts";
 import { play } from "../../src/cli/simulate/play.ts";
 import { readPlan } from "../../src/cli/simulate/read-plan.ts";
@@ -182,7 +183,7 @@ describe("a simulation by chance", () => {
     const waited = runs.reduce((sum, { at, startedAt }) => sum + (startedAt ?? endedAt) - at, 0);
     const blamed = [...blame.values()].reduce((sum, ms) => sum + ms, 0);
     expect(blamed / waited).toBeCloseTo(1, 9);
-    const series = seriesOf({ runs, endedAt, blame, ended: "time", capped: false, claims: 0 }, 40);
+    const series = seriesOf({ runs, endedAt, blame, held: new Map(), ended: "time", capped: false, claims: 0 }, 40);
     const area = series.waiting.reduce((sum, jobs, i) => {
       return sum + jobs * Math.min(series.bucketMs, endedAt - i * series.bucketMs);
     }, 0);
@@ -250,10 +251,42 @@ describe("a simulation ends", () => {
   });
 
   it("when nothing can ever start", async () => {
-    const { summary } = await simulate(
-      planOf({ limits: { shut: { concurrency: 0, all: true } }, work: [{ jobs: 3 }] }),
+    for (const shut of [
+      { concurrency: 0, all: true },
+      { max: 0, per: "1m", all: true },
+    ]) {
+      const simulation = await simulate(
+        planOf({ limits: { open: { max: 1, per: "1m", all: true }, shut }, work: [{ jobs: 3 }] }),
+      );
+      expect(simulation.summary).toMatchObject({
+        ended: "stuck",
+        jobs: { started: 0, waiting: 3 },
+        bottleneck: "shut",
+      });
+      expect(simulation.doubled).toBeNull();
+      expect(bottleneckText(simulation)).toBe("shut holds what can never start: it allows nothing.");
+    }
+  });
+
+  it("names what holds those that can never start, whatever others waited for", async () => {
+    const simulation = await simulate(
+      planOf({
+        limits: { slow: { max: 1, per: "1m", types: ["a"] }, shut: { max: 0, per: "1m", types: ["b"] } },
+        work: [
+          { type: "a", jobs: 5 },
+          { type: "b", jobs: 1 },
+        ],
+      }),
     );
-    expect(summary).toMatchObject({ ended: "stuck", jobs: { started: 0, waiting: 3 } });
+    expect(simulation.summary).toMatchObject({ ended: "stuck", jobs: { ended: 5, waiting: 1 }, bottleneck: "shut" });
+  });
+
+  it("says of what allows nothing that twice of it would be nothing", async () => {
+    const simulation = await simulate(
+      planOf({ limits: { shut: { max: 0, per: "1m", all: true } }, work: [{ rate: "1/s" }], for: "1m" }),
+    );
+    expect(simulation.summary).toMatchObject({ ended: "time", bottleneck: "shut" });
+    expect(bottleneckText(simulation)).toBe("shut held 100 % of the waiting: it allows nothing.");
   });
 
   it("with as many jobs as it may have", async () => {

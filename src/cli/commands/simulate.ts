@@ -36,7 +36,11 @@ export const simulate: Command = {
 };
 
 async function storedRules({ storage }: Database): Promise<readonly LimitRule[]> {
-  return (await storage.limits.read({ name: null, group: null })).map(({ rule }) => rule);
+  return (await storage.limits.read({ name: null, group: null })).map(({ rule }) => {
+    // What holds a limit at this moment is by the clock of the database, and nothing to plan with.
+    const { heldUntil: _held, blindUntil: _blind, ...numbers } = rule;
+    return numbers;
+  });
 }
 
 /** What was said here takes the place of what is stored under the same name. */

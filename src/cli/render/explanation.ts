@@ -2,7 +2,8 @@ import type { Reason } from "../../limits/gauge.ts";
 import { labelOf } from "../../limits/rule.ts";
 import type { QueueExplanation } from "../../storage/drain.ts";
 import type { Explanation, Holdup, LimitHoldup } from "../../storage/explain.ts";
-import { listing, type Surface, table } from "./table.ts";
+import { dateAt } from "../../storage/span.ts";
+import { type Surface, table, wrappedListing } from "./table.ts";
 import { number, plural, printable, wrap } from "./text.ts";
 import { duration, timeOfDay } from "./time.ts";
 
@@ -22,7 +23,7 @@ export function explanationText(explained: Explanation, now: number, surface: Su
     ["held by", holds.length === 0 ? nothingText(explained) : holds.map((one) => holdupText(one, now))],
     waits ? ["earliest", earliestText(explained, now)] : undefined,
   ];
-  return listing(
+  return wrappedListing(
     rows.filter((row): row is Row => row !== undefined),
     surface,
   );
@@ -34,7 +35,7 @@ function holdsOf({ heldBy }: Explanation): readonly Holdup[] {
 }
 
 function nothingText({ runnable }: Explanation): string {
-  return runnable ? "nothing: it starts when a worker asks" : "nothing but those before it";
+  return runnable ? "nothing: it starts when a worker asks" : "those before it, who may take the room first";
 }
 
 /** What it waits for, in one line. */
@@ -44,9 +45,10 @@ export function waitingLine(explained: Explanation, now: number): string {
   return holdupText(first, now) + (rest.length === 0 ? "" : ` (and ${number(rest.length)} more: sluice explain)`);
 }
 
-function positionText({ higher, group }: Explanation["position"]): string {
+function positionText({ higher, group, turns }: Explanation["position"]): string {
   const before = [
     ...(group > 0 ? [`${plural(group, "job")} of its group`] : []),
+    ...(turns > 0 ? [`${plural(turns, "job")} of other groups by turns`] : []),
     ...(higher > 0 ? [`${plural(higher, "job")} of a higher priority`] : []),
   ];
   return before.length === 0 ? "first" : `behind ${before.join(" and ")}`;
@@ -105,9 +107,9 @@ export function queueExplanationText(explained: QueueExplanation, now: number, s
       : ["bottleneck", surface.paint("bold", printable(bottleneck))],
     waiting === 0 || drainsInMs === undefined || drainsInMs === 0
       ? undefined
-      : ["drained", `about ${moment(new Date(Math.ceil(now + drainsInMs)), now)}`],
+      : ["drained", `about ${moment(dateAt(now + drainsInMs), now)}`],
   ];
-  const list = listing(
+  const list = wrappedListing(
     rows.filter((row): row is Row => row !== undefined),
     surface,
   );

@@ -30,10 +30,13 @@ export function groupWords(rule: LimitRule, state: GroupState, now: number): Sta
   return full("full until one ends");
 }
 
-/** Of one group, or of all together. */
+/** Of one group, or of all together; `now` is by the clock of the storage. */
 export function limitWords({ rule, states, groups }: LimitState, now: number, group?: string): StateWords {
   if (rule.paused) return stopped("paused");
   if (!rule.byGroup || group !== undefined) return states[0] === undefined ? OPEN : groupWords(rule, states[0], now);
+  const { heldUntil = now, blindUntil = now, quota } = rule;
+  if (heldUntil > now) return stopped(`all groups held until ${timeOfDay(heldUntil, now)}`);
+  if (blindUntil > now && quota.max !== null) return full(`all groups full until ${timeOfDay(blindUntil, now)}`);
   if (groups === 0) return OPEN;
   const shut = states.filter((state) => state.reason !== null).length;
   const of = plural(groups, "group");

@@ -3,7 +3,7 @@ import type { GroupState, LimitState } from "../../storage/limit-storage.ts";
 import { spanText } from "../../storage/span.ts";
 import { groupWords, heldText, limitWords, usedText } from "./limit-state.ts";
 import { allowanceText, scopeText } from "./limit-words.ts";
-import { listing, type Surface, table } from "./table.ts";
+import { type Surface, table, wrappedListing } from "./table.ts";
 import { number, plural, printable } from "./text.ts";
 
 /** All limits, one in a line. A star behind what one allows: it was changed by hand. */
@@ -12,8 +12,8 @@ export function limitsTable(limits: readonly LimitState[], now: number, surface:
     { title: "limit", atLeast: 8 },
     { title: "allows", atLeast: 10 },
     { title: "for", atLeast: 6 },
-    { title: "used", align: "right" as const },
-    { title: "held", align: "right" as const },
+    { title: "used", align: "right" as const, atLeast: 11 },
+    { title: "held", align: "right" as const, atLeast: 7 },
     { title: "waiting", align: "right" as const },
     { title: "state", atLeast: 8 },
   ];
@@ -59,7 +59,7 @@ export function limitText(limit: LimitState, now: number, surface: Surface, grou
     rule.byGroup ? ["groups", `${number(groups)} in use`] : undefined,
     ["version", String(version)],
   ];
-  const list = listing(
+  const list = wrappedListing(
     rows.filter((row): row is Row => row !== undefined),
     surface,
   );
@@ -69,8 +69,8 @@ export function limitText(limit: LimitState, now: number, surface: Surface, grou
 function groupsTable(rule: LimitRule, states: readonly GroupState[], now: number, surface: Surface): string {
   const columns = [
     { title: "group", atLeast: 8 },
-    { title: "used", align: "right" as const },
-    { title: "held", align: "right" as const },
+    { title: "used", align: "right" as const, atLeast: 11 },
+    { title: "held", align: "right" as const, atLeast: 7 },
     { title: "state", atLeast: 8 },
   ];
   const rows = states.map((state) => [

@@ -4,6 +4,7 @@ import { TURN, WORKERS } from "../simulate/runs.ts";
 import { seriesOf } from "../simulate/series.ts";
 import type { Simulation } from "../simulate/simulate.ts";
 import type { LimitSummary, Summary, Waits } from "../simulate/summary.ts";
+import { allowsNothing } from "../simulate/what-if.ts";
 import { allowanceText } from "./limit-words.ts";
 import { plot, roomFor } from "./plot.ts";
 import { type Surface, table } from "./table.ts";
@@ -136,8 +137,12 @@ function limitsTable({ workers, concurrency }: Plan, limits: readonly LimitSumma
 export function bottleneckText({ summary, doubled }: Simulation): string {
   const { bottleneck, limits } = summary;
   if (bottleneck === null) return "Nothing waited: there is room for more.";
-  const share = limits.find(({ name }) => name === bottleneck)!.share;
-  const first = `${called(bottleneck)} held ${percent(share)} of the waiting`;
+  const { rule, share } = limits.find(({ name }) => name === bottleneck)!;
+  const first =
+    summary.ended === "stuck"
+      ? `${called(bottleneck)} holds what can never start`
+      : `${called(bottleneck)} held ${percent(share)} of the waiting`;
+  if (rule !== null && allowsNothing(rule)) return `${first}: it allows nothing.`;
   if (doubled === null) return `${first}.`;
   const gain = ` (waiting, longest: ${lengthOf(doubled)} instead of ${lengthOf(summary)})`;
   if (doubled.bottleneck === null) return `${first}; with 2x of it nothing would wait.`;

@@ -1,5 +1,5 @@
 import type { Paint } from "../io.ts";
-import { fit, widthOf } from "./text.ts";
+import { fit, widthOf, wrap } from "./text.ts";
 
 export interface Column {
   readonly title: string;
@@ -45,11 +45,28 @@ function shrink(columns: readonly Column[], widths: number[], room: number | und
 
 /** Labels and what belongs to them, one below the other; further lines of a text stand below its first. */
 export function listing(rows: readonly (readonly [string, string | readonly string[]])[], { paint }: Surface): string {
-  const width = Math.max(...rows.map(([label]) => widthOf(label))) + 2;
+  const width = labelWidth(rows);
   return rows
     .flatMap(([label, text]) =>
       [text].flat().map((line, i) => `${paint("dim", (i === 0 ? label : "").padEnd(width))}${line}`.trimEnd()),
     )
     .map((line) => `${line}\n`)
     .join("");
+}
+
+/** The same, with long texts in as many lines as it takes to stay within the columns there are. */
+export function wrappedListing(
+  rows: readonly (readonly [string, string | readonly string[]])[],
+  surface: Surface,
+): string {
+  const room = (surface.columns ?? Number.POSITIVE_INFINITY) - labelWidth(rows);
+  const lines = (text: string) => wrap(text, Math.max(20, room));
+  return listing(
+    rows.map(([label, text]) => [label, [text].flat().flatMap((line) => lines(line))]),
+    surface,
+  );
+}
+
+function labelWidth(rows: readonly (readonly [string, unknown])[]): number {
+  return Math.max(...rows.map(([label]) => widthOf(label))) + 2;
 }

@@ -57,7 +57,7 @@ export function wrap(text: string, columns: number): string[] {
   const lines = [""];
   for (const word of text.split(" ")) {
     const longer = `${lines.at(-1)} ${word}`.trimStart();
-    if (widthOf(longer) <= columns) lines[lines.length - 1] = longer;
+    if (widthOf(longer) <= columns || lines.at(-1) === "") lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   return lines;

@@ -97,6 +97,15 @@ export class Blame {
     return this.#total;
   }
 
+  /** How many wait for each limit. */
+  held(): ReadonlyMap<string, number> {
+    const held = new Map<string, number>();
+    for (const { blocker, runs, head } of this.#waiting) {
+      if (blocker !== null) held.set(blocker, (held.get(blocker) ?? 0) + runs.length - head);
+    }
+    return held;
+  }
+
   /** Of several limits the one that is in the way the longest; a window rather than what ends at the same time. */
   async #ask(lane: Lane, now: number): Promise<string> {
     let worst: string | undefined;

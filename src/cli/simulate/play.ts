@@ -152,7 +152,8 @@ class Stage {
 
   #result(ended: Played["ended"], endedAt: number): Played {
     const blame = this.#blame.result(endedAt);
-    return { runs: this.#runs, endedAt, ended, capped: this.#capped, blame, claims: this.#claims };
+    const held = this.#blame.held();
+    return { runs: this.#runs, endedAt, ended, capped: this.#capped, blame, held, claims: this.#claims };
   }
 }
 

@@ -20,6 +20,8 @@ export interface Played {
   readonly capped: boolean;
   /** For how long jobs waited for each limit, all jobs together, in milliseconds. */
   readonly blame: ReadonlyMap<string, number>;
+  /** What those wait for who still do, and how many of them. */
+  readonly held: ReadonlyMap<string, number>;
   /** How often the storage was asked for jobs. */
   readonly claims: number;
 }

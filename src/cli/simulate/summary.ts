@@ -17,7 +17,7 @@ export interface Summary {
   /** Of jobs that started. */
   readonly waits: { readonly all: Waits; readonly types: readonly (readonly [type: string, Waits])[] };
   readonly limits: readonly LimitSummary[];
-  /** The one that most of the waiting was for; null: nobody waited. */
+  /** The one that most of the waiting was for; where nothing of what waits can ever start, what holds it. null: nobody waited. */
   readonly bottleneck: string | null;
 }
 
@@ -68,8 +68,13 @@ export function summarise(plan: Plan, played: Played): Summary {
         .toSorted(([a], [b]) => (a < b ? -1 : 1)),
     },
     limits,
-    bottleneck: worst.share > 0 ? worst.name : null,
+    bottleneck: (ended === "stuck" ? mostHeld(played) : null) ?? (worst.share > 0 ? worst.name : null),
   };
+}
+
+/** What holds most of those that still wait. */
+function mostHeld({ held }: Played): string | null {
+  return [...held].toSorted(([, a], [, b]) => b - a)[0]?.[0] ?? null;
 }
 
 const MINUTE_MS = 60_000;

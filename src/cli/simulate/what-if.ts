@@ -5,8 +5,14 @@ import { WORKERS } from "./runs.ts";
 /** The plan with twice as much of one limit, or of the workers; undefined: there is nothing to double. */
 export function doubled(plan: Plan, name: string): Plan | undefined {
   if (name === WORKERS) return { ...plan, workers: plan.workers * 2 };
-  if (!plan.limits.some((rule) => rule.name === name)) return undefined;
+  const found = plan.limits.find((rule) => rule.name === name);
+  if (found === undefined || allowsNothing(found)) return undefined;
   return { ...plan, limits: plan.limits.map((rule) => (rule.name === name ? twice(rule) : rule)) };
+}
+
+/** Nothing starts under it, for any group without numbers of its own: twice nothing is nothing. */
+export function allowsNothing({ quota }: LimitRule): boolean {
+  return quota.max === 0 || quota.concurrency === 0;
 }
 
 function twice(rule: LimitRule): LimitRule {
