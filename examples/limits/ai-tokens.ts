@@ -19,7 +19,7 @@ const chat = async (_job: unknown, ctx: { settle(weights: Record<string, number>
 };
 const worker = new Worker("ai", { chat }, { storage, clock, concurrency: 10 });
 
-await queue.addBulk(Array.from({ length: 30 }, (_, n) => ({ type: "chat", data: n })));
+await queue.addBulk(Array.from({ length: 18 }, (_, n) => ({ type: "chat", data: n })));
 await clock.advance(59_999);
 // While 1,500 are free another one starts, and uses 500: 18 of them use 9,000, and 1,000 are left.
 console.log(`${chats} chats in the first minute on 10,000 tokens; on estimates alone it would have been 6`);
