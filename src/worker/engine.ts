@@ -334,8 +334,10 @@ export class Engine {
       ),
     );
     this.#claiming = false;
+    // What the claim says about later counts from here: calling handlers takes its time.
+    const answeredAt = this.#clock.now();
     this.#startAll(claim, now, this.#admission.use(claim.jobs.length));
-    this.#lookAhead(claim, { max, lingers });
+    this.#lookAhead(claim, { max, lingers, answeredAt });
   }
 
   /** Is there any use in asking the storage? */
@@ -401,9 +403,9 @@ export class Engine {
   }
 
   /** What to do next, by what the claim said. */
-  #lookAhead(claim: Claim, { max, lingers }: { readonly max: number; readonly lingers: boolean }): void {
+  #lookAhead(claim: Claim, { max, lingers, answeredAt }: Asked): void {
     const { jobs, more, nextInMs, blockedBy } = claim;
-    const telling = this.#outlook.learn(claim, max, lingers, this.#clock.now());
+    const telling = this.#outlook.learn(claim, max, lingers, answeredAt);
     if (telling) this.#blocked(blockedBy!, nextInMs);
     if (more && !lingers) this.#admission.want();
     const empty = jobs.length === 0 && !more && nextInMs === null && blockedBy === null;
@@ -437,6 +439,13 @@ export class Engine {
   #safely(step: () => Promise<unknown>): void {
     (async () => step())().catch(this.#report);
   }
+}
+
+/** What was asked for, and when the answer came. */
+interface Asked {
+  readonly max: number;
+  readonly lingers: boolean;
+  readonly answeredAt: number;
 }
 
 /** One for each job: of a job that was lost and won again, what ended under the older lease is stale for certain. */

@@ -86,7 +86,12 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
   }
 
   claim(request: ClaimRequest): Promise<Claim> {
-    return this.#step((now) => claim(this.#book, request, now));
+    return this.#step((now) => {
+      const answer = claim(this.#book, request, now);
+      const { nextInMs } = answer;
+      // Counted from now: what the step itself took has passed.
+      return nextInMs === null ? answer : { ...answer, nextInMs: Math.max(0, nextInMs - (this.#book.now() - now)) };
+    });
   }
 
   settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {
