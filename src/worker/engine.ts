@@ -299,6 +299,7 @@ export class Engine {
 
   /** Settles what ended, claims what may start, starts it. */
   async #turn(): Promise<void> {
+    this.#leases.check();
     const free = this.#state === "running" ? this.#free() : 0;
     const now = this.#clock.now();
     const lingers = this.#outlook.lingers(now);

@@ -19,6 +19,7 @@ export class Leases {
   #cancelTimer: (() => void) | undefined;
   #renewing = false;
   #renewAt = 0;
+  #checkedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     storage: JobStorage,
@@ -39,6 +40,15 @@ export class Leases {
     if (this.#cancelTimer !== undefined) return;
     this.#renewAt = this.#clock.now() + this.#leaseMs / 3;
     this.#schedule();
+  }
+
+  /**
+   * Something is about to begin. If the process was paused, what was lost meanwhile is told to stop before that: who knows
+   * for how long the next handler keeps everybody else from running.
+   */
+  check(): void {
+    const now = this.#clock.now();
+    if (now - this.#checkedAt >= this.#leaseMs / 3) this.#giveUpExpired(now);
   }
 
   stop(): void {
@@ -74,6 +84,7 @@ export class Leases {
 
   /** By our own clock, which runs on when the storage cannot be reached. */
   #giveUpExpired(now: number): void {
+    this.#checkedAt = now;
     for (const running of this.#running.values()) {
       if (running.leasedUntil - this.#leaseMs * MARGIN <= now) running.stop("lost");
     }

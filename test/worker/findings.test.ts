@@ -11,7 +11,7 @@ import {
   StaleLeaseError,
   Worker,
 } from "../../src/index.ts";
-import { faultyStorage } from "../../src/testing/index.ts";
+import { FakeClock, faultyStorage } from "../../src/testing/index.ts";
 import { worstWindow } from "../limiter/support.ts";
 import { open, work } from "./support.ts";
 
@@ -697,4 +697,32 @@ it("late claims that are slow every time get their jobs started in the end", asy
   const stopped = worker.stop({ timeout: 0 });
   await house.clock.advance(10_000);
   await stopped;
+});
+
+it("after a pause of the process tells what it lost to stop before it begins anything else", async () => {
+  const still = new FakeClock();
+  let pausedFor = 0;
+  // Time has passed, and no timer has been called yet.
+  const clock = {
+    now: () => still.now() + pausedFor,
+    wall: () => still.wall() + pausedFor,
+    after: (ms: number, callback: () => void) => still.after(ms, callback),
+  };
+  const storage = new MemoryStorage({ clock });
+  const queue = new Queue("q", { storage, clock });
+  const signals: AbortSignal[] = [];
+  const abortedBefore: boolean[] = [];
+  const handler = async (_job: unknown, { signal }: JobContext) => {
+    abortedBefore.push(...signals.map(({ aborted }) => aborted));
+    signals.push(signal);
+    if (signals.length === 1) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+  };
+  const worker = new Worker("q", handler, { storage, clock, concurrency: 2, lease: "1s", onError: () => {} });
+  await queue.add("t", 1);
+  await still.advance(0);
+  pausedFor = 5_000;
+  await queue.add("t", 2);
+  await still.advance(0);
+  expect(abortedBefore).toEqual([true]);
+  await worker.stop({ timeout: 0 });
 });
