@@ -157,7 +157,10 @@ export interface Claim {
   readonly jobs: readonly JobRecord[];
   /** Jobs to be settled whose lease was lost. */
   readonly stale: readonly string[];
-  /** There is at least one more that could be claimed at once if `max` were greater; limits and pauses considered. */
+  /**
+   * There is at least one more that could be claimed at once if `max` were greater, limits and pauses considered; or so much
+   * was in the way for the first time that this claim did not get past it, and the next one goes on from there.
+   */
   readonly more: boolean;
   /** When it makes sense to ask again if nothing is heard before: a job comes due, or a limit has room. null: never. */
   readonly nextInMs: number | null;

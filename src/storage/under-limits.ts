@@ -93,7 +93,7 @@ export class UnderLimits {
     for (const { meter, charge } of uses) meter.take(charge);
   }
 
-  /** A head waits for this limit so long: from now on nobody takes from it, in this claim. */
+  /** A head waits so long for this limit, for its group: from now on none of the group takes from it, in this claim. */
   close(meter: Meter, wait: Wait): void {
     this.#closed.set(meter, wait);
   }

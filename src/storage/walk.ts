@@ -37,7 +37,7 @@ export interface Ground<L extends WalkLane> {
 /** What a walk found out beside the jobs that it started. */
 export interface Walked {
   readonly started: number;
-  /** There is a job that could start at once. */
+  /** There is a job that could start at once; or nobody has looked far enough to tell (`cutShort`). */
   readonly more: boolean;
   /** The limit that will be first to let a waiting job start, of those that keep one back; and when. */
   readonly blockedBy: string | null;

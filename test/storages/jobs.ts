@@ -1,4 +1,3 @@
-import { type LimitRule, NO_QUOTA, type Quota } from "../../src/limits/rule.ts";
 import type { ClaimRequest, NewJob } from "../../src/storage/job-storage.ts";
 
 let made = 0;
@@ -30,19 +29,4 @@ export function anything(said: Partial<ClaimRequest> = {}): ClaimRequest {
   return { queue: "q", worker: "w", max: 10, types: null, leaseMs: 30_000, limits: [], settle: [], ...said };
 }
 
-/** A rule for all jobs, but for what is said about it. */
-export function limitRule(name: string, quota: Partial<Quota>, said: Partial<LimitRule> = {}): LimitRule {
-  return {
-    name,
-    quota: { ...NO_QUOTA, ...quota },
-    types: null,
-    queues: null,
-    byGroup: false,
-    groups: {},
-    weight: null,
-    estimate: 1,
-    breaker: null,
-    paused: false,
-    ...said,
-  };
-}
+export { rule as limitRule } from "../../src/testing/suite/limit-words.ts";

@@ -8,7 +8,6 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
-import type { LimitRule, Quota } from "../../../src/limits/rule.ts";
 import type { ClaimRequest } from "../../../src/storage/job-storage.ts";
 import type { SqliteConnection } from "../../../src/storages/sqlite/index.ts";
 
@@ -27,27 +26,11 @@ export function temporaryDatabase(): string {
   return join(folder, "jobs.db");
 }
 
+export { rule } from "../../../src/testing/suite/limit-words.ts";
 export { newJob } from "../jobs.ts";
 
 export function claimOf(request: Partial<ClaimRequest> = {}): ClaimRequest {
   return { queue: "q", worker: "w", max: 1, types: null, leaseMs: 30_000, limits: [], settle: [], ...request };
-}
-
-/** A shared limit for all jobs, but for what is said about it. */
-export function rule(name: string, quota: Partial<Quota>, said: Partial<LimitRule> = {}): LimitRule {
-  return {
-    name,
-    quota: { max: null, windowMs: null, concurrency: null, everyMs: null, ...quota },
-    types: null,
-    queues: null,
-    byGroup: false,
-    groups: {},
-    weight: null,
-    estimate: 1,
-    breaker: null,
-    paused: false,
-    ...said,
-  };
 }
 
 /** A process of its own that runs `<name>.child.ts`. What it prints, line by line, is JSON. */
