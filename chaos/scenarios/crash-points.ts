@@ -64,6 +64,8 @@ export async function crashPoints(world: World): Promise<Outcome> {
         const crash: CrashPoint = { step, at, nth, signal: "SIGKILL" };
         return { at, member: fleet.start(by === "worker" ? worker(crash) : producer(by, crash)) };
       });
+      // One that lives adds under the same keys: those who die may do so before any is acknowledged.
+      if (by === "producer") fleet.start(producer("producer"));
       // Something to do for those who wait for their point, and leases to recover for those who sweep.
       if (by === "worker") fleet.start(producer("worker"));
       if (step === "sweep") {
