@@ -2,6 +2,9 @@ import "./require-node.ts";
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { writeSql } from "./compile-sql.ts";
+
+writeSql();
 
 // Compiles src/ into dist/, and removes from dist/ what no longer has a source.
 const { status } = spawnSync(join("node_modules", ".bin", "tsc"), ["-p", "tsconfig.build.json"], {

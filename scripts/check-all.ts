@@ -3,9 +3,16 @@ import { checkArchitecture } from "./check-architecture.ts";
 import { checkBundle } from "./check-bundle.ts";
 import { checkPackage } from "./check-package.ts";
 import { checkTypes } from "./check-types.ts";
+import { checkSql } from "./compile-sql.ts";
 
 /** Each says what it looked at, or throws with a list of what is wrong. */
-const checks = { types: checkTypes, architecture: checkArchitecture, package: checkPackage, bundle: checkBundle };
+const checks = {
+  sql: checkSql,
+  types: checkTypes,
+  architecture: checkArchitecture,
+  package: checkPackage,
+  bundle: checkBundle,
+};
 
 let failed = false;
 for (const [name, check] of Object.entries(checks)) {

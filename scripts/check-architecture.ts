@@ -11,17 +11,32 @@ export const ROOMS: Readonly<Record<string, readonly string[]>> = {
   storage: ["core", "limits"],
   "storages/memory": ["core", "limits", "storage", "limiter"],
   "storages/sqlite": ["core", "limits", "storage", "limiter"],
+  "storages/postgres": ["core", "limits", "storage", "limiter"],
   limiter: ["core", "limits", "storage"],
   queue: ["core", "limits", "storage"],
   worker: ["core", "limits", "storage", "limiter"],
   server: ["core", "storage", "limiter", "queue", "worker"],
-  cli: ["core", "limits", "storage", "storages/memory", "storages/sqlite", "limiter", "queue", "worker"],
+  cli: [
+    "core",
+    "limits",
+    "storage",
+    "storages/memory",
+    "storages/sqlite",
+    "storages/postgres",
+    "limiter",
+    "queue",
+    "worker",
+  ],
   testing: ["core", "storage"],
   ".": ["core", "limits", "storage", "storages/memory", "limiter", "queue", "worker", "server"],
 };
 
 /** Rooms that run on Node alone, and may use its modules. */
 const ON_NODE: readonly string[] = ["storages/sqlite", "cli"];
+
+/** Modules of others that a room may use if the user has installed them: optional peers of the package. */
+const PEERS: Readonly<Record<string, readonly string[]>> = { "storages/postgres": ["pg"] };
+
 const NODE_GLOBALS = /\b(?:process|Buffer|__dirname)\s*\./;
 
 /** Where time and chance enter. */
@@ -77,6 +92,7 @@ function boundary(file: string, target: string): string | undefined {
 
 /** Why `file` may not import a module that is not ours, if it may not. */
 function foreign(file: string, target: string): string | undefined {
+  if (PEERS[roomOf(file) ?? ""]?.includes(target)) return undefined;
   if (!target.startsWith("node:")) return `imports ${target}: the package has no dependencies`;
   if (runsOnNode(file)) return undefined;
   return `imports ${target}: only ${ON_NODE.join(", ")} run on Node alone`;

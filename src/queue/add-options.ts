@@ -50,7 +50,8 @@ export interface JobDefaults {
   readonly onDuplicate?: "return" | "replace" | "reject" | undefined;
 }
 
-export interface AddOptions extends JobDefaults {
+/** Options of one job. */
+export interface JobOptions extends JobDefaults {
   /** Not before so long from now. */
   readonly delay?: Duration | undefined;
   /** Not before this instant. */
@@ -64,6 +65,23 @@ export interface AddOptions extends JobDefaults {
   /** Only one job for this key in the queue, for as long as the key is kept. */
   readonly idempotencyKey?: string | undefined;
 }
+
+/** How jobs are added. */
+export interface BulkOptions {
+  /**
+   * A transaction of yours, open on the database of the storage: the jobs are added when it commits, and not if it does not.
+   * Until then nobody sees them, nor can wait for their results. With `PostgresStorage`: a client of `pg` or `postgres`, or the
+   * transaction of Drizzle, Kysely or Prisma.
+   */
+  readonly tx?: object | undefined;
+}
+
+export interface AddOptions extends JobOptions, BulkOptions {}
+
+const transaction: Check<object> = {
+  expected: "an open transaction, such as a client of pg after BEGIN",
+  read: (value) => ((typeof value === "object" && value !== null) || typeof value === "function" ? value : undefined),
+};
 
 const HIGHEST = 2 ** 31 - 1;
 
@@ -139,7 +157,10 @@ const OPTIONS = {
   weights: optional(weights, undefined),
   deadline: optional(deadline, undefined),
   idempotencyKey: optional(keyText, undefined),
+  // Parted from the others where it may be given.
+  tx: optional({ expected: "given for all jobs together: addBulk(jobs, { tx })", read: () => undefined }, undefined),
 };
+const BULK = { tx: optional(transaction, undefined) };
 
 /** Checks what a queue sets for all of its jobs. */
 export function readDefaults(owner: string, defaults: JobDefaults): JobDefaults {
@@ -152,7 +173,20 @@ export type ReadAddOptions = Omit<NewJob, "id" | "queue" | "type" | "data" | "id
   readonly idempotency: Omit<Idempotency, "fingerprint"> | null;
 };
 
-export function readAddOptions(owner: string, defaults: JobDefaults, options: AddOptions): ReadAddOptions {
+/** Parts what is said of the job from the transaction to add it in. */
+export function partTransaction(owner: string, options: AddOptions): [job: JobOptions, tx: object | undefined] {
+  // What is no object of options is left to be refused.
+  if (typeof options !== "object" || options === null || !("tx" in options)) return [options, undefined];
+  const { tx, ...job } = options;
+  return [job, readTransaction(owner, { tx })];
+}
+
+/** The transaction to add in, if there is one. */
+export function readTransaction(owner: string, options: BulkOptions): object | undefined {
+  return readOptions(owner, BULK, options).tx;
+}
+
+export function readAddOptions(owner: string, defaults: JobDefaults, options: JobOptions): ReadAddOptions {
   const read = readOptions(owner, OPTIONS, withDefaults(defaults, options));
   if (read.delay !== undefined && read.runAt !== undefined) {
     throw new OptionsError(owner, "runAt", read.runAt, "left out where there is a `delay`");
@@ -171,7 +205,7 @@ export function readAddOptions(owner: string, defaults: JobDefaults, options: Ad
   };
 }
 
-function withDefaults(defaults: JobDefaults, options: AddOptions): AddOptions {
+function withDefaults(defaults: JobDefaults, options: JobOptions): JobOptions {
   // What is no plain object is left to be refused.
   if (typeof options !== "object" || options === null || Symbol.iterator in options) return options;
   const given = Object.entries(options).filter(([, value]) => value !== undefined);

@@ -23,7 +23,16 @@ import type { ChangeAction, ChangeFilter, JobStorage, NewJob } from "../storage/
 import { drain, type QueueExplanation } from "../storage/drain.ts";
 import type { Explanation } from "../storage/explain.ts";
 import { jobStorage, listen } from "../storage/open.ts";
-import { type AddOptions, type JobDefaults, readAddOptions, readDefaults } from "./add-options.ts";
+import {
+  type AddOptions,
+  type BulkOptions,
+  type JobDefaults,
+  type JobOptions,
+  partTransaction,
+  readAddOptions,
+  readDefaults,
+  readTransaction,
+} from "./add-options.ts";
 import { declaring, queueLimits } from "./declaring.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
 import { changeOne, explainOne, type JobPlace, QueuedJob } from "./queued-job.ts";
@@ -53,7 +62,7 @@ export type BulkEntry<Jobs> = {
   readonly [Type in TypeOf<Jobs>]: {
     readonly type: Type;
     readonly data: DataOf<Jobs, Type>;
-    readonly options?: AddOptions | undefined;
+    readonly options?: JobOptions | undefined;
   };
 }[TypeOf<Jobs>];
 
@@ -179,27 +188,33 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     this.#declare = declaring(this.storage, read.limits);
   }
 
-  /** Adds a job. When this resolves it is kept, whatever happens to this process. */
+  /**
+   * Adds a job. When this resolves it is kept, whatever happens to this process; in a transaction of yours (`tx`), when that
+   * has committed.
+   */
   async add<Type extends TypeOf<Jobs>>(
     type: Type,
     data: DataOf<Jobs, Type>,
     options: AddOptions = {},
   ): Promise<QueuedJob<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>> {
-    const [job] = await this.#addAll("add", [{ type, data, options }]);
+    const [own, tx] = partTransaction("add", options);
+    const [job] = await this.#addAll("add", [{ type, data, options: own }], tx);
     return job as QueuedJob<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>;
   }
 
   /** Adds all of them or, if one cannot be added, none. The answers are in order. */
   async addBulk(
     entries: readonly BulkEntry<Jobs>[],
+    options: BulkOptions = {},
   ): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>>[]> {
+    const tx = readTransaction("addBulk", options);
     if (!Array.isArray(entries)) throw new OptionsError("addBulk", "entries", entries, "an array");
     if (entries.length > MOST_IN_BULK) {
       throw new OptionsError("addBulk", "entries.length", entries.length, `at most ${MOST_IN_BULK}`);
     }
     return entries.length === 0
       ? []
-      : ((await this.#addAll("addBulk", entries)) as QueuedJob<
+      : ((await this.#addAll("addBulk", entries, tx)) as QueuedJob<
           DataOf<Jobs, TypeOf<Jobs>>,
           ResultOf<Jobs, TypeOf<Jobs>>
         >[]);
@@ -334,11 +349,15 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return listen(this.storage, this.name, event, listener);
   }
 
-  async #addAll(owner: string, entries: readonly { type: string; data: unknown; options?: AddOptions | undefined }[]) {
+  async #addAll(
+    owner: string,
+    entries: readonly { type: string; data: unknown; options?: JobOptions | undefined }[],
+    tx: object | undefined,
+  ) {
     // `Array.from`, for holes in an array are not skipped by it.
     const jobs = await Promise.all(Array.from(entries, (entry) => this.#newJob(owner, entry)));
     await this.#declare();
-    const added = await this.storage.add(jobs);
+    const added = await (tx === undefined ? this.storage.add(jobs) : this.storage.add(jobs, tx));
     return jobs.map(
       (job, i) =>
         new QueuedJob(this.#place, {
@@ -353,7 +372,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 
   async #newJob(
     owner: string,
-    entry: { readonly type: string; readonly data: unknown; readonly options?: AddOptions | undefined },
+    entry: { readonly type: string; readonly data: unknown; readonly options?: JobOptions | undefined },
   ): Promise<NewJob> {
     const type = readArgument(owner, "type", nameText, entry?.type);
     const { idempotency, ...options } = readAddOptions(owner, this.#defaults, entry.options ?? {});

@@ -99,7 +99,11 @@ export class JobQueueClient<Input = any, Output = any> {
       const { idempotencyKey } = rest;
       throw new OptionsError("submitBatch", "idempotencyKey", idempotencyKey, "left out: one key is for one job");
     }
-    const jobs = await this.#queue.addBulk(inputs.map((data: Input) => ({ type, data, options: rest })));
+    const { tx, ...own } = rest;
+    const jobs = await this.#queue.addBulk(
+      inputs.map((data: Input) => ({ type, data, options: own })),
+      { tx },
+    );
     return jobs.map((job) => this.#handle(job));
   }
 

@@ -27,8 +27,14 @@ export interface JobStorage {
   /** Gives back connections, timers and watches. Whatever is called afterwards is refused. */
   close(): Promise<void>;
 
-  /** All of them or none. The answers are in order. A weight that can never fit under the limits is an `OptionsError`. */
-  add(jobs: readonly NewJob[]): Promise<readonly Added[]>;
+  /**
+   * All of them or none. The answers are in order. A weight that can never fit under the limits is an `OptionsError`.
+   *
+   * `tx`: an open transaction of the caller's, in whatever form the storage takes them. The jobs are part of it then: there
+   * when it commits, neither seen nor heard of before, and gone if it does not. Nothing is tried again in it, and what goes
+   * wrong is the caller's to deal with. A storage without such transactions refuses it with an `OptionsError`.
+   */
+  add(jobs: readonly NewJob[], tx?: unknown): Promise<readonly Added[]>;
   /** Settles what the worker hands in, then takes jobs and room under the limits together, in the same step. */
   claim(request: ClaimRequest): Promise<Claim>;
   /** Ends leases, one for each job. The answer names the jobs whose lease was lost: for those nothing was changed. */
@@ -147,7 +153,8 @@ export interface ClaimLimit {
  * A group has its turn, in a priority, when it gives a job: for every type that the claim asked for. Next is the group that
  * has, of the types a claim may take, jobs of the type whose turn was the longest ago. So where all workers ask for the same
  * types every group gives one before any gives a second; where they do not, what some of them take keeps nobody waiting
- * with the others.
+ * with the others. Among those that have never had a turn the order is open, and a claim that met no groups need not have
+ * been a turn of the jobs without one.
  *
  * A job whose limits are full is passed over, with all of its type, or of its group where the limit is by group; others take
  * nothing of a limit that somebody who comes before them waits for. A job that can never fit under a limit is dead.

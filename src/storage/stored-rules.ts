@@ -130,15 +130,15 @@ export function refuseImpossible(rules: readonly LimitRule[], jobs: readonly New
       const most = mostOf(quotaOf(rule, rule.byGroup ? group : null), charge);
       if (most === undefined) continue;
       const weight = rule.quota.max === null ? charge.slots : charge.weight;
-      throw new OptionsError(
-        "add",
-        `weights.${rule.weight}`,
-        weight,
-        `at most ${most}`,
-        `the limit "${rule.name}" never lets more than that start`,
-      );
+      throw tooHeavy(rule.name, rule.weight!, weight, most);
     }
   }
+}
+
+/** Why a job is not added that could never start: under this limit it weighs more than is ever let through. */
+export function tooHeavy(limit: string, name: string, weight: number, most: number): OptionsError {
+  const hint = `the limit "${limit}" never lets more than that start`;
+  return new OptionsError("add", `weights.${name}`, weight, `at most ${most}`, hint);
 }
 
 /** Why a job is dead that can never fit, for the limit was made smaller after it had been added. */

@@ -112,7 +112,7 @@ export function faultyStorage(
     },
     setup: () => through("setup", [], () => storage.setup()),
     close: () => storage.close(),
-    add: (jobs) => through("add", [jobs], () => storage.add(jobs)),
+    add: (...given) => through("add", given, () => storage.add(...given)),
     claim: (request) => through("claim", [request], () => storage.claim(request)),
     settle: (outcomes) => through("settle", [outcomes], () => storage.settle(outcomes)),
     heartbeat: (leases, leaseMs) => through("heartbeat", [leases, leaseMs], () => storage.heartbeat(leases, leaseMs)),

@@ -23,6 +23,7 @@ import type {
   Sweep,
 } from "../../storage/job-storage.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
+import { refuseTransaction } from "../../storage/transactions.ts";
 import { add } from "./adding.ts";
 import { backlog } from "./backlog.ts";
 import { Book } from "./book.ts";
@@ -81,8 +82,11 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
     return this.close();
   }
 
-  add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
-    return this.#step((now) => add(this.#book, jobs, now));
+  add(jobs: readonly NewJob[], tx?: unknown): Promise<readonly Added[]> {
+    return this.#step((now) => {
+      refuseTransaction("MemoryStorage", tx);
+      return add(this.#book, jobs, now);
+    });
   }
 
   claim(request: ClaimRequest): Promise<Claim> {

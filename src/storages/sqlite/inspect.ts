@@ -1,4 +1,4 @@
-import type { JobState } from "../../core/job.ts";
+import type { CountFilter, JobFacts, LimitInUse, StuckJobs } from "../../storage/inspection.ts";
 import type { SqliteConnection, SqlValue } from "./driver.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
 
@@ -38,16 +38,6 @@ export function listenersOf(connection: SqliteConnection, now: number): number {
   return (one(connection, "SELECT count(*) AS n FROM sluice_listeners WHERE until > ?", now) as { n: number }).n;
 }
 
-export interface LimitInUse {
-  readonly name: string;
-  /** Starts that are counted … */
-  readonly starts: number;
-  /** … in the longest window that was asked for under this name. */
-  readonly windowMs: number;
-  /** For how long nothing starts under it because somebody said so; null: nobody did. */
-  readonly heldForMs: number | null;
-}
-
 const LIMITS = `SELECT iif(grp = '', name, name || '[' || substr(grp, 2) || ']') AS name, longest AS windowMs, CASE WHEN pause_until > ?1 THEN pause_until - ?1 END AS heldForMs,
     (SELECT total(n) FROM sluice_starts WHERE limit_id = sluice_limits.id AND at > ?1 - longest) AS starts
   FROM sluice_limits WHERE heldForMs IS NOT NULL OR starts > 0
@@ -56,14 +46,6 @@ const LIMITS = `SELECT iif(grp = '', name, name || '[' || substr(grp, 2) || ']')
 /** Limits that hold something back or have counted something lately, those that hold first. */
 export function limitsOf(connection: SqliteConnection, now: number, most: number): readonly LimitInUse[] {
   return all<LimitInUse>(connection, LIMITS, now, most);
-}
-
-export interface CountFilter {
-  readonly queue: string;
-  readonly states: readonly JobState[];
-  readonly type: string | null;
-  readonly group: string | null;
-  readonly endedForMs: number | null;
 }
 
 const COUNT = `SELECT count(*) AS n FROM sluice_jobs WHERE queue = ?1 AND state IN (SELECT value FROM json_each(?2))
@@ -103,27 +85,8 @@ export function brokenIn(connection: SqliteConnection, { full }: { readonly full
   return rows.map((row) => String(Object.values(row)[0])).filter((line) => line !== "ok");
 }
 
-/** Jobs that wait for long while nothing of their type starts. */
-export interface StuckJobs {
-  readonly queue: string;
-  readonly type: string;
-  readonly waiting: number;
-  /** How long the first of them has been due. */
-  readonly oldestMs: number;
-  /** When one of the type was last started; null: none that is still kept. */
-  readonly lastStartMs: number | null;
-}
-
 /** The health of what is kept. */
-export interface JobFacts {
-  readonly rows: readonly { readonly table: string; readonly rows: number }[];
-  /** Leases that have run out and were not taken back. */
-  readonly expired: { readonly jobs: number; readonly oldestMs: number };
-  /** Jobs that have been kept long enough and are still there. */
-  readonly overdue: { readonly jobs: number; readonly oldestMs: number };
-  readonly stuck: readonly StuckJobs[];
-  /** Jobs with a stamp that lies in the future. */
-  readonly fromTheFuture: number;
+export interface SqliteJobFacts extends JobFacts {
   /** Lanes whose count of waiting jobs is not what there is. */
   readonly wrongLanes: number;
 }
@@ -150,7 +113,7 @@ const WRONG_LANES = `SELECT count(*) AS n FROM sluice_lanes WHERE waiting <>
 const FUTURE_MS = 5_000;
 
 /** Reads through the tables: for people, not for a job. */
-export function jobFacts(connection: SqliteConnection, now: number, stuckMs: number): JobFacts {
+export function jobFacts(connection: SqliteConnection, now: number, stuckMs: number): SqliteJobFacts {
   const tables = all<{ name: string }>(connection, TABLES);
   return {
     rows: tables.map(({ name }) => ({

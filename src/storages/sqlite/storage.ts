@@ -25,6 +25,7 @@ import type {
 import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { AtomicRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
+import { refuseTransaction } from "../../storage/transactions.ts";
 import { Adding } from "./adding.ts";
 import { readTarget } from "./connection.ts";
 import type { SqliteConnection } from "./driver.ts";
@@ -117,7 +118,8 @@ export class SqliteStorage implements JobStorage {
     return this.close();
   }
 
-  async add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
+  async add(jobs: readonly NewJob[], tx?: unknown): Promise<readonly Added[]> {
+    refuseTransaction(OWNER, tx);
     return this.#adding.add(jobs);
   }
 

@@ -134,6 +134,15 @@ export const adding: Cases = {
     equal(await s.claimIds(), [later], "the job that has come due");
   },
 
+  "a transaction that is none of the storage's is refused, and nothing is added": async (s) => {
+    equal(
+      await refused(() => s.storage.add([s.job()], {}), "something that is no transaction"),
+      "SLUICE_OPTIONS",
+      "the code",
+    );
+    equal(await total(s), 0, "how many jobs there are");
+  },
+
   "the same id adds nothing the second time": async (s) => {
     const job = s.job({ data: '"first"' });
     await s.storage.add([job]);

@@ -1,0 +1,139 @@
+import { inTime } from "../../core/deadline.ts";
+import { StorageError } from "../../core/errors.ts";
+import type { Added, NewJob } from "../../storage/job-storage.ts";
+import type { Database, PostgresDatabase } from "./database.ts";
+import { kindOf, sqlStateOf } from "./failures.ts";
+import { add } from "./jobs/add.ts";
+
+interface Call {
+  readonly jobs: readonly NewJob[];
+  readonly resolve: (added: readonly Added[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** No more jobs than this in one transaction, nor more characters of data: nobody is to wait for long. */
+const MOST = 1_000;
+const MOST_CHARACTERS = 1_000_000;
+/** With so many jobs of its own a call has little to gain: a commit costs no more than some jobs. */
+const FEW = 100;
+/** A transaction that takes longer than this holds up nobody: its connection may be broken, or its server far. */
+const PATIENCE_MS = 20;
+/** Whoever was answered just now, and adds the next job at once, has called again after so many turns. */
+const TURNS = 8;
+/** How long closing waits for what is under way. */
+const LAST_WORDS_MS = 2_000;
+
+/**
+ * Calls that add jobs at the same time share a transaction: a round trip and a commit cost as much as several jobs. Whoever
+ * comes alone goes at once. Each call stays what it is on its own: all of its jobs or none, whatever becomes of the others.
+ */
+export class Adding {
+  readonly #database: PostgresDatabase;
+  /** What was begun may still be sent when nothing new is begun any more. */
+  readonly #steps: Pick<Database, "call">;
+  readonly #calls: Call[] = [];
+  /** Calls gather, and go when what was sent before is back. */
+  #waiting = false;
+  readonly #underWay = new Set<Promise<unknown>>();
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database;
+    this.#steps = { call: (name, ...args) => database.step(name, args) };
+  }
+
+  async add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
+    const added = this.#add(jobs);
+    this.#underWay.add(added);
+    try {
+      return await added;
+    } finally {
+      this.#underWay.delete(added);
+    }
+  }
+
+  /** Everything that was called before is done; or the server does not answer. */
+  async done(): Promise<void> {
+    const all = () => Promise.allSettled(this.#underWay);
+    if (this.#underWay.size > 0) await inTime(this.#database.clock, all, { withinMs: LAST_WORDS_MS }).catch(() => {});
+  }
+
+  async #add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
+    const { audience } = this.#database;
+    await this.#database.setup();
+    if (audience?.settling !== undefined) await audience.settling;
+    if (!canShare(jobs)) return add(this.#steps, jobs);
+    return new Promise((resolve, reject) => {
+      this.#calls.push({ jobs, resolve, reject });
+      this.#go();
+    });
+  }
+
+  #go(): void {
+    if (this.#waiting || this.#calls.length === 0) return;
+    this.#waiting = true;
+    void this.#sendNext();
+  }
+
+  async #sendNext(): Promise<void> {
+    for (let turns = 0; turns < TURNS; turns++) await Promise.resolve();
+    let over = false;
+    const goOn = (): void => {
+      if (over) return;
+      over = true;
+      cancel();
+      this.#waiting = false;
+      this.#go();
+    };
+    const cancel = this.#database.clock.after(PATIENCE_MS, goOn);
+    await this.#send(this.#calls.splice(0, fitting(this.#calls)));
+    goOn();
+  }
+
+  async #send(calls: readonly Call[]): Promise<void> {
+    if (calls.length === 1) return this.#sendAlone(calls[0]!);
+    try {
+      const added = await add(
+        this.#steps,
+        calls.flatMap(({ jobs }) => jobs),
+      );
+      let from = 0;
+      for (const { jobs, resolve } of calls) resolve(added.slice(from, (from += jobs.length)));
+    } catch (error) {
+      if (isForAll(error)) for (const { reject } of calls) reject(error);
+      // Nothing was added. Whose fault that was shows when each is asked for by itself.
+      else await Promise.all(calls.map((call) => this.#sendAlone(call)));
+    }
+  }
+
+  async #sendAlone({ jobs, resolve, reject }: Call): Promise<void> {
+    await add(this.#steps, jobs).then(resolve, reject);
+  }
+}
+
+/** Keys are refused as a matter of course, and then all who have come along would have to be sent again. */
+function canShare(jobs: readonly NewJob[]): boolean {
+  return jobs.length <= FEW && sizeOf(jobs) < MOST_CHARACTERS && jobs.every(({ idempotency }) => idempotency === null);
+}
+
+/** How many of the calls go into one transaction: one at least. */
+function fitting(calls: readonly Call[]): number {
+  let jobs = 0;
+  let characters = 0;
+  let count = 0;
+  for (const call of calls) {
+    jobs += call.jobs.length;
+    characters += sizeOf(call.jobs);
+    if (count > 0 && (jobs > MOST || characters > MOST_CHARACTERS)) break;
+    count += 1;
+  }
+  return count;
+}
+
+function sizeOf(jobs: readonly NewJob[]): number {
+  return jobs.reduce((characters, { data }) => characters + data.length, 0);
+}
+
+/** Is it about the server and the way to it, rather than about one of the jobs? Then nobody knows what was added. */
+function isForAll(error: unknown): boolean {
+  return error instanceof StorageError && (sqlStateOf(error) === undefined || kindOf(error.cause) !== "final");
+}

@@ -1,0 +1,260 @@
+import type { Clock } from "../../core/clock.ts";
+import { inTime } from "../../core/deadline.ts";
+import { StorageError } from "../../core/errors.ts";
+import {
+  cutOff,
+  hushed,
+  listened,
+  type OwnClient,
+  type PoolTraits,
+  type PostgresClient,
+  type PostgresExecutor,
+  type PostgresPool,
+} from "./driver.ts";
+import { Line, type Place } from "./line.ts";
+import { connectBeside, Reserve } from "./reserve.ts";
+import { openPool } from "./target.ts";
+
+/**
+ * How long the pool has to give a connection before one of the reserve is used. In a pool of our own there are only steps
+ * of ours, and they end soon.
+ */
+const PATIENCE_MS = 20;
+const OWN_PATIENCE_MS = 250;
+
+/** How long closing waits for what is under way. */
+const LAST_WORDS_MS = 2_000;
+
+/** With a URL, so many connections at most, unless the options say otherwise. */
+const CONNECTIONS = 10;
+/** Beside a pool of the user's. Two: one that waits for a lock must not hold up a heartbeat, which has the other. */
+const RESERVED = 2;
+
+/** A connection for one step. `broken`: it is not to be used again. */
+export interface Held {
+  readonly client: PostgresExecutor;
+  /** It has not answered: nor may others that have not since it was asked. */
+  doubt(): void;
+  free(broken: boolean): void;
+}
+
+export interface ConnectionsOptions {
+  readonly connections: number | undefined;
+  /** How long connecting may take. */
+  readonly timeout: number;
+  readonly clock: Clock;
+}
+
+/** The connections of a storage: those of a pool, and a few beside it for when the pool has none left. */
+export class Connections {
+  readonly #target: string | PostgresPool;
+  readonly #connections: number | undefined;
+  readonly #timeout: number;
+  readonly #clock: Clock;
+  #pool: PostgresPool | undefined;
+  #opening: Promise<PostgresPool> | undefined;
+  readonly #ears: (() => void)[] = [];
+  #reserve: Reserve | undefined;
+  readonly #fromPool: Line<PostgresClient>;
+  readonly #fromReserve: { readonly first: Line<OwnClient>; readonly others: Line<OwnClient> };
+  /** When each was last known to lead somewhere. */
+  readonly #heardAt = new WeakMap<object, number>();
+  /** Those that are open, as far as the pool tells. */
+  readonly #open = new Set<object>();
+  /** The pool tells of those that it makes. */
+  #births = false;
+  /** Who was not heard since may lead nowhere. */
+  #doubtedAt = Number.NEGATIVE_INFINITY;
+  /** How many of the pool are ours at the moment. */
+  #ours = 0;
+  #openedAt = 0;
+  #closed = false;
+
+  constructor(target: string | PostgresPool, options: ConnectionsOptions) {
+    this.#target = target;
+    this.#connections = options.connections;
+    this.#timeout = options.timeout;
+    this.#clock = options.clock;
+    this.#fromPool = new Line(
+      async () => releasable(await (this.#pool ?? (await this.#opened())).connect()),
+      (client) => released(client, false),
+    );
+    const fromReserve = (first: boolean) =>
+      new Line(
+        () => this.#reserve!.take(first),
+        (client) => this.#reserve!.give(client, false),
+      );
+    this.#fromReserve = { first: fromReserve(true), others: fromReserve(false) };
+  }
+
+  /** A connection, within so many milliseconds. `first`: before others who wait. */
+  hold(withinMs: number, first: boolean): Promise<Held> {
+    const patience = typeof this.#target === "string" ? OWN_PATIENCE_MS : PATIENCE_MS;
+    const fromReserve = first ? this.#fromReserve.first : this.#fromReserve.others;
+    return new Promise((resolve, reject) => {
+      let over = false;
+      const end = (settle: () => void, late = false): void => {
+        over = true;
+        cancelLate();
+        cancelPatience();
+        this.#fromPool.leave(pooled, late);
+        fromReserve.leave(reserved, late);
+        settle();
+      };
+      const refused = (error: unknown): void => end(() => reject(error));
+      const pooled: Place<PostgresClient> = {
+        taken: (client) => {
+          if (!this.#isDoubtful(client)) return end(() => resolve(this.#pooled(client)));
+          released(client, true);
+          this.#fromPool.join(pooled, true);
+        },
+        refused,
+      };
+      const reserved: Place<OwnClient> = {
+        taken: (client) => {
+          if (!this.#isDoubtful(client)) return end(() => resolve(this.#reserved(client)));
+          this.#reserve?.give(client, true);
+          fromReserve.join(reserved, true);
+        },
+        refused,
+      };
+      const cancelLate = this.#clock.after(withinMs, () => {
+        const words = `there was no connection to the database for ${Math.round(withinMs) / 1_000} s`;
+        end(() => reject(new StorageError(words)), true);
+      });
+      let cancelPatience = (): void => {};
+      const wait = (): void => {
+        if (over) return;
+        if (this.#isFull()) fromReserve.join(reserved, first);
+        else cancelPatience = this.#clock.after(patience, wait);
+      };
+      this.#fromPool.join(pooled, first);
+      // Where others have all of them there is no telling for how long.
+      if (this.#ours === 0 && this.#isFull()) wait();
+      else cancelPatience = this.#clock.after(patience, wait);
+      this.#reserve?.tidy();
+    });
+  }
+
+  /** A connection outside of the pool; undefined where the pool cannot make one. */
+  async own(): Promise<OwnClient | undefined> {
+    return connectBeside((this.#pool ?? (await this.#opened())) as PoolTraits, this.#timeout, this.#clock);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    const gone = new StorageError("the storage is closed");
+    this.#fromPool.close(gone);
+    this.#fromReserve.first.close(gone);
+    this.#fromReserve.others.close(gone);
+    const reserve = this.#reserve?.close();
+    // A pool that we were given is the user's to end. One of our own may still complain while it ends.
+    if (typeof this.#target !== "string") {
+      await reserve;
+      for (const leave of this.#ears) leave();
+      return;
+    }
+    const end = async () => (this.#pool as PoolTraits | undefined)?.end?.call(this.#pool);
+    await inTime(this.#clock, end, { withinMs: LAST_WORDS_MS }).catch(() => {
+      // Whoever has not answered by now keeps no process from ending.
+      for (const client of this.#open) cutOff(client);
+    });
+  }
+
+  /** Is there a reserve, and has the pool nothing to give? While it connects for us nobody waits in it. */
+  #isFull(): boolean {
+    const { totalCount = 0, idleCount, waitingCount = 0, options } = (this.#pool ?? {}) as PoolTraits;
+    if (this.#reserve === undefined || options?.max === undefined) return false;
+    return idleCount === 0 && waitingCount > 0 && totalCount >= options.max;
+  }
+
+  /** Has it not been heard since another one fell silent? Of one that was never seen only a pool that tells of births knows. */
+  #isDoubtful(client: object): boolean {
+    const heardAt = this.#heardAt.get(client);
+    return heardAt === undefined ? this.#births && this.#doubtedAt > this.#openedAt : heardAt < this.#doubtedAt;
+  }
+
+  #held(client: PostgresExecutor, give: (broken: boolean) => void): Held {
+    const since = this.#clock.now();
+    return {
+      client,
+      doubt: () => {
+        this.#doubtedAt = Math.max(this.#doubtedAt, since);
+      },
+      free: (broken) => {
+        if (!broken) this.#heardAt.set(client, this.#clock.now());
+        give(broken);
+      },
+    };
+  }
+
+  #pooled(client: PostgresClient): Held {
+    this.#ours += 1;
+    const listen = hushed(client);
+    return this.#held(client, (broken) => {
+      this.#ours -= 1;
+      released(client, broken);
+      listen();
+    });
+  }
+
+  #reserved(client: OwnClient): Held {
+    return this.#held(client, (broken) => this.#reserve?.give(client, broken));
+  }
+
+  #opened(): Promise<PostgresPool> {
+    this.#opening ??= this.#make().catch((error: unknown) => {
+      this.#opening = undefined;
+      throw error;
+    });
+    return this.#opening;
+  }
+
+  async #make(): Promise<PostgresPool> {
+    const target = this.#target;
+    const pool =
+      typeof target === "string"
+        ? await openPool(target, Math.max(1, this.#connections ?? CONNECTIONS), this.#timeout)
+        : target;
+    this.#pool = pool;
+    this.#openedAt = this.#clock.now();
+    this.#watch(pool);
+    const { Client, options } = pool as PoolTraits;
+    const most = typeof target === "string" ? RESERVED : (this.#connections ?? RESERVED);
+    if (Client !== undefined && options !== undefined && most > 0) {
+      const make = async () => {
+        const client = (await connectBeside(pool as PoolTraits, this.#timeout, this.#clock))!;
+        this.#heardAt.set(client, this.#clock.now());
+        return client;
+      };
+      this.#reserve = new Reserve(make, most, this.#clock);
+    }
+    return pool;
+  }
+
+  #watch(pool: PostgresPool): void {
+    const born = listened(pool, "connect", (client) => {
+      this.#heardAt.set(client, this.#clock.now());
+      this.#open.add(client);
+      this.#births = true;
+    });
+    const gone = listened(pool, "remove", (client) => void this.#open.delete(client));
+    this.#ears.push(hushed(pool), ...[born, gone].filter((leave) => leave !== undefined));
+  }
+}
+
+/** What a pool gives can be given back; something that connects itself is no pool. */
+function releasable(client: PostgresClient | undefined): PostgresClient {
+  if (typeof client?.release === "function" && typeof client.query === "function") return client;
+  throw new StorageError("the pool gave no client that can be released: a pool of `pg` is needed");
+}
+
+/** Whoever else listens to that may fail; it is released all the same. */
+function released(client: PostgresClient, broken: boolean): void {
+  try {
+    client.release(broken);
+  } catch {
+    // Nobody here can do anything about it.
+  }
+}

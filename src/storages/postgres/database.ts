@@ -1,0 +1,193 @@
+import type { Clock } from "../../core/clock.ts";
+import { StorageError } from "../../core/errors.ts";
+import type { Random } from "../../core/random.ts";
+import { Connections } from "./connections.ts";
+import type { OwnClient, PostgresExecutor, PostgresPool, SqlValue } from "./driver.ts";
+import { kindOf, sqlStateOf, WRONG_ISOLATION } from "./failures.ts";
+import { prepare, type Run } from "./migrations.ts";
+import { Patience } from "./patience.ts";
+import type { Told } from "./told.ts";
+
+/** What the rest of the storage asks the database with. */
+export interface Database {
+  /** One of our functions: one round trip, one transaction. The parsed answer. */
+  call<T>(name: string, ...args: readonly SqlValue[]): Promise<T>;
+  /** Throws, if it is closed: for whoever need not ask anything. */
+  check(): void;
+}
+
+export interface DatabaseOptions {
+  readonly schema: string;
+  readonly migrate: boolean;
+  readonly timeout: number;
+  readonly connections: number | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** Who wants to know what steps tell, and may hold up the next one until it is heard of. */
+export interface Audience {
+  /** Steps wait for this. */
+  readonly settling: Promise<void> | undefined;
+  committed(told: Told): void;
+}
+
+/** Functions that want to know that they may have run before: their last parameter, `again`. */
+const ASKS_AGAIN: ReadonlySet<string> = new Set(["add", "claim", "settle"]);
+
+/** Numbers are shown to the last digit, until the end of the transaction: what a column before does holds for the next. */
+const EXACTLY = "pg_catalog.set_config('extra_float_digits', '1', true)";
+
+/** For how long a step waits for a lock at most, and which part of its time: the server goes on when nobody waits for it. */
+const LOCK = { part: 0.4, mostMs: 2_000 };
+
+/** What keeps leases alive waits for nobody who begins to listen. */
+const WAITS_FOR_NOBODY: ReadonlySet<string> = new Set(["heartbeat", "settle", "sweep"]);
+
+/**
+ * The database behind a storage. Nothing is kept in a session: no prepared statements, no settings, so that it does not
+ * matter which connection of which pool or pooler a step runs on.
+ */
+export class PostgresDatabase implements Database {
+  readonly clock: Clock;
+  /** Quoted, as it stands in statements. */
+  readonly schema: string;
+  audience: Audience | undefined;
+  readonly #options: DatabaseOptions;
+  readonly #connections: Connections;
+  readonly #patience: Patience;
+  /** Bounds how long a statement waits for locks, until the end of its transaction. */
+  readonly #bound: string;
+  #ready: Promise<void> | undefined;
+  /** The default of the server, the database or the user is another isolation level than ours: every step says which. */
+  #explicit = false;
+  /** Numbers come to the last digit without being asked for. */
+  #exact = true;
+  /** Nothing more is begun for the user. */
+  #refusing = false;
+  #closed = false;
+
+  constructor(target: string | PostgresPool, options: DatabaseOptions) {
+    this.clock = options.clock;
+    this.schema = `"${options.schema}"`;
+    this.#options = options;
+    this.#connections = new Connections(target, options);
+    this.#patience = new Patience(this.#connections, options);
+    const lockMs = Math.ceil(Math.min(options.timeout * LOCK.part, LOCK.mostMs));
+    this.#bound = `pg_catalog.set_config('lock_timeout', '${lockMs}', true)`;
+  }
+
+  /** How often something was tried again. */
+  get retries(): number {
+    return this.#patience.retries;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  check(): void {
+    if (this.#refusing) throw new StorageError("the storage is closed");
+  }
+
+  /** From here on only what is under way is done, and what the hub still has to say. */
+  refuse(): void {
+    this.#refusing = true;
+  }
+
+  async call<T>(name: string, ...args: readonly SqlValue[]): Promise<T> {
+    await this.setup();
+    const { audience } = this;
+    if (audience?.settling !== undefined && !WAITS_FOR_NOBODY.has(name)) await audience.settling;
+    return this.step<T>(name, args);
+  }
+
+  /** As `call`, whether or not the tables are known to be there. */
+  async step<T>(name: string, args: readonly SqlValue[]): Promise<T> {
+    const marks = args.map((_, i) => `$${i + 1}`).join(", ");
+    const answer = await this.#patience.until<T>(name, async (client, again, sent, tries) => {
+      const more = again && ASKS_AGAIN.has(name) ? `${marks && ", "}again => true` : "";
+      const first = [this.#bound, ...(tries > 0 ? [triesOf(tries)] : []), ...(this.#exact ? [] : [EXACTLY])].join(", ");
+      const text = `SELECT ${first}, ${this.schema}.${name}(${marks}${more})::pg_catalog.text AS answer`;
+      return parsed<T>(await this.#atomic(client, text, [...args], sent));
+    });
+    if (typeof answer === "object" && answer !== null) this.audience?.committed(answer);
+    return answer;
+  }
+
+  /**
+   * Rows of a statement that only reads; `{schema}` in it stands for the schema. For whoever looks at the tables from outside:
+   * names in it mean what the session says, and it waits for locks for as long as there is time.
+   */
+  async rows<R>(text: string, ...values: readonly SqlValue[]): Promise<readonly R[]> {
+    await this.setup();
+    const named = text.replaceAll("{schema}", this.schema);
+    const rows = `SELECT coalesce(pg_catalog.json_agg(r), '[]')::pg_catalog.text AS answer FROM (${named}) AS r`;
+    // A row becomes text when it has met the other one, and not before.
+    const wrapped = this.#exact ? rows : `WITH exactly AS MATERIALIZED (SELECT ${EXACTLY}) ${rows} CROSS JOIN exactly`;
+    return this.#patience.until("a read", async (client, _, sent) => {
+      sent();
+      return parsed(await client.query(wrapped, [...values]));
+    });
+  }
+
+  /** Everything is there that the storage needs, in this version; or it is made now. */
+  async setup(): Promise<void> {
+    this.check();
+    this.#ready ??= this.#prepare().catch((error: unknown) => {
+      this.#ready = undefined;
+      throw error;
+    });
+    await this.#ready;
+  }
+
+  /** A connection outside of the pool; undefined where the pool cannot make one. */
+  own(): Promise<OwnClient | undefined> {
+    return this.#connections.own();
+  }
+
+  async close(): Promise<void> {
+    this.#refusing = true;
+    this.#closed = true;
+    this.#patience.close();
+    await this.#connections.close();
+  }
+
+  async #prepare(): Promise<void> {
+    const { schema, migrate } = this.#options;
+    const run: Run = (work, withinMs) => this.#patience.until("setup", async (client) => work(client), withinMs);
+    this.#exact = (await prepare(run, schema, migrate)).exact;
+  }
+
+  /** One statement, in a transaction that is READ COMMITTED. */
+  async #atomic(client: PostgresExecutor, text: string, values: SqlValue[], sent: () => void) {
+    if (!this.#explicit) {
+      sent();
+      try {
+        return await client.query(text, values);
+      } catch (error) {
+        if (sqlStateOf(error) !== WRONG_ISOLATION) throw error;
+        this.#explicit = true;
+      }
+    }
+    await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
+    try {
+      const answer = await client.query(text, values);
+      sent();
+      await client.query("COMMIT");
+      return answer;
+    } catch (error) {
+      if (kindOf(error) !== "lost") await client.query("ROLLBACK");
+      throw error;
+    }
+  }
+}
+
+/** Whoever wants to be alone, and came in vain so often, keeps others waiting for longer (step/begin_step.sql). */
+const triesOf = (tries: number) => `pg_catalog.set_config('sluice.tries', '${tries}', true)`;
+
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what it is, only the function that answered knows
+function parsed<T>({ rows }: { readonly rows: readonly unknown[] }): T {
+  const { answer } = rows[0] as { readonly answer: string | null };
+  return (answer === null || answer === "" ? null : JSON.parse(answer)) as T;
+}

@@ -1,0 +1,94 @@
+import type { Clock } from "../../core/clock.ts";
+
+/** What is bound to a statement. */
+export type SqlValue = string | number | boolean | null;
+
+/** Whatever runs statements: a pool, a client, a transaction of yours. */
+export interface PostgresExecutor {
+  query(text: string, values?: SqlValue[]): Promise<{ readonly rows: readonly unknown[] }>;
+}
+
+/** A connection that was taken from a pool. `release(true)` ends it. */
+export interface PostgresClient extends PostgresExecutor {
+  release(destroy?: boolean): void;
+}
+
+/** The part of a pool that is used here. That of `pg` (8.11 or later) fits. */
+export interface PostgresPool extends PostgresExecutor {
+  connect(): Promise<PostgresClient>;
+}
+
+/** A connection of our own, outside of any pool. */
+export interface OwnClient extends PostgresExecutor {
+  connect(): Promise<unknown>;
+  end(): Promise<void>;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+}
+
+/** What a pool of `pg` says about itself beyond that. */
+export interface PoolTraits {
+  /** What its clients are made with. */
+  readonly Client?: new (options: unknown) => OwnClient;
+  readonly options?: {
+    readonly max?: number;
+    /** What the user does with a new connection before anybody gets it. */
+    readonly onConnect?: (client: OwnClient) => unknown;
+  };
+  readonly totalCount?: number;
+  readonly idleCount?: number;
+  /** How many wait for a connection that somebody else has. */
+  readonly waitingCount?: number;
+  readonly end?: () => Promise<void>;
+  /** Tells those who listen to the pool. */
+  readonly emit?: (event: "connect" | "remove", client: OwnClient) => unknown;
+}
+
+/** What can be listened to, by the names that Node gives it. */
+interface Emitter {
+  readonly on?: (event: string, listener: (...args: never[]) => void) => unknown;
+  readonly removeListener?: (event: string, listener: (...args: never[]) => void) => unknown;
+}
+
+/**
+ * Connections that break while nobody uses them say so by an event, and an event of this name that nobody hears ends the
+ * process. Whoever uses them next finds out. The answer: nobody here listens any more.
+ */
+export function hushed(emitter: object): () => void {
+  return listened(emitter, "error", () => {}) ?? (() => {});
+}
+
+/** Listens until the answer is called; undefined: there is nothing to listen to. */
+export function listened(emitter: object, event: string, listener: (client: object) => void): (() => void) | undefined {
+  const { on, removeListener } = emitter as Emitter;
+  if (on === undefined) return undefined;
+  on.call(emitter, event, listener);
+  return () => removeListener?.call(emitter, event, listener);
+}
+
+/** How long a goodbye may take: a server that hears nothing any more never answers it. */
+const GOODBYE_MS = 1_000;
+
+/**
+ * Ends a connection of our own, whatever state it is in: with a word of goodbye if it can hear, else by its socket. It keeps
+ * the process from ending for a moment at most. Resolves when it has ended.
+ */
+export function discard(client: OwnClient, politely: boolean, clock: Clock): Promise<void> {
+  if (!politely) cutOff(client);
+  const cancel = politely ? clock.after(GOODBYE_MS, () => cutOff(client)) : () => {};
+  // Some versions throw where others reject.
+  const ended = new Promise<unknown>((resolve) => resolve(client.end()));
+  return ended.then(cancel, cancel);
+}
+
+/** Ends a connection by its socket, without a word. */
+export function cutOff(client: object): void {
+  const { connection } = client as { readonly connection?: { readonly stream?: { destroy?: () => void } } };
+  connection?.stream?.destroy?.();
+}
+
+/** Lets the process end although the connection is open; or not. */
+export function holdProcess(client: object, hold: boolean): void {
+  const { ref, unref } = client as { readonly ref?: () => void; readonly unref?: () => void };
+  if (hold) ref?.call(client);
+  else unref?.call(client);
+}

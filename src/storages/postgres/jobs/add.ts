@@ -1,0 +1,110 @@
+import { DuplicateJobError } from "../../../core/errors.ts";
+import type { Added, NewJob, When } from "../../../storage/job-storage.ts";
+import { tooHeavy } from "../../../storage/stored-rules.ts";
+import type { Database } from "../database.ts";
+import type { Told } from "../told.ts";
+
+/** Why nothing was added. */
+type Refused =
+  | { readonly why: "key"; readonly key: string; readonly id: string; readonly because: string }
+  | {
+      readonly why: "weight";
+      readonly rule: string;
+      readonly weight: string;
+      readonly said: number;
+      readonly most: number;
+    };
+
+/** What the function `add` answers. */
+export interface AddAnswer extends Told {
+  readonly refused?: Refused;
+  /** Those that were not added: their numbers, and the ids that there are instead. */
+  readonly others?: readonly (readonly [no: number, id: string])[] | null;
+}
+
+/** Adds jobs: all of them or none. `notify`: in a transaction of the user's, and others hear of it when that is committed. */
+export async function add(database: Pick<Database, "call">, jobs: readonly NewJob[], notify = false): Promise<Added[]> {
+  return addedFrom(jobs, await database.call<AddAnswer>("add", addArgument(jobs), notify));
+}
+
+/** What the function `add` takes: the columns of each job that are not empty. What all of them have alike is said once. */
+export function addArgument(jobs: readonly NewJob[]): string {
+  const [first] = jobs;
+  if (first !== undefined && jobs.every((job) => isAlike(job, first))) {
+    return JSON.stringify({
+      ids: jobs.map(({ id }) => id),
+      data: jobs.map(({ data }) => data),
+      ...columnsOf(first, JSON.stringify(first.backoff)),
+    });
+  }
+  const texts = new Map<object, string>();
+  return JSON.stringify(
+    jobs.map((job) => ({
+      id: job.id,
+      data: job.data,
+      ...columnsOf(job, textOf(job.backoff, texts)),
+      ...(job.idempotency !== null && {
+        key: job.idempotency.key,
+        fingerprint: job.idempotency.fingerprint,
+        ttl: job.idempotency.ttlMs,
+        on_duplicate: job.idempotency.onDuplicate,
+      }),
+    })),
+  );
+}
+
+/** What several jobs may have in common. */
+const columnsOf = (job: NewJob, backoff: string) => ({
+  queue: job.queue,
+  type: job.type,
+  ...("at" in job.due ? { due: job.due.at } : { due_in: job.due.inMs }),
+  priority: job.priority,
+  grp: job.group ?? undefined,
+  weights: job.weights ?? undefined,
+  max_attempts: job.maxAttempts,
+  backoff,
+  timeout: job.timeout ?? undefined,
+  ...(job.deadline !== null && deadlineOf(job.deadline)),
+  keep_for: job.keepFor ?? undefined,
+});
+
+/** Is it the same as the other, but for its id and data? If in doubt, no. */
+function isAlike(job: NewJob, other: NewJob): boolean {
+  return (
+    job.idempotency === null &&
+    job.queue === other.queue &&
+    job.type === other.type &&
+    job.priority === other.priority &&
+    job.group === other.group &&
+    job.maxAttempts === other.maxAttempts &&
+    job.timeout === other.timeout &&
+    job.keepFor === other.keepFor &&
+    job.weights === other.weights &&
+    isSameTime(job.due, other.due) &&
+    (job.deadline === other.deadline ||
+      (job.deadline !== null && other.deadline !== null && isSameTime(job.deadline, other.deadline))) &&
+    (job.backoff === other.backoff || JSON.stringify(job.backoff) === JSON.stringify(other.backoff))
+  );
+}
+
+function isSameTime(when: When, other: When): boolean {
+  return "at" in when ? "at" in other && when.at === other.at : "inMs" in other && when.inMs === other.inMs;
+}
+
+/** What became of the jobs. Throws, if something was refused. */
+export function addedFrom(jobs: readonly NewJob[], { refused, others }: AddAnswer): Added[] {
+  if (refused?.why === "key") throw new DuplicateJobError(refused.key, refused.id, refused.because);
+  if (refused !== undefined) throw tooHeavy(refused.rule, refused.weight, refused.said, refused.most);
+  const added: Added[] = jobs.map(({ id }) => ({ id, created: true }));
+  for (const [no, id] of others ?? []) added[no] = { id, created: false };
+  return added;
+}
+
+const deadlineOf = (when: When) => ("at" in when ? { deadline: when.at } : { deadline_in: when.inMs });
+
+/** Jobs that are added together often share their plan: it is written as text once. */
+function textOf(value: object, texts: Map<object, string>): string {
+  let text = texts.get(value);
+  if (text === undefined) texts.set(value, (text = JSON.stringify(value)));
+  return text;
+}

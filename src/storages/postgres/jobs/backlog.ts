@@ -1,0 +1,43 @@
+import type { ClaimLimit } from "../../../storage/job-storage.ts";
+import type { Backlog, LimitState, TypeBacklog } from "../../../storage/limit-storage.ts";
+import { ruleInForce, ruleOfClaim } from "../../../storage/stored-rules.ts";
+import type { Database } from "../database.ts";
+import { byName, type SeenStates, stateOf, type Waiting } from "../limits/reading.ts";
+import { isStoredRule } from "../limits/rule-book.ts";
+
+/** A limit that is kept, or that a claim brought along. */
+type Seen = SeenStates & { readonly stored?: unknown; readonly claim?: ClaimLimit };
+
+interface Answer {
+  readonly pauses: readonly string[];
+  readonly types: readonly Omit<TypeBacklog, "paused">[];
+  readonly waiting: readonly Waiting[];
+  readonly limits: readonly Seen[];
+}
+
+/** What of a queue has not started. */
+export async function backlog(database: Database, queue: string): Promise<Backlog> {
+  const { pauses, types, waiting, limits } = await database.call<Answer>("read_backlog", queue);
+  const paused = new Set(pauses);
+  // A claim speaks for its own queue.
+  const own = waiting.filter((one) => one.queue === queue);
+  return {
+    queue,
+    paused: paused.has(""),
+    types: types.map((one) => typeOf(one, paused)).toSorted((a, b) => (a.type < b.type ? -1 : 1)),
+    limits: limits.flatMap((seen) => limitOf(seen, waiting, own)).toSorted(byName),
+  };
+}
+
+function typeOf(seen: Answer["types"][number], paused: ReadonlySet<string>): TypeBacklog {
+  return { ...seen, paused: paused.has(`:${seen.type}`) };
+}
+
+function limitOf(seen: Seen, waiting: readonly Waiting[], own: readonly Waiting[]): LimitState[] {
+  if (seen.claim !== undefined) {
+    const rule = ruleOfClaim(seen.claim);
+    return [stateOf(rule, { declared: rule, version: 1 }, seen, own)];
+  }
+  const { stored } = seen;
+  return isStoredRule(stored) ? [stateOf(ruleInForce(stored), stored, seen, waiting)] : [];
+}

@@ -1,0 +1,35 @@
+import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
+import type { Database } from "../database.ts";
+import { type Outcomes, outcomesOf } from "./outcomes.ts";
+import { type JobRow, toRecord } from "./record.ts";
+
+interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
+  readonly jobs: readonly JobRow[];
+  readonly stale: readonly number[];
+}
+
+/** Settles, then takes jobs and room together. */
+export async function claim(database: Database, request: ClaimRequest): Promise<Claim> {
+  const { queue, worker, max, types, leaseMs, limits } = request;
+  const settled = outcomesOf(request.settle);
+  const text = JSON.stringify({
+    // If the answer gets lost, the jobs that were started are known by it.
+    claim: globalThis.crypto.randomUUID(),
+    queue,
+    worker,
+    max: Math.min(max, MOST),
+    types,
+    lease_ms: leaseMs,
+    limits: limits.map(({ key, max: most, windowMs }) => ({ key, max: most, windowMs })),
+    ...settling(settled),
+  });
+  const { jobs, stale, more, nextInMs, blockedBy } = await database.call<Answer>("claim", text);
+  return { jobs: jobs.map((row) => toRecord(row)), stale: settled.stale(stale), more, nextInMs, blockedBy };
+}
+
+/** More than this nobody takes at once. */
+const MOST = 10_000;
+
+/** What is to be settled, if anything. */
+const settling = ({ text }: Outcomes): object =>
+  "ids" in text ? text : { settle: text.length > 0 ? text : undefined };

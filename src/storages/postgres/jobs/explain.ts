@@ -1,0 +1,62 @@
+import { waitBehind } from "../../../limits/behind.ts";
+import type { Verdict } from "../../../limits/gauge.ts";
+import { chargeOf, type LimitRule, mostOf } from "../../../limits/rule.ts";
+import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
+import type { ClaimLimit } from "../../../storage/job-storage.ts";
+import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
+import { ruleOfClaim } from "../../../storage/stored-rules.ts";
+import type { Database } from "../database.ts";
+import { type SeenLimit, SeenMeter } from "../limits/meter.ts";
+import { instantOf } from "../limits/reading.ts";
+import { type JobRow, readWeights, toRecord } from "./record.ts";
+
+/** How a job stands with a limit that is kept, or that a claim brought along. */
+type Seen = { readonly seen: SeenLimit; readonly behind: number | null } & (
+  | { readonly rule: LimitRule; readonly claim?: never }
+  | { readonly claim: ClaimLimit; readonly rule?: never }
+);
+
+interface Answer {
+  readonly now: number;
+  readonly job: JobRow;
+  readonly pauses: readonly string[];
+  readonly ahead: Standing["ahead"];
+  /** What the first of its lane weighs, if that is another one. */
+  readonly first: { readonly weights: unknown } | null;
+  readonly limits: readonly Seen[];
+}
+
+type Weights = Readonly<Record<string, number>> | null;
+
+/** Everything that decides when a job can start. */
+export async function explain(database: Database, id: string): Promise<Standing | undefined> {
+  const answer = await database.call<Answer | null>("explain_job", id);
+  if (answer === null) return undefined;
+  const { ahead, first } = answer;
+  const pauses = new Set(answer.pauses);
+  const now = answer.limits.reduce((latest, { seen }) => Math.max(latest, seen.now), answer.now);
+  const job = toRecord(answer.job, now);
+  const head = first === null ? undefined : readWeights(first.weights);
+  const limits = answer.limits.map((one): LimitStanding => {
+    const rule = one.rule ?? ruleOfClaim(one.claim);
+    const group = rule.byGroup ? job.group : null;
+    const behind = one.behind ?? WHEN_RELEASED;
+    return standingOf(new SeenMeter(rule, group, one.seen, behind), job.weights, head, ahead.lane);
+  });
+  return { job, now, queuePaused: pauses.has(""), typePaused: pauses.has(`:${job.type}`), ahead, limits };
+}
+
+function standingOf(meter: SeenMeter, weights: Weights, head: Weights | undefined, ahead: number): LimitStanding {
+  const { rule, group, quota, used, held } = meter;
+  const charge = chargeOf(rule, weights);
+  const ask = (weighs: typeof charge) => meter.verdictBehind(weighs);
+  const own = waitBehind(ahead, rule, group, used, charge, ask);
+  const { wait, reason } = head === undefined ? own : later(own, ask(chargeOf(rule, head)));
+  const weight = quota.max === null ? charge.slots : charge.weight;
+  return { rule, group, weight, used, held, waitMs: instantOf(wait), reason, most: mostOf(quota, charge) ?? null };
+}
+
+/** Nobody starts before the first of the lane, which is perhaps heavier. One that never fits ends, and is in nobody's way. */
+function later(own: Verdict, first: Verdict): Verdict {
+  return own.wait !== NEVER && first.wait > own.wait ? first : own;
+}

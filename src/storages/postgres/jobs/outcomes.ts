@@ -1,0 +1,78 @@
+import type { ErrorRecord } from "../../../core/job.ts";
+import type { Outcome } from "../../../storage/job-storage.ts";
+import { storable } from "./text.ts";
+
+/** Outcomes that all ended well, each for another job and with another token: these, and results by id. */
+interface Plain {
+  readonly ids: readonly string[];
+  readonly tokens: readonly number[];
+  readonly results?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Outcomes as the functions `settle` and `claim` take them, and what to make of their answer. */
+export interface Outcomes {
+  /** A list; what is common is said shortly. */
+  readonly text: readonly object[] | Plain;
+  /** The jobs whose lease was lost, by the numbers that the function answers with. */
+  readonly stale: (numbers: readonly number[]) => string[];
+}
+
+/** Of two outcomes for one lease the first holds; the other comes too late, whatever becomes of the first. */
+export function outcomesOf(outcomes: readonly Outcome[]): Outcomes {
+  const firsts: Outcome[] = [];
+  const places: number[] = [];
+  const late: number[] = [];
+  const seen = new Set<string>();
+  for (const [place, outcome] of outcomes.entries()) {
+    const lease = `${outcome.token} ${outcome.id}`;
+    if (seen.has(lease)) late.push(place);
+    else {
+      firsts.push(outcome);
+      places.push(place);
+    }
+    seen.add(lease);
+  }
+  return {
+    text: plainly(firsts) ?? firsts.map(outcomeOf),
+    stale: (numbers) =>
+      [...numbers.map((n) => places[n]!), ...late].toSorted((a, b) => a - b).map((place) => outcomes[place]!.id),
+  };
+}
+
+/** Undefined, if there is more to say about them. */
+function plainly(outcomes: readonly Outcome[]): Plain | undefined {
+  const ids = outcomes.map(({ id }) => id);
+  const tokens = outcomes.map(({ token }) => token);
+  if (outcomes.length === 0 || Math.min(new Set(ids).size, new Set(tokens).size) < outcomes.length) return undefined;
+  const results: [string, string][] = [];
+  for (const outcome of outcomes) {
+    if (outcome.to !== "completed") return undefined;
+    if (outcome.result !== null) results.push([outcome.id, outcome.result]);
+  }
+  return { ids, tokens, results: results.length > 0 ? Object.fromEntries(results) : undefined };
+}
+
+/** One that ended well does not say so: almost all do. */
+function outcomeOf(outcome: Outcome, n: number): object {
+  const { id, token, to } = outcome;
+  if (to === "completed") return { n, id, token, result: outcome.result ?? undefined };
+  const { error } = outcome;
+  const of = { n, id, token, to, error: error === null ? undefined : JSON.stringify(error) };
+  switch (to) {
+    case "dead":
+      return { ...of, kinds: kindsOf(outcome.error) };
+    case "cancelled":
+      return of;
+    case "retry":
+      return { ...of, in_ms: outcome.inMs, kinds: kindsOf(outcome.error) };
+    case "back":
+      break;
+  }
+  const { inMs, held, hold, unstarted } = outcome;
+  return { ...of, in_ms: inMs, held, hold: hold ?? undefined, unstarted };
+}
+
+/** What a breaker knows an error by. */
+function kindsOf({ name, code }: ErrorRecord): readonly string[] {
+  return (code === undefined ? [name] : [name, code]).map(storable);
+}

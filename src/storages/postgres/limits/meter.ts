@@ -1,0 +1,122 @@
+import { type Gauge, gaugeWait, type Held, newGauge, NOTHING_HELD, type Verdict } from "../../../limits/gauge.ts";
+import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+
+/** What is kept of a limit, for one group or for all, as `seen_limit` tells it. */
+export interface SeenLimit {
+  /** By the clock of the storage; not before anything that is known of the limit. */
+  readonly now: number;
+  readonly row: LimitRow | null;
+  /** How much of the window is in use; 0 without one. */
+  readonly used: number;
+  /** Starts that leave the window first, and what they count for: as many as are needed. */
+  readonly leaving: readonly (readonly [at: number, n: number])[];
+  readonly slots: number;
+  readonly probes: number;
+  readonly until: number | null;
+}
+
+/** A row of `limits`, as far as it matters here. */
+interface LimitRow {
+  readonly latest_at: number | null;
+  readonly pause_until: number | null;
+  readonly told_left: number | null;
+  readonly told_until: number | null;
+  readonly failures: number;
+  readonly open_until: number | null;
+  readonly forgotten_at: number | null;
+}
+
+const ONE: Charge = { weight: 1, slots: 1 };
+
+/** One limit as somebody sees it who takes nothing. */
+export class SeenMeter {
+  readonly rule: LimitRule;
+  readonly group: string | null;
+  readonly quota: Quota;
+  readonly gauge: Gauge;
+  readonly now: number;
+  readonly used: number;
+  readonly #seen: SeenLimit;
+  readonly #held: Held;
+  readonly #behind: Wait;
+
+  /** `behind`: how long those are waited for who wait for the limit already. */
+  constructor(rule: LimitRule, group: string | null, seen: SeenLimit, behind: Wait = 0) {
+    this.rule = rule;
+    this.group = group;
+    this.quota = quotaOf(rule, group);
+    this.gauge = gaugeOf(seen.row);
+    this.now = seen.now;
+    this.used = seen.used;
+    this.#seen = seen;
+    this.#behind = behind;
+    const { slots, probes, until, now } = seen;
+    this.#held = { slots, probes, expiresIn: until === null ? WHEN_RELEASED : until - now };
+  }
+
+  get held(): number {
+    return this.#held.slots;
+  }
+
+  verdict(charge: Charge): Verdict {
+    const holds = this.rule.breaker !== null || this.quota.concurrency !== null;
+    const held = holds ? this.#held : NOTHING_HELD;
+    return gaugeWait(this.rule, this.group, this.gauge, held, charge, this.now, (max, windowMs, weight) =>
+      windowWait(this.#seen, max, windowMs, weight),
+    );
+  }
+
+  /** The same behind those who wait for the limit already. */
+  verdictBehind(charge: Charge): Verdict {
+    const own = this.verdict(charge);
+    if (own.wait === NEVER || this.rule.weight === null) return own;
+    const wait = this.#behind;
+    return wait > own.wait ? { wait, reason: this.quota.max === null ? "concurrency" : "window" } : own;
+  }
+
+  /** How much could start at once: 0 if anything is in the way; null: as much as anybody likes. */
+  get free(): number | null {
+    if (this.verdict(ONE).wait !== 0) return 0;
+    const { max, concurrency, everyMs } = this.quota;
+    const { breaker, weight } = this.rule;
+    const { toldUntil, toldLeft, openUntil } = this.gauge;
+    // What is weighed is told by weight; what counts starts then leaves room for one at least.
+    const weighs = weight !== null;
+    let free = Number.POSITIVE_INFINITY;
+    if (max !== null) free = max - this.used;
+    if (concurrency !== null && !(weighs && max !== null)) free = Math.min(free, concurrency - this.held);
+    if (toldUntil !== null && this.now < toldUntil && !(weighs && max === null)) free = Math.min(free, toldLeft ?? 0);
+    if (!weighs && everyMs !== null) free = Math.min(free, 1);
+    if (!weighs && breaker !== null && openUntil !== null) free = Math.min(free, breaker.probes - this.#held.probes);
+    return free === Number.POSITIVE_INFINITY ? null : free;
+  }
+}
+
+/** The numbers beside the window. */
+function gaugeOf(row: LimitRow | null): Gauge {
+  if (row === null) return newGauge();
+  return {
+    latestAt: row.latest_at,
+    pausedUntil: row.pause_until,
+    toldLeft: row.told_left,
+    toldUntil: row.told_until,
+    failures: row.failures,
+    openUntil: row.open_until,
+  };
+}
+
+/** The arithmetic of `limits/window.ts` on what was seen. */
+function windowWait(seen: SeenLimit, max: number, windowMs: number, weight: number): Wait {
+  const { row, used, now, leaving } = seen;
+  const excess = used + weight - max;
+  if (row === null) return excess <= 0 ? 0 : windowMs;
+  const blind = row.forgotten_at === null ? 0 : Math.max(0, windowMs - (now - row.forgotten_at));
+  if (excess <= 0) return blind;
+  let left = excess;
+  for (const [at, n] of leaving) {
+    left -= n;
+    if (left <= 0) return Math.max(blind, windowMs - (now - at));
+  }
+  return Math.max(blind, windowMs);
+}

@@ -1,0 +1,59 @@
+import { LimitNotFoundError } from "../../../core/errors.ts";
+import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
+import type { Database } from "../database.ts";
+
+/** What a permit says about itself: the limit, its number, what was reserved, when, and until when it may be corrected. */
+type Permit = readonly [limit: number, number: number, reserved: number, at: number, until: number];
+
+type Taken =
+  | { readonly missing: true }
+  | {
+      readonly missing?: never;
+      readonly granted: false;
+      readonly retryInMs: number | null;
+      readonly most: number | null;
+    }
+  | { readonly missing?: never; readonly granted: true; readonly held: boolean; readonly token?: Permit };
+
+export async function take(database: Database, request: LimitTake): Promise<LimitTaken> {
+  const { name, group, weight, dry = false, ttlMs } = request;
+  const taken = await database.call<Taken>("take_permit", name, group, weight, dry, ttlMs);
+  if (taken.missing === true) throw new LimitNotFoundError(name);
+  if (!taken.granted) return { granted: false, retryInMs: taken.retryInMs, most: taken.most };
+  return { granted: true, token: taken.token?.join(":") ?? "", held: taken.held };
+}
+
+export async function give(database: Database, token: string, given: LimitGiven): Promise<void> {
+  database.check();
+  const permit = read(token);
+  if (permit === undefined) return;
+  const [how, used] = typeof given === "string" ? [given, null] : ["used", given.used];
+  await database.call("give_permit", ...permit, how, used);
+}
+
+/** Keeps what is held. Answers with the tokens that are lost. */
+export async function renew(database: Database, tokens: readonly string[], ttlMs: number): Promise<readonly string[]> {
+  database.check();
+  const numbers = tokens.map(numberHeld);
+  const holding = numbers.filter((number) => number !== undefined);
+  if (holding.length === 0) return tokens;
+  const answer = await database.call<{ kept: readonly number[] }>("renew_permits", JSON.stringify(holding), ttlMs);
+  const kept = new Set<number | undefined>(answer.kept);
+  return tokens.filter((_, i) => !kept.has(numbers[i]));
+}
+
+/** Its number, if something is held by it. */
+function numberHeld(token: string): number | undefined {
+  const [, number, , , until] = read(token) ?? [];
+  return until === 0 ? number : undefined;
+}
+
+function read(token: string): Permit | undefined {
+  if (typeof token !== "string") return undefined;
+  const [limit, number, ...rest] = token.split(":").map(Number);
+  const isPermit = rest.length === 3 && rest.every((part) => part >= 0 && Number.isFinite(part));
+  if (!isPermit || !isNumber(limit) || !isNumber(number)) return undefined;
+  return [limit, number, rest[0]!, rest[1]!, rest[2]!];
+}
+
+const isNumber = (part: number | undefined): part is number => Number.isSafeInteger(part) && part! >= 0;

@@ -1,0 +1,74 @@
+import { applies, type LimitRule } from "../../../limits/rule.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
+import { ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
+import type { Database } from "../database.ts";
+import { groupOf } from "./groups.ts";
+import { type SeenLimit, SeenMeter } from "./meter.ts";
+import { isStoredRule } from "./rule-book.ts";
+
+/** Jobs that wait, of one queue and type. */
+export interface Waiting {
+  readonly queue: string;
+  readonly type: string;
+  readonly waiting: number;
+}
+
+/** What is kept of a limit: of how many groups, and of those that are shown. */
+export interface SeenStates {
+  readonly groups: number;
+  readonly states: readonly (SeenLimit & { readonly grp: string })[];
+}
+
+interface Answer {
+  readonly waiting: readonly Waiting[];
+  readonly limits: readonly (SeenStates & { readonly stored: unknown })[];
+}
+
+export async function readLimits(database: Database, { name, group }: LimitQuery): Promise<LimitState[]> {
+  const { waiting, limits } = await database.call<Answer>("read_limits", name, group);
+  const states = limits.flatMap(({ stored, ...seen }) =>
+    isStoredRule(stored) ? [stateOf(ruleInForce(stored), stored, seen, waiting)] : [],
+  );
+  return states.toSorted(byName);
+}
+
+export const byName = (a: LimitState, b: LimitState): number => (a.rule.name < b.rule.name ? -1 : 1);
+
+/** A limit as it is. One that a claim brought along was declared by it, once. */
+export function stateOf(
+  rule: LimitRule,
+  { declared, version }: Pick<StoredRule, "declared" | "version">,
+  { groups, states }: SeenStates,
+  waiting: readonly Waiting[],
+): LimitState {
+  let waits = 0;
+  for (const one of waiting) if (applies(rule, one.queue, one.type)) waits += one.waiting;
+  return {
+    rule,
+    declared,
+    version,
+    waiting: waits,
+    groups,
+    states: states.map((seen) => groupState(new SeenMeter(rule, groupOf(seen.grp), seen))),
+  };
+}
+
+function groupState(meter: SeenMeter): GroupState {
+  const { rule, now } = meter;
+  const { pausedUntil, openUntil } = meter.gauge;
+  const { wait, reason } = meter.verdict({ weight: 1, slots: 1 });
+  return {
+    group: meter.group,
+    used: meter.used,
+    held: meter.held,
+    free: meter.free,
+    nextInMs: instantOf(wait),
+    reason,
+    heldForMs: Math.max(0, (pausedUntil ?? 0) - now, (rule.heldUntil ?? 0) - now),
+    breaker: rule.breaker === null || openUntil === null ? "closed" : now < openUntil ? "open" : "half-open",
+  };
+}
+
+/** null: no clock can tell. */
+export const instantOf = (wait: Wait): number | null => (wait === NEVER || wait === WHEN_RELEASED ? null : wait);

@@ -1,0 +1,164 @@
+import type { Clock } from "../../core/clock.ts";
+import { inTime } from "../../core/deadline.ts";
+import type { PostgresDatabase } from "./database.ts";
+import { discard, type OwnClient } from "./driver.ts";
+
+/** Who has had no answer, or has not heard himself, for so long is deaf: that is, by the next beat. */
+const DEAF_MS = 4_500;
+/** Waits before it is tried again, doubled each time: a pooler that does not pass on notifications never will. */
+const FIRST_WAIT_MS = 100;
+const LONGEST_WAIT_MS = 60_000;
+
+/** What a beat answers (sql/events/beat.sql). */
+export interface Beat {
+  readonly event: number | null;
+  readonly stamp: string;
+  readonly stopping: readonly (readonly [string, string])[] | null;
+}
+
+interface Notification {
+  readonly channel: string;
+  readonly payload?: string;
+}
+
+/**
+ * A connection that listens, outside of the pool. It is known to hear for as long as it hears its own beats: a connection
+ * can be half open, or lead to a pooler that forgets who listens. When it is silent or breaks it is made again.
+ */
+export class Listening {
+  readonly #database: PostgresDatabase;
+  readonly #clock: Clock;
+  readonly #channel: string;
+  /** The channel for its own beats. */
+  readonly #ear: string;
+  readonly #hear: (text: string | undefined) => void;
+  /** It listens, and did not for a while. */
+  readonly #again: () => void;
+  #client: OwnClient | undefined;
+  #connecting: Promise<void> | undefined;
+  #everConnected = false;
+  /** A beat is under way over its own connection: one at a time, and a connection that is silent holds up no other. */
+  #beating = false;
+  #hearing = false;
+  /** When the first beat went out that was not heard. */
+  #unheardSince: number | undefined;
+  #failures = 0;
+  #cancelTimer: (() => void) | undefined;
+  #closed = false;
+
+  constructor(
+    database: PostgresDatabase,
+    names: { readonly channel: string; readonly ear: string },
+    hear: (text: string | undefined) => void,
+    again: () => void,
+  ) {
+    this.#database = database;
+    this.#clock = database.clock;
+    this.#channel = names.channel;
+    this.#ear = names.ear;
+    this.#hear = hear;
+    this.#again = again;
+  }
+
+  /** Is it known that whatever is told is heard? */
+  get hearing(): boolean {
+    return this.#hearing;
+  }
+
+  /** Makes the connection, if there is none. Resolves when it listens, or when that has failed for now. */
+  start(): Promise<void> {
+    if (this.#client !== undefined || this.#cancelTimer !== undefined) return Promise.resolve();
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = undefined;
+    });
+    return this.#connecting;
+  }
+
+  /** Says that it listens: over its own connection if it can, so that it hears itself. */
+  async beat(origin: string, events: boolean): Promise<Beat> {
+    const client = this.#client;
+    if (client === undefined || this.#beating) return this.#database.step<Beat>("beat", [origin, events, this.#ear]);
+    const now = this.#clock.now();
+    this.#unheardSince ??= now;
+    if (now - this.#unheardSince >= DEAF_MS) {
+      this.#lose(client);
+      return this.beat(origin, events);
+    }
+    const text = `SELECT ${this.#database.schema}.beat($1, $2, $3)::pg_catalog.text AS answer`;
+    this.#beating = true;
+    try {
+      const ask = () => client.query(text, [origin, events, this.#ear]);
+      const { rows } = await inTime(this.#clock, ask, { withinMs: DEAF_MS });
+      this.#beating = false;
+      return JSON.parse((rows[0] as { readonly answer: string }).answer) as Beat;
+    } catch {
+      this.#beating = false;
+      this.#lose(client);
+      return this.beat(origin, events);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#hearing = false;
+    const client = this.#client;
+    this.#client = undefined;
+    if (client !== undefined) await discard(client, true, this.#clock);
+  }
+
+  async #connect(): Promise<void> {
+    let client: OwnClient | undefined;
+    try {
+      client = await this.#database.own();
+      // A pool that makes no connections for us: then it is looked now and then, and that is all.
+      if (client === undefined) return;
+      const made = client;
+      made.on("notification", (said: Notification) => this.#notified(made, said));
+      made.on("error", () => this.#lose(made));
+      made.on("end", () => this.#lose(made));
+      const listen = `LISTEN "${this.#channel}"; LISTEN "${this.#ear}"`;
+      await inTime(this.#clock, () => made.query(listen), { withinMs: DEAF_MS });
+      if (this.#closed) throw new Error("closed meanwhile");
+      this.#client = made;
+      if (this.#everConnected) this.#again();
+      this.#everConnected = true;
+    } catch {
+      if (client !== undefined) void discard(client, false, this.#clock);
+      this.#retry();
+    }
+  }
+
+  #notified(client: OwnClient, { channel, payload }: Notification): void {
+    if (client !== this.#client) return;
+    if (channel !== this.#ear) {
+      this.#hear(payload);
+      return;
+    }
+    this.#unheardSince = undefined;
+    this.#hearing = true;
+    this.#failures = 0;
+  }
+
+  #lose(client: OwnClient): void {
+    if (client !== this.#client) return;
+    this.#client = undefined;
+    this.#hearing = false;
+    this.#unheardSince = undefined;
+    void discard(client, false, this.#clock);
+    this.#retry();
+  }
+
+  #retry(): void {
+    // What is told meanwhile is missed: when it listens again everybody has to look.
+    this.#everConnected = true;
+    if (this.#closed || this.#cancelTimer !== undefined) return;
+    const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(this.#failures, 10));
+    this.#failures += 1;
+    this.#cancelTimer = this.#clock.after(wait, () => {
+      this.#cancelTimer = undefined;
+      void this.start();
+    });
+  }
+}

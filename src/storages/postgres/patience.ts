@@ -1,0 +1,144 @@
+import type { Clock } from "../../core/clock.ts";
+import { StorageError } from "../../core/errors.ts";
+import type { Random } from "../../core/random.ts";
+import type { Connections, Held } from "./connections.ts";
+import type { PostgresExecutor } from "./driver.ts";
+import { type Failure, failed, kindOf, kindOnceSent } from "./failures.ts";
+
+/** Waits between attempts. */
+const SHORTEST_WAIT_MS = 5;
+const LONGEST_WAIT_MS = 500;
+
+/** What keeps leases alive and gives back what is held goes before the rest. */
+const FIRST: ReadonlySet<string> = new Set(["heartbeat", "settle", "sweep"]);
+
+/** What may take as long as there is time: it reaches over much, and would not be the same if it was begun twice. */
+const WHOLE: ReadonlySet<string> = new Set(["change", "write_rules", "setup"]);
+
+/**
+ * How long a first attempt may go unanswered, and which part of the time there is: a connection that leads nowhere says
+ * nothing, and a new one may. Each later attempt has twice as long, for the server may only be slow. Steps wait for locks for
+ * less than that.
+ */
+const ATTEMPT = { part: 1 / 2, mostMs: 3_000 };
+/** A lease does not wait. */
+const HEARTBEAT = { part: 1 / 4, mostMs: 1_000 };
+
+/**
+ * One attempt at something, on a connection. `again`: an attempt before may have been done, and its answer lost. `sent()`:
+ * from here on this one may be done, whatever is heard of it. `tries`: how many there were before.
+ */
+export type Attempt<T> = (client: PostgresExecutor, again: boolean, sent: () => void, tries: number) => Promise<T>;
+
+export interface PatienceOptions {
+  readonly timeout: number;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** Nothing was answered: the connection is ended, and what was sent may have been done or not. */
+class SilenceError extends Error {}
+
+/**
+ * Gets something done at a server that may be far, restart or not answer: within a time, after which its connection is
+ * ended; what failed for a reason that passes is tried again until then.
+ */
+export class Patience {
+  /** How often something was tried again. */
+  retries = 0;
+  readonly #connections: Connections;
+  readonly #options: PatienceOptions;
+  /** The server was reached before: if it is not there it will come back. */
+  #reached = false;
+  #closed = false;
+
+  constructor(connections: Connections, options: PatienceOptions) {
+    this.#connections = connections;
+    this.#options = options;
+  }
+
+  /** Nothing is begun any more, nor tried again. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** Tries until it is done, has failed for good, or the time is up. `doing`: what, for messages. */
+  async until<T>(doing: string, attempt: Attempt<T>, withinMs = this.#options.timeout): Promise<T> {
+    const { clock } = this.#options;
+    const start = clock.now();
+    const deadline = start + withinMs;
+    const first = FIRST.has(doing);
+    let again = false;
+    let reason: unknown;
+    for (let tries = 0; ; tries++) {
+      if (this.#closed) throw new StorageError("the storage is closed");
+      let sent = false;
+      let held: Held | undefined;
+      try {
+        held = await this.#connections.hold(Math.max(0, deadline - clock.now()), first);
+        this.#reached = true;
+        const left = Math.max(0, deadline - clock.now());
+        const onSent = () => {
+          sent = true;
+        };
+        const answer = attempt(held.client, again, onSent, tries);
+        return await this.#within(held, Math.min(left, shareOf(doing, withinMs, tries)), answer, () => sent);
+      } catch (error) {
+        const kind = kindNow(error, sent);
+        const wait = this.#waitAfter(tries);
+        const hopeless = kind === "final" || (kind === "refused" && !this.#reached);
+        if (hopeless || clock.now() + wait >= deadline) {
+          // Who got no connection any more has known a better reason before.
+          throw explained(held === undefined ? (reason ?? error) : error, doing, clock.now() - start);
+        }
+        reason = error;
+        this.retries += 1;
+        again ||= sent && kind === "lost";
+        await new Promise<void>((resolve) => clock.after(wait, resolve));
+      }
+    }
+  }
+
+  /** What is answered in time. If nothing is, the connection is ended: nobody knows what would come over it next. */
+  #within<T>(held: Held, withinMs: number, answer: Promise<T>, isSent: () => boolean): Promise<T> {
+    return new Promise((resolve, reject) => {
+      let over = false;
+      const end = (broken: boolean, settle: () => void): void => {
+        if (over) return;
+        over = true;
+        cancel();
+        settle();
+        held.free(broken);
+      };
+      const cancel = this.#options.clock.after(withinMs, () => {
+        held.doubt();
+        end(true, () => reject(new SilenceError("no answer")));
+      });
+      answer.then(
+        (value) => end(false, () => resolve(value)),
+        (error: unknown) => end(kindNow(error, isSent()) === "lost", () => reject(error)),
+      );
+    });
+  }
+
+  #waitAfter(tries: number): number {
+    const longest = Math.min(LONGEST_WAIT_MS, SHORTEST_WAIT_MS * 2 ** Math.min(tries, 10));
+    return longest * (0.5 + this.#options.random() / 2);
+  }
+}
+
+function shareOf(doing: string, withinMs: number, tries: number): number {
+  if (WHOLE.has(doing)) return withinMs;
+  const { part, mostMs } = doing === "heartbeat" ? HEARTBEAT : ATTEMPT;
+  return Math.min(withinMs * part, mostMs) * 2 ** Math.min(tries, 10);
+}
+
+function kindNow(error: unknown, sent: boolean): Failure {
+  if (error instanceof SilenceError) return "lost";
+  return sent ? kindOnceSent(error) : kindOf(error);
+}
+
+function explained(error: unknown, doing: string, tookMs: number): Error {
+  if (!(error instanceof SilenceError)) return failed(error, doing);
+  return new StorageError(`the database has not answered for ${Math.round(tookMs) / 1_000} s (${doing})`);
+}

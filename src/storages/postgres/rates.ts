@@ -1,0 +1,145 @@
+import type { Clock } from "../../core/clock.ts";
+import { OptionsError } from "../../core/errors.ts";
+import {
+  countOrZero,
+  name,
+  optional,
+  positive,
+  readArgument,
+  readOptions,
+  required,
+  weightOrZero,
+} from "../../core/options.ts";
+import type {
+  AtomicRateLimiterStorage,
+  ExecutionVerdict,
+  ExecutionWindow,
+} from "../../storage/rate-limiter-storage.ts";
+import type { Database } from "./database.ts";
+
+const WINDOW = {
+  maxExecutions: required(countOrZero),
+  windowMs: required(positive),
+  weight: optional(weightOrZero, 1),
+};
+
+/** What the database needs before it can be asked. */
+interface Prepared extends Database {
+  readonly clock: Clock;
+  setup(): Promise<void>;
+  /** Refuses, if it is closed. */
+  check(): void;
+}
+
+/**
+ * The limits of a database: all ten methods, over the log that the claims of its jobs count in as well.
+ *
+ * Starts are told by the clock of the storage. An instant set from outside is by the clock of whoever sets it: it comes in and
+ * goes out as the time until then.
+ */
+export class PostgresRates implements AtomicRateLimiterStorage {
+  readonly #database: Prepared;
+  readonly #owner: string;
+
+  constructor(database: Prepared, owner: string) {
+    this.#database = database;
+    this.#owner = owner;
+  }
+
+  setupDatabase(): Promise<void> {
+    return this.#database.setup();
+  }
+
+  async recordExecution(queueName: string): Promise<void> {
+    this.#name(queueName);
+    await this.#database.call("rate_record", queueName);
+  }
+
+  async getExecutionCount(queueName: string, windowStartTime: string): Promise<number> {
+    this.#name(queueName);
+    return this.#database.call("rate_count", queueName, this.#instant("windowStartTime", windowStartTime));
+  }
+
+  async getOldestExecutionAtOffset(queueName: string, offset: number): Promise<string | undefined> {
+    this.#name(queueName);
+    readArgument(this.#owner, "offset", countOrZero, offset);
+    const at = await this.#database.call<number | null>("rate_oldest", queueName, offset);
+    return at === null ? undefined : new Date(at).toISOString();
+  }
+
+  async getNextAvailableTime(queueName: string): Promise<string | undefined> {
+    this.#name(queueName);
+    const ms = await this.#database.call<number | null>("rate_paused", queueName);
+    return ms === null ? undefined : new Date(Math.ceil(this.#database.clock.wall() + ms)).toISOString();
+  }
+
+  async setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void> {
+    this.#name(queueName);
+    const until = this.#instant("nextAvailableAt", nextAvailableAt);
+    await this.#database.call("rate_pause", queueName, until - this.#database.clock.wall());
+  }
+
+  async clear(queueName: string): Promise<void> {
+    this.#name(queueName);
+    await this.#database.call("rate_clear", queueName);
+  }
+
+  async tryRecordExecution(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
+    this.#name(queueName);
+    const { maxExecutions: max, windowMs, weight } = readOptions(this.#owner, WINDOW, window);
+    if (weight > max) throw new OptionsError(this.#owner, "weight", weight, `at most maxExecutions (${max})`);
+    const { granted, retryInMs, token } = await this.#database.call<Tried>(
+      "rate_try",
+      queueName,
+      max,
+      windowMs,
+      weight,
+    );
+    return token === undefined ? { granted, retryInMs } : { granted, retryInMs, token: token.join(".") };
+  }
+
+  async cancelExecution(queueName: string, token: string): Promise<void> {
+    this.#name(queueName);
+    const start = read(token);
+    if (start !== undefined) await this.#database.call("rate_cancel", queueName, start.limit, start.number);
+  }
+
+  async settleExecution(queueName: string, token: string, weight: number): Promise<void> {
+    this.#name(queueName);
+    readArgument(this.#owner, "weight", weightOrZero, weight);
+    const start = read(token);
+    if (start === undefined) return;
+    await this.#database.call("rate_settle", queueName, start.limit, start.number, start.reserved, weight);
+  }
+
+  #name(queueName: string): void {
+    readArgument(this.#owner, "queueName", name, queueName);
+    this.#database.check();
+  }
+
+  #instant(option: string, value: string): number {
+    const instant = typeof value === "string" ? Date.parse(value) : Number.NaN;
+    if (Number.isNaN(instant)) throw new OptionsError(this.#owner, option, value, "an ISO 8601 instant");
+    return instant;
+  }
+}
+
+/** What `rate_try` answers. The token: the limit, the number of the start, and what was reserved. */
+interface Tried {
+  readonly granted: boolean;
+  readonly retryInMs: number;
+  readonly token?: readonly [limit: number, number: number, reserved: number];
+}
+
+interface NamedStart {
+  readonly limit: number;
+  readonly number: number;
+  readonly reserved: number;
+}
+
+function read(token: string): NamedStart | undefined {
+  if (typeof token !== "string") return undefined;
+  const [limit, number, reserved] = token.split(".").map(Number);
+  if (!Number.isSafeInteger(limit) || !Number.isSafeInteger(number) || !(reserved! >= 0)) return undefined;
+  return { limit: limit!, number: number!, reserved: reserved! };
+}

@@ -1,0 +1,37 @@
+-- Everything that decides when a job can start (jobs/explain.ts): one look, without any lock. NULL: there is no such job.
+CREATE OR REPLACE FUNCTION {schema}.explain_job(job_id text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8 := {schema}.present();
+  own {schema}.jobs;
+  standing jsonb := '{"ahead": {"higher": 0, "group": 0, "lane": 0, "turns": 0}, "lane": null}';
+  ahead float8;
+  first jsonb;
+  kept jsonb;
+  brought jsonb;
+BEGIN
+  SELECT * INTO own FROM {schema}.jobs j WHERE j.id = job_id;
+  IF own.id IS NULL THEN
+    RETURN NULL;
+  END IF;
+  IF own.state IN ('waiting', 'scheduled') THEN
+    standing := {schema}.standing_of(own, now);
+  END IF;
+  ahead := (standing -> 'ahead' ->> 'lane')::float8;
+  IF ahead > 0 THEN
+    first := jsonb_build_object('weights', {schema}.head_weights(own, now));
+  END IF;
+  SELECT coalesce(jsonb_agg(jsonb_build_object('rule', r.rule)
+      || {schema}.seen_standing(r.fields, own, standing -> 'lane', first -> 'weights', ahead, now)
+      ORDER BY r.name), '[]')
+    INTO kept FROM {schema}.rules r
+    WHERE ((r.fields).queues IS NULL OR own.queue = ANY ((r.fields).queues))
+      AND ((r.fields).types IS NULL OR own.type = ANY ((r.fields).types));
+  SELECT coalesce(jsonb_agg(jsonb_build_object('claim', c.value, 'behind', 0, 'seen', {schema}.seen_limit(c.value ->> 'key', '',
+      (c.value ->> 'windowMs')::float8, (c.value ->> 'max')::float8, 1, ahead, now)) ORDER BY c.ordinality), '[]')
+    INTO brought FROM {schema}.claims q, jsonb_array_elements(q.limits) WITH ORDINALITY c WHERE q.queue = own.queue;
+  RETURN standing || jsonb_build_object('now', now, 'job', {schema}.job_json(own), 'first', first,
+    'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = own.queue),
+    'limits', kept || brought);
+END
+$$;

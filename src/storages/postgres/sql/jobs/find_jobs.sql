@@ -1,0 +1,16 @@
+-- The jobs of these ids (a list), in this order; null where there is none. One that has come due is shown as waiting: the next claim
+-- will write that down.
+CREATE OR REPLACE FUNCTION {schema}.find_jobs(ids json) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+  SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+  now float8 := {schema}.present();
+BEGIN
+  RETURN (SELECT coalesce(json_agg(CASE
+      WHEN j.id IS NULL THEN NULL
+      WHEN j.state = 'scheduled' AND j.due_at <= now THEN
+        {schema}.job_json(jsonb_populate_record(j, '{"state":"waiting"}'))
+      ELSE {schema}.job_json(j) END ORDER BY i.no), '[]')
+    FROM json_array_elements_text(ids) WITH ORDINALITY AS i (id, no) LEFT JOIN {schema}.jobs j ON j.id = i.id);
+END
+$$;

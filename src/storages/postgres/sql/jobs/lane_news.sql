@@ -1,0 +1,16 @@
+-- What is there to tell about a job that comes to wait: true, news, for nobody of its queue, type, priority and group waits
+-- yet; false, others do; NULL, nothing, for a limit keeps the group back.
+CREATE OR REPLACE FUNCTION {schema}.lane_news(queue text, type text, priority float8, grp text, now float8) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT CASE
+    WHEN l.blocked_until > lane_news.now THEN NULL
+    WHEN lane_news.grp IS NULL THEN NOT EXISTS (SELECT FROM {schema}.jobs j
+      WHERE j.queue = lane_news.queue AND j.type = lane_news.type AND j.priority = lane_news.priority
+        AND j.state = 'waiting' AND j.grp IS NULL)
+    ELSE NOT EXISTS (SELECT FROM {schema}.jobs j
+      WHERE j.queue = lane_news.queue AND j.type = lane_news.type AND j.priority = lane_news.priority
+        AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.grp = lane_news.grp)
+    END
+  FROM (SELECT) one LEFT JOIN {schema}.lanes l ON l.queue = lane_news.queue AND l.type = lane_news.type
+    AND l.priority = lane_news.priority AND l.grp = coalesce(':' || lane_news.grp, '')
+$$;

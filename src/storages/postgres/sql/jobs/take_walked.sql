@@ -1,0 +1,48 @@
+-- Counts the starts of a walk under all of their limits. Answers with what is kept of that with each job, in order; NULL:
+-- nothing.
+--
+-- walked: what the claim came to. first: the token of the first start; the others follow.
+CREATE OR REPLACE FUNCTION {schema}.take_walked(walked {schema}.walked, first bigint) RETURNS jsonb[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  meter {schema}.limit_meter;
+  saved record;
+  -- Of each meter: its limit, where in the log its starts are, and whether something is held of it.
+  ids bigint[] := '{}';
+  entries bigint[] := '{}';
+  holds boolean[] := '{}';
+  pins boolean[] := '{}';
+  kept record;
+  answer jsonb[];
+BEGIN
+  IF walked.use_starts = '{}' THEN
+    RETURN array_fill(NULL::jsonb, ARRAY[cardinality(walked.places)]);
+  END IF;
+  SELECT * INTO saved FROM {schema}.save_accounts(walked.accounts, walked.at);
+  FOR i IN 1 .. cardinality(walked.meters) LOOP
+    meter := walked.meters[i];
+    ids[i] := saved.ids[meter.account];
+    entries[i] := saved.entries[meter.account];
+    holds[i] := meter.holds;
+    pins[i] := meter.pins;
+  END LOOP;
+  INSERT INTO {schema}.holds (limit_id, token, slots, at)
+    SELECT ids[u.meter], first + u.start - 1, CASE WHEN holds[u.meter] THEN u.slots ELSE 0 END, walked.at
+    FROM unnest(walked.use_starts, walked.use_meters, walked.use_slots) AS u (start, meter, slots)
+    WHERE holds[u.meter] OR pins[u.meter];
+  answer := array_fill(NULL::jsonb, ARRAY[cardinality(walked.places)]);
+  FOR kept IN
+    -- Of limits that share a name the start counts once, for the most that any of them says.
+    SELECT u.start, jsonb_agg(CASE WHEN u.weight <> 1 THEN jsonb_build_array(u.id, u.entry, u.weight)
+      WHEN u.entry <> 0 THEN jsonb_build_array(u.id, u.entry) ELSE jsonb_build_array(u.id) END ORDER BY u.place) AS limits
+    FROM (
+      SELECT t.start, ids[t.meter] AS id, entries[t.meter] AS entry, max(t.weight) AS weight, min(t.place) AS place
+      FROM unnest(walked.use_starts, walked.use_meters, walked.use_weights) WITH ORDINALITY AS t (start, meter, weight, place)
+      GROUP BY 1, 2, 3
+    ) u GROUP BY u.start
+  LOOP
+    answer[kept.start] := kept.limits;
+  END LOOP;
+  RETURN answer;
+END
+$$;

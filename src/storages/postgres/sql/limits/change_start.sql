@@ -1,0 +1,15 @@
+-- A start in the log turns out to be another: when it was, what it counts for, what was charged for it before, and until
+-- when it is kept. The lock of the name is held.
+CREATE OR REPLACE FUNCTION {schema}.change_start(
+  start {schema}.starts, to_at float8, to_since float8, to_n float8, to_spent float8
+) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  UPDATE {schema}.starts SET at = to_at, since = to_since, n = to_n, spent = to_spent WHERE seq = start.seq;
+  IF to_at > start.at THEN
+    UPDATE {schema}.limits SET newest = to_at WHERE id = start.limit_id AND (newest IS NULL OR newest < to_at);
+  END IF;
+  PERFORM {schema}.shift_total(start.limit_id, start.at, -start.n);
+  PERFORM {schema}.shift_total(start.limit_id, to_at, to_n);
+END
+$$;

@@ -1,0 +1,7 @@
+-- All rules, as they are stored, and the number of the book they are in.
+CREATE OR REPLACE FUNCTION {schema}.read_rules() RETURNS json
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT json_build_object('number', m.rules, 'stored',
+    (SELECT coalesce(json_agg(json_build_array(r.name, r.stored)), '[]') FROM {schema}.rules r))
+  FROM {schema}.meta m
+$$;

@@ -1,0 +1,20 @@
+-- How many starts under a name lie after an instant. What is asked for is kept from now on, for two months at the most.
+CREATE OR REPLACE FUNCTION {schema}.rate_count(limit_name text, after float8) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8 := {schema}.present();
+  kept record;
+  age float8 := least(4294967296, now - after);
+BEGIN
+  SELECT l.longest, (SELECT coalesce(sum(s.n), 0) FROM {schema}.starts s WHERE s.limit_id = l.id AND s.at > after) AS count
+    INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = '';
+  IF kept.longest < age THEN
+    PERFORM {schema}.begin_step(false);
+    PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+    now := {schema}.moment();
+    PERFORM {schema}.open_limit(limit_name,
+      least(4294967296, power(2, ceil(log(2, greatest(3600000, age)::numeric))))::float8, '', now);
+  END IF;
+  RETURN coalesce(kept.count, 0);
+END
+$$;

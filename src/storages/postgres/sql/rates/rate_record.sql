@@ -1,0 +1,15 @@
+-- Writes a start under a name, whether or not there is room. One that nobody has counted with a window yet is kept for an hour.
+CREATE OR REPLACE FUNCTION {schema}.rate_record(limit_name text) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8;
+  kept {schema}.limits;
+BEGIN
+  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+  now := {schema}.moment();
+  kept := {schema}.open_limit(limit_name, 3600000, '', now);
+  PERFORM {schema}.record_starts(kept.id, 1, now);
+  RETURN '{}';
+END
+$$;

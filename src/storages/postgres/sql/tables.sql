@@ -1,0 +1,463 @@
+-- The first version of the tables. Instants are milliseconds since 1970 by the clock of the storage, with fractions: doubles,
+-- so that what is decided here is decided by the same arithmetic as everywhere else, to the last bit.
+--
+-- A job's state and the columns that belong to it are held together by a CHECK: whoever breaks the state machine, with
+-- whatever tool, is refused. Every index is there for one question, named beside it, and partial: finished jobs cost
+-- a claim nothing.
+
+-- One row: the clock (step/moment.sql), and a number that grows with every change of rules.
+CREATE TABLE {schema}.meta (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  last float8 NOT NULL DEFAULT 0,
+  skew float8 NOT NULL DEFAULT 0,
+  rules bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 10);
+INSERT INTO {schema}.meta DEFAULT VALUES;
+
+-- Behind tokens and turns: they only ever grow. Whoever draws a number has those up to the next one for himself: a claim
+-- draws once, however many jobs it starts.
+CREATE SEQUENCE {schema}.numbers INCREMENT BY 10000;
+
+CREATE TABLE {schema}.jobs (
+  -- The order of adding.
+  seq bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  id text COLLATE "C" NOT NULL,
+  queue text COLLATE "C" NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  state text COLLATE "C" NOT NULL,
+  priority float8 NOT NULL,
+  grp text COLLATE "C",
+  data text NOT NULL,
+  weights jsonb,
+  attempt integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+  max_attempts bigint NOT NULL,
+  backoff text NOT NULL,
+  timeout float8,
+  deadline float8,
+  keep_for float8,
+  holds integer NOT NULL DEFAULT 0,
+  created_at float8 NOT NULL,
+  due_at float8 NOT NULL,
+  started_at float8,
+  finished_at float8,
+  worker text COLLATE "C",
+  -- Which claim started it: an answer that got lost can be asked for again.
+  claim text COLLATE "C",
+  lease_until float8,
+  token bigint NOT NULL DEFAULT 0,
+  -- What its latest start took of limits.
+  limits jsonb,
+  cancel_requested boolean NOT NULL DEFAULT false,
+  progress text,
+  result text,
+  error text,
+  idempotency_key text COLLATE "C",
+  delete_at float8,
+  PRIMARY KEY (id),
+  -- The state machine.
+  CHECK (CASE state
+    WHEN 'waiting' THEN lease_until IS NULL AND finished_at IS NULL AND delete_at IS NULL AND result IS NULL
+    WHEN 'scheduled' THEN lease_until IS NULL AND finished_at IS NULL AND delete_at IS NULL AND result IS NULL
+    WHEN 'active' THEN lease_until IS NOT NULL AND worker IS NOT NULL AND started_at IS NOT NULL AND token > 0
+      AND finished_at IS NULL AND delete_at IS NULL AND result IS NULL
+    WHEN 'completed' THEN lease_until IS NULL AND finished_at IS NOT NULL AND delete_at IS NOT NULL
+    WHEN 'dead' THEN lease_until IS NULL AND finished_at IS NOT NULL AND delete_at IS NOT NULL AND result IS NULL
+    WHEN 'cancelled' THEN lease_until IS NULL AND finished_at IS NOT NULL AND delete_at IS NOT NULL AND result IS NULL
+    WHEN 'awaiting' THEN lease_until IS NULL AND finished_at IS NULL AND delete_at IS NULL AND result IS NULL
+    ELSE false END)
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+  autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 1);
+-- Who is next of a type, where no lanes are needed?
+CREATE INDEX jobs_open ON {schema}.jobs (queue, type, priority DESC, due_at, seq)
+  WHERE state = 'waiting' AND grp IS NULL;
+-- Who is next in the lane of a group?
+CREATE INDEX jobs_grouped ON {schema}.jobs (queue, type, priority DESC, grp, due_at, seq)
+  WHERE state = 'waiting' AND grp IS NOT NULL;
+-- What comes due?
+CREATE INDEX jobs_scheduled ON {schema}.jobs (queue, due_at) WHERE state = 'scheduled';
+-- Whose lease has run out?
+CREATE INDEX jobs_leases ON {schema}.jobs (lease_until) WHERE state = 'active';
+-- Who is asked to stop?
+CREATE INDEX jobs_stopping ON {schema}.jobs (queue) WHERE state = 'active' AND cancel_requested;
+-- Which jobs are too late to start?
+CREATE INDEX jobs_deadlines ON {schema}.jobs (deadline) WHERE deadline IS NOT NULL AND state IN ('waiting', 'scheduled');
+-- What has been kept long enough?
+CREATE INDEX jobs_kept ON {schema}.jobs (delete_at) WHERE delete_at IS NOT NULL;
+-- Lists and counts of all but active jobs, of which there are few. Spelt in another collation, though an equal one: only who asks
+-- in the same words finds it. Nothing tells the planner, right after many jobs were added, that it is the wrong one
+-- to find the next job by.
+CREATE INDEX jobs_states ON {schema}.jobs (queue COLLATE "POSIX", state COLLATE "POSIX", seq)
+  WHERE state COLLATE "POSIX" <> 'active';
+
+-- Attempts that failed. job: its seq.
+CREATE TABLE {schema}.attempts (
+  seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  job bigint NOT NULL,
+  attempt integer NOT NULL,
+  started_at float8 NOT NULL,
+  ended_at float8 NOT NULL,
+  worker text NOT NULL,
+  error text NOT NULL
+);
+CREATE INDEX attempts_job ON {schema}.attempts (job, seq);
+
+CREATE TABLE {schema}.log (
+  seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  job bigint NOT NULL,
+  at float8 NOT NULL,
+  attempt integer NOT NULL,
+  text text NOT NULL
+);
+CREATE INDEX log_job ON {schema}.log (job, seq);
+
+-- Jobs of one queue, type, priority and group that wait, where turns or limits by group or weight make it necessary to know.
+-- grp: '' without a group, ':' and its name with one. served: how many were started since it is their turn. blocked_until:
+-- the limit blocked_by is full for the group until then, or has too little left for the job heavy, which waits since heavy_since.
+CREATE TABLE {schema}.lanes (
+  id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  queue text COLLATE "C" NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  priority float8 NOT NULL,
+  grp text COLLATE "C" NOT NULL,
+  -- May anybody wait in it? A claim that finds nobody says no.
+  ready boolean NOT NULL DEFAULT true,
+  turn bigint NOT NULL DEFAULT 0,
+  served integer NOT NULL DEFAULT 0,
+  blocked_until float8,
+  blocked_by text COLLATE "C",
+  heavy bigint,
+  heavy_since float8,
+  used_at float8 NOT NULL,
+  UNIQUE (queue, priority, grp, type)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
+-- Whose turn is it?
+CREATE INDEX lanes_ready ON {schema}.lanes (queue, type, priority DESC, turn, id) WHERE ready AND blocked_until IS NULL;
+-- Whose limits have room again?
+CREATE INDEX lanes_blocked ON {schema}.lanes (queue, type, blocked_until) WHERE ready AND blocked_until IS NOT NULL;
+-- Which lanes wait for this limit, of this group?
+CREATE INDEX lanes_group ON {schema}.lanes (blocked_by, grp) WHERE blocked_until IS NOT NULL;
+-- Which lanes has nobody used for long?
+CREATE INDEX lanes_empty ON {schema}.lanes (used_at) WHERE NOT ready;
+
+-- Jobs have come to wait in this group: whoever brings them says so with them, in the same transaction, once for all that he brings,
+-- and waits for nobody. A claim that walks over lanes reads it, and opens the lane (jobs/let_in.sql). So, where a job of a group
+-- waits, there is a lane that is ready, or this. due_at, job: the first of them.
+CREATE TABLE {schema}.arrivals (
+  seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  queue text COLLATE "C" NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  priority float8 NOT NULL,
+  grp text COLLATE "C" NOT NULL,
+  due_at float8 NOT NULL,
+  job bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_insert_scale_factor = 0.1,
+  autovacuum_vacuum_cost_delay = 1);
+-- Who has arrived?
+CREATE INDEX arrivals_type ON {schema}.arrivals (queue, type, priority DESC, seq);
+
+-- type: '' for the whole queue, ':' and the type for one.
+CREATE TABLE {schema}.pauses (
+  queue text COLLATE "C" NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  PRIMARY KEY (queue, type)
+);
+
+-- One job for one idempotency key. They outlive their jobs.
+CREATE TABLE {schema}.keys (
+  queue text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  fingerprint text NOT NULL,
+  job text COLLATE "C" NOT NULL,
+  expires_at float8 NOT NULL,
+  PRIMARY KEY (queue, key)
+);
+CREATE INDEX keys_expired ON {schema}.keys (expires_at);
+
+-- A rule, taken out of its JSON once (limits/rule.ts). groups: NULL where none is different. probes: NULL without a breaker.
+CREATE TYPE {schema}.limit_rule AS (
+  name text,
+  by_group boolean,
+  types text[],
+  queues text[],
+  max float8,
+  window_ms float8,
+  concurrency float8,
+  every_ms float8,
+  groups jsonb,
+  weight text,
+  estimate float8,
+  failures integer,
+  open_ms float8,
+  probes integer,
+  kinds text[],
+  paused boolean,
+  held_until float8,
+  blind_until float8
+);
+
+-- The rules as they are kept (storage/stored-rules.ts), and what is in force of them, as JSON and taken out of it.
+CREATE TABLE {schema}.rules (
+  name text COLLATE "C" PRIMARY KEY,
+  stored jsonb NOT NULL,
+  rule jsonb NOT NULL,
+  fields {schema}.limit_rule NOT NULL
+);
+
+-- The limits that the latest claim of a queue brought along.
+CREATE TABLE {schema}.claims (
+  queue text COLLATE "C" PRIMARY KEY,
+  limits jsonb NOT NULL,
+  at float8 NOT NULL
+);
+CREATE INDEX claims_old ON {schema}.claims (at);
+
+-- What is kept under the name of a limit, for one group or for all. A cleared one gets another id: tokens and starts of
+-- before name nothing then. What changes with every start is in no index, so that a change costs no index anything.
+CREATE TABLE {schema}.limits (
+  id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  name text COLLATE "C" NOT NULL,
+  grp text COLLATE "C" NOT NULL DEFAULT '',
+  -- The numbers beside the window (limits/gauge.ts).
+  latest_at float8,
+  pause_until float8,
+  told_left float8,
+  told_until float8,
+  failures integer NOT NULL DEFAULT 0,
+  open_until float8,
+  -- At seen_at so much was in use in a window of this length.
+  window_ms float8,
+  used float8 NOT NULL DEFAULT 0,
+  seen_at float8 NOT NULL DEFAULT 0,
+  -- What jobs hold of it, all together.
+  held float8 NOT NULL DEFAULT 0,
+  -- The longest window seen: so long starts are kept. The newest start; the newest that was not kept.
+  longest float8 NOT NULL,
+  newest float8,
+  forgotten_at float8,
+  -- The latest row of starts that later ones may share, and when the first of them was.
+  entry bigint,
+  entry_since float8,
+  -- When to look next for starts that need not be kept.
+  prune_at float8 NOT NULL,
+  UNIQUE (name, grp)
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
+CREATE INDEX limits_prune ON {schema}.limits (prune_at);
+
+-- What is held of limits, by the token of a job's start or of a permit. Jobs hold until their lease ends.
+-- Of a claim whose jobs all hold the same, one row is for all of them: it has the number that the claim drew, below zero; n
+-- of them are not done yet.
+CREATE TABLE {schema}.holds (
+  limit_id bigint NOT NULL,
+  token bigint NOT NULL,
+  slots float8 NOT NULL,
+  at float8 NOT NULL,
+  until float8,
+  n integer NOT NULL DEFAULT 1,
+  PRIMARY KEY (limit_id, token)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
+-- What does this start hold?
+CREATE INDEX holds_token ON {schema}.holds (token);
+-- Which permits hold something of this limit?
+CREATE INDEX holds_permits ON {schema}.holds (limit_id, until) WHERE until IS NOT NULL;
+-- Which permits have run out?
+CREATE INDEX holds_expired ON {schema}.holds (until) WHERE until IS NOT NULL;
+
+-- Starts from `since` to `at` that count for n together, or one that a token names. `spent`: what was charged before, and
+-- has left every window.
+CREATE TABLE {schema}.starts (
+  seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  limit_id bigint NOT NULL,
+  at float8 NOT NULL,
+  since float8 NOT NULL,
+  n float8 NOT NULL CHECK (n >= 0),
+  token bigint,
+  spent float8 NOT NULL DEFAULT 0
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
+CREATE INDEX starts_window ON {schema}.starts (limit_id, at, seq) INCLUDE (n);
+CREATE UNIQUE INDEX starts_token ON {schema}.starts (token) WHERE token IS NOT NULL;
+
+-- What happened, for processes that listen; and which those are.
+CREATE TABLE {schema}.events (
+  seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  at float8 NOT NULL,
+  event text NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+CREATE TABLE {schema}.listeners (
+  origin text COLLATE "C" PRIMARY KEY,
+  until float8 NOT NULL,
+  events boolean NOT NULL
+) WITH (fillfactor = 50);
+
+-- A lease that has ended, as the limits want to know about it. how: 'well', 'failed' (with these kinds of error), 'gone'.
+CREATE TYPE {schema}.ended_lease AS (
+  token bigint,
+  queue text,
+  type text,
+  grp text,
+  started_at float8,
+  limits jsonb,
+  how text,
+  kinds text[],
+  hold jsonb,
+  unstarted boolean
+);
+
+-- How much may happen, in one group. share: how many it starts each time it has its turn.
+CREATE TYPE {schema}.limit_quota AS (
+  max float8,
+  window_ms float8,
+  concurrency float8,
+  every_ms float8,
+  share integer
+);
+
+-- What one start takes of a limit.
+CREATE TYPE {schema}.limit_charge AS (weight float8, slots float8);
+
+-- When a start may happen, and what is in its way the longest. wait: 'Infinity' until something is given back, -1 never.
+CREATE TYPE {schema}.limit_verdict AS (wait float8, reason text);
+
+-- One rule for one group, or for all. used: what was in use of its window before the step. account: where in a list of
+-- accounts that is which it counts in.
+CREATE TYPE {schema}.limit_meter AS (
+  name text,
+  by_group boolean,
+  grp text,
+  max float8,
+  window_ms float8,
+  concurrency float8,
+  every_ms float8,
+  share integer,
+  weight text,
+  estimate float8,
+  weighs_window boolean,
+  probes integer,
+  paused boolean,
+  held_until float8,
+  blind_until float8,
+  holds boolean,
+  pins boolean,
+  used float8,
+  account integer
+);
+
+-- What is kept of one limit, for one group or for all, as one step sees it, with all that the step has taken so far. Rules
+-- of one name share it. id: NULL where nothing is kept yet. held: NULL until somebody has looked.
+CREATE TYPE {schema}.limit_account AS (
+  id bigint,
+  name text,
+  grp text,
+  latest_at float8,
+  pause_until float8,
+  told_left float8,
+  told_until float8,
+  open_until float8,
+  window_ms float8,
+  used float8,
+  seen_at float8,
+  longest float8,
+  newest float8,
+  forgotten_at float8,
+  job_slots float8,
+  held float8,
+  probes float8,
+  expires_in float8,
+  -- The window that starts are counted in; starts less than this apart share an entry; what was in use of it, and when.
+  watch_ms float8,
+  resolution float8,
+  before float8,
+  before_at float8,
+  -- Which start it was last charged for, and how much; how much for all of them, and in how many starts.
+  latest bigint,
+  charged float8,
+  taken float8,
+  starts integer,
+  -- Where the starts of the step were written down; 0: nowhere.
+  entry bigint
+);
+
+-- What a claim whose jobs are all alike to its limits is going to write under one of them. id: NULL where nothing is kept yet.
+-- counted: the window that is kept a total of, before: what was in use of it at before_at. logged: starts are written down;
+-- entry: in a row that is there already. singly: what is held of it is written down for each job.
+CREATE TYPE {schema}.limit_use AS (
+  id bigint,
+  name text,
+  holds boolean,
+  singly boolean,
+  counted float8,
+  before float8,
+  before_at float8,
+  logged boolean,
+  entry bigint
+);
+
+-- What limits leave to such a claim. plain: nothing but numbers is in its way. taken: what is kept of a start with its job.
+CREATE TYPE {schema}.limit_room AS (
+  at float8,
+  free float8,
+  wait float8,
+  blocked_by text,
+  unprepared boolean,
+  plain boolean,
+  taken jsonb,
+  rules {schema}.limit_rule[],
+  uses {schema}.limit_use[]
+);
+
+-- What a step gave back of one limit: how long one more had to wait for what was held before, and how much that was;
+-- whether lanes were waiting for it. Without an id: there is news for everybody, whatever comes.
+CREATE TYPE {schema}.limit_given AS (
+  id bigint,
+  name text,
+  grp text,
+  wait float8,
+  slots float8,
+  awaited boolean
+);
+
+-- Where in the log a start was written down, and when.
+CREATE TYPE {schema}.start_place AS (seq bigint, at float8);
+
+-- What was deleted, and whether there is more.
+CREATE TYPE {schema}.pruned AS (deleted integer, more boolean);
+
+-- A job that waited and does not any more, though it has not started: what decides which lane that was.
+CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
+
+-- What a claim came to that has walked over lanes (jobs/walk.sql). Nothing of it is written yet.
+CREATE TYPE {schema}.walked AS (
+  at float8,
+  -- There is more to start at once; else what will be first to let a job start, and when.
+  more boolean,
+  blocked_by text,
+  next_in float8,
+  -- The jobs that start, in order; and what they take: which start, of which meter, how much.
+  places tid[],
+  seqs bigint[],
+  use_starts integer[],
+  use_meters integer[],
+  use_weights float8[],
+  use_slots float8[],
+  meters {schema}.limit_meter[],
+  accounts {schema}.limit_account[],
+  -- Lanes that had their turn with a start (0: it is still theirs), how many were served since, and whether they gave any.
+  lanes bigint[],
+  turns integer[],
+  served integer[],
+  gave boolean[],
+  -- Lanes in which nobody was found.
+  emptied bigint[],
+  -- Lanes that are blocked, for how long, by which limit, and the job that is too heavy for it.
+  blocked bigint[],
+  blocked_waits float8[],
+  blocked_names text[],
+  blocked_heavy bigint[],
+  -- Jobs that can never start, under which meter, and what they weigh.
+  refused tid[],
+  refused_seqs bigint[],
+  refused_meters integer[],
+  refused_weights float8[],
+  -- Limits that a heavy one waited for which starts now, and for which group: others may have waited behind it.
+  freed_names text[],
+  freed_grps text[]
+);

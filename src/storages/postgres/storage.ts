@@ -1,0 +1,213 @@
+import { type Clock, systemClock } from "../../core/clock.ts";
+import type { JobEvent } from "../../core/events.ts";
+import type { JobRecord } from "../../core/job.ts";
+import { type Check, clock, countOrZero, optional, positiveDuration, random, readOptions } from "../../core/options.ts";
+import { type Random, systemRandom } from "../../core/random.ts";
+import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
+import type {
+  Added,
+  Change,
+  Claim,
+  ClaimRequest,
+  Heartbeat,
+  JobHistory,
+  JobPage,
+  JobStorage,
+  Lease,
+  ListQuery,
+  NewJob,
+  Outcome,
+  QueueOverview,
+  Report,
+  Subscriber,
+  Sweep,
+} from "../../storage/job-storage.ts";
+import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
+import type { AtomicRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
+import { Adding } from "./adding.ts";
+import { PostgresDatabase } from "./database.ts";
+import type { PostgresPool } from "./driver.ts";
+import { Hub } from "./hub.ts";
+import { add } from "./jobs/add.ts";
+import { backlog } from "./jobs/backlog.ts";
+import { change } from "./jobs/change.ts";
+import { claim } from "./jobs/claim.ts";
+import { explain } from "./jobs/explain.ts";
+import { heartbeat, report } from "./jobs/heartbeat.ts";
+import { find, history, list } from "./jobs/list.ts";
+import { overview, setPaused } from "./jobs/overview.ts";
+import { settle } from "./jobs/settle.ts";
+import { sweep } from "./jobs/sweep.ts";
+import { PostgresLimits } from "./limits/limit-storage.ts";
+import { PostgresRates } from "./rates.ts";
+import { readTarget, schemaName } from "./target.ts";
+import { inTransaction } from "./tx.ts";
+
+export interface PostgresStorageOptions {
+  /** The schema that everything is kept in, and nothing else. Default: `"sluice"`. */
+  readonly schema?: string | undefined;
+  /**
+   * Create or update the schema on first use. Default: true. With false, one that is missing or older is an error, and
+   * `sluice migrate` is for people to run.
+   */
+  readonly migrate?: boolean | undefined;
+  /**
+   * How long a call may take, all attempts together, before it fails. Default: 10 s. Only creating or updating the schema may
+   * take a minute, for it waits for others who do.
+   */
+  readonly timeout?: number | string | undefined;
+  /**
+   * How many connections the storage makes itself, at most. With a URL: in its pool (default 10), and two more for when all
+   * of these are busy. Beside a pool of yours: for when all of its connections are taken for longer than a moment (default
+   * 2, of which one is only for what keeps leases; 0: none). One more listens.
+   */
+  readonly connections?: number | undefined;
+  /** Where the time for timers and deadlines comes from; decisions go by the clock of the server. */
+  readonly clock?: Clock | undefined;
+  /** Where chance comes from, for the waits between attempts. */
+  readonly random?: Random | undefined;
+}
+
+const yesOrNo: Check<boolean> = {
+  expected: "true or false",
+  read: (value) => (typeof value === "boolean" ? value : undefined),
+};
+
+export const OPTIONS = {
+  schema: optional(schemaName, "sluice"),
+  migrate: optional(yesOrNo, true),
+  timeout: optional(positiveDuration, 10_000),
+  connections: optional(countOrZero, undefined),
+  clock: optional(clock, systemClock),
+  random: optional(random, systemRandom),
+};
+
+const OWNER = "PostgresStorage";
+
+/**
+ * Keeps jobs and limits in a Postgres database (14 or later), for any number of processes on any number of machines.
+ *
+ * Give it a pool of `pg`, which is used and never closed, or a URL, with which it makes a pool of its own. Everything is
+ * kept in one schema. Only the clock of the server decides.
+ */
+export class PostgresStorage implements JobStorage {
+  readonly limits: LimitStorage;
+  readonly rates: AtomicRateLimiterStorage;
+  readonly #database: PostgresDatabase;
+  readonly #hub: Hub;
+  readonly #adding: Adding;
+  #closing: Promise<void> | undefined;
+
+  constructor(database: string | PostgresPool, options: PostgresStorageOptions = {}) {
+    const target = readTarget(OWNER, database);
+    const settings = readOptions(OWNER, OPTIONS, options);
+    this.#database = new PostgresDatabase(target, settings);
+    this.#hub = new Hub(this.#database, settings.schema);
+    this.#adding = new Adding(this.#database);
+    this.limits = new PostgresLimits(this.#database);
+    this.rates = new PostgresRates(this.#database, OWNER);
+  }
+
+  /** How often a call was tried again, because others were in the way or a connection broke. */
+  get retries(): number {
+    return this.#database.retries;
+  }
+
+  /** A shared limit, for code outside of the queue: one quota for both. */
+  limiter(name: string, options: Omit<SharedLimiterOptions, "clock"> = {}): SharedLimiter {
+    return sharedLimiter(this, name, { ...options, clock: this.#database.clock });
+  }
+
+  setup(): Promise<void> {
+    return this.#database.setup();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= closed(this.#hub, this.#database, this.#adding);
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async add(jobs: readonly NewJob[], tx?: unknown): Promise<readonly Added[]> {
+    const database = this.#open();
+    return tx === undefined ? this.#adding.add(jobs) : add(inTransaction(tx, database), jobs, true);
+  }
+
+  async claim(request: ClaimRequest): Promise<Claim> {
+    return claim(this.#open(), request);
+  }
+
+  async settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {
+    return settle(this.#open(), outcomes);
+  }
+
+  async heartbeat(leases: readonly Lease[], leaseMs: number): Promise<Heartbeat> {
+    return heartbeat(this.#open(), leases, leaseMs);
+  }
+
+  async report(reports: readonly Report[]): Promise<readonly string[]> {
+    return report(this.#open(), reports);
+  }
+
+  async sweep(): Promise<Sweep> {
+    return sweep(this.#open());
+  }
+
+  async find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
+    return find(this.#open(), ids);
+  }
+
+  async history(id: string): Promise<JobHistory> {
+    return history(this.#open(), id);
+  }
+
+  async list(query: ListQuery): Promise<JobPage> {
+    return list(this.#open(), query);
+  }
+
+  async overview(queue?: string): Promise<readonly QueueOverview[]> {
+    return overview(this.#open(), queue);
+  }
+
+  async explain(id: string): Promise<Standing | undefined> {
+    return explain(this.#open(), id);
+  }
+
+  async backlog(queue: string): Promise<Backlog> {
+    return backlog(this.#open(), queue);
+  }
+
+  async change(wanted: Change): Promise<readonly string[]> {
+    return change(this.#open(), wanted);
+  }
+
+  async setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {
+    return setPaused(this.#open(), queue, type, paused);
+  }
+
+  subscribe(subscriber: Subscriber): () => void {
+    this.#database.check();
+    return this.#hub.subscribe(subscriber);
+  }
+
+  async publish(event: JobEvent): Promise<void> {
+    await this.#database.call("publish", JSON.stringify(event));
+  }
+
+  /** The database, unless it is closed. */
+  #open(): PostgresDatabase {
+    this.#database.check();
+    return this.#database;
+  }
+}
+
+/** Nothing new is begun; others are told what is still to be told; then the connections are given back. */
+export async function closed(hub: Hub, database: PostgresDatabase, adding?: Adding): Promise<void> {
+  database.refuse();
+  await adding?.done();
+  await hub.close();
+  await database.close();
+}
