@@ -33,7 +33,9 @@ export const COMMON: OptionSpecs = {
 
 /** For commands that look into a database. */
 export const DATABASE: OptionSpecs = {
-  db: { value: "path", help: "the SQLite file; else SLUICE_DB of the environment" },
+  db: { value: "path|url", help: "a SQLite file, or postgres://…; else SLUICE_DB, or DATABASE_URL of Postgres" },
+  "db-file": { value: "path", help: "a file that holds the address: a command line is seen by others" },
+  schema: { value: "name", help: "Postgres: the schema (default: SLUICE_SCHEMA, or sluice)" },
 };
 
 /** For commands that look at a queue. */

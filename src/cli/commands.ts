@@ -5,6 +5,7 @@ import { doctor } from "./commands/doctor.ts";
 import { explain } from "./commands/explain.ts";
 import { jobs } from "./commands/jobs.ts";
 import { limits } from "./commands/limits.ts";
+import { migrate } from "./commands/migrate.ts";
 import { pause, resume } from "./commands/pause.ts";
 import { promote } from "./commands/promote.ts";
 import { purge } from "./commands/purge.ts";
@@ -30,5 +31,6 @@ export const COMMANDS: readonly Command[] = [
   purge,
   limits,
   simulate,
+  migrate,
   doctor,
 ];

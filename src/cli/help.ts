@@ -7,15 +7,17 @@ import { wrap } from "./render/text.ts";
 export function overallHelp(commands: readonly Command[], paint: Paint): string {
   const width = Math.max(...commands.map(({ name }) => name.length)) + 2;
   return [
-    "Looks after the jobs of Sluice in a SQLite file, and shows what Sluice does.",
+    "Looks after the jobs of Sluice in SQLite or Postgres, and shows what it does.",
     "",
     paint("bold", "Usage: sluice <command> [options]"),
     "",
     ...commands.map(({ name, summary }) => `  ${name.padEnd(width)}${summary}`),
     `  ${"help".padEnd(width)}this text, or that of a command: sluice help jobs`,
     "",
-    "The database is the file that --db or SLUICE_DB names. It is never created, and",
-    "never migrated: workers do that. With --json every command answers in JSON.",
+    "The database is what --db or SLUICE_DB names: a SQLite file, or postgres://… It",
+    "is never created, and migrated by `migrate` and workers alone. An address with a",
+    "password is for SLUICE_DB, or for the file that --db-file or SLUICE_DB_FILE",
+    "names: others see a command line. With --json every command answers in JSON.",
     "Exit codes: 0 done, 1 failed or not found, 2 wrong usage.",
     "",
   ].join("\n");

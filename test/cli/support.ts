@@ -6,6 +6,7 @@ import { systemClock } from "../../src/core/clock.ts";
 import { type Io, plain } from "../../src/cli/io.ts";
 import { run } from "../../src/cli/run.ts";
 import { Queue } from "../../src/queue/queue.ts";
+import type { JobStorage } from "../../src/storage/job-storage.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/storage.ts";
 
 export const MAIN = resolve("src/cli/main.ts");
@@ -66,6 +67,15 @@ const ESCAPE = "\u001b[31m";
 /** Makes a database with a job in every state in the queue `mail`, and one in `other`. */
 export async function fill(path: string): Promise<Filled> {
   const storage = new SqliteStorage(path);
+  const ids = await fillStorage(storage);
+  await storage.close();
+  // No flow has been built yet that would make such a job.
+  tamper(path, `UPDATE sluice_jobs SET state = 'awaiting' WHERE id = '${ids.awaiting}'`);
+  return ids;
+}
+
+/** The same in any storage, but that the job that is to wait for others is still scheduled. */
+export async function fillStorage(storage: JobStorage): Promise<Filled> {
   const mail = new Queue("mail", { storage });
   const take = async (type: string) => {
     const claim = { queue: "mail", worker: "worker-1", max: 1, types: [type], leaseMs: 60_000, settle: [] };
@@ -98,12 +108,6 @@ export async function fill(path: string): Promise<Filled> {
   const scheduled = await mail.add("send_digest", data, { delay: "2h" });
   const awaiting = await mail.add("step", data, { delay: "2h" });
   const other = await new Queue("other", { storage }).add("ping", null);
-  await storage.close();
-
-  const database = new DatabaseSync(path);
-  // No flow has been built yet that would make such a job.
-  database.prepare("UPDATE sluice_jobs SET state = 'awaiting' WHERE id = ?").run(awaiting.id);
-  database.close();
   const jobs = { waiting, scheduled, active, completed, dead, cancelled, awaiting, other };
   return Object.fromEntries(Object.entries(jobs).map(([name, { id }]) => [name, id])) as Filled;
 }

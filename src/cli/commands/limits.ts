@@ -1,6 +1,6 @@
-import { timeOf } from "../../storages/sqlite/inspect.ts";
 import { answer, type Command, type Context, DATABASE } from "../command.ts";
-import { type Database, withDatabase } from "../database.ts";
+import { withDatabase } from "../database.ts";
+import type { Database } from "../opened.ts";
 import { UsageError } from "../failures.ts";
 import { limitJson } from "../render/limits-json.ts";
 import { limitsTable, limitText } from "../render/limits.ts";
@@ -49,11 +49,11 @@ export const limits: Command = {
     }),
 };
 
-async function showAll(context: Context, { storage, connection }: Database): Promise<number> {
+async function showAll(context: Context, { storage, look }: Database): Promise<number> {
   const { io, args } = context;
   if (args.text("group") !== undefined) throw new UsageError("--group: of which limit? sluice limits <name> --group g");
   const found = await storage.limits.read({ name: null, group: null });
-  const { now } = timeOf(connection, io.clock.wall());
+  const now = await look.now();
   answer(context, { limits: found.map((limit) => limitJson(limit, now)) }, () =>
     found.length === 0
       ? "There are no limits: nobody has declared one.\n"
@@ -62,11 +62,11 @@ async function showAll(context: Context, { storage, connection }: Database): Pro
   return 0;
 }
 
-async function showOne(context: Context, { storage, connection }: Database, name: string): Promise<number> {
+async function showOne(context: Context, { storage, look }: Database, name: string): Promise<number> {
   const { io, args } = context;
   const group = args.text("group");
   const limit = await foundLimit(storage, name, group);
-  const { now } = timeOf(connection, io.clock.wall());
+  const now = await look.now();
   const surface = { paint: io.paint, columns: io.columns() };
   answer(context, limitJson(limit, now, group), () => limitText(limit, now, surface, group));
   return 0;

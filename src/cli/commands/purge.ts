@@ -1,6 +1,5 @@
 import { ENDED } from "../../core/job.ts";
 import { Queue } from "../../queue/queue.ts";
-import { countJobs, timeOf } from "../../storages/sqlite/inspect.ts";
 import { answer, type Command, DATABASE, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { Failure, UsageError } from "../failures.ts";
@@ -25,7 +24,7 @@ export const purge: Command = {
   },
   words: "none",
   run: (context) =>
-    withDatabase(context, async ({ storage, connection }) => {
+    withDatabase(context, async ({ storage, look }) => {
       const { args, io } = context;
       const state = args.states("state");
       const olderThan = args.duration("older-than");
@@ -38,8 +37,7 @@ export const purge: Command = {
       if (state?.includes("active")) throw new UsageError("active jobs cannot be deleted; cancel them first");
       const { queue } = await chosenQueue(context, storage);
       const filter = { queue, states: state ?? ENDED, type: type ?? null, group: group ?? null };
-      const { now } = timeOf(connection, io.clock.wall());
-      const found = countJobs(connection, { ...filter, endedForMs: olderThan ?? null }, now);
+      const found = await look.count({ ...filter, endedForMs: olderThan ?? null });
       if (args.flag("dry-run")) {
         answer(
           context,

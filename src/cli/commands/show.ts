@@ -1,7 +1,6 @@
 import type { JobRecord } from "../../core/job.ts";
 import { explainJob } from "../../storage/explain.ts";
 import type { JobStorage } from "../../storage/job-storage.ts";
-import { timeOf } from "../../storages/sqlite/inspect.ts";
 import { quoted } from "../arguments.ts";
 import { answer, type Command, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
@@ -20,7 +19,7 @@ export const show: Command = {
   },
   words: "one",
   run: (context) =>
-    withDatabase(context, async ({ storage, connection }) => {
+    withDatabase(context, async ({ storage, look }) => {
       const { args, io } = context;
       const [id] = args.words;
       if (id === undefined) throw new UsageError("which job? Say its id: sluice show <id>");
@@ -29,7 +28,7 @@ export const show: Command = {
       const history = await storage.history(id);
       const data = args.flag("data");
       const paused = await whyPaused(storage, job);
-      const { now } = timeOf(connection, io.clock.wall());
+      const now = await look.now();
       const waitsFor = await whatFor(storage, job, now);
       const value = { ...jobJson(job, { data }), paused: paused !== undefined, waitsFor, ...historyJson(history) };
       const surface = { paint: io.paint, columns: io.columns() };

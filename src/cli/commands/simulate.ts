@@ -1,6 +1,7 @@
 import type { LimitRule } from "../../limits/rule.ts";
-import { answer, type Command } from "../command.ts";
-import { type Database, withDatabase } from "../database.ts";
+import { answer, type Command, DATABASE } from "../command.ts";
+import { withDatabase } from "../database.ts";
+import type { Database } from "../opened.ts";
 import { simulationJson } from "../render/simulation-json.ts";
 import { simulationText } from "../render/simulation.ts";
 import { PLAN_OPTIONS, planFrom, WORK_OPTIONS } from "../simulate/flags.ts";
@@ -20,14 +21,15 @@ export const simulate: Command = {
   options: {
     ...PLAN_OPTIONS,
     ...WORK_OPTIONS,
-    db: { value: "path", help: "under the limits that are stored in this SQLite file, too" },
+    ...DATABASE,
+    db: { value: "path|url", help: "under the limits that are stored in this database, too" },
     ascii: { help: "plots without characters that some terminals lack" },
   },
   words: "one",
   async run(context) {
     const { args, io } = context;
     const plan = planFrom(args);
-    const stored = args.flag("db") ? await withDatabase(context, storedRules) : [];
+    const stored = args.flag("db") || args.flag("db-file") ? await withDatabase(context, storedRules) : [];
     const simulation = await play({ ...plan, limits: together(stored, plan.limits) });
     const surface = { paint: io.paint, columns: io.columns() };
     answer(context, simulationJson(simulation), () => simulationText(simulation, surface, args.flag("ascii")));

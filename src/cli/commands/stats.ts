@@ -1,7 +1,7 @@
 import { afterAll } from "../../core/clock.ts";
-import { limitsOf, listenersOf, timeOf, workersOf } from "../../storages/sqlite/inspect.ts";
 import { answer, type Command, type Context, DATABASE } from "../command.ts";
-import { type Database, withDatabase } from "../database.ts";
+import { withDatabase } from "../database.ts";
+import type { Database } from "../opened.ts";
 import { chosenQueue } from "../queues.ts";
 import { type Stats, statsJson, statsText } from "../render/stats.ts";
 
@@ -27,15 +27,14 @@ export const stats: Command = {
     }),
 };
 
-async function read(context: Context, { storage, connection }: Database): Promise<Stats> {
-  const { now } = timeOf(connection, context.io.clock.wall());
+async function read(context: Context, { storage, look }: Database): Promise<Stats> {
   const named = context.args.text("queue") !== undefined;
   const queues = named ? [await chosenQueue(context, storage)] : await storage.overview();
   return {
     queues,
-    workers: workersOf(connection),
-    limits: limitsOf(connection, now, MOST_LIMITS),
-    listeners: listenersOf(connection, now),
+    workers: await look.workers(),
+    limits: await look.limits(MOST_LIMITS),
+    listeners: await look.listeners(),
   };
 }
 

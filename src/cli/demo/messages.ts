@@ -1,9 +1,10 @@
+import type { Place } from "../place.ts";
 import type { Plan } from "./plan.ts";
 
 /** What a worker process is started with. */
 export interface WorkerSettings {
   readonly plan: Plan;
-  readonly database: string;
+  readonly place: Place;
   readonly url: string;
 }
 

@@ -3,10 +3,19 @@ import { once } from "node:events";
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 
+const SETTINGS = "SLUICE_DEMO_SETTINGS";
+
+/** What this process was started with by `startModule`. */
+export function settingsOf(): unknown {
+  return JSON.parse(process.env[SETTINGS] ?? "");
+}
+
 /** Starts a module of this folder, compiled or not as this one is, in a Node of its own. */
 export function startModule(name: string, settings: unknown): ChildProcess {
+  // Not on its command line, which others can see: there may be a password in it.
+  const env = { ...process.env, [SETTINGS]: JSON.stringify(settings) };
   const file = fileURLToPath(new URL(`${name}${extname(import.meta.url)}`, import.meta.url));
-  return fork(file, [JSON.stringify(settings)], { stdio: ["ignore", "ignore", "inherit", "ipc"] });
+  return fork(file, [], { env, stdio: ["ignore", "ignore", "inherit", "ipc"] });
 }
 
 /** The first message of a process that was just started. */

@@ -4,8 +4,9 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { systemClock as clock } from "../../core/clock.ts";
 import { type Call, type Plan, type ServiceRecord, WORK_MS } from "./plan.ts";
+import { settingsOf } from "./processes.ts";
 
-const { quota, windowMs } = JSON.parse(process.argv[2] ?? "") as Pick<Plan, "quota" | "windowMs">;
+const { quota, windowMs } = settingsOf() as Pick<Plan, "quota" | "windowMs">;
 
 const calls: Call[] = [];
 /** When the calls of the current window were let in. */

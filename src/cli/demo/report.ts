@@ -148,7 +148,8 @@ function jobRows({ plan, jobs, kill, processes }: Report, { paint }: Surface): R
   return rows;
 }
 
-function recoveryRows({ backMs, againMs }: NonNullable<Report["kill"]>, { leaseMs }: Plan): string[] {
+function recoveryRows({ inHand, backMs, againMs }: NonNullable<Report["kill"]>, { leaseMs }: Plan): string[] {
+  if (inHand === 0) return ["nothing to recover: it had settled what it had"];
   const lease = `the lease is ${duration(leaseMs)}`;
   return [
     backMs === null ? `not seen to be back in line (${lease})` : `back in line after ${duration(backMs)} (${lease}),`,

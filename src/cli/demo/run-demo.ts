@@ -1,14 +1,16 @@
 import { afterAll, type Clock } from "../../core/clock.ts";
 import { Queue } from "../../queue/queue.ts";
-import { SqliteStorage } from "../../storages/sqlite/storage.ts";
 import type { Io } from "../io.ts";
+import type { Place } from "../place.ts";
 import { ServiceClient } from "./client.ts";
 import { Crew } from "./crew.ts";
+import type { WorkerSettings } from "./messages.ts";
 import { type Plan, QUEUE_NAME, WORK_MS } from "./plan.ts";
 import { end, firstMessage, startModule } from "./processes.ts";
 import { showProgress } from "./progress.ts";
 import { makeReport, type Report } from "./report.ts";
 import { Scoreboard } from "./scoreboard.ts";
+import { openStorage } from "./storage.ts";
 
 /** Jobs are tried again for as long as it takes: without a limiter the service refuses many of them. */
 const ATTEMPTS = 1_000;
@@ -19,23 +21,25 @@ const KILL_BY = 0.6;
 const SEVERAL = 3;
 /** So long after that its calls are under way, and have not been answered. */
 const UNDER_WAY_MS = WORK_MS / 3;
+/** So long a server may still be at work on what a process sent before it was killed. */
+const SENT_MS = 150;
 /** Silence for longer than this, and than several windows, means that something is broken. */
 const SILENCE_MS = 12_000;
 
 export interface DemoOptions {
   readonly plan: Plan;
-  /** The file to keep the jobs in. It does not exist yet. */
-  readonly database: string;
+  /** Where to keep the jobs. It is empty. */
+  readonly place: Place;
   readonly io: Io;
   /** Show what is going on. */
   readonly live: boolean;
 }
 
 /** Runs the demo from beginning to end. Whatever happens, no process and no timer is left behind. */
-export async function runDemo({ plan, database, io, live }: DemoOptions): Promise<Report> {
+export async function runDemo({ plan, place, io, live }: DemoOptions): Promise<Report> {
   const stopped = io.interrupted();
   const service = startModule("./quota-service", { quota: plan.quota, windowMs: plan.windowMs });
-  const storage = new SqliteStorage(database);
+  const storage = openStorage(place);
   let client: ServiceClient | undefined;
   try {
     const { port } = await firstMessage<{ readonly port: number }>(service, "the quota service");
@@ -43,7 +47,7 @@ export async function runDemo({ plan, database, io, live }: DemoOptions): Promis
     client = new ServiceClient(url);
     const queue = new Queue(QUEUE_NAME, { storage });
     await addJobs(queue, plan.jobs);
-    const board = await work(queue, { plan, database, url }, { io, live, stopped });
+    const board = await work(queue, { plan, place, url }, { io, live, stopped });
     return makeReport(board, await client.record(), await queue.counts());
   } finally {
     client?.close();
@@ -68,11 +72,7 @@ interface Viewing {
 }
 
 /** Lets the processes work until all is done, somebody wants to stop, or nothing is heard any more. */
-async function work(
-  queue: Queue,
-  settings: { readonly plan: Plan; readonly database: string; readonly url: string },
-  { io, live, stopped }: Viewing,
-): Promise<Scoreboard> {
+async function work(queue: Queue, settings: WorkerSettings, { io, live, stopped }: Viewing): Promise<Scoreboard> {
   const { clock } = io;
   const board = new Scoreboard(settings.plan, clock.now());
   const crew = await Crew.start(settings, board, clock);
@@ -141,14 +141,20 @@ function victimOn({ players, plan, done }: Scoreboard): number {
 /** Kills a process with jobs in hand. False: it has none any more, and goes on. */
 async function kill(queue: Queue, crew: Crew, board: Scoreboard, player: number, clock: Clock): Promise<boolean> {
   crew.freeze(player, true);
-  const { jobs } = await queue.list({ state: "active", limit: 1_000 });
-  const inHand = jobs.filter(({ worker }) => worker === crew.workerOf(player)).map(({ id }) => id);
-  if (inHand.length === 0) {
+  if ((await inHandOf(queue, crew.workerOf(player))).length === 0) {
     crew.freeze(player, false);
     return false;
   }
   await crew.kill(player);
-  board.killed(player, inHand, clock.now());
+  const killedAt = clock.now();
+  // What it had sent before that, a server does all the same.
+  await new Promise<void>((resolve) => afterAll(clock, SENT_MS, resolve));
+  board.killed(player, await inHandOf(queue, crew.workerOf(player)), killedAt);
   crew.heard();
   return true;
+}
+
+async function inHandOf(queue: Queue, name: string): Promise<string[]> {
+  const { jobs } = await queue.list({ state: "active", limit: 1_000 });
+  return jobs.filter(({ worker }) => worker === name).map(({ id }) => id);
 }

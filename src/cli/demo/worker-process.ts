@@ -7,15 +7,17 @@ import { SqliteStorage } from "../../storages/sqlite/storage.ts";
 import { Worker } from "../../worker/worker.ts";
 import { ServiceClient } from "./client.ts";
 import type { FromWorker, ToWorker, WorkerSettings } from "./messages.ts";
+import { settingsOf } from "./processes.ts";
 import { QUEUE_NAME } from "./plan.ts";
+import { openStorage } from "./storage.ts";
 
-const { plan, database, url } = JSON.parse(process.argv[2] ?? "") as WorkerSettings;
+const { plan, place, url } = settingsOf() as WorkerSettings;
 /** How often each connection is used before it counts. */
 const REHEARSALS = 6;
 const tell = (message: FromWorker) => process.send?.(message);
 
 const service = new ServiceClient(url);
-const storage = new SqliteStorage(database);
+const storage = openStorage(place);
 const worker = new Worker(
   QUEUE_NAME,
   async (job) => {
@@ -38,15 +40,17 @@ const worker = new Worker(
 );
 
 /**
- * Opens the connections and lets both sides run what they will run, with a database in memory and calls that do not count:
- * the first call of a process that does it for the first time would be under way for longer than all others.
+ * Opens the connections and lets both sides run what they will run, in a queue of its own and with calls that do not count:
+ * the first call of a process that does it for the first time would be under way for longer than all others. A server has to
+ * get to know its connections as well; of SQLite one in memory will do.
  */
 async function rehearse(): Promise<void> {
-  const stage = new SqliteStorage(":memory:");
-  const queue = new Queue(QUEUE_NAME, { storage: stage });
+  const stage = place.kind === "sqlite" ? new SqliteStorage(":memory:") : openStorage(place);
+  const name = `rehearsal-${process.pid}`;
+  const queue = new Queue(name, { storage: stage, defaults: { keepFor: 0 } });
   const entries = Array.from({ length: plan.concurrency * REHEARSALS }, () => ({ type: "call", data: null }));
   await queue.addBulk(entries);
-  const actor = new Worker(QUEUE_NAME, () => service.warmUp(), { storage: stage, concurrency: plan.concurrency });
+  const actor = new Worker(name, () => service.warmUp(), { storage: stage, concurrency: plan.concurrency });
   await actor.onIdle();
   await actor.stop();
   await stage.close();

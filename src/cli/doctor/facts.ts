@@ -4,12 +4,13 @@ import {
   brokenIn,
   type FileFacts,
   fileFacts,
-  type JobFacts,
   jobFacts,
   schemaOf,
+  type SqliteJobFacts,
   timeOf,
 } from "../../storages/sqlite/inspect.ts";
-import { isWritable } from "../database.ts";
+import { isWritable } from "../sqlite/database.ts";
+import type { KeptFacts } from "./kept.ts";
 
 /** All that the findings go by. */
 export interface Facts extends FileFacts {
@@ -22,7 +23,7 @@ export interface Facts extends FileFacts {
   readonly broken: readonly string[];
   readonly schema: { readonly found: number; readonly known: number };
   /** Undefined: the tables are of another version, or there are none. */
-  readonly kept: (JobFacts & { readonly skewMs: number; readonly aheadMs: number }) | undefined;
+  readonly kept: (SqliteJobFacts & KeptFacts) | undefined;
 }
 
 export interface Examination {

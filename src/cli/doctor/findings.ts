@@ -1,16 +1,8 @@
-import { bytes, number, plural, printable } from "../render/text.ts";
-import { duration } from "../render/time.ts";
-import { otherVersion } from "../database.ts";
+import { otherVersion } from "../opened.ts";
+import { bytes, plural, printable } from "../render/text.ts";
 import type { Facts } from "./facts.ts";
-
-/** One line of what the doctor says. */
-export interface Finding {
-  readonly check: string;
-  readonly status: "ok" | "warn" | "fail";
-  readonly says: string;
-  /** What to do about it. */
-  readonly advice?: string;
-}
+import type { Finding } from "./finding.ts";
+import { clock, keeping, leases, rows, stuck } from "./kept.ts";
 
 const MEGABYTE = 1e6;
 /** A log this large is not being written back into the database. */
@@ -18,10 +10,6 @@ const LARGE_WAL = 64 * MEGABYTE;
 const LARGE_HINT = MEGABYTE;
 /** So much free room in the file is worth giving back. */
 const MUCH_FREE = 100 * MEGABYTE;
-/** A sweep comes every few seconds while a worker runs. */
-const SWEPT_MS = 15_000;
-const OVERDUE_MS = 3_600_000;
-const SKEW_MS = 1_000;
 const SOUND_SQLITE = [3, 51, 3] as const;
 
 /** When the file cannot even be read. */
@@ -109,30 +97,7 @@ function schema({ schema: { found, known } }: Facts): Finding {
       advice: "is it the right file? A worker or queue creates them on first use",
     };
   }
-  return { check: "schema", status: found > known ? "fail" : "warn", says: otherVersion(found, known) };
-}
-
-function leases({ expired: { jobs, oldestMs } }: Kept): Finding {
-  const check = "leases";
-  if (jobs === 0) return { check, status: "ok", says: "none has run out" };
-  const says = `${plural(jobs, "lease")} ran out, the first ${duration(oldestMs)} ago`;
-  if (oldestMs < SWEPT_MS) return { check, status: "ok", says: `${says}; the next sweep takes care of it` };
-  return { check, status: "warn", says, advice: "start a worker, of any queue: it gives such jobs back" };
-}
-
-function stuck({ stuck: all }: Kept): Finding {
-  const check = "waiting";
-  if (all.length === 0) return { check, status: "ok", says: "nothing that could start is left waiting" };
-  const [first] = all;
-  const { queue, type, waiting, oldestMs, lastStartMs } = first!;
-  const since = lastStartMs === null ? "none was started" : `the last started ${duration(lastStartMs)} ago`;
-  const others = all.length === 1 ? "" : `; and ${plural(all.length - 1, "more type")}`;
-  return {
-    check,
-    status: "warn",
-    says: `${plural(waiting, "job")} ${printable(queue)}/${printable(type)} due for ${duration(oldestMs)}, ${since}${others}`,
-    advice: "does a worker run for this queue and type? Is a limit held (sluice stats)?",
-  };
+  return { check: "schema", status: found > known ? "fail" : "warn", says: otherVersion({ found, known }) };
 }
 
 function lanes({ wrongLanes }: Kept): Finding {
@@ -143,36 +108,6 @@ function lanes({ wrongLanes }: Kept): Finding {
     says: `${plural(wrongLanes, "lane")} with a wrong count: jobs may be passed over`,
     advice: "was the database edited by hand? Please report it otherwise",
   };
-}
-
-function clock({ skewMs, aheadMs, fromTheFuture }: Kept): Finding {
-  const check = "clock";
-  const wrong = [
-    ...(skewMs > SKEW_MS ? [`the clock was set back by ${duration(skewMs)}, which is being made up for`] : []),
-    ...(aheadMs > SKEW_MS ? [`the clock is ${duration(aheadMs)} behind the last time seen here`] : []),
-    ...(fromTheFuture > 0 ? [`${plural(fromTheFuture, "job")} with a stamp in the future`] : []),
-  ];
-  if (wrong.length === 0) return { check, status: "ok", says: "no stamp lies in the future" };
-  return {
-    check,
-    status: "warn",
-    says: wrong.join("; "),
-    advice: "let the computer keep its time by NTP, and set it in small steps",
-  };
-}
-
-function keeping({ overdue: { jobs, oldestMs } }: Kept): Finding {
-  const check = "keeping";
-  if (jobs === 0) return { check, status: "ok", says: "nothing is kept for too long" };
-  const says = `${plural(jobs, "job")} kept longer than wanted, by ${duration(oldestMs)} at most`;
-  if (oldestMs < OVERDUE_MS) return { check, status: "ok", says };
-  return { check, status: "warn", says, advice: "start a worker, of any queue: it deletes them" };
-}
-
-function rows({ rows: tables }: Kept): Finding {
-  const filled = tables.filter(({ rows: count }) => count > 0).toSorted((a, b) => b.rows - a.rows);
-  const says = filled.map(({ table, rows: count }) => `${table.replace(/^sluice_/, "")} ${number(count)}`).join(", ");
-  return { check: "rows", status: "ok", says: says === "" ? "none" : says };
 }
 
 function size({ bytes: fileBytes, walBytes, freePages, pageBytes }: Facts): Finding {

@@ -1,6 +1,6 @@
 import { JOB_STATES, type JobState } from "../../core/job.ts";
 import type { QueueOverview } from "../../storage/job-storage.ts";
-import type { LimitInUse } from "../../storages/sqlite/inspect.ts";
+import type { LimitInUse } from "../../storage/inspection.ts";
 import { type Surface, table } from "./table.ts";
 import { number, plural, printable } from "./text.ts";
 import { duration, shortDuration } from "./time.ts";

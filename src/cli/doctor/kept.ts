@@ -1,0 +1,65 @@
+import type { JobFacts } from "../../storage/inspection.ts";
+import { number, plural, printable } from "../render/text.ts";
+import { duration } from "../render/time.ts";
+import type { Finding } from "./finding.ts";
+
+/** What is kept, in whatever storage, and by which clock. */
+export type KeptFacts = JobFacts & { readonly skewMs: number; readonly aheadMs: number };
+
+/** A sweep comes every few seconds while a worker runs. */
+const SWEPT_MS = 15_000;
+const OVERDUE_MS = 3_600_000;
+const SKEW_MS = 1_000;
+
+export function leases({ expired: { jobs, oldestMs } }: KeptFacts): Finding {
+  const check = "leases";
+  if (jobs === 0) return { check, status: "ok", says: "none has run out" };
+  const says = `${plural(jobs, "lease")} ran out, the first ${duration(oldestMs)} ago`;
+  if (oldestMs < SWEPT_MS) return { check, status: "ok", says: `${says}; the next sweep takes care of it` };
+  return { check, status: "warn", says, advice: "start a worker, of any queue: it gives such jobs back" };
+}
+
+export function stuck({ stuck: all }: KeptFacts): Finding {
+  const check = "waiting";
+  if (all.length === 0) return { check, status: "ok", says: "nothing that could start is left waiting" };
+  const [first] = all;
+  const { queue, type, waiting, oldestMs, lastStartMs } = first!;
+  const since = lastStartMs === null ? "none was started" : `the last started ${duration(lastStartMs)} ago`;
+  const others = all.length === 1 ? "" : `; and ${plural(all.length - 1, "more type")}`;
+  return {
+    check,
+    status: "warn",
+    says: `${plural(waiting, "job")} ${printable(queue)}/${printable(type)} due for ${duration(oldestMs)}, ${since}${others}`,
+    advice: "does a worker run for this queue and type? Is a limit held (sluice stats)?",
+  };
+}
+
+export function clock({ skewMs, aheadMs, fromTheFuture }: KeptFacts): Finding {
+  const check = "clock";
+  const wrong = [
+    ...(skewMs > SKEW_MS ? [`the clock was set back by ${duration(skewMs)}, which is being made up for`] : []),
+    ...(aheadMs > SKEW_MS ? [`the clock is ${duration(aheadMs)} behind the last time seen here`] : []),
+    ...(fromTheFuture > 0 ? [`${plural(fromTheFuture, "job")} with a stamp in the future`] : []),
+  ];
+  if (wrong.length === 0) return { check, status: "ok", says: "no stamp lies in the future" };
+  return {
+    check,
+    status: "warn",
+    says: wrong.join("; "),
+    advice: "let the computer keep its time by NTP, and set it in small steps",
+  };
+}
+
+export function keeping({ overdue: { jobs, oldestMs } }: KeptFacts): Finding {
+  const check = "keeping";
+  if (jobs === 0) return { check, status: "ok", says: "nothing is kept for too long" };
+  const says = `${plural(jobs, "job")} kept longer than wanted, by ${duration(oldestMs)} at most`;
+  if (oldestMs < OVERDUE_MS) return { check, status: "ok", says };
+  return { check, status: "warn", says, advice: "start a worker, of any queue: it deletes them" };
+}
+
+export function rows({ rows: tables }: KeptFacts): Finding {
+  const filled = tables.filter(({ rows: count }) => count > 0).toSorted((a, b) => b.rows - a.rows);
+  const says = filled.map(({ table, rows: count }) => `${table.replace(/^sluice_/, "")} ${number(count)}`).join(", ");
+  return { check: "rows", status: "ok", says: says === "" ? "none" : says };
+}

@@ -1,0 +1,98 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { schemaName } from "../storages/postgres/target.ts";
+import { quoted } from "./arguments.ts";
+import type { Context } from "./command.ts";
+import { UsageError } from "./failures.ts";
+
+/** Where a database is. */
+export type Place = SqlitePlace | PostgresPlace;
+
+export interface SqlitePlace {
+  readonly kind: "sqlite";
+  readonly path: string;
+}
+
+export interface PostgresPlace {
+  readonly kind: "postgres";
+  /** It may hold a password, and is never shown. */
+  readonly url: string;
+  readonly schema: string;
+  /** What may be shown of it: the host, the port and the name of the database. */
+  readonly shown: string;
+}
+
+const DEFAULT_SCHEMA = "sluice";
+
+/**
+ * Where the database is, by the command line or the environment. What stands on a command line is seen by everybody on the
+ * computer: an address with a password is for the environment, or for a file.
+ */
+export function placeOf(context: Context): Place {
+  const given = givenPlace(context);
+  if (isPostgres(given)) return postgresPlace(given, schemaOf(context));
+  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(given)) {
+    throw new UsageError(
+      "the database must be a SQLite file or postgres://…, and this is another address (not shown here)",
+    );
+  }
+  if (given === ":memory:") throw new UsageError("a database in memory is seen by its own process alone");
+  if (context.args.flag("schema")) throw new UsageError("--schema is for Postgres; a SQLite file has none");
+  return { kind: "sqlite", path: resolve(given) };
+}
+
+/** The same for what works with Postgres alone; the address may also stand behind the command. */
+export function postgresPlaceOf(context: Context): PostgresPlace {
+  const [word] = context.args.words;
+  if (word !== undefined && !isPostgres(word)) throw new UsageError("the address must begin with postgres://");
+  const place = word === undefined ? placeOf(context) : postgresPlace(word, schemaOf(context));
+  if (place.kind === "postgres") return place;
+  throw new UsageError(`${place.path} is a SQLite file, and this is for Postgres: workers look after its tables`);
+}
+
+export function isPostgres(text: string): boolean {
+  return /^postgres(?:ql)?:\/\//i.test(text);
+}
+
+/** The schema that is meant, on whatever server. */
+export function schemaOf({ args, io }: Context): string {
+  const schema = args.text("schema") ?? io.env["SLUICE_SCHEMA"] ?? DEFAULT_SCHEMA;
+  if (schemaName.read(schema) !== undefined) return schema;
+  throw new UsageError(`expected --schema to be ${schemaName.expected}, got ${quoted(schema)}`);
+}
+
+export function postgresPlace(url: string, schema: string = DEFAULT_SCHEMA): PostgresPlace {
+  if (!URL.canParse(url)) throw new UsageError("the address of the database cannot be read (it is not shown here)");
+  const { hostname, port, pathname } = new URL(url);
+  const name = pathname.slice(1);
+  const shown = `${hostname || "localhost"}:${port || "5432"}${name === "" ? "" : `/${name}`}`;
+  return { kind: "postgres", url, schema, shown };
+}
+
+function givenPlace({ args, io: { env } }: Context): string {
+  const [said, file] = [args.text("db"), args.text("db-file")];
+  if (said !== undefined && file !== undefined) throw new UsageError("say --db or --db-file, not both");
+  if (said !== undefined) return said;
+  if (file !== undefined) return inFile(file);
+  if (isSet(env["SLUICE_DB"])) return env["SLUICE_DB"];
+  if (isSet(env["SLUICE_DB_FILE"])) return inFile(env["SLUICE_DB_FILE"]);
+  // That one is everybody's: only an address that can be meant is taken from it.
+  if (isSet(env["DATABASE_URL"]) && isPostgres(env["DATABASE_URL"])) return env["DATABASE_URL"];
+  throw new UsageError("which database? Say --db path/to/file.db or --db postgres://…, or set SLUICE_DB");
+}
+
+function isSet(text: string | undefined): text is string {
+  return text !== undefined && text !== "";
+}
+
+function inFile(path: string): string {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8").trim();
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    throw new UsageError(`the file that holds the address of the database cannot be read: ${path}${code}`);
+  }
+  if (text === "" || /\s/.test(text)) throw new UsageError(`${path} must hold the address of a database, in one line`);
+  return text;
+}

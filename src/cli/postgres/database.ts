@@ -1,0 +1,85 @@
+import type { Clock } from "../../core/clock.ts";
+import { inTime } from "../../core/deadline.ts";
+import { recordError } from "../../core/error-record.ts";
+import { newId } from "../../core/random.ts";
+import { discard, hushed, type PoolTraits, type PostgresPool } from "../../storages/postgres/driver.ts";
+import { inspection, schemaOf } from "../../storages/postgres/inspect.ts";
+import { PostgresStorage } from "../../storages/postgres/storage.ts";
+import { openPool } from "../../storages/postgres/target.ts";
+import { Failure } from "../failures.ts";
+import { checkVersion, type Database } from "../opened.ts";
+import type { PostgresPlace } from "../place.ts";
+
+/** How long a server may take to let somebody in. */
+const CONNECT_MS = 10_000;
+const CONNECTIONS = 4;
+/** A notification that takes longer will not come. */
+const LISTEN_MS = 3_000;
+
+/** Opens a database whose tables are there, lets `use` work with it, and closes it. */
+export async function withPostgres<T>(
+  place: PostgresPlace,
+  clock: Clock,
+  use: (database: Database) => Promise<T>,
+): Promise<T> {
+  return connected(place, clock, async (pool) => {
+    const { schema, shown } = place;
+    const inspected = { executor: pool, schema };
+    const none = `${shown} holds no jobs of Sluice: it has none of its tables in the schema ${schema}, which \`sluice migrate\` creates`;
+    checkVersion(await schemaOf(inspected), none);
+    const storage = new PostgresStorage(pool, { schema, migrate: false });
+    try {
+      return await use({ storage, look: inspection(inspected) });
+    } finally {
+      await storage.close();
+    }
+  });
+}
+
+/** Lets `use` work with connections to a server that was there a moment ago. */
+export async function connected<T>(
+  { url, shown }: PostgresPlace,
+  clock: Clock,
+  use: (pool: PostgresPool) => Promise<T>,
+): Promise<T> {
+  const pool = await openPool(url, CONNECTIONS, CONNECT_MS);
+  hushed(pool);
+  try {
+    await inTime(clock, () => pool.query("SELECT 1"), { withinMs: CONNECT_MS, who: "the server" }).catch(
+      (error: unknown) => {
+        throw new Failure("SLUICE_UNREACHABLE", `${shown} cannot be used: ${wordsOf(error)}`);
+      },
+    );
+    return await use(pool);
+  } finally {
+    // A connection that never came about would not let go.
+    await inTime(clock, async () => (pool as PoolTraits).end?.call(pool), { withinMs: CONNECT_MS }).catch(() => {});
+  }
+}
+
+/** Sends a notification from one connection to another. How long it was under way, in milliseconds. */
+export async function notificationTime(pool: PostgresPool, clock: Clock): Promise<number> {
+  const { Client, options } = pool as PoolTraits;
+  if (Client === undefined) throw new Error("this pool cannot make a connection that listens");
+  const listener = new Client(options);
+  hushed(listener);
+  const channel = `sluice_doctor_${newId(clock.wall())}`;
+  try {
+    await inTime(clock, () => listener.connect(), { withinMs: CONNECT_MS });
+    const heard = new Promise<void>((resolve) => listener.on("notification", () => resolve()));
+    await listener.query(`LISTEN "${channel}"`);
+    const sentAt = clock.now();
+    await pool.query("SELECT pg_notify($1, '')", [channel]);
+    await inTime(clock, () => heard, { withinMs: LISTEN_MS, who: "the channel" });
+    return clock.now() - sentAt;
+  } finally {
+    await discard(listener, true, clock);
+  }
+}
+
+/** Where a host has several addresses, Node tells of all of them and says nothing itself. */
+function wordsOf(error: unknown): string {
+  const all = error instanceof AggregateError ? (error.errors as unknown[]) : [];
+  const { message, code } = recordError(all[0] ?? error);
+  return message === "" ? (code ?? "nobody answers") : message;
+}
