@@ -3,18 +3,21 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "nod
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
+import { temporaryDatabase } from "./storages/postgres/server.ts";
 
 /*
  * What the documents show is run as a reader would run it: by Node, against the built package. Blocks marked
- * ```ts are programs of their own; ```ts fragment ones are not run.
+ * ```ts are programs of their own; ```ts fragment ones are not run. Those that want a Postgres server find an empty database in
+ * DATABASE_URL.
  */
-const run = promisify(execFile);
 const folder = join(".tmp", `documents-${process.pid}`);
 mkdirSync(folder, { recursive: true });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const documents = ["README.md", ...list("docs", ".md").filter((file) => !file.includes("decisions"))];
-const examples = ["promises", "limiters", "queue", "limits"].flatMap((group) => list(join("examples", group), ".ts"));
+const examples = ["promises", "limiters", "queue", "limits", "postgres"].flatMap((group) =>
+  list(join("examples", group), ".ts"),
+);
 
 describe.each(documents)("%s", (document) => {
   const blocks = [...readFileSync(document, "utf8").matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = ""]) => code);
@@ -27,15 +30,21 @@ describe.each(documents)("%s", (document) => {
     const file = join(folder, `${document.replaceAll(/\W/g, "-")}-${i}.ts`);
     writeFileSync(file, code);
     // In a folder of its own: some of them write files.
-    await run(process.execPath, [resolve(file)], { timeout: 60_000, cwd: folder });
+    await run(resolve(file), folder);
   });
 });
 
 describe("examples", () => {
   it.each(examples)("%s runs, and what it claims is so", async (file) => {
-    await run(process.execPath, [file], { timeout: 60_000 });
+    await run(resolve(file));
   });
 });
+
+async function run(file: string, cwd?: string): Promise<void> {
+  const wantsServer = readFileSync(file, "utf8").includes("sluice/postgres");
+  const env = { ...process.env, ...(wantsServer && { DATABASE_URL: await temporaryDatabase() }) };
+  await promisify(execFile)(process.execPath, [file], { timeout: 60_000, cwd, env });
+}
 
 function list(path: string, ending: string): string[] {
   return readdirSync(path, { recursive: true, encoding: "utf8" })

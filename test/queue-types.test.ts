@@ -58,6 +58,14 @@ describe("types of a queue", () => {
       // @ts-expect-error -- no duration
       queue.add("resize", { width: 1 }, { delay: "soon" }),
     ).rejects.toThrow();
+    await expect(
+      // @ts-expect-error -- no transaction
+      queue.add("resize", { width: 1 }, { tx: "BEGIN" }),
+    ).rejects.toThrow();
+    await expect(
+      // @ts-expect-error -- it is one for all of them
+      queue.addBulk([{ type: "resize", data: { width: 1 }, options: { tx: {} } }]),
+    ).rejects.toThrow();
     // @ts-expect-error -- misspelt
     await queue.pause("send_emial");
   });

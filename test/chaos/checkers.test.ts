@@ -13,6 +13,7 @@ import { outsideRate, rate, use } from "../../chaos/checkers/rates.ts";
 import { recovery } from "../../chaos/checkers/recovery.ts";
 import { oneSettlement } from "../../chaos/checkers/settlement.ts";
 import { mustLook, together, type Verdict } from "../../chaos/checkers/verdict.ts";
+import type { Digest } from "../../chaos/history/digest.ts";
 import { finalOf, Story } from "./support.ts";
 
 /** It looked at something, and found nothing wrong. */
@@ -293,27 +294,38 @@ describe("I10, idempotency", () => {
 });
 
 describe("I12, order", () => {
+  const inOrder = (history: Digest) => order(history, { sideBySide: false });
+
   it("is content with first in, first out", () => {
-    right(order(new Story().add(0, "a", ["1"]).add(5, "a", ["2"]).claim(9, "b", "1", 1).claim(9, "b", "2", 2).told));
+    right(inOrder(new Story().add(0, "a", ["1"]).add(5, "a", ["2"]).claim(9, "b", "1", 1).claim(9, "b", "2", 2).told));
   });
 
   it("sees a job that overtook another of its lane", () => {
     wrong(
-      order(new Story().add(0, "a", ["1"]).add(5, "a", ["2"]).claim(9, "b", "2", 1).claim(9, "b", "1", 2).told),
+      inOrder(new Story().add(0, "a", ["1"]).add(5, "a", ["2"]).claim(9, "b", "2", 1).claim(9, "b", "1", 2).told),
       /added earlier/,
     );
   });
 
   it("compares neither other groups, nor adds at the same time, nor later attempts", () => {
     const groups = new Story().add(0, "a", ["1"], { group: "x" }).add(5, "a", ["2"], { group: "y" });
-    right(order(groups.claim(9, "b", "2", 1).claim(9, "b", "1", 2).told));
-    right(order(new Story().add(0, "a", ["1"]).add(0.5, "c", ["2"]).claim(9, "b", "2", 1).claim(9, "b", "1", 2).told));
+    right(inOrder(groups.claim(9, "b", "2", 1).claim(9, "b", "1", 2).told));
     right(
-      order(
+      inOrder(new Story().add(0, "a", ["1"]).add(0.5, "c", ["2"]).claim(9, "b", "2", 1).claim(9, "b", "1", 2).told),
+    );
+    right(
+      inOrder(
         new Story().add(0, "a", ["1"]).add(5, "a", ["2"]).claim(9, "b", "2", 1).claim(9, "b", "1", 2, { attempt: 2 })
           .told,
       ),
     );
+  });
+
+  it("goes by the time of claims where these may run side by side", () => {
+    const side = (history: Digest) => order(history, { sideBySide: true });
+    const added = () => new Story().add(0, "a", ["1"]).add(5, "a", ["2"]);
+    right(side(added().claim(9, "b", "2", 1).claim(9, "c", "1", 2).told));
+    wrong(side(added().claim(9, "b", "2", 1).claim(50, "c", "1", 2).told), /added earlier/);
   });
 });
 

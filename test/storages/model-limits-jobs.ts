@@ -29,6 +29,8 @@ interface Lane {
   readonly priority: number;
   readonly group: string | null;
   turn: number;
+  /** The latest turn that is certain: a claim that met no groups need not have been one of the jobs without a group. */
+  sure: number;
 }
 
 /** What a claim must answer. */
@@ -84,7 +86,14 @@ export class LimitModel {
         const unit = this.lanes.filter(
           (one) => one.queue === queue && one.priority === priority && one.group === group,
         );
-        this.lanes.push({ queue, type, priority, group, turn: Math.max(0, ...unit.map(({ turn }) => turn)) });
+        this.lanes.push({
+          queue,
+          type,
+          priority,
+          group,
+          turn: Math.max(0, ...unit.map(({ turn }) => turn)),
+          sure: Math.max(0, ...unit.map(({ sure }) => sure)),
+        });
       }
     }
     return true;
@@ -141,17 +150,21 @@ export class LimitModel {
     );
   }
 
-  /** The job whose turn it is, of these. */
-  next(jobs: readonly LimitedJob[]): LimitedJob | undefined {
+  /** The job whose turn it is, of these. `said`: who starts in the storage, where the order is open; else who came first. */
+  next(jobs: readonly LimitedJob[], said?: string): LimitedJob | undefined {
     const priority = Math.max(...jobs.map((job) => job.priority));
     const first = jobs.filter((job) => job.priority === priority);
     const [lane] = [...new Set(first.map((job) => this.#lane(job)!))].toSorted(
       (a, b) => a.turn - b.turn || this.lanes.indexOf(a) - this.lanes.indexOf(b),
     );
-    return first.filter((job) => job.group === lane!.group).toSorted((a, b) => a.dueAt - b.dueAt || a.seq - b.seq)[0];
+    const named = first.find(({ id }) => id === said);
+    const { group } = named !== undefined && this.#lane(named)!.sure <= lane!.turn ? named : lane!;
+    return first.filter((job) => job.group === group).toSorted((a, b) => a.dueAt - b.dueAt || a.seq - b.seq)[0];
   }
 
-  start(job: LimitedJob, { types, leaseMs }: ClaimRequest, asked: readonly Asked[]): void {
+  start(job: LimitedJob, request: ClaimRequest, asked: readonly Asked[]): void {
+    const { types, leaseMs } = request;
+    const sure = this.waiting(request).some(({ group }) => group !== null);
     job.state = "active";
     job.attempt += 1;
     job.startedAt = this.now;
@@ -160,12 +173,14 @@ export class LimitModel {
     this.#turns += 1;
     for (const lane of this.lanes) {
       const unit = lane.queue === job.queue && lane.priority === job.priority && lane.group === job.group;
-      if (unit && (types?.includes(lane.type) ?? true)) lane.turn = this.#turns;
+      if (!unit || !(types?.includes(lane.type) ?? true)) continue;
+      lane.turn = this.#turns;
+      if (sure) lane.sure = this.#turns;
     }
   }
 
-  /** What a claim does, and what it says. */
-  claim(request: ClaimRequest, withOutlook = true): Expected {
+  /** What a claim does, and what it says. `said`: who starts in the storage, in order. */
+  claim(request: ClaimRequest, withOutlook = true, said: readonly string[] = []): Expected {
     const started: LimitedJob[] = [];
     const closed = new Set<ModelLimit>();
     const passed = new Set<Lane>();
@@ -181,7 +196,7 @@ export class LimitModel {
           !this.#kept(job.queue, job.type, request.limits).some((one) => closed.has(one)),
       );
       if (open.length === 0) return answer(false);
-      const job = this.next(open)!;
+      const job = this.next(open, said[started.length])!;
       const asked = this.ask(job, request.limits);
       const longest = asked.reduce(
         (wait, one) => (wait === NEVER || one.wait === NEVER ? NEVER : Math.max(wait, one.wait)),

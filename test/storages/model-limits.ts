@@ -24,7 +24,8 @@ export function limitsModelTest(name: string, open: () => Promise<OpenedStorage>
             await close?.();
           }
         }),
-        { numRuns: lives, seed: SEED },
+        // What fails is told before the test is out of time, as short as it has become until then.
+        { numRuns: lives, seed: SEED, interruptAfterTimeLimit: 50_000 * MORE, markInterruptAsFailure: true },
       );
     });
   }

@@ -60,7 +60,7 @@ export class Model {
   /** Every lease there ever was. */
   readonly leases: Lease[] = [];
   /** Every start there ever was: which unit gave it, and to a claim for which types. Its number is its place. */
-  readonly served: { readonly unit: string; readonly types: readonly string[] | null }[] = [];
+  readonly served: { readonly unit: string; readonly types: readonly string[] | null; readonly sure: boolean }[] = [];
   /** How many starts there had been when it was first certain that a job of this type waited in this unit. */
   readonly opened = new Map<string, number>();
   starts: { readonly key: string; readonly at: number; readonly id: number }[] = [];
@@ -254,17 +254,19 @@ export class Model {
    * When a unit had its turn, for a claim that may take these jobs of it: of their types, the one for which that was the
    * longest ago. A unit has its turn for a type when it gives something to a claim that asked for the type.
    *
-   * Before that the type stands where the unit stood when its first job waited, or at the beginning.
+   * Before that the type stands where the unit stood when its first job waited, or at the beginning. A claim that met no groups
+   * may have been a turn of the jobs without one, or not.
    */
   turn(jobs: readonly ModelJob[]): { earliest: number; latest: number } {
     let [earliest, latest] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
     for (const job of jobs) {
       const { type } = job;
       const unit = unitOf(job);
-      const turn = 1 + this.served.findLastIndex((one) => one.unit === unit && (one.types?.includes(type) ?? true));
+      const own = this.served.map((one) => one.unit === unit && (one.types?.includes(type) ?? true));
+      const turn = 1 + own.lastIndexOf(true);
       const opened = this.opened.get(laneOf(job)) ?? this.served.length;
       const inherited = 1 + this.served.slice(0, opened).findLastIndex((one) => one.unit === unit);
-      earliest = Math.min(earliest, turn);
+      earliest = Math.min(earliest, 1 + this.served.findLastIndex((one, i) => own[i] === true && one.sure));
       latest = Math.min(latest, Math.max(turn, inherited));
     }
     return { earliest, latest };
@@ -278,15 +280,16 @@ export class Model {
 
   start(
     job: ModelJob,
-    { leaseMs, limits, types }: Pick<ClaimRequest, "leaseMs" | "limits" | "types">,
+    { queue, leaseMs, limits, types }: Pick<ClaimRequest, "queue" | "leaseMs" | "limits" | "types">,
     token: number,
   ): void {
+    const sure = this.claimable({ queue, types }, true).some(({ group }) => group !== null);
     job.state = "active";
     job.attempt += 1;
     job.startedAt = this.now;
     job.leaseUntil = this.now + leaseMs;
     job.token = token;
-    this.served.push({ unit: unitOf(job), types });
+    this.served.push({ unit: unitOf(job), types, sure });
     const keys = [...new Set(limits.map(({ key }) => key))];
     job.starts = keys.map((key) => ({ key, start: this.count(key) }));
     this.leases.push({ id: job.id, token });

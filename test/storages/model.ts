@@ -18,7 +18,8 @@ export function modelTest(name: string, open: () => Promise<OpenedStorage>, numR
           await close?.();
         }
       }),
-      { numRuns, ...(seed !== undefined && { seed }) },
+      // What fails is told before the test is out of time, as short as it has become until then.
+      { numRuns, interruptAfterTimeLimit: 100_000, markInterruptAsFailure: true, ...(seed !== undefined && { seed }) },
     );
   });
 }

@@ -1,0 +1,45 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { TestProject } from "vitest/node";
+import { writeSql } from "../../../scripts/compile-sql.ts";
+import { type PostgresServer, startPostgres } from "../../../src/cli/postgres/server.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Who asks here is told the URL of a Postgres server; it is started for the first who asks. */
+    readonly postgresDesk: string;
+  }
+}
+
+/** Nothing has to outlive these tests; those about durability start servers of their own. */
+const SETTINGS = {
+  fsync: "off",
+  synchronous_commit: "off",
+  full_page_writes: "off",
+  max_connections: "200",
+  autovacuum_naptime: "5s",
+  max_wal_size: "4GB",
+};
+
+/** One Postgres server for all tests of a run that want one, gone with the run. A run in which none does has none. */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  // What was changed in the SQL files is compiled before anybody reads it.
+  writeSql();
+  let server: Promise<PostgresServer> | undefined;
+  const desk = createServer((_request, response) => {
+    server ??= startPostgres({ settings: SETTINGS });
+    server.then(
+      ({ url }) => response.end(url),
+      (error: unknown) => response.writeHead(500).end(error instanceof Error ? error.stack : String(error)),
+    );
+  });
+  desk.listen(0, "127.0.0.1");
+  await once(desk, "listening");
+  project.provide("postgresDesk", `http://127.0.0.1:${(desk.address() as AddressInfo).port}`);
+  return async () => {
+    desk.close();
+    desk.closeAllConnections();
+    await (await server?.catch(() => undefined))?.stop();
+  };
+}

@@ -1,0 +1,360 @@
+import pg from "pg";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { Proxy } from "../../../chaos/conductor/proxy.ts";
+import type { JobEvent } from "../../../src/core/events.ts";
+import type { PostgresDatabase } from "../../../src/storages/postgres/database.ts";
+import type { PostgresPool } from "../../../src/storages/postgres/driver.ts";
+import type { Hub } from "../../../src/storages/postgres/hub.ts";
+import type { Told } from "../../../src/storages/postgres/told.ts";
+import { hearing, hurried, opened, poolOf, until } from "./client-support.ts";
+import { once, temporaryDatabase } from "./server.ts";
+
+/** A database with its tables, and a function that says what it is given, as if it were a step. */
+async function sayingDatabase(): Promise<string> {
+  const url = await temporaryDatabase();
+  await opened(url).setup();
+  await once(url, "CREATE FUNCTION sluice.say(told text) RETURNS text LANGUAGE sql AS 'SELECT told'");
+  return url;
+}
+
+/** Active jobs that are asked to stop, whoever has them. */
+async function stopping(url: string, ...ids: readonly string[]): Promise<void> {
+  const other = { queue: "q", type: "t", data: "1", due_in: 0, priority: 0, max_attempts: 1, backoff: "{}" };
+  await once(url, "SELECT sluice.add($1::json)", [JSON.stringify(ids.map((id) => Object.assign({ id }, other)))]);
+  await once(
+    url,
+    `UPDATE sluice.jobs SET state = 'active', cancel_requested = true, attempt = 1, started_at = 1, lease_until = 1e15,
+      worker = 'w', token = 1`,
+  );
+}
+
+const say = (database: PostgresDatabase, told: Told) => database.call("say", JSON.stringify(told));
+
+/** Listens to a queue and notes what it hears. */
+function listener(hub: Hub, queue: string | null = "q") {
+  const wakes: boolean[] = [];
+  const cancelled: string[] = [];
+  const events: JobEvent[] = [];
+  const leave = hub.subscribe({
+    queue,
+    wake: (news) => wakes.push(news),
+    cancelled: (ids) => cancelled.push(...ids),
+  });
+  const hearEvents = () => hub.subscribe({ queue, event: (event) => events.push(event) });
+  return { wakes, cancelled, events, leave, hearEvents };
+}
+
+const LISTENING = `SELECT pid FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid() AND (query LIKE 'LISTEN%' OR query LIKE '%beat(%')`;
+
+/** It listens, and is known to. */
+async function ready(url: string): Promise<void> {
+  await until(
+    async () => (await once(url, "SELECT 1 FROM sluice.listeners")).length > 0,
+    "a listener to be registered",
+  );
+}
+
+describe("other processes", () => {
+  it("hear what a step told, and who told it hears it once", async () => {
+    const url = await sayingDatabase();
+    const here = hearing(url);
+    const there = hearing(url);
+    const near = listener(here.hub);
+    const far = listener(there.hub);
+    const other = listener(there.hub, "other");
+    await stopping(url, "job-1");
+    await ready(url);
+    await there.database.call("present");
+    await say(here.database, { woken: [["q", true]], stopping: [["q", "job-1"]] });
+    expect([near.wakes, near.cancelled]).toEqual([[true], ["job-1"]]);
+    await until(() => far.wakes.length > 0 && far.cancelled.length > 0, "the other one to hear it", 1_000);
+    expect([far.wakes, far.cancelled]).toEqual([[true], ["job-1"]]);
+    expect(other.wakes).toEqual([]);
+    await say(here.database, { everybody: true });
+    await until(() => other.wakes.length > 0 && far.wakes.length > 1, "everybody to hear it", 1_000);
+    expect([near.wakes, near.cancelled]).toEqual([[true, true], ["job-1"]]);
+  });
+
+  it("are told many things as one", async () => {
+    const url = await sayingDatabase();
+    const here = hearing(url);
+    const there = hearing(url);
+    const far = listener(there.hub, null);
+    await there.database.call("present");
+    for (let i = 0; i < 200; i++) await say(here.database, { woken: [["q", i % 2 === 0]] });
+    await say(here.database, { woken: [["last", true]] });
+    const queues = new Set<string>();
+    there.hub.subscribe({ queue: "last", wake: () => queues.add("last") });
+    await until(() => far.wakes.length > 0, "something to be heard");
+    await say(here.database, { woken: [["last", true]] });
+    await until(() => queues.size > 0, "the last to be heard");
+    expect(far.wakes.length).toBeLessThan(100);
+  });
+
+  it("hear of more than can be said at once", async () => {
+    const url = await sayingDatabase();
+    const here = hearing(url);
+    const there = hearing(url);
+    const far = listener(there.hub, "q-399");
+    await there.database.call("present");
+    const woken = Array.from({ length: 400 }, (_, i) => [`q-${i}`, false] as const);
+    await say(here.database, { woken });
+    await until(() => far.wakes.length > 0, "it to be heard");
+  });
+
+  it("who begins to listen hears of what is told from then on within a second", async () => {
+    const url = await sayingDatabase();
+    const here = hearing(url);
+    // Nobody listens, and that is remembered for a moment.
+    await say(here.database, { woken: [["q", true]] });
+    const there = hearing(url);
+    const far = listener(there.hub);
+    await there.database.call("present");
+    await say(here.database, { woken: [["q", true]] });
+    await until(() => far.wakes.length > 0, "it to be heard", 1_000);
+  });
+
+  it("nonsense on the channel disturbs nobody", async () => {
+    const url = await sayingDatabase();
+    const there = hearing(url);
+    const far = listener(there.hub);
+    await there.database.call("present");
+    for (const text of ["", "null", "[]", "{", '{"queues":[1,["q"],["q","x"],[null,true]],"stopping":[{}]}']) {
+      await once(url, "SELECT pg_notify(sluice.channel(), $1)", [text]);
+    }
+    await once(url, "SELECT sluice.notify_queues(ARRAY['q'])");
+    await until(() => far.wakes.length > 0, "what makes sense to be heard");
+    expect([far.wakes, far.cancelled]).toEqual([[true], []]);
+  });
+
+  it("whoever says that a job is to stop is not believed: only a job that was asked to is told", async () => {
+    const url = await sayingDatabase();
+    const there = hearing(url);
+    const far = listener(there.hub);
+    await there.database.call("present");
+    await stopping(url, "asked", "runs on", "has ended");
+    await once(url, "UPDATE sluice.jobs SET cancel_requested = false WHERE id = 'runs on'");
+    await once(url, "UPDATE sluice.jobs SET state = 'waiting', lease_until = NULL WHERE id = 'has ended'");
+    const forged = { stopping: ["runs on", "has ended", "nobody"].map((id) => ["q", id]) };
+    await once(url, "SELECT pg_notify(sluice.channel(), $1)", [JSON.stringify(forged)]);
+    // Under another queue than its own: what it is in is for the table to say.
+    await once(url, "SELECT pg_notify(sluice.channel(), $1)", [JSON.stringify({ stopping: [["r", "asked"]] })]);
+    await until(() => far.cancelled.length > 0, "the one that was asked to stop");
+    expect(far.cancelled).toEqual(["asked"]);
+  });
+
+  it("who comes while the last one leaves is not forgotten", async () => {
+    const url = await sayingDatabase();
+    const pool = poolOf(url, { max: 1 });
+    const there = hearing(pool, { connections: 0, clock: hurried(10) });
+    const gone = listener(there.hub);
+    await there.database.call("present");
+    const held = await pool.connect();
+    gone.leave();
+    await until(() => pool.waitingCount > 0, "it to say goodbye");
+    listener(there.hub);
+    // Would be there now, and gone when the goodbye is heard.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    held.release();
+    await there.database.call("present");
+    await until(() => pool.waitingCount === 0 && pool.idleCount === 1, "all to be said");
+    expect(await once(url, "SELECT 1 FROM sluice.listeners")).toHaveLength(1);
+  });
+
+  it("jobs of somebody's transaction are told when it is committed", async () => {
+    const url = await sayingDatabase();
+    const there = hearing(url);
+    const far = listener(there.hub);
+    await there.database.call("present");
+    const client = await poolOf(url).connect();
+    await client.query("BEGIN");
+    await client.query("SELECT sluice.notify_queues(ARRAY['q', 'r'], false)");
+    await client.query("ROLLBACK; BEGIN; SELECT sluice.notify_queues(ARRAY['q'], true); COMMIT");
+    client.release();
+    await until(() => far.wakes.length > 0, "it to be heard");
+    expect(far.wakes).toEqual([true]);
+  });
+});
+
+describe("events", () => {
+  const event = (id: string): JobEvent => ({ event: "added", queue: "q", type: "t", id });
+  const insert = "INSERT INTO sluice.events (at, event) VALUES (0, $1)";
+
+  it("are wanted as soon as the next step begins, and come from any process, once, in order", async () => {
+    const url = await sayingDatabase();
+    const here = hearing(url);
+    const there = hearing(url);
+    await here.database.call("publish", JSON.stringify(event("before")));
+    const near = listener(here.hub);
+    near.hearEvents();
+    await here.database.call("publish", JSON.stringify(event("1")));
+    await there.database.call("publish", JSON.stringify(event("2")));
+    await here.database.call("publish", JSON.stringify(event("3")));
+    await until(() => near.events.length >= 3, "all to be heard");
+    expect(near.events).toEqual([event("1"), event("2"), event("3")]);
+  });
+
+  it("nobody writes them where nobody wants them", async () => {
+    const url = await sayingDatabase();
+    const here = hearing(url);
+    const near = listener(here.hub);
+    await here.database.call("publish", JSON.stringify(event("1")));
+    expect(await once(url, "SELECT event FROM sluice.events")).toEqual([]);
+    const leave = near.hearEvents();
+    await here.database.call("publish", JSON.stringify(event("2")));
+    await until(() => near.events.length > 0, "it to be heard");
+    leave();
+    near.leave();
+    await until(
+      async () => (await once(url, "SELECT 1 FROM sluice.listeners")).length === 0,
+      "nobody to be registered",
+    );
+  });
+
+  it("that are committed later than later ones are heard", async () => {
+    const url = await sayingDatabase();
+    const here = hearing(url);
+    const near = listener(here.hub);
+    near.hearEvents();
+    await here.database.call("present");
+    const pool = poolOf(url);
+    const late = await pool.connect();
+    const never = await pool.connect();
+    await late.query("BEGIN");
+    await late.query(insert, [JSON.stringify(event("late 1"))]);
+    await late.query(insert, [JSON.stringify(event("late 2"))]);
+    await never.query("BEGIN");
+    await never.query(insert, [JSON.stringify(event("never"))]);
+    await never.query("ROLLBACK");
+    never.release();
+    await here.database.call("publish", JSON.stringify(event("early")));
+    await until(() => near.events.length > 0, "the early one to be heard");
+    await late.query("COMMIT");
+    late.release();
+    await here.database.call("publish", JSON.stringify(event("last")));
+    await until(() => near.events.length >= 4, "all to be heard");
+    expect(near.events).toEqual([event("early"), event("late 1"), event("late 2"), event("last")]);
+  });
+
+  it("many at once are all heard", async () => {
+    const url = await sayingDatabase();
+    const here = hearing(url);
+    const near = listener(here.hub);
+    near.hearEvents();
+    await here.database.call("present");
+    await once(
+      url,
+      `INSERT INTO sluice.events (at, event) SELECT 0, json_build_object('event', 'added', 'queue', 'q', 'type', 't', 'id', i) FROM generate_series(1, 3500) AS i`,
+    );
+    await say(here.database, { events: true });
+    await until(() => near.events.length >= 3_500, "all to be heard");
+    expect(near.events.map((heard) => ("id" in heard ? Number(heard.id) : 0))).toEqual(
+      Array.from({ length: 3_500 }, (_, i) => i + 1),
+    );
+  });
+});
+
+describe("when nothing can be heard", () => {
+  it("a connection that was killed is made again, everybody looks once, and then hears", async () => {
+    const url = await sayingDatabase();
+    const here = hearing(url);
+    const there = hearing(url);
+    const far = listener(there.hub);
+    await there.database.call("present");
+    const killed = await once(url, `SELECT pg_terminate_backend(pid) FROM (${LISTENING}) AS l`);
+    expect(killed).toHaveLength(1);
+    await until(() => far.wakes.length > 0, "everybody to look");
+    expect(far.wakes).toEqual([true]);
+    await say(here.database, { woken: [["q", false]] });
+    await until(() => far.wakes.length > 1, "to hear again");
+    expect(far.wakes).toEqual([true, false]);
+  });
+
+  it("a connection that leads nowhere is noticed, and made again", async () => {
+    const url = new URL(await sayingDatabase());
+    const proxy = await Proxy.open(Number(url.port));
+    onTestFinished(() => proxy.close());
+    const way = new URL(url);
+    way.port = String(proxy.port);
+    const here = hearing(url.href);
+    const there = hearing(way.href, { clock: hurried(20) });
+    const far = listener(there.hub);
+    await there.database.call("present");
+    await until(() => [...proxy.passages].some(({ said }) => said.includes("LISTEN")), "it to listen");
+    for (const passage of proxy.passages) if (passage.said.includes("LISTEN")) passage.blackhole();
+    const before = far.wakes.length;
+    await until(() => far.wakes.length > before, "everybody to look", 5_000);
+    await until(async () => (await once(url.href, LISTENING)).length > 0, "it to listen again", 5_000);
+    await there.database.call("present");
+    await stopping(url.href, "job");
+    const heard = far.cancelled.length;
+    await say(here.database, { stopping: [["q", "job"]] });
+    await until(() => far.cancelled.length > heard, "to hear again");
+  });
+
+  it("a pool that makes no connection for us, or a pooler that passes nothing on: everybody looks every 5 s", async () => {
+    const url = await sayingDatabase();
+    const pool = poolOf(url);
+    const bare: PostgresPool = { query: (text, values) => pool.query(text, values), connect: () => pool.connect() };
+    const clock = hurried(20);
+    const there = hearing(bare, { clock });
+    const far = listener(there.hub);
+    const start = clock.now();
+    await until(() => far.wakes.length >= 3, "to look three times");
+    const every = (clock.now() - start) / 3;
+    expect(every).toBeGreaterThan(4_000);
+    expect(every).toBeLessThan(7_000);
+  });
+
+  it("a way on which notifications get lost: it is not taken for hearing, and not made again all the time", async () => {
+    const url = await sayingDatabase();
+    let connections = 0;
+    const Deaf = class extends pg.Client {
+      constructor(config?: pg.ClientConfig) {
+        super(config);
+        connections += 1;
+        const emit = this.emit.bind(this);
+        this.emit = (name: string | symbol, ...args: unknown[]) =>
+          name === "notification" ? true : emit(name as "drain", ...(args as []));
+      }
+    };
+    const clock = hurried(50);
+    const there = hearing(poolOf(url, { Client: Deaf as unknown as new () => pg.ClientBase, max: 1 }), { clock });
+    const far = listener(there.hub);
+    const start = clock.now();
+    await until(() => far.wakes.length >= 12, "to look twelve times");
+    expect((clock.now() - start) / far.wakes.length).toBeLessThan(7_000);
+    // The one of the pool, and now and then one that listens in vain.
+    expect(connections).toBeLessThanOrEqual(10);
+    expect(connections).toBeGreaterThan(2);
+  });
+
+  it("a hint that was lost is made up for, and an idle storage asks once in 5 s", async () => {
+    const url = await sayingDatabase();
+    const pool = poolOf(url);
+    let statements = 0;
+    const Watched = class extends pg.Client {
+      override query = ((...args: unknown[]) => {
+        statements += 1;
+        return (pg.Client.prototype.query as (...all: unknown[]) => unknown).apply(this, args);
+      }) as pg.Client["query"];
+    };
+    const clock = hurried(20);
+    const watched = poolOf(url, { Client: Watched as unknown as new () => pg.ClientBase });
+    const there = hearing(watched, { clock });
+    const far = listener(there.hub);
+    await there.database.call("present");
+    const before = statements;
+    const start = clock.now();
+    await until(() => clock.now() - start > 12_000, "12 s to pass");
+    expect(statements - before).toBeLessThanOrEqual(3);
+    expect(statements - before).toBeGreaterThanOrEqual(2);
+    expect(far.wakes).toEqual([]);
+    // A job that nobody told about.
+    await pool.query("SELECT nextval(pg_get_serial_sequence('sluice.jobs', 'seq'))");
+    await until(() => far.wakes.length > 0, "it to be looked for", 2_000);
+    // Because of that job, and not because it was time to look anyway.
+    expect(far.wakes).toEqual([false]);
+  });
+});

@@ -1,0 +1,59 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { opened } from "./client-support.ts";
+import { once, temporaryDatabase } from "./server.ts";
+
+const SOURCE = join("src", "storages", "postgres");
+
+/** The functions that are called from outside, as the sources say it: everything else is called by one of them. */
+function calledFromOutside(): readonly string[] {
+  const files = readdirSync(SOURCE, { recursive: true, encoding: "utf8" }).filter(
+    (file) => file.endsWith(".ts") && !file.endsWith("sql.ts"),
+  );
+  const text = files.map((file) => readFileSync(join(SOURCE, file), "utf8")).join("\n");
+  const calls = [...text.matchAll(/\b(?:call|step)(?:<[\s\S]{1,200}?>)?\(\s*"([a-z_]+)"/g)];
+  return [...new Set(["add_job", ...calls.map(([, name]) => name!)])].toSorted();
+}
+
+describe("names of functions and operators mean those of the server", () => {
+  it("in every function that is called from outside", async () => {
+    const names = calledFromOutside();
+    expect(names).toEqual(expect.arrayContaining(["add", "beat", "claim", "heartbeat", "list_jobs", "settle", "tell"]));
+    expect(names.length).toBeGreaterThan(30);
+    const url = await temporaryDatabase();
+    await opened(url).setup();
+    const pinned = (await once(
+      url,
+      `SELECT proname AS name FROM pg_proc
+        WHERE pronamespace = 'sluice'::regnamespace AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig)`,
+    )) as { readonly name: string }[];
+    const known = new Set(pinned.map(({ name }) => name));
+    expect(names.filter((name) => !known.has(name))).toEqual([]);
+  });
+
+  it("whatever others put in their place", async () => {
+    const url = await temporaryDatabase();
+    await opened(url).setup();
+    // What fits better than the server's own is taken, wherever it is found.
+    const trap = "LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'caught'; END $$";
+    await once(
+      url,
+      `CREATE FUNCTION public.concat_ws(text, bigint, bigint) RETURNS text ${trap};
+      CREATE FUNCTION public.json_build_array(text, text) RETURNS json ${trap};
+      CREATE FUNCTION public.later(float8, integer) RETURNS float8 ${trap};
+      CREATE OPERATOR public.+ (FUNCTION = public.later, LEFTARG = float8, RIGHTARG = integer)`,
+    );
+    await once(url, "CREATE SCHEMA evil");
+    await once(url, `CREATE FUNCTION evil.set_config(text, text, boolean) RETURNS text ${trap}`);
+    await once(url, `CREATE FUNCTION evil.json_agg(anyelement) RETURNS json ${trap}`);
+    for (const path of ["public", "evil,pg_catalog"]) {
+      const way = new URL(url);
+      way.searchParams.set("options", `-c search_path=${path}`);
+      const database = opened(way.href);
+      expect(await database.call("beat", "me", true, "ear")).toHaveProperty("stamp");
+      expect(await database.call("read_rules")).toMatchObject({ stored: [] });
+      expect(await database.rows("SELECT origin FROM {schema}.listeners")).toEqual([{ origin: "me" }]);
+    }
+  });
+});

@@ -1,0 +1,206 @@
+import { fork } from "node:child_process";
+import { once as events } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import pg from "pg";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { Proxy } from "../../../chaos/conductor/proxy.ts";
+import { Queue, StorageError, Worker } from "../../../src/index.ts";
+import type { PostgresDatabase } from "../../../src/storages/postgres/database.ts";
+import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
+import { opened, poolOf, until } from "./client-support.ts";
+import { once, temporaryDatabase } from "./server.ts";
+
+/** A schema that looks as if it were ours, with functions that say who did them, and for how long they would wait. */
+const FUNCTIONS = `CREATE SCHEMA fake; CREATE TABLE fake.migrations (version integer, at timestamptz);
+  INSERT INTO fake.migrations VALUES (1, now());
+  CREATE FUNCTION fake.pid() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
+  CREATE FUNCTION fake.heartbeat() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
+  CREATE FUNCTION fake.patience() RETURNS json LANGUAGE sql AS 'SELECT to_json(current_setting(''lock_timeout''))';
+  CREATE FUNCTION fake.slow(ms float8) RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid() FROM pg_sleep(ms / 1000)';
+  CREATE FUNCTION fake.settle(ms float8, again boolean DEFAULT false) RETURNS json LANGUAGE sql AS
+    'SELECT json_build_object(''again'', again, ''pid'', pg_backend_pid()) FROM pg_sleep(CASE WHEN again THEN 0 ELSE ms / 1000 END)'`;
+const fake = { schema: "fake", migrate: false } as const;
+
+/** A database of its own, and a way to it that can be cut off without a word. */
+async function farDatabase(): Promise<{ readonly url: string; readonly direct: string; readonly proxy: Proxy }> {
+  const direct = await temporaryDatabase();
+  await once(direct, FUNCTIONS);
+  const proxy = await Proxy.open(Number(new URL(direct).port));
+  onTestFinished(() => proxy.close());
+  const url = new URL(direct);
+  url.port = String(proxy.port);
+  return { url: url.href, direct, proxy };
+}
+
+/** A way to a database on which nothing is said any more from some instant on, not even goodbye. */
+async function mutableServer(database: string): Promise<{ readonly url: string; readonly fallSilent: () => void }> {
+  const sockets: Socket[] = [];
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    const behind = connect(Number(new URL(database).port), "127.0.0.1");
+    sockets.push(client, behind);
+    for (const socket of [client, behind]) socket.on("error", () => {});
+    client.pipe(behind);
+    behind.pipe(client);
+  });
+  server.listen(0, "127.0.0.1");
+  await events(server, "listening");
+  const end = () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  };
+  onTestFinished(end);
+  const url = new URL(database);
+  url.port = String((server.address() as AddressInfo).port);
+  const fallSilent = () => {
+    for (const socket of sockets) {
+      socket.unpipe();
+      socket.resume();
+    }
+  };
+  return { url: url.href, fallSilent };
+}
+
+/** So many connections, all of which have answered. */
+const warm = (database: PostgresDatabase, count: number) =>
+  Promise.all(Array.from({ length: count }, () => database.call<number>("slow", 100)));
+
+async function took<T>(call: () => Promise<T>): Promise<{ readonly ms: number; readonly answer: T }> {
+  const start = performance.now();
+  const answer = await call();
+  return { ms: performance.now() - start, answer };
+}
+
+describe("connections that lead nowhere any more", () => {
+  it.each(["url", "pool"])(
+    "one attempt is lost, the next is made on a new one, and all others are known (%s)",
+    async (kind) => {
+      const { url, proxy } = await farDatabase();
+      const pool = kind === "pool" ? new pg.Pool({ connectionString: url, max: 5, idleTimeoutMillis: 0 }) : undefined;
+      if (pool !== undefined) onTestFinished(() => pool.end());
+      const database = opened(pool ?? url, { ...fake, timeout: 4_000 });
+      const before = new Set(await warm(database, 5));
+      expect(before.size).toBe(5);
+      for (const passage of proxy.passages) passage.blackhole();
+      const renewed = await took(() => database.call<number>("heartbeat"));
+      expect(renewed.ms).toBeLessThan(2_500);
+      expect(before).not.toContain(renewed.answer);
+      // Nobody else has to find out.
+      const others = await took(() => Promise.all([1, 2, 3, 4, 5].map(() => database.call<number>("pid"))));
+      expect(others.ms).toBeLessThan(900);
+      expect(others.answer.filter((pid) => before.has(pid))).toEqual([]);
+    },
+  );
+
+  it("what is sent again says so", async () => {
+    const { url } = await farDatabase();
+    const database = opened(url, { ...fake, timeout: 4_000 });
+    expect(await database.call("settle", 60_000)).toMatchObject({ again: true });
+  });
+
+  it("cost no lease", async () => {
+    const { url, proxy } = await farDatabase();
+    const pool = new pg.Pool({ connectionString: url, max: 5, idleTimeoutMillis: 0 });
+    const storage = new PostgresStorage(pool);
+    const queue = new Queue<{ t: { data: number; result: number } }>("q", { storage });
+    let aborted = false;
+    let running = false;
+    const worker = new Worker<{ t: { data: number; result: number } }>(
+      "q",
+      {
+        t: async ({ data }, { signal }) => {
+          running = true;
+          signal.addEventListener("abort", () => (aborted = true));
+          await new Promise((resolve) => setTimeout(resolve, 5_000));
+          return data;
+        },
+      },
+      { storage, lease: "4s", onError: () => {} },
+    );
+    onTestFinished(async () => {
+      await worker.stop({ timeout: 0 });
+      await storage.close();
+      await pool.end();
+    });
+    const job = await queue.add("t", 1);
+    await until(() => running, "it to run");
+    await Promise.all(Array.from({ length: 5 }, () => pool.query("SELECT pg_sleep(0.1)")));
+    for (const passage of proxy.passages) passage.blackhole();
+    expect(await job.result({ timeout: 12_000 })).toBe(1);
+    expect(aborted).toBe(false);
+  }, 20_000);
+
+  it("hold up no process when the storage is closed", async () => {
+    const { url, fallSilent } = await mutableServer(await temporaryDatabase());
+    const child = fork(join(import.meta.dirname, "closing.child.ts"), [url]);
+    onTestFinished(() => void child.kill("SIGKILL"));
+    await events(child, "message");
+    fallSilent();
+    child.send("close");
+    const { ms } = await took(() => events(child, "exit"));
+    expect(ms).toBeLessThan(8_000);
+    expect(child.exitCode).toBe(0);
+  }, 15_000);
+});
+
+describe("a pool that gives up on answers", () => {
+  it("what it has not waited for may have been done: it is sent again on another connection", async () => {
+    const { direct } = await farDatabase();
+    const pool = poolOf(direct, { max: 1, query_timeout: 300 });
+    const database = opened(pool, fake);
+    const first = await database.call<number>("pid");
+    const { again, pid } = await database.call<{ again: boolean; pid: number }>("settle", 60_000);
+    expect(again).toBe(true);
+    expect(pid).not.toBe(first);
+  });
+});
+
+describe("what waits for somebody's lock", () => {
+  it("waits for a part of the time", async () => {
+    const { direct } = await farDatabase();
+    expect(await opened(direct, fake).call("patience")).toBe("2s");
+    expect(await opened(direct, { ...fake, timeout: 500 }).call("patience")).toBe("200ms");
+  });
+
+  it("leaves nothing behind on the server", async () => {
+    const url = await temporaryDatabase();
+    const storage = new PostgresStorage(url, { timeout: 400, connections: 2 });
+    onTestFinished(() => storage.close());
+    await storage.setup();
+    const queue = new Queue<{ t: { data: number; result: number } }>("q", { storage });
+    const pool = poolOf(url);
+    const client = await pool.connect();
+    await client.query("BEGIN");
+    await queue.add("t", 1, { idempotencyKey: "k", tx: client });
+    for (let i = 0; i < 5; i++) await expect(queue.add("t", 1, { idempotencyKey: "k" })).rejects.toThrow(StorageError);
+    await client.query("LOCK TABLE sluice.jobs IN ACCESS EXCLUSIVE MODE");
+    for (let i = 0; i < 5; i++) await expect(queue.counts()).rejects.toThrow(StorageError);
+    await until(
+      async () => {
+        const { rows } = await pool.query(
+          "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        );
+        return rows.length === 0;
+      },
+      "nobody to wait any more",
+      1_000,
+    );
+    await client.query("ROLLBACK");
+    client.release();
+    expect(await queue.counts()).toMatchObject({ waiting: 0 });
+  });
+
+  it("never has the last connection: a heartbeat has", async () => {
+    const { direct } = await farDatabase();
+    const pool = poolOf(direct, { max: 1 });
+    const held = await pool.connect();
+    const database = opened(pool, { ...fake, timeout: 3_000 });
+    const stuck = [1, 2, 3, 4].map(() => database.call("slow", 60_000).catch((error: unknown) => error));
+    for (let i = 0; i < 3; i++) {
+      const { ms } = await took(() => database.call("heartbeat"));
+      expect(ms).toBeLessThan(500);
+    }
+    for (const error of await Promise.all(stuck)) expect(error).toBeInstanceOf(StorageError);
+    held.release();
+  });
+});

@@ -1,0 +1,264 @@
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../../src/core/clock.ts";
+import type { Lease, NewJob } from "../../../src/storage/job-storage.ts";
+import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
+import { anything } from "../jobs.ts";
+import { until } from "./office.ts";
+import { once, temporaryDatabase } from "./server.ts";
+import { newJob, rule } from "./support.ts";
+
+/** What has nothing to do with an open transaction of the user's is done within this, however long that stays open. */
+const SOON_MS = 2_000;
+
+const WEIGHED = rule("w", { max: 100, windowMs: 1_000 }, { weight: "tokens" });
+
+/** So many limits that whoever locks some of them had better have the storage for himself. */
+const MANY = Array.from({ length: 66 }, (_, i) => rule(`r${i}`, { concurrency: 5 }, { types: [`other${i}`] }));
+
+/** A new job under the key `k`, or another, that comes due in an hour. */
+const keyed = (onDuplicate: "return" | "replace", said: Partial<NewJob> = {}, key = "k") =>
+  newJob({
+    due: { inMs: 3_600_000 },
+    idempotency: { key, fingerprint: "f", ttlMs: 3_600_000, onDuplicate },
+    ...said,
+  });
+
+async function open() {
+  const url = await temporaryDatabase();
+  const storage = new PostgresStorage(url);
+  onTestFinished(() => storage.close());
+  await storage.setup();
+  return { url, storage };
+}
+
+/** A connection of the user's with an open transaction. */
+async function begun(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query("BEGIN");
+  return client;
+}
+
+/** Resolves when somebody waits for a lock of this kind. */
+async function somebodyWaits(url: string, kind: "advisory" | "transactionid"): Promise<void> {
+  const waiting = `SELECT FROM pg_locks WHERE NOT granted AND locktype = $1
+    AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`;
+  await until(async () => (await once(url, waiting, [kind])).length > 0, 5_000, `somebody waits: ${kind}`);
+}
+
+/** Who has the rules lock, shared or not. */
+const HAVE_RULES = `SELECT pid FROM pg_locks WHERE granted AND locktype = 'advisory'
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND (classid::bigint << 32 | objid::bigint) = sluice.lock_key('rules', '')`;
+
+/** Those of the jobs that nobody has in his hands. */
+const free = (url: string, ids: readonly string[]) =>
+  once(url, "SELECT id FROM sluice.jobs WHERE id = ANY ($1) ORDER BY id FOR UPDATE SKIP LOCKED", [ids]);
+
+const done = ({ id, token }: Lease) => ({ id, token, to: "completed", result: null }) as const;
+
+/** Claims, keeps a lease, pauses: how long that takes. */
+async function lifeGoesOn(storage: PostgresStorage): Promise<number> {
+  const began = systemClock.now();
+  await storage.add([newJob({ queue: "elsewhere" })]);
+  const paused = storage.setPaused("other", null, true);
+  const { jobs } = await storage.claim(anything({ queue: "elsewhere" }));
+  expect(jobs).toHaveLength(1);
+  expect(await storage.heartbeat(jobs, 30_000)).toMatchObject({ lost: [] });
+  expect(await storage.settle(jobs.map(done))).toEqual([]);
+  await paused;
+  return systemClock.now() - began;
+}
+
+describe("while a transaction of the user's is open", () => {
+  test("who waits for a key that it has taken holds no lock of the storage", async () => {
+    const { url, storage } = await open();
+    await storage.limits.define([WEIGHED], "refuse");
+    const user = await begun(url);
+    const first = keyed("return");
+    await storage.add([first], user);
+    const second = storage.add([keyed("return")]);
+    await somebodyWaits(url, "transactionid");
+    expect(await once(url, HAVE_RULES)).toEqual([]);
+    expect(await lifeGoesOn(storage)).toBeLessThan(SOON_MS);
+    await user.query("COMMIT");
+    expect(await second).toEqual([{ id: first.id, created: false }]);
+  });
+
+  test.each([
+    ["a few limits", [WEIGHED]],
+    ["many limits", MANY],
+  ])("who wants to cancel a job that it has replaced holds up nobody: %s", async (_what, rules) => {
+    const { url, storage } = await open();
+    await storage.limits.define(rules, "refuse");
+    const job = keyed("return");
+    await storage.add([job]);
+    const user = await begun(url);
+    await storage.add([keyed("replace")], user);
+    const cancelled = storage.change({ action: "cancel", queue: "q", ids: [job.id] });
+    await somebodyWaits(url, "transactionid");
+    expect(await lifeGoesOn(storage)).toBeLessThan(SOON_MS);
+    await user.query("ROLLBACK");
+    expect(await cancelled).toEqual([job.id]);
+  });
+
+  test("who wants to be alone holds up nobody behind him, and has his turn when it ends", async () => {
+    const { url, storage } = await open();
+    const user = await begun(url);
+    await user.query("SELECT sluice.begin_step()");
+    const alone = [
+      storage.setPaused("q", null, true),
+      storage.limits.define([rule("k", { concurrency: 1 })], "refuse"),
+    ] as const;
+    await somebodyWaits(url, "advisory");
+    await storage.add([newJob(), newJob({ queue: "elsewhere" })]);
+    const began = systemClock.now();
+    for (let i = 0; i < 3; i++) await storage.claim(anything({ queue: "elsewhere" }));
+    expect(systemClock.now() - began).toBeLessThan(SOON_MS);
+    await user.query("ROLLBACK");
+    await Promise.all(alone);
+    expect(await storage.claim(anything())).toMatchObject({ jobs: [] });
+    expect(await once(url, "SELECT name FROM sluice.rules")).toEqual([{ name: "k" }]);
+  });
+
+  test("a job that runs is neither waited for nor locked by who would replace it", async () => {
+    const { url, storage } = await open();
+    await storage.add([keyed("return", { due: { inMs: 0 } })]);
+    const { jobs } = await storage.claim(anything());
+    const worker = await begun(url);
+    await worker.query("SELECT FROM sluice.jobs WHERE state = 'active' FOR UPDATE");
+    await expect(storage.add([keyed("replace")])).rejects.toMatchObject({ code: "SLUICE_DUPLICATE" });
+    await worker.query("ROLLBACK");
+    const user = await begun(url);
+    await expect(storage.add([keyed("replace")], user)).rejects.toMatchObject({ code: "SLUICE_DUPLICATE" });
+    expect(await free(url, [jobs[0]!.id])).toHaveLength(1);
+  });
+});
+
+describe("who waits for a job", () => {
+  test("to change it has no other in his hands: those that have come due are left as they are", async () => {
+    const { url, storage } = await open();
+    await storage.add([newJob({ id: "a", due: { inMs: 50 } }), newJob({ id: "b", due: { inMs: 50 } })]);
+    await until(
+      async () => (await once(url, "SELECT FROM sluice.jobs WHERE due_at > sluice.wall()")).length === 0,
+      5_000,
+      "they are due",
+    );
+    const user = await begun(url);
+    await user.query("SELECT FROM sluice.jobs WHERE id = 'b' FOR UPDATE");
+    const cancelled = storage.change({ action: "cancel", queue: "q", ids: ["b"] });
+    await somebodyWaits(url, "transactionid");
+    expect(await free(url, ["a", "b"])).toEqual([{ id: "a" }]);
+    await user.query("ROLLBACK");
+    expect(await cancelled).toEqual(["b"]);
+  });
+
+  test("to replace it has only such in his hands that come before it", async () => {
+    const { url, storage } = await open();
+    await storage.add(["a", "b", "c"].map((id) => keyed("return", { id }, id)));
+    const user = await begun(url);
+    await user.query("SELECT FROM sluice.jobs WHERE id = 'b' FOR UPDATE");
+    const replaced = storage.add(["c", "b", "a"].map((key) => keyed("replace", {}, key)));
+    await somebodyWaits(url, "transactionid");
+    expect(await free(url, ["a", "b", "c"])).toEqual([{ id: "c" }]);
+    await user.query("ROLLBACK");
+    expect(await replaced).toMatchObject([{ created: true }, { created: true }, { created: true }]);
+    expect(await storage.find(["a", "b", "c"])).toEqual([undefined, undefined, undefined]);
+  });
+});
+
+test("who wants to be alone has his turn among others who are busy all the time", async () => {
+  const { url, storage } = await open();
+  const busy = new AbortController();
+  const others = Array.from({ length: 8 }, async (_, i) => {
+    const one = new PostgresStorage(url, { connections: 1 });
+    onTestFinished(() => one.close());
+    let steps = 0;
+    while (!busy.signal.aborted) {
+      await one.add([newJob({ queue: `q${i}` })]);
+      const { jobs } = await one.claim(anything({ queue: `q${i}` }));
+      await one.settle(jobs.map(done));
+      steps += 1;
+    }
+    return steps;
+  });
+  for (let i = 0; i < 20; i++) {
+    await storage.setPaused("other", null, i % 2 === 0);
+    await storage.limits.define([rule("k", { concurrency: 5 + i })], "update");
+  }
+  busy.abort();
+  expect(Math.min(...(await Promise.all(others)))).toBeGreaterThan(0);
+  expect(storage.retries).toBeLessThan(20);
+});
+
+test("who wants to be alone has his turn where every step of others takes long", async () => {
+  const { url, storage } = await open();
+  const busy = new AbortController();
+  const others = Array.from({ length: 4 }, async (_, i) => {
+    await once(url, "SELECT pg_sleep($1)", [i / 5]);
+    while (!busy.signal.aborted) await once(url, "SELECT sluice.begin_step(), pg_sleep(0.9)");
+  });
+  await until(async () => (await once(url, HAVE_RULES)).length === 4, 10_000, "all are at it");
+  await storage.setPaused("q", null, true);
+  expect(storage.retries).toBeGreaterThan(0);
+  busy.abort();
+  await Promise.all(others);
+});
+
+test("jobs of a group that a limit keeps back are told of when they are there: it may be over then", async () => {
+  const { url, storage } = await open();
+  await storage.limits.define([rule("g", { concurrency: 1 }, { byGroup: true })], "refuse");
+  await storage.add([newJob({ group: "a" }), newJob({ group: "a" })]);
+  expect(await storage.claim(anything())).toMatchObject({ jobs: [{ group: "a" }], blockedBy: "g[a]" });
+  await once(url, "INSERT INTO sluice.listeners VALUES ('somebody', 'Infinity', false)");
+  const listener = new pg.Client({ connectionString: url });
+  await listener.connect();
+  onTestFinished(() => listener.end());
+  const heard: unknown[] = [];
+  listener.on("notification", ({ payload }) => heard.push(JSON.parse(payload ?? "")));
+  await listener.query('LISTEN "sluice:sluice"');
+  const user = await begun(url);
+  await storage.add([newJob({ group: "a" })], user);
+  await user.query("COMMIT");
+  await until(() => heard.length > 0, 5_000, "it is told of");
+  expect(heard).toEqual([{ queues: [["q", true]], events: false }]);
+});
+
+describe("a job that is due, and in the hands of an open transaction", () => {
+  const BY_GROUP = rule("g", { concurrency: 5 }, { byGroup: true });
+  const soon = { inMs: 0 };
+
+  test.each([
+    ["without a group", { due: soon }, []],
+    ["of a group", { due: soon, group: "a" }, []],
+    ["under a limit by group", { due: soon }, [BY_GROUP]],
+    ["scheduled before", { due: { inMs: 30 } }, []],
+    ["scheduled before, under a limit by group", { due: { inMs: 30 } }, [BY_GROUP]],
+  ])("is asked for ten times a second, and there when that ends: %s", async (_what, said, rules) => {
+    const { url, storage } = await open();
+    await storage.limits.define(rules, "refuse");
+    const job = keyed("return", said);
+    await storage.add([job]);
+    await until(
+      async () => (await once(url, "SELECT FROM sluice.jobs WHERE due_at > sluice.wall()")).length === 0,
+      5_000,
+      "it is due",
+    );
+    const user = await begun(url);
+    await storage.add([keyed("replace")], user);
+    const waits: (number | null)[] = [];
+    for (let i = 0; i < 5; i++) {
+      const { jobs, more, nextInMs } = await storage.claim(anything());
+      expect({ jobs, more }).toEqual({ jobs: [], more: false });
+      waits.push(nextInMs);
+    }
+    // What a step takes is taken off, and the first ones take longer.
+    const longest = Math.max(...waits.map((wait) => wait ?? Infinity));
+    expect(longest).toBeGreaterThan(10);
+    expect(longest).toBeLessThanOrEqual(100);
+    await user.query("ROLLBACK");
+    expect(await storage.claim(anything())).toMatchObject({ jobs: [{ id: job.id }] });
+  });
+});

@@ -1,0 +1,93 @@
+import type pg from "pg";
+import { describe, expect, test } from "vitest";
+import type { ClaimRequest } from "../../../src/storage/job-storage.ts";
+import { window } from "../../../src/testing/suite/limit-words.ts";
+import { anything } from "../jobs.ts";
+import { emptyStorages, newJob, rule } from "./support.ts";
+
+/** Whoever waits for a lock in this database. */
+const WAITING = `SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
+  WHERE NOT granted AND datname = current_database()`;
+
+/** A claim that is done, but not committed yet. */
+async function claimUnderWay(client: pg.PoolClient, said: Partial<ClaimRequest>): Promise<void> {
+  const { leaseMs, ...request } = anything(said);
+  await client.query("BEGIN");
+  await client.query("SELECT sluice.claim($1)", [
+    JSON.stringify({ ...request, settle: undefined, claim: "c", lease_ms: leaseMs }),
+  ]);
+}
+
+describe("claims of one queue", () => {
+  const open = emptyStorages();
+
+  /** Does the second claim wait for the first one, of queue q, that has not been committed? */
+  async function waits(first: Partial<ClaimRequest>, second: Partial<ClaimRequest>): Promise<boolean> {
+    const { storage, pool } = await open();
+    await storage.add([1, 2].map(() => newJob({ type: "plain" })));
+    await storage.add(["a", "b"].map((group) => newJob({ type: "grouped", group })));
+    await storage.add([newJob({ queue: "other", type: "grouped", group: "a" })]);
+    const client = await pool.connect();
+    try {
+      await claimUnderWay(client, first);
+      const seen = { done: false, waiting: false };
+      const claim = storage.claim(anything(second)).finally(() => (seen.done = true));
+      while (!seen.done && !seen.waiting) seen.waiting = (await client.query(WAITING)).rows.length > 0;
+      await client.query("COMMIT");
+      expect((await claim).jobs).toHaveLength(1);
+      return seen.waiting;
+    } finally {
+      client.release();
+    }
+  }
+
+  const free = { types: ["plain"], max: 1 };
+  const walk = { types: ["grouped"], max: 1 };
+
+  test("that need no lanes do not wait for each other", async () => expect(await waits(free, free)).toBe(false));
+  test("that walk wait for those that need none", async () => expect(await waits(free, walk)).toBe(true));
+  test("that need none wait for those that walk", async () => expect(await waits(walk, free)).toBe(true));
+  test("and of another do not wait", async () => expect(await waits(walk, { ...walk, queue: "other" })).toBe(false));
+});
+
+describe("a claim of any type", () => {
+  const open = emptyStorages();
+
+  test("needs no lanes if all that wait run under the same limits", async () => {
+    const { storage, clock, pool } = await open();
+    const lanes = async () => (await pool.query("SELECT FROM sluice.lanes")).rows.length;
+    await storage.limits.define(
+      [rule("k", window(2, 1_000), { types: ["a"] }), rule("l", window(9, 1_000), { types: ["b"] })],
+      "refuse",
+    );
+    await storage.add([1, 2, 3].map(() => newJob({ type: "a" })));
+    expect(await storage.claim(anything())).toMatchObject({
+      jobs: [{ type: "a" }, { type: "a" }],
+      more: false,
+      nextInMs: 1_000,
+      blockedBy: "k",
+    });
+    // What comes due of another type is not kept back, though the limit is full.
+    await storage.add([newJob({ type: "b", due: { inMs: 300 } }), newJob({ type: "a", due: { inMs: 200 } })]);
+    expect(await storage.claim(anything())).toMatchObject({ jobs: [], more: false, nextInMs: 300, blockedBy: "k" });
+    expect(await lanes()).toBe(0);
+    await clock.advance(300);
+    expect(await storage.claim(anything())).toMatchObject({ jobs: [{ type: "b" }], nextInMs: 700, blockedBy: "k" });
+  });
+
+  test("knows what the others wait for", async () => {
+    const { storage, clock } = await open();
+    await storage.limits.define([rule("k", window(1, 1_000), { types: ["a"], byGroup: true })], "refuse");
+    await storage.add([1, 2].map(() => newJob({ type: "a", group: "g" })));
+    await storage.add([newJob({ type: "b" })]);
+    expect((await storage.claim(anything())).jobs).toHaveLength(2);
+    await storage.add([newJob({ type: "b" })]);
+    expect(await storage.claim(anything())).toMatchObject({
+      jobs: [{ type: "b" }],
+      nextInMs: 1_000,
+      blockedBy: "k[g]",
+    });
+    await clock.advance(1_000);
+    expect((await storage.claim(anything())).jobs).toMatchObject([{ type: "a" }]);
+  });
+});
