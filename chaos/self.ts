@@ -76,7 +76,14 @@ if (values.results === true && missed === 0 && values.only === undefined) {
   const line = (row: string) => `| ${row} |`;
   const [head = "", ...body] = rows;
   const table = [line(head), "| --- | --- | --- | --- |", ...body.map(line)];
-  writeSection("Planted bugs", [`${circumstances()}. Seed ${seed}, ${seconds} s. ${right}.`, "", ...table].join("\n"));
+  writeSection(
+    "Planted bugs",
+    [
+      `${circumstances(`SQLite ${process.versions["sqlite"]}`)}. Seed ${seed}, ${seconds} s. ${right}.`,
+      "",
+      ...table,
+    ].join("\n"),
+  );
 }
 if (missed === 0) rmSync(folder, { recursive: true, force: true });
 process.exitCode = missed === 0 ? 0 : 1;

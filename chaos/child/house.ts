@@ -1,10 +1,8 @@
-import { DatabaseSync } from "node:sqlite";
 import type { JobStorage } from "../../src/storage/job-storage.ts";
-import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { Seeded } from "../conductor/seeded.ts";
+import { groundOf } from "../grounds/index.ts";
 import { hr } from "../history/entry.ts";
 import { Recorder } from "../history/recorder.ts";
-import { crashingConnection } from "./crash-points.ts";
 import { planted } from "./plants.ts";
 import { RecordedStorage } from "./recorded-storage.ts";
 import { asleep } from "./sleep.ts";
@@ -32,7 +30,7 @@ export function openHouse(spec: Spec): House {
   process.on("uncaughtException", (error) => note("unhandled", error));
   const stopTicking = tick(recorder);
   const { database, seed, plant, duplicate = 0 } = spec;
-  const real = new SqliteStorage(connectionFor(spec));
+  const real = groundOf(database).open(spec);
   const storage = plant === undefined ? real : planted(real, plant, database, seed);
   return {
     storage: new RecordedStorage(storage, recorder, { database, seed, duplicate }),
@@ -51,14 +49,6 @@ export function openHouse(spec: Spec): House {
 
 export function textOf(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-}
-
-function connectionFor({ database, crash, checkpoint }: Spec): string | ReturnType<typeof crashingConnection> {
-  if (crash !== undefined) return crashingConnection(database, crash);
-  if (checkpoint === undefined) return database;
-  const connection = new DatabaseSync(database, { timeout: 20 });
-  connection.exec(`PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${checkpoint}`);
-  return connection;
 }
 
 /** Notices pauses, and how large the process is. */

@@ -1,4 +1,3 @@
-import { DatabaseSync } from "node:sqlite";
 import type { JobEvent } from "../../src/core/events.ts";
 import type { JobRecord } from "../../src/core/job.ts";
 import type {
@@ -22,6 +21,7 @@ import type {
 import type { Backlog, LimitStorage, Standing } from "../../src/storage/limit-storage.ts";
 import type { AtomicRateLimiterStorage } from "../../src/storage/rate-limiter-storage.ts";
 import { Seeded } from "../conductor/seeded.ts";
+import { groundOf } from "../grounds/index.ts";
 import { hr, type SettledJob } from "../history/entry.ts";
 import type { Recorder } from "../history/recorder.ts";
 
@@ -58,7 +58,7 @@ export class RecordedStorage implements JobStorage {
     return this.#inner.close();
   }
 
-  async add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
+  async add(jobs: readonly NewJob[], tx?: unknown): Promise<readonly Added[]> {
     const call = this.#recorder.call();
     this.#recorder.write({
       op: "add",
@@ -70,7 +70,7 @@ export class RecordedStorage implements JobStorage {
       }),
     });
     try {
-      const answers = await this.#inner.add(jobs);
+      const answers = await this.#inner.add(jobs, tx);
       this.#recorder.write({ op: "add", phase: "ok", call, answers });
       return answers;
     } catch (error) {
@@ -208,12 +208,7 @@ function recordedRates(
   { database, seed, duplicate }: RecordedOptions,
 ): AtomicRateLimiterStorage {
   const chance = new Seeded(seed).fork("cancel");
-  let reader: DatabaseSync | undefined;
-  const grantedAt = (token: string): number | undefined => {
-    reader ??= new DatabaseSync(database, { timeout: 5_000 });
-    const row = reader.prepare("SELECT at FROM sluice_starts WHERE token = ?").get(Number(token.split(".")[1]));
-    return row?.["at"] as number | undefined;
-  };
+  const grantedAt = groundOf(database).grantedAt(database);
   return {
     setupDatabase: () => inner.setupDatabase(),
     recordExecution: (name) => inner.recordExecution(name),
@@ -225,7 +220,7 @@ function recordedRates(
     async tryRecordExecution(limiter, window) {
       const verdict = await inner.tryRecordExecution(limiter, window);
       if (verdict.granted && verdict.token !== undefined) {
-        const grantMs = grantedAt(verdict.token);
+        const grantMs = await grantedAt(verdict.token);
         if (grantMs !== undefined) recorder.write({ op: "grant", phase: "ok", limiter, token: verdict.token, grantMs });
       }
       return verdict;

@@ -39,6 +39,8 @@ interface Common {
   readonly p: string;
   readonly folder: string;
   readonly database: string;
+  /** By which way it reaches the database, if not by the straight one. */
+  readonly via?: string | undefined;
   readonly seed: number;
   readonly plant?: Plant | undefined;
   readonly crash?: CrashPoint | undefined;

@@ -2,16 +2,17 @@ import { accessSync, constants, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A folder of its own for one run: in memory where that can be had, so that the disk is not what is measured. */
+/** A folder of its own for one run. */
 export function makeFolder(): string {
-  return mkdtempSync(join(inMemory() ?? tmpdir(), "sluice-chaos-"));
+  return mkdtempSync(join(groundFloor(), "sluice-chaos-"));
 }
 
-function inMemory(): string | undefined {
+/** Where folders are made: in memory where that can be had, so that the disk is not what is measured. */
+export function groundFloor(): string {
   try {
     accessSync("/dev/shm", constants.W_OK);
     return "/dev/shm";
   } catch {
-    return undefined;
+    return tmpdir();
   }
 }

@@ -17,7 +17,7 @@ export function writeSection(title: string, body: string): void {
   writeFileSync(FILE, `${TITLE}\n${all.map((section) => `## ${section}`).join("\n\n")}\n`);
 }
 
-export function circumstances(): string {
+export function circumstances(storage: string): string {
   const [first] = cpus();
-  return `${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}, SQLite ${process.versions["sqlite"]}, ${cpus().length} cores (${first?.model ?? "unknown"})`;
+  return `${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}, ${storage}, ${cpus().length} cores (${first?.model ?? "unknown"})`;
 }

@@ -7,8 +7,11 @@ import { type Digest, digest } from "../history/digest.ts";
 import { type Entry, hr } from "../history/entry.ts";
 import type { Final } from "../history/final.ts";
 import { readHistory } from "../history/read.ts";
+import type { PostgresServer } from "../../src/cli/postgres/server.ts";
+import type { JobStorage } from "../../src/storage/job-storage.ts";
+import { type Ground, groundOf } from "../grounds/index.ts";
 import { Fleet } from "./fleet.ts";
-import { inspect, unfinished } from "./inspect.ts";
+import { inspect } from "./inspect.ts";
 import { Seeded } from "./seeded.ts";
 
 const TICK_MS = 10;
@@ -20,6 +23,10 @@ const GRACE_MS = 5_000;
 export interface WorldOptions {
   readonly program: string;
   readonly folder: string;
+  /** Where its jobs are kept. Default: in a file in its folder. */
+  readonly database?: string | undefined;
+  /** The server that keeps it, if one does. */
+  readonly server?: PostgresServer | undefined;
   readonly seed: number;
   /** How much longer everything takes than in the quick run. */
   readonly scale: number;
@@ -42,6 +49,8 @@ export class World {
   readonly name: string;
   readonly folder: string;
   readonly database: string;
+  readonly ground: Ground;
+  readonly server: PostgresServer | undefined;
   readonly fleet: Fleet;
   readonly chance: Seeded;
   readonly scale: number;
@@ -56,11 +65,13 @@ export class World {
   /** Things that are not signals, for the table. */
   readonly #others = new Map<string, number>();
 
-  constructor(name: string, { program, folder, seed, scale, plant, say }: WorldOptions) {
+  constructor(name: string, { program, folder, database, server, seed, scale, plant, say }: WorldOptions) {
     this.name = name;
     this.folder = join(folder, name.replaceAll(/\W+/g, "-"));
     mkdirSync(this.folder, { recursive: true });
-    this.database = join(this.folder, "jobs.db");
+    this.database = database ?? join(this.folder, "jobs.db");
+    this.ground = groundOf(this.database);
+    this.server = server;
     this.chance = new Seeded(seed).fork(name);
     this.scale = scale;
     this.planted = plant !== undefined;
@@ -95,15 +106,25 @@ export class World {
     this.#added.push({ ...at, op: "add", phase: "ok", answers: jobs.map(({ id, created }) => ({ id, created })) });
   }
 
+  /** The storage, for the conductor itself. */
+  open(): JobStorage {
+    return this.ground.open({ database: this.database });
+  }
+
+  /** How many jobs have not ended. */
+  unfinished(queue?: string): Promise<number> {
+    return this.ground.unfinished(this.database, queue);
+  }
+
   /** Waits until every job has ended, for so long at most. */
   async drain(withinMs: number, queue?: string): Promise<boolean> {
     // What is planted may never come to an end; that it does not is seen soon.
     const end = hr() + (this.planted ? Math.min(withinMs, 4_000) : withinMs);
     while (hr() < end) {
-      if (unfinished(this.database, queue) === 0) return true;
+      if ((await this.unfinished(queue)) === 0) return true;
       await wait(50);
     }
-    this.say(`${unfinished(this.database, queue)} jobs have not ended`);
+    this.say(`${await this.unfinished(queue)} jobs have not ended`);
     return false;
   }
 

@@ -1,6 +1,6 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { SqliteConnection, SqliteStatement, SqlValue } from "../../src/storages/sqlite/index.ts";
-import type { CrashPoint } from "./spec.ts";
+import type { CrashPoint } from "../child/spec.ts";
 
 /** How a step is known by the statements that it runs in its transaction. */
 const MARKS: Readonly<Record<CrashPoint["step"], RegExp>> = {

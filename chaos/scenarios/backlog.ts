@@ -1,6 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Queue } from "../../src/queue/queue.ts";
-import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { Finding } from "../checkers/verdict.ts";
 import type { Work } from "../child/spec.ts";
 import type { Outcome, World } from "../conductor/world.ts";
@@ -13,7 +12,7 @@ const BULK = 1_000;
 export async function backlog(world: World): Promise<Outcome> {
   const { fleet } = world;
   const waiting = Math.min(1_000_000, 20_000 * Math.ceil(world.scale) ** 2);
-  const storage = new SqliteStorage(world.database);
+  const storage = world.open();
   const queue = new Queue<Record<string, { data: Work; result: unknown }>>("backlog", { storage });
   const entries = (delay: number) =>
     Array.from({ length: BULK }, () => ({ type: "work", data: { do: "sleep", ms: 20 } as const, options: { delay } }));

@@ -1,6 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Queue } from "../../src/queue/queue.ts";
-import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { queueLimitKey } from "../../src/worker/admission.ts";
 import { startsInTime } from "../checkers/liveness.ts";
 import { outsideRate, rate, use } from "../checkers/rates.ts";
@@ -120,7 +119,7 @@ export async function fastLimit(world: World): Promise<Outcome> {
 }
 
 async function addJobs(world: World, name: string, count: number, data: Work): Promise<void> {
-  const storage = new SqliteStorage(world.database);
+  const storage = world.open();
   const queue = new Queue<Record<string, { data: Work; result: unknown }>>(name, { storage });
   for (let left = Math.ceil(count); left > 0; left -= BULK) {
     const all = Array.from({ length: Math.min(left, BULK) }, () => ({ type: "call", data }));
@@ -147,7 +146,7 @@ export async function limiterLiveness(world: World): Promise<Outcome> {
       limiter: { max: ALONE_MAX, duration: ALONE_WINDOW_MS },
     });
   }
-  const storage = new SqliteStorage(world.database);
+  const storage = world.open();
   const queue = new Queue<Record<string, { data: Work; result: unknown }>>(name, { storage });
   const singles: string[] = [];
   const rounds = world.planted ? 8 : 18 * world.scale;

@@ -1,6 +1,5 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { Queue } from "../../src/queue/queue.ts";
-import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { poisonDies } from "../checkers/moments.ts";
 import type { Work } from "../child/spec.ts";
 import type { Order } from "../conductor/fleet.ts";
@@ -15,7 +14,7 @@ export async function poison(world: World): Promise<Outcome> {
   const { fleet } = world;
   const each = world.planted ? 1 : Math.min(5, 2 * world.scale);
   const good = world.planted ? 20 : 150 * world.scale;
-  const storage = new SqliteStorage(world.database);
+  const storage = world.open();
   const queue = new Queue<Record<string, { data: Work; result: unknown }>>("poison", {
     storage,
     defaults: { maxAttempts: MAX_ATTEMPTS },

@@ -2,7 +2,6 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { AddOptions } from "../../src/queue/add-options.ts";
 import type { LimitDefinitions } from "../../src/limits/definition.ts";
 import { Queue } from "../../src/queue/queue.ts";
-import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { recovery } from "../checkers/recovery.ts";
 import { shared, slotsBack } from "../checkers/shared.ts";
 import type { Work } from "../child/spec.ts";
@@ -71,7 +70,7 @@ export async function sharedLimits(world: World): Promise<Outcome> {
 /** About as many of each kind as its limit lets start while processes are killed. */
 async function addJobs(world: World, forMs: number): Promise<void> {
   const { chance } = world;
-  const storage = new SqliteStorage(world.database);
+  const storage = world.open();
   const queues = QUEUES.map((name) => new Queue<Jobs>(name, { storage, defaults: { maxAttempts: 1_000 } }));
   const seconds = forMs / 1_000;
   const kinds: readonly (readonly [type: string, perSecond: number, one: () => [Work, AddOptions]])[] = [

@@ -6,7 +6,6 @@ import { recovery } from "../checkers/recovery.ts";
 import { Finding } from "../checkers/verdict.ts";
 import type { Work } from "../child/spec.ts";
 import type { Member, Order } from "../conductor/fleet.ts";
-import { integrity } from "../conductor/inspect.ts";
 import type { Outcome, World } from "../conductor/world.ts";
 import { hr } from "../history/entry.ts";
 import { slotsOf, usual } from "./usual.ts";
@@ -65,7 +64,7 @@ export async function storm(world: World): Promise<Outcome> {
       for (const member of all) fleet.kill(member);
       world.say(`kill all ${all.length} workers`);
       await wait(1_000);
-      const damage = integrity(world.database);
+      const damage = await world.ground.integrity(world.database);
       sound.check(damage.length === 0, () => damage.join("; "));
       for (const member of all) again(member);
       await wait(500);
@@ -88,7 +87,7 @@ export async function storm(world: World): Promise<Outcome> {
     ...usual(history, final, { drained: true }),
     sound.verdict,
     idempotency(history, final),
-    order(history),
+    order(history, { sideBySide: world.ground.name === "postgres" }),
     liveness(history, { queue: "storm", workers: slotsOf(history), longestMs: 1_500 + 2 * world.stallMs }),
     recovery(history, final, { leaseMs: LEASE_MS, sweepMs: LEASE_MS / 6, slackMs: 500 + 2 * world.stallMs }),
   ];

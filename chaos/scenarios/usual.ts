@@ -10,7 +10,11 @@ import type { Digest } from "../history/digest.ts";
 import type { Final } from "../history/final.ts";
 
 /** What is checked after every scenario. `drained`: it waited until nothing was left to do, so nothing may be left. */
-export function usual(history: Digest, final: Final, { drained }: { readonly drained: boolean }): Verdict[] {
+export function usual(
+  history: Digest,
+  final: Final,
+  { drained, outages }: { readonly drained: boolean; readonly outages?: boolean | undefined },
+): Verdict[] {
   return [
     noLoss(history, final, { drained }),
     oneSettlement(history, final),
@@ -18,7 +22,7 @@ export function usual(history: Digest, final: Final, { drained }: { readonly dra
     exclusiveLeases(history),
     concurrency(history, slotsOf(history)),
     accounting(history, final),
-    hygiene(history),
+    hygiene(history, { outages }),
   ];
 }
 

@@ -1,0 +1,112 @@
+import { once } from "node:events";
+import { connect, createServer, type Server, type Socket } from "node:net";
+
+/** How the way to the server is at the moment. */
+export interface Way {
+  /** How long each piece takes, at least, and how much longer at most. */
+  readonly latencyMs?: number | undefined;
+  readonly jitterMs?: number | undefined;
+  /** Bytes a second, in each direction of each connection. */
+  readonly bandwidth?: number | undefined;
+}
+
+/** One connection through the proxy. */
+export interface Passage {
+  /** What the client sent first, as far as it was kept: enough to tell what kind of connection it is. */
+  readonly said: string;
+  /** From now on nothing comes through, in either direction, and nobody is told. */
+  blackhole(): void;
+  /** The client sees a reset. */
+  reset(): void;
+}
+
+const KEPT_BYTES = 4_096;
+
+/** Stands between clients and a server on this computer, and makes the way between them worse. */
+export class Proxy {
+  readonly passages = new Set<Passage>();
+  way: Way = {};
+  /** New connections are refused. */
+  refusing = false;
+  readonly #server: Server;
+  readonly #random: () => number;
+  readonly #to: number;
+
+  private constructor(to: number, random: () => number) {
+    this.#to = to;
+    this.#random = random;
+    this.#server = createServer((client) => this.#accept(client));
+  }
+
+  static async open(to: number, random: () => number = Math.random): Promise<Proxy> {
+    const proxy = new Proxy(to, random);
+    proxy.#server.listen(0, "127.0.0.1");
+    await once(proxy.#server, "listening");
+    return proxy;
+  }
+
+  get port(): number {
+    return (this.#server.address() as { readonly port: number }).port;
+  }
+
+  resetAll(): void {
+    for (const passage of this.passages) passage.reset();
+  }
+
+  async close(): Promise<void> {
+    this.resetAll();
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+
+  #accept(client: Socket): void {
+    if (this.refusing) {
+      client.resetAndDestroy();
+      return;
+    }
+    const server = connect(this.#to, "127.0.0.1");
+    let said = "";
+    let lost = false;
+    const passage: Passage = {
+      get said() {
+        return said;
+      },
+      blackhole: () => {
+        lost = true;
+        server.destroy();
+      },
+      reset: () => {
+        client.resetAndDestroy();
+        server.destroy();
+      },
+    };
+    this.passages.add(passage);
+    const carry = (from: Socket, to: Socket, hear: (piece: Buffer) => void) => {
+      let free = 0;
+      from.on("data", (piece: Buffer) => {
+        hear(piece);
+        if (lost) return;
+        const { latencyMs = 0, jitterMs = 0, bandwidth } = this.way;
+        const now = performance.now();
+        const takes = bandwidth === undefined ? 0 : (piece.length / bandwidth) * 1_000;
+        // Pieces stay in order, however long each of them takes.
+        free = Math.max(free, now + latencyMs + this.#random() * jitterMs) + takes;
+        const pass = () => {
+          if (!lost && !to.destroyed) to.write(piece);
+        };
+        if (free <= now) pass();
+        else setTimeout(pass, free - now);
+      });
+      from.on("error", () => {});
+      from.on("close", () => {
+        // A blackhole does not tell the client; a client that has gone is told to nobody either.
+        if (!lost) setTimeout(() => to.destroy(), Math.max(0, free - performance.now()));
+        if (from === client) this.passages.delete(passage);
+      });
+    };
+    carry(client, server, (piece) => {
+      if (said.length < KEPT_BYTES) said += piece.toString("latin1");
+    });
+    carry(server, client, () => {});
+  }
+}

@@ -1,0 +1,21 @@
+import type { JobStorage } from "../../src/storage/job-storage.ts";
+import type { Spec } from "../child/spec.ts";
+import type { Final } from "../history/final.ts";
+
+/** The part of what a process is told that says how it reaches its storage. */
+export type Opening = Pick<Spec, "database"> & Partial<Pick<Spec, "crash" | "checkpoint" | "via">>;
+
+/** What the scenarios are played on: a kind of storage, and what can be known about it beside its contract. */
+export interface Ground {
+  readonly name: "sqlite" | "postgres";
+  /** A storage of its own, as a process of the harness uses it. */
+  open(opening: Opening): JobStorage;
+  /** How many jobs have not ended, of one queue or of all. */
+  unfinished(database: string, queue?: string): Promise<number>;
+  /** What its tables hold, and what is wrong with them. */
+  tables(database: string): Promise<Pick<Final, "attempts" | "rows" | "damage">>;
+  /** What is wrong with the database as such, while everybody works on it. */
+  integrity(database: string): Promise<string[]>;
+  /** When the start that a token of `rates` names was granted, by the clock of the storage. */
+  grantedAt(database: string): (token: string) => Promise<number | undefined>;
+}
