@@ -29,6 +29,15 @@ export interface Benchmark {
   readonly intro: string;
   /** It has a short form, for a first look: `--quick`. */
   readonly quick?: true;
+  /** Starts what its rows need, before the first of them. */
+  readonly setUp?: () => Promise<SetUp>;
   /** Modules beside `benchmark.ts` that export `rows: readonly Row[]`. */
   readonly modules: readonly string[];
+}
+
+/** What was started for the rows of a benchmark. */
+export interface SetUp {
+  /** What a reader must know of it, a line each. */
+  readonly facts: readonly string[];
+  readonly end: () => Promise<void>;
 }

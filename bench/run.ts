@@ -25,16 +25,21 @@ if (quick && benchmark.quick === undefined) {
 }
 // For the processes that measure.
 if (quick) process.env["SLUICE_BENCH_QUICK"] = "1";
+const setUp = await benchmark.setUp?.();
 const sections: string[] = [];
-for (const path of benchmark.modules) {
-  const module = new URL(path, folder).href;
-  const { rows } = (await import(module)) as { rows: readonly Row[] };
-  for (const [index, row] of rows.entries()) {
-    console.log(`\n${row.title}\n  ${row.compares}\n`);
-    const answer = await answerOf<Answer>(new URL("row-child.ts", here), [module, String(index)]);
-    console.log(`\n${toText(answer)}`);
-    sections.push(toMarkdown(row, answer));
+try {
+  for (const path of benchmark.modules) {
+    const module = new URL(path, folder).href;
+    const { rows } = (await import(module)) as { rows: readonly Row[] };
+    for (const [index, row] of rows.entries()) {
+      console.log(`\n${row.title}\n  ${row.compares}\n`);
+      const answer = await answerOf<Answer>(new URL("row-child.ts", here), [module, String(index)]);
+      console.log(`\n${toText(answer)}`);
+      sections.push(toMarkdown(row, answer));
+    }
   }
+} finally {
+  await setUp?.end();
 }
 
 if (fingerprint() !== build) {
@@ -48,7 +53,8 @@ if (quick) {
   console.log(`\nDone in ${seconds} s. A first look: nothing is written.`);
   process.exit();
 }
-const head = `${benchmark.intro}\n\n${circumstances()}\n- Command: \`npm run bench:${name}\``;
+const facts = (setUp?.facts ?? []).map((fact) => `\n- ${fact}`).join("");
+const head = `${benchmark.intro}\n\n${circumstances()}${facts}\n- Command: \`npm run bench:${name}\``;
 writeSection(benchmark.title, [head, ...sections].join("\n\n"));
 console.log(`\nDone in ${seconds} s. Written to bench/RESULTS.md, section "${benchmark.title}".`);
 
