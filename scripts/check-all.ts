@@ -3,11 +3,9 @@ import { checkArchitecture } from "./check-architecture.ts";
 import { checkBundle } from "./check-bundle.ts";
 import { checkPackage } from "./check-package.ts";
 import { checkTypes } from "./check-types.ts";
-import { checkSql } from "./compile-sql.ts";
 
 /** Each says what it looked at, or throws with a list of what is wrong. */
 const checks = {
-  sql: checkSql,
   types: checkTypes,
   architecture: checkArchitecture,
   package: checkPackage,

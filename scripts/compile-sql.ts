@@ -20,7 +20,7 @@ export const SQL_FILES: readonly SqlFile[] = [
 `;
 
 /** The module that holds all SQL, so that no file is read at run time. */
-export function compileSql(): string {
+function compileSql(): string {
   const files = readdirSync(SOURCE, { recursive: true, encoding: "utf8" })
     .map((file) => file.split(sep).join("/"))
     .filter((file) => file.endsWith(".sql"))
@@ -30,13 +30,6 @@ export function compileSql(): string {
     return `  {\n    path: ${JSON.stringify(path)},\n    text: \`${text.replaceAll(/[\\`]|\$\{/g, String.raw`\$&`)}\`,\n  },\n`;
   });
   return `${HEAD}${entries.join("")}];\n`;
-}
-
-/** Is the module what the files say? */
-export function checkSql(): string {
-  const compiled = compileSql();
-  if (current() !== compiled) throw new Error(`${MODULE} is not current: run \`node scripts/compile-sql.ts\``);
-  return `${MODULE} holds what the files in ${SOURCE} say`;
 }
 
 /** Writes the module, if it has changed. Whoever reads it meanwhile finds it whole. */
@@ -60,7 +53,4 @@ function depth(path: string): number {
   return path.split("/").length;
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  if (process.argv.includes("--check")) console.log(checkSql());
-  else writeSql();
-}
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeSql();

@@ -30,8 +30,17 @@ type Step = (client: pg.PoolClient, ended: readonly string[]) => Promise<readonl
 
 const leased =
   (finished: Finished, batch: number): Step =>
-  async (client, ended) =>
-    (await client.query<Row>({ name: `step ${finished}`, text: step(finished), values: [batch, ended] })).rows;
+  async (client, ended) => {
+    for (;;) {
+      try {
+        return (await client.query<Row>({ name: `step ${finished}`, text: step(finished), values: [batch, ended] }))
+          .rows;
+      } catch (error) {
+        // Two who settle and claim in one statement may hold each other up.
+        if ((error as { readonly code?: string }).code !== "40P01") throw error;
+      }
+    }
+  };
 const taken =
   (batch: number): Step =>
   async (client) =>
