@@ -6,7 +6,7 @@ const MARKS: Readonly<Record<CrashPoint["step"], (text: string, values: readonly
   add: (text) => text.includes(".add("),
   claim: (text) => text.includes(".claim("),
   settle: (text, values) =>
-    text.includes(".settle(") || (text.includes(".claim(") && /"settle":\[\{/.test(String(values[0]))),
+    text.includes(".settle(") || (text.includes(".claim(") && /"(settle|ids)":\[/.test(String(values[0]))),
   heartbeat: (text) => text.includes(".heartbeat("),
   sweep: (text) => text.includes(".sweep("),
 };

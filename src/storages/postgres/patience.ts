@@ -51,6 +51,8 @@ export class Patience {
   /** The server was reached before: if it is not there it will come back. */
   #reached = false;
   #closed = false;
+  /** What ends the pauses that are under way. */
+  readonly #pauses = new Set<() => void>();
 
   constructor(connections: Connections, options: PatienceOptions) {
     this.#connections = connections;
@@ -60,6 +62,7 @@ export class Patience {
   /** Nothing is begun any more, nor tried again. */
   close(): void {
     this.#closed = true;
+    for (const goOn of this.#pauses) goOn();
   }
 
   /** Tries until it is done, has failed for good, or the time is up. `doing`: what, for messages. */
@@ -94,7 +97,7 @@ export class Patience {
         reason = error;
         this.retries += 1;
         again ||= sent && kind === "lost";
-        await new Promise<void>((resolve) => clock.after(wait, resolve));
+        await this.#pause(wait);
       }
     }
   }
@@ -118,6 +121,19 @@ export class Patience {
         (value) => end(false, () => resolve(value)),
         (error: unknown) => end(kindNow(error, isSent()) === "lost", () => reject(error)),
       );
+    });
+  }
+
+  /** Between two attempts. Closing ends it. */
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const goOn = () => {
+        cancel();
+        this.#pauses.delete(goOn);
+        resolve();
+      };
+      const cancel = this.#options.clock.after(ms, goOn);
+      this.#pauses.add(goOn);
     });
   }
 
