@@ -8,7 +8,8 @@ import { ruleOfClaim } from "../../../storage/stored-rules.ts";
 import type { Database } from "../database.ts";
 import { type SeenLimit, SeenMeter } from "../limits/meter.ts";
 import { instantOf } from "../limits/reading.ts";
-import { type JobRow, readWeights, toRecord } from "./record.ts";
+import { type JobRow, toRecord } from "./record.ts";
+import { readWeights } from "../../../storage/kept.ts";
 
 /** How a job stands with a limit that is kept, or that a claim brought along. */
 type Seen = { readonly seen: SeenLimit; readonly behind: number | null } & (

@@ -2,7 +2,8 @@ import { OptionsError } from "../../../core/errors.ts";
 import { JOB_STATES, type JobRecord } from "../../../core/job.ts";
 import type { JobHistory, JobPage, ListQuery } from "../../../storage/job-storage.ts";
 import type { Database } from "../database.ts";
-import { type JobRow, readError, toRecord } from "./record.ts";
+import { type JobRow, toRecord } from "./record.ts";
+import { readError } from "../../../storage/kept.ts";
 
 export async function find(database: Database, ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
   if (ids.length === 0) return [];

@@ -1,4 +1,5 @@
-import type { BackoffPlan, ErrorRecord, JobProgress, JobRecord, JobState } from "../../../core/job.ts";
+import type { JobRecord, JobState } from "../../../core/job.ts";
+import { DEFAULT_BACKOFF, readBackoff, readError, readProgress, readWeights } from "../../../storage/kept.ts";
 
 /**
  * A job as steps answer with it: its columns in this order (sql/jobs/job_json.sql); the last of them are left out together
@@ -67,64 +68,4 @@ export function toRecord(row: JobRow, now = Number.NEGATIVE_INFINITY): JobRecord
     error: error === null ? null : readError(error),
     idempotencyKey: row[27] ?? null,
   };
-}
-
-/** An error that was kept; a stand-in for one that cannot be read. */
-export function readError(text: string): ErrorRecord {
-  const error = readObject(text) as ErrorRecord | null;
-  if (error !== null && typeof error.name === "string" && typeof error.message === "string") return error;
-  return { name: "Error", message: "what was kept of the error cannot be read" };
-}
-
-const DEFAULT_BACKOFF: BackoffPlan = { kind: "exponential", initial: 1_000, max: 600_000 };
-
-/** Almost all jobs have the plan of the one before. */
-let latestText = "";
-let latestPlan: BackoffPlan = DEFAULT_BACKOFF;
-
-function readBackoff(text: string): BackoffPlan {
-  if (text !== latestText) {
-    const plan = readObject(text) as BackoffPlan | null;
-    latestPlan = plan !== null && isBackoff(plan) ? plan : DEFAULT_BACKOFF;
-    latestText = text;
-  }
-  return latestPlan;
-}
-
-function isBackoff(plan: BackoffPlan): boolean {
-  switch (plan.kind) {
-    case "exponential":
-      return isDelay(plan.initial) && isDelay(plan.max);
-    case "fixed":
-      return isDelay(plan.delay);
-    case "custom":
-      return typeof plan.name === "string";
-    default:
-      return false;
-  }
-}
-
-const isDelay = (value: unknown): boolean => typeof value === "number" && value >= 0;
-
-/** What a job weighs, as it was kept; null: nothing that can be read. */
-export function readWeights(weights: unknown): Readonly<Record<string, number>> | null {
-  if (typeof weights !== "object" || weights === null || Array.isArray(weights)) return null;
-  return Object.values(weights).every((weight) => typeof weight === "number")
-    ? (weights as Readonly<Record<string, number>>)
-    : null;
-}
-
-function readProgress(text: string): JobProgress | null {
-  const progress = readObject(text) as JobProgress | null;
-  return typeof progress?.percent === "number" ? progress : null;
-}
-
-/** The object in a text, whatever it is made of; null if there is none. */
-function readObject(text: string): object | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
-  } catch {
-    return null;
-  }
 }

@@ -3,7 +3,8 @@ import type { Backlog, LimitState, TypeBacklog } from "../../../storage/limit-st
 import { remembered } from "../limits/claim-limits.ts";
 import { allWaiting, stateOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
-import { type JobRow, readWeights } from "./record.ts";
+import { type JobRow } from "./record.ts";
+import { readWeights } from "../../../storage/kept.ts";
 
 /** So many jobs that wait are weighed, of each type; and so many of the queue that were completed are looked at. */
 const WEIGHED = 1_000;

@@ -11,7 +11,8 @@ import { Meters } from "../limits/meter.ts";
 import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { find } from "./list.ts";
-import { type JobRow, readWeights } from "./record.ts";
+import { type JobRow } from "./record.ts";
+import { readWeights } from "../../../storage/kept.ts";
 
 /** How far jobs that come before are counted. */
 const MOST = 10_000;

@@ -10,7 +10,8 @@ import { type ClaimLaneRow, readyLanes, unitsOf } from "./claim-lanes.ts";
 import { readFirst, readNext } from "./heads.ts";
 import { type ClaimLane, type ClaimUnit, Line, type Page } from "./line.ts";
 import type { OpenTypes } from "./ready.ts";
-import { type JobRow, readWeights } from "./record.ts";
+import { type JobRow } from "./record.ts";
+import { readWeights } from "../../../storage/kept.ts";
 
 /** A job that is to start, and what it takes. */
 export interface Starting {

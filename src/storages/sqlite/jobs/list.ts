@@ -2,7 +2,8 @@ import { OptionsError } from "../../../core/errors.ts";
 import { type AttemptRecord, JOB_STATES, type JobRecord, type LogLine } from "../../../core/job.ts";
 import type { JobHistory, JobPage, ListQuery } from "../../../storage/job-storage.ts";
 import type { Step } from "../step.ts";
-import { COLUMNS, type JobRow, readError, toRecord } from "./record.ts";
+import { COLUMNS, type JobRow, toRecord } from "./record.ts";
+import { readError } from "../../../storage/kept.ts";
 import { selectJobs } from "./select.ts";
 
 const FIND = `SELECT ${COLUMNS} FROM sluice_jobs WHERE id = ?`;

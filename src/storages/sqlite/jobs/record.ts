@@ -1,4 +1,5 @@
-import type { BackoffPlan, ErrorRecord, JobProgress, JobRecord, JobState } from "../../../core/job.ts";
+import type { JobRecord, JobState } from "../../../core/job.ts";
+import { readBackoff, readError, readProgress, readWeights } from "../../../storage/kept.ts";
 
 /** A row of `sluice_jobs`. What is kept as JSON may be anything: somebody may have written it by hand. */
 export interface JobRow {
@@ -76,62 +77,4 @@ export function toRecord(row: JobRow, lease?: NewLease): JobRecord {
     error: row.error === null ? null : readError(row.error),
     idempotencyKey: row.idempotency_key,
   };
-}
-
-/** An error that was kept; a stand-in for one that cannot be read. */
-export function readError(text: string): ErrorRecord {
-  const error = readObject(text) as ErrorRecord | null;
-  if (error !== null && typeof error.name === "string" && typeof error.message === "string") return error;
-  return { name: "Error", message: "what was kept of the error cannot be read" };
-}
-
-const DEFAULT_BACKOFF: BackoffPlan = { kind: "exponential", initial: 1_000, max: 600_000 };
-
-/** Almost all jobs have the plan of the one before. */
-let latestText = "";
-let latestPlan: BackoffPlan = DEFAULT_BACKOFF;
-
-function readBackoff(text: string): BackoffPlan {
-  if (text !== latestText) {
-    const plan = readObject(text) as BackoffPlan | null;
-    latestPlan = plan !== null && isBackoff(plan) ? plan : DEFAULT_BACKOFF;
-    latestText = text;
-  }
-  return latestPlan;
-}
-
-function isBackoff(plan: BackoffPlan): boolean {
-  switch (plan.kind) {
-    case "exponential":
-      return isDelay(plan.initial) && isDelay(plan.max);
-    case "fixed":
-      return isDelay(plan.delay);
-    case "custom":
-      return typeof plan.name === "string";
-    default:
-      return false;
-  }
-}
-
-const isDelay = (value: unknown): boolean => typeof value === "number" && value >= 0;
-
-/** What a job weighs, as it was kept; null: nothing that can be read. */
-export function readWeights(text: string): Readonly<Record<string, number>> | null {
-  const weights = readObject(text) as Readonly<Record<string, number>> | null;
-  return weights !== null && Object.values(weights).every((weight) => typeof weight === "number") ? weights : null;
-}
-
-function readProgress(text: string): JobProgress | null {
-  const progress = readObject(text) as JobProgress | null;
-  return typeof progress?.percent === "number" ? progress : null;
-}
-
-/** The object in a text, whatever it is made of; null if there is none. */
-function readObject(text: string): object | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
-  } catch {
-    return null;
-  }
 }

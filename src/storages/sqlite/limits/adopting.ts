@@ -1,5 +1,6 @@
 import { applies, chargeOf, type LimitRule } from "../../../limits/rule.ts";
-import { type JobRow, readWeights } from "../jobs/record.ts";
+import { type JobRow } from "../jobs/record.ts";
+import { readWeights } from "../../../storage/kept.ts";
 import { openLimit } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { stateGrpOf } from "./groups.ts";

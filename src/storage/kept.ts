@@ -1,0 +1,69 @@
+import type { BackoffPlan, ErrorRecord, JobProgress } from "../core/job.ts";
+
+/*
+ * What storages in databases keep of a job as JSON, read with care: somebody may have written into the tables by hand.
+ */
+
+/** An error that was kept; a stand-in for one that cannot be read. */
+export function readError(text: string): ErrorRecord {
+  const error = readObject(text) as ErrorRecord | null;
+  if (error !== null && typeof error.name === "string" && typeof error.message === "string") return error;
+  return { name: "Error", message: "what was kept of the error cannot be read" };
+}
+
+export const DEFAULT_BACKOFF: BackoffPlan = { kind: "exponential", initial: 1_000, max: 600_000 };
+
+/** Almost all jobs have the plan of the one before. */
+let latestText = "";
+let latestPlan: BackoffPlan = DEFAULT_BACKOFF;
+
+/** The plan that was kept; the usual one for one that cannot be read. */
+export function readBackoff(text: string): BackoffPlan {
+  if (text !== latestText) {
+    const plan = readObject(text) as BackoffPlan | null;
+    latestPlan = plan !== null && isBackoff(plan) ? plan : DEFAULT_BACKOFF;
+    latestText = text;
+  }
+  return latestPlan;
+}
+
+function isBackoff(plan: BackoffPlan): boolean {
+  switch (plan.kind) {
+    case "exponential":
+      return isDelay(plan.initial) && isDelay(plan.max);
+    case "fixed":
+      return isDelay(plan.delay);
+    case "custom":
+      return typeof plan.name === "string";
+    default:
+      return false;
+  }
+}
+
+const isDelay = (value: unknown): boolean => typeof value === "number" && value >= 0;
+
+/** What a job weighs, as it was kept; null: nothing that can be read. */
+export function readWeights(kept: unknown): Readonly<Record<string, number>> | null {
+  const weights = typeof kept === "string" ? readObject(kept) : isObject(kept) ? kept : null;
+  if (weights === null || !Object.values(weights).every((weight) => typeof weight === "number")) return null;
+  return weights as Readonly<Record<string, number>>;
+}
+
+/** How far a job has come, as it was kept; null: nothing that can be read. */
+export function readProgress(text: string): JobProgress | null {
+  const progress = readObject(text) as JobProgress | null;
+  return typeof progress?.percent === "number" ? progress : null;
+}
+
+/** The object in a text, whatever it is made of; null if there is none. */
+function readObject(text: string): object | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
