@@ -43,6 +43,8 @@ export interface Applicant {
 export interface Admission {
   /** Limits that the claim takes from by itself. */
   readonly limits: readonly ClaimLimit[];
+  /** Nothing stands in the way, and no limit comes along with the claim. */
+  readonly open: boolean;
   /** How many of `free` may be claimed now. */
   ready(free: number): number;
   /** There is work: leave is asked for, for as many as could run. */
@@ -80,10 +82,12 @@ export function queueLimitKey(queue: string): string {
 /** No limiter, or limits that the storage takes together with the jobs. */
 class OpenAdmission implements Admission {
   readonly limits: readonly ClaimLimit[];
+  readonly open: boolean;
   readonly asking = false;
 
   constructor(limits: readonly ClaimLimit[]) {
     this.limits = limits;
+    this.open = limits.length === 0;
   }
 
   ready(free: number): number {
@@ -103,6 +107,7 @@ class OpenAdmission implements Admission {
 /** Somebody's limiter, ours or the user's own. */
 class LimiterAdmission implements Admission {
   readonly limits: readonly ClaimLimit[] = [];
+  readonly open = false;
   readonly #limiter: ILimiter;
   readonly #applicant: Applicant;
   readonly #stop = new AbortController();

@@ -6,15 +6,13 @@ import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { type Admission, admissionFor, type Grant } from "./admission.ts";
 import { Complaints } from "./complaints.ts";
 import { inTime } from "../core/deadline.ts";
-import { Execution } from "./execution.ts";
 import { Fairness } from "./fairness.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
-import { Leases } from "./leases.ts";
+import { Hands } from "./hands.ts";
 import type { WorkerSettings } from "./options.ts";
 import { givenBack } from "./outcome.ts";
 import { Outlook } from "./outlook.ts";
 import { Reporter } from "./reporter.ts";
-import { RunningJob } from "./running.ts";
 import { Sleep } from "./sleep.ts";
 import { Sweeper } from "./sweeper.ts";
 
@@ -51,11 +49,8 @@ export class Engine {
   /** Hears of what goes wrong outside of handlers. */
   readonly #report: (error: unknown) => void;
   readonly #admission: Admission;
-  /** By their tokens: a job that was lost may come back while its old handler still runs. */
-  readonly #running = new Map<number, RunningJob>();
-  readonly #leases: Leases;
+  readonly #hands: Hands;
   readonly #sweeper: Sweeper;
-  readonly #execution: Execution;
 
   #state: "new" | "running" | "stopping" | "stopped" = "new";
   #started: Promise<void> | undefined;
@@ -70,12 +65,12 @@ export class Engine {
   /** Ends all waiting for answers. */
   readonly #ended = new AbortController();
   #grantTtl = GRANT_TTL_MS;
-  /** Handler calls under way. */
-  #calls = 0;
   /** Who was to be cancelled while a claim was under way: the claim may bring them. */
   readonly #cancelled = new Set<string>();
   #claiming = false;
   #outcomes: Outcome[] = [];
+  /** The latest claim was given more than could run: there may be more to take ahead. */
+  #ahead = false;
 
   /** The queue was found empty, and nothing was heard since. */
   #empty = false;
@@ -98,38 +93,37 @@ export class Engine {
     };
     this.#admission = admissionFor(settings.limiter, queue, id, {
       clock: this.#clock,
-      free: () => (this.#state === "running" ? this.#free() : 0),
+      free: () => (this.#state === "running" ? this.#hands.free : 0),
       granted: () => this.#sleep.signal(),
       blocked: (blockedBy, retryInMs) => this.#blocked(blockedBy, retryInMs),
       failed: this.#report,
     });
-    this.#leases = new Leases(this.#storage, this.#clock, settings.lease, this.#running, this.#report);
     this.#sweeper = new Sweeper(this.#storage, this.#clock, settings.random, settings.lease, this.#report);
-    this.#execution = new Execution({
-      handlers,
-      batch: settings.batch !== undefined,
+    this.#hands = new Hands({
+      storage: this.#storage,
       clock: this.#clock,
+      concurrency: settings.concurrency,
+      batchSize: settings.batch?.size,
       leaseMs: settings.lease,
-      reporter: new Reporter(this.#storage, this.#clock),
-      random: settings.random,
-      strategies: settings.backoffs,
-      maxHolds: settings.maxHolds,
-      admission: this.#admission,
-      settled: (running, outcome) => {
-        this.#running.delete(running.job.token);
+      execution: {
+        handlers,
+        reporter: new Reporter(this.#storage, this.#clock),
+        random: settings.random,
+        strategies: settings.backoffs,
+        maxHolds: settings.maxHolds,
+        admission: this.#admission,
+        report: this.#report,
+      },
+      ended: (outcome) => {
         this.#outcomes.push(outcome);
         this.#sleep.signal();
       },
-      callEnded: () => {
-        this.#calls -= 1;
-        this.#sleep.signal();
-      },
-      report: this.#report,
+      freed: () => this.#sleep.signal(),
     });
   }
 
   get running(): number {
-    return this.#running.size;
+    return this.#hands.size - this.#hands.waiting;
   }
 
   start(): Promise<void> {
@@ -149,6 +143,7 @@ export class Engine {
     if (this.#state === "running") {
       this.#state = "stopping";
       this.#admission.stop();
+      this.#hands.giveBackWaiting();
       this.#stopping = this.#end();
     }
     if (timeout === 0) this.#cutAll();
@@ -214,7 +209,7 @@ export class Engine {
         this.#sleep.signal();
       },
       cancelled: (ids) => {
-        this.#stopCancelled(new Set(ids));
+        this.#hands.cancel(new Set(ids));
         if (this.#claiming) for (const id of ids) this.#cancelled.add(id);
       },
     });
@@ -231,7 +226,7 @@ export class Engine {
     this.#ended.abort(new JobError("the worker was stopped"));
     this.#sleep.signal();
     this.#cutAt?.();
-    this.#leases.stop();
+    this.#hands.close();
     this.#sweeper.stop();
     this.#unsubscribe();
     this.#becameIdle();
@@ -241,16 +236,16 @@ export class Engine {
 
   /** Time is up: what still runs is told to stop, and what does not listen is given back as it is. */
   #cutAll(): void {
-    for (const running of this.#running.values()) running.stop("stopped");
+    this.#hands.stop();
     this.#cutAt ??= afterAll(this.#clock, LAST_GRACE_MS, () => {
-      for (const running of this.#running.values()) this.#execution.abandon(running);
+      this.#hands.abandon();
       this.#cutAt = afterAll(this.#clock, LAST_WORDS_MS, () => this.#gaveUp.resolve());
     });
   }
 
   get #over(): boolean {
     if (this.#state === "stopped") return true;
-    return this.#state === "stopping" && this.#running.size === 0 && this.#outcomes.length === 0;
+    return this.#state === "stopping" && this.#hands.size === 0 && this.#outcomes.length === 0;
   }
 
   async #loop(): Promise<void> {
@@ -299,18 +294,19 @@ export class Engine {
 
   /** Settles what ended, claims what may start, starts it. */
   async #turn(): Promise<void> {
-    this.#leases.check();
-    const free = this.#state === "running" ? this.#free() : 0;
+    this.#hands.check();
+    const free = this.#state === "running" ? this.#hands.free : 0;
     const now = this.#clock.now();
     const lingers = this.#outlook.lingers(now);
     if (free === 0) this.#admission.use(0);
     // A batch is worth waiting for until all that could run has been asked for.
     const gathers = this.#settings.batch !== undefined && this.#admission.asking;
     const max = lingers || gathers ? 0 : this.#admission.ready(free);
-    if (this.#outcomes.length === 0 && !this.#mayFindWork(free, max, now)) return;
+    const ahead = this.#takesAhead(free);
+    if (this.#outcomes.length === 0 && !this.#mayFindWork(free + ahead, max + ahead, now)) return;
     const settle = latestOf(this.#outcomes);
     this.#outcomes = [];
-    if (free === 0) {
+    if (free + ahead === 0) {
       await this.#restoring(settle, () => this.#ask(() => this.#storage.settle(settle)));
       this.#outlook.rest();
       return;
@@ -319,6 +315,7 @@ export class Engine {
       queue: this.#queue,
       worker: this.#id,
       max,
+      ahead,
       types: this.#handlers.types,
       leaseMs: this.#settings.lease,
       limits: this.#admission.limits,
@@ -335,10 +332,23 @@ export class Engine {
       ),
     );
     this.#claiming = false;
+    this.#ahead = claim.jobs.length > max;
     // What the claim says about later counts from here: calling handlers takes its time.
     const answeredAt = this.#clock.now();
     this.#startAll(claim, now, this.#admission.use(claim.jobs.length));
-    this.#lookAhead(claim, { max, lingers, answeredAt });
+    this.#lookAhead(claim, { max: max + ahead, lingers, answeredAt });
+  }
+
+  /**
+   * How many more to take than can run, if the storage gives any. Where all hands are busy that is worth a call only while the
+   * storage gives some, and when half of what waited is begun.
+   */
+  #takesAhead(free: number): number {
+    if (this.#state !== "running" || !this.#admission.open || !this.#settings.ahead) return 0;
+    const wanted = this.#hands.ahead();
+    const { waiting } = this.#hands;
+    if (free === 0 && (!this.#ahead || 2 * waiting > wanted)) return 0;
+    return Math.max(0, wanted - waiting);
   }
 
   /** Is there any use in asking the storage? */
@@ -380,22 +390,7 @@ export class Engine {
       for (const grant of grants) this.#safely(async () => grant.cancel());
       return this.#giveBack(jobs);
     }
-    const leasedUntil = askedAt + this.#settings.lease;
-    const started = jobs.map((job, i) => new RunningJob(job, leasedUntil, grants[i]));
-    for (const running of started) this.#running.set(running.job.token, running);
-    if (this.#cancelled.size > 0) this.#stopCancelled(this.#cancelled);
-    this.#leases.watch();
-    const size = this.#settings.batch?.size ?? 1;
-    for (let i = 0; i < started.length; i += size) {
-      this.#calls += 1;
-      this.#execution.start(
-        size === 1 && this.#settings.batch === undefined ? [started[i]!] : started.slice(i, i + size),
-      );
-    }
-  }
-
-  #stopCancelled(ids: ReadonlySet<string>): void {
-    for (const running of this.#running.values()) if (ids.has(running.job.id)) running.stop("cancelled");
+    this.#hands.take(jobs, { takenAt: now, leasedUntil: askedAt + this.#settings.lease, grants }, this.#cancelled);
   }
 
   #giveBack(jobs: readonly JobRecord[]): void {
@@ -410,7 +405,7 @@ export class Engine {
     if (telling) this.#blocked(blockedBy!, nextInMs);
     if (more && !lingers) this.#admission.want();
     const empty = jobs.length === 0 && !more && nextInMs === null && blockedBy === null;
-    if (empty && !this.#sleep.signalled && this.#running.size === 0 && this.#outcomes.length === 0) this.#foundEmpty();
+    if (empty && !this.#sleep.signalled && this.#hands.size === 0 && this.#outcomes.length === 0) this.#foundEmpty();
   }
 
   #foundEmpty(): void {
@@ -422,11 +417,6 @@ export class Engine {
   #becameIdle(): void {
     this.#empty = true;
     for (const resolve of this.#idle.splice(0)) resolve();
-  }
-
-  /** How many more jobs could run. */
-  #free(): number {
-    return (this.#settings.concurrency - this.#calls) * (this.#settings.batch?.size ?? 1);
   }
 
   #blocked(blockedBy: string, retryInMs: number | null): void {

@@ -119,6 +119,7 @@ export class Execution {
   /** Is the handler to be called? The limiter is told first; a job that was told to stop before it began is at its end. */
   async #begin(running: RunningJob): Promise<boolean> {
     if (running.over) return false;
+    if (this.#deadlineIn(running) === 0) running.stop("deadline");
     if (running.signal.aborted) {
       await this.#finish(running, { thrown: running.signal.reason });
       return false;
@@ -167,15 +168,21 @@ export class Execution {
   /** Tells the handler to stop when its time is up; one that does not listen is waited for as long as a lease. */
   #keepTime(running: RunningJob): void {
     const { clock, leaseMs } = this.#options;
-    const { timeout, deadline, startedAt } = running.job;
+    const { timeout } = running.job;
     const stop = (cut: "timeout" | "deadline") => () => {
       running.stop(cut);
       running.addTimer(afterAll(clock, leaseMs, () => this.abandon(running)));
     };
     if (timeout !== null) running.addTimer(afterAll(clock, timeout, stop("timeout")));
-    if (deadline !== null) {
-      running.addTimer(afterAll(clock, Math.max(0, deadline - (startedAt ?? deadline)), stop("deadline")));
-    }
+    const deadlineIn = this.#deadlineIn(running);
+    if (deadlineIn !== undefined) running.addTimer(afterAll(clock, deadlineIn, stop("deadline")));
+  }
+
+  /** How much time is left until its deadline, if it has one: from its start, and it may have waited in our hands since. */
+  #deadlineIn({ job, takenAt }: RunningJob): number | undefined {
+    const { deadline, startedAt } = job;
+    if (deadline === null || startedAt === null) return undefined;
+    return Math.max(0, deadline - startedAt - (this.#options.clock.now() - takenAt));
   }
 
   /** Decides how it ended, and hands that on once all that it reported is written. */

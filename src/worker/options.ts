@@ -66,6 +66,12 @@ export interface CommonWorkerOptions {
    * had comes back after this and a sweep. At least 100 ms. Default 30 s.
    */
   readonly lease?: Duration | undefined;
+  /**
+   * Takes short jobs ahead where no limit holds them, if the storage gives any: as many as it begins in a moment, so that they
+   * need not wait for the storage one by one. Default true; with false a job is claimed only when it can run, and the next
+   * one begins only when the end of the one before is written.
+   */
+  readonly ahead?: boolean | undefined;
   /** Starts by itself. Default true; with false, call `start()`. */
   readonly autostart?: boolean | undefined;
   /** What `backoff: { kind: "custom", name }` of a job means. */
@@ -167,6 +173,7 @@ const RULES = {
   limits: optional(limits, undefined),
   lease: optional(lease, 30_000),
   batch: optional(batch, undefined),
+  ahead: optional(boolean, true),
   autostart: optional(boolean, true),
   backoffs: optional(backoffs, new Map<string, BackoffStrategy>()),
   maxHolds: optional(countOrZero, 100),

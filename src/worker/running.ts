@@ -10,12 +10,21 @@ export interface Call {
   ended: boolean;
 }
 
+/** How a job came into the hands of this worker. */
+export interface Taken {
+  readonly takenAt: number;
+  readonly leasedUntil: number;
+  readonly grant: Grant | undefined;
+}
+
 /** A job in the hands of this worker. */
 export class RunningJob {
   readonly job: JobRecord;
   /** What its limiter gave for it. */
   readonly grant: Grant | undefined;
   readonly #controller = new AbortController();
+  /** When it came into our hands, on the monotonic clock. */
+  readonly takenAt: number;
   /** Until when the lease is ours for certain, on the monotonic clock: counted from before it was asked for. */
   leasedUntil: number;
   /** The call that it is part of, once it has been started. */
@@ -30,8 +39,9 @@ export class RunningJob {
   over = false;
   #cancelTimers: (() => void)[] = [];
 
-  constructor(job: JobRecord, leasedUntil: number, grant: Grant | undefined) {
+  constructor(job: JobRecord, { takenAt, leasedUntil, grant }: Taken) {
     this.job = job;
+    this.takenAt = takenAt;
     this.leasedUntil = leasedUntil;
     this.grant = grant;
   }

@@ -61,6 +61,28 @@ export const claiming: Cases = {
     equal((await s.get(job.id)).result, "1", "the result");
   },
 
+  "what is taken ahead comes behind the others, in order, and has another attempt left": async (s) => {
+    const ids = await s.add({}, {}, { maxAttempts: 1 }, {}, {}, {});
+    const { jobs, more } = await s.claim({ max: 1, ahead: 3 });
+    const possible = ids.filter((id) => id !== ids[2]);
+    ok(jobs.length >= 1 && jobs.length <= 4, `expected from 1 to 4 jobs, got ${jobs.length}`);
+    equal(
+      jobs.map(({ id }) => id),
+      possible.slice(0, jobs.length),
+      "what was claimed",
+    );
+    ok(more, "expected that more is left");
+    equal(await s.state(ids[2]!), "waiting", "the one that has a single attempt");
+    equal((await s.claim({ max: 1 })).jobs[0]?.id, jobs.length === 1 ? ids[1] : ids[2], "the next that starts at once");
+  },
+
+  "nothing is taken ahead under a limit": async (s) => {
+    await s.add({}, {}, {});
+    const limits = [{ key: "k", max: 10, windowMs: 1_000 }];
+    equal((await s.claim({ max: 1, ahead: 2, limits })).jobs.length, 1, "how many were claimed");
+    equal((await s.claim({ max: 0, ahead: 2, limits })).jobs.length, 0, "how many were claimed without a free hand");
+  },
+
   "a claim settles first, and answers what was stale": async (s) => {
     await s.add({}, {});
     const [a, b] = (await s.claim({ max: 2 })).jobs;

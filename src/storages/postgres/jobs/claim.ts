@@ -10,7 +10,7 @@ interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
 
 /** Settles, then takes jobs and room together. */
 export async function claim(database: Database, request: ClaimRequest): Promise<Claim> {
-  const { queue, worker, max, types, leaseMs, limits } = request;
+  const { queue, worker, max, ahead, types, leaseMs, limits } = request;
   const settled = outcomesOf(request.settle);
   const text = JSON.stringify({
     // If the answer gets lost, the jobs that were started are known by it.
@@ -18,6 +18,7 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
     queue,
     worker,
     max: Math.min(max, MOST),
+    ahead: ahead === undefined ? undefined : Math.min(ahead, MOST - Math.min(max, MOST)),
     types,
     lease_ms: leaseMs,
     limits: limits.map(({ key, max: most, windowMs }) => ({ key, max: most, windowMs })),

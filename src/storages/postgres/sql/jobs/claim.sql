@@ -1,7 +1,7 @@
 -- Settles, then takes jobs and room under limits together.
 --
--- request: {claim, queue, worker, max, types, lease_ms, limits, settle} (jobs/claim.ts); claim: a number of its own for this request.
--- What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
+-- request: {claim, queue, worker, max, ahead, types, lease_ms, limits, settle} (jobs/claim.ts); claim: a number of its own for this
+-- request. What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
 -- complete_plainly does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
 -- and no others are taken.
 --
@@ -55,8 +55,8 @@ DECLARE
   everybody boolean := false;
   told boolean := false;
 BEGIN
-  SELECT * INTO q FROM json_to_record(request) AS r (claim text, queue text, worker text, max integer, types text[],
-    lease_ms float8, limits jsonb, settle json, ids text[], tokens bigint[], results jsonb);
+  SELECT * INTO q FROM json_to_record(request) AS r (claim text, queue text, worker text, max integer, ahead integer,
+    types text[], lease_ms float8, limits jsonb, settle json, ids text[], tokens bigint[], results jsonb);
   begun := {schema}.begin_step(alone) IS NULL;
   SELECT m.last, greatest(m.last, {schema}.wall() + m.skew) AS now,
     EXISTS (SELECT FROM {schema}.rules) AS ruled,
@@ -110,6 +110,7 @@ BEGIN
     WHERE j.state = 'active' AND j.claim = q.claim AND j.worker = q.worker;
     IF jobs IS NOT NULL THEN
       q.max := 0;
+      q.ahead := 0;
     END IF;
   END IF;
 
@@ -181,8 +182,8 @@ BEGIN
     IF NOT decided AND (sign.paused OR cardinality(types) = 1 IS NOT TRUE) THEN
       types := {schema}.open_types(q.queue, q.types);
     END IF;
-    SELECT * INTO started FROM {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000), q.types, types, decided,
-      q.lease_ms, rules, sign.heard, now);
+    SELECT * INTO started FROM {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000),
+      greatest(0, least(coalesce(q.ahead, 0), 10000 - q.max)), q.types, types, decided, q.lease_ms, rules, sign.heard, now);
     jobs := coalesce(jobs, started.jobs);
     -- So many were too late to start that there may be more of them.
     more := started.more OR lates >= 1000;

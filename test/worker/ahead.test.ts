@@ -1,0 +1,216 @@
+import { describe, expect, it } from "vitest";
+import {
+  type Claim,
+  type ClaimRequest,
+  type Clock,
+  ConcurrencyLimiter,
+  MemoryStorage,
+  Queue,
+  type WorkerOptions,
+} from "../../src/index.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+import { Pace } from "../../src/worker/pace.ts";
+import { many, work } from "./support.ts";
+
+/** Gives as many ahead as it is asked for, and remembers what it was asked. */
+class GenerousStorage extends MemoryStorage {
+  readonly requests: ClaimRequest[] = [];
+  readonly gave: number[] = [];
+
+  override async claim(request: ClaimRequest): Promise<Claim> {
+    this.requests.push(request);
+    const claim = await super.claim({ ...request, max: request.max + (request.ahead ?? 0) });
+    this.gave.push(claim.jobs.length);
+    return claim;
+  }
+
+  /** The most that was ever taken beyond what could run. */
+  get ahead(): number {
+    return Math.max(...this.gave.map((n, i) => n - this.requests[i]!.max));
+  }
+}
+
+function open() {
+  const clock = new FakeClock();
+  const storage = new GenerousStorage({ clock });
+  return { clock, storage, queue: new Queue("q", { storage, clock }) };
+}
+
+type House = ReturnType<typeof open>;
+
+/** Handlers that take so long, by number of the job. */
+function timed({ clock }: House, takes: (n: number) => number) {
+  const seen = { ran: [] as number[], running: 0, peak: 0 };
+  const handler = async ({ data }: { readonly data: number }) => {
+    seen.ran.push(data);
+    seen.peak = Math.max(seen.peak, ++seen.running);
+    await new Promise<void>((resolve) => void clock.after(takes(data), resolve));
+    seen.running -= 1;
+  };
+  return { seen, handler };
+}
+
+/** Moves the clock in small steps until this holds. */
+async function until({ clock }: House, holds: () => boolean): Promise<void> {
+  for (let steps = 0; !holds() && steps < 20_000; steps++) await clock.advance(0.5);
+  expect(holds()).toBe(true);
+}
+
+describe("a worker takes jobs ahead", () => {
+  it("as many as it begins in a moment, and runs them one by one in their order", async () => {
+    const house = open();
+    const { seen, handler } = timed(house, () => 1);
+    await house.queue.addBulk(many(400));
+    const { worker, errors } = work(house, handler);
+    await until(house, () => seen.ran.length === 400);
+    await Promise.all([worker.onIdle(), house.clock.advance(1)]);
+    expect(seen.ran).toEqual(Array.from({ length: 400 }, (_, n) => n));
+    expect(seen.peak).toBe(1);
+    // One in a millisecond: fifty are enough for the next 50 ms.
+    expect(house.storage.ahead).toBeGreaterThan(20);
+    expect(house.storage.ahead).toBeLessThanOrEqual(50);
+    expect(house.storage.requests.length).toBeLessThan(200);
+    expect((await house.queue.counts()).completed).toBe(400);
+    await worker.stop();
+    expect(errors).toEqual([]);
+    expect(house.clock.timers).toBe(0);
+  });
+
+  it("none, where jobs take long", async () => {
+    const house = open();
+    const { seen, handler } = timed(house, () => 1_000);
+    await house.queue.addBulk(many(12));
+    const { worker } = work(house, handler, { concurrency: 3 });
+    for (let n = 0; n < 5; n++) await house.clock.advance(1_000);
+    expect(seen.ran.length).toBe(12);
+    expect(house.storage.ahead).toBe(0);
+    await worker.stop();
+  });
+
+  it("and gives back what it cannot begin soon, as if it had never had it", async () => {
+    const house = open();
+    // From the hundredth on they take a minute.
+    const { seen, handler } = timed(house, (n) => (n < 100 ? 1 : 60_000));
+    const jobs = await house.queue.addBulk(many(200));
+    const { worker } = work(house, handler);
+    await until(house, () => seen.ran.length > 100);
+    expect((await house.queue.counts()).active).toBeGreaterThan(10);
+    expect(worker.running).toBe(1);
+    await house.clock.advance(300);
+    expect(await house.queue.counts()).toMatchObject({ active: 1, waiting: 99 });
+    expect(await jobs[101]!.info()).toMatchObject({ state: "waiting", attempt: 0 });
+    // Others begin them, in their order.
+    const other = timed(house, () => 1);
+    const { worker: second } = work(house, other.handler);
+    await until(house, () => other.seen.ran.length === 99);
+    expect(other.seen.ran).toEqual(Array.from({ length: 99 }, (_, n) => n + 101));
+    expect(await jobs[101]!.info()).toMatchObject({ attempt: 1 });
+    await Promise.all([worker.stop({ timeout: 0 }), second.stop(), house.clock.advance(5_000)]);
+  });
+
+  it("and gives them back at once when it stops", async () => {
+    const house = open();
+    const { seen, handler } = timed(house, (n) => (n < 60 ? 1 : 5_000));
+    await house.queue.addBulk(many(200));
+    const { worker } = work(house, handler);
+    await until(house, () => seen.ran.length === 61);
+    expect((await house.queue.counts()).active).toBeGreaterThan(10);
+    const stopped = worker.stop();
+    await house.clock.advance(1);
+    expect(await house.queue.counts()).toMatchObject({ active: 1, waiting: 139 });
+    await house.clock.advance(5_000);
+    await stopped;
+    expect(await house.queue.counts()).toMatchObject({ completed: 61, waiting: 139 });
+    expect(seen.ran.length).toBe(61);
+    expect(house.clock.timers).toBe(0);
+  });
+
+  it("and does not begin those that are cancelled meanwhile", async () => {
+    const house = open();
+    const { seen, handler } = timed(house, (n) => (n < 60 ? 1 : 100));
+    const jobs = await house.queue.addBulk(many(63));
+    const { worker } = work(house, handler);
+    await until(house, () => seen.ran.length === 61);
+    expect(await jobs[61]!.info()).toMatchObject({ state: "active" });
+    await jobs[61]!.cancel();
+    await house.clock.advance(250);
+    expect(seen.ran).not.toContain(61);
+    expect(seen.ran).toContain(62);
+    expect(await jobs[61]!.info()).toMatchObject({ state: "cancelled" });
+    await worker.stop();
+  });
+
+  it("and does not begin those whose deadline passes meanwhile", async () => {
+    const house = open();
+    const { seen, handler } = timed(house, (n) => (n < 60 ? 1 : 200));
+    const jobs = await house.queue.addBulk(many(62, "t", { deadline: "220ms" }));
+    const { worker } = work(house, handler);
+    await until(house, () => seen.ran.length === 61);
+    expect(await jobs[61]!.info()).toMatchObject({ state: "active" });
+    await house.clock.advance(400);
+    expect(seen.ran).not.toContain(61);
+    expect(await jobs[61]!.info()).toMatchObject({ state: "dead" });
+    await worker.stop();
+  });
+
+  it("and asks again for those that lay there while the process was paused", async () => {
+    const house = open();
+    const { seen, handler } = timed(house, () => 1);
+    const jobs = await house.queue.addBulk(many(300));
+    let stoodStill = 0;
+    const clock: Clock = {
+      now: () => house.clock.now() + stoodStill,
+      wall: () => house.clock.wall() + stoodStill,
+      after: (ms, callback) => house.clock.after(ms, callback),
+    };
+    const { worker } = work(house, handler, { clock });
+    await until(house, () => seen.ran.length > 100);
+    const began = new Set(seen.ran);
+    const lay = new Set<number>();
+    for (const [n, job] of jobs.entries()) if (!began.has(n) && (await job.info())?.state === "active") lay.add(n);
+    expect(lay.size).toBeGreaterThan(10);
+    // All timers stand still with it.
+    stoodStill = 20_000;
+    await house.clock.advance(1);
+    const back = house.storage.requests.flatMap(({ settle }) => settle).filter(({ to }) => to === "back");
+    expect(new Set(back.map(({ id }) => jobs.findIndex((job) => job.id === id)))).toEqual(lay);
+    await until(house, () => new Set(seen.ran).size === 300);
+    expect(seen.ran.length).toBe(300);
+    await Promise.all([worker.stop(), house.clock.advance(1)]);
+  });
+
+  it.each<[string, Partial<WorkerOptions>]>([
+    ["under a limiter", { limiter: { max: 1_000, duration: "1s" } }],
+    ["with a limiter of its own", { limiter: new ConcurrencyLimiter(5) }],
+    ["if it is told not to", { ahead: false }],
+  ])("never %s", async (_, options) => {
+    const house = open();
+    const { seen, handler } = timed(house, () => 1);
+    await house.queue.addBulk(many(100));
+    const { worker } = work(house, handler, options);
+    await until(house, () => seen.ran.length === 100);
+    expect(house.storage.requests.filter(({ ahead }) => (ahead ?? 0) > 0)).toEqual([]);
+    await Promise.all([worker.stop(), house.clock.advance(1)]);
+  });
+});
+
+describe("the pace of a worker", () => {
+  it("is what it ended of late, for a moment ahead, bounded", () => {
+    const pace = new Pace(30_000, 0);
+    expect(pace.ahead(1_000)).toBe(0);
+    for (let n = 0; n < 10; n++) pace.ended();
+    // Too short a look says nothing new.
+    expect(pace.ahead(1_001)).toBe(0);
+    expect(pace.ahead(1_010)).toBe(50);
+    for (let n = 0; n < 100_000; n++) pace.ended();
+    expect(pace.ahead(1_020)).toBe(500);
+    pace.slowed(1_021);
+    expect(pace.ahead(1_022)).toBe(0);
+  });
+
+  it("leaves most of a short lease for the work", () => {
+    const pace = new Pace(100, 0);
+    for (let n = 0; n < 100; n++) pace.ended();
+    expect(pace.ahead(100)).toBe(10);
+  });
+});
