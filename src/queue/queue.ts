@@ -29,6 +29,7 @@ import {
   type JobDefaults,
   type JobOptions,
   partTransaction,
+  type ReadAddOptions,
   readAddOptions,
   readDefaults,
   readTransaction,
@@ -173,6 +174,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   readonly #maxDataBytes: number;
   readonly #clock: Clock;
   readonly #place: JobPlace;
+  /** What no options come to. */
+  #plain: ReadAddOptions | undefined;
   /** Declares the limits of the queue, unless that was done. */
   readonly #declare: () => Promise<void>;
 
@@ -195,9 +198,9 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   async add<Type extends TypeOf<Jobs>>(
     type: Type,
     data: DataOf<Jobs, Type>,
-    options: AddOptions = {},
+    options?: AddOptions,
   ): Promise<QueuedJob<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>> {
-    const [own, tx] = partTransaction("add", options);
+    const [own, tx] = options === undefined ? [] : partTransaction("add", options);
     const [job] = await this.#addAll("add", [{ type, data, options: own }], tx);
     return job as QueuedJob<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>;
   }
@@ -354,8 +357,16 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     entries: readonly { type: string; data: unknown; options?: JobOptions | undefined }[],
     tx: object | undefined,
   ) {
+    let takesTime = false;
     // `Array.from`, for holes in an array are not skipped by it.
-    const jobs = await Promise.all(Array.from(entries, (entry) => this.#newJob(owner, entry)));
+    const made = Array.from(entries, (entry) => {
+      const job = this.#newJob(owner, entry);
+      takesTime ||= typeof job === "function";
+      return job;
+    });
+    const jobs = takesTime
+      ? await Promise.all(made.map(async (job) => (typeof job === "function" ? job() : job)))
+      : (made as readonly NewJob[]);
     await this.#declare();
     const added = await (tx === undefined ? this.storage.add(jobs) : this.storage.add(jobs, tx));
     return jobs.map(
@@ -370,23 +381,34 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     );
   }
 
-  async #newJob(
+  /** The job of an entry; or what makes it, where that takes time. */
+  #newJob(
     owner: string,
     entry: { readonly type: string; readonly data: unknown; readonly options?: JobOptions | undefined },
-  ): Promise<NewJob> {
+  ): NewJob | (() => Promise<NewJob>) {
     const type = readArgument(owner, "type", nameText, entry?.type);
-    const { idempotency, ...options } = readAddOptions(owner, this.#defaults, entry.options ?? {});
+    const options = this.#optionsOf(owner, entry.options);
     const schema = this.#schemas.get(type);
-    const value = schema === undefined ? entry.data : await validate(schema, type, entry.data);
-    const data = toJson(owner, "data", value, this.#maxDataBytes);
-    return {
-      ...options,
-      id: newId(this.#clock.wall()),
-      queue: this.name,
-      type,
-      data,
-      idempotency: idempotency && { ...idempotency, fingerprint: await fingerprint(type, data) },
+    const { idempotency } = options;
+    if (schema === undefined && idempotency === null) return this.#made(owner, type, entry.data, options);
+    const { data } = entry;
+    return async () => {
+      const value = schema === undefined ? data : await validate(schema, type, data);
+      const job = this.#made(owner, type, value, options);
+      if (idempotency === null) return job;
+      return { ...job, idempotency: { ...idempotency, fingerprint: await fingerprint(type, job.data) } };
     };
+  }
+
+  #made(owner: string, type: string, value: unknown, options: ReadAddOptions): NewJob {
+    const data = toJson(owner, "data", value, this.#maxDataBytes);
+    return { ...options, id: newId(this.#clock.wall()), queue: this.name, type, data, idempotency: null };
+  }
+
+  /** What the options of a job come to. Most have none of their own. */
+  #optionsOf(owner: string, options: JobOptions | undefined): ReadAddOptions {
+    if (options !== undefined && options !== null) return readAddOptions(owner, this.#defaults, options);
+    return (this.#plain ??= readAddOptions(owner, this.#defaults, {}));
   }
 
   #jobOf(record: JobRecord): QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> {

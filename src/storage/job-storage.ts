@@ -130,8 +130,9 @@ export interface ClaimRequest {
   /** How many at most. 0: only settle, and look whether there is something (`Claim.more`). */
   readonly max: number;
   /**
-   * So many more may be taken ahead, if they run under no limit at all: behind the others, and only such as have another
-   * attempt after this one, for they may come back without having begun. A storage need not give any. Default 0.
+   * So many more may be taken ahead, if they run under no limit at all: behind the others, and only such as are tried for the
+   * first time and may be tried again, for an attempt may be spent on them without their having begun. A storage need not
+   * give any. Default 0.
    */
   readonly ahead?: number | undefined;
   /** Only of these types; null: of any. */

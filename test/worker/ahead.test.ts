@@ -5,6 +5,7 @@ import {
   type Clock,
   ConcurrencyLimiter,
   MemoryStorage,
+  type Outcome,
   Queue,
   type WorkerOptions,
 } from "../../src/index.ts";
@@ -16,12 +17,20 @@ import { many, work } from "./support.ts";
 class GenerousStorage extends MemoryStorage {
   readonly requests: ClaimRequest[] = [];
   readonly gave: number[] = [];
+  /** Everything that was settled, in whatever way. */
+  readonly outcomes: Outcome[] = [];
 
   override async claim(request: ClaimRequest): Promise<Claim> {
     this.requests.push(request);
+    this.outcomes.push(...request.settle);
     const claim = await super.claim({ ...request, max: request.max + (request.ahead ?? 0) });
     this.gave.push(claim.jobs.length);
     return claim;
+  }
+
+  override async settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {
+    this.outcomes.push(...outcomes);
+    return super.settle(outcomes);
   }
 
   /** The most that was ever taken beyond what could run. */
@@ -172,7 +181,7 @@ describe("a worker takes jobs ahead", () => {
     // All timers stand still with it.
     stoodStill = 20_000;
     await house.clock.advance(1);
-    const back = house.storage.requests.flatMap(({ settle }) => settle).filter(({ to }) => to === "back");
+    const back = house.storage.outcomes.filter(({ to }) => to === "back");
     expect(new Set(back.map(({ id }) => jobs.findIndex((job) => job.id === id)))).toEqual(lay);
     await until(house, () => new Set(seen.ran).size === 300);
     expect(seen.ran.length).toBe(300);

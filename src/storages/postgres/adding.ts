@@ -34,6 +34,8 @@ export class Adding {
   readonly #calls: Call[] = [];
   /** Calls gather, and go when what was sent before is back. */
   #waiting = false;
+  /** Sees to it that nobody waits for too long for what was sent. */
+  #watch: (() => void) | undefined;
   readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(database: PostgresDatabase) {
@@ -59,9 +61,9 @@ export class Adding {
 
   async #add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
     const { audience } = this.#database;
-    await this.#database.setup();
+    if (!this.#database.isReady) await this.#database.setup();
     if (audience?.settling !== undefined) await audience.settling;
-    if (!canShare(jobs)) return add(this.#steps, jobs);
+    if (!canShare(jobs)) return this.#addNow(jobs);
     return new Promise((resolve, reject) => {
       this.#calls.push({ jobs, resolve, reject });
       this.#go();
@@ -69,33 +71,43 @@ export class Adding {
   }
 
   #go(): void {
-    if (this.#waiting || this.#calls.length === 0) return;
+    if (this.#calls.length === 0) return;
+    if (this.#waiting) {
+      this.#watch?.();
+      return;
+    }
     this.#waiting = true;
     void this.#sendNext();
   }
 
   async #sendNext(): Promise<void> {
     for (let turns = 0; turns < TURNS; turns++) await Promise.resolve();
+    const { clock } = this.#database;
+    const since = clock.now();
     let over = false;
+    let cancel: (() => void) | undefined;
     const goOn = (): void => {
       if (over) return;
       over = true;
-      cancel();
+      cancel?.();
+      this.#watch = undefined;
       this.#waiting = false;
       this.#go();
     };
-    const cancel = this.#database.clock.after(PATIENCE_MS, goOn);
-    await this.#send(this.#calls.splice(0, fitting(this.#calls)));
+    // The time is taken only once somebody waits.
+    this.#watch = () => {
+      cancel ??= clock.after(Math.max(0, since + PATIENCE_MS - clock.now()), goOn);
+    };
+    const sent = this.#send(this.#calls.splice(0, fitting(this.#calls)));
+    if (this.#calls.length > 0) this.#watch();
+    await sent;
     goOn();
   }
 
   async #send(calls: readonly Call[]): Promise<void> {
     if (calls.length === 1) return this.#sendAlone(calls[0]!);
     try {
-      const added = await add(
-        this.#steps,
-        calls.flatMap(({ jobs }) => jobs),
-      );
+      const added = await this.#addNow(calls.flatMap(({ jobs }) => jobs));
       let from = 0;
       for (const { jobs, resolve } of calls) resolve(added.slice(from, (from += jobs.length)));
     } catch (error) {
@@ -106,7 +118,11 @@ export class Adding {
   }
 
   async #sendAlone({ jobs, resolve, reject }: Call): Promise<void> {
-    await add(this.#steps, jobs).then(resolve, reject);
+    await this.#addNow(jobs).then(resolve, reject);
+  }
+
+  #addNow(jobs: readonly NewJob[]): Promise<Added[]> {
+    return add(this.#steps, jobs, this.#database.audience?.teller() ?? null);
   }
 }
 

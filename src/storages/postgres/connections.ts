@@ -1,4 +1,4 @@
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
 import { inTime } from "../../core/deadline.ts";
 import { StorageError } from "../../core/errors.ts";
 import {
@@ -22,6 +22,9 @@ import { openPool } from "./target.ts";
 const PATIENCE_MS = 20;
 const OWN_PATIENCE_MS = 250;
 
+/** So often a connection is used again before the pool has it back: it may want to end it. */
+const MOST_USES = 100;
+
 /** How long closing waits for what is under way. */
 const LAST_WORDS_MS = 2_000;
 
@@ -36,6 +39,14 @@ export interface Held {
   /** It has not answered: nor may others that have not since it was asked. */
   doubt(): void;
   free(broken: boolean): void;
+}
+
+/** A connection of the pool. `hush`: lets the pool hear of its errors again. */
+interface Pooled {
+  readonly client: PostgresClient;
+  readonly hush: () => void;
+  /** How often it was used again without being given back. */
+  uses: number;
 }
 
 export interface ConnectionsOptions {
@@ -67,6 +78,9 @@ export class Connections {
   #doubtedAt = Number.NEGATIVE_INFINITY;
   /** How many of the pool are ours at the moment. */
   #ours = 0;
+  /** The one that was used last, until the end of this turn: whoever has the next step needs no other. */
+  #kept: Pooled | undefined;
+  #cancelKept = (): void => {};
   #openedAt = 0;
   #closed = false;
 
@@ -87,16 +101,23 @@ export class Connections {
     this.#fromReserve = { first: fromReserve(true), others: fromReserve(false) };
   }
 
+  /** Do connections remember statements by their names? Those of `pg` do; of others it is not known. */
+  get remember(): boolean {
+    return (this.#pool as PoolTraits | undefined)?.Client !== undefined;
+  }
+
   /** A connection, within so many milliseconds. `first`: before others who wait. */
   hold(withinMs: number, first: boolean): Promise<Held> {
+    const kept = this.#taken();
+    if (kept !== undefined) return Promise.resolve(this.#pooled(kept));
     const patience = typeof this.#target === "string" ? OWN_PATIENCE_MS : PATIENCE_MS;
     const fromReserve = first ? this.#fromReserve.first : this.#fromReserve.others;
     return new Promise((resolve, reject) => {
+      const deadline = this.#clock.now() + withinMs;
       let over = false;
       const end = (settle: () => void, late = false): void => {
         over = true;
-        cancelLate();
-        cancelPatience();
+        cancelWait();
         this.#fromPool.leave(pooled, late);
         fromReserve.leave(reserved, late);
         settle();
@@ -104,7 +125,8 @@ export class Connections {
       const refused = (error: unknown): void => end(() => reject(error));
       const pooled: Place<PostgresClient> = {
         taken: (client) => {
-          if (!this.#isDoubtful(client)) return end(() => resolve(this.#pooled(client)));
+          if (!this.#isDoubtful(client))
+            return end(() => resolve(this.#pooled({ client, hush: hushed(client), uses: 0 })));
           released(client, true);
           this.#fromPool.join(pooled, true);
         },
@@ -118,20 +140,24 @@ export class Connections {
         },
         refused,
       };
-      const cancelLate = this.#clock.after(withinMs, () => {
+      const late = (): void => {
         const words = `there was no connection to the database for ${Math.round(withinMs) / 1_000} s`;
         end(() => reject(new StorageError(words)), true);
-      });
-      let cancelPatience = (): void => {};
+      };
+      let cancelWait = (): void => {};
+      /** One timer at a time, for the reserve and for the end. */
       const wait = (): void => {
         if (over) return;
-        if (this.#isFull()) fromReserve.join(reserved, first);
-        else cancelPatience = this.#clock.after(patience, wait);
+        const left = deadline - this.#clock.now();
+        if (left <= 0) return late();
+        const full = this.#isFull();
+        if (full) fromReserve.join(reserved, first);
+        if (!over) cancelWait = this.#clock.after(full ? left : Math.min(left, patience), full ? late : wait);
       };
       this.#fromPool.join(pooled, first);
       // Where others have all of them there is no telling for how long.
       if (this.#ours === 0 && this.#isFull()) wait();
-      else cancelPatience = this.#clock.after(patience, wait);
+      else cancelWait = this.#clock.after(Math.min(withinMs, patience), wait);
       this.#reserve?.tidy();
     });
   }
@@ -144,6 +170,8 @@ export class Connections {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    const kept = this.#taken();
+    if (kept !== undefined) givenBack(kept, false);
     const gone = new StorageError("the storage is closed");
     this.#fromPool.close(gone);
     this.#fromReserve.first.close(gone);
@@ -189,14 +217,40 @@ export class Connections {
     };
   }
 
-  #pooled(client: PostgresClient): Held {
+  #pooled(pooled: Pooled): Held {
     this.#ours += 1;
-    const listen = hushed(client);
-    return this.#held(client, (broken) => {
+    return this.#held(pooled.client, (broken) => {
       this.#ours -= 1;
-      released(client, broken);
-      listen();
+      if (!broken && this.#mayKeep(pooled)) this.#keep(pooled);
+      else givenBack(pooled, broken);
     });
+  }
+
+  /** Does nobody else wait for a connection? Only pools that tell are asked; and now and then it is given back anyway. */
+  #mayKeep({ uses }: Pooled): boolean {
+    const { waitingCount } = (this.#pool ?? {}) as PoolTraits;
+    return waitingCount === 0 && uses < MOST_USES && this.#kept === undefined && !this.#closed;
+  }
+
+  #keep(pooled: Pooled): void {
+    this.#kept = pooled;
+    // By the turns of this process, whatever clock the storage goes by.
+    this.#cancelKept = systemClock.after(0, () => {
+      const kept = this.#taken();
+      if (kept !== undefined) givenBack(kept, false);
+    });
+  }
+
+  /** The one that is kept, if any: it is the caller's now. */
+  #taken(): Pooled | undefined {
+    const kept = this.#kept;
+    if (kept === undefined) return undefined;
+    this.#kept = undefined;
+    this.#cancelKept();
+    kept.uses += 1;
+    if (!this.#isDoubtful(kept.client)) return kept;
+    givenBack(kept, true);
+    return undefined;
   }
 
   #reserved(client: OwnClient): Held {
@@ -248,6 +302,11 @@ export class Connections {
 function releasable(client: PostgresClient | undefined): PostgresClient {
   if (typeof client?.release === "function" && typeof client.query === "function") return client;
   throw new StorageError("the pool gave no client that can be released: a pool of `pg` is needed");
+}
+
+function givenBack({ client, hush }: Pooled, broken: boolean): void {
+  released(client, broken);
+  hush();
 }
 
 /** Whoever else listens to that may fail; it is released all the same. */

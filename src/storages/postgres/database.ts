@@ -2,7 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import { StorageError } from "../../core/errors.ts";
 import type { Random } from "../../core/random.ts";
 import { Connections } from "./connections.ts";
-import type { OwnClient, PostgresExecutor, PostgresPool, SqlValue } from "./driver.ts";
+import type { OwnClient, PostgresExecutor, PostgresPool, RememberingClient, SqlValue } from "./driver.ts";
 import { kindOf, sqlStateOf, WRONG_ISOLATION } from "./failures.ts";
 import { prepare, type Run } from "./migrations.ts";
 import { Patience } from "./patience.ts";
@@ -30,10 +30,30 @@ export interface Audience {
   /** Steps wait for this. */
   readonly settling: Promise<void> | undefined;
   committed(told: Told): void;
+  /** Who a step may tell others of itself as, from inside of its transaction; undefined: it may not. */
+  teller(): string | undefined;
 }
 
 /** Functions that want to know that they may have run before: their last parameter, `again`. */
-const ASKS_AGAIN: ReadonlySet<string> = new Set(["add", "claim", "settle"]);
+const ASKS_AGAIN: ReadonlySet<string> = new Set(["add", "add_one", "add_many", "claim", "settle"]);
+
+/** How steps are said: whoever says them otherwise, under the names of statements, needs another word here. */
+const SAID = "sluice1";
+/** The server knows names by so many bytes, and names of schemas and functions are plain. */
+const LONGEST_NAME = 63;
+
+/** A statement that runs a step. */
+interface Statement {
+  readonly text: string;
+  /** What connections may remember it by. */
+  readonly name?: string | undefined;
+  /** How many values it takes. */
+  readonly args: number;
+}
+
+interface Answer {
+  readonly rows: readonly unknown[];
+}
 
 /** Numbers are shown to the last digit, until the end of the transaction: what a column before does holds for the next. */
 const EXACTLY = "pg_catalog.set_config('extra_float_digits', '1', true)";
@@ -45,17 +65,20 @@ const LOCK = { part: 0.4, mostMs: 2_000 };
 const WAITS_FOR_NOBODY: ReadonlySet<string> = new Set(["heartbeat", "settle", "sweep"]);
 
 /**
- * The database behind a storage. Nothing is kept in a session: no prepared statements, no settings, so that it does not
- * matter which connection of which pool or pooler a step runs on.
+ * The database behind a storage. Nothing that is kept in a session is relied on, neither settings nor statements that it has
+ * seen before, so that it does not matter which connection of which pool or pooler a step runs on.
  */
 export class PostgresDatabase implements Database {
   readonly clock: Clock;
   /** Quoted, as it stands in statements. */
   readonly schema: string;
   audience: Audience | undefined;
+  /** Is it known that all is set up? */
+  isReady = false;
   readonly #options: DatabaseOptions;
   readonly #connections: Connections;
   readonly #patience: Patience;
+  readonly #lockMs: number;
   /** Bounds how long a statement waits for locks, until the end of its transaction. */
   readonly #bound: string;
   #ready: Promise<void> | undefined;
@@ -63,6 +86,9 @@ export class PostgresDatabase implements Database {
   #explicit = false;
   /** Numbers come to the last digit without being asked for. */
   #exact = true;
+  readonly #firsts = new Map<string, Statement>();
+  /** Connections remember statements by their names. */
+  #names = true;
   /** Nothing more is begun for the user. */
   #refusing = false;
   #closed = false;
@@ -73,8 +99,8 @@ export class PostgresDatabase implements Database {
     this.#options = options;
     this.#connections = new Connections(target, options);
     this.#patience = new Patience(this.#connections, options);
-    const lockMs = Math.ceil(Math.min(options.timeout * LOCK.part, LOCK.mostMs));
-    this.#bound = `pg_catalog.set_config('lock_timeout', '${lockMs}', true)`;
+    this.#lockMs = Math.ceil(Math.min(options.timeout * LOCK.part, LOCK.mostMs));
+    this.#bound = `pg_catalog.set_config('lock_timeout', '${this.#lockMs}', true)`;
   }
 
   /** How often something was tried again. */
@@ -96,7 +122,8 @@ export class PostgresDatabase implements Database {
   }
 
   async call<T>(name: string, ...args: readonly SqlValue[]): Promise<T> {
-    await this.setup();
+    if (this.isReady) this.check();
+    else await this.setup();
     const { audience } = this;
     if (audience?.settling !== undefined && !WAITS_FOR_NOBODY.has(name)) await audience.settling;
     return this.step<T>(name, args);
@@ -104,12 +131,10 @@ export class PostgresDatabase implements Database {
 
   /** As `call`, whether or not the tables are known to be there. */
   async step<T>(name: string, args: readonly SqlValue[]): Promise<T> {
-    const marks = args.map((_, i) => `$${i + 1}`).join(", ");
     const answer = await this.#patience.until<T>(name, async (client, again, sent, tries) => {
-      const more = again && ASKS_AGAIN.has(name) ? `${marks && ", "}again => true` : "";
-      const first = [this.#bound, ...(tries > 0 ? [triesOf(tries)] : []), ...(this.#exact ? [] : [EXACTLY])].join(", ");
-      const text = `SELECT ${first}, ${this.schema}.${name}(${marks}${more})::pg_catalog.text AS answer`;
-      return parsed<T>(await this.#atomic(client, text, [...args], sent));
+      const statement =
+        tries === 0 ? this.#firstOf(name, args.length) : this.#statement(name, args.length, again, tries);
+      return parsed<T>(await this.#atomic(client, statement, [...args], sent));
     });
     if (typeof answer === "object" && answer !== null) this.audience?.committed(answer);
     return answer;
@@ -139,6 +164,7 @@ export class PostgresDatabase implements Database {
       throw error;
     });
     await this.#ready;
+    this.isReady = true;
   }
 
   /** A connection outside of the pool; undefined where the pool cannot make one. */
@@ -153,18 +179,39 @@ export class PostgresDatabase implements Database {
     await this.#connections.close();
   }
 
+  /** The statement of a first attempt at a step: made once, and connections may remember it. */
+  #firstOf(name: string, args: number): Statement {
+    const known = this.#firsts.get(name);
+    if (known?.args === args) return known;
+    const { text } = this.#statement(name, args, false, 0);
+    // Whoever shares a session has the same name for the same text, and for no other.
+    const title = `${SAID}:${this.#lockMs}:${this.#options.schema}.${name}/${args}`;
+    const first = { args, text, name: this.#exact && title.length <= LONGEST_NAME ? title : undefined };
+    this.#firsts.set(name, first);
+    return first;
+  }
+
+  #statement(name: string, args: number, again: boolean, tries: number): Statement {
+    const marks = Array.from({ length: args }, (_, i) => `$${i + 1}`).join(", ");
+    const more = again && ASKS_AGAIN.has(name) ? `${marks && ", "}again => true` : "";
+    const first = [this.#bound, ...(tries > 0 ? [triesOf(tries)] : []), ...(this.#exact ? [] : [EXACTLY])].join(", ");
+    return { args, text: `SELECT ${first}, ${this.schema}.${name}(${marks}${more})::pg_catalog.text AS answer` };
+  }
+
   async #prepare(): Promise<void> {
     const { schema, migrate } = this.#options;
     const run: Run = (work, withinMs) => this.#patience.until("setup", async (client) => work(client), withinMs);
     this.#exact = (await prepare(run, schema, migrate)).exact;
+    // They were made before that was known.
+    this.#firsts.clear();
   }
 
   /** One statement, in a transaction that is READ COMMITTED. */
-  async #atomic(client: PostgresExecutor, text: string, values: SqlValue[], sent: () => void) {
+  async #atomic(client: PostgresExecutor, statement: Statement, values: SqlValue[], sent: () => void): Promise<Answer> {
     if (!this.#explicit) {
       sent();
       try {
-        return await client.query(text, values);
+        return await this.#alone(client, statement, values);
       } catch (error) {
         if (sqlStateOf(error) !== WRONG_ISOLATION) throw error;
         this.#explicit = true;
@@ -172,7 +219,7 @@ export class PostgresDatabase implements Database {
     }
     await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
     try {
-      const answer = await client.query(text, values);
+      const answer = await client.query(statement.text, values);
       sent();
       await client.query("COMMIT");
       return answer;
@@ -181,13 +228,35 @@ export class PostgresDatabase implements Database {
       throw error;
     }
   }
+
+  /**
+   * One statement, by its name where that is remembered: it is not read and planned again then. Where that turns out not to
+   * be so (a pooler has put another session behind the connection), nothing was done, and it goes on without names for good.
+   */
+  async #alone(client: PostgresExecutor, { text, name }: Statement, values: SqlValue[]): Promise<Answer> {
+    if (name === undefined || !this.#names || !this.#connections.remember) return client.query(text, values);
+    try {
+      return await (client as unknown as RememberingClient).query({ name, text, values });
+    } catch (error) {
+      if (!isForgotten(error)) throw error;
+      this.#names = false;
+      return client.query(text, values);
+    }
+  }
+}
+
+/** Is it about the name of a statement: unknown to the session, or known for something else, or its plan is of no use? */
+function isForgotten(error: unknown): boolean {
+  const state = sqlStateOf(error);
+  if (state === "26000" || state === "42P05") return true;
+  return state === "0A000" && (error as { readonly routine?: unknown }).routine === "RevalidateCachedQuery";
 }
 
 /** Whoever wants to be alone, and came in vain so often, keeps others waiting for longer (step/begin_step.sql). */
 const triesOf = (tries: number) => `pg_catalog.set_config('sluice.tries', '${tries}', true)`;
 
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what it is, only the function that answered knows
-function parsed<T>({ rows }: { readonly rows: readonly unknown[] }): T {
+function parsed<T>({ rows }: Answer): T {
   const { answer } = rows[0] as { readonly answer: string | null };
   return (answer === null || answer === "" ? null : JSON.parse(answer)) as T;
 }

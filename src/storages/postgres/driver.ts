@@ -8,6 +8,15 @@ export interface PostgresExecutor {
   query(text: string, values?: SqlValue[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
+/** A connection that remembers statements by their names, as those of `pg` do. */
+export interface RememberingClient {
+  query(statement: {
+    readonly name: string;
+    readonly text: string;
+    readonly values: SqlValue[];
+  }): Promise<{ readonly rows: readonly unknown[] }>;
+}
+
 /** A connection that was taken from a pool. `release(true)` ends it. */
 export interface PostgresClient extends PostgresExecutor {
   release(destroy?: boolean): void;

@@ -82,7 +82,12 @@ export class Hub implements Audience {
   committed(told: Told): void {
     if (!isNewsworthy(told)) return;
     this.#pass(told);
-    this.#telling.tell(told);
+    if (typeof told.told === "boolean") this.#telling.wasTold(told.told);
+    else this.#telling.tell(told);
+  }
+
+  teller(): string | undefined {
+    return this.#telling.mayTellItself() ? this.#origin : undefined;
   }
 
   /** Nobody listens any more, here; others are told what is still to be told. */

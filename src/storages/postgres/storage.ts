@@ -28,7 +28,7 @@ import { Adding } from "./adding.ts";
 import { PostgresDatabase } from "./database.ts";
 import type { PostgresPool } from "./driver.ts";
 import { Hub } from "./hub.ts";
-import { add } from "./jobs/add.ts";
+import { addInside } from "./jobs/add.ts";
 import { backlog } from "./jobs/backlog.ts";
 import { change } from "./jobs/change.ts";
 import { claim } from "./jobs/claim.ts";
@@ -133,7 +133,7 @@ export class PostgresStorage implements JobStorage {
 
   async add(jobs: readonly NewJob[], tx?: unknown): Promise<readonly Added[]> {
     const database = this.#open();
-    return tx === undefined ? this.#adding.add(jobs) : add(inTransaction(tx, database), jobs, true);
+    return tx === undefined ? this.#adding.add(jobs) : addInside(inTransaction(tx, database), jobs);
   }
 
   async claim(request: ClaimRequest): Promise<Claim> {

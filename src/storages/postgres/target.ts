@@ -37,6 +37,9 @@ export const schemaName: Check<string> = {
 /** Schemas that are there for something else in every database. */
 const OTHERS: ReadonlySet<string> = new Set(["public", "information_schema"]);
 
+/** A connection of our own pool that nobody has used for so long is ended. */
+const IDLE_MS = 60_000;
+
 /** A pool of our own, with the driver that the user has installed. */
 export async function openPool(url: string, connections: number, timeout: number): Promise<PostgresPool> {
   const { Pool } = await driver();
@@ -44,6 +47,8 @@ export async function openPool(url: string, connections: number, timeout: number
     connectionString: url,
     max: connections,
     connectionTimeoutMillis: timeout,
+    // A new one has to read every function again, which takes as long as many steps.
+    idleTimeoutMillis: IDLE_MS,
     // Idle connections keep no process from ending.
     allowExitOnIdle: true,
   };

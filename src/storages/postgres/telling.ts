@@ -59,6 +59,23 @@ export class Telling {
     this.#go();
   }
 
+  /**
+   * May the next step tell others of itself? Where nothing was told just now, and nothing is to be told: that saves a round trip
+   * and a wait. It is told whether that step did so (`wasTold`), or told to tell for it.
+   */
+  mayTellItself(): boolean {
+    const now = this.#database.clock.now();
+    if (this.#pending || this.#sending || this.#cancelTimer !== undefined || now < this.#nextAt) return false;
+    this.#gapMs = SHORTEST_GAP_MS;
+    this.#nextAt = now + this.#gapMs;
+    return true;
+  }
+
+  /** A step has told others of itself, if there are any. */
+  wasTold(heard: boolean): void {
+    this.#nextAt = this.#database.clock.now() + (heard ? this.#gapMs : NOBODY_MS);
+  }
+
   /** Says what is still to be said, and no more. */
   async close(): Promise<void> {
     this.#cancelTimer?.();

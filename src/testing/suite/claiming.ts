@@ -61,7 +61,7 @@ export const claiming: Cases = {
     equal((await s.get(job.id)).result, "1", "the result");
   },
 
-  "what is taken ahead comes behind the others, in order, and has another attempt left": async (s) => {
+  "what is taken ahead comes behind the others, in order, and may be tried again": async (s) => {
     const ids = await s.add({}, {}, { maxAttempts: 1 }, {}, {}, {});
     const { jobs, more } = await s.claim({ max: 1, ahead: 3 });
     const possible = ids.filter((id) => id !== ids[2]);

@@ -47,14 +47,6 @@ function listener(hub: Hub, queue: string | null = "q") {
 const LISTENING = `SELECT pid FROM pg_stat_activity
   WHERE datname = current_database() AND pid <> pg_backend_pid() AND (query LIKE 'LISTEN%' OR query LIKE '%beat(%')`;
 
-/** It listens, and is known to. */
-async function ready(url: string): Promise<void> {
-  await until(
-    async () => (await once(url, "SELECT 1 FROM sluice.listeners")).length > 0,
-    "a listener to be registered",
-  );
-}
-
 describe("other processes", () => {
   it("hear what a step told, and who told it hears it once", async () => {
     const url = await sayingDatabase();
@@ -63,9 +55,9 @@ describe("other processes", () => {
     const near = listener(here.hub);
     const far = listener(there.hub);
     const other = listener(there.hub, "other");
+    // Both listen by then, and have heard who is to stop.
+    await Promise.all([here.database.call("present"), there.database.call("present")]);
     await stopping(url, "job-1");
-    await ready(url);
-    await there.database.call("present");
     await say(here.database, { woken: [["q", true]], stopping: [["q", "job-1"]] });
     expect([near.wakes, near.cancelled]).toEqual([[true], ["job-1"]]);
     await until(() => far.wakes.length > 0 && far.cancelled.length > 0, "the other one to hear it", 1_000);

@@ -3,6 +3,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { Outcome } from "../../../src/storage/job-storage.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
 import { outcomesOf } from "../../../src/storages/postgres/jobs/outcomes.ts";
+import { type JobRow, toRecord } from "../../../src/storages/postgres/jobs/record.ts";
+import { startedRecords, type StartedJobs } from "../../../src/storages/postgres/jobs/started.ts";
 import { anything } from "../jobs.ts";
 import { emptyStorages, newJob, type EmptyStorage } from "./support.ts";
 
@@ -100,11 +102,20 @@ describe("whoever waits for a job finds it as it is then", () => {
       limits: [],
       settle: [],
     });
-    const { jobs } = (await call("claim($1)", request)) as { jobs: [seq: number, id: string][] };
-    expect(jobs.map(([, id]) => id)).toEqual(["a", "b", "c", "d"]);
+    const { jobs } = (await call("claim($1)", request)) as { jobs: StartedJobs };
+    const started = startedRecords(jobs, anything());
+    expect(started.map(({ id }) => id)).toEqual(["a", "b", "c", "d"]);
     await storage.add([newJob({ id: "e" })]);
-    expect(await call("claim($1, true)", request)).toMatchObject({ jobs, stale: [], more: true });
-    const outcomes = jobs.map((job, n) => ({ n, id: job[1], token: (job as unknown[])[16] }));
+    const again = (await call("claim($1, true)", request)) as {
+      jobs: readonly JobRow[];
+      stale: unknown;
+      more: unknown;
+    };
+    expect([again.stale, again.more]).toEqual([[], true]);
+    expect(again.jobs.map((row) => toRecord(row))).toEqual(
+      started.map((job) => Object.assign({}, job, { leaseUntil: job.startedAt! + 1_000 })),
+    );
+    const outcomes = started.map(({ id, token }, n) => ({ n, id, token }));
     expect(await call("settle($1)", JSON.stringify(outcomes.toSpliced(2, 1)))).toMatchObject({ stale: [] });
     expect(await call("settle($1, true)", JSON.stringify(outcomes))).toMatchObject({ stale: [] });
     expect(await call("settle($1, false)", JSON.stringify(outcomes))).toMatchObject({ stale: [0, 1, 2, 3] });
@@ -133,9 +144,9 @@ function forgetful(pool: pg.Pool, word: string): pg.Pool {
             const value = Reflect.get(held, member, held) as unknown;
             if (typeof value !== "function") return value;
             if (member !== "query" || lost) return value.bind(held) as unknown;
-            return async (text: string, values: unknown[]) => {
-              const answer = await held.query(text, values);
-              if (!text.includes(word)) return answer;
+            return async (said: string | { readonly text: string }, values: unknown[]) => {
+              const answer = await held.query(said as string, values);
+              if (!(typeof said === "string" ? said : said.text).includes(word)) return answer;
               lost = true;
               throw Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET" });
             };
@@ -171,16 +182,20 @@ describe("an add whose answer got lost is repeated", () => {
     expect((await other.find(["a", "b", "c"])).map((job) => job?.id)).toEqual(["a", "b", undefined]);
   });
 
-  test("without keys as well; who waits hears of what the first one has added", async () => {
+  test.each([
+    [".add_one(", ["a"]],
+    [".add_many(", ["a", "b"]],
+  ])("without keys as well (%s); who waits hears of what the first one has added", async (word, ids) => {
     const { pool, storage: other } = await open();
-    const storage = new PostgresStorage(forgetful(pool, ".add("), { connections: 0 });
+    const storage = new PostgresStorage(forgetful(pool, word), { connections: 0 });
     onTestFinished(() => storage.close());
     const wakes: boolean[] = [];
     onTestFinished(storage.subscribe({ queue: "q", wake: (news) => wakes.push(news) }));
-    expect(await storage.add([newJob({ id: "a" }), newJob({ id: "b" })])).toEqual([
-      { id: "a", created: true },
-      { id: "b", created: true },
-    ]);
+    const group = "g";
+    expect(await storage.add(ids.map((id) => newJob({ id, group, deadline: { inMs: 60_000 } })))).toEqual(
+      ids.map((id) => ({ id, created: true })),
+    );
+    expect(await other.find(ids)).toMatchObject(ids.map((id) => ({ id, group, state: "waiting" })));
     expect(storage.retries).toBe(1);
     expect(wakes).toContain(true);
     expect(await other.add([newJob({ id: "a" })])).toEqual([{ id: "a", created: false }]);

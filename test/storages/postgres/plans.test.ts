@@ -2,6 +2,7 @@ import pg from "pg";
 import { expect, test } from "vitest";
 import { addArgument } from "../../../src/storages/postgres/jobs/add.ts";
 import { outcomesOf } from "../../../src/storages/postgres/jobs/outcomes.ts";
+import type { StartedJobs } from "../../../src/storages/postgres/jobs/started.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
 import type { Outcome } from "../../../src/storage/job-storage.ts";
 import { temporaryDatabase } from "./server.ts";
@@ -98,9 +99,10 @@ test.each([false, true])("no step looks at more jobs than it has to, of very man
         limits: [],
         ...("ids" in text ? text : { settle: text }),
       };
-      const { jobs } = (await call("claim", JSON.stringify(request))) as { jobs: readonly unknown[][] };
-      expect(jobs.length).toBe(50);
-      return jobs.map((row) => ({ id: row[1] as string, token: row[16] as number, to: "completed", result: null }));
+      const { jobs } = (await call("claim", JSON.stringify(request))) as { jobs: StartedJobs };
+      const [, tokens, ids] = jobs;
+      expect(ids.length).toBe(50);
+      return ids.map((id, i) => ({ id, token: tokens[i]!, to: "completed", result: null }));
     };
     // Often enough for plans that are kept.
     let done = await claimed(["t"], []);
@@ -125,6 +127,30 @@ test.each([false, true])("no step looks at more jobs than it has to, of very man
       "add",
       addArgument([newJob(), newJob({ due: { inMs: 5 } }), newJob({ idempotency }), newJob({ idempotency })]),
     );
+    const columns = { queue: "q", type: "t", priority: 1, max_attempts: 5, backoff: "{}" };
+    for (const [i, later] of [0, 0, 0, 5, 5, 5].entries()) {
+      await call(
+        "add_one",
+        `one ${i}`,
+        "{}",
+        "q",
+        "t",
+        null,
+        later,
+        1,
+        null,
+        null,
+        5,
+        "{}",
+        null,
+        null,
+        null,
+        null,
+        null,
+      );
+      const many = [`a ${i}\u001Fb ${i}`, "{}\u001F{}", JSON.stringify({ ...columns, due_in: later }), null];
+      await call("add_many", ...many);
+    }
     for (const action of ["cancel", "retry", "promote", "remove"]) {
       await call("change", JSON.stringify({ action, queue: "q", ids: done.map(({ id }) => id) }));
       const states = action === "cancel" ? ["waiting", "scheduled"] : ["scheduled", "dead", "completed"];

@@ -64,3 +64,27 @@ describe("connections beside a pool of the user's", () => {
     await until(() => open === 0, "it to be gone");
   });
 });
+
+describe("a connection that is used for one step after the other", () => {
+  it("is given to whoever else waits for it, between two of them", async () => {
+    const pool = poolOf(await temporaryDatabase(), { max: 1 });
+    const database = opened(pool, { connections: 0 });
+    await database.setup();
+    let steps = 0;
+    const over = new AbortController();
+    const busy = (async () => {
+      for (; !over.signal.aborted; steps++) await database.call("present");
+    })();
+    for (let i = 0; i < 5; i++) {
+      const before = steps;
+      const client = await pool.connect();
+      expect(steps - before).toBeLessThanOrEqual(2);
+      await client.query("SELECT 1");
+      client.release();
+    }
+    over.abort();
+    await busy;
+    // And to the pool, as soon as nobody needs it.
+    await until(() => pool.idleCount === 1, "it to be given back");
+  });
+});

@@ -2,6 +2,7 @@ import { DuplicateJobError } from "../../../core/errors.ts";
 import type { Added, NewJob, When } from "../../../storage/job-storage.ts";
 import { tooHeavy } from "../../../storage/stored-rules.ts";
 import type { Database } from "../database.ts";
+import { sqlStateOf } from "../failures.ts";
 import type { Told } from "../told.ts";
 
 /** Why nothing was added. */
@@ -15,17 +16,84 @@ type Refused =
       readonly most: number;
     };
 
-/** What the function `add` answers. */
+/** What the functions that add answer. */
 export interface AddAnswer extends Told {
   readonly refused?: Refused;
   /** Those that were not added: their numbers, and the ids that there are instead. */
   readonly others?: readonly (readonly [no: number, id: string])[] | null;
 }
 
-/** Adds jobs: all of them or none. `notify`: in a transaction of the user's, and others hear of it when that is committed. */
-export async function add(database: Pick<Database, "call">, jobs: readonly NewJob[], notify = false): Promise<Added[]> {
-  return addedFrom(jobs, await database.call<AddAnswer>("add", addArgument(jobs), notify));
+/** What stands between texts that are sent as one: it is in no JSON. */
+const BETWEEN = "\u001F";
+const UNIQUE_VIOLATION = "23505";
+
+/**
+ * Adds jobs: all of them or none, by the shortest way there is for them. `teller`: who may tell others of it from inside of
+ * the transaction.
+ */
+export async function add(
+  database: Pick<Database, "call">,
+  jobs: readonly NewJob[],
+  teller: string | null,
+): Promise<Added[]> {
+  const quickly = quick(database, jobs, teller);
+  if (quickly !== undefined) {
+    try {
+      return addedFrom(jobs, await quickly);
+    } catch (error) {
+      // One of them is there already, or comes twice. Nothing was added, and it is looked for which.
+      if (sqlStateOf(error) !== UNIQUE_VIOLATION) throw error;
+    }
+  }
+  return addedFrom(jobs, await database.call<AddAnswer>("add", addArgument(jobs)));
 }
+
+/** Adds jobs in a transaction of the user's; others hear of it when that is committed. */
+export async function addInside(database: Pick<Database, "call">, jobs: readonly NewJob[]): Promise<Added[]> {
+  return addedFrom(jobs, await database.call<AddAnswer>("add", addArgument(jobs), true));
+}
+
+/** One job, or several that are alike: no JSON has to be read for each. */
+function quick(
+  database: Pick<Database, "call">,
+  jobs: readonly NewJob[],
+  teller: string | null,
+): Promise<AddAnswer> | undefined {
+  const [first] = jobs;
+  if (first === undefined || first.idempotency !== null) return undefined;
+  const backoff = JSON.stringify(first.backoff);
+  if (jobs.length === 1) {
+    const { due, deadline, weights, queue, type, priority, group, timeout } = first;
+    return database.call<AddAnswer>(
+      "add_one",
+      first.id,
+      first.data,
+      queue,
+      type,
+      instantOf(due),
+      delayOf(due),
+      priority,
+      group,
+      weights === null ? null : JSON.stringify(weights),
+      first.maxAttempts,
+      backoff,
+      timeout,
+      instantOf(deadline),
+      delayOf(deadline),
+      first.keepFor,
+      teller,
+    );
+  }
+  if (!jobs.every((job) => isAlike(job, first) && !job.id.includes(BETWEEN) && !job.data.includes(BETWEEN))) {
+    return undefined;
+  }
+  const ids = jobs.map(({ id }) => id).join(BETWEEN);
+  const data = jobs.map((job) => job.data).join(BETWEEN);
+  return database.call<AddAnswer>("add_many", ids, data, JSON.stringify(columnsOf(first, backoff)), teller);
+}
+
+const instantOf = (when: When | null): number | null => (when !== null && "at" in when ? when.at : null);
+const delayOf = (when: When | null): number | null => (when !== null && "inMs" in when ? when.inMs : null);
 
 /** What the function `add` takes: the columns of each job that are not empty. What all of them have alike is said once. */
 export function addArgument(jobs: readonly NewJob[]): string {
@@ -88,6 +156,7 @@ function isAlike(job: NewJob, other: NewJob): boolean {
 }
 
 function isSameTime(when: When, other: When): boolean {
+  if (when === other) return true;
   return "at" in when ? "at" in other && when.at === other.at : "inMs" in other && when.inMs === other.inMs;
 }
 

@@ -1,10 +1,13 @@
+import type { JobRecord } from "../../../core/job.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import type { Database } from "../database.ts";
 import { type Outcomes, outcomesOf } from "./outcomes.ts";
 import { type JobRow, toRecord } from "./record.ts";
+import { startedRecords, type StartedJobs } from "./started.ts";
 
 interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
-  readonly jobs: readonly JobRow[];
+  /** Of a claim that has walked over lanes, or is said again, one row for each. */
+  readonly jobs: readonly JobRow[] | StartedJobs;
   readonly stale: readonly number[];
 }
 
@@ -13,8 +16,8 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
   const { queue, worker, max, ahead, types, leaseMs, limits } = request;
   const settled = outcomesOf(request.settle);
   const text = JSON.stringify({
-    // If the answer gets lost, the jobs that were started are known by it.
-    claim: globalThis.crypto.randomUUID(),
+    // If the answer gets lost, the jobs that were started are known by it, and by the worker.
+    claim: globalThis.crypto.randomUUID().slice(-12),
     queue,
     worker,
     max: Math.min(max, MOST),
@@ -25,7 +28,7 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
     ...settling(settled),
   });
   const { jobs, stale, more, nextInMs, blockedBy } = await database.call<Answer>("claim", text);
-  return { jobs: jobs.map((row) => toRecord(row)), stale: settled.stale(stale), more, nextInMs, blockedBy };
+  return { jobs: recordsOf(jobs, request), stale: settled.stale(stale), more, nextInMs, blockedBy };
 }
 
 /** More than this nobody takes at once. */
@@ -34,3 +37,9 @@ const MOST = 10_000;
 /** What is to be settled, if anything. */
 const settling = ({ text }: Outcomes): object =>
   "ids" in text ? text : { settle: text.length > 0 ? text : undefined };
+
+export function recordsOf(jobs: readonly JobRow[] | StartedJobs, request: ClaimRequest): JobRecord[] {
+  return typeof jobs[0] === "number"
+    ? startedRecords(jobs as StartedJobs, request)
+    : (jobs as readonly JobRow[]).map((row) => toRecord(row));
+}

@@ -2,7 +2,7 @@ import type { ErrorRecord } from "../../../core/job.ts";
 import type { Outcome } from "../../../storage/job-storage.ts";
 import { storable } from "./text.ts";
 
-/** Outcomes that all ended well, each for another job and with another token: these, and results by id. */
+/** Outcomes that all ended well, each for another job and with another token: these, by token, and results by id. */
 interface Plain {
   readonly ids: readonly string[];
   readonly tokens: readonly number[];
@@ -19,37 +19,43 @@ export interface Outcomes {
 
 /** Of two outcomes for one lease the first holds; the other comes too late, whatever becomes of the first. */
 export function outcomesOf(outcomes: readonly Outcome[]): Outcomes {
-  const firsts: Outcome[] = [];
   const places: number[] = [];
   const late: number[] = [];
   const seen = new Set<string>();
-  for (const [place, outcome] of outcomes.entries()) {
-    const lease = `${outcome.token} ${outcome.id}`;
-    if (seen.has(lease)) late.push(place);
-    else {
-      firsts.push(outcome);
-      places.push(place);
-    }
+  for (const [place, { id, token }] of outcomes.entries()) {
+    const lease = `${token} ${id}`;
+    (seen.has(lease) ? late : places).push(place);
     seen.add(lease);
   }
+  const isPlain = arePlain(places.map((place) => outcomes[place]!));
+  // Who looks for a token among them finds it by halves.
+  if (isPlain) places.sort((a, b) => outcomes[a]!.token - outcomes[b]!.token);
+  const firsts = places.map((place) => outcomes[place]!);
   return {
-    text: plainly(firsts) ?? firsts.map(outcomeOf),
+    text: isPlain ? plainly(firsts) : firsts.map(outcomeOf),
     stale: (numbers) =>
       [...numbers.map((n) => places[n]!), ...late].toSorted((a, b) => a - b).map((place) => outcomes[place]!.id),
   };
 }
 
-/** Undefined, if there is more to say about them. */
-function plainly(outcomes: readonly Outcome[]): Plain | undefined {
-  const ids = outcomes.map(({ id }) => id);
-  const tokens = outcomes.map(({ token }) => token);
-  if (outcomes.length === 0 || Math.min(new Set(ids).size, new Set(tokens).size) < outcomes.length) return undefined;
+/** Nothing more is to be said of them than that they are done, and with what. */
+function arePlain(outcomes: readonly Outcome[]): boolean {
+  const ids = new Set(outcomes.map(({ id }) => id));
+  const tokens = new Set(outcomes.map(({ token }) => token));
+  const many = outcomes.length;
+  return many > 0 && outcomes.every(({ to }) => to === "completed") && ids.size === many && tokens.size === many;
+}
+
+function plainly(outcomes: readonly Outcome[]): Plain {
   const results: [string, string][] = [];
   for (const outcome of outcomes) {
-    if (outcome.to !== "completed") return undefined;
-    if (outcome.result !== null) results.push([outcome.id, outcome.result]);
+    if (outcome.to === "completed" && outcome.result !== null) results.push([outcome.id, outcome.result]);
   }
-  return { ids, tokens, results: results.length > 0 ? Object.fromEntries(results) : undefined };
+  return {
+    ids: outcomes.map(({ id }) => id),
+    tokens: outcomes.map(({ token }) => token),
+    results: results.length > 0 ? Object.fromEntries(results) : undefined,
+  };
 }
 
 /** One that ended well does not say so: almost all do. */

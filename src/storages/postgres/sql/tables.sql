@@ -18,54 +18,52 @@ INSERT INTO {schema}.meta DEFAULT VALUES;
 -- draws once, however many jobs it starts.
 CREATE SEQUENCE {schema}.numbers INCREMENT BY 10000;
 
+-- What stays as it is comes first, then what changes: where the old and the new version of a row are on one page, as a rule, only
+-- what is different between them is written to the log of the server.
 CREATE TABLE {schema}.jobs (
   -- The order of adding.
   seq bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+  priority float8 NOT NULL,
+  max_attempts bigint NOT NULL,
+  created_at float8 NOT NULL,
   id text COLLATE "C" NOT NULL,
   queue text COLLATE "C" NOT NULL,
   type text COLLATE "C" NOT NULL,
-  state text COLLATE "C" NOT NULL,
-  priority float8 NOT NULL,
-  grp text COLLATE "C",
   data text NOT NULL,
-  weights jsonb,
-  attempt integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
-  max_attempts bigint NOT NULL,
   backoff text NOT NULL,
+  grp text COLLATE "C",
+  weights jsonb,
   timeout float8,
   deadline float8,
   keep_for float8,
-  holds integer NOT NULL DEFAULT 0,
-  created_at float8 NOT NULL,
+  idempotency_key text COLLATE "C",
   due_at float8 NOT NULL,
+  token bigint NOT NULL DEFAULT 0,
+  attempt integer NOT NULL DEFAULT 0,
+  holds integer NOT NULL DEFAULT 0,
+  cancel_requested boolean NOT NULL DEFAULT false,
+  -- It may have lines in the log.
+  logged boolean NOT NULL DEFAULT false,
+  state text COLLATE "C" NOT NULL,
   started_at float8,
-  finished_at float8,
+  lease_until float8,
   worker text COLLATE "C",
   -- Which claim started it: an answer that got lost can be asked for again.
   claim text COLLATE "C",
-  lease_until float8,
-  token bigint NOT NULL DEFAULT 0,
   -- What its latest start took of limits.
   limits jsonb,
-  cancel_requested boolean NOT NULL DEFAULT false,
+  finished_at float8,
+  delete_at float8,
   progress text,
   result text,
   error text,
-  idempotency_key text COLLATE "C",
-  delete_at float8,
-  PRIMARY KEY (id),
-  -- The state machine.
-  CHECK (CASE state
-    WHEN 'waiting' THEN lease_until IS NULL AND finished_at IS NULL AND delete_at IS NULL AND result IS NULL
-    WHEN 'scheduled' THEN lease_until IS NULL AND finished_at IS NULL AND delete_at IS NULL AND result IS NULL
-    WHEN 'active' THEN lease_until IS NOT NULL AND worker IS NOT NULL AND started_at IS NOT NULL AND token > 0
-      AND finished_at IS NULL AND delete_at IS NULL AND result IS NULL
-    WHEN 'completed' THEN lease_until IS NULL AND finished_at IS NOT NULL AND delete_at IS NOT NULL
-    WHEN 'dead' THEN lease_until IS NULL AND finished_at IS NOT NULL AND delete_at IS NOT NULL AND result IS NULL
-    WHEN 'cancelled' THEN lease_until IS NULL AND finished_at IS NOT NULL AND delete_at IS NOT NULL AND result IS NULL
-    WHEN 'awaiting' THEN lease_until IS NULL AND finished_at IS NULL AND delete_at IS NULL AND result IS NULL
-    ELSE false END)
-) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+  PRIMARY KEY (id) WITH (fillfactor = 70),
+  -- The state machine: which states there are, and for each how many there are of lease_until, of finished_at and delete_at, and of
+  -- result. In few words, for every statement that writes jobs reads it anew.
+  CHECK (attempt >= 0 AND (lease_until IS NULL OR (num_nulls(worker, started_at) = 0 AND token > 0))
+    AND concat(state, num_nonnulls(lease_until), num_nonnulls(finished_at, delete_at), num_nonnulls(result))
+      = ANY ('{waiting000,scheduled000,awaiting000,active100,completed020,completed021,dead020,cancelled020}'))
+) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 1);
 -- Who is next of a type, where no lanes are needed?
 CREATE INDEX jobs_open ON {schema}.jobs (queue, type, priority DESC, due_at, seq)
@@ -423,6 +421,66 @@ CREATE TYPE {schema}.pruned AS (deleted integer, more boolean);
 
 -- A job that waited and does not any more, though it has not started: what decides which lane that was.
 CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
+
+-- What a claim is asked for (jobs/claim.sql). many: there are so many limits that it has the storage for itself.
+CREATE TYPE {schema}.claim_request AS (
+  claim text,
+  queue text,
+  worker text,
+  max integer,
+  ahead integer,
+  types text[],
+  lease_ms float8,
+  limits jsonb,
+  settle json,
+  ids text[],
+  tokens bigint[],
+  results jsonb,
+  many boolean
+);
+
+-- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
+-- somebody waits in a group. keeps: the first of those that ended is kept. head_*: the first who waits without a group, of the
+-- first type (of one after it, if the claim asks for one of which nobody waits). last_type: the last of such types, where none was
+-- asked for.
+CREATE TYPE {schema}.claim_signs AS (
+  last float8,
+  now float8,
+  ruled boolean,
+  heard boolean,
+  paused boolean,
+  remembered boolean,
+  due_at float8,
+  deadline float8,
+  lanes boolean,
+  keeps boolean,
+  last_type text,
+  head_type text,
+  head_priority float8,
+  head_due_at float8,
+  head_seq bigint
+);
+
+-- Jobs that have started (jobs/start_jobs.sql), how many, and where the last of them stood.
+CREATE TYPE {schema}.started_jobs AS (jobs json, count integer, due_at float8, seq bigint);
+
+-- Which way a claim goes (jobs/way_of.sql), under which rules. decided: only these types are taken.
+CREATE TYPE {schema}.claim_way AS (
+  rules {schema}.limit_rule[],
+  types text[],
+  decided boolean,
+  walks boolean
+);
+
+-- What comes of a claim that needs no lanes (jobs/claim_open.sql). at: what next_in is counted from.
+CREATE TYPE {schema}.opened_claim AS (
+  jobs json,
+  more boolean,
+  next_in float8,
+  blocked_by text,
+  told boolean,
+  at float8
+);
 
 -- What a claim came to that has walked over lanes (jobs/walk.sql). Nothing of it is written yet.
 CREATE TYPE {schema}.walked AS (

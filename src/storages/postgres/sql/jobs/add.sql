@@ -1,34 +1,37 @@
 -- Adds jobs: all of them or none. Nothing but INSERTs, as a rule, so that it can be part of a transaction of somebody else's, at
 -- any isolation level, and holds up nobody until that one ends.
 --
--- jobs: a list as jobs/add.ts writes it, or, if they are alike, as add_alike takes them. notify: whoever waits for jobs is told by
--- NOTIFY, as soon as the transaction is committed; else the caller tells, and the transaction is ours. again: an earlier call may have
--- been done, and its answer lost: what it has added counts as added, and is told as news.
+-- jobs: a list as jobs/add.ts writes it, or, where they are alike, {ids, data, and the columns that are the same for all}.
+-- notify: the transaction is somebody else's, and whoever waits for jobs is told by NOTIFY as soon as it is committed; else it is
+-- ours, and the caller tells. again: an earlier call may have been done, and its answer lost: what it has added counts as
+-- added, and is told as news.
 --
 -- Answer: {others: [[number of the job from 0, the id that there is instead]], woken, everybody, events}, or, where nothing was
 -- added, {refused: {why: "key", key, id, because} or {why: "weight", rule, weight, said, most}}.
 CREATE OR REPLACE FUNCTION {schema}.add(jobs json, notify boolean DEFAULT false, again boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan AS $$
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   now float8;
   keyed boolean;
   weighed boolean;
-  alike text;
+  alike record;
+  answer text;
   there boolean := again;
   rows record;
   everybody boolean := false;
   wrong text;
 BEGIN
   IF json_typeof(jobs) = 'object' THEN
-    IF NOT again THEN
-      alike := {schema}.add_alike(jobs, notify);
-      IF alike IS NOT NULL THEN
-        RETURN alike;
+    SELECT * INTO alike FROM json_to_record(jobs) AS r (ids text[], data text[]);
+    IF notify THEN
+      answer := {schema}.add_alike(alike.ids, alike.data, jobs, true, NULL);
+      IF answer IS NOT NULL THEN
+        RETURN answer;
       END IF;
     END IF;
-    jobs := {schema}.listed(jobs);
+    jobs := {schema}.listed(alike.ids, alike.data, (jobs::jsonb - 'ids' - 'data')::json);
   END IF;
   -- Names are written as they are; inside of text every quote has a backslash before it.
   keyed := strpos(jobs::text, '"key":') > 0 OR strpos(jobs::text, '"key" :') > 0;

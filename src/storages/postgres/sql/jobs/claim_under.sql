@@ -64,11 +64,9 @@ BEGIN
     EXIT WHEN missed IS NULL;
     without := without || missed;
   END LOOP;
-  IF rules = '{}' THEN
-    -- One of them may have been given back a moment ago: it starts after that.
-    walked.at := greatest(walked.at, {schema}.present());
-  END IF;
-  SELECT * INTO written FROM {schema}.write_walk(queue_name, worker_name, claim_name, lease_ms, types, walked);
+  -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
+  SELECT * INTO written FROM {schema}.write_walk(queue_name, worker_name, claim_name, lease_ms, types, walked,
+    greatest(walked.at, {schema}.present()));
   jobs := written.jobs;
   everybody := written.everybody;
   told := written.told;

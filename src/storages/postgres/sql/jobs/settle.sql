@@ -26,7 +26,8 @@ BEGIN
   IF json_typeof(outcomes) = 'object' THEN
     SELECT * INTO plain FROM json_to_record(outcomes) AS r (ids text[], tokens bigint[], results jsonb);
     IF NOT {schema}.events_wanted(now) THEN
-      tokens := {schema}.complete_plainly(plain.ids, plain.tokens, plain.results, now);
+      tokens := {schema}.complete_plainly(plain.ids, plain.tokens, plain.results,
+        (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = plain.ids[1]), now);
       limited := ruled AND cardinality(tokens) > 0;
       IF cardinality(tokens) = cardinality(plain.ids) AND NOT limited THEN
         RETURN '{"stale": []}';
@@ -39,7 +40,8 @@ BEGIN
     RETURN json_build_object('stale', held.stale, 'woken', NULL, 'everybody', false, 'events', false);
   END IF;
   IF limited THEN
-    tokens := ARRAY(SELECT t FROM unnest(tokens) AS t ORDER BY t);
+    tokens := CASE WHEN cardinality(tokens) = cardinality(plain.tokens) THEN plain.tokens
+      ELSE ARRAY(SELECT t FROM unnest(tokens) AS t ORDER BY t) END;
     names := {schema}.limits_of_tokens(tokens);
   END IF;
   IF cardinality(held.ats) > 0 AND (held.took OR ruled) THEN

@@ -1,8 +1,8 @@
 -- Counts the starts of a walk under all of their limits. Answers with what is kept of that with each job, in order; NULL:
 -- nothing.
 --
--- walked: what the claim came to. first: the token of the first start; the others follow.
-CREATE OR REPLACE FUNCTION {schema}.take_walked(walked {schema}.walked, first bigint) RETURNS jsonb[]
+-- walked: what the claim came to. first: the token of the first start; the others follow. stamp: when they start.
+CREATE OR REPLACE FUNCTION {schema}.take_walked(walked {schema}.walked, first bigint, stamp float8) RETURNS jsonb[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   meter {schema}.limit_meter;
@@ -18,7 +18,7 @@ BEGIN
   IF walked.use_starts = '{}' THEN
     RETURN array_fill(NULL::jsonb, ARRAY[cardinality(walked.places)]);
   END IF;
-  SELECT * INTO saved FROM {schema}.save_accounts(walked.accounts, walked.at);
+  SELECT * INTO saved FROM {schema}.save_accounts(walked.accounts, stamp);
   FOR i IN 1 .. cardinality(walked.meters) LOOP
     meter := walked.meters[i];
     ids[i] := saved.ids[meter.account];
@@ -27,7 +27,7 @@ BEGIN
     pins[i] := meter.pins;
   END LOOP;
   INSERT INTO {schema}.holds (limit_id, token, slots, at)
-    SELECT ids[u.meter], first + u.start - 1, CASE WHEN holds[u.meter] THEN u.slots ELSE 0 END, walked.at
+    SELECT ids[u.meter], first + u.start - 1, CASE WHEN holds[u.meter] THEN u.slots ELSE 0 END, stamp
     FROM unnest(walked.use_starts, walked.use_meters, walked.use_slots) AS u (start, meter, slots)
     WHERE holds[u.meter] OR pins[u.meter];
   answer := array_fill(NULL::jsonb, ARRAY[cardinality(walked.places)]);

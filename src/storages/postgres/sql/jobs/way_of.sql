@@ -5,27 +5,30 @@
 -- another type that comes meanwhile is as one that comes afterwards. Not so while a lane waits for a limit: when that has room is
 -- for the walk to tell.
 --
--- asked: the types; NULL: any. own: limits that the claim brings along. grouped: it walks in any case.
-CREATE OR REPLACE FUNCTION {schema}.way_of(queue text, asked text[], own jsonb, grouped boolean,
-  OUT rules {schema}.limit_rule[], OUT types text[], OUT decided boolean, OUT walks boolean)
+-- asked: the types; NULL: any. own: limits that the claim brings along. grouped: it walks in any case. known: the only type of
+-- which jobs wait; NULL: it has to be looked up.
+CREATE OR REPLACE FUNCTION {schema}.way_of(queue text, asked text[], own jsonb, grouped boolean, known text[])
+RETURNS {schema}.claim_way
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
+  way {schema}.claim_way;
   fewer {schema}.limit_rule[];
 BEGIN
-  types := asked;
-  decided := false;
-  rules := {schema}.rules_for(queue, asked, own);
-  walks := grouped OR NOT {schema}.is_uniform(rules, asked);
-  IF walks AND NOT grouped AND asked IS NULL
+  way.types := asked;
+  way.decided := false;
+  way.rules := {schema}.rules_for(queue, asked, own);
+  way.walks := grouped OR NOT {schema}.is_uniform(way.rules, asked);
+  IF way.walks AND NOT grouped AND asked IS NULL
     AND NOT EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = way_of.queue AND l.ready AND l.blocked_until IS NOT NULL)
   THEN
-    types := {schema}.open_types(queue, NULL);
-    fewer := {schema}.rules_for(queue, types, own);
-    IF {schema}.is_uniform(fewer, types) THEN
-      rules := fewer;
-      decided := true;
-      walks := false;
+    way.types := coalesce(known, {schema}.open_types(queue, NULL));
+    fewer := {schema}.rules_for(queue, way.types, own);
+    IF {schema}.is_uniform(fewer, way.types) THEN
+      way.rules := fewer;
+      way.decided := true;
+      way.walks := false;
     END IF;
   END IF;
+  RETURN way;
 END
 $$;

@@ -16,6 +16,10 @@ BEGIN
   )
   SELECT array_agg(DISTINCT l.job) INTO written FROM lines l;
   IF written IS NOT NULL THEN
+    -- Who deletes the job knows by this that there is a log.
+    UPDATE {schema}.jobs j SET logged = true
+    WHERE j.id = ANY (ARRAY(SELECT o.id FROM json_to_recordset(reports) AS o (n integer, id text) WHERE o.n = ANY (ns)))
+      AND j.seq = ANY (written) AND NOT j.logged;
     DELETE FROM {schema}.log l USING unnest(written) AS w (job) WHERE l.job = w.job AND l.seq <=
       (SELECT k.seq FROM {schema}.log k WHERE k.job = w.job ORDER BY k.seq DESC OFFSET 1000 LIMIT 1);
   END IF;

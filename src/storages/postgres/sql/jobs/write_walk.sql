@@ -2,9 +2,11 @@
 -- everybody; whether this claim itself may find more now (`others_may_look`); and whether a lane that seemed empty has jobs which
 -- somebody else has his hands on (`taken`); and whether events were written.
 --
--- queue_name, worker_name, claim_name, lease_ms: who claims. types: which may start. walked: what it came to.
+-- queue_name, worker_name, claim_name, lease_ms: who claims. types: which may start. walked: what it came to. stamp: when they
+-- start; the walk was a moment before.
 CREATE OR REPLACE FUNCTION {schema}.write_walk(
   queue_name text, worker_name text, claim_name text, lease_ms float8, types text[], walked {schema}.walked,
+  stamp float8,
   OUT jobs json, OUT everybody boolean, OUT others_may_look boolean, OUT taken boolean,
   OUT told boolean
 )
@@ -23,10 +25,10 @@ BEGIN
   told := wanted AND (walked.places <> '{}' OR walked.refused <> '{}');
   IF walked.places <> '{}' THEN
     first := nextval('{schema}.numbers');
-    kept := {schema}.take_walked(walked, first);
+    kept := {schema}.take_walked(walked, first, stamp);
     WITH started AS (
-      UPDATE {schema}.jobs j SET state = 'active', attempt = j.attempt + 1, started_at = now,
-        lease_until = now + lease_ms, worker = worker_name, claim = claim_name, limits = p.limits, token = first + p.place - 1
+      UPDATE {schema}.jobs j SET state = 'active', attempt = j.attempt + 1, started_at = stamp,
+        lease_until = stamp + lease_ms, worker = worker_name, claim = claim_name, limits = p.limits, token = first + p.place - 1
       FROM unnest(walked.places, kept) WITH ORDINALITY AS p (job, limits, place)
       WHERE j.ctid = p.job
       RETURNING j.token, j.id, j.type, j.attempt, {schema}.job_json(j) AS answer

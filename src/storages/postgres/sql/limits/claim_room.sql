@@ -20,10 +20,12 @@ DECLARE
   used float8;
   used_at float8;
 BEGIN
-  FOREACH rule IN ARRAY rules LOOP
-    SELECT l.*, CASE WHEN rule.concurrency IS NOT NULL THEN l.held + coalesce(
-        (SELECT sum(h.slots) FROM {schema}.holds AS h WHERE h.limit_id = l.id AND h.until > instant), 0) END AS slots
-      INTO kept FROM {schema}.limits AS l WHERE l.name = rule.name AND l.grp = '';
+  FOR kept IN
+    SELECT l.*, r.ordinality AS place, CASE WHEN r.concurrency IS NOT NULL THEN l.held + coalesce(
+        (SELECT sum(h.slots) FROM {schema}.holds AS h WHERE h.limit_id = l.id AND h.until > now), 0) END AS slots
+      FROM unnest(rules) WITH ORDINALITY AS r LEFT JOIN {schema}.limits AS l ON l.name = r.name AND l.grp = ''
+  LOOP
+    rule := rules[kept.place];
     instant := greatest(instant, kept.newest, kept.latest_at);
     IF rule.paused OR rule.every_ms IS NOT NULL OR (rule.probes IS NOT NULL AND kept.open_until IS NOT NULL)
       OR greatest(rule.held_until, rule.blind_until, kept.pause_until, kept.told_until) > instant

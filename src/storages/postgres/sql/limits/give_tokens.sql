@@ -26,6 +26,9 @@ BEGIN
         || {schema}.give_slots(ended.limit_id, together.counts[i], NULL, ARRAY[ended.at], NULL, now);
     END LOOP;
   END LOOP;
+  IF NOT {schema}.hold_alone(tokens) THEN
+    RETURN given;
+  END IF;
   -- What each holds for itself.
   FOR ended IN
     WITH gone AS (

@@ -6,6 +6,6 @@ BEGIN
     RETURN '{}';
   END IF;
   RETURN ARRAY(SELECT DISTINCT l.name FROM {schema}.holds AS h JOIN {schema}.limits AS l ON l.id = h.limit_id
-    WHERE h.token = ANY (tokens || ({schema}.blocks_of(tokens)).blocks));
+    WHERE h.token = ANY (CASE WHEN {schema}.hold_alone(tokens) THEN tokens ELSE '{}' END || ({schema}.blocks_of(tokens)).blocks));
 END
 $$;

@@ -5,39 +5,62 @@ CREATE OR REPLACE FUNCTION {schema}.take_uniform(
 ) RETURNS {schema}.limit_room
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  use {schema}.limit_use;
-  place bigint;
+  uses {schema}.limit_use[] := room.uses;
+  ids bigint[] := '{}';
+  shared bigint[] := '{}';
+  singly boolean := false;
+  holds boolean := false;
+  -- Where the starts are written down; NULL: nowhere.
+  places bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(room.uses)]);
+  one record;
   list text := '';
   after {schema}.limit_room;
 BEGIN
-  FOREACH use IN ARRAY room.uses LOOP
-    place := NULL;
-    IF use.id IS NULL THEN
-      use.id := ({schema}.open_limit(use.name, coalesce(use.counted, 0), '', room.at)).id;
+  FOR i IN 1 .. cardinality(uses) LOOP
+    IF (uses[i]).id IS NULL THEN
+      uses[i].id := ({schema}.open_limit((uses[i]).name, coalesce((uses[i]).counted, 0), '', room.at)).id;
     END IF;
-    IF use.entry IS NOT NULL THEN
-      UPDATE {schema}.starts AS s SET at = room.at, n = s.n + count WHERE s.seq = use.entry RETURNING s.seq INTO place;
+    ids[i] := (uses[i]).id;
+    IF (uses[i]).entry IS NOT NULL THEN
+      shared := shared || (uses[i]).entry;
     END IF;
-    IF use.logged AND place IS NULL THEN
-      use.entry := NULL;
-      INSERT INTO {schema}.starts AS s (limit_id, at, since, n) VALUES (use.id, room.at, room.at, count)
-        RETURNING s.seq INTO place;
-    END IF;
-    UPDATE {schema}.limits AS l SET latest_at = room.at,
-        told_left = CASE WHEN l.told_left IS NOT NULL THEN greatest(0, l.told_left - count) END,
-        window_ms = use.counted, used = CASE WHEN use.counted IS NULL THEN 0 ELSE use.before + count END,
-        seen_at = coalesce(use.before_at, room.at),
-        newest = CASE WHEN use.logged THEN room.at ELSE l.newest END,
-        entry = coalesce(place, l.entry), entry_since = CASE WHEN use.entry IS NULL THEN room.at ELSE l.entry_since END,
-        held = CASE WHEN use.holds THEN l.held + count ELSE l.held END
-      WHERE l.id = use.id;
-    IF use.holds AND NOT use.singly THEN
-      INSERT INTO {schema}.holds (limit_id, token, slots, at, n) VALUES (use.id, -first, count, room.at, count);
-    ELSIF use.holds THEN
-      INSERT INTO {schema}.holds (limit_id, token, slots, at)
-        SELECT use.id, token, 1, room.at FROM generate_series(first, first + count - 1) AS token;
-    END IF;
-    list := concat(list, ',[', use.id, ',' || place, ']');
+    holds := holds OR (uses[i]).holds;
+    singly := singly OR ((uses[i]).holds AND (uses[i]).singly);
+  END LOOP;
+  IF shared <> '{}' THEN
+    FOR one IN
+      UPDATE {schema}.starts AS s SET at = room.at, n = s.n + count WHERE s.seq = ANY (shared) RETURNING s.seq, s.limit_id
+    LOOP
+      places[array_position(ids, one.limit_id)] := one.seq;
+    END LOOP;
+  END IF;
+  FOR one IN
+    INSERT INTO {schema}.starts AS s (limit_id, at, since, n)
+      SELECT u.id, room.at, room.at, count FROM unnest(uses) WITH ORDINALITY AS u WHERE u.logged AND places[u.ordinality] IS NULL
+      RETURNING s.seq, s.limit_id
+  LOOP
+    places[array_position(ids, one.limit_id)] := one.seq;
+  END LOOP;
+  UPDATE {schema}.limits AS l SET latest_at = room.at,
+      told_left = CASE WHEN l.told_left IS NOT NULL THEN greatest(0, l.told_left - count) END,
+      window_ms = u.counted, used = CASE WHEN u.counted IS NULL THEN 0 ELSE u.before + count END,
+      seen_at = coalesce(u.before_at, room.at),
+      newest = CASE WHEN u.logged THEN room.at ELSE l.newest END,
+      entry = coalesce(places[u.ordinality], l.entry),
+      entry_since = CASE WHEN places[u.ordinality] = u.entry THEN l.entry_since ELSE room.at END,
+      held = CASE WHEN u.holds THEN l.held + count ELSE l.held END
+    FROM unnest(uses) WITH ORDINALITY AS u WHERE l.id = u.id;
+  IF holds THEN
+    INSERT INTO {schema}.holds (limit_id, token, slots, at, n)
+      SELECT u.id, -first, count, room.at, count FROM unnest(uses) AS u WHERE u.holds AND NOT u.singly;
+  END IF;
+  IF singly THEN
+    INSERT INTO {schema}.holds (limit_id, token, slots, at)
+      SELECT u.id, token, 1, room.at FROM unnest(uses) AS u CROSS JOIN generate_series(first, first + count - 1) AS token
+      WHERE u.holds AND u.singly;
+  END IF;
+  FOR i IN 1 .. cardinality(uses) LOOP
+    list := concat(list, ',[', ids[i], ',' || places[i], ']');
   END LOOP;
   room.taken := concat('[', substr(list, 2), ']');
   room.free := room.free - count;

@@ -1,0 +1,110 @@
+import pg from "pg";
+import { describe, expect, it } from "vitest";
+import { defineLimits, Queue, Worker } from "../../../src/index.ts";
+import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
+import { opened, poolOf } from "./client-support.ts";
+import { Pooler } from "./pooler.ts";
+import { once, temporaryDatabase } from "./server.ts";
+import { newJob } from "./support.ts";
+
+const KNOWN = "SELECT name FROM pg_prepared_statements WHERE name LIKE 'sluice%'";
+
+describe("statements by their names", () => {
+  it("are remembered by connections of pg, and by the same name only where the text is the same", async () => {
+    const pool = poolOf(await temporaryDatabase(), { max: 1 });
+    const known = async () => (await pool.query<{ name: string }>(KNOWN)).rows.map(({ name }) => name);
+    const storages = [
+      new PostgresStorage(pool),
+      new PostgresStorage(pool, { schema: "other" }),
+      new PostgresStorage(pool, { timeout: 1_000 }),
+      new PostgresStorage(pool, { schema: "a_very_long_name_for_a_schema_that_is_allowed_" }),
+    ];
+    for (const storage of storages) for (let i = 0; i < 3; i++) await storage.add([newJob()]);
+    const added = (await known()).filter((name) => name.includes("add_one"));
+    expect(new Set(added)).toEqual(
+      new Set(["sluice1:2000:sluice.add_one/16", "sluice1:2000:other.add_one/16", "sluice1:400:sluice.add_one/16"]),
+    );
+    for (const storage of storages) await storage.close();
+  });
+
+  it("that a session has forgotten are sent as they are, and from then on all", async () => {
+    const pool = poolOf(await temporaryDatabase(), { max: 1 });
+    await using storage = new PostgresStorage(pool);
+    const jobs = [newJob(), newJob(), newJob()];
+    await storage.add([jobs[0]!]);
+    await pool.query("DISCARD ALL");
+    expect(await storage.add([jobs[1]!])).toEqual([{ id: jobs[1]!.id, created: true }]);
+    expect(await storage.add([jobs[2]!])).toEqual([{ id: jobs[2]!.id, created: true }]);
+    expect((await pool.query(KNOWN)).rows).toEqual([]);
+    expect(storage.retries).toBe(0);
+  });
+
+  it.each([
+    { code: "26000", turnsOff: true },
+    { code: "42P05", turnsOff: true },
+    { code: "0A000", routine: "RevalidateCachedQuery", turnsOff: true },
+    { code: "0A000", routine: "somebody", turnsOff: false },
+  ])("are given up where they fail with $code of $routine: $turnsOff", async ({ turnsOff, ...failure }) => {
+    let named = 0;
+    const Forgetful = class extends pg.Client {
+      // oxlint-disable-next-line typescript/no-explicit-any -- as the driver says it
+      override query(...args: any[]): any {
+        const [statement] = args as [{ readonly name?: string }];
+        if (statement.name === undefined) return super.query(...(args as [string]));
+        named += 1;
+        return Promise.reject(Object.assign(new Error("no"), failure));
+      }
+    };
+    const database = opened(poolOf(await temporaryDatabase(), { Client: Forgetful as unknown as new () => pg.Client }));
+    const call = database.call<number>("present");
+    if (!turnsOff) return expect(call).rejects.toThrow(/no/);
+    expect(await call).toBeGreaterThan(0);
+    await database.call("present");
+    expect(named).toBe(1);
+    expect(database.retries).toBe(0);
+  });
+
+  it("are not used where another isolation level is the default", async () => {
+    const url = await temporaryDatabase();
+    await once(
+      url,
+      `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`,
+    );
+    const pool = poolOf(url, { max: 1 });
+    await using storage = new PostgresStorage(pool);
+    await storage.sweep();
+    await storage.settle([]);
+    await storage.sweep();
+    expect((await pool.query(KNOWN)).rows.length).toBeLessThanOrEqual(1);
+  });
+});
+
+describe("through a pooler in transaction mode that knows nothing of names", () => {
+  it("everything is done once, whoever's names a session has kept", async () => {
+    const { pooler, url } = await Pooler.open(await temporaryDatabase());
+    const limits = defineLimits({ all: { max: 15, per: "200ms", types: ["t"] } });
+    for (let round = 0; round < 3; round++) {
+      await using storage = new PostgresStorage(url, { schema: "sluice" });
+      const queue = new Queue("q", { storage, limits });
+      const ran: number[] = [];
+      await using worker = new Worker<Record<string, { data: number; result: number }>>(
+        "q",
+        async ({ data }) => {
+          ran.push(data);
+          return data * 2;
+        },
+        { storage, concurrency: 5 },
+      );
+      const jobs = await Promise.all(Array.from({ length: 30 }, (_, n) => queue.add(n % 3 === 0 ? "t" : "u", n)));
+      for (let n = 30; n < 40; n++) jobs.push(await queue.add("u", n));
+      const results = await Promise.all(jobs.map((job) => job.result({ timeout: "25s" })));
+      expect(results).toEqual(jobs.map((_, n) => n * 2));
+      expect(ran.toSorted((a, b) => a - b)).toEqual(jobs.map((_, n) => n));
+      await worker.stop();
+    }
+    expect(pooler.transactions).toBeGreaterThan(50);
+    // Each of them found out soon, and did without.
+    expect(pooler.named).toBeGreaterThan(0);
+    expect(pooler.named).toBeLessThan(50);
+  });
+});

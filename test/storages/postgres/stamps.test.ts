@@ -1,0 +1,40 @@
+import type pg from "pg";
+import { expect, test } from "vitest";
+import { anything } from "../jobs.ts";
+import { emptyStorages, newJob, rule } from "./support.ts";
+
+/** Lets a millisecond pass whenever this function was called: between a decision and what comes of it. */
+async function slow(pool: pg.Pool, name: string, args: string, answer: string): Promise<void> {
+  const names = args.split(", ").map((arg) => arg.split(" ")[0]);
+  await pool.query(`ALTER FUNCTION sluice.${name} RENAME TO quick_${name};
+    CREATE FUNCTION sluice.${name}(${args}) RETURNS ${answer} LANGUAGE plpgsql AS $$
+    DECLARE answer ${answer} := sluice.quick_${name}(${names.join(", ")});
+    BEGIN UPDATE public.test_clock SET wall = wall + 1; RETURN answer; END $$`);
+}
+
+const open = emptyStorages();
+
+test("a job starts when it was taken, and not when there was found to be room", async () => {
+  const { storage, pool } = await open();
+  const wall = async () => (await pool.query<{ wall: number }>("SELECT wall FROM public.test_clock")).rows[0]!.wall;
+  await storage.setup();
+  await slow(pool, "claim_room", "rules sluice.limit_rule[], now float8, prepare boolean = true", "sluice.limit_room");
+  await slow(
+    pool,
+    "walk",
+    "queue_name text, asked text[], types text[], all_rules sluice.limit_rule[], want integer, without bigint[], now_at float8",
+    "sluice.walked",
+  );
+  const rules = [rule("window", { max: 3, windowMs: 1_000 }), rule("slots", { concurrency: 10 })];
+  await storage.limits.define(rules, "refuse");
+  await storage.add([newJob({ type: "u" }), newJob(), newJob({ group: "g" }), newJob()]);
+  const uniform = await storage.claim(anything({ max: 1, types: ["u"] }));
+  expect(uniform.jobs.map(({ startedAt }) => startedAt)).toEqual([await wall()]);
+  await storage.limits.define([rule("by group", { concurrency: 5 }, { byGroup: true })], "refuse");
+  const walked = await storage.claim(anything({ max: 1 }));
+  expect(walked.jobs.map(({ startedAt }) => startedAt)).toEqual([await wall()]);
+  const stamps = await pool.query<{ at: number }>("SELECT DISTINCT at FROM sluice.starts ORDER BY at");
+  expect(stamps.rows.map(({ at }) => at)).toEqual([uniform, walked].map(({ jobs }) => jobs[0]!.startedAt));
+  expect((await storage.claim(anything({ max: 9 }))).jobs).toHaveLength(1);
+  expect((await storage.claim(anything({ max: 9 }))).blockedBy).toBe("window");
+});

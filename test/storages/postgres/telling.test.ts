@@ -1,0 +1,94 @@
+import pg from "pg";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
+import { poolOf, until } from "./client-support.ts";
+import { once, temporaryDatabase } from "./server.ts";
+import { newJob } from "./support.ts";
+
+/** A storage that adds, whose statements are noted; another that listens; and what is said on the channel. */
+async function pair() {
+  const url = await temporaryDatabase();
+  const statements: string[] = [];
+  const Noting = class extends pg.Client {
+    // oxlint-disable-next-line typescript/no-explicit-any -- as the driver says it
+    override query(...args: any[]): any {
+      const [said] = args as [string | { readonly text: string }];
+      statements.push(/\.(\w+)\(/.exec((typeof said === "string" ? said : said.text).replace(/^.*?, /, ""))?.[1] ?? "");
+      return super.query(...(args as [string]));
+    }
+  };
+  const storage = new PostgresStorage(poolOf(url, { Client: Noting as unknown as new () => pg.Client }));
+  const there = new PostgresStorage(url);
+  onTestFinished(async () => {
+    await storage.close();
+    await there.close();
+  });
+  await storage.setup();
+  const wakes: boolean[] = [];
+  there.subscribe({ queue: "q", wake: (news) => wakes.push(news) });
+  // Whoever has a step under way is registered.
+  await there.find(["nobody"]);
+  const said: unknown[] = [];
+  const ear = new pg.Client(url);
+  await ear.connect();
+  onTestFinished(() => ear.end());
+  ear.on("notification", ({ payload = "" }) => said.push(JSON.parse(payload)));
+  await ear.query('LISTEN "sluice:sluice"');
+  statements.length = 0;
+  return { url, storage, statements, wakes, said };
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+describe("jobs that are added after a pause", () => {
+  it("are told of by the step that adds them, in one round trip", async () => {
+    const { storage, statements, wakes, said } = await pair();
+    await storage.add([newJob()]);
+    await until(() => wakes.length === 1, "the first to be heard of");
+    await pause(50);
+    await storage.add([newJob(), newJob()]);
+    await until(() => wakes.length === 2 && said.length === 2, "the others to be heard of");
+    expect(statements).toEqual(["add_one", "add_many"]);
+    expect(wakes).toEqual([true, false]);
+    expect(said).toMatchObject([{ queues: [["q", true]] }, { queues: [["q", false]] }]);
+  });
+
+  it("wait for nobody who is doing so: they are told of afterwards", async () => {
+    const { url, storage, statements, wakes } = await pair();
+    const other = new pg.Client(url);
+    await other.connect();
+    onTestFinished(() => other.end());
+    await other.query("BEGIN");
+    await other.query("SELECT pg_advisory_xact_lock(sluice.lock_key('telling', ''))");
+    await storage.add([newJob()]);
+    await until(() => wakes.length === 1, "it to be heard of");
+    expect(statements).toEqual(["add_one", "tell"]);
+  });
+
+  it("and of which there is nobody to tell are told to nobody, and it is not looked again at once", async () => {
+    const url = await temporaryDatabase();
+    await using storage = new PostgresStorage(url);
+    await storage.add([newJob()]);
+    await storage.add([newJob()]);
+    await storage.add([newJob()]);
+    expect(await once(url, "SELECT 1 FROM sluice.jobs")).toHaveLength(3);
+  });
+
+  it("a queue whose name is longer than can be said is told of all the same", async () => {
+    const { storage, wakes } = await pair();
+    await storage.add([newJob({ queue: "x".repeat(9_000) })]);
+    await storage.add([newJob()]);
+    await until(() => wakes.length > 0, "the queue to be heard of");
+  });
+});
+
+it("jobs that are added one after the other are told of a few times", async () => {
+  const { storage, wakes, said } = await pair();
+  const start = performance.now();
+  for (let i = 0; i < 300; i++) await storage.add([newJob()]);
+  await pause(50);
+  const ms = performance.now() - start;
+  // The first by itself, and then at most every 2 ms, soon every 10.
+  expect(said.length).toBeLessThan(10 + ms / 8);
+  expect(wakes.length).toBeGreaterThan(1);
+});
