@@ -42,8 +42,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   });
 }
 const errors: string[] = [];
-for (const stage of stagesOn(databases.ground)) {
-  const wanted = stage.filter((name) => values.only === undefined || values.only.split(",").includes(name));
+for (const wanted of stagesOn(databases.ground, values.only?.split(","))) {
   await Promise.all(
     wanted.map(async (name) => {
       const { database, server } = await databases.make(name);

@@ -19,6 +19,7 @@ const WHERE: Readonly<Record<Plant, readonly [ScenarioName, string]>> = {
   "double-release": ["limits", "I5"],
   "rescue-without-predicate": ["graceful", "I4"],
   "lost-wake-up": ["limiter liveness", "I13"],
+  "late-wake-up": ["steady limit", "I9"],
   "claim-not-atomic": ["commands", "I4"],
   "early-acknowledgement": ["storm", "I1"],
   "key-check-then-insert": ["storm", "I10"],

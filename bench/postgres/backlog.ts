@@ -4,10 +4,11 @@ import { PostgresStorage } from "../../dist/storages/postgres/index.js";
 import { dataOf } from "../queue/bench.ts";
 import { newDatabase, newPool } from "./database.ts";
 
-/** So many jobs wait, in so many groups; 0: without groups. */
+/** So many jobs wait, in so many groups (0: without groups), and so many more have a delay of an hour before they do. */
 export interface Backlog {
   readonly jobs: number;
   readonly groups: number;
+  readonly delayed?: number;
 }
 
 const STEP = 1_000;
@@ -42,7 +43,7 @@ export interface Filled {
 }
 
 /** The first jobs are added in the usual way; the others are copies of them, written in one statement. */
-export async function filled({ jobs, groups }: Backlog): Promise<Filled> {
+export async function filled({ jobs, groups, delayed = 0 }: Backlog): Promise<Filled> {
   const url = await newDatabase();
   const storage = new PostgresStorage(url);
   await storage.setup();
@@ -50,13 +51,16 @@ export async function filled({ jobs, groups }: Backlog): Promise<Filled> {
   const client = new pg.Client(url);
   await client.connect();
   if (jobs > STEP) await copy(client, { jobs, groups });
+  if (delayed > 0) await delay(client, delayed);
   // What the server does by itself some time after so much was added, and not in the middle of a measurement.
   await client.query("VACUUM ANALYZE sluice.jobs");
   await client.query("VACUUM ANALYZE sluice.arrivals");
   await client.query("CHECKPOINT");
   await client.end();
   const [overview] = await storage.overview("bench");
-  if (overview?.counts.waiting !== jobs) throw new Error(`${overview?.counts.waiting} jobs wait instead of ${jobs}`);
+  const { waiting, scheduled } = overview!.counts;
+  if (waiting !== jobs) throw new Error(`${waiting} jobs wait instead of ${jobs}`);
+  if (scheduled !== delayed) throw new Error(`${scheduled} jobs are delayed instead of ${delayed}`);
   const pool = newPool(url, 1);
   return {
     storage,
@@ -67,12 +71,29 @@ export async function filled({ jobs, groups }: Backlog): Promise<Filled> {
   };
 }
 
-async function copy(client: pg.Client, { jobs, groups }: Backlog): Promise<void> {
+/** All columns of jobs but their number, and these. */
+async function columnsBut(client: pg.Client, own: readonly string[]): Promise<string> {
   const { rows } = await client.query<{ name: string }>(
     `SELECT attname AS name FROM pg_attribute WHERE attrelid = 'sluice.jobs'::regclass AND attnum > 0 AND NOT attisdropped
-       AND attname NOT IN ('seq', 'id', 'grp') ORDER BY attnum`,
+       AND attname <> ALL ($1) ORDER BY attnum`,
+    [["seq", ...own]],
   );
-  const columns = rows.map(({ name }) => name).join(", ");
+  return rows.map(({ name }) => name).join(", ");
+}
+
+/** Copies of the first jobs, as if they had been added with a delay. */
+async function delay(client: pg.Client, count: number): Promise<void> {
+  const columns = await columnsBut(client, ["id", "state", "due_at"]);
+  await client.query(
+    `INSERT INTO sluice.jobs (id, state, due_at, ${columns})
+     SELECT 'delayed ' || k, 'scheduled', due_at + 3600000 + k, ${columns}
+     FROM generate_series(1, $1::int) AS k JOIN sluice.jobs ON seq = (k - 1) % ${STEP} + 1 ORDER BY k`,
+    [count],
+  );
+}
+
+async function copy(client: pg.Client, { jobs, groups }: Backlog): Promise<void> {
+  const columns = await columnsBut(client, ["id", "grp"]);
   await client.query(
     `INSERT INTO sluice.jobs (id, grp, ${columns})
      SELECT 'copy ' || n, CASE WHEN $2::int > 0 THEN 'group ' || n % $2::int END, ${columns}

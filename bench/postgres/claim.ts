@@ -16,7 +16,7 @@ const WITHIN = 2;
 const small: Backlog = { jobs: 1_000, groups: 0 };
 const smallGrouped: Backlog = { jobs: 1_000, groups: 1_000 };
 /** A million takes too long for a first look. */
-const large: Backlog = { jobs: quick ? 100_000 : 1_000_000, groups: 0 };
+const large: Backlog = { jobs: quick ? 100_000 : 1_000_000, groups: 0, delayed: quick ? 10_000 : 100_000 };
 const largeGrouped: Backlog = { jobs: large.jobs, groups: quick ? 10_000 : 100_000 };
 const BACKLOGS = [small, large, smallGrouped, largeGrouped];
 
@@ -106,8 +106,9 @@ function growth({ figures, base }: Line): number {
   return quantile(figures, 0.99) / quantile(base, 0.99);
 }
 
-function describe({ jobs, groups }: Backlog): string {
-  return `${thousands(jobs)} jobs${groups === 0 ? "" : ` in ${thousands(groups)} groups`}`;
+function describe({ jobs, groups, delayed = 0 }: Backlog): string {
+  const beside = delayed === 0 ? "" : `, ${thousands(delayed)} more delayed`;
+  return `${thousands(jobs)} jobs${groups === 0 ? "" : ` in ${thousands(groups)} groups`}${beside}`;
 }
 
 export const rows: readonly Row[] = [

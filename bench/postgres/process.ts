@@ -98,7 +98,7 @@ const KEPT = [raws.kept, ours.kept, pgBossByHand, bullMq];
 
 const CASES: readonly Case[] = [
   // One at a time: the raw SQL is one job per round trip, and a worker of pg-boss waits for its interval after each job.
-  { concurrency: 1, jobs: 400, contenders: [...COMMON, ...KEPT] },
+  { concurrency: 1, jobs: 2_000, contenders: [...COMMON, ...KEPT] },
   { concurrency: 24, jobs: 3_000, contenders: [...COMMON, raws.oneByOne, ...KEPT, pgBoss] },
   {
     concurrency: 100,

@@ -30,6 +30,29 @@ export function abortedAfterPause(
   return found.verdict;
 }
 
+/** A tick, and what comes between it and the handler that blocks its process. */
+const NEAR_MS = 50;
+
+/** A worker whose process was blocked or paused for a lease while a handler ran says so, soon after. */
+export function warnedAfterPause(
+  history: Digest,
+  { leaseMs, withinMs }: { leaseMs: number; withinMs: number },
+): Verdict {
+  const found = new Finding("warned", "pauses");
+  const warnings = history.notes.filter(
+    ({ kind, text }) => kind === "error" && text.includes("event loop was blocked"),
+  );
+  for (const { p, hr, kind, value } of history.notes) {
+    if (kind !== "paused" || value < leaseMs) continue;
+    const ran = ({ p: own, from, until }: Digest["runs"][number]) =>
+      own === p && from <= hr - value + NEAR_MS && (until === null || until >= hr - NEAR_MS);
+    if (!history.runs.some(ran)) continue;
+    const said = warnings.some(({ p: own, hr: at }) => own === p && at >= hr - value && at <= hr + withinMs);
+    found.check(said, () => `${p} stood still for ${round(value)} ms while a handler ran, and did not say so`);
+  }
+  return found.verdict;
+}
+
 /** A worker that is told to stop claims nothing more, is gone in time and with code 0. */
 export function stopsInTime(
   history: Digest,

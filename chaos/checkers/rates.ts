@@ -101,4 +101,36 @@ export function use(history: Digest, { limiter, max, windowMs, least }: Rate & {
   return found.verdict;
 }
 
+/**
+ * I9 for a part of the time: every so many windows' worth of starts was made in about as many windows. Counted by starts and not by
+ * the clock: those of a window come together, and where a stretch of time begins and ends would decide how many it has.
+ */
+export function steady(
+  history: Digest,
+  { limiter, max, windowMs, windows: each, least, slackMs }: Rate & Stretch,
+): Verdict {
+  const found = new Finding("I9", "stretches");
+  const at = startsOf(history, limiter);
+  let slowest = Number.POSITIVE_INFINITY;
+  for (let i = 0; i + each * max < at.length; i += each * max) {
+    const took = at[i + each * max]! - at[i]!;
+    slowest = Math.min(slowest, (each * windowMs) / took);
+    found.check(
+      each * windowMs >= least * (took - slackMs),
+      () =>
+        `${limiter}: ${each * max} starts took ${round(took)} ms, ${percent(least)} of ${max} in ${windowMs} ms wanted`,
+    );
+  }
+  if (Number.isFinite(slowest)) found.note = `${limiter}: never less than ${percent(slowest)} in ${each} windows`;
+  return found.verdict;
+}
+
+export interface Stretch {
+  /** How many windows make one. */
+  readonly windows: number;
+  readonly least: number;
+  /** What the machine itself has kept everybody waiting. */
+  readonly slackMs: number;
+}
+
 const percent = (share: number): string => `${(share * 100).toFixed(2)} %`;

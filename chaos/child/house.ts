@@ -1,8 +1,10 @@
+import type { Clock } from "../../src/core/clock.ts";
 import type { JobStorage } from "../../src/storage/job-storage.ts";
 import { Seeded } from "../conductor/seeded.ts";
 import { groundOf } from "../grounds/index.ts";
 import { hr } from "../history/entry.ts";
 import { Recorder } from "../history/recorder.ts";
+import { clockOf } from "./clocks.ts";
 import { planted } from "./plants.ts";
 import { RecordedStorage } from "./recorded-storage.ts";
 import { asleep } from "./sleep.ts";
@@ -13,6 +15,7 @@ export interface House {
   readonly storage: JobStorage;
   readonly recorder: Recorder;
   readonly chance: Seeded;
+  readonly clock: Clock;
   /** Closes the storage and says what would still keep the process alive. */
   readonly leave: () => Promise<void>;
 }
@@ -36,6 +39,7 @@ export function openHouse(spec: Spec): House {
     storage: new RecordedStorage(storage, recorder, { database, seed, duplicate }),
     recorder,
     chance: new Seeded(seed),
+    clock: clockOf(spec),
     leave: async () => {
       stopTicking();
       await real.close();

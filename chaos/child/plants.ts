@@ -74,6 +74,15 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
       claim: async (request) => ({ ...(await storage.claim(request)), nextInMs: null, more: false }),
     }),
 
+  /** Whoever a limit keeps back comes a while later than it could. */
+  "late-wake-up": ({ storage }) =>
+    instead(storage, {
+      claim: async (request) => {
+        const claim = await storage.claim(request);
+        return { ...claim, nextInMs: claim.nextInMs === null ? null : claim.nextInMs + SLEEPY_MS };
+      },
+    }),
+
   /** Looks who waits, and takes them a moment later without looking again. */
   "claim-not-atomic": ({ storage, db }) =>
     instead(storage, {
@@ -255,6 +264,7 @@ class OwnWindow {
 }
 
 const LATE_MS = 150;
+const SLEEPY_MS = 150;
 
 /** The first time a start is given back it is its own; `again`: every further time, whoever's is the latest. */
 function releasing({ storage, db }: Soil, { again }: { readonly again: boolean }): JobStorage {

@@ -7,13 +7,14 @@ import type { ProducerSpec, Work } from "./spec.ts";
 
 /** Adds jobs for a while. */
 export async function produce({ storage, recorder, chance, leave }: House, spec: ProducerSpec): Promise<void> {
-  const { queue: name, maxAttempts, bulk, keyMs, groups, delayed = 0 } = spec;
+  const { queue: name, maxAttempts, bulk, keyMs, groups, delayed = 0, priority = 0 } = spec;
   const backoff = { kind: "fixed", delay: 50 } as const;
   const queue = new Queue<Record<string, { data: Work; result: unknown }>>(name, {
     storage,
     defaults: { maxAttempts, backoff },
   });
   const options = (): AddOptions => ({
+    priority,
     ...(keyMs !== undefined && { idempotencyKey: `key-${Math.floor(hr() / keyMs)}` }),
     ...(groups !== undefined && { group: `group-${chance.integer(1, groups)}` }),
     ...(chance.chance(delayed) && { delay: chance.integer(1, 500) }),

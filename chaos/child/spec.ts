@@ -1,5 +1,6 @@
 import type { LimitDefinitions } from "../../src/limits/definition.ts";
 import type { LimiterOptions } from "../../src/worker/options.ts";
+import type { ClockKind } from "./clocks.ts";
 
 /** Where a process ends or stops itself: at the `nth` time that this step comes to its begin or its commit. */
 export interface CrashPoint {
@@ -17,6 +18,7 @@ export const PLANTS = [
   "double-release",
   "rescue-without-predicate",
   "lost-wake-up",
+  "late-wake-up",
   "claim-not-atomic",
   "early-acknowledgement",
   "key-check-then-insert",
@@ -46,6 +48,8 @@ interface Common {
   readonly crash?: CrashPoint | undefined;
   /** Pages after which SQLite writes its log back into the database: few, for pressure. */
   readonly checkpoint?: number | undefined;
+  /** What it takes for the time, if not what the system says. */
+  readonly clock?: ClockKind | undefined;
   /** How often a settle or a cancellation is sent twice. */
   readonly duplicate?: number | undefined;
 }
@@ -93,6 +97,7 @@ export interface ProducerSpec extends Common {
   /** One of these for every job. */
   readonly work: readonly Work[];
   readonly delayed?: number | undefined;
+  readonly priority?: number | undefined;
   readonly maxAttempts: number;
 }
 

@@ -33,6 +33,7 @@ export async function work(house: House, spec: WorkerSpec): Promise<void> {
 
   const worker = new Worker<Record<string, { data: Work; result: unknown }>>(spec.queue, handler, {
     storage,
+    clock: house.clock,
     concurrency: spec.concurrency,
     lease: spec.leaseMs,
     limiter: spec.limiter ?? compositeOf(house, spec),

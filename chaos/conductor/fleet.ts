@@ -49,6 +49,12 @@ export interface FleetOptions {
   readonly plant: Spec["plant"];
 }
 
+/** What a process finds where it is started. */
+export interface Surroundings {
+  readonly heapMb?: number | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+}
+
 /** The processes of one scenario: started, disturbed and ended by their own handles, and by nothing else. */
 export class Fleet {
   readonly members: Member[] = [];
@@ -66,7 +72,7 @@ export class Fleet {
     this.#recorder = new Recorder(options.folder, "conductor");
   }
 
-  start(order: Order, { heapMb }: { readonly heapMb?: number } = {}): Member {
+  start(order: Order, { heapMb, env }: Surroundings = {}): Member {
     const { program, folder, database, plant } = this.#options;
     const p = `${order.role}-${(this.#started += 1)}`;
     const spec = { ...order, p, folder, database, plant } as Spec;
@@ -75,6 +81,7 @@ export class Fleet {
       // A process whose standard input closes has lost its conductor, and ends.
       stdio: ["pipe", "pipe", "pipe"],
       cwd: folder,
+      env: { ...process.env, ...env },
     });
     child.stderr?.on("data", (text: Buffer) => appendFileSync(join(folder, `${p}.stderr`), text));
     const member = new Member(p, order, child);

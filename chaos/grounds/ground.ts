@@ -3,7 +3,7 @@ import type { Spec } from "../child/spec.ts";
 import type { Final } from "../history/final.ts";
 
 /** The part of what a process is told that says how it reaches its storage. */
-export type Opening = Pick<Spec, "database"> & Partial<Pick<Spec, "crash" | "checkpoint" | "via">>;
+export type Opening = Pick<Spec, "database"> & Partial<Pick<Spec, "crash" | "checkpoint" | "via" | "clock" | "seed">>;
 
 /** What the scenarios are played on: a kind of storage, and what can be known about it beside its contract. */
 export interface Ground {

@@ -1,5 +1,6 @@
 import pg from "pg";
 import { PostgresStorage } from "../../src/storages/postgres/index.ts";
+import { clockOf } from "../child/clocks.ts";
 import type { Ground } from "./ground.ts";
 import { crashingPool } from "./postgres-crash.ts";
 import { type AttemptRow, attemptsOf, type CountRow, countsOf } from "./questions.ts";
@@ -7,8 +8,8 @@ import { type AttemptRow, attemptsOf, type CountRow, countsOf } from "./question
 /** One server for all processes. */
 export const postgres: Ground = {
   name: "postgres",
-  open: ({ database, via = database, crash }) =>
-    new PostgresStorage(crash === undefined ? via : crashingPool(via, crash)),
+  open: ({ database, via = database, crash, clock, seed = 0 }) =>
+    new PostgresStorage(crash === undefined ? via : crashingPool(via, crash), { clock: clockOf({ clock, seed }) }),
   unfinished: (database, queue) =>
     withClient(database, async (client) => {
       const text = `SELECT count(*)::int AS n FROM sluice.jobs

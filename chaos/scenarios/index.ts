@@ -1,12 +1,15 @@
 import type { Ground } from "../grounds/index.ts";
 import type { Outcome, World } from "../conductor/world.ts";
 import { backlog } from "./backlog.ts";
+import { clocks, fakedClocks } from "./clocks.ts";
 import { commands } from "./commands.ts";
 import { crashPoints } from "./crash-points.ts";
 import { graceful } from "./graceful.ts";
 import { fastLimit, limiterLiveness, limits } from "./limits.ts";
+import { oldSnapshot } from "./old-snapshot.ts";
 import { halfOpen, resets, restarts, slowStorage } from "./outages.ts";
 import { pauses } from "./pauses.ts";
+import { steadyLimit } from "./steady.ts";
 import { sharedLimits } from "./shared-limits.ts";
 import { poison } from "./poison.ts";
 import { storm } from "./storm.ts";
@@ -21,6 +24,7 @@ export const SCENARIOS = {
   limits,
   "limiter liveness": limiterLiveness,
   "fast limit": fastLimit,
+  "steady limit": steadyLimit,
   "shared limits": sharedLimits,
   poison,
   commands,
@@ -29,6 +33,9 @@ export const SCENARIOS = {
   resets,
   "slow storage": slowStorage,
   "half-open": halfOpen,
+  clocks,
+  "faked clocks": fakedClocks,
+  "old snapshot": oldSnapshot,
 } as const satisfies Readonly<Record<string, Scenario>>;
 export type ScenarioName = keyof typeof SCENARIOS;
 
@@ -39,13 +46,26 @@ const STAGES: readonly (readonly ScenarioName[])[] = [
   ["graceful", "limiter liveness"],
   ["crash points", "commands"],
   ["poison", "fast limit"],
+  ["steady limit"],
   ["shared limits"],
   ["backlog"],
 ];
 
-/** What can only happen to a server, and to the way there. */
-const OUTAGES: readonly (readonly ScenarioName[])[] = [["restarts"], ["resets", "half-open"], ["slow storage"]];
+/** What can only happen to a server, to the way there, and to computers that are not its own. */
+const OUTAGES: readonly (readonly ScenarioName[])[] = [
+  ["restarts"],
+  ["resets", "half-open"],
+  ["slow storage", "clocks"],
+  ["faked clocks"],
+];
 
-export function stagesOn(ground: Ground["name"]): readonly (readonly ScenarioName[])[] {
-  return ground === "sqlite" ? STAGES : [...STAGES, ...OUTAGES];
+/** What is measured and not promised yet: played where it is asked for by its name. */
+const ON_REQUEST: readonly (readonly ScenarioName[])[] = [["old snapshot"]];
+
+/** In which order scenarios are played; `named`: only these. */
+export function stagesOn(ground: Ground["name"], named?: readonly string[]): readonly (readonly ScenarioName[])[] {
+  const all = ground === "sqlite" ? STAGES : [...STAGES, ...OUTAGES];
+  if (named === undefined) return all;
+  const wanted = ground === "sqlite" ? all : [...all, ...ON_REQUEST];
+  return wanted.map((stage) => stage.filter((name) => named.includes(name)));
 }

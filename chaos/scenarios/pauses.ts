@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
-import { abortedAfterPause } from "../checkers/moments.ts";
+import { abortedAfterPause, warnedAfterPause } from "../checkers/moments.ts";
 import { Finding } from "../checkers/verdict.ts";
 import type { WorkerSpec } from "../child/spec.ts";
 import type { Member, Order } from "../conductor/fleet.ts";
@@ -84,6 +84,7 @@ export async function pauses(world: World): Promise<Outcome> {
   const verdicts = [
     ...usual(history, final, { drained: true }),
     abortedAfterPause(history, { leaseMs: LEASE_MS, withinMs: 100 + world.stallMs }),
+    warnedAfterPause(history, { leaseMs: LEASE_MS, withinMs: 100 + world.stallMs }),
     swept.verdict,
   ];
   return world.outcome("T05 T06 T07", history, verdicts);

@@ -7,9 +7,16 @@ import { idempotency } from "../../chaos/checkers/idempotency.ts";
 import { exclusiveLeases } from "../../chaos/checkers/leases.ts";
 import { liveness, startsInTime } from "../../chaos/checkers/liveness.ts";
 import { noLoss } from "../../chaos/checkers/loss.ts";
-import { abortedAfterPause, attemptsKept, cancelHeard, poisonDies, stopsInTime } from "../../chaos/checkers/moments.ts";
+import {
+  abortedAfterPause,
+  attemptsKept,
+  cancelHeard,
+  poisonDies,
+  stopsInTime,
+  warnedAfterPause,
+} from "../../chaos/checkers/moments.ts";
 import { order } from "../../chaos/checkers/order.ts";
-import { outsideRate, rate, use } from "../../chaos/checkers/rates.ts";
+import { outsideRate, rate, steady, use } from "../../chaos/checkers/rates.ts";
 import { recovery } from "../../chaos/checkers/recovery.ts";
 import { oneSettlement } from "../../chaos/checkers/settlement.ts";
 import { mustLook, together, type Verdict } from "../../chaos/checkers/verdict.ts";
@@ -199,6 +206,16 @@ describe("I5, I6 and I9, rates", () => {
     right(use(starts(0, 0, 100, 100, 200, 200, 300, 300).told, { ...limit, least: 0.99 }));
     wrong(use(starts(0, 0, 150, 150, 300, 300).told, { ...limit, least: 0.99 }), /66.67 %/);
     wrong(use(starts(0).told, { ...limit, least: 0.99 }), /not enough/);
+  });
+
+  it("sees a stretch in which too little was used, and allows for what the machine did not give", () => {
+    const even = starts(0, 0, 100, 100, 200, 200, 300, 300, 400);
+    const stretch = { ...limit, windows: 2, least: 0.95, slackMs: 0 };
+    right(steady(even.told, stretch));
+    const uneven = starts(0, 0, 100, 100, 200, 200, 330, 330, 430).told;
+    wrong(steady(uneven, stretch), /4 starts took 230 ms, 95.00 % of 2 in 100 ms wanted/);
+    right(steady(uneven, { ...stretch, slackMs: 20 }));
+    expect(steady(starts(0, 0, 100).told, stretch).n).toBe(0);
   });
 });
 
@@ -426,6 +443,19 @@ describe("moments", () => {
     right(abortedAfterPause(paused().at(2_050, "a", abort).told, bounds));
     wrong(abortedAfterPause(paused().at(2_200, "a", abort).told, bounds), /200 ms after the pause/);
     wrong(abortedAfterPause(paused().told, bounds), /Infinity/);
+  });
+
+  it("wants a worker whose process stood still while a handler ran to say so", () => {
+    const text = "Error: the event loop was blocked, or the process paused, for 1900 ms";
+    const paused = () => new Story().run(80, 2_000, "a", "1", 1).note(2_000, "a", "paused", 1_900);
+    const bounds = { leaseMs: 1_000, withinMs: 100 };
+    right(warnedAfterPause(paused().note(2_010, "a", "error", 0, text).told, bounds));
+    wrong(warnedAfterPause(paused().told, bounds), /stood still for 1900 ms .* and did not say so/);
+    wrong(warnedAfterPause(paused().note(2_010, "b", "error", 0, text).told, bounds), /did not say so/);
+    wrong(warnedAfterPause(paused().note(2_110, "a", "error", 0, text).told, bounds), /did not say so/);
+    // Nothing ran, or it was too short to matter.
+    expect(warnedAfterPause(new Story().note(2_000, "a", "paused", 1_900).told, bounds).n).toBe(0);
+    expect(warnedAfterPause(new Story().run(0, 999, "a", "1", 1).note(999, "a", "paused", 900).told, bounds).n).toBe(0);
   });
 
   it("wants a worker that is told to stop to do so", () => {

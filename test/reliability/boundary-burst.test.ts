@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { FakeClock } from "../../src/testing/index.ts";
 import { STORAGES } from "./support.ts";
 
 const WINDOW_MS = 100;
@@ -19,8 +18,8 @@ describe.each(STORAGES)("bursts around the edges of windows ($name)", ({ open, r
         fc.array(burst, { minLength: 2, maxLength: 8 }),
         fc.integer({ min: 1, max: 4 }),
         async (bursts, max) => {
-          const clock = new FakeClock();
-          const { rates } = open(clock);
+          const { storage, clock } = await open();
+          const { rates } = storage;
           const granted: number[] = [];
           const inOrder = bursts
             .map(({ edge, offset, calls }) => ({ at: edge * WINDOW_MS + offset, calls }))

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Outcome } from "../../src/storage/job-storage.ts";
-import { FakeClock } from "../../src/testing/index.ts";
 import { jobOf, Reference, STORAGES } from "./support.ts";
 
 const MAX = 3;
@@ -33,8 +32,8 @@ describe.each(STORAGES)("what is given back twice or late ($name)", ({ open, run
   it("gives a start back once, however often and whenever it is cancelled", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 24 }), async (steps) => {
-        const clock = new FakeClock();
-        const { rates } = open(clock);
+        const { storage, clock } = await open();
+        const { rates } = storage;
         const reference = new Reference(MAX, WINDOW_MS);
         const tokens: string[] = [];
         for (const one of steps) {
@@ -59,8 +58,7 @@ describe.each(STORAGES)("what is given back twice or late ($name)", ({ open, run
   it("settles a lease once: the second, late or foreign settle changes nothing, and gives nothing back", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(jobStep, { maxLength: 24 }), async (steps) => {
-        const clock = new FakeClock();
-        const storage = open(clock);
+        const { storage, clock } = await open();
         await storage.add(Array.from({ length: 8 }, (_, i) => jobOf(String(i))));
         const reference = new Reference(MAX, WINDOW_MS);
         const leases: { id: string; token: number }[] = [];

@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { Queue, Worker } from "../../src/index.ts";
-import { FakeClock } from "../../src/testing/index.ts";
 import { STORAGES } from "./support.ts";
 
 const NAMES = ["constructor", "__proto__", "toString", "valueOf", "hasOwnProperty", "../../x", "node:fs", "then"];
 
 describe.each(STORAGES)("types that are names of other things ($name)", ({ open }) => {
   it("are left to whoever has a handler of that name, and nothing of theirs is called", async () => {
-    const storage = open(new FakeClock());
+    const { storage } = await open();
     const queue = new Queue("q", { storage });
     const odd = await queue.addBulk(NAMES.map((type) => ({ type, data: null })));
     const job = await queue.add("work", null);
@@ -26,7 +25,7 @@ describe.each(STORAGES)("types that are names of other things ($name)", ({ open 
   });
 
   it("run where somebody has such a handler", async () => {
-    const storage = open(new FakeClock());
+    const { storage } = await open();
     const queue = new Queue("q", { storage });
     const handlers = Object.fromEntries(
       NAMES.filter((name) => name !== "then").map((name) => [name, () => `own ${name}`]),

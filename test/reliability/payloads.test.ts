@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { OptionsError, Queue, Worker } from "../../src/index.ts";
-import { FakeClock } from "../../src/testing/index.ts";
 import { STORAGES } from "./support.ts";
 
 const deep = (levels: number): unknown => {
@@ -54,7 +53,7 @@ const KEPT: readonly (readonly [string, unknown])[] = [
 
 describe.each(STORAGES)("payloads ($name)", ({ open, runs }) => {
   it.each(REFUSED)("refuses %s with an OptionsError, and adds nothing", async (_, data) => {
-    const storage = open(new FakeClock());
+    const { storage } = await open();
     const queue = new Queue("q", { storage });
     await expect(queue.add("work", data)).rejects.toBeInstanceOf(OptionsError);
     await expect(
@@ -67,7 +66,7 @@ describe.each(STORAGES)("payloads ($name)", ({ open, runs }) => {
   });
 
   it.each(KEPT)("keeps %s as it is, to the handler and back", async (_, data) => {
-    const storage = open(new FakeClock());
+    const { storage } = await open();
     const queue = new Queue("q", { storage });
     const job = await queue.add("work", data);
     let seen: unknown;
@@ -85,7 +84,7 @@ describe.each(STORAGES)("payloads ($name)", ({ open, runs }) => {
   });
 
   it("keeps whatever JSON can hold", async () => {
-    const storage = open(new FakeClock());
+    const { storage } = await open();
     const queue = new Queue("q", { storage });
     const any = fc.jsonValue({ noUnicodeString: false }).filter((value) => !hasOdd(value));
     await fc.assert(

@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { defineLimits } from "../../src/index.ts";
 import type { ClaimRequest, Lease, Outcome } from "../../src/storage/job-storage.ts";
-import { FakeClock } from "../../src/testing/index.ts";
 import { jobOf, STORAGES } from "./support.ts";
 
 const SLOTS = 3;
@@ -61,8 +60,7 @@ describe.each(STORAGES)("slots of a shared limit ($name)", ({ open, runs }) => {
   it("are never too many, never leak and come back once: late, twice, by a zombie or by nobody", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 24 }), async (steps) => {
-        const clock = new FakeClock();
-        const storage = open(clock);
+        const { storage, clock } = await open();
         const { rules } = defineLimits({ gpu: { concurrency: SLOTS, types: ["work"] } });
         await storage.limits.define(rules, "refuse");
         await storage.add(Array.from({ length: JOBS }, (_, i) => ({ ...jobOf(String(i)), maxAttempts: 100 })));
@@ -104,8 +102,7 @@ describe.each(STORAGES)("slots of a shared limit ($name)", ({ open, runs }) => {
   });
 
   it("come back when 500 holders are killed one after the other", async () => {
-    const clock = new FakeClock();
-    const storage = open(clock);
+    const { storage, clock } = await open();
     const { rules } = defineLimits({
       gpu: { concurrency: 5, types: ["work"] },
       each: { concurrency: 2, by: "group", types: ["work"] },

@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { defineLimits } from "../../src/index.ts";
 import type { ClaimRequest } from "../../src/storage/job-storage.ts";
-import { FakeClock } from "../../src/testing/index.ts";
 import { jobOf, STORAGES } from "./support.ts";
 
 const WINDOW_MS = 100;
@@ -29,8 +28,7 @@ describe.each(STORAGES)("claims around the edges of windows ($name)", ({ open, r
         fc.integer({ min: 1, max: 4 }),
         fc.boolean(),
         async (bursts, max, byGroup) => {
-          const clock = new FakeClock();
-          const storage = open(clock);
+          const { storage, clock } = await open();
           const scope = byGroup ? ({ by: "group" } as const) : ({ all: true } as const);
           const { rules } = defineLimits({ api: { max, per: WINDOW_MS, ...scope } });
           await storage.limits.define(rules, "refuse");
@@ -89,8 +87,7 @@ describe.each(STORAGES)("weights and several limits together ($name)", ({ open, 
         fc.array(fc.integer({ min: 1, max: TOKENS }), { minLength: 12, maxLength: 12 }),
         fc.boolean(),
         async (steps, weights, spaced) => {
-          const clock = new FakeClock();
-          const storage = open(clock);
+          const { storage, clock } = await open();
           const { rules } = defineLimits({
             tokens: { max: TOKENS, per: WINDOW_MS, weight: "tokens", types: ["work"] },
             starts: { max: STARTS, per: 2 * WINDOW_MS, concurrency: SLOTS, queues: ["q"] },

@@ -1,16 +1,34 @@
 import { MemoryStorage } from "../../src/index.ts";
 import type { JobStorage, NewJob } from "../../src/storage/job-storage.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
-import type { FakeClock } from "../../src/testing/index.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+import { emptyStorages } from "../storages/postgres/support.ts";
 
-/** Each storage, on a clock that is moved by hand. How many runs each is given: SQLite takes longer for one. */
+/** A storage with nothing in it, on a clock that is moved by hand. */
+interface Opened {
+  readonly storage: JobStorage;
+  readonly clock: FakeClock;
+}
+
+function onClock(make: (clock: FakeClock) => JobStorage): () => Promise<Opened> {
+  return async () => {
+    const clock = new FakeClock();
+    return { storage: make(clock), clock };
+  };
+}
+
+/** `SLUICE_LIVES=40 vitest run test/reliability --testTimeout 900000` gives the slowest so many times the runs. */
+const LIVES = Number(process.env["SLUICE_LIVES"] ?? 1);
+
+/** How many runs each is given: some take longer for one. */
 export const STORAGES: readonly {
   readonly name: string;
   readonly runs: number;
-  readonly open: (clock: FakeClock) => JobStorage;
+  readonly open: () => Promise<Opened>;
 }[] = [
-  { name: "memory", runs: 10_000, open: (clock) => new MemoryStorage({ clock }) },
-  { name: "sqlite", runs: 300, open: (clock) => new SqliteStorage(":memory:", { clock }) },
+  { name: "memory", runs: 10_000, open: onClock((clock) => new MemoryStorage({ clock })) },
+  { name: "sqlite", runs: 300, open: onClock((clock) => new SqliteStorage(":memory:", { clock })) },
+  { name: "postgres", runs: 25 * LIVES, open: emptyStorages() },
 ];
 
 /** Starts by the rule: at most `max` in any `windowMs`, what was taken back left out. */

@@ -1,0 +1,42 @@
+import { type Clock, systemClock } from "../../src/core/clock.ts";
+import { Seeded } from "../conductor/seeded.ts";
+
+/** What a process takes for the time: an hour behind or ahead, twice or half as fast, or set again and again. */
+export const CLOCKS = ["behind", "ahead", "fast", "slow", "steps"] as const;
+export type ClockKind = (typeof CLOCKS)[number];
+
+const HOUR_MS = 3_600_000;
+const STEP_EVERY_MS = 1_000;
+const STEP_MS = 30_000;
+
+let worn: Clock | undefined;
+
+/** The clock of this process: one for all that ask in it, and for whoever asks the system for the date. */
+export function clockOf({ clock: kind, seed }: Worn): Clock {
+  if (kind === undefined) return systemClock;
+  if (worn === undefined) {
+    worn = skewed(kind, seed);
+    Date.now = () => worn!.wall();
+  }
+  return worn;
+}
+
+export interface Worn {
+  readonly clock?: ClockKind | undefined;
+  readonly seed: number;
+}
+
+function skewed(kind: ClockKind, seed: number): Clock {
+  const rate = kind === "fast" ? 2 : kind === "slow" ? 0.5 : 1;
+  const now = () => systemClock.now() * rate;
+  const begin = { wall: systemClock.wall(), now: now() };
+  const off = kind === "behind" ? -HOUR_MS : kind === "ahead" ? HOUR_MS : 0;
+  /** Of every second another. */
+  const step = () =>
+    kind === "steps" ? new Seeded(seed).fork(String(Math.floor(now() / STEP_EVERY_MS))).integer(-STEP_MS, STEP_MS) : 0;
+  return {
+    now,
+    wall: () => begin.wall + (now() - begin.now) + off + step(),
+    after: (ms, callback) => systemClock.after(ms / rate, callback),
+  };
+}
