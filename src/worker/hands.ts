@@ -12,8 +12,8 @@ import { RunningJob, type Taken } from "./running.ts";
 const WAITING_MS = 250;
 const PART_OF_LEASE = 0.25;
 /**
- * So many are begun before the event loop has its turn. While the next ones run, the storage works on those that ended at once:
- * settles them, and finds others in their place.
+ * So many that were taken ahead are begun before the event loop has its turn. While the next ones run, the storage works on those
+ * that ended at once: settles them, and finds others in their place.
  */
 const SLICE = 50;
 
@@ -53,7 +53,7 @@ export class Hands {
   #calls = 0;
   /** Taken ahead, in order. */
   #waiting: RunningJob[] = [];
-  /** How many that waited were begun since the event loop had its turn. */
+  /** How many were begun since the event loop had its turn, beside those that hands were free for. */
   #begun = 0;
   #pausing = false;
   #cancelTimer: (() => void) | undefined;
@@ -114,8 +114,9 @@ export class Hands {
     for (const running of taken) this.#jobs.set(running.job.token, running);
     if (cancelled.size > 0) this.cancel(cancelled);
     this.#leases.watch();
-    this.#begun = 0;
-    const { batchSize } = this.#options;
+    const { batchSize, concurrency } = this.#options;
+    // Whatever hands are free for is begun at once.
+    this.#begun = this.#calls - concurrency;
     if (batchSize === undefined) this.#keep(taken);
     else for (let i = 0; i < taken.length; i += batchSize) this.#begin(taken.slice(i, i + batchSize));
   }
