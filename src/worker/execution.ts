@@ -5,7 +5,7 @@ import type { Random } from "../core/random.ts";
 import type { BackoffStrategy } from "../core/retry.ts";
 import { RateLimitedError } from "../limiter/rate-limited-error.ts";
 import type { Outcome } from "../storage/job-storage.ts";
-import type { Admission } from "./admission.ts";
+import type { Admission, Grant } from "./admission.ts";
 import { batchContext, type BatchPart, partOf } from "./batch.ts";
 import { Context, type JobView, viewOf } from "./context.ts";
 import { inTime } from "../core/deadline.ts";
@@ -51,14 +51,7 @@ export class Execution {
   start(jobs: readonly RunningJob[]): void {
     const call = { left: jobs.length, ended: false };
     for (const running of jobs) running.call = call;
-    const done = this.#options.batch ? this.#runBatch(jobs) : this.#runOne(jobs[0]!);
-    done
-      .catch((error: unknown) => {
-        // Whatever it was: no job is left behind.
-        this.#options.report(error);
-        for (const running of jobs) this.#settle(running, this.#failed(running, error, 0));
-      })
-      .finally(() => this.#endCall(call));
+    void this.#run(jobs, call);
   }
 
   /** Waits no longer: neither for its handler nor for anybody who is asked about it. */
@@ -66,11 +59,28 @@ export class Execution {
     if (!running.over) this.#settle(running, this.#failed(running, running.signal.reason, 0));
   }
 
-  async #runOne(running: RunningJob): Promise<void> {
+  /** Never rejects. */
+  async #run(jobs: readonly RunningJob[], call: Call): Promise<void> {
+    try {
+      await (this.#options.batch ? this.#runBatch(jobs) : this.#runOne(jobs));
+    } catch (error) {
+      // Whatever it was: no job is left behind.
+      this.#options.report(error);
+      for (const running of jobs) this.#settle(running, this.#failed(running, error, 0));
+    }
+    this.#endCall(call);
+  }
+
+  /** Nothing is waited for but what has to be: every wait takes longer than all else that is done for a short job. */
+  async #runOne(jobs: readonly RunningJob[]): Promise<void> {
+    const running = jobs[0]!;
     const view = this.#viewOf(running);
-    if (view === undefined || !(await this.#begin(running))) return;
+    if (view === undefined) return;
+    const begins = this.#begin(running);
+    if (begins !== true && !(await begins)) return;
     const handler = this.#options.handlers.of(view.type) as Handler;
-    await this.#finish(running, await this.#call(() => handler(view, this.#contextOf(running)), [running]));
+    const finished = this.#finish(running, await this.#call(() => handler(view, this.#contextOf(running)), jobs));
+    if (finished !== undefined) await finished;
   }
 
   /** A handler gets jobs of its own types: a batch for several handlers is several calls, one after the other. */
@@ -117,15 +127,19 @@ export class Execution {
   }
 
   /** Is the handler to be called? The limiter is told first; a job that was told to stop before it began is at its end. */
-  async #begin(running: RunningJob): Promise<boolean> {
+  #begin(running: RunningJob): boolean | Promise<boolean> {
     if (running.over) return false;
     if (this.#deadlineIn(running) === 0) running.stop("deadline");
-    if (running.signal.aborted) {
-      await this.#finish(running, { thrown: running.signal.reason });
-      return false;
-    }
+    if (running.cut !== undefined) return this.#endUnbegun(running);
+    if (running.grant !== undefined) return this.#tell(running, running.grant);
+    running.started = true;
+    this.#keepTime(running);
+    return true;
+  }
+
+  async #tell(running: RunningJob, grant: Grant): Promise<boolean> {
     try {
-      const told = running.grant?.start();
+      const told = grant.start();
       if (told !== undefined) await told;
     } catch (error) {
       this.#options.report(error);
@@ -134,16 +148,18 @@ export class Execution {
     }
     if (running.over) {
       // It was given up while its limiter was being told: that has ended, too.
-      this.#giveBack(() => running.grant?.release());
+      this.#giveBack(() => grant.release());
       return false;
     }
     running.started = true;
-    if (running.signal.aborted) {
-      await this.#finish(running, { thrown: running.signal.reason });
-      return false;
-    }
+    if (running.cut !== undefined) return this.#endUnbegun(running);
     this.#keepTime(running);
     return true;
+  }
+
+  async #endUnbegun(running: RunningJob): Promise<false> {
+    await this.#finish(running, { thrown: running.signal.reason });
+    return false;
   }
 
   #contextOf(running: RunningJob): Context {
@@ -186,12 +202,18 @@ export class Execution {
   }
 
   /** Decides how it ended, and hands that on once all that it reported is written. */
-  async #finish(running: RunningJob, end: End): Promise<void> {
-    if (running.over) return;
+  #finish(running: RunningJob, end: End): Promise<void> | undefined {
+    if (running.over) return undefined;
     const outcome = this.#outcome(running, end);
-    const decided = outcome instanceof Promise ? await outcome : outcome;
     const written = this.#options.reporter.written(running.job.token);
-    if (written !== undefined) await written;
+    if (outcome instanceof Promise || written !== undefined) return this.#finishLater(running, outcome);
+    this.#settle(running, outcome);
+    return undefined;
+  }
+
+  async #finishLater(running: RunningJob, outcome: Outcome | Promise<Outcome>): Promise<void> {
+    const decided = await outcome;
+    await this.#options.reporter.written(running.job.token);
     this.#settle(running, decided);
   }
 
@@ -241,7 +263,7 @@ export class Execution {
     if (running.over) return;
     running.end();
     const { grant, call } = running;
-    this.#giveBack(() => (running.started ? grant?.release() : grant?.cancel()));
+    if (grant !== undefined) this.#giveBack(() => (running.started ? grant.release() : grant.cancel()));
     this.#options.settled(running, outcome);
     if (call === undefined) return;
     call.left -= 1;

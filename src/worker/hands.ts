@@ -205,7 +205,8 @@ export class Hands {
     if (running.over) return;
     running.end();
     this.#jobs.delete(running.job.token);
-    (async () => running.grant?.cancel())().catch(this.#options.execution.report);
+    const { grant } = running;
+    if (grant !== undefined) (async () => grant.cancel())().catch(this.#options.execution.report);
     this.#options.ended(givenBack(running.job));
   }
 }
