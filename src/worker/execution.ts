@@ -107,7 +107,7 @@ export class Execution {
     const jobs = parts.map(({ running }) => running);
     const end = await this.#call(() => handler(views, batchContext(parts)), jobs);
     const ends = jobs.map((_, i) => ("value" in end ? partOf(end.value, i, jobs.length) : end));
-    await Promise.all(jobs.map((running, i) => this.#finish(running, ends[i]!)));
+    await Promise.all(jobs.map(async (running, i) => this.#finish(running, ends[i]!)));
   }
 
   /** Calls, and stamps the start: whatever came between the grant and this moment, windows count from here. */
