@@ -26,8 +26,8 @@ export interface ExecutionOptions {
   readonly admission: Admission;
   /** How a job ended has been decided. Called once for each. */
   readonly settled: (running: RunningJob, outcome: Outcome) => void;
-  /** A handler has returned, or is waited for no longer. Called once for each call. */
-  readonly callEnded: () => void;
+  /** A handler has returned after so long, or is waited for no longer. Called once for each call. */
+  readonly callEnded: (tookMs: number) => void;
   readonly report: (error: unknown) => void;
 }
 
@@ -49,7 +49,7 @@ export class Execution {
 
   /** Starts one call for these jobs: one, or a batch. */
   start(jobs: readonly RunningJob[]): void {
-    const call = { left: jobs.length, ended: false };
+    const call = { left: jobs.length, beganAt: this.#options.clock.now(), ended: false };
     for (const running of jobs) running.call = call;
     void this.#run(jobs, call);
   }
@@ -278,7 +278,7 @@ export class Execution {
   #endCall(call: Call): void {
     if (call.ended) return;
     call.ended = true;
-    this.#options.callEnded();
+    this.#options.callEnded(this.#options.clock.now() - call.beganAt);
   }
 }
 

@@ -62,7 +62,7 @@ export class Hands {
     this.#options = options;
     const { storage, clock, leaseMs, execution, batchSize } = options;
     this.#leases = new Leases(storage, clock, leaseMs, this.#jobs, execution.report);
-    this.#pace = new Pace(leaseMs, clock.now());
+    this.#pace = new Pace(leaseMs, options.concurrency);
     this.#waitingMs = Math.min(WAITING_MS, leaseMs * PART_OF_LEASE);
     this.#execution = new Execution({
       ...execution,
@@ -73,9 +73,9 @@ export class Hands {
         this.#jobs.delete(running.job.token);
         options.ended(outcome);
       },
-      callEnded: () => {
+      callEnded: (tookMs) => {
         this.#calls -= 1;
-        this.#pace.ended();
+        this.#pace.ended(tookMs);
         this.#beginWaiting();
         options.freed();
       },
@@ -98,9 +98,9 @@ export class Hands {
     return Math.max(0, (concurrency - this.#calls) * batchSize - this.#waiting.length);
   }
 
-  /** How many to have waiting, at the pace of late. */
+  /** How many to have waiting, by what jobs took of late. */
   ahead(): number {
-    return this.#options.batchSize === undefined ? this.#pace.ahead(this.#options.clock.now()) : 0;
+    return this.#options.batchSize === undefined ? this.#pace.ahead() : 0;
   }
 
   /** Something is about to be taken: what was lost meanwhile is told to stop before that. */
@@ -195,7 +195,7 @@ export class Hands {
       const [oldest] = this.#waiting;
       if (oldest === undefined) return;
       if (clock.now() - oldest.takenAt >= this.#waitingMs) {
-        this.#pace.slowed(clock.now());
+        this.#pace.slowed();
         this.giveBackWaiting();
       } else this.#cancelTimer = this.#watchOldest();
     });

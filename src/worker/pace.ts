@@ -1,47 +1,43 @@
-/** So long before they begin jobs are taken, at the pace of late … */
+/** As many jobs are taken ahead as are begun in this time … */
 const AHEAD_MS = 50;
-/** … which is only looked at anew after this long: less says nothing. */
-const SHORTEST_LOOK_MS = 2;
-/** More than so many are never taken ahead. */
-const MOST = 500;
-/** Leases are not to be used up by waiting. */
+/** … or in this part of a lease, which is not to be used up by waiting … */
 const PART_OF_LEASE = 0.1;
+/** … and never more than so many. */
+const MOST = 500;
 
 /**
- * How many jobs a worker should have in hand beyond those that run: as many as it begins in a moment, at its pace of late.
- * So short jobs do not wait for a round trip each, and long ones are left to whoever has a hand free.
+ * How many jobs a worker should have in hand beyond those that run: as many as it begins in a moment, by what jobs took of
+ * late. So short jobs do not wait for a round trip each, and long ones are left to whoever has a hand free.
  */
 export class Pace {
-  readonly #aheadMs: number;
-  #since: number;
+  /** So much time all hands have together in that moment. */
+  readonly #handMs: number;
   #ended = 0;
-  #perMs = 0;
+  #tookMs = 0;
+  #ahead = 0;
 
-  constructor(leaseMs: number, now: number) {
-    this.#aheadMs = Math.min(AHEAD_MS, leaseMs * PART_OF_LEASE);
-    this.#since = now;
+  constructor(leaseMs: number, concurrency: number) {
+    this.#handMs = concurrency * Math.min(AHEAD_MS, leaseMs * PART_OF_LEASE);
   }
 
-  /** A call of a handler has ended. */
-  ended(): void {
+  /** A call of a handler has ended that took so long. */
+  ended(tookMs: number): void {
     this.#ended += 1;
+    this.#tookMs += tookMs;
   }
 
-  /** How many to have in hand. */
-  ahead(now: number): number {
-    const elapsed = now - this.#since;
-    if (elapsed >= SHORTEST_LOOK_MS) {
-      this.#perMs = this.#ended / elapsed;
-      this.#ended = 0;
-      this.#since = now;
-    }
-    return Math.min(MOST, Math.floor(this.#perMs * this.#aheadMs));
-  }
-
-  /** What was taken was not begun in time: it is slower than it seemed. */
-  slowed(now: number): void {
-    this.#perMs = 0;
+  /** How many to have in hand, by what has ended since this was last asked. */
+  ahead(): number {
+    if (this.#ended > 0) this.#ahead = Math.min(MOST, Math.floor((this.#handMs * this.#ended) / this.#tookMs));
     this.#ended = 0;
-    this.#since = now;
+    this.#tookMs = 0;
+    return this.#ahead;
+  }
+
+  /** What was taken was not begun in time: jobs take longer than they did. */
+  slowed(): void {
+    this.#ended = 0;
+    this.#tookMs = 0;
+    this.#ahead = 0;
   }
 }

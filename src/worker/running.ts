@@ -7,6 +7,8 @@ import type { Cut } from "./outcome.ts";
 export interface Call {
   /** Jobs whose end is not decided yet. */
   left: number;
+  /** On the monotonic clock. */
+  readonly beganAt: number;
   ended: boolean;
 }
 

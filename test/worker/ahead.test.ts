@@ -204,22 +204,32 @@ describe("a worker takes jobs ahead", () => {
 });
 
 describe("the pace of a worker", () => {
-  it("is what it ended of late, for a moment ahead, bounded", () => {
-    const pace = new Pace(30_000, 0);
-    expect(pace.ahead(1_000)).toBe(0);
-    for (let n = 0; n < 10; n++) pace.ended();
-    // Too short a look says nothing new.
-    expect(pace.ahead(1_001)).toBe(0);
-    expect(pace.ahead(1_010)).toBe(50);
-    for (let n = 0; n < 100_000; n++) pace.ended();
-    expect(pace.ahead(1_020)).toBe(500);
-    pace.slowed(1_021);
-    expect(pace.ahead(1_022)).toBe(0);
+  it("is what all hands begin in a moment, by what jobs took of late, bounded", () => {
+    const pace = new Pace(30_000, 4);
+    expect(pace.ahead()).toBe(0);
+    pace.ended(10);
+    pace.ended(30);
+    // 4 hands, 20 ms each: 10 in 50 ms; and it stays so until something else has ended.
+    expect(pace.ahead()).toBe(10);
+    expect(pace.ahead()).toBe(10);
+    pace.ended(0);
+    expect(pace.ahead()).toBe(500);
+    pace.ended(1_000);
+    expect(pace.ahead()).toBe(0);
+  });
+
+  it("begins from nothing when it was wrong", () => {
+    const pace = new Pace(30_000, 1);
+    pace.ended(0.1);
+    expect(pace.ahead()).toBe(500);
+    pace.ended(0.1);
+    pace.slowed();
+    expect(pace.ahead()).toBe(0);
   });
 
   it("leaves most of a short lease for the work", () => {
-    const pace = new Pace(100, 0);
-    for (let n = 0; n < 100; n++) pace.ended();
-    expect(pace.ahead(100)).toBe(10);
+    const pace = new Pace(100, 1);
+    pace.ended(1);
+    expect(pace.ahead()).toBe(10);
   });
 });
