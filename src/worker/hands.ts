@@ -53,8 +53,9 @@ export class Hands {
   #calls = 0;
   /** Taken ahead, in order. */
   #waiting: RunningJob[] = [];
-  /** How many were begun since the event loop had its turn, beside those that hands were free for. */
+  /** How many that waited were begun since the event loop had its turn. */
   #begun = 0;
+  #beginning = false;
   #pausing = false;
   #cancelTimer: (() => void) | undefined;
 
@@ -114,11 +115,10 @@ export class Hands {
     for (const running of taken) this.#jobs.set(running.job.token, running);
     if (cancelled.size > 0) this.cancel(cancelled);
     this.#leases.watch();
-    const { batchSize, concurrency } = this.#options;
-    // Whatever hands are free for is begun at once.
-    this.#begun = this.#calls - concurrency;
-    if (batchSize === undefined) this.#keep(taken);
-    else for (let i = 0; i < taken.length; i += batchSize) this.#begin(taken.slice(i, i + batchSize));
+    const atOnce = this.free;
+    const size = this.#options.batchSize ?? 1;
+    for (let i = 0; i < Math.min(atOnce, taken.length); i += size) this.#begin(taken.slice(i, i + size));
+    if (taken.length > atOnce) this.#keep(taken.slice(atOnce));
   }
 
   /** Tells those to stop that somebody wants to be cancelled. */
@@ -163,13 +163,24 @@ export class Hands {
   }
 
   #beginWaiting(): void {
+    // One that ends before it has begun comes back here: whoever began it goes on anyway.
+    if (this.#beginning) return;
+    this.#beginning = true;
+    try {
+      this.#beginNext();
+    } finally {
+      this.#beginning = false;
+    }
+  }
+
+  #beginNext(): void {
     const { clock, concurrency } = this.#options;
     while (this.#calls < concurrency && this.#waiting.length > 0) {
       // A clock that is moved by hand knows no event loop.
       if (this.#begun >= SLICE && clock === systemClock) return this.#pause();
       this.#begun += 1;
       const running = this.#waiting.shift()!;
-      // What waited for too long, since the process was paused, may be somebody else's soon.
+      // What waited for too long, since the process stood still, may be somebody else's soon.
       if (clock.now() - running.takenAt > this.#waitingMs) this.#giveBack(running);
       else this.#begin([running]);
     }

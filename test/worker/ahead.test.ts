@@ -203,6 +203,54 @@ describe("a worker takes jobs ahead", () => {
   });
 });
 
+describe("jobs that hands are free for", () => {
+  it("are begun, however long those before them kept the process busy", async () => {
+    const house = open();
+    let busy = 0;
+    const clock: Clock = {
+      now: () => house.clock.now() + busy,
+      wall: () => house.clock.wall() + busy,
+      after: (ms, callback) => house.clock.after(ms, callback),
+    };
+    await house.queue.addBulk(many(10));
+    const { worker } = work(house, async () => void (busy += 200), { clock, concurrency: 10 });
+    await Promise.all([worker.onIdle(), house.clock.advance(1)]);
+    expect(house.storage.outcomes.map(({ to }) => to)).toEqual(Array.from({ length: 10 }, () => "completed"));
+    await worker.stop();
+  });
+
+  it("may end before they begin, thousands at once", async () => {
+    const house = open();
+    await house.queue.addBulk(many(5_000, "t", { deadline: "10s" }));
+    const claim = house.storage.claim.bind(house.storage);
+    // As they are when they come too late.
+    house.storage.claim = async (request) => {
+      const answer = await claim(request);
+      return { ...answer, jobs: answer.jobs.map((job) => ({ ...job, deadline: job.startedAt })) };
+    };
+    const { worker, errors } = work(house, async () => {}, { concurrency: 5_000 });
+    await Promise.all([worker.onIdle(), house.clock.advance(1)]);
+    expect((await house.queue.counts()).dead).toBe(5_000);
+    expect(errors).toEqual([]);
+    await worker.stop();
+  });
+
+  it("may end before they begin when they were taken ahead, too", async () => {
+    const house = open();
+    await house.queue.addBulk(many(400));
+    const claim = house.storage.claim.bind(house.storage);
+    house.storage.claim = async (request) => {
+      const answer = await claim({ ...request, ahead: 400 });
+      return { ...answer, jobs: answer.jobs.map((job) => ({ ...job, data: "no JSON" })) };
+    };
+    const { worker, errors } = work(house, async () => {});
+    await Promise.all([worker.onIdle(), house.clock.advance(1)]);
+    expect((await house.queue.counts()).dead).toBe(400);
+    expect(errors).toEqual([]);
+    await worker.stop();
+  });
+});
+
 describe("the pace of a worker", () => {
   it("is what all hands begin in a moment, by what jobs took of late, bounded", () => {
     const pace = new Pace(30_000, 4);

@@ -82,7 +82,7 @@ export class Hub implements Audience {
   committed(told: Told): void {
     if (!isNewsworthy(told)) return;
     this.#pass(told);
-    if (typeof told.told === "boolean") this.#telling.wasTold(told.told);
+    if (told.told === true) this.#telling.wasTold();
     else this.#telling.tell(told);
   }
 

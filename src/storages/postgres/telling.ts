@@ -71,9 +71,9 @@ export class Telling {
     return true;
   }
 
-  /** A step has told others of itself, if there are any. */
-  wasTold(heard: boolean): void {
-    this.#nextAt = this.#database.clock.now() + (heard ? this.#gapMs : NOBODY_MS);
+  /** A step has told others of itself. */
+  wasTold(): void {
+    this.#nextAt = this.#database.clock.now() + this.#gapMs;
   }
 
   /** Says what is still to be said, and no more. */

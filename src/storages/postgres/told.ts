@@ -8,8 +8,8 @@ export interface Told {
   readonly stopping?: readonly (readonly [queue: string, id: string])[] | null;
   /** It wrote down events. */
   readonly events?: boolean | null;
-  /** It has told others of all this itself; false: there are none. */
-  readonly told?: boolean | null;
+  /** It has told others of all this itself. */
+  readonly told?: true | null;
 }
 
 /** Is there anything in it? */

@@ -65,13 +65,29 @@ describe("jobs that are added after a pause", () => {
     expect(statements).toEqual(["add_one", "tell"]);
   });
 
-  it("and of which there is nobody to tell are told to nobody, and it is not looked again at once", async () => {
+  it("are heard of by who begins to listen while they are being committed", async () => {
     const url = await temporaryDatabase();
     await using storage = new PostgresStorage(url);
-    await storage.add([newJob()]);
-    await storage.add([newJob()]);
-    await storage.add([newJob()]);
-    expect(await once(url, "SELECT 1 FROM sluice.jobs")).toHaveLength(3);
+    await storage.setup();
+    await once(
+      url,
+      "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(1); RETURN NULL; END$$",
+    );
+    await once(
+      url,
+      `CREATE CONSTRAINT TRIGGER slowly AFTER INSERT ON sluice.jobs DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION slowly()`,
+    );
+    const added = storage.add([newJob()]);
+    const sleeping = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+    await until(async () => (await once(url, sleeping)).length > 0, "the job to be committed");
+    await using there = new PostgresStorage(url);
+    const wakes: boolean[] = [];
+    there.subscribe({ queue: "q", wake: (news) => wakes.push(news) });
+    await there.find(["nobody"]);
+    wakes.length = 0;
+    await added;
+    await until(() => wakes.length > 0, "the job to be heard of", 3_000);
   });
 
   it("a queue whose name is longer than can be said is told of all the same", async () => {

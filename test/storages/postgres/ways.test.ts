@@ -91,3 +91,29 @@ describe("a claim of any type", () => {
     expect((await storage.claim(anything())).jobs).toMatchObject([{ type: "a" }]);
   });
 });
+
+describe("a queue that is taken, and free a moment later", () => {
+  const open = emptyStorages();
+
+  test("is looked at again", async () => {
+    const { storage, pool } = await open();
+    await storage.add([1, 2, 3].map(() => newJob({ type: "plain" })));
+    // Whoever walks has ended by the time that it is asked for again.
+    const { rows } = await pool.query("SELECT pg_get_functiondef('sluice.lock_queue'::regproc) AS text");
+    const [{ text }] = rows as [{ text: string }];
+    await pool.query(text.replace("BEGIN", "BEGIN PERFORM pg_sleep(0.3);"));
+    const walker = await pool.connect();
+    try {
+      await walker.query("BEGIN");
+      await walker.query("SELECT pg_advisory_xact_lock(sluice.lock_key('queue', 'q'))");
+      const claim = storage.claim(anything({ max: 2, types: ["plain"] }));
+      const sleeping = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+      while ((await walker.query(sleeping)).rows.length === 0);
+      await walker.query("COMMIT");
+      const { jobs, more } = await claim;
+      expect([jobs.length, more]).toEqual([2, true]);
+    } finally {
+      walker.release();
+    }
+  });
+});

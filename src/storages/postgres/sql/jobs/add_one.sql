@@ -4,7 +4,7 @@
 -- due, deadline: instants; due_in, deadline_in: so long from now. teller: who adds, if others are to be told from inside of the
 -- transaction (events/tell_added.sql). again: as add.
 --
--- Answers as add. told: others were told of it; false: there are none; NULL: that is for the caller to do.
+-- Answers as add. told: others were told of it; NULL: that is for the caller to do.
 CREATE OR REPLACE FUNCTION {schema}.add_one(id text, data text, queue text, type text, due float8, due_in float8, priority float8,
   grp text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8, keep_for float8,
   teller text, again boolean DEFAULT false) RETURNS text

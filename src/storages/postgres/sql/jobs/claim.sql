@@ -78,8 +78,9 @@ BEGIN
     END IF;
   END IF;
   IF NOT pg_try_advisory_xact_lock_shared({schema}.lock_key('queue', q.queue)) THEN
-    waited := {schema}.lock_queue(q.queue, true);
-    -- What it saw first need not be so any more.
+    PERFORM {schema}.lock_queue(q.queue, true);
+    -- Whether or not that took long: somebody had it, and what was seen first need not be so any more.
+    waited := true;
     sign.head_type := NULL;
   END IF;
   IF waited OR now >= sign.last + 100 THEN

@@ -2,7 +2,7 @@
 -- count for one under each of them. The locks of all names in `rules` are held.
 --
 -- queue, worker, claim, lease_ms: who claims, by which claim, for how long. max: how many at most. ahead: so many
--- more, if there are no limits; of these none whose last attempt it would be. asked: of which types; NULL: of any. types: those
+-- more, if there are no limits; of these only such as are tried for the first time and may be again. asked: of which types; NULL: of any. types: those
 -- of them that it takes; decided: these run under `rules`, and others may not (way_of.sql). sign: what the claim saw first; its
 -- head_type is NULL where that need not be so any more. now: the time. Answers with the jobs that have started, in order (NULL:
 -- none), and what storage/job-storage.ts says of a claim (next_in: NULL or Infinity where no clock can tell; counted from `at`);
