@@ -226,7 +226,7 @@ describe("jobs that hands are free for", () => {
     // As they are when they come too late.
     house.storage.claim = async (request) => {
       const answer = await claim(request);
-      return { ...answer, jobs: answer.jobs.map((job) => ({ ...job, deadline: job.startedAt })) };
+      return { ...answer, jobs: answer.jobs.map((job) => Object.assign({}, job, { deadline: job.startedAt })) };
     };
     const { worker, errors } = work(house, async () => {}, { concurrency: 5_000 });
     await Promise.all([worker.onIdle(), house.clock.advance(1)]);
@@ -241,7 +241,7 @@ describe("jobs that hands are free for", () => {
     const claim = house.storage.claim.bind(house.storage);
     house.storage.claim = async (request) => {
       const answer = await claim({ ...request, ahead: 400 });
-      return { ...answer, jobs: answer.jobs.map((job) => ({ ...job, data: "no JSON" })) };
+      return { ...answer, jobs: answer.jobs.map((job) => Object.assign({}, job, { data: "no JSON" })) };
     };
     const { worker, errors } = work(house, async () => {});
     await Promise.all([worker.onIdle(), house.clock.advance(1)]);
