@@ -38,6 +38,10 @@ export class Hub implements Audience {
   #settling: Promise<void> | undefined;
   #cancelBeat: (() => void) | undefined;
   #cancelQuiet: (() => void) | undefined;
+  /** A beat is being waited for, and not for long. */
+  #cancelDoubt: (() => void) | undefined;
+  /** Ends all waiting for answers. */
+  readonly #closed = new AbortController();
   #lookedAt = 0;
   #stamp: string | undefined;
   /** Jobs that somebody says are asked to stop. */
@@ -96,6 +100,7 @@ export class Hub implements Audience {
     this.#events.end();
     const last = async () => void (await Promise.all([this.#telling.close(), this.#quiet()]));
     await inTime(this.#database.clock, last, { withinMs: REGISTER_MS }).catch(() => {});
+    this.#closed.abort();
   }
 
   #pass({ woken, everybody, stopping, events }: Told): void {
@@ -150,7 +155,7 @@ export class Hub implements Audience {
       await this.#leaving;
       if (listening === this.#listening) this.#learn(await listening.beat(this.#origin, this.#subscribers.hearEvents));
     };
-    const settling = inTime(this.#database.clock, register, { withinMs: REGISTER_MS })
+    const settling = inTime(this.#database.clock, register, { withinMs: REGISTER_MS, signal: this.#closed.signal })
       // The next beat tries again.
       .catch(() => {})
       .finally(() => {
@@ -165,7 +170,9 @@ export class Hub implements Audience {
     if (listening === undefined) return;
     const wasHearing = listening.hearing;
     void listening.start();
+    this.#cancelDoubt?.();
     const doubt = this.#database.clock.after(DOUBT_MS, () => this.#look(true));
+    this.#cancelDoubt = doubt;
     listening.beat(this.#origin, this.#subscribers.hearEvents).then(
       (beat) => {
         doubt();
@@ -205,6 +212,7 @@ export class Hub implements Audience {
     this.#cancelBeat = undefined;
     this.#cancelQuiet?.();
     this.#cancelQuiet = undefined;
+    this.#cancelDoubt?.();
     const listening = this.#listening;
     if (listening === undefined) return;
     this.#listening = undefined;

@@ -44,7 +44,8 @@ export class Listening {
   #unheardSince: number | undefined;
   #failures = 0;
   #cancelTimer: (() => void) | undefined;
-  #closed = false;
+  /** Ends all waiting for answers. */
+  readonly #closed = new AbortController();
 
   constructor(
     database: PostgresDatabase,
@@ -88,18 +89,19 @@ export class Listening {
     this.#beating = true;
     try {
       const ask = () => client.query(text, [origin, events, this.#ear]);
-      const { rows } = await inTime(this.#clock, ask, { withinMs: DEAF_MS });
+      const { rows } = await inTime(this.#clock, ask, { withinMs: DEAF_MS, signal: this.#closed.signal });
       this.#beating = false;
       return JSON.parse((rows[0] as { readonly answer: string }).answer) as Beat;
     } catch {
       this.#beating = false;
+      this.#closed.signal.throwIfAborted();
       this.#lose(client);
       return this.beat(origin, events);
     }
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#closed.abort();
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#hearing = false;
@@ -119,8 +121,9 @@ export class Listening {
       made.on("error", () => this.#lose(made));
       made.on("end", () => this.#lose(made));
       const listen = `LISTEN "${this.#channel}"; LISTEN "${this.#ear}"`;
-      await inTime(this.#clock, () => made.query(listen), { withinMs: DEAF_MS });
-      if (this.#closed) throw new Error("closed meanwhile");
+      const { signal } = this.#closed;
+      await inTime(this.#clock, () => made.query(listen), { withinMs: DEAF_MS, signal });
+      signal.throwIfAborted();
       this.#client = made;
       if (this.#everConnected) this.#again();
       this.#everConnected = true;
@@ -153,7 +156,7 @@ export class Listening {
   #retry(): void {
     // What is told meanwhile is missed: when it listens again everybody has to look.
     this.#everConnected = true;
-    if (this.#closed || this.#cancelTimer !== undefined) return;
+    if (this.#closed.signal.aborted || this.#cancelTimer !== undefined) return;
     const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(this.#failures, 10));
     this.#failures += 1;
     this.#cancelTimer = this.#clock.after(wait, () => {
