@@ -56,7 +56,8 @@ export async function sharedLimits(world: World): Promise<Outcome> {
     await wait(chance.integer(100, 400));
   }
   world.say("no more faults");
-  await world.drain(20_000);
+  // What the dead held kept others from starting: the longer it lasted, the more is left to do.
+  await world.drain(20_000 * world.scale);
   const { history, final } = await world.collect();
   const verdicts = [
     ...usual(history, final, { drained: true }),
