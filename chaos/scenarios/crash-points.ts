@@ -47,7 +47,7 @@ export async function crashPoints(world: World): Promise<Outcome> {
     role: "producer",
     seed: world.seed(),
     queue: "points",
-    forMs: 400,
+    forMs: by === "worker" ? 1_000 : 400,
     perSecond: by === "bulk" ? 2_500 : 120,
     maxAttempts: 100,
     ...(by === "bulk" && { bulk: { size: 250, probability: 1 } }),
@@ -60,7 +60,8 @@ export async function crashPoints(world: World): Promise<Outcome> {
   for (let round = 0; round < world.scale; round++) {
     for (const { step, by } of POINTS) {
       const members = SIDES.map((at) => {
-        const nth = world.chance.integer(1, step === "sweep" || by === "bulk" ? 1 : 3);
+        // What comes seldom is not waited for again.
+        const nth = world.chance.integer(1, step === "sweep" || step === "heartbeat" || by === "bulk" ? 1 : 3);
         const crash: CrashPoint = { step, at, nth, signal: "SIGKILL" };
         return { at, member: fleet.start(by === "worker" ? worker(crash) : producer(by, crash)) };
       });

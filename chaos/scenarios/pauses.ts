@@ -53,8 +53,10 @@ export async function pauses(world: World): Promise<Outcome> {
     maxAttempts: 2,
     work: [{ do: "spin", ms: spun }],
   } as Order);
+  // Whoever is stopped first has some of these: three workers run fifteen at the most.
+  fleet.start({ ...producer(300), perSecond: 40, work: [{ do: "sleep", ms: 5_000, deaf: true }] } as Order);
   const swept = new Finding("swept", "sweeps paused");
-  await wait(600);
+  await wait(1_200);
 
   for (let round = 0; round < rounds; round++) {
     const victim = chance.pick(fleet.live("worker"))!;
