@@ -57,15 +57,11 @@ const OUTAGES: readonly (readonly ScenarioName[])[] = [
   ["resets", "half-open"],
   ["slow storage", "clocks"],
   ["faked clocks"],
+  ["old snapshot"],
 ];
-
-/** What is measured and not promised yet: played where it is asked for by its name. */
-const ON_REQUEST: readonly (readonly ScenarioName[])[] = [["old snapshot"]];
 
 /** In which order scenarios are played; `named`: only these. */
 export function stagesOn(ground: Ground["name"], named?: readonly string[]): readonly (readonly ScenarioName[])[] {
   const all = ground === "sqlite" ? STAGES : [...STAGES, ...OUTAGES];
-  if (named === undefined) return all;
-  const wanted = ground === "sqlite" ? all : [...all, ...ON_REQUEST];
-  return wanted.map((stage) => stage.filter((name) => named.includes(name)));
+  return named === undefined ? all : all.map((stage) => stage.filter((name) => named.includes(name)));
 }

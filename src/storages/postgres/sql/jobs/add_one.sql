@@ -26,7 +26,7 @@ BEGIN
   SELECT m.last, greatest(m.last, {schema}.wall() + m.skew), m.rules,
     (SELECT ARRAY[bool_or(l.events), bool_or(l.origin <> teller)] FROM {schema}.listeners l WHERE l.until > m.last),
     NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue = add_one.queue AND j.type = add_one.type
-      AND j.priority = add_one.priority AND j.state = 'waiting' AND j.grp IS NULL)
+      AND j.priority = add_one.priority AND j.state = 'waiting' AND j.grp IS NULL AND j.due_at > m.last - 1000)
   INTO latest, now, ruled, ears, news FROM {schema}.meta m;
   -- Each expression costs something in every transaction: what is rare is asked for together.
   IF ruled > 0 OR again THEN

@@ -98,8 +98,14 @@ BEGIN
   IF promoted > 0 OR outcomes IS NOT NULL OR sign.paused THEN
     -- What it saw first need not be so any more.
     sign.head_type := NULL;
-  ELSIF q.types IS NULL AND sign.head_type = sign.last_type THEN
-    known := ARRAY[sign.head_type];
+    IF sign.paused THEN
+      sign.look_at := NULL;
+    ELSIF sign.look_at IS NOT NULL THEN
+      sign := {schema}.marked_head(q.queue, q.types, sign, now);
+    END IF;
+  END IF;
+  IF q.types IS NULL AND (sign.head_type = sign.last_type OR sign.look_at IS NOT NULL) THEN
+    known := array_remove(ARRAY[sign.head_type], NULL);
   END IF;
   -- Which way, and then all locks that are needed, in their order.
   IF NOT paused THEN
@@ -142,6 +148,9 @@ BEGIN
   IF coalesce(overtaken, waited) THEN
     -- What it saw first need not be so any more.
     sign.head_type := NULL;
+    IF sign.look_at IS NOT NULL AND NOT walks THEN
+      sign := {schema}.marked_head(q.queue, q.types, sign, now);
+    END IF;
   END IF;
 
   IF limited THEN

@@ -1,12 +1,13 @@
 -- What is there to tell about a job that comes to wait: true, news, for nobody of its queue, type, priority and group waits
--- yet; false, others do; NULL, nothing, for a limit keeps the group back.
+-- yet; false, others do; NULL, nothing, for a limit keeps the group back. Without a group only the last second is looked at: that
+-- is told once too often where others wait for longer, and takes no longer where many have gone (jobs/marked_head.sql).
 CREATE OR REPLACE FUNCTION {schema}.lane_news(queue text, type text, priority float8, grp text, now float8) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT CASE
     WHEN l.blocked_until > lane_news.now THEN NULL
     WHEN lane_news.grp IS NULL THEN NOT EXISTS (SELECT FROM {schema}.jobs j
       WHERE j.queue = lane_news.queue AND j.type = lane_news.type AND j.priority = lane_news.priority
-        AND j.state = 'waiting' AND j.grp IS NULL)
+        AND j.state = 'waiting' AND j.grp IS NULL AND j.due_at > lane_news.now - 1000)
     ELSE NOT EXISTS (SELECT FROM {schema}.jobs j
       WHERE j.queue = lane_news.queue AND j.type = lane_news.type AND j.priority = lane_news.priority
         AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.grp = lane_news.grp)
