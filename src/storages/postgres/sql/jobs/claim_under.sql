@@ -24,7 +24,7 @@ DECLARE
   blocks boolean;
   -- So many groups that jobs have come into are heard of in any case: more of them than jobs are started, so that a backlog of
   -- them becomes smaller, and not so many that the claim takes much longer for it.
-  few CONSTANT integer := 250;
+  few CONSTANT integer := 100;
   outside boolean;
   without bigint[] := '{}';
   walked {schema}.walked;

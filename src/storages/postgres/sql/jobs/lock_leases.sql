@@ -1,5 +1,5 @@
 -- Locks the jobs whose leases are to be ended, in the order of their ids, as everybody does who waits for jobs. Each is looked up
--- by its id (complete_plainly.sql).
+-- by its id, and its lease in a hash table (heartbeat.sql).
 --
 -- outcomes: a list as jobs/outcomes.ts writes it, each with its number n. again: an earlier call may have done it already; what
 -- it has ended is not stale then.
@@ -18,7 +18,9 @@ BEGIN
   FROM json_to_recordset(outcomes) AS o (id text, token bigint);
   WITH locked AS MATERIALIZED (
     SELECT j.ctid AS at, j.id, j.token, j.limits IS NOT NULL AS took, j.grp IS NOT NULL AS grouped FROM {schema}.jobs j
-    WHERE j.id = ANY (ids) AND j.token = ANY (tokens) AND j.lease_until IS NOT NULL ORDER BY j.id FOR UPDATE
+    WHERE j.id = ANY (ids) AND j.lease_until IS NOT NULL
+      AND ((j.id, j.token) IN (SELECT o.id, o.token FROM unnest(ids, tokens) AS o (id, token))) IS TRUE
+    ORDER BY j.id FOR UPDATE
   )
   SELECT array_agg(l.at), array_agg(o.n), array_agg(o.to), array_agg(o.result), bool_or(l.took OR o.hold IS NOT NULL),
     bool_or(l.grouped AND o.to IN ('retry', 'back'))
@@ -29,7 +31,7 @@ BEGIN
   stale := '{}';
   IF cardinality(ats) < cardinality(ids) THEN
     stale := ARRAY(SELECT o.n FROM json_to_recordset(outcomes) AS o (n integer, id text, token bigint)
-      WHERE o.n <> ALL (coalesce(ns, '{}')) AND NOT (again AND NOT EXISTS (
+      WHERE (o.n IN (SELECT h.n FROM unnest(ns) AS h (n))) IS NOT TRUE AND NOT (again AND NOT EXISTS (
         SELECT FROM {schema}.jobs j WHERE j.id = o.id AND (j.token <> o.token OR j.lease_until IS NOT NULL OR j.claim IS NULL)))
       ORDER BY o.n);
   END IF;

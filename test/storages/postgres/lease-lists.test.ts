@@ -1,0 +1,78 @@
+import { describe, expect, test } from "vitest";
+import { anything } from "../jobs.ts";
+import { type EmptyStorage, emptyStorages, newJob } from "./support.ts";
+
+interface ListedLease {
+  readonly id: string;
+  readonly token: number;
+}
+
+/** These jobs are active; by id, the leases they have. */
+async function leased({ storage }: EmptyStorage, ids: readonly string[]): Promise<Record<string, ListedLease>> {
+  await storage.add(ids.map((id) => newJob({ id })));
+  const { jobs } = await storage.claim(anything({ max: ids.length }));
+  return Object.fromEntries(jobs.map(({ id, token }) => [id, { id, token }]));
+}
+
+const numbered = (leases: readonly object[]) => JSON.stringify(leases.map((lease, n) => ({ n, ...lease })));
+
+async function answer({ pool }: EmptyStorage, call: string, values: unknown[]): Promise<unknown> {
+  const { rows } = await pool.query<{ answer: string }>(`SELECT sluice.${call} AS answer`, values);
+  return JSON.parse(rows[0]!.answer);
+}
+
+describe("leases that a function is told of, in whatever order", () => {
+  const open = emptyStorages();
+
+  test("are kept, each for itself: one that is named twice, a token that is said of two jobs, one that is unknown", async () => {
+    const scene = await open();
+    const { a, b, c, d } = (await leased(scene, ["a", "b", "c", "d"])) as Record<"a" | "b" | "c" | "d", ListedLease>;
+    await scene.storage.change({ action: "cancel", queue: "q", ids: ["c"] });
+    const leases = [
+      d,
+      a,
+      a,
+      { id: "b", token: a.token },
+      b,
+      { id: "nobody", token: 1 },
+      c,
+      { id: "x", token: d.token },
+      c,
+    ];
+    expect(await answer(scene, "heartbeat($1, 60000)", [numbered(leases)])).toEqual({
+      lost: [3, 5, 7],
+      cancelled: [6, 8],
+    });
+    expect(await answer(scene, "heartbeat($1, 60000)", [numbered([b, a])])).toEqual({ lost: [], cancelled: [] });
+    expect(await answer(scene, "heartbeat($1, 60000)", ["[]"])).toEqual({ lost: [], cancelled: [] });
+    expect(await answer(scene, "heartbeat($1, 60000)", [numbered([{ id: "a" }, {}])])).toMatchObject({ lost: [0, 1] });
+  });
+
+  test("are kept as they are named to the storage", async () => {
+    const scene = await open();
+    const { a, b } = (await leased(scene, ["a", "b"])) as Record<"a" | "b", ListedLease>;
+    const leases = [b, { id: "a", token: b.token }, a, b, { id: "nobody", token: a.token }];
+    expect(await scene.storage.heartbeat(leases, 60_000)).toEqual({ lost: ["a", "nobody"], cancelled: [] });
+  });
+
+  test("are ended, and said again they have been", async () => {
+    const scene = await open();
+    const ids = Array.from({ length: 40 }, (_, i) => `j${i}`);
+    const leases = Object.values(await leased(scene, ids)).toReversed();
+    const error = '{"name":"Error","message":"no"}';
+    const outcomes = leases.map((lease, i) =>
+      Object.assign({}, lease, {
+        to: "dead",
+        error,
+        kinds: [],
+        token: i % 10 === 3 ? leases[i - 1]!.token : lease.token,
+      }),
+    );
+    const wrong = [3, 13, 23, 33];
+    expect(await answer(scene, "settle($1, true)", [numbered(outcomes)])).toMatchObject({ stale: wrong });
+    const states = await scene.storage.find(leases.map(({ id }) => id));
+    expect(states.flatMap((job, i) => (job?.state === "active" ? [i] : []))).toEqual(wrong);
+    expect(await answer(scene, "settle($1, true)", [numbered(outcomes)])).toMatchObject({ stale: wrong });
+    expect(await answer(scene, "settle($1)", [numbered(outcomes)])).toMatchObject({ stale: outcomes.map((_, i) => i) });
+  });
+});
