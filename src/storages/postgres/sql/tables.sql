@@ -207,12 +207,19 @@ CREATE TYPE {schema}.limit_rule AS (
   blind_until float8
 );
 
--- The rules as they are kept (storage/stored-rules.ts), and what is in force of them, as JSON and taken out of it.
+-- The rules as they are kept (storage/stored-rules.ts), and what is in force of them, as JSON and taken out of it. The rest is for
+-- claims that look at all of them first. plain: it counts starts, and nothing but numbers is in their way, as far as the rule
+-- goes. whole: all jobs of its queues count under it, and for one.
 CREATE TABLE {schema}.rules (
   name text COLLATE "C" PRIMARY KEY,
   stored jsonb NOT NULL,
   rule jsonb NOT NULL,
-  fields {schema}.limit_rule NOT NULL
+  fields {schema}.limit_rule NOT NULL,
+  queues text[] GENERATED ALWAYS AS ((fields).queues) STORED,
+  types text[] GENERATED ALWAYS AS ((fields).types) STORED,
+  plain boolean GENERATED ALWAYS AS (NOT (fields).by_group AND NOT (fields).paused
+    AND num_nonnulls((fields).weight, (fields).every_ms, (fields).probes) = 0) STORED,
+  whole boolean GENERATED ALWAYS AS (NOT (fields).by_group AND num_nonnulls((fields).weight, (fields).types) = 0) STORED
 );
 
 -- The limits that the latest claim of a queue brought along.
@@ -275,13 +282,13 @@ CREATE INDEX holds_permits ON {schema}.holds (limit_id, until) WHERE until IS NO
 CREATE INDEX holds_expired ON {schema}.holds (until) WHERE until IS NOT NULL;
 
 -- Starts from `since` to `at` that count for n together, or one that a token names. `spent`: what was charged before, and
--- has left every window.
+-- has left every window. No CHECK: every statement that writes here would read it anew.
 CREATE TABLE {schema}.starts (
   seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   limit_id bigint NOT NULL,
   at float8 NOT NULL,
   since float8 NOT NULL,
-  n float8 NOT NULL CHECK (n >= 0),
+  n float8 NOT NULL,
   token bigint,
   spent float8 NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);

@@ -6,7 +6,8 @@
 -- and no others are taken.
 --
 -- Almost always nothing is special: nobody listens, there are no limits, no groups, nothing comes due. One statement tells, and
--- then all of it is done here: whatever is called, and every statement, has its price. The rest is for claim_with_care.
+-- then all of it is done here: whatever is called, and every statement, has its price. Where there are limits, and nothing else, it
+-- is done in claim_alike, as a rule. The rest is for claim_with_care.
 --
 -- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, everybody,
 -- events}.
@@ -22,6 +23,7 @@ DECLARE
   sign {schema}.claim_signs;
   now float8;
   done bigint[];
+  answer text;
   waited boolean := false;
   before bigint := {schema}.passed();
   types text[];
@@ -74,7 +76,7 @@ BEGIN
   ELSIF {schema}.passed_many(before) THEN
     sign := {schema}.mark_head(q.queue, q.types, sign, {schema}.passed() - before, true, sign.now);
   END IF;
-  IF again OR sign.ruled OR sign.heard OR sign.paused OR sign.remembered OR sign.lanes OR sign.due_at <= sign.now
+  IF again OR sign.heard OR sign.paused OR sign.remembered OR sign.lanes OR sign.due_at <= sign.now
     OR sign.deadline <= sign.now OR q.settle IS NOT NULL OR q.limits <> '[]'
   THEN
     RETURN {schema}.claim_with_care(q, sign, NULL, again);
@@ -84,6 +86,12 @@ BEGIN
     done := {schema}.complete_plainly(q.ids, q.tokens, q.results, sign.keeps, now);
     IF cardinality(done) < cardinality(q.ids) THEN
       RETURN {schema}.claim_with_care(q, sign, done, again);
+    END IF;
+  END IF;
+  IF sign.ruled THEN
+    answer := {schema}.claim_alike(q, sign);
+    IF answer IS NOT NULL THEN
+      RETURN answer;
     END IF;
   END IF;
   IF NOT pg_try_advisory_xact_lock_shared({schema}.lock_key('queue', q.queue)) THEN

@@ -14,17 +14,20 @@ BEGIN
     RETURN given;
   END IF;
   together := {schema}.blocks_of(tokens);
-  FOR i IN 1 .. cardinality(together.blocks) LOOP
-    FOR ended IN
-      UPDATE {schema}.holds AS h SET n = h.n - together.counts[i], slots = h.slots - together.counts[i]
-        WHERE h.token = together.blocks[i] RETURNING h.limit_id, h.n, h.at
-    LOOP
-      IF ended.n <= 0 THEN
-        DELETE FROM {schema}.holds AS h WHERE h.limit_id = ended.limit_id AND h.token = together.blocks[i];
-      END IF;
-      given := given
-        || {schema}.give_slots(ended.limit_id, together.counts[i], NULL, ARRAY[ended.at], NULL, now);
-    END LOOP;
+  -- What those of one claim hold together. Who is the last of them leaves nothing behind.
+  FOR ended IN
+    WITH gone AS (
+      DELETE FROM {schema}.holds AS h USING unnest(together.blocks, together.counts) AS b (token, n)
+        WHERE h.token = b.token AND h.n <= b.n RETURNING h.limit_id, h.at, b.n
+    ), fewer AS (
+      UPDATE {schema}.holds AS h SET n = h.n - b.n, slots = h.slots - b.n
+        FROM unnest(together.blocks, together.counts) AS b (token, n)
+        WHERE h.token = b.token AND h.n > b.n RETURNING h.limit_id, h.at, b.n
+    )
+    SELECT e.limit_id, sum(e.n) AS slots, array_agg(e.at) AS ats FROM (SELECT * FROM gone UNION ALL SELECT * FROM fewer) AS e
+      GROUP BY e.limit_id
+  LOOP
+    given := given || {schema}.give_slots(ended.limit_id, ended.slots, NULL, ended.ats, NULL, now);
   END LOOP;
   IF NOT {schema}.hold_alone(tokens) THEN
     RETURN given;

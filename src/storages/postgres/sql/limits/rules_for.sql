@@ -8,8 +8,8 @@ DECLARE
   said jsonb;
 BEGIN
   SELECT coalesce(array_agg(r.fields ORDER BY r.name), '{}') INTO rules FROM {schema}.rules AS r
-    WHERE ((r.fields).queues IS NULL OR rules_for.queue = ANY ((r.fields).queues))
-      AND (rules_for.types IS NULL OR (r.fields).types IS NULL OR (r.fields).types && rules_for.types);
+    WHERE (r.queues IS NULL OR rules_for.queue = ANY (r.queues))
+      AND (rules_for.types IS NULL OR r.types IS NULL OR r.types && rules_for.types);
   IF coalesce(jsonb_array_length(own), 0) = 0 THEN
     RETURN rules;
   END IF;

@@ -1,0 +1,187 @@
+-- A claim where nothing but limits is special (claim.sql), and these are the same for all that it takes: jobs of one type, which
+-- count for one under each. Almost always only numbers could be in the way, and leave room: then what it gives back and what it
+-- takes is written together. Every statement has its price, so there are few, and what they look at is said in few words. The rest
+-- is for claim_with_care, and, where the locks are taken already, for claim_weighed.
+--
+-- q, sign: what it was asked for, and what it saw. What it settles ended well, all of it, and is settled but for its limits.
+-- Answers as claim; NULL: there is no limit for what it takes, and nothing is locked or written.
+CREATE OR REPLACE FUNCTION {schema}.claim_alike(q {schema}.claim_request, sign {schema}.claim_signs) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  -- So soon it is worth looking for a job that somebody else has his hands on.
+  soon_ms CONSTANT float8 := 100;
+  now float8 := sign.now;
+  want integer := least(q.max, 10000);
+  -- How many it settles, and by what these may hold something of limits together (limits/block_of.sql).
+  ended integer := coalesce(cardinality(q.tokens), 0);
+  blocks bigint[] := ARRAY[{schema}.block_of(q.tokens[1])];
+  way record;
+  room record;
+  key bigint;
+  waited boolean := false;
+  -- So many held what is held by those that start instead. 0: what was held is given back by itself.
+  moved integer := 0;
+  given {schema}.limit_given[];
+  picked tid[];
+  first bigint;
+  started {schema}.started_jobs;
+  busy boolean;
+  waits boolean;
+  blocked_by text;
+  everybody boolean := false;
+  next_in float8;
+BEGIN
+  IF q.many OR want = 0 OR cardinality(q.types) > 1 OR sign.look_at IS NOT NULL
+    OR (sign.head_type = coalesce(q.types[1], sign.last_type)) IS NOT TRUE
+  THEN
+    RETURN {schema}.claim_with_care(q, sign, coalesce(q.tokens, '{}'), false);
+  END IF;
+  IF ended > 1 AND {schema}.block_of(q.tokens[ended]) <> blocks[1] THEN
+    blocks := ({schema}.blocks_of(q.tokens)).blocks;
+  END IF;
+  -- Which limits there are, as they are locked, and what is held of which. Not for here: what is held singly, or of others; and
+  -- while a lane waits for a limit of other types, for a claim of any type (way_of.sql).
+  SELECT r.*, h.*, EXISTS (SELECT FROM {schema}.holds h WHERE h.token >= q.tokens[1] AND h.token <= q.tokens[ended])
+    OR CASE WHEN q.types IS NULL AND NOT r.whole THEN EXISTS (
+      SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.ready AND l.blocked_until IS NOT NULL) ELSE false END AS special
+  INTO way FROM (
+    SELECT array_agg(r.fields) FILTER (WHERE r.applies) AS rules, array_agg(r.key) FILTER (WHERE r.applies) AS keys,
+      bool_and(r.plain) FILTER (WHERE r.applies) AS plain, bool_and(r.whole) AS whole
+    FROM (
+      SELECT r.fields, {schema}.lock_key('limit', r.name) AS key, r.plain, r.whole,
+        coalesce(r.types @> ARRAY[sign.head_type], true) AS applies
+      FROM {schema}.rules r WHERE r.queues IS NULL OR q.queue = ANY (r.queues) ORDER BY key OFFSET 0
+    ) r
+  ) r CROSS JOIN LATERAL (
+    SELECT array_agg(h.limit_id) AS held, bool_and(h.n <= ended) AS done,
+      bool_and({schema}.lock_key('limit', l.name) = ANY (r.keys)) AS known
+    FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (blocks)
+  ) h;
+  IF way.rules IS NULL AND way.held IS NULL AND NOT way.special AND (q.types IS NOT NULL OR way.whole IS NULL) THEN
+    RETURN NULL;
+  END IF;
+  IF way.plain IS NOT TRUE OR way.special OR (way.held IS NOT NULL AND way.known IS NOT TRUE) THEN
+    RETURN {schema}.claim_with_care(q, sign, coalesce(q.tokens, '{}'), false);
+  END IF;
+
+  IF NOT pg_try_advisory_xact_lock_shared({schema}.lock_key('queue', q.queue)) THEN
+    waited := {schema}.lock_queue(q.queue, true);
+  END IF;
+  FOREACH key IN ARRAY way.keys LOOP
+    IF NOT pg_try_advisory_xact_lock(key) THEN
+      waited := pg_advisory_xact_lock(key) IS NOT NULL;
+    END IF;
+  END LOOP;
+  IF waited OR now >= sign.last + 100 THEN
+    now := {schema}.moment();
+  END IF;
+  IF way.held IS NOT NULL AND way.done AND cardinality(blocks) = 1 THEN
+    moved := ended;
+  ELSIF way.held IS NOT NULL THEN
+    given := {schema}.give_tokens(q.tokens, NULL, now);
+  END IF;
+
+  -- What is kept under the limits, and where the starts will be written down. What has left a window since it was looked at last is
+  -- not looked up: it can only be less that is in use.
+  SELECT array_agg(l.id) AS ids, array_agg(l.place) AS places, array_agg(l.id) FILTER (WHERE l.concurrency IS NOT NULL) AS holding,
+    concat('[', string_agg(concat('[', l.id, ',' || l.place, ']'), ','), ']') AS taken, max(l.latest) AS latest,
+    min(l.max - l.used) AS unused, min(l.concurrency - l.held) AS slots, bool_and(l.plain) AS plain,
+    bool_or(l.place = l.entry) AS shares, bool_or(now - l.seen_at > l.window_ms) AS stale
+  INTO room FROM (
+    SELECT l.id, l.used, l.held, l.seen_at, l.entry, r.max, r.window_ms, r.concurrency, greatest(l.newest, l.latest_at) AS latest,
+      CASE WHEN greatest(now, l.newest) = l.entry_since
+          OR (r.max > 1000 AND (greatest(now, l.newest) - l.entry_since) * 1000 < r.window_ms) THEN l.entry
+        WHEN l.window_ms IS NOT NULL OR l.longest > 0 THEN nextval('{schema}.starts_seq_seq') END AS place,
+      coalesce(l.id IS NOT NULL AND (r.window_ms IS NULL OR (l.window_ms = r.window_ms AND l.longest >= r.window_ms))
+        AND (greatest(r.held_until, r.blind_until, l.pause_until, l.told_until, l.forgotten_at + r.window_ms + 1) > now) IS NOT TRUE
+        AND CASE WHEN r.concurrency IS NULL THEN moved = 0 OR l.id <> ALL (way.held)
+          ELSE (moved = 0 OR (l.id = ANY (way.held) AND l.held >= moved)) AND NOT EXISTS (
+            SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now) END, false) AS plain
+    FROM unnest(way.rules) AS r LEFT JOIN {schema}.limits l ON l.name = r.name AND l.grp = '' OFFSET 0
+  ) l;
+  IF NOT room.plain OR room.unused < want + 1 OR room.slots + moved < 1
+    OR (moved > 0 AND cardinality(way.held) IS DISTINCT FROM cardinality(room.holding))
+  THEN
+    IF moved > 0 THEN
+      given := {schema}.give_tokens(q.tokens, NULL, now);
+    END IF;
+    RETURN {schema}.claim_weighed(q, sign, {schema}.rules_for(q.queue, ARRAY[sign.head_type], NULL),
+      q.types IS NULL AND NOT way.whole, waited, given, now);
+  END IF;
+  IF room.stale THEN
+    PERFORM {schema}.settle_total(l, greatest(now, room.latest)) FROM {schema}.limits l
+    WHERE l.id = ANY (room.ids) AND now - l.seen_at > l.window_ms;
+  END IF;
+
+  want := least(want, floor(room.slots + moved));
+  IF waited THEN
+    picked := {schema}.pick_open(q.queue, ARRAY[sign.head_type], want, now);
+  ELSE
+    picked := {schema}.pick_first(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq, want, false, now);
+  END IF;
+  started.count := cardinality(picked);
+  busy := started.count < want;
+  IF started.count > 0 THEN
+    -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
+    SELECT nextval('{schema}.numbers'), greatest(now, room.latest, m.last, {schema}.wall() + m.skew) INTO first, now
+    FROM {schema}.meta m;
+    -- In a row that is there already, or in one of their own.
+    IF room.shares THEN
+      INSERT INTO {schema}.starts AS s (seq, limit_id, at, since, n) OVERRIDING SYSTEM VALUE
+      SELECT l.place, l.id, now, now, started.count FROM unnest(room.ids, room.places) AS l (id, place) WHERE l.place IS NOT NULL
+      ON CONFLICT ON CONSTRAINT starts_pkey DO UPDATE SET at = excluded.at, n = s.n + excluded.n;
+    ELSE
+      INSERT INTO {schema}.starts (seq, limit_id, at, since, n) OVERRIDING SYSTEM VALUE
+      SELECT l.place, l.id, now, now, started.count FROM unnest(room.ids, room.places) AS l (id, place) WHERE l.place IS NOT NULL;
+    END IF;
+    UPDATE {schema}.limits l SET latest_at = now, used = CASE WHEN l.window_ms IS NULL THEN 0 ELSE l.used + started.count END,
+      told_left = CASE WHEN l.told_left IS NOT NULL THEN greatest(0, l.told_left - started.count) END,
+      newest = CASE WHEN t.place IS NULL THEN l.newest ELSE now END, entry = coalesce(t.place, l.entry),
+      entry_since = CASE WHEN t.place = l.entry THEN l.entry_since ELSE now END,
+      held = CASE WHEN l.id = ANY (room.holding) THEN l.held - moved + started.count ELSE l.held END
+    FROM unnest(room.ids, room.places) AS t (id, place) WHERE l.id = t.id;
+    IF moved > 0 THEN
+      UPDATE {schema}.holds h SET token = -first, slots = started.count, n = started.count, at = now WHERE h.token = blocks[1];
+    ELSIF room.holding IS NOT NULL THEN
+      INSERT INTO {schema}.holds (limit_id, token, slots, at, n)
+      SELECT l, -first, started.count, now, started.count FROM unnest(room.holding) AS l;
+    END IF;
+    started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, room.taken::jsonb, want, false, now);
+    -- Of some there is none left, or was none before: of these it is said who is in the way, and whether others may begin.
+    IF room.slots + moved - started.count < 1 OR (moved > 0 AND room.slots < 1) THEN
+      SELECT min(r.name) FILTER (WHERE l.held + 1 > (r.fields).concurrency),
+        bool_or(l.held + 1 <= (r.fields).concurrency AND l.held - started.count + moved + 1 > (r.fields).concurrency)
+      INTO blocked_by, everybody
+      FROM {schema}.limits l JOIN {schema}.rules r ON r.name = l.name WHERE l.id = ANY (room.holding);
+    END IF;
+  ELSIF moved > 0 THEN
+    given := {schema}.give_tokens(q.tokens, NULL, now);
+  END IF;
+  IF given IS NOT NULL THEN
+    everybody := everybody OR {schema}.is_news(given, now);
+  END IF;
+  IF waited THEN
+    waits := {schema}.any_open(q.queue, ARRAY[sign.head_type], now);
+  ELSE
+    waits := {schema}.any_after(q.queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
+      coalesce(started.seq, sign.head_seq), now);
+  END IF;
+  IF blocked_by IS NOT NULL THEN
+    -- Until somebody gives something back. Others may come due that do not wait for it.
+    IF q.types IS NULL AND NOT way.whole AND sign.due_at IS NOT NULL THEN
+      next_in := {schema}.next_due(q.queue, NULL, ARRAY[sign.head_type]) - {schema}.present();
+    END IF;
+  ELSIF waits THEN
+    next_in := CASE WHEN busy THEN soon_ms ELSE 0 END;
+  ELSIF sign.due_at IS NOT NULL THEN
+    next_in := {schema}.next_due(q.queue, q.types, NULL) - {schema}.present();
+  END IF;
+  IF next_in < 0 THEN
+    next_in := 0;
+  END IF;
+  RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
+    CASE WHEN waits AND NOT busy AND blocked_by IS NULL THEN 'true' ELSE 'false' END,
+    ',"nextInMs":', coalesce(next_in::text, 'null'), ',"blockedBy":', CASE WHEN waits AND blocked_by IS NOT NULL THEN to_json(blocked_by)::text ELSE 'null' END,
+    ',"everybody":', CASE WHEN everybody THEN 'true}' ELSE 'false}' END);
+END
+$$;
