@@ -32,7 +32,8 @@ export function sqlFiles(source = SOURCE): { readonly path: string; readonly tex
     .map((file) => file.split(sep).join("/"))
     .filter((file) => file.endsWith(".sql"))
     .toSorted((a, b) => depth(a) - depth(b) || (a < b ? -1 : 1));
-  const texts = new Map(paths.map((path) => [path, readFileSync(join(source, path), "utf8")]));
+  const textOf = (path: string) => readFileSync(join(source, path), "utf8").replaceAll("\r\n", "\n");
+  const texts = new Map(paths.map((path) => [path, textOf(path)]));
   const used = new Set<string>();
 
   /** `inside`: the function, and the parts of it that lead here. */

@@ -51,6 +51,11 @@ END
     });
   });
 
+  it("may have the line ends of Windows", () => {
+    const files = { "jobs/f.sql": "BEGIN\r\n  -- {part one}\r\nEND\r\n", "jobs/one.part.sql": "a := 1;\r\n" };
+    expect(compiled(files)).toEqual({ "jobs/f.sql": "BEGIN\n  a := 1;\nEND\n" });
+  });
+
   it.each([
     [
       "a part that is missing",

@@ -6,7 +6,7 @@ import type { Outcome } from "../../../src/storage/job-storage.ts";
 import { recordsOf } from "../../../src/storages/postgres/jobs/claim.ts";
 import type { StartedJobs } from "../../../src/storages/postgres/jobs/started.ts";
 import { anything } from "../jobs.ts";
-import { emptyStorages, newJob, type EmptyStorage } from "./support.ts";
+import { emptyStorages, newJob, rule, type EmptyStorage } from "./support.ts";
 
 /** So many come and go that passing them takes long. */
 const MANY = 6_000;
@@ -128,7 +128,8 @@ describe("where every claim sets a mark", () => {
   test("no job is left behind, and none starts twice", async () => {
     const setting = await open();
     await setting.storage.setup();
-    await setting.pool.query(`CREATE OR REPLACE FUNCTION sluice.passed_many(before bigint) RETURNS boolean
+    await setting.pool
+      .query(`CREATE OR REPLACE FUNCTION sluice.passed_many(before bigint, marked boolean) RETURNS boolean
       LANGUAGE sql STABLE AS 'SELECT true'`);
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
@@ -207,7 +208,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(next.passed).toBeLessThan(FEW);
   });
 
-  test("a job that is given back, and one of a higher priority, are found a little later", async () => {
+  test("a job that is given back is found a little later", async () => {
     const scene = await open();
     const { crowd } = await Crowd.gather(scene);
     await crowd.comeAndGo();
@@ -218,15 +219,24 @@ describe("where many have gone, and the server may clean up nothing", () => {
     await crowd.add("c");
     expect(await crowd.claim(1)).toMatchObject({ ids: ["c"] });
     await scene.storage.settle([{ id: "a", token: jobs[0]!.token, ...BACK }]);
-    await crowd.add("first", 5);
-    expect(await crowd.claim(1)).toMatchObject({ ids: [], nextInMs: LOOK_MS });
-    await scene.clock.advance(LOOK_MS);
-    expect(await crowd.claim(1)).toMatchObject({ ids: ["first"] });
+    expect(await crowd.claim(1)).toMatchObject({ ids: [], more: false, nextInMs: LOOK_MS });
     await scene.clock.advance(LOOK_MS);
     expect(await crowd.claim(1)).toMatchObject({ ids: ["a"], more: false });
   });
 
-  test("each priority has a mark of its own, and the higher comes first", async () => {
+  test("when all were looked through, and nobody was found, nobody is waited for", async () => {
+    const scene = await open();
+    const { crowd } = await Crowd.gather(scene);
+    await crowd.comeAndGo();
+    await crowd.add("a");
+    await crowd.claim(1);
+    expect(await crowd.claim(1)).toMatchObject({ ids: [], nextInMs: LOOK_MS });
+    await scene.clock.advance(LOOK_MS);
+    expect(await crowd.claim(1)).toMatchObject({ ids: [], more: false, nextInMs: null });
+    expect(await crowd.marks()).toBe(1);
+  });
+
+  test("whatever their priority, jobs come in order, and in one claim", async () => {
     const { crowd } = await Crowd.gather(await open());
     await crowd.comeAndGo(1);
     await crowd.add("high", 1);
@@ -235,14 +245,62 @@ describe("where many have gone, and the server may clean up nothing", () => {
     await crowd.add("low", 0);
     await crowd.claim(1);
     expect(await crowd.marks()).toBe(2);
-    await crowd.add("low 1", 0);
-    await crowd.add("high 1", 1);
-    await crowd.add("low 2", 0);
-    await crowd.add("high 2", 1);
-    const claims = [await crowd.claim(1), await crowd.claim(3), await crowd.claim(3)];
-    expect(claims.map(({ ids }) => ids)).toEqual([["high 1"], ["high 2"], ["low 1", "low 2"]]);
+    const added = { "low 1": 0, "high 1": 1, lowest: -2.5, "low 2": 0, between: 0.5, highest: 7, "high 2": 1 };
+    for (const [id, priority] of Object.entries(added)) await crowd.add(id, priority);
+    const claims = [await crowd.claim(1), await crowd.claim(4), await crowd.claim(4)];
+    expect(claims.map(({ ids }) => ids)).toEqual([
+      ["highest"],
+      ["high 1", "high 2", "between", "low 1"],
+      ["low 2", "lowest"],
+    ]);
     expect(claims.map(({ more }) => more)).toEqual([true, true, false]);
     for (const { passed } of claims) expect(passed).toBeLessThan(FEW);
+  });
+
+  test("many priorities have few marks", async () => {
+    const { crowd } = await Crowd.gather(await open());
+    for (let priority = 20; priority > 0; priority--) {
+      if (priority === 20) await crowd.comeAndGo(priority);
+      await crowd.add(`${priority}`, priority);
+      expect((await crowd.claim(1)).ids).toEqual([`${priority}`]);
+    }
+    expect(await crowd.marks()).toBeLessThan(9);
+    for (let priority = 1; priority <= 20; priority++) await crowd.add(`again ${priority}`, priority);
+    const { ids } = await crowd.claim(30);
+    expect(ids).toEqual(Array.from({ length: 20 }, (_, i) => `again ${20 - i}`));
+  });
+
+  test("a job that somebody else has his hands on, or that is too late, holds up no other", async () => {
+    const scene = await open();
+    const { crowd } = await Crowd.gather(scene);
+    await crowd.comeAndGo();
+    await crowd.add("a");
+    await crowd.claim(1);
+    await crowd.add("locked", 5);
+    const other = await scene.pool.connect();
+    onTestFinished(() => other.release());
+    await other.query("BEGIN");
+    await other.query("SELECT FROM sluice.jobs WHERE id = 'locked' FOR UPDATE");
+    await crowd.add("b");
+    expect(await crowd.claim(1)).toMatchObject({ ids: ["b"] });
+    await other.query("ROLLBACK");
+    expect(await crowd.claim(1)).toMatchObject({ ids: ["locked"] });
+  });
+
+  test("while a limit is full for one type, those of others start", async () => {
+    const scene = await open();
+    const { crowd } = await Crowd.gather(scene);
+    const { storage } = scene;
+    await storage.limits.define([rule("service", { max: 1, windowMs: 3_600_000 }, { types: ["t"] })], "refuse");
+    await storage.limits.change("service", { quota: { max: 2 * MANY }, group: null });
+    await crowd.comeAndGo();
+    await storage.limits.change("service", { quota: { max: 1 }, group: null });
+    for (const id of ["a", "b"]) await crowd.add(id);
+    expect((await crowd.claim(1)).ids).toEqual([]);
+    for (const id of ["free 1", "free 2"]) {
+      await storage.add([newJob({ id, type: "free" })]);
+      expect((await crowd.claim(5)).ids).toEqual([id]);
+    }
   });
 
   test("adding a job takes no longer", async () => {

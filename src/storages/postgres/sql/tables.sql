@@ -160,18 +160,17 @@ CREATE TABLE {schema}.pauses (
   PRIMARY KEY (queue, type)
 );
 
--- Where claims begin to look for jobs without a group, of one priority, while the index is full of jobs that are gone: the server
--- may clean up nothing that an old snapshot could still want to see, and to pass them all takes ever longer (jobs/marked_head.sql).
--- asked: of which type the claims ask for jobs; '': of any, and only `type` is there. look_at: then all of it is looked through again.
+-- Of jobs without a group, of this priority, nobody waits before this place, but for who has come back there since. It is known where
+-- the index is full of jobs that are gone: the server may clean up nothing that an old snapshot could still want to see, and to
+-- pass them all takes ever longer (decision 0018). look_at: then they are passed once more.
 CREATE TABLE {schema}.marks (
   queue text COLLATE "C" NOT NULL,
-  asked text COLLATE "C" NOT NULL,
-  priority float8 NOT NULL,
   type text COLLATE "C" NOT NULL,
+  priority float8 NOT NULL,
   due_at float8 NOT NULL,
   seq bigint NOT NULL,
   look_at float8 NOT NULL,
-  PRIMARY KEY (queue, asked, priority)
+  PRIMARY KEY (queue, type, priority)
 );
 
 -- One job for one idempotency key. They outlive their jobs.
@@ -463,8 +462,7 @@ CREATE TYPE {schema}.claim_request AS (
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
 -- somebody waits in a group. keeps: the first of those that ended is kept. head_*: the first who waits without a group, of the
 -- first type (of one after it, if the claim asks for one of which nobody waits). last_type: the last of such types, where none was
--- asked for. marked: there are marks, and the last five are for jobs/marked_head.sql to find. look_at: somebody may wait before
--- them, and is looked for then.
+-- asked for. marked: there are marks; then the last five are not looked for.
 CREATE TYPE {schema}.claim_signs AS (
   last float8,
   now float8,
@@ -477,7 +475,6 @@ CREATE TYPE {schema}.claim_signs AS (
   lanes boolean,
   keeps boolean,
   marked boolean,
-  look_at float8,
   last_type text,
   head_type text,
   head_priority float8,

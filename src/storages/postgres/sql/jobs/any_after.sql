@@ -7,6 +7,6 @@ BEGIN
   RETURN coalesce((SELECT true FROM {schema}.jobs j
     WHERE j.queue = any_after.queue AND j.type = any_after.type AND j.state = 'waiting' AND j.grp IS NULL
       AND j.priority = head_priority AND (j.due_at, j.seq) >= (head_due_at, head_seq) AND (j.deadline IS NULL OR j.deadline > now)
-    ORDER BY j.due_at, j.seq LIMIT 1), {schema}.any_open(queue, ARRAY[type], now));
+    ORDER BY j.due_at, j.seq LIMIT 1), {schema}.any_open(queue, ARRAY[type], false, now));
 END
 $$;

@@ -62,7 +62,7 @@ BEGIN
       ORDER BY l.type, l.priority DESC, l.turn, l.id LIMIT 1),
     (SELECT true FROM {schema}.arrivals a WHERE a.queue = q.queue ORDER BY a.type, a.priority DESC, a.seq LIMIT 1), false),
     (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = q.ids[1]),
-    k.marked, NULL,
+    k.marked,
     CASE WHEN q.types IS NULL AND NOT k.marked THEN (SELECT j.type FROM {schema}.jobs j
       WHERE j.queue = q.queue AND j.state = 'waiting' AND j.grp IS NULL ORDER BY j.type DESC LIMIT 1) END,
     h.*
@@ -71,12 +71,10 @@ BEGIN
   LEFT JOIN LATERAL (SELECT j.type, j.priority, j.due_at, j.seq FROM {schema}.jobs j
     WHERE NOT k.marked AND j.queue = q.queue AND j.type >= coalesce(q.types[1], '') AND j.state = 'waiting' AND j.grp IS NULL
     ORDER BY j.type, j.priority DESC, j.due_at, j.seq LIMIT 1) h ON true;
-  IF sign.marked THEN
-    sign := {schema}.marked_head(q.queue, q.types, sign, sign.now);
-  ELSIF {schema}.passed_many(before) THEN
-    sign := {schema}.mark_head(q.queue, q.types, sign, {schema}.passed() - before, true, sign.now);
+  IF NOT sign.marked AND {schema}.passed_many(before, false) THEN
+    PERFORM {schema}.set_mark(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq, sign.now);
   END IF;
-  IF again OR sign.heard OR sign.paused OR sign.remembered OR sign.lanes OR sign.due_at <= sign.now
+  IF again OR sign.marked OR sign.heard OR sign.paused OR sign.remembered OR sign.lanes OR sign.due_at <= sign.now
     OR sign.deadline <= sign.now OR q.settle IS NOT NULL OR q.limits <> '[]'
   THEN
     RETURN {schema}.claim_with_care(q, sign, NULL, again);
@@ -102,27 +100,23 @@ BEGIN
   END IF;
   IF waited OR now >= sign.last + 100 THEN
     now := {schema}.moment();
-    IF waited AND sign.look_at IS NOT NULL THEN
-      sign := {schema}.marked_head(q.queue, q.types, sign, now);
-    END IF;
   END IF;
 
   sure := least(q.max, 10000);
   want := sure + least(coalesce(q.ahead, 0), 10000 - sure);
-  IF (NOT waited OR sign.look_at IS NOT NULL) AND (cardinality(q.types) = 1 OR q.types IS NULL AND sign.head_type IS NOT DISTINCT FROM sign.last_type) THEN
+  IF NOT waited AND (cardinality(q.types) = 1 OR q.types IS NULL AND sign.head_type IS NOT DISTINCT FROM sign.last_type) THEN
     -- Of one type, or of none.
     types := CASE WHEN sign.head_type = coalesce(q.types[1], sign.head_type) THEN ARRAY[sign.head_type] ELSE '{}' END;
   ELSE
-    types := {schema}.open_types(q.queue, q.types);
+    types := {schema}.open_types(q.queue, q.types, false);
   END IF;
   IF want > 0 AND cardinality(types) = 1 AND types[1] = sign.head_type THEN
     picked := {schema}.pick_first(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq,
-      want, sign.look_at IS NOT NULL, now);
+      want, now);
   ELSIF want > 0 AND cardinality(types) > 0 THEN
-    picked := {schema}.pick_open(q.queue, types, want, now);
+    picked := {schema}.pick_open(q.queue, types, want, false, now);
   END IF;
-  -- Where a mark shows the way, others may be of another priority.
-  busy := cardinality(picked) < want AND (sign.look_at IS NULL OR cardinality(picked) = 0);
+  busy := cardinality(picked) < want;
   IF cardinality(picked) > 0 THEN
     -- One of them may have been given back a moment ago: it starts after that.
     SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew) INTO first, now FROM {schema}.meta m;
@@ -130,23 +124,17 @@ BEGIN
     -- What was left alone is to be had.
     busy := busy AND started.count = cardinality(picked);
   END IF;
-  IF sign.look_at IS NOT NULL THEN
-    sign := {schema}.marked_head(q.queue, q.types, sign, now);
-    waits := coalesce(sign.head_type = coalesce(q.types[1], sign.head_type), false);
-  ELSIF cardinality(types) = 1 AND types[1] = sign.head_type THEN
+  IF cardinality(types) = 1 AND types[1] = sign.head_type THEN
     waits := {schema}.any_after(q.queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
       coalesce(started.seq, sign.head_seq), now);
   ELSIF cardinality(types) > 0 THEN
-    waits := {schema}.any_open(q.queue, types, now);
+    waits := {schema}.any_open(q.queue, types, false, now);
   END IF;
   IF waits THEN
     next_in := CASE WHEN busy THEN soon_ms ELSE 0 END;
   ELSIF sign.due_at IS NOT NULL THEN
     next_in := {schema}.next_due(q.queue, q.types, NULL) - {schema}.present();
     next_in := CASE WHEN next_in < 0 THEN 0 ELSE next_in END;
-  END IF;
-  IF sign.look_at IS NOT NULL AND NOT waits THEN
-    next_in := least(next_in, greatest(soon_ms, sign.look_at - now));
   END IF;
   RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
     CASE WHEN waits AND NOT busy THEN 'true' ELSE 'false' END, ',"nextInMs":', coalesce(next_in::text, 'null'),

@@ -31,7 +31,7 @@ DECLARE
   everybody boolean := false;
   next_in float8;
 BEGIN
-  IF q.many OR want = 0 OR cardinality(q.types) > 1 OR sign.look_at IS NOT NULL
+  IF q.many OR want = 0 OR cardinality(q.types) > 1
     OR (sign.head_type = coalesce(q.types[1], sign.last_type)) IS NOT TRUE
   THEN
     RETURN {schema}.claim_with_care(q, sign, coalesce(q.tokens, '{}'), false);
@@ -115,9 +115,9 @@ BEGIN
 
   want := least(want, floor(room.slots + moved));
   IF waited THEN
-    picked := {schema}.pick_open(q.queue, ARRAY[sign.head_type], want, now);
+    picked := {schema}.pick_open(q.queue, ARRAY[sign.head_type], want, false, now);
   ELSE
-    picked := {schema}.pick_first(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq, want, false, now);
+    picked := {schema}.pick_first(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq, want, now);
   END IF;
   started.count := cardinality(picked);
   busy := started.count < want;
@@ -161,7 +161,7 @@ BEGIN
     everybody := everybody OR {schema}.is_news(given, now);
   END IF;
   IF waited THEN
-    waits := {schema}.any_open(q.queue, ARRAY[sign.head_type], now);
+    waits := {schema}.any_open(q.queue, ARRAY[sign.head_type], false, now);
   ELSE
     waits := {schema}.any_after(q.queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
       coalesce(started.seq, sign.head_seq), now);

@@ -19,7 +19,7 @@ DECLARE
   opened {schema}.opened_claim;
   room {schema}.limit_room;
   wait float8 := 0;
-  picked tid[] := '{}';
+  picked tid[];
   first bigint;
   started {schema}.started_jobs;
   waits boolean := false;
@@ -35,12 +35,11 @@ BEGIN
     IF max + ahead > 0 THEN
       IF first_only THEN
         picked := {schema}.pick_first(queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq,
-          max + ahead, sign.look_at IS NOT NULL, now);
-      ELSIF sign.look_at IS NULL THEN
-        picked := {schema}.pick_open(queue, types, max + ahead, now);
+          max + ahead, now);
+      ELSE
+        picked := {schema}.pick_open(queue, types, max + ahead, sign.marked, now);
       END IF;
-      -- Where a mark shows the way, others may be of another priority.
-      busy := cardinality(picked) < max + ahead AND (sign.look_at IS NULL OR cardinality(picked) = 0);
+      busy := cardinality(picked) < max + ahead;
       IF cardinality(picked) > 0 THEN
         -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
         SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew) INTO first, now FROM {schema}.meta m;
@@ -53,14 +52,11 @@ BEGIN
         busy := busy AND started.count = cardinality(picked);
       END IF;
     END IF;
-    IF sign.look_at IS NOT NULL THEN
-      sign := {schema}.marked_head(queue, asked, sign, now);
-      waits := coalesce(sign.head_type = ANY (types), false);
-    ELSIF first_only THEN
+    IF first_only THEN
       waits := {schema}.any_after(queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
       coalesce(started.seq, sign.head_seq), now);
     ELSE
-      waits := {schema}.any_open(queue, types, now);
+      waits := {schema}.any_open(queue, types, sign.marked, now);
     END IF;
   END IF;
   opened.jobs := started.jobs;
@@ -79,9 +75,6 @@ BEGIN
   IF decided AND wait > 0 THEN
     -- Unless it is of a type that runs under others.
     opened.next_in := least(opened.next_in, {schema}.next_due(queue, NULL, types) - now);
-  END IF;
-  IF sign.look_at IS NOT NULL AND NOT waits THEN
-    opened.next_in := least(opened.next_in, greatest(soon_ms, sign.look_at - now, wait));
   END IF;
   RETURN opened;
 END

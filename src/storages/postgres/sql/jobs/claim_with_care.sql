@@ -43,6 +43,10 @@ DECLARE
   opened {schema}.opened_claim;
   -- What next_in is counted from.
   since float8;
+  before bigint := {schema}.passed();
+  head record;
+  -- Somebody may wait before a mark, and is looked for then.
+  look_at float8;
   jobs json;
   stale integer[] := '{}';
   more boolean := false;
@@ -98,14 +102,12 @@ BEGIN
   IF promoted > 0 OR outcomes IS NOT NULL OR sign.paused THEN
     -- What it saw first need not be so any more.
     sign.head_type := NULL;
-    IF sign.paused THEN
-      sign.look_at := NULL;
-    ELSIF sign.look_at IS NOT NULL THEN
-      sign := {schema}.marked_head(q.queue, q.types, sign, now);
-    END IF;
+  ELSIF q.types IS NULL AND sign.head_type = sign.last_type THEN
+    known := ARRAY[sign.head_type];
   END IF;
-  IF q.types IS NULL AND (sign.head_type = sign.last_type OR sign.look_at IS NOT NULL) THEN
-    known := array_remove(ARRAY[sign.head_type], NULL);
+  IF sign.marked THEN
+    look_at := {schema}.look_before_marks(q.queue, now);
+    known := CASE WHEN q.types IS NULL AND NOT sign.paused THEN {schema}.open_types(q.queue, NULL, true) END;
   END IF;
   -- Which way, and then all locks that are needed, in their order.
   IF NOT paused THEN
@@ -148,9 +150,6 @@ BEGIN
   IF coalesce(overtaken, waited) THEN
     -- What it saw first need not be so any more.
     sign.head_type := NULL;
-    IF sign.look_at IS NOT NULL AND NOT walks THEN
-      sign := {schema}.marked_head(q.queue, q.types, sign, now);
-    END IF;
   END IF;
 
   IF limited THEN
@@ -186,7 +185,13 @@ BEGIN
     told := told OR started.told;
   ELSIF NOT paused THEN
     IF NOT decided AND (sign.paused OR cardinality(types) = 1 IS NOT TRUE) THEN
-      types := coalesce(known, {schema}.open_types(q.queue, q.types));
+      types := coalesce(known, {schema}.open_types(q.queue, q.types, sign.marked));
+    END IF;
+    IF sign.marked AND cardinality(types) = 1 THEN
+      SELECT * INTO head FROM {schema}.first_open(q.queue, types[1], now);
+      IF {schema}.passed_many(before, true) THEN
+        PERFORM {schema}.set_mark(q.queue, types[1], head.priority, head.due_at, head.seq, now);
+      END IF;
     END IF;
     opened := {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000),
       greatest(0, least(coalesce(q.ahead, 0), 10000 - q.max)), q.types, types, decided, q.lease_ms, rules, sign, now);
@@ -200,6 +205,10 @@ BEGIN
   END IF;
   IF given IS NOT NULL THEN
     everybody := everybody OR {schema}.is_news(given, now);
+  END IF;
+  IF look_at IS NOT NULL AND NOT more AND NOT paused THEN
+    -- While a limit keeps jobs back there is hardly another reason to look.
+    next_in := least(next_in, greatest(CASE WHEN blocked_by IS NULL THEN 250 ELSE 5000 END, look_at - coalesce(since, now)));
   END IF;
   IF stuck AND NOT more AND next_in <= 0 THEN
     next_in := 100;

@@ -1,6 +1,6 @@
 -- Will a job of this type be the first of the scheduled jobs of its queue to come due; where there are limits, which may keep
 -- other types back, of its type? Those that should have come due a second ago do not count: either nobody is there to start
--- them, or they have gone, and to pass them all takes time (jobs/marked_head.sql).
+-- them, or they have gone, and to pass them all takes time (jobs/first_open.sql).
 CREATE OR REPLACE FUNCTION {schema}.is_first_due(queue text, type text, due_at float8) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT NOT EXISTS (SELECT FROM {schema}.jobs j

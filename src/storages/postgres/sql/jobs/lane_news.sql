@@ -1,6 +1,6 @@
 -- What is there to tell about a job that comes to wait: true, news, for nobody of its queue, type, priority and group waits
 -- yet; false, others do; NULL, nothing, for a limit keeps the group back. Without a group only the last second is looked at: that
--- is told once too often where others wait for longer, and takes no longer where many have gone (jobs/marked_head.sql).
+-- is told once too often where others wait for longer, and takes no longer where many have gone (jobs/first_open.sql).
 CREATE OR REPLACE FUNCTION {schema}.lane_news(queue text, type text, priority float8, grp text, now float8) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT CASE

@@ -1,11 +1,14 @@
 -- The types of a queue that a claim may take: those it asks for (NULL: any that has open jobs, without a group) and that
--- are not paused. From one type to the next along the index, however many jobs lie between them.
-CREATE OR REPLACE FUNCTION {schema}.open_types(queue text, asked text[]) RETURNS text[]
+-- are not paused. From one type to the next along the index, however many jobs lie between them. marked: there may be marks, and
+-- types that have some are looked at from these on.
+CREATE OR REPLACE FUNCTION {schema}.open_types(queue text, asked text[], marked boolean) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   kept text[] := asked;
 BEGIN
-  IF asked IS NULL THEN
+  IF asked IS NULL AND marked THEN
+    kept := {schema}.marked_types(queue);
+  ELSIF asked IS NULL THEN
     WITH RECURSIVE types AS (
       (SELECT j.type FROM {schema}.jobs j
         WHERE j.queue = open_types.queue AND j.state = 'waiting' AND j.grp IS NULL

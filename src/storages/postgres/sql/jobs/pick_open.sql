@@ -2,13 +2,17 @@
 -- those that others have locked are passed over.
 --
 -- Of one type they lie in the index in this order. Of several the index tells, without locks, how many of each there are
--- among the first; so no more are locked than are taken. Where others were faster, a second look finds the rest.
-CREATE OR REPLACE FUNCTION {schema}.pick_open(queue text, types text[], want integer, now float8) RETURNS tid[]
+-- among the first; so no more are locked than are taken. Where others were faster, a second look finds the rest. marked: there may
+-- be marks, and those of one type are looked for from these on.
+CREATE OR REPLACE FUNCTION {schema}.pick_open(queue text, types text[], want integer, marked boolean, now float8) RETURNS tid[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   picked tid[];
   seen bigint;
 BEGIN
+  IF cardinality(types) = 1 AND marked THEN
+    RETURN {schema}.pick_marked(queue, types[1], want, now);
+  END IF;
   IF cardinality(types) = 1 THEN
     RETURN ARRAY(SELECT j.ctid FROM {schema}.jobs j
       WHERE j.queue = pick_open.queue AND j.type = types[1] AND j.state = 'waiting' AND j.grp IS NULL

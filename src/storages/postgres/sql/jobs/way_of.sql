@@ -21,7 +21,7 @@ BEGIN
   IF way.walks AND NOT grouped AND asked IS NULL
     AND NOT EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = way_of.queue AND l.ready AND l.blocked_until IS NOT NULL)
   THEN
-    way.types := coalesce(known, {schema}.open_types(queue, NULL));
+    way.types := coalesce(known, {schema}.open_types(queue, NULL, false));
     fewer := {schema}.rules_for(queue, way.types, own);
     IF {schema}.is_uniform(fewer, way.types) THEN
       way.rules := fewer;
