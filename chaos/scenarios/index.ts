@@ -42,11 +42,10 @@ export type ScenarioName = keyof typeof SCENARIOS;
 /** Those of one stage run side by side. What needs quick answers does not run beside what needs the processor. */
 const STAGES: readonly (readonly ScenarioName[])[] = [
   ["storm"],
-  ["limits"],
-  ["pauses", "poison"],
+  ["limits", "pauses"],
   ["graceful", "limiter liveness"],
   ["crash points", "commands"],
-  ["fast limit"],
+  ["poison", "fast limit"],
   ["steady limit"],
   ["shared limits"],
   ["backlog"],
