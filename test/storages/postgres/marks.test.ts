@@ -270,7 +270,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(ids).toEqual(Array.from({ length: 20 }, (_, i) => `again ${20 - i}`));
   });
 
-  test("a job that somebody else has his hands on, or that is too late, holds up no other", async () => {
+  test("a job that somebody else has his hands on holds up no other", async () => {
     const scene = await open();
     const { crowd } = await Crowd.gather(scene);
     await crowd.comeAndGo();
