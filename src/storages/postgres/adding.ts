@@ -1,4 +1,3 @@
-import { inTime } from "../../core/deadline.ts";
 import { StorageError } from "../../core/errors.ts";
 import type { Added, NewJob } from "../../storage/job-storage.ts";
 import type { Database, PostgresDatabase } from "./database.ts";
@@ -20,8 +19,6 @@ const FEW = 100;
 const PATIENCE_MS = 20;
 /** Whoever was answered just now, and adds the next job at once, has called again after so many turns. */
 const TURNS = 8;
-/** How long closing waits for what is under way. */
-const LAST_WORDS_MS = 2_000;
 
 /**
  * Calls that add jobs at the same time share a transaction: a round trip and a commit cost as much as several jobs. Whoever
@@ -36,27 +33,14 @@ export class Adding {
   #waiting = false;
   /** Sees to it that nobody waits for too long for what was sent. */
   #watch: (() => void) | undefined;
-  readonly #underWay = new Set<Promise<unknown>>();
 
   constructor(database: PostgresDatabase) {
     this.#database = database;
     this.#steps = { call: (name, ...args) => database.step(name, args) };
   }
 
-  async add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
-    const added = this.#add(jobs);
-    this.#underWay.add(added);
-    try {
-      return await added;
-    } finally {
-      this.#underWay.delete(added);
-    }
-  }
-
-  /** Everything that was called before is done; or the server does not answer. */
-  async done(): Promise<void> {
-    const all = () => Promise.allSettled(this.#underWay);
-    if (this.#underWay.size > 0) await inTime(this.#database.clock, all, { withinMs: LAST_WORDS_MS }).catch(() => {});
+  add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
+    return this.#database.underWay.through(this.#add(jobs));
   }
 
   async #add(jobs: readonly NewJob[]): Promise<readonly Added[]> {

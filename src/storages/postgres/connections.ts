@@ -3,6 +3,7 @@ import { inTime } from "../../core/deadline.ts";
 import { StorageError } from "../../core/errors.ts";
 import {
   cutOff,
+  GOODBYE_MS,
   hushed,
   listened,
   type OwnClient,
@@ -11,6 +12,7 @@ import {
   type PostgresExecutor,
   type PostgresPool,
 } from "./driver.ts";
+import { closedError } from "./failures.ts";
 import { Line, type Place } from "./line.ts";
 import { connectBeside, Reserve } from "./reserve.ts";
 import { openPool } from "./target.ts";
@@ -24,9 +26,6 @@ const OWN_PATIENCE_MS = 250;
 
 /** So often a connection is used again before the pool has it back: it may want to end it. */
 const MOST_USES = 100;
-
-/** How long closing waits for what is under way. */
-const LAST_WORDS_MS = 2_000;
 
 /** With a URL, so many connections at most, unless the options say otherwise. */
 const CONNECTIONS = 10;
@@ -70,8 +69,8 @@ export class Connections {
   readonly #fromReserve: { readonly first: Line<OwnClient>; readonly others: Line<OwnClient> };
   /** When each was last known to lead somewhere. */
   readonly #heardAt = new WeakMap<object, number>();
-  /** Those that are open, as far as the pool tells. */
-  readonly #open = new Set<object>();
+  /** Those of a pool of our own, and beside it. */
+  readonly #open = new Set<OwnClient>();
   /** The pool tells of those that it makes. */
   #births = false;
   /** Who was not heard since may lead nowhere. */
@@ -82,7 +81,7 @@ export class Connections {
   #kept: Pooled | undefined;
   #cancelKept = (): void => {};
   #openedAt = 0;
-  #closed = false;
+  readonly #closed = new AbortController();
 
   constructor(target: string | PostgresPool, options: ConnectionsOptions) {
     this.#target = target;
@@ -163,31 +162,29 @@ export class Connections {
   }
 
   /** A connection outside of the pool; undefined where the pool cannot make one. */
-  async own(): Promise<OwnClient | undefined> {
-    return connectBeside((this.#pool ?? (await this.#opened())) as PoolTraits, this.#timeout, this.#clock);
+  async own(signal = this.#closed.signal): Promise<OwnClient | undefined> {
+    const pool = (this.#pool ?? (await this.#opened())) as PoolTraits;
+    return connectBeside(pool, { withinMs: this.#timeout, clock: this.#clock, signal });
   }
 
+  /** Nobody gets one any more. Resolves when those that are not the user's have ended. */
   async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
+    if (this.#closed.signal.aborted) return;
+    this.#closed.abort(closedError());
     const kept = this.#taken();
     if (kept !== undefined) givenBack(kept, false);
-    const gone = new StorageError("the storage is closed");
-    this.#fromPool.close(gone);
-    this.#fromReserve.first.close(gone);
-    this.#fromReserve.others.close(gone);
-    const reserve = this.#reserve?.close();
-    // A pool that we were given is the user's to end. One of our own may still complain while it ends.
-    if (typeof this.#target !== "string") {
-      await reserve;
-      for (const leave of this.#ears) leave();
-      return;
-    }
-    const end = async () => (this.#pool as PoolTraits | undefined)?.end?.call(this.#pool);
-    await inTime(this.#clock, end, { withinMs: LAST_WORDS_MS }).catch(() => {
-      // Whoever has not answered by now keeps no process from ending.
+    for (const line of [this.#fromPool, this.#fromReserve.first, this.#fromReserve.others]) line.close(closedError());
+    const pool = (await this.#opening?.catch(() => undefined)) as PoolTraits | undefined;
+    const isOwn = typeof this.#target === "string";
+    // Whoever has not answered by then keeps no process from ending.
+    const cancel = this.#clock.after(GOODBYE_MS, () => {
       for (const client of this.#open) cutOff(client);
     });
+    const ended = () => Promise.all([this.#reserve?.close(), isOwn ? pool?.end?.() : undefined]);
+    await inTime(this.#clock, ended, { withinMs: GOODBYE_MS * 2 }).catch(() => {});
+    cancel();
+    // A pool of our own may still complain.
+    if (!isOwn) for (const leave of this.#ears) leave();
   }
 
   /** Is there a reserve, and has the pool nothing to give? While it connects for us nobody waits in it. */
@@ -229,7 +226,7 @@ export class Connections {
   /** Does nobody else wait for a connection? Only pools that tell are asked; and now and then it is given back anyway. */
   #mayKeep({ uses }: Pooled): boolean {
     const { waitingCount } = (this.#pool ?? {}) as PoolTraits;
-    return waitingCount === 0 && uses < MOST_USES && this.#kept === undefined && !this.#closed;
+    return waitingCount === 0 && uses < MOST_USES && this.#kept === undefined && !this.#closed.signal.aborted;
   }
 
   #keep(pooled: Pooled): void {
@@ -257,7 +254,8 @@ export class Connections {
     return this.#held(client, (broken) => this.#reserve?.give(client, broken));
   }
 
-  #opened(): Promise<PostgresPool> {
+  async #opened(): Promise<PostgresPool> {
+    this.#closed.signal.throwIfAborted();
     this.#opening ??= this.#make().catch((error: unknown) => {
       this.#opening = undefined;
       throw error;
@@ -269,7 +267,7 @@ export class Connections {
     const target = this.#target;
     const pool =
       typeof target === "string"
-        ? await openPool(target, Math.max(1, this.#connections ?? CONNECTIONS), this.#timeout)
+        ? await openPool(target, Math.max(1, this.#connections ?? CONNECTIONS), this.#timeout, this.#open)
         : target;
     this.#pool = pool;
     this.#openedAt = this.#clock.now();
@@ -278,7 +276,7 @@ export class Connections {
     const most = typeof target === "string" ? RESERVED : (this.#connections ?? RESERVED);
     if (Client !== undefined && options !== undefined && most > 0) {
       const make = async () => {
-        const client = (await connectBeside(pool as PoolTraits, this.#timeout, this.#clock))!;
+        const client = (await this.own())!;
         this.#heardAt.set(client, this.#clock.now());
         return client;
       };
@@ -290,11 +288,9 @@ export class Connections {
   #watch(pool: PostgresPool): void {
     const born = listened(pool, "connect", (client) => {
       this.#heardAt.set(client, this.#clock.now());
-      this.#open.add(client);
       this.#births = true;
     });
-    const gone = listened(pool, "remove", (client) => void this.#open.delete(client));
-    this.#ears.push(hushed(pool), ...[born, gone].filter((leave) => leave !== undefined));
+    this.#ears.push(hushed(pool), ...(born === undefined ? [] : [born]));
   }
 }
 

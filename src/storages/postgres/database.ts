@@ -1,12 +1,12 @@
 import type { Clock } from "../../core/clock.ts";
-import { StorageError } from "../../core/errors.ts";
 import type { Random } from "../../core/random.ts";
 import { Connections } from "./connections.ts";
 import type { OwnClient, PostgresExecutor, PostgresPool, RememberingClient, SqlValue } from "./driver.ts";
-import { kindOf, sqlStateOf, WRONG_ISOLATION } from "./failures.ts";
+import { closedError, kindOf, sqlStateOf, WRONG_ISOLATION } from "./failures.ts";
 import { prepare, type Run } from "./migrations.ts";
 import { Patience } from "./patience.ts";
 import type { Told } from "./told.ts";
+import { UnderWay } from "./under-way.ts";
 
 /** What the rest of the storage asks the database with. */
 export interface Database {
@@ -73,6 +73,8 @@ export class PostgresDatabase implements Database {
   /** Quoted, as it stands in statements. */
   readonly schema: string;
   audience: Audience | undefined;
+  /** Calls of the user's: closing waits for them. */
+  readonly underWay: UnderWay;
   /** Is it known that all is set up? */
   isReady = false;
   readonly #options: DatabaseOptions;
@@ -91,10 +93,10 @@ export class PostgresDatabase implements Database {
   #names = true;
   /** Nothing more is begun for the user. */
   #refusing = false;
-  #closed = false;
 
   constructor(target: string | PostgresPool, options: DatabaseOptions) {
     this.clock = options.clock;
+    this.underWay = new UnderWay(options.clock);
     this.schema = `"${options.schema}"`;
     this.#options = options;
     this.#connections = new Connections(target, options);
@@ -108,12 +110,8 @@ export class PostgresDatabase implements Database {
     return this.#patience.retries;
   }
 
-  get closed(): boolean {
-    return this.#closed;
-  }
-
   check(): void {
-    if (this.#refusing) throw new StorageError("the storage is closed");
+    if (this.#refusing) throw closedError();
   }
 
   /** From here on only what is under way is done, and what the hub still has to say. */
@@ -121,7 +119,11 @@ export class PostgresDatabase implements Database {
     this.#refusing = true;
   }
 
-  async call<T>(name: string, ...args: readonly SqlValue[]): Promise<T> {
+  call<T>(name: string, ...args: readonly SqlValue[]): Promise<T> {
+    return this.underWay.through(this.#call<T>(name, args));
+  }
+
+  async #call<T>(name: string, args: readonly SqlValue[]): Promise<T> {
     if (this.isReady) this.check();
     else await this.setup();
     const { audience } = this;
@@ -150,10 +152,11 @@ export class PostgresDatabase implements Database {
     const rows = `SELECT coalesce(pg_catalog.json_agg(r), '[]')::pg_catalog.text AS answer FROM (${named}) AS r`;
     // A row becomes text when it has met the other one, and not before.
     const wrapped = this.#exact ? rows : `WITH exactly AS MATERIALIZED (SELECT ${EXACTLY}) ${rows} CROSS JOIN exactly`;
-    return this.#patience.until("a read", async (client, _, sent) => {
+    const read = this.#patience.until("a read", async (client, _, sent) => {
       sent();
-      return parsed(await client.query(wrapped, [...values]));
+      return parsed<readonly R[]>(await client.query(wrapped, [...values]));
     });
+    return this.underWay.through(read);
   }
 
   /** Everything is there that the storage needs, in this version; or it is made now. */
@@ -168,15 +171,17 @@ export class PostgresDatabase implements Database {
   }
 
   /** A connection outside of the pool; undefined where the pool cannot make one. */
-  own(): Promise<OwnClient | undefined> {
-    return this.#connections.own();
+  own(signal?: AbortSignal): Promise<OwnClient | undefined> {
+    return this.#connections.own(signal);
   }
 
+  /** What is still under way fails. */
   async close(): Promise<void> {
     this.#refusing = true;
-    this.#closed = true;
     this.#patience.close();
     await this.#connections.close();
+    // By now everybody knows; this is for the last turn.
+    await this.underWay.over();
   }
 
   /** The statement of a first attempt at a step: made once, and connections may remember it. */

@@ -1,4 +1,5 @@
 import type { Clock } from "../../core/clock.ts";
+import { inTime } from "../../core/deadline.ts";
 
 /** What is bound to a statement. */
 export type SqlValue = string | number | boolean | null;
@@ -75,18 +76,17 @@ export function listened(emitter: object, event: string, listener: (client: obje
 }
 
 /** How long a goodbye may take: a server that hears nothing any more never answers it. */
-const GOODBYE_MS = 1_000;
+export const GOODBYE_MS = 1_000;
 
 /**
  * Ends a connection of our own, whatever state it is in: with a word of goodbye if it can hear, else by its socket. It keeps
- * the process from ending for a moment at most. Resolves when it has ended.
+ * the process from ending for a moment at most. Resolves when it has ended, and does not reject.
  */
-export function discard(client: OwnClient, politely: boolean, clock: Clock): Promise<void> {
+export async function discard(client: OwnClient, politely: boolean, clock: Clock): Promise<void> {
   if (!politely) cutOff(client);
-  const cancel = politely ? clock.after(GOODBYE_MS, () => cutOff(client)) : () => {};
   // Some versions throw where others reject.
-  const ended = new Promise<unknown>((resolve) => resolve(client.end()));
-  return ended.then(cancel, cancel);
+  const ended = async () => client.end();
+  await inTime(clock, ended, { withinMs: GOODBYE_MS }).catch(() => cutOff(client));
 }
 
 /** Ends a connection by its socket, without a word. */

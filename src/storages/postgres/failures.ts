@@ -96,3 +96,6 @@ function codeOf(error: unknown): string | undefined {
   const code = (error as { readonly code?: unknown } | null | undefined)?.code;
   return typeof code === "string" ? code : undefined;
 }
+
+/** Nothing is begun any more. */
+export const closedError = (): StorageError => new StorageError("the storage is closed");

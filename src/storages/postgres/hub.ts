@@ -79,7 +79,7 @@ export class Hub implements Audience {
       leave();
       if (!this.#subscribers.hearEvents) this.#events.end();
       if (this.#subscribers.size > 0 || this.#listening === undefined) return;
-      this.#cancelQuiet ??= this.#database.clock.after(LINGER_MS, () => void this.#quiet());
+      this.#cancelQuiet ??= this.#database.clock.after(LINGER_MS, () => this.#quiet());
     };
   }
 
@@ -98,7 +98,8 @@ export class Hub implements Audience {
   async close(): Promise<void> {
     this.#subscribers.clear();
     this.#events.end();
-    const last = async () => void (await Promise.all([this.#telling.close(), this.#quiet()]));
+    this.#quiet();
+    const last = () => Promise.all([this.#telling.close(), this.#leaving]);
     await inTime(this.#database.clock, last, { withinMs: REGISTER_MS }).catch(() => {});
     this.#closed.abort();
   }
@@ -207,7 +208,7 @@ export class Hub implements Audience {
     this.#subscribers.tell();
   }
 
-  async #quiet(): Promise<void> {
+  #quiet(): void {
     this.#cancelBeat?.();
     this.#cancelBeat = undefined;
     this.#cancelQuiet?.();
@@ -217,7 +218,7 @@ export class Hub implements Audience {
     if (listening === undefined) return;
     this.#listening = undefined;
     const closed = listening.close();
-    this.#leaving = this.#database.step("leave", [this.#origin]).catch(() => {});
-    await Promise.all([this.#leaving, closed]);
+    const left = this.#database.step("leave", [this.#origin]).catch(() => {});
+    this.#leaving = Promise.all([left, closed]);
   }
 }

@@ -36,6 +36,8 @@ export class Listening {
   readonly #again: () => void;
   #client: OwnClient | undefined;
   #connecting: Promise<void> | undefined;
+  /** The one before is being ended. */
+  #goodbye: Promise<void> | undefined;
   #everConnected = false;
   /** A beat is under way over its own connection: one at a time, and a connection that is silent holds up no other. */
   #beating = false;
@@ -107,13 +109,15 @@ export class Listening {
     this.#hearing = false;
     const client = this.#client;
     this.#client = undefined;
-    if (client !== undefined) await discard(client, true, this.#clock);
+    const goodbye = client === undefined ? undefined : discard(client, true, this.#clock);
+    await Promise.all([goodbye, this.#goodbye, this.#connecting]);
   }
 
   async #connect(): Promise<void> {
+    const { signal } = this.#closed;
     let client: OwnClient | undefined;
     try {
-      client = await this.#database.own();
+      client = await this.#database.own(signal);
       // A pool that makes no connections for us: then it is looked now and then, and that is all.
       if (client === undefined) return;
       const made = client;
@@ -121,14 +125,13 @@ export class Listening {
       made.on("error", () => this.#lose(made));
       made.on("end", () => this.#lose(made));
       const listen = `LISTEN "${this.#channel}"; LISTEN "${this.#ear}"`;
-      const { signal } = this.#closed;
       await inTime(this.#clock, () => made.query(listen), { withinMs: DEAF_MS, signal });
       signal.throwIfAborted();
       this.#client = made;
       if (this.#everConnected) this.#again();
       this.#everConnected = true;
     } catch {
-      if (client !== undefined) void discard(client, false, this.#clock);
+      if (client !== undefined) await discard(client, false, this.#clock);
       this.#retry();
     }
   }
@@ -149,7 +152,7 @@ export class Listening {
     this.#client = undefined;
     this.#hearing = false;
     this.#unheardSince = undefined;
-    void discard(client, false, this.#clock);
+    this.#goodbye = discard(client, false, this.#clock);
     this.#retry();
   }
 

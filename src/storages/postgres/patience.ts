@@ -3,7 +3,7 @@ import { StorageError } from "../../core/errors.ts";
 import type { Random } from "../../core/random.ts";
 import type { Connections, Held } from "./connections.ts";
 import type { PostgresExecutor } from "./driver.ts";
-import { type Failure, failed, kindOf, kindOnceSent } from "./failures.ts";
+import { type Failure, failed, closedError, kindOf, kindOnceSent } from "./failures.ts";
 
 /** Waits between attempts. */
 const SHORTEST_WAIT_MS = 5;
@@ -51,18 +51,18 @@ export class Patience {
   /** The server was reached before: if it is not there it will come back. */
   #reached = false;
   #closed = false;
-  /** What ends the pauses that are under way. */
-  readonly #pauses = new Set<() => void>();
+  /** What ends each wait that is under way, for an answer or between two attempts. */
+  readonly #waits = new Set<() => void>();
 
   constructor(connections: Connections, options: PatienceOptions) {
     this.#connections = connections;
     this.#options = options;
   }
 
-  /** Nothing is begun any more, nor tried again. */
+  /** Nothing is begun any more, nor tried again, nor waited for. */
   close(): void {
     this.#closed = true;
-    for (const goOn of this.#pauses) goOn();
+    for (const end of this.#waits) end();
   }
 
   /** Tries until it is done, has failed for good, or the time is up. `doing`: what, for messages. */
@@ -74,12 +74,16 @@ export class Patience {
     let again = false;
     let reason: unknown;
     for (let tries = 0; ; tries++) {
-      if (this.#closed) throw new StorageError("the storage is closed");
+      if (this.#closed) throw closedError();
       let sent = false;
       let held: Held | undefined;
       try {
         held = await this.#connections.hold(Math.max(0, deadline - clock.now()), first);
         this.#reached = true;
+        if (this.#closed) {
+          held.free(false);
+          throw closedError();
+        }
         const left = Math.max(0, deadline - clock.now());
         const onSent = () => {
           sent = true;
@@ -110,9 +114,13 @@ export class Patience {
         if (over) return;
         over = true;
         cancel();
+        this.#waits.delete(giveUp);
         settle();
         held.free(broken);
       };
+      const giveUp = () =>
+        end(true, () => reject(new StorageError("the storage was closed before the database answered")));
+      this.#waits.add(giveUp);
       const cancel = this.#options.clock.after(withinMs, () => {
         held.doubt();
         end(true, () => reject(new SilenceError("no answer")));
@@ -129,11 +137,11 @@ export class Patience {
     return new Promise((resolve) => {
       const goOn = () => {
         cancel();
-        this.#pauses.delete(goOn);
+        this.#waits.delete(goOn);
         resolve();
       };
       const cancel = this.#options.clock.after(ms, goOn);
-      this.#pauses.add(goOn);
+      this.#waits.add(goOn);
     });
   }
 

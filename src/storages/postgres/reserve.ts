@@ -20,8 +20,12 @@ export class Reserve {
   readonly #urgent: ((client: Promise<OwnClient>) => void)[] = [];
   readonly #waiting: ((client: Promise<OwnClient>) => void)[] = [];
   #used = 0;
+  /** How many are being ended. */
+  #leaving = 0;
   #usedAt = 0;
   #closed = false;
+  /** Somebody waits until there are none. */
+  #whenNone = (): void => {};
 
   /** `make`: connects. */
   constructor(make: () => Promise<OwnClient>, most: number, clock: Clock) {
@@ -38,7 +42,7 @@ export class Reserve {
   give(client: OwnClient, broken: boolean): void {
     this.#usedAt = this.#clock.now();
     if (broken || this.#closed) {
-      void discard(client, !broken, this.#clock);
+      this.#end(client, !broken);
     } else {
       holdProcess(client, false);
       this.#idle.push(client);
@@ -48,16 +52,33 @@ export class Reserve {
 
   /** Ends what has not been needed for a while. */
   tidy(): void {
-    if (this.#idle.length > 0 && this.#clock.now() - this.#usedAt >= IDLE_MS) void this.#drop();
+    if (this.#idle.length > 0 && this.#clock.now() - this.#usedAt >= IDLE_MS) this.#drop();
   }
 
-  async close(): Promise<void> {
+  /** Resolves when all are back, and have ended. */
+  close(): Promise<void> {
     this.#closed = true;
-    await this.#drop();
+    this.#drop();
+    return new Promise((resolve) => {
+      this.#whenNone = resolve;
+      this.#look();
+    });
   }
 
-  async #drop(): Promise<void> {
-    await Promise.all(this.#idle.splice(0).map((client) => discard(client, true, this.#clock)));
+  #drop(): void {
+    for (const client of this.#idle.splice(0)) this.#end(client, true);
+  }
+
+  #end(client: OwnClient, politely: boolean): void {
+    this.#leaving += 1;
+    void discard(client, politely, this.#clock).then(() => {
+      this.#leaving -= 1;
+      this.#look();
+    });
+  }
+
+  #look(): void {
+    if (this.#closed && this.#used === 0 && this.#leaving === 0) this.#whenNone();
   }
 
   #isRoom(first: boolean): boolean {
@@ -67,7 +88,7 @@ export class Reserve {
   /** One is no longer used, or was never made: whoever waits gets another one in its place. */
   #giveNext(): void {
     this.#used -= 1;
-    if (this.#closed) return;
+    if (this.#closed) return this.#look();
     const next = this.#urgent.shift() ?? (this.#isRoom(false) ? this.#waiting.shift() : undefined);
     next?.(this.#ready());
   }
@@ -88,13 +109,22 @@ export class Reserve {
   }
 }
 
+/** How long connecting may take, and what else ends it. */
+export interface Connecting {
+  readonly withinMs: number;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /**
- * A connection like those of the pool, but outside of it, within so many milliseconds; undefined where the pool cannot make
- * one. What the user does with every new connection of his pool is done with this one too, as `pg` does it: a role or a
- * search path that is set there must hold here.
+ * A connection like those of the pool, but outside of it; undefined where the pool cannot make one. What the user does with
+ * every new connection of his pool is done with this one too, as `pg` does it: a role or a search path that is set there
+ * must hold here.
  */
-export async function connectBeside(pool: PoolTraits, withinMs: number, clock: Clock): Promise<OwnClient | undefined> {
+export async function connectBeside(pool: PoolTraits, connecting: Connecting): Promise<OwnClient | undefined> {
   const { Client, options } = pool;
+  const { clock, ...waiting } = connecting;
+  waiting.signal?.throwIfAborted();
   if (Client === undefined || options === undefined) return undefined;
   const client = new Client(options);
   hushed(client);
@@ -103,13 +133,13 @@ export async function connectBeside(pool: PoolTraits, withinMs: number, clock: C
     await options.onConnect?.(client);
   };
   try {
-    await inTime(clock, connect, { withinMs, who: "the database" });
+    await inTime(clock, connect, { ...waiting, who: "the database" });
     client.on("end", () => pool.emit?.("remove", client));
     // Statements that listeners begin go before ours: a connection does one after the other.
     pool.emit?.("connect", client);
     return client;
   } catch (error) {
-    void discard(client, false, clock);
+    await discard(client, false, clock);
     throw error;
   }
 }

@@ -123,7 +123,7 @@ export class PostgresStorage implements JobStorage {
   }
 
   close(): Promise<void> {
-    this.#closing ??= closed(this.#hub, this.#database, this.#adding);
+    this.#closing ??= closed(this.#hub, this.#database);
     return this.#closing;
   }
 
@@ -204,10 +204,10 @@ export class PostgresStorage implements JobStorage {
   }
 }
 
-/** Nothing new is begun; others are told what is still to be told; then the connections are given back. */
-export async function closed(hub: Hub, database: PostgresDatabase, adding?: Adding): Promise<void> {
+/** Nothing new is begun; what is under way is done, and others are told of it; then the connections are given back. */
+export async function closed(hub: Hub, database: PostgresDatabase): Promise<void> {
   database.refuse();
-  await adding?.done();
+  await database.underWay.over();
   await hub.close();
   await database.close();
 }

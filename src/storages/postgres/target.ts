@@ -1,6 +1,6 @@
 import { OptionsError, StorageError } from "../../core/errors.ts";
 import { type Check, hasMethods } from "../../core/options.ts";
-import { hushed, type PostgresPool } from "./driver.ts";
+import { hushed, type OwnClient, type PostgresPool } from "./driver.ts";
 
 /** Checks what a storage was given to work with. What a URL says stays out of the message: there may be a password in it. */
 export function readTarget(owner: string, target: unknown): string | PostgresPool {
@@ -40,10 +40,26 @@ const OTHERS: ReadonlySet<string> = new Set(["public", "information_schema"]);
 /** A connection of our own pool that nobody has used for so long is ended. */
 const IDLE_MS = 60_000;
 
-/** A pool of our own, with the driver that the user has installed. */
-export async function openPool(url: string, connections: number, timeout: number): Promise<PostgresPool> {
-  const { Pool } = await driver();
+/**
+ * A pool of our own, with the driver that the user has installed. `open`: its connections, also those that are being made,
+ * of which a pool does not tell.
+ */
+export async function openPool(
+  url: string,
+  connections: number,
+  timeout: number,
+  open = new Set<OwnClient>(),
+): Promise<PostgresPool> {
+  const { Pool, Client } = await driver();
+  const Noted = class extends Client {
+    constructor(said: unknown) {
+      super(said);
+      open.add(this);
+      this.on("end", () => open.delete(this));
+    }
+  };
   const options = {
+    Client: Noted,
     connectionString: url,
     max: connections,
     connectionTimeoutMillis: timeout,
@@ -67,6 +83,7 @@ interface Driver {
   readonly Pool: new (options: unknown) => PostgresPool & {
     on(event: "connect", listener: (client: object) => void): unknown;
   };
+  readonly Client: new (options: unknown) => OwnClient;
 }
 
 async function driver(): Promise<Driver> {

@@ -37,12 +37,13 @@ export class Telling {
   #stopping: (readonly [string, string])[] = [];
   #events = false;
   #pending = false;
-  #sending = false;
+  #sending: Promise<void> | undefined;
   #nextAt = Number.NEGATIVE_INFINITY;
   #gapMs = SHORTEST_GAP_MS;
   /** What is told next had to wait. */
   #heldBack = false;
   #cancelTimer: (() => void) | undefined;
+  #closed = false;
 
   constructor(database: PostgresDatabase, origin: string) {
     this.#database = database;
@@ -65,7 +66,8 @@ export class Telling {
    */
   mayTellItself(): boolean {
     const now = this.#database.clock.now();
-    if (this.#pending || this.#sending || this.#cancelTimer !== undefined || now < this.#nextAt) return false;
+    if (this.#pending || this.#sending !== undefined || this.#cancelTimer !== undefined) return false;
+    if (now < this.#nextAt) return false;
     this.#gapMs = SHORTEST_GAP_MS;
     this.#nextAt = now + this.#gapMs;
     return true;
@@ -78,18 +80,20 @@ export class Telling {
 
   /** Says what is still to be said, and no more. */
   async close(): Promise<void> {
+    this.#closed = true;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
+    await this.#sending;
     if (this.#pending) await this.#send();
   }
 
   #go(): void {
-    if (this.#sending || this.#cancelTimer !== undefined) return;
+    if (this.#closed || this.#sending !== undefined || this.#cancelTimer !== undefined) return;
     const wait = this.#nextAt - this.#database.clock.now();
     if (wait <= 0) {
       this.#gapMs = this.#heldBack ? Math.min(this.#gapMs * 2, LONGEST_GAP_MS) : SHORTEST_GAP_MS;
       this.#heldBack = false;
-      void this.#send();
+      this.#sending = this.#send();
       return;
     }
     this.#heldBack = true;
@@ -100,7 +104,6 @@ export class Telling {
   }
 
   async #send(): Promise<void> {
-    this.#sending = true;
     const text = this.#taken();
     let heard = true;
     try {
@@ -108,9 +111,9 @@ export class Telling {
     } catch {
       // Everybody finds out by himself, only later.
     }
-    this.#sending = false;
+    this.#sending = undefined;
     this.#nextAt = this.#database.clock.now() + (heard ? this.#gapMs : NOBODY_MS);
-    if (this.#pending && !this.#database.closed) this.#go();
+    if (this.#pending) this.#go();
   }
 
   /** All that is to be told, as text. */

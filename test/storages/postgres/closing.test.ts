@@ -1,0 +1,180 @@
+import { once as event } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import pg from "pg";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type Clock, systemClock } from "../../../src/core/clock.ts";
+import { StorageError } from "../../../src/index.ts";
+import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
+import { poolOf, until } from "./client-support.ts";
+import { temporaryDatabase } from "./server.ts";
+import { newJob } from "./support.ts";
+
+/** The clock of the system; it knows how many of its timers are out. */
+class WatchedClock implements Clock {
+  out = 0;
+  readonly now = () => systemClock.now();
+  readonly wall = () => systemClock.wall();
+
+  after(ms: number, callback: () => void): () => void {
+    let over = false;
+    const end = () => {
+      if (!over) this.out -= 1;
+      over = true;
+    };
+    this.out += 1;
+    const cancel = systemClock.after(ms, () => {
+      end();
+      callback();
+    });
+    return () => {
+      end();
+      cancel();
+    };
+  }
+}
+
+/** Which connection a call is made on. */
+type Way = "a pool of its own" | "a pool of the user's" | "the reserve";
+const WAYS: readonly Way[] = ["a pool of its own", "a pool of the user's", "the reserve"];
+
+/** A storage that is set up, and somebody who can keep everybody else from its jobs. */
+async function lockable(way: Way) {
+  const url = await temporaryDatabase();
+  const clock = new WatchedClock();
+  const pool = way === "a pool of its own" ? undefined : poolOf(url, { max: way === "the reserve" ? 1 : 5 });
+  const storage = new PostgresStorage(pool ?? url, { clock });
+  onTestFinished(() => storage.close());
+  await storage.setup();
+  if (way === "the reserve") {
+    const held = await pool!.connect();
+    onTestFinished(() => held.release());
+  }
+  const other = new pg.Client(url);
+  await other.connect();
+  onTestFinished(() => other.end());
+  const lock = () => other.query("BEGIN; LOCK TABLE sluice.jobs IN ACCESS EXCLUSIVE MODE");
+  /** Somebody waits for the lock. */
+  const isWaitedFor = async () => {
+    const { rowCount } = await other.query(
+      "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'sluice.jobs'::regclass",
+    );
+    return rowCount! > 0;
+  };
+  return { url, clock, storage, lock, isWaitedFor, letGo: () => other.query("COMMIT") };
+}
+
+const keyOf = (key: string) => ({ key, fingerprint: "f", ttlMs: 60_000, onDuplicate: "reject" }) as const;
+
+/** A server that takes connections and never says a word. */
+async function silentServer() {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket)).resume();
+  });
+  server.listen(0, "127.0.0.1");
+  await event(server, "listening");
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { url: `postgres://user@127.0.0.1:${(server.address() as AddressInfo).port}/db`, sockets };
+}
+
+describe("a storage that is closed while a call is under way", () => {
+  it.each(WAYS)("waits for it, and leaves no timer (%s)", async (way) => {
+    const { clock, storage, lock, isWaitedFor, letGo } = await lockable(way);
+    await lock();
+    const found = storage.find(["nobody"]);
+    await until(isWaitedFor, "the call to wait");
+    let isClosed = false;
+    const closed = storage.close().then(() => (isClosed = true));
+    await expect(storage.find(["nobody"])).rejects.toThrow(/the storage is closed/);
+    expect(await isWaitedFor()).toBe(true);
+    expect(isClosed).toBe(false);
+    await letGo();
+    await closed;
+    expect(clock.out).toBe(0);
+    expect(await found).toEqual([undefined]);
+  });
+
+  it.each(WAYS)("does not wait for ever: the call fails (%s)", async (way) => {
+    const { clock, storage, lock, isWaitedFor } = await lockable(way);
+    await lock();
+    const failed = storage.find(["nobody"]).catch((error: unknown) => error);
+    await until(isWaitedFor, "the call to wait");
+    await storage.close();
+    expect(clock.out).toBe(0);
+    const error = await failed;
+    expect(error).toBeInstanceOf(StorageError);
+    expect((error as Error).message).toMatch(/the storage (is|was) closed/);
+  });
+
+  it("tells others what it did", async () => {
+    const { url, clock, storage, lock, isWaitedFor, letGo } = await lockable("a pool of the user's");
+    const there = new PostgresStorage(url);
+    onTestFinished(() => there.close());
+    const queues = ["a", "b", "c"];
+    const woken = new Set<string>();
+    for (const queue of queues) there.subscribe({ queue, wake: () => woken.add(queue) });
+    // Whoever has had an answer is known to listen.
+    await there.find(["nobody"]);
+    await lock();
+    // Each by itself, so that the first is being told when the others are done.
+    const added = queues.map((queue) => storage.add([newJob({ queue, idempotency: keyOf(queue) })]));
+    await until(isWaitedFor, "the calls to wait");
+    const closed = storage.close();
+    woken.clear();
+    await letGo();
+    await Promise.all([...added, closed]);
+    expect(clock.out).toBe(0);
+    await until(() => woken.size === queues.length, "all queues to be told", 2_000);
+  });
+});
+
+describe("a storage that is closed while it connects", () => {
+  it("leaves no timer and no connection", async () => {
+    const { url, sockets } = await silentServer();
+    const clock = new WatchedClock();
+    const storage = new PostgresStorage(url, { clock });
+    const failed = storage.find(["nobody"]).catch((error: unknown) => error);
+    await until(() => sockets.size > 0, "a connection");
+    await storage.close();
+    expect(clock.out).toBe(0);
+    await until(() => sockets.size === 0, "no connection", 1_000);
+    expect(await failed).toBeInstanceOf(StorageError);
+  });
+
+  it.each(["to listen", "a reserve"])("beside a pool, leaves no timer (%s)", async (what) => {
+    let begun = 0;
+    const Stuck = class extends pg.Client {
+      override connect(): Promise<pg.Client> {
+        begun += 1;
+        return new Promise(() => {});
+      }
+    };
+    const pool = poolOf(await temporaryDatabase(), { max: 1 });
+    const clock = new WatchedClock();
+    const storage = new PostgresStorage(pool, { clock });
+    await storage.setup();
+    Object.assign(pool, { Client: Stuck });
+    const held = await pool.connect();
+    onTestFinished(() => held.release());
+    const failed = what === "a reserve" ? storage.find(["nobody"]).catch((error: unknown) => error) : undefined;
+    if (what === "to listen") storage.subscribe({ queue: "q", wake: () => {} });
+    await until(() => begun > 0, "a connection to be begun");
+    await storage.close();
+    expect(clock.out).toBe(0);
+    if (failed !== undefined) expect(await failed).toBeInstanceOf(StorageError);
+  });
+
+  it("connects no more if it had no time to begin", async () => {
+    const { url, sockets } = await silentServer();
+    const clock = new WatchedClock();
+    const storage = new PostgresStorage(url, { clock });
+    storage.subscribe({ queue: "q", wake: () => {} });
+    await storage.close();
+    expect(clock.out).toBe(0);
+    await until(() => sockets.size === 0, "no connection", 1_000);
+  });
+});
