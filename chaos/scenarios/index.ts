@@ -42,10 +42,11 @@ export type ScenarioName = keyof typeof SCENARIOS;
 /** Those of one stage run side by side. What needs quick answers does not run beside what needs the processor. */
 const STAGES: readonly (readonly ScenarioName[])[] = [
   ["storm"],
-  ["limits", "pauses"],
+  ["limits"],
+  ["pauses", "poison"],
   ["graceful", "limiter liveness"],
   ["crash points", "commands"],
-  ["poison", "fast limit"],
+  ["fast limit"],
   ["steady limit"],
   ["shared limits"],
   ["backlog"],

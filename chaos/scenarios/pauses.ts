@@ -1,13 +1,23 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
+import { Queue } from "../../src/queue/queue.ts";
 import { abortedAfterPause, warnedAfterPause } from "../checkers/moments.ts";
 import { Finding } from "../checkers/verdict.ts";
 import type { WorkerSpec } from "../child/spec.ts";
 import type { Member, Order } from "../conductor/fleet.ts";
 import type { Outcome, World } from "../conductor/world.ts";
+import { hr } from "../history/entry.ts";
+import { addJobs } from "./limits.ts";
 import { usual } from "./usual.ts";
 
+const QUEUE = "pauses";
 const LEASE_MS = 800;
+const WORKERS = 3;
+const CONCURRENCY = 5;
+/** One worker has one of these at least: the others have no room for all of them. */
+const LONG = (WORKERS - 1) * CONCURRENCY + 1;
+/** How long workers have to begin with them. */
+const BEGIN_MS = 10_000;
 
 /**
  * Workers that stand still while they hold jobs: stopped from outside for two leases, stopped in the middle of a sweep
@@ -19,17 +29,16 @@ export async function pauses(world: World): Promise<Outcome> {
   const worker = (more: Partial<Order<WorkerSpec>> = {}): Order => ({
     role: "worker",
     seed: world.seed(),
-    queue: "pauses",
+    queue: QUEUE,
     leaseMs: LEASE_MS,
-    concurrency: 5,
+    concurrency: CONCURRENCY,
     graceMs: 500,
     ...more,
   });
-  const spun = LEASE_MS * 3;
   const producer = (forMs: number): Order => ({
     role: "producer",
     seed: world.seed(),
-    queue: "pauses",
+    queue: QUEUE,
     forMs,
     perSecond: 4,
     maxAttempts: 100,
@@ -43,20 +52,14 @@ export async function pauses(world: World): Promise<Outcome> {
       { do: "sleep", ms: 5_000, deaf: true },
     ],
   });
-  for (let i = 0; i < 3; i++) fleet.start(worker());
+  for (let i = 0; i < WORKERS; i++) fleet.start(worker());
+  // Whoever is stopped first is at it.
+  await addJobs(world, QUEUE, LONG, { do: "sleep", ms: 5_000, deaf: true }, { maxAttempts: 100 });
+  await running(world, LONG);
   const rounds = 3 * world.scale;
   fleet.start(producer(rounds * (LEASE_MS * 2 + 900)));
-  // Whoever blocks its process for longer than its lease never gets done: it is dead when its attempts are spent.
-  const spinner = fleet.start({
-    ...producer(300),
-    perSecond: 4,
-    maxAttempts: 2,
-    work: [{ do: "spin", ms: spun }],
-  } as Order);
-  // Whoever is stopped first has some of these: three workers run fifteen at the most.
-  fleet.start({ ...producer(300), perSecond: 40, work: [{ do: "sleep", ms: 5_000, deaf: true }] } as Order);
+  let spinner: Member | undefined;
   const swept = new Finding("swept", "sweeps paused");
-  await wait(1_200);
 
   for (let round = 0; round < rounds; round++) {
     const victim = chance.pick(fleet.live("worker"))!;
@@ -73,6 +76,12 @@ export async function pauses(world: World): Promise<Outcome> {
     await wait(LEASE_MS * 2);
     fleet.resume(victim);
     victim.retired = false;
+    // Whoever blocks its process for longer than its lease never gets done: it is dead when its attempts are spent.
+    spinner ??= fleet.start({
+      ...producer(300),
+      maxAttempts: 2,
+      work: [{ do: "spin", ms: LEASE_MS * 3 }],
+    } as Order);
     await wait(400);
     if (isStopped(sweeper)) swept.n += 1;
     fleet.resume(sweeper);
@@ -80,7 +89,7 @@ export async function pauses(world: World): Promise<Outcome> {
     // It may come to its point only now: stopped for good, with the lock in its hands.
     fleet.kill(sweeper);
   }
-  await spinner.exited;
+  await spinner!.exited;
   await world.drain(20_000 + 5_000 * world.scale);
   const { history, final } = await world.collect();
   const verdicts = [
@@ -90,6 +99,18 @@ export async function pauses(world: World): Promise<Outcome> {
     swept.verdict,
   ];
   return world.outcome("T05 T06 T07", history, verdicts);
+}
+
+/** Waits until so many are being worked on. */
+async function running(world: World, count: number): Promise<void> {
+  const storage = world.open();
+  const queue = new Queue(QUEUE, { storage });
+  const end = hr() + BEGIN_MS;
+  while ((await queue.counts()).active < count) {
+    if (hr() > end) throw new Error(`expected ${count} jobs to run within ${BEGIN_MS} ms`);
+    await wait(20);
+  }
+  await storage.close();
 }
 
 /** Did it stop itself? The system knows. */
