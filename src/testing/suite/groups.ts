@@ -122,6 +122,30 @@ export const groups: Cases = {
     equal(await groupsOf(s), "a", "without the limit");
   },
 
+  "a group whose jobs have gone is in nobody's way": async (s) => {
+    await define(s, rule("k", window(1, 1_000), { byGroup: true }));
+    const [, first] = await s.add(...of("aa"));
+    equal((await said(s)).count, 1, "the first of a");
+    await s.clock.advance(400);
+    const [, second] = await s.add(...of("bb"));
+    equal(await said(s), { count: 1, more: false, nextInMs: 600, blockedBy: "k[a]" }, "the first of b");
+    await s.change("cancel", first!);
+    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k[b]" }, "without a");
+    await s.change("remove", second!);
+    equal(await said(s), { count: 0, more: false, nextInMs: null, blockedBy: null }, "without both");
+    await s.add(...of("a"));
+    equal(await said(s), { count: 0, more: false, nextInMs: 600, blockedBy: "k[a]" }, "with another one of a");
+  },
+
+  "who has gone leaves his turn to nobody": async (s) => {
+    const [first] = await s.add({ type: "b" });
+    await s.add({ type: "b", group: "a" });
+    await s.add({ type: "c" });
+    equal((await said(s, { max: 0 })).count, 0, "a look");
+    await s.change("cancel", first!);
+    equal(await groupsOf(s, { max: 1 }), "a", "who has waited for longest");
+  },
+
   "a limit by group and one for all hold together": async (s) => {
     await define(s, rule("all", window(3, 1_000)), rule("tenant", window(2, 2_000), { byGroup: true }));
     await s.add(...of("aaaabb"));

@@ -38,11 +38,9 @@ BEGIN
     FOR lane IN
       SELECT t.type, f.grp, f.blocked_by AS name,
         CASE WHEN f.blocked_until >= 1e18 THEN 'Infinity'::float8 ELSE greatest(0, f.blocked_until - now) END AS wait
-      FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL (
-        SELECT l.grp, l.blocked_until, l.blocked_by FROM {schema}.lanes l
-        WHERE l.queue = queue_name AND l.type = t.type AND l.ready AND l.blocked_until IS NOT NULL
-        ORDER BY l.blocked_until LIMIT 1
-      ) f ORDER BY t.place
+      FROM unnest(types) WITH ORDINALITY AS t (type, place)
+        CROSS JOIN LATERAL {schema}.first_blocked(queue_name, t.type) AS f
+      WHERE f.id IS NOT NULL ORDER BY t.place
     LOOP
       SELECT * INTO general FROM {schema}.earliest(rules, names, waits, lane.type);
       own := greatest(lane.wait, general.wait);

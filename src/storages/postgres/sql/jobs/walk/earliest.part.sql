@@ -1,7 +1,7 @@
 -- Of the lanes of the unit whose turn it is the one whose head starts next. Jobs are read where none is left of those that were.
 --
--- Reads: next_lane. Makes: unit, lane (0: all of them were empty), kind (its type), head (its first job). Changes: what reading
--- jobs does.
+-- Reads: next_lane. Makes: unit, lane (0: the one that spoke for them is empty, so it is not their turn), kind (its type), head (its
+-- first job). Changes: what reading jobs does.
 DECLARE
   best integer := 0;
   own integer;
@@ -19,6 +19,6 @@ BEGIN
       head := own;
     END IF;
   END LOOP;
-  lane := best;
+  lane := CASE WHEN l_ready[next_lane] THEN best ELSE 0 END;
   kind := l_type[lane];
 END;
