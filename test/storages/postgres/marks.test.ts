@@ -5,7 +5,11 @@ import type { JobRecord } from "../../../src/core/job.ts";
 import type { Outcome } from "../../../src/storage/job-storage.ts";
 import { recordsOf } from "../../../src/storages/postgres/jobs/claim.ts";
 import type { StartedJobs } from "../../../src/storages/postgres/jobs/started.ts";
+import { Worker } from "../../../src/index.ts";
+import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
 import { anything } from "../jobs.ts";
+import { poolOf, until } from "./client-support.ts";
+import { temporaryDatabase } from "./server.ts";
 import { emptyStorages, newJob, rule, type EmptyStorage } from "./support.ts";
 
 /** So many come and go that passing them takes long. */
@@ -30,17 +34,19 @@ interface Claimed {
   readonly passed: number;
 }
 
+type Scene = Pick<EmptyStorage, "storage" | "pool">;
+
 class Crowd {
-  readonly #scene: EmptyStorage;
+  readonly #scene: Scene;
   readonly #client: pg.PoolClient;
 
-  private constructor(scene: EmptyStorage, client: pg.PoolClient) {
+  private constructor(scene: Scene, client: pg.PoolClient) {
     this.#scene = scene;
     this.#client = client;
   }
 
   /** A storage in which the server may clean up nothing. `release`: from then on it may. */
-  static async gather(scene: EmptyStorage): Promise<{ readonly crowd: Crowd; readonly release: () => Promise<void> }> {
+  static async gather(scene: Scene): Promise<{ readonly crowd: Crowd; readonly release: () => Promise<void> }> {
     await scene.storage.setup();
     const [holder, client] = [await scene.pool.connect(), await scene.pool.connect()];
     await holder.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -285,6 +291,43 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(await crowd.claim(1)).toMatchObject({ ids: ["b"] });
     await other.query("ROLLBACK");
     expect(await crowd.claim(1)).toMatchObject({ ids: ["locked"] });
+  });
+
+  test("a job that is too late ends, and holds up no other", async () => {
+    const scene = await open();
+    const { crowd } = await Crowd.gather(scene);
+    const { storage, clock } = scene;
+    await crowd.comeAndGo();
+    await crowd.add("a");
+    await crowd.claim(1);
+    await storage.add([newJob({ id: "late", deadline: { inMs: 100 } })]);
+    await crowd.add("b");
+    await clock.advance(100);
+    expect((await crowd.claim(1)).ids).toEqual(["b"]);
+    expect(await storage.find(["late"])).toMatchObject([{ state: "dead" }]);
+  });
+
+  test("a worker becomes idle", async () => {
+    const url = await temporaryDatabase();
+    const pool = poolOf(url);
+    const storage = new PostgresStorage(pool);
+    const { crowd } = await Crowd.gather({ storage, pool });
+    await crowd.comeAndGo();
+    await crowd.add("first");
+    const { jobs } = await storage.claim(anything({ max: 1 }));
+    await storage.settle(jobs.map(({ id, token }) => ({ id, token, to: "completed", result: null })));
+    expect(await crowd.marks()).toBe(1);
+    const ran: string[] = [];
+    const worker = new Worker("q", { t: async ({ id }) => void ran.push(id) }, { storage });
+    onTestFinished(async () => {
+      await worker.stop();
+      await storage.close();
+    });
+    await crowd.add("second");
+    await until(() => ran.length > 0, "the job to run");
+    await worker.onIdle();
+    expect(ran).toEqual(["second"]);
+    expect(await crowd.marks()).toBe(1);
   });
 
   test("while a limit is full for one type, those of others start", async () => {
