@@ -79,6 +79,29 @@ export const news: Cases = {
     await isNews(s, "another one", () => s.add({ group: "g" }));
   },
 
+  "a job for a lane that is blocked, and was left by those who waited there": async (s) => {
+    await define(s, rule("k", window(1, 1_000), { byGroup: true }));
+    for (const group of ["g", null]) {
+      const [, waits] = await s.add({ group }, { group });
+      equal([await count(s), await count(s)], [1, 0], "how many start");
+      await s.change("cancel", waits!);
+      equal((await s.claim()).nextInMs, null, "when the next one starts");
+      let another = "";
+      await isNews(s, "another one", async () => (another = await s.addOne({ group })));
+      equal((await s.claim()).blockedBy, group === null ? "k" : "k[g]", "what is in its way");
+      await s.change("cancel", another);
+    }
+  },
+
+  "a job that is brought back to such a lane": async (s) => {
+    await define(s, rule("k", window(1, 1_000), { byGroup: true }));
+    const [, waits] = await s.add({ group: "g" }, { group: "g" });
+    equal([await count(s), await count(s)], [1, 0], "how many start");
+    await s.change("cancel", waits!);
+    equal((await s.claim()).nextInMs, null, "when the next one starts");
+    await isNews(s, "the same", () => s.change("retry", waits!));
+  },
+
   "what a worker that died held for its group is news for others of the group": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
     await s.add({ group: "g", maxAttempts: 1 }, { group: "g", queue: "r" });

@@ -28,7 +28,7 @@ const LEAVE = "UPDATE sluice_lanes SET waiting = waiting - ?, used_at = ? WHERE 
 /**
  * How many jobs come into lanes and leave them during a step. The lanes are looked up as jobs ask for them, and their
  * counts are written once, by `write`, however many jobs move. Whoever waits for jobs of a lane is told then, and that it
- * is news if nobody waited in the lane before. While a lane is blocked, there is nothing to tell.
+ * is news if nobody waited in the lane before. While a lane is blocked, there is nothing else to tell.
  */
 export class LaneMoves {
   readonly #step: Step;
@@ -91,7 +91,10 @@ export class LaneMoves {
   }
 
   #entered(lane: Entered | undefined, by: number): void {
-    if (this.#tells && lane?.blocked === 0) this.#step.wake(lane.queue, lane.waiting === by);
+    if (!this.#tells || lane === undefined) return;
+    const isFirst = lane.waiting === by;
+    // Of a lane where nobody waits no claim has said when it has room.
+    if (isFirst || lane.blocked === 0) this.#step.wake(lane.queue, isFirst);
   }
 
   #find({ queue, type, priority, group }: OfLane): number {

@@ -43,7 +43,7 @@ BEGIN
     END IF;
   END IF;
   due_at := greatest(now, coalesce(due, now + due_in));
-  IF due_at > now OR grp IS NOT NULL OR blocked_until > now THEN
+  IF due_at > now OR grp IS NOT NULL OR (blocked_until > now AND NOT news) THEN
     news := CASE WHEN due_at > now THEN {schema}.is_first_due(queue, type, due_at)
       WHEN grp IS NOT NULL THEN {schema}.lane_news(queue, type, priority, grp, now) END;
   END IF;
