@@ -1,6 +1,6 @@
 import { StorageError } from "../../core/errors.ts";
 import type { Added, NewJob } from "../../storage/job-storage.ts";
-import type { Database, PostgresDatabase } from "./database.ts";
+import type { Caller, PostgresDatabase } from "./database.ts";
 import { kindOf, sqlStateOf } from "./failures.ts";
 import { add } from "./jobs/add.ts";
 
@@ -27,7 +27,7 @@ const TURNS = 8;
 export class Adding {
   readonly #database: PostgresDatabase;
   /** What was begun may still be sent when nothing new is begun any more. */
-  readonly #steps: Pick<Database, "call">;
+  readonly #steps: Caller;
   readonly #calls: Call[] = [];
   /** Calls gather, and go when what was sent before is back. */
   #waiting = false;
@@ -40,7 +40,7 @@ export class Adding {
   }
 
   add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
-    return this.#database.underWay.through(this.#add(jobs));
+    return this.#database.together(() => this.#add(jobs));
   }
 
   async #add(jobs: readonly NewJob[]): Promise<readonly Added[]> {

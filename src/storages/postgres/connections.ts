@@ -180,7 +180,9 @@ export class Connections {
     const cancel = this.#clock.after(GOODBYE_MS, () => {
       for (const client of this.#open) cutOff(client);
     });
-    const ended = () => Promise.all([this.#reserve?.close(), isOwn ? pool?.end?.() : undefined]);
+    // A pool forgets idle ones before they have ended.
+    const gone = Array.from(this.#open, (client) => new Promise<void>((resolve) => client.on("end", resolve)));
+    const ended = () => Promise.all([this.#reserve?.close(), isOwn ? pool?.end?.() : undefined, ...gone]);
     await inTime(this.#clock, ended, { withinMs: GOODBYE_MS * 2 }).catch(() => {});
     cancel();
     // A pool of our own may still complain.

@@ -8,10 +8,16 @@ import { Patience } from "./patience.ts";
 import type { Told } from "./told.ts";
 import { UnderWay } from "./under-way.ts";
 
-/** What the rest of the storage asks the database with. */
-export interface Database {
+/** What asks the database. */
+export interface Caller {
   /** One of our functions: one round trip, one transaction. The parsed answer. */
   call<T>(name: string, ...args: readonly SqlValue[]): Promise<T>;
+}
+
+/** What the rest of the storage asks the database with. */
+export interface Database extends Caller {
+  /** Several calls that belong together: once they are begun, closing waits for all of them. */
+  together<T>(work: (database: Caller) => Promise<T>): Promise<T>;
   /** Throws, if it is closed: for whoever need not ask anything. */
   check(): void;
 }
@@ -73,10 +79,12 @@ export class PostgresDatabase implements Database {
   /** Quoted, as it stands in statements. */
   readonly schema: string;
   audience: Audience | undefined;
-  /** Calls of the user's: closing waits for them. */
-  readonly underWay: UnderWay;
   /** Is it known that all is set up? */
   isReady = false;
+  /** Calls of the user's: closing waits for them. */
+  readonly #underWay: UnderWay;
+  /** For calls that are part of something that was begun. */
+  readonly #begun: Caller = { call: (name, ...args) => this.#call(name, args) };
   readonly #options: DatabaseOptions;
   readonly #connections: Connections;
   readonly #patience: Patience;
@@ -96,7 +104,7 @@ export class PostgresDatabase implements Database {
 
   constructor(target: string | PostgresPool, options: DatabaseOptions) {
     this.clock = options.clock;
-    this.underWay = new UnderWay(options.clock);
+    this.#underWay = new UnderWay(options.clock);
     this.schema = `"${options.schema}"`;
     this.#options = options;
     this.#connections = new Connections(target, options);
@@ -114,18 +122,25 @@ export class PostgresDatabase implements Database {
     if (this.#refusing) throw closedError();
   }
 
-  /** From here on only what is under way is done, and what the hub still has to say. */
-  refuse(): void {
+  /** From here on only what is under way is done, and what the hub still has to say. Resolves when it is; or nobody answers. */
+  async refuse(): Promise<void> {
     this.#refusing = true;
+    await this.#underWay.over();
   }
 
   call<T>(name: string, ...args: readonly SqlValue[]): Promise<T> {
-    return this.underWay.through(this.#call<T>(name, args));
+    return this.together((database) => database.call<T>(name, ...args));
+  }
+
+  together<T>(work: (database: Caller) => Promise<T>): Promise<T> {
+    return this.#underWay.through(() => {
+      this.check();
+      return work(this.#begun);
+    });
   }
 
   async #call<T>(name: string, args: readonly SqlValue[]): Promise<T> {
-    if (this.isReady) this.check();
-    else await this.setup();
+    if (!this.isReady) await this.#setup();
     const { audience } = this;
     if (audience?.settling !== undefined && !WAITS_FOR_NOBODY.has(name)) await audience.settling;
     return this.step<T>(name, args);
@@ -146,22 +161,28 @@ export class PostgresDatabase implements Database {
    * Rows of a statement that only reads; `{schema}` in it stands for the schema. For whoever looks at the tables from outside:
    * names in it mean what the session says, and it waits for locks for as long as there is time.
    */
-  async rows<R>(text: string, ...values: readonly SqlValue[]): Promise<readonly R[]> {
-    await this.setup();
+  rows<R>(text: string, ...values: readonly SqlValue[]): Promise<readonly R[]> {
+    return this.together(() => this.#rows<R>(text, values));
+  }
+
+  async #rows<R>(text: string, values: readonly SqlValue[]): Promise<readonly R[]> {
+    await this.#setup();
     const named = text.replaceAll("{schema}", this.schema);
     const rows = `SELECT coalesce(pg_catalog.json_agg(r), '[]')::pg_catalog.text AS answer FROM (${named}) AS r`;
     // A row becomes text when it has met the other one, and not before.
     const wrapped = this.#exact ? rows : `WITH exactly AS MATERIALIZED (SELECT ${EXACTLY}) ${rows} CROSS JOIN exactly`;
-    const read = this.#patience.until("a read", async (client, _, sent) => {
+    return this.#patience.until("a read", async (client, _, sent) => {
       sent();
-      return parsed<readonly R[]>(await client.query(wrapped, [...values]));
+      return parsed(await client.query(wrapped, [...values]));
     });
-    return this.underWay.through(read);
   }
 
   /** Everything is there that the storage needs, in this version; or it is made now. */
-  async setup(): Promise<void> {
-    this.check();
+  setup(): Promise<void> {
+    return this.together(() => this.#setup());
+  }
+
+  async #setup(): Promise<void> {
     this.#ready ??= this.#prepare().catch((error: unknown) => {
       this.#ready = undefined;
       throw error;
@@ -181,7 +202,7 @@ export class PostgresDatabase implements Database {
     this.#patience.close();
     await this.#connections.close();
     // By now everybody knows; this is for the last turn.
-    await this.underWay.over();
+    await this.#underWay.over();
   }
 
   /** The statement of a first attempt at a step: made once, and connections may remember it. */

@@ -206,8 +206,7 @@ export class PostgresStorage implements JobStorage {
 
 /** Nothing new is begun; what is under way is done, and others are told of it; then the connections are given back. */
 export async function closed(hub: Hub, database: PostgresDatabase): Promise<void> {
-  database.refuse();
-  await database.underWay.over();
+  await database.refuse();
   await hub.close();
   await database.close();
 }

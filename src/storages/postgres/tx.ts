@@ -1,6 +1,6 @@
 import { OptionsError, StorageError } from "../../core/errors.ts";
 import { hasMethods } from "../../core/options.ts";
-import type { Database } from "./database.ts";
+import type { Caller } from "./database.ts";
 
 /*
  * A job can be added in a transaction of the user's own, in whatever hands that is. No library is imported: each is known by
@@ -60,7 +60,7 @@ interface Home {
  * run once. What goes wrong is told as the driver says it: it is for the user to know a conflict when he sees one, and to
  * begin again.
  */
-export function inTransaction(tx: unknown, home: Home): Pick<Database, "call"> {
+export function inTransaction(tx: unknown, home: Home): Caller {
   const run = runIn(tx);
   return {
     async call<T>(name: string, json: string, ...flags: readonly boolean[]): Promise<T> {

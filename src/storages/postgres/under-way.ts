@@ -14,10 +14,10 @@ export class UnderWay {
     this.#clock = clock;
   }
 
-  async through<T>(call: Promise<T>): Promise<T> {
+  async through<T>(call: () => Promise<T>): Promise<T> {
     this.#count += 1;
     try {
-      return await call;
+      return await call();
     } finally {
       this.#count -= 1;
       if (this.#count === 0) for (const goOn of this.#waiting.splice(0)) goOn();

@@ -1,3 +1,5 @@
+import { once as events } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import pg from "pg";
 import { onTestFinished } from "vitest";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
@@ -38,6 +40,36 @@ export function poolOf(url: string, config: pg.PoolConfig = {}): pg.Pool {
   pool.on("error", () => {});
   onTestFinished(() => pool.end());
   return pool;
+}
+
+/** A way to a database on which nothing is said any more from some instant on, not even goodbye. */
+export async function mutableServer(
+  database: string,
+): Promise<{ readonly url: string; readonly fallSilent: () => void }> {
+  const sockets: Socket[] = [];
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    const behind = connect(Number(new URL(database).port), "127.0.0.1");
+    sockets.push(client, behind);
+    for (const socket of [client, behind]) socket.on("error", () => {});
+    client.pipe(behind);
+    behind.pipe(client);
+  });
+  server.listen(0, "127.0.0.1");
+  await events(server, "listening");
+  const end = () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  };
+  onTestFinished(end);
+  const url = new URL(database);
+  url.port = String((server.address() as AddressInfo).port);
+  const fallSilent = () => {
+    for (const socket of sockets) {
+      socket.unpipe();
+      socket.resume();
+    }
+  };
+  return { url: url.href, fallSilent };
 }
 
 /** Time that passes so many times faster than it does. */

@@ -1,13 +1,13 @@
 import { once as event } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, createServer, Socket } from "node:net";
 import pg from "pg";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { StorageError } from "../../../src/index.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
-import { poolOf, until } from "./client-support.ts";
+import { mutableServer, poolOf, until } from "./client-support.ts";
 import { temporaryDatabase } from "./server.ts";
-import { newJob } from "./support.ts";
+import { newJob, rule } from "./support.ts";
 
 /** The clock of the system; it knows how many of its timers are out. */
 class WatchedClock implements Clock {
@@ -110,6 +110,20 @@ describe("a storage that is closed while a call is under way", () => {
     expect((error as Error).message).toMatch(/the storage (is|was) closed/);
   });
 
+  it("waits for what takes several steps, and for the tables", async () => {
+    const url = await temporaryDatabase();
+    const setup = new PostgresStorage(url);
+    await Promise.all([setup.setup(), setup.close()]);
+    const storage = new PostgresStorage(url, { migrate: false });
+    await Promise.all([storage.limits.define([rule("k", { concurrency: 1 })], "refuse"), storage.close()]);
+    const after = new PostgresStorage(url, { migrate: false });
+    const changed = after.limits.change("k", { paused: true });
+    await Promise.all([changed, after.close()]);
+    const last = new PostgresStorage(url, { migrate: false });
+    onTestFinished(() => last.close());
+    expect(await last.limits.read({ name: "k", group: null })).toMatchObject([{ rule: { paused: true } }]);
+  });
+
   it("tells others what it did", async () => {
     const { url, clock, storage, lock, isWaitedFor, letGo } = await lockable("a pool of the user's");
     const there = new PostgresStorage(url);
@@ -176,5 +190,25 @@ describe("a storage that is closed while it connects", () => {
     await storage.close();
     expect(clock.out).toBe(0);
     await until(() => sockets.size === 0, "no connection", 1_000);
+  });
+});
+
+describe("a storage that is closed when its server says nothing any more", () => {
+  it("ends its connections, also those that nobody used", async () => {
+    const { url, fallSilent } = await mutableServer(await temporaryDatabase());
+    const connects = vi.spyOn(Socket.prototype, "connect");
+    onTestFinished(() => connects.mockRestore());
+    const clock = new WatchedClock();
+    const storage = new PostgresStorage(url, { clock });
+    storage.subscribe({ queue: "q", wake: () => {} });
+    await Promise.all(Array.from({ length: 8 }, () => storage.find(["nobody"])));
+    const sockets = (connects.mock.contexts as Socket[]).filter(
+      ({ remotePort }) => remotePort === Number(new URL(url).port),
+    );
+    expect(sockets.filter(({ destroyed }) => !destroyed).length).toBeGreaterThan(2);
+    fallSilent();
+    await storage.close();
+    expect(sockets.filter(({ destroyed }) => !destroyed)).toEqual([]);
+    expect(clock.out).toBe(0);
   });
 });

@@ -1,6 +1,5 @@
 import { fork } from "node:child_process";
 import { once as events } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -8,7 +7,7 @@ import { Proxy } from "../../../chaos/conductor/proxy.ts";
 import { Queue, StorageError, Worker } from "../../../src/index.ts";
 import type { PostgresDatabase } from "../../../src/storages/postgres/database.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
-import { opened, poolOf, until } from "./client-support.ts";
+import { mutableServer, opened, poolOf, until } from "./client-support.ts";
 import { once, temporaryDatabase } from "./server.ts";
 
 /** A schema that looks as if it were ours, with functions that say who did them, and for how long they would wait. */
@@ -31,34 +30,6 @@ async function farDatabase(): Promise<{ readonly url: string; readonly direct: s
   const url = new URL(direct);
   url.port = String(proxy.port);
   return { url: url.href, direct, proxy };
-}
-
-/** A way to a database on which nothing is said any more from some instant on, not even goodbye. */
-async function mutableServer(database: string): Promise<{ readonly url: string; readonly fallSilent: () => void }> {
-  const sockets: Socket[] = [];
-  const server = createServer({ allowHalfOpen: true }, (client) => {
-    const behind = connect(Number(new URL(database).port), "127.0.0.1");
-    sockets.push(client, behind);
-    for (const socket of [client, behind]) socket.on("error", () => {});
-    client.pipe(behind);
-    behind.pipe(client);
-  });
-  server.listen(0, "127.0.0.1");
-  await events(server, "listening");
-  const end = () => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  };
-  onTestFinished(end);
-  const url = new URL(database);
-  url.port = String((server.address() as AddressInfo).port);
-  const fallSilent = () => {
-    for (const socket of sockets) {
-      socket.unpipe();
-      socket.resume();
-    }
-  };
-  return { url: url.href, fallSilent };
 }
 
 /** So many connections, all of which have answered. */

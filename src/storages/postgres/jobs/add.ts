@@ -1,7 +1,7 @@
 import { DuplicateJobError } from "../../../core/errors.ts";
 import type { Added, NewJob, When } from "../../../storage/job-storage.ts";
 import { tooHeavy } from "../../../storage/stored-rules.ts";
-import type { Database } from "../database.ts";
+import type { Caller } from "../database.ts";
 import { sqlStateOf } from "../failures.ts";
 import type { Told } from "../told.ts";
 
@@ -31,11 +31,7 @@ const UNIQUE_VIOLATION = "23505";
  * Adds jobs: all of them or none, by the shortest way there is for them. `teller`: who may tell others of it from inside of
  * the transaction.
  */
-export async function add(
-  database: Pick<Database, "call">,
-  jobs: readonly NewJob[],
-  teller: string | null,
-): Promise<Added[]> {
+export async function add(database: Caller, jobs: readonly NewJob[], teller: string | null): Promise<Added[]> {
   const quickly = quick(database, jobs, teller);
   if (quickly !== undefined) {
     try {
@@ -49,16 +45,12 @@ export async function add(
 }
 
 /** Adds jobs in a transaction of the user's; others hear of it when that is committed. */
-export async function addInside(database: Pick<Database, "call">, jobs: readonly NewJob[]): Promise<Added[]> {
+export async function addInside(database: Caller, jobs: readonly NewJob[]): Promise<Added[]> {
   return addedFrom(jobs, await database.call<AddAnswer>("add", addArgument(jobs), true));
 }
 
 /** One job, or several that are alike: no JSON has to be read for each. */
-function quick(
-  database: Pick<Database, "call">,
-  jobs: readonly NewJob[],
-  teller: string | null,
-): Promise<AddAnswer> | undefined {
+function quick(database: Caller, jobs: readonly NewJob[], teller: string | null): Promise<AddAnswer> | undefined {
   const [first] = jobs;
   if (first === undefined || first.idempotency !== null) return undefined;
   const backoff = JSON.stringify(first.backoff);

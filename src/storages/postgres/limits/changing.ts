@@ -2,7 +2,7 @@ import { LimitNotFoundError } from "../../../core/errors.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import type { LimitChange, OnConflict } from "../../../storage/limit-storage.ts";
 import { changeRule, declare, ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
-import type { Database } from "../database.ts";
+import type { Caller } from "../database.ts";
 import { stateGrpOf } from "./groups.ts";
 import { readRules, type RuleBook } from "./rule-book.ts";
 
@@ -25,7 +25,7 @@ interface RuleChange {
  * Reads the rules, decides, and writes down what was decided, unless somebody else has changed them in between: then all of
  * it again. No lock is held in the meantime. Was there anything to write?
  */
-async function decide(database: Database, decision: (book: RuleBook) => readonly RuleChange[]): Promise<boolean> {
+async function decide(database: Caller, decision: (book: RuleBook) => readonly RuleChange[]): Promise<boolean> {
   for (;;) {
     const book = await readRules(database);
     const changes = decision(book);
@@ -35,7 +35,7 @@ async function decide(database: Database, decision: (book: RuleBook) => readonly
   }
 }
 
-export async function define(database: Database, rules: readonly LimitRule[], onConflict: OnConflict): Promise<void> {
+export async function define(database: Caller, rules: readonly LimitRule[], onConflict: OnConflict): Promise<void> {
   await decide(database, ({ stored }) => {
     const after = new Map<string, StoredRule>();
     for (const rule of rules) {
@@ -53,7 +53,7 @@ export async function define(database: Database, rules: readonly LimitRule[], on
 }
 
 /** Was there such a rule? */
-export async function remove(database: Database, name: string): Promise<boolean> {
+export async function remove(database: Caller, name: string): Promise<boolean> {
   let found = false;
   await decide(database, ({ stored }) => {
     const isThere = stored.has(name);
@@ -63,7 +63,7 @@ export async function remove(database: Database, name: string): Promise<boolean>
   return found;
 }
 
-export async function change(database: Database, name: string, wanted: LimitChange): Promise<void> {
+export async function change(database: Caller, name: string, wanted: LimitChange): Promise<void> {
   if ("remaining" in wanted) await tell(database, name, wanted);
   else if ("holdMs" in wanted) await hold(database, name, wanted);
   else await decide(database, (book) => changed(book, name, wanted));
@@ -88,13 +88,13 @@ interface Told {
 
 type Saying = Extract<LimitChange, { remaining: number }>;
 
-async function tell(database: Database, name: string, { group, remaining, resetMs }: Saying): Promise<void> {
+async function tell(database: Caller, name: string, { group, remaining, resetMs }: Saying): Promise<void> {
   const { missing } = await database.call<Told>("tell_limit", name, group, remaining, resetMs);
   if (missing === true) throw new LimitNotFoundError(name);
 }
 
 /** What holds all groups of a limit is kept with its rule; what holds one group, or all that there is, with what is counted. */
-async function hold(database: Database, name: string, wanted: Extract<LimitChange, { holdMs: number }>): Promise<void> {
+async function hold(database: Caller, name: string, wanted: Extract<LimitChange, { holdMs: number }>): Promise<void> {
   let done = false;
   while (!done) {
     const { missing, again } = await database.call<Told>("hold_limit", name, wanted.group, wanted.holdMs);

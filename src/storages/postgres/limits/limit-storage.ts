@@ -14,29 +14,24 @@ import { change, define, remove } from "./changing.ts";
 import { give, renew, take } from "./permits.ts";
 import { readLimits } from "./reading.ts";
 
-interface Closeable extends Database {
-  /** Refuses, if it is closed. */
-  check(): void;
-}
-
 /** The shared limits of a database. */
 export class PostgresLimits implements LimitStorage {
-  readonly #database: Closeable;
+  readonly #database: Database;
 
-  constructor(database: Closeable) {
+  constructor(database: Database) {
     this.#database = database;
   }
 
   define(rules: readonly LimitRule[], onConflict: OnConflict): Promise<void> {
-    return define(this.#database, rules, onConflict);
+    return this.#database.together((database) => define(database, rules, onConflict));
   }
 
   remove(name: string): Promise<boolean> {
-    return remove(this.#database, name);
+    return this.#database.together((database) => remove(database, name));
   }
 
   change(name: string, wanted: LimitChange): Promise<void> {
-    return change(this.#database, name, wanted);
+    return this.#database.together((database) => change(database, name, wanted));
   }
 
   read(query: LimitQuery): Promise<readonly LimitState[]> {

@@ -1,5 +1,5 @@
 import { readStoredRule, type StoredRule } from "../../../storage/stored-rules.ts";
-import type { Database } from "../database.ts";
+import type { Caller } from "../database.ts";
 
 /** All rules, as they stood when they had this number. */
 export interface RuleBook {
@@ -12,7 +12,7 @@ interface Answer {
   readonly stored: readonly (readonly [name: string, stored: unknown])[];
 }
 
-export async function readRules(database: Database): Promise<RuleBook> {
+export async function readRules(database: Caller): Promise<RuleBook> {
   const { number, stored } = await database.call<Answer>("read_rules");
   return { number, stored: new Map(stored.filter((entry): entry is [string, StoredRule] => isStoredRule(entry[1]))) };
 }
