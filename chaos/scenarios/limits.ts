@@ -10,8 +10,8 @@ import type { Outcome, World } from "../conductor/world.ts";
 import { hr } from "../history/entry.ts";
 import { usual } from "./usual.ts";
 
-const MAX = 20;
-const WINDOW_MS = 500;
+const MAX = 40;
+const WINDOW_MS = 1_000;
 /** The service's window is so much shorter than ours: what calls may come closer on the way. */
 const GUARD_MS = 100;
 const LEASE_MS = 1_000;
