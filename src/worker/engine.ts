@@ -236,6 +236,8 @@ export class Engine {
 
   /** Time is up: what still runs is told to stop, and what does not listen is given back as it is. */
   #cutAll(): void {
+    // It may be up while the last words are said.
+    if (this.#state === "stopped") return;
     this.#hands.stop();
     this.#cutAt ??= afterAll(this.#clock, LAST_GRACE_MS, () => {
       this.#hands.abandon();

@@ -375,6 +375,25 @@ it("a worker that has stopped leaves no subscription and no timer, whenever the 
   expect([subscribed, house.clock.timers]).toEqual([0, 0]);
 });
 
+it("leaves no timer if the time to stop is up while it says that it has stopped", async () => {
+  const house = open();
+  const publish = Promise.withResolvers<void>();
+  const storage = new Proxy(house.storage, {
+    get(target, key) {
+      if (key === "publish") return ({ event }: { event: string }) => event === "worker-stopped" && publish.promise;
+      const member: unknown = Reflect.get(target, key);
+      return typeof member === "function" ? (member as () => unknown).bind(target) : member;
+    },
+  });
+  const worker = new Worker("q", async () => {}, { storage, clock: house.clock });
+  await house.clock.advance(10);
+  const stopped = worker.stop({ timeout: 100 });
+  await house.clock.advance(100);
+  publish.resolve();
+  await stopped;
+  expect(house.clock.timers).toBe(0);
+});
+
 it("is idle when its work was taken away while it stood in line", async () => {
   const house = open();
   const limiter = new ConcurrencyLimiter(1);
