@@ -124,6 +124,8 @@ async function finish(
 ): Promise<Outcome> {
   world.say("no more faults");
   await wait(300);
+  // While somebody adds there is always one that has not ended.
+  await Promise.all(world.fleet.live("producer").map(({ exited }) => exited));
   await world.drain(30_000, queue);
   const { history, final } = await world.collect();
   await proxy?.close();
