@@ -6,8 +6,8 @@ import { Finding, round, type Verdict } from "./verdict.ts";
 const WARM_MS = 30_000;
 const MOST_MB_PER_MINUTE = 1;
 /**
- * A process is given this much for its heap to find its size, whatever the slope: with 17 MB alive in it, and no more after
- * 27,000 jobs, one of a busy worker took a minute to grow by 80.
+ * A process that is younger than some minutes is given this much for its heap to find its size, whatever the slope: one that
+ * makes much and keeps nothing grows to several times of what is alive in it before it stays as it is.
  */
 const BREATH_MB = 64;
 /** A storage is given so long to answer, more or less, before a worker says something. */

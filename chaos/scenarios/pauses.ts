@@ -14,7 +14,7 @@ const QUEUE = "pauses";
 const LEASE_MS = 800;
 const WORKERS = 3;
 const CONCURRENCY = 5;
-/** One worker has one of these at least: the others have no room for all of them. */
+/** So many that each worker has one at least: the others have no room for all of them. */
 const LONG = (WORKERS - 1) * CONCURRENCY + 1;
 /** How long workers have to begin with them. */
 const BEGIN_MS = 10_000;

@@ -42,6 +42,22 @@ export function poolOf(url: string, config: pg.PoolConfig = {}): pg.Pool {
   return pool;
 }
 
+/** A server that takes connections and never says a word. */
+export async function silentServer(): Promise<{ readonly url: string; readonly sockets: ReadonlySet<Socket> }> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket)).resume();
+  });
+  server.listen(0, "127.0.0.1");
+  await events(server, "listening");
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { url: `postgres://user:secret-word@127.0.0.1:${(server.address() as AddressInfo).port}/db`, sockets };
+}
+
 /** A way to a database on which nothing is said any more from some instant on, not even goodbye. */
 export async function mutableServer(
   database: string,

@@ -1,11 +1,10 @@
-import { once as event } from "node:events";
-import { type AddressInfo, createServer, Socket } from "node:net";
+import { Socket } from "node:net";
 import pg from "pg";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { StorageError } from "../../../src/index.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
-import { mutableServer, poolOf, until } from "./client-support.ts";
+import { mutableServer, poolOf, silentServer, until } from "./client-support.ts";
 import { temporaryDatabase } from "./server.ts";
 import { newJob, rule } from "./support.ts";
 
@@ -64,22 +63,6 @@ async function lockable(way: Way) {
 }
 
 const keyOf = (key: string) => ({ key, fingerprint: "f", ttlMs: 60_000, onDuplicate: "reject" }) as const;
-
-/** A server that takes connections and never says a word. */
-async function silentServer() {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on("close", () => sockets.delete(socket)).resume();
-  });
-  server.listen(0, "127.0.0.1");
-  await event(server, "listening");
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return { url: `postgres://user@127.0.0.1:${(server.address() as AddressInfo).port}/db`, sockets };
-}
 
 describe("a storage that is closed while a call is under way", () => {
   it.each(WAYS)("waits for it, and leaves no timer (%s)", async (way) => {

@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
 import { inspect } from "node:util";
 import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -7,7 +5,7 @@ import { Proxy } from "../../../chaos/conductor/proxy.ts";
 import { OptionsError, Queue, StorageError, Worker } from "../../../src/index.ts";
 import type { PostgresPool } from "../../../src/storages/postgres/driver.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
-import { hurried, opened, poolOf, until } from "./client-support.ts";
+import { hurried, opened, poolOf, silentServer, until } from "./client-support.ts";
 import { once as statement, temporaryDatabase } from "./server.ts";
 
 /** Functions that do what a test needs, in a schema that looks as if it were ours. */
@@ -55,19 +53,6 @@ async function connectionsTo(url: string): Promise<number> {
   return (row as { readonly n: number }).n;
 }
 
-/** A server that takes connections and never says a word. */
-async function silentServer(): Promise<string> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => sockets.add(socket));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return `postgres://user:secret-word@127.0.0.1:${(server.address() as AddressInfo).port}/db`;
-}
-
 async function took(call: () => Promise<unknown>): Promise<{ readonly ms: number; readonly error: unknown }> {
   const start = performance.now();
   const error = await call().then(
@@ -92,7 +77,7 @@ describe("a call has a deadline", () => {
   });
 
   it.each(["url", "pool"])("connecting to somebody who never answers (%s)", async (kind) => {
-    const url = await silentServer();
+    const { url } = await silentServer();
     // Not ended by the test: it would wait for its connections.
     const pool = new pg.Pool({ connectionString: url });
     const database = opened(kind === "url" ? url : pool, { ...fake, timeout: 200 });
