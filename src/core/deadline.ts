@@ -4,6 +4,17 @@ import { StorageError } from "./errors.ts";
 /** Who has not answered by then is taken to have failed: a connection is gone and nobody noticed. */
 const ANSWER_WITHIN_MS = 30_000;
 
+/**
+ * Calls `callback` once, when `ms` milliseconds have passed and what came in meanwhile was looked at. In a process that was
+ * paused, or busy, timers are due before answers are read: who answered long ago would be taken for silent.
+ */
+export function afterAnswers(clock: Clock, ms: number, callback: () => void): () => void {
+  let cancel = clock.after(ms, () => {
+    cancel = clock.after(0, callback);
+  });
+  return () => cancel();
+}
+
 export interface Waiting<T> {
   /** Takes an answer that comes when nobody waits for it any more. */
   readonly late?: ((answer: T) => void) | undefined;
@@ -28,7 +39,7 @@ export function inTime<T>(clock: Clock, ask: () => Promise<T>, waiting: Waiting<
       settle();
     };
     const onAbort = () => end(() => reject(signal?.reason));
-    const cancelTimer = clock.after(withinMs, () =>
+    const cancelTimer = afterAnswers(clock, withinMs, () =>
       end(() => reject(new StorageError(`${who} has not answered for ${Math.round(withinMs) / 1_000} s`))),
     );
     signal?.addEventListener("abort", onAbort, { once: true });

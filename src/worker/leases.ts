@@ -5,6 +5,8 @@ import type { RunningJob } from "./running.ts";
 
 /** So much of a lease is left when its job is told to stop: it is to be over before somebody else begins. */
 const MARGIN = 0.1;
+/** A renewal that takes longer is given up: it is to be over before the next one is due. */
+const ANSWERED = 0.3;
 
 /**
  * Keeps the leases of a worker's jobs, all in one call, three times in the length of a lease. A renewal that fails is
@@ -97,9 +99,8 @@ export class Leases {
     const until = this.#clock.now() + this.#leaseMs;
     try {
       const leases = renewed.map(({ job: { id, token } }) => ({ id, token }));
-      // An answer that takes longer is of no use: the next renewal must not wait for it.
       const ask = () => this.#storage.heartbeat(leases, this.#leaseMs);
-      const { lost, cancelled } = await inTime(this.#clock, ask, { withinMs: this.#leaseMs / 3 });
+      const { lost, cancelled } = await inTime(this.#clock, ask, { withinMs: this.#leaseMs * ANSWERED });
       const gone = new Set(lost);
       const unwanted = new Set(cancelled);
       for (const running of renewed) {

@@ -1,4 +1,5 @@
 import type { Clock } from "../../core/clock.ts";
+import { afterAnswers } from "../../core/deadline.ts";
 import { StorageError } from "../../core/errors.ts";
 import type { Random } from "../../core/random.ts";
 import type { Connections, Held } from "./connections.ts";
@@ -121,7 +122,7 @@ export class Patience {
       const giveUp = () =>
         end(true, () => reject(new StorageError("the storage was closed before the database answered")));
       this.#waits.add(giveUp);
-      const cancel = this.#options.clock.after(withinMs, () => {
+      const cancel = afterAnswers(this.#options.clock, withinMs, () => {
         held.doubt();
         end(true, () => reject(new SilenceError("no answer")));
       });

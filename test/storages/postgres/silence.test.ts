@@ -63,6 +63,25 @@ describe("connections that lead nowhere any more", () => {
     },
   );
 
+  it("are not those that have answered while this process was held up", async () => {
+    const { direct } = await farDatabase();
+    let begun = (): void => {};
+    class WatchedClient extends pg.Client {
+      override query(...given: unknown[]): never {
+        const sent = (super.query as (...rest: unknown[]) => unknown).apply(this, given);
+        // By then it is on its way.
+        setImmediate(begun);
+        return sent as never;
+      }
+    }
+    const database = opened(poolOf(direct, { max: 1, Client: WatchedClient }), { ...fake, timeout: 400 });
+    const before = await database.call<number>("pid");
+    // Nothing of this thread runs for longer than an attempt may go unanswered.
+    begun = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+    expect(await database.call<number>("slow", 50)).toBe(before);
+    expect(database.retries).toBe(0);
+  });
+
   it("what is sent again says so", async () => {
     const { url } = await farDatabase();
     const database = opened(url, { ...fake, timeout: 4_000 });
