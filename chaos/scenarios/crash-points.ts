@@ -47,7 +47,8 @@ export async function crashPoints(world: World): Promise<Outcome> {
     role: "producer",
     seed: world.seed(),
     queue: "points",
-    forMs: by === "worker" ? 1_000 : 400,
+    // Whoever is to die adds until then.
+    forMs: crash !== undefined ? PATIENCE_MS : by === "worker" ? 1_000 : 400,
     perSecond: by === "bulk" ? 2_500 : 120,
     maxAttempts: 100,
     ...(by === "bulk" && { bulk: { size: 250, probability: 1 } }),
