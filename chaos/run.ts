@@ -56,6 +56,7 @@ for (const wanted of stagesOn(databases.ground, values.only?.split(","))) {
         errors.push(`${name}: ${error instanceof Error ? error.stack : String(error)}`);
         await world.abandon().catch(() => {});
       }
+      await server?.stop();
     }),
   );
 }
