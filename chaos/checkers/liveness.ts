@@ -116,9 +116,9 @@ export function startsInTime(jobs: readonly JobRecord[], longestMs: number): Ver
     longest = Math.max(longest, took);
     found.check(
       took <= longestMs,
-      () => `job ${id} started ${round(took)} ms after it was added, ${longestMs} allowed`,
+      () => `job ${id} started ${round(took)} ms after it was added, ${round(longestMs)} allowed`,
     );
   }
-  found.note = `slowest ${round(longest)} ms of ${longestMs}`;
+  found.note = `slowest ${round(longest)} ms of ${round(longestMs)}`;
   return found.verdict;
 }

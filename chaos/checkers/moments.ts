@@ -72,10 +72,10 @@ export function stopsInTime(
     }
     const took = exit.hr - hr;
     slowest = Math.max(slowest, took);
-    found.check(took <= exitMs, () => `${p} took ${round(took)} ms to end, ${exitMs} allowed`);
+    found.check(took <= exitMs, () => `${p} took ${round(took)} ms to end, ${round(exitMs)} allowed`);
     found.check(exit.code === 0, () => `${p} ended with code ${exit.code}`);
   }
-  found.note = `slowest exit ${round(slowest)} of ${exitMs} ms`;
+  found.note = `slowest exit ${round(slowest)} of ${round(exitMs)} ms`;
   return found.verdict;
 }
 
