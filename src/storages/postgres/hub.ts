@@ -1,5 +1,5 @@
 import type { JobEvent } from "../../core/events.ts";
-import { inTime } from "../../core/deadline.ts";
+import { afterAnswers, inTime } from "../../core/deadline.ts";
 import type { Subscriber } from "../../storage/job-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
 import type { Audience, PostgresDatabase } from "./database.ts";
@@ -12,6 +12,8 @@ import { isNewsworthy, type Told } from "./told.ts";
 const BEAT_MS = 5_000;
 /** A beat that is not answered in this time leads nowhere, perhaps: then everybody looks. */
 const DOUBT_MS = 1_000;
+/** A beat is heard as soon as it is answered. Who has not heard it by then may have missed other things: everybody looks. */
+const HEARD_MS = 250;
 /** Hints may be lost on the way: so often everybody looks, whatever was heard. */
 const LOOK_MS = 30_000;
 /** How long steps wait until it is known to others that somebody listens here. */
@@ -38,7 +40,7 @@ export class Hub implements Audience {
   #settling: Promise<void> | undefined;
   #cancelBeat: (() => void) | undefined;
   #cancelQuiet: (() => void) | undefined;
-  /** A beat is being waited for, and not for long. */
+  /** An answer to a beat is being waited for, or to be heard. */
   #cancelDoubt: (() => void) | undefined;
   /** Ends all waiting for answers. */
   readonly #closed = new AbortController();
@@ -171,24 +173,34 @@ export class Hub implements Audience {
     if (listening === undefined) return;
     const wasHearing = listening.hearing;
     void listening.start();
-    this.#cancelDoubt?.();
-    const doubt = this.#database.clock.after(DOUBT_MS, () => this.#look(true));
-    this.#cancelDoubt = doubt;
+    this.#doubt(DOUBT_MS, () => this.#look(true));
     listening.beat(this.#origin, this.#subscribers.hearEvents).then(
       (beat) => {
-        doubt();
+        if (listening !== this.#listening) return;
         const stamp = this.#stamp;
         this.#learn(beat);
-        const deaf = !wasHearing || !listening.hearing;
-        if (deaf || this.#database.clock.now() - this.#lookedAt >= LOOK_MS) this.#look(true);
-        else if (beat.stamp !== stamp) this.#look(false);
+        this.#cancelDoubt?.();
+        if (!wasHearing || this.#database.clock.now() - this.#lookedAt >= LOOK_MS) {
+          this.#look(true);
+          return;
+        }
+        if (beat.stamp !== stamp) this.#look(false);
+        this.#doubt(HEARD_MS, () => {
+          if (!listening.hearing) this.#look(true);
+        });
       },
       () => {
-        doubt();
+        this.#cancelDoubt?.();
         this.#look(true);
       },
     );
   };
+
+  /** Waits for something, and not for long. */
+  #doubt(ms: number, overdue: () => void): void {
+    this.#cancelDoubt?.();
+    this.#cancelDoubt = afterAnswers(this.#database.clock, ms, overdue);
+  }
 
   #learn({ event, stamp, stopping }: Beat): void {
     this.#stamp = stamp;

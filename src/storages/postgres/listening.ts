@@ -3,8 +3,10 @@ import { inTime } from "../../core/deadline.ts";
 import type { PostgresDatabase } from "./database.ts";
 import { discard, type OwnClient } from "./driver.ts";
 
-/** Who has had no answer, or has not heard himself, for so long is deaf: that is, by the next beat. */
+/** Who has not heard himself for so long is deaf: that is, by the next beat. */
 const DEAF_MS = 4_500;
+/** So long may the server take to let it listen. */
+const LISTEN_MS = 4_500;
 /** Waits before it is tried again, doubled each time: a pooler that does not pass on notifications never will. */
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 60_000;
@@ -39,10 +41,9 @@ export class Listening {
   /** The one before is being ended. */
   #goodbye: Promise<void> | undefined;
   #everConnected = false;
-  /** A beat is under way over its own connection: one at a time, and a connection that is silent holds up no other. */
-  #beating = false;
-  #hearing = false;
-  /** When the first beat went out that was not heard. */
+  /** When it last heard a beat. */
+  #heardAt: number | undefined;
+  /** When the first beat was made that it did not hear. */
   #unheardSince: number | undefined;
   #failures = 0;
   #cancelTimer: (() => void) | undefined;
@@ -65,7 +66,7 @@ export class Listening {
 
   /** Is it known that whatever is told is heard? */
   get hearing(): boolean {
-    return this.#hearing;
+    return this.#heardAt !== undefined && this.#unheardSince === undefined;
   }
 
   /** Makes the connection, if there is none. Resolves when it listens, or when that has failed for now. */
@@ -77,36 +78,25 @@ export class Listening {
     return this.#connecting;
   }
 
-  /** Says that it listens: over its own connection if it can, so that it hears itself. */
+  /**
+   * Says that it listens. Not over its own connection, but over one that works: so the answer, which tells what is new, does
+   * not wait for one that leads nowhere.
+   */
   async beat(origin: string, events: boolean): Promise<Beat> {
     const client = this.#client;
-    if (client === undefined || this.#beating) return this.#database.step<Beat>("beat", [origin, events, this.#ear]);
-    const now = this.#clock.now();
-    this.#unheardSince ??= now;
-    if (now - this.#unheardSince >= DEAF_MS) {
-      this.#lose(client);
-      return this.beat(origin, events);
-    }
-    const text = `SELECT ${this.#database.schema}.beat($1, $2, $3)::pg_catalog.text AS answer`;
-    this.#beating = true;
-    try {
-      const ask = () => client.query(text, [origin, events, this.#ear]);
-      const { rows } = await inTime(this.#clock, ask, { withinMs: DEAF_MS, signal: this.#closed.signal });
-      this.#beating = false;
-      return JSON.parse((rows[0] as { readonly answer: string }).answer) as Beat;
-    } catch {
-      this.#beating = false;
-      this.#closed.signal.throwIfAborted();
-      this.#lose(client);
-      return this.beat(origin, events);
-    }
+    const start = this.#clock.now();
+    if (client !== undefined && start - (this.#unheardSince ?? start) >= DEAF_MS) this.#lose(client);
+    const beat = await this.#database.step<Beat>("beat", [origin, events, this.#ear]);
+    // Only now is it certain that there was something to hear.
+    const wasHeard = this.#heardAt !== undefined && this.#heardAt >= start;
+    if (client !== undefined && client === this.#client && !wasHeard) this.#unheardSince ??= this.#clock.now();
+    return beat;
   }
 
   async close(): Promise<void> {
     this.#closed.abort();
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    this.#hearing = false;
     const client = this.#client;
     this.#client = undefined;
     const goodbye = client === undefined ? undefined : discard(client, true, this.#clock);
@@ -125,7 +115,7 @@ export class Listening {
       made.on("error", () => this.#lose(made));
       made.on("end", () => this.#lose(made));
       const listen = `LISTEN "${this.#channel}"; LISTEN "${this.#ear}"`;
-      await inTime(this.#clock, () => made.query(listen), { withinMs: DEAF_MS, signal });
+      await inTime(this.#clock, () => made.query(listen), { withinMs: LISTEN_MS, signal });
       signal.throwIfAborted();
       this.#client = made;
       if (this.#everConnected) this.#again();
@@ -142,15 +132,15 @@ export class Listening {
       this.#hear(payload);
       return;
     }
+    this.#heardAt = this.#clock.now();
     this.#unheardSince = undefined;
-    this.#hearing = true;
     this.#failures = 0;
   }
 
   #lose(client: OwnClient): void {
     if (client !== this.#client) return;
     this.#client = undefined;
-    this.#hearing = false;
+    this.#heardAt = undefined;
     this.#unheardSince = undefined;
     this.#goodbye = discard(client, false, this.#clock);
     this.#retry();

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Proxy } from "../../../chaos/conductor/proxy.ts";
@@ -6,6 +7,7 @@ import type { PostgresDatabase } from "../../../src/storages/postgres/database.t
 import type { PostgresPool } from "../../../src/storages/postgres/driver.ts";
 import type { Hub } from "../../../src/storages/postgres/hub.ts";
 import type { Told } from "../../../src/storages/postgres/told.ts";
+import { FakeClock } from "../../../src/testing/fake-clock.ts";
 import { hearing, hurried, opened, poolOf, until } from "./client-support.ts";
 import { once, temporaryDatabase } from "./server.ts";
 
@@ -45,7 +47,7 @@ function listener(hub: Hub, queue: string | null = "q") {
 }
 
 const LISTENING = `SELECT pid FROM pg_stat_activity
-  WHERE datname = current_database() AND pid <> pg_backend_pid() AND (query LIKE 'LISTEN%' OR query LIKE '%beat(%')`;
+  WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE 'LISTEN%'`;
 
 describe("other processes", () => {
   it("hear what a step told, and who told it hears it once", async () => {
@@ -261,6 +263,67 @@ describe("when nothing can be heard", () => {
     await say(here.database, { woken: [["q", false]] });
     await until(() => far.wakes.length > 1, "to hear again");
     expect(far.wakes).toEqual([true, false]);
+  });
+
+  describe("on a connection that leads nowhere", () => {
+    /** One who hears himself until `cut`. Time stands still. */
+    async function soonDeaf() {
+      const url = new URL(await sayingDatabase());
+      const proxy = await Proxy.open(Number(url.port));
+      onTestFinished(() => proxy.close());
+      const way = new URL(url);
+      way.port = String(proxy.port);
+      const clock = new FakeClock();
+      const { hub, database } = hearing(way.href, { clock });
+      const far = listener(hub);
+      await database.call("present");
+      const cut = () => {
+        for (const passage of proxy.passages) if (passage.said.includes("LISTEN")) passage.blackhole();
+      };
+      const beats = async () => (await once(url.href, "SELECT until FROM sluice.listeners"))[0];
+      /** Until the next beat is answered. */
+      const beat = async () => {
+        const before = await beats();
+        await clock.advance(5_000 - (clock.now() % 5_000));
+        await until(async () => !isDeepStrictEqual(await beats(), before), "a beat");
+        await database.call("present");
+      };
+      /** Until it has heard what was said before. */
+      const hear = async () => {
+        const heard = far.wakes.length + 1;
+        await once(url.href, "SELECT sluice.notify_queues(ARRAY['q'])");
+        await until(() => far.wakes.length === heard, "it to be heard");
+      };
+      await hear();
+      await beat();
+      await hear();
+      await clock.advance(250);
+      expect(far.wakes).toEqual([true, true]);
+      far.wakes.length = 0;
+      cut();
+      return { url: url.href, clock, far, beat };
+    }
+
+    it("a job that was added is looked for with the next beat", async () => {
+      const { url, far, beat } = await soonDeaf();
+      await once(url, "SELECT nextval(pg_get_serial_sequence('sluice.jobs', 'seq'))");
+      await beat();
+      await until(() => far.wakes.length > 0, "everybody to look");
+      expect(far.wakes).toEqual([false]);
+    });
+
+    it("whatever else has happened is looked for a moment later, and with every beat until it hears again", async () => {
+      const { clock, far, beat } = await soonDeaf();
+      await beat();
+      expect(far.wakes).toEqual([]);
+      await clock.advance(250);
+      expect(far.wakes).toEqual([true]);
+      await beat();
+      await until(() => far.wakes.length > 1, "everybody to look");
+      expect(far.wakes).toEqual([true, true]);
+      await clock.advance(100);
+      await until(() => far.wakes.length > 2, "it to listen again, and everybody to look");
+    });
   });
 
   it("a connection that leads nowhere is noticed, and made again", async () => {
