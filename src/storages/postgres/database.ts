@@ -148,13 +148,18 @@ export class PostgresDatabase implements Database {
 
   /** As `call`, whether or not the tables are known to be there. */
   async step<T>(name: string, args: readonly SqlValue[]): Promise<T> {
-    const answer = await this.#patience.until<T>(name, async (client, again, sent, tries) => {
+    const answer = await this.quietly<T>(name, args);
+    if (typeof answer === "object" && answer !== null) this.audience?.committed(answer);
+    return answer;
+  }
+
+  /** A step whose answer is for whoever asks, and not told to anybody. */
+  quietly<T>(name: string, args: readonly SqlValue[]): Promise<T> {
+    return this.#patience.until<T>(name, async (client, again, sent, tries) => {
       const statement =
         tries === 0 ? this.#firstOf(name, args.length) : this.#statement(name, args.length, again, tries);
       return parsed<T>(await this.#atomic(client, statement, [...args], sent));
     });
-    if (typeof answer === "object" && answer !== null) this.audience?.committed(answer);
-    return answer;
   }
 
   /**

@@ -130,7 +130,7 @@ export class Hub implements Audience {
       const ids = JSON.stringify([...this.#hinted]);
       this.#hinted.clear();
       const stopping = await this.#database
-        .step<readonly (readonly [string, string])[]>("asked_to_stop", [ids])
+        .quietly<readonly (readonly [string, string])[]>("asked_to_stop", [ids])
         // The next beat tells.
         .catch(() => []);
       this.#pass({ stopping });
@@ -151,16 +151,25 @@ export class Hub implements Audience {
       this.#cancelBeat = this.#database.clock.after(BEAT_MS, this.#tick);
     }
     const listening = this.#listening;
+    let late = false;
     const register = async (): Promise<void> => {
       await this.#database.setup();
       await listening.start();
       // Else that would be forgotten at once.
       await this.#leaving;
-      if (listening === this.#listening) this.#learn(await listening.beat(this.#origin, this.#subscribers.hearEvents));
+      if (listening !== this.#listening) return;
+      const beat = await listening.beat(this.#origin, this.#subscribers.hearEvents);
+      const known = this.#stamp;
+      this.#learn(beat);
+      // Steps did not wait, and others may have done something of which they told nobody.
+      if (late) this.#look(true);
+      else if (known !== undefined && known !== beat.stamp) this.#look(false);
     };
     const settling = inTime(this.#database.clock, register, { withinMs: REGISTER_MS, signal: this.#closed.signal })
       // The next beat tries again.
-      .catch(() => {})
+      .catch(() => {
+        late = true;
+      })
       .finally(() => {
         if (this.#settling === settling) this.#settling = undefined;
       });
@@ -229,8 +238,9 @@ export class Hub implements Audience {
     const listening = this.#listening;
     if (listening === undefined) return;
     this.#listening = undefined;
+    this.#stamp = undefined;
     const closed = listening.close();
-    const left = this.#database.step("leave", [this.#origin]).catch(() => {});
+    const left = this.#database.quietly("leave", [this.#origin]).catch(() => {});
     this.#leaving = Promise.all([left, closed]);
   }
 }

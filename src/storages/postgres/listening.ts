@@ -85,11 +85,9 @@ export class Listening {
   async beat(origin: string, events: boolean): Promise<Beat> {
     const client = this.#client;
     const start = this.#clock.now();
-    if (client !== undefined && start - (this.#unheardSince ?? start) >= DEAF_MS) this.#lose(client);
-    const beat = await this.#database.step<Beat>("beat", [origin, events, this.#ear]);
-    // Only now is it certain that there was something to hear.
-    const wasHeard = this.#heardAt !== undefined && this.#heardAt >= start;
-    if (client !== undefined && client === this.#client && !wasHeard) this.#unheardSince ??= this.#clock.now();
+    const beat = await this.#database.quietly<Beat>("beat", [origin, events, this.#ear]);
+    const heard = this.#heardAt !== undefined && this.#heardAt >= start;
+    if (client !== undefined && client === this.#client && !heard) this.#missed(client);
     return beat;
   }
 
@@ -135,6 +133,13 @@ export class Listening {
     this.#heardAt = this.#clock.now();
     this.#unheardSince = undefined;
     this.#failures = 0;
+  }
+
+  /** There was something to hear. It may still come, but not after the next one. */
+  #missed(client: OwnClient): void {
+    const now = this.#clock.now();
+    this.#unheardSince ??= now;
+    if (now - this.#unheardSince >= DEAF_MS) this.#lose(client);
   }
 
   #lose(client: OwnClient): void {

@@ -107,7 +107,7 @@ export class Telling {
     const text = this.#taken();
     let heard = true;
     try {
-      heard = await this.#database.step<boolean>("tell", [this.#origin, text]);
+      heard = await this.#database.quietly<boolean>("tell", [this.#origin, text]);
     } catch {
       // Everybody finds out by himself, only later.
     }

@@ -1,50 +1,14 @@
-import { isDeepStrictEqual } from "node:util";
 import pg from "pg";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { Proxy } from "../../../chaos/conductor/proxy.ts";
+import { describe, expect, it } from "vitest";
 import type { JobEvent } from "../../../src/core/events.ts";
 import type { PostgresDatabase } from "../../../src/storages/postgres/database.ts";
 import type { PostgresPool } from "../../../src/storages/postgres/driver.ts";
-import type { Hub } from "../../../src/storages/postgres/hub.ts";
 import type { Told } from "../../../src/storages/postgres/told.ts";
-import { FakeClock } from "../../../src/testing/fake-clock.ts";
-import { hearing, hurried, opened, poolOf, until } from "./client-support.ts";
-import { once, temporaryDatabase } from "./server.ts";
-
-/** A database with its tables, and a function that says what it is given, as if it were a step. */
-async function sayingDatabase(): Promise<string> {
-  const url = await temporaryDatabase();
-  await opened(url).setup();
-  await once(url, "CREATE FUNCTION sluice.say(told text) RETURNS text LANGUAGE sql AS 'SELECT told'");
-  return url;
-}
-
-/** Active jobs that are asked to stop, whoever has them. */
-async function stopping(url: string, ...ids: readonly string[]): Promise<void> {
-  const other = { queue: "q", type: "t", data: "1", due_in: 0, priority: 0, max_attempts: 1, backoff: "{}" };
-  await once(url, "SELECT sluice.add($1::json)", [JSON.stringify(ids.map((id) => Object.assign({ id }, other)))]);
-  await once(
-    url,
-    `UPDATE sluice.jobs SET state = 'active', cancel_requested = true, attempt = 1, started_at = 1, lease_until = 1e15,
-      worker = 'w', token = 1`,
-  );
-}
+import { hearing, hurried, poolOf, until } from "./client-support.ts";
+import { listener, sayingDatabase, stopping } from "./listeners.ts";
+import { once } from "./server.ts";
 
 const say = (database: PostgresDatabase, told: Told) => database.call("say", JSON.stringify(told));
-
-/** Listens to a queue and notes what it hears. */
-function listener(hub: Hub, queue: string | null = "q") {
-  const wakes: boolean[] = [];
-  const cancelled: string[] = [];
-  const events: JobEvent[] = [];
-  const leave = hub.subscribe({
-    queue,
-    wake: (news) => wakes.push(news),
-    cancelled: (ids) => cancelled.push(...ids),
-  });
-  const hearEvents = () => hub.subscribe({ queue, event: (event) => events.push(event) });
-  return { wakes, cancelled, events, leave, hearEvents };
-}
 
 const LISTENING = `SELECT pid FROM pg_stat_activity
   WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE 'LISTEN%'`;
@@ -265,89 +229,6 @@ describe("when nothing can be heard", () => {
     expect(far.wakes).toEqual([true, false]);
   });
 
-  describe("on a connection that leads nowhere", () => {
-    /** One who hears himself until `cut`. Time stands still. */
-    async function soonDeaf() {
-      const url = new URL(await sayingDatabase());
-      const proxy = await Proxy.open(Number(url.port));
-      onTestFinished(() => proxy.close());
-      const way = new URL(url);
-      way.port = String(proxy.port);
-      const clock = new FakeClock();
-      const { hub, database } = hearing(way.href, { clock });
-      const far = listener(hub);
-      await database.call("present");
-      const cut = () => {
-        for (const passage of proxy.passages) if (passage.said.includes("LISTEN")) passage.blackhole();
-      };
-      const beats = async () => (await once(url.href, "SELECT until FROM sluice.listeners"))[0];
-      /** Until the next beat is answered. */
-      const beat = async () => {
-        const before = await beats();
-        await clock.advance(5_000 - (clock.now() % 5_000));
-        await until(async () => !isDeepStrictEqual(await beats(), before), "a beat");
-        await database.call("present");
-      };
-      /** Until it has heard what was said before. */
-      const hear = async () => {
-        const heard = far.wakes.length + 1;
-        await once(url.href, "SELECT sluice.notify_queues(ARRAY['q'])");
-        await until(() => far.wakes.length === heard, "it to be heard");
-      };
-      await hear();
-      await beat();
-      await hear();
-      await clock.advance(250);
-      expect(far.wakes).toEqual([true, true]);
-      far.wakes.length = 0;
-      cut();
-      return { url: url.href, clock, far, beat };
-    }
-
-    it("a job that was added is looked for with the next beat", async () => {
-      const { url, far, beat } = await soonDeaf();
-      await once(url, "SELECT nextval(pg_get_serial_sequence('sluice.jobs', 'seq'))");
-      await beat();
-      await until(() => far.wakes.length > 0, "everybody to look");
-      expect(far.wakes).toEqual([false]);
-    });
-
-    it("whatever else has happened is looked for a moment later, and with every beat until it hears again", async () => {
-      const { clock, far, beat } = await soonDeaf();
-      await beat();
-      expect(far.wakes).toEqual([]);
-      await clock.advance(250);
-      expect(far.wakes).toEqual([true]);
-      await beat();
-      await until(() => far.wakes.length > 1, "everybody to look");
-      expect(far.wakes).toEqual([true, true]);
-      await clock.advance(100);
-      await until(() => far.wakes.length > 2, "it to listen again, and everybody to look");
-    });
-  });
-
-  it("a connection that leads nowhere is noticed, and made again", async () => {
-    const url = new URL(await sayingDatabase());
-    const proxy = await Proxy.open(Number(url.port));
-    onTestFinished(() => proxy.close());
-    const way = new URL(url);
-    way.port = String(proxy.port);
-    const here = hearing(url.href);
-    const there = hearing(way.href, { clock: hurried(20) });
-    const far = listener(there.hub);
-    await there.database.call("present");
-    await until(() => [...proxy.passages].some(({ said }) => said.includes("LISTEN")), "it to listen");
-    for (const passage of proxy.passages) if (passage.said.includes("LISTEN")) passage.blackhole();
-    const before = far.wakes.length;
-    await until(() => far.wakes.length > before, "everybody to look", 5_000);
-    await until(async () => (await once(url.href, LISTENING)).length > 0, "it to listen again", 5_000);
-    await there.database.call("present");
-    await stopping(url.href, "job");
-    const heard = far.cancelled.length;
-    await say(here.database, { stopping: [["q", "job"]] });
-    await until(() => far.cancelled.length > heard, "to hear again");
-  });
-
   it("a pool that makes no connection for us, or a pooler that passes nothing on: everybody looks every 5 s", async () => {
     const url = await sayingDatabase();
     const pool = poolOf(url);
@@ -374,7 +255,7 @@ describe("when nothing can be heard", () => {
           name === "notification" ? true : emit(name as "drain", ...(args as []));
       }
     };
-    const clock = hurried(50);
+    const clock = hurried(20);
     const there = hearing(poolOf(url, { Client: Deaf as unknown as new () => pg.ClientBase, max: 1 }), { clock });
     const far = listener(there.hub);
     const start = clock.now();
@@ -383,33 +264,5 @@ describe("when nothing can be heard", () => {
     // The one of the pool, and now and then one that listens in vain.
     expect(connections).toBeLessThanOrEqual(10);
     expect(connections).toBeGreaterThan(2);
-  });
-
-  it("a hint that was lost is made up for, and an idle storage asks once in 5 s", async () => {
-    const url = await sayingDatabase();
-    const pool = poolOf(url);
-    let statements = 0;
-    const Watched = class extends pg.Client {
-      override query = ((...args: unknown[]) => {
-        statements += 1;
-        return (pg.Client.prototype.query as (...all: unknown[]) => unknown).apply(this, args);
-      }) as pg.Client["query"];
-    };
-    const clock = hurried(20);
-    const watched = poolOf(url, { Client: Watched as unknown as new () => pg.ClientBase });
-    const there = hearing(watched, { clock });
-    const far = listener(there.hub);
-    await there.database.call("present");
-    const before = statements;
-    const start = clock.now();
-    await until(() => clock.now() - start > 12_000, "12 s to pass");
-    expect(statements - before).toBeLessThanOrEqual(3);
-    expect(statements - before).toBeGreaterThanOrEqual(2);
-    expect(far.wakes).toEqual([]);
-    // A job that nobody told about.
-    await pool.query("SELECT nextval(pg_get_serial_sequence('sluice.jobs', 'seq'))");
-    await until(() => far.wakes.length > 0, "it to be looked for", 2_000);
-    // Because of that job, and not because it was time to look anyway.
-    expect(far.wakes).toEqual([false]);
   });
 });

@@ -1,0 +1,208 @@
+import pg from "pg";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { Proxy } from "../../../chaos/conductor/proxy.ts";
+import { FakeClock } from "../../../src/testing/fake-clock.ts";
+import { hearing, poolOf, until } from "./client-support.ts";
+import { listener, sayingDatabase, stopping } from "./listeners.ts";
+import { once } from "./server.ts";
+
+const A_JOB_MORE = "SELECT nextval(pg_get_serial_sequence('sluice.jobs', 'seq'))";
+const BEAT_WAITS = `SELECT 1 FROM pg_stat_activity
+  WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%beat(%'`;
+
+/** Somebody who listens, over a way that can be cut off, in a time that stands still. */
+async function listening() {
+  const url = new URL(await sayingDatabase());
+  const proxy = await Proxy.open(Number(url.port));
+  onTestFinished(() => proxy.close());
+  const way = new URL(url);
+  way.port = String(proxy.port);
+
+  let statements = 0;
+  let held: (() => void)[] | undefined;
+  const Watched = class extends pg.Client {
+    constructor(config?: pg.ClientConfig) {
+      super(config);
+      const emit = this.emit.bind(this);
+      this.emit = (name: string | symbol, ...args: unknown[]) => {
+        const now = () => emit(name as "drain", ...(args as []));
+        if (name !== "notification" || held === undefined) return now();
+        held.push(now);
+        return true;
+      };
+    }
+    override query = ((...args: unknown[]) => {
+      statements += 1;
+      return (pg.Client.prototype.query as (...all: unknown[]) => unknown).apply(this, args);
+    }) as pg.Client["query"];
+  };
+
+  const clock = new FakeClock();
+  const pool = poolOf(way.href, { Client: Watched as unknown as new () => pg.ClientBase });
+  const { hub, database } = hearing(pool, { clock });
+  const ears = () => [...proxy.passages].filter(({ said }) => said.includes("LISTEN"));
+  return {
+    url: url.href,
+    clock,
+    database,
+    subscribe: () => listener(hub),
+    statements: () => statements,
+    ears,
+    /** The connection that listens leads nowhere from now on. */
+    cut: () => {
+      for (const passage of ears()) passage.blackhole();
+    },
+    /** What comes in is not looked at, until it is. */
+    hold: () => {
+      held = [];
+    },
+    release: () => {
+      const waiting = held ?? [];
+      held = undefined;
+      for (const look of waiting) look();
+    },
+    /** Time until the next beat. */
+    tick: () => clock.advance(5_000 - (clock.now() % 5_000)),
+    /** Until the beat is answered: for a second at the most it is waited for. */
+    answer: () => until(() => clock.nextTimerIn !== 1_000, "a beat to be answered"),
+  };
+}
+
+type Listening = Awaited<ReturnType<typeof listening>>;
+
+/** The same where it is known that all is heard. */
+async function hearingWell() {
+  const there = await listening();
+  const far = there.subscribe();
+  await there.database.call("present");
+  await hear(there, far.wakes);
+  far.wakes.length = 0;
+  return { ...there, far };
+}
+
+/** Until it has heard all that was said before. */
+async function hear({ url }: Pick<Listening, "url">, wakes: readonly boolean[]): Promise<void> {
+  const heard = wakes.length + 1;
+  await once(url, "SELECT sluice.notify_queues(ARRAY['q'])");
+  await until(() => wakes.length === heard, "it to be heard");
+}
+
+/** Nobody can say that he listens before it is over. */
+async function nobodyListens(url: string): Promise<() => Promise<void>> {
+  const client = await poolOf(url).connect();
+  await client.query("BEGIN; LOCK TABLE sluice.listeners IN EXCLUSIVE MODE");
+  return async () => {
+    await client.query("COMMIT");
+    client.release();
+  };
+}
+
+describe("every five seconds", () => {
+  it("one statement is made, and nobody looks", async () => {
+    const { tick, answer, clock, statements, far, ears, ...there } = await hearingWell();
+    const before = statements();
+    for (let i = 1; i <= 5; i++) {
+      await tick();
+      await answer();
+      await hear(there, far.wakes);
+      await clock.advance(250);
+      expect([statements() - before, far.wakes.length]).toEqual([i, i]);
+    }
+    expect(ears()).toHaveLength(1);
+  });
+
+  it("a hint that was lost is made up for", async () => {
+    const { url, tick, far } = await hearingWell();
+    await once(url, A_JOB_MORE);
+    await tick();
+    await until(() => far.wakes.length > 0, "everybody to look");
+    expect(far.wakes).toEqual([false]);
+  });
+
+  it("who is to stop is told, here and to nobody else", async () => {
+    const { url, tick, answer, far } = await hearingWell();
+    const other = new pg.Client(url);
+    await other.connect();
+    onTestFinished(() => other.end());
+    const said: (string | undefined)[] = [];
+    other.on("notification", ({ payload }) => said.push(payload));
+    await other.query('LISTEN "sluice:sluice"');
+    await stopping(url, "job");
+    for (let i = 1; i <= 3; i++) {
+      await tick();
+      await answer();
+      await until(() => far.cancelled.length === i, "it to be told");
+    }
+    await hear({ url }, far.wakes);
+    await until(() => said.length > 0, "the last to be said");
+    expect(said).toHaveLength(1);
+    expect(far.cancelled).toEqual(["job", "job", "job"]);
+  });
+});
+
+describe("where the connection that listens leads nowhere", () => {
+  it("a job that was added is looked for with the next beat", async () => {
+    const { url, cut, tick, far } = await hearingWell();
+    cut();
+    await once(url, A_JOB_MORE);
+    await tick();
+    await until(() => far.wakes.length > 0, "everybody to look");
+    expect(far.wakes).toEqual([false]);
+  });
+
+  it("whatever else has happened is looked for a moment later, and with every beat until it hears again", async () => {
+    const { url, cut, tick, answer, clock, far, ears } = await hearingWell();
+    cut();
+    const deaf = ears();
+    await tick();
+    await answer();
+    expect(far.wakes).toEqual([]);
+    await clock.advance(250);
+    expect(far.wakes).toEqual([true]);
+    await tick();
+    await until(() => far.wakes.length === 2, "everybody to look");
+    await clock.advance(100);
+    await until(() => far.wakes.length === 3, "it to listen again, and everybody to look");
+    await hear({ url }, far.wakes);
+    // That it hears is known when it has heard a beat.
+    await tick();
+    await until(() => far.wakes.length === 5, "everybody to look");
+    await hear({ url }, far.wakes);
+    await tick();
+    await answer();
+    await hear({ url }, far.wakes);
+    await clock.advance(250);
+    expect(far.wakes).toHaveLength(7);
+    expect(ears().filter((passage) => !deaf.includes(passage))).toHaveLength(1);
+  });
+});
+
+it("a connection is not taken for deaf whose news were not looked at, for this process was held up", async () => {
+  const { url, hold, release, tick, answer, far, ears } = await hearingWell();
+  hold();
+  await tick();
+  await answer();
+  const end = await nobodyListens(url);
+  await tick();
+  await until(async () => (await once(url, BEAT_WAITS)).length > 0, "the next beat to be made");
+  release();
+  await end();
+  await answer();
+  await hear({ url }, far.wakes);
+  expect(ears()).toHaveLength(1);
+});
+
+it("whoever can say only late that he listens looks for what he missed", async () => {
+  const { url, subscribe, clock, database } = await listening();
+  await database.call("present");
+  const end = await nobodyListens(url);
+  const far = subscribe();
+  await until(async () => (await once(url, BEAT_WAITS)).length > 0, "him to say so");
+  await clock.advance(1_000);
+  await database.call("present");
+  await once(url, A_JOB_MORE);
+  expect(far.wakes).toEqual([]);
+  await end();
+  await until(() => far.wakes.length > 0, "him to look");
+  expect(far.wakes).toEqual([true]);
+});

@@ -1,0 +1,37 @@
+import type { JobEvent } from "../../../src/core/events.ts";
+import type { Hub } from "../../../src/storages/postgres/hub.ts";
+import { opened } from "./client-support.ts";
+import { once, temporaryDatabase } from "./server.ts";
+
+/** A database with its tables, and a function that says what it is given, as if it were a step. */
+export async function sayingDatabase(): Promise<string> {
+  const url = await temporaryDatabase();
+  await opened(url).setup();
+  await once(url, "CREATE FUNCTION sluice.say(told text) RETURNS text LANGUAGE sql AS 'SELECT told'");
+  return url;
+}
+
+/** Active jobs that are asked to stop, whoever has them. */
+export async function stopping(url: string, ...ids: readonly string[]): Promise<void> {
+  const other = { queue: "q", type: "t", data: "1", due_in: 0, priority: 0, max_attempts: 1, backoff: "{}" };
+  await once(url, "SELECT sluice.add($1::json)", [JSON.stringify(ids.map((id) => Object.assign({ id }, other)))]);
+  await once(
+    url,
+    `UPDATE sluice.jobs SET state = 'active', cancel_requested = true, attempt = 1, started_at = 1, lease_until = 1e15,
+      worker = 'w', token = 1`,
+  );
+}
+
+/** Listens to a queue and notes what it hears. */
+export function listener(hub: Hub, queue: string | null = "q") {
+  const wakes: boolean[] = [];
+  const cancelled: string[] = [];
+  const events: JobEvent[] = [];
+  const leave = hub.subscribe({
+    queue,
+    wake: (news) => wakes.push(news),
+    cancelled: (ids) => cancelled.push(...ids),
+  });
+  const hearEvents = () => hub.subscribe({ queue, event: (event) => events.push(event) });
+  return { wakes, cancelled, events, leave, hearEvents };
+}
