@@ -8,7 +8,7 @@ import type { Order } from "../conductor/fleet.ts";
 import type { Outcome, World } from "../conductor/world.ts";
 import { usual } from "./usual.ts";
 
-const LEASE_MS = 500;
+const LEASE_MS = 1_000;
 
 /** It is in nobody's way: what is held of it must come and go with the leases. */
 const LIMITS: LimitDefinitions = { slots: { concurrency: 100, queues: ["points"] } };
@@ -38,7 +38,7 @@ export async function crashPoints(world: World): Promise<Outcome> {
     seed: world.seed(),
     queue: "points",
     leaseMs: LEASE_MS,
-    concurrency: 8,
+    concurrency: 16,
     graceMs: 500,
     limits: LIMITS,
     crash,

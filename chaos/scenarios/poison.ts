@@ -6,7 +6,7 @@ import type { Order } from "../conductor/fleet.ts";
 import type { Outcome, World } from "../conductor/world.ts";
 import { usual } from "./usual.ts";
 
-const LEASE_MS = 600;
+const LEASE_MS = 1_000;
 const MAX_ATTEMPTS = 3;
 
 /** Jobs that kill their process, by abort or by filling its heap, among good ones; whoever dies is replaced. */
