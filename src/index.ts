@@ -80,7 +80,13 @@ export type { Reason as LimitReason } from "./limits/gauge.ts";
 export type { BreakerRule, GroupRule, LimitRule, Quota as LimitQuota } from "./limits/rule.ts";
 export type { LimitDrain, QueueExplanation } from "./storage/drain.ts";
 export type { Explanation, Holdup, LimitHoldup, OtherHoldup } from "./storage/explain.ts";
-export type { ExecutionVerdict, ExecutionWindow, IRateLimiterStorage } from "./storage/rate-limiter-storage.ts";
+export type { Confirmation, Grant } from "./storage/grants.ts";
+export type {
+  ExecutionCall,
+  ExecutionVerdict,
+  ExecutionWindow,
+  IRateLimiterStorage,
+} from "./storage/rate-limiter-storage.ts";
 export {
   InMemoryRateLimiterStorage,
   type InMemoryRateLimiterStorageOptions,

@@ -9,6 +9,7 @@ import type {
   JobState,
   LogLine,
 } from "../core/job.ts";
+import type { Confirmation, Grant } from "./grants.ts";
 import type { Backlog, LimitStorage, Standing } from "./limit-storage.ts";
 import type { AtomicRateLimiterStorage } from "./rate-limiter-storage.ts";
 
@@ -37,6 +38,8 @@ export interface JobStorage {
   add(jobs: readonly NewJob[], tx?: unknown): Promise<readonly Added[]>;
   /** Settles what the worker hands in, then takes jobs and room under the limits together, in the same step. */
   claim(request: ClaimRequest): Promise<Claim>;
+  /** Says when calls were made that a grant was given for (`grants.ts`): of claims, and of what was taken outside of jobs. */
+  confirm(confirmations: readonly Confirmation[]): Promise<void>;
   /** Ends leases, one for each job. The answer names the jobs whose lease was lost: for those nothing was changed. */
   settle(outcomes: readonly Outcome[]): Promise<readonly string[]>;
   /** Keeps leases for `leaseMs` from now. A lease that has expired is lost for good, even if nobody has noticed yet. */
@@ -142,6 +145,13 @@ export interface ClaimRequest {
   readonly limits: readonly ClaimLimit[];
   /** What to settle first. */
   readonly settle: readonly Outcome[];
+  /**
+   * The handlers are called within so long of the first sending of this request, or never, and that is confirmed (`grants.ts`).
+   * Left out: the starts count from the grant, as for callers that do not need windows to be exact as called.
+   */
+  readonly grantTtlMs?: number | undefined;
+  /** What to confirm first: the claim is decided with that. */
+  readonly confirm?: readonly Confirmation[] | undefined;
 }
 
 /** So many starts in any window, kept under a name. The name is the same as in `rates`. */
@@ -179,6 +189,8 @@ export interface Claim {
   readonly nextInMs: number | null;
   /** The limit that keeps back a job that is due, if one does; of several, the one that has room first. */
   readonly blockedBy: string | null;
+  /** What is to be confirmed: starts that count under windows or spacing, of a claim with `grantTtlMs`. */
+  readonly grant?: Grant | undefined;
 }
 
 /** A claim on a job. */

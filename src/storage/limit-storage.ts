@@ -1,6 +1,7 @@
 import type { JobRecord } from "../core/job.ts";
 import type { Reason } from "../limits/gauge.ts";
 import type { LimitRule, Quota } from "../limits/rule.ts";
+import type { Grant } from "./grants.ts";
 
 /**
  * The limits that are kept beside the jobs: named rules, and what was counted under them. They bind every claim, whoever
@@ -99,6 +100,8 @@ export interface LimitTake {
   readonly dry?: boolean;
   /** What is held of concurrency comes back by itself after this, unless it is renewed. */
   readonly ttlMs: number;
+  /** It is used within so long of the first sending of this request, or never, and that is confirmed; as in a claim. */
+  readonly grantTtlMs?: number | undefined;
 }
 
 export type LimitTaken =
@@ -107,6 +110,8 @@ export type LimitTaken =
       readonly token: string;
       /** Something is held, and has to be renewed and released. */
       readonly held: boolean;
+      /** What is to be confirmed, if anything is. */
+      readonly grant?: Grant | undefined;
     }
   | {
       readonly granted: false;

@@ -8,6 +8,7 @@ const MEMBERS = [
   "close",
   "add",
   "claim",
+  "confirm",
   "settle",
   "heartbeat",
   "report",

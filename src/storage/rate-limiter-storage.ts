@@ -11,22 +11,35 @@ export interface ExecutionWindow {
    * `maxExecutions`, which may then be 0 as well.
    */
   readonly weight?: number;
+  /**
+   * The start is made within so many milliseconds of asking, or cancelled, and confirmed with `confirmExecution`: until then it
+   * counts as if it were made at the last moment. Left out: it counts from the grant.
+   */
+  readonly grantTtl?: number;
+}
+
+/** A start that was made. */
+export interface ExecutionCall {
+  readonly token: string;
+  /** From asking for it to making it, in milliseconds: never less than that. */
+  readonly calledInMs: number;
 }
 
 export interface ExecutionVerdict {
   readonly granted: boolean;
   /** 0 when granted, else the exact time until this weight fits, if nobody takes anything before. */
   readonly retryInMs: number;
-  /** Names this start for `cancelExecution` and `settleExecution`. */
+  /** Names this start for `cancelExecution`, `settleExecution` and `confirmExecution`. */
   readonly token?: string;
 }
 
 /**
  * Where a `RateLimiter` keeps the starts it counts. Instants are ISO 8601 strings.
  *
- * The first seven methods are enough, and are then exact for one caller at a time, without weights. The three optional
+ * The first seven methods are enough, and are then exact for one caller at a time, without weights. Three optional
  * ones come together and make it exact for any number of callers: check and take in one step that nothing can come
- * between, and a way to take back.
+ * between, and a way to take back. With `confirmExecution` beside them windows are exact by the instants of the calls, and
+ * not only by those of the grants.
  */
 export interface IRateLimiterStorage {
   /** Creates what the storage needs. Safe to call any number of times. */
@@ -50,6 +63,8 @@ export interface IRateLimiterStorage {
   cancelExecution?(queueName: string, token: string): Promise<void>;
   /** What the start really used: less gives room back at once, more is charged at once. */
   settleExecution?(queueName: string, token: string, weight: number): Promise<void>;
+  /** When starts were made that were asked for with `grantTtl`. They count from then. Others are left as they are. */
+  confirmExecution?(queueName: string, calls: readonly ExecutionCall[]): Promise<void>;
 }
 
 /** A storage in this process opens its books, so that limiters over it can decide without a detour through promises. */

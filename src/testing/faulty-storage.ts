@@ -114,6 +114,7 @@ export function faultyStorage(
     close: () => storage.close(),
     add: (...given) => through("add", given, () => storage.add(...given)),
     claim: (request) => through("claim", [request], () => storage.claim(request)),
+    confirm: (confirmations) => through("confirm", [confirmations], () => storage.confirm(confirmations)),
     settle: (outcomes) => through("settle", [outcomes], () => storage.settle(outcomes)),
     heartbeat: (leases, leaseMs) => through("heartbeat", [leases, leaseMs], () => storage.heartbeat(leases, leaseMs)),
     report: (reports) => through("report", [reports], () => storage.report(reports)),

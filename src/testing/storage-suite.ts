@@ -5,6 +5,7 @@ import { adopting } from "./suite/adopting.ts";
 import { backlog } from "./suite/backlog.ts";
 import { breaking } from "./suite/breaking.ts";
 import { claiming } from "./suite/claiming.ts";
+import { confirming } from "./suite/confirming.ts";
 import { explaining } from "./suite/explaining.ts";
 import { groups } from "./suite/groups.ts";
 import { hearing } from "./suite/hearing.ts";
@@ -46,6 +47,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   leases,
   settling,
   limits: limiting,
+  confirming,
   people,
   reading,
   hearing,

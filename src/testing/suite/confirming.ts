@@ -1,0 +1,347 @@
+import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
+import { equal, ok } from "../expect.ts";
+import { countOf, define, many, rule, said, take, window } from "./limit-words.ts";
+import { back, type Cases, completed, lease, limit, type Scene } from "./scene.ts";
+
+const TTL = 2_000;
+
+/** A claim that is going to say when its jobs were called. */
+async function granted(s: Scene, request: Partial<ClaimRequest> = {}): Promise<Claim & { readonly id: string }> {
+  const claim = await s.claim({ grantTtlMs: TTL, ...request });
+  ok(claim.grant !== undefined, "expected something to be confirmed");
+  return { ...claim, id: claim.grant.id };
+}
+
+const confirm = (s: Scene, grant: string, calledInMs: number): Promise<void> =>
+  s.storage.confirm([{ grant, calledInMs }]);
+
+const blocked = (nextInMs: number) => ({ count: 0, more: false, nextInMs, blockedBy: "k" });
+
+export const confirming: Cases = {
+  "a start that is not confirmed counts as if it were called at the last moment": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    equal((await granted(s)).jobs.length, 2, "granted");
+    // The first look is at the hopeful instant; then ever less often; the last is certain.
+    for (const wait of [1_000, 250, 500, 1_000, 250]) {
+      equal(await said(s), blocked(wait), `refused, ${s.clock.now()} ms after the grant`);
+      await s.clock.advance(wait);
+    }
+    equal((await said(s)).count, 2, "when it has left for certain");
+  },
+
+  "a confirmed start counts from its call": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    const { id } = await granted(s);
+    await s.clock.advance(30);
+    await confirm(s, id, 30);
+    equal(await said(s), blocked(1_000), "at the call");
+    await s.clock.advance(999);
+    equal(await said(s), blocked(1), "a millisecond before it has left");
+    await s.clock.advance(1);
+    equal((await said(s)).count, 2, "when it has left");
+  },
+
+  "what a claim confirms counts for the claim itself": async (s) => {
+    const limits = [limit("k", 2, 1_000)];
+    await many(s, 6);
+    const { id } = await granted(s, { limits });
+    await s.clock.advance(1_000);
+    equal(await said(s, { limits }), blocked(250), "not confirmed");
+    equal((await said(s, { limits, confirm: [{ grant: id, calledInMs: 0 }] })).count, 2, "confirmed with the claim");
+  },
+
+  "a claim under no limit that it confirms for lowers the start all the same": async (s) => {
+    await define(s, rule("k", window(2, 1_000), { types: ["a"] }));
+    await many(s, 4, { type: "a" });
+    await many(s, 1, { type: "b", queue: "other" });
+    const { id } = await granted(s);
+    await s.clock.advance(1_000);
+    equal((await said(s, { queue: "other", confirm: [{ grant: id, calledInMs: 0 }] })).count, 1, "of another queue");
+    equal((await said(s)).count, 2, "of the first queue");
+  },
+
+  "whoever is refused expects calls to take as long as the latest did": async (s) => {
+    await define(s, rule("k", window(1, 1_000)));
+    await many(s, 6);
+    await confirm(s, (await granted(s)).id, 40);
+    await s.clock.advance(1_040);
+    await granted(s);
+    equal(await said(s), blocked(1_040), "as long after the grant as the one before");
+  },
+
+  "one slow call is no rule for the next": async (s) => {
+    await define(s, rule("k", window(1, 1_000)));
+    await many(s, 6);
+    await confirm(s, (await granted(s)).id, 1_900);
+    await s.clock.advance(2_900);
+    await granted(s);
+    equal(await said(s), blocked(1_250), "a quarter of the window at the most");
+  },
+
+  "a confirmation counts once, and one for nothing changes nothing": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    const { id } = await granted(s);
+    await s.clock.advance(100);
+    await s.storage.confirm([]);
+    await confirm(s, "nobody", 0);
+    await confirm(s, "123456", 0);
+    equal(await said(s), blocked(900), "not confirmed yet");
+    await confirm(s, id, 100);
+    await confirm(s, id, 0);
+    equal(await said(s), blocked(1_000), "the first confirmation holds");
+  },
+
+  "several grants are confirmed together": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    const first = await granted(s, { max: 1 });
+    await s.clock.advance(10);
+    const second = await granted(s, { max: 1 });
+    await s.clock.advance(10);
+    await s.storage.confirm([
+      { grant: second.id, calledInMs: 5 },
+      { grant: first.id, calledInMs: 20 },
+    ]);
+    equal(await said(s), blocked(995), "the first to leave was granted last");
+    await s.clock.advance(995);
+    equal((await said(s)).count, 1, "when that has left");
+    equal(await said(s), blocked(5), "then the other");
+  },
+
+  "what is given back without a call counts nowhere, confirmed or not": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    const { jobs, id } = await granted(s);
+    await s.settle(back(jobs[0]!, { unstarted: true }));
+    equal((await countOf(s, "k")).used, 1, "one is left");
+    await confirm(s, id, 0);
+    equal((await countOf(s, "k")).used, 1, "after the confirmation");
+    const again = await granted(s);
+    equal(again.jobs.length, 1, "the other may start");
+    await confirm(s, again.id, 0);
+    await s.settle(back(again.jobs[0]!, { unstarted: true }));
+    equal((await countOf(s, "k")).used, 1, "given back after it was confirmed");
+  },
+
+  "a job that ended before its start was confirmed is confirmed like any other": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    const { jobs, id } = await granted(s);
+    await s.settle(...jobs.map((job) => completed(job)));
+    await s.clock.advance(1_000);
+    equal(await said(s), blocked(250), "its end says nothing about its call");
+    await confirm(s, id, 0);
+    equal((await said(s)).count, 2, "confirmed");
+  },
+
+  "a start whose worker died stays as it was granted": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 2);
+    await granted(s, { leaseMs: 500 });
+    await s.clock.advance(500);
+    equal((await s.sweep()).stalled, 2, "their leases ran out");
+    equal((await countOf(s, "k")).used, 2, "what is in use");
+    await s.clock.advance(2_499);
+    equal((await said(s)).count, 0, "before it has left for certain");
+    await s.clock.advance(1);
+    equal((await said(s)).count, 2, "when it has");
+  },
+
+  "a call that was made too late counts from then": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    const { id } = await granted(s);
+    await s.clock.advance(2_500);
+    await confirm(s, id, 2_500);
+    await s.clock.advance(999);
+    equal((await said(s)).count, 0, "it has not left");
+    await s.clock.advance(1);
+    equal((await said(s)).count, 2, "it has left");
+  },
+
+  "even if its start had left the window already": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    const { id } = await granted(s);
+    await s.clock.advance(3_000);
+    const next = await granted(s);
+    equal(next.jobs.length, 2, "it had left for certain");
+    await confirm(s, next.id, 0);
+    await s.clock.advance(100);
+    await confirm(s, id, 3_100);
+    equal((await countOf(s, "k")).used, 4, "both count");
+    await s.clock.advance(900);
+    equal((await said(s)).count, 0, "only those that were in time have left");
+    await s.clock.advance(100);
+    equal((await said(s)).count, 2, "all have left");
+  },
+
+  "spacing goes by the call": async (s) => {
+    await define(s, rule("k", { everyMs: 1_000 }));
+    await many(s, 6);
+    const { id } = await granted(s);
+    equal(await said(s), blocked(1_000), "the hopeful instant");
+    await s.clock.advance(100);
+    await confirm(s, id, 100);
+    equal(await said(s), blocked(1_000), "from the call on");
+    await s.clock.advance(999);
+    equal(await said(s), blocked(1), "a millisecond before");
+    await s.clock.advance(1);
+    equal((await said(s)).count, 1, "at the instant");
+  },
+
+  "spacing after a start that is not confirmed": async (s) => {
+    await define(s, rule("k", { everyMs: 1_000 }));
+    await many(s, 6);
+    await granted(s);
+    for (const wait of [1_000, 250, 500, 1_000, 250]) {
+      equal(await said(s), blocked(wait), `refused, ${s.clock.now()} ms after the grant`);
+      await s.clock.advance(wait);
+    }
+    equal((await said(s)).count, 1, "at the certain instant");
+  },
+
+  "a start that is given back leaves no gap": async (s) => {
+    await define(s, rule("k", { everyMs: 1_000 }));
+    await many(s, 6);
+    const { jobs } = await granted(s);
+    await s.settle(back(jobs[0]!, { unstarted: true }));
+    equal((await said(s)).count, 1, "the next one");
+  },
+
+  "each group has its own": async (s) => {
+    await define(s, rule("k", window(1, 1_000), { byGroup: true }));
+    await s.add({ group: "a" }, { group: "b" }, { group: "a" }, { group: "b" });
+    const { jobs, id } = await granted(s);
+    equal(jobs.map(({ group }) => group).toSorted(), ["a", "b"], "one of each");
+    await s.clock.advance(10);
+    await confirm(s, id, 10);
+    await s.clock.advance(999);
+    equal((await said(s)).count, 0, "a millisecond before");
+    await s.clock.advance(1);
+    equal((await said(s)).count, 2, "at the instant");
+  },
+
+  "groups that are not confirmed are looked at again at the hopeful instant": async (s) => {
+    await define(s, rule("k", window(1, 1_000), { byGroup: true }));
+    await s.add({ group: "a" }, { group: "a" });
+    const { id } = await granted(s);
+    const first = await s.claim();
+    equal([first.jobs.length, first.nextInMs, first.blockedBy], [0, 1_000, "k[a]"], "the hopeful instant");
+    await s.clock.advance(20);
+    await confirm(s, id, 20);
+    await s.clock.advance(980);
+    const second = await s.claim();
+    equal([second.jobs.length, second.nextInMs], [0, 20], "the exact one");
+    await s.clock.advance(20);
+    equal((await said(s)).count, 1, "at that instant");
+  },
+
+  "weights are corrected before and after the confirmation": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "tokens" }));
+    await s.add({ weights: { tokens: 8 } }, { weights: { tokens: 8 } }, { weights: { tokens: 8 } });
+    const first = await granted(s, { max: 1 });
+    await s.storage.report([{ ...lease(first.jobs[0]!), weights: { tokens: 2 } }]);
+    equal((await countOf(s, "k")).used, 2, "before");
+    await s.clock.advance(10);
+    await confirm(s, first.id, 10);
+    equal((await countOf(s, "k")).used, 2, "confirmed");
+    const second = await granted(s, { max: 1 });
+    equal(second.jobs.length, 1, "the second fits");
+    await s.storage.report([{ ...lease(first.jobs[0]!), weights: { tokens: 5 } }]);
+    equal((await countOf(s, "k")).used, 13, "after");
+    await s.clock.advance(1_000);
+    equal((await countOf(s, "k")).used, 8, "the first has left");
+  },
+
+  "several windows of one name see the same call": async (s) => {
+    await many(s, 10);
+    const limits = [limit("k", 3, 1_000), limit("k", 4, 5_000)];
+    const { jobs, id } = await granted(s, { limits });
+    equal(jobs.length, 3, "the short window");
+    await s.clock.advance(100);
+    await confirm(s, id, 100);
+    await s.clock.advance(1_000);
+    equal((await said(s, { limits })).count, 1, "the long window");
+    await s.clock.advance(3_999);
+    equal((await said(s, { limits })).count, 0, "a millisecond before it has left the long one");
+    await s.clock.advance(1);
+    equal((await said(s, { limits })).count, 3, "at the instant");
+  },
+
+  "what was cleared is not confirmed any more": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    const { id } = await granted(s);
+    await s.storage.limits.change("k", { reset: true, group: null });
+    const next = await granted(s);
+    equal(next.jobs.length, 2, "after the reset");
+    await confirm(s, id, 3_000);
+    equal((await countOf(s, "k")).used, 2, "what is in use");
+  },
+
+  "a grant says when its confirmation is worth a call": async (s) => {
+    await define(s, rule("k", window(5, 400)), rule("wide", window(500, 60_000), { types: ["wide"] }));
+    await many(s, 2);
+    equal((await granted(s)).grant!.confirmInMs, 200, "half of the shortest window");
+    await s.add({ type: "wide", queue: "other" });
+    await s.storage.limits.remove("k");
+    equal((await granted(s, { queue: "other" })).grant!.confirmInMs, 1_000, "a second at the most");
+  },
+
+  "there is nothing to confirm where nothing goes by time": async (s) => {
+    await many(s, 4);
+    equal((await s.claim({ max: 1, grantTtlMs: TTL })).grant, undefined, "no limits");
+    await define(s, rule("slots", { concurrency: 2 }));
+    equal((await s.claim({ max: 1, grantTtlMs: TTL })).grant, undefined, "concurrency");
+    await define(s, rule("k", window(2, 1_000)));
+    equal((await s.claim({ max: 1 })).grant, undefined, "no time was said");
+    equal((await s.claim({ max: 0, grantTtlMs: TTL })).grant, undefined, "nothing started");
+  },
+
+  "permits are confirmed like jobs": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    const [first, second] = [await take(s, "k", { grantTtlMs: TTL }), await take(s, "k", { grantTtlMs: TTL })];
+    ok(first.granted && first.grant !== undefined, "expected the first to be confirmed");
+    ok(second.granted && second.grant !== undefined, "expected the second to be confirmed");
+    equal(first.grant.confirmInMs, 500, "when");
+    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "the hopeful instant");
+    await s.clock.advance(10);
+    await s.storage.confirm([
+      { grant: first.grant.id, calledInMs: 5 },
+      { grant: second.grant.id, calledInMs: 10 },
+    ]);
+    await s.clock.advance(994);
+    equal(await take(s, "k"), { granted: false, retryInMs: 1, most: null }, "a millisecond before");
+    await s.clock.advance(1);
+    const third = await take(s, "k", { grantTtlMs: TTL });
+    ok(third.granted, "expected the first to have left");
+    equal(await take(s, "k"), { granted: false, retryInMs: 5, most: null }, "the second");
+    await s.storage.limits.give(third.token, "cancelled");
+    await s.clock.advance(5);
+    equal((await countOf(s, "k")).used, 0, "what was cancelled counts nowhere");
+  },
+
+  "starts under a name are confirmed by their tokens": async (s) => {
+    const { rates } = s.storage;
+    const ask = { maxExecutions: 1, windowMs: 1_000, grantTtl: TTL };
+    const { granted: first, token } = await rates.tryRecordExecution("k", ask);
+    ok(first && token !== undefined, "expected to be granted");
+    equal((await rates.tryRecordExecution("k", ask)).retryInMs, 1_000, "the hopeful instant");
+    await s.clock.advance(1_000);
+    equal((await rates.tryRecordExecution("k", ask)).retryInMs, 250, "not confirmed");
+    await rates.confirmExecution("other", [{ token, calledInMs: 0 }]);
+    await rates.confirmExecution("k", [{ token: "nobody", calledInMs: 0 }]);
+    equal((await rates.tryRecordExecution("k", ask)).retryInMs, 250, "still not confirmed");
+    await rates.confirmExecution("k", [{ token, calledInMs: 300 }]);
+    equal((await rates.tryRecordExecution("k", ask)).retryInMs, 300, "confirmed");
+    await s.clock.advance(300);
+    const next = await rates.tryRecordExecution("k", ask);
+    equal(next.granted, true, "when it has left");
+    await rates.cancelExecution("k", next.token!);
+    equal((await rates.tryRecordExecution("k", ask)).granted, true, "what was cancelled counts nowhere");
+  },
+};
