@@ -6,6 +6,7 @@ export {
   JobError,
   JobNotFoundError,
   JobTimeoutError,
+  LateCallError,
   LimitConflictError,
   LimitNotFoundError,
   OptionsError,

@@ -56,6 +56,29 @@ export function afterAll(clock: Clock, ms: number, callback: () => void): () => 
   return () => cancel();
 }
 
+/** An instant, by both clocks. */
+export interface Mark {
+  readonly now: number;
+  readonly wall: number;
+}
+
+export const markOf = (clock: Clock): Mark => ({ now: clock.now(), wall: clock.wall() });
+
+/** The rates of two clocks differ by less than this. */
+const RATE_ERROR = 0.01;
+/** The wall clock counts whole milliseconds, and is corrected in small steps. */
+const WALL_ERROR_MS = 5;
+
+/**
+ * The most that can have passed since then by any clock that is trusted: the monotonic clock stops while a machine sleeps, so
+ * the wall clock is asked as well, and the rate of either may be off by a little.
+ */
+export function mostSince(clock: Clock, mark: Mark): number {
+  const monotonic = clock.now() - mark.now;
+  const wall = clock.wall() - mark.wall;
+  return (wall > monotonic + WALL_ERROR_MS ? wall : monotonic) * (1 + RATE_ERROR);
+}
+
 /** The date `ms` milliseconds from now, rounded up to the whole milliseconds that dates hold. */
 export function dateIn(clock: Clock, ms: number): Date {
   return new Date(Math.min(Math.ceil(clock.wall() + ms), LATEST_DATE));

@@ -96,6 +96,22 @@ export class StaleLeaseError extends JobError {
   }
 }
 
+/**
+ * A handler was called later than its start was granted for: the process stood still between the last look at the clock and the
+ * call itself. The call is counted from when it was made. Only `onError` of a worker hears of it.
+ */
+export class LateCallError extends JobError {
+  override readonly code: string = "SLUICE_LATE_CALL";
+  readonly id: string;
+  readonly lateByMs: number;
+
+  constructor(id: string, lateByMs: number) {
+    super(`job ${show(id)} was called ${Math.ceil(lateByMs)} ms too late: the process was stopped in the middle of the call`);
+    this.id = id;
+    this.lateByMs = lateByMs;
+  }
+}
+
 /** An idempotency key is taken: by a job with another payload, or where duplicates are to be rejected. */
 export class DuplicateJobError extends JobError {
   override readonly name = "DuplicateJobError";

@@ -3,7 +3,7 @@ import { OptionsError } from "../core/errors.ts";
 import { both } from "../limits/compose.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { WaitingLine } from "./blocked.ts";
-import { type AnyPart, isSaid, type Member, weightFor, type Weights } from "./taking.ts";
+import { type AnyPart, isLate, isSaid, type Member, type Tokens, weightFor, type Weights } from "./taking.ts";
 
 /** All were taken, with what each gave for it; or one refused, and nothing was; or nobody wanted it any more. */
 export type Attempt = { readonly tokens: readonly unknown[] } | Refused | "unwanted";
@@ -17,10 +17,7 @@ export interface Refused {
   readonly times: number;
 }
 
-/** Gates that took longer ago than this are asked again. */
-const RETAKE_AFTER_MS = 1;
-
-/** So often may a storage answer too late before that is an error: every time it does, a start is counted for nothing. */
+/** So often may a storage answer too late before that is an error. */
 const MOST_TOO_LATE = 5;
 
 /**
@@ -65,8 +62,6 @@ export interface Asker {
 interface Step {
   readonly part: AnyPart;
   readonly undo: () => Promise<void> | void;
-  /** Ends it, and leaves it counted. */
-  readonly end?: () => Promise<void> | void;
 }
 
 /** One go at all of them. */
@@ -78,8 +73,6 @@ class Once {
   readonly #passes: (line: WaitingLine) => boolean;
   readonly #tokens: unknown[] = [];
   readonly #taken: Step[] = [];
-  /** When the first of the grants is too old to be used. */
-  #expiresAt = Number.POSITIVE_INFINITY;
 
   constructor(
     members: readonly Member[],
@@ -100,15 +93,13 @@ class Once {
       const refused =
         this.#impossible() ?? this.#askGates() ?? (await this.#askChecked()) ?? (await this.#takeRemote());
       if (refused !== undefined) return await this.#giveBack(refused);
-      if (this.#tooLate()) return await this.#drop();
+      if (isLate(this.#members, this.#ordered)) return await this.#giveBack("too late");
       if (!this.#wanted()) return await this.#giveBack("unwanted");
       const late = this.#askGates();
       if (late !== undefined) return await this.#giveBack(late);
-      const takenAt = this.#takeGates();
+      this.#takeGates();
       await this.#tellChecked();
-      if (this.#tooLate()) return await this.#drop();
-      const lost = this.#retakeGates(takenAt);
-      return lost === undefined ? { tokens: this.#tokens } : await this.#giveBack(lost);
+      return isLate(this.#members, this.#ordered) ? await this.#giveBack("too late") : { tokens: this.#tokens };
     } catch (error) {
       // The first failure is the one to tell; what follows from it is not.
       await this.#giveBack(undefined).catch(() => {});
@@ -158,18 +149,18 @@ class Once {
       if (part.kind !== "remote") continue;
       const { times } = part.room;
       const weight = weightFor(this.#weights, member);
-      this.#expiresAt = Math.min(this.#expiresAt, this.#clock.now() + part.grantTtl);
       const answer = await part.tryTake(member.takes ? weight : 0, isSaid(this.#weights, member));
       if (!("token" in answer)) return { refusedBy: part, wait: answer.wait, most: answer.most, times };
       const { token } = answer;
       this.#tokens[i] = token;
       if (!member.takes) continue;
-      this.#taken.push({ part, undo: () => part.cancel(token, weight), end: () => part.release(token, weight) });
+      this.#taken.push({ part, undo: () => part.cancel(token, weight) });
     }
     return undefined;
   }
 
-  #takeGates(): number {
+  /** What gates take counts from the call, however long the others take to be told. */
+  #takeGates(): void {
     const now = this.#clock.now();
     for (const [i, member] of this.#members.entries()) {
       const { part } = member;
@@ -179,7 +170,6 @@ class Once {
       this.#tokens[i] = token;
       this.#taken.push({ part, undo: () => part.cancel(token, weight) });
     }
-    return now;
   }
 
   async #tellChecked(): Promise<void> {
@@ -190,36 +180,9 @@ class Once {
     }
   }
 
-  /**
-   * The grant is now, and not when the gates took: telling the others may have lasted. What was taken is taken anew, if
-   * there is still room for it by now.
-   */
-  #retakeGates(takenAt: number): Refused | undefined {
-    if (this.#clock.now() - takenAt < RETAKE_AFTER_MS) return undefined;
-    for (const step of this.#taken.filter(({ part }) => part.kind === "gate")) {
-      this.#taken.splice(this.#taken.indexOf(step), 1);
-      void step.undo();
-    }
-    const lost = this.#askGates();
-    if (lost === undefined) this.#takeGates();
-    return lost;
-  }
-
-  #tooLate(): boolean {
-    return this.#clock.now() > this.#expiresAt;
-  }
-
-  /**
-   * The process was paused between grant and use: what a storage granted stays counted, for nobody knows what it met. What
-   * it holds for as long as work runs is given back.
-   */
-  async #drop(): Promise<"too late"> {
-    const dropped = this.#taken.map(({ part, undo, end = undo }): Step => {
-      const counted = part.kind === "remote" && part.grantTtl !== Number.POSITIVE_INFINITY;
-      return { part, undo: counted ? end : undo };
-    });
-    this.#taken.splice(0, this.#taken.length, ...dropped);
-    return this.#giveBack("too late");
+  /** Of a single member, not in an array. */
+  get #ordered(): Tokens {
+    return this.#members.length === 1 ? this.#tokens[0] : this.#tokens;
   }
 
   /** Last taken, first given back, and all of it, whatever fails. Who was refused for it meanwhile may try again. */
@@ -252,7 +215,7 @@ function slow(members: readonly Member[]): OptionsError {
     "grantTtl",
     strictest?.grantTtl,
     "longer than it takes to be granted something and to use it",
-    `that was exceeded ${MOST_TOO_LATE} times in a row, and what was granted counts`,
+    `that was exceeded ${MOST_TOO_LATE} times in a row, and what was granted was given back`,
   );
 }
 

@@ -3,7 +3,7 @@ import { readArgument, weight, weightOrZero } from "../core/options.ts";
 import type { ILimiter } from "./limiter.ts";
 import { type Line, NOT_NOW } from "./line.ts";
 import { jointLine, lineOf } from "./parts.ts";
-import { type Member, release, settle, tellStarted, type Tokens, UNSAID, type Weights } from "./taking.ts";
+import { type Member, release, settle, tellCalled, type Tokens, UNSAID, type Weights } from "./taking.ts";
 import { Waiter } from "./waiter.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- any function at all may be wrapped
@@ -129,7 +129,7 @@ export class Calls {
     try {
       return this.fn.apply(self, args);
     } finally {
-      tellStarted(members, tokens);
+      tellCalled(members, tokens);
     }
   }
 

@@ -71,6 +71,12 @@ export class OwnLimiterPart extends ForeignPart implements RemotePart {
     return { wait: answer.retryInMs === null ? WHEN_RELEASED : Math.max(answer.retryInMs, 1) };
   }
 
+  /** It alone knows what it counts, and from when. */
+  isLate(): boolean {
+    return false;
+  }
+  called(): void {}
+
   async release(token: Permit): Promise<void> {
     await token.release();
   }

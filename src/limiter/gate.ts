@@ -53,10 +53,10 @@ export abstract class Gate<Token = unknown> implements Part {
     return both(this.fits(now, this.units(weight)), pauseWait(this.pause, now));
   }
 
-  /** Takes, whether or not there is room. */
+  /** Takes, whether or not there is room. What goes by time counts from the call (`called`), and until then in any case. */
   abstract take(now: number, weight: number): Token;
-  /** The start that `token` stands for came a moment after its decision. */
-  started(_token: Token, _now: number): void {}
+  /** What `token` was given for is called now. */
+  called(_token: Token, _now: number): void {}
   release(_token: Token, _weight: number): void {}
   abstract cancel(token: Token, weight: number): void;
   settle(_token: Token, _used: number): void {}

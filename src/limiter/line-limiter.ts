@@ -15,10 +15,11 @@ import { declare } from "./parts.ts";
 import {
   type AnyPart,
   cancel,
+  isLate,
   type Member,
   release,
   settle,
-  tellStarted,
+  tellCalled,
   type Tokens,
   UNSAID,
   type Weights,
@@ -51,7 +52,8 @@ export abstract class LineLimiter implements Limiter {
     if (permit !== undefined) return Promise.resolve(permit);
     return new Promise((resolve, reject) => {
       const { weight, signal: abort } = readOptions("acquire", WAIT, options ?? {});
-      const waiter = new PermitWaiter(weight ?? UNSAID, resolve, reject);
+      const grant = (given: GrantedPermit) => resolve(this.#handOut(given, options));
+      const waiter = new PermitWaiter(weight ?? UNSAID, grant, reject);
       if (abort === undefined) this.#line.join(waiter);
       else waiter.joinUnlessAborted(this.#line, abort);
     });
@@ -66,13 +68,20 @@ export abstract class LineLimiter implements Limiter {
 
   #permitNow(): Permit | undefined {
     const tokens = this.#line.takeNow(1);
-    return tokens === NOT_NOW ? undefined : new GrantedPermit(this.#line.members, tokens, 1);
+    return tokens === NOT_NOW ? undefined : this.#handOut(new GrantedPermit(this.#line.members, tokens, 1));
   }
 
   async #tryAcquire(options: TryAcquireOptions = {}): Promise<Permit | Refusal> {
     const weights = readOptions("tryAcquire", TRY, options).weight ?? UNSAID;
     const answer = await this.#line.tryTake(weights);
-    return "granted" in answer ? answer : new GrantedPermit(answer.members, answer.tokens, weights);
+    if ("granted" in answer) return answer;
+    return this.#handOut(new GrantedPermit(answer.members, answer.tokens, weights), options);
+  }
+
+  /** A permit is used from the moment at which it is handed out, unless its holder is going to say when it is. */
+  #handOut(permit: GrantedPermit, options?: object): Permit {
+    if (this.#line.timed && (options === undefined || !uncalled.has(options))) calledSoon(permit);
+    return permit;
   }
 
   /** Would one more be let through on the spot? */
@@ -125,11 +134,11 @@ function resetGates(gates: readonly Gate[]): void {
 }
 
 class PermitWaiter extends Waiter {
-  readonly #resolve: (permit: Permit) => void;
+  readonly #resolve: (permit: GrantedPermit) => void;
   readonly #reject: (reason: unknown) => void;
   #stopListening: (() => void) | undefined;
 
-  constructor(weights: Weights, resolve: (permit: Permit) => void, reject: (reason: unknown) => void) {
+  constructor(weights: Weights, resolve: (permit: GrantedPermit) => void, reject: (reason: unknown) => void) {
     super(weights);
     this.#resolve = resolve;
     this.#reject = reject;
@@ -156,12 +165,51 @@ class PermitWaiter extends Waiter {
   }
 }
 
+/** Options of those who say themselves when they use what they acquire. */
+const uncalled = new WeakSet<object>();
+
+/** With these options a permit of ours counts as not used yet, until `callPermit`, `cancel` or `release`. */
+export function toBeCalled<Options extends object>(options: Options): Options {
+  uncalled.add(options);
+  return options;
+}
+
+/** What the permit was taken for was called just now. */
+export function callPermit(permit: Permit): void {
+  if (permit instanceof GrantedPermit) permit.call();
+}
+
+/** Was it granted too long ago to be used? */
+export function isPermitLate(permit: Permit): boolean {
+  return permit instanceof GrantedPermit && permit.late;
+}
+
+/** Permits that were handed out just now. */
+let handedOut: GrantedPermit[] = [];
+let calling = false;
+
+/** So many microtasks after it was handed out whoever awaits a permit has gone on, and all who were before them, too. */
+const HOPS = 16;
+
 /**
- * What the permit was taken for begins at this instant, and not when it was granted. Matters to windows and delays in this
- * process; a storage elsewhere counts from the grant.
+ * Whoever awaits a permit goes on some microtasks later, and what others do in theirs before that may take long. So a call
+ * counts from when all of that is over.
  */
-export function stampStart(permit: Permit): void {
-  if (permit instanceof GrantedPermit) permit.stampStart();
+function calledSoon(permit: GrantedPermit): void {
+  handedOut.push(permit);
+  if (calling) return;
+  calling = true;
+  void callHandedOut();
+}
+
+async function callHandedOut(): Promise<void> {
+  while (handedOut.length > 0) {
+    const permits = handedOut;
+    handedOut = [];
+    for (let hop = 0; hop < HOPS; hop++) await undefined;
+    for (const permit of permits) permit.call();
+  }
+  calling = false;
 }
 
 const DONE = Promise.resolve();
@@ -170,6 +218,7 @@ const DONE = Promise.resolve();
 class GrantedPermit implements Permit {
   readonly granted = true;
   #state: "open" | "released" | "cancelled" = "open";
+  #called = false;
   readonly #members: readonly Member[];
   readonly #tokens: Tokens;
   readonly #weights: Weights;
@@ -180,12 +229,19 @@ class GrantedPermit implements Permit {
     this.#weights = weights;
   }
 
-  stampStart(): void {
-    if (this.#state === "open") tellStarted(this.#members, this.#tokens);
+  get late(): boolean {
+    return isLate(this.#members, this.#tokens);
+  }
+
+  call(): void {
+    if (this.#called || this.#state === "cancelled") return;
+    this.#called = true;
+    tellCalled(this.#members, this.#tokens);
   }
 
   release(): Promise<void> {
     if (this.#state !== "open") return DONE;
+    this.call();
     this.#state = "released";
     return release(this.#members, this.#tokens, this.#weights) ?? DONE;
   }

@@ -174,6 +174,11 @@ export class Line implements WaitingLine {
     if (remote) this.#remote.advance();
   }
 
+  /** Does it matter at what instant a start is called? */
+  get timed(): boolean {
+    return this.#composition().timed;
+  }
+
   /** Is everything decided on the spot? */
   get local(): boolean {
     return this.#composition().gates !== undefined;

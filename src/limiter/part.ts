@@ -34,7 +34,7 @@ export interface Part {
 /** State elsewhere, taken by one atomic call. */
 export interface RemotePart extends Part {
   readonly kind: "remote";
-  /** A grant that took longer than this from the request to its use is dropped, for the process was paused meanwhile. */
+  /** What was granted is used within so long of asking for it, or given back. */
   readonly grantTtl: number;
   /**
    * It tells by itself when there may be room: whoever waits looks again after so long at the latest, to be sure. Left out:
@@ -43,6 +43,10 @@ export interface RemotePart extends Part {
   readonly lookAgainMs?: number;
   /** Takes, or says how long to wait. A weight of 0 takes nothing and only asks. `said`: somebody gave the weight. */
   tryTake(weight: number, said: boolean): Promise<RemoteAnswer>;
+  /** Was it asked for too long ago to be used? */
+  isLate(token: unknown): boolean;
+  /** What `token` was given for is called now. */
+  called(token: unknown): void;
 }
 
 export type RemoteAnswer =

@@ -107,14 +107,15 @@ function compose(groups: readonly (readonly AnyPart[])[]): Composition {
       if (!its.includes(group)) its.push(group);
       if (members.some((other) => other.part === part)) continue;
       const takes = same === undefined;
-      members.push({ part, groups: its, takes, timed: takes && part.kind === "gate" && part.timed });
+      const timed = takes && (part.kind === "gate" ? part.timed : part.kind === "remote");
+      members.push({ part, groups: its, takes, timed });
     }
   }
   const gates = members.filter((member): member is Member<Gate> => member.part.kind === "gate");
   return {
     members,
     gates: gates.length === members.length ? gates : undefined,
-    timed: gates.some(({ timed }) => timed),
+    timed: members.some(({ timed }) => timed),
     clock: (gates[0] ?? members.find(({ part }) => part.clock !== systemClock))?.part.clock ?? systemClock,
   };
 }

@@ -4,7 +4,7 @@ import { type Attempt, attempt, type Refused } from "./attempt.ts";
 import type { Blocked, WaitingLine } from "./blocked.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
-import { cancel, type Member, type Taken, type Tokens, type Weights } from "./taking.ts";
+import { cancel, isLate, type Member, type Taken, type Tokens, type Weights } from "./taking.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
 /** The line that is moved. */
@@ -59,7 +59,10 @@ export class RemoteTurns {
     const outcome = await attempt(members, weights, clock, { wanted: () => true, passes: () => false });
     if (outcome === "unwanted") throw new Error("unreachable: it is wanted");
     if (!("tokens" in outcome)) return refusal(outcome.refusedBy.name, outcome.wait);
-    return { members, tokens: inOrder(members, outcome.tokens) };
+    const tokens = inOrder(members, outcome.tokens);
+    if (!isLate(members, tokens)) return { members, tokens };
+    await cancel(members, tokens, weights);
+    return this.tryTake(weights);
   }
 
   /** Never rejects: what goes wrong is told to the one it goes wrong for. */
@@ -94,7 +97,8 @@ export class RemoteTurns {
     if ("tokens" in outcome) {
       this.#pollMs = FIRST_POLL_MS;
       const tokens = inOrder(members, outcome.tokens);
-      if (wanted()) {
+      // Looked at in the same step as the call: whatever is too late by now is asked for again.
+      if (wanted() && !isLate(members, tokens)) {
         this.#line.shift();
         waiter.start(members, tokens);
       } else {

@@ -1,9 +1,10 @@
 import {
   adaptiveGap,
+  callSpaced,
   cancelSpaced,
   createDurations,
   createSpacing,
-  delaySpaced,
+  grantSpaced,
   recordDuration,
   recordSpaced,
   type SpacedStart,
@@ -25,11 +26,15 @@ export class SpacingGate extends PausableGate<SpacedStart> {
   }
 
   take(now: number, weight: number): SpacedStart {
-    return recordSpaced(this.#spacing, now, this.gap(this.units(weight)));
+    return grantSpaced(this.#spacing, now, this.gap(this.units(weight)));
   }
 
-  override started(token: SpacedStart, now: number): void {
-    delaySpaced(token, now);
+  override called(token: SpacedStart, now: number): void {
+    callSpaced(this.#spacing, token, now);
+  }
+
+  override recordStart(): void {
+    recordSpaced(this.#spacing, this.clock.now(), this.gap(1));
   }
 
   cancel(token: SpacedStart): void {
@@ -70,9 +75,8 @@ export class AdaptiveSpacingGate extends SpacingGate {
   }
 
   override recordStart(): void {
-    const now = this.clock.now();
-    this.take(now, 1);
-    this.#recorded.push(now);
+    super.recordStart();
+    this.#recorded.push(this.clock.now());
     if (this.#recorded.length > this.#remembered) this.#recorded.shift();
   }
 

@@ -1,8 +1,15 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, type Mark, markOf, mostSince } from "../core/clock.ts";
 import type { Ledger } from "../limits/ledger.ts";
 import { Room } from "../limits/room.ts";
 import type { Wait } from "../limits/wait.ts";
-import type { AtomicRateLimiterStorage, IRateLimiterStorage } from "../storage/rate-limiter-storage.ts";
+import { Confirmations } from "../storage/confirmations.ts";
+import { confirmInMs } from "../storage/grants.ts";
+import type {
+  AtomicRateLimiterStorage,
+  ExecutionCall,
+  ExecutionWindow,
+  IRateLimiterStorage,
+} from "../storage/rate-limiter-storage.ts";
 import { inTime } from "../core/deadline.ts";
 import { OptionsError } from "../core/errors.ts";
 import type { Backoff } from "./backoff.ts";
@@ -147,36 +154,64 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
   }
 }
 
+/** A start that was granted: how it is named, and since when it may be called. */
+interface GrantedStart {
+  readonly token: string;
+  readonly asked: Mark;
+}
+
 /** Kept in a storage that checks and takes in one step. */
 export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> implements RemotePart {
   readonly kind = "remote";
   readonly part = this;
+  readonly #confirmations: Confirmations<ExecutionCall> | undefined;
+
+  constructor(storage: AtomicRateLimiterStorage, rule: RateRule) {
+    super(storage, rule);
+    if (confirms(storage)) {
+      this.#confirmations = new Confirmations(rule.clock, (calls) => storage.confirmExecution(this.name, calls));
+    }
+  }
 
   get grantTtl(): number {
     return this.rule.grantTtl;
   }
 
   async tryTake(weight: number): Promise<RemoteAnswer> {
-    const { maxExecutions, windowMs } = this.rule;
-    const units = this.units(weight);
-    const asked = this.storage.tryRecordExecution(this.name, { maxExecutions, windowMs, weight: units });
-    const verdict = await this.answerOf(asked, (late) => {
+    const { maxExecutions, windowMs, grantTtl } = this.rule;
+    const window: ExecutionWindow = { maxExecutions, windowMs, weight: this.units(weight) };
+    const asked = markOf(this.clock);
+    const answering = this.storage.tryRecordExecution(
+      this.name,
+      this.#confirmations === undefined ? window : { ...window, grantTtl },
+    );
+    const verdict = await this.answerOf(answering, ({ token }) => {
       // Nobody waits for it any more.
-      if (late.token !== undefined) this.cancel(late.token).catch(() => {});
+      if (token !== undefined) this.cancel({ token, asked }).catch(() => {});
     });
     // Whatever it says: a refusal is not to be asked about again at once, nor never.
     const wait = verdict.retryInMs > 0 ? verdict.retryInMs : 1;
-    const answer = verdict.granted ? ({ wait: 0, token: verdict.token } as const) : { wait };
+    const answer = verdict.granted ? ({ wait: 0, token: { token: verdict.token, asked } } as const) : { wait };
     return this.answered(answer, verdict.granted);
+  }
+
+  isLate({ asked }: GrantedStart): boolean {
+    return mostSince(this.clock, asked) > this.rule.grantTtl;
+  }
+
+  called({ token, asked }: GrantedStart): void {
+    if (token === undefined) return;
+    const call = { token, calledInMs: mostSince(this.clock, asked) };
+    this.#confirmations?.add(call, confirmInMs(this.rule.windowMs));
   }
 
   release(): void {}
 
-  async cancel(token: string): Promise<void> {
+  async cancel({ token }: GrantedStart): Promise<void> {
     await this.answerOf(this.storage.cancelExecution(this.name, token));
   }
 
-  async settle(token: string, used: number): Promise<void> {
+  async settle({ token }: GrantedStart, used: number): Promise<void> {
     if (this.counts === "weight") await this.storage.settleExecution(this.name, token, used);
   }
 
@@ -186,6 +221,10 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
     return (await this.answerOf(this.storage.tryRecordExecution(this.name, window))).retryInMs;
   }
 }
+
+/** Can it be told when starts were called? */
+const confirms = (storage: AtomicRateLimiterStorage): storage is Required<AtomicRateLimiterStorage> =>
+  storage.confirmExecution !== undefined;
 
 /** Kept in a storage with the seven methods only: exact for one caller at a time, which within this process is made sure. */
 export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements CheckedPart {

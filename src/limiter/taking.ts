@@ -8,7 +8,7 @@ export interface Member<P extends Part = AnyPart> {
   readonly groups: number[];
   /** False where a member before it writes the same starts: then this one is asked, but nothing is taken. */
   readonly takes: boolean;
-  /** Does it matter to it at what instant a start happens? */
+  /** Does it matter to it at what instant a start is called? */
   readonly timed: boolean;
 }
 
@@ -50,15 +50,24 @@ function tokenOf(members: readonly Member[], tokens: Tokens, i: number): unknown
 }
 
 /**
- * The work has been started just now: limits that go by time count from here, not from the decision a moment before.
- * So whatever came in between (a garbage collection, a slow first call), the calls themselves stay within the limit.
+ * The work has been called just now: limits that go by time count from here, not from the decision before. Read after the call,
+ * so whatever came in between (a garbage collection, a slow first call), the calls themselves stay within the limit.
  */
-export function tellStarted(members: readonly Member[], tokens: Tokens): void {
+export function tellCalled(members: readonly Member[], tokens: Tokens): void {
   for (let i = 0; i < members.length; i++) {
-    if (!members[i]!.timed) continue;
-    const gate = members[i]!.part as Gate;
-    gate.started(tokenOf(members, tokens, i), gate.clock.now());
+    const { part, timed } = members[i]!;
+    if (!timed) continue;
+    const token = tokenOf(members, tokens, i);
+    if (part.kind === "gate") part.called(token, part.clock.now());
+    else if (part.kind === "remote") part.called(token);
   }
+}
+
+/** Was something of it granted too long ago to be used? Then it is given back, and never called. */
+export function isLate(members: readonly Member[], tokens: Tokens): boolean {
+  return members.some(
+    ({ part, takes }, i) => takes && part.kind === "remote" && part.isLate(tokenOf(members, tokens, i)),
+  );
 }
 
 /** The work ended. A promise only where a part must be told by one. */

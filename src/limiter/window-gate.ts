@@ -2,8 +2,9 @@ import { clearLedger, type Ledger } from "../limits/ledger.ts";
 import type { Pause } from "../limits/pause.ts";
 import type { Wait } from "../limits/wait.ts";
 import {
+  callStart,
   cancelStart,
-  delayStart,
+  grantStart,
   recordStart,
   settleStart,
   type StartEntry,
@@ -72,11 +73,11 @@ export class WindowGate extends Gate<StartEntry> {
 
   take(now: number, weight: number): StartEntry {
     this.#backoff?.granted();
-    return recordStart(this.#look().log, now, this.units(weight));
+    return grantStart(this.#look().log, now, this.units(weight));
   }
 
-  override started(entry: StartEntry, now: number): void {
-    delayStart(entry, now);
+  override called(entry: StartEntry, now: number): void {
+    callStart(entry, now);
   }
 
   cancel(entry: StartEntry): void {
@@ -93,8 +94,9 @@ export class WindowGate extends Gate<StartEntry> {
   override recordStart(): void {
     const now = this.clock.now();
     const full = this.fits(now, 1) !== 0;
-    this.take(now, 1);
+    recordStart(this.#look().log, now, 1);
     if (full) this.refused(now);
+    else this.#backoff?.granted();
   }
 
   override refused(now: number): void {

@@ -1,4 +1,5 @@
 import { both } from "./compose.ts";
+import { expectedDelay, lookAgainIn } from "./look-again.ts";
 import { type BreakerRule, type Charge, concurrencyWait, type LimitRule, mostOf, quotaOf } from "./rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
 
@@ -7,8 +8,13 @@ import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
  * instants are by the clock of the storage.
  */
 export interface Gauge {
-  /** The latest start. */
+  /** When the latest start was granted. */
   latestAt: number | null;
+  /** The latest instant at which it can have been called, and the grant by which that may still become less; null: it is known. */
+  calledAt: number | null;
+  calledBy: number | null;
+  /** How long the latest call that was confirmed took from its grant. */
+  calledIn: number;
   /** Nothing starts before: somebody from outside said so. */
   pausedUntil: number | null;
   /** What the service said is left, and until when that holds. */
@@ -22,6 +28,9 @@ export interface Gauge {
 
 export const newGauge = (): Gauge => ({
   latestAt: null,
+  calledAt: null,
+  calledBy: null,
+  calledIn: 0,
   pausedUntil: null,
   toldLeft: null,
   toldUntil: null,
@@ -93,9 +102,7 @@ export function gaugeWait(
     if (rule.blindUntil !== undefined) meet(Math.max(0, rule.blindUntil - now), "window");
     meet(quota.max === 0 ? WHEN_RELEASED : windowWait(quota.max, quota.windowMs, charge.weight), "window");
   }
-  if (quota.everyMs !== null && gauge.latestAt !== null) {
-    meet(Math.max(0, quota.everyMs - (now - gauge.latestAt)), "spacing");
-  }
+  if (quota.everyMs !== null) meet(spacingWait(gauge, quota.everyMs, now), "spacing");
   meet(concurrencyWait(quota.concurrency, held.slots, charge.slots, held.expiresIn), "concurrency");
   if (gauge.toldUntil !== null && now < gauge.toldUntil && charge.weight > (gauge.toldLeft ?? 0)) {
     meet(gauge.toldUntil - now, "told");
@@ -107,18 +114,47 @@ export function gaugeWait(
   return verdict;
 }
 
-/** A start happens now. */
-export function gaugeTake(gauge: Gauge, { weight }: Charge, now: number): void {
+/** How long until the next start may follow the latest; after one that is not confirmed: when to look again. */
+function spacingWait({ calledAt, calledBy, calledIn, latestAt }: Gauge, everyMs: number, now: number): Wait {
+  if (calledAt === null) return 0;
+  const certain = Math.max(0, everyMs - (now - calledAt));
+  if (calledBy === null || latestAt === null || certain === 0) return certain;
+  return lookAgainIn(now - (latestAt + expectedDelay(calledIn, everyMs)), everyMs, certain);
+}
+
+/** A start that is granted now, and the last moment at which it is called. */
+export interface Granted {
+  readonly by: number;
+  readonly until: number;
+}
+
+/** A start is granted now; without `granted` it is called now as well. */
+export function gaugeTake(gauge: Gauge, { weight }: Charge, now: number, granted?: Granted): void {
+  // Where two are on their way at once, past the spacing, neither may lower what the other needs.
+  const others = gauge.calledBy !== null && gauge.calledBy !== granted?.by && gauge.calledAt! > now;
   gauge.latestAt = gauge.latestAt === null ? now : Math.max(gauge.latestAt, now);
+  gauge.calledAt = Math.max(granted?.until ?? now, gauge.calledAt ?? Number.NEGATIVE_INFINITY);
+  gauge.calledBy = others ? null : (granted?.by ?? null);
   if (gauge.toldLeft !== null) gauge.toldLeft = Math.max(0, gauge.toldLeft - weight);
 }
 
+/** The calls of this grant were made, the last at this instant, so long after it. */
+export function gaugeCall(gauge: Gauge, by: number, at: number, calledIn: number): void {
+  if (gauge.calledBy !== by) return;
+  gauge.calledAt = at;
+  gauge.calledBy = null;
+  gauge.calledIn = calledIn;
+}
+
 /**
- * The start of this instant never was. When it was granted, the time after the one before it was over. What a service said is
- * left stays as it is: it may have said so without knowing of this start.
+ * The start that was granted at this instant never was. When it was granted, the time after the one before it was over. What a
+ * service said is left stays as it is: it may have said so without knowing of this start.
  */
 export function gaugeCancel(gauge: Gauge, startedAt: number): void {
-  if (gauge.latestAt === startedAt) gauge.latestAt = null;
+  if (gauge.latestAt !== startedAt) return;
+  gauge.latestAt = null;
+  gauge.calledAt = null;
+  gauge.calledBy = null;
 }
 
 /** A start turns out to have used more than was charged for it: so much less is left of what the service said. */
@@ -184,7 +220,7 @@ export function isGaugeIdle(gauge: Gauge, everyMs: number | null, now: number): 
   return (
     (gauge.pausedUntil === null || gauge.pausedUntil <= now) &&
     (gauge.toldUntil === null || gauge.toldUntil <= now) &&
-    (gauge.latestAt === null || now - gauge.latestAt >= (everyMs ?? 0)) &&
+    (gauge.calledAt === null || now - gauge.calledAt >= (everyMs ?? 0)) &&
     gauge.failures === 0 &&
     gauge.openUntil === null
   );

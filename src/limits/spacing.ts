@@ -1,3 +1,4 @@
+import { lookAgainIn } from "./look-again.ts";
 import type { Wait } from "./wait.ts";
 
 /**
@@ -12,21 +13,35 @@ export interface Spacing {
 
 /** A start, and the gap it asks for. */
 export interface SpacedStart {
+  /** When it was called; before that: when it was granted. */
   at: number;
+  called: boolean;
   readonly gap: number;
 }
 
 export const createSpacing = (): Spacing => ({ latest: undefined });
 
-/** How long until the next start may follow. */
+/** How long until the next start may follow; after one that is not called yet: when to look again. */
 export function spacingWait({ latest }: Spacing, now: number): Wait {
-  return latest === undefined ? 0 : Math.max(0, latest.gap - (now - latest.at));
+  if (latest === undefined || latest.gap === 0) return 0;
+  const age = now - latest.at;
+  return latest.called ? Math.max(0, latest.gap - age) : lookAgainIn(age, latest.gap, Number.POSITIVE_INFINITY);
 }
 
-/** Writes a start, whether or not its time had come. */
+/** Grants a start, whether or not its time had come. Until it is called (`callSpaced`) or cancelled none may follow. */
+export function grantSpaced(state: Spacing, now: number, gap: number): SpacedStart {
+  return follow(state, { at: now, called: false, gap });
+}
+
+/** Writes a start that is called now, whether or not its time had come. */
 export function recordSpaced(state: Spacing, now: number, gap: number): SpacedStart {
-  state.latest = { at: Math.max(now, state.latest?.at ?? now), gap };
-  return state.latest;
+  return follow(state, { at: now, called: true, gap });
+}
+
+function follow(state: Spacing, start: SpacedStart): SpacedStart {
+  start.at = Math.max(start.at, state.latest?.at ?? start.at);
+  state.latest = start;
+  return start;
 }
 
 /** As if the start had never been. */
@@ -34,9 +49,14 @@ export function cancelSpaced(state: Spacing, start: SpacedStart): void {
   if (state.latest === start) state.latest = undefined;
 }
 
-/** The start happened a moment later than its decision: `now`. */
-export function delaySpaced(start: SpacedStart, now: number): void {
-  if (now > start.at) start.at = now;
+/** The start is called now. */
+export function callSpaced(state: Spacing, start: SpacedStart, now: number): void {
+  if (start.called) return;
+  start.at = Math.max(start.at, now);
+  start.called = true;
+  const { latest } = state;
+  // One that was recorded past it, while it was on its way, keeps the gap that follows the later call.
+  if (latest !== undefined && latest !== start && latest.called) latest.at = Math.max(latest.at, now);
 }
 
 /** The interval that spaces `max` starts evenly over `windowMs`; `max` of them never come to less than the window. */

@@ -1,12 +1,16 @@
+import { expectedDelay, lookAgainIn } from "./look-again.ts";
 import { NEVER, type Wait } from "./wait.ts";
 
 /**
- * At most `max` in any `windowMs`, exactly.
+ * At most `max` in any `windowMs`, exactly, by the instants of the calls.
  *
  * The log keeps the starts, oldest first, in a ring of two arrays. Looking at it moves a cursor past the entries that
  * have left the window; each entry is passed once, so a decision costs O(1) whatever `max` is. No fixed windows, no
  * estimate. Starts within a thousandth of the window (0.1 ms at the most) share an entry, stamped with the latest of
  * them: never over, hardly later, and the log is bounded by time and not by `max`.
+ *
+ * A start that is granted and not called yet stands beside the log: it is in use, and leaves no window before it was called.
+ * Where nothing in this process can tell whether it was, it counts from the last moment at which it may have been (`until`).
  *
  * One log may serve several windows ("10 a second and 300 a minute under one name"): each length has a view of its
  * own, and entries are kept for the longest.
@@ -29,6 +33,12 @@ export interface StartLog {
   /** When the newest entry that is no longer kept started. */
   forgottenAt: number;
   readonly views: WindowView[];
+  /** Starts that are granted and not called yet, oldest first; what they weigh together; the first `until` of them. */
+  readonly granted: Set<StartEntry>;
+  grantedWeight: number;
+  grantedUntil: number;
+  /** How long the latest call that was confirmed took from its grant. */
+  calledIn: number;
 }
 
 /** What one window length sees of a log. */
@@ -45,13 +55,18 @@ export interface WindowView {
 /** One start in the log, and what it counts for. */
 export interface StartEntry {
   readonly log: StartLog;
-  /** The entry that it is part of. */
+  /** The entry that it is part of; `NOT_CALLED`: none yet. */
   seq: number;
   /** What it holds of that entry. */
   weight: number;
   /** What was charged for it and has left every window. It is never given back. */
   expired: number;
+  /** When it was granted, and the last moment at which it may be called. */
+  readonly since: number;
+  readonly until: number;
 }
+
+const NOT_CALLED = -1;
 
 const FINEST_MS = 0.1;
 
@@ -71,6 +86,10 @@ export function createLog(capacity: number = SMALLEST): StartLog {
     tail: 0,
     forgottenAt: Number.NEGATIVE_INFINITY,
     views: [],
+    granted: new Set(),
+    grantedWeight: 0,
+    grantedUntil: Number.POSITIVE_INFINITY,
+    calledIn: 0,
   };
 }
 
@@ -90,17 +109,80 @@ export function windowWait(log: StartLog, view: WindowView, max: number, now: nu
   if (weight > max) return NEVER;
   expire(log, view, now);
   const blind = Math.max(0, view.windowMs - (now - view.blindFor));
-  let excess = view.total + weight - max;
+  let excess = view.total + log.grantedWeight + weight - max;
   if (excess <= 0) return blind;
+  if (log.grantedWeight > 0) return Math.max(blind, hopefulWait(log, view, now, excess));
   let last = view.from - 1;
   while (excess > 0) excess -= log.weight[++last & log.mask]!;
   return Math.max(blind, view.windowMs - (now - log.at[last & log.mask]!));
 }
 
+/** When to look whether so much has left, where some of what is in the way is not called yet: as if it were by then. */
+function hopefulWait(log: StartLog, view: WindowView, now: number, excess: number): Wait {
+  const { windowMs } = view;
+  const delay = expectedDelay(log.calledIn, windowMs);
+  const granted = log.granted.values();
+  let next = granted.next();
+  let wait = 0;
+  for (let seq = view.from, left = excess; left > 0; ) {
+    const entry = next.done === true ? undefined : next.value;
+    const at = seq < log.tail ? log.at[seq & log.mask]! : Number.POSITIVE_INFINITY;
+    if (entry !== undefined && entry.since + delay <= at) {
+      const age = now - (entry.since + delay);
+      wait = Math.max(wait, lookAgainIn(age, windowMs, windowMs - (now - entry.until)));
+      left -= entry.weight;
+      next = granted.next();
+    } else {
+      wait = Math.max(wait, windowMs - (now - at));
+      left -= log.weight[seq++ & log.mask]!;
+    }
+  }
+  return wait;
+}
+
 /** How much of the window is in use. */
 export function windowUsed(log: StartLog, view: WindowView, now: number): number {
   expire(log, view, now);
-  return view.total;
+  return view.total + log.grantedWeight;
+}
+
+/** A start is granted, and will be called (`callStart`) by `until`, or cancelled. */
+export function grantStart(
+  log: StartLog,
+  now: number,
+  weight: number,
+  until: number = Number.POSITIVE_INFINITY,
+): StartEntry {
+  const entry: StartEntry = { log, seq: NOT_CALLED, weight, expired: 0, since: now, until };
+  log.granted.add(entry);
+  log.grantedWeight += weight;
+  if (until < log.grantedUntil) log.grantedUntil = until;
+  return entry;
+}
+
+/** It was called at this instant: from now on it counts from there. One that counts already only ever moves later. */
+export function callStart(entry: StartEntry, at: number): void {
+  if (entry.log.granted.delete(entry)) {
+    entry.log.calledIn = Math.max(0, at - entry.since);
+    enter(entry, at);
+  } else if (entry.weight > 0) delayStart(entry, at);
+}
+
+/** It stood beside the log, and is part of it from now on. */
+function enter(entry: StartEntry, at: number): void {
+  entry.log.grantedWeight -= entry.weight;
+  move(entry, at, entry.weight);
+}
+
+/** Those that may have been called at their last moment count from there. */
+function enterPassed(log: StartLog, now: number): void {
+  const passed = [...log.granted].filter(({ until }) => until <= now);
+  for (const entry of passed.toSorted((a, b) => a.until - b.until)) {
+    log.granted.delete(entry);
+    enter(entry, entry.until);
+  }
+  log.grantedUntil = Number.POSITIVE_INFINITY;
+  for (const { until } of log.granted) log.grantedUntil = Math.min(log.grantedUntil, until);
 }
 
 /** Writes a start into the log, whether or not there was room. */
@@ -122,7 +204,8 @@ export function recordAlone(log: StartLog, now: number, weight: number): StartEn
 function add(log: StartLog, seq: number, weight: number): StartEntry {
   log.weight[seq & log.mask]! += weight;
   for (let i = 0; i < log.views.length; i++) log.views[i]!.total += weight;
-  return { log, seq, weight, expired: 0 };
+  const at = log.at[seq & log.mask]!;
+  return { log, seq, weight, expired: 0, since: at, until: at };
 }
 
 /** One more start of the same instant, kept in one piece with those before it. */
@@ -132,7 +215,7 @@ export function growStart(entry: StartEntry, weight: number): void {
 
 /** Of starts that are kept in one piece, so much never was. */
 export function shrinkStart(entry: StartEntry, weight: number): void {
-  if (entry.seq >= entry.log.head) change(entry, Math.max(0, entry.weight - weight));
+  if (isKept(entry)) change(entry, Math.max(0, entry.weight - weight));
 }
 
 /**
@@ -143,7 +226,7 @@ export function settleStart(entry: StartEntry, now: number, used: number): void 
   const { log } = entry;
   for (const view of log.views) expire(log, view, now);
   forget(log);
-  if (entry.seq < log.head) {
+  if (!isKept(entry)) {
     entry.expired += entry.weight;
     entry.weight = 0;
     if (used > entry.expired) move(entry, now, used - entry.expired);
@@ -154,11 +237,15 @@ export function settleStart(entry: StartEntry, now: number, used: number): void 
 
 /** As if the start had never been. */
 export function cancelStart(entry: StartEntry): void {
-  if (entry.seq >= entry.log.head) change(entry, 0);
+  if (isKept(entry)) change(entry, 0);
+  entry.log.granted.delete(entry);
 }
 
+/** Is it in the log, or beside it? */
+export const isKept = ({ log, seq }: StartEntry): boolean => seq >= log.head || seq === NOT_CALLED;
+
 /** The start happened later than its decision: `now`. Those that share its entry keep their time. */
-export function delayStart(entry: StartEntry, now: number): void {
+function delayStart(entry: StartEntry, now: number): void {
   const { log, seq } = entry;
   const kept = seq >= log.head;
   if (kept && now <= log.at[seq & log.mask]!) return;
@@ -203,6 +290,11 @@ function append(log: StartLog, now: number): number {
 
 function change(entry: StartEntry, weight: number): void {
   const { log } = entry;
+  if (entry.seq === NOT_CALLED) {
+    if (log.granted.has(entry)) log.grantedWeight += weight - entry.weight;
+    entry.weight = weight;
+    return;
+  }
   for (const view of log.views) if (entry.seq >= view.from) view.total += weight - entry.weight;
   log.weight[entry.seq & log.mask]! += weight - entry.weight;
   entry.weight = weight;
@@ -210,6 +302,7 @@ function change(entry: StartEntry, weight: number): void {
 
 /** Moves the view past all entries that have left the window. */
 function expire(log: StartLog, view: WindowView, now: number): void {
+  if (now >= log.grantedUntil) enterPassed(log, now);
   const { at, weight, mask, tail } = log;
   let { from } = view;
   while (from < tail && now - at[from & mask]! >= view.windowMs) view.total -= weight[from++ & mask]!;

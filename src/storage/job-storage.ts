@@ -11,7 +11,7 @@ import type {
 } from "../core/job.ts";
 import type { Confirmation, Grant } from "./grants.ts";
 import type { Backlog, LimitStorage, Standing } from "./limit-storage.ts";
-import type { AtomicRateLimiterStorage } from "./rate-limiter-storage.ts";
+import type { ConfirmingRateLimiterStorage } from "./rate-limiter-storage.ts";
 
 /**
  * Where jobs and the limits they run under are kept. The contract of every storage; `sluice/testing` has its suite.
@@ -77,7 +77,7 @@ export interface JobStorage {
   /** Shared limits: the rules that every claim goes by, and what was counted under them. */
   readonly limits: LimitStorage;
   /** One log of starts for each name, the one that limits and `ClaimLimit.key` count in. */
-  readonly rates: AtomicRateLimiterStorage;
+  readonly rates: ConfirmingRateLimiterStorage;
 }
 
 /** A moment: so long from now by the storage's clock, or an instant that somebody gave. */

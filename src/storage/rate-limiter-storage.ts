@@ -82,8 +82,13 @@ export function isLocal(storage: IRateLimiterStorage): storage is LocalRateLimit
   return LOCAL in storage;
 }
 
+type Atomic = "tryRecordExecution" | "cancelExecution" | "settleExecution";
+
 /** A storage that checks and takes in one step. */
-export type AtomicRateLimiterStorage = Required<IRateLimiterStorage>;
+export type AtomicRateLimiterStorage = IRateLimiterStorage & Required<Pick<IRateLimiterStorage, Atomic>>;
+
+/** And one that can be told when starts were called, as ours can. */
+export type ConfirmingRateLimiterStorage = Required<IRateLimiterStorage>;
 
 export function isAtomic(storage: IRateLimiterStorage): storage is AtomicRateLimiterStorage {
   return storage.tryRecordExecution !== undefined;

@@ -1,7 +1,7 @@
-import { type Clock, dateIn } from "../core/clock.ts";
+import { type Clock, dateIn, markOf, mostSince } from "../core/clock.ts";
 import { JobError } from "../core/errors.ts";
 import { type ILimiter, isLimiter, type Limiter, type Permit } from "../limiter/limiter.ts";
-import { stampStart } from "../limiter/line-limiter.ts";
+import { callPermit, isPermitLate, toBeCalled } from "../limiter/line-limiter.ts";
 import { partsOf } from "../limiter/parts.ts";
 import type { CheckedPart } from "../limiter/part.ts";
 import { WindowLimiter } from "../limiter/window-limiter.ts";
@@ -12,13 +12,13 @@ import type { WindowLimit } from "./options.ts";
 
 /** What a limiter gave for one start. */
 export interface Grant {
-  /** When it was asked for, on the monotonic clock. */
-  readonly askedAt: number;
+  /** Was it granted too long ago to be used? */
+  readonly late: boolean;
   /** A job was claimed for it and is about to start. */
   start(): Promise<void> | void;
   /** Its handler has just been called: windows count from here. */
-  stamp(): void;
-  /** No job was claimed for it: as if it had never been given. */
+  called(): void;
+  /** No handler is called for it: as if it had never been given. */
   cancel(): Promise<void> | void;
   /** The work ended. */
   release(): Promise<void> | void;
@@ -198,21 +198,21 @@ class LimiterAdmission implements Admission {
 
   /** Takes one; the first is worth waiting for. */
   async #take(limiter: Limiter, wait: boolean): Promise<boolean> {
-    const askedAt = this.#applicant.clock.now();
-    const answer = await limiter.tryAcquire();
-    if (answer.granted) return this.#keep(askedAt, answer);
+    const answer = await limiter.tryAcquire(toBeCalled({}));
+    if (answer.granted) return this.#keep(answer);
     if (answer.never) throw new JobError(`the limiter ${answer.blockedBy} says that it will never let a job start`);
     if (!wait) return false;
     this.#applicant.blocked(answer.blockedBy, answer.retryInMs);
-    const permit = await limiter.acquire({ signal: this.#stop.signal });
-    return this.#keep(this.#applicant.clock.now(), permit);
+    return this.#keep(await limiter.acquire(toBeCalled({ signal: this.#stop.signal })));
   }
 
-  #keep(askedAt: number, permit: Permit): true {
+  #keep(permit: Permit): true {
     this.#grants.push({
-      askedAt,
+      get late() {
+        return isPermitLate(permit);
+      },
       start() {},
-      stamp: () => stampStart(permit),
+      called: () => callPermit(permit),
       cancel: () => permit.cancel(),
       release: () => permit.release(),
     });
@@ -231,10 +231,11 @@ class LimiterAdmission implements Admission {
       const unlock = await part.lock.take();
       try {
         const { times } = part.room;
-        const askedAt = clock.now();
+        const asked = markOf(clock);
         this.#stop.signal.throwIfAborted();
         const wait = await part.ask(1, clock);
-        if (wait === 0) return checkedGrant(limiter, part, askedAt, unlock);
+        const isLate = () => mostSince(clock, asked) > CHECKED_TTL_MS;
+        if (wait === 0) return checkedGrant(limiter, part, isLate, unlock);
         if (first) this.#applicant.blocked(part.name, wait === WHEN_RELEASED ? null : wait);
         unlock();
         if (part.room.times === times) await this.#sleep(wait === WHEN_RELEASED ? pollMs : wait, part.room);
@@ -275,21 +276,30 @@ const GATHER_MS = 50;
 /** And one that fails, after this. */
 const FAILED_MS = 1_000;
 
-function checkedGrant(limiter: ILimiter, part: CheckedPart, askedAt: number, unlock: () => void): Grant {
-  return {
-    askedAt,
+/** What a limiter with six methods said holds for so long. */
+const CHECKED_TTL_MS = 2_000;
+
+function checkedGrant(limiter: ILimiter, part: CheckedPart, isLate: () => boolean, unlock: () => void): Grant {
+  let told = false;
+  const grant: Grant = {
+    get late() {
+      return !told && isLate();
+    },
     async start() {
       try {
         await limiter.recordJobStart();
+        told = true;
       } finally {
         unlock();
       }
     },
-    stamp() {},
-    cancel: unlock,
+    called() {},
+    // What it was told cannot be taken back: it has ended.
+    cancel: () => (told ? grant.release() : unlock()),
     async release() {
       await limiter.recordJobCompletion();
       part.room.appeared();
     },
   };
+  return grant;
 }

@@ -1,9 +1,11 @@
-import { afterAll, type Clock } from "../core/clock.ts";
+import { afterAll, type Clock, type Mark, markOf } from "../core/clock.ts";
 import { JobError, LimitConflictError } from "../core/errors.ts";
 import type { JobEvent } from "../core/events.ts";
 import type { JobRecord } from "../core/job.ts";
+import { type Confirmations, confirmationsOf } from "../storage/confirmations.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { type Admission, admissionFor, type Grant } from "./admission.ts";
+import { ClaimedStarts } from "./claimed-starts.ts";
 import { Complaints } from "./complaints.ts";
 import { inTime } from "../core/deadline.ts";
 import { Fairness } from "./fairness.ts";
@@ -17,8 +19,8 @@ import { Sleep } from "./sleep.ts";
 import { Sweeper } from "./sweeper.ts";
 
 /**
- * A claim whose answer took longer than this may have met a paused process: nothing of it is started, its starts are taken
- * back, and it is asked for again. A storage that always takes so long is given more time, up to the second number.
+ * A handler is called within so long of asking for its start, or never: the storage counts with that until it knows better. If
+ * a storage takes longer to answer, the next claim asks for more time, up to the second number.
  */
 const GRANT_TTL_MS = 2_000;
 const LONGEST_GRANT_TTL_MS = 60_000;
@@ -50,6 +52,7 @@ export class Engine {
   readonly #report: (error: unknown) => void;
   readonly #admission: Admission;
   readonly #hands: Hands;
+  readonly #confirmations: Confirmations;
   readonly #sweeper: Sweeper;
 
   #state: "new" | "running" | "stopping" | "stopped" = "new";
@@ -86,6 +89,7 @@ export class Engine {
     this.#storage = settings.storage;
     this.#clock = settings.clock;
     this.#sleep = new Sleep(this.#clock);
+    this.#confirmations = confirmationsOf(this.#storage, this.#clock);
     this.#outlook = new Outlook(settings.batch?.linger ?? 0);
     const complaints = new Complaints(queue, this.#clock, settings.onError as ((error: unknown) => void) | undefined);
     this.#report = (error) => {
@@ -231,7 +235,11 @@ export class Engine {
     this.#unsubscribe();
     this.#becameIdle();
     const stopped = { event: "worker-stopped", queue: this.#queue, worker: this.#id } as const;
-    await inTime(this.#clock, () => this.#storage.publish(stopped), { withinMs: LAST_WORDS_MS }).catch(() => {});
+    const lastWords = async () => {
+      await this.#confirmations.flush();
+      await this.#storage.publish(stopped);
+    };
+    await inTime(this.#clock, lastWords, { withinMs: LAST_WORDS_MS }).catch(() => {});
   }
 
   /** Time is up: what still runs is told to stop, and what does not listen is given back as it is. */
@@ -322,22 +330,28 @@ export class Engine {
       leaseMs: this.#settings.lease,
       limits: this.#admission.limits,
       settle,
+      grantTtlMs: this.#grantTtl,
+      confirm: this.#confirmations.take(),
     };
     this.#claiming = true;
     this.#cancelled.clear();
     this.#outlook.looks(now);
+    const asked = markOf(this.#clock);
     const claim = await this.#restoring(settle, () =>
       // What comes when nobody waits for it any more is too old to be started.
       this.#ask(
         () => this.#storage.claim(request),
         ({ jobs }) => this.#giveBack(jobs),
       ),
-    );
+    ).catch((error: unknown) => {
+      this.#confirmations.restore(request.confirm);
+      throw error;
+    });
     this.#claiming = false;
     this.#ahead = claim.jobs.length > max;
     // What the claim says about later counts from here: calling handlers takes its time.
     const answeredAt = this.#clock.now();
-    this.#startAll(claim, now, this.#admission.use(claim.jobs.length));
+    this.#startAll(claim, asked, this.#admission.use(claim.jobs.length));
     this.#lookAhead(claim, { max: max + ahead, lingers, answeredAt });
   }
 
@@ -376,23 +390,35 @@ export class Engine {
     }
   }
 
-  #startAll({ jobs }: Claim, askedAt: number, grants: readonly Grant[]): void {
+  #startAll({ jobs, grant }: Claim, asked: Mark, grants: readonly Grant[]): void {
     if (jobs.length === 0) return;
     this.#busy = true;
     this.#empty = false;
     const now = this.#clock.now();
-    const oldest = grants.reduce((least, grant) => Math.min(least, grant.askedAt), askedAt);
-    // Only the storage knows whether a job runs under a limit: what no limit holds is asked for again, too, and that is all.
-    const late = now - oldest > this.#grantTtl;
+    const starts = grant && this.#startsOf(grant, asked, jobs.length);
+    const late = starts?.late === true;
     if (late) this.#grantTtl = Math.min(2 * this.#grantTtl, LONGEST_GRANT_TTL_MS);
-    else if (now - oldest <= GRANT_TTL_MS) this.#grantTtl = GRANT_TTL_MS;
+    else if (now - asked.now <= GRANT_TTL_MS) this.#grantTtl = GRANT_TTL_MS;
     // What is nearly over when it is heard of is not begun either: somebody else may begin it any moment.
-    const expired = now - askedAt >= this.#settings.lease / 2;
+    const expired = now - asked.now >= this.#settings.lease / 2;
     if (late || expired || this.#state !== "running") {
-      for (const grant of grants) this.#safely(async () => grant.cancel());
+      for (const one of grants) this.#safely(async () => one.cancel());
       return this.#giveBack(jobs);
     }
-    this.#hands.take(jobs, { takenAt: now, leasedUntil: askedAt + this.#settings.lease, grants }, this.#cancelled);
+    const leasedUntil = asked.now + this.#settings.lease;
+    this.#hands.take(jobs, { takenAt: now, leasedUntil, grants, starts }, this.#cancelled);
+  }
+
+  /** What the claim counted under limits that go by time. */
+  #startsOf(grant: NonNullable<Claim["grant"]>, asked: Mark, count: number): ClaimedStarts {
+    return new ClaimedStarts({
+      clock: this.#clock,
+      asked,
+      grantTtlMs: this.#grantTtl,
+      grant,
+      count,
+      confirm: (confirmation, inMs) => this.#confirmations.add(confirmation, inMs),
+    });
   }
 
   #giveBack(jobs: readonly JobRecord[]): void {

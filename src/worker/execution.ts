@@ -1,5 +1,5 @@
 import { afterAll, type Clock } from "../core/clock.ts";
-import { JobError, PermanentJobError, RetryableJobError } from "../core/errors.ts";
+import { JobError, LateCallError, PermanentJobError, RetryableJobError } from "../core/errors.ts";
 import { fromJson } from "../core/json.ts";
 import type { Random } from "../core/random.ts";
 import type { BackoffStrategy } from "../core/retry.ts";
@@ -78,6 +78,7 @@ export class Execution {
     if (view === undefined) return;
     const begins = this.#begin(running);
     if (begins !== true && !(await begins)) return;
+    if (this.#giveBackLate(running)) return;
     const handler = this.#options.handlers.of(view.type) as Handler;
     const finished = this.#finish(running, await this.#call(() => handler(view, this.#contextOf(running)), jobs));
     if (finished !== undefined) await finished;
@@ -101,7 +102,7 @@ export class Execution {
     const begun: BatchPart[] = [];
     for (const part of all) if (await this.#begin(part.running)) begun.push(part);
     // One that was given up while others began is somebody else's by now, and counts nowhere.
-    const parts = begun.filter(({ running }) => !running.over);
+    const parts = begun.filter(({ running }) => !running.over && !this.#giveBackLate(running));
     if (parts.length === 0) return;
     const views = parts.map(({ view }) => view);
     const jobs = parts.map(({ running }) => running);
@@ -110,7 +111,14 @@ export class Execution {
     await Promise.all(jobs.map(async (running, i) => this.#finish(running, ends[i]!)));
   }
 
-  /** Calls, and stamps the start: whatever came between the grant and this moment, windows count from here. */
+  /** Its start was granted too long ago: it counts nowhere, and is asked for again. Nothing is waited for after this look. */
+  #giveBackLate(running: RunningJob): boolean {
+    if (!running.late) return false;
+    this.#settle(running, givenBack(running.job));
+    return true;
+  }
+
+  /** Calls, and says when: whatever came between the grant and this moment, windows count from here. */
   async #call(handler: () => unknown, jobs: readonly RunningJob[]): Promise<End> {
     try {
       let returned: unknown;
@@ -118,12 +126,17 @@ export class Execution {
         for (const running of jobs) running.called = true;
         returned = handler();
       } finally {
-        for (const { grant } of jobs) grant?.stamp();
+        for (const running of jobs) this.#wasCalled(running);
       }
       return { value: await returned };
     } catch (thrown) {
       return { thrown };
     }
+  }
+
+  #wasCalled(running: RunningJob): void {
+    const lateBy = running.wasCalled();
+    if (lateBy > 0) this.#options.report(new LateCallError(running.job.id, lateBy));
   }
 
   /** Is the handler to be called? The limiter is told first; a job that was told to stop before it began is at its end. */
@@ -263,7 +276,7 @@ export class Execution {
     if (running.over) return;
     running.end();
     const { grant, call } = running;
-    if (grant !== undefined) this.#giveBack(() => (running.started ? grant.release() : grant.cancel()));
+    if (grant !== undefined) this.#giveBack(() => (running.called ? grant.release() : grant.cancel()));
     this.#options.settled(running, outcome);
     if (call === undefined) return;
     call.left -= 1;

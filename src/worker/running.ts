@@ -1,6 +1,7 @@
 import { AbortSignalJobError, JobTimeoutError, StaleLeaseError } from "../core/errors.ts";
 import type { JobRecord } from "../core/job.ts";
 import type { Grant } from "./admission.ts";
+import type { ClaimedStarts } from "./claimed-starts.ts";
 import type { Cut } from "./outcome.ts";
 
 /** One call of a handler. */
@@ -17,6 +18,8 @@ export interface Taken {
   readonly takenAt: number;
   readonly leasedUntil: number;
   readonly grant: Grant | undefined;
+  /** Those of its claim, if it counts under limits that go by time. */
+  readonly starts: ClaimedStarts | undefined;
 }
 
 /** A job in the hands of this worker. */
@@ -24,6 +27,7 @@ export class RunningJob {
   readonly job: JobRecord;
   /** What its limiter gave for it. */
   readonly grant: Grant | undefined;
+  readonly #starts: ClaimedStarts | undefined;
   readonly #controller = new AbortController();
   /** When it came into our hands, on the monotonic clock. */
   readonly takenAt: number;
@@ -41,11 +45,23 @@ export class RunningJob {
   over = false;
   #cancelTimers: (() => void)[] = [];
 
-  constructor(job: JobRecord, { takenAt, leasedUntil, grant }: Taken) {
+  constructor(job: JobRecord, { takenAt, leasedUntil, grant, starts }: Taken) {
     this.job = job;
     this.takenAt = takenAt;
     this.leasedUntil = leasedUntil;
     this.grant = grant;
+    this.#starts = starts;
+  }
+
+  /** Was its start granted too long ago? Then its handler is not called any more. */
+  get late(): boolean {
+    return this.#starts?.late === true || this.grant?.late === true;
+  }
+
+  /** Its handler has been called just now: windows count from here. The answer: by how much that was too late. */
+  wasCalled(): number {
+    this.grant?.called();
+    return this.#starts?.called() ?? 0;
   }
 
   get signal(): AbortSignal {
@@ -67,6 +83,7 @@ export class RunningJob {
 
   end(): void {
     this.over = true;
+    if (!this.called) this.#starts?.dropped();
     for (const cancel of this.#cancelTimers) cancel();
     this.#cancelTimers = [];
   }

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import {
   cancelStart,
   createLog,
-  delayStart,
+  callStart,
   recordAlone,
   recordStart,
   settleStart,
@@ -213,8 +213,8 @@ describe("window", () => {
     const first = recordStart(log, 0, 1);
     recordStart(log, 0.01, 1); // shares the entry of the first
     const third = recordStart(log, 5, 1);
-    delayStart(third, 7);
-    delayStart(first, 50);
+    callStart(third, 7);
+    callStart(first, 50);
     expect(windowWait(log, view, 3, 60, 1)).toBeCloseTo(40.01, 9);
     expect(windowWait(log, view, 2, 60, 1)).toBe(47);
     expect(windowWait(log, view, 1, 60, 1)).toBe(90);
@@ -228,7 +228,7 @@ describe("window", () => {
     const view = viewOf(log, 10);
     const late = recordStart(log, 0, 2);
     expect(windowUsed(log, view, 20)).toBe(0);
-    delayStart(late, 20);
+    callStart(late, 20);
     expect(windowUsed(log, view, 20)).toBe(2);
     expect(windowWait(log, view, 2, 25, 1)).toBe(5);
     cancelStart(late);
@@ -240,7 +240,7 @@ describe("window", () => {
     const view = viewOf(log, 100);
     recordStart(log, 0, 1);
     const late = recordStart(log, 0.01, 1);
-    delayStart(late, 50);
+    callStart(late, 50);
     expect(windowWait(log, view, 2, 60, 1)).toBeCloseTo(40.01, 9);
     expect(windowWait(log, view, 1, 60, 1)).toBe(90);
   });

@@ -251,7 +251,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       await worker.stop();
     });
 
-    it("costs jobs that no limit holds a second claim, and no more, however slow the storage always is", async () => {
+    it("costs jobs that no limit holds nothing, however slow the storage always is", async () => {
       const house = open();
       const storage = faultyStorage(
         house.storage,
@@ -260,9 +260,9 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       );
       await house.queue.addBulk(many(1));
       const { worker } = work(house, async () => {}, { storage, concurrency: 5 });
-      await house.clock.advance(6_001);
+      await house.clock.advance(3_001);
       expect((await house.queue.list()).jobs.map(({ attempt }) => attempt)).toEqual([1]);
-      expect(storage.calls.filter(({ member }) => member === "claim")).toHaveLength(3);
+      expect(storage.calls.filter(({ member }) => member === "claim")).toHaveLength(2);
       await Promise.all([worker.stop(), house.clock.advance(10_000)]);
       expect((await house.queue.counts()).completed).toBe(1);
     });

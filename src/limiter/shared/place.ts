@@ -4,14 +4,14 @@ import { Room } from "../../limits/room.ts";
 import type { JobStorage } from "../../storage/job-storage.ts";
 
 /** What is needed of a storage to go by its limits. */
-export type SharedLimitStorage = Pick<JobStorage, "limits" | "subscribe">;
+export type SharedLimitStorage = Pick<JobStorage, "limits" | "subscribe" | "confirm">;
 
 const LIMIT_METHODS = ["define", "remove", "change", "read", "take", "give", "renew"] as const;
 
 export const sharedLimitStorage: Check<SharedLimitStorage> = {
   expected: "a storage with shared limits, such as new MemoryStorage() or new SqliteStorage(path)",
   read: (value) => {
-    const right = hasMethods(value, ["subscribe"]) && "limits" in value && hasMethods(value.limits, LIMIT_METHODS);
+    const right = hasMethods(value, ["subscribe", "confirm"]) && "limits" in value && hasMethods(value.limits, LIMIT_METHODS);
     return right ? (value as unknown as SharedLimitStorage) : undefined;
   },
 };

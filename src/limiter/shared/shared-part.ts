@@ -1,7 +1,9 @@
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, type Mark, markOf, mostSince } from "../../core/clock.ts";
 import { inTime } from "../../core/deadline.ts";
 import { labelOf } from "../../limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../limits/wait.ts";
+import { confirmationsOf } from "../../storage/confirmations.ts";
+import type { Grant } from "../../storage/grants.ts";
 import type { LimitGiven, LimitStorage, LimitTaken } from "../../storage/limit-storage.ts";
 import type { RemoteAnswer, RemotePart } from "../part.ts";
 import { type Place, placeOf, type SharedLimitStorage } from "./place.ts";
@@ -21,6 +23,9 @@ interface Taken {
   readonly token: string;
   /** Something comes back when the work ends. */
   readonly held: boolean;
+  /** What is to be confirmed, and since when it may be called. */
+  readonly grant: Grant | undefined;
+  readonly asked: Mark;
 }
 
 /** A limit that the storage keeps: taken by one atomic call, that of the claims of workers. */
@@ -62,8 +67,9 @@ export class SharedPart implements RemotePart {
   async tryTake(weight: number, said: boolean): Promise<RemoteAnswer> {
     // Somebody else in this composite takes of the same limit for both.
     if (weight === 0) return { wait: 0, token: undefined };
-    const { limit, group, ttlMs } = this.#settings;
-    const request = { name: limit, group, weight: said ? weight : null, ttlMs };
+    const { limit, group, ttlMs, grantTtl: grantTtlMs } = this.#settings;
+    const request = { name: limit, group, weight: said ? weight : null, ttlMs, grantTtlMs };
+    const asked = markOf(this.clock);
     const taken = await inTime(this.clock, () => this.#storage.limits.take(request), {
       late: (answer) => this.#cancelLate(answer),
       who: `the storage of "${this.name}"`,
@@ -71,11 +77,22 @@ export class SharedPart implements RemotePart {
     if (taken.granted) {
       this.room.granted();
       if (taken.held) this.#renewals.begin(taken.token);
-      return { wait: 0, token: taken satisfies Taken };
+      const { token, held, grant } = taken;
+      return { wait: 0, token: { token, held, grant, asked } satisfies Taken };
     }
     if (taken.most !== null) return { wait: NEVER, most: taken.most };
     // "At once" would be asked at once, and again: whoever says so is asked after a moment.
     return { wait: taken.retryInMs === null ? WHEN_RELEASED : Math.max(taken.retryInMs, 1) };
+  }
+
+  isLate({ asked }: Taken): boolean {
+    return mostSince(this.clock, asked) > this.grantTtl;
+  }
+
+  called({ grant, asked }: Taken): void {
+    if (grant === undefined) return;
+    const confirmation = { grant: grant.id, calledInMs: mostSince(this.clock, asked) };
+    confirmationsOf(this.#storage, this.clock).add(confirmation, grant.confirmInMs);
   }
 
   release({ token, held }: Taken): Promise<void> | void {

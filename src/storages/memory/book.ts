@@ -7,6 +7,7 @@ import { BlockedLanes } from "./blocked-lanes.ts";
 import { Heap, NOWHERE } from "./heap.ts";
 import { HeavyHeads } from "./heavy-heads.ts";
 import { Freed } from "./limits/freed.ts";
+import { Grants } from "./limits/grants.ts";
 import { LimitBook } from "./limits/limit-book.ts";
 import { Permits } from "./limits/permits.ts";
 import type { Tally } from "./limits/tally.ts";
@@ -15,6 +16,9 @@ import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
 import { type Deadline, NOTHING_TAKEN, type StoredJob } from "./stored-job.ts";
 
 const DAY_MS = 86_400_000;
+
+/** Instants since 1970 are told in so many parts of a millisecond. */
+const PARTS = 1_024;
 
 /** How long a job that ended is kept if it does not say so itself. */
 const KEPT_MS: Readonly<Record<"completed" | "dead" | "cancelled", number>> = {
@@ -37,6 +41,7 @@ export class Book {
   readonly heavy = new HeavyHeads();
   readonly freed = new Freed();
   readonly permits = new Permits();
+  readonly grants = new Grants();
   readonly subscribers = new Subscribers();
   readonly jobs = new Map<string, StoredJob>();
   readonly queues = new Map<string, MemoryQueue>();
@@ -66,9 +71,22 @@ export class Book {
     this.limits = new LimitBook(this.rates[LOCAL].ledger, (tally) => this.#roomAppeared(tally));
   }
 
-  /** Milliseconds since 1970 that no setting of the wall clock changes. */
+  /**
+   * Milliseconds since 1970 that no setting of the wall clock changes. Rounded down to what a number of this size can hold, so
+   * that nothing is decided before its time.
+   */
   now(): number {
-    return this.#origin + this.#clock.now();
+    return this.#origin + Math.floor(this.#clock.now() * PARTS) / PARTS;
+  }
+
+  /** How long until `now()` is that instant. */
+  timeUntil(instant: number): number {
+    return Math.max(0, Math.ceil((instant - this.#origin) * PARTS) / PARTS - this.#clock.now());
+  }
+
+  /** The instant by the clock of the ledgers, not rounded. */
+  ledgerNow(): number {
+    return this.#clock.now();
   }
 
   /** The same instant by the clock of the ledgers. */

@@ -16,13 +16,14 @@ import { settle } from "./settling.ts";
 import { copyOf, type StoredJob } from "./stored-job.ts";
 
 /** What a claim found besides the jobs. */
-type Found = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
+type Found = Pick<Claim, "more" | "nextInMs" | "blockedBy" | "grant">;
 
 /** Settles, then takes jobs and room together. */
 export function claim(book: Book, request: ClaimRequest, now: number): Claim {
   const own = request.limits.map(ruleOfClaim);
   // First, for it may refuse a name: then nothing has happened yet.
   for (const { name } of own) book.limits.general(name);
+  for (const confirmation of request.confirm ?? []) book.grants.confirm(confirmation);
   const stale = settle(book, request.settle, now);
   endOverdue(book, now, Number.POSITIVE_INFINITY);
   const queue = book.queues.get(request.queue);
@@ -90,7 +91,8 @@ function takeUnder(
 ): Found {
   const time = book.toLedgerTime(now);
   const own = new Set(lines);
-  const looking: Looking = { lane: undefined, looksAt: ({ line }) => own.has(line) };
+  const granted = request.grantTtlMs === undefined ? undefined : book.grants.next(time, request.grantTtlMs);
+  const looking: Looking = { lane: undefined, looksAt: ({ line }) => own.has(line), granted };
   const alone = new Set(rules.map(({ name }) => name)).size === rules.length;
   const meterOf = (rule: LimitRule, group: string | null) =>
     new TallyMeter(book.limits, book.heavy, looking, rule, group, time, alone);
@@ -99,7 +101,10 @@ function takeUnder(
   for (;;) {
     const limits = new UnderLimits(rules, queue.name, meterOf);
     const walked = walk(types, ground, limits, request.max - started.length);
-    if (!ground.letOthersLook()) return outlook(lines, limits, walked, now, time);
+    if (ground.letOthersLook()) continue;
+    const taken = started.map(({ starts }) => starts);
+    const grant = granted && book.grants.keep(granted, taken, book.ledgerNow());
+    return { ...outlook(lines, limits, walked, now, time), ...(grant !== undefined && { grant }) };
   }
 }
 

@@ -22,6 +22,7 @@ import type {
   Subscriber,
   Sweep,
 } from "../../storage/job-storage.ts";
+import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import { refuseTransaction } from "../../storage/transactions.ts";
 import { add } from "./adding.ts";
@@ -94,7 +95,13 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
       const answer = claim(this.#book, request, now);
       const { nextInMs } = answer;
       // Counted from now: what the step itself took has passed.
-      return nextInMs === null ? answer : { ...answer, nextInMs: Math.max(0, nextInMs - (this.#book.now() - now)) };
+      return nextInMs === null ? answer : { ...answer, nextInMs: this.#book.timeUntil(now + nextInMs) };
+    });
+  }
+
+  confirm(confirmations: readonly Confirmation[]): Promise<void> {
+    return this.#step(() => {
+      for (const confirmation of confirmations) this.#book.grants.confirm(confirmation);
     });
   }
 

@@ -15,7 +15,10 @@ import { clearLedger, createLedger, type Ledger } from "../../limits/ledger.ts";
 import { pauseUntil, pauseWait } from "../../limits/pause.ts";
 import { NEVER } from "../../limits/wait.ts";
 import {
+  callStart,
   cancelStart,
+  grantStart,
+  isKept,
   recordAlone,
   settleStart,
   type StartEntry,
@@ -24,6 +27,8 @@ import {
   windowWait,
 } from "../../limits/window.ts";
 import {
+  type ConfirmingRateLimiterStorage,
+  type ExecutionCall,
   type ExecutionVerdict,
   type ExecutionWindow,
   LOCAL,
@@ -45,13 +50,15 @@ const WINDOW = {
   maxExecutions: required(countOrZero),
   windowMs: required(positive),
   weight: optional(weightOrZero, 1),
+  grantTtl: optional(positive, undefined),
 };
 
 /** Keeps starts in this process. Limiters over the same instance share what they count, by name. */
-export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
+export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, ConfirmingRateLimiterStorage {
   readonly #clock: Clock;
   readonly #ledgers = new Map<string, Ledger>();
   readonly #said = new WeakMap<StartLog, Map<string, StartEntry | undefined>>();
+  #granted = 0;
 
   constructor(options: InMemoryRateLimiterStorageOptions = {}) {
     this.#clock = readOptions(OWNER, { clock: optional(clock, systemClock) }, options).clock;
@@ -73,7 +80,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
     if (log.views.every(({ windowMs }) => windowMs < age)) {
       viewOf(log, Math.min(LONGEST_MS, 2 ** Math.ceil(Math.log2(Math.max(KEEP_MS, age)))));
     }
-    let sum = 0;
+    let sum = log.grantedWeight;
     for (let seq = log.tail - 1; seq >= log.head && now - log.at[seq & log.mask]! < age; seq--) {
       sum += log.weight[seq & log.mask]!;
     }
@@ -107,7 +114,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
   }
 
   async tryRecordExecution(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
-    const { maxExecutions, windowMs, weight } = readOptions(OWNER, WINDOW, window);
+    const { maxExecutions, windowMs, weight, grantTtl } = readOptions(OWNER, WINDOW, window);
     const ledger = this.#ledger(queueName);
     const { log } = ledger;
     const now = this.#clock.now();
@@ -115,8 +122,22 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
     if (room === NEVER) throw new OptionsError(OWNER, "weight", weight, `at most maxExecutions (${maxExecutions})`);
     const retryInMs = Math.max(room, pauseWait(ledger.pause, now));
     if (retryInMs > 0 || weight === 0) return { granted: retryInMs === 0, retryInMs };
-    const { seq } = recordAlone(log, now, weight);
-    return { granted: true, retryInMs: 0, token: `${ledger.generation}.${seq}.${weight}` };
+    if (grantTtl === undefined) {
+      const { seq } = recordAlone(log, now, weight);
+      return { granted: true, retryInMs: 0, token: `${ledger.generation}.${seq}.${weight}` };
+    }
+    // It has no place in the log yet: its token is a number of its own.
+    const token = `${ledger.generation}.g${(this.#granted += 1)}`;
+    this.#named(ledger).set(token, grantStart(log, now, weight, now + grantTtl));
+    return { granted: true, retryInMs: 0, token };
+  }
+
+  async confirmExecution(queueName: string, calls: readonly ExecutionCall[]): Promise<void> {
+    const named = this.#named(this.#ledger(queueName));
+    for (const { token, calledInMs } of calls) {
+      const entry = named.get(token);
+      if (entry !== undefined && entry.until > entry.since) callStart(entry, entry.since + calledInMs);
+    }
   }
 
   async cancelExecution(queueName: string, token: string): Promise<void> {
@@ -154,7 +175,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage {
     if (named === undefined) this.#said.set(ledger.log, (named = new Map()));
     // Tokens are numbered: those in front are the oldest.
     for (const [token, entry] of named) {
-      if ((entry?.seq ?? Number(token.split(".")[1])) >= ledger.log.head) break;
+      if (entry === undefined ? Number(token.split(".")[1]) >= ledger.log.head : isKept(entry)) break;
       named.delete(token);
     }
     return named;
@@ -181,5 +202,7 @@ function entryOf({ log, generation }: Ledger, token: string): StartEntry | undef
   if (typeof token !== "string") return undefined;
   const [of, seq = Number.NaN, reserved = Number.NaN] = token.split(".").map(Number);
   if (of !== generation || !(seq < log.tail) || Number.isNaN(reserved)) return undefined;
-  return { log, seq, weight: seq >= log.head ? log.weight[seq & log.mask]! : reserved, expired: 0 };
+  const kept = seq >= log.head;
+  const at = kept ? log.at[seq & log.mask]! : log.forgottenAt;
+  return { log, seq, weight: kept ? log.weight[seq & log.mask]! : reserved, expired: 0, since: at, until: at };
 }

@@ -6,7 +6,11 @@ export interface LimitRow {
   readonly name: string;
   /** As in `limits/groups.ts`: '' for all. */
   readonly grp: string;
+  /** When the latest start was granted. Time does not run backwards: nothing is decided before it. */
   readonly latest_at: number | null;
+  readonly called_at: number | null;
+  readonly called_by: number | null;
+  readonly called_in: number;
   readonly pause_until: number | null;
   readonly told_left: number | null;
   readonly told_until: number | null;
@@ -17,12 +21,10 @@ export interface LimitRow {
   seen_at: number;
   readonly longest: number;
   readonly forgotten_at: number | null;
-  /** When the newest start was. Time does not run backwards in a log: nothing is stamped before it. */
-  readonly newest: number | null;
 }
 
-const COLUMNS = `id, name, grp, latest_at, pause_until, told_left, told_until, failures, open_until, window_ms, used,
-    seen_at, longest, forgotten_at, (SELECT max(at) FROM sluice_starts WHERE limit_id = sluice_limits.id) AS newest`;
+const COLUMNS = `id, name, grp, latest_at, called_at, called_by, called_in, pause_until, told_left, told_until, failures,
+    open_until, window_ms, used, seen_at, longest, forgotten_at`;
 const FIND = `SELECT ${COLUMNS} FROM sluice_limits WHERE name = ? AND grp = ?`;
 const BY_ID = `SELECT ${COLUMNS} FROM sluice_limits WHERE id = ?`;
 const OPEN = `INSERT INTO sluice_limits (name, grp, longest, prune_at) VALUES (?, ?, ?, ?)

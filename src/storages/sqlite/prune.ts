@@ -15,7 +15,7 @@ const REMEMBERED_MS = 86_400_000;
 
 const RIPE = `SELECT id FROM sluice_limits WHERE prune_at <= ? ORDER BY prune_at LIMIT ${LIMITS}`;
 // What is held by a permit may still be corrected; of others `since` says until when (tokens.ts).
-const OLD = `SELECT seq, at FROM sluice_starts WHERE limit_id = ? AND at <= ?
+const OLD = `SELECT seq, at FROM sluice_starts WHERE limit_id = ? AND at <= ? AND (claim IS NULL OR at <= ?)
   AND (token IS NULL OR (since <= ?
     AND NOT EXISTS (SELECT 1 FROM sluice_holds WHERE sluice_holds.token = sluice_starts.token)))
   ORDER BY at, seq LIMIT +?`;
@@ -24,10 +24,15 @@ const FORGET = `UPDATE sluice_limits SET prune_at = ?, forgotten_at = max(coales
 const LATER = "UPDATE sluice_limits SET prune_at = ? WHERE id = ?";
 const OLDEST = "SELECT min(at) AS at FROM sluice_starts WHERE limit_id = ?";
 const HELD = "SELECT 1 FROM sluice_holds WHERE limit_id = ? LIMIT 1";
+const NEWEST = "SELECT max(at) AS at FROM sluice_starts WHERE limit_id = ?";
+const UNCONFIRMED = "SELECT 1 FROM sluice_starts WHERE limit_id = ? AND claim IS NOT NULL AND at > ? LIMIT 1";
 const DROP = "DELETE FROM sluice_limits WHERE id = ?";
 const FORGET_ALL = "DELETE FROM sluice_starts WHERE limit_id = ?";
 // Nobody's clock is before this any more: who comes later does not miss what was dropped.
 const REMEMBER = "UPDATE sluice_meta SET last = max(last, ?)";
+
+/** A start that was not confirmed is known for so long: that it was called too late may still be told. */
+const CONFIRMED_MS = 3_600_000;
 
 /** Is there anything that `pruneLimits` would look at? */
 export function isAnyRipe(step: Step): boolean {
@@ -56,8 +61,7 @@ function pruneLimit(step: Step, row: LimitRow): number {
   const { now } = step;
   const { id, longest } = row;
   settleTotal(step, row);
-  // A little more than the longest window: who comes to the very end of it finds it undisturbed.
-  const old = step.sql(OLD).all(id, now - longest - 1, now, STEP) as { seq: number; at: number }[];
+  const old = oldStarts(step, row);
   for (const { seq } of old) step.sql(DELETE).run(seq);
   const newest = old.at(-1)?.at;
   const { at: oldest } = step.sql(OLDEST).get(id) as { at: number | null };
@@ -82,21 +86,32 @@ function pruneLimit(step: Step, row: LimitRow): number {
 /** There may be very many groups: what does not count any more is dropped at once, and whole. */
 function pruneGroup(step: Step, row: LimitRow): number {
   const { now } = step;
-  const { id, longest, newest } = row;
-  if ((newest === null || now - newest >= longest) && isIdle(step, row)) {
+  const { id, longest } = row;
+  const { at: newest } = step.sql(NEWEST).get(id) as { readonly at: number | null };
+  const confirmed = step.sql(UNCONFIRMED).get(id, now - longest - CONFIRMED_MS) === undefined;
+  if ((newest === null || now - newest >= longest) && confirmed && isIdle(step, row)) {
     const { changes } = step.sql(FORGET_ALL).run(id);
     step.sql(DROP).run(id);
     step.sql(REMEMBER).run(now);
     return Number(changes) + 1;
   }
   settleTotal(step, row);
-  const old = step.sql(OLD).all(id, now - longest - 1, now, STEP) as { seq: number; at: number }[];
+  const old = oldStarts(step, row);
   for (const { seq } of old) step.sql(DELETE).run(seq);
   const forgotten = old.at(-1)?.at;
   if (forgotten !== undefined) step.sql(FORGET).run(now, forgotten, forgotten, id);
   const again = old.length === STEP ? now : Math.max(nextTime(now, null, longest), (newest ?? 0) + longest);
   step.sql(LATER).run(Math.max(again, row.pause_until ?? 0), id);
   return old.length;
+}
+
+/** Starts that no window can see. A little more than the longest one: who comes to the very end of it finds it undisturbed. */
+function oldStarts(step: Step, { id, longest }: LimitRow): readonly { readonly seq: number; readonly at: number }[] {
+  const { now } = step;
+  return step.sql(OLD).all(id, now - longest - 1, now - longest - CONFIRMED_MS, now, STEP) as {
+    seq: number;
+    at: number;
+  }[];
 }
 
 /** Is nothing held of it, and nothing in its way? */

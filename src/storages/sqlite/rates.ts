@@ -11,7 +11,8 @@ import {
 } from "../../core/options.ts";
 import { NEVER } from "../../limits/wait.ts";
 import type {
-  AtomicRateLimiterStorage,
+  ConfirmingRateLimiterStorage,
+  ExecutionCall,
   ExecutionVerdict,
   ExecutionWindow,
 } from "../../storage/rate-limiter-storage.ts";
@@ -21,9 +22,9 @@ import { resetLimit } from "./limits/reset.ts";
 import { pruneStarts } from "./prune.ts";
 import type { Step } from "./step.ts";
 import type { Store } from "./store.ts";
-import { cancelNamed, settleNamed, tokenOf } from "./tokens.ts";
+import { cancelNamed, confirmNamed, settleNamed, tokenOf } from "./tokens.ts";
 import { keepTotal, usedOf } from "./totals.ts";
-import { recordNamed, recordStarts, waitFor } from "./windows.ts";
+import { grantNamed, recordNamed, recordStarts, waitFor } from "./windows.ts";
 
 /** Starts that nobody has counted with a window yet are kept for an hour; no question reaches back over two months. */
 const KEEP_MS = 3_600_000;
@@ -36,13 +37,14 @@ const WINDOW = {
   maxExecutions: required(countOrZero),
   windowMs: required(positive),
   weight: optional(weightOrZero, 1),
+  grantTtl: optional(positive, undefined),
 };
 
 const COUNT = "SELECT total(n) AS count FROM sluice_starts WHERE limit_id = ? AND at > ?";
 const KEPT = "SELECT at, n FROM sluice_starts WHERE limit_id = ? AND n > 0 ORDER BY at, seq LIMIT +?";
 
-/** The limits of a database: all ten methods, over the log that the claims of its jobs count in as well. */
-export class SqliteRates implements AtomicRateLimiterStorage {
+/** The limits of a database: all methods, over the log that the claims of its jobs count in as well. */
+export class SqliteRates implements ConfirmingRateLimiterStorage {
   readonly #store: Store;
   readonly #owner: string;
 
@@ -121,10 +123,11 @@ export class SqliteRates implements AtomicRateLimiterStorage {
 
   async tryRecordExecution(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
     this.#name(queueName);
-    const { maxExecutions: max, windowMs, weight } = readOptions(this.#owner, WINDOW, window);
+    const { maxExecutions: max, windowMs, weight, grantTtl } = readOptions(this.#owner, WINDOW, window);
     if (weight > max) {
       throw new OptionsError(this.#owner, "weight", weight, `at most maxExecutions (${max})`);
     }
+    const askedAt = this.#store.clock.now();
     // First without a lock: whoever is refused, or only asks, takes none.
     const refused = await this.#store.read((step): ExecutionVerdict | undefined => {
       const row = findLimit(step, queueName);
@@ -132,7 +135,14 @@ export class SqliteRates implements AtomicRateLimiterStorage {
       const retryInMs = waitFor(step, row, { max, windowMs }, weight);
       return retryInMs > 0 || weight === 0 ? { granted: retryInMs === 0, retryInMs } : undefined;
     });
-    return refused ?? this.#store.write((step) => take(step, queueName, { max, windowMs }, weight));
+    return refused ?? this.#store.write((step) => take(step, queueName, { max, windowMs }, weight, grantTtl), askedAt);
+  }
+
+  async confirmExecution(queueName: string, calls: readonly ExecutionCall[]): Promise<void> {
+    this.#name(queueName);
+    await this.#store.write((step) => {
+      for (const { token, calledInMs } of calls) confirmNamed(step, queueName, token, calledInMs);
+    });
   }
 
   async cancelExecution(queueName: string, token: string): Promise<void> {
@@ -163,15 +173,16 @@ function take(
   queueName: string,
   window: { readonly max: number; readonly windowMs: number },
   weight: number,
+  grantTtl: number | undefined,
 ): ExecutionVerdict {
   const row = openLimit(step, queueName, window.windowMs);
-  if (row.newest !== null && row.newest > step.now) step.now = row.newest;
   const used = usedOf(step, row, window.windowMs);
   const retryInMs = waitFor(step, row, window, weight, used);
   if (retryInMs > 0 || retryInMs === NEVER || weight === 0) return { granted: retryInMs === 0, retryInMs };
   const number = step.numbers(1);
   if (row.window_ms !== window.windowMs) keepTotal(step, row, window.windowMs, used);
-  recordNamed(step, row, weight, number);
+  if (grantTtl === undefined) recordNamed(step, row, weight, number);
+  else grantNamed(step, row, weight, number, grantTtl);
   if (number % PRUNE_EVERY === 0) pruneStarts(step, row.id);
   return { granted: true, retryInMs: 0, token: tokenOf(row.id, number, weight) };
 }

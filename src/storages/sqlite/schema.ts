@@ -177,6 +177,9 @@ export const SCHEMA_1 = `
     grp TEXT NOT NULL DEFAULT '',
     -- The numbers beside the window (limits/gauge.ts).
     latest_at REAL,
+    called_at REAL,
+    called_by INTEGER,
+    called_in REAL NOT NULL DEFAULT 0,
     pause_until REAL,
     told_left REAL,
     told_until REAL,
@@ -211,7 +214,9 @@ export const SCHEMA_1 = `
   -- Which permits have run out?
   CREATE INDEX sluice_holds_expired ON sluice_holds (until) WHERE until IS NOT NULL;
 
-  -- Starts from \`since\` to \`at\` that count for n together, or one that a token names. \`spent\`: see windows.ts.
+  -- Starts from \`since\` to \`at\` that count for n together, or one that a token names. \`spent\`: see windows.ts. Those of a
+  -- claim or permit were asked for at \`granted\`; while \`claim\` is its number they are not confirmed, and \`at\` is the last
+  -- moment at which they may be called.
   CREATE TABLE sluice_starts (
     seq INTEGER PRIMARY KEY,
     limit_id INTEGER NOT NULL,
@@ -219,8 +224,12 @@ export const SCHEMA_1 = `
     since REAL NOT NULL,
     n REAL NOT NULL CHECK (n >= 0),
     token INTEGER,
-    spent REAL NOT NULL DEFAULT 0
+    spent REAL NOT NULL DEFAULT 0,
+    granted REAL,
+    claim INTEGER
   ) STRICT;
+  -- What has this claim counted that is not confirmed?
+  CREATE INDEX sluice_starts_claim ON sluice_starts (claim) WHERE claim IS NOT NULL;
   CREATE INDEX sluice_starts_window ON sluice_starts (limit_id, at, seq, n);
   CREATE UNIQUE INDEX sluice_starts_token ON sluice_starts (token) WHERE token IS NOT NULL;
 

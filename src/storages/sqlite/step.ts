@@ -14,13 +14,20 @@ export interface Given {
   awaited: boolean;
 }
 
+/** The time of a step, as `Step` says it. */
+export type StepTime = Pick<Step, "now" | "asked" | "error">;
+
 /**
  * One atomic step: what runs inside a transaction gets its statements and the time from here, and notes what others are to
  * be told once it is committed. A step that has to be tried again starts with a new one.
  */
 export class Step {
-  /** By the clock of the storage, read after the lock was taken. */
+  /** By the clock of the storage, read after the lock was taken. Never ahead of the real time. */
   now: number;
+  /** When the step was asked for, before the lock was waited for. Never before the real time. */
+  readonly asked: number;
+  /** How much later than `now` it may really be. */
+  readonly error: number;
   /** Does anybody want events? Else nobody need make them. */
   readonly eventsWanted: boolean;
   /** The rules in force when it began. */
@@ -36,9 +43,11 @@ export class Step {
   readonly events: JobEvent[] = [];
   readonly #statements: Statements;
 
-  constructor(statements: Statements, now: number, rules: RuleBook, eventsWanted: boolean) {
+  constructor(statements: Statements, time: StepTime, rules: RuleBook, eventsWanted: boolean) {
     this.#statements = statements;
-    this.now = now;
+    this.now = time.now;
+    this.asked = time.asked;
+    this.error = time.error;
     this.rules = rules;
     this.eventsWanted = eventsWanted;
   }

@@ -23,8 +23,9 @@ import type {
   Sweep,
 } from "../../storage/job-storage.ts";
 import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
+import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
-import type { AtomicRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
+import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
 import { refuseTransaction } from "../../storage/transactions.ts";
 import { Adding } from "./adding.ts";
 import { readTarget } from "./connection.ts";
@@ -40,6 +41,7 @@ import { find, history, list, readCursor } from "./jobs/list.ts";
 import { overview, setPaused } from "./jobs/overview.ts";
 import { settle } from "./jobs/settle.ts";
 import { isSweepable, sweep } from "./jobs/sweep.ts";
+import { confirm } from "./limits/grants.ts";
 import { SqliteLimits } from "./limits/limit-storage.ts";
 import { SqliteRates } from "./rates.ts";
 import { Store } from "./store.ts";
@@ -86,7 +88,7 @@ const OWNER = "SqliteStorage";
  */
 export class SqliteStorage implements JobStorage {
   readonly limits: LimitStorage;
-  readonly rates: AtomicRateLimiterStorage;
+  readonly rates: ConfirmingRateLimiterStorage;
   readonly #store: Store;
   readonly #hub: Hub;
   readonly #adding: Adding;
@@ -124,17 +126,23 @@ export class SqliteStorage implements JobStorage {
   }
 
   async claim(request: ClaimRequest): Promise<Claim> {
-    // Whoever asks in vain takes no lock.
-    const seen = request.settle.length > 0 ? undefined : await this.#store.read((step) => glance(step, request));
-    if (seen !== undefined) return seen;
     const time = this.#store.clock;
-    const { answer, decidedAt } = await this.#store.write((step) => ({
-      decidedAt: time.now(),
-      answer: claim(step, request),
-    }));
+    const askedAt = time.now();
+    // Whoever asks in vain takes no lock.
+    const writes = request.settle.length > 0 || (request.confirm ?? []).length > 0;
+    const seen = writes ? undefined : await this.#store.read((step) => glance(step, request));
+    if (seen !== undefined) return seen;
+    const { answer, decidedAt } = await this.#store.write(
+      (step) => ({ decidedAt: time.now(), answer: claim(step, request) }),
+      askedAt,
+    );
     // Counted from now, and not from when the lock was taken: the rest of the step takes its time.
     const { nextInMs } = answer;
     return nextInMs === null ? answer : { ...answer, nextInMs: Math.max(0, nextInMs - (time.now() - decidedAt)) };
+  }
+
+  confirm(confirmations: readonly Confirmation[]): Promise<void> {
+    return this.#store.write((step) => confirm(step, confirmations));
   }
 
   settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {

@@ -86,9 +86,12 @@ export class Store {
     }
   }
 
-  /** Runs `work` in a write transaction. It may run more than once, and does nothing but read and write through its step. */
-  write<T>(work: (step: Step) => T): Promise<T> {
-    return this.#patiently(() => this.#write(work));
+  /**
+   * Runs `work` in a write transaction. It may run more than once, and does nothing but read and write through its step.
+   * `askedAt`: when it was asked for, on the monotonic clock.
+   */
+  write<T>(work: (step: Step) => T, askedAt: number = this.clock.now()): Promise<T> {
+    return this.#patiently(() => this.#write(work, askedAt));
   }
 
   /** Runs `work` on one consistent state, without any lock. */
@@ -114,7 +117,7 @@ export class Store {
   writeNow(work: (step: Step) => void): boolean {
     if (this.idle === undefined || this.#waiting !== undefined) return false;
     try {
-      this.#write(work);
+      this.#write(work, this.clock.now());
       return true;
     } catch {
       return false;
@@ -173,7 +176,7 @@ export class Store {
     return connection;
   }
 
-  #write<T>(work: (step: Step) => T): T {
+  #write<T>(work: (step: Step) => T, askedAt: number): T {
     const connection = this.#prepared();
     connection.statements.get("BEGIN IMMEDIATE").run();
     let done: { readonly answer: T; readonly step: Step; readonly elsewhere: boolean };
@@ -185,7 +188,9 @@ export class Store {
       const heardHere = this.audience?.hearsEvents ?? false;
       const elsewhere = meta.others !== null && meta.others > time.now;
       const rules = this.#rulesOf(connection, meta);
-      const step = new Step(connection.statements, time.now, rules, heardHere || heardElsewhere);
+      const { now, error } = time;
+      const asked = now + error - (this.clock.now() - askedAt);
+      const step = new Step(connection.statements, { now, asked, error }, rules, heardHere || heardElsewhere);
       const answer = work(step);
       if (step.given.size > 0) concludeGiven(step);
       if (elsewhere && step.hasNews) step.sql(NEWS).run();
@@ -208,7 +213,8 @@ export class Store {
     try {
       const meta = this.#meta(connection);
       const rules = this.#rulesOf(connection, meta);
-      return work(new Step(connection.statements, this.#time.read(meta).now, rules, false));
+      const { now, error } = this.#time.read(meta);
+      return work(new Step(connection.statements, { now, asked: now + error, error }, rules, false));
     } finally {
       connection.statements.get("ROLLBACK").run();
     }

@@ -1,4 +1,4 @@
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
 
 /**
  * The wall clock with fractions of a millisecond. Processes of one host share the wall clock, but it is read in whole
@@ -15,7 +15,20 @@ export class FineWallClock {
     this.#clock = clock;
   }
 
+  /** How much later than `now()` it may really be. A clock that is moved by hand is exact. */
+  get error(): number {
+    return this.#clock === systemClock ? this.#most - this.#least : 0;
+  }
+
   now(): number {
+    let now = this.#read();
+    // Known within a millisecond, which is too little for windows: what lies between the two clocks is seen when the wall clock
+    // moves on. That is once in the life of a process, and whenever the clock is set.
+    while (this.error > CLOSE_MS) now = this.#read();
+    return now;
+  }
+
+  #read(): number {
     const before = this.#clock.now();
     const wall = this.#clock.wall();
     // A clock that has fractions itself needs no help.
@@ -34,6 +47,9 @@ export class FineWallClock {
     return now - wall < ROUNDING ? wall : now;
   }
 }
+
+/** So well it is known what lies between the two clocks. */
+const CLOSE_MS = 0.1;
 
 /** Numbers of this size are that coarse, and a little. */
 const ROUNDING = 0.001;
@@ -72,7 +88,7 @@ export class StorageClock {
   }
 
   /** The time, and what is to be written down of it. The same `last` means: nothing. */
-  read({ last, skew: written }: ClockState): { readonly now: number } & ClockState {
+  read({ last, skew: written }: ClockState): { readonly now: number; readonly error: number } & ClockState {
     const wall = this.#wall.now();
     const elapsed = this.#clock.now();
     const since = elapsed - this.#latestAt;
@@ -81,7 +97,7 @@ export class StorageClock {
     const now = Math.max(floor, wall + skew);
     this.#latest = now;
     this.#latestAt = elapsed;
-    return { now, skew, last: skew !== written || now - last >= REMEMBER_MS ? now : last };
+    return { now, error: this.#wall.error, skew, last: skew !== written || now - last >= REMEMBER_MS ? now : last };
   }
 }
 

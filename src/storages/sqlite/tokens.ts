@@ -1,6 +1,7 @@
 import { findLimit, type LimitRow } from "./limit-row.ts";
 import { windowFreed } from "./limits/freed.ts";
 import { chargeMore } from "./limits/gauges.ts";
+import { confirmCalls } from "./limits/grants.ts";
 import type { Step } from "./step.ts";
 import { shiftTotal } from "./totals.ts";
 import { recordNamed } from "./windows.ts";
@@ -47,6 +48,12 @@ export function cancelNamed(step: Step, name: string, token: string): void {
 export function settleNamed(step: Step, name: string, token: string, used: number): void {
   const named = read(step, name, token);
   if (named !== undefined) settleStart(step, named.row, named, used);
+}
+
+/** When the start was called. */
+export function confirmNamed(step: Step, name: string, token: string, calledInMs: number): void {
+  const named = read(step, name, token);
+  if (named !== undefined) confirmCalls(step, named.number, calledInMs, named.row.id);
 }
 
 /** Was there a start to be cancelled? */
@@ -122,7 +129,7 @@ export function settlePermit(step: Step, row: LimitRow, permit: PermitStart, use
 
 /** So much was charged and has left every window: what is more counts from now on. */
 function charge(step: Step, row: LimitRow, start: Start, used: number, spent: number, until = 0): void {
-  const at = Math.max(step.now, row.newest ?? step.now);
+  const { now: at } = step;
   if (used <= spent) return;
   change(step, row, start, { at, n: used - spent, spent, since: Math.max(at, until) });
   chargeMore(step, row, used - spent);

@@ -1,3 +1,4 @@
+import { expectedDelay, lookAgainIn } from "../../limits/look-again.ts";
 import { NEVER, type Wait } from "../../limits/wait.ts";
 import type { LimitRow } from "./limit-row.ts";
 import type { Step } from "./step.ts";
@@ -18,11 +19,26 @@ export interface Window {
 }
 
 const OLDEST = `SELECT at, n FROM sluice_starts WHERE limit_id = ? AND at > ? AND ? - at < ? AND n > 0
+  AND (at <= ? OR claim IS NULL) ORDER BY at, seq LIMIT +?`;
+// Whose last moment has passed counts from there; of the others it is hoped that they were called when calls usually are.
+const UNCONFIRMED = `SELECT at, n, granted FROM sluice_starts WHERE limit_id = ? AND at > ? AND n > 0 AND claim IS NOT NULL
   ORDER BY at, seq LIMIT +?`;
-const NEWEST = "SELECT seq, since, token FROM sluice_starts WHERE limit_id = ? ORDER BY at DESC, seq DESC LIMIT 1";
+const LATEST_CALL = `SELECT at - granted AS ms FROM sluice_starts WHERE limit_id = ? AND at <= ? AND claim IS NULL
+  ORDER BY at DESC, seq DESC LIMIT 1`;
+const NEWEST = `SELECT seq, since, at, token FROM sluice_starts WHERE limit_id = ? AND at <= ? AND claim IS NULL
+  ORDER BY at DESC, seq DESC LIMIT 1`;
 const JOIN = "UPDATE sluice_starts SET at = ?, n = n + ? WHERE seq = ?";
-const INSERT =
-  "INSERT INTO sluice_starts (limit_id, at, since, n, token, spent) VALUES (?, ?, ?, ?, ?, ?) RETURNING seq";
+const INSERT = `INSERT INTO sluice_starts (limit_id, at, since, n, token, spent, granted, claim)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`;
+
+/** Starts that will be confirmed under this number: called within so long, or never. */
+export interface Granting {
+  readonly number: number;
+  readonly ttlMs: number;
+}
+
+/** When a start that is granted now is called at the latest. */
+export const lastMoment = ({ now, error }: Step, ttlMs: number): number => now + error + ttlMs;
 
 /** When does `weight` more fit beside `used`? */
 export function waitFor(
@@ -52,42 +68,87 @@ export function windowWait(
   return excess <= 0 ? blind : Math.max(blind, freed(step, row, windowMs, excess));
 }
 
+/** Starts that leave the window: what they count for, when that is expected, and when to look. */
+interface Leaving {
+  readonly n: number;
+  readonly expected: number;
+  readonly wait: Wait;
+}
+
 /** When so much has left the window. Every row counts for one at least: no more of them need be looked at. */
 function freed(step: Step, { id }: LimitRow, windowMs: number, excess: number): Wait {
-  const rows = step.sql(OLDEST).all(id, ...insideOf(step.now, windowMs), Math.ceil(excess)) as {
-    readonly at: number;
-    readonly n: number;
-  }[];
+  const { now } = step;
+  const most = Math.ceil(excess);
+  const known = step.sql(OLDEST).all(id, ...insideOf(now, windowMs), now, most) as { at: number; n: number }[];
+  const leaving = known.map(({ at, n }): Leaving => ({ n, expected: at, wait: windowMs - (now - at) }));
+  const hoped = unconfirmed(step, id, windowMs, most);
+  const rows = hoped.length === 0 ? leaving : [...leaving, ...hoped].toSorted((a, b) => a.expected - b.expected);
   let left = excess;
-  for (const { at, n } of rows) {
-    left -= n;
-    if (left <= 0) return windowMs - (step.now - at);
+  let wait: Wait = 0;
+  for (const row of rows) {
+    left -= row.n;
+    wait = Math.max(wait, row.wait);
+    if (left <= 0) return wait;
   }
-  return windowMs;
+  return Math.max(wait, windowMs);
+}
+
+/** Those that are granted and not confirmed. */
+function unconfirmed(step: Step, id: number, windowMs: number, most: number): Leaving[] {
+  const { now } = step;
+  const rows = step.sql(UNCONFIRMED).all(id, now, most) as { at: number; n: number; granted: number }[];
+  if (rows.length === 0) return [];
+  const latest = step.sql(LATEST_CALL).get(id, now) as { readonly ms: number | null } | undefined;
+  const delay = expectedDelay(latest?.ms ?? 0, windowMs);
+  return rows.map(({ at, n, granted }) => {
+    const expected = granted + delay;
+    return { n, expected, wait: lookAgainIn(now - expected, windowMs, windowMs - (now - at)) };
+  });
 }
 
 /**
  * Counts `n` starts, and answers where. Those less than `resolution` apart share a row, stamped with the latest of them:
  * never over. Below 0 nobody shares. The total of the row is not changed.
  */
-export function enterStarts(step: Step, { id, newest }: LimitRow, n: number, resolution: number): number {
-  const at = Math.max(step.now, newest ?? step.now);
-  if (resolution >= 0 && newest !== null && (at === newest || at - newest < resolution)) {
-    const latest = step.sql(NEWEST).get(id) as { seq: number; since: number; token: number | null };
-    if (latest.token === null && (at === latest.since || at - latest.since < resolution)) {
-      step.sql(JOIN).run(at, n, latest.seq);
+export function enterStarts(step: Step, { id }: LimitRow, n: number, resolution: number): number {
+  const { now } = step;
+  if (resolution >= 0) {
+    const latest = step.sql(NEWEST).get(id, now) as
+      | { readonly seq: number; readonly since: number; readonly token: number | null }
+      | undefined;
+    if (latest?.token === null && (now === latest.since || now - latest.since < resolution)) {
+      step.sql(JOIN).run(now, n, latest.seq);
       return latest.seq;
     }
   }
-  return (step.sql(INSERT).get(id, at, at, n, null, 0) as { readonly seq: number }).seq;
+  return insert(step, id, now, now, n, null, 0, undefined);
+}
+
+/** Counts `n` starts that are not called yet, in a row of their own. */
+export function grantStarts(step: Step, { id }: LimitRow, n: number, granting: Granting): number {
+  return insert(step, id, lastMoment(step, granting.ttlMs), step.now, n, null, 0, granting);
+}
+
+function insert(
+  step: Step,
+  id: number,
+  at: number,
+  since: number,
+  n: number,
+  token: number | null,
+  spent: number,
+  granting: Granting | undefined,
+): number {
+  const asked = granting === undefined ? null : step.asked;
+  const row = step.sql(INSERT).get(id, at, since, n, token, spent, asked, granting?.number ?? null);
+  return (row as { readonly seq: number }).seq;
 }
 
 /** Counts `n` starts that nobody can name, and answers where, and when. */
 export function recordStarts(step: Step, row: LimitRow, n: number): { readonly seq: number; readonly at: number } {
-  const at = Math.max(step.now, row.newest ?? step.now);
   const seq = enterStarts(step, row, n, 0);
-  shiftTotal(step, row, at, n);
-  return { seq, at };
+  shiftTotal(step, row, step.now, n);
+  return { seq, at: step.now };
 }
 
 /**
@@ -95,7 +156,13 @@ export function recordStarts(step: Step, row: LimitRow, n: number): { readonly s
  * long it is kept at least.
  */
 export function recordNamed(step: Step, row: LimitRow, n: number, token: number, spent = 0, until = 0): void {
-  const at = Math.max(step.now, row.newest ?? step.now);
-  step.sql(INSERT).get(row.id, at, Math.max(at, until), n, token, spent);
+  insert(step, row.id, step.now, Math.max(step.now, until), n, token, spent, undefined);
+  shiftTotal(step, row, step.now, n);
+}
+
+/** The same for a start that is not called yet: the token is the number that it is confirmed under, too. */
+export function grantNamed(step: Step, row: LimitRow, n: number, token: number, ttlMs: number): void {
+  const at = lastMoment(step, ttlMs);
+  insert(step, row.id, at, step.now, n, token, 0, { number: token, ttlMs });
   shiftTotal(step, row, at, n);
 }

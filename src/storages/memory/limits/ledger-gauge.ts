@@ -4,6 +4,9 @@ import type { Ledger } from "../../../limits/ledger.ts";
 /** What a limit keeps beside a log that `rates` knows as well: the pause is that of the ledger, whoever sets it. */
 export class LedgerGauge implements Gauge {
   latestAt: number | null = null;
+  calledAt: number | null = null;
+  calledBy: number | null = null;
+  calledIn = 0;
   toldLeft: number | null = null;
   toldUntil: number | null = null;
   failures = 0;

@@ -1,3 +1,4 @@
+import type { Granted } from "../../../limits/gauge.ts";
 import type { Charge, LimitRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { Meter, Use } from "../../../storage/under-limits.ts";
@@ -10,6 +11,8 @@ import { freeOf, type Taken, type Tally, verdictOf } from "./tally.ts";
 export interface Looking {
   lane: JobLane | undefined;
   readonly looksAt: Asking["looksAt"];
+  /** What it takes is going to be confirmed. */
+  readonly granted: Granted | undefined;
 }
 
 /** A limit as a claim sees it. Groups for which nothing is counted cost nothing until a start is. */
@@ -64,7 +67,8 @@ export class TallyMeter implements Meter {
     if (wait !== 0) tally.awaited = true;
     if (wait === NEVER || priority === undefined || rule.weight === null) return wait;
     // A light one would fit now and then for ever, while a heavy one waits.
-    return Math.max(wait, this.#heavy.longest(tally, rule, { priority, ...this.#looking }, this.#time));
+    const { lane, looksAt } = this.#looking;
+    return Math.max(wait, this.#heavy.longest(tally, rule, { priority, lane, looksAt }, this.#time));
   }
 
   /** When this fits, whoever else waits for the limit. */
@@ -79,7 +83,7 @@ export class TallyMeter implements Meter {
       tally.takeAgain(this.#common);
       return this.#common;
     }
-    const taken = tally.take(rule, charge, this.#time, null);
+    const taken = tally.take(rule, charge, this.#time, null, this.#looking.granted);
     if (this.#simple && taken.hold === undefined) this.#common = taken;
     this.#limits.rest(tally, rule, this.#time);
     return taken;

@@ -15,7 +15,8 @@ const FORGOTTEN = 10;
 const CORRECTED_MS = 600_000;
 
 /** Takes of a limit outside of any job, if it fits. */
-export function take(book: Book, { name, group: asked, weight, dry, ttlMs }: LimitTake, time: number): LimitTaken {
+export function take(book: Book, request: LimitTake, time: number): LimitTaken {
+  const { name, group: asked, weight, dry, ttlMs, grantTtlMs } = request;
   forgetExpired(book, time, FORGOTTEN);
   const { limits, permits } = book;
   const { rule } = limits.demand(name);
@@ -34,11 +35,13 @@ export function take(book: Book, { name, group: asked, weight, dry, ttlMs }: Lim
   // What is only counted can be taken back for as long as it is.
   const expiresAt = time + (held ? ttlMs : Math.max(ttlMs, quota.windowMs ?? 0, CORRECTED_MS));
   const tally = limits.open(rule, group);
-  const taken = tally.take(rule, charge, time, expiresAt);
+  const granted = grantTtlMs === undefined ? undefined : book.grants.next(time, grantTtlMs);
+  const taken = tally.take(rule, charge, time, expiresAt, granted);
   limits.rest(tally, rule, time);
   const token = book.nextPermit();
   permits.add({ token, taken, held, expiresAt, ended: false, slot: NOWHERE });
-  return { granted: true, token, held };
+  const grant = granted && book.grants.keep(granted, [[taken]], book.ledgerNow());
+  return { granted: true, token, held, ...(grant !== undefined && { grant }) };
 }
 
 /** Jobs that wait for the limit since they are too heavy come first, whatever their priority. */

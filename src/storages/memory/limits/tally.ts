@@ -4,6 +4,7 @@ import {
   gaugeCharge,
   gaugeTake,
   gaugeWait,
+  type Granted,
   type Held,
   isGaugeIdle,
   newGauge,
@@ -14,6 +15,7 @@ import { clearLedger, type Ledger } from "../../../limits/ledger.ts";
 import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
 import {
   createLog,
+  grantStart,
   growStart,
   recordStart,
   settleStart,
@@ -38,6 +40,8 @@ export interface Taken {
   readonly rule: LimitRule;
   readonly charge: Charge;
   readonly at: number;
+  /** It is not called yet, and that will be confirmed; undefined: it counts from the grant. */
+  readonly granted: Granted | undefined;
   /** That of the tally at the time: after a reset what is taken back is nobody's. */
   readonly gauge: Gauge;
   entry: StartEntry | undefined;
@@ -94,14 +98,15 @@ export class Tally implements Slotted {
   }
 
   /** The start happens, whether or not there is room. `until`: when what it holds comes back by itself. */
-  take(rule: LimitRule, charge: Charge, time: number, until: number | null): Taken {
+  take(rule: LimitRule, charge: Charge, time: number, until: number | null, granted?: Granted): Taken {
     this.counted = true;
-    gaugeTake(this.gauge, charge, time);
+    gaugeTake(this.gauge, charge, time, granted);
     const taken: Taken = {
       tally: this,
       rule,
       charge,
       at: time,
+      granted,
       gauge: this.gauge,
       entry: undefined,
       hold: undefined,
@@ -114,7 +119,7 @@ export class Tally implements Slotted {
   /** One more start of the same claim, which holds nothing. */
   takeAgain(taken: Taken): void {
     taken.common = true;
-    gaugeTake(this.gauge, taken.charge, taken.at);
+    gaugeTake(this.gauge, taken.charge, taken.at, taken.granted);
     if (taken.entry !== undefined) growStart(taken.entry, taken.charge.weight);
   }
 
@@ -125,7 +130,8 @@ export class Tally implements Slotted {
       const log = this.log ?? (this.#log = createLog(FEW));
       // Somebody has to look at a log for it to forget.
       viewOf(log, windowMs);
-      taken.entry = recordStart(log, taken.at, weight);
+      const { at, granted } = taken;
+      taken.entry = granted === undefined ? recordStart(log, at, weight) : grantStart(log, at, weight, granted.until);
     }
     if (taken.hold !== undefined) return;
     const holds = holdsOf(rule, this.group);
@@ -145,7 +151,8 @@ export class Tally implements Slotted {
     }
     const hold = holds.take(charge.slots, at, null);
     if (before !== undefined) return { ...before, rule, hold };
-    return { tally: this, rule, charge, at, gauge: this.gauge, entry: undefined, hold, common: false };
+    const { gauge } = this;
+    return { tally: this, rule, charge, at, granted: undefined, gauge, entry: undefined, hold, common: false };
   }
 
   /** Does the start hold of the limit, as far as anything is held of it at all? */
@@ -194,12 +201,13 @@ export class Tally implements Slotted {
   /** When nothing in it will count any more, as far as time alone decides: now or before if that is so already. */
   quietAt(rule: LimitRule, time: number): number {
     const { windowMs, everyMs } = quotaOf(rule, this.group);
-    const { pausedUntil, toldUntil, latestAt } = this.gauge;
-    let at = Math.max(time, pausedUntil ?? 0, toldUntil ?? 0, latestAt === null ? 0 : latestAt + (everyMs ?? 0));
+    const { pausedUntil, toldUntil, calledAt } = this.gauge;
+    let at = Math.max(time, pausedUntil ?? 0, toldUntil ?? 0, calledAt === null ? 0 : calledAt + (everyMs ?? 0));
     const { log } = this;
     if (log === undefined) return at;
     if (windowMs !== null) viewOf(log, windowMs);
-    const newest = log.tail > log.head ? log.at[(log.tail - 1) & log.mask]! : Number.NEGATIVE_INFINITY;
+    let newest = log.tail > log.head ? log.at[(log.tail - 1) & log.mask]! : Number.NEGATIVE_INFINITY;
+    for (const { until } of log.granted) newest = Math.max(newest, until);
     for (const view of log.views) at = Math.max(at, Math.max(newest, view.blindFor) + view.windowMs);
     return at;
   }

@@ -1,6 +1,8 @@
 import { type LimitRule, labelOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
+import type { Grant } from "../../../storage/grants.ts";
+import { grantOf } from "../limits/grants.ts";
 import { Meters, type SqliteMeter } from "../limits/meter.ts";
 import { takeLimits } from "../limits/taking.ts";
 import type { Step } from "../step.ts";
@@ -21,9 +23,9 @@ export class ClaimRoom {
   readonly #meters: Meters;
   readonly #all: readonly SqliteMeter[];
 
-  constructor(step: Step, rules: readonly LimitRule[]) {
+  constructor(step: Step, rules: readonly LimitRule[], { grantTtlMs }: ClaimRequest) {
     this.#step = step;
-    this.#meters = new Meters(step);
+    this.#meters = new Meters(step, grantTtlMs);
     this.#all = rules.map((rule) => this.#meters.meter(rule, null));
   }
 
@@ -44,14 +46,16 @@ export class ClaimRoom {
   }
 
   /** Counts so many starts, the first with this token. Answers with what is kept of that with each job. */
-  take(count: number, first: number): string | null {
+  take(count: number, first: number): { readonly limits: string | null; readonly grant: Grant | undefined } {
     const uses = this.#all.map((meter) => ({ meter, charge: ONE }));
     for (let i = 0; i < count; i++) {
       for (const { meter } of uses) meter.take(ONE);
       this.#meters.start += 1;
     }
     const starts = Array.from({ length: count }, () => uses);
-    return takeLimits(this.#step, starts, first)[0]!;
+    const { ttlMs } = this.#meters;
+    const limits = takeLimits(this.#step, starts, first, ttlMs)[0]!;
+    return { limits, grant: ttlMs === undefined ? undefined : grantOf(first, uses) };
   }
 
   /** When one more may start, and what is in its way until then: of several, the one that is so the longest. */

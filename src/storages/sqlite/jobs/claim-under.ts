@@ -27,12 +27,12 @@ class LimitedClaim {
   readonly #blocks: boolean;
 
   /** `writes`: limits are prepared to keep what they need. */
-  constructor(step: Step, types: OpenTypes, rules: readonly LimitRule[], writes: boolean) {
+  constructor(step: Step, types: OpenTypes, rules: readonly LimitRule[], writes: boolean, ttlMs?: number) {
     this.#step = step;
     this.#types = types;
     this.#rules = rules;
     this.#blocks = rules.some(({ byGroup, weight }) => byGroup || weight !== null);
-    this.#meters = new Meters(step);
+    this.#meters = new Meters(step, ttlMs);
     this.#limits = new UnderLimits(rules, types.queue, (rule, group) => {
       const meter = this.#meters.meter(rule, group);
       if (writes) meter.prepare();
@@ -126,11 +126,12 @@ export function claimUnder(
   rules: readonly LimitRule[],
 ): Omit<Claim, "stale"> {
   if (types.paused) return { jobs: [], ...NOTHING };
-  const limited = new LimitedClaim(step, types, rules, true);
+  const limited = new LimitedClaim(step, types, rules, true, request.grantTtlMs);
   limited.unblock();
   const { ground, walked } = limited.walk(request.max);
-  const jobs = ground.changed ? writeDown(step, request, ground) : [];
-  return { jobs, ...limited.outlook({ ...walked, more: walked.more || ground.othersMayLook }) };
+  const { jobs, grant } = ground.changed ? writeDown(step, request, ground) : { jobs: [], grant: undefined };
+  const ahead = limited.outlook({ ...walked, more: walked.more || ground.othersMayLook });
+  return { jobs, ...ahead, ...(grant !== undefined && { grant }) };
 }
 
 /** The same without any lock, where it takes nothing. Undefined: there is something to do. */

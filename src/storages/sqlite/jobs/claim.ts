@@ -1,7 +1,7 @@
-import type { JobRecord } from "../../../core/job.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import type { Unit } from "../../../storage/turns.ts";
 import { isUnsaid, remember } from "../limits/claim-limits.ts";
+import { confirm } from "../limits/grants.ts";
 import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { ClaimRoom, isUniform } from "./claim-room.ts";
@@ -11,6 +11,7 @@ import { type Giving, giving } from "./giving.ts";
 import { type LaneRow, OpenTypes } from "./ready.ts";
 import { type JobRow, toRecord } from "./record.ts";
 import { settle } from "./settle.ts";
+import type { Started } from "./started.ts";
 
 // One statement for all, each with a token of its own: measured, a third less work than one statement for each.
 const START = `UPDATE sluice_jobs SET state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?,
@@ -26,6 +27,7 @@ const MANY = 5;
 
 /** Settles, then takes jobs and room together. */
 export function claim(step: Step, request: ClaimRequest): Claim {
+  confirm(step, request.confirm ?? []);
   const stale = settle(step, request.settle);
   promoteDue(step, request.queue);
   endLate(step);
@@ -33,19 +35,23 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   const types = new OpenTypes(step, request.queue, request.types);
   const rules = step.rules.forClaim(request);
   if (!isUniform(rules, request)) return { stale, ...claimUnder(step, request, types, rules) };
-  const room = new ClaimRoom(step, rules);
+  const room = new ClaimRoom(step, rules, request);
   room.prepare();
   const want = request.max > 0 && !types.paused ? Math.min(request.max, room.free) : 0;
   if (want === 0) return { jobs: [], stale, ...outlook(step, request, types, room, types.anyWaits) };
   // One more than wanted, to see whether anything is left.
   const units = types.units(want + 1);
-  const jobs = units.length === 0 ? [] : start(step, request, giving(step, types, units, want), room);
+  const { jobs, grant } =
+    units.length === 0 ? NOTHING : start(step, request, giving(step, types, units, want), room);
   let counted = 0;
   for (const { waiting } of units) counted += waiting;
   const wrong = jobs.length < Math.min(want, counted);
   if (wrong) recount(step, units);
-  return { jobs, stale, ...outlook(step, request, types, room, wrong ? types.anyWaits : counted > jobs.length) };
+  const found = outlook(step, request, types, room, wrong ? types.anyWaits : counted > jobs.length);
+  return { jobs, stale, ...found, ...(grant !== undefined && { grant }) };
 }
+
+const NOTHING: Started = { jobs: [], grant: undefined };
 
 /** Fewer jobs were found than were counted: somebody has deleted rows by hand, or many are too late to start. */
 function recount(step: Step, units: readonly Unit<LaneRow>[]): void {
@@ -65,7 +71,7 @@ export function glance(step: Step, request: ClaimRequest): Claim | undefined {
     const seen = glanceUnder(step, request, types, rules);
     return seen && { stale: [], ...seen };
   }
-  const room = new ClaimRoom(step, rules);
+  const room = new ClaimRoom(step, rules, request);
   if (room.unprepared) return undefined;
   const waits = types.anyWaits || isDue(step, request, types);
   if (waits && request.max > 0 && room.free > 0) return undefined;
@@ -96,13 +102,13 @@ function outlook(
 }
 
 /** Starts the next jobs, in the order of turns. */
-function start(step: Step, { worker, leaseMs }: ClaimRequest, units: readonly Giving[], room: ClaimRoom): JobRecord[] {
+function start(step: Step, { worker, leaseMs }: ClaimRequest, units: readonly Giving[], room: ClaimRoom): Started {
   const rows = deal(units);
-  if (rows.length === 0) return [];
+  if (rows.length === 0) return NOTHING;
   const { now } = step;
   const leaseUntil = now + leaseMs;
   let token = step.numbers(rows.length);
-  const limits = room.take(rows.length, token);
+  const { limits, grant } = room.take(rows.length, token);
   step.sql(START).run(now, leaseUntil, worker, limits, token, JSON.stringify(rows.map(({ seq }) => seq)));
   const gave = new Map<number, { count: number; turn: number }>();
   const jobs = rows.map((row) => {
@@ -124,7 +130,7 @@ function start(step: Step, { worker, leaseMs }: ClaimRequest, units: readonly Gi
   }
   if (served.length >= MANY) step.sql(MANY_SERVED).run(now, JSON.stringify(served));
   else for (const [lane, turn, count] of served) step.sql(SERVED).run(turn, count, count, now, lane);
-  return jobs;
+  return { jobs, grant };
 }
 
 /** Units of a priority give one each, then another one each, and so on. They come in the order of their turns. */

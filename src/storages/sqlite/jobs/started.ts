@@ -1,7 +1,9 @@
 import type { JobRecord } from "../../../core/job.ts";
+import type { Grant } from "../../../storage/grants.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import { neverFits } from "../../../storage/stored-rules.ts";
 import { blockLanes, unblockBehind } from "../limits/blocked.ts";
+import { grantOf } from "../limits/grants.ts";
 import { grpOf } from "../limits/groups.ts";
 import { takeLimits } from "../limits/taking.ts";
 import type { Step } from "../step.ts";
@@ -32,22 +34,30 @@ const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
 /** From so many on it is less work to write lanes together. */
 const MANY = 5;
 
+/** Jobs that have started, and what of that is to be confirmed. */
+export interface Started {
+  readonly jobs: readonly JobRecord[];
+  readonly grant: Grant | undefined;
+}
+
 /** Writes down what a walk came to. Answers with the jobs that have started. */
-export function writeDown(step: Step, request: ClaimRequest, ground: ClaimGround): JobRecord[] {
-  const jobs = ground.started.length === 0 ? [] : start(step, request, ground);
+export function writeDown(step: Step, request: ClaimRequest, ground: ClaimGround): Started {
+  const started = ground.started.length === 0 ? { jobs: [], grant: undefined } : start(step, request, ground);
   if (ground.refused.length > 0) endRefused(step, ground.refused);
   for (const lane of ground.heavy) letOthersLook(step, lane, ground);
   if (ground.blocked.length > 0) blockLanes(step, ground.blocked);
   for (const { id } of ground.miscounted) step.sql(RECOUNT).run(id);
-  return jobs;
+  return started;
 }
 
-function start(step: Step, { worker, leaseMs }: ClaimRequest, { started, served }: ClaimGround): JobRecord[] {
+function start(step: Step, request: ClaimRequest, { started, served }: ClaimGround): Started {
+  const { worker, leaseMs, grantTtlMs } = request;
   const first = step.numbers(started.length);
   const taken = takeLimits(
     step,
     started.map(({ uses }) => uses),
     first,
+    grantTtlMs,
   );
   const { now } = step;
   const leaseUntil = now + leaseMs;
@@ -59,11 +69,13 @@ function start(step: Step, { worker, leaseMs }: ClaimRequest, { started, served 
     step.sql(START).run(now, leaseUntil, worker, first, list);
   }
   writeTurns(step, served);
-  return started.map(({ row }, i) => {
+  const jobs = started.map(({ row }, i) => {
     const { queue, id, type, attempt } = row;
     if (step.eventsWanted) step.event({ event: "started", queue, id, type, attempt: attempt + 1, worker });
     return toRecord(row, { worker, startedAt: now, leaseUntil, token: first + i });
   });
+  const uses = new Set(started.flatMap((one) => one.uses));
+  return { jobs, grant: grantTtlMs === undefined ? undefined : grantOf(first, uses) };
 }
 
 function writeTurns(step: Step, units: Iterable<ClaimUnit>): void {

@@ -3,11 +3,15 @@ import type { Charge } from "../../../limits/rule.ts";
 import { findLimit, type LimitRow, openLimit } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { usedOf } from "../totals.ts";
-import { enterStarts } from "../windows.ts";
+import { enterStarts, type Granting, grantStarts, lastMoment } from "../windows.ts";
 import { gaugeOf } from "./gauges.ts";
 import { heldOf } from "./holds.ts";
 
-const TAKE = `UPDATE sluice_limits SET latest_at = ?, told_left = ?, window_ms = ?, used = ?, seen_at = ? WHERE id = ?`;
+const TAKE = `UPDATE sluice_limits SET latest_at = ?, called_at = ?, called_by = ?, told_left = ?, window_ms = ?, used = ?,
+  seen_at = ? WHERE id = ?`;
+
+/** Stands for the number of this step, until it has one. */
+const OURS = -1;
 
 /** Shares an entry with nobody. */
 const ALONE = -1;
@@ -33,6 +37,8 @@ export class Account {
   /** Starts are written down, for this window; those less than `#resolution` apart together. */
   #windowMs: number | null = null;
   #resolution = 0;
+  /** A rule keeps starts apart. */
+  #spaced = false;
   /** Where the starts of this step were written down; 0: nowhere. */
   entry = 0;
 
@@ -42,8 +48,8 @@ export class Account {
     this.grp = grp;
     this.#row = findLimit(step, name, grp);
     this.#gauge = gaugeOf(this.#row);
-    // The start that is about to be decided comes after all that are known, whatever this process's clock says.
-    const latest = Math.max(this.#row?.newest ?? 0, this.#row?.latest_at ?? 0);
+    // The start that is about to be decided comes after all that were granted, whatever this process's clock says.
+    const latest = this.#row?.latest_at ?? 0;
     if (latest > step.now) step.now = latest;
   }
 
@@ -53,7 +59,10 @@ export class Account {
 
   get gauge(): Gauge {
     // What this step starts, it starts when it is over: the time may have moved on since (see the constructor).
-    if (this.#starts > 0) this.#gauge.latestAt = this.#step.now;
+    if (this.#starts > 0) {
+      this.#gauge.latestAt = this.#step.now;
+      this.#gauge.calledAt = Math.max(this.#gauge.calledAt!, this.#step.now);
+    }
     return this.#gauge;
   }
 
@@ -78,27 +87,36 @@ export class Account {
     this.#windowMs ??= windowMs;
   }
 
+  /** Starts are kept apart. */
+  space(): void {
+    this.#spaced = true;
+  }
+
   /** How much of a window is in use. */
   used(windowMs: number): number {
     return this.#before(windowMs).used + this.#taken;
   }
 
   /** Start number `start` of this step takes so much: once, however many rules look at it, and what is more of it. */
-  take(charge: Charge, start: number, holds: boolean): void {
+  take(charge: Charge, start: number, holds: boolean, ttlMs: number | undefined): void {
     const before = this.#latest === start ? this.#charged : 0;
     const weight = Math.max(0, charge.weight - before);
     if (this.#latest !== start) this.#starts += 1;
     this.#latest = start;
     this.#charged = before + weight;
     this.#taken += weight;
-    gaugeTake(this.#gauge, { ...charge, weight }, this.#step.now);
+    const granted = ttlMs === undefined ? undefined : { by: OURS, until: lastMoment(this.#step, ttlMs) };
+    gaugeTake(this.#gauge, { ...charge, weight }, this.#step.now, granted);
     if (!holds) return;
     const { slots, probes, expiresIn } = this.held;
     this.#held = { slots: slots + charge.slots, probes: probes + 1, expiresIn };
   }
 
-  /** Writes down what was taken. Answers with the id of the limit. `alone`: the start gets an entry of its own. */
-  save({ alone }: { readonly alone: boolean } = { alone: false }): number {
+  /**
+   * Writes down what was taken. Answers with the id of the limit. `alone`: the start gets an entry of its own. `granting`: what
+   * was taken is not called yet.
+   */
+  save(granting: Granting | undefined, { alone }: { readonly alone: boolean } = { alone: false }): number {
     const step = this.#step;
     const { now } = step;
     const windowMs = this.#windowMs;
@@ -108,10 +126,17 @@ export class Account {
     // A log that somebody looks at knows of every start, whatever the rule itself counts.
     const counted = windowMs ?? row.window_ms;
     const before = counted === null ? undefined : this.#before(counted);
-    if (counted !== null || row.longest > 0)
+    const logged = counted !== null || row.longest > 0;
+    if (granting !== undefined && (logged || this.#spaced)) {
+      const entry = grantStarts(step, row, logged ? this.#taken : 0, granting);
+      if (logged) this.entry = entry;
+    } else if (logged) {
       this.entry = enterStarts(step, row, this.#taken, alone ? ALONE : this.#resolution);
+    }
     const used = before === undefined ? 0 : before.used + this.#taken;
-    step.sql(TAKE).run(now, this.#gauge.toldLeft, counted, used, before?.at ?? now, row.id);
+    const { calledAt, calledBy, toldLeft } = this.gauge;
+    const by = calledBy === OURS ? granting!.number : calledBy;
+    step.sql(TAKE).run(now, calledAt, by, toldLeft, counted, used, before?.at ?? now, row.id);
     return row.id;
   }
 

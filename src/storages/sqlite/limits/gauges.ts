@@ -2,7 +2,7 @@ import { type Gauge, gaugeCharge, newGauge } from "../../../limits/gauge.ts";
 import { findLimit, type LimitRow, openLimit } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 
-const SAVE = `UPDATE sluice_limits SET latest_at = ?, pause_until = ?, told_left = ?, told_until = ?, failures = ?,
+const SAVE = `UPDATE sluice_limits SET latest_at = ?, called_at = ?, called_by = ?, pause_until = ?, told_left = ?, told_until = ?, failures = ?,
   open_until = ? WHERE id = ?`;
 
 /** The numbers beside the window. */
@@ -10,6 +10,9 @@ export function gaugeOf(row: LimitRow | undefined): Gauge {
   if (row === undefined) return newGauge();
   return {
     latestAt: row.latest_at,
+    calledAt: row.called_at,
+    calledBy: row.called_by,
+    calledIn: row.called_in,
     pausedUntil: row.pause_until,
     toldLeft: row.told_left,
     toldUntil: row.told_until,
@@ -19,8 +22,8 @@ export function gaugeOf(row: LimitRow | undefined): Gauge {
 }
 
 export function saveGauge(step: Step, id: number, gauge: Gauge): void {
-  const { latestAt, pausedUntil, toldLeft, toldUntil, failures, openUntil } = gauge;
-  step.sql(SAVE).run(latestAt, pausedUntil, toldLeft, toldUntil, failures, openUntil, id);
+  const { latestAt, calledAt, calledBy, pausedUntil, toldLeft, toldUntil, failures, openUntil } = gauge;
+  step.sql(SAVE).run(latestAt, calledAt, calledBy, pausedUntil, toldLeft, toldUntil, failures, openUntil, id);
 }
 
 /** Changes the numbers of a limit, whether or not anything was kept of it before. */

@@ -41,6 +41,7 @@ export class SqliteMeter implements Meter {
     this.#meters = meters;
     const { max, windowMs } = this.quota;
     if (max !== null && windowMs !== null) this.account.watch(windowMs, max > MANY ? windowMs / 1_000 : 0);
+    if (this.quota.everyMs !== null) this.account.space();
     this.#window = (most, length, weight) =>
       windowWait(step, this.account.row, { max: most, windowMs: length }, weight, this.account.used(length));
   }
@@ -88,7 +89,7 @@ export class SqliteMeter implements Meter {
   }
 
   take(charge: Charge): void {
-    this.account.take(charge, this.#meters.start, this.holds);
+    this.account.take(charge, this.#meters.start, this.holds, this.#meters.ttlMs);
   }
 
   /** How much could start at once: 0 if anything is in the way; null: as much as anybody likes. */
@@ -156,13 +157,16 @@ export class Meters {
   readonly #step: Step;
   readonly #accounts = new Map<string, Account>();
   readonly #meters = new Map<LimitRule, Map<string | null, SqliteMeter>>();
+  /** What is taken is called within so long, or never, and confirmed; undefined: it is called at once. */
+  readonly ttlMs: number | undefined;
   /** Which start of the step is under way. */
   start = 1;
   /** The lane that asks, and which limit its head waits for already, if one does. */
   asking: (Asking & { readonly by: string | null }) | undefined;
 
-  constructor(step: Step) {
+  constructor(step: Step, ttlMs?: number) {
     this.#step = step;
+    this.ttlMs = ttlMs;
   }
 
   readonly meter = (rule: LimitRule, group: string | null): SqliteMeter => {

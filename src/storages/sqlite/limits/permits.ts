@@ -9,6 +9,7 @@ import type { Step } from "../step.ts";
 import { cancelStart, endStart, isEnded, isIssued, type PermitStart, settlePermit } from "../tokens.ts";
 import { release, windowFreed } from "./freed.ts";
 import { gaugeOf, saveGauge } from "./gauges.ts";
+import { grantOf } from "./grants.ts";
 import { type EndedHold, hold } from "./holds.ts";
 import { Meters, type SqliteMeter } from "./meter.ts";
 
@@ -28,10 +29,11 @@ const CORRECT = `UPDATE sluice_holds SET slots = ? WHERE ${HELD}`;
 const RENEW = `UPDATE sluice_holds SET until = max(until, ?) WHERE ${HELD}`;
 const NAME = "UPDATE sluice_starts SET token = ? WHERE seq = ?";
 
-function meterOf(step: Step, { name, group, weight }: LimitTake): { meter: SqliteMeter; charge: Charge } {
+function meterOf(step: Step, request: LimitTake): { meter: SqliteMeter; charge: Charge } {
+  const { name, group, weight, grantTtlMs } = request;
   const rule = step.rules.byName.get(name);
   if (rule === undefined) throw new LimitNotFoundError(name);
-  const meter = new Meters(step).meter(rule, rule.byGroup ? group : null);
+  const meter = new Meters(step, grantTtlMs).meter(rule, rule.byGroup ? group : null);
   return { meter, charge: weighed(rule.quota, weight ?? rule.estimate) };
 }
 
@@ -65,14 +67,17 @@ export function take(step: Step, request: LimitTake): LimitTaken {
   if (onlyAsks(request)) return NOTHING_TAKEN;
   const number = step.numbers(1);
   meter.take(charge);
-  const id = meter.account.save({ alone: true });
+  const { grantTtlMs: ttlMs } = request;
+  const id = meter.account.save(ttlMs === undefined ? undefined : { number, ttlMs }, { alone: true });
   if (meter.account.entry > 0) step.sql(NAME).run(number, meter.account.entry);
   const until = meter.holds ? 0 : step.now + Math.max(request.ttlMs, meter.quota.windowMs ?? 0, CORRECTED_MS);
   if (meter.holds) hold(step, id, number, charge.slots, step.now + request.ttlMs);
   // A group that is idle would be forgotten before.
   else if (meter.rule.byGroup && meter.account.entry > 0) hold(step, id, number, 0, until);
   if (number % PRUNE_EVERY === 0) pruneStarts(step, id);
-  return { granted: true, token: [id, number, charge.weight, step.now, until].join(":"), held: meter.holds };
+  const token = [id, number, charge.weight, step.now, until].join(":");
+  const grant = ttlMs === undefined ? undefined : grantOf(number, [{ meter, charge }]);
+  return { granted: true, token, held: meter.holds, ...(grant !== undefined && { grant }) };
 }
 
 /** What a permit says about itself. */

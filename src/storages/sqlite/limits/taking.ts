@@ -16,7 +16,13 @@ interface Holding {
  * Counts starts under all of their limits: what each of them uses, and the token of the first; the others follow. Answers
  * with what is kept of that with each job; null: nothing.
  */
-export function takeLimits(step: Step, starts: readonly (readonly Use[])[], first: number): (string | null)[] {
+export function takeLimits(
+  step: Step,
+  starts: readonly (readonly Use[])[],
+  first: number,
+  ttlMs: number | undefined,
+): (string | null)[] {
+  const granting = ttlMs === undefined ? undefined : { number: first, ttlMs };
   const ids = new Map<Account, number>();
   const holding = new Map<SqliteMeter, Holding[]>();
   const texts: (string | null)[] = [];
@@ -24,7 +30,7 @@ export function takeLimits(step: Step, starts: readonly (readonly Use[])[], firs
     for (const { meter, charge } of uses) {
       const { account, holds, pins } = meter as SqliteMeter;
       let id = ids.get(account);
-      if (id === undefined) ids.set(account, (id = account.save()));
+      if (id === undefined) ids.set(account, (id = account.save(granting)));
       if (holds || pins) hold(holding, meter as SqliteMeter, id, holds ? charge.slots : 0, first + i);
     }
     // Almost always it is the same as for the one before.

@@ -1,0 +1,101 @@
+import type { Clock } from "../core/clock.ts";
+import { inTime } from "../core/deadline.ts";
+import type { Confirmation } from "./grants.ts";
+import type { JobStorage } from "./job-storage.ts";
+
+/**
+ * After a failure it is tried again, each time after twice as long; then it is given up: what is not confirmed counts as if it
+ * were called at the last moment, which is safe and soon makes no difference any more.
+ */
+const FIRST_RETRY_MS = 50;
+const MOST_RETRIES = 5;
+const WITHIN_MS = 2_000;
+
+/**
+ * What this process has to confirm: it goes along with the next step that can carry it (`take`), or is sent by itself, all of
+ * it together, when the first of it is worth a call.
+ */
+export class Confirmations<Item = Confirmation> {
+  readonly #clock: Clock;
+  readonly #send: (items: readonly Item[]) => Promise<void>;
+  #items: Item[] = [];
+  #dueAt = Number.POSITIVE_INFINITY;
+  #cancelTimer: (() => void) | undefined;
+  /** How often in a row it has failed. */
+  #failures = 0;
+  #sending: Promise<void> | undefined;
+
+  constructor(clock: Clock, send: (items: readonly Item[]) => Promise<void>) {
+    this.#clock = clock;
+    this.#send = send;
+  }
+
+  /** `inMs`: after so long it is worth a call of its own. */
+  add(item: Item, inMs: number): void {
+    this.#items.push(item);
+    this.#sendIn(inMs);
+  }
+
+  /** All there is, for a step that carries it. What is not answered is to be given back (`restore`). */
+  take(): readonly Item[] {
+    const items = this.#items;
+    if (items.length > 0) this.#items = [];
+    this.#cancel();
+    return items;
+  }
+
+  /** The step that carried these has failed: they may not have been confirmed. To confirm twice is harmless. */
+  restore(items: readonly Item[]): void {
+    if (items.length === 0) return;
+    this.#failures += 1;
+    if (this.#failures > MOST_RETRIES) {
+      this.#failures = 0;
+      return;
+    }
+    this.#items = [...items, ...this.#items];
+    this.#sendIn(FIRST_RETRY_MS * 2 ** (this.#failures - 1));
+  }
+
+  /** Sends what there is, now. Never rejects: what fails is tried again later. */
+  async flush(): Promise<void> {
+    await this.#sending;
+    const items = this.take();
+    if (items.length === 0) return;
+    this.#sending = inTime(this.#clock, () => this.#send(items), { withinMs: WITHIN_MS }).then(
+      () => {
+        this.#failures = 0;
+      },
+      () => this.restore(items),
+    );
+    await this.#sending;
+  }
+
+  #sendIn(ms: number): void {
+    const dueAt = this.#clock.now() + ms;
+    if (dueAt >= this.#dueAt) return;
+    this.#cancel();
+    this.#dueAt = dueAt;
+    this.#cancelTimer = this.#clock.after(ms, () => {
+      this.#cancel();
+      void this.flush();
+    });
+  }
+
+  #cancel(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#dueAt = Number.POSITIVE_INFINITY;
+  }
+}
+
+const known = new WeakMap<object, Confirmations>();
+
+/** Those of this storage: one for all workers and limiters of the process, so that one call confirms for all of them. */
+export function confirmationsOf(storage: Pick<JobStorage, "confirm">, clock: Clock): Confirmations {
+  let confirmations = known.get(storage);
+  if (confirmations === undefined) {
+    confirmations = new Confirmations(clock, (items) => storage.confirm(items));
+    known.set(storage, confirmations);
+  }
+  return confirmations;
+}

@@ -1,0 +1,59 @@
+import { type Granted, gaugeCall } from "../../../limits/gauge.ts";
+import { quotaOf } from "../../../limits/rule.ts";
+import { callStart } from "../../../limits/window.ts";
+import { type Confirmation, confirmInMs, type Grant } from "../../../storage/grants.ts";
+import type { Taken } from "./tally.ts";
+
+/** What is not confirmed is known for so long: a call that was made too late may still be told. */
+const KNOWN_MS = 3_600_000;
+
+interface Kept {
+  readonly granted: Granted;
+  readonly at: number;
+  readonly taken: ReadonlySet<Taken>;
+}
+
+/** Starts that are granted and not confirmed yet. */
+export class Grants {
+  #last = 0;
+  readonly #kept = new Map<string, Kept>();
+
+  /** A grant whose calls are made within so long, or never. */
+  next(time: number, ttlMs: number): Granted {
+    this.#last += 1;
+    return { by: this.#last, until: time + ttlMs };
+  }
+
+  /** Keeps what was counted for a grant until that is confirmed. Undefined: nothing of it goes by time. */
+  keep(granted: Granted, starts: Iterable<readonly Taken[]>, time: number): Grant | undefined {
+    const taken = new Set<Taken>();
+    let shortest = Number.POSITIVE_INFINITY;
+    for (const one of starts) {
+      for (const each of one) {
+        const { windowMs, everyMs } = quotaOf(each.rule, each.tally.group);
+        if ((windowMs === null || each.entry === undefined) && everyMs === null) continue;
+        taken.add(each);
+        shortest = Math.min(shortest, windowMs ?? shortest, everyMs ?? shortest);
+      }
+    }
+    if (taken.size === 0) return undefined;
+    for (const [id, { at }] of this.#kept) {
+      if (time - at < KNOWN_MS) break;
+      this.#kept.delete(id);
+    }
+    const id = String(granted.by);
+    this.#kept.set(id, { granted, at: time, taken });
+    return { id, confirmInMs: confirmInMs(shortest) };
+  }
+
+  confirm({ grant, calledInMs }: Confirmation): void {
+    const kept = this.#kept.get(grant);
+    if (kept === undefined) return;
+    this.#kept.delete(grant);
+    const at = kept.at + calledInMs;
+    for (const { entry, gauge } of kept.taken) {
+      if (entry !== undefined) callStart(entry, at);
+      gaugeCall(gauge, kept.granted.by, at, calledInMs);
+    }
+  }
+}
