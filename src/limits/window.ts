@@ -33,8 +33,9 @@ export interface StartLog {
   /** When the newest entry that is no longer kept started. */
   forgottenAt: number;
   readonly views: WindowView[];
-  /** Starts that are granted and not called yet, oldest first; what they weigh together; the first `until` of them. */
-  readonly granted: Set<StartEntry>;
+  /** Starts that are granted and not called yet, linked, oldest first; what they weigh together; the first `until` of them. */
+  firstGranted: StartEntry | undefined;
+  lastGranted: StartEntry | undefined;
   grantedWeight: number;
   grantedUntil: number;
   /** How long the latest call that was confirmed took from its grant. */
@@ -64,9 +65,13 @@ export interface StartEntry {
   /** When it was granted, and the last moment at which it may be called. */
   readonly since: number;
   readonly until: number;
+  /** Those that were granted before and after it, while it is not called. */
+  before: StartEntry | undefined;
+  after: StartEntry | undefined;
 }
 
 const NOT_CALLED = -1;
+const CANCELLED = -2;
 
 const FINEST_MS = 0.1;
 
@@ -86,7 +91,8 @@ export function createLog(capacity: number = SMALLEST): StartLog {
     tail: 0,
     forgottenAt: Number.NEGATIVE_INFINITY,
     views: [],
-    granted: new Set(),
+    firstGranted: undefined,
+    lastGranted: undefined,
     grantedWeight: 0,
     grantedUntil: Number.POSITIVE_INFINITY,
     calledIn: 0,
@@ -121,17 +127,15 @@ export function windowWait(log: StartLog, view: WindowView, max: number, now: nu
 function hopefulWait(log: StartLog, view: WindowView, now: number, excess: number): Wait {
   const { windowMs } = view;
   const delay = expectedDelay(log.calledIn, windowMs);
-  const granted = log.granted.values();
-  let next = granted.next();
+  let entry = log.firstGranted;
   let wait = 0;
   for (let seq = view.from, left = excess; left > 0; ) {
-    const entry = next.done === true ? undefined : next.value;
     const at = seq < log.tail ? log.at[seq & log.mask]! : Number.POSITIVE_INFINITY;
     if (entry !== undefined && entry.since + delay <= at) {
       const age = now - (entry.since + delay);
       wait = Math.max(wait, lookAgainIn(age, windowMs, windowMs - (now - entry.until)));
       left -= entry.weight;
-      next = granted.next();
+      entry = entry.after;
     } else {
       wait = Math.max(wait, windowMs - (now - at));
       left -= log.weight[seq++ & log.mask]!;
@@ -153,8 +157,11 @@ export function grantStart(
   weight: number,
   until: number = Number.POSITIVE_INFINITY,
 ): StartEntry {
-  const entry: StartEntry = { log, seq: NOT_CALLED, weight, expired: 0, since: now, until };
-  log.granted.add(entry);
+  const before = log.lastGranted;
+  const entry: StartEntry = { log, seq: NOT_CALLED, weight, expired: 0, since: now, until, before, after: undefined };
+  if (before === undefined) log.firstGranted = entry;
+  else before.after = entry;
+  log.lastGranted = entry;
   log.grantedWeight += weight;
   if (until < log.grantedUntil) log.grantedUntil = until;
   return entry;
@@ -162,7 +169,7 @@ export function grantStart(
 
 /** It was called at this instant: from now on it counts from there. One that counts already only ever moves later. */
 export function callStart(entry: StartEntry, at: number): void {
-  if (entry.log.granted.delete(entry)) {
+  if (entry.seq === NOT_CALLED) {
     entry.log.calledIn = Math.max(0, at - entry.since);
     enter(entry, at);
   } else if (entry.weight > 0) delayStart(entry, at);
@@ -170,28 +177,46 @@ export function callStart(entry: StartEntry, at: number): void {
 
 /** It stood beside the log, and is part of it from now on. */
 function enter(entry: StartEntry, at: number): void {
-  entry.log.grantedWeight -= entry.weight;
-  move(entry, at, entry.weight);
+  leave(entry);
+  entry.seq = place(entry.log, at);
+  weigh(entry.log, entry.seq, entry.weight);
+}
+
+/** It stands beside the log no longer. */
+function leave(entry: StartEntry): void {
+  const { log, before, after } = entry;
+  if (before === undefined) log.firstGranted = after;
+  else before.after = after;
+  if (after === undefined) log.lastGranted = before;
+  else after.before = before;
+  entry.before = undefined;
+  entry.after = undefined;
+  log.grantedWeight -= entry.weight;
 }
 
 /** Those that may have been called at their last moment count from there. */
 function enterPassed(log: StartLog, now: number): void {
-  const passed = [...log.granted].filter(({ until }) => until <= now);
-  for (const entry of passed.toSorted((a, b) => a.until - b.until)) {
-    log.granted.delete(entry);
-    enter(entry, entry.until);
-  }
+  const passed: StartEntry[] = [];
   log.grantedUntil = Number.POSITIVE_INFINITY;
-  for (const { until } of log.granted) log.grantedUntil = Math.min(log.grantedUntil, until);
+  for (let entry = log.firstGranted; entry !== undefined; entry = entry.after) {
+    if (entry.until <= now) passed.push(entry);
+    else log.grantedUntil = Math.min(log.grantedUntil, entry.until);
+  }
+  for (const entry of passed.toSorted((a, b) => a.until - b.until)) enter(entry, entry.until);
 }
 
 /** Writes a start into the log, whether or not there was room. */
 export function recordStart(log: StartLog, now: number, weight: number): StartEntry {
+  return add(log, place(log, now), weight);
+}
+
+/** The entry that a start of this instant is part of. */
+function place(log: StartLog, now: number): number {
   const newest = log.tail - 1;
   const shares = now - log.newestFrom < log.resolution && newest >= log.head && seenByAll(log, newest);
   const seq = shares ? newest : append(log, now);
   if (now > log.at[seq & log.mask]!) log.at[seq & log.mask] = now;
-  return add(log, seq, weight);
+  return seq;
 }
 
 /** The same with an entry of its own, which its number alone then names. */
@@ -202,10 +227,20 @@ export function recordAlone(log: StartLog, now: number, weight: number): StartEn
 }
 
 function add(log: StartLog, seq: number, weight: number): StartEntry {
+  weigh(log, seq, weight);
+  return entryAt(log, seq, weight);
+}
+
+/** A start that is part of this entry, and holds so much of it. */
+export function entryAt(log: StartLog, seq: number, weight: number): StartEntry {
+  const at = seq < log.head ? log.forgottenAt : log.at[seq & log.mask]!;
+  return { log, seq, weight, expired: 0, since: at, until: at, before: undefined, after: undefined };
+}
+
+/** The entry counts for so much more. */
+function weigh(log: StartLog, seq: number, weight: number): void {
   log.weight[seq & log.mask]! += weight;
   for (let i = 0; i < log.views.length; i++) log.views[i]!.total += weight;
-  const at = log.at[seq & log.mask]!;
-  return { log, seq, weight, expired: 0, since: at, until: at };
 }
 
 /** One more start of the same instant, kept in one piece with those before it. */
@@ -238,7 +273,9 @@ export function settleStart(entry: StartEntry, now: number, used: number): void 
 /** As if the start had never been. */
 export function cancelStart(entry: StartEntry): void {
   if (isKept(entry)) change(entry, 0);
-  entry.log.granted.delete(entry);
+  if (entry.seq !== NOT_CALLED) return;
+  leave(entry);
+  entry.seq = CANCELLED;
 }
 
 /** Is it in the log, or beside it? */
@@ -291,7 +328,7 @@ function append(log: StartLog, now: number): number {
 function change(entry: StartEntry, weight: number): void {
   const { log } = entry;
   if (entry.seq === NOT_CALLED) {
-    if (log.granted.has(entry)) log.grantedWeight += weight - entry.weight;
+    log.grantedWeight += weight - entry.weight;
     entry.weight = weight;
     return;
   }

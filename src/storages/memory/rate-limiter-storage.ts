@@ -17,6 +17,7 @@ import { NEVER } from "../../limits/wait.ts";
 import {
   callStart,
   cancelStart,
+  entryAt,
   grantStart,
   isKept,
   recordAlone,
@@ -202,7 +203,5 @@ function entryOf({ log, generation }: Ledger, token: string): StartEntry | undef
   if (typeof token !== "string") return undefined;
   const [of, seq = Number.NaN, reserved = Number.NaN] = token.split(".").map(Number);
   if (of !== generation || !(seq < log.tail) || Number.isNaN(reserved)) return undefined;
-  const kept = seq >= log.head;
-  const at = kept ? log.at[seq & log.mask]! : log.forgottenAt;
-  return { log, seq, weight: kept ? log.weight[seq & log.mask]! : reserved, expired: 0, since: at, until: at };
+  return entryAt(log, seq, seq >= log.head ? log.weight[seq & log.mask]! : reserved);
 }

@@ -207,7 +207,7 @@ export class Tally implements Slotted {
     if (log === undefined) return at;
     if (windowMs !== null) viewOf(log, windowMs);
     let newest = log.tail > log.head ? log.at[(log.tail - 1) & log.mask]! : Number.NEGATIVE_INFINITY;
-    for (const { until } of log.granted) newest = Math.max(newest, until);
+    for (let entry = log.firstGranted; entry !== undefined; entry = entry.after) newest = Math.max(newest, entry.until);
     for (const view of log.views) at = Math.max(at, Math.max(newest, view.blindFor) + view.windowMs);
     return at;
   }

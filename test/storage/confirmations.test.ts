@@ -1,0 +1,75 @@
+import { describe, expect, it } from "vitest";
+import { Confirmations, confirmationsOf } from "../../src/storage/confirmations.ts";
+import type { Confirmation } from "../../src/storage/grants.ts";
+import { MemoryStorage } from "../../src/storages/memory/job-storage.ts";
+import { FakeClock } from "../../src/testing/index.ts";
+
+function setUp(answer: (call: number) => Promise<void> = async () => {}) {
+  const clock = new FakeClock();
+  const sent: { readonly at: number; readonly grants: readonly string[] }[] = [];
+  const confirmations = new Confirmations(clock, (items: readonly Confirmation[]) => {
+    sent.push({ at: clock.now(), grants: items.map(({ grant }) => grant) });
+    return answer(sent.length);
+  });
+  return { clock, sent, confirmations };
+}
+
+const item = (grant: string): Confirmation => ({ grant, calledInMs: 1 });
+
+describe("confirmations", () => {
+  it("are sent together, when the first of them is worth a call", async () => {
+    const { clock, sent, confirmations } = setUp();
+    confirmations.add(item("a"), 500);
+    await clock.advance(100);
+    confirmations.add(item("b"), 50);
+    confirmations.add(item("c"), 1_000);
+    await clock.advance(2_000);
+    expect(sent).toEqual([{ at: 150, grants: ["a", "b", "c"] }]);
+    expect(clock.timers).toBe(0);
+  });
+
+  it("go along with a step that carries them, and are not sent then", async () => {
+    const { clock, sent, confirmations } = setUp();
+    confirmations.add(item("a"), 500);
+    expect(confirmations.take()).toEqual([item("a")]);
+    expect(confirmations.take()).toEqual([]);
+    await clock.advance(2_000);
+    expect(sent).toEqual([]);
+    expect(clock.timers).toBe(0);
+  });
+
+  it("are sent by themselves when the step that carried them failed", async () => {
+    const { clock, sent, confirmations } = setUp();
+    confirmations.add(item("a"), 500);
+    const carried = confirmations.take();
+    confirmations.add(item("b"), 500);
+    confirmations.restore(carried);
+    await clock.advance(2_000);
+    expect(sent).toEqual([{ at: 50, grants: ["a", "b"] }]);
+  });
+
+  it("are tried again after a failure, ever less often, and given up in the end", async () => {
+    const { clock, sent, confirmations } = setUp(() => Promise.reject(new Error("down")));
+    confirmations.add(item("a"), 0);
+    await clock.advance(60_000);
+    expect(sent.map(({ at }) => at)).toEqual([0, 50, 150, 350, 750, 1_550]);
+    expect(clock.timers).toBe(0);
+  });
+
+  it("are not held up for ever by a storage that does not answer", async () => {
+    const { clock, sent, confirmations } = setUp((call) => (call === 1 ? new Promise(() => {}) : Promise.resolve()));
+    confirmations.add(item("a"), 0);
+    await clock.advance(1_000);
+    confirmations.add(item("b"), 0);
+    await clock.advance(10_000);
+    expect(sent.map(({ grants }) => grants)).toEqual([["a"], ["a", "b"]]);
+    expect(clock.timers).toBe(0);
+  });
+
+  it("are the same for all that use a storage in this process", () => {
+    const clock = new FakeClock();
+    const storage = new MemoryStorage({ clock });
+    expect(confirmationsOf(storage, clock)).toBe(confirmationsOf(storage, clock));
+    expect(confirmationsOf(new MemoryStorage({ clock }), clock)).not.toBe(confirmationsOf(storage, clock));
+  });
+});

@@ -1,0 +1,181 @@
+import { describe, expect, it } from "vitest";
+import { CompositeLimiter, DelayLimiter, LateCallError, RateLimiter } from "../../src/index.ts";
+import { faultyStorage } from "../../src/testing/index.ts";
+import { rule, window } from "../../src/testing/suite/limit-words.ts";
+import { worstWindow } from "../limiter/support.ts";
+import { deferred, HOUSES, many, work } from "./support.ts";
+
+/** How much of a limit is in use. */
+const used = async (storage: (typeof HOUSES)[number]["open"] extends () => infer H ? H : never, name: string) =>
+  (await storage.storage.limits.read({ name, group: null }))[0]!.states[0]!.used;
+
+for (const { name, open } of HOUSES) {
+  describe(`${name}: calls under limits`, () => {
+    it("count from when the handler was called, however slow the answer of the claim was", async () => {
+      const house = open();
+      const storage = faultyStorage(
+        house.storage,
+        ({ member }) => (member === "claim" ? { kind: "delay-answer", ms: 150 } : undefined),
+        { clock: house.clock },
+      );
+      await house.queue.addBulk(many(30));
+      const calls: number[] = [];
+      const handler = async () => void calls.push(house.clock.now());
+      const workers = [1, 2, 3].map(
+        () => work(house, handler, { storage, concurrency: 5, limiter: { max: 5, duration: 100 } }).worker,
+      );
+      await house.clock.advance(5_000);
+      expect(calls).toHaveLength(30);
+      expect(worstWindow(calls, 100)).toBeLessThanOrEqual(5);
+      await Promise.all([...workers.map((worker) => worker.stop()), house.clock.advance(3_000)]);
+    });
+
+    it("are not made when the answer came too late: the jobs are given back, and asked for with more time", async () => {
+      const house = open();
+      await house.storage.limits.define([rule("api", window(2, 1_000))], "refuse");
+      const ttls: unknown[] = [];
+      const storage = faultyStorage(
+        house.storage,
+        ({ member, args }) => {
+          if (member !== "claim") return undefined;
+          ttls.push((args[0] as { grantTtlMs: number }).grantTtlMs);
+          return ttls.length <= 2 ? { kind: "delay-answer", ms: 3_000 } : undefined;
+        },
+        { clock: house.clock },
+      );
+      await house.queue.addBulk(many(2));
+      const calls: number[] = [];
+      const { worker } = work(house, async () => void calls.push(house.clock.now()), { storage, concurrency: 5 });
+      await house.clock.advance(6_001);
+      expect(calls).toEqual([6_000, 6_000]);
+      expect(ttls.slice(0, 2)).toEqual([2_000, 4_000]);
+      expect((await house.queue.list()).jobs.map(({ attempt }) => attempt)).toEqual([1, 1]);
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
+    });
+
+    it("are checked one by one: those that others held up for too long are given back", async () => {
+      const house = open();
+      await house.storage.limits.define([rule("api", window(3, 1_000))], "refuse");
+      await house.queue.addBulk(many(3));
+      const calls: number[] = [];
+      let back = 0;
+      house.queue.on("retried", () => (back += 1));
+      let jump = 0;
+      const now = house.clock.now.bind(house.clock);
+      house.clock.now = () => now() + jump;
+      const { worker, errors } = work(
+        house,
+        async () => {
+          calls.push(house.clock.now());
+          // The event loop stands still, once.
+          if (calls.length === 1) jump = 2_500;
+        },
+        { concurrency: 5 },
+      );
+      await house.clock.advance(10_000);
+      expect(calls).toHaveLength(3);
+      expect(back).toBe(2);
+      expect(worstWindow(calls, 1_000)).toBeLessThanOrEqual(3);
+      expect(errors.filter((error) => !(error instanceof LateCallError))).toEqual([]);
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
+    });
+
+    it("that were made too late, because the process stood still within the call, are counted and told", async () => {
+      const house = open();
+      await house.storage.limits.define([rule("api", window(1, 1_000))], "refuse");
+      await house.queue.addBulk(many(2));
+      const calls: number[] = [];
+      let jump = 0;
+      const now = house.clock.now.bind(house.clock);
+      house.clock.now = () => now() + jump;
+      const { worker, errors } = work(
+        house,
+        async () => {
+          if (calls.length === 0) jump = 5_000;
+          calls.push(house.clock.now());
+        },
+        { concurrency: 1 },
+      );
+      await house.clock.advance(0);
+      expect(errors).toEqual([expect.objectContaining({ code: "SLUICE_LATE_CALL" })]);
+      await house.clock.advance(10_000);
+      expect(calls).toHaveLength(2);
+      expect(calls[1]! - calls[0]!).toBeGreaterThanOrEqual(1_000);
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
+    });
+
+    it("are confirmed with the next claim, and by themselves only where none is made", async () => {
+      const house = open();
+      await house.storage.limits.define([rule("api", window(100, 1_000))], "refuse");
+      const storage = faultyStorage(house.storage, () => undefined, { clock: house.clock });
+      const confirms = () => storage.calls.filter(({ member }) => member === "confirm").length;
+      await house.queue.addBulk(many(20));
+      const busy = work(house, async () => {}, { storage, concurrency: 5 });
+      await house.clock.advance(100);
+      expect(confirms()).toBe(0);
+      await busy.worker.stop();
+      await house.queue.addBulk(many(1));
+      const end = deferred();
+      const slow = work(house, () => end.promise, { storage, concurrency: 1 });
+      await house.clock.advance(499);
+      const before = confirms();
+      await house.clock.advance(1);
+      expect(confirms()).toBe(before + 1);
+      end.resolve();
+      await Promise.all([slow.worker.stop(), house.clock.advance(3_000)]);
+    });
+
+    it("are confirmed when the worker stops", async () => {
+      const house = open();
+      await house.storage.limits.define([rule("api", window(5, 60_000))], "refuse");
+      await house.queue.addBulk(many(1));
+      const { worker } = work(house, async () => {}, { concurrency: 1 });
+      await house.clock.advance(0);
+      await worker.stop();
+      expect(await used(house, "api")).toBe(1);
+      await house.clock.advance(60_000);
+      expect(await used(house, "api")).toBe(0);
+      expect(house.clock.timers).toBe(0);
+    });
+
+    it("of a batch count one by one", async () => {
+      const house = open();
+      await house.storage.limits.define([rule("api", window(4, 1_000))], "refuse");
+      await house.queue.addBulk(many(12));
+      const calls: number[] = [];
+      const { worker } = work(
+        house,
+        // oxlint-disable-next-line typescript/no-explicit-any -- the handler of a batch
+        (async (jobs: readonly unknown[]) => void calls.push(...jobs.map(() => house.clock.now()))) as any,
+        { concurrency: 2, batch: { size: 3 } },
+      );
+      await house.clock.advance(10_000);
+      expect(calls).toHaveLength(12);
+      expect(worstWindow(calls, 1_000)).toBe(4);
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
+    });
+
+    it("under a limiter of the process count from the handler, though claims take longer than its window", async () => {
+      const house = open();
+      const storage = faultyStorage(
+        house.storage,
+        ({ member }) => (member === "claim" ? { kind: "delay-answer", ms: 70 } : undefined),
+        { clock: house.clock },
+      );
+      await house.queue.addBulk(many(12));
+      const { clock } = house;
+      const rate = { maxExecutions: 2, windowSizeInSeconds: 0.05, clock };
+      const limiter = new CompositeLimiter([
+        new RateLimiter(house.storage.rates, "api", name === "memory" ? { ...rate, clock: undefined } : rate),
+        new DelayLimiter(10, { clock }),
+      ]);
+      const calls: number[] = [];
+      const { worker } = work(house, async () => void calls.push(clock.now()), { storage, concurrency: 5, limiter });
+      await clock.advance(5_000);
+      expect(calls).toHaveLength(12);
+      expect(worstWindow(calls, 50)).toBeLessThanOrEqual(2);
+      expect(worstWindow(calls, 10)).toBeLessThanOrEqual(1);
+      await Promise.all([worker.stop(), clock.advance(3_000)]);
+    });
+  });
+}
