@@ -15,7 +15,7 @@ for (const { name, open } of HOUSES) {
       const house = open();
       const storage = faultyStorage(
         house.storage,
-        ({ member }) => (member === "claim" ? { kind: "delay-answer", ms: 150 } : undefined),
+        ({ member, nth }) => (member === "claim" ? { kind: "delay-answer", ms: [150, 20, 90][nth % 3]! } : undefined),
         { clock: house.clock },
       );
       await house.queue.addBulk(many(30));
@@ -159,7 +159,7 @@ for (const { name, open } of HOUSES) {
       const house = open();
       const storage = faultyStorage(
         house.storage,
-        ({ member }) => (member === "claim" ? { kind: "delay-answer", ms: 70 } : undefined),
+        ({ member, nth }) => (member === "claim" ? { kind: "delay-answer", ms: [110, 20, 60][nth % 3]! } : undefined),
         { clock: house.clock },
       );
       await house.queue.addBulk(many(12));
@@ -170,12 +170,13 @@ for (const { name, open } of HOUSES) {
         new DelayLimiter(10, { clock }),
       ]);
       const calls: number[] = [];
-      const { worker } = work(house, async () => void calls.push(clock.now()), { storage, concurrency: 5, limiter });
+      const handler = async () => void calls.push(clock.now());
+      const workers = [1, 2, 3].map(() => work(house, handler, { storage, concurrency: 5, limiter }).worker);
       await clock.advance(5_000);
       expect(calls).toHaveLength(12);
       expect(worstWindow(calls, 50)).toBeLessThanOrEqual(2);
       expect(worstWindow(calls, 10)).toBeLessThanOrEqual(1);
-      await Promise.all([worker.stop(), clock.advance(3_000)]);
+      await Promise.all([...workers.map((worker) => worker.stop()), clock.advance(3_000)]);
     });
   });
 }
