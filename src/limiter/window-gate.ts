@@ -92,9 +92,13 @@ export class WindowGate extends Gate<StartEntry> {
 
   override recordStart(): void {
     const now = this.clock.now();
-    const full = this.fits(now, 1) !== 0;
-    this.take(now, 1);
-    if (full) this.refused(now);
+    if (this.wait(now, 1) === 0) {
+      this.take(now, 1);
+      return;
+    }
+    // Not by `take`, which clears the back-off: this start is to advance it.
+    recordStart(this.#look().log, now, this.units(1));
+    this.refused(now);
   }
 
   override refused(now: number): void {
