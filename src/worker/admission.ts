@@ -1,8 +1,8 @@
 import { type Clock, dateIn } from "../core/clock.ts";
 import { JobError } from "../core/errors.ts";
-import { type ILimiter, isLimiter, type Limiter, type Permit } from "../limiter/limiter.ts";
+import type { ILimiter, Limiter, Permit } from "../limiter/limiter.ts";
 import { stampStart } from "../limiter/line-limiter.ts";
-import { partsOf } from "../limiter/parts.ts";
+import { partsOf, takesAtOnce } from "../limiter/parts.ts";
 import type { CheckedPart } from "../limiter/part.ts";
 import { WindowLimiter } from "../limiter/window-limiter.ts";
 import type { Room } from "../limits/room.ts";
@@ -184,8 +184,8 @@ class LimiterAdmission implements Admission {
   }
 
   async #ask(): Promise<void> {
-    const limiter = this.#limiter;
-    if (!isLimiter(limiter)) this.#grants.push(await this.#askChecked(limiter));
+    const limiter = takesAtOnce(this.#limiter);
+    if (limiter === undefined) this.#grants.push(await this.#askChecked(this.#limiter));
     else {
       // What was granted first must not grow old while more is asked for.
       let until = Number.POSITIVE_INFINITY;

@@ -332,6 +332,31 @@ describe("the limiter of a server", () => {
     await server.stop();
   });
 
+  it("may be a subclass of a built-in one, whose methods are asked", async () => {
+    class Door extends ConcurrencyLimiter {
+      open = false;
+      override async canProceed(): Promise<boolean> {
+        return this.open && super.canProceed();
+      }
+    }
+    const clock = new FakeClock();
+    const limiter = new Door(2, { clock });
+    const { GatedJob, seen, end } = gated();
+    const { server, client } = await open(GatedJob, { workerCount: 3, limiter }, clock);
+    await client.submitBatch(numbers(4));
+    await clock.advance(5_000);
+    expect(seen.started).toEqual([]);
+    limiter.open = true;
+    await clock.advance(1_000);
+    expect([seen.running, limiter.running]).toEqual([2, 2]);
+    for (let i = 0; i < 4; i++) {
+      end();
+      await clock.advance(1_000);
+    }
+    expect([seen.started.length, seen.peak, limiter.running]).toEqual([4, 2, 0]);
+    await server.stop();
+  });
+
   it("spaces the starts of all its workers", async () => {
     const clock = new FakeClock();
     const starts: number[] = [];
