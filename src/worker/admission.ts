@@ -29,6 +29,8 @@ export interface Applicant {
   readonly clock: Clock;
   /** How many more jobs could run. */
   free(): number;
+  /** So many are worth asking for at once, though it is not known that there are as many jobs: the size of a batch, or one. */
+  readonly atLeast: number;
   /** Some leave was granted. */
   granted(): void;
   /** There is work, and it may not start. */
@@ -115,10 +117,16 @@ class LimiterAdmission implements Admission {
   #asking = false;
   /** More work was seen meanwhile. */
   #wanted = false;
+  /**
+   * So many are asked for at once: twice as many as there were jobs for the last time. What is asked for and not used costs two
+   * calls where the limiter is elsewhere, and others are refused for it meanwhile.
+   */
+  #atOnce: number;
 
   constructor(limiter: ILimiter, applicant: Applicant) {
     this.#limiter = limiter;
     this.#applicant = applicant;
+    this.#atOnce = applicant.atLeast;
   }
 
   get asking(): boolean {
@@ -142,10 +150,11 @@ class LimiterAdmission implements Admission {
 
   /** Could more run than there is leave for? */
   get #lacks(): boolean {
-    return this.#grants.length < this.#applicant.free();
+    return this.#grants.length < Math.min(this.#applicant.free(), this.#atOnce);
   }
 
   use(jobs: number): readonly Grant[] {
+    if (this.#grants.length > 0) this.#atOnce = Math.max(this.#applicant.atLeast, 2 * jobs);
     const used = this.#grants.splice(0, jobs);
     for (const grant of this.#grants.splice(0)) this.#safely(() => grant.cancel());
     return used;
