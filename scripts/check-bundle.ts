@@ -6,9 +6,9 @@ import { build } from "esbuild";
  * numbers are what there is, so that it does not grow unnoticed; docs/decisions/0011-size.md says why it is so much.
  */
 const MOST_BYTES: Readonly<Record<string, number>> = {
-  "*": 62_000,
+  "*": 62_500,
   "{ concurrencyLimit }": 9_500,
-  "{ limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage }": 14_000,
+  "{ limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage }": 14_200,
   "{ Queue, Worker, MemoryStorage }": 51_500,
 };
 

@@ -57,7 +57,7 @@ export class AdaptiveLimiter extends GateLimiter {
     }
     const windowMs = read.windowSizeInSeconds * 1000 + read.guard;
     const gate = new AdaptiveGate(initial, { ...read, windowMs, ledger: createLedger() });
-    super([gate]);
+    super([gate], AdaptiveLimiter);
     this.#gate = gate;
   }
 

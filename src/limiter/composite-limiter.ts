@@ -3,9 +3,11 @@ import { OptionsError } from "../core/errors.ts";
 import { date, readArgument } from "../core/options.ts";
 import type { ILimiter } from "./limiter.ts";
 import { LineLimiter } from "./line-limiter.ts";
-import { checkNames, partsOf, readLimiter, recompose } from "./parts.ts";
+import { checkNames, overridesOf, partsOf, readLimiter, recompose } from "./parts.ts";
+import type { AnyPart } from "./taking.ts";
 
 const OWNER = "CompositeLimiter";
+const RECORDING = ["recordJobStart", "recordJobCompletion"] as const;
 
 /**
  * Several limiters as one: a start needs all of them. They are asked in the order given, and a refusal or an error
@@ -15,7 +17,7 @@ export class CompositeLimiter extends LineLimiter {
   readonly #children: ILimiter[] = [];
 
   constructor(limiters: readonly ILimiter[] = []) {
-    super(() => this.#children.flatMap(partsOf));
+    super(() => this.#parts(), CompositeLimiter);
     if (!Array.isArray(limiters)) throw new OptionsError(OWNER, "limiters", limiters, "an array of limiters");
     for (const [i, limiter] of limiters.entries()) this.#add(`limiters[${i}]`, limiter);
   }
@@ -50,14 +52,19 @@ export class CompositeLimiter extends LineLimiter {
   }
 
   async clear(): Promise<void> {
-    const gates = partsOf(this).filter((part) => part.kind === "gate");
+    const gates = this.#parts().filter((part) => part.kind === "gate");
     for (const gate of gates) gate.reset();
     // What is made of gates alone is done with; the others are asked to.
     await tellAll(
-      this.#children.filter((child) => partsOf(child).some((part) => part.kind !== "gate")),
+      this.#children.filter((child) => !CompositeLimiter.#clearsByReset(child)),
       (child) => child.clear(),
     );
     for (const gate of gates) gate.room.appeared();
+  }
+
+  /** The parts of its children. `partsOf(this)` is another one where a subclass overrides methods. */
+  #parts(): readonly AnyPart[] {
+    return this.#children.flatMap(partsOf);
   }
 
   #add(option: string, value: ILimiter): void {
@@ -87,8 +94,17 @@ export class CompositeLimiter extends LineLimiter {
     });
   }
 
+  /** Does `clear()` of this limiter, and of all that it is made of, do nothing but reset gates? */
+  static #clearsByReset(limiter: ILimiter): boolean {
+    if (overridesOf(limiter, "clear").length > 0 || partsOf(limiter).some(({ kind }) => kind !== "gate")) return false;
+    if (!(limiter instanceof CompositeLimiter)) return true;
+    return limiter.#children.every((child) => CompositeLimiter.#clearsByReset(child));
+  }
+
   #leaves(): readonly ILimiter[] {
-    return this.#children.flatMap((child) => (child instanceof CompositeLimiter ? child.#leaves() : [child]));
+    return this.#children.flatMap((child) =>
+      child instanceof CompositeLimiter && overridesOf(child, ...RECORDING).length === 0 ? child.#leaves() : [child],
+    );
   }
 }
 

@@ -15,7 +15,7 @@ export class ConcurrencyLimiter extends GateLimiter {
   constructor(maxConcurrentJobs: number, options: ConcurrencyLimiterOptions = {}) {
     const max = readArgument(OWNER, "maxConcurrentJobs", countOrZero, maxConcurrentJobs);
     const gate = new SlotsGate(max, readOptions(OWNER, { ...commonRules(OWNER), count: countRule }, options));
-    super([gate]);
+    super([gate], ConcurrencyLimiter);
     this.#gate = gate;
   }
 

@@ -13,7 +13,10 @@ export class DelayLimiter extends GateLimiter {
 
   constructor(delayInMilliseconds = 50, options: DelayLimiterOptions = {}) {
     const delay = readArgument(OWNER, "delayInMilliseconds", positive, delayInMilliseconds);
-    super([new SpacingGate(delay, { ...readOptions(OWNER, commonRules(OWNER), options), count: "starts" })]);
+    super(
+      [new SpacingGate(delay, { ...readOptions(OWNER, commonRules(OWNER), options), count: "starts" })],
+      DelayLimiter,
+    );
     this.delayInMilliseconds = delay;
   }
 }

@@ -43,11 +43,14 @@ export class EvenlySpacedRateLimiter extends GateLimiter {
     const { maxExecutions, windowSizeInSeconds, guard, spacing, ...common } = readOptions(OWNER, RULES, options);
     const windowMs = windowSizeInSeconds * 1000 + guard;
     const interval = evenInterval(maxExecutions, windowMs);
-    super([
-      new WindowGate(maxExecutions, { ...common, windowMs, ledger: createLedger() }),
-      spacing === "strict"
-        ? new SpacingGate(interval, common)
-        : new AdaptiveSpacingGate(interval, maxExecutions, common),
-    ]);
+    super(
+      [
+        new WindowGate(maxExecutions, { ...common, windowMs, ledger: createLedger() }),
+        spacing === "strict"
+          ? new SpacingGate(interval, common)
+          : new AdaptiveSpacingGate(interval, maxExecutions, common),
+      ],
+      EvenlySpacedRateLimiter,
+    );
   }
 }

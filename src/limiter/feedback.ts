@@ -4,7 +4,7 @@ import { OptionsError } from "../core/errors.ts";
 import { clock, optional, positiveDuration, readOptions } from "../core/options.ts";
 import { type HeaderSource, isHeaderSource, type RateLimitFeedback, readHeaders } from "./headers.ts";
 import type { ILimiter } from "./limiter.ts";
-import { partsOf, readLimiter } from "./parts.ts";
+import { allPartsOf, readLimiter } from "./parts.ts";
 
 export interface FeedbackOptions {
   /** A service that asks for more than this is taken to have meant this. Default one day. */
@@ -33,10 +33,11 @@ export async function holdFromHeaders(
 ): Promise<RateLimitFeedback> {
   const target = readLimiter("holdFromHeaders", "limiter", limiter);
   const read = readOptions("holdFromHeaders", RULES, options);
-  const time = read.clock ?? partsOf(target)[0]?.clock ?? systemClock;
+  const parts = allPartsOf(target);
+  const time = read.clock ?? parts[0]?.clock ?? systemClock;
   const told = feedback("holdFromHeaders", source, read.maxHold, time);
   const lesson = lessonOf(told);
-  if (lesson !== undefined) for (const part of partsOf(target)) if (part.kind === "gate") part[lesson]();
+  if (lesson !== undefined) for (const part of parts) if (part.kind === "gate") part[lesson]();
   // One millisecond more: dates hold whole ones, and what is asked for is the least.
   if (told.holdMs > 0) await target.setNextAvailableTime(dateIn(time, told.holdMs + 1));
   return told;

@@ -3,18 +3,27 @@ import { Room } from "../limits/room.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { ILimiter, Limiter, Permit } from "./limiter.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
+import type { AnyPart } from "./taking.ts";
+
+/** The parts of the built-in limiter that the user's own one extends. Default: it extends none. */
+type Beneath = () => readonly AnyPart[];
+const NOTHING: Beneath = () => [];
 
 /** What parts that come from elsewhere have in common: their capacity is unknown. */
-abstract class ForeignPart {
+export abstract class ForeignPart {
   readonly name: string;
-  readonly clock = systemClock;
+  readonly clock: Clock;
   readonly capacity = Number.POSITIVE_INFINITY;
   readonly counts = "weight";
   readonly room = new Room();
   readonly ledger: object;
+  readonly beneath: Beneath;
 
-  constructor(limiter: ILimiter) {
+  constructor(limiter: ILimiter, beneath: Beneath = NOTHING) {
     this.ledger = limiter;
+    this.beneath = beneath;
+    // Its dates are told by the clock of the limiter that it extends.
+    this.clock = beneath()[0]?.clock ?? systemClock;
     this.name = limiter.constructor?.name ?? "limiter";
   }
 }
@@ -25,8 +34,8 @@ export class SixMethodPart extends ForeignPart implements CheckedPart {
   readonly lock = new Lock();
   readonly #limiter: ILimiter;
 
-  constructor(limiter: ILimiter) {
-    super(limiter);
+  constructor(limiter: ILimiter, beneath?: Beneath) {
+    super(limiter, beneath);
     this.#limiter = limiter;
   }
 
@@ -57,8 +66,8 @@ export class OwnLimiterPart extends ForeignPart implements RemotePart {
   readonly grantTtl = Number.POSITIVE_INFINITY;
   readonly #limiter: Limiter;
 
-  constructor(limiter: Limiter) {
-    super(limiter);
+  constructor(limiter: Limiter, beneath?: Beneath) {
+    super(limiter, beneath);
     this.#limiter = limiter;
   }
 

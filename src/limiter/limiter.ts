@@ -72,6 +72,9 @@ export function lacking(value: unknown): string | undefined {
   return missingMethod(value, SIX);
 }
 
+/** The methods of the six by which a start is decided and counted. */
+export const DECIDING = ["canProceed", "recordJobStart", "recordJobCompletion"] as const;
+
 /** Does it also check and take in one step? */
 export function isLimiter(limiter: ILimiter): limiter is Limiter {
   return hasMethods(limiter, ["tryAcquire", "acquire"]);

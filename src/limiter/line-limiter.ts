@@ -11,7 +11,7 @@ import {
 import type { Gate } from "./gate.ts";
 import type { AcquireOptions, Limiter, Permit, Refusal, TryAcquireOptions } from "./limiter.ts";
 import { type Line, NOT_NOW } from "./line.ts";
-import { declare } from "./parts.ts";
+import { type BuiltIn, declare } from "./parts.ts";
 import {
   type AnyPart,
   cancel,
@@ -33,8 +33,8 @@ const WAIT = { ...TRY, signal: optional(signal, undefined) };
 export abstract class LineLimiter implements Limiter {
   readonly #line: Line;
 
-  constructor(parts: () => readonly AnyPart[]) {
-    this.#line = declare(this, parts);
+  constructor(parts: () => readonly AnyPart[], builtIn: BuiltIn) {
+    this.#line = declare(this, parts, builtIn);
   }
 
   /** How many callers of `acquire` and of wrapped functions are waiting in line. */
@@ -94,8 +94,8 @@ export abstract class LineLimiter implements Limiter {
 export abstract class GateLimiter extends LineLimiter {
   readonly #gates: readonly Gate[];
 
-  constructor(gates: readonly Gate[]) {
-    super(() => gates);
+  constructor(gates: readonly Gate[], builtIn: BuiltIn) {
+    super(() => gates, builtIn);
     this.#gates = gates;
   }
 

@@ -4,7 +4,7 @@ import { LineLimiter } from "./line-limiter.ts";
 /** No limit at all: everything may start at once, whatever anybody says. */
 export class NullLimiter extends LineLimiter {
   constructor() {
-    super(() => []);
+    super(() => [], NullLimiter);
   }
 
   async canProceed(): Promise<boolean> {

@@ -1,9 +1,9 @@
 import { systemClock } from "../core/clock.ts";
 import { OptionsError } from "../core/errors.ts";
 import type { Gate } from "./gate.ts";
-import { type ILimiter, isLimiter, lacking } from "./limiter.ts";
+import { DECIDING, type ILimiter, isLimiter, lacking, type Limiter } from "./limiter.ts";
 import { Line } from "./line.ts";
-import { OwnLimiterPart, SixMethodPart } from "./foreign.ts";
+import { ForeignPart, OwnLimiterPart, SixMethodPart } from "./foreign.ts";
 import type { AnyPart, Member } from "./taking.ts";
 import type { Composition } from "./waiter.ts";
 
@@ -13,17 +13,46 @@ interface Inside {
   readonly line: Line;
 }
 
+/** A built-in class, and so the methods that its instances have unless they are overridden. */
+export interface BuiltIn {
+  readonly prototype: Limiter;
+}
+
+interface MadeByUs extends Inside {
+  readonly builtIn: BuiltIn;
+}
+
 /** Kept beside the limiters and not in them: their types stay as small as their documentation. */
-const insides = new WeakMap<ILimiter, Inside>();
+const builtIns = new WeakMap<ILimiter, MadeByUs>();
+/** Limiters of the user's own, and built-in ones with methods of the user's own. */
+const foreigners = new WeakMap<ILimiter, Inside>();
 
 /** Grows with every change of any composite; until then what a line is made of need not be looked at again. */
 let changes = 0;
 
-/** A built-in limiter says what it is made of. The answer is the line in which one waits for it. */
-export function declare(limiter: ILimiter, parts: () => readonly AnyPart[]): Line {
+/** A built-in limiter says what it is made of, and of which class. The answer is the line in which one waits for it. */
+export function declare(limiter: ILimiter, parts: () => readonly AnyPart[], builtIn: BuiltIn): Line {
   const line = new Line(composing(() => [parts()]));
-  insides.set(limiter, { parts, line });
+  builtIns.set(limiter, { parts, line, builtIn });
   return line;
+}
+
+/**
+ * The limiter, if `tryAcquire()` is what it is asked by; undefined: the six methods are. A subclass of a built-in limiter that
+ * overrides one of the methods that decide is asked by these, for the `tryAcquire()` of its class would pass them by; unless it
+ * overrides that one, too. A method that was assigned to an instance counts as overridden. An overridden `acquire()` alone changes
+ * nothing: it is how one waits, and `tryAcquire()` is what decides.
+ */
+export function takesAtOnce(limiter: ILimiter): Limiter | undefined {
+  if (!isLimiter(limiter)) return undefined;
+  const overridden = overridesOf(limiter, "tryAcquire", ...DECIDING);
+  return overridden.length === 0 || overridden.includes("tryAcquire") ? limiter : undefined;
+}
+
+/** Those of these methods that are not the ones of its built-in class. Of a limiter that is not ours: none. */
+export function overridesOf<Method extends keyof Limiter>(limiter: ILimiter, ...methods: readonly Method[]): Method[] {
+  const prototype = builtIns.get(limiter)?.builtIn.prototype;
+  return methods.filter((method) => prototype !== undefined && (limiter as Limiter)[method] !== prototype[method]);
 }
 
 /** What a composite is made of has changed: every line that it is part of looks again. */
@@ -33,6 +62,15 @@ export function recompose(): void {
 
 export function partsOf(limiter: ILimiter): readonly AnyPart[] {
   return inside(limiter).parts();
+}
+
+/** The same, and what lies beneath the methods of the user's own. */
+export function allPartsOf(limiter: ILimiter): readonly AnyPart[] {
+  return partsOf(limiter).flatMap(withBeneath);
+}
+
+function withBeneath(part: AnyPart): readonly AnyPart[] {
+  return part instanceof ForeignPart ? [part, ...part.beneath().flatMap(withBeneath)] : [part];
 }
 
 /** The line in which one waits for this limiter; one and the same however often it is asked for. */
@@ -74,12 +112,15 @@ export function checkNames(owner: string, option: string, limiters: readonly ILi
 }
 
 function inside(limiter: ILimiter): Inside {
-  let found = insides.get(limiter);
+  const ours = builtIns.get(limiter);
+  if (ours !== undefined && overridesOf(limiter, "tryAcquire", ...DECIDING).length === 0) return ours;
+  let found = foreigners.get(limiter);
   if (found === undefined) {
-    const part = isLimiter(limiter) ? new OwnLimiterPart(limiter) : new SixMethodPart(limiter);
+    const own = takesAtOnce(limiter);
+    const part = own ? new OwnLimiterPart(own, ours?.parts) : new SixMethodPart(limiter, ours?.parts);
     const parts = [part];
-    declare(limiter, () => parts);
-    found = insides.get(limiter)!;
+    found = { parts: () => parts, line: new Line(composing(() => [parts])) };
+    foreigners.set(limiter, found);
   }
   return found;
 }

@@ -84,7 +84,7 @@ export class RateLimiter extends LineLimiter {
   constructor(storage: IRateLimiterStorage, queueName: string, options: RateLimiterWithBackoffOptions) {
     const rule = readRule(readStorage(storage), queueName, options);
     const starts = startsIn(storage, rule);
-    super(() => [starts.part]);
+    super(() => [starts.part], RateLimiter);
     this.queueName = rule.name;
     this.#clock = rule.clock;
     this.#starts = starts;

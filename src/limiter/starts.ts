@@ -32,9 +32,9 @@ export interface RateRule {
 /** The starts that a `RateLimiter` counts, wherever they are kept. */
 export interface Starts {
   readonly part: AnyPart;
-  /** Is there room for one more, and nothing set from outside that holds it? */
+  /** Is there room for one more, and nothing set from outside that holds it? Clears the back-off, or advances it. */
   hasRoom(): Promise<boolean>;
-  /** Writes a start, whether or not there is room. */
+  /** Writes a start, whether or not there is room. Clears the back-off if there was, else advances it. */
   record(): Promise<void>;
   /** Milliseconds until one more could start, the back-off included. */
   nextAvailableIn(): Promise<number>;
@@ -46,17 +46,20 @@ export interface Starts {
 export class LocalStarts implements Starts {
   readonly part: WindowGate;
   readonly #clock: Clock;
+  readonly #backoff: Backoff;
 
   constructor(ledger: Ledger, rule: RateRule) {
     this.part = new WindowGate(rule.maxExecutions, { ...rule, ledger, blocked: blockedBy(ledger, rule) });
     this.#clock = rule.clock;
+    this.#backoff = rule.backoff;
   }
 
   async hasRoom(): Promise<boolean> {
     const now = this.#clock.now();
-    if (this.part.wait(now, 1) === 0) return true;
-    this.part.refused(now);
-    return false;
+    const room = this.part.wait(now, 1) === 0;
+    if (room) this.#backoff.granted();
+    else this.#backoff.refused(now);
+    return room;
   }
 
   async record(): Promise<void> {
@@ -110,9 +113,8 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
   }
 
   async hasRoom(): Promise<boolean> {
-    const wait = await this.waitForOne();
-    if (wait > 0) this.rule.backoff.refused(this.clock.now());
-    return wait <= 0;
+    const room = (await this.waitForOne()) <= 0;
+    return this.answered(room, room);
   }
 
   async record(): Promise<void> {

@@ -93,8 +93,8 @@ export class WindowGate extends Gate<StartEntry> {
 
   override recordStart(): void {
     const now = this.clock.now();
-    const full = this.fits(now, 1) !== 0;
-    recordStart(this.#look().log, now, 1);
+    const full = this.wait(now, 1) !== 0;
+    recordStart(this.#look().log, now, this.units(1));
     if (full) this.refused(now);
     else this.#backoff?.granted();
   }

@@ -6,6 +6,6 @@ import { WindowGate } from "./window-gate.ts";
 /** A window with no storage. */
 export class WindowLimiter extends GateLimiter {
   constructor(max: number, windowMs: number, name: string, clock: Clock = systemClock) {
-    super([new WindowGate(max, { name, clock, count: "weight", windowMs, ledger: createLedger() })]);
+    super([new WindowGate(max, { name, clock, count: "weight", windowMs, ledger: createLedger() })], WindowLimiter);
   }
 }

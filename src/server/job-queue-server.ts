@@ -6,6 +6,7 @@ import { listen } from "../storage/open.ts";
 import type { Handler } from "../worker/handlers.ts";
 import { type StopOptions, Worker } from "../worker/worker.ts";
 import { Cleaner } from "./cleaner.ts";
+import { concurrencyUnder } from "./concurrency.ts";
 import { type AnyJobClass, DEFAULT_TYPE, instanceOf, type JobClass, readJobClass, typeOf } from "./job.ts";
 import { type JobQueueServerOptions, readServerOptions, type ServerSettings } from "./options.ts";
 import { counted, type JobQueueStats, Stats } from "./stats.ts";
@@ -17,7 +18,7 @@ const SCALE = { timeout: optional(durationOrZero, 1e15) };
 
 /**
  * Runs the jobs of a queue, each as an instance of its class, with as many workers as wanted. All of them go by one
- * limiter. It does not start by itself.
+ * limiter, which decides how many jobs run; without one every worker runs one at a time. It does not start by itself.
  *
  * A server of one class runs jobs of that class's type, and those that were submitted without a type. A server of several
  * runs those whose type one of them has.
@@ -148,7 +149,8 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
 
   #newWorker(): Worker {
     const { queueName, worker } = this.#settings;
-    return new Worker(queueName, this.#handlers, { ...worker, storage: this.#counted, autostart: false });
+    const concurrency = worker.concurrency ?? concurrencyUnder(worker.limiter);
+    return new Worker(queueName, this.#handlers, { ...worker, concurrency, storage: this.#counted, autostart: false });
   }
 
   #newCleaner(): Cleaner {

@@ -18,10 +18,16 @@ import type { WorkerOptions } from "../worker/options.ts";
 import type { Retention } from "./cleaner.ts";
 
 /** The options of its workers, and what a server does beside them. */
-export interface JobQueueServerOptions extends Omit<WorkerOptions, "autostart" | "batch"> {
+export interface JobQueueServerOptions extends Omit<WorkerOptions, "autostart" | "batch" | "concurrency"> {
   readonly queueName: string;
-  /** How many workers there are, each with `concurrency` (default 1) jobs at a time. Default 1. */
+  /** How many workers there are: loops that claim and run jobs, each up to `concurrency` at a time. Default 1. */
   readonly workerCount?: number | undefined;
+  /**
+   * How many jobs each worker runs at a time. Default: without a `limiter`, or with a `NullLimiter` or `{ max, duration }`, one;
+   * so `workerCount` is how many jobs run. With any other limiter as many as that lets start, whatever `workerCount` is:
+   * `ConcurrencyLimiter(10)` runs ten. A limiter that limits rates alone, or is your own, lets up to 100 run for each worker.
+   */
+  readonly concurrency?: number | undefined;
   /** Completed jobs of the queue are removed so long after they ended; 0: at the next clean-up. Default: see `keepFor`. */
   readonly deleteAfterCompletionMs?: Duration | undefined;
   /** The same for dead jobs. */

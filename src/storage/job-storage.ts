@@ -208,13 +208,20 @@ export type Outcome = Lease &
     /** It failed and is tried again. */
     | { readonly to: "retry"; readonly inMs: number; readonly error: ErrorRecord }
     /**
-     * It is given back and has not spent an attempt: a worker stops, or a service was over its limit. `held` counts it
-     * among `JobRecord.holds`. With `inMs: 0` it takes its old place.
+     * It is given back and has not spent an attempt: a worker stops, or a service was over its limit. With `inMs: 0` it takes
+     * its old place.
      */
     | {
         readonly to: "back";
         readonly inMs: number;
+        /**
+         * A service refused the start for its quota. It counts among `JobRecord.holds`, and in the same step what it reserved
+         * comes back: under every limit that weighs its window it counts for nothing from now on, but for the weights named in
+         * `settled`. Where starts are counted it stays counted, for the request was made.
+         */
         readonly held: boolean;
+        /** With `held`: the weights that the job said what it used of (`Report.weights`), by name; these stay as said. Default: none. */
+        readonly settled?: readonly string[] | undefined;
         readonly error: ErrorRecord | null;
         /** Limits under which nothing may start for so long. It only ever extends. */
         readonly hold: Hold | null;

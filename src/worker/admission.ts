@@ -1,8 +1,8 @@
 import { type Clock, dateIn, markOf, mostSince } from "../core/clock.ts";
 import { JobError } from "../core/errors.ts";
-import { type ILimiter, isLimiter, type Limiter, type Permit } from "../limiter/limiter.ts";
+import type { ILimiter, Limiter, Permit } from "../limiter/limiter.ts";
 import { callPermit, isPermitLate, toBeCalled } from "../limiter/line-limiter.ts";
-import { partsOf } from "../limiter/parts.ts";
+import { partsOf, takesAtOnce } from "../limiter/parts.ts";
 import type { CheckedPart } from "../limiter/part.ts";
 import { WindowLimiter } from "../limiter/window-limiter.ts";
 import type { Room } from "../limits/room.ts";
@@ -29,6 +29,8 @@ export interface Applicant {
   readonly clock: Clock;
   /** How many more jobs could run. */
   free(): number;
+  /** So many are worth asking for at once, though it is not known that there are as many jobs: the size of a batch, or one. */
+  readonly atLeast: number;
   /** Some leave was granted. */
   granted(): void;
   /** There is work, and it may not start. */
@@ -115,10 +117,16 @@ class LimiterAdmission implements Admission {
   #asking = false;
   /** More work was seen meanwhile. */
   #wanted = false;
+  /**
+   * So many are asked for at once: twice as many as there were jobs for the last time. What is asked for and not used costs two
+   * calls where the limiter is elsewhere, and others are refused for it meanwhile.
+   */
+  #atOnce: number;
 
   constructor(limiter: ILimiter, applicant: Applicant) {
     this.#limiter = limiter;
     this.#applicant = applicant;
+    this.#atOnce = applicant.atLeast;
   }
 
   get asking(): boolean {
@@ -142,10 +150,11 @@ class LimiterAdmission implements Admission {
 
   /** Could more run than there is leave for? */
   get #lacks(): boolean {
-    return this.#grants.length < this.#applicant.free();
+    return this.#grants.length < Math.min(this.#applicant.free(), this.#atOnce);
   }
 
   use(jobs: number): readonly Grant[] {
+    if (this.#grants.length > 0) this.#atOnce = Math.max(this.#applicant.atLeast, 2 * jobs);
     const used = this.#grants.splice(0, jobs);
     for (const grant of this.#grants.splice(0)) this.#safely(() => grant.cancel());
     return used;
@@ -184,8 +193,8 @@ class LimiterAdmission implements Admission {
   }
 
   async #ask(): Promise<void> {
-    const limiter = this.#limiter;
-    if (!isLimiter(limiter)) this.#grants.push(await this.#askChecked(limiter));
+    const limiter = takesAtOnce(this.#limiter);
+    if (limiter === undefined) this.#grants.push(await this.#askChecked(this.#limiter));
     else {
       // What was granted first must not grow old while more is asked for.
       let until = Number.POSITIVE_INFINITY;

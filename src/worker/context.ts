@@ -34,7 +34,8 @@ export interface JobContext {
   readonly log: (text: string) => Promise<void>;
   /**
    * Tells what the job really used, by name: `{ tokens: 1480 }`. Less than was reserved gives room back at once, more is
-   * charged at once. It may be said again, and the last word about each name holds; of what is never said the estimate does.
+   * charged at once. It may be said again, and the last word about each name holds. Of what is never
+   * said the estimate does; after a `RateLimitedError` nothing of it counts.
    */
   readonly settle: (weights: Readonly<Record<string, number>>) => Promise<void>;
 }
@@ -59,18 +60,29 @@ export function viewOf(job: JobRecord, data: unknown): JobView {
   };
 }
 
+/** The job whose handler has the context. */
+export interface Running {
+  readonly job: JobRecord;
+  readonly signal: AbortSignal;
+  /** The weights, by name, that the handler said what it used of. */
+  settled: readonly string[];
+}
+
 export class Context implements JobContext {
   readonly signal: AbortSignal;
   readonly attempt: number;
   readonly token: number;
   readonly #id: string;
+  readonly #running: Running;
   readonly #reporter: Reporter;
 
-  constructor(job: JobRecord, signal: AbortSignal, reporter: Reporter) {
+  constructor(running: Running, reporter: Reporter) {
+    const { job, signal } = running;
     this.signal = signal;
     this.attempt = job.attempt;
     this.token = job.token;
     this.#id = job.id;
+    this.#running = running;
     this.#reporter = reporter;
   }
 
@@ -86,8 +98,11 @@ export class Context implements JobContext {
     return this.#reporter.report({ id: this.#id, token: this.token, log: [line] });
   };
 
-  readonly settle = (weights: Readonly<Record<string, number>>): Promise<void> =>
-    this.#reporter.report({ id: this.#id, token: this.token, weights: readWeights(weights) });
+  readonly settle = (weights: Readonly<Record<string, number>>): Promise<void> => {
+    const used = readWeights(weights);
+    this.#running.settled = [...new Set([...this.#running.settled, ...Object.keys(used)])];
+    return this.#reporter.report({ id: this.#id, token: this.token, weights: used });
+  };
 }
 
 function readWeights(weights: unknown): Readonly<Record<string, number>> {

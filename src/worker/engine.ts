@@ -98,6 +98,7 @@ export class Engine {
     this.#admission = admissionFor(settings.limiter, queue, id, {
       clock: this.#clock,
       free: () => (this.#state === "running" ? this.#hands.free : 0),
+      atLeast: settings.batch?.size ?? 1,
       granted: () => this.#sleep.signal(),
       blocked: (blockedBy, retryInMs) => this.#blocked(blockedBy, retryInMs),
       failed: this.#report,

@@ -176,7 +176,7 @@ export class Execution {
   }
 
   #contextOf(running: RunningJob): Context {
-    return new Context(running.job, running.signal, this.#options.reporter);
+    return new Context(running, this.#options.reporter);
   }
 
   /** What the handler gets to see; undefined: there is none, or the data is no JSON, and that is settled. */
@@ -261,8 +261,8 @@ export class Execution {
   #failed(running: RunningJob, thrown: unknown, limiterIn: number): Outcome {
     const { random, strategies, maxHolds, admission, clock, report } = this.#options;
     const limitKeys = admission.limits.map(({ key }) => key);
-    const { called } = running;
-    const policy = { random, strategies, maxHolds, limitKeys, called, wall: clock.wall(), limiterIn };
+    const { called, settled } = running;
+    const policy = { random, strategies, maxHolds, limitKeys, called, settled, wall: clock.wall(), limiterIn };
     try {
       return failed(running.job, thrown, running.cut, policy);
     } catch (error) {

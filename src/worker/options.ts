@@ -18,7 +18,7 @@ import {
 import { type Random, systemRandom } from "../core/random.ts";
 import type { BackoffStrategy } from "../core/retry.ts";
 import { type ILimiter, lacking } from "../limiter/limiter.ts";
-import { partsOf } from "../limiter/parts.ts";
+import { allPartsOf } from "../limiter/parts.ts";
 import { SharedPart } from "../limiter/shared/shared-part.ts";
 import { type DefinedLimits, readLimits } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
@@ -193,7 +193,7 @@ export function readWorkerOptions(options: WorkerOptions | BatchWorkerOptions) {
 /** Where a shared limit applies to the jobs of a worker, asking for it as well would count every start twice. */
 function refuseOwnLimit(own: ILimiter | WindowLimit | undefined, { limits: kept }: JobStorage): void {
   if (own === undefined || "windowMs" in own) return;
-  const part = partsOf(own).find((one) => one instanceof SharedPart && one.isOf(kept));
+  const part = allPartsOf(own).find((one) => one instanceof SharedPart && one.isOf(kept));
   if (part === undefined) return;
   throw new OptionsError(
     OWNER,

@@ -18,6 +18,8 @@ export interface RetryPolicy {
   readonly maxHolds: number;
   /** The limits that the claim brought along: what a `RateLimitedError` without a name holds beside the shared ones. */
   readonly limitKeys: readonly string[];
+  /** The weights, by name, that its handler said what it used of: these are not given back when a service refused the start. */
+  readonly settled: readonly string[];
   /** Was the handler called? If not, the start of a job that goes back counts nowhere. */
   readonly called: boolean;
   /** The wall clock now. */
@@ -85,6 +87,7 @@ function held(job: JobRecord, thrown: RateLimitedError, policy: RetryPolicy): Ou
     to: "back",
     inMs: forMs,
     held: true,
+    settled: policy.settled,
     error: recordError(thrown),
     hold: forMs === 0 ? null : hold,
     unstarted: false,

@@ -22,6 +22,8 @@ export interface Taken {
   readonly starts: ClaimedStarts | undefined;
 }
 
+const NONE: readonly string[] = [];
+
 /** A job in the hands of this worker. */
 export class RunningJob {
   readonly job: JobRecord;
@@ -41,6 +43,8 @@ export class RunningJob {
   started = false;
   /** Its handler was called: from then on its start counts, whatever becomes of it. */
   called = false;
+  /** The weights, by name, that its handler said what it used of. */
+  settled = NONE;
   /** How it ended has been handed on; whatever its handler still does is of no account. */
   over = false;
   #cancelTimers: (() => void)[] = [];

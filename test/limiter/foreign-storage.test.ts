@@ -9,58 +9,7 @@ import {
   RateLimiter,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
-import { granted, refused, worstWindow } from "./support.ts";
-
-/** Somebody's storage with the seven methods and nothing else: slow, and never tidied up. */
-class SevenMethodStorage implements IRateLimiterStorage {
-  readonly executions = new Map<string, number[]>();
-  readonly next = new Map<string, string>();
-  readonly #clock: FakeClock;
-  readonly #turns: () => number;
-
-  constructor(clock: FakeClock, turns: () => number = () => 2) {
-    this.#clock = clock;
-    this.#turns = turns;
-  }
-
-  async setupDatabase(): Promise<void> {}
-
-  async recordExecution(queueName: string): Promise<void> {
-    await this.#wait();
-    this.executions.set(queueName, [...this.#of(queueName), this.#clock.wall()]);
-  }
-
-  async getExecutionCount(queueName: string, windowStartTime: string): Promise<number> {
-    await this.#wait();
-    return this.#of(queueName).filter((at) => at > Date.parse(windowStartTime)).length;
-  }
-
-  async getOldestExecutionAtOffset(queueName: string, offset: number): Promise<string | undefined> {
-    const at = this.#of(queueName)[offset];
-    return at === undefined ? undefined : new Date(at).toISOString();
-  }
-
-  async getNextAvailableTime(queueName: string): Promise<string | undefined> {
-    return this.next.get(queueName);
-  }
-
-  async setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void> {
-    this.next.set(queueName, nextAvailableAt);
-  }
-
-  async clear(queueName: string): Promise<void> {
-    this.executions.delete(queueName);
-    this.next.delete(queueName);
-  }
-
-  #of(queueName: string): number[] {
-    return this.executions.get(queueName) ?? [];
-  }
-
-  async #wait(): Promise<void> {
-    for (let i = this.#turns(); i > 0; i--) await undefined;
-  }
-}
+import { granted, refused, SevenMethodStorage, worstWindow } from "./support.ts";
 
 const options = { maxExecutions: 3, windowSizeInSeconds: 1, random: () => 0.5 };
 

@@ -1,21 +1,26 @@
 import { describe, expect, it } from "vitest";
 import {
   AbortSignalJobError,
+  CompositeLimiter,
   ConcurrencyLimiter,
   DelayLimiter,
   type IJobExecuteContext,
   type ILimiter,
+  InMemoryRateLimiterStorage,
   Job,
   JobQueueClient,
   JobQueueServer,
   MemoryStorage,
+  NullLimiter,
   OptionsError,
   PermanentJobError,
   Queue,
   RateLimitedError,
+  RateLimiter,
   RetryableJobError,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
+import { SixMethodLimiter } from "../limiter/support.ts";
 import { gated, numbers, open } from "./support.ts";
 
 class Double extends Job<number, number> {
@@ -330,6 +335,133 @@ describe("the limiter of a server", () => {
     expect(calls.filter((call) => call === "start")).toHaveLength(8);
     expect(calls.filter((call) => call === "end")).toHaveLength(8);
     await server.stop();
+  });
+
+  it("may be a subclass of a built-in one, whose methods are asked", async () => {
+    class Door extends ConcurrencyLimiter {
+      open = false;
+      override async canProceed(): Promise<boolean> {
+        return this.open && super.canProceed();
+      }
+    }
+    const clock = new FakeClock();
+    const limiter = new Door(2, { clock });
+    const { GatedJob, seen, end } = gated();
+    const { server, client } = await open(GatedJob, { workerCount: 3, limiter }, clock);
+    await client.submitBatch(numbers(4));
+    await clock.advance(5_000);
+    expect(seen.started).toEqual([]);
+    limiter.open = true;
+    await clock.advance(1_000);
+    expect([seen.running, limiter.running]).toEqual([2, 2]);
+    for (let i = 0; i < 4; i++) {
+      end();
+      await clock.advance(1_000);
+    }
+    expect([seen.started.length, seen.peak, limiter.running]).toEqual([4, 2, 0]);
+    await server.stop();
+  });
+
+  it.each([
+    { max: 2, workerCount: 1 },
+    { max: 10, workerCount: 4 },
+    { max: 3, workerCount: 8 },
+    { max: 150, workerCount: 1 },
+  ])("decides how many run: $max with $workerCount workers", async ({ max, workerCount }) => {
+    const { GatedJob, seen, end } = gated();
+    const clock = new FakeClock();
+    const limiter = new CompositeLimiter([
+      new ConcurrencyLimiter(max, { clock }),
+      new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "api", {
+        maxExecutions: 500,
+        windowSizeInSeconds: 60,
+      }),
+    ]);
+    const { server, client, errors } = await open(GatedJob, { workerCount, limiter }, clock);
+    await client.submitBatch(numbers(2 * max));
+    await clock.advance(10);
+    expect(seen.running).toBe(max);
+    expect(server.getStats()).toMatchObject({ runningJobs: max, totalJobs: max });
+    end(max);
+    await clock.advance(10);
+    end(max);
+    await clock.advance(10);
+    expect([seen.started.length, seen.peak]).toEqual([2 * max, max]);
+    await server.stop();
+    expect([errors, clock.timers]).toEqual([[], 0]);
+  });
+
+  it("decides how many run when it is the user's own", async () => {
+    const clock = new FakeClock();
+    const { GatedJob, seen, end } = gated();
+    const { server, client } = await open(GatedJob, { limiter: new SixMethodLimiter(10) }, clock);
+    await client.submitBatch(numbers(30));
+    await clock.advance(1_000);
+    expect(seen.running).toBe(10);
+    for (let i = 0; i < 30; i++) {
+      end();
+      await clock.advance(100);
+    }
+    expect([seen.started.length, seen.peak]).toEqual([30, 10]);
+    await server.stop();
+  });
+
+  it("decides how many run however many workers are left, and when it is raised", async () => {
+    const clock = new FakeClock();
+    const limiter = new ConcurrencyLimiter(6, { clock });
+    const { GatedJob, seen, end } = gated();
+    const { server, client } = await open(GatedJob, { workerCount: 4, limiter }, clock);
+    await client.submitBatch(numbers(60));
+    await clock.advance(10);
+    const scaled = server.scaleWorkers(1);
+    end(6);
+    await clock.advance(10);
+    await scaled;
+    expect([server.getWorkerCount(), seen.running]).toEqual([1, 6]);
+    limiter.maxConcurrentJobs = 20;
+    await clock.advance(10);
+    expect(seen.running).toBe(20);
+    await server.scaleWorkers(3);
+    await clock.advance(10);
+    expect(seen.running).toBe(20);
+    const stopped = server.stop();
+    end(20);
+    await stopped;
+    expect(seen.peak).toBe(20);
+  });
+
+  it("that limits nothing leaves it at one job for each worker", async () => {
+    for (const limiter of [new NullLimiter(), new CompositeLimiter([new NullLimiter()])]) {
+      const { GatedJob, seen, end } = gated();
+      const { clock, server, client } = await open(GatedJob, { workerCount: 3, limiter });
+      await client.submitBatch(numbers(9));
+      await clock.advance(10);
+      expect(seen.running).toBe(3);
+      const stopped = server.stop();
+      end(3);
+      await stopped;
+    }
+  });
+
+  it("that limits rates alone lets jobs run side by side, a hundred for each worker at the most", async () => {
+    const clock = new FakeClock();
+    const rates = (maxExecutions: number) =>
+      new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "api", { maxExecutions, windowSizeInSeconds: 1 });
+    for (const [limiter, options, running] of [
+      [rates(30), {}, 30],
+      [rates(1_000), {}, 100],
+      [rates(1_000), { workerCount: 2 }, 200],
+      [rates(1_000), { workerCount: 2, concurrency: 5 }, 10],
+    ] as const) {
+      const { GatedJob, seen, end } = gated();
+      const { server, client } = await open(GatedJob, { ...options, limiter }, clock);
+      await client.submitBatch(numbers(300));
+      await clock.advance(10);
+      expect(seen.running).toBe(running);
+      const stopped = server.stop();
+      end(running);
+      await stopped;
+    }
   });
 
   it("spaces the starts of all its workers", async () => {

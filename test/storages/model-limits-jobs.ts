@@ -1,7 +1,7 @@
 import type { LimitRule } from "../../src/limits/rule.ts";
 import type { ClaimLimit, ClaimRequest, NewJob, Outcome } from "../../src/storage/job-storage.ts";
 import { type Asked, ModelLimit, type ModelUse, NEVER } from "./model-limits-state.ts";
-import { judge, release, settleUse, unstart } from "./model-limits-uses.ts";
+import { giveWeightBack, judge, release, settleUse, unstart } from "./model-limits-uses.ts";
 
 export interface LimitedJob {
   readonly id: string;
@@ -261,7 +261,9 @@ export class LimitModel {
       release(use);
       if (outcome.to === "completed") judge(use, false, this.now);
       if (outcome.to === "retry" || outcome.to === "dead") judge(use, true, this.now);
-      if (outcome.to === "back" && outcome.unstarted) unstart(use);
+      if (outcome.to !== "back") continue;
+      if (outcome.unstarted) unstart(use);
+      else if (outcome.held) giveWeightBack(use, outcome.settled ?? [], this.now);
     }
     if (outcome.to === "back") {
       job.attempt -= 1;

@@ -82,6 +82,8 @@ const outcome = fc.record({
   inMs: fc.constantFrom(0, 0, 30, 400),
   hold: rarely(4, fc.record({ names: fc.subarray(NAMES), scope: fc.boolean(), forMs: fc.constantFrom(20, 150) })),
   unstarted: fc.boolean(),
+  held: fc.boolean(),
+  settled: fc.subarray([WEIGHT]),
 });
 
 export type OutcomeAct = typeof outcome extends fc.Arbitrary<infer T> ? T : never;

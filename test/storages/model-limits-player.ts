@@ -145,7 +145,7 @@ export class Player {
     return from[pick % from.length];
   }
 
-  #outcome({ lease: pick, stale, to, inMs, hold, unstarted }: OutcomeAct): Outcome[] {
+  #outcome({ lease: pick, stale, to, inMs, hold, unstarted, held, settled }: OutcomeAct): Outcome[] {
     const lease = this.#lease(pick, stale === 0);
     if (lease === undefined) return [];
     const error = { name: "Error", message: "it broke" };
@@ -161,7 +161,7 @@ export class Player {
       case "back": {
         // What is held under a name before a limit has it is another story.
         const names = hold?.names.filter((name) => this.#model.limits.has(name)) ?? [];
-        return [{ ...lease, to, inMs, held: false, error: null, hold: hold && { ...hold, names }, unstarted }];
+        return [{ ...lease, to, inMs, held, settled, error: null, hold: hold && { ...hold, names }, unstarted }];
       }
       default:
         throw new Error(`no such outcome: ${String(to)}`);

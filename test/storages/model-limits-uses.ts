@@ -32,6 +32,12 @@ export function settleUse({ limit, count, start, hold }: ModelUse, used: number,
   if (more > 0) Object.assign(start, { at: now, weight: more });
 }
 
+/** A service refused it: it weighs nothing, but for what the job has said that it used. */
+export function giveWeightBack(use: ModelUse, settled: readonly string[], now: number): void {
+  const { weight, quota } = use.limit.declared;
+  if (weight !== null && quota.max !== null && !settled.includes(weight)) settleUse(use, 0, now);
+}
+
 /** It ended, well or not. */
 export function judge({ limit, group, at }: ModelUse, failed: boolean, now: number): void {
   const { breaker } = limit.declared;

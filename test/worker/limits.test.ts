@@ -8,7 +8,7 @@ import {
   type Limiter,
   RateLimiter,
 } from "../../src/index.ts";
-import { worstWindow } from "../limiter/support.ts";
+import { rate, remote, worstWindow } from "../limiter/support.ts";
 import { deferred, open, work } from "./support.ts";
 
 const many = (n: number) => Array.from({ length: n }, (_, i) => ({ type: "t", data: i }));
@@ -170,6 +170,24 @@ describe("any limiter", () => {
     expect(await rates.getExecutionCount("service", epoch)).toBe(2);
     expect((await house.queue.counts()).completed).toBe(2);
     await worker.stop();
+  });
+
+  it("is asked for little more than there is work, however many jobs could run", async () => {
+    const house = open();
+    const storage = remote(house.clock);
+    const limiter = rate(house.clock, 1_000, "api", storage);
+    const { worker, errors } = work(house, async () => {}, { concurrency: 100, limiter });
+    for (let i = 0; i < 10; i++) {
+      await house.queue.add("t", i);
+      await house.clock.advance(100);
+    }
+    expect(await house.queue.counts()).toMatchObject({ completed: 10 });
+    expect(storage.calls.length).toBeLessThanOrEqual(30);
+    await house.queue.addBulk(many(500));
+    await house.clock.advance(1_000);
+    expect(await house.queue.counts()).toMatchObject({ completed: 510 });
+    await worker.stop();
+    expect(errors).toEqual([]);
   });
 
   it("composes: no permit is spent without a start, no job is claimed without a permit", async () => {

@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { defineLimits, type JobContext, OptionsError, StaleLeaseError, Worker } from "../../src/index.ts";
+import {
+  defineLimits,
+  type JobContext,
+  OptionsError,
+  RateLimitedError,
+  StaleLeaseError,
+  Worker,
+} from "../../src/index.ts";
 import { deferred, type House, HOUSES, many, work } from "./support.ts";
 
 const TOKENS = defineLimits({ tokens: { max: 1_000, per: "1m", weight: "tokens", estimate: 300, types: ["chat"] } });
@@ -113,6 +120,63 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await house.clock.advance(1);
       expect((await job.info())?.state).toBe("completed");
       expect(await used(house)).toBe(10);
+      await worker.stop();
+    });
+
+    it("of a start that the service refused under another limit are free again when it is tried again", async () => {
+      const house = open();
+      const limits = defineLimits({
+        requests: { max: 100, per: "10s", types: ["chat"] },
+        tokens: { max: 1_000, per: "10s", weight: "tokens", types: ["chat"] },
+      });
+      let calls = 0;
+      let finishedAt = Number.POSITIVE_INFINITY;
+      const { worker, errors } = work(
+        house,
+        async () => {
+          calls += 1;
+          if (calls === 1) throw new RateLimitedError(200, { limit: "requests" });
+          finishedAt = house.clock.now();
+        },
+        { limits },
+      );
+      await house.queue.add("chat", null, { weights: { tokens: 600 } });
+      await house.clock.advance(20_000);
+      expect([calls, finishedAt]).toEqual([2, expect.toSatisfy((at: number) => at >= 200 && at < 250)]);
+      await worker.stop();
+      expect(errors).toEqual([]);
+    });
+
+    it("of a refused start are kept where ctx.settle spoke of them, whether or not that was waited for", async () => {
+      const house = open();
+      const { worker, errors } = work(
+        house,
+        async (_, { settle }) => {
+          void settle({ tokens: 250 });
+          throw new RateLimitedError(60_000, { limit: "elsewhere" });
+        },
+        { limits: TOKENS },
+      );
+      await house.queue.add("chat", null, { weights: { tokens: 600 } });
+      await house.clock.advance(10);
+      expect(await used(house)).toBe(250);
+      await worker.stop();
+      expect(errors).toEqual([]);
+    });
+
+    it("of a refused start in a batch are given back job by job", async () => {
+      const house = open();
+      const worker = new Worker(
+        "q",
+        async (jobs, context) => {
+          await context.of(jobs[0]!).settle({ tokens: 40 });
+          return jobs.map(() => new RateLimitedError(60_000, { limit: "elsewhere" }));
+        },
+        { storage: house.storage, clock: house.clock, batch: { size: 3 }, limits: TOKENS },
+      );
+      await house.queue.addBulk(many(3, "chat"));
+      await house.clock.advance(10);
+      expect(await used(house)).toBe(40);
       await worker.stop();
     });
 

@@ -87,7 +87,7 @@ export class SharedLimiter extends LineLimiter {
   constructor(storage: SharedLimitStorage, name: string, options: SharedLimiterOptions = {}) {
     const settings = readSettings(storage, name, options);
     const part = new SharedPart(storage, settings);
-    super(() => [part]);
+    super(() => [part], SharedLimiter);
     this.name = settings.limit;
     this.group = settings.group ?? undefined;
     this.#storage = storage;

@@ -1,6 +1,6 @@
 import type { Heartbeat, Lease, Outcome, Report } from "../../storage/job-storage.ts";
 import type { Book } from "./book.ts";
-import { endStart, failed, holdLimits, settleWeights, succeeded, takeBack } from "./limits/giving.ts";
+import { endStart, failed, giveWeightsBack, holdLimits, settleWeights, succeeded, takeBack } from "./limits/giving.ts";
 import { recordFailure, recordLines, type StoredJob } from "./stored-job.ts";
 
 type Back = Extract<Outcome, { to: "back" }>;
@@ -66,12 +66,14 @@ function settleOne(book: Book, job: StoredJob, outcome: Outcome, now: number): v
 }
 
 /** It has not spent an attempt; its limits may have to wait, and may have room again. */
-function giveBack(book: Book, job: StoredJob, { held: counts, error, hold, unstarted }: Back, now: number): void {
+function giveBack(book: Book, job: StoredJob, outcome: Back, now: number): void {
+  const { held: refused, settled = [], error, hold, unstarted } = outcome;
   job.attempt -= 1;
-  if (counts) job.holds += 1;
+  if (refused) job.holds += 1;
   if (error !== null) job.error = error;
   if (hold !== null) holdLimits(book, job, hold, now);
   if (unstarted) takeBack(book, job, now);
+  else if (refused) giveWeightsBack(book, job, settled, now);
 }
 
 /** The job gives back what it held, and stands nowhere. */

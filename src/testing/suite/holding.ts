@@ -153,7 +153,7 @@ export const holding: Cases = {
     await many(s, 3);
     const job = await s.claimOne();
     await s.storage.report([{ ...lease(job), weights: { n: 1 } }]);
-    await s.settle(back(job, { held: true, inMs: 100, ...hold(["k"], false, 3_000) }));
+    await s.settle(back(job, { held: true, settled: ["n"], inMs: 100, ...hold(["k"], false, 3_000) }));
     equal([(await countOf(s, "k")).used, (await said(s)).nextInMs], [1, 3_000], "what is used, and when it goes on");
   },
 

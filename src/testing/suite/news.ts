@@ -166,6 +166,15 @@ export const news: Cases = {
     await isNews(s, "a start that never was", () => s.settle(back(other, { inMs: 60_000, unstarted: true })), "r");
   },
 
+  "the weights of a start that the service refused": async (s) => {
+    await define(s, rule("k", window(10, 600_000), { weight: "n", estimate: 6 }));
+    await s.add({}, { queue: "r" });
+    const job = await s.claimOne({ leaseMs: 600_000 });
+    equal(await count(s, { queue: "r" }), 0, "how many start elsewhere");
+    await isNews(s, "a start that was refused", () => s.settle(back(job, { inMs: 60_000, held: true })), "r");
+    equal(await count(s, { queue: "r" }), 1, "how many start then");
+  },
+
   "what people do to a limit": async (s) => {
     await full(s, { concurrency: 1, ...window(1, 6_000_000) });
     await isNews(s, "more at a time", () => change(s, "k", { quota: { concurrency: 2, max: 2 }, group: null }), "r");

@@ -1,7 +1,7 @@
 import type { NewJob } from "../../storage/job-storage.ts";
 import { equal, refused } from "../expect.ts";
 import { change, count, countOf, define, many, rule, said, usedAndHeld, window } from "./limit-words.ts";
-import { type Cases, completed, lease, type Scene } from "./scene.ts";
+import { back, type Cases, completed, lease, type Scene } from "./scene.ts";
 
 const weighing = (n: number) => ({ weights: { tokens: n } });
 
@@ -216,6 +216,97 @@ export const weights: Cases = {
     const report = { ...lease(crashed!), weights: { tokens: 1 } };
     equal(await s.storage.report([report]), [crashed!.id], "what a lost lease says");
     equal(await used(s), 8, "changes nothing");
+  },
+
+  "a start that the service refused gives its weights back, and counts where starts are counted": async (s) => {
+    await define(
+      s,
+      rule("tokens", window(1_000, 60_000), { weight: "tokens" }),
+      rule("estimated", window(100, 60_000), { weight: "chars", estimate: 20 }),
+      rule("tenant", window(1_000, 60_000), { weight: "tokens", byGroup: true }),
+      rule("requests", { ...window(10, 60_000), concurrency: 5 }),
+      rule("memory", { concurrency: 16 }, { weight: "gb", estimate: 4 }),
+    );
+    await s.add({ ...weighing(600), group: "g" });
+    const job = await s.claimOne();
+    await s.settle(back(job, { inMs: 200, held: true }));
+    equal(
+      [await usedAndHeld(s, "tokens"), await usedAndHeld(s, "estimated"), await usedAndHeld(s, "tenant", "g")],
+      [
+        [0, 0],
+        [0, 0],
+        [0, 0],
+      ],
+      "used and held of what weighs",
+    );
+    equal(await usedAndHeld(s, "requests"), [1, 0], "used and held of what counts starts");
+    equal(await usedAndHeld(s, "memory"), [0, 0], "used and held of weighed concurrency");
+    await s.clock.advance(200);
+    equal([await count(s), (await countOf(s, "tokens")).used], [1, 600], "the next start counts as the first did");
+  },
+
+  "a refused start keeps the weights that the job has said what it used of": async (s) => {
+    await define(
+      s,
+      rule("k", window(1_000, 60_000), { weight: "tokens" }),
+      rule("other", window(100, 60_000), { weight: "chars", estimate: 20 }),
+    );
+    await s.add(weighing(600));
+    const job = await s.claimOne();
+    await s.storage.report([{ ...lease(job), weights: { tokens: 70 } }]);
+    await s.settle(back(job, { held: true, settled: ["tokens", "nobody"] }));
+    equal([await used(s), (await countOf(s, "other")).used], [70, 0], "used");
+  },
+
+  "what a refused start gives back starts others in the same step": async (s) => {
+    await define(s, rule("k", window(10, 60_000), { weight: "tokens" }));
+    const [, waits] = await s.add(weighing(6), weighing(6));
+    const job = await s.claimOne();
+    equal(await count(s), 0, "while six are used");
+    equal(await s.claimIds({ settle: [back(job, { inMs: 1_000, held: true })] }), [waits], "who starts");
+    equal(await used(s), 6, "used");
+  },
+
+  "a refused start gives back nothing of the starts that were claimed with it": async (s) => {
+    await define(s, rule("k", window(100, 60_000), { weight: "tokens", estimate: 7 }));
+    await many(s, 3);
+    const { jobs } = await s.claim();
+    await s.settle(back(jobs[1]!, { inMs: 1_000, held: true }));
+    equal(await used(s), 14, "used");
+    await s.settle(completed(jobs[0]!), completed(jobs[2]!));
+    equal(await used(s), 14, "used when the others have ended");
+  },
+
+  "a refused start that has left the window gives nothing back": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "tokens" }));
+    await s.add(weighing(6), weighing(5));
+    const job = await s.claimOne();
+    await s.clock.advance(1_000);
+    await s.claimOne();
+    await s.settle(back(job, { inMs: 60_000, held: true }));
+    equal(await used(s), 5, "used");
+  },
+
+  "a job that is given back for another reason, or whose lease was lost, keeps its weights": async (s) => {
+    await define(s, rule("k", window(100, 60_000), { weight: "tokens" }));
+    await s.add(weighing(6), weighing(5));
+    const [stopped, lost] = (await s.claim({ leaseMs: 1_000 })).jobs;
+    await s.settle(back(stopped!, { inMs: 60_000 }));
+    equal(await used(s), 11, "used when a worker stopped");
+    await s.clock.advance(1_000);
+    await s.sweep();
+    equal(await s.settle(back(lost!, { held: true })), [lost!.id], "whose lease was lost");
+    equal(await used(s), 11, "used");
+  },
+
+  "a refused start gives back nothing of what was counted since a reset": async (s) => {
+    await define(s, rule("k", window(10, 60_000), { weight: "tokens" }));
+    await s.add(weighing(6), weighing(5));
+    const job = await s.claimOne();
+    await change(s, "k", { reset: true, group: null });
+    await s.claimOne();
+    await s.settle(back(job, { inMs: 60_000, held: true }));
+    equal(await used(s), 5, "used");
   },
 
   "what can never fit is refused when it is added, with all that comes along": async (s) => {

@@ -45,6 +45,17 @@ export function settleWeights(
   }
 }
 
+/** A service refused the start: it weighs nothing, but for what the job has said that it used. */
+export function giveWeightsBack(book: Book, job: StoredJob, settled: readonly string[], now: number): void {
+  const time = book.toLedgerTime(now);
+  for (const taken of job.starts) {
+    const { tally, rule } = taken;
+    if (rule.weight === null || rule.quota.max === null || settled.includes(rule.weight)) continue;
+    book.loosen(tally, rule, time);
+    tally.settle(taken, 0, time);
+  }
+}
+
 /** Breakers count what failed: for those that are open after that nothing starts. */
 export function failed(book: Book, job: StoredJob, { name, code }: ErrorRecord, now: number): void {
   if (job.starts.length === 0) return;

@@ -74,8 +74,8 @@ function outcomeOf(outcome: Outcome, n: number): object {
     case "back":
       break;
   }
-  const { inMs, held, hold, unstarted } = outcome;
-  return { ...of, in_ms: inMs, held, hold: hold ?? undefined, unstarted };
+  const { inMs, held, settled, hold, unstarted } = outcome;
+  return { ...of, in_ms: inMs, held, settled, hold: hold ?? undefined, unstarted };
 }
 
 /** What a breaker knows an error by. */

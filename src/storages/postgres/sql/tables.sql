@@ -306,7 +306,8 @@ CREATE TABLE {schema}.listeners (
   events boolean NOT NULL
 ) WITH (fillfactor = 50);
 
--- A lease that has ended, as the limits want to know about it. how: 'well', 'failed' (with these kinds of error), 'gone'.
+-- A lease that has ended, as the limits want to know about it. how: 'well', 'failed' (with these kinds of error), 'gone'. settled:
+-- a service refused the start, and the weights that it took come back, but for these; NULL: it was not refused.
 CREATE TYPE {schema}.ended_lease AS (
   token bigint,
   queue text,
@@ -317,7 +318,8 @@ CREATE TYPE {schema}.ended_lease AS (
   how text,
   kinds text[],
   hold jsonb,
-  unstarted boolean
+  unstarted boolean,
+  settled text[]
 );
 
 -- How much may happen, in one group. share: how many it starts each time it has its turn.

@@ -4,7 +4,7 @@ import type { Hold, Outcome } from "../../../storage/job-storage.ts";
 import { changeGauge } from "../limits/gauges.ts";
 import { stateGrpOf } from "../limits/groups.ts";
 import { endLeases } from "../limits/leases.ts";
-import { cancelTaken } from "../limits/taken.ts";
+import { cancelTaken, giveWeightsBack } from "../limits/taken.ts";
 import type { Step } from "../step.ts";
 import { recordFailure } from "./attempts.ts";
 import { complete, type Completed } from "./complete.ts";
@@ -77,7 +77,9 @@ function release(step: Step, outcome: Exclude<Outcome, { to: "completed" }>, lan
     kept.attempt -= 1;
     if (outcome.held) kept.holds = 1;
     holdLimits(step, row, outcome.hold);
-    if (outcome.unstarted && row.started_at !== null) cancelTaken(step, row.limits, row.started_at);
+    if (outcome.unstarted) {
+      if (row.started_at !== null) cancelTaken(step, row.limits, row.started_at);
+    } else if (outcome.held) giveWeightsBack(step, row, outcome.settled ?? []);
   } else if (error !== null) {
     recordFailure(step, row, error);
   }

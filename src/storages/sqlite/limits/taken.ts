@@ -103,6 +103,21 @@ export function settleTaken(step: Step, job: Weighed, weights: Readonly<Record<s
   }
 }
 
+/** A service refused the start: it weighs nothing, but for what the job has said that it used. Its lease is about to end. */
+export function giveWeightsBack(
+  step: Step,
+  { limits, started_at: startedAt }: Pick<Weighed, "limits" | "started_at">,
+  settled: readonly string[],
+): void {
+  for (const taken of readTaken(limits)) {
+    const row = limitById(step, taken.limit);
+    const rule = row && step.rules.byName.get(row.name);
+    if (rule === undefined || rule.weight === null || rule.quota.max === null || settled.includes(rule.weight))
+      continue;
+    settleEntry(step, row!, taken, startedAt ?? 0, 0);
+  }
+}
+
 /** What was used of a limit that weighs its window, or else its concurrency, by one of the names; undefined: it does not. */
 function usedOf(
   step: Step,

@@ -20,7 +20,7 @@ BEGIN
   IF stalled > 0 AND (EXISTS (SELECT FROM {schema}.rules)
     OR EXISTS (SELECT FROM {schema}.jobs j WHERE j.ctid = ANY (ats) AND j.limits IS NOT NULL)) THEN
     SELECT array_agg((j.token, j.queue, j.type, j.grp, j.started_at, j.limits, 'failed',
-      '{StalledJobError,SLUICE_STALLED}', NULL, false)::{schema}.ended_lease ORDER BY j.lease_until, j.seq)
+      '{StalledJobError,SLUICE_STALLED}', NULL, false, NULL)::{schema}.ended_lease ORDER BY j.lease_until, j.seq)
     INTO leases FROM {schema}.jobs j WHERE j.ctid = ANY (ats);
     IF names IS NOT NULL THEN
       names := names || {schema}.limits_of(leases);

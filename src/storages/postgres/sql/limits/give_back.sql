@@ -1,5 +1,5 @@
--- Leases have ended: what services said about their limits holds, starts that never were are taken back, what they held is
--- given back, and breakers hear how it went. Answers with what was given back, to be judged by `is_news` when all of the step
+-- Leases have ended: what services said about their limits holds, starts that never were are taken back, the weights of those
+-- that a service refused are given back, as is what they held, and breakers hear how it went. Answers with what was given back, to be judged by `is_news` when all of the step
 -- is done.
 CREATE OR REPLACE FUNCTION {schema}.give_back(
   leases {schema}.ended_lease[], now float8
@@ -12,12 +12,16 @@ DECLARE
   lease {schema}.ended_lease;
   cancelled record;
 BEGIN
-  SELECT array_agg(e.token ORDER BY e.token), bool_or(e.hold IS NOT NULL OR e.unstarted) INTO tokens, special
+  SELECT array_agg(e.token ORDER BY e.token), bool_or(e.hold IS NOT NULL OR e.unstarted OR e.settled IS NOT NULL)
+    INTO tokens, special
     FROM unnest(leases) AS e;
   IF special THEN
     FOREACH lease IN ARRAY leases LOOP
       IF lease.hold IS NOT NULL THEN
         PERFORM {schema}.hold_limits(lease, now);
+      END IF;
+      IF lease.settled IS NOT NULL THEN
+        given := given || {schema}.give_weights(lease, now);
       END IF;
     END LOOP;
     FOR cancelled IN
