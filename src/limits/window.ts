@@ -172,7 +172,7 @@ export function callStart(entry: StartEntry, at: number): void {
   if (entry.seq === NOT_CALLED) {
     entry.log.calledIn = Math.max(0, at - entry.since);
     enter(entry, at);
-  } else if (entry.weight > 0) delayStart(entry, at);
+  } else if (entry.weight > 0 && at > entry.until) delayStart(entry, at);
 }
 
 /** It stood beside the log, and is part of it from now on. */

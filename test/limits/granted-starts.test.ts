@@ -80,6 +80,17 @@ describe("a granted start", () => {
     expect(windowUsed(log, view, 310)).toBe(0);
   });
 
+  it("counts once when its call is heard of after it has left", () => {
+    const log = createLog();
+    const view = viewOf(log, 100);
+    const entry = grantStart(log, 0, 2, 50);
+    expect(windowUsed(log, view, 155)).toBe(0);
+    recordStart(log, 160, 1);
+    settleStart(recordStart(log, 200, 0), 200, 0); // forgets what no window sees any more
+    callStart(entry, 20);
+    expect(windowUsed(log, view, 200)).toBe(1);
+  });
+
   it("can be cancelled and settled before it is called", () => {
     const log = createLog();
     const view = viewOf(log, 100);

@@ -15,9 +15,9 @@ export class FineWallClock {
     this.#clock = clock;
   }
 
-  /** How much later than `now()` it may really be. A clock that is moved by hand is exact. */
+  /** How much later than `now()` it may really be, what rounding makes of it included. A clock that is moved by hand is exact. */
   get error(): number {
-    return this.#clock === systemClock ? this.#most - this.#least : 0;
+    return this.#clock === systemClock ? this.#most - this.#least + ROUNDING : 0;
   }
 
   now(): number {
@@ -36,12 +36,12 @@ export class FineWallClock {
     const after = this.#clock.now();
     const least = wall - after;
     const most = wall + 1 - before;
-    if (least >= this.#most || most <= this.#least) {
+    if (least - this.#most > ROUNDING || this.#least - most > ROUNDING) {
       this.#least = least;
       this.#most = most;
     } else {
-      if (least > this.#least) this.#least = least;
-      if (most < this.#most) this.#most = most;
+      if (least > this.#least) this.#least = Math.min(least, this.#most);
+      if (most < this.#most) this.#most = Math.max(most, this.#least);
     }
     const now = this.#least + after;
     return now - wall < ROUNDING ? wall : now;
