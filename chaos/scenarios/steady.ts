@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { queueLimitKey } from "../../src/worker/admission.ts";
-import { rate, steady, use } from "../checkers/rates.ts";
+import { granted, rate, steady, use } from "../checkers/rates.ts";
 import type { Outcome, World } from "../conductor/world.ts";
 import { addJobs } from "./limits.ts";
 import { usual } from "./usual.ts";
@@ -40,6 +40,7 @@ export async function steadyLimit(world: World): Promise<Outcome> {
   const verdicts = [
     ...usual(history, final, { drained: false }),
     rate(history, limit),
+    granted(history, limit),
     use(history, { ...limit, least: long ? 0.99 : 0.98 }),
     steady(history, { ...limit, ...stretch }),
   ];
