@@ -309,7 +309,7 @@ class OwnWindow {
   }
 }
 
-const LATE_MS = 150;
+const LATE_MS = 400;
 const SLEEPY_MS = 150;
 
 /** The first time a start is given back it is its own; `again`: every further time, whoever's is the latest. */
