@@ -25,8 +25,8 @@ const TICK_MS = 10;
 /** A tick that comes so late was held up by a pause, or by somebody who blocks the event loop. */
 const PAUSE_MS = 400;
 const MEMORY_EVERY_MS = 1_000;
-/** What goes away by itself so soon after the storage was closed is not left open: a limiter that listens for a second more. */
-const LINGER_MS = 1_500;
+/** What ends by itself so soon after the storage was closed is not left open: limiters listen, and confirm, for a moment more. */
+const LINGER_MS = 3_000;
 
 export function openHouse(spec: Spec): House {
   const recorder = new Recorder(spec.folder, spec.p);
