@@ -29,6 +29,8 @@ export interface Benchmark {
   readonly intro: string;
   /** It has a short form, for a first look: `--quick`. */
   readonly quick?: true;
+  /** Parts of it can be run on their own, for a first look: `--only a,b`. */
+  readonly only?: true;
   /** Starts what its rows need, before the first of them. */
   readonly setUp?: () => Promise<SetUp>;
   /** Modules beside `benchmark.ts` that export `rows: readonly Row[]`. */

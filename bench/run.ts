@@ -1,4 +1,5 @@
 import { existsSync, readdirSync } from "node:fs";
+import { parseArgs } from "node:util";
 import { answerOf } from "./child.ts";
 import { installPeers } from "./install.ts";
 import { circumstances, fingerprint, writeSection } from "./results.ts";
@@ -7,11 +8,15 @@ import { toMarkdown, toText } from "./table.ts";
 
 const here = new URL("./", import.meta.url);
 
-const [name = "", ...flags] = process.argv.slice(2);
-const quick = flags.includes("--quick");
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
+});
+const [name = ""] = positionals;
+const { quick, only } = values;
 const folder = new URL(`${name}/`, here);
 if (name === "" || !existsSync(new URL("benchmark.ts", folder))) {
-  console.error(`Usage: node bench/run.ts <${known().join(" | ")}> [--quick]`);
+  console.error(`Usage: node bench/run.ts <${known().join(" | ")}> [--quick] [--only <parts>]`);
   process.exit(1);
 }
 
@@ -23,8 +28,13 @@ if (quick && benchmark.quick === undefined) {
   console.error(`The benchmark "${name}" has no quick form.`);
   process.exit(1);
 }
+if (only !== undefined && benchmark.only === undefined) {
+  console.error(`The benchmark "${name}" has no parts that run on their own.`);
+  process.exit(1);
+}
 // For the processes that measure.
 if (quick) process.env["SLUICE_BENCH_QUICK"] = "1";
+if (only !== undefined) process.env["SLUICE_BENCH_ONLY"] = only;
 const setUp = await benchmark.setUp?.();
 const sections: string[] = [];
 try {
@@ -49,7 +59,7 @@ if (fingerprint() !== build) {
   process.exit(1);
 }
 const seconds = Math.round((performance.now() - begin) / 1000);
-if (quick) {
+if (quick || only !== undefined) {
   console.log(`\nDone in ${seconds} s. A first look: nothing is written.`);
   process.exit();
 }

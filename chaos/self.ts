@@ -28,9 +28,13 @@ const WHERE: Readonly<Record<Plant, readonly [ScenarioName, string]>> = {
   "attempts-not-counted": ["poison", "poison"],
   "pruned-too-early": ["shared limits", "I5"],
   "slot-leak": ["shared limits", "I7"],
+  "stamped-at-the-grant": ["busy machine", "I5"],
+  "confirmed-too-low": ["busy machine", "I5"],
+  "confirmed-before-the-last-call": ["busy machine", "I5"],
   "two-step-limiter, in one step": ["limits", "I5"],
   "client-clock, all right": ["limits", "I5"],
   "double-release, once": ["limits", "I5"],
+  "confirmed-before-the-last-call, after it": ["busy machine", "I5"],
 };
 /** A third of the quick run is enough for each. */
 const SCALE = 0.4;

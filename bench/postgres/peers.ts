@@ -93,7 +93,10 @@ export interface BullMq {
 }
 
 export interface IoRedis {
-  default: new (url: string) => { flushall(): Promise<void>; disconnect(): void };
+  default: {
+    new (url: string): { flushall(): Promise<void>; disconnect(): void };
+    readonly prototype: { sendCommand: unknown };
+  };
 }
 
 export interface RateLimiterFlexible {

@@ -1,7 +1,7 @@
 import type { Digest } from "../history/digest.ts";
 import { Finding, round, type Verdict } from "./verdict.ts";
 
-/** So many starts in any window. */
+/** So many in any window. */
 export interface Rate {
   readonly limiter: string;
   readonly max: number;
@@ -11,44 +11,64 @@ export interface Rate {
 /** Instants are floating-point numbers of milliseconds since 1970: a quarter of a microsecond is as fine as they go. */
 const EPSILON_MS = 0.001;
 
-/** The instants of all starts under a limit that counted, by the clock of the storage. */
-export function startsOf(history: Digest, limiter: string): number[] {
+/**
+ * When handlers, holders of permits and wrapped functions were called under a limit: what the first statement of each read from
+ * the monotonic clock, which all processes of a host share.
+ */
+export function callsOf(history: Digest, limiter: string): number[] {
+  const runs = history.runs.filter(({ under }) => under.includes(limiter)).map(({ from }) => from);
+  const others = history.calls.filter(({ under }) => under.includes(limiter)).map(({ hr }) => hr);
+  return [...runs, ...others].toSorted((a, b) => a - b);
+}
+
+/** When jobs started under the limits of their claims, by the clock of the storage. What was taken back does not count. */
+function grantsOf(history: Digest, limiter: string): number[] {
   const undone = new Set<string>();
   for (const { job, token, unstarted, verdict } of history.settles) {
     if (unstarted && verdict !== "stale") undone.add(`${job} ${token}`);
   }
-  const starts = history.claims
+  return history.claims
     .filter(({ limits, job, token }) => limits.includes(limiter) && !undone.has(`${job} ${token}`))
-    .map(({ grantMs }) => grantMs);
-  for (const grant of history.grants) {
-    if (grant.limiter === limiter && !history.cancelled.has(`${limiter} ${grant.token}`)) starts.push(grant.grantMs);
-  }
-  return starts.toSorted((a, b) => a - b);
+    .map(({ grantMs }) => grantMs)
+    .toSorted((a, b) => a - b);
 }
 
-/** I5, rate: in any window at most so many starts, by the clock of the storage. */
-export function rate(history: Digest, { limiter, max, windowMs }: Rate): Verdict {
+/** I5, rate: in any window at most so many calls, by the stamps of those who were called. Nothing is allowed for. */
+export function rate(history: Digest, limit: Rate): Verdict {
   const found = new Finding("I5", "windows");
-  windows(found, startsOf(history, limiter), { limiter, max, windowMs }, EPSILON_MS);
+  const { closest, most } = windows(found, callsOf(history, limit.limiter), limit, { of: "calls", slack: 0 });
+  const { limiter, max, windowMs } = limit;
+  if (most > 0) {
+    found.note = `${limiter}: at most ${most} of ${max} calls in a window, ${max}+1 never closer than ${round(closest)} of ${windowMs} ms`;
+  }
+  return found.verdict;
+}
+
+/** I5 once more: in any window at most so many grants to jobs, by the clock of the storage. */
+export function granted(history: Digest, limit: Rate): Verdict {
+  const found = new Finding("I5", "windows");
+  windows(found, grantsOf(history, limit.limiter), limit, { of: "grants", slack: EPSILON_MS });
   return found.verdict;
 }
 
 /**
- * I6, outside rate: the same at the service that is called, by the clock that all processes share. The service's window is
- * shorter than ours by `guardMs`: so much later one call may arrive than another that started with it. A call that took
- * longer than that from being asked for was held up by the machine, and nobody promises anything about it: what it is part
- * of is counted apart.
+ * I6, outside rate: the same at the service that is called. The service's window is shorter than ours by `guardMs`: so much
+ * later one call may arrive than another that was made with it. One that was longer on its way is beyond any guard: windows
+ * that it is part of are counted apart.
  */
 export function outsideRate(history: Digest, limit: Rate & { readonly guardMs: number }): Verdict {
   const { limiter, max, windowMs, guardMs } = limit;
   const found = new Finding("I6", "windows");
-  const asked = new Map(history.claims.map(({ job, token, from }) => [`${job} ${token}`, from]));
+  const called = new Map(history.runs.map(({ job, token, from }) => [`${job} ${token}`, from]));
   const arrivals = history.arrivals.filter((arrival) => arrival.limiter === limiter).toSorted((a, b) => a.hr - b.hr);
   // How many late ones lie before each arrival.
   const late = [0];
   for (const { job, token, hr } of arrivals) {
-    const from = asked.get(`${job} ${token}`);
-    found.check(from !== undefined, () => `${limiter}: job ${job} called with token ${token}, which nobody was given`);
+    const from = called.get(`${job} ${token}`);
+    found.check(
+      from !== undefined,
+      () => `${limiter}: job ${job} called with token ${token}, and no handler of it ran`,
+    );
     late.push(late.at(-1)! + (from === undefined || hr - from > guardMs ? 1 : 0));
   }
   found.n = 0;
@@ -63,35 +83,46 @@ export function outsideRate(history: Digest, limit: Rate & { readonly guardMs: n
     apartLeast = Math.min(apartLeast, apart);
     found.check(apart >= windowMs, () => `${limiter}: ${max + 1} calls in ${round(apart)} ms, ${windowMs} ms needed`);
   }
-  found.note = `${max}+1 calls never closer than ${round(apartLeast)} of ${windowMs} ms; ${late.at(-1)} calls held up by the machine (${heldUp} windows)`;
+  found.note = `${max}+1 calls never closer than ${round(apartLeast)} of ${windowMs} ms; ${late.at(-1)} calls on their way for longer than the guard (${heldUp} windows)`;
   return found.verdict;
 }
 
-function windows(found: Finding, at: readonly number[], { limiter, max, windowMs }: Rate, slack: number): void {
+/** How close N+1 of them ever came, and how many of them the fullest window has. */
+function windows(
+  found: Finding,
+  at: readonly number[],
+  { limiter, max, windowMs }: Rate,
+  { of, slack }: { readonly of: string; readonly slack: number },
+): { closest: number; most: number } {
   let closest = Number.POSITIVE_INFINITY;
   for (let i = 0; i + max < at.length; i++) {
     const apart = at[i + max]! - at[i]!;
     closest = Math.min(closest, apart);
     found.check(
       apart >= windowMs - slack,
-      () => `${limiter}: ${max + 1} starts in ${round(apart)} ms, ${windowMs} ms needed`,
+      () => `${limiter}: ${max + 1} ${of} in ${round(apart)} ms, ${windowMs} ms needed`,
     );
   }
-  if (Number.isFinite(closest))
-    found.note = `${limiter}: ${max}+1 never closer than ${round(closest)} of ${windowMs} ms`;
+  let most = 0;
+  let oldest = 0;
+  for (const [i, now] of at.entries()) {
+    while (now - at[oldest]! >= windowMs) oldest += 1;
+    most = Math.max(most, i - oldest + 1);
+  }
+  return { closest, most };
 }
 
 /**
- * I9, no waste: how much of the allowance was used from the first start to the last while there was always more to do. The
- * start after N others could have come exactly a window after the first of them: what it came later is waste.
+ * I9, no waste: how much of the allowance was used from the first call to the last while there was always more to do. The
+ * call after N others could have come exactly a window after the first of them: what it came later is waste.
  */
 export function use(history: Digest, { limiter, max, windowMs, least }: Rate & { readonly least: number }): Verdict {
   const found = new Finding("I9", "windows");
-  const at = startsOf(history, limiter);
+  const at = callsOf(history, limiter);
   const last = at.length - 1;
   const rounds = Math.floor(last / max);
   if (rounds < 1) {
-    found.check(false, () => `${limiter}: only ${at.length} starts, not enough to tell`);
+    found.check(false, () => `${limiter}: only ${at.length} calls, not enough to tell`);
     return found.verdict;
   }
   const share = (rounds * windowMs) / (at[last]! - at[last - rounds * max]!);
@@ -102,7 +133,7 @@ export function use(history: Digest, { limiter, max, windowMs, least }: Rate & {
 }
 
 /**
- * I9 for a part of the time: every so many windows' worth of starts was made in about as many windows. Counted by starts and not by
+ * I9 for a part of the time: every so many windows' worth of calls was made in about as many windows. Counted by calls and not by
  * the clock: those of a window come together, and where a stretch of time begins and ends would decide how many it has.
  */
 export function steady(
@@ -110,7 +141,7 @@ export function steady(
   { limiter, max, windowMs, windows: each, least, slackMs }: Rate & Stretch,
 ): Verdict {
   const found = new Finding("I9", "stretches");
-  const at = startsOf(history, limiter);
+  const at = callsOf(history, limiter);
   let slowest = Number.POSITIVE_INFINITY;
   for (let i = 0; i + each * max < at.length; i += each * max) {
     const took = at[i + each * max]! - at[i]!;
@@ -118,7 +149,7 @@ export function steady(
     found.check(
       each * windowMs >= least * (took - slackMs),
       () =>
-        `${limiter}: ${each * max} starts took ${round(took)} ms, ${percent(least)} of ${max} in ${windowMs} ms wanted`,
+        `${limiter}: ${each * max} calls took ${round(took)} ms, ${percent(least)} of ${max} in ${windowMs} ms wanted`,
     );
   }
   if (Number.isFinite(slowest)) found.note = `${limiter}: never less than ${percent(slowest)} in ${each} windows`;

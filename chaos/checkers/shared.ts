@@ -1,6 +1,6 @@
 import type { JobRecord } from "../../src/core/job.ts";
 import { applies, chargeOf, type LimitRule, type Quota, quotaOf } from "../../src/limits/rule.ts";
-import { groupBy } from "../history/digest.ts";
+import { type Digest, groupBy } from "../history/digest.ts";
 import type { Final } from "../history/final.ts";
 import { Finding, round, type Verdict } from "./verdict.ts";
 
@@ -22,8 +22,8 @@ interface Start {
 }
 
 /**
- * I5 and I7 for shared limits, by the clock and the records of the storage alone: claims that were never answered count like
- * all others. A start needs room for what is reserved beside what all others in the window have used at least; and beside
+ * I5 and I7 for shared limits as granted, by the clock and the records of the storage alone: claims that were never answered count
+ * like all others. A start needs room for what is reserved beside what all others in the window have used at least; and beside
  * no more than so many others that have not ended.
  */
 export function shared(final: Final): Verdict[] {
@@ -91,6 +91,80 @@ function checkSlots(found: Finding, name: string, { concurrency }: Quota, starts
     most = Math.max(most, running.length);
   }
   return most / concurrency;
+}
+
+/** One call under a limit, by the stamp of what was called. */
+interface Call {
+  readonly at: number;
+  /** What was reserved for it: its weight as known at the call. */
+  readonly reserved: number;
+  /** What its handler said that it used instead, and when. */
+  readonly said: { readonly at: number; readonly used: number } | undefined;
+}
+
+/**
+ * I5 for shared limits as called, by the monotonic clock that all processes share: whenever something is called, what counts in
+ * the window before it, and itself, is no more than the limit; and it is no sooner after the one before than `every`. A start
+ * counts for what was reserved, until its handler says otherwise. Nothing is allowed for.
+ */
+export function sharedAsCalled(history: Digest, final: Final): Verdict {
+  const found = new Finding("I5", "calls");
+  const jobs = new Map(final.jobs.map((job) => [job.id, job]));
+  const uses = new Map(history.uses.map(({ token, hr, tokens }) => [token, { at: hr, used: tokens }]));
+  const worst: string[] = [];
+  for (const { rule } of final.limits) {
+    const calls: { readonly group: string; readonly call: Call }[] = [];
+    for (const { job: id, token, from: at } of history.runs) {
+      const job = jobs.get(id);
+      if (job === undefined || !applies(rule, job.queue, job.type)) continue;
+      const said = rule.weight === null ? undefined : uses.get(token);
+      const { weight: reserved } = chargeOf(rule, job.weights);
+      calls.push({ group: rule.byGroup ? (job.group ?? "") : "", call: { at, reserved, said } });
+    }
+    for (const { hr: at, under } of history.calls) {
+      if (!under.includes(rule.name)) continue;
+      calls.push({ group: "", call: { at, reserved: rule.weight === null ? 1 : rule.estimate, said: undefined } });
+    }
+    for (const [group, mine] of groupBy(calls, (one) => one.group)) {
+      const inOrder = mine.map(({ call }) => call).toSorted((a, b) => a.at - b.at);
+      const quota = quotaOf(rule, group === "" ? null : group);
+      const name = group === "" ? rule.name : `${rule.name}[${group}]`;
+      worst.push(...checkCalls(found, name, quota, inOrder), ...checkSpacing(found, name, quota, inOrder));
+    }
+  }
+  found.note = `as called: ${worst.join(", ")}`;
+  return found.verdict;
+}
+
+function checkCalls(found: Finding, name: string, { max, windowMs }: Quota, calls: readonly Call[]): string[] {
+  if (max === null || windowMs === null) return [];
+  let oldest = 0;
+  let most = 0;
+  for (const [i, { at, reserved }] of calls.entries()) {
+    while (at - calls[oldest]!.at >= windowMs) oldest += 1;
+    const others = calls.slice(oldest, i).reduce((sum, call) => sum + knownAt(call, at), 0);
+    most = Math.max(most, others + reserved);
+    found.check(
+      others + reserved <= max,
+      () => `${name}: ${reserved} more called at ${round(at)} beside ${others}, ${max} allowed in ${windowMs} ms`,
+    );
+  }
+  return [`${name} at most ${most} of ${max}`];
+}
+
+const knownAt = ({ reserved, said }: Call, at: number): number =>
+  said === undefined || said.at > at ? reserved : Math.min(reserved, said.used);
+
+function checkSpacing(found: Finding, name: string, { everyMs }: Quota, calls: readonly Call[]): string[] {
+  if (everyMs === null) return [];
+  let closest = Number.POSITIVE_INFINITY;
+  for (const [i, { at }] of calls.entries()) {
+    if (i === 0) continue;
+    const apart = at - calls[i - 1]!.at;
+    closest = Math.min(closest, apart);
+    found.check(apart >= everyMs, () => `${name}: two calls ${round(apart)} ms apart, ${everyMs} needed`);
+  }
+  return [`${name} never closer than ${round(closest)} of ${everyMs} ms`];
 }
 
 /** I7, no leak: when all work is done nothing is held, and whatever may run at once could. */

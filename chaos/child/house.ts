@@ -1,3 +1,4 @@
+import { setTimeout as wait } from "node:timers/promises";
 import type { Clock } from "../../src/core/clock.ts";
 import type { JobStorage } from "../../src/storage/job-storage.ts";
 import { Seeded } from "../conductor/seeded.ts";
@@ -24,6 +25,8 @@ const TICK_MS = 10;
 /** A tick that comes so late was held up by a pause, or by somebody who blocks the event loop. */
 const PAUSE_MS = 400;
 const MEMORY_EVERY_MS = 1_000;
+/** What ends by itself so soon after the storage was closed is not left open: limiters listen, and confirm, for a moment more. */
+const LINGER_MS = 3_000;
 
 export function openHouse(spec: Spec): House {
   const recorder = new Recorder(spec.folder, spec.p);
@@ -36,20 +39,25 @@ export function openHouse(spec: Spec): House {
   const real = groundOf(database).open(spec);
   const storage = plant === undefined ? real : planted(real, plant, database, seed);
   return {
-    storage: new RecordedStorage(storage, recorder, { database, seed, duplicate }),
+    storage: new RecordedStorage(storage, recorder, { seed, duplicate }),
     recorder,
     chance: new Seeded(seed),
     clock: clockOf(spec),
     leave: async () => {
       stopTicking();
       await real.close();
-      const open = process.getActiveResourcesInfo().filter((kind) => kind === "Timeout" || kind.startsWith("FSEvent"));
+      for (const end = hr() + LINGER_MS; leftOpen().length > asleep() && hr() < end;) await wait(TICK_MS);
+      const open = leftOpen();
       // What a handler that does not listen still waits for is its own affair.
       const value = Math.max(0, open.length - asleep());
       recorder.write({ op: "process", phase: "info", kind: "left", text: open.join(" "), value });
     },
   };
 }
+
+/** What would keep the process alive. */
+const leftOpen = (): string[] =>
+  process.getActiveResourcesInfo().filter((kind) => kind === "Timeout" || kind.startsWith("FSEvent"));
 
 export function textOf(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error);

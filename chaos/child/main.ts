@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { burn } from "./burner.ts";
 import { call } from "./caller.ts";
 import { command } from "./commander.ts";
 import { echo } from "./echo.ts";
@@ -28,5 +29,8 @@ switch (spec.role) {
     break;
   case "echo":
     await echo(house);
+    break;
+  case "burner":
+    burn();
     break;
 }

@@ -2,6 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Claim, ClaimRequest, JobStorage, NewJob, Outcome } from "../../src/storage/job-storage.ts";
 import { Seeded } from "../conductor/seeded.ts";
+import { hr } from "../history/entry.ts";
 import type { Plant } from "./spec.ts";
 
 /** Puts a bug between the product and its storage. The product itself has no switch for any of this. */
@@ -20,8 +21,8 @@ interface Soil {
   readonly chance: Seeded;
 }
 
-/** The storage with some of its members replaced. */
-function instead(storage: JobStorage, members: Partial<JobStorage>): JobStorage {
+/** The storage, or a part of it, with some of its members replaced. */
+function instead<T extends object>(storage: T, members: Partial<T>): T {
   return new Proxy(storage, {
     get(target, name) {
       const own = (members as Record<string | symbol, unknown>)[name];
@@ -178,7 +179,52 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
         return claim;
       },
     }),
+
+  /** Starts count from the grant, whenever their calls are made. */
+  "stamped-at-the-grant": ({ storage }) => {
+    const { limits, rates } = storage;
+    return instead(storage, {
+      claim: (request) => storage.claim({ ...request, grantTtlMs: undefined }),
+      limits: instead(limits, { take: (asked) => limits.take({ ...asked, grantTtlMs: undefined }) }),
+      rates: instead(rates, {
+        tryRecordExecution: (name, { maxExecutions, windowMs, weight = 1 }) =>
+          rates.tryRecordExecution(name, { maxExecutions, windowMs, weight }),
+      }),
+    });
+  },
+
+  /** Confirms that calls were made at once, whenever they were. */
+  "confirmed-too-low": ({ storage }) => {
+    const { rates } = storage;
+    return instead(storage, {
+      claim: ({ confirm = [], ...request }) => storage.claim({ ...request, confirm: atOnce(confirm) }),
+      confirm: (confirmations) => storage.confirm(atOnce(confirmations)),
+      rates: instead(rates, { confirmExecution: (name, calls) => rates.confirmExecution(name, atOnce(calls)) }),
+    });
+  },
+
+  /** Confirms a claim as soon as it is answered: its calls are yet to come. */
+  "confirmed-before-the-last-call": (soil) => confirmedOnAnswer(soil, { early: true }),
+  "confirmed-before-the-last-call, after it": (soil) => confirmedOnAnswer(soil, { early: false }),
 };
+
+const atOnce = <T extends { readonly calledInMs: number }>(calls: readonly T[]): T[] =>
+  calls.map((call) => ({ ...call, calledInMs: 0 }));
+
+/** A claim is followed by a confirmation: of what was claimed, or of nothing. */
+function confirmedOnAnswer({ storage }: Soil, { early }: { readonly early: boolean }): JobStorage {
+  return instead(storage, {
+    claim: async (request) => {
+      const asked = hr();
+      const claim = await storage.claim(request);
+      const { grant } = claim;
+      if (grant !== undefined) {
+        await storage.confirm(early ? [{ grant: grant.id, calledInMs: hr() - asked }] : []);
+      }
+      return claim;
+    },
+  });
+}
 
 async function take(storage: JobStorage, db: DatabaseSync, ids: readonly string[], request: ClaimRequest) {
   const now = Date.now();
@@ -263,7 +309,7 @@ class OwnWindow {
   }
 }
 
-const LATE_MS = 150;
+const LATE_MS = 400;
 const SLEEPY_MS = 150;
 
 /** The first time a start is given back it is its own; `again`: every further time, whoever's is the latest. */
@@ -289,6 +335,5 @@ function releasing({ storage, db }: Soil, { again }: { readonly again: boolean }
     }
     db.exec("COMMIT");
   };
-  const counted = instead(rates as unknown as JobStorage, { cancelExecution } as unknown as Partial<JobStorage>);
-  return instead(storage, { rates: counted as unknown as JobStorage["rates"] });
+  return instead(storage, { rates: instead(rates, { cancelExecution }) });
 }

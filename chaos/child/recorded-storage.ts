@@ -18,17 +18,16 @@ import type {
   Subscriber,
   Sweep,
 } from "../../src/storage/job-storage.ts";
+import type { Confirmation } from "../../src/storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../src/storage/limit-storage.ts";
 import type { AtomicRateLimiterStorage } from "../../src/storage/rate-limiter-storage.ts";
 import { Seeded } from "../conductor/seeded.ts";
-import { groundOf } from "../grounds/index.ts";
 import { hr, type SettledJob } from "../history/entry.ts";
 import type { Recorder } from "../history/recorder.ts";
 
 export interface RecordedOptions {
-  readonly database: string;
   readonly seed: number;
-  /** How often a settle or a cancellation is sent twice, as a network would. */
+  /** How often a settle, a cancellation or a confirmation is sent twice, as a network would. */
   readonly duplicate: number;
 }
 
@@ -80,7 +79,7 @@ export class RecordedStorage implements JobStorage {
   }
 
   async claim(request: ClaimRequest): Promise<Claim> {
-    const { queue, leaseMs, limits, settle } = request;
+    const { queue, leaseMs, limits, settle, confirm = [] } = request;
     const from = hr();
     const call = this.#settling(settle);
     const claim = await this.#inner.claim(request);
@@ -103,7 +102,13 @@ export class RecordedStorage implements JobStorage {
       });
     }
     await this.#again(settle);
+    await this.#confirmAgain(confirm);
     return claim;
+  }
+
+  async confirm(confirmations: readonly Confirmation[]): Promise<void> {
+    await this.#confirm(confirmations);
+    await this.#confirmAgain(confirmations);
   }
 
   async settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {
@@ -190,6 +195,17 @@ export class RecordedStorage implements JobStorage {
     return stale;
   }
 
+  async #confirm(confirmations: readonly Confirmation[]): Promise<void> {
+    const from = hr();
+    await this.#inner.confirm(confirmations);
+    this.#recorder.write({ op: "confirm", phase: "ok", from, grants: confirmations.length });
+  }
+
+  /** Sends the same confirmations once more, now and then: that changes nothing. */
+  async #confirmAgain(confirmations: readonly Confirmation[]): Promise<void> {
+    if (confirmations.length > 0 && this.#chance.chance(this.#duplicate)) await this.#confirm(confirmations);
+  }
+
   /** Sends the same outcomes once more, now and then: every one of them must be refused. */
   async #again(outcomes: readonly Outcome[]): Promise<void> {
     if (outcomes.length > 0 && this.#chance.chance(this.#duplicate)) await this.#settle(outcomes);
@@ -201,14 +217,13 @@ function settled(outcome: Outcome): SettledJob {
   return { job: outcome.id, token: outcome.token, to: outcome.to, unstarted };
 }
 
-/** Writes down when the storage granted each start, by its own clock; cancellations are sent twice now and then. */
+/** Writes down confirmations; they and cancellations are sent twice now and then. */
 function recordedRates(
   inner: AtomicRateLimiterStorage,
   recorder: Recorder,
-  { database, seed, duplicate }: RecordedOptions,
+  { seed, duplicate }: RecordedOptions,
 ): AtomicRateLimiterStorage {
   const chance = new Seeded(seed).fork("cancel");
-  const grantedAt = groundOf(database).grantedAt(database);
   return {
     setupDatabase: () => inner.setupDatabase(),
     recordExecution: (name) => inner.recordExecution(name),
@@ -217,19 +232,17 @@ function recordedRates(
     getNextAvailableTime: (name) => inner.getNextAvailableTime(name),
     setNextAvailableTime: (name, at) => inner.setNextAvailableTime(name, at),
     clear: (name) => inner.clear(name),
-    async tryRecordExecution(limiter, window) {
-      const verdict = await inner.tryRecordExecution(limiter, window);
-      if (verdict.granted && verdict.token !== undefined) {
-        const grantMs = await grantedAt(verdict.token);
-        if (grantMs !== undefined) recorder.write({ op: "grant", phase: "ok", limiter, token: verdict.token, grantMs });
-      }
-      return verdict;
-    },
+    tryRecordExecution: (limiter, window) => inner.tryRecordExecution(limiter, window),
     async cancelExecution(limiter, token) {
-      recorder.write({ op: "cancel", phase: "invoke", limiter, token });
       await inner.cancelExecution(limiter, token);
       if (chance.chance(duplicate)) await inner.cancelExecution(limiter, token);
     },
     settleExecution: (limiter, token, weight) => inner.settleExecution(limiter, token, weight),
+    async confirmExecution(limiter, calls) {
+      const from = hr();
+      await inner.confirmExecution(limiter, calls);
+      recorder.write({ op: "confirm", phase: "ok", from, grants: calls.length });
+      if (chance.chance(duplicate)) await inner.confirmExecution(limiter, calls);
+    },
   };
 }

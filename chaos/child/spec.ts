@@ -27,13 +27,21 @@ export const PLANTS = [
   "attempts-not-counted",
   "pruned-too-early",
   "slot-leak",
+  "stamped-at-the-grant",
+  "confirmed-too-low",
+  "confirmed-before-the-last-call",
 ] as const;
 
 /**
  * The same soil as that of a bug, without the bug: its checker must find nothing. Else it is the soil that is found, and not
  * what was planted in it.
  */
-export const CONTROLS = ["two-step-limiter, in one step", "client-clock, all right", "double-release, once"] as const;
+export const CONTROLS = [
+  "two-step-limiter, in one step",
+  "client-clock, all right",
+  "double-release, once",
+  "confirmed-before-the-last-call, after it",
+] as const;
 export type Plant = (typeof PLANTS)[number] | (typeof CONTROLS)[number];
 
 interface Common {
@@ -50,7 +58,7 @@ interface Common {
   readonly checkpoint?: number | undefined;
   /** What it takes for the time, if not what the system says. */
   readonly clock?: ClockKind | undefined;
-  /** How often a settle or a cancellation is sent twice. */
+  /** How often a settle, a cancellation or a confirmation is sent twice. */
   readonly duplicate?: number | undefined;
 }
 
@@ -60,6 +68,8 @@ export interface WorkerSpec extends Common {
   readonly leaseMs: number;
   readonly concurrency: number;
   readonly graceMs: number;
+  /** Its handler gets up to so many jobs at once. */
+  readonly batch?: number | undefined;
   readonly limiter?: LimiterOptions | undefined;
   /** The same limits as a composite over the storage's rates: so many in so many milliseconds, by name. */
   readonly composite?:
@@ -104,9 +114,13 @@ export interface ProducerSpec extends Common {
 export interface CallerSpec extends Common {
   readonly role: "caller";
   readonly forMs: number;
+  /** All of them together, over the storage's rates. */
   readonly limits: readonly { readonly name: string; readonly max: number; readonly windowMs: number }[];
+  /** Shared limits, each on its own. They are declared before. */
+  readonly shared?: readonly string[] | undefined;
   /** How often a permit is taken back. */
   readonly cancel: number;
+  /** How many there are for each of these limiters. Every second one calls a wrapped function, the others ask for permits. */
   readonly callers: number;
 }
 
@@ -120,4 +134,8 @@ export interface EchoSpec extends Common {
   readonly role: "echo";
 }
 
-export type Spec = WorkerSpec | ProducerSpec | CallerSpec | CommanderSpec | EchoSpec;
+export interface BurnerSpec extends Common {
+  readonly role: "burner";
+}
+
+export type Spec = WorkerSpec | ProducerSpec | CallerSpec | CommanderSpec | EchoSpec | BurnerSpec;

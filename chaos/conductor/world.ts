@@ -10,7 +10,7 @@ import { readHistory } from "../history/read.ts";
 import type { PostgresServer } from "../../src/cli/postgres/server.ts";
 import type { JobStorage } from "../../src/storage/job-storage.ts";
 import { type Ground, groundOf } from "../grounds/index.ts";
-import { Fleet } from "./fleet.ts";
+import { Fleet, type Member } from "./fleet.ts";
 import { inspect } from "./inspect.ts";
 import { Seeded } from "./seeded.ts";
 
@@ -95,6 +95,12 @@ export class World {
 
   count(fault: string, n = 1): void {
     this.#others.set(fault, (this.#others.get(fault) ?? 0) + n);
+  }
+
+  /** Processes that do nothing but keep processors busy, until they or all are ended. */
+  burn(count = 2): Member[] {
+    this.count("burners", count);
+    return Array.from({ length: count }, () => this.fleet.start({ role: "burner", seed: 0 }));
   }
 
   /** Jobs that the conductor added itself belong to the history too. */

@@ -16,6 +16,4 @@ export interface Ground {
   tables(database: string): Promise<Pick<Final, "attempts" | "rows" | "damage">>;
   /** What is wrong with the database as such, while everybody works on it. */
   integrity(database: string): Promise<string[]>;
-  /** When the start that a token of `rates` names was granted, by the clock of the storage. */
-  grantedAt(database: string): (token: string) => Promise<number | undefined>;
 }

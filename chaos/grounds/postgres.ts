@@ -31,16 +31,6 @@ export const postgres: Ground = {
     }),
   // The server looks after its own files.
   integrity: async () => [],
-  grantedAt(database) {
-    let reader: pg.Pool | undefined;
-    return async (token) => {
-      reader ??= new pg.Pool({ connectionString: database, max: 1, allowExitOnIdle: true });
-      const found = await reader.query<{ at: number }>("SELECT at FROM sluice.starts WHERE token = $1", [
-        Number(token.split(".")[1]),
-      ]);
-      return found.rows[0]?.at;
-    };
-  },
 };
 
 const ATTEMPTS = `SELECT j.id, a.attempt, a.started_at, a.ended_at, a.worker, a.error

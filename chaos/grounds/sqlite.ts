@@ -22,14 +22,6 @@ export const sqlite: Ground = {
       damage: [...damageIn(db), ...integrityOf(db)],
     })),
   integrity: async (database) => withDatabase(database, integrityOf),
-  grantedAt(database) {
-    let reader: DatabaseSync | undefined;
-    return async (token) => {
-      reader ??= new DatabaseSync(database, { timeout: 5_000 });
-      const row = reader.prepare("SELECT at FROM sluice_starts WHERE token = ?").get(Number(token.split(".")[1]));
-      return row?.["at"] as number | undefined;
-    };
-  },
 };
 
 const ATTEMPTS = `SELECT j.id, a.attempt, a.started_at, a.ended_at, a.worker, a.error

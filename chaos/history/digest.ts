@@ -43,18 +43,21 @@ export interface RunFact extends Spanned {
   readonly job: string;
   readonly token: number;
   readonly attempt: number;
+  /** The limits that its worker says it is under. */
+  readonly under: readonly string[];
+}
+
+/** A handler, a permit or a wrapped function: called under these limits, at this instant. */
+export interface CallFact {
+  readonly p: string;
+  readonly hr: number;
+  readonly under: readonly string[];
 }
 
 export interface ChangeFact extends Spanned {
   readonly action: ChangeAction;
   /** Those that were changed or, while nobody knows, those that were asked for; null: whichever fitted. */
   ids: readonly string[] | null;
-}
-
-export interface GrantFact {
-  readonly limiter: string;
-  readonly token: string;
-  readonly grantMs: number;
 }
 
 /** What happened, as facts that checkers go by. */
@@ -66,8 +69,14 @@ export interface Digest {
   readonly sweeps: readonly { readonly p: string; readonly hr: number; readonly stalled: number }[];
   readonly runs: readonly RunFact[];
   readonly aborts: readonly { p: string; hr: number; job: string; token: number; reason: string }[];
-  readonly grants: readonly GrantFact[];
-  readonly cancelled: ReadonlySet<string>;
+  /** Calls outside of jobs: permits and wrapped functions. */
+  readonly calls: readonly CallFact[];
+  readonly uses: readonly {
+    readonly job: string;
+    readonly token: number;
+    readonly hr: number;
+    readonly tokens: number;
+  }[];
   readonly arrivals: readonly { limiter: string; hr: number; job: string; token: number }[];
   readonly changes: readonly ChangeFact[];
   readonly faults: readonly { kind: FaultKind; target: string; hr: number; wall: number }[];
@@ -93,8 +102,8 @@ class Book implements Digest {
   readonly sweeps: { p: string; hr: number; stalled: number }[] = [];
   readonly runs: RunFact[] = [];
   readonly aborts: { p: string; hr: number; job: string; token: number; reason: string }[] = [];
-  readonly grants: GrantFact[] = [];
-  readonly cancelled = new Set<string>();
+  readonly calls: CallFact[] = [];
+  readonly uses: { job: string; token: number; hr: number; tokens: number }[] = [];
   readonly arrivals: { limiter: string; hr: number; job: string; token: number }[] = [];
   readonly changes: ChangeFact[] = [];
   readonly faults: { kind: FaultKind; target: string; hr: number; wall: number }[] = [];
@@ -126,12 +135,16 @@ class Book implements Digest {
         const { p, hr, job, token, reason } = entry;
         return void this.aborts.push({ p, hr, job, token, reason });
       }
-      case "grant": {
-        const { limiter, token, grantMs } = entry;
-        return void this.grants.push({ limiter, token, grantMs });
+      case "call": {
+        const { p, hr, under } = entry;
+        return void this.calls.push({ p, hr, under });
       }
-      case "cancel":
-        return void this.cancelled.add(`${entry.limiter} ${entry.token}`);
+      case "use": {
+        const { job, token, hr, tokens } = entry;
+        return void this.uses.push({ job, token, hr, tokens });
+      }
+      case "confirm":
+        return;
       case "arrive": {
         const { limiter, hr, job, token } = entry;
         return void this.arrivals.push({ limiter, hr, job, token });
@@ -209,10 +222,11 @@ class Book implements Digest {
     fact.ids = entry.ids;
   }
 
-  #run({ p, hr, phase, job, token, attempt }: Of<"run">): void {
+  #run(entry: Of<"run">): void {
+    const { p, hr, job, token, attempt } = entry;
     const key = `${p} ${token}`;
-    if (phase === "invoke") {
-      const run: RunFact = { p, from: hr, until: null, job, token, attempt };
+    if (entry.phase === "invoke") {
+      const run: RunFact = { p, from: hr, until: null, job, token, attempt, under: entry.under };
       this.runs.push(run);
       this.#running.set(key, run);
       return;

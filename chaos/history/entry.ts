@@ -58,10 +58,15 @@ export type Body =
   | { op: "sweep"; phase: "ok"; from: number; stalled: number }
   | { op: "change"; phase: "invoke"; call: number; action: ChangeAction; ids: readonly string[] | null }
   | { op: "change"; phase: "ok"; call: number; ids: readonly string[] }
-  | { op: "run"; phase: "invoke" | "ok" | "fail"; job: string; token: number; attempt: number }
+  /** Its `hr` is taken by the first statement of the handler. `under`: the limits of its worker. */
+  | { op: "run"; phase: "invoke"; job: string; token: number; attempt: number; under: readonly string[] }
+  | { op: "run"; phase: "ok" | "fail"; job: string; token: number; attempt: number }
+  /** A handler says what it used of what was reserved for it. Written before the storage is told. */
+  | { op: "use"; phase: "info"; job: string; token: number; tokens: number }
+  /** A call outside of jobs. Its `hr` is taken by the first statement after the permit, or of the wrapped function. */
+  | { op: "call"; phase: "info"; under: readonly string[] }
+  | { op: "confirm"; phase: "ok"; from: number; grants: number }
   | { op: "abort"; phase: "info"; job: string; token: number; reason: string }
-  | { op: "grant"; phase: "ok"; limiter: string; token: string; grantMs: number }
-  | { op: "cancel"; phase: "invoke"; limiter: string; token: string }
   | { op: "arrive"; phase: "info"; limiter: string; job: string; token: number }
   | { op: "fault"; phase: "info"; kind: FaultKind; target: string; wall: number }
   | { op: "process"; phase: "info"; kind: NoteKind; text: string; value: number };

@@ -14,8 +14,9 @@ export class Recorder {
     this.#file = openSync(join(folder, `${p}.jsonl`), "a");
   }
 
-  write(body: Body): void {
-    writeSync(this.#file, `${JSON.stringify({ p: this.p, seq: this.#seq++, hr: hr(), ...body })}\n`);
+  /** `at`: when it was, if that is known better than by the time of writing. */
+  write(body: Body, at: number = hr()): void {
+    writeSync(this.#file, `${JSON.stringify({ p: this.p, seq: this.#seq++, hr: at, ...body })}\n`);
   }
 
   /** A number that ties what was asked to what was answered. */

@@ -1,6 +1,7 @@
 import type { Ground } from "../grounds/index.ts";
 import type { Outcome, World } from "../conductor/world.ts";
 import { backlog } from "./backlog.ts";
+import { busyMachine } from "./busy-machine.ts";
 import { clocks, fakedClocks } from "./clocks.ts";
 import { commands } from "./commands.ts";
 import { crashPoints } from "./crash-points.ts";
@@ -26,6 +27,7 @@ export const SCENARIOS = {
   "fast limit": fastLimit,
   "steady limit": steadyLimit,
   "shared limits": sharedLimits,
+  "busy machine": busyMachine,
   poison,
   commands,
   backlog,
@@ -49,6 +51,7 @@ const STAGES: readonly (readonly ScenarioName[])[] = [
   ["fast limit"],
   ["steady limit"],
   ["shared limits"],
+  ["busy machine"],
   ["backlog"],
 ];
 

@@ -3,7 +3,7 @@ import type { AddOptions } from "../../src/queue/add-options.ts";
 import type { LimitDefinitions } from "../../src/limits/definition.ts";
 import { Queue } from "../../src/queue/queue.ts";
 import { recovery } from "../checkers/recovery.ts";
-import { shared, slotsBack } from "../checkers/shared.ts";
+import { shared, sharedAsCalled, slotsBack } from "../checkers/shared.ts";
 import type { Work } from "../child/spec.ts";
 import type { Order } from "../conductor/fleet.ts";
 import type { Outcome, World } from "../conductor/world.ts";
@@ -23,14 +23,15 @@ const LIMITS: LimitDefinitions = {
   gpu: { concurrency: 5, types: ["infer"] },
   seat: { concurrency: 2, by: "group", types: ["infer"] },
   tokens: { max: 2_000, per: 500, weight: "tokens", estimate: 100, concurrency: 8, types: ["chat"] },
+  paced: { every: 40, types: ["step"] },
 };
 
 type Jobs = Record<string, { data: Work; result: unknown }>;
 
 /**
  * Eight processes of two queues under limits that all of them share: a window for all and one for each group, concurrency for
- * all and for each group, weights that are settled. One of them is killed every moment. By what the storage wrote down
- * nothing was ever over, and in the end every slot is back.
+ * all and for each group, weights that are settled, spacing. One of them is killed every moment. Neither as called nor by what
+ * the storage wrote down was anything ever over, and in the end every slot is back.
  */
 export async function sharedLimits(world: World): Promise<Outcome> {
   const { fleet, chance } = world;
@@ -47,6 +48,7 @@ export async function sharedLimits(world: World): Promise<Outcome> {
   });
   await addJobs(world, forMs);
   for (let i = 0; i < 8; i++) fleet.start(worker(QUEUES[i % 2]!));
+  const burners = world.scale > 1 ? world.burn() : [];
   await wait(500);
   const began = hr();
   while (hr() - began < forMs) {
@@ -57,6 +59,7 @@ export async function sharedLimits(world: World): Promise<Outcome> {
     }
     await wait(chance.integer(100, 400));
   }
+  for (const burner of burners) fleet.terminate(burner);
   world.say("no more faults");
   // What the dead held kept others from starting: the longer it lasted, the more is left to do.
   await world.drain(20_000 * world.scale);
@@ -64,6 +67,7 @@ export async function sharedLimits(world: World): Promise<Outcome> {
   const verdicts = [
     ...usual(history, final, { drained: true }),
     ...shared(final),
+    sharedAsCalled(history, final),
     slotsBack(final),
     recovery(history, final, { leaseMs: LEASE_MS, sweepMs: 0, slackMs: BACK_MS + 2 * world.stallMs }),
   ];
@@ -80,6 +84,7 @@ async function addJobs(world: World, forMs: number): Promise<void> {
     ["call", 60, () => [{ do: "nothing" }, {}]],
     ["serve", 60, () => [{ do: "sleep", ms: 5 }, { group: chance.pick(GROUPS)! }]],
     ["infer", 30, () => [{ do: "sleep", ms: chance.integer(20, 80) }, { group: chance.pick(GROUPS)! }]],
+    ["step", 15, () => [{ do: "nothing" }, {}]],
     ["chat", 25, () => chat(chance.integer(1, 300), chance.integer(0, 100))],
   ];
   for (const [type, perSecond, one] of kinds) {

@@ -16,7 +16,7 @@ import {
   warnedAfterPause,
 } from "../../chaos/checkers/moments.ts";
 import { order } from "../../chaos/checkers/order.ts";
-import { outsideRate, rate, steady, use } from "../../chaos/checkers/rates.ts";
+import { granted, outsideRate, rate, steady, use } from "../../chaos/checkers/rates.ts";
 import { recovery } from "../../chaos/checkers/recovery.ts";
 import { oneSettlement } from "../../chaos/checkers/settlement.ts";
 import { mustLook, together, type Verdict } from "../../chaos/checkers/verdict.ts";
@@ -148,74 +148,86 @@ describe("I4, exclusive leases", () => {
 
 describe("I5, I6 and I9, rates", () => {
   const limit = { limiter: "l", max: 2, windowMs: 100 };
-  const starts = (...at: readonly number[]) => {
+  /** Handlers that were called at these instants. */
+  const calls = (...at: readonly number[]) => {
     const story = new Story();
-    for (const [i, hr] of at.entries()) story.claim(hr, "a", String(i), i + 1, { limit: "l" });
+    for (const [i, hr] of at.entries()) story.run(hr, hr, "a", String(i), i + 1, { under: ["l"] });
     return story;
   };
 
   it("is content with full windows that touch", () => {
-    right(rate(starts(0, 0, 100, 100, 200, 200).told, limit));
+    right(rate(calls(0, 0, 100, 100, 200, 200).told, limit));
   });
 
-  it("sees one too many, wherever the window begins", () => {
-    wrong(rate(starts(0, 99, 99.5, 180).told, limit), /3 starts in 99.5 ms/);
+  it("sees one too many, wherever the window begins, and allows for nothing", () => {
+    wrong(rate(calls(0, 99, 99.5, 180).told, limit), /3 calls in 99.5 ms/);
+    wrong(rate(calls(0, 50, 99.9999).told, limit), /3 calls in 100 ms, 100 ms needed/);
+    expect(rate(calls(0, 99, 99.5, 180).told, limit).note).toMatch(/at most 3 of 2 calls in a window/);
   });
 
-  it("does not count what was taken back", () => {
-    right(rate(starts(0, 10, 20, 130).settle(30, "a", "1", 2, { to: "back", unstarted: true }).told, limit));
-  });
-
-  it("counts grants of a limiter, and not those that were cancelled", () => {
-    const grants = new Story();
-    for (const [i, grantMs] of [0, 10, 20].entries()) {
-      grants.at(i, "a", { op: "grant", phase: "ok", limiter: "l", token: String(i), grantMs });
-    }
-    wrong(rate(grants.told, limit), /3 starts in 20 ms/);
-    grants.at(9, "a", { op: "cancel", phase: "invoke", limiter: "l", token: "1" });
-    expect(rate(grants.told, limit).violations).toEqual([]);
-  });
-
-  const calls = (...at: readonly number[]) => {
+  it("goes by the stamps of handlers, and not by those of the storage", () => {
     const story = new Story();
+    for (const [i, hr] of [0, 10, 100].entries()) story.claim(hr, "a", String(i), i + 1, { limit: "l" });
+    right(granted(story.told, limit));
+    expect(rate(story.told, limit).n).toBe(0);
+    for (const [i, hr] of [60, 61, 101].entries()) story.run(hr, hr, "a", String(i), i + 1, { under: ["l"] });
+    wrong(rate(story.told, limit), /3 calls in 41 ms/);
+  });
+
+  it("counts calls outside of jobs, too, and those of other limits not", () => {
+    const story = calls(0, 50);
+    right(rate(story.at(120, "b", { op: "call", phase: "info", under: ["l", "other"] }).told, limit));
+    wrong(rate(story.at(60, "b", { op: "call", phase: "info", under: ["l"] }).told, limit), /3 calls in 60 ms/);
+    expect(rate(story.told, { ...limit, limiter: "other" }).violations).toEqual([]);
+  });
+
+  it("looks at the stamps of the storage as well, without what was taken back", () => {
+    const story = new Story();
+    for (const [i, hr] of [0, 10, 20, 130].entries()) story.claim(hr, "a", String(i), i + 1, { limit: "l" });
+    wrong(granted(story.told, limit), /3 grants in 20 ms/);
+    right(granted(story.settle(30, "a", "1", 2, { to: "back", unstarted: true }).told, limit));
+  });
+
+  /** Handlers that were called at these instants, each with a request that arrived 2 ms later. */
+  const arrivals = (...at: readonly number[]) => {
+    const story = calls(...at);
     for (const [i, hr] of at.entries()) {
-      story.claim(hr - 1, "a", String(i), i + 1);
       story.at(hr + 2, "echo", { op: "arrive", phase: "info", limiter: "l", job: String(i), token: i + 1 });
     }
     return story;
   };
 
-  it("judges the service's windows by calls that were on time", () => {
-    right(outsideRate(calls(0, 0, 110, 110).told, { ...limit, guardMs: 10 }));
-    wrong(outsideRate(calls(0, 0, 60, 110).told, { ...limit, guardMs: 10 }), /3 calls in 60 ms/);
+  it("judges the service's windows by calls that were not longer on their way than the guard", () => {
+    right(outsideRate(arrivals(0, 0, 110, 110).told, { ...limit, guardMs: 10 }));
+    wrong(outsideRate(arrivals(0, 0, 60, 110).told, { ...limit, guardMs: 10 }), /3 calls in 60 ms/);
   });
 
-  it("leaves out windows with a call that the machine held up, and says how many", () => {
-    const story = calls(0, 100).claim(0, "a", "late", 9);
+  it("leaves out windows with a call that was longer on its way, and says how many", () => {
+    const story = arrivals(0, 100).run(0, 5, "a", "late", 9);
     story.at(95, "echo", { op: "arrive", phase: "info", limiter: "l", job: "late", token: 9 });
     story.at(190, "echo", { op: "arrive", phase: "info", limiter: "l", job: "late", token: 9 });
-    expect(outsideRate(story.told, { ...limit, guardMs: 10 }).note).toMatch(/calls held up/);
+    expect(outsideRate(story.told, { ...limit, guardMs: 10 }).note).toMatch(/2 calls on their way/);
   });
 
-  it("sees a call that nobody had leave for", () => {
+  it("sees a call that no handler made", () => {
     const story = new Story().at(5, "echo", { op: "arrive", phase: "info", limiter: "l", job: "x", token: 3 });
-    wrong(outsideRate(story.told, { ...limit, guardMs: 10 }), /which nobody was given/);
+    wrong(outsideRate(story.told, { ...limit, guardMs: 10 }), /no handler of it ran/);
   });
 
   it("sees an allowance that is not used", () => {
-    right(use(starts(0, 0, 100, 100, 200, 200, 300, 300).told, { ...limit, least: 0.99 }));
-    wrong(use(starts(0, 0, 150, 150, 300, 300).told, { ...limit, least: 0.99 }), /66.67 %/);
-    wrong(use(starts(0).told, { ...limit, least: 0.99 }), /not enough/);
+    right(use(calls(0, 0, 100, 100, 200, 200, 300, 300).told, { ...limit, least: 0.99 }));
+    wrong(use(calls(0, 0, 150, 150, 300, 300).told, { ...limit, least: 0.99 }), /66.67 %/);
+    wrong(use(calls(0).told, { ...limit, least: 0.99 }), /not enough/);
   });
 
   it("sees a stretch in which too little was used, and allows for what the machine did not give", () => {
-    const even = starts(0, 0, 100, 100, 200, 200, 300, 300, 400);
+    const even = calls(0, 0, 100, 100, 200, 200, 300, 300, 400);
     const stretch = { ...limit, windows: 2, least: 0.95, slackMs: 0 };
     right(steady(even.told, stretch));
-    const uneven = starts(0, 0, 100, 100, 200, 200, 330, 330, 430).told;
-    wrong(steady(uneven, stretch), /4 starts took 230 ms, 95.00 % of 2 in 100 ms wanted/);
+    const uneven = calls(0, 0, 100, 100, 200, 200, 330, 330, 430).told;
+    wrong(steady(uneven, stretch), /4 calls took 230 ms, 95.00 % of 2 in 100 ms wanted/);
     right(steady(uneven, { ...stretch, slackMs: 20 }));
-    expect(steady(starts(0, 0, 100).told, stretch).n).toBe(0);
+    expect(steady(calls(0, 0, 100).told, stretch).n).toBe(0);
   });
 });
 

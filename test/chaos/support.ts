@@ -85,9 +85,17 @@ export class Story {
     return this.at(hr + 1, p, { op: "heartbeat", phase: "ok", from: hr, leaseMs, leases, lost: lost ? [job] : [] });
   }
 
-  run(from: number, until: number | null, p: string, job: string, token: number): this {
+  /** `under`: the limits of its worker. */
+  run(
+    from: number,
+    until: number | null,
+    p: string,
+    job: string,
+    token: number,
+    { under = [] }: { under?: readonly string[] } = {},
+  ): this {
     const run = { op: "run", job, token, attempt: 1 } as const;
-    this.at(from, p, { ...run, phase: "invoke" });
+    this.at(from, p, { ...run, phase: "invoke", under });
     return until === null ? this : this.at(until, p, { ...run, phase: "ok" });
   }
 

@@ -1,0 +1,16 @@
+import { Calls } from "./calls.ts";
+import type { Order, Told, Word } from "./order.ts";
+import { STARTERS } from "./starters.ts";
+
+// One of several processes under one limit. It calls what it may until it is told to end, and then says when that was.
+const order = JSON.parse(process.argv[2] ?? "") as Order;
+const calls = new Calls();
+const begin = await STARTERS[order.kind](order, calls);
+
+process.on("message", (word: Word) => {
+  if (word === "begin") void begin();
+  else if (word === "warm") calls.warm();
+  else process.send!(calls.told satisfies Told, () => process.exit());
+});
+process.on("disconnect", () => process.exit());
+process.send!("ready");
