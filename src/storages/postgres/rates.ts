@@ -2,6 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import { OptionsError } from "../../core/errors.ts";
 import {
   countOrZero,
+  durationOrZero,
   name,
   optional,
   positive,
@@ -12,6 +13,7 @@ import {
 } from "../../core/options.ts";
 import type {
   AtomicRateLimiterStorage,
+  ExecutionCall,
   ExecutionVerdict,
   ExecutionWindow,
 } from "../../storage/rate-limiter-storage.ts";
@@ -21,6 +23,7 @@ const WINDOW = {
   maxExecutions: required(countOrZero),
   windowMs: required(positive),
   weight: optional(weightOrZero, 1),
+  grantTtl: optional(positive, undefined),
 };
 
 /** What the database needs before it can be asked. */
@@ -32,7 +35,7 @@ interface Prepared extends Database {
 }
 
 /**
- * The limits of a database: all ten methods, over the log that the claims of its jobs count in as well.
+ * The limits of a database: all eleven methods, over the log that the claims of its jobs count in as well.
  *
  * Starts are told by the clock of the storage. An instant set from outside is by the clock of whoever sets it: it comes in and
  * goes out as the time until then.
@@ -86,7 +89,7 @@ export class PostgresRates implements AtomicRateLimiterStorage {
 
   async tryRecordExecution(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
     this.#name(queueName);
-    const { maxExecutions: max, windowMs, weight } = readOptions(this.#owner, WINDOW, window);
+    const { maxExecutions: max, windowMs, weight, grantTtl = null } = readOptions(this.#owner, WINDOW, window);
     if (weight > max) throw new OptionsError(this.#owner, "weight", weight, `at most maxExecutions (${max})`);
     const { granted, retryInMs, token } = await this.#database.call<Tried>(
       "rate_try",
@@ -94,6 +97,7 @@ export class PostgresRates implements AtomicRateLimiterStorage {
       max,
       windowMs,
       weight,
+      grantTtl,
     );
     return token === undefined ? { granted, retryInMs } : { granted, retryInMs, token: token.join(".") };
   }
@@ -110,6 +114,19 @@ export class PostgresRates implements AtomicRateLimiterStorage {
     const start = read(token);
     if (start === undefined) return;
     await this.#database.call("rate_settle", queueName, start.limit, start.number, start.reserved, weight);
+  }
+
+  async confirmExecution(queueName: string, calls: readonly ExecutionCall[]): Promise<void> {
+    this.#name(queueName);
+    const said = { limits: [] as number[], grants: [] as number[], called: [] as number[] };
+    for (const { token, calledInMs } of calls) {
+      const start = read(token);
+      if (start === undefined) continue;
+      said.limits.push(start.limit);
+      said.grants.push(start.number);
+      said.called.push(readArgument(this.#owner, "calledInMs", durationOrZero, calledInMs));
+    }
+    if (said.grants.length > 0) await this.#database.call("rate_confirm", queueName, JSON.stringify(said));
   }
 
   #name(queueName: string): void {

@@ -22,11 +22,13 @@ import type {
   Subscriber,
   Sweep,
 } from "../../storage/job-storage.ts";
+import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { AtomicRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
 import { Adding } from "./adding.ts";
 import { PostgresDatabase } from "./database.ts";
 import type { PostgresPool } from "./driver.ts";
+import { confirm } from "./grants.ts";
 import { Hub } from "./hub.ts";
 import { addInside } from "./jobs/add.ts";
 import { backlog } from "./jobs/backlog.ts";
@@ -138,6 +140,10 @@ export class PostgresStorage implements JobStorage {
 
   async claim(request: ClaimRequest): Promise<Claim> {
     return claim(this.#open(), request);
+  }
+
+  async confirm(confirmations: readonly Confirmation[]): Promise<void> {
+    return confirm(this.#open(), confirmations);
   }
 
   async settle(outcomes: readonly Outcome[]): Promise<readonly string[]> {

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { LimitRule } from "../../../src/limits/rule.ts";
 import type { Lease } from "../../../src/storage/job-storage.ts";
 import type { LimitChange } from "../../../src/storage/limit-storage.ts";
+import type { GrantRow } from "../../../src/storages/postgres/grants.ts";
 import { recordsOf } from "../../../src/storages/postgres/jobs/claim.ts";
 import type { JobRow } from "../../../src/storages/postgres/jobs/record.ts";
 import type { StartedJobs } from "../../../src/storages/postgres/jobs/started.ts";
@@ -69,6 +70,11 @@ const step = fc.oneof(
         fc.constantFrom(0, 1, 2, 9).map((many) => Array<number>(many).fill(0)),
         fc.array(fc.nat(9), { maxLength: 5 }),
       ),
+      // Are its calls to be confirmed? Which of those that are, by then or later than that, does it confirm?
+      ttl: fc.constantFrom(null, null, 40, 400),
+      confirmed: fc.array(fc.record({ place: fc.nat(3), called: fc.constantFrom(0, 0.5, 30, 60, 500) }), {
+        maxLength: 2,
+      }),
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("settle" as const), failed: fc.boolean() }) },
@@ -90,15 +96,27 @@ const life = fc.record({
 /** What is left behind, but for the numbers that things have. Of what is in use of a window: as whoever looks now is told. */
 const LEFT = `SELECT l.name, l.grp, l.latest_at, l.pause_until, l.told_left, l.told_until, l.failures, l.open_until, l.held, l.longest,
     l.newest, l.window_ms, CASE WHEN l.window_ms IS NOT NULL THEN sluice.used_of(l, l.window_ms, sluice.present()) END AS used,
-    (SELECT sum(s.n) FROM sluice.starts s WHERE s.limit_id = l.id) AS starts,
+    (SELECT coalesce(sum(s.n), 0) FROM sluice.starts s WHERE s.limit_id = l.id AND greatest(l.seen_at, sluice.present()) - s.at < l.window_ms) AS counted,
+    (SELECT sum(s.n) FROM sluice.starts s WHERE s.limit_id = l.id) AS starts, l.called_at, l.called_by, l.called_in,
+    (SELECT json_agg(json_build_array(s.at, s.began, s.since, s.n, s.claim IS NULL) ORDER BY s.at, s.seq)
+      FROM sluice.starts s WHERE s.limit_id = l.id AND s.began IS NOT NULL) AS granted,
     (SELECT json_agg(json_build_array(h.slots, h.n, h.at, h.until) ORDER BY h.slots, h.n, h.at, h.until)
       FROM sluice.holds h WHERE h.limit_id = l.id) AS holds
   FROM sluice.limits l ORDER BY l.name, l.grp`;
 
-/** One of the two ways in its life: what it has claimed and not settled. */
+interface Claiming {
+  readonly max: number;
+  readonly types: readonly string[] | null;
+  readonly ended: readonly number[];
+  readonly ttl: number | null;
+  readonly confirmed: readonly { readonly place: number; readonly called: number }[];
+}
+
+/** One of the two ways in its life: what it has claimed and not settled or confirmed. */
 class Player {
   readonly #scene: EmptyStorage;
   readonly #leases: Lease[] = [];
+  readonly #grants: number[] = [];
 
   constructor(scene: EmptyStorage) {
     this.#scene = scene;
@@ -112,10 +130,13 @@ class Player {
     await this.#scene.clock.advance(ms);
   }
 
-  /** All that the function answers, but for tokens. */
-  async claim(max: number, types: readonly string[] | null, ended: readonly number[]): Promise<unknown> {
+  /** All that the function answers, but for tokens and numbers. */
+  async claim({ max, types, ended, ttl, confirmed }: Claiming): Promise<unknown> {
     const leases = this.#end(ended).toSorted((a, b) => a.token - b.token);
     const settled = { ids: leases.map(({ id }) => id), tokens: leases.map(({ token }) => token) };
+    const grants = confirmed.flatMap(({ place, called }) =>
+      this.#grants.splice(place, 1).map((grant) => ({ grant, called })),
+    );
     const { rows } = await this.#scene.pool.query<{ answer: string }>("SELECT sluice.claim($1) AS answer", [
       JSON.stringify({
         claim: "c",
@@ -127,16 +148,24 @@ class Player {
         lease_ms: 600_000,
         limits: [],
         ...(leases.length > 0 && settled),
+        ...(ttl !== null && { grant_ttl: ttl }),
+        ...(grants.length > 0 && {
+          grants: grants.map(({ grant }) => grant),
+          called: grants.map(({ called }) => called),
+        }),
       }),
     ]);
-    const { jobs, ...answer } = JSON.parse(rows[0]!.answer) as {
+    const { jobs, grant, ...answer } = JSON.parse(rows[0]!.answer) as {
       readonly jobs: StartedJobs | readonly JobRow[];
       readonly everybody?: boolean;
+      readonly grant?: GrantRow | null;
     };
     const started = recordsOf(jobs, anything());
     this.#leases.push(...started.map(({ id, token }) => ({ id, token })));
+    if (grant) this.#grants.unshift(grant[0]);
     return {
       ...answer,
+      confirmIn: grant?.[1],
       jobs: started.map(({ id }) => id),
       everybody: answer.everybody ?? false,
       woken: undefined,
@@ -154,7 +183,10 @@ class Player {
   }
 
   async left(): Promise<unknown> {
-    return (await this.#scene.pool.query(LEFT)).rows;
+    const { rows } = await this.#scene.pool.query<{ name: string; used: number | null; counted: number }>(LEFT);
+    // A total is what it would be if it were added up anew.
+    for (const { name, used, counted } of rows) if (used !== null) expect([name, used]).toEqual([name, counted]);
+    return rows;
   }
 
   #end(places: readonly number[]): Lease[] {
@@ -185,7 +217,7 @@ test(`both ways are one (${LIVES} lives, seed ${SEED})`, { timeout: 60_000 + LIV
           );
           await both((player) => player.storage.add(jobs));
         } else if (one.do === "claim") {
-          await both((player) => player.claim(one.max, one.types, one.ended));
+          await both((player) => player.claim(one));
           await both((player) => player.left());
         } else if (one.do === "settle") {
           await both((player) => player.settle(one.failed));

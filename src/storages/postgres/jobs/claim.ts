@@ -1,6 +1,7 @@
 import type { JobRecord } from "../../../core/job.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import type { Database } from "../database.ts";
+import { confirmed, granted, type GrantRow } from "../grants.ts";
 import { type Outcomes, outcomesOf } from "./outcomes.ts";
 import { type JobRow, toRecord } from "./record.ts";
 import { startedRecords, type StartedJobs } from "./started.ts";
@@ -9,11 +10,12 @@ interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
   /** Of a claim that has walked over lanes, or is said again, one row for each. */
   readonly jobs: readonly JobRow[] | StartedJobs;
   readonly stale: readonly number[];
+  readonly grant?: GrantRow | null;
 }
 
-/** Settles, then takes jobs and room together. */
+/** Settles and confirms, then takes jobs and room together. */
 export async function claim(database: Database, request: ClaimRequest): Promise<Claim> {
-  const { queue, worker, max, ahead, types, leaseMs, limits } = request;
+  const { queue, worker, max, ahead, types, leaseMs, limits, grantTtlMs, confirm = [] } = request;
   const settled = outcomesOf(request.settle);
   const text = JSON.stringify({
     // If the answer gets lost, the jobs that were started are known by it, and by the worker.
@@ -26,9 +28,18 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
     lease_ms: leaseMs,
     limits: limits.map(({ key, max: most, windowMs }) => ({ key, max: most, windowMs })),
     ...settling(settled),
+    grant_ttl: grantTtlMs,
+    ...confirmed(confirm),
   });
-  const { jobs, stale, more, nextInMs, blockedBy } = await database.call<Answer>("claim", text);
-  return { jobs: recordsOf(jobs, request), stale: settled.stale(stale), more, nextInMs, blockedBy };
+  const { jobs, stale, more, nextInMs, blockedBy, grant } = await database.call<Answer>("claim", text);
+  return {
+    jobs: recordsOf(jobs, request),
+    stale: settled.stale(stale),
+    more,
+    nextInMs,
+    blockedBy,
+    ...granted(grant),
+  };
 }
 
 /** More than this nobody takes at once. */

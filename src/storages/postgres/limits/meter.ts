@@ -1,4 +1,5 @@
 import { type Gauge, gaugeWait, type Held, newGauge, NOTHING_HELD, type Verdict } from "../../../limits/gauge.ts";
+import { expectedDelay, lookAgainIn } from "../../../limits/look-again.ts";
 import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 
@@ -19,6 +20,11 @@ export interface SeenLimit {
 /** A row of `limits`, as far as it matters here. */
 interface LimitRow {
   readonly latest_at: number | null;
+  /** The latest instant at which the latest start can have been called, and who may still lower it. */
+  readonly called_at: number | null;
+  readonly called_by: number | null;
+  /** How long the latest call took that was confirmed. */
+  readonly called_in: number;
   readonly pause_until: number | null;
   readonly told_left: number | null;
   readonly told_until: number | null;
@@ -46,7 +52,7 @@ export class SeenMeter {
     this.rule = rule;
     this.group = group;
     this.quota = quotaOf(rule, group);
-    this.gauge = gaugeOf(seen.row);
+    this.gauge = gaugeOf(seen.row, this.quota.everyMs, seen.now);
     this.now = seen.now;
     this.used = seen.used;
     this.#seen = seen;
@@ -94,16 +100,25 @@ export class SeenMeter {
 }
 
 /** The numbers beside the window. */
-function gaugeOf(row: LimitRow | null): Gauge {
+function gaugeOf(row: LimitRow | null, everyMs: number | null, now: number): Gauge {
   if (row === null) return newGauge();
   return {
-    latestAt: row.latest_at,
+    latestAt: calledAt(row, everyMs, now),
     pausedUntil: row.pause_until,
     toldLeft: row.told_left,
     toldUntil: row.told_until,
     failures: row.failures,
     openUntil: row.open_until,
   };
+}
+
+/** When the latest start was called; while that is not confirmed, such that the next may start when it is worth looking again. */
+function calledAt(row: LimitRow, everyMs: number | null, now: number): number | null {
+  const { latest_at: latestAt, called_at: at, called_by: by, called_in: calledIn } = row;
+  if (at === null || by === null || latestAt === null || everyMs === null) return at;
+  const certain = everyMs - (now - at);
+  if (certain <= 0) return at;
+  return now - everyMs + lookAgainIn(now - (latestAt + expectedDelay(calledIn, everyMs)), everyMs, certain);
 }
 
 /** The arithmetic of `limits/window.ts` on what was seen. */

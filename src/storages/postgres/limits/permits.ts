@@ -1,6 +1,7 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
 import type { Database } from "../database.ts";
+import { granted, type GrantRow } from "../grants.ts";
 
 /** What a permit says about itself: the limit, its number, what was reserved, when, and until when it may be corrected. */
 type Permit = readonly [limit: number, number: number, reserved: number, at: number, until: number];
@@ -13,14 +14,20 @@ type Taken =
       readonly retryInMs: number | null;
       readonly most: number | null;
     }
-  | { readonly missing?: never; readonly granted: true; readonly held: boolean; readonly token?: Permit };
+  | {
+      readonly missing?: never;
+      readonly granted: true;
+      readonly held: boolean;
+      readonly token?: Permit;
+      readonly grant?: GrantRow | null;
+    };
 
 export async function take(database: Database, request: LimitTake): Promise<LimitTaken> {
-  const { name, group, weight, dry = false, ttlMs } = request;
-  const taken = await database.call<Taken>("take_permit", name, group, weight, dry, ttlMs);
+  const { name, group, weight, dry = false, ttlMs, grantTtlMs = null } = request;
+  const taken = await database.call<Taken>("take_permit", name, group, weight, dry, ttlMs, grantTtlMs);
   if (taken.missing === true) throw new LimitNotFoundError(name);
   if (!taken.granted) return { granted: false, retryInMs: taken.retryInMs, most: taken.most };
-  return { granted: true, token: taken.token?.join(":") ?? "", held: taken.held };
+  return { granted: true, token: taken.token?.join(":") ?? "", held: taken.held, ...granted(taken.grant) };
 }
 
 export async function give(database: Database, token: string, given: LimitGiven): Promise<void> {

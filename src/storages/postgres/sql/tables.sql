@@ -242,6 +242,11 @@ CREATE TABLE {schema}.limits (
   told_until float8,
   failures integer NOT NULL DEFAULT 0,
   open_until float8,
+  -- The latest instant at which the latest start can have been called, and the number of the grant that may lower it (NULL: none).
+  -- How long the latest call took that was confirmed, from its request on.
+  called_at float8,
+  called_by bigint,
+  called_in float8 NOT NULL DEFAULT 0,
   -- At seen_at so much was in use in a window of this length.
   window_ms float8,
   used float8 NOT NULL DEFAULT 0,
@@ -282,6 +287,10 @@ CREATE INDEX holds_expired ON {schema}.holds (until) WHERE until IS NOT NULL;
 
 -- Starts from `since` to `at` that count for n together, or one that a token names. `spent`: what was charged before, and
 -- has left every window. No CHECK: every statement that writes here would read it anew.
+--
+-- Starts that are to be confirmed (storage/grants.ts) have a row of their own, of which `at` is the latest instant at which they can
+-- have been called. claim: the number of the grant, until it is confirmed. began: when its request arrived; stays. A limit
+-- that has no window and only keeps starts apart has such a row as well, with n = 0, until it is confirmed.
 CREATE TABLE {schema}.starts (
   seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   limit_id bigint NOT NULL,
@@ -289,10 +298,16 @@ CREATE TABLE {schema}.starts (
   since float8 NOT NULL,
   n float8 NOT NULL,
   token bigint,
-  spent float8 NOT NULL DEFAULT 0
+  spent float8 NOT NULL DEFAULT 0,
+  claim bigint,
+  began float8
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 CREATE INDEX starts_window ON {schema}.starts (limit_id, at, seq) INCLUDE (n);
 CREATE UNIQUE INDEX starts_token ON {schema}.starts (token) WHERE token IS NOT NULL;
+-- What does this grant count under?
+CREATE INDEX starts_claim ON {schema}.starts (claim) WHERE claim IS NOT NULL;
+-- Which starts of a window are not confirmed?
+CREATE INDEX starts_unconfirmed ON {schema}.starts (limit_id, at) WHERE claim IS NOT NULL;
 
 -- What happened, for processes that listen; and which those are.
 CREATE TABLE {schema}.events (
@@ -393,12 +408,18 @@ CREATE TYPE {schema}.limit_account AS (
   taken float8,
   starts integer,
   -- Where the starts of the step were written down; 0: nowhere.
-  entry bigint
+  entry bigint,
+  -- As in `limits`. The shortest spacing of the rules that look at it. How soon the starts of the step are called; NULL: at once.
+  called_at float8,
+  called_by bigint,
+  called_in float8,
+  every_ms float8,
+  grant_ttl float8
 );
 
 -- What a claim whose jobs are all alike to its limits is going to write under one of them. id: NULL where nothing is kept yet.
 -- counted: the window that is kept a total of, before: what was in use of it at before_at. logged: starts are written down;
--- entry: in a row that is there already. singly: what is held of it is written down for each job.
+-- entry: in a row that is there already. singly: what is held of it is written down for each job. spaced: it keeps starts apart.
 CREATE TYPE {schema}.limit_use AS (
   id bigint,
   name text,
@@ -408,10 +429,12 @@ CREATE TYPE {schema}.limit_use AS (
   before float8,
   before_at float8,
   logged boolean,
-  entry bigint
+  entry bigint,
+  spaced boolean
 );
 
 -- What limits leave to such a claim. plain: nothing but numbers is in its way. taken: what is kept of a start with its job.
+-- shortest: of the windows and the spacing that its starts count under. confirm_in: when it is to be confirmed; NULL: never.
 CREATE TYPE {schema}.limit_room AS (
   at float8,
   free float8,
@@ -421,7 +444,9 @@ CREATE TYPE {schema}.limit_room AS (
   plain boolean,
   taken jsonb,
   rules {schema}.limit_rule[],
-  uses {schema}.limit_use[]
+  uses {schema}.limit_use[],
+  shortest float8,
+  confirm_in float8
 );
 
 -- What a step gave back of one limit: how long one more had to wait for what was held before, and how much that was;
@@ -444,7 +469,8 @@ CREATE TYPE {schema}.pruned AS (deleted integer, more boolean);
 -- A job that waited and does not any more, though it has not started: what decides which lane that was.
 CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
 
--- What a claim is asked for (jobs/claim.sql). many: there are so many limits that it has the storage for itself.
+-- What a claim is asked for (jobs/claim.sql). many: there are so many limits that it has the storage for itself. arrived: when it
+-- came, by the clock of the server.
 CREATE TYPE {schema}.claim_request AS (
   claim text,
   queue text,
@@ -458,7 +484,11 @@ CREATE TYPE {schema}.claim_request AS (
   ids text[],
   tokens bigint[],
   results jsonb,
-  many boolean
+  grant_ttl float8,
+  grants bigint[],
+  called float8[],
+  many boolean,
+  arrived float8
 );
 
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
@@ -495,14 +525,16 @@ CREATE TYPE {schema}.claim_way AS (
   walks boolean
 );
 
--- What comes of a claim that needs no lanes (jobs/claim_open.sql). at: what next_in is counted from.
+-- What comes of a claim that needs no lanes (jobs/claim_open.sql). at: what next_in is counted from. granted: its number and when
+-- it is to be confirmed; NULL: there is nothing to confirm.
 CREATE TYPE {schema}.opened_claim AS (
   jobs json,
   more boolean,
   next_in float8,
   blocked_by text,
   told boolean,
-  at float8
+  at float8,
+  granted json
 );
 
 -- What a claim came to that has walked over lanes (jobs/walk.sql). Nothing of it is written yet.

@@ -1,7 +1,8 @@
 -- Settles, then takes jobs and room under limits together.
 --
--- request: {claim, queue, worker, max, ahead, types, lease_ms, limits, settle} (jobs/claim.ts); claim: a number of its own for this
--- request. What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
+-- request: {claim, queue, worker, max, ahead, types, lease_ms, limits, settle, grant_ttl, grants, called} (jobs/claim.ts); claim: a
+-- number of its own for this request. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
+-- is confirmed first (limits/confirm.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
 -- complete_plainly does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
 -- and no others are taken.
 --
@@ -10,7 +11,7 @@
 -- is done in claim_alike, as a rule. The rest is for claim_with_care.
 --
 -- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, everybody,
--- events}.
+-- events, grant: what is to be confirmed, as opened_claim says it}.
 CREATE OR REPLACE FUNCTION {schema}.claim(request json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
@@ -19,6 +20,8 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 DECLARE
   -- So soon it is worth looking for a job that somebody else has his hands on.
   soon_ms CONSTANT float8 := 100;
+  -- Before anything is waited for.
+  arrived float8 := {schema}.wall();
   q {schema}.claim_request;
   sign {schema}.claim_signs;
   now float8;
@@ -40,11 +43,11 @@ BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' OR current_setting('lock_timeout') = '0' THEN
     PERFORM {schema}.begin_step({schema}.many_rules());
   END IF;
-  SELECT r.*, CASE WHEN r.many THEN false ELSE pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL END
+  SELECT r.*, arrived, CASE WHEN r.many THEN false ELSE pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL END
   INTO q FROM (
     SELECT r.*, EXISTS (SELECT FROM {schema}.rules OFFSET 64) AS many FROM json_to_record(request) AS r (claim text, queue text,
       worker text, max integer, ahead integer, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
-      tokens bigint[], results jsonb)
+      tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[])
     OFFSET 0
   ) r;
   IF q.many THEN
@@ -76,6 +79,7 @@ BEGIN
   END IF;
   IF again OR sign.marked OR sign.heard OR sign.paused OR sign.remembered OR sign.lanes OR sign.due_at <= sign.now
     OR sign.deadline <= sign.now OR q.settle IS NOT NULL OR q.limits <> '[]'
+    OR (q.grants IS NOT NULL AND NOT sign.ruled)
   THEN
     RETURN {schema}.claim_with_care(q, sign, NULL, again);
   END IF;

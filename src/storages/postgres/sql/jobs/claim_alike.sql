@@ -30,6 +30,9 @@ DECLARE
   blocked_by text;
   everybody boolean := false;
   next_in float8;
+  took float8;
+  -- What is to be confirmed, as the answer says it.
+  granted text := '';
 BEGIN
   IF q.many OR want = 0 OR cardinality(q.types) > 1
     OR (sign.head_type = coalesce(q.types[1], sign.last_type)) IS NOT TRUE
@@ -39,9 +42,12 @@ BEGIN
   IF ended > 1 AND {schema}.block_of(q.tokens[ended]) <> blocks[1] THEN
     blocks := ({schema}.blocks_of(q.tokens)).blocks;
   END IF;
-  -- Which limits there are, as they are locked, and what is held of which. Not for here: what is held singly, or of others; and
-  -- while a lane waits for a limit of other types, for a claim of any type (way_of.sql).
-  SELECT r.*, h.*, EXISTS (SELECT FROM {schema}.holds h WHERE h.token >= q.tokens[1] AND h.token <= q.tokens[ended])
+  -- Which limits there are, as they are locked, and what is held of which. Not for here: what is held singly, or of others; what is
+  -- confirmed of others; and while a lane waits for a limit of other types, for a claim of any type (way_of.sql).
+  SELECT r.*, h.*, CASE WHEN q.grants IS NOT NULL THEN (
+      SELECT bool_and(coalesce({schema}.lock_key('limit', l.name) = ANY (r.keys), false))
+      FROM {schema}.starts s JOIN {schema}.limits l ON l.id = s.limit_id WHERE s.claim = ANY (q.grants)) END AS confirms,
+    EXISTS (SELECT FROM {schema}.holds h WHERE h.token >= q.tokens[1] AND h.token <= q.tokens[ended])
     OR CASE WHEN q.types IS NULL AND NOT r.whole THEN EXISTS (
       SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.ready AND l.blocked_until IS NOT NULL) ELSE false END AS special
   INTO way FROM (
@@ -57,10 +63,10 @@ BEGIN
       bool_and({schema}.lock_key('limit', l.name) = ANY (r.keys)) AS known
     FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (blocks)
   ) h;
-  IF way.rules IS NULL AND way.held IS NULL AND NOT way.special AND (q.types IS NOT NULL OR way.whole IS NULL) THEN
+  IF way.rules IS NULL AND way.held IS NULL AND way.confirms IS NULL AND NOT way.special AND (q.types IS NOT NULL OR way.whole IS NULL) THEN
     RETURN NULL;
   END IF;
-  IF way.plain IS NOT TRUE OR way.special OR (way.held IS NOT NULL AND way.known IS NOT TRUE) THEN
+  IF way.plain IS NOT TRUE OR way.special OR (way.held IS NOT NULL AND way.known IS NOT TRUE) OR NOT way.confirms THEN
     RETURN {schema}.claim_with_care(q, sign, coalesce(q.tokens, '{}'), false);
   END IF;
 
@@ -75,6 +81,9 @@ BEGIN
   IF waited OR now >= sign.last + 100 THEN
     now := {schema}.moment();
   END IF;
+  IF way.confirms THEN
+    PERFORM {schema}.confirm_starts(q.grants, q.called);
+  END IF;
   IF way.held IS NOT NULL AND way.done AND cardinality(blocks) = 1 THEN
     moved := ended;
   ELSIF way.held IS NOT NULL THEN
@@ -86,11 +95,11 @@ BEGIN
   SELECT array_agg(l.id) AS ids, array_agg(l.place) AS places, array_agg(l.id) FILTER (WHERE l.concurrency IS NOT NULL) AS holding,
     concat('[', string_agg(concat('[', l.id, ',' || l.place, ']'), ','), ']') AS taken, max(l.latest) AS latest,
     min(l.max - l.used) AS unused, min(l.concurrency - l.held) AS slots, bool_and(l.plain) AS plain,
-    bool_or(l.place = l.entry) AS shares, bool_or(now - l.seen_at > l.window_ms) AS stale
+    bool_or(l.place = l.entry) AS shares, min(l.window_ms) AS shortest, bool_or(now - l.seen_at > l.window_ms) AS stale
   INTO room FROM (
     SELECT l.id, l.used, l.held, l.seen_at, l.entry, r.max, r.window_ms, r.concurrency, greatest(l.newest, l.latest_at) AS latest,
-      CASE WHEN greatest(now, l.newest) = l.entry_since
-          OR (r.max > 1000 AND (greatest(now, l.newest) - l.entry_since) * 1000 < r.window_ms) THEN l.entry
+      CASE WHEN q.grant_ttl IS NULL AND (greatest(now, l.newest) = l.entry_since
+          OR (r.max > 1000 AND (greatest(now, l.newest) - l.entry_since) * 1000 < r.window_ms)) THEN l.entry
         WHEN l.window_ms IS NOT NULL OR l.longest > 0 THEN nextval('{schema}.starts_seq_seq') END AS place,
       coalesce(l.id IS NOT NULL AND (r.window_ms IS NULL OR (l.window_ms = r.window_ms AND l.longest >= r.window_ms))
         AND (greatest(r.held_until, r.blind_until, l.pause_until, l.told_until, l.forgotten_at + r.window_ms + 1) > now) IS NOT TRUE
@@ -122,22 +131,30 @@ BEGIN
   started.count := cardinality(picked);
   busy := started.count < want;
   IF started.count > 0 THEN
+    -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
+    took := greatest(0, {schema}.wall() - q.arrived);
     -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
     SELECT nextval('{schema}.numbers'), greatest(now, room.latest, m.last, {schema}.wall() + m.skew) INTO first, now
     FROM {schema}.meta m;
-    -- In a row that is there already, or in one of their own.
+    -- In a row that is there already, or in one of their own, as all that is to be confirmed.
     IF room.shares THEN
       INSERT INTO {schema}.starts AS s (seq, limit_id, at, since, n) OVERRIDING SYSTEM VALUE
       SELECT l.place, l.id, now, now, started.count FROM unnest(room.ids, room.places) AS l (id, place) WHERE l.place IS NOT NULL
       ON CONFLICT ON CONSTRAINT starts_pkey DO UPDATE SET at = excluded.at, n = s.n + excluded.n;
     ELSE
-      INSERT INTO {schema}.starts (seq, limit_id, at, since, n) OVERRIDING SYSTEM VALUE
-      SELECT l.place, l.id, now, now, started.count FROM unnest(room.ids, room.places) AS l (id, place) WHERE l.place IS NOT NULL;
+      INSERT INTO {schema}.starts (seq, limit_id, at, since, n, claim, began) OVERRIDING SYSTEM VALUE
+      SELECT l.place, l.id, now + coalesce(q.grant_ttl, 0), now, started.count, CASE WHEN q.grant_ttl IS NOT NULL THEN first END,
+        CASE WHEN q.grant_ttl IS NOT NULL THEN now - took END
+      FROM unnest(room.ids, room.places) AS l (id, place) WHERE l.place IS NOT NULL;
+      IF q.grant_ttl IS NOT NULL AND FOUND THEN
+        granted := concat(',"grant":[', first, ',', {schema}.confirm_in(room.shortest), ']');
+      END IF;
     END IF;
-    UPDATE {schema}.limits l SET latest_at = now, used = CASE WHEN l.window_ms IS NULL THEN 0 ELSE l.used + started.count END,
+    UPDATE {schema}.limits l SET latest_at = now, called_at = greatest(l.called_at, now + coalesce(q.grant_ttl, 0)), called_by = NULL,
+      used = CASE WHEN l.window_ms IS NULL THEN 0 ELSE l.used + started.count END,
       told_left = CASE WHEN l.told_left IS NOT NULL THEN greatest(0, l.told_left - started.count) END,
-      newest = CASE WHEN t.place IS NULL THEN l.newest ELSE now END, entry = coalesce(t.place, l.entry),
-      entry_since = CASE WHEN t.place = l.entry THEN l.entry_since ELSE now END,
+      newest = CASE WHEN t.place IS NULL THEN l.newest ELSE now END, entry = CASE WHEN q.grant_ttl IS NULL THEN coalesce(t.place, l.entry) ELSE l.entry END,
+      entry_since = CASE WHEN t.place = l.entry OR q.grant_ttl IS NOT NULL THEN l.entry_since ELSE now END,
       held = CASE WHEN l.id = ANY (room.holding) THEN l.held - moved + started.count ELSE l.held END
     FROM unnest(room.ids, room.places) AS t (id, place) WHERE l.id = t.id;
     IF moved > 0 THEN
@@ -182,6 +199,6 @@ BEGIN
   RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
     CASE WHEN waits AND NOT busy AND blocked_by IS NULL THEN 'true' ELSE 'false' END,
     ',"nextInMs":', coalesce(next_in::text, 'null'), ',"blockedBy":', CASE WHEN waits AND blocked_by IS NOT NULL THEN to_json(blocked_by)::text ELSE 'null' END,
-    ',"everybody":', CASE WHEN everybody THEN 'true}' ELSE 'false}' END);
+    granted, ',"everybody":', CASE WHEN everybody THEN 'true}' ELSE 'false}' END);
 END
 $$;

@@ -3,13 +3,14 @@
 -- to be settled is settled, and what has come due waits.
 --
 -- queue_name, worker_name, claim_name, lease_ms: who claims, by which claim, for how long. want: how many at most. asked: of
--- which types; NULL: of any. rules: what they run under. now: the time. Answers with the jobs that have started, in order; what
--- storage/job-storage.ts says of a claim (next_in: NULL where no clock can tell); whether there is news for everybody; and
--- whether events were written.
+-- which types; NULL: of any. rules: what they run under. ttl, arrived: as claim_open. now: the time. Answers with the jobs that have
+-- started, in order; what storage/job-storage.ts says of a claim (next_in: NULL where no clock can tell); whether there is news for
+-- everybody; whether events were written; and what is to be confirmed, as opened_claim says it.
 CREATE OR REPLACE FUNCTION {schema}.claim_under(
   queue_name text, worker_name text, claim_name text, want integer, asked text[], lease_ms float8,
-  rules {schema}.limit_rule[], now float8,
-  OUT jobs json, OUT more boolean, OUT next_in float8, OUT blocked_by text, OUT everybody boolean, OUT told boolean
+  rules {schema}.limit_rule[], ttl float8, arrived float8, now float8,
+  OUT jobs json, OUT more boolean, OUT next_in float8, OUT blocked_by text, OUT everybody boolean, OUT told boolean,
+  OUT granted json
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -31,6 +32,7 @@ DECLARE
   missed bigint[];
   written record;
   ahead record;
+  took float8;
 BEGIN
   jobs := '[]';
   more := false;
@@ -58,15 +60,18 @@ BEGIN
       FROM unnest(types) WITH ORDINALITY AS t (type, place) WHERE ':' || t.type <> ALL (paused);
   END IF;
   LOOP
-    walked := {schema}.walk(queue_name, asked, types, rules, want, without, now);
+    walked := {schema}.walk(queue_name, asked, types, rules, want, without, ttl, now);
     -- Somebody may have changed a job since it was read, or be about to: then it is not to be had, and the walk goes another way.
     missed := {schema}.lock_walked(walked);
     EXIT WHEN missed IS NULL;
     without := without || missed;
   END LOOP;
+  -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
+  took := greatest(0, {schema}.wall() - arrived);
   -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
-  SELECT * INTO written FROM {schema}.write_walk(queue_name, worker_name, claim_name, lease_ms, types, walked,
-    greatest(walked.at, {schema}.present()));
+  now := greatest(walked.at, {schema}.present());
+  SELECT * INTO written FROM {schema}.write_walk(queue_name, worker_name, claim_name, lease_ms, types, walked, ttl, now - took, now);
+  granted := written.granted;
   jobs := written.jobs;
   everybody := written.everybody;
   told := written.told;

@@ -15,13 +15,14 @@ BEGIN
     sign.head_type := NULL;
   END IF;
   opened := {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000), 0, q.types, types, decided, q.lease_ms, rules,
-    sign, now);
+    sign, q.grant_ttl, q.arrived, now);
   next_in := opened.next_in;
   IF next_in > 0 THEN
     -- Counted from now, and not from when the locks were taken: the rest of the step took its time.
     next_in := greatest(0, next_in - greatest(0, {schema}.present() - opened.at));
   END IF;
   RETURN json_build_object('jobs', coalesce(opened.jobs, '[]'), 'stale', '[]'::json, 'more', opened.more,
-    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', opened.blocked_by, 'everybody', {schema}.is_news(given, now));
+    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', opened.blocked_by, 'everybody', {schema}.is_news(given, now),
+    'grant', opened.granted);
 END
 $$;

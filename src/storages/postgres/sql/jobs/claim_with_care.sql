@@ -54,6 +54,7 @@ DECLARE
   blocked_by text;
   everybody boolean := false;
   told boolean := false;
+  granted json;
 BEGIN
   now := sign.now;
   lanes := sign.lanes;
@@ -91,8 +92,8 @@ BEGIN
     paused := EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = q.queue AND p.type = '');
   END IF;
   IF again THEN
-    SELECT json_agg({schema}.job_json(j) ORDER BY j.token) INTO jobs FROM {schema}.jobs j
-    WHERE j.state = 'active' AND j.claim = q.claim AND j.worker = q.worker;
+    SELECT json_agg({schema}.job_json(j) ORDER BY j.token), {schema}.grant_of(-{schema}.block_of(min(j.token))) INTO jobs, granted
+    FROM {schema}.jobs j WHERE j.state = 'active' AND j.claim = q.claim AND j.worker = q.worker;
     IF jobs IS NOT NULL THEN
       q.max := 0;
       q.ahead := 0;
@@ -134,6 +135,9 @@ BEGIN
   IF gone THEN
     names := names || {schema}.weighing();
   END IF;
+  IF q.grants IS NOT NULL THEN
+    names := names || {schema}.limits_of_grants(q.grants);
+  END IF;
   IF cardinality(rules) > 0 THEN
     names := names || {schema}.names_of(rules);
   END IF;
@@ -152,6 +156,9 @@ BEGIN
     sign.head_type := NULL;
   END IF;
 
+  IF q.grants IS NOT NULL THEN
+    PERFORM {schema}.confirm_starts(q.grants, q.called);
+  END IF;
   IF limited THEN
     given := {schema}.give_tokens(tokens, NULL, now);
   END IF;
@@ -176,8 +183,10 @@ BEGIN
 
   IF walks THEN
     SELECT * INTO started
-    FROM {schema}.claim_under(q.queue, q.worker, q.claim, least(q.max, 10000), q.types, q.lease_ms, rules, now);
+    FROM {schema}.claim_under(q.queue, q.worker, q.claim, least(q.max, 10000), q.types, q.lease_ms, rules,
+      q.grant_ttl, q.arrived, now);
     jobs := coalesce(jobs, started.jobs);
+    granted := coalesce(granted, started.granted);
     more := started.more;
     next_in := started.next_in;
     blocked_by := started.blocked_by;
@@ -194,8 +203,10 @@ BEGIN
       END IF;
     END IF;
     opened := {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000),
-      greatest(0, least(coalesce(q.ahead, 0), 10000 - q.max)), q.types, types, decided, q.lease_ms, rules, sign, now);
+      greatest(0, least(coalesce(q.ahead, 0), 10000 - q.max)), q.types, types, decided, q.lease_ms, rules, sign,
+      q.grant_ttl, q.arrived, now);
     jobs := coalesce(jobs, opened.jobs);
+    granted := coalesce(granted, opened.granted);
     -- So many were too late to start that there may be more of them.
     more := opened.more OR lates >= 1000;
     next_in := CASE WHEN lates >= 1000 THEN 0 ELSE opened.next_in END;
@@ -219,6 +230,6 @@ BEGIN
   END IF;
   RETURN json_build_object('jobs', coalesce(jobs, '[]'), 'stale', stale, 'more', more,
     'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', blocked_by, 'woken', woken, 'everybody', everybody,
-    'events', told);
+    'events', told, 'grant', granted);
 END
 $$;

@@ -4,13 +4,15 @@
 -- over in lists; nothing is written.
 --
 -- queue_name: of which queue. asked: the types that the claim asks for; NULL: any. types: those of them that may start.
--- all_rules: what they run under. want: how many may start. without: jobs that cannot be had. now_at: now.
+-- all_rules: what they run under. want: how many may start. without: jobs that cannot be had. ttl: how soon they are called; NULL: at
+-- once. now_at: now.
 --
 -- The steps stand in walk/, one file each, and become one function with this one: what is declared here is too much to be handed
 -- from one function to another. Lists of one letter belong together, and have one entry for each of its kind. Everything is known
 -- by its place in them: a `lane` is one in the lists of l.
 CREATE OR REPLACE FUNCTION {schema}.walk(
-  queue_name text, asked text[], types text[], all_rules {schema}.limit_rule[], want integer, without bigint[], now_at float8
+  queue_name text, asked text[], types text[], all_rules {schema}.limit_rule[], want integer, without bigint[], ttl float8,
+  now_at float8
 ) RETURNS {schema}.walked
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

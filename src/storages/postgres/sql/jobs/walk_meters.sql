@@ -52,6 +52,9 @@ BEGIN
   END LOOP;
   FOR i IN 1 .. place LOOP
     meter := meters[i];
+    IF meter.every_ms IS NOT NULL THEN
+      accounts[i].every_ms := meter.every_ms;
+    END IF;
     IF windows[i] IS NOT NULL THEN
       meter.used := used[i];
       meters[i] := meter;

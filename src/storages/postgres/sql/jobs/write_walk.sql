@@ -1,21 +1,21 @@
 -- Writes down what a walk came to. Its jobs are held. Answers with those that have started, in order; whether there is news for
 -- everybody; whether this claim itself may find more now (`others_may_look`); and whether a lane that seemed empty has jobs which
--- somebody else has his hands on (`taken`); and whether events were written.
+-- somebody else has his hands on (`taken`); whether events were written; and what is to be confirmed, as opened_claim says it.
 --
--- queue_name, worker_name, claim_name, lease_ms: who claims. types: which may start. walked: what it came to. stamp: when they
--- start; the walk was a moment before.
+-- queue_name, worker_name, claim_name, lease_ms: who claims. types: which may start. walked: what it came to. ttl, began: as
+-- account_save. stamp: when they start; the walk was a moment before.
 CREATE OR REPLACE FUNCTION {schema}.write_walk(
   queue_name text, worker_name text, claim_name text, lease_ms float8, types text[], walked {schema}.walked,
-  stamp float8,
+  ttl float8, began float8, stamp float8,
   OUT jobs json, OUT everybody boolean, OUT others_may_look boolean, OUT taken boolean,
-  OUT told boolean
+  OUT told boolean, OUT granted json
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   now float8 := walked.at;
   wanted boolean := {schema}.events_wanted(walked.at);
   first bigint;
-  kept jsonb[];
+  kept record;
   freed record;
 BEGIN
   jobs := '[]';
@@ -25,11 +25,14 @@ BEGIN
   told := wanted AND (walked.places <> '{}' OR walked.refused <> '{}');
   IF walked.places <> '{}' THEN
     first := nextval('{schema}.numbers');
-    kept := {schema}.take_walked(walked, first, stamp);
+    kept := {schema}.take_walked(walked, first, ttl, began, stamp);
+    IF kept.confirm_in IS NOT NULL THEN
+      granted := json_build_array(first, kept.confirm_in);
+    END IF;
     WITH started AS (
       UPDATE {schema}.jobs j SET state = 'active', attempt = j.attempt + 1, started_at = stamp,
         lease_until = stamp + lease_ms, worker = worker_name, claim = claim_name, limits = p.limits, token = first + p.place - 1
-      FROM unnest(walked.places, kept) WITH ORDINALITY AS p (job, limits, place)
+      FROM unnest(walked.places, kept.answer) WITH ORDINALITY AS p (job, limits, place)
       WHERE j.ctid = p.job
       RETURNING j.token, j.id, j.type, j.attempt, {schema}.job_json(j) AS answer
     ), said AS (

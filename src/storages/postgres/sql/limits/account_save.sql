@@ -1,7 +1,8 @@
 -- Writes down what the step has taken of a limit: on its row, and in its log. From then on it has an id, and says where in
--- the log the starts are. alone: it is the start of a permit, with a row of its own.
+-- the log the starts are. alone: it is the start of a permit, with a row of its own. number, ttl, began: of the grant that is to be
+-- confirmed (tables.sql); ttl is NULL where none is.
 CREATE OR REPLACE FUNCTION {schema}.account_save(
-  account {schema}.limit_account, alone boolean, now float8
+  account {schema}.limit_account, alone boolean, number bigint, ttl float8, began float8, now float8
 ) RETURNS {schema}.limit_account
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -23,11 +24,23 @@ BEGIN
     account.before_at := now;
   END IF;
   IF counted IS NOT NULL OR account.longest > 0 THEN
-    account.entry := {schema}.enter_starts(
-      account.id, account.newest, account.taken, CASE WHEN alone THEN -1 ELSE account.resolution END, now);
+    IF ttl IS NULL THEN
+      account.entry := {schema}.enter_starts(
+        account.id, account.newest, account.taken, CASE WHEN alone THEN -1 ELSE account.resolution END, now);
+    ELSE
+      INSERT INTO {schema}.starts AS s (limit_id, at, since, n, claim, began)
+        VALUES (account.id, greatest(now, account.newest) + ttl, now, account.taken, number, account_save.began)
+        RETURNING s.seq INTO account.entry;
+    END IF;
     account.newest := greatest(account.newest, now);
+  ELSIF ttl IS NOT NULL AND account.every_ms IS NOT NULL THEN
+    INSERT INTO {schema}.starts (limit_id, at, since, n, claim, began)
+      VALUES (account.id, now + ttl, now, 0, number, account_save.began);
   END IF;
-  UPDATE {schema}.limits AS l SET latest_at = account_save.now, told_left = account.told_left, window_ms = counted,
+  UPDATE {schema}.limits AS l SET latest_at = account_save.now, called_at = greatest(l.called_at, account_save.now + coalesce(ttl, 0)),
+      called_by = CASE WHEN ttl IS NOT NULL AND account.every_ms IS NOT NULL AND (l.called_at > account_save.now) IS NOT TRUE
+        THEN number END,
+      told_left = account.told_left, window_ms = counted,
       used = CASE WHEN counted IS NULL THEN 0 ELSE account.before + account.taken END,
       seen_at = coalesce(account.before_at, account_save.now), newest = account.newest,
       held = CASE WHEN alone THEN l.held ELSE account.job_slots END

@@ -17,6 +17,7 @@ DECLARE
   kept record;
   instant float8 := now;
   free float8 := 'Infinity';
+  shortest float8;
   used float8;
   used_at float8;
 BEGIN
@@ -46,11 +47,12 @@ BEGIN
       RETURN {schema}.weigh_room(rules, now, prepare);
     END IF;
     names := names || rule.name;
+    shortest := least(shortest, rule.window_ms);
     uses := uses || (kept.id, rule.name, rule.concurrency IS NOT NULL OR rule.probes IS NOT NULL, rule.probes IS NOT NULL,
       coalesce(rule.window_ms, kept.window_ms), used, used_at,
       rule.window_ms IS NOT NULL OR kept.window_ms IS NOT NULL OR kept.longest > 0,
       CASE WHEN instant = kept.entry_since OR (rule.max > 1000 AND (instant - kept.entry_since) * 1000 < rule.window_ms)
-        THEN kept.entry END)::{schema}.limit_use;
+        THEN kept.entry END, false)::{schema}.limit_use;
   END LOOP;
   room.at := instant;
   room.free := floor(free);
@@ -59,6 +61,7 @@ BEGIN
   room.plain := true;
   room.rules := rules;
   room.uses := uses;
+  room.shortest := shortest;
   RETURN room;
 END
 $$;

@@ -2,6 +2,7 @@
 CREATE OR REPLACE FUNCTION {schema}.gauge_cancel(id bigint, started_at float8) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  UPDATE {schema}.limits AS l SET latest_at = NULL WHERE l.id = gauge_cancel.id AND l.latest_at = started_at;
+  UPDATE {schema}.limits AS l SET latest_at = NULL, called_at = NULL, called_by = NULL
+    WHERE l.id = gauge_cancel.id AND l.latest_at = started_at;
 END
 $$;

@@ -12,7 +12,7 @@ BEGIN
   END IF;
   rule := {schema}.rule_named(kept.name);
   every_ms := ({schema}.quota_of(rule, {schema}.group_of(kept.grp))).every_ms;
-  IF now - kept.latest_at < coalesce(every_ms, 0) THEN
+  IF now - kept.called_at < coalesce(every_ms, 0) THEN
     RETURN false;
   END IF;
   RETURN NOT EXISTS (SELECT FROM {schema}.holds AS h WHERE h.limit_id = kept.id);

@@ -12,7 +12,8 @@ LANGUAGE sql STABLE AS $$
       CASE WHEN a.holding THEN coalesce(l.held, 0) + coalesce(h.slots, 0) END,
       CASE WHEN a.holding THEN coalesce(p.probes, 0) END,
       CASE WHEN a.holding THEN coalesce(h.until - now, 'Infinity') END,
-      a.window_ms, 0, w.used, CASE WHEN a.window_ms IS NOT NULL THEN now END, 0, 0, 0, 0, 0)::{schema}.limit_account,
+      a.window_ms, 0, w.used, CASE WHEN a.window_ms IS NOT NULL THEN now END, 0, 0, 0, 0, 0,
+      l.called_at, l.called_by, l.called_in, NULL, NULL)::{schema}.limit_account,
     w.used, greatest(l.newest, l.latest_at)
   FROM unnest(names, states, windows, holding) WITH ORDINALITY AS a (name, grp, window_ms, holding, place)
     LEFT JOIN LATERAL (SELECT k.* FROM {schema}.limits k WHERE k.name = a.name AND k.grp = a.grp LIMIT 1) l ON true

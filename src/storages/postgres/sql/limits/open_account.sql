@@ -7,7 +7,7 @@ DECLARE
 BEGIN
   SELECT l.id, open_account.name, open_account.grp, l.latest_at, l.pause_until, l.told_left, l.told_until, l.open_until,
       l.window_ms, l.used, l.seen_at, l.longest, l.newest, l.forgotten_at, l.held,
-      NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0
+      NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, l.called_at, l.called_by, l.called_in, NULL, NULL
     INTO account
     FROM {schema}.limits AS l WHERE l.name = open_account.name AND l.grp = open_account.grp;
   IF NOT FOUND THEN

@@ -14,7 +14,12 @@ BEGIN
   IF NOT FOUND THEN
     RETURN 0;
   END IF;
-  IF kept.grp <> '' AND (kept.newest IS NULL OR now - kept.newest >= kept.longest) AND {schema}.is_idle(kept, now) THEN
+  IF kept.grp <> '' AND (kept.newest IS NULL OR now - kept.newest >= kept.longest) AND {schema}.is_idle(kept, now)
+    -- Starts may have been called later than they were granted, or be called yet.
+    AND NOT EXISTS (SELECT FROM {schema}.starts AS s WHERE s.limit_id = kept.id AND s.at > now - kept.longest)
+    AND NOT EXISTS (SELECT FROM {schema}.starts AS s
+      WHERE s.limit_id = kept.id AND s.claim IS NOT NULL AND s.at > now - kept.longest - 3600000)
+  THEN
     RETURN {schema}.drop_idle(kept, now);
   END IF;
   SELECT f.deleted, f.newest INTO deleted, forgotten FROM {schema}.forget_starts(kept, now) AS f;

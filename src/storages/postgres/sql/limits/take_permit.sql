@@ -2,11 +2,15 @@
 --
 -- limit_name, grp: of which limit, and for which group (NULL: none; not looked at where the limit is not by group).
 -- asked: how much; NULL: what the rule estimates; 0: only whether what was taken fits. dry: only asks. ttl_ms: so long it is
--- held, unless it is renewed.
-CREATE OR REPLACE FUNCTION {schema}.take_permit(limit_name text, grp text, asked float8, dry boolean, ttl_ms float8)
-RETURNS text
+-- held, unless it is renewed. grant_ttl: it is used within so long of asking, and that is confirmed (confirm); NULL: it is used now.
+CREATE OR REPLACE FUNCTION {schema}.take_permit(
+  limit_name text, grp text, asked float8, dry boolean, ttl_ms float8, grant_ttl float8 DEFAULT NULL
+) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  -- Before anything is waited for.
+  arrived float8 := {schema}.wall();
+  took float8;
   rule {schema}.limit_rule;
   meter {schema}.limit_meter;
   account {schema}.limit_account;
@@ -28,6 +32,7 @@ BEGIN
   own := CASE WHEN rule.by_group THEN grp END;
   meter := {schema}.meter_of(rule, own);
   account := {schema}.open_account(limit_name, {schema}.state_grp(rule.by_group, own));
+  took := greatest(0, {schema}.wall() - arrived);
   now := greatest({schema}.moment(), account.newest, account.latest_at);
   account := {schema}.watch(account, meter, now, true);
   meter.used := {schema}.meter_used(account, meter, now);
@@ -52,7 +57,7 @@ BEGIN
   END IF;
   number := nextval('{schema}.numbers');
   account := {schema}.account_take(account, meter, weight, slots, 1, now);
-  account := {schema}.account_save(account, true, now);
+  account := {schema}.account_save(account, true, number, grant_ttl, now - took, now);
   IF account.entry > 0 THEN
     UPDATE {schema}.starts SET token = number WHERE seq = account.entry;
   END IF;
@@ -70,6 +75,8 @@ BEGIN
     PERFORM {schema}.prune_limit(account.id, now);
   END IF;
   RETURN json_build_object('granted', true, 'held', meter.holds,
-    'token', json_build_array(account.id, number, weight, now, until));
+    'token', json_build_array(account.id, number, weight, now, until),
+    'grant', CASE WHEN grant_ttl IS NOT NULL AND (account.entry > 0 OR account.every_ms IS NOT NULL) THEN json_build_array(number,
+      {schema}.confirm_in(least(CASE WHEN meter.max IS NOT NULL THEN meter.window_ms END, meter.every_ms))) END);
 END
 $$;

@@ -1,7 +1,8 @@
 -- Counts `count` starts under each of the limits of a claim, with tokens from `first` on, at the instant of the room. `taken`
--- is what is kept with each job then; `wait` and `blocked_by` are those of one more.
+-- is what is kept with each job then; `wait` and `blocked_by` are those of one more; `confirm_in`: when it is to be confirmed. ttl,
+-- began: as account_save.
 CREATE OR REPLACE FUNCTION {schema}.take_uniform(
-  room {schema}.limit_room, count integer, first bigint
+  room {schema}.limit_room, count integer, first bigint, ttl float8, began float8
 ) RETURNS {schema}.limit_room
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -9,6 +10,7 @@ DECLARE
   ids bigint[] := '{}';
   shared bigint[] := '{}';
   singly boolean := false;
+  confirms boolean := ttl IS NOT NULL;
   holds boolean := false;
   -- Where the starts are written down; NULL: nowhere.
   places bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(room.uses)]);
@@ -21,7 +23,9 @@ BEGIN
       uses[i].id := ({schema}.open_limit((uses[i]).name, coalesce((uses[i]).counted, 0), '', room.at)).id;
     END IF;
     ids[i] := (uses[i]).id;
-    IF (uses[i]).entry IS NOT NULL THEN
+    IF confirms THEN
+      uses[i].entry := NULL;
+    ELSIF (uses[i]).entry IS NOT NULL THEN
       shared := shared || (uses[i]).entry;
     END IF;
     holds := holds OR (uses[i]).holds;
@@ -35,19 +39,28 @@ BEGIN
     END LOOP;
   END IF;
   FOR one IN
-    INSERT INTO {schema}.starts AS s (limit_id, at, since, n)
-      SELECT u.id, room.at, room.at, count FROM unnest(uses) WITH ORDINALITY AS u WHERE u.logged AND places[u.ordinality] IS NULL
-      RETURNING s.seq, s.limit_id
+    INSERT INTO {schema}.starts AS s (limit_id, at, since, n, claim, began)
+      SELECT u.id, room.at + coalesce(ttl, 0), room.at, CASE WHEN u.logged THEN count ELSE 0 END,
+        CASE WHEN confirms THEN first END, CASE WHEN confirms THEN take_uniform.began END
+      FROM unnest(uses) WITH ORDINALITY AS u
+      WHERE (u.logged OR (confirms AND u.spaced)) AND places[u.ordinality] IS NULL
+      RETURNING s.seq, s.limit_id, s.n
   LOOP
-    places[array_position(ids, one.limit_id)] := one.seq;
+    IF confirms THEN
+      room.confirm_in := {schema}.confirm_in(room.shortest);
+    END IF;
+    IF one.n > 0 THEN
+      places[array_position(ids, one.limit_id)] := one.seq;
+    END IF;
   END LOOP;
-  UPDATE {schema}.limits AS l SET latest_at = room.at,
+  UPDATE {schema}.limits AS l SET latest_at = room.at, called_at = greatest(l.called_at, room.at + coalesce(ttl, 0)),
+      called_by = CASE WHEN confirms AND u.spaced AND (l.called_at > room.at) IS NOT TRUE THEN first END,
       told_left = CASE WHEN l.told_left IS NOT NULL THEN greatest(0, l.told_left - count) END,
       window_ms = u.counted, used = CASE WHEN u.counted IS NULL THEN 0 ELSE u.before + count END,
       seen_at = coalesce(u.before_at, room.at),
       newest = CASE WHEN u.logged THEN room.at ELSE l.newest END,
-      entry = coalesce(places[u.ordinality], l.entry),
-      entry_since = CASE WHEN places[u.ordinality] = u.entry THEN l.entry_since ELSE room.at END,
+      entry = CASE WHEN confirms THEN l.entry ELSE coalesce(places[u.ordinality], l.entry) END,
+      entry_since = CASE WHEN confirms OR places[u.ordinality] = u.entry THEN l.entry_since ELSE room.at END,
       held = CASE WHEN u.holds THEN l.held + count ELSE l.held END
     FROM unnest(uses) WITH ORDINALITY AS u WHERE l.id = u.id;
   IF holds THEN

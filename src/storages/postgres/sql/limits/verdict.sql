@@ -32,17 +32,19 @@ BEGIN
   IF meter.max IS NOT NULL AND meter.window_ms IS NOT NULL THEN
     own := CASE WHEN meter.max = 0 THEN 'Infinity' ELSE
       {schema}.window_wait(account.id, account.forgotten_at, meter.max, meter.window_ms, weight,
-        meter.used + account.taken, now) END;
+        meter.used + account.taken, account.taken, account.grant_ttl, now) END;
     own := greatest(own, meter.blind_until - now);
     IF own > longest THEN
       longest := own;
       reason := 'window';
     END IF;
   END IF;
-  own := meter.every_ms - (now - CASE WHEN account.starts > 0 THEN now ELSE account.latest_at END);
-  IF own > longest THEN
-    longest := own;
-    reason := 'spacing';
+  IF meter.every_ms IS NOT NULL THEN
+    own := {schema}.spacing_wait(meter, account, now);
+    IF own > longest THEN
+      longest := own;
+      reason := 'spacing';
+    END IF;
   END IF;
   IF held + slots > meter.concurrency THEN
     own := CASE WHEN meter.concurrency = 0 THEN 'Infinity' ELSE expires_in END;

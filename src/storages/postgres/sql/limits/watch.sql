@@ -23,6 +23,9 @@ BEGIN
       account.longest := meter.window_ms;
     END IF;
   END IF;
+  IF meter.every_ms IS NOT NULL THEN
+    account.every_ms := least(account.every_ms, meter.every_ms);
+  END IF;
   IF meter.holds AND account.held IS NULL THEN
     SELECT h.slots, h.probes, h.expires_in INTO account.held, account.probes, account.expires_in
       FROM {schema}.held_of(account.id, account.job_slots, account.open_until, now) AS h;

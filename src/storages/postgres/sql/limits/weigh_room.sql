@@ -26,7 +26,7 @@ BEGIN
     now := greatest(now, account.newest, account.latest_at);
     names := names || rule.name;
     accounts := accounts || account;
-    uses := uses || (account.id, rule.name, false, false, NULL, NULL, NULL, NULL, NULL)::{schema}.limit_use;
+    uses := uses || (account.id, rule.name, false, false, NULL, NULL, NULL, NULL, NULL, false)::{schema}.limit_use;
   END LOOP;
   room.at := now;
   FOREACH rule IN ARRAY rules LOOP
@@ -35,6 +35,8 @@ BEGIN
     account := {schema}.watch(accounts[place], meter, now, prepare);
     accounts[place] := account;
     uses[place].holds := uses[place].holds OR meter.holds;
+    uses[place].spaced := uses[place].spaced OR meter.every_ms IS NOT NULL;
+    room.shortest := least(room.shortest, CASE WHEN meter.max IS NOT NULL THEN meter.window_ms END, meter.every_ms);
     uses[place].singly := uses[place].singly OR meter.probes IS NOT NULL;
     meter.used := {schema}.meter_used(account, meter, now);
     room.unprepared := room.unprepared OR coalesce(meter.max IS NOT NULL AND account.longest < meter.window_ms, false);

@@ -1,7 +1,7 @@
 -- Opens meters: at first those of the rules for all, then, of groups that nobody has met before, those of the rules by group;
 -- with the heavy heads that wait for them. Where a rule comes down to numbers these are written beside it.
 --
--- Reads: new_groups (NULL: those for all), rules. Changes: meters, accounts and what is known of them, the lists of heavy heads;
+-- Reads: new_groups (NULL: those for all), rules, ttl. Changes: meters, accounts and what is known of them, the lists of heavy heads;
 -- now, which is not before any start that is known.
 DECLARE
   opened record;
@@ -25,6 +25,10 @@ BEGIN
     meter.account := meter.account + old_count;
     meters := meters || meter;
     account := accounts[meter.account];
+    IF ttl IS NOT NULL THEN
+      account.grant_ttl := ttl;
+      accounts[meter.account] := account;
+    END IF;
     m_closed[k] := 0;
     m_account[k] := meter.account;
     m_max[k] := CASE WHEN meter.max IS NULL OR meter.window_ms IS NULL THEN forever WHEN meter.max = 0 THEN -1

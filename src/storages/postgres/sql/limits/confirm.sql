@@ -1,0 +1,19 @@
+-- Says when calls were made that grants were given for (storage/grants.ts). Whoever waits is not told: it knows when to look again.
+--
+-- said: {grants, called}, two lists of one length.
+CREATE OR REPLACE FUNCTION {schema}.confirm(said json) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  -- Of very many limits whoever takes their locks is alone instead.
+  alone boolean := {schema}.many_rules();
+  q record;
+BEGIN
+  PERFORM {schema}.begin_step(alone);
+  SELECT r.grants, r.called INTO q FROM json_to_record(said) AS r (grants bigint[], called float8[]);
+  IF NOT alone THEN
+    PERFORM {schema}.lock_limits({schema}.limits_of_grants(q.grants));
+  END IF;
+  PERFORM {schema}.confirm_starts(q.grants, q.called);
+  RETURN '{}';
+END
+$$;
