@@ -12,7 +12,7 @@ import {
   weightOrZero,
 } from "../../core/options.ts";
 import type {
-  AtomicRateLimiterStorage,
+  ConfirmingRateLimiterStorage,
   ExecutionCall,
   ExecutionVerdict,
   ExecutionWindow,
@@ -40,7 +40,7 @@ interface Prepared extends Database {
  * Starts are told by the clock of the storage. An instant set from outside is by the clock of whoever sets it: it comes in and
  * goes out as the time until then.
  */
-export class PostgresRates implements AtomicRateLimiterStorage {
+export class PostgresRates implements ConfirmingRateLimiterStorage {
   readonly #database: Prepared;
   readonly #owner: string;
 

@@ -24,7 +24,7 @@ import type {
 } from "../../storage/job-storage.ts";
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
-import type { AtomicRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
+import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
 import { Adding } from "./adding.ts";
 import { PostgresDatabase } from "./database.ts";
 import type { PostgresPool } from "./driver.ts";
@@ -94,7 +94,7 @@ const OWNER = "PostgresStorage";
  */
 export class PostgresStorage implements JobStorage {
   readonly limits: LimitStorage;
-  readonly rates: AtomicRateLimiterStorage;
+  readonly rates: ConfirmingRateLimiterStorage;
   readonly #database: PostgresDatabase;
   readonly #hub: Hub;
   readonly #adding: Adding;

@@ -140,14 +140,24 @@ export const vector: fc.Arbitrary<Vector> = fc.record({
   rule: limitRule,
   group: fc.constantFrom(null, "g", "it's", "other"),
   weights: maybe(fc.constantFrom({ n: 0 }, { n: 3 }, { n: 12 }, { other: 2 })),
-  gauge: fc.record({
-    latestAt: maybe(ago),
-    pausedUntil: rarely(around),
-    toldLeft: maybe(amount),
-    toldUntil: rarely(around),
-    failures: fc.constant(0),
-    openUntil: maybe(around),
-  }),
+  gauge: fc
+    .record({
+      latestAt: maybe(ago),
+      // How much later it was called, or may be; and whether that is known.
+      later: ms,
+      calledBy: maybe(fc.constant(10_000)),
+      calledIn: fc.oneof(fc.constant(0), ms),
+      pausedUntil: rarely(around),
+      toldLeft: maybe(amount),
+      toldUntil: rarely(around),
+      failures: fc.constant(0),
+      openUntil: maybe(around),
+    })
+    .map(({ later, ...gauge }) => ({
+      ...gauge,
+      calledAt: gauge.latestAt === null ? null : gauge.latestAt + later,
+      calledBy: gauge.latestAt === null ? null : gauge.calledBy,
+    })),
   starts: fc
     .array(fc.record({ at: ago, n: fc.integer({ min: 1, max: 5 }) }), { maxLength: 12 })
     .map((starts) => starts.toSorted((a, b) => a.at - b.at)),

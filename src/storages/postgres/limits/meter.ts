@@ -1,5 +1,4 @@
 import { type Gauge, gaugeWait, type Held, newGauge, NOTHING_HELD, type Verdict } from "../../../limits/gauge.ts";
-import { expectedDelay, lookAgainIn } from "../../../limits/look-again.ts";
 import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 
@@ -52,7 +51,7 @@ export class SeenMeter {
     this.rule = rule;
     this.group = group;
     this.quota = quotaOf(rule, group);
-    this.gauge = gaugeOf(seen.row, this.quota.everyMs, seen.now);
+    this.gauge = gaugeOf(seen.row);
     this.now = seen.now;
     this.used = seen.used;
     this.#seen = seen;
@@ -100,25 +99,19 @@ export class SeenMeter {
 }
 
 /** The numbers beside the window. */
-function gaugeOf(row: LimitRow | null, everyMs: number | null, now: number): Gauge {
+function gaugeOf(row: LimitRow | null): Gauge {
   if (row === null) return newGauge();
   return {
-    latestAt: calledAt(row, everyMs, now),
+    latestAt: row.latest_at,
+    calledAt: row.called_at,
+    calledBy: row.called_by,
+    calledIn: row.called_in,
     pausedUntil: row.pause_until,
     toldLeft: row.told_left,
     toldUntil: row.told_until,
     failures: row.failures,
     openUntil: row.open_until,
   };
-}
-
-/** When the latest start was called; while that is not confirmed, such that the next may start when it is worth looking again. */
-function calledAt(row: LimitRow, everyMs: number | null, now: number): number | null {
-  const { latest_at: latestAt, called_at: at, called_by: by, called_in: calledIn } = row;
-  if (at === null || by === null || latestAt === null || everyMs === null) return at;
-  const certain = everyMs - (now - at);
-  if (certain <= 0) return at;
-  return now - everyMs + lookAgainIn(now - (latestAt + expectedDelay(calledIn, everyMs)), everyMs, certain);
 }
 
 /** The arithmetic of `limits/window.ts` on what was seen. */
