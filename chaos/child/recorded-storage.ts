@@ -20,7 +20,7 @@ import type {
 } from "../../src/storage/job-storage.ts";
 import type { Confirmation } from "../../src/storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../src/storage/limit-storage.ts";
-import type { AtomicRateLimiterStorage } from "../../src/storage/rate-limiter-storage.ts";
+import type { ConfirmingRateLimiterStorage } from "../../src/storage/rate-limiter-storage.ts";
 import { Seeded } from "../conductor/seeded.ts";
 import { hr, type SettledJob } from "../history/entry.ts";
 import type { Recorder } from "../history/recorder.ts";
@@ -33,7 +33,7 @@ export interface RecordedOptions {
 
 /** A storage whose steps are written down, before and after: the history that checkers go by. */
 export class RecordedStorage implements JobStorage {
-  readonly rates: AtomicRateLimiterStorage;
+  readonly rates: ConfirmingRateLimiterStorage;
   readonly limits: LimitStorage;
   readonly #inner: JobStorage;
   readonly #recorder: Recorder;
@@ -219,10 +219,10 @@ function settled(outcome: Outcome): SettledJob {
 
 /** Writes down confirmations; they and cancellations are sent twice now and then. */
 function recordedRates(
-  inner: AtomicRateLimiterStorage,
+  inner: ConfirmingRateLimiterStorage,
   recorder: Recorder,
   { seed, duplicate }: RecordedOptions,
-): AtomicRateLimiterStorage {
+): ConfirmingRateLimiterStorage {
   const chance = new Seeded(seed).fork("cancel");
   return {
     setupDatabase: () => inner.setupDatabase(),

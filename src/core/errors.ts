@@ -106,7 +106,9 @@ export class LateCallError extends JobError {
   readonly lateByMs: number;
 
   constructor(id: string, lateByMs: number) {
-    super(`job ${show(id)} was called ${Math.ceil(lateByMs)} ms too late: the process was stopped in the middle of the call`);
+    super(
+      `job ${show(id)} was called ${Math.ceil(lateByMs)} ms too late: the process was stopped in the middle of the call`,
+    );
     this.id = id;
     this.lateByMs = lateByMs;
   }

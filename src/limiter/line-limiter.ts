@@ -206,7 +206,7 @@ async function callHandedOut(): Promise<void> {
   while (handedOut.length > 0) {
     const permits = handedOut;
     handedOut = [];
-    for (let hop = 0; hop < HOPS; hop++) await undefined;
+    for (let hop = 0; hop < HOPS; hop++) await DONE;
     for (const permit of permits) permit.call();
   }
   calling = false;

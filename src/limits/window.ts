@@ -129,7 +129,7 @@ function hopefulWait(log: StartLog, view: WindowView, now: number, excess: numbe
   const delay = expectedDelay(log.calledIn, windowMs);
   let entry = log.firstGranted;
   let wait = 0;
-  for (let seq = view.from, left = excess; left > 0; ) {
+  for (let seq = view.from, left = excess; left > 0;) {
     const at = seq < log.tail ? log.at[seq & log.mask]! : Number.POSITIVE_INFINITY;
     if (entry !== undefined && entry.since + delay <= at) {
       const age = now - (entry.since + delay);

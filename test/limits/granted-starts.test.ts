@@ -19,7 +19,7 @@ import { worstWindow } from "../limiter/support.ts";
 describe("when to look again at a start that is not confirmed", () => {
   it("is at the hopeful instant, then ever less often, and at the certain instant at the latest", () => {
     const looks: number[] = [];
-    for (let now = 0; now < 3_000; ) {
+    for (let now = 0; now < 3_000;) {
       const wait = lookAgainIn(now, 1_000, 3_000 - now);
       now += wait;
       looks.push(now);

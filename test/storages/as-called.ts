@@ -121,7 +121,11 @@ const LIMITS = [
  */
 export function asCalledTest(
   name: string,
-  open: () => Promise<{ readonly storage: JobStorage; readonly clock: FakeClock; readonly close?: () => Promise<void> }>,
+  open: () => Promise<{
+    readonly storage: JobStorage;
+    readonly clock: FakeClock;
+    readonly close?: () => Promise<void>;
+  }>,
   numRuns: number,
 ): void {
   for (const type of ["plain", "grouped", "spaced"]) {
@@ -133,9 +137,7 @@ export function asCalledTest(
             await storage.setup();
             await storage.limits.define(LIMITS, "refuse");
             const group = (i: number) => (type === "grouped" ? ["a", "b", "c"][i % 3]! : null);
-            await storage.add(
-              Array.from({ length: 250 }, (_, i) => newJob({ id: `job-${i}`, type, group: group(i) })),
-            );
+            await storage.add(Array.from({ length: 250 }, (_, i) => newJob({ id: `job-${i}`, type, group: group(i) })));
             const called = await play(storage, clock, fates);
             const all = called.map(({ at }) => at);
             expect(worstWindow(all, WINDOW)).toBeLessThanOrEqual(MAX);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CompositeLimiter, DelayLimiter, LateCallError, RateLimiter } from "../../src/index.ts";
+import { CompositeLimiter, DelayLimiter, LateCallError, RateLimiter, Worker } from "../../src/index.ts";
 import { faultyStorage } from "../../src/testing/index.ts";
 import { rule, window } from "../../src/testing/suite/limit-words.ts";
 import { worstWindow } from "../limiter/support.ts";
@@ -143,12 +143,13 @@ for (const { name, open } of HOUSES) {
       await house.storage.limits.define([rule("api", window(4, 1_000))], "refuse");
       await house.queue.addBulk(many(12));
       const calls: number[] = [];
-      const { worker } = work(
-        house,
-        // oxlint-disable-next-line typescript/no-explicit-any -- the handler of a batch
-        (async (jobs: readonly unknown[]) => void calls.push(...jobs.map(() => house.clock.now()))) as any,
-        { concurrency: 2, batch: { size: 3 } },
-      );
+      const { storage, clock } = house;
+      const worker = new Worker("q", async (jobs) => void calls.push(...jobs.map(() => clock.now())), {
+        storage,
+        clock,
+        concurrency: 2,
+        batch: { size: 3 },
+      });
       await house.clock.advance(10_000);
       expect(calls).toHaveLength(12);
       expect(worstWindow(calls, 1_000)).toBe(4);

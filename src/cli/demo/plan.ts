@@ -8,7 +8,7 @@ export interface Plan {
   /** The service allows so many calls in any window. */
   readonly quota: number;
   readonly windowMs: number;
-  /** What the limiter adds to the window, for calls are not equally long under way. */
+  /** What the limiter adds to the window, for the network to the service: calls are not equally long on their way. */
   readonly guardMs: number;
   readonly leaseMs: number;
   /** One process is killed in the middle. */

@@ -183,13 +183,16 @@ function indexes({ invalid }: PostgresFacts): Finding {
   return { check, status: "fail", says, advice: "REINDEX INDEX, for each of them" };
 }
 
-/** Clocks of clients do not matter; by how much they differ is good to know all the same. */
+/** Clocks of clients do not matter. That of the server does where it was set forward: nothing there can tell it from time. */
 function serverClock({ clockAheadMs }: PostgresFacts, kept: NonNullable<PostgresFacts["kept"]>): Finding {
   const found = clock(kept);
   const differs = Math.abs(clockAheadMs) > 1_000;
   if (!differs) return found;
-  const where = clockAheadMs > 0 ? "ahead of" : "behind";
-  const also = `the server is ${duration(Math.abs(clockAheadMs))} ${where} this computer, which does not matter here`;
+  const by = duration(Math.abs(clockAheadMs));
+  const also =
+    clockAheadMs > 0
+      ? `the server is ${by} ahead of this computer: if its clock was set forward, windows opened and leases ended early by that`
+      : `the server is ${by} behind this computer, which does not matter here`;
   return { ...found, says: `${found.says}; ${also}` };
 }
 

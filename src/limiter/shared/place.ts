@@ -11,7 +11,8 @@ const LIMIT_METHODS = ["define", "remove", "change", "read", "take", "give", "re
 export const sharedLimitStorage: Check<SharedLimitStorage> = {
   expected: "a storage with shared limits, such as new MemoryStorage() or new SqliteStorage(path)",
   read: (value) => {
-    const right = hasMethods(value, ["subscribe", "confirm"]) && "limits" in value && hasMethods(value.limits, LIMIT_METHODS);
+    const right =
+      hasMethods(value, ["subscribe", "confirm"]) && "limits" in value && hasMethods(value.limits, LIMIT_METHODS);
     return right ? (value as unknown as SharedLimitStorage) : undefined;
   },
 };

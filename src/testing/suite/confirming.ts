@@ -216,7 +216,7 @@ export const confirming: Cases = {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     await s.add({ group: "a" }, { group: "b" }, { group: "a" }, { group: "b" });
     const { jobs, id } = await granted(s);
-    equal(jobs.map(({ group }) => group).toSorted(), ["a", "b"], "one of each");
+    equal(new Set(jobs.map(({ group }) => group)).size, 2, "one of each");
     await s.clock.advance(10);
     await confirm(s, id, 10);
     await s.clock.advance(999);

@@ -153,11 +153,11 @@ export const vector: fc.Arbitrary<Vector> = fc.record({
       failures: fc.constant(0),
       openUntil: maybe(around),
     })
-    .map(({ later, ...gauge }) => ({
-      ...gauge,
-      calledAt: gauge.latestAt === null ? null : gauge.latestAt + later,
-      calledBy: gauge.latestAt === null ? null : gauge.calledBy,
-    })),
+    .map(({ later, ...gauge }) => {
+      const { latestAt, calledBy } = gauge;
+      const calledAt = latestAt === null ? null : latestAt + later;
+      return Object.assign(gauge, { calledAt, calledBy: latestAt === null ? null : calledBy });
+    }),
   starts: fc
     .array(fc.record({ at: ago, n: fc.integer({ min: 1, max: 5 }) }), { maxLength: 12 })
     .map((starts) => starts.toSorted((a, b) => a.at - b.at)),

@@ -41,8 +41,7 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   if (want === 0) return { jobs: [], stale, ...outlook(step, request, types, room, types.anyWaits) };
   // One more than wanted, to see whether anything is left.
   const units = types.units(want + 1);
-  const { jobs, grant } =
-    units.length === 0 ? NOTHING : start(step, request, giving(step, types, units, want), room);
+  const { jobs, grant } = units.length === 0 ? NOTHING : start(step, request, giving(step, types, units, want), room);
   let counted = 0;
   for (const { waiting } of units) counted += waiting;
   const wrong = jobs.length < Math.min(want, counted);
