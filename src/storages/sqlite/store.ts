@@ -182,6 +182,8 @@ export class Store {
     let done: { readonly answer: T; readonly step: Step; readonly elsewhere: boolean };
     try {
       const meta = this.#meta(connection);
+      // Read before the time: a step that seems to have been asked for later than it was does no harm.
+      const waitedMs = this.clock.now() - askedAt;
       const time = this.#time.read(meta);
       if (time.last !== meta.last) connection.statements.get(REMEMBER).run(time.last, time.skew);
       const heardElsewhere = meta.hearing !== null && meta.hearing > time.now;
@@ -189,8 +191,7 @@ export class Store {
       const elsewhere = meta.others !== null && meta.others > time.now;
       const rules = this.#rulesOf(connection, meta);
       const { now, error } = time;
-      const asked = now + error - (this.clock.now() - askedAt);
-      const step = new Step(connection.statements, { now, asked, error }, rules, heardHere || heardElsewhere);
+      const step = new Step(connection.statements, { now, asked: now + error - waitedMs, error }, rules, heardHere || heardElsewhere);
       const answer = work(step);
       if (step.given.size > 0) concludeGiven(step);
       if (elsewhere && step.hasNews) step.sql(NEWS).run();
