@@ -15,7 +15,7 @@ const NEAR_MS = 1_500;
 
 /**
  * I15, hygiene: no error that nobody looked after, none about locks, nothing left alive at the end, no growth. A worker says
- * so when its process was paused, or when its storage did not answer for a while: that is what it should do, the latter only
+ * so when its process was paused, in the middle of a call as well, or when its storage did not answer for a while: that is what it should do, the latter only
  * if a stopped process had the lock. `outages`: the storage was not to be reached at times, and workers may say that.
  */
 export function hygiene(
@@ -26,6 +26,7 @@ export function hygiene(
   const blocked = blockedBy(history);
   const isExpected = (text: string, hr: number) =>
     text.includes("the event loop was blocked") ||
+    text.startsWith("LateCallError") ||
     (text.includes("has not answered for") && within(blocked, hr - NEAR_MS, hr) > 0);
   for (const [p, notes] of groupBy(history.notes, (note) => note.p)) {
     const bad = notes.filter(

@@ -101,7 +101,8 @@ export class StaleLeaseError extends JobError {
  * call itself. The call is counted from when it was made. Only `onError` of a worker hears of it.
  */
 export class LateCallError extends JobError {
-  override readonly code: string = "SLUICE_LATE_CALL";
+  override readonly name = "LateCallError";
+  override readonly code = "SLUICE_LATE_CALL";
   readonly id: string;
   readonly lateByMs: number;
 
