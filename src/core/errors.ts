@@ -97,8 +97,9 @@ export class StaleLeaseError extends JobError {
 }
 
 /**
- * A handler was called later than its start was granted for: the process stood still between the last look at the clock and the
- * call itself. The call is counted from when it was made. Only `onError` of a worker hears of it.
+ * A handler may have been called later than its start was granted for: between the look at the clock before the call and the one
+ * after its synchronous part the process stood still, or the handler worked for long. The call is counted from the latter. Only
+ * `onError` of a worker hears of it.
  */
 export class LateCallError extends JobError {
   override readonly name = "LateCallError";
@@ -108,7 +109,8 @@ export class LateCallError extends JobError {
 
   constructor(id: string, lateByMs: number) {
     super(
-      `job ${show(id)} was called ${Math.ceil(lateByMs)} ms too late: the process was stopped in the middle of the call`,
+      `job ${show(id)} may have been called ${Math.ceil(lateByMs)} ms too late for its limits: the process was stopped during ` +
+        "the call, or the handler worked for that long before its first await",
     );
     this.id = id;
     this.lateByMs = lateByMs;
