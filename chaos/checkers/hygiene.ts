@@ -15,19 +15,23 @@ const NEAR_MS = 1_500;
 
 /**
  * I15, hygiene: no error that nobody looked after, none about locks, nothing left alive at the end, no growth. A worker says
- * so when its process was paused, in the middle of a call as well, or when its storage did not answer for a while: that is what it should do, the latter only
- * if a stopped process had the lock. `outages`: the storage was not to be reached at times, and workers may say that.
+ * so when its process was paused, also in the middle of a call, or when its storage did not answer for a while: that is what it
+ * should do, the latter only if a stopped process had the lock, or if others kept the processors busy (`busy`). `outages`: the
+ * storage was not to be reached at times, and workers may say that.
  */
 export function hygiene(
   history: Digest,
-  { outages = false }: { readonly outages?: boolean | undefined } = {},
+  {
+    outages = false,
+    busy = false,
+  }: { readonly outages?: boolean | undefined; readonly busy?: boolean | undefined } = {},
 ): Verdict {
   const found = new Finding("I15", "processes");
   const blocked = blockedBy(history);
   const isExpected = (text: string, hr: number) =>
     text.includes("the event loop was blocked") ||
     text.startsWith("LateCallError") ||
-    (text.includes("has not answered for") && within(blocked, hr - NEAR_MS, hr) > 0);
+    (text.includes("has not answered for") && (busy || within(blocked, hr - NEAR_MS, hr) > 0));
   for (const [p, notes] of groupBy(history.notes, (note) => note.p)) {
     const bad = notes.filter(
       ({ kind, text, hr }) =>

@@ -84,6 +84,7 @@ export class RecordedStorage implements JobStorage {
     const call = this.#settling(settle);
     const claim = await this.#inner.claim(request);
     if (call !== undefined) this.#recorder.write({ op: "settle", phase: "ok", call, stale: claim.stale });
+    if (confirm.length > 0) this.#recorder.write({ op: "confirm", phase: "ok", from, with: "claim", calls: confirm });
     if (claim.jobs.length > 0) {
       this.#recorder.write({
         op: "claim",
@@ -92,6 +93,7 @@ export class RecordedStorage implements JobStorage {
         queue,
         leaseMs,
         limits: limits.map(({ key }) => key),
+        grant: claim.grant?.id,
         jobs: claim.jobs.map(({ id, token, attempt, startedAt, leaseUntil }) => ({
           job: id,
           token,
@@ -198,7 +200,7 @@ export class RecordedStorage implements JobStorage {
   async #confirm(confirmations: readonly Confirmation[]): Promise<void> {
     const from = hr();
     await this.#inner.confirm(confirmations);
-    this.#recorder.write({ op: "confirm", phase: "ok", from, grants: confirmations.length });
+    this.#recorder.write({ op: "confirm", phase: "ok", from, calls: confirmations });
   }
 
   /** Sends the same confirmations once more, now and then: that changes nothing. */
@@ -241,7 +243,8 @@ function recordedRates(
     async confirmExecution(limiter, calls) {
       const from = hr();
       await inner.confirmExecution(limiter, calls);
-      recorder.write({ op: "confirm", phase: "ok", from, grants: calls.length });
+      const named = calls.map(({ token, calledInMs }) => ({ grant: token, calledInMs }));
+      recorder.write({ op: "confirm", phase: "ok", from, calls: named });
       if (chance.chance(duplicate)) await inner.confirmExecution(limiter, calls);
     },
   };

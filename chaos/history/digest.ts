@@ -115,7 +115,8 @@ class Book implements Digest {
   readonly #running = new Map<string, RunFact>();
 
   read(entry: Entry): void {
-    if (entry.phase !== "info" && entry.phase !== "invoke") this.operations += 1;
+    const isStep = entry.phase !== "info" && entry.phase !== "invoke" && !("with" in entry);
+    if (isStep) this.operations += 1;
     switch (entry.op) {
       case "add":
         return this.#add(entry);

@@ -45,6 +45,8 @@ export type Body =
       queue: string;
       leaseMs: number;
       limits: readonly string[];
+      /** What is to be confirmed of it. */
+      grant?: string | undefined;
       jobs: readonly ClaimedJob[];
     }
   | {
@@ -65,7 +67,14 @@ export type Body =
   | { op: "use"; phase: "info"; job: string; token: number; tokens: number }
   /** A call outside of jobs. Its `hr` is taken by the first statement after the permit, or of the wrapped function. */
   | { op: "call"; phase: "info"; under: readonly string[] }
-  | { op: "confirm"; phase: "ok"; from: number; grants: number }
+  /** Calls that were confirmed; `with`: along with a claim. */
+  | {
+      op: "confirm";
+      phase: "ok";
+      from: number;
+      with?: "claim";
+      calls: readonly { grant: string; calledInMs: number }[];
+    }
   | { op: "abort"; phase: "info"; job: string; token: number; reason: string }
   | { op: "arrive"; phase: "info"; limiter: string; job: string; token: number }
   | { op: "fault"; phase: "info"; kind: FaultKind; target: string; wall: number }

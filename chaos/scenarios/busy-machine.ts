@@ -99,7 +99,7 @@ export async function busyMachine(world: World): Promise<Outcome> {
   const { history, final } = await world.collect();
   const own = { limiter: queueLimitKey(LIMITED), max: MAX, windowMs: WINDOW_MS };
   const verdicts = [
-    ...usual(history, final, { drained: false }),
+    ...usual(history, final, { drained: false, busy: true }),
     sharedAsCalled(history, final),
     ...shared(final),
     rate(history, own),

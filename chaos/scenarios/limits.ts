@@ -35,6 +35,7 @@ export async function limits(world: World): Promise<Outcome> {
   const echo = fleet.start({ role: "echo", seed: 0 });
   const echoPort = Number(await firstLine(echo));
   const queue = "limited";
+  const busy = world.scale > 1;
   const worker = (): Order => ({
     role: "worker",
     seed: world.seed(),
@@ -60,7 +61,7 @@ export async function limits(world: World): Promise<Outcome> {
   await addJobs(world, COMPOSED, 30 * world.scale, { do: "nothing" });
   for (let i = 0; i < 4; i++) fleet.start(worker());
   for (let i = 0; i < 3; i++) fleet.start(caller(forMs));
-  if (world.scale > 1) world.burn();
+  if (busy) world.burn();
   // Workers under the same two limits: they and the callers share one quota.
   const { limiter: _, ...unlimited } = worker() as Order<WorkerSpec>;
   for (let i = 0; i < 2; i++) fleet.start({ ...unlimited, queue: COMPOSED, composite: COMPOSITE }).retired = true;
@@ -78,7 +79,7 @@ export async function limits(world: World): Promise<Outcome> {
   const key = queueLimitKey(queue);
   const own = { limiter: key, max: MAX, windowMs: WINDOW_MS };
   const verdicts = [
-    ...usual(history, final, { drained: false }),
+    ...usual(history, final, { drained: false, busy }),
     rate(history, own),
     granted(history, own),
     use(history, { ...own, least: LEAST_USE }),
@@ -95,6 +96,7 @@ const FAST_WINDOW_MS = 100;
 export async function fastLimit(world: World): Promise<Outcome> {
   const { fleet, chance } = world;
   const queue = "fast";
+  const busy = world.scale > 1;
   const forMs = 10_500 * world.scale;
   const most = Math.ceil((forMs / FAST_WINDOW_MS) * FAST_MAX * 1.1);
   await addJobs(world, queue, most, { do: "nothing" });
@@ -108,7 +110,7 @@ export async function fastLimit(world: World): Promise<Outcome> {
     limiter: { max: FAST_MAX, duration: FAST_WINDOW_MS },
   });
   for (let i = 0; i < 4; i++) fleet.start(worker());
-  if (world.scale > 1) world.burn();
+  if (busy) world.burn();
   const end = hr() + forMs;
   while (hr() < end) {
     await wait(chance.integer(700, 1_500));
@@ -118,7 +120,7 @@ export async function fastLimit(world: World): Promise<Outcome> {
   }
   const { history, final } = await world.collect();
   const own = { limiter: queueLimitKey(queue), max: FAST_MAX, windowMs: FAST_WINDOW_MS };
-  const verdicts = [...usual(history, final, { drained: false }), rate(history, own), granted(history, own)];
+  const verdicts = [...usual(history, final, { drained: false, busy }), rate(history, own), granted(history, own)];
   return world.outcome("T16", history, verdicts);
 }
 

@@ -48,7 +48,8 @@ export async function sharedLimits(world: World): Promise<Outcome> {
   });
   await addJobs(world, forMs);
   for (let i = 0; i < 8; i++) fleet.start(worker(QUEUES[i % 2]!));
-  const burners = world.scale > 1 ? world.burn() : [];
+  const busy = world.scale > 1;
+  const burners = busy ? world.burn() : [];
   await wait(500);
   const began = hr();
   while (hr() - began < forMs) {
@@ -65,7 +66,7 @@ export async function sharedLimits(world: World): Promise<Outcome> {
   await world.drain(20_000 * world.scale);
   const { history, final } = await world.collect();
   const verdicts = [
-    ...usual(history, final, { drained: true }),
+    ...usual(history, final, { drained: true, busy }),
     ...shared(final),
     sharedAsCalled(history, final),
     slotsBack(final),

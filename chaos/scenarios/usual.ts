@@ -9,12 +9,17 @@ import type { Verdict } from "../checkers/verdict.ts";
 import type { Digest } from "../history/digest.ts";
 import type { Final } from "../history/final.ts";
 
-/** What is checked after every scenario. `drained`: it waited until nothing was left to do, so nothing may be left. */
-export function usual(
-  history: Digest,
-  final: Final,
-  { drained, outages }: { readonly drained: boolean; readonly outages?: boolean | undefined },
-): Verdict[] {
+interface Circumstances {
+  /** It waited until nothing was left to do, so nothing may be left. */
+  readonly drained: boolean;
+  /** The storage was not to be reached at times. */
+  readonly outages?: boolean | undefined;
+  /** Others kept the processors busy. */
+  readonly busy?: boolean | undefined;
+}
+
+/** What is checked after every scenario. */
+export function usual(history: Digest, final: Final, { drained, outages, busy }: Circumstances): Verdict[] {
   return [
     noLoss(history, final, { drained }),
     oneSettlement(history, final),
@@ -22,7 +27,7 @@ export function usual(
     exclusiveLeases(history),
     concurrency(history, slotsOf(history)),
     accounting(history, final),
-    hygiene(history, { outages }),
+    hygiene(history, { outages, busy }),
   ];
 }
 

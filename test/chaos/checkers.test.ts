@@ -435,6 +435,16 @@ describe("I15, hygiene", () => {
     wrong(hygiene(new Story().note(400, "a", "error", 0, text).told), /has not answered for/);
   });
 
+  it("lets a worker say that there was no answer, if others kept the processors busy", () => {
+    const { told } = new Story().note(400, "a", "error", 0, "StorageError: has not answered for 267 ms");
+    right(hygiene(told, { busy: true }));
+  });
+
+  it("lets a worker say that its process was stopped in the middle of a call", () => {
+    const text = 'LateCallError: job "1" may have been called 257 ms too late for its limits';
+    right(hygiene(new Story().note(400, "a", "error", 0, text).told));
+  });
+
   it("sees errors, things left open, and growth", () => {
     wrong(
       hygiene(new Story().note(0, "a", "error", 0, "StorageError: locked").told),
