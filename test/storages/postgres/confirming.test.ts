@@ -85,8 +85,17 @@ describe("when to look again", () => {
     readonly confirmed: boolean;
   }
 
+  interface Vector {
+    readonly rows: readonly Row[];
+    readonly max: number;
+    readonly windowMs: number;
+    readonly weight: number;
+    readonly taken: number;
+    readonly ttl: number | null;
+  }
+
   /** As the pure functions decide it: what leaves the window first, each at its own instant, until so much has left. */
-  function expected(rows: readonly Row[], max: number, windowMs: number, weight: number, taken: number): number {
+  function expected({ rows, max, windowMs, weight, taken, ttl }: Vector): number {
     const inside = rows
       .map(({ ago, ms: later, n, confirmed }) => ({ began: NOW - ago, at: NOW - ago + later, n, confirmed }))
       .filter(({ at }) => NOW - at < windowMs);
@@ -99,7 +108,7 @@ describe("when to look again", () => {
       const certain = windowMs - (NOW - at);
       return { n, wait: confirmed ? certain : lookAgainIn(NOW - (began + delay), windowMs, certain) };
     });
-    if (taken > 0) leaving.push({ n: taken, wait: windowMs + Math.min(TTL, delay) });
+    if (taken > 0) leaving.push({ n: taken, wait: windowMs + (ttl === null ? 0 : Math.min(ttl, delay)) });
     let excess = leaving.reduce((sum, { n }) => sum + n, 0) + weight - max;
     if (excess <= 0) return 0;
     for (const { n, wait } of leaving.toSorted((a, b) => a.wait - b.wait)) {
@@ -123,6 +132,7 @@ describe("when to look again", () => {
         windowMs: fc.constantFrom(300, 1_000, 5_000),
         weight: fc.integer({ min: 1, max: 3 }),
         taken: fc.integer({ min: 0, max: 3 }),
+        ttl: fc.constantFrom(null, 10, TTL),
       }),
       { numRuns: 500, seed: 20_300_101 },
     );
@@ -141,11 +151,11 @@ describe("when to look again", () => {
     const answers = await once(
       url,
       `SELECT sluice.window_wait(v.id, NULL, v.max, v."windowMs", v.weight,
-          sluice.window_used(v.id, NULL, 0, 0, v."windowMs", ${NOW}) + v.taken, v.taken, ${TTL}, ${NOW}) AS wait
-        FROM json_to_recordset($1) AS v(id bigint, max float8, "windowMs" float8, weight float8, taken float8) ORDER BY v.id`,
+          sluice.window_used(v.id, NULL, 0, 0, v."windowMs", ${NOW}) + v.taken, v.taken, v.ttl, ${NOW}) AS wait
+        FROM json_to_recordset($1) AS v(id bigint, max float8, "windowMs" float8, weight float8, taken float8, ttl float8) ORDER BY v.id`,
       [JSON.stringify(vectors.map((one, id) => ({ ...one, id: id + 1 })))],
     );
-    const waits = vectors.map((one) => expected(one.rows, one.max, one.windowMs, one.weight, one.taken));
+    const waits = vectors.map(expected);
     expect(answers).toEqual(waits.map((wait) => ({ wait })));
     expect(waits.filter((wait) => wait > 0).length).toBeGreaterThan(200);
   });
@@ -367,6 +377,7 @@ describe("a start that is not confirmed", () => {
     await storage.add(many(9));
     await storage.claim(anything({ max: 1 }));
     await granted(scene, { max: 1 });
+    await storage.rates.recordExecution("k");
     const { id } = await granted(scene, { max: 1 });
     await storage.claim(anything({ max: 1 }));
     await storage.confirm([{ grant: id, calledInMs: 5 }]);
@@ -378,10 +389,11 @@ describe("a start that is not confirmed", () => {
     expect(await startsOf(pool)).toMatchObject([
       { began: null, at: at + 5, n: 4 },
       { began: at, at: at + TTL, n: 1 },
+      { began: null, at, n: 1 },
       { began: at, at: at + 5, n: 1 },
       { began: null, at: at + 5, n: 1 },
     ]);
-    expect(await used(scene, "k")).toBe(7);
+    expect(await used(scene, "k")).toBe(8);
   });
 
   test("is lowered when it is confirmed after its permit has ended", async () => {
@@ -418,6 +430,41 @@ describe("a start that is not confirmed", () => {
     expect(await used(scene, "k")).toBe(3);
     await scene.clock.advance(999);
     expect(await used(scene, "k")).toBe(3);
+  });
+
+  test("is not put before what the window has passed when it is confirmed, and leaves it a moment later", async () => {
+    const scene = await open();
+    const { storage, pool, clock } = scene;
+    await storage.limits.define([rule("k", window(3, 1_000))], "refuse");
+    await storage.add(many(9));
+    const first = await granted(scene, { max: 1 });
+    await clock.advance(1_500);
+    const second = await granted(scene, { max: 1 });
+    const confirm = [first, second].map(({ id }) => ({ grant: id, calledInMs: 0 }));
+    expect((await granted(scene, { confirm, max: 1 })).jobs).toHaveLength(1);
+    expect((await startsOf(pool)).map(({ at }) => clock.wall() - at)).toEqual([999, 0, -TTL]);
+    await clock.advance(1);
+    const { jobs, grant } = await storage.claim(anything({ grantTtlMs: TTL }));
+    expect(jobs).toHaveLength(1);
+    await storage.confirm([{ grant: grant!.id, calledInMs: 0 }]);
+    await clock.advance(1_000 + TTL);
+    expect((await storage.claim(anything())).jobs).toHaveLength(3);
+  });
+
+  test("keeps the group that it keeps starts apart in, as long as its call does", async () => {
+    const scene = await open();
+    const { storage, pool, clock } = scene;
+    await storage.limits.define([rule("k", { everyMs: 1_000 }, { byGroup: true })], "refuse");
+    await storage.add(many(3, { group: "g" }));
+    const { id, jobs } = await granted(scene);
+    await storage.settle([{ ...jobs[0]!, to: "completed", result: null }]);
+    await storage.confirm([{ grant: id, calledInMs: 1_900 }]);
+    expect(await startsOf(pool)).toEqual([]);
+    await clock.advance(2_000);
+    while ((await storage.sweep()).more) /* until nothing is left to do */ ;
+    expect(await storage.claim(anything())).toMatchObject({ jobs: [], nextInMs: 900 });
+    await clock.advance(900);
+    expect((await storage.claim(anything())).jobs).toHaveLength(1);
   });
 
   test("of a limit that only keeps starts apart is forgotten when it is confirmed", async () => {

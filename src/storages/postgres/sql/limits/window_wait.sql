@@ -45,7 +45,7 @@ BEGIN
         WHERE unconfirmed AND s.limit_id = window_wait.id AND s.at > now - window_ms - 1 AND now - s.at < window_ms AND s.n > 0
           AND s.claim IS NOT NULL
       UNION ALL
-      SELECT window_ms + coalesce(least(ttl, delay), 0), taken, 9223372036854775807 WHERE taken > 0
+      SELECT window_ms + CASE WHEN ttl IS NULL THEN 0 ELSE least(ttl, delay) END, taken, 9223372036854775807 WHERE taken > 0
     ) AS f ORDER BY f.wait, f.seq
   LOOP
     excess := excess - start.n;
