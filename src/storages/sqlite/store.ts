@@ -191,7 +191,12 @@ export class Store {
       const elsewhere = meta.others !== null && meta.others > time.now;
       const rules = this.#rulesOf(connection, meta);
       const { now, error } = time;
-      const step = new Step(connection.statements, { now, asked: now + error - waitedMs, error }, rules, heardHere || heardElsewhere);
+      const step = new Step(
+        connection.statements,
+        { now, asked: now + error - waitedMs, error },
+        rules,
+        heardHere || heardElsewhere,
+      );
       const answer = work(step);
       if (step.given.size > 0) concludeGiven(step);
       if (elsewhere && step.hasNews) step.sql(NEWS).run();
