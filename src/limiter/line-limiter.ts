@@ -189,7 +189,7 @@ let handedOut: GrantedPermit[] = [];
 let calling = false;
 
 /** So many microtasks after it was handed out whoever awaits a permit has gone on, and all who were before them, too. */
-const HOPS = 16;
+const HOPS = 8;
 
 /**
  * Whoever awaits a permit goes on some microtasks later, and what others do in theirs before that may take long. So a call

@@ -8,7 +8,7 @@ import type { JobStorage } from "./job-storage.ts";
  * were called at the last moment, which is safe and soon makes no difference any more.
  */
 const FIRST_RETRY_MS = 50;
-const MOST_RETRIES = 5;
+const MOST_RETRIES = 3;
 const WITHIN_MS = 2_000;
 
 /**

@@ -145,7 +145,6 @@ export class Execution {
     if (this.#deadlineIn(running) === 0) running.stop("deadline");
     if (running.cut !== undefined) return this.#endUnbegun(running);
     if (running.grant !== undefined) return this.#tell(running, running.grant);
-    running.started = true;
     this.#keepTime(running);
     return true;
   }
@@ -164,7 +163,6 @@ export class Execution {
       this.#giveBack(() => grant.release());
       return false;
     }
-    running.started = true;
     if (running.cut !== undefined) return this.#endUnbegun(running);
     this.#keepTime(running);
     return true;

@@ -39,8 +39,6 @@ export class RunningJob {
   call: Call | undefined;
   /** Why it was told to stop, if it was. */
   cut: Cut | undefined;
-  /** Its limiter was told that it starts: from then on what was granted is used. */
-  started = false;
   /** Its handler was called: from then on its start counts, whatever becomes of it. */
   called = false;
   /** The weights, by name, that its handler said what it used of. */
