@@ -16,6 +16,8 @@ DECLARE
   ended integer := coalesce(cardinality(q.tokens), 0);
   blocks bigint[] := ARRAY[{schema}.block_of(q.tokens[1])];
   way record;
+  -- Is something confirmed of limits that are locked here? False: of others. NULL: nothing is.
+  confirms boolean;
   room record;
   key bigint;
   waited boolean := false;
@@ -44,10 +46,7 @@ BEGIN
   END IF;
   -- Which limits there are, as they are locked, and what is held of which. Not for here: what is held singly, or of others; what is
   -- confirmed of others; and while a lane waits for a limit of other types, for a claim of any type (way_of.sql).
-  SELECT r.*, h.*, CASE WHEN q.grants IS NOT NULL THEN (
-      SELECT bool_and(coalesce({schema}.lock_key('limit', l.name) = ANY (r.keys), false))
-      FROM {schema}.starts s JOIN {schema}.limits l ON l.id = s.limit_id WHERE s.claim = ANY (q.grants)) END AS confirms,
-    EXISTS (SELECT FROM {schema}.holds h WHERE h.token >= q.tokens[1] AND h.token <= q.tokens[ended])
+  SELECT r.*, h.*, EXISTS (SELECT FROM {schema}.holds h WHERE h.token >= q.tokens[1] AND h.token <= q.tokens[ended])
     OR CASE WHEN q.types IS NULL AND NOT r.whole THEN EXISTS (
       SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.ready AND l.blocked_until IS NOT NULL) ELSE false END AS special
   INTO way FROM (
@@ -63,10 +62,14 @@ BEGIN
       bool_and({schema}.lock_key('limit', l.name) = ANY (r.keys)) AS known
     FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (blocks)
   ) h;
-  IF way.rules IS NULL AND way.held IS NULL AND way.confirms IS NULL AND NOT way.special AND (q.types IS NOT NULL OR way.whole IS NULL) THEN
+  IF q.grants IS NOT NULL THEN
+    SELECT bool_and(coalesce({schema}.lock_key('limit', l.name) = ANY (way.keys), false)) INTO confirms
+    FROM {schema}.starts s JOIN {schema}.limits l ON l.id = s.limit_id WHERE s.claim = ANY (q.grants);
+  END IF;
+  IF way.rules IS NULL AND way.held IS NULL AND confirms IS NULL AND NOT way.special AND (q.types IS NOT NULL OR way.whole IS NULL) THEN
     RETURN NULL;
   END IF;
-  IF way.plain IS NOT TRUE OR way.special OR (way.held IS NOT NULL AND way.known IS NOT TRUE) OR NOT way.confirms THEN
+  IF way.plain IS NOT TRUE OR way.special OR (way.held IS NOT NULL AND way.known IS NOT TRUE) OR NOT confirms THEN
     RETURN {schema}.claim_with_care(q, sign, coalesce(q.tokens, '{}'), false);
   END IF;
 
@@ -81,7 +84,7 @@ BEGIN
   IF waited OR now >= sign.last + 100 THEN
     now := {schema}.moment();
   END IF;
-  IF way.confirms THEN
+  IF confirms THEN
     PERFORM {schema}.confirm_starts(q.grants, q.called);
   END IF;
   IF way.held IS NOT NULL AND way.done AND cardinality(blocks) = 1 THEN

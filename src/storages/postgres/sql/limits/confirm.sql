@@ -2,7 +2,9 @@
 --
 -- said: {grants, called}, two lists of one length.
 CREATE OR REPLACE FUNCTION {schema}.confirm(said json) RETURNS text
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
+  SET enable_mergejoin = off AS $$
 DECLARE
   -- Of very many limits whoever takes their locks is alone instead.
   alone boolean := {schema}.many_rules();

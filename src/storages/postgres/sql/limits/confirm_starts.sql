@@ -9,41 +9,34 @@
 CREATE OR REPLACE FUNCTION {schema}.confirm_starts(grants bigint[], called float8[], only_limit bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  found record;
-  late record;
+  start record;
 BEGIN
-  WITH confirmed AS (
-    UPDATE {schema}.starts AS s SET
-      at = CASE WHEN s.began + c.called > s.at THEN s.at
-        -- No call comes before its grant; `since` of one that a token names says something else.
-        ELSE least(s.at, greatest(s.began + c.called, CASE WHEN s.token IS NULL THEN s.since END, l.seen_at - l.window_ms + 1)) END,
-      claim = CASE WHEN s.began + c.called > s.at THEN s.claim END
-    FROM unnest(confirm_starts.grants, confirm_starts.called) AS c (claim, called), {schema}.limits AS l
-    WHERE s.claim = c.claim AND l.id = s.limit_id AND (only_limit IS NULL OR s.limit_id = only_limit)
-    RETURNING s.seq, s.limit_id, s.began + c.called AS called_at, c.called, s.claim IS NOT NULL AS is_late,
-      coalesce(l.called_by = c.claim, false) AS is_spaced, s.n = 0 AND l.longest = 0 AS is_mark
-  )
-  SELECT bool_or(c.is_late) AS late, array_agg(c.seq) FILTER (WHERE c.is_mark) AS marks,
-      array_agg(c.limit_id) FILTER (WHERE c.is_spaced) AS spaced,
-      array_agg(c.called_at) FILTER (WHERE c.is_spaced) AS called_ats, array_agg(c.called) FILTER (WHERE c.is_spaced) AS called
-    INTO found FROM confirmed AS c;
-  IF found.late THEN
-    FOR late IN
-      SELECT s.seq, s.limit_id, s.n, s.at AS before, s.began + c.called AS after
-        FROM unnest(confirm_starts.grants, confirm_starts.called) AS c (claim, called) JOIN {schema}.starts AS s ON s.claim = c.claim
-        WHERE only_limit IS NULL OR s.limit_id = only_limit
-    LOOP
-      UPDATE {schema}.starts AS s SET at = late.after, claim = NULL WHERE s.seq = late.seq;
-      PERFORM {schema}.shift_total(late.limit_id, late.before, -late.n);
-      PERFORM {schema}.shift_total(late.limit_id, late.after, late.n);
-    END LOOP;
-  END IF;
-  IF found.spaced IS NOT NULL THEN
-    UPDATE {schema}.limits AS l SET called_at = greatest(c.called_at, l.latest_at), called_by = NULL, called_in = c.called
-      FROM unnest(found.spaced, found.called_ats, found.called) AS c (id, called_at, called) WHERE l.id = c.id;
-  END IF;
-  IF found.marks IS NOT NULL THEN
-    DELETE FROM {schema}.starts AS s WHERE s.seq = ANY (found.marks);
-  END IF;
+  FOR start IN
+    UPDATE {schema}.starts AS s SET claim = NULL, at = CASE WHEN c.called_at > c.at THEN c.called_at
+        ELSE least(c.at, greatest(c.called_at, c.granted_at, c.passed_at + 1)) END
+      FROM (
+        SELECT s.seq, s.at, called[array_position(grants, s.claim)] AS called_in,
+          s.began + called[array_position(grants, s.claim)] AS called_at,
+          -- No call comes before its grant. Of a start that a token names `since` says something else.
+          CASE WHEN s.token IS NULL THEN s.since END AS granted_at,
+          l.seen_at - l.window_ms AS passed_at, l.called_by = s.claim AS is_latest, s.n = 0 AND l.longest = 0 AS is_mark
+        FROM {schema}.starts AS s JOIN {schema}.limits AS l ON l.id = s.limit_id
+        WHERE s.claim = ANY (grants) AND (only_limit IS NULL OR s.limit_id = only_limit) OFFSET 0
+      ) AS c WHERE s.seq = c.seq
+      RETURNING s.seq, s.limit_id, s.n, c.at AS before, s.at AS after, c.called_at, c.called_in, c.is_latest, c.is_mark
+  LOOP
+    IF start.after > start.before THEN
+      PERFORM {schema}.shift_total(start.limit_id, start.before, -start.n);
+      PERFORM {schema}.shift_total(start.limit_id, start.after, start.n);
+    END IF;
+    IF start.is_latest THEN
+      UPDATE {schema}.limits AS l
+        SET called_at = greatest(start.called_at, l.latest_at), called_by = NULL, called_in = start.called_in
+        WHERE l.id = start.limit_id;
+    END IF;
+    IF start.is_mark THEN
+      DELETE FROM {schema}.starts AS s WHERE s.seq = start.seq;
+    END IF;
+  END LOOP;
 END
 $$;
