@@ -36,10 +36,10 @@ async function once({ limited, processes }: Cell, { limit, burners }: Circumstan
   });
 }
 
-/** What is promised of the use, where nothing burns: by the kind of storage and the limit. */
+/** What is promised of the use, with four processes and where nothing burns: by the kind of storage and the limit. */
 function leastUse({ limited, processes }: Cell, { limit, burners }: Circumstance): number | undefined {
   const { max, windowMs } = limit;
-  if (burners > 0 || windowMs < 1_000 || processes > 4) return undefined;
+  if (burners > 0 || windowMs < 1_000 || (processes !== 4 && limited.kind !== "memory")) return undefined;
   if (!limited.kind.startsWith("postgres")) return 0.99;
   return max <= 10 ? 0.985 : 0.95;
 }

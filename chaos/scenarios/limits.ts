@@ -52,7 +52,7 @@ export async function limits(world: World): Promise<Outcome> {
     seed: world.seed(),
     forMs: left,
     limits: COMPOSITE,
-    cancel: 0.15,
+    cancel: 0.3,
     callers: 10,
     duplicate: 0.5,
   });
