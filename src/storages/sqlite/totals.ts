@@ -33,12 +33,27 @@ export function usedOf(step: Step, row: LimitRow, windowMs: number): number {
 
 const sum = (row: unknown): number => (row as { readonly n: number }).n;
 
+/** The total of a window, as the row of a limit has it. */
+export type Total = Pick<LimitRow, "id" | "window_ms" | "used" | "seen_at">;
+
 /** A start of this instant counts for so much more, or less. */
-export function shiftTotal(step: Step, row: LimitRow, at: number, by: number): void {
-  if (by === 0 || row.window_ms === null || row.seen_at - at >= row.window_ms) return;
+export function shiftTotal(step: Step, row: Total, at: number, by: number): void {
+  if (by === 0 || !isInTotal(row, at)) return;
   row.used += by;
   step.sql(SHIFT).run(row.used, row.id);
 }
+
+/** A start that counts for so much moves from one instant to another. */
+export function moveTotal(step: Step, row: Total, from: number, to: number, n: number): void {
+  // Almost always it was in the total, and stays there.
+  if (isInTotal(row, from) === isInTotal(row, to)) return;
+  shiftTotal(step, row, from, -n);
+  shiftTotal(step, row, to, n);
+}
+
+/** Is a start of this instant part of the total? */
+const isInTotal = ({ window_ms: windowMs, seen_at: seenAt }: Total, at: number): boolean =>
+  windowMs !== null && seenAt - at < windowMs;
 
 /** Writes down what is in use now. */
 export function keepTotal(step: Step, row: LimitRow, windowMs: number, used: number): void {

@@ -1,18 +1,20 @@
 import { quotaOf } from "../../../limits/rule.ts";
 import { type Confirmation, confirmInMs, type Grant } from "../../../storage/grants.ts";
 import type { Use } from "../../../storage/under-limits.ts";
-import { limitById } from "../limit-row.ts";
+import type { LimitRow } from "../limit-row.ts";
 import type { Step } from "../step.ts";
-import { shiftTotal } from "../totals.ts";
+import { moveTotal } from "../totals.ts";
+import { groupOf } from "./groups.ts";
 
-const UNCONFIRMED = "SELECT seq, limit_id, at, granted, n FROM sluice_starts WHERE claim = ?";
+const UNCONFIRMED = `SELECT s.seq, s.at, s.granted, s.n, l.id, l.name, l.grp, l.longest, l.window_ms, l.used, l.seen_at
+  FROM sluice_starts AS s JOIN sluice_limits AS l ON l.id = s.limit_id WHERE s.claim = ?`;
 const CALLED = "UPDATE sluice_starts SET at = ?, claim = NULL WHERE seq = ?";
 const DELETE = "DELETE FROM sluice_starts WHERE seq = ?";
 const SPACED = `UPDATE sluice_limits SET called_at = ?, called_by = NULL, called_in = ? WHERE id = ? AND called_by = ?`;
 
-interface Unconfirmed {
+/** A start that is not confirmed, and the total of the window that it may be counted in. */
+interface Unconfirmed extends Pick<LimitRow, "id" | "name" | "grp" | "longest" | "window_ms" | "used" | "seen_at"> {
   readonly seq: number;
-  readonly limit_id: number;
   readonly at: number;
   readonly granted: number;
   readonly n: number;
@@ -39,17 +41,21 @@ export function confirm(step: Step, confirmations: readonly Confirmation[]): voi
 /** `limit`: only of this one. */
 export function confirmCalls(step: Step, number: number, calledInMs: number, limit: number | undefined): void {
   for (const start of step.sql(UNCONFIRMED).all(number) as unknown as Unconfirmed[]) {
-    const row = limitById(step, start.limit_id);
-    if (row === undefined || (limit !== undefined && limit !== row.id)) continue;
+    if (limit !== undefined && limit !== start.id) continue;
     const at = start.granted + calledInMs;
-    step.sql(SPACED).run(at, calledInMs, row.id, number);
-    if (row.longest === 0) {
+    if (isSpaced(step, start)) step.sql(SPACED).run(at, calledInMs, start.id, number);
+    if (start.longest === 0) {
       // It only led here: nothing is counted in a window.
       step.sql(DELETE).run(start.seq);
       continue;
     }
     step.sql(CALLED).run(at, start.seq);
-    shiftTotal(step, row, start.at, -start.n);
-    shiftTotal(step, row, at, start.n);
+    moveTotal(step, start, start.at, at, start.n);
   }
+}
+
+/** Does a rule keep the starts of this limit apart? */
+function isSpaced({ rules }: Step, { name, grp }: Unconfirmed): boolean {
+  const rule = rules.byName.get(name);
+  return rule !== undefined && quotaOf(rule, groupOf(grp)).everyMs !== null;
 }
