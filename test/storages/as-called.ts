@@ -124,7 +124,7 @@ export function asCalledTest(
   open: () => Promise<{
     readonly storage: JobStorage;
     readonly clock: FakeClock;
-    readonly close?: () => Promise<void>;
+    readonly close?: (() => Promise<void>) | undefined;
   }>,
   numRuns: number,
 ): void {
