@@ -175,7 +175,8 @@ describe("the request of a grant", () => {
       const seen = { done: false, waiting: false };
       const asked = ask().finally(() => (seen.done = true));
       while (!seen.done && !seen.waiting) seen.waiting = (await client.query(WAITING)).rows.length > 0;
-      await once(scene.url, `UPDATE test_clock SET wall = wall + ${ms}`);
+      // Seen when the lock is given back. Nothing slow in between: a step waits for a lock for two seconds at the most.
+      await client.query("UPDATE test_clock SET wall = wall + $1", [ms]);
       await client.query("COMMIT");
       return [await asked, seen.waiting];
     } finally {
