@@ -127,19 +127,26 @@ export function windowWait(log: StartLog, view: WindowView, max: number, now: nu
 function hopefulWait(log: StartLog, view: WindowView, now: number, excess: number): Wait {
   const { windowMs } = view;
   const delay = expectedDelay(log.calledIn, windowMs);
-  let entry = log.firstGranted;
+  const waitFor = ({ since, until }: StartEntry): Wait =>
+    lookAgainIn(now - (since + delay), windowMs, windowMs - (now - until));
+  // Those that should have left already are looked at again when it is worth it; the others leave in the order of their grants.
+  const overdue: { readonly wait: Wait; readonly weight: number }[] = [];
+  let granted = log.firstGranted;
+  for (; granted !== undefined && now - (granted.since + delay) >= windowMs; granted = granted.after) {
+    overdue.push({ wait: waitFor(granted), weight: granted.weight });
+  }
+  overdue.sort((a, b) => b.wait - a.wait);
   let wait = 0;
   for (let seq = view.from, left = excess; left > 0;) {
-    const at = seq < log.tail ? log.at[seq & log.mask]! : Number.POSITIVE_INFINITY;
-    if (entry !== undefined && entry.since + delay <= at) {
-      const age = now - (entry.since + delay);
-      wait = Math.max(wait, lookAgainIn(age, windowMs, windowMs - (now - entry.until)));
-      left -= entry.weight;
-      entry = entry.after;
-    } else {
-      wait = Math.max(wait, windowMs - (now - at));
-      left -= log.weight[seq++ & log.mask]!;
-    }
+    const called = seq < log.tail ? windowMs - (now - log.at[seq & log.mask]!) : Number.POSITIVE_INFINITY;
+    const next = granted === undefined ? Number.POSITIVE_INFINITY : waitFor(granted);
+    const late = overdue.at(-1)?.wait ?? Number.POSITIVE_INFINITY;
+    wait = Math.min(called, next, late);
+    if (wait === late) left -= overdue.pop()!.weight;
+    else if (wait === next) {
+      left -= granted!.weight;
+      granted = granted!.after;
+    } else left -= log.weight[seq++ & log.mask]!;
   }
   return wait;
 }

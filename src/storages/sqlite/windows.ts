@@ -21,8 +21,8 @@ export interface Window {
 const OLDEST = `SELECT at, n FROM sluice_starts WHERE limit_id = ? AND at > ? AND ? - at < ? AND n > 0
   AND (at <= ? OR claim IS NULL) ORDER BY at, seq LIMIT +?`;
 // Whose last moment has passed counts from there; of the others it is hoped that they were called when calls usually are.
-const UNCONFIRMED = `SELECT at, n, granted FROM sluice_starts WHERE limit_id = ? AND at > ? AND n > 0 AND claim IS NOT NULL
-  ORDER BY at, seq LIMIT +?`;
+const UNCONFIRMED = `SELECT at, n, granted FROM sluice_starts WHERE limit_id = ? AND at > ? AND n > 0
+  AND claim IS NOT NULL`;
 const LATEST_CALL = `SELECT at - granted AS ms FROM sluice_starts WHERE limit_id = ? AND at <= ? AND claim IS NULL
   ORDER BY at DESC, seq DESC LIMIT 1`;
 const NEWEST = `SELECT seq, since, at, token FROM sluice_starts WHERE limit_id = ? AND at <= ? AND claim IS NULL
@@ -54,55 +54,54 @@ export function waitFor(
   return Math.max(0, paused, windowWait(step, row, { max, windowMs }, weight, used));
 }
 
-/** The same for the window alone. `used` may count starts that are not written down yet: they happen now. */
+/** The same for the window alone. Of what is used so much was taken by this step, and is not written down yet: it happens now. */
 export function windowWait(
   step: Step,
   row: LimitRow | undefined,
   { max, windowMs }: Window,
   weight: number,
   used: number,
+  taken = 0,
 ): Wait {
   const excess = used + weight - max;
   if (row === undefined) return excess <= 0 ? 0 : windowMs;
   const blind = row.forgotten_at === null ? 0 : Math.max(0, windowMs - (step.now - row.forgotten_at));
-  return excess <= 0 ? blind : Math.max(blind, freed(step, row, windowMs, excess));
+  return excess <= 0 ? blind : Math.max(blind, freed(step, row, windowMs, excess, taken));
 }
 
-/** Starts that leave the window: what they count for, when that is expected, and when to look. */
+/** Starts that leave the window: what they count for, and when to look. */
 interface Leaving {
   readonly n: number;
-  readonly expected: number;
   readonly wait: Wait;
 }
 
 /** When so much has left the window. Every row counts for one at least: no more of them need be looked at. */
-function freed(step: Step, { id }: LimitRow, windowMs: number, excess: number): Wait {
+function freed(step: Step, { id }: LimitRow, windowMs: number, excess: number, taken: number): Wait {
   const { now } = step;
   const most = Math.ceil(excess);
   const known = step.sql(OLDEST).all(id, ...insideOf(now, windowMs), now, most) as { at: number; n: number }[];
-  const leaving = known.map(({ at, n }): Leaving => ({ n, expected: at, wait: windowMs - (now - at) }));
-  const hoped = unconfirmed(step, id, windowMs, most);
-  const rows = hoped.length === 0 ? leaving : [...leaving, ...hoped].toSorted((a, b) => a.expected - b.expected);
+  const leaving = known.map(({ at, n }): Leaving => ({ n, wait: windowMs - (now - at) }));
+  const hoped = unconfirmed(step, id, windowMs);
+  // What this step has taken itself leaves after a window.
+  const rows = [...leaving, ...hoped, { n: taken, wait: windowMs }];
+  if (hoped.length > 0) rows.sort((one, other) => one.wait - other.wait);
   let left = excess;
-  let wait: Wait = 0;
-  for (const row of rows) {
-    left -= row.n;
-    wait = Math.max(wait, row.wait);
+  for (const { n, wait } of rows) {
+    left -= n;
     if (left <= 0) return wait;
   }
-  return Math.max(wait, windowMs);
+  return windowMs;
 }
 
-/** Those that are granted and not confirmed. */
-function unconfirmed(step: Step, id: number, windowMs: number, most: number): Leaving[] {
+/** Those that are granted and not confirmed: few. */
+function unconfirmed(step: Step, id: number, windowMs: number): Leaving[] {
   const { now } = step;
-  const rows = step.sql(UNCONFIRMED).all(id, now, most) as { at: number; n: number; granted: number }[];
+  const rows = step.sql(UNCONFIRMED).all(id, now) as { at: number; n: number; granted: number }[];
   if (rows.length === 0) return [];
   const latest = step.sql(LATEST_CALL).get(id, now) as { readonly ms: number | null } | undefined;
   const delay = expectedDelay(latest?.ms ?? 0, windowMs);
   return rows.map(({ at, n, granted }) => {
-    const expected = granted + delay;
-    return { n, expected, wait: lookAgainIn(now - expected, windowMs, windowMs - (now - at)) };
+    return { n, wait: lookAgainIn(now - (granted + delay), windowMs, windowMs - (now - at)) };
   });
 }
 

@@ -150,6 +150,15 @@ export const confirming: Cases = {
     equal((await said(s)).count, 2, "when it has");
   },
 
+  "a start that is never confirmed does not keep others from looking when they may": async (s) => {
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 6);
+    await granted(s, { max: 1, grantTtlMs: 60_000 });
+    await s.clock.advance(10_000);
+    const { jobs, nextInMs } = await s.claim({ grantTtlMs: TTL });
+    equal([jobs.length, nextInMs], [1, 1_000], "what it took itself leaves first");
+  },
+
   "a call that was made too late counts from then": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
     await many(s, 6);
@@ -323,6 +332,25 @@ export const confirming: Cases = {
     await s.storage.limits.give(third.token, "cancelled");
     await s.clock.advance(5);
     equal((await countOf(s, "k")).used, 0, "what was cancelled counts nowhere");
+  },
+
+  "a permit that was released before it was confirmed is confirmed like any other": async (s) => {
+    await define(
+      s,
+      rule("k", window(1, 1_000), { byGroup: true }),
+      rule("both", { ...window(1, 1_000), concurrency: 1 }),
+    );
+    for (const name of ["k", "both"]) {
+      const taken = await take(s, name, { group: "g", grantTtlMs: TTL });
+      ok(taken.granted && taken.grant !== undefined, "expected to be granted");
+      await s.clock.advance(10);
+      await s.storage.limits.give(taken.token, "released");
+      await confirm(s, taken.grant.id, 10);
+      await s.clock.advance(999);
+      equal((await take(s, name, { group: "g" })).granted, false, `${name}: a millisecond before`);
+      await s.clock.advance(1);
+      equal((await take(s, name, { group: "g" })).granted, true, `${name}: at the instant`);
+    }
   },
 
   "starts under a name are confirmed by their tokens": async (s) => {

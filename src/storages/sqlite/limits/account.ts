@@ -92,6 +92,11 @@ export class Account {
     this.#spaced = true;
   }
 
+  /** How much this step has taken so far. */
+  get taken(): number {
+    return this.#taken;
+  }
+
   /** How much of a window is in use. */
   used(windowMs: number): number {
     return this.#before(windowMs).used + this.#taken;

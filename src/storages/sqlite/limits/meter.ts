@@ -43,7 +43,14 @@ export class SqliteMeter implements Meter {
     if (max !== null && windowMs !== null) this.account.watch(windowMs, max > MANY ? windowMs / 1_000 : 0);
     if (this.quota.everyMs !== null) this.account.space();
     this.#window = (most, length, weight) =>
-      windowWait(step, this.account.row, { max: most, windowMs: length }, weight, this.account.used(length));
+      windowWait(
+        step,
+        this.account.row,
+        { max: most, windowMs: length },
+        weight,
+        this.account.used(length),
+        this.account.taken,
+      );
   }
 
   /** Starts are not kept long enough for its window. */
