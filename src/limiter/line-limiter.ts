@@ -188,12 +188,12 @@ export function isPermitLate(permit: Permit): boolean {
 let handedOut: GrantedPermit[] = [];
 let calling = false;
 
-/** So many microtasks after it was handed out whoever awaits a permit has gone on, and all who were before them, too. */
+/** So many microtasks after a permit was handed out the code that awaits it has continued, and what was queued before it, too. */
 const HOPS = 8;
 
 /**
- * Whoever awaits a permit goes on some microtasks later, and what others do in theirs before that may take long. So a call
- * counts from when all of that is over.
+ * The code that awaits a permit continues some microtasks later, and the microtasks before it may take long. So the call counts
+ * from when all of them are done.
  */
 function calledSoon(permit: GrantedPermit): void {
   handedOut.push(permit);

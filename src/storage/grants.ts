@@ -7,7 +7,7 @@
  *    `grantTtlMs` of the first sending of its request, by its own clock, or never.
  * 2. When the calls were made they are confirmed, and the start counts from then. A crash in between leaves it as it was.
  *
- * Whatever is refused because of a start that is not confirmed is told when to look again as if it were (`lookAgainIn`).
+ * A claim that is refused because of an unconfirmed start gets the instant at which to look again (`lookAgainIn`).
  */
 export interface Grant {
   /** Names what was counted, for `Confirmation.grant`. */

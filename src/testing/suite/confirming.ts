@@ -62,7 +62,7 @@ export const confirming: Cases = {
     equal((await said(s)).count, 2, "of the first queue");
   },
 
-  "whoever is refused expects calls to take as long as the latest did": async (s) => {
+  "a refused claim expects calls to take as long as the latest did": async (s) => {
     await define(s, rule("k", window(1, 1_000)));
     await many(s, 6);
     await confirm(s, (await granted(s)).id, 40);

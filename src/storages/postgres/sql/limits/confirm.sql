@@ -1,4 +1,4 @@
--- Says when calls were made that grants were given for (storage/grants.ts). Whoever waits is not told: it knows when to look again.
+-- Says when calls were made that grants were given for (storage/grants.ts). It causes no wake-up: waiting claims know when to look again.
 --
 -- said: {grants, called}, two lists of one length.
 CREATE OR REPLACE FUNCTION {schema}.confirm(said json) RETURNS text

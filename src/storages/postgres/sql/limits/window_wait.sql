@@ -2,7 +2,7 @@
 -- forgotten_at: the newest start that was not kept; until it has left the window, that counts as full. taken: so much of what is
 -- used is not written down yet, and is called within `ttl` (NULL: now).
 --
--- A start that is not confirmed leaves the window, for whoever asks, when it is worth looking again (look_again_in): its call is
+-- A start that is not confirmed is taken to leave the window when it is worth looking again (look_again_in): its call is
 -- expected as long after its request as the latest call that was confirmed. Once its last moment has passed it counts from there.
 CREATE OR REPLACE FUNCTION {schema}.window_wait(
   id bigint, forgotten_at float8, max float8, window_ms float8, weight float8, used float8, taken float8, ttl float8, now float8
