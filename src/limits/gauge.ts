@@ -131,7 +131,7 @@ export interface Granted {
 /** A start is granted now; without `granted` it is called now as well. */
 export function gaugeTake(gauge: Gauge, { weight }: Charge, now: number, granted?: Granted): void {
   // Where two are on their way at once, past the spacing, neither may lower what the other needs.
-  const others = gauge.calledBy !== null && gauge.calledBy !== granted?.by && gauge.calledAt! > now;
+  const others = gauge.calledAt !== null && gauge.calledAt > now && gauge.calledBy !== granted?.by;
   gauge.latestAt = gauge.latestAt === null ? now : Math.max(gauge.latestAt, now);
   gauge.calledAt = Math.max(granted?.until ?? now, gauge.calledAt ?? Number.NEGATIVE_INFINITY);
   gauge.calledBy = others ? null : (granted?.by ?? null);
@@ -140,7 +140,11 @@ export function gaugeTake(gauge: Gauge, { weight }: Charge, now: number, granted
 
 /** The calls of this grant were made, the last at this instant, so long after it. */
 export function gaugeCall(gauge: Gauge, by: number, at: number, calledIn: number): void {
-  if (gauge.calledBy !== by) return;
+  if (gauge.calledBy !== by) {
+    // Another start came after it, or beside it; only a call that was made too late is later than what that needs.
+    if (gauge.calledAt !== null) gauge.calledAt = Math.max(gauge.calledAt, at);
+    return;
+  }
   gauge.calledAt = at;
   gauge.calledBy = null;
   gauge.calledIn = calledIn;

@@ -22,8 +22,8 @@ export class ClaimedStarts {
   readonly #options: ClaimedStartsOptions;
   /** How many are neither called nor given back. */
   #left: number;
-  /** How long the slowest call took; undefined: none was made. */
-  #calledIn: number | undefined;
+  /** How long the slowest call took; 0: none was made, and nothing has to be waited for. */
+  #calledIn = 0;
 
   constructor(options: ClaimedStartsOptions) {
     this.#options = options;
@@ -43,7 +43,7 @@ export class ClaimedStarts {
   called(): number {
     const { clock, asked, grantTtlMs } = this.#options;
     const calledIn = mostSince(clock, asked);
-    this.#calledIn = Math.max(this.#calledIn ?? 0, calledIn);
+    this.#calledIn = Math.max(this.#calledIn, calledIn);
     this.#done();
     return Math.max(0, calledIn - grantTtlMs);
   }
@@ -55,7 +55,7 @@ export class ClaimedStarts {
 
   #done(): void {
     this.#left -= 1;
-    if (this.#left > 0 || this.#calledIn === undefined) return;
+    if (this.#left > 0) return;
     const { grant, confirm } = this.#options;
     confirm({ grant: grant.id, calledInMs: this.#calledIn }, grant.confirmInMs);
   }

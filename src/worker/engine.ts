@@ -24,6 +24,8 @@ import { Sweeper } from "./sweeper.ts";
  */
 const GRANT_TTL_MS = 2_000;
 const LONGEST_GRANT_TTL_MS = 60_000;
+/** Every so many times that grants of the limiter are too old it is told. */
+const TELL_STALE = 5;
 /** Jobs that were told to stop have so long to end; then they are given back as they are. */
 const LAST_GRACE_MS = 500;
 /** And the storage has so long to take them back; else they come back when their leases expire. */
@@ -68,6 +70,8 @@ export class Engine {
   /** Ends all waiting for answers. */
   readonly #ended = new AbortController();
   #grantTtl = GRANT_TTL_MS;
+  /** How often in a row grants of the limiter were too old. */
+  #stale = 0;
   /** Who was to be cancelled while a claim was under way: the claim may bring them. */
   readonly #cancelled = new Set<string>();
   #claiming = false;
@@ -398,16 +402,32 @@ export class Engine {
     const now = this.#clock.now();
     const starts = grant && this.#startsOf(grant, asked, jobs.length);
     const late = starts?.late === true;
+    const stale = grants.some((one) => one.late);
     if (late) this.#grantTtl = Math.min(2 * this.#grantTtl, LONGEST_GRANT_TTL_MS);
     else if (now - asked.now <= GRANT_TTL_MS) this.#grantTtl = GRANT_TTL_MS;
     // What is nearly over when it is heard of is not begun either: somebody else may begin it any moment.
     const expired = now - asked.now >= this.#settings.lease / 2;
-    if (late || expired || this.#state !== "running") {
+    if (late || stale || expired || this.#state !== "running") {
       for (const one of grants) this.#safely(async () => one.cancel());
+      for (const _ of jobs) starts?.dropped();
+      if (stale) this.#metStale();
       return this.#giveBack(jobs);
     }
+    this.#stale = 0;
     const leasedUntil = asked.now + this.#settings.lease;
     this.#hands.take(jobs, { takenAt: now, leasedUntil, grants, starts }, this.#cancelled);
+  }
+
+  /** What the limiter granted was too old when a job had been claimed for it. If that is always so, nothing ever starts. */
+  #metStale(): void {
+    this.#stale += 1;
+    if (this.#stale % TELL_STALE !== 0) return;
+    this.#report(
+      new JobError(
+        `what the limiter granted was too old ${this.#stale} times in a row when jobs had been claimed for it: ` +
+          "give it a longer `grantTtl`, or the storage less to do",
+      ),
+    );
   }
 
   /** What the claim counted under limits that go by time. */

@@ -23,7 +23,7 @@ export function claim(book: Book, request: ClaimRequest, now: number): Claim {
   const own = request.limits.map(ruleOfClaim);
   // First, for it may refuse a name: then nothing has happened yet.
   for (const { name } of own) book.limits.general(name);
-  for (const confirmation of request.confirm ?? []) book.grants.confirm(confirmation);
+  for (const confirmation of request.confirm ?? []) book.grants.confirm(confirmation, book.ledgerNow());
   const stale = settle(book, request.settle, now);
   endOverdue(book, now, Number.POSITIVE_INFINITY);
   const queue = book.queues.get(request.queue);

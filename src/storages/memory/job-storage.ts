@@ -101,7 +101,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   confirm(confirmations: readonly Confirmation[]): Promise<void> {
     return this.#step(() => {
-      for (const confirmation of confirmations) this.#book.grants.confirm(confirmation);
+      for (const confirmation of confirmations) this.#book.grants.confirm(confirmation, this.#book.ledgerNow());
     });
   }
 

@@ -137,7 +137,8 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
     const named = this.#named(this.#ledger(queueName));
     for (const { token, calledInMs } of calls) {
       const entry = named.get(token);
-      if (entry !== undefined && entry.until > entry.since) callStart(entry, entry.since + calledInMs);
+      if (entry === undefined || entry.until === entry.since) continue;
+      callStart(entry, Math.min(entry.since + calledInMs, this.#clock.now()));
     }
   }
 

@@ -22,9 +22,12 @@ export class FineWallClock {
 
   now(): number {
     let now = this.#read();
+    if (this.error <= CLOSE_MS) return now;
     // Known within a millisecond, which is too little for windows: what lies between the two clocks is seen when the wall clock
-    // moves on. That is once in the life of a process, and whenever the clock is set.
-    while (this.error > CLOSE_MS) now = this.#read();
+    // moves on. That is once in the life of a process, and whenever the clock is set. Clocks that stand still tell no more.
+    const began = this.#clock.now();
+    for (let reads = 0; this.error > CLOSE_MS && (reads < STILL || this.#clock.now() > began); reads++)
+      now = this.#read();
     return now;
   }
 
@@ -47,6 +50,9 @@ export class FineWallClock {
     return now - wall < ROUNDING ? wall : now;
   }
 }
+
+/** A clock that has not moved after so many readings stands still. */
+const STILL = 1_000;
 
 /** So well it is known what lies between the two clocks. */
 const CLOSE_MS = 0.1;

@@ -13,7 +13,9 @@ import { recordNamed } from "./windows.ts";
 export const tokenOf = (limit: number, number: number, reserved: number): string => `${limit}.${number}.${reserved}`;
 
 const FIND = "SELECT seq, at, since, n, token, spent FROM sluice_starts WHERE token = ?";
-const CHANGE = "UPDATE sluice_starts SET at = ?, since = ?, n = ?, spent = ? WHERE seq = ?";
+// What counts from another instant, or for nothing, is not confirmed any more.
+const CHANGE = `UPDATE sluice_starts SET claim = iif(at = ? AND ? > 0, claim, NULL), at = ?, since = ?, n = ?, spent = ?
+  WHERE seq = ?`;
 // What has ended is told by the number below zero.
 const END = "UPDATE sluice_starts SET token = -token, since = max(since, ?) WHERE token = ?";
 const ENDED = "INSERT INTO sluice_starts (limit_id, at, since, n, token, spent) VALUES (?, ?, ?, 0, ?, 0)";
@@ -137,7 +139,7 @@ function charge(step: Step, row: LimitRow, start: Start, used: number, spent: nu
 
 function change(step: Step, row: LimitRow, start: Start, to: Partial<Start>): void {
   const { at, since, n, spent } = { ...start, ...to };
-  step.sql(CHANGE).run(at, since, n, spent, start.seq);
+  step.sql(CHANGE).run(at, n, at, since, n, spent, start.seq);
   shiftTotal(step, row, start.at, -start.n);
   shiftTotal(step, row, at, n);
 }

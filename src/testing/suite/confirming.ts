@@ -65,8 +65,10 @@ export const confirming: Cases = {
   "a refused claim expects calls to take as long as the latest did": async (s) => {
     await define(s, rule("k", window(1, 1_000)));
     await many(s, 6);
-    await confirm(s, (await granted(s)).id, 40);
-    await s.clock.advance(1_040);
+    const { id } = await granted(s);
+    await s.clock.advance(40);
+    await confirm(s, id, 40);
+    await s.clock.advance(1_000);
     await granted(s);
     equal(await said(s), blocked(1_040), "as long after the grant as the one before");
   },
@@ -74,8 +76,10 @@ export const confirming: Cases = {
   "one slow call is no rule for the next": async (s) => {
     await define(s, rule("k", window(1, 1_000)));
     await many(s, 6);
-    await confirm(s, (await granted(s)).id, 1_900);
-    await s.clock.advance(2_900);
+    const { id } = await granted(s);
+    await s.clock.advance(1_900);
+    await confirm(s, id, 1_900);
+    await s.clock.advance(1_000);
     await granted(s);
     equal(await said(s), blocked(1_250), "a quarter of the window at the most");
   },
@@ -290,6 +294,77 @@ export const confirming: Cases = {
     equal(next.jobs.length, 2, "after the reset");
     await confirm(s, id, 3_000);
     equal((await countOf(s, "k")).used, 2, "what is in use");
+  },
+
+  "no call was made after it was confirmed, whatever its caller says": async (s) => {
+    await define(s, rule("k", window(1, 1_000)), rule("spaced", { everyMs: 1_000 }, { queues: ["other"] }));
+    await many(s, 3);
+    await many(s, 3, { queue: "other" });
+    for (const queue of ["q", "other"]) {
+      const { id } = await granted(s, { queue });
+      await s.clock.advance(10);
+      await confirm(s, id, 3_600_000);
+      await s.clock.advance(999);
+      equal((await said(s, { queue })).count, 0, `${queue}: a millisecond before`);
+      await s.clock.advance(1);
+      equal((await said(s, { queue })).count, 1, `${queue}: at the instant`);
+      await s.clock.advance(1_000);
+    }
+  },
+
+  "a call that was made too late keeps others away, though another start came after it": async (s) => {
+    await define(s, rule("k", { everyMs: 100 }));
+    await many(s, 6);
+    const first = await granted(s);
+    await s.clock.advance(2_100);
+    const second = await granted(s);
+    await confirm(s, second.id, 0);
+    await s.clock.advance(60);
+    await confirm(s, first.id, 2_150);
+    await s.clock.advance(40);
+    equal((await said(s)).count, 0, "too near to the late call");
+    await s.clock.advance(50);
+    equal((await said(s)).count, 1, "when that is long enough ago");
+  },
+
+  "three starts on their way at once may not lower what the others need": async (s) => {
+    await define(s, rule("k", window(10, 10)));
+    await many(s, 6);
+    const [first, second, third] = [
+      await granted(s, { max: 1 }),
+      await granted(s, { max: 1 }),
+      await granted(s, { max: 1 }),
+    ];
+    await s.storage.limits.define([rule("k", { ...window(10, 10), everyMs: 500 })], "update");
+    await confirm(s, third.id, 0);
+    await s.clock.advance(600);
+    equal((await said(s)).count, 0, "the calls of the others may still come");
+    await s.clock.advance(1_000);
+    await s.storage.confirm([
+      { grant: first.id, calledInMs: 1_600 },
+      { grant: second.id, calledInMs: 1_600 },
+    ]);
+    await s.clock.advance(900);
+    equal((await said(s)).count, 1, "when the last moment is long enough ago");
+  },
+
+  "debt that became known late is not forgotten when the call is confirmed": async (s) => {
+    const { rates } = s.storage;
+    const ask = { maxExecutions: 10, windowMs: 1_000, weight: 10, grantTtl: TTL };
+    const { token } = await rates.tryRecordExecution("k", ask);
+    await s.clock.advance(4_000);
+    await rates.settleExecution("k", token!, 15);
+    equal((await rates.tryRecordExecution("k", { ...ask, weight: 6 })).granted, false, "the debt");
+    await rates.confirmExecution("k", [{ token: token!, calledInMs: 10 }]);
+    equal((await rates.tryRecordExecution("k", { ...ask, weight: 6 })).granted, false, "after the confirmation");
+  },
+
+  "starts that were counted under a name before count for the first claim under it": async (s) => {
+    const { rates } = s.storage;
+    for (let i = 0; i < 2; i++) await rates.tryRecordExecution("k", { maxExecutions: 2, windowMs: 1_000 });
+    await define(s, rule("k", window(2, 1_000)));
+    await many(s, 4);
+    equal((await said(s)).count, 0, "the window is full");
   },
 
   "a grant says when its confirmation is worth a call": async (s) => {

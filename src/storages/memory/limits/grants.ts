@@ -46,14 +46,20 @@ export class Grants {
     return { id, confirmInMs: confirmInMs(shortest) };
   }
 
-  confirm({ grant, calledInMs }: Confirmation): void {
+  /** `time`: now. No call was made after it was confirmed, whatever the clocks of its caller say. */
+  confirm({ grant, calledInMs }: Confirmation, time: number): void {
     const kept = this.#kept.get(grant);
     if (kept === undefined) return;
     this.#kept.delete(grant);
-    const at = kept.at + calledInMs;
+    const at = Math.min(kept.at + calledInMs, time);
     for (const { entry, gauge } of kept.taken) {
       if (entry !== undefined) callStart(entry, at);
-      gaugeCall(gauge, kept.granted.by, at, calledInMs);
+      gaugeCall(gauge, kept.granted.by, at, at - kept.at);
     }
+  }
+
+  /** All that was counted for it was taken back. */
+  forget(granted: Granted | undefined): void {
+    if (granted !== undefined) this.#kept.delete(String(granted.by));
   }
 }

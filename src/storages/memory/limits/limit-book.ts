@@ -69,9 +69,12 @@ export class LimitBook {
     this.#become();
   }
 
-  /** What is counted under a rule, for a group or for all; undefined: nothing yet. */
+  /**
+   * What is counted under a rule, for a group or for all; undefined: nothing yet for the group. What is counted for all may have
+   * been counted through `rates`, before any claim.
+   */
   find({ name, byGroup }: LimitRule, group: string | null): Tally | undefined {
-    return byGroup ? this.#kept.get(name)?.groups.get(group) : this.#general.get(name);
+    return byGroup ? this.#kept.get(name)?.groups.get(group) : this.general(name);
   }
 
   /** The same, made on first use. */

@@ -76,6 +76,7 @@ export function give(book: Book, token: string, given: LimitGiven, time: number)
   if (permit.ended) return;
   if (given === "cancelled") {
     book.permits.remove(permit);
+    book.grants.forget(taken.granted);
     book.loosen(tally, rule, time);
     tally.cancel(taken);
   }

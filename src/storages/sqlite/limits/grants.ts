@@ -10,6 +10,7 @@ const UNCONFIRMED = `SELECT s.seq, s.at, s.granted, s.n, l.id, l.name, l.grp, l.
   FROM sluice_starts AS s JOIN sluice_limits AS l ON l.id = s.limit_id WHERE s.claim = ?`;
 const CALLED = "UPDATE sluice_starts SET at = ?, claim = NULL WHERE seq = ?";
 const DELETE = "DELETE FROM sluice_starts WHERE seq = ?";
+const LATE = "UPDATE sluice_limits SET called_at = ? WHERE id = ? AND called_at < ?";
 const SPACED = `UPDATE sluice_limits SET called_at = ?, called_by = NULL, called_in = ? WHERE id = ? AND called_by = ?`;
 
 /** A start that is not confirmed, and the total of the window that it may be counted in. */
@@ -42,8 +43,13 @@ export function confirm(step: Step, confirmations: readonly Confirmation[]): voi
 export function confirmCalls(step: Step, number: number, calledInMs: number, limit: number | undefined): void {
   for (const start of step.sql(UNCONFIRMED).all(number) as unknown as Unconfirmed[]) {
     if (limit !== undefined && limit !== start.id) continue;
-    const at = start.granted + calledInMs;
-    if (isSpaced(step, start)) step.sql(SPACED).run(at, calledInMs, start.id, number);
+    // No call was made after it was confirmed, whatever the clocks of its caller say.
+    const at = Math.min(start.granted + calledInMs, step.now + step.error);
+    if (isSpaced(step, start)) {
+      const { changes } = step.sql(SPACED).run(at, at - start.granted, start.id, number);
+      // Another start came after it; only a call that was made too late is later than what that needs.
+      if (Number(changes) === 0) step.sql(LATE).run(at, start.id, at);
+    }
     if (start.longest === 0) {
       // It only led here: nothing is counted in a window.
       step.sql(DELETE).run(start.seq);

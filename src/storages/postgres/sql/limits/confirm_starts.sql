@@ -9,25 +9,30 @@
 CREATE OR REPLACE FUNCTION {schema}.confirm_starts(grants bigint[], called float8[], only_limit bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  -- No call was made after it was confirmed, whatever the clocks of its caller say.
+  latest CONSTANT float8 := {schema}.present();
   start record;
 BEGIN
   FOR start IN
     UPDATE {schema}.starts AS s SET claim = NULL, at = CASE WHEN c.called_at > c.at THEN c.called_at
         ELSE least(c.at, greatest(c.called_at, c.granted_at, c.passed_at + 1)) END
       FROM (
-        SELECT s.seq, s.at, called[array_position(grants, s.claim)] AS called_in,
-          s.began + called[array_position(grants, s.claim)] AS called_at,
+        SELECT s.seq, s.at, s.began, least(s.began + called[array_position(grants, s.claim)], latest) AS called_at,
           -- No call comes before its grant. Of a start that a token names `since` says something else.
           CASE WHEN s.token IS NULL THEN s.since END AS granted_at,
           l.seen_at - l.window_ms AS passed_at, l.called_by = s.claim AS is_latest, s.n = 0 AND l.longest = 0 AS is_mark
         FROM {schema}.starts AS s JOIN {schema}.limits AS l ON l.id = s.limit_id
         WHERE s.claim = ANY (grants) AND (only_limit IS NULL OR s.limit_id = only_limit) OFFSET 0
       ) AS c WHERE s.seq = c.seq
-      RETURNING s.seq, s.limit_id, s.n, c.at AS before, s.at AS after, c.called_at, c.called_in, c.is_latest, c.is_mark
+      RETURNING s.seq, s.limit_id, s.n, c.at AS before, s.at AS after, c.called_at, c.called_at - c.began AS called_in,
+        c.is_latest, c.is_mark
   LOOP
     IF start.after > start.before THEN
       PERFORM {schema}.shift_total(start.limit_id, start.before, -start.n);
       PERFORM {schema}.shift_total(start.limit_id, start.after, start.n);
+      -- Another start may have come after it.
+      UPDATE {schema}.limits AS l SET called_at = start.called_at
+        WHERE l.id = start.limit_id AND l.called_at < start.called_at;
     END IF;
     IF start.is_latest THEN
       UPDATE {schema}.limits AS l

@@ -7,10 +7,13 @@ DECLARE
   at float8 := window_ms;
   step float8 := window_ms / 4;
 BEGIN
+  IF age < window_ms THEN
+    RETURN least(certain_in, window_ms - age);
+  END IF;
   WHILE at <= age LOOP
     at := at + step;
     step := step * 2;
   END LOOP;
-  RETURN least(certain_in, at - age);
+  RETURN least(certain_in, greatest(at - age, window_ms / 4));
 END
 $$;
