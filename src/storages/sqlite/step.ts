@@ -14,6 +14,9 @@ export interface Given {
   awaited: boolean;
 }
 
+// Whatever draws a number starts something: no start is decided before it, by any process.
+const NUMBERS = "UPDATE sluice_meta SET sequence = sequence + ?, last = max(last, ?) RETURNING sequence";
+
 /** The time of a step, as `Step` says it. */
 export type StepTime = Pick<Step, "now" | "asked" | "error">;
 
@@ -36,6 +39,8 @@ export class Step {
   readonly woken = new Map<string, boolean>();
   /** News for every queue: a limit has room again. */
   everybody = false;
+  /** Where the counter stands that its numbers are from; undefined: it drew none. */
+  sequence: number | undefined;
   /** What was given back of limits, by their ids. */
   readonly given = new Map<number, Given>();
   /** Active jobs that are asked to stop. */
@@ -79,9 +84,8 @@ export class Step {
 
   /** The next `count` numbers of the counter that only ever grows; the first of them. */
   numbers(count: number): number {
-    const { sequence } = this.sql("UPDATE sluice_meta SET sequence = sequence + ? RETURNING sequence").get(count) as {
-      readonly sequence: number;
-    };
+    const { sequence } = this.sql(NUMBERS).get(count, this.now) as { readonly sequence: number };
+    this.sequence = sequence;
     return sequence - count + 1;
   }
 }

@@ -24,12 +24,13 @@ const LONGEST_WAIT_MS = 25;
 interface Meta {
   readonly last: number;
   readonly skew: number;
+  readonly sequence: number;
   readonly rules: number;
   readonly others: number | null;
   readonly hearing: number | null;
 }
 
-const META = `SELECT last, skew, rules,
+const META = `SELECT last, skew, sequence, rules,
     (SELECT max(until) FROM sluice_listeners WHERE origin <> ?) AS others,
     (SELECT max(until) FROM sluice_listeners WHERE origin <> ? AND events = 1) AS hearing
   FROM sluice_meta`;
@@ -209,6 +210,7 @@ export class Store {
       connection.rollback();
       throw error;
     }
+    if (done.step.sequence !== undefined) this.#time.granted(done.step.sequence);
     if (done.step.newsworthy) this.audience?.committed(done.step, done.elsewhere);
     return done.answer;
   }

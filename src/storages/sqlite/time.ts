@@ -64,6 +64,8 @@ const ROUNDING = 0.001;
 export interface ClockState {
   readonly last: number;
   readonly skew: number;
+  /** Grows with every start: so a process can tell whether another one has granted any since it last looked. */
+  readonly sequence: number;
 }
 
 /** Readings of two processes may lie so far apart without anybody having set a clock. */
@@ -80,6 +82,9 @@ const REMEMBER_MS = 250;
  * grows by as much, so that ages stay what they are: windows, leases and due times go on as if nothing had happened. When
  * it is set forward again, the skew is used up first. A step forward beyond that is taken for time that passed, for a
  * computer that slept looks the same.
+ *
+ * What one process expects by its monotonic clock counts only while no other has granted anything: such starts are stamped with
+ * the clock as it was set, and would grow older by what the skew is raised.
  */
 export class StorageClock {
   readonly #clock: Clock;
@@ -87,14 +92,23 @@ export class StorageClock {
   /** The time when it was last read, and what the monotonic clock said then. */
   #latest = Number.NEGATIVE_INFINITY;
   #latestAt = 0;
+  #sequence = -1;
 
   constructor(clock: Clock) {
     this.#clock = clock;
     this.#wall = new FineWallClock(clock);
   }
 
+  /** This process has granted starts: the sequence is where it has put it. */
+  granted(sequence: number): void {
+    this.#sequence = sequence;
+  }
+
   /** The time, and what is to be written down of it. The same `last` means: nothing. */
-  read({ last, skew: written }: ClockState): { readonly now: number; readonly error: number } & ClockState {
+  read(state: ClockState): { readonly now: number; readonly error: number } & ClockState {
+    const { last, skew: written, sequence } = state;
+    if (sequence !== this.#sequence) this.#latest = Number.NEGATIVE_INFINITY;
+    this.#sequence = sequence;
     const wall = this.#wall.now();
     const elapsed = this.#clock.now();
     const since = elapsed - this.#latestAt;
@@ -103,7 +117,8 @@ export class StorageClock {
     const now = Math.max(floor, wall + skew);
     this.#latest = now;
     this.#latestAt = elapsed;
-    return { now, error: this.#wall.error, skew, last: skew !== written || now - last >= REMEMBER_MS ? now : last };
+    const remembered = skew !== written || now - last >= REMEMBER_MS ? now : last;
+    return { now, error: this.#wall.error, skew, sequence, last: remembered };
   }
 }
 

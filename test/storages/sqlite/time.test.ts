@@ -53,7 +53,7 @@ describe("the clock of a storage", () => {
   test("never goes back, and keeps ages when the wall clock does", () => {
     const clock = new ComputerClock();
     const time = new StorageClock(clock);
-    let state = { last: 0, skew: 0 };
+    let state = { last: 0, skew: 0, sequence: 0 };
     const first = time.read(state);
     state = first;
     clock.real += 1_000;
@@ -74,7 +74,7 @@ describe("the clock of a storage", () => {
   test("notices a step back that is shorter than the time it was not asked", () => {
     const clock = new ComputerClock();
     const time = new StorageClock(clock);
-    const first = time.read({ last: 0, skew: 0 });
+    const first = time.read({ last: 0, skew: 0, sequence: 0 });
     clock.real += 60_000;
     clock.step = -30_000;
     const second = time.read(first);
@@ -84,7 +84,7 @@ describe("the clock of a storage", () => {
 
   test("does not drift when processes differ by a fraction", () => {
     const clock = new ComputerClock();
-    let state = { last: 0, skew: 0 };
+    let state = { last: 0, skew: 0, sequence: 0 };
     for (let i = 0; i < 500; i++) {
       clock.real += 0.9;
       state = new StorageClock(clock).read(state);
@@ -155,5 +155,39 @@ describe("a wall clock that is set", () => {
     expect(await storage.settle([{ id: "j", token: job!.token, to: "completed", result: null }])).toEqual(["j"]);
     expect(await storage.settle([{ id: "j", token: again!.token, to: "completed", result: null }])).toEqual([]);
     await storage.close();
+  });
+});
+
+describe("a wall clock that is set back by less than is noticed at once", () => {
+  test.each([4, 6, 50, 200, 240, 400, 5_000])("by %i ms: no window is over, over two processes", async (by) => {
+    const path = temporaryDatabase();
+    let t = 0;
+    let set = 0;
+    const clock = () => ({ now: () => t, wall: () => Date.UTC(2030, 0, 1) + set + t, after: () => () => {} });
+    const [a, b] = [new SqliteStorage(path, { clock: clock() }), new SqliteStorage(path, { clock: clock() })];
+    const ask = { maxExecutions: 1, windowMs: 1_000, grantTtl: 2_000 };
+    const calls: number[] = [];
+    const attempt = async (storage: SqliteStorage) => {
+      const { granted, token } = await storage.rates.tryRecordExecution("k", ask);
+      if (!granted) return;
+      calls.push(t);
+      await storage.rates.confirmExecution("k", [{ token: token!, calledInMs: 0.1 }]);
+    };
+    const look = (storage: SqliteStorage) => storage.confirm([]);
+    t = 1_000;
+    await look(b);
+    t += by - 1;
+    await look(a);
+    t += 1;
+    set -= by;
+    t += 6;
+    await attempt(b);
+    t += 1;
+    await look(a);
+    for (const end = t + 12_000; t < end; t += 3) await attempt(t % 2 === 0 ? a : b);
+    for (let i = 1; i < calls.length; i++) expect(calls[i]! - calls[i - 1]!).toBeGreaterThanOrEqual(1_000);
+    expect(calls.length).toBeGreaterThan(5);
+    await a.close();
+    await b.close();
   });
 });
