@@ -2,7 +2,7 @@ import { type Clock, type Mark, markOf, mostSince } from "../core/clock.ts";
 import type { Ledger } from "../limits/ledger.ts";
 import { Room } from "../limits/room.ts";
 import type { Wait } from "../limits/wait.ts";
-import { Confirmations } from "../storage/confirmations.ts";
+import { closedWith, Confirmations } from "../storage/confirmations.ts";
 import { confirmInMs } from "../storage/grants.ts";
 import type {
   AtomicRateLimiterStorage,
@@ -171,7 +171,8 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
   constructor(storage: AtomicRateLimiterStorage, rule: RateRule) {
     super(storage, rule);
     if (confirms(storage)) {
-      this.#confirmations = new Confirmations(rule.clock, (calls) => storage.confirmExecution(this.name, calls));
+      const send = (calls: readonly ExecutionCall[]) => storage.confirmExecution(this.name, calls);
+      this.#confirmations = closedWith(storage, new Confirmations(rule.clock, send));
     }
   }
 

@@ -23,6 +23,7 @@ export class Confirmations<Item = Confirmation> {
   #cancelTimer: (() => void) | undefined;
   /** How often in a row it has failed. */
   #failures = 0;
+  #closed = false;
   #sending: Promise<void> | undefined;
 
   constructor(clock: Clock, send: (items: readonly Item[]) => Promise<void>) {
@@ -32,6 +33,7 @@ export class Confirmations<Item = Confirmation> {
 
   /** `inMs`: after so long it is worth a call of its own. */
   add(item: Item, inMs: number): void {
+    if (this.#closed) return;
     this.#items.push(item);
     this.#sendIn(inMs);
   }
@@ -46,7 +48,7 @@ export class Confirmations<Item = Confirmation> {
 
   /** The step that carried these has failed: they may not have been confirmed. To confirm twice is harmless. */
   restore(items: readonly Item[]): void {
-    if (items.length === 0) return;
+    if (items.length === 0 || this.#closed) return;
     this.#failures += 1;
     if (this.#failures > MOST_RETRIES) {
       this.#failures = 0;
@@ -68,6 +70,13 @@ export class Confirmations<Item = Confirmation> {
       () => this.restore(items),
     );
     await this.#sending;
+    this.#sending = undefined;
+  }
+
+  /** The storage is about to close: what there is goes now, or never, and no timer is left. Undefined: there is nothing. */
+  close(): Promise<void> | undefined {
+    this.#closed = true;
+    return this.#items.length > 0 || this.#sending !== undefined ? this.flush() : undefined;
   }
 
   #sendIn(ms: number): void {
@@ -88,14 +97,28 @@ export class Confirmations<Item = Confirmation> {
   }
 }
 
+/** What is to be confirmed to a storage, by the object that it is confirmed to. */
 const known = new WeakMap<object, Confirmations>();
+const all = new WeakMap<object, Pick<Confirmations, "close">[]>();
 
 /** Those of this storage: one for all workers and limiters of the process, so that one call confirms for all of them. */
 export function confirmationsOf(storage: Pick<JobStorage, "confirm">, clock: Clock): Confirmations {
   let confirmations = known.get(storage);
   if (confirmations === undefined) {
-    confirmations = new Confirmations(clock, (items) => storage.confirm(items));
+    confirmations = closedWith(storage, new Confirmations(clock, (items) => storage.confirm(items)));
     known.set(storage, confirmations);
   }
   return confirmations;
+}
+
+/** These end with that storage. */
+export function closedWith<C extends Pick<Confirmations, "close">>(storage: object, confirmations: C): C {
+  all.set(storage, [...(all.get(storage) ?? []), confirmations]);
+  return confirmations;
+}
+
+/** For a storage that is about to close: what its process has not confirmed yet is confirmed now. Undefined: there is nothing. */
+export function closeConfirmations(...storages: readonly object[]): Promise<unknown> | undefined {
+  const closing = storages.flatMap((storage) => (all.get(storage) ?? []).flatMap((one) => one.close() ?? []));
+  return closing.length === 0 ? undefined : Promise.all(closing);
 }

@@ -66,6 +66,16 @@ describe("confirmations", () => {
     expect(clock.timers).toBe(0);
   });
 
+  it("are sent before their storage closes, and leave no timer", async () => {
+    const { clock, sent, confirmations } = setUp(() => Promise.reject(new Error("closed")));
+    confirmations.add(item("a"), 500);
+    await confirmations.close();
+    confirmations.add(item("b"), 500);
+    expect(sent).toEqual([{ at: 0, grants: ["a"] }]);
+    expect(clock.timers).toBe(0);
+    expect(confirmations.close()).toBeUndefined();
+  });
+
   it("are the same for all that use a storage in this process", () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });

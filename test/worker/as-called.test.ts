@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CompositeLimiter, DelayLimiter, LateCallError, RateLimiter, Worker } from "../../src/index.ts";
+import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { faultyStorage } from "../../src/testing/index.ts";
 import { rule, window } from "../../src/testing/suite/limit-words.ts";
 import { worstWindow } from "../limiter/support.ts";
@@ -136,6 +137,47 @@ for (const { name, open } of HOUSES) {
       await house.clock.advance(60_000);
       expect(await used(house, "api")).toBe(0);
       expect(house.clock.timers).toBe(0);
+    });
+
+    it("that never come in time for the grants of a limiter are told, instead of nothing happening for ever", async () => {
+      const house = open();
+      const { clock } = house;
+      const storage = faultyStorage(
+        house.storage,
+        ({ member }) => (member === "claim" ? { kind: "delay-answer", ms: 2_200 } : undefined),
+        { clock },
+      );
+      await house.queue.addBulk(many(1));
+      // A storage that is not in this process, whatever this one is.
+      const { rates } = new SqliteStorage(":memory:", { clock });
+      const limiter = new RateLimiter(rates, "api", { maxExecutions: 5, windowSizeInSeconds: 1, clock });
+      const { worker, errors } = work(house, async () => {}, { storage, limiter });
+      await clock.advance(60_000);
+      expect(errors[0]).toMatchObject({ message: expect.stringContaining("give it a longer `grantTtl`") });
+      await Promise.all([worker.stop(), clock.advance(5_000)]);
+    });
+
+    it("that were cancelled before they were made give back their share after a window", async () => {
+      const house = open();
+      await house.storage.limits.define([rule("api", window(2, 1_000))], "refuse");
+      const held = deferred();
+      const storage = faultyStorage(house.storage, () => undefined, { clock: house.clock });
+      const claim = storage.claim.bind(storage);
+      storage.claim = async (request) => {
+        const answer = await claim(request);
+        if (answer.jobs.length > 0) await held.promise;
+        return answer;
+      };
+      const jobs = await house.queue.addBulk(many(4));
+      const calls: number[] = [];
+      const { worker } = work(house, async () => void calls.push(house.clock.now()), { storage, concurrency: 2 });
+      await house.clock.advance(10);
+      await Promise.all([jobs[0]!.cancel(), jobs[1]!.cancel()]);
+      await house.clock.advance(10);
+      held.resolve();
+      await house.clock.advance(1_100);
+      expect(calls).toHaveLength(2);
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
     });
 
     it("of a batch count one by one", async () => {

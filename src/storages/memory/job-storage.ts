@@ -22,6 +22,7 @@ import type {
   Subscriber,
   Sweep,
 } from "../../storage/job-storage.ts";
+import { closeConfirmations } from "../../storage/confirmations.ts";
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import { refuseTransaction } from "../../storage/transactions.ts";
@@ -76,6 +77,8 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   async close(): Promise<void> {
     this.#closed = true;
+    // There is nobody left to confirm anything for: this only ends what waits for that.
+    await closeConfirmations(this);
     this.#book.subscribers.clear();
   }
 

@@ -1,4 +1,5 @@
 import { readOptions } from "../../core/options.ts";
+import { closeConfirmations } from "../../storage/confirmations.ts";
 import { PostgresDatabase } from "./database.ts";
 import type { PostgresPool } from "./driver.ts";
 import { Hub } from "./hub.ts";
@@ -29,7 +30,7 @@ export class PostgresRateLimiterStorage extends PostgresRates {
   }
 
   close(): Promise<void> {
-    this.#closing ??= closed(this.#hub, this.#database);
+    this.#closing ??= closed(this.#hub, this.#database, closeConfirmations(this));
     return this.#closing;
   }
 

@@ -22,6 +22,7 @@ import type {
   Subscriber,
   Sweep,
 } from "../../storage/job-storage.ts";
+import { closeConfirmations } from "../../storage/confirmations.ts";
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
@@ -125,7 +126,7 @@ export class PostgresStorage implements JobStorage {
   }
 
   close(): Promise<void> {
-    this.#closing ??= closed(this.#hub, this.#database);
+    this.#closing ??= closed(this.#hub, this.#database, closeConfirmations(this, this.rates));
     return this.#closing;
   }
 
@@ -211,7 +212,8 @@ export class PostgresStorage implements JobStorage {
 }
 
 /** Nothing new is begun; what is under way is done, and others are told of it; then the connections are given back. */
-export async function closed(hub: Hub, database: PostgresDatabase): Promise<void> {
+export async function closed(hub: Hub, database: PostgresDatabase, confirming?: Promise<unknown>): Promise<void> {
+  if (confirming !== undefined) await confirming;
   await database.refuse();
   await hub.close();
   await database.close();

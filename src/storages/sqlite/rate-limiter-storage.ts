@@ -1,4 +1,5 @@
 import { readOptions } from "../../core/options.ts";
+import { closeConfirmations } from "../../storage/confirmations.ts";
 import { readTarget } from "./connection.ts";
 import type { SqliteConnection } from "./driver.ts";
 import { Hub } from "./hub.ts";
@@ -27,6 +28,7 @@ export class SqliteRateLimiterStorage extends SqliteRates {
   }
 
   async close(): Promise<void> {
+    await closeConfirmations(this);
     this.#hub.close();
     this.#store.close();
   }

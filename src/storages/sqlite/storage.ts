@@ -23,6 +23,7 @@ import type {
   Sweep,
 } from "../../storage/job-storage.ts";
 import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
+import { closeConfirmations } from "../../storage/confirmations.ts";
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
@@ -111,6 +112,7 @@ export class SqliteStorage implements JobStorage {
   }
 
   async close(): Promise<void> {
+    await closeConfirmations(this, this.rates);
     await this.#adding.done();
     this.#hub.close();
     this.#store.close();
