@@ -77,7 +77,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   async close(): Promise<void> {
     this.#closed = true;
-    // There is nobody left to confirm anything for: this only ends what waits for that.
+    // What was counted is gone with the storage: this only ends the timers of what was not confirmed.
     await closeConfirmations(this);
     this.#book.subscribers.clear();
   }
