@@ -13,7 +13,8 @@ import {
 } from "../../src/index.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
-import { worstWindow } from "./support.ts";
+import { callPermit, toBeCalled } from "../../src/limiter/line-limiter.ts";
+import { granted, worstWindow } from "./support.ts";
 
 /** The event loop stands still for so long. */
 function block(ms: number): void {
@@ -82,6 +83,28 @@ for (const [where, make] of Object.entries(LIMITERS)) {
     });
   });
 }
+
+describe("a permit whose holder says when it is used", () => {
+  it.each([
+    [
+      "a window",
+      (clock: FakeClock) =>
+        new RateLimiter(new MemoryStorage({ clock }).rates, "api", { maxExecutions: 1, windowSizeInSeconds: 0.1 }),
+    ],
+    ["spacing", (clock: FakeClock) => new DelayLimiter(100, { clock })],
+  ])("keeps others away until then, and from then on: %s", async (_, make) => {
+    const clock = new FakeClock();
+    const limiter = make(clock);
+    const permit = granted(await limiter.tryAcquire(toBeCalled({})));
+    await clock.advance(500);
+    expect((await limiter.tryAcquire()).granted).toBe(false);
+    callPermit(permit);
+    await clock.advance(99);
+    expect((await limiter.tryAcquire()).granted).toBe(false);
+    await clock.advance(1);
+    expect((await limiter.tryAcquire()).granted).toBe(true);
+  });
+});
 
 describe("calls that are only spaced", () => {
   it("keep their distance by the instants of the calls", async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Clock } from "../../../src/core/clock.ts";
 import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
 import { FineWallClock, StorageClock } from "../../../src/storages/sqlite/time.ts";
@@ -189,5 +189,19 @@ describe("a wall clock that is set back by less than is noticed at once", () => 
     expect(calls.length).toBeGreaterThan(5);
     await a.close();
     await b.close();
+  });
+});
+
+describe("clocks that stand still", () => {
+  test("do not keep a storage from working, as in tests with fake timers", async () => {
+    vi.useFakeTimers();
+    try {
+      const storage = new SqliteStorage(":memory:");
+      await storage.add([newJob()]);
+      expect((await storage.claim(claimOf())).jobs).toHaveLength(1);
+      await storage.close();
+    } finally {
+      vi.useRealTimers();
+    }
   });
 });
