@@ -179,7 +179,10 @@ export class Hands {
       // A clock that is moved by hand knows no event loop.
       if (this.#begun >= SLICE && clock === systemClock) return this.#pause();
       this.#begun += 1;
-      const running = this.#waiting.shift()!;
+      // A handler that hears that it lost its job may stop the worker.
+      this.check();
+      const running = this.#waiting.shift();
+      if (running === undefined) return;
       // What waited for too long, since the process stood still, may be somebody else's soon.
       if (clock.now() - running.takenAt > this.#waitingMs) this.#giveBack(running);
       else this.#begin([running]);

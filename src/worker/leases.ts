@@ -21,6 +21,8 @@ export class Leases {
   #cancelTimer: (() => void) | undefined;
   #renewing = false;
   #renewAt = 0;
+  /** When the timer was to fire; never, without one. */
+  #dueAt = Number.POSITIVE_INFINITY;
   #checkedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
@@ -45,17 +47,17 @@ export class Leases {
   }
 
   /**
-   * Something is about to begin. If the process was paused, what was lost meanwhile is told to stop before that: who knows
-   * for how long the next handler keeps everybody else from running.
+   * Something is about to begin. If the process was paused, that is said and what was lost meanwhile is told to stop before
+   * that: who knows for how long the next handler keeps everybody else, and our own timer, from running.
    */
   check(): void {
     const now = this.#clock.now();
-    if (now - this.#checkedAt >= this.#leaseMs / 3) this.#giveUpExpired(now);
+    if (now - this.#checkedAt >= this.#leaseMs / 3) this.#look(now);
   }
 
   stop(): void {
     this.#cancelTimer?.();
-    this.#cancelTimer = undefined;
+    this.#forgetTimer();
   }
 
   /** The next look: to renew, or because a lease is nearly over that could not be renewed. */
@@ -66,16 +68,19 @@ export class Leases {
       if (cut !== "lost") next = Math.min(next, leasedUntil - this.#leaseMs * MARGIN);
     }
     const ms = Math.max(1, next - now);
-    this.#cancelTimer = this.#clock.after(ms, () => this.#look(now + ms));
+    this.#dueAt = now + ms;
+    this.#cancelTimer = this.#clock.after(ms, () => this.#tick());
   }
 
-  #look(due: number): void {
+  #forgetTimer(): void {
     this.#cancelTimer = undefined;
+    this.#dueAt = Number.POSITIVE_INFINITY;
+  }
+
+  #tick(): void {
     const now = this.#clock.now();
-    if (now - due > this.#leaseMs / 3) {
-      this.#warn(new Error(`the event loop was blocked, or the process paused, for ${Math.round(now - due)} ms`));
-    }
-    this.#giveUpExpired(now);
+    this.#look(now);
+    this.#forgetTimer();
     if (this.#running.size === 0) return;
     if (now >= this.#renewAt) {
       this.#renewAt = now + this.#leaseMs / 3;
@@ -84,9 +89,15 @@ export class Leases {
     this.#schedule();
   }
 
-  /** By our own clock, which runs on when the storage cannot be reached. */
-  #giveUpExpired(now: number): void {
+  /** Was the process paused, and what has expired? By our own clock, which runs on when the storage cannot be reached. */
+  #look(now: number): void {
     this.#checkedAt = now;
+    const late = now - this.#dueAt;
+    if (late > this.#leaseMs / 3) {
+      this.#warn(new Error(`the event loop was blocked, or the process paused, for ${Math.round(late)} ms`));
+      // Said once: whatever comes after this is another pause.
+      this.#dueAt = now;
+    }
     for (const running of this.#running.values()) {
       if (running.leasedUntil - this.#leaseMs * MARGIN <= now) running.stop("lost");
     }

@@ -13,9 +13,7 @@ import {
 } from "../../src/index.ts";
 import { FakeClock, faultyStorage } from "../../src/testing/index.ts";
 import { worstWindow } from "../limiter/support.ts";
-import { open, work } from "./support.ts";
-
-const many = (n: number) => Array.from({ length: n }, (_, i) => ({ type: "t", data: i }));
+import { deferred, many, open, work } from "./support.ts";
 
 /** A limiter with six methods that counts what runs. */
 class Six implements ILimiter {
@@ -744,4 +742,23 @@ it("after a pause of the process tells what it lost to stop before it begins any
   await still.advance(0);
   expect(abortedBefore).toEqual([true]);
   await worker.stop({ timeout: 0 });
+});
+
+it("says of each pause that the process stood still, though the next handler begins before its timer has its turn", async () => {
+  const house = open();
+  let jump = 0;
+  const now = house.clock.now.bind(house.clock);
+  house.clock.now = () => now() + jump;
+  const end = deferred();
+  const blocks = async () => void (jump += 5_000);
+  const { worker, errors } = work(house, { slow: () => end.promise, blocks }, { concurrency: 2, lease: 3_000 });
+  await house.queue.add("slow", null);
+  await house.clock.advance(0);
+  await house.queue.addBulk(many(3, "blocks"));
+  await house.clock.advance(0);
+  expect(errors.map(String)).toEqual(Array(3).fill(expect.stringMatching("process paused, for [45]000 ms")));
+  await house.clock.advance(3_000);
+  expect(errors).toHaveLength(3);
+  end.resolve();
+  await Promise.all([worker.stop(), house.clock.advance(3_000)]);
 });
