@@ -19,7 +19,10 @@ export class Confirmations<Item = Confirmation> {
   readonly #clock: Clock;
   readonly #send: (items: readonly Item[]) => Promise<void>;
   #items: Item[] = [];
+  /** When the first of it is worth a call. */
   #dueAt = Number.POSITIVE_INFINITY;
+  /** It may come too early, for what has gone along with a step since: then it is set anew, or goes. */
+  #timerAt = Number.POSITIVE_INFINITY;
   #cancelTimer: (() => void) | undefined;
   /** How often in a row it has failed. */
   #failures = 0;
@@ -42,7 +45,7 @@ export class Confirmations<Item = Confirmation> {
   take(): readonly Item[] {
     const items = this.#items;
     if (items.length > 0) this.#items = [];
-    this.#cancel();
+    this.#dueAt = Number.POSITIVE_INFINITY;
     return items;
   }
 
@@ -62,6 +65,7 @@ export class Confirmations<Item = Confirmation> {
   async flush(): Promise<void> {
     await this.#sending;
     const items = this.take();
+    this.#cancel();
     if (items.length === 0) return;
     this.#sending = inTime(this.#clock, () => this.#send(items), { withinMs: WITHIN_MS }).then(
       () => {
@@ -76,24 +80,31 @@ export class Confirmations<Item = Confirmation> {
   /** The storage is about to close: what there is goes now, or never, and no timer is left. Undefined: there is nothing. */
   close(): Promise<void> | undefined {
     this.#closed = true;
+    this.#cancel();
     return this.#items.length > 0 || this.#sending !== undefined ? this.flush() : undefined;
   }
 
   #sendIn(ms: number): void {
-    const dueAt = this.#clock.now() + ms;
-    if (dueAt >= this.#dueAt) return;
+    this.#dueAt = Math.min(this.#dueAt, this.#clock.now() + ms);
+    if (this.#dueAt < this.#timerAt) this.#setTimer();
+  }
+
+  #setTimer(): void {
     this.#cancel();
-    this.#dueAt = dueAt;
-    this.#cancelTimer = this.#clock.after(ms, () => {
+    this.#timerAt = this.#dueAt;
+    this.#cancelTimer = this.#clock.after(this.#dueAt - this.#clock.now(), () => {
       this.#cancel();
-      void this.flush();
+      if (this.#dueAt === Number.POSITIVE_INFINITY) return;
+      // Timers may come a little early.
+      if (this.#dueAt - this.#clock.now() >= 1) this.#setTimer();
+      else void this.flush();
     });
   }
 
   #cancel(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    this.#dueAt = Number.POSITIVE_INFINITY;
+    this.#timerAt = Number.POSITIVE_INFINITY;
   }
 }
 

@@ -5,7 +5,7 @@ export type SqlValue = string | number | null;
 
 /** The part of a prepared statement that is used here. */
 export interface SqliteStatement {
-  run(...values: SqlValue[]): { readonly changes: number | bigint };
+  run(...values: SqlValue[]): { readonly changes: number | bigint; readonly lastInsertRowid: number | bigint };
   get(...values: SqlValue[]): unknown;
   all(...values: SqlValue[]): unknown[];
 }

@@ -15,10 +15,10 @@ export interface Given {
 }
 
 // Whatever draws a number starts something: no start is decided before it, by any process.
-const NUMBERS = "UPDATE sluice_meta SET sequence = sequence + ?, last = max(last, ?) RETURNING sequence";
+const NUMBERS = "UPDATE sluice_meta SET sequence = ?, last = max(last, ?)";
 
 /** The time of a step, as `Step` says it. */
-export type StepTime = Pick<Step, "now" | "asked" | "error">;
+export type StepTime = Pick<Step, "now" | "asked" | "error" | "sequence">;
 
 /**
  * One atomic step: what runs inside a transaction gets its statements and the time from here, and notes what others are to
@@ -39,8 +39,8 @@ export class Step {
   readonly woken = new Map<string, boolean>();
   /** News for every queue: a limit has room again. */
   everybody = false;
-  /** Where the counter stands that its numbers are from; undefined: it drew none. */
-  sequence: number | undefined;
+  /** Where the counter stands that its numbers are from. */
+  sequence: number;
   /** What was given back of limits, by their ids. */
   readonly given = new Map<number, Given>();
   /** Active jobs that are asked to stop. */
@@ -53,6 +53,7 @@ export class Step {
     this.now = time.now;
     this.asked = time.asked;
     this.error = time.error;
+    this.sequence = time.sequence;
     this.rules = rules;
     this.eventsWanted = eventsWanted;
   }
@@ -84,8 +85,9 @@ export class Step {
 
   /** The next `count` numbers of the counter that only ever grows; the first of them. */
   numbers(count: number): number {
-    const { sequence } = this.sql(NUMBERS).get(count, this.now) as { readonly sequence: number };
-    this.sequence = sequence;
-    return sequence - count + 1;
+    const first = this.sequence + 1;
+    this.sequence += count;
+    this.sql(NUMBERS).run(this.sequence, this.now);
+    return first;
   }
 }

@@ -191,10 +191,10 @@ export class Store {
       const heardHere = this.audience?.hearsEvents ?? false;
       const elsewhere = meta.others !== null && meta.others > time.now;
       const rules = this.#rulesOf(connection, meta);
-      const { now, error } = time;
+      const { now, error, sequence } = time;
       const step = new Step(
         connection.statements,
-        { now, asked: now + error - waitedMs, error },
+        { now, asked: now + error - waitedMs, error, sequence },
         rules,
         heardHere || heardElsewhere,
       );
@@ -210,7 +210,7 @@ export class Store {
       connection.rollback();
       throw error;
     }
-    if (done.step.sequence !== undefined) this.#time.granted(done.step.sequence);
+    this.#time.granted(done.step.sequence);
     if (done.step.newsworthy) this.audience?.committed(done.step, done.elsewhere);
     return done.answer;
   }
@@ -221,8 +221,8 @@ export class Store {
     try {
       const meta = this.#meta(connection);
       const rules = this.#rulesOf(connection, meta);
-      const { now, error } = this.#time.read(meta);
-      return work(new Step(connection.statements, { now, asked: now + error, error }, rules, false));
+      const { now, error, sequence } = this.#time.read(meta);
+      return work(new Step(connection.statements, { now, asked: now + error, error, sequence }, rules, false));
     } finally {
       connection.statements.get("ROLLBACK").run();
     }

@@ -19,7 +19,6 @@ const CHANGE = `UPDATE sluice_starts SET claim = iif(at = ? AND ? > 0, claim, NU
 // What has ended is told by the number below zero.
 const END = "UPDATE sluice_starts SET token = -token, since = max(since, ?) WHERE token = ?";
 const ENDED = "INSERT INTO sluice_starts (limit_id, at, since, n, token, spent) VALUES (?, ?, ?, 0, ?, 0)";
-const ISSUED = "SELECT sequence FROM sluice_meta";
 
 /** Charged for a start that was cancelled: more than anybody can ever settle for. */
 const EVERYTHING = Number.MAX_VALUE;
@@ -146,7 +145,7 @@ function change(step: Step, row: LimitRow, start: Start, to: Partial<Start>): vo
 
 /** Was this number ever given? */
 export function isIssued(step: Step, number: number): boolean {
-  return number > 0 && number <= (step.sql(ISSUED).get() as { readonly sequence: number }).sequence;
+  return number > 0 && number <= step.sequence;
 }
 
 /** What a token says, if it was given under this name since it was last cleared. */

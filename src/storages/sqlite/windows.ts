@@ -29,7 +29,7 @@ const NEWEST = `SELECT seq, since, at, token FROM sluice_starts WHERE limit_id =
   ORDER BY at DESC, seq DESC LIMIT 1`;
 const JOIN = "UPDATE sluice_starts SET at = ?, n = n + ? WHERE seq = ?";
 const INSERT = `INSERT INTO sluice_starts (limit_id, at, since, n, token, spent, granted, claim)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
 
 /** Starts that will be confirmed under this number: called within so long, or never. */
 export interface Granting {
@@ -139,8 +139,8 @@ function insert(
   granting: Granting | undefined,
 ): number {
   const asked = granting === undefined ? null : step.asked;
-  const row = step.sql(INSERT).get(id, at, since, n, token, spent, asked, granting?.number ?? null);
-  return (row as { readonly seq: number }).seq;
+  const written = step.sql(INSERT).run(id, at, since, n, token, spent, asked, granting?.number ?? null);
+  return Number(written.lastInsertRowid);
 }
 
 /** Counts `n` starts that nobody can name, and answers where, and when. */

@@ -10,7 +10,7 @@ const KNOWN_MS = 3_600_000;
 interface Kept {
   readonly granted: Granted;
   readonly at: number;
-  readonly taken: ReadonlySet<Taken>;
+  readonly taken: readonly Taken[];
 }
 
 /** Starts that are granted and not confirmed yet. */
@@ -26,17 +26,21 @@ export class Grants {
 
   /** Keeps what was counted for a grant until that is confirmed. Undefined: nothing of it goes by time. */
   keep(granted: Granted, starts: Iterable<readonly Taken[]>, time: number): Grant | undefined {
-    const taken = new Set<Taken>();
+    const taken: Taken[] = [];
     let shortest = Number.POSITIVE_INFINITY;
+    let before: readonly Taken[] = [];
     for (const one of starts) {
-      for (const each of one) {
+      for (const [i, each] of one.entries()) {
+        // Starts that are alike share what they took.
+        if (each === before[i]) continue;
         const { windowMs, everyMs } = quotaOf(each.rule, each.tally.group);
         if ((windowMs === null || each.entry === undefined) && everyMs === null) continue;
-        taken.add(each);
+        taken.push(each);
         shortest = Math.min(shortest, windowMs ?? shortest, everyMs ?? shortest);
       }
+      before = one;
     }
-    if (taken.size === 0) return undefined;
+    if (taken.length === 0) return undefined;
     for (const [id, { at }] of this.#kept) {
       if (time - at < KNOWN_MS) break;
       this.#kept.delete(id);

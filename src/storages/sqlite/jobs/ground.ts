@@ -28,7 +28,6 @@ export interface Refused {
 /** No more than this is read at once. */
 const PAGE = 1_000;
 
-const SEQUENCE = "SELECT sequence FROM sluice_meta";
 
 /** The lanes of a queue as a claim walks over them. It reads what is needed, in few statements, and writes nothing. */
 export class ClaimGround implements Ground<ClaimLane> {
@@ -63,7 +62,7 @@ export class ClaimGround implements Ground<ClaimLane> {
     this.#meters = meters;
     this.#want = want;
     this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
-    this.#turn = (step.sql(SEQUENCE).get() as { readonly sequence: number }).sequence + 1;
+    this.#turn = step.sequence + 1;
   }
 
   /** Is there anything to write? */

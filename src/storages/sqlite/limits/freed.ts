@@ -9,7 +9,7 @@ import { type EndedHold, heldOf } from "./holds.ts";
 import { Meters } from "./meter.ts";
 
 const NAMES = "SELECT id, name, grp FROM sluice_limits WHERE id IN (SELECT value FROM json_each(?))";
-const FOR_ALL = `SELECT id, name, grp FROM sluice_limits WHERE grp = '' AND name IN (SELECT value FROM json_each(?))`;
+const FOR_ALL = "SELECT id FROM sluice_limits WHERE name = ? AND grp = ''";
 
 interface Named {
   readonly id: number;
@@ -22,13 +22,14 @@ interface Named {
  * is noted. Whether it waits less then is decided when the step ends.
  */
 export function noteHeld(step: Step): void {
-  for (const { id, name, grp } of step.sql(FOR_ALL).all(JSON.stringify(step.rules.holding)) as Named[]) {
-    if (step.given.has(id)) continue;
+  for (const name of step.rules.holding) {
+    const id = (step.sql(FOR_ALL).get(name) as Pick<Named, "id"> | undefined)?.id;
+    if (id === undefined || step.given.has(id)) continue;
     const held = heldOf(step, id, null);
     const rule = step.rules.byName.get(name)!;
     const wait = waitFor(step, rule, null, held, null);
     // Where there was room, more of it is news only for those who need more than one.
-    if (wait > 0 || rule.weight !== null) step.given.set(id, { name, grp, wait, slots: held.slots, awaited: false });
+    if (wait > 0 || rule.weight !== null) step.given.set(id, { name, grp: "", wait, slots: held.slots, awaited: false });
   }
 }
 

@@ -7,7 +7,8 @@ import { gaugeOf, saveGauge } from "./gauges.ts";
 import type { EndedHold } from "./holds.ts";
 
 const ANY = "SELECT 1 FROM sluice_holds LIMIT 1";
-const END = "DELETE FROM sluice_holds WHERE token = ? RETURNING limit_id, slots, at";
+const END_ONE_PLAINLY = "DELETE FROM sluice_holds WHERE token = ?";
+const END = `${END_ONE_PLAINLY} RETURNING limit_id, slots, at`;
 const END_PLAINLY = "DELETE FROM sluice_holds WHERE token IN (SELECT value FROM json_each(?))";
 const END_MANY = `${END_PLAINLY} RETURNING limit_id, slots, at`;
 
@@ -22,7 +23,8 @@ export function endLeases(step: Step, tokens: readonly number[], ending: Ending)
   // Measured: half the work, if nobody wants to know what was held.
   if (step.rules.holdsPlainly && !isAnyAwaited(step)) {
     noteHeld(step);
-    step.sql(END_PLAINLY).run(JSON.stringify(tokens));
+    if (tokens.length === 1) step.sql(END_ONE_PLAINLY).run(tokens[0]!);
+    else step.sql(END_PLAINLY).run(JSON.stringify(tokens));
     return;
   }
   const ended = (
