@@ -490,6 +490,7 @@ interface Asked {
 
 /** One for each job: of a job that was lost and won again, what ended under the older lease is stale for certain. */
 function latestOf(outcomes: readonly Outcome[]): readonly Outcome[] {
+  if (outcomes.length < 2) return outcomes;
   const latest = new Map<string, Outcome>();
   for (const outcome of outcomes) {
     if ((latest.get(outcome.id)?.token ?? 0) < outcome.token) latest.set(outcome.id, outcome);

@@ -6,6 +6,8 @@ import type { Taken } from "./tally.ts";
 
 /** What is not confirmed is known for so long: a call that was made too late may still be told. */
 const KNOWN_MS = 3_600_000;
+/** As long as there are fewer, nobody looks whether any is too old. */
+const MANY = 100;
 
 interface Kept {
   readonly granted: Granted;
@@ -25,26 +27,23 @@ export class Grants {
   }
 
   /** Keeps what was counted for a grant until that is confirmed. Undefined: nothing of it goes by time. */
-  keep(granted: Granted, starts: Iterable<readonly Taken[]>, time: number): Grant | undefined {
+  keep(granted: Granted, starts: readonly (readonly Taken[])[], time: number): Grant | undefined {
     const taken: Taken[] = [];
     let shortest = Number.POSITIVE_INFINITY;
-    let before: readonly Taken[] = [];
-    for (const one of starts) {
-      for (const [i, each] of one.entries()) {
+    for (let start = 0; start < starts.length; start++) {
+      const before = starts[start - 1];
+      for (let i = 0; i < starts[start]!.length; i++) {
+        const each = starts[start]![i]!;
         // Starts that are alike share what they took.
-        if (each === before[i]) continue;
+        if (each === before?.[i]) continue;
         const { windowMs, everyMs } = quotaOf(each.rule, each.tally.group);
         if ((windowMs === null || each.entry === undefined) && everyMs === null) continue;
         taken.push(each);
         shortest = Math.min(shortest, windowMs ?? shortest, everyMs ?? shortest);
       }
-      before = one;
     }
     if (taken.length === 0) return undefined;
-    for (const [id, { at }] of this.#kept) {
-      if (time - at < KNOWN_MS) break;
-      this.#kept.delete(id);
-    }
+    if (this.#kept.size >= MANY) this.#forgetOld(time);
     const id = String(granted.by);
     this.#kept.set(id, { granted, at: time, taken });
     return { id, confirmInMs: confirmInMs(shortest) };
@@ -56,9 +55,17 @@ export class Grants {
     if (kept === undefined) return;
     this.#kept.delete(grant);
     const at = Math.min(kept.at + calledInMs, time);
-    for (const { entry, gauge } of kept.taken) {
+    for (let i = 0; i < kept.taken.length; i++) {
+      const { entry, gauge } = kept.taken[i]!;
       if (entry !== undefined) callStart(entry, at);
       gaugeCall(gauge, kept.granted.by, at, at - kept.at);
+    }
+  }
+
+  #forgetOld(time: number): void {
+    for (const [id, { at }] of this.#kept) {
+      if (time - at < KNOWN_MS) break;
+      this.#kept.delete(id);
     }
   }
 

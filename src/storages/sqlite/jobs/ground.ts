@@ -28,7 +28,6 @@ export interface Refused {
 /** No more than this is read at once. */
 const PAGE = 1_000;
 
-
 /** The lanes of a queue as a claim walks over them. It reads what is needed, in few statements, and writes nothing. */
 export class ClaimGround implements Ground<ClaimLane> {
   readonly started: Starting[] = [];

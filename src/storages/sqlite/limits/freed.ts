@@ -29,7 +29,8 @@ export function noteHeld(step: Step): void {
     const rule = step.rules.byName.get(name)!;
     const wait = waitFor(step, rule, null, held, null);
     // Where there was room, more of it is news only for those who need more than one.
-    if (wait > 0 || rule.weight !== null) step.given.set(id, { name, grp: "", wait, slots: held.slots, awaited: false });
+    if (wait > 0 || rule.weight !== null)
+      step.given.set(id, { name, grp: "", wait, slots: held.slots, awaited: false });
   }
 }
 
