@@ -126,6 +126,38 @@ for (const { name, open } of HOUSES) {
       await Promise.all([slow.worker.stop(), house.clock.advance(3_000)]);
     });
 
+    it("are confirmed for every claim, whatever became of its jobs", async () => {
+      const house = open();
+      await house.storage.limits.define([rule("api", window(2, 1_000))], "refuse");
+      const { storage, clock } = house;
+      const claim = storage.claim.bind(storage);
+      const confirm = storage.confirm.bind(storage);
+      const granted: string[] = [];
+      const confirmed: string[] = [];
+      // In time, too late to call, and too late for anybody to wait for.
+      const delays = [0, 3_000, 31_000];
+      storage.claim = async (request) => {
+        confirmed.push(...(request.confirm ?? []).map(({ grant }) => grant));
+        const answer = await claim(request);
+        if (answer.grant === undefined) return answer;
+        granted.push(answer.grant.id);
+        await new Promise<void>((resolve) => clock.after(delays.shift() ?? 0, resolve));
+        return answer;
+      };
+      storage.confirm = async (confirmations) => {
+        confirmed.push(...confirmations.map(({ grant }) => grant));
+        await confirm(confirmations);
+      };
+      await house.queue.addBulk(many(8));
+      let calls = 0;
+      const { worker } = work(house, async () => void (calls += 1), { concurrency: 2 });
+      await house.clock.advance(120_000);
+      expect(calls).toBe(8);
+      expect(granted.length).toBeGreaterThanOrEqual(6);
+      expect(new Set(confirmed)).toEqual(new Set(granted));
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
+    });
+
     it("are confirmed when the worker stops", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(5, 60_000))], "refuse");
