@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { CompositeLimiter, DelayLimiter, LateCallError, RateLimiter, Worker } from "../../src/index.ts";
+import { CompositeLimiter, DelayLimiter, type ILimiter, LateCallError, RateLimiter, Worker } from "../../src/index.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
-import { faultyStorage } from "../../src/testing/index.ts";
+import { type FakeClock, faultyStorage } from "../../src/testing/index.ts";
 import { rule, window } from "../../src/testing/suite/limit-words.ts";
 import { worstWindow } from "../limiter/support.ts";
 import { deferred, HOUSES, many, work } from "./support.ts";
@@ -9,6 +9,24 @@ import { deferred, HOUSES, many, work } from "./support.ts";
 /** How much of a limit is in use. */
 const used = async (storage: (typeof HOUSES)[number]["open"] extends () => infer H ? H : never, name: string) =>
   (await storage.storage.limits.read({ name, group: null }))[0]!.states[0]!.used;
+
+/** A limiter with six methods that has room when it is open, and writes down what it said and was told, and when. */
+function sixMethods(clock: FakeClock, isOpen: () => boolean) {
+  const diary: string[] = [];
+  const limiter: ILimiter = {
+    canProceed: async () => {
+      const open = isOpen();
+      diary.push(`${clock.now()}: ${open ? "yes" : "no"}`);
+      return open;
+    },
+    recordJobStart: async () => void diary.push(`${clock.now()}: start`),
+    recordJobCompletion: async () => void diary.push(`${clock.now()}: end`),
+    getNextAvailableTime: async () => new Date(clock.wall() + 1_000),
+    setNextAvailableTime: async () => {},
+    clear: async () => {},
+  };
+  return { limiter, diary };
+}
 
 for (const { name, open } of HOUSES) {
   describe(`${name}: calls under limits`, () => {
@@ -187,6 +205,56 @@ for (const { name, open } of HOUSES) {
       await clock.advance(60_000);
       expect(errors[0]).toMatchObject({ message: expect.stringContaining("give it a longer `grantTtl`") });
       await Promise.all([worker.stop(), clock.advance(5_000)]);
+    });
+
+    it("are not made for what a limiter with six methods said too long ago: it is asked again", async () => {
+      const house = open();
+      const { clock } = house;
+      let claims = 0;
+      const storage = faultyStorage(
+        house.storage,
+        ({ member, args }) => {
+          if (member !== "claim" || (args[0] as { max: number }).max === 0) return undefined;
+          claims += 1;
+          return { kind: "delay-answer", ms: claims === 1 ? 2_200 : 100 };
+        },
+        { clock },
+      );
+      // It has room at first, and somebody else takes that while the claim is under way.
+      const { limiter, diary } = sixMethods(clock, () => clock.now() < 1_000 || clock.now() >= 5_000);
+      await house.queue.addBulk(many(1));
+      const { worker, errors } = work(house, async () => void diary.push(`${clock.now()}: call`), { storage, limiter });
+      await clock.advance(10_000);
+      expect(diary).toEqual([
+        "0: yes",
+        "2200: no",
+        "3200: no",
+        "4200: no",
+        "5200: yes",
+        "5300: start",
+        "5300: call",
+        "5300: end",
+      ]);
+      expect((await house.queue.list()).jobs.map(({ attempt }) => attempt)).toEqual([1]);
+      expect(errors).toEqual([]);
+      await Promise.all([worker.stop(), clock.advance(3_000)]);
+    });
+
+    it("are made, however long a limiter with six methods takes to be told of them", async () => {
+      const house = open();
+      const { clock } = house;
+      const { limiter, diary } = sixMethods(clock, () => true);
+      const told = limiter.recordJobStart.bind(limiter);
+      limiter.recordJobStart = async () => {
+        await new Promise<void>((resolve) => clock.after(3_000, resolve));
+        await told();
+      };
+      await house.queue.addBulk(many(1));
+      const { worker, errors } = work(house, async () => void diary.push(`${clock.now()}: call`), { limiter });
+      await clock.advance(10_000);
+      expect(diary).toEqual(["0: yes", "3000: start", "3000: call", "3000: end"]);
+      expect(errors).toEqual([]);
+      await worker.stop();
     });
 
     it("that were cancelled before they were made give back their share after a window", async () => {
