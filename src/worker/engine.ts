@@ -317,7 +317,11 @@ export class Engine {
     const gathers = this.#settings.batch !== undefined && this.#admission.asking;
     const max = lingers || gathers ? 0 : this.#admission.ready(free);
     const ahead = this.#takesAhead(free);
-    if (this.#outcomes.length === 0 && !this.#mayFindWork(free + ahead, max + ahead, now)) return;
+    if (this.#outcomes.length === 0 && !this.#mayFindWork(free + ahead, max + ahead, now)) {
+      // Another limit is in the way: what the limiter granted is not kept from others meanwhile.
+      if (!this.#admission.asking) this.#admission.use(0);
+      return;
+    }
     const settle = latestOf(this.#outcomes);
     this.#outcomes = [];
     if (free + ahead === 0) {
