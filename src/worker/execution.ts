@@ -119,7 +119,10 @@ export class Execution {
     this.#passedOver.delete(handler);
     const views = parts.map(({ view }) => view);
     const jobs = parts.map(({ running }) => running);
-    const end = await this.#call(() => handler(views, batchContext(parts)), jobs);
+    const call = this.#call(() => handler(views, batchContext(parts)), jobs);
+    // A handler that does not listen holds up the others for no longer than its jobs are waited for.
+    const end = await Promise.race([call, whenOver(jobs)]);
+    if (end === undefined) return;
     const ends = jobs.map((_, i) => ("value" in end ? partOf(end.value, i, jobs.length) : end));
     await Promise.all(jobs.map(async (running, i) => this.#finish(running, ends[i]!)));
   }
@@ -211,11 +214,11 @@ export class Execution {
     const { timeout } = running.job;
     const stop = (cut: "timeout" | "deadline") => () => {
       running.stop(cut);
-      running.addTimer(afterAll(clock, leaseMs, () => this.abandon(running)));
+      running.atEnd(afterAll(clock, leaseMs, () => this.abandon(running)));
     };
-    if (timeout !== null) running.addTimer(afterAll(clock, timeout, stop("timeout")));
+    if (timeout !== null) running.atEnd(afterAll(clock, timeout, stop("timeout")));
     const deadlineIn = this.#deadlineIn(running);
-    if (deadlineIn !== undefined) running.addTimer(afterAll(clock, deadlineIn, stop("deadline")));
+    if (deadlineIn !== undefined) running.atEnd(afterAll(clock, deadlineIn, stop("deadline")));
   }
 
   /** How much time is left until its deadline, if it has one: from its start, and it may have waited in our hands since. */
@@ -304,6 +307,14 @@ export class Execution {
     call.ended = true;
     this.#options.callEnded(this.#options.clock.now() - call.beganAt);
   }
+}
+
+/** Resolves when all of them are over, whatever their handler still does. */
+function whenOver(jobs: readonly RunningJob[]): Promise<undefined> {
+  return new Promise((resolve) => {
+    let left = jobs.length;
+    for (const running of jobs) running.atEnd(() => --left === 0 && resolve(undefined));
+  });
 }
 
 /** `instanceof`, for things that may not like to be asked. */

@@ -202,6 +202,27 @@ for (const { name, open: openHouse } of HOUSES) {
       await worker.stop();
     });
 
+    it("calls the next when all jobs of one before it were given up, though its handler never ends", async () => {
+      const house = openHouse();
+      const done: number[] = [];
+      const handlers: Record<string, BatchHandler<number>> = {
+        a: () => new Promise<void>(() => {}),
+        b: async (jobs) => void done.push(...jobs.map(({ data }) => data)),
+      };
+      const { worker } = workInBatches(house, handlers, { lease: 1_000 });
+      const [first] = await house.queue.addBulk([
+        { type: "a", data: 1, options: { timeout: 500, maxAttempts: 1, priority: 1 } },
+        { type: "b", data: 2 },
+      ]);
+      await house.clock.advance(2_000);
+      expect(await first!.info()).toMatchObject({ state: "dead" });
+      expect(done).toEqual([2]);
+      await house.queue.addBulk([{ type: "b", data: 3 }]);
+      await house.clock.advance(10);
+      expect(done).toEqual([2, 3]);
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
+    });
+
     it("calls them one after the other without a limit, in the order of their jobs, however long they take", async () => {
       const house = openHouse();
       const { seen, handlers } = slowHandlers(house, { a: 3_000, b: 2_500 });
