@@ -60,7 +60,7 @@ export class Confirmations<Item = Confirmation> {
 
   /** Sends what there is, now. Never rejects: what fails is tried again later. */
   async flush(): Promise<void> {
-    await this.#sending;
+    while (this.#sending !== undefined) await this.#sending;
     const items = this.take();
     if (items.length === 0) return;
     this.#sending = inTime(this.#clock, () => this.#send(items), { withinMs: WITHIN_MS }).then(
