@@ -177,7 +177,8 @@ export function grantStart(
 /** It was called at this instant: from now on it counts from there. One that counts already only ever moves later. */
 export function callStart(entry: StartEntry, at: number): void {
   if (entry.seq === NOT_CALLED) {
-    entry.log.calledIn = Math.max(0, at - entry.since);
+    // What was given back was never called, and says nothing about calls.
+    if (entry.weight > 0) entry.log.calledIn = Math.max(0, at - entry.since);
     enter(entry, at);
   } else if (entry.weight > 0 && at > entry.until) delayStart(entry, at);
 }

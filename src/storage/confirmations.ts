@@ -63,7 +63,7 @@ export class Confirmations<Item = Confirmation> {
 
   /** Sends what there is, now. Never rejects: what fails is tried again later. */
   async flush(): Promise<void> {
-    await this.#sending;
+    while (this.#sending !== undefined) await this.#sending;
     const items = this.take();
     this.#cancel();
     if (items.length === 0) return;

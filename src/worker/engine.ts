@@ -1,7 +1,6 @@
 import { afterAll, type Clock, type Mark, markOf } from "../core/clock.ts";
 import { JobError, LimitConflictError } from "../core/errors.ts";
 import type { JobEvent } from "../core/events.ts";
-import type { JobRecord } from "../core/job.ts";
 import { type Confirmations, confirmationsOf } from "../storage/confirmations.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { type Admission, admissionFor, type Grant } from "./admission.ts";
@@ -318,7 +317,11 @@ export class Engine {
     const gathers = this.#settings.batch !== undefined && this.#admission.asking;
     const max = lingers || gathers ? 0 : this.#admission.ready(free);
     const ahead = this.#takesAhead(free);
-    if (this.#outcomes.length === 0 && !this.#mayFindWork(free + ahead, max + ahead, now)) return;
+    if (this.#outcomes.length === 0 && !this.#mayFindWork(free + ahead, max + ahead, now)) {
+      // Another limit is in the way: what the limiter granted is not kept from others meanwhile.
+      if (!this.#admission.asking) this.#admission.use(0);
+      return;
+    }
     const settle = latestOf(this.#outcomes);
     this.#outcomes = [];
     if (free + ahead === 0) {
@@ -346,7 +349,7 @@ export class Engine {
       // What comes when nobody waits for it any more is too old to be started.
       this.#ask(
         () => this.#storage.claim(request),
-        ({ jobs }) => this.#giveBack(jobs),
+        (late) => this.#giveBack(late),
       ),
     ).catch((error: unknown) => {
       this.#confirmations.restore(request.confirm);
@@ -395,7 +398,8 @@ export class Engine {
     }
   }
 
-  #startAll({ jobs, grant }: Claim, asked: Mark, grants: readonly Grant[]): void {
+  #startAll(claim: Claim, asked: Mark, grants: readonly Grant[]): void {
+    const { jobs, grant } = claim;
     if (jobs.length === 0) return;
     this.#busy = true;
     this.#empty = false;
@@ -409,9 +413,8 @@ export class Engine {
     const expired = now - asked.now >= this.#settings.lease / 2;
     if (late || stale || expired || this.#state !== "running") {
       for (const one of grants) this.#safely(async () => one.cancel());
-      for (const _ of jobs) starts?.dropped();
       if (stale) this.#metStale();
-      return this.#giveBack(jobs);
+      return this.#giveBack(claim);
     }
     this.#stale = 0;
     const leasedUntil = asked.now + this.#settings.lease;
@@ -442,7 +445,9 @@ export class Engine {
     });
   }
 
-  #giveBack(jobs: readonly JobRecord[]): void {
+  /** None of its jobs was called, nor will be: the storage has nothing to wait for. */
+  #giveBack({ jobs, grant }: Claim): void {
+    if (grant !== undefined) this.#confirmations.add({ grant: grant.id, calledInMs: 0 }, grant.confirmInMs);
     for (const job of jobs) this.#outcomes.push(givenBack(job));
     this.#sleep.signal();
   }

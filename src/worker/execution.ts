@@ -42,6 +42,8 @@ const PUT_OFF_MS = 1_000;
 /** Calls handlers, keeps their time, and decides how their jobs ended. */
 export class Execution {
   readonly #options: ExecutionOptions;
+  /** Handlers whose jobs were given back because others of their batch took too long, in the order in which that happened. */
+  readonly #passedOver = new Set<BatchHandler>();
 
   constructor(options: ExecutionOptions) {
     this.#options = options;
@@ -84,7 +86,10 @@ export class Execution {
     if (finished !== undefined) await finished;
   }
 
-  /** A handler gets jobs of its own types: a batch for several handlers is several calls, one after the other. */
+  /**
+   * A handler gets jobs of its own types: a batch for several handlers is several calls, one after the other. Under limits the
+   * last of them may come too late: a handler that was passed over is called first in the next batch.
+   */
   async #runBatch(jobs: readonly RunningJob[]): Promise<void> {
     const byHandler = new Map<BatchHandler, BatchPart[]>();
     for (const running of jobs) {
@@ -95,18 +100,29 @@ export class Execution {
       together.push({ running, view, context: this.#contextOf(running) });
       byHandler.set(handler, together);
     }
-    for (const [handler, parts] of byHandler) await this.#callBatch(handler, parts);
+    for (const handler of new Set([...this.#passedOver, ...byHandler.keys()])) {
+      const parts = byHandler.get(handler);
+      if (parts !== undefined) await this.#callBatch(handler, parts);
+    }
   }
 
   async #callBatch(handler: BatchHandler, all: readonly BatchPart[]): Promise<void> {
     const begun: BatchPart[] = [];
     for (const part of all) if (await this.#begin(part.running)) begun.push(part);
     // One that was given up while others began is somebody else's by now, and counts nowhere.
-    const parts = begun.filter(({ running }) => !running.over && !this.#giveBackLate(running));
-    if (parts.length === 0) return;
+    const ours = begun.filter(({ running }) => !running.over);
+    const parts = ours.filter(({ running }) => !this.#giveBackLate(running));
+    if (parts.length === 0) {
+      if (ours.length > 0) this.#passedOver.add(handler);
+      return;
+    }
+    this.#passedOver.delete(handler);
     const views = parts.map(({ view }) => view);
     const jobs = parts.map(({ running }) => running);
-    const end = await this.#call(() => handler(views, batchContext(parts)), jobs);
+    const call = this.#call(() => handler(views, batchContext(parts)), jobs);
+    // A handler that does not listen holds up the others for no longer than its jobs are waited for.
+    const end = await Promise.race([call, whenOver(jobs)]);
+    if (end === undefined) return;
     const ends = jobs.map((_, i) => ("value" in end ? partOf(end.value, i, jobs.length) : end));
     await Promise.all(jobs.map(async (running, i) => this.#finish(running, ends[i]!)));
   }
@@ -198,11 +214,11 @@ export class Execution {
     const { timeout } = running.job;
     const stop = (cut: "timeout" | "deadline") => () => {
       running.stop(cut);
-      running.addTimer(afterAll(clock, leaseMs, () => this.abandon(running)));
+      running.atEnd(afterAll(clock, leaseMs, () => this.abandon(running)));
     };
-    if (timeout !== null) running.addTimer(afterAll(clock, timeout, stop("timeout")));
+    if (timeout !== null) running.atEnd(afterAll(clock, timeout, stop("timeout")));
     const deadlineIn = this.#deadlineIn(running);
-    if (deadlineIn !== undefined) running.addTimer(afterAll(clock, deadlineIn, stop("deadline")));
+    if (deadlineIn !== undefined) running.atEnd(afterAll(clock, deadlineIn, stop("deadline")));
   }
 
   /** How much time is left until its deadline, if it has one: from its start, and it may have waited in our hands since. */
@@ -291,6 +307,14 @@ export class Execution {
     call.ended = true;
     this.#options.callEnded(this.#options.clock.now() - call.beganAt);
   }
+}
+
+/** Resolves when all of them are over, whatever their handler still does. */
+function whenOver(jobs: readonly RunningJob[]): Promise<undefined> {
+  return new Promise((resolve) => {
+    let left = jobs.length;
+    for (const running of jobs) running.atEnd(() => --left === 0 && resolve(undefined));
+  });
 }
 
 /** `instanceof`, for things that may not like to be asked. */

@@ -45,7 +45,7 @@ export class RunningJob {
   settled = NONE;
   /** How it ended has been handed on; whatever its handler still does is of no account. */
   over = false;
-  #cancelTimers: (() => void)[] = [];
+  readonly #atEnd: (() => void)[] = [];
 
   constructor(job: JobRecord, { takenAt, leasedUntil, grant, starts }: Taken) {
     this.job = job;
@@ -77,17 +77,16 @@ export class RunningJob {
     this.#controller.abort(this.#reason(cut));
   }
 
-  /** A timer that is called off when the job is over. */
-  addTimer(cancel: () => void): void {
-    if (this.over) cancel();
-    else this.#cancelTimers.push(cancel);
+  /** Called when the job is over: what calls off a timer, for one. */
+  atEnd(step: () => void): void {
+    if (this.over) step();
+    else this.#atEnd.push(step);
   }
 
   end(): void {
     this.over = true;
     if (!this.called) this.#starts?.dropped();
-    for (const cancel of this.#cancelTimers) cancel();
-    this.#cancelTimers = [];
+    for (const step of this.#atEnd.splice(0)) step();
   }
 
   #reason(cut: Cut): Error {

@@ -76,6 +76,22 @@ describe("confirmations", () => {
     expect(confirmations.close()).toBeUndefined();
   });
 
+  it("are all answered when their storage closes, those too that others send already", async () => {
+    const answers = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { clock, sent, confirmations } = setUp((call) => answers[call - 1]!.promise);
+    confirmations.add(item("a"), 0);
+    await clock.advance(0);
+    confirmations.add(item("b"), 0);
+    await clock.advance(0);
+    let closed = false;
+    const closing = confirmations.close()!.then(() => (closed = true));
+    answers[0]!.resolve();
+    await clock.advance(0);
+    expect([sent.map(({ grants }) => grants), closed]).toEqual([[["a"], ["b"]], false]);
+    answers[1]!.resolve();
+    await closing;
+  });
+
   it("are the same for all that use a storage in this process", () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { CompositeLimiter, DelayLimiter, LateCallError, RateLimiter, Worker } from "../../src/index.ts";
+import { CompositeLimiter, DelayLimiter, type ILimiter, LateCallError, RateLimiter, Worker } from "../../src/index.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
-import { faultyStorage } from "../../src/testing/index.ts";
+import { type FakeClock, faultyStorage } from "../../src/testing/index.ts";
 import { rule, window } from "../../src/testing/suite/limit-words.ts";
 import { worstWindow } from "../limiter/support.ts";
 import { deferred, HOUSES, many, work } from "./support.ts";
@@ -9,6 +9,24 @@ import { deferred, HOUSES, many, work } from "./support.ts";
 /** How much of a limit is in use. */
 const used = async (storage: (typeof HOUSES)[number]["open"] extends () => infer H ? H : never, name: string) =>
   (await storage.storage.limits.read({ name, group: null }))[0]!.states[0]!.used;
+
+/** A limiter with six methods that has room when it is open, and writes down what it said and was told, and when. */
+function sixMethods(clock: FakeClock, isOpen: () => boolean) {
+  const diary: string[] = [];
+  const limiter: ILimiter = {
+    canProceed: async () => {
+      const open = isOpen();
+      diary.push(`${clock.now()}: ${open ? "yes" : "no"}`);
+      return open;
+    },
+    recordJobStart: async () => void diary.push(`${clock.now()}: start`),
+    recordJobCompletion: async () => void diary.push(`${clock.now()}: end`),
+    getNextAvailableTime: async () => new Date(clock.wall() + 1_000),
+    setNextAvailableTime: async () => {},
+    clear: async () => {},
+  };
+  return { limiter, diary };
+}
 
 for (const { name, open } of HOUSES) {
   describe(`${name}: calls under limits`, () => {
@@ -126,6 +144,38 @@ for (const { name, open } of HOUSES) {
       await Promise.all([slow.worker.stop(), house.clock.advance(3_000)]);
     });
 
+    it("are confirmed for every claim, whatever became of its jobs", async () => {
+      const house = open();
+      await house.storage.limits.define([rule("api", window(2, 1_000))], "refuse");
+      const { storage, clock } = house;
+      const claim = storage.claim.bind(storage);
+      const confirm = storage.confirm.bind(storage);
+      const granted: string[] = [];
+      const confirmed: string[] = [];
+      // In time, too late to call, and too late for anybody to wait for.
+      const delays = [0, 3_000, 31_000];
+      storage.claim = async (request) => {
+        confirmed.push(...(request.confirm ?? []).map(({ grant }) => grant));
+        const answer = await claim(request);
+        if (answer.grant === undefined) return answer;
+        granted.push(answer.grant.id);
+        await new Promise<void>((resolve) => clock.after(delays.shift() ?? 0, resolve));
+        return answer;
+      };
+      storage.confirm = async (confirmations) => {
+        confirmed.push(...confirmations.map(({ grant }) => grant));
+        await confirm(confirmations);
+      };
+      await house.queue.addBulk(many(8));
+      let calls = 0;
+      const { worker } = work(house, async () => void (calls += 1), { concurrency: 2 });
+      await house.clock.advance(120_000);
+      expect(calls).toBe(8);
+      expect(granted.length).toBeGreaterThanOrEqual(6);
+      expect(new Set(confirmed)).toEqual(new Set(granted));
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
+    });
+
     it("are confirmed when the worker stops", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(5, 60_000))], "refuse");
@@ -155,6 +205,56 @@ for (const { name, open } of HOUSES) {
       await clock.advance(60_000);
       expect(errors[0]).toMatchObject({ message: expect.stringContaining("give it a longer `grantTtl`") });
       await Promise.all([worker.stop(), clock.advance(5_000)]);
+    });
+
+    it("are not made for what a limiter with six methods said too long ago: it is asked again", async () => {
+      const house = open();
+      const { clock } = house;
+      let claims = 0;
+      const storage = faultyStorage(
+        house.storage,
+        ({ member, args }) => {
+          if (member !== "claim" || (args[0] as { max: number }).max === 0) return undefined;
+          claims += 1;
+          return { kind: "delay-answer", ms: claims === 1 ? 2_200 : 100 };
+        },
+        { clock },
+      );
+      // It has room at first, and somebody else takes that while the claim is under way.
+      const { limiter, diary } = sixMethods(clock, () => clock.now() < 1_000 || clock.now() >= 5_000);
+      await house.queue.addBulk(many(1));
+      const { worker, errors } = work(house, async () => void diary.push(`${clock.now()}: call`), { storage, limiter });
+      await clock.advance(10_000);
+      expect(diary).toEqual([
+        "0: yes",
+        "2200: no",
+        "3200: no",
+        "4200: no",
+        "5200: yes",
+        "5300: start",
+        "5300: call",
+        "5300: end",
+      ]);
+      expect((await house.queue.list()).jobs.map(({ attempt }) => attempt)).toEqual([1]);
+      expect(errors).toEqual([]);
+      await Promise.all([worker.stop(), clock.advance(3_000)]);
+    });
+
+    it("are made, however long a limiter with six methods takes to be told of them", async () => {
+      const house = open();
+      const { clock } = house;
+      const { limiter, diary } = sixMethods(clock, () => true);
+      const told = limiter.recordJobStart.bind(limiter);
+      limiter.recordJobStart = async () => {
+        await new Promise<void>((resolve) => clock.after(3_000, resolve));
+        await told();
+      };
+      await house.queue.addBulk(many(1));
+      const { worker, errors } = work(house, async () => void diary.push(`${clock.now()}: call`), { limiter });
+      await clock.advance(10_000);
+      expect(diary).toEqual(["0: yes", "3000: start", "3000: call", "3000: end"]);
+      expect(errors).toEqual([]);
+      await worker.stop();
     });
 
     it("that were cancelled before they were made give back their share after a window", async () => {

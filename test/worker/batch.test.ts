@@ -6,14 +6,18 @@ import {
   type JobView,
   Worker,
 } from "../../src/index.ts";
+import { faultyStorage } from "../../src/testing/index.ts";
+import { rule, window } from "../../src/testing/suite/limit-words.ts";
 import { worstWindow } from "../limiter/support.ts";
-import { open } from "./support.ts";
-
-type House = ReturnType<typeof open>;
+import { type House, HOUSES, open } from "./support.ts";
 
 const many = (n: number, options = {}) => Array.from({ length: n }, (_, i) => ({ type: "t", data: i, options }));
 
-function workInBatches(house: House, handler: BatchHandler<number>, options: Partial<BatchWorkerOptions>) {
+function workInBatches(
+  house: House,
+  handler: BatchHandler<number> | Record<string, BatchHandler<number>>,
+  options: Partial<BatchWorkerOptions>,
+) {
   const errors: unknown[] = [];
   const worker = new Worker<Record<string, { data: number }>>("q", handler, {
     storage: house.storage,
@@ -139,3 +143,96 @@ describe("a batch", () => {
     await worker.stop();
   });
 });
+
+/** Handlers by type that take so long each, and what was seen of them. `claimedAt`: when the latest claim was made. */
+function slowHandlers({ clock }: House, ms: Readonly<Record<string, number>>, claimedAt = () => clock.now()) {
+  const seen = { order: [] as string[], jobs: 0, running: 0, peak: 0, oldest: 0 };
+  const handlers: Record<string, BatchHandler<number>> = {};
+  for (const [type, took] of Object.entries(ms)) {
+    handlers[type] = async (jobs) => {
+      seen.order.push(type);
+      seen.jobs += jobs.length;
+      seen.oldest = Math.max(seen.oldest, clock.now() - claimedAt());
+      seen.peak = Math.max(seen.peak, ++seen.running);
+      await new Promise<void>((resolve) => clock.after(took, resolve));
+      seen.running -= 1;
+    };
+  }
+  return { seen, handlers };
+}
+
+/** Every second for so long, one job of each of these types: the first in the list goes first. */
+async function keepComing({ clock, queue }: House, types: readonly string[], seconds: number): Promise<void> {
+  for (let i = 0; i < seconds; i++) {
+    await queue.addBulk(types.map((type, rank) => ({ type, data: i, options: { priority: types.length - rank } })));
+    await clock.advance(1_000);
+  }
+}
+
+for (const { name, open: openHouse } of HOUSES) {
+  describe(`${name}: a batch for several handlers`, () => {
+    it("calls each of them in its turn under a limit, however long those before it take", async () => {
+      const house = openHouse();
+      await house.storage.limits.define([rule("api", window(100, 1_000))], "refuse");
+      let claimedAt = 0;
+      const storage = faultyStorage(house.storage, ({ member, args }) => {
+        if (member === "claim" && (args[0] as { max: number }).max > 0) claimedAt = house.clock.now();
+        return undefined;
+      });
+      const { seen, handlers } = slowHandlers(house, { a: 3_000, b: 2_500, c: 2_100 }, () => claimedAt);
+      const { worker, errors } = workInBatches(house, handlers, { storage, batch: { size: 100 } });
+      await keepComing(house, ["a", "b", "c"], 60);
+      expect(seen.order.join("")).toMatch(/^(abc){7}/);
+      expect(seen.peak).toBe(1);
+      expect(seen.oldest).toBeLessThanOrEqual(2_000);
+      expect(errors).toEqual([]);
+      await Promise.all([worker.stop(), house.clock.advance(10_000)]);
+    });
+
+    it("calls those that are quick one after the other, under a limit too", async () => {
+      const house = openHouse();
+      await house.storage.limits.define([rule("api", window(100, 1_000))], "refuse");
+      const { seen, handlers } = slowHandlers(house, { a: 100, b: 100 });
+      const { worker, errors } = workInBatches(house, handlers, {});
+      let back = 0;
+      house.queue.on("retried", () => (back += 1));
+      await keepComing(house, ["a", "b"], 10);
+      expect(seen.order.join("")).toBe("ab".repeat(10));
+      expect([back, errors]).toEqual([0, []]);
+      await worker.stop();
+    });
+
+    it("calls the next when all jobs of one before it were given up, though its handler never ends", async () => {
+      const house = openHouse();
+      const done: number[] = [];
+      const handlers: Record<string, BatchHandler<number>> = {
+        a: () => new Promise<void>(() => {}),
+        b: async (jobs) => void done.push(...jobs.map(({ data }) => data)),
+      };
+      const { worker } = workInBatches(house, handlers, { lease: 1_000 });
+      const [first] = await house.queue.addBulk([
+        { type: "a", data: 1, options: { timeout: 500, maxAttempts: 1, priority: 1 } },
+        { type: "b", data: 2 },
+      ]);
+      await house.clock.advance(2_000);
+      expect(await first!.info()).toMatchObject({ state: "dead" });
+      expect(done).toEqual([2]);
+      await house.queue.addBulk([{ type: "b", data: 3 }]);
+      await house.clock.advance(10);
+      expect(done).toEqual([2, 3]);
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
+    });
+
+    it("calls them one after the other without a limit, in the order of their jobs, however long they take", async () => {
+      const house = openHouse();
+      const { seen, handlers } = slowHandlers(house, { a: 3_000, b: 2_500 });
+      const { worker, errors } = workInBatches(house, handlers, {});
+      await keepComing(house, ["a", "b"], 20);
+      await house.clock.advance(60_000);
+      expect(seen.order.join("")).toMatch(/^(ab)+$/);
+      expect([seen.jobs, seen.peak]).toEqual([40, 1]);
+      expect(errors).toEqual([]);
+      await Promise.all([worker.stop(), house.clock.advance(3_000)]);
+    });
+  });
+}

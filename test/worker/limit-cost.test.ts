@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { defineLimits, type ILimiter } from "../../src/index.ts";
-import { faultyStorage } from "../../src/testing/index.ts";
-import { worstWindow } from "../limiter/support.ts";
+import { defineLimits, type ILimiter, InMemoryRateLimiterStorage, limit, RateLimiter } from "../../src/index.ts";
+import { type FakeClock, faultyStorage } from "../../src/testing/index.ts";
+import { remote, worstWindow } from "../limiter/support.ts";
 import { deferred, gate, type House, HOUSES, many, work } from "./support.ts";
 
 /** The same storage; what is asked of it is counted, `rates` apart. */
@@ -134,6 +134,52 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       end();
       await house.clock.advance(1);
       await worker.stop();
+    });
+  });
+
+  describe("what a limiter granted to a worker that another limit blocks since", () => {
+    const WINDOW = { maxExecutions: 1, windowSizeInSeconds: 10 };
+    const limiters: Readonly<Record<string, (clock: FakeClock) => ILimiter>> = {
+      "a window of the process": (clock) => new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "own", WINDOW),
+      "a window elsewhere": (clock) => new RateLimiter(remote(clock), "own", { ...WINDOW, clock }),
+      "a limiter with six methods": (clock) => {
+        const inner = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "own", WINDOW);
+        return {
+          canProceed: () => inner.canProceed(),
+          recordJobStart: () => inner.recordJobStart(),
+          recordJobCompletion: () => inner.recordJobCompletion(),
+          getNextAvailableTime: () => inner.getNextAvailableTime(),
+          setNextAvailableTime: (date) => inner.setNextAvailableTime(date),
+          clear: () => inner.clear(),
+        };
+      },
+    };
+
+    it.each(Object.keys(limiters))("is given back, so that others may have it: %s", async (kind) => {
+      const house = open();
+      const { clock, storage } = house;
+      const limiter = limiters[kind]!(clock);
+      const limits = defineLimits({ api: { max: 2, per: "1h", all: true } });
+      const { handler, end, seen } = gate();
+      await house.queue.addBulk(many(3));
+      const { worker, errors } = work(house, handler, { limits, limiter, concurrency: 2 });
+      await clock.advance(1_000);
+      expect(seen.starts).toBe(1);
+      // While its limiter is asked for the second, somebody else takes the rest of the shared limit, and the first ends.
+      await storage.limits.take({ name: "api", group: null, weight: null, ttlMs: 1_000 });
+      end();
+      await clock.advance(30_000);
+      expect(seen.starts).toBe(1);
+      let reached = 0;
+      void limit(async () => void (reached += 1), limiter)();
+      await clock.advance(1_000);
+      expect(reached).toBe(1);
+      await clock.advance(3_600_000);
+      expect(seen.starts).toBe(3);
+      end(2);
+      await clock.advance(1);
+      await worker.stop();
+      expect(errors).toEqual([]);
     });
   });
 

@@ -23,7 +23,8 @@ const OLDEST = `SELECT at, n FROM sluice_starts WHERE limit_id = ? AND at > ? AN
 // Whose last moment has passed counts from there; of the others it is hoped that they were called when calls usually are.
 const UNCONFIRMED = `SELECT at, n, granted FROM sluice_starts WHERE limit_id = ? AND at > ? AND n > 0
   AND claim IS NOT NULL`;
-const LATEST_CALL = `SELECT at - granted AS ms FROM sluice_starts WHERE limit_id = ? AND at <= ? AND claim IS NULL
+// What was given back was never called, and says nothing about calls.
+const LATEST_CALL = `SELECT at - granted AS ms FROM sluice_starts WHERE limit_id = ? AND at <= ? AND n > 0 AND claim IS NULL
   ORDER BY at DESC, seq DESC LIMIT 1`;
 const NEWEST = `SELECT seq, since, at, token FROM sluice_starts WHERE limit_id = ? AND at <= ? AND claim IS NULL
   ORDER BY at DESC, seq DESC LIMIT 1`;

@@ -1,6 +1,6 @@
 import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
 import { equal, ok } from "../expect.ts";
-import { countOf, define, many, rule, said, take, window } from "./limit-words.ts";
+import { countOf, define, many, rule, said, take, taken, window } from "./limit-words.ts";
 import { back, type Cases, completed, lease, limit, type Scene } from "./scene.ts";
 
 const TTL = 2_000;
@@ -14,6 +14,23 @@ async function granted(s: Scene, request: Partial<ClaimRequest> = {}): Promise<C
 
 const confirm = (s: Scene, grant: string, calledInMs: number): Promise<void> =>
   s.storage.confirm([{ grant, calledInMs }]);
+
+/**
+ * Three in a window of a second, 200 ms ago: one was given back and is not confirmed, two were called 100 ms later, and one was
+ * granted just now in its place. The answer: what was given back.
+ */
+async function fullBesideOneGivenBack(s: Scene): Promise<string> {
+  await define(s, rule("k", window(3, 1_000)));
+  await many(s, 8);
+  const returned = await granted(s, { max: 1 });
+  await s.clock.advance(100);
+  const called = await granted(s, { max: 2 });
+  await confirm(s, called.id, 0);
+  await s.clock.advance(100);
+  await s.settle(back(returned.jobs[0]!, { unstarted: true }));
+  await granted(s, { max: 1 });
+  return returned.id;
+}
 
 const blocked = (nextInMs: number) => ({ count: 0, more: false, nextInMs, blockedBy: "k" });
 
@@ -163,6 +180,21 @@ export const confirming: Cases = {
     equal([jobs.length, nextInMs], [1, 1_000], "what it took itself leaves first");
   },
 
+  "a start that was given back does not say when to look again": async (s) => {
+    await fullBesideOneGivenBack(s);
+    await s.clock.advance(100);
+    equal(await said(s), blocked(800), "those that were called leave first");
+    await s.clock.advance(750);
+    equal(await said(s), blocked(50), "though it should have left before them");
+  },
+
+  "a start that was given back and confirmed does not say when to look again": async (s) => {
+    const id = await fullBesideOneGivenBack(s);
+    await confirm(s, id, 0);
+    await s.clock.advance(100);
+    equal(await said(s), blocked(800), "those that were called leave first");
+  },
+
   "a call that was made too late counts from then": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
     await many(s, 6);
@@ -190,6 +222,52 @@ export const confirming: Cases = {
     equal((await said(s)).count, 0, "only those that were in time have left");
     await s.clock.advance(100);
     equal((await said(s)).count, 2, "all have left");
+  },
+
+  "a start that was given back says nothing about how long calls take": async (s) => {
+    await define(s, rule("k", window(1, 1_000)));
+    await many(s, 6);
+    const first = await granted(s);
+    await s.clock.advance(40);
+    await confirm(s, first.id, 40);
+    await s.clock.advance(1_000);
+    const returned = await granted(s);
+    await s.settle(back(returned.jobs[0]!, { unstarted: true }));
+    await confirm(s, returned.id, 0);
+    await granted(s);
+    equal(await said(s), blocked(1_040), "as long after the grant as the one that was called");
+    equal((await countOf(s, "k")).nextInMs, 1_040, "for those who only look, too");
+  },
+
+  "a permit that was cancelled says nothing about how long calls take": async (s) => {
+    await define(s, rule("k", window(1, 1_000)));
+    const token = await taken(s, "k", { grantTtlMs: TTL });
+    await s.storage.limits.give(token, "cancelled");
+    for (const later of [0, 2_001]) {
+      await s.clock.advance(later);
+      const next = await taken(s, "k", { grantTtlMs: TTL });
+      equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, `${later} ms later`);
+      await s.storage.limits.give(next, "cancelled");
+    }
+  },
+
+  "a permit that was cancelled is not confirmed any more": async (s) => {
+    await define(s, rule("spaced", { everyMs: 1_000 }), rule("k", window(1, 1_000)));
+    for (const name of ["spaced", "k"]) {
+      const first = await take(s, name, { grantTtlMs: TTL });
+      ok(first.granted && first.grant !== undefined, "expected to be granted");
+      await s.storage.limits.give(first.token, "cancelled");
+      await s.clock.advance(100);
+      const second = await take(s, name, { grantTtlMs: TTL });
+      ok(second.granted && second.grant !== undefined, "expected the next to be granted");
+      await confirm(s, second.grant.id, 0);
+      await s.clock.advance(400);
+      await confirm(s, first.grant.id, 500);
+      equal(await take(s, name), { granted: false, retryInMs: 600, most: null }, `${name}: the other one alone`);
+      await s.clock.advance(600);
+      await taken(s, name, { grantTtlMs: TTL });
+      equal(await take(s, name), { granted: false, retryInMs: 1_000, most: null }, `${name}: the hopeful instant`);
+    }
   },
 
   "spacing goes by the call": async (s) => {
@@ -416,11 +494,11 @@ export const confirming: Cases = {
       rule("both", { ...window(1, 1_000), concurrency: 1 }),
     );
     for (const name of ["k", "both"]) {
-      const taken = await take(s, name, { group: "g", grantTtlMs: TTL });
-      ok(taken.granted && taken.grant !== undefined, "expected to be granted");
+      const permit = await take(s, name, { group: "g", grantTtlMs: TTL });
+      ok(permit.granted && permit.grant !== undefined, "expected to be granted");
       await s.clock.advance(10);
-      await s.storage.limits.give(taken.token, "released");
-      await confirm(s, taken.grant.id, 10);
+      await s.storage.limits.give(permit.token, "released");
+      await confirm(s, permit.grant.id, 10);
       await s.clock.advance(999);
       equal((await take(s, name, { group: "g" })).granted, false, `${name}: a millisecond before`);
       await s.clock.advance(1);

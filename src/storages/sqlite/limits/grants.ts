@@ -48,7 +48,7 @@ export function confirmCalls(step: Step, number: number, calledInMs: number, lim
     if (isSpaced(step, start)) {
       const { changes } = step.sql(SPACED).run(at, at - start.granted, start.id, number);
       // Another start came after it; only a call that was made too late is later than what that needs.
-      if (Number(changes) === 0) step.sql(LATE).run(at, start.id, at);
+      if (Number(changes) === 0 && at > start.at) step.sql(LATE).run(at, start.id, at);
     }
     if (start.longest === 0) {
       // It only led here: nothing is counted in a window.

@@ -30,7 +30,7 @@ BEGIN
     needed := greatest(0, in_use + more - most) + ahead;
     IF needed > 0 THEN
       SELECT {schema}.expected_delay(s.at - s.began, window_ms) INTO delay FROM {schema}.starts s
-        WHERE s.limit_id = kept.id AND s.claim IS NULL ORDER BY s.at DESC, s.seq DESC LIMIT 1;
+        WHERE s.limit_id = kept.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1;
       SELECT coalesce(jsonb_agg(jsonb_build_array(f.at, f.n) ORDER BY f.at, f.seq), '[]') INTO leaving FROM (
         SELECT e.at, e.seq, e.n, sum(e.n) OVER (ORDER BY e.at, e.seq) - e.n AS before FROM (
           (SELECT s.at, s.seq, s.n FROM {schema}.starts s

@@ -3,7 +3,8 @@
 -- used is not written down yet, and is called within `ttl` (NULL: now).
 --
 -- A start that is not confirmed is taken to leave the window when it is worth looking again (look_again_in): its call is
--- expected as long after its request as the latest call that was confirmed. Once its last moment has passed it counts from there.
+-- expected as long after its request as the latest call that was confirmed (what was given back was never called). Once
+-- its last moment has passed it counts from there.
 CREATE OR REPLACE FUNCTION {schema}.window_wait(
   id bigint, forgotten_at float8, max float8, window_ms float8, weight float8, used float8, taken float8, ttl float8, now float8
 ) RETURNS float8
@@ -29,7 +30,7 @@ BEGIN
     WHERE s.limit_id = window_wait.id AND s.claim IS NOT NULL AND s.at > now);
   IF unconfirmed OR ttl IS NOT NULL THEN
     SELECT coalesce({schema}.expected_delay(s.at - s.began, window_ms), 0) INTO delay FROM {schema}.starts AS s
-      WHERE s.limit_id = window_wait.id AND s.claim IS NULL ORDER BY s.at DESC, s.seq DESC LIMIT 1;
+      WHERE s.limit_id = window_wait.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1;
     delay := coalesce(delay, 0);
   END IF;
   -- Every row counts for one at least: no more of them need be looked at. Few are not confirmed.
