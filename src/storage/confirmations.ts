@@ -12,7 +12,7 @@ const MOST_RETRIES = 3;
 const WITHIN_MS = 2_000;
 
 /**
- * What this process has to confirm: it goes along with the next step that can carry it (`take`), or is sent by itself, all of
+ * What this process has to confirm: it goes along with the next step that can carry it, or is sent by itself, all of
  * it together, when the first of it is worth a call.
  */
 export class Confirmations<Item = Confirmation> {
@@ -41,16 +41,27 @@ export class Confirmations<Item = Confirmation> {
     this.#sendIn(inMs);
   }
 
-  /** All there is, for a step that carries it. What is not answered is to be given back (`restore`). */
-  take(): readonly Item[] {
+  /** All there is goes along with a step. One that fails may not have confirmed it; to confirm twice is harmless. */
+  async carriedBy<T>(step: (items: readonly Item[]) => Promise<T>): Promise<T> {
+    const items = this.#take();
+    try {
+      const answer = await step(items);
+      if (items.length > 0) this.#failures = 0;
+      return answer;
+    } catch (error) {
+      this.#restore(items);
+      throw error;
+    }
+  }
+
+  #take(): readonly Item[] {
     const items = this.#items;
     if (items.length > 0) this.#items = [];
     this.#dueAt = Number.POSITIVE_INFINITY;
     return items;
   }
 
-  /** The step that carried these has failed: they may not have been confirmed. To confirm twice is harmless. */
-  restore(items: readonly Item[]): void {
+  #restore(items: readonly Item[]): void {
     if (items.length === 0 || this.#closed) return;
     this.#failures += 1;
     if (this.#failures > MOST_RETRIES) {
@@ -64,15 +75,10 @@ export class Confirmations<Item = Confirmation> {
   /** Sends what there is, now. Never rejects: what fails is tried again later. */
   async flush(): Promise<void> {
     while (this.#sending !== undefined) await this.#sending;
-    const items = this.take();
     this.#cancel();
-    if (items.length === 0) return;
-    this.#sending = inTime(this.#clock, () => this.#send(items), { withinMs: WITHIN_MS }).then(
-      () => {
-        this.#failures = 0;
-      },
-      () => this.restore(items),
-    );
+    if (this.#items.length === 0) return;
+    const send = (items: readonly Item[]) => inTime(this.#clock, () => this.#send(items), { withinMs: WITHIN_MS });
+    this.#sending = this.carriedBy(send).catch(() => {});
     await this.#sending;
     this.#sending = undefined;
   }

@@ -339,22 +339,20 @@ export class Engine {
       limits: this.#admission.limits,
       settle,
       grantTtlMs: this.#grantTtl,
-      confirm: this.#confirmations.take(),
     };
     this.#claiming = true;
     this.#cancelled.clear();
     this.#outlook.looks(now);
     const asked = markOf(this.#clock);
-    const claim = await this.#restoring(settle, () =>
-      // What comes when nobody waits for it any more is too old to be started.
-      this.#ask(
-        () => this.#storage.claim(request),
-        (late) => this.#giveBack(late),
+    const claim = await this.#confirmations.carriedBy((confirm) =>
+      this.#restoring(settle, () =>
+        // What comes when nobody waits for it any more is too old to be started.
+        this.#ask(
+          () => this.#storage.claim({ ...request, confirm }),
+          (late) => this.#giveBack(late),
+        ),
       ),
-    ).catch((error: unknown) => {
-      this.#confirmations.restore(request.confirm);
-      throw error;
-    });
+    );
     this.#claiming = false;
     this.#ahead = claim.jobs.length > max;
     // What the claim says about later counts from here: calling handlers takes its time.

@@ -31,8 +31,9 @@ describe("confirmations", () => {
   it("go along with a step that carries them, and are not sent then", async () => {
     const { clock, sent, confirmations } = setUp();
     confirmations.add(item("a"), 500);
-    expect(confirmations.take()).toEqual([item("a")]);
-    expect(confirmations.take()).toEqual([]);
+    const carried = () => confirmations.carriedBy(async (items) => items);
+    expect(await carried()).toEqual([item("a")]);
+    expect(await carried()).toEqual([]);
     await clock.advance(2_000);
     expect(sent).toEqual([]);
     expect(clock.timers).toBe(0);
@@ -41,9 +42,11 @@ describe("confirmations", () => {
   it("are sent by themselves when the step that carried them failed", async () => {
     const { clock, sent, confirmations } = setUp();
     confirmations.add(item("a"), 500);
-    const carried = confirmations.take();
-    confirmations.add(item("b"), 500);
-    confirmations.restore(carried);
+    const fails = async () => {
+      confirmations.add(item("b"), 500);
+      throw new Error("down");
+    };
+    await expect(confirmations.carriedBy(fails)).rejects.toThrow("down");
     await clock.advance(2_000);
     expect(sent).toEqual([{ at: 50, grants: ["a", "b"] }]);
   });
@@ -54,6 +57,20 @@ describe("confirmations", () => {
     await clock.advance(60_000);
     expect(sent.map(({ at }) => at)).toEqual([0, 50, 150, 350]);
     expect(clock.timers).toBe(0);
+  });
+
+  it("are not given up for failures that lie apart", async () => {
+    const { clock, sent, confirmations } = setUp(async (call) => {
+      if (call < 5) throw new Error("down");
+    });
+    for (const name of ["a", "b", "c"]) {
+      confirmations.add(item(name), 0);
+      await clock.advance(0);
+      expect(await confirmations.carriedBy(async (items) => items)).toEqual([item(name)]);
+    }
+    confirmations.add(item("d"), 0);
+    await clock.advance(1_000);
+    expect(sent.map(({ grants }) => grants)).toEqual([["a"], ["b"], ["c"], ["d"], ["d"]]);
   });
 
   it("are not held up for ever by a storage that does not answer", async () => {
