@@ -43,6 +43,10 @@ async function fakeDatabase(): Promise<string> {
 
 const fake = { schema: "fake", migrate: false } as const;
 
+/** Sessions of this database alone: other files of tests use the same server at the same time. */
+const SETTLING = `FROM pg_stat_activity
+  WHERE datname = current_database() AND query LIKE '%settle(%' AND pid <> pg_backend_pid()`;
+
 /** How many connections there are to the database, beside the one that asks. */
 async function connectionsTo(url: string): Promise<number> {
   const [row] = await statement(
@@ -288,19 +292,10 @@ describe("a connection that breaks", () => {
     const answer = database.call("settle", 30_000);
     const other = database.call("slow", 1);
     await until(
-      async () =>
-        (
-          await statement(
-            url,
-            "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%settle(%' AND state = 'active' AND pid <> pg_backend_pid()",
-          )
-        ).length > 0,
+      async () => (await statement(url, `SELECT 1 ${SETTLING} AND state = 'active'`)).length > 0,
       "the call to run",
     );
-    await statement(
-      url,
-      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%settle(%' AND pid <> pg_backend_pid()",
-    );
+    await statement(url, `SELECT pg_terminate_backend(pid) ${SETTLING}`);
     expect(await answer).toEqual({ again: true });
     expect(await other).toBe("done");
     expect(database.retries).toBe(1);
