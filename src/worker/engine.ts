@@ -346,7 +346,7 @@ export class Engine {
     const asked = markOf(this.#clock);
     const claim = await this.#confirmations.carriedBy((confirm) =>
       this.#restoring(settle, () =>
-        // What comes when nobody waits for it any more is too old to be started.
+        // An answer that comes after the deadline is too old to be started.
         this.#ask(
           () => this.#storage.claim({ ...request, confirm }),
           (late) => this.#giveBack(late),

@@ -47,8 +47,8 @@ export class Leases {
   }
 
   /**
-   * Something is about to begin. If the process was paused, that is said and what was lost meanwhile is told to stop before
-   * that: who knows for how long the next handler keeps everybody else, and our own timer, from running.
+   * Something is about to begin. If the process was paused, that is reported and what was lost meanwhile is told to stop before:
+   * the next handler may block the event loop, and this timer with it.
    */
   check(): void {
     const now = this.#clock.now();

@@ -6,7 +6,7 @@ import type { Taken } from "./tally.ts";
 
 /** What is not confirmed is known for so long: a call that was made too late may still be told. */
 const KNOWN_MS = 3_600_000;
-/** As long as there are fewer, nobody looks whether any is too old. */
+/** From so many on, those that are too old are removed. */
 const MANY = 100;
 
 interface Kept {
