@@ -2,11 +2,10 @@ import { type Clock, type Mark, markOf, mostSince } from "../core/clock.ts";
 import type { Ledger } from "../limits/ledger.ts";
 import { Room } from "../limits/room.ts";
 import type { Wait } from "../limits/wait.ts";
-import { closedWith, Confirmations } from "../storage/confirmations.ts";
+import { type Confirmations, type RateCall, rateConfirmationsOf } from "../storage/confirmations.ts";
 import { confirmInMs } from "../storage/grants.ts";
 import type {
   AtomicRateLimiterStorage,
-  ExecutionCall,
   ExecutionWindow,
   IRateLimiterStorage,
 } from "../storage/rate-limiter-storage.ts";
@@ -166,14 +165,11 @@ interface GrantedStart {
 export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> implements RemotePart {
   readonly kind = "remote";
   readonly part = this;
-  readonly #confirmations: Confirmations<ExecutionCall> | undefined;
+  readonly #confirmations: Confirmations<RateCall> | undefined;
 
   constructor(storage: AtomicRateLimiterStorage, rule: RateRule) {
     super(storage, rule);
-    if (confirms(storage)) {
-      const send = (calls: readonly ExecutionCall[]) => storage.confirmExecution(this.name, calls);
-      this.#confirmations = closedWith(storage, new Confirmations(rule.clock, send));
-    }
+    if (confirms(storage)) this.#confirmations = rateConfirmationsOf(storage, rule.clock);
   }
 
   get grantTtl(): number {
@@ -204,7 +200,7 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
 
   called({ token, asked }: GrantedStart): void {
     if (token === undefined) return;
-    const call = { token, calledInMs: mostSince(this.clock, asked) };
+    const call = { name: this.name, token, calledInMs: mostSince(this.clock, asked) };
     this.#confirmations?.add(call, confirmInMs(this.rule.windowMs));
   }
 

@@ -2,6 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import { inTime } from "../core/deadline.ts";
 import type { Confirmation } from "./grants.ts";
 import type { JobStorage } from "./job-storage.ts";
+import type { ConfirmingRateLimiterStorage, ExecutionCall } from "./rate-limiter-storage.ts";
 
 /**
  * After a failure it is tried again, each time after twice as long; then it is given up: what is not confirmed counts as if it
@@ -114,28 +115,51 @@ export class Confirmations<Item = Confirmation> {
   }
 }
 
-/** What is to be confirmed to a storage, by the object that it is confirmed to. */
-const known = new WeakMap<object, Confirmations>();
-const all = new WeakMap<object, Pick<Confirmations, "close">[]>();
+/** What is to be confirmed to a storage of jobs, and to one of rates, as long as that is used. */
+const ofJobs = new WeakMap<object, Confirmations>();
+const ofRates = new WeakMap<object, Confirmations<RateCall>>();
 
 /** Those of this storage: one for all workers and limiters of the process, so that one call confirms for all of them. */
 export function confirmationsOf(storage: Pick<JobStorage, "confirm">, clock: Clock): Confirmations {
-  let confirmations = known.get(storage);
+  let confirmations = ofJobs.get(storage);
   if (confirmations === undefined) {
-    confirmations = closedWith(storage, new Confirmations(clock, (items) => storage.confirm(items)));
-    known.set(storage, confirmations);
+    confirmations = new Confirmations(clock, (items) => storage.confirm(items));
+    ofJobs.set(storage, confirmations);
   }
   return confirmations;
 }
 
-/** These end with that storage. */
-export function closedWith<C extends Pick<Confirmations, "close">>(storage: object, confirmations: C): C {
-  all.set(storage, [...(all.get(storage) ?? []), confirmations]);
+/** A start that was made under this name. */
+export interface RateCall extends ExecutionCall {
+  readonly name: string;
+}
+
+/** The same for a storage of rates: one for all limiters over it, and one call for each name. */
+export function rateConfirmationsOf(
+  storage: Pick<ConfirmingRateLimiterStorage, "confirmExecution">,
+  clock: Clock,
+): Confirmations<RateCall> {
+  let confirmations = ofRates.get(storage);
+  if (confirmations === undefined) {
+    confirmations = new Confirmations(clock, async (calls) => {
+      const byName = Map.groupBy(calls, ({ name }) => name);
+      const said = Array.from(byName, ([name, own]) =>
+        storage.confirmExecution(
+          name,
+          own.map(({ token, calledInMs }) => ({ token, calledInMs })),
+        ),
+      );
+      await Promise.all(said);
+    });
+    ofRates.set(storage, confirmations);
+  }
   return confirmations;
 }
 
 /** For a storage that is about to close: what its process has not confirmed yet is confirmed now. Undefined: there is nothing. */
 export function closeConfirmations(...storages: readonly object[]): Promise<unknown> | undefined {
-  const closing = storages.flatMap((storage) => (all.get(storage) ?? []).flatMap((one) => one.close() ?? []));
+  const closing = storages.flatMap((storage) =>
+    [ofJobs.get(storage)?.close(), ofRates.get(storage)?.close()].filter((one) => one !== undefined),
+  );
   return closing.length === 0 ? undefined : Promise.all(closing);
 }

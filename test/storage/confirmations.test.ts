@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { Confirmations, confirmationsOf } from "../../src/storage/confirmations.ts";
+import {
+  closeConfirmations,
+  Confirmations,
+  confirmationsOf,
+  rateConfirmationsOf,
+} from "../../src/storage/confirmations.ts";
 import type { Confirmation } from "../../src/storage/grants.ts";
 import { MemoryStorage } from "../../src/storages/memory/job-storage.ts";
 import { FakeClock } from "../../src/testing/index.ts";
@@ -36,6 +41,20 @@ describe("confirmations", () => {
     expect(await carried()).toEqual([]);
     await clock.advance(2_000);
     expect(sent).toEqual([]);
+    expect(clock.timers).toBe(0);
+  });
+
+  it("are sent when they are due, whatever was due before and has gone along with a step", async () => {
+    const { clock, sent, confirmations } = setUp();
+    confirmations.add(item("a"), 500);
+    await clock.advance(100);
+    await confirmations.carriedBy(async () => {});
+    await clock.advance(100);
+    confirmations.add(item("b"), 500);
+    await clock.advance(499);
+    expect(sent).toEqual([]);
+    await clock.advance(1);
+    expect(sent).toEqual([{ at: 700, grants: ["b"] }]);
     expect(clock.timers).toBe(0);
   });
 
@@ -114,5 +133,29 @@ describe("confirmations", () => {
     const storage = new MemoryStorage({ clock });
     expect(confirmationsOf(storage, clock)).toBe(confirmationsOf(storage, clock));
     expect(confirmationsOf(new MemoryStorage({ clock }), clock)).not.toBe(confirmationsOf(storage, clock));
+  });
+
+  it("are those of all limiters over a storage of rates: sent together, one call for each name", async () => {
+    const clock = new FakeClock();
+    const sent: unknown[] = [];
+    const storage = { confirmExecution: async (...call: unknown[]) => void sent.push([clock.now(), ...call]) };
+    const confirmations = rateConfirmationsOf(storage, clock);
+    expect(rateConfirmationsOf(storage, clock)).toBe(confirmations);
+    confirmations.add({ name: "a", token: "1", calledInMs: 1 }, 500);
+    confirmations.add({ name: "b", token: "2", calledInMs: 2 }, 100);
+    confirmations.add({ name: "a", token: "3", calledInMs: 3 }, 500);
+    await clock.advance(1_000);
+    const both = [
+      { token: "1", calledInMs: 1 },
+      { token: "3", calledInMs: 3 },
+    ];
+    expect(sent).toEqual([
+      [100, "a", both],
+      [100, "b", [{ token: "2", calledInMs: 2 }]],
+    ]);
+    confirmations.add({ name: "b", token: "4", calledInMs: 4 }, 500);
+    await closeConfirmations(storage);
+    expect(sent.at(-1)).toEqual([1_000, "b", [{ token: "4", calledInMs: 4 }]]);
+    expect(clock.timers).toBe(0);
   });
 });
