@@ -42,6 +42,8 @@ export type { HeadersLike, HeaderSource, Quota, RateLimitFeedback } from "./limi
 export type { AnyFunction } from "./limiter/calls.ts";
 export { concurrencyLimit, limit, type Limited, type LimitOptions, rateLimit } from "./limiter/limit.ts";
 export type { AcquireOptions, ILimiter, Limiter, Permit, Refusal, TryAcquireOptions } from "./limiter/limiter.ts";
+export { JobRateLimiter, type JobRateLimiterOptions } from "./limiter/job-rate-limiter.ts";
+export { rateLimit1, resolveAfter, serializePromises } from "./limiter/promises.ts";
 export { NullLimiter } from "./limiter/null-limiter.ts";
 export { RateLimiter, type RateLimiterWithBackoffOptions } from "./limiter/rate-limiter.ts";
 export {

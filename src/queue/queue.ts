@@ -22,7 +22,7 @@ import type { LimitDefinitions } from "../limits/definition.ts";
 import type { ChangeAction, ChangeFilter, JobStorage, NewJob } from "../storage/job-storage.ts";
 import { drain, type QueueExplanation } from "../storage/drain.ts";
 import type { Explanation } from "../storage/explain.ts";
-import { jobStorage, listen } from "../storage/open.ts";
+import { jobStorage, listen, namingStorage, type StorageOrStore } from "../storage/open.ts";
 import {
   type AddOptions,
   type BulkOptions,
@@ -41,7 +41,7 @@ import { readSchemas, type StandardSchema, validate } from "./schema.ts";
 import type { AnyJobs, DataOf, JobMap, ResultOf, TypeOf } from "../core/job-map.ts";
 
 export interface QueueOptions<Jobs> {
-  /** Where the jobs are kept. */
+  /** Where the jobs are kept. `store` is another word for it. */
   readonly storage: JobStorage;
   /** Options for every job that does not say otherwise. */
   readonly defaults?: JobDefaults | undefined;
@@ -179,8 +179,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   /** Declares the limits of the queue, unless that was done. */
   readonly #declare: () => Promise<void>;
 
-  constructor(name: string, options: QueueOptions<Jobs>) {
-    const read = readOptions(OWNER, RULES, options);
+  constructor(name: string, options: StorageOrStore<QueueOptions<Jobs>>) {
+    const read = readOptions(OWNER, RULES, namingStorage(OWNER, options));
     this.name = readArgument(OWNER, "name", queueName, name);
     this.storage = read.storage;
     this.#defaults = readDefaults(OWNER, read.defaults);

@@ -10,6 +10,7 @@ import { Queue } from "../queue/queue.ts";
 import type { QueuedJob, ResultOptions } from "../queue/queued-job.ts";
 import { followProgress } from "../queue/waiting.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
+import { namingStorage, type StorageOrStore } from "../storage/open.ts";
 import { type AnyJobClass, DEFAULT_TYPE, type JobClass, readJobClass, typeOf } from "./job.ts";
 import { JobHandle, type JobProgressListener, spread } from "./job-handle.ts";
 
@@ -74,8 +75,8 @@ export class JobQueueClient<Input = any, Output = any> {
   readonly #type: string;
   readonly #queue: Queue<Record<string, { data: Input; result: Output }>>;
 
-  constructor(options: JobQueueClientOptions<Input, Output>) {
-    const { jobClass, type, queueName, ...queue } = readOptions(OWNER, RULES, options);
+  constructor(options: StorageOrStore<JobQueueClientOptions<Input, Output>>) {
+    const { jobClass, type, queueName, ...queue } = readOptions(OWNER, RULES, namingStorage(OWNER, options));
     this.#type = typeFrom({ jobClass, type }) ?? DEFAULT_TYPE;
     this.#queue = new Queue(queueName, queue as { storage: JobStorage });
     this.queueName = queueName;

@@ -2,7 +2,7 @@ import { OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import { countOrZero, durationOrZero, optional, readArgument, readOptions } from "../core/options.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
-import { listen } from "../storage/open.ts";
+import { listen, type StorageOrStore } from "../storage/open.ts";
 import type { Handler } from "../worker/handlers.ts";
 import { type StopOptions, Worker } from "../worker/worker.ts";
 import { Cleaner } from "./cleaner.ts";
@@ -38,9 +38,12 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   #wanted: number;
   #running = false;
 
-  constructor(jobClass: JobClass<Input, Output>, options: JobQueueServerOptions);
-  constructor(jobClasses: readonly AnyJobClass[], options: JobQueueServerOptions);
-  constructor(jobClass: JobClass<Input, Output> | readonly AnyJobClass[], options: JobQueueServerOptions) {
+  constructor(jobClass: JobClass<Input, Output>, options: StorageOrStore<JobQueueServerOptions>);
+  constructor(jobClasses: readonly AnyJobClass[], options: StorageOrStore<JobQueueServerOptions>);
+  constructor(
+    jobClass: JobClass<Input, Output> | readonly AnyJobClass[],
+    options: StorageOrStore<JobQueueServerOptions>,
+  ) {
     this.#settings = readServerOptions(options);
     this.queueName = this.#settings.queueName;
     this.storage = this.#settings.storage;

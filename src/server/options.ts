@@ -13,7 +13,7 @@ import {
   required,
 } from "../core/options.ts";
 import { nameText } from "../core/names.ts";
-import { jobStorage } from "../storage/open.ts";
+import { jobStorage, namingStorage, type StorageOrStore } from "../storage/open.ts";
 import type { WorkerOptions } from "../worker/options.ts";
 import type { Retention } from "./cleaner.ts";
 
@@ -70,8 +70,8 @@ const RULES = {
 
 export type ServerSettings = ReturnType<typeof readServerOptions>;
 
-export function readServerOptions(options: JobQueueServerOptions) {
-  const read = readOptions(OWNER, RULES, options);
+export function readServerOptions(options: StorageOrStore<JobQueueServerOptions>) {
+  const read = readOptions(OWNER, RULES, namingStorage(OWNER, options));
   const { concurrency, limiter, limits, lease, backoffs, maxHolds, onError, random } = read;
   const worker = { concurrency, limiter, limits, lease, backoffs, maxHolds, onError, random, clock: read.clock };
   const ages: readonly (readonly [JobState, number | undefined])[] = [

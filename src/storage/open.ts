@@ -31,6 +31,22 @@ export const jobStorage: Check<JobStorage> = {
   read: (value) => (missingMethod(value, MEMBERS) === undefined ? (value as JobStorage) : undefined),
 };
 
+/** Options that name their storage `storage`, or by the other word for it, `store`. */
+export type StorageOrStore<Options> =
+  | Options
+  | (Omit<Options, "storage"> & { readonly store: JobStorage; readonly storage?: undefined });
+
+/** Options as their table of rules knows them: what was given as `store` is the `storage`. */
+export function namingStorage(owner: string, options: unknown): unknown {
+  if (typeof options !== "object" || options === null || !Object.hasOwn(options, "store")) return options;
+  const { store, ...others } = options as { readonly store: unknown; readonly storage?: unknown };
+  if (store === undefined) return others;
+  if (others.storage !== undefined && others.storage !== store) {
+    throw new OptionsError(owner, "store", store, "left out where `storage` is given: it is another word for it");
+  }
+  return { ...others, storage: readArgument(owner, "store", jobStorage, store) };
+}
+
 /** Calls `listener` for every event of this name in the queue, from any process, until the returned function is called. */
 export function listen<Name extends JobEventName>(
   storage: JobStorage,

@@ -23,7 +23,7 @@ import { SharedPart } from "../limiter/shared/shared-part.ts";
 import { type DefinedLimits, readLimits } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
-import { jobStorage } from "../storage/open.ts";
+import { jobStorage, namingStorage, type StorageOrStore } from "../storage/open.ts";
 
 /** So many starts in any window. */
 export interface LimiterOptions {
@@ -49,7 +49,7 @@ export interface BatchOptions {
 
 /** Options of a worker, whether its handlers take one job or a batch. */
 export interface CommonWorkerOptions {
-  /** Where the jobs are. */
+  /** Where the jobs are. `store` is another word for it. */
   readonly storage: JobStorage;
   /** How many calls of a handler run at the same time. Default 1. */
   readonly concurrency?: number | undefined;
@@ -184,8 +184,8 @@ const RULES = {
 
 export type WorkerSettings = ReturnType<typeof readWorkerOptions>;
 
-export function readWorkerOptions(options: WorkerOptions | BatchWorkerOptions) {
-  const read = readOptions(OWNER, RULES, options);
+export function readWorkerOptions(options: StorageOrStore<WorkerOptions> | StorageOrStore<BatchWorkerOptions>) {
+  const read = readOptions(OWNER, RULES, namingStorage(OWNER, options));
   refuseOwnLimit(read.limiter, read.storage);
   return read;
 }

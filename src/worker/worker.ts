@@ -6,7 +6,7 @@ import { durationOrZero, optional, readArgument, readOptions } from "../core/opt
 import { queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
-import { listen } from "../storage/open.ts";
+import { listen, type StorageOrStore } from "../storage/open.ts";
 import { Engine } from "./engine.ts";
 import { type BatchHandler, type Handler, readHandlers } from "./handlers.ts";
 import { type BatchWorkerOptions, readWorkerOptions, type WorkerOptions } from "./options.ts";
@@ -44,14 +44,18 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
   constructor(
     queue: string,
     handlers: Handler<DataOf<Jobs, keyof Jobs>, ResultOf<Jobs, keyof Jobs>> | HandlerMap<Jobs>,
-    options: WorkerOptions,
+    options: StorageOrStore<WorkerOptions>,
   );
   constructor(
     queue: string,
     handlers: BatchHandler<DataOf<Jobs, keyof Jobs>, ResultOf<Jobs, keyof Jobs>> | BatchHandlerMap<Jobs>,
-    options: BatchWorkerOptions,
+    options: StorageOrStore<BatchWorkerOptions>,
   );
-  constructor(queue: string, handlers: unknown, options: WorkerOptions | BatchWorkerOptions) {
+  constructor(
+    queue: string,
+    handlers: unknown,
+    options: StorageOrStore<WorkerOptions> | StorageOrStore<BatchWorkerOptions>,
+  ) {
     const settings = readWorkerOptions(options);
     this.queue = readArgument("Worker", "queue", queueName, queue);
     this.storage = settings.storage;

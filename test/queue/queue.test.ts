@@ -2,11 +2,18 @@ import { describe, expect, it } from "vitest";
 import {
   AbortSignalJobError,
   DuplicateJobError,
+  Job,
   JobNotFoundError,
+  JobQueueClient,
+  type JobQueueClientOptions,
+  JobQueueServer,
+  type JobQueueServerOptions,
   JobTimeoutError,
   MemoryStorage,
   OptionsError,
   Queue,
+  Worker,
+  type WorkerOptions,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
@@ -266,5 +273,39 @@ describe("bad input", () => {
   it.each(bad)("%s", async (_, run, message) => {
     await expect((async () => run())()).rejects.toThrow(message);
     await expect((async () => run())()).rejects.toThrow(OptionsError);
+  });
+});
+
+describe("`store`, the other word for `storage`", () => {
+  class Double extends Job<number, number> {
+    async execute(input: number): Promise<number> {
+      return input * 2;
+    }
+  }
+  const faces: readonly (readonly [string, (options: object) => unknown])[] = [
+    ["Queue", (options) => new Queue("mail", options as { storage: MemoryStorage })],
+    ["Worker", (options) => new Worker("mail", async () => {}, { autostart: false, ...options } as WorkerOptions)],
+    [
+      "JobQueueServer",
+      (options) =>
+        new JobQueueServer(Double, {
+          queueName: "mail",
+          ...options,
+        } as JobQueueServerOptions),
+    ],
+    [
+      "JobQueueClient",
+      (options) => new JobQueueClient({ queueName: "mail", ...options } as JobQueueClientOptions<number, number>),
+    ],
+  ];
+
+  it.each(faces)("is taken by %s, and refused where it says something else than `storage`", (_, make) => {
+    const store = new MemoryStorage();
+    expect(make({ store })).toMatchObject({ storage: store });
+    expect(make({ store, storage: store })).toMatchObject({ storage: store });
+    expect(make({ store: undefined, storage: store })).toMatchObject({ storage: store });
+    expect(() => make({ store, storage: new MemoryStorage() })).toThrow("expected `store` to be left out");
+    expect(() => make({ store: "app.db" })).toThrow("expected `store` to be a storage for jobs");
+    expect(() => make({})).toThrow("expected `storage` to be a storage for jobs");
   });
 });

@@ -21,8 +21,8 @@ import {
 import { mostInAnyWindow, smallestGap } from "../../examples/common/windows.ts";
 
 /*
- * The code that the queue is documented with, as it was written, with nothing changed but where it is imported from (and
- * `store`, which is called `storage` here); and after each block what its text says of it.
+ * The code that the queue is documented with, as it was written, with nothing changed but where it is imported from; and after
+ * each block what its text says of it.
  *
  * The blocks take their time from the system, so it is the system's time that stands still until it is moved.
  */
@@ -383,7 +383,7 @@ describe("the documented worker blocks", () => {
     new Queue(queue, { storage }).addBulk(numbers(jobs).map(() => ({ type: "job", data })));
 
   it("10 jobs per second", async () => {
-    const storage = new MemoryStorage();
+    const store = new MemoryStorage();
     const watch = new Watch();
     const callExternalAPI = async (_data: unknown) => watch.during(10);
 
@@ -393,16 +393,16 @@ describe("the documented worker blocks", () => {
         await callExternalAPI(job.data);
       },
       {
-        storage,
+        store,
         limiter: { max: 10, duration: 1_000 },
       },
     );
 
-    await add(storage, "api-calls", 35);
+    await add(store, "api-calls", 35);
     await advance(999);
     expect(watch.starts).toHaveLength(10);
     // The limiter does not defer jobs: they remain in the storage, waiting.
-    expect(await new Queue("api-calls", { storage }).counts()).toMatchObject({ waiting: 25, scheduled: 0, active: 0 });
+    expect(await new Queue("api-calls", { store }).counts()).toMatchObject({ waiting: 25, scheduled: 0, active: 0 });
     await advance(3_000);
     expect(watch.starts).toHaveLength(35);
     expect(watch.most(1_000)).toBe(10);
@@ -410,7 +410,7 @@ describe("the documented worker blocks", () => {
   });
 
   it("100 jobs per minute", async () => {
-    const storage = new MemoryStorage();
+    const store = new MemoryStorage();
     const watch = new Watch();
     const sent: string[] = [];
     const sendEmail = async (to: string, subject: string) => {
@@ -424,12 +424,12 @@ describe("the documented worker blocks", () => {
         await sendEmail(job.data.to, job.data.subject);
       },
       {
-        storage,
+        store,
         limiter: { max: 100, duration: 60_000 },
       },
     );
 
-    await add(storage, "emails", 250, { to: "ada@example.com", subject: "hello" });
+    await add(store, "emails", 250, { to: "ada@example.com", subject: "hello" });
     await advance(59_999);
     expect(watch.starts).toHaveLength(100);
     await advance(2 * MINUTE);
@@ -440,7 +440,7 @@ describe("the documented worker blocks", () => {
   });
 
   it("combined with concurrency", async () => {
-    const storage = new MemoryStorage();
+    const store = new MemoryStorage();
     const watch = new Watch();
     let duration = 400;
     const postWebhook = async (_url: string, _payload: unknown) => watch.during(duration);
@@ -451,14 +451,14 @@ describe("the documented worker blocks", () => {
         await postWebhook(job.data.url, job.data.payload);
       },
       {
-        storage,
+        store,
         concurrency: 5,
         limiter: { max: 20, duration: 1_000 },
       },
     );
     // Up to 5 concurrent jobs, but no more than 20 started per second
 
-    await add(storage, "webhooks", 100, { url: "https://example.com", payload: {} });
+    await add(store, "webhooks", 100, { url: "https://example.com", payload: {} });
     await advance(1_999);
     // Slow calls: it is the concurrency that holds them, 5 every 400 ms.
     expect(watch.starts).toHaveLength(25);
@@ -471,18 +471,18 @@ describe("the documented worker blocks", () => {
   });
 
   it("configuration options", async () => {
-    const storage = new MemoryStorage();
+    const store = new MemoryStorage();
     const watch = new Watch();
     const handler = () => watch.during(1);
     const max = 3;
     const duration = 500;
 
     const worker = new Worker("queue-name", handler, {
-      storage,
+      store,
       limiter: { max, duration },
     });
 
-    await add(storage, "queue-name", 9);
+    await add(store, "queue-name", 9);
     await advance(1_499);
     expect(watch.starts).toHaveLength(9);
     expect(watch.most(duration)).toBe(max);
