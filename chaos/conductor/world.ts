@@ -154,6 +154,14 @@ export class World {
     await this.fleet.dismiss(0);
   }
 
+  /** Nothing was played: what it needs is not on this machine. */
+  async skipped(tests: string, why: string): Promise<Outcome> {
+    this.say(`skipped: ${why}`);
+    await this.end();
+    const nothing = { faults: "none", operations: 0, verdicts: [], seconds: 0 };
+    return { name: this.name, tests: `${tests}, skipped: ${why}`, ...nothing };
+  }
+
   outcome(tests: string, history: Digest, verdicts: readonly Verdict[]): Outcome {
     clearInterval(this.#watch);
     const { schedule } = this.fleet;

@@ -49,10 +49,7 @@ const LIBRARIES = [
 export async function fakedClocks(world: World): Promise<Outcome> {
   const library = LIBRARIES.find((path) => path !== "" && existsSync(path));
   if (library === undefined) {
-    const why = "skipped: libfaketime is not installed here, and LIBFAKETIME names no library";
-    world.say(why);
-    await world.end();
-    return { name: world.name, tests: `T38, ${why}`, faults: "none", operations: 0, verdicts: [], seconds: 0 };
+    return world.skipped("T38", "libfaketime is not installed here, and LIBFAKETIME names no library");
   }
   const file = join(world.folder, "steps.faketime");
   const set = () => writeFileSync(file, `${world.chance.integer(-30, 30)}s`.replace(/^(?!-)/, "+"));

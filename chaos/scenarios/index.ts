@@ -12,6 +12,7 @@ import { halfOpen, resets, restarts, slowStorage } from "./outages.ts";
 import { pauses } from "./pauses.ts";
 import { steadyLimit } from "./steady.ts";
 import { sharedLimits } from "./shared-limits.ts";
+import { pooler } from "./pooler.ts";
 import { poison } from "./poison.ts";
 import { storm } from "./storm.ts";
 
@@ -35,6 +36,7 @@ export const SCENARIOS = {
   resets,
   "slow storage": slowStorage,
   "half-open": halfOpen,
+  pooler,
   clocks,
   "faked clocks": fakedClocks,
   "old snapshot": oldSnapshot,
@@ -61,6 +63,7 @@ const OUTAGES: readonly (readonly ScenarioName[])[] = [
   ["resets", "half-open"],
   ["slow storage", "clocks"],
   ["faked clocks"],
+  ["pooler"],
   ["old snapshot"],
 ];
 

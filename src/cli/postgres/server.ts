@@ -163,7 +163,8 @@ async function isOpen(path: string): Promise<boolean> {
   }
 }
 
-async function freePort(): Promise<number> {
+/** A port of this computer that nothing listens on at the moment. */
+export async function freePort(): Promise<number> {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
