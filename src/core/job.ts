@@ -98,7 +98,10 @@ export interface JobRecord {
   /** How often it was sent back by a service that was over its limit. */
   readonly holds: number;
   readonly createdAt: number;
-  /** When it may start. Jobs of one lane start in this order. */
+  /**
+   * When it may start. Jobs of one lane start in this order. While it backs off: when that is over; it is what it was before then,
+   * so that the job takes its old place.
+   */
   readonly dueAt: number;
   /** When the latest attempt started: the instant that windows count. */
   readonly startedAt: number | null;

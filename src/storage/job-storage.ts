@@ -166,6 +166,10 @@ export interface ClaimLimit {
  * within a group by `dueAt`, then as they were added, whatever their types. A job whose deadline has passed is not started
  * but dead.
  *
+ * A job that is tried again or given back keeps its place: with `inMs: 0` it is due at once, as before; else it backs off. Until
+ * its back-off is over its `dueAt` is the end of that and others start; then it has the `dueAt` from before, and so its old place,
+ * however many have come due meanwhile.
+ *
  * A group has its turn, in a priority, when it gives a job: for every type that the claim asked for. Next is the group that
  * has, of the types a claim may take, jobs of the type whose turn was the longest ago. So where all workers ask for the same
  * types every group gives one before any gives a second; where they do not, what some of them take keeps nobody waiting
@@ -205,11 +209,10 @@ export type Outcome = Lease &
     | { readonly to: "completed"; readonly result: string | null }
     | { readonly to: "dead"; readonly error: ErrorRecord }
     | { readonly to: "cancelled"; readonly error: ErrorRecord | null }
-    /** It failed and is tried again. */
+    /** It failed and is tried again, at its old place. */
     | { readonly to: "retry"; readonly inMs: number; readonly error: ErrorRecord }
     /**
-     * It is given back and has not spent an attempt: a worker stops, or a service was over its limit. With `inMs: 0` it takes
-     * its old place.
+     * It is given back, to its old place, and has not spent an attempt: a worker stops, or a service was over its limit.
      */
     | {
         readonly to: "back";
@@ -299,7 +302,7 @@ export interface QueueOverview {
 /**
  * - `cancel`: waiting, scheduled or awaiting jobs are cancelled at once; an active one is asked to stop.
  * - `retry`: jobs that ended are due now and start from their first attempt, their history kept.
- * - `promote`: scheduled jobs are due now.
+ * - `promote`: scheduled jobs are due now; those that back off, at their old place.
  * - `remove`: jobs that are not active are deleted.
  *
  * What does not apply to the state of a job leaves it as it is.

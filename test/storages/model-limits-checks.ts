@@ -188,5 +188,6 @@ export async function checkCounts({ model, storage }: Both): Promise<void> {
 
 const sameLane = (a: LimitedJob, b: LimitedJob) =>
   a.queue === b.queue && a.type === b.type && a.priority === b.priority && a.group === b.group;
-const isBefore = (a: LimitedJob, b: LimitedJob) => a.dueAt < b.dueAt || (a.dueAt === b.dueAt && a.seq < b.seq);
+const isBefore = (a: LimitedJob, b: LimitedJob) =>
+  a.firstDueAt < b.firstDueAt || (a.firstDueAt === b.firstDueAt && a.seq < b.seq);
 const same = (a: Asked, b: Asked) => a.limit === b.limit && a.group === b.group;

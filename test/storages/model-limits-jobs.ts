@@ -15,6 +15,8 @@ export interface LimitedJob {
   state: "queued" | "active" | "ended";
   dead: boolean;
   attempt: number;
+  /** When it was first due: its place, however often it backs off. */
+  readonly firstDueAt: number;
   dueAt: number;
   startedAt: number;
   leaseUntil: number;
@@ -81,7 +83,7 @@ export class LimitModel {
       const seq = this.jobs.length;
       const fresh = { state: "queued", dead: false, attempt: 0, startedAt: 0, leaseUntil: 0, token: 0 } as const;
       const said = { id, seq, queue, type, priority, group, weights, maxAttempts };
-      this.jobs.push({ ...said, ...fresh, dueAt: this.now, cancelRequested: false, uses: [] });
+      this.jobs.push({ ...said, ...fresh, firstDueAt: this.now, dueAt: this.now, cancelRequested: false, uses: [] });
       if (this.#lane(this.jobs.at(-1)!) === undefined) {
         const unit = this.lanes.filter(
           (one) => one.queue === queue && one.priority === priority && one.group === group,
@@ -159,7 +161,9 @@ export class LimitModel {
     );
     const named = first.find(({ id }) => id === said);
     const { group } = named !== undefined && this.#lane(named)!.sure <= lane!.turn ? named : lane!;
-    return first.filter((job) => job.group === group).toSorted((a, b) => a.dueAt - b.dueAt || a.seq - b.seq)[0];
+    return first
+      .filter((job) => job.group === group)
+      .toSorted((a, b) => a.firstDueAt - b.firstDueAt || a.seq - b.seq)[0];
   }
 
   start(job: LimitedJob, request: ClaimRequest, asked: readonly Asked[]): void {
@@ -273,7 +277,7 @@ export class LimitModel {
       outcome.to === "completed" || outcome.to === "dead" || outcome.to === "cancelled" || job.cancelRequested;
     job.state = ends ? "ended" : "queued";
     job.uses = [];
-    if (outcome.to === "retry" || (outcome.to === "back" && outcome.inMs > 0)) job.dueAt = this.now + outcome.inMs;
+    if ((outcome.to === "retry" || outcome.to === "back") && outcome.inMs > 0) job.dueAt = this.now + outcome.inMs;
     return true;
   }
 

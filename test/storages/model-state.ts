@@ -23,6 +23,8 @@ export interface ModelJob {
   attempt: number;
   holds: number;
   dueAt: number;
+  /** While it backs off: the place that it takes when that is over. */
+  firstDueAt: number | null;
   startedAt: number | null;
   finishedAt: number | null;
   leaseUntil: number | null;
@@ -71,6 +73,15 @@ export class Model {
 
   constructor(now: number) {
     this.now = now;
+  }
+
+  /** Time goes on. Jobs whose back-off is over take their old places. */
+  advance(by: number): void {
+    this.now += by;
+    for (const job of this.kept.jobs) {
+      if (job.state !== "queued" || job.firstDueAt === null || job.dueAt > this.now) continue;
+      Object.assign(job, { dueAt: job.firstDueAt, firstDueAt: null });
+    }
   }
 
   job(id: string): ModelJob | undefined {
@@ -130,6 +141,7 @@ export class Model {
       attempt: 0,
       holds: 0,
       dueAt: Math.max(this.now, instant(job.due)),
+      firstDueAt: null,
       startedAt: null,
       finishedAt: null,
       leaseUntil: null,
@@ -185,7 +197,7 @@ export class Model {
       return true;
     }
     job.state = "queued";
-    if (outcome.to === "retry" || outcome.inMs > 0) job.dueAt = this.now + outcome.inMs;
+    if (outcome.inMs > 0) Object.assign(job, { firstDueAt: job.dueAt, dueAt: this.now + outcome.inMs });
     return true;
   }
 
@@ -332,11 +344,11 @@ export class Model {
         if (!ended) return false;
         Object.assign(job, { state: "queued", attempt: 0, holds: 0, cancelRequested: false, finishedAt: null });
         if (job.deadline !== null && job.deadline <= this.now) job.deadline = null;
-        job.dueAt = this.now;
+        Object.assign(job, { dueAt: this.now, firstDueAt: null });
         return true;
       case "promote":
         if (job.state !== "queued" || job.dueAt <= this.now) return false;
-        job.dueAt = this.now;
+        Object.assign(job, { dueAt: job.firstDueAt ?? this.now, firstDueAt: null });
         return true;
       case "remove":
         break;

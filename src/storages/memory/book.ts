@@ -174,6 +174,7 @@ export class Book {
   promote(line: JobLine, now: number): void {
     for (let job = line.scheduled.first; job !== undefined && job.dueAt <= now; job = line.scheduled.first) {
       line.scheduled.remove(job);
+      takeOldPlace(job);
       this.#wait(job, line);
     }
   }
@@ -313,6 +314,12 @@ export class Book {
     this.queue(job.queue).remove(job);
     this.jobs.delete(job.id);
   }
+}
+
+/** The back-off of the job is over. */
+export function takeOldPlace(job: StoredJob): void {
+  job.dueAt = job.firstDueAt ?? job.dueAt;
+  job.firstDueAt = undefined;
 }
 
 function become(job: StoredJob, state: JobState): void {

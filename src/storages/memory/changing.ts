@@ -1,6 +1,6 @@
 import { ENDED } from "../../core/job.ts";
 import type { Change, ChangeAction, ChangeFilter } from "../../storage/job-storage.ts";
-import type { Book } from "./book.ts";
+import { type Book, takeOldPlace } from "./book.ts";
 import { comeBack, endCancelled } from "./settling.ts";
 import type { StoredJob } from "./stored-job.ts";
 
@@ -77,6 +77,7 @@ function retry(book: Book, job: StoredJob, now: number): boolean {
   // One that has passed would end it again at once: whoever asks for a retry wants it to run.
   if (job.deadline !== null && job.deadline <= now) job.deadline = null;
   job.dueAt = now;
+  job.firstDueAt = undefined;
   comeBack(book, job, now);
   return true;
 }
@@ -85,6 +86,7 @@ function promote(book: Book, job: StoredJob, now: number): boolean {
   if (job.state !== "scheduled") return false;
   book.withdraw(job, now);
   job.dueAt = now;
+  takeOldPlace(job);
   comeBack(book, job, now);
   return true;
 }

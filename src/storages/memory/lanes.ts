@@ -14,8 +14,12 @@ export interface Queued<Job extends Queued<Job>> extends Slotted {
 }
 
 /** Which of two starts first, in one unit? */
-export const byDue = <Job extends Queued<Job>>(a: Queued<Job>, b: Queued<Job>): number =>
-  a.dueAt - b.dueAt || a.seq - b.seq;
+export const byDue = (a: Place, b: Place): number => a.dueAt - b.dueAt || a.seq - b.seq;
+
+interface Place {
+  readonly dueAt: number;
+  readonly seq: number;
+}
 
 /** What takes turns: all lanes of one queue, priority and group, whatever their type. */
 export interface LaneUnit<Job extends Queued<Job>> {
@@ -110,7 +114,7 @@ export class Line<Job extends Queued<Job>> {
   /** Lanes where somebody waits and may start, in the order in which they have their turn. */
   readonly ready = new Heap<Lane<Job>>(byTurn);
   /** Lanes where somebody waits and whose group is full, the one in front that may be ready first. */
-  readonly blocked = new Heap<Lane<Job>>(byBlockade);
+  readonly blocked: Heap<Lane<Job>> = new Heap(byBlockade);
   /** Jobs that are due later. */
   readonly scheduled = new Heap<Job>(byDue);
   readonly #lanes = new ByGroup<Lane<Job>>();

@@ -60,9 +60,15 @@ function settleOne(book: Book, job: StoredJob, outcome: Outcome, now: number): v
     endCancelled(book, job, now);
     return;
   }
-  if (outcome.to === "retry" || outcome.inMs > 0) job.dueAt = now + outcome.inMs;
+  if (outcome.inMs > 0) backOff(job, now + outcome.inMs);
   comeBack(book, job, now);
   subscribers.event({ event: "retried", queue, id, type, attempt, inMs: outcome.inMs, error: outcome.error });
+}
+
+/** Due later, and then at the place that it had. */
+function backOff(job: StoredJob, until: number): void {
+  job.firstDueAt = job.dueAt;
+  job.dueAt = until;
 }
 
 /** It has not spent an attempt; its limits may have to wait, and may have room again. */

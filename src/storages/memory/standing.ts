@@ -88,9 +88,10 @@ function inGroup(queue: MemoryQueue, job: StoredJob): { readonly group: number; 
   let group = 0;
   let lane = 0;
   if (!isQueued(job)) return { group, lane };
+  const place = { dueAt: job.firstDueAt ?? job.dueAt, seq: job.seq };
   for (const { first, type } of queue.unit(job.priority, job.group)?.lanes ?? []) {
     let before = 0;
-    for (let other = first; other !== undefined && byDue(other, job) < 0 && before < COUNTED; other = other.after) {
+    for (let other = first; other !== undefined && byDue(other, place) < 0 && before < COUNTED; other = other.after) {
       before += 1;
     }
     group = Math.min(COUNTED, group + before);

@@ -14,6 +14,8 @@ type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 /** A job as this storage keeps it. It is changed in place; whoever asks for it gets a copy. */
 export interface StoredJob extends Mutable<Omit<JobRecord, "dueAt">>, Queued<StoredJob> {
+  /** While it backs off: the `dueAt` that it takes again when that is over. */
+  firstDueAt: number | undefined;
   /** How many jobs of its queue are in each state. */
   readonly counts: Counts;
   /** Deleted: it is in no index any more. */
@@ -71,6 +73,7 @@ export function newJob(job: NewJob, seq: number, counts: Counts, now: number): S
     error: null,
     idempotencyKey: job.idempotency?.key ?? null,
     seq,
+    firstDueAt: undefined,
     counts,
     gone: false,
     deleteAt: 0,

@@ -39,6 +39,8 @@ export const SCHEMA_1 = `
     holds INTEGER NOT NULL DEFAULT 0,
     created_at REAL NOT NULL,
     due_at REAL NOT NULL,
+    -- While it backs off: the due_at that it takes again when that is over.
+    first_due_at REAL,
     started_at REAL,
     finished_at REAL,
     worker TEXT,

@@ -1,7 +1,7 @@
 import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
 import { equal, ok } from "../expect.ts";
 import { BREAKER, change, count, define, many, rule, window } from "./limit-words.ts";
-import { type Cases, completed, dead, limit, type Scene } from "./scene.ts";
+import { type Cases, completed, dead, limit, retry, type Scene } from "./scene.ts";
 
 async function explained(s: Scene, id: string): Promise<Standing> {
   const found = await s.storage.explain(id);
@@ -56,6 +56,15 @@ export const explaining: Cases = {
     const id = await s.addOne({ priority: 5, group: "g" });
     await s.add({ priority: 5, group: "g" }, { priority: 4 }, { priority: 9, queue: "other" });
     equal((await explained(s, id)).ahead, { higher: 2, group: 2, lane: 1, turns: 1 }, "ahead");
+  },
+
+  "a job that backs off counts at its old place, before it is due again and after": async (s) => {
+    const [a, b, c] = await s.add({ group: "g" }, { group: "g" }, { group: "g" });
+    const group = async (id: string | undefined) => (await explained(s, id!)).ahead.group;
+    await s.settle(retry(await s.claimOne(), 500));
+    equal([await group(a), await group(b), await group(c)], [0, 0, 1], "while it backs off");
+    await s.clock.advance(500);
+    equal([await group(a), await group(b), await group(c)], [0, 1, 2], "when it is due again");
   },
 
   "every limit that it runs under, and no other": async (s) => {

@@ -1,6 +1,6 @@
 import { equal, ok } from "../expect.ts";
 import { change, count, define, rule, said, take, window } from "./limit-words.ts";
-import { type Cases, completed, lease, type Scene } from "./scene.ts";
+import { type Cases, completed, lease, retry, type Scene } from "./scene.ts";
 
 const heavy = (n: number) => ({ type: "heavy", weights: { n } });
 const light = (n: number) => ({ type: "light", weights: { n } });
@@ -128,6 +128,23 @@ export const heavyHeads: Cases = {
       equal(await count(s, LIGHT), 2, `light ones, when it is ${what}`);
       await s.storage.limits.remove("k");
       equal((await count(s)) + (await count(s, { queue: "r" })) > 0, true, "what is left over");
+    }
+  },
+
+  "a light one that backed off takes its old place in front of a heavy one": async (s) => {
+    for (const group of [null, "g"]) {
+      const name = `k ${group}`;
+      await define(s, rule(name, window(10, 1_000), { weight: "n", types: [name] }));
+      const same = { type: name, group };
+      await s.add({ ...same, weights: { n: 1 } }, { ...same, weights: { n: 6 } });
+      const { jobs } = await s.claim({ types: [name] });
+      const late = await s.addOne({ ...same, weights: { n: 8 } });
+      equal(await s.claimIds({ types: [name] }), [], "the heavy one");
+      await s.settle(retry(jobs[0]!, 200));
+      await s.clock.advance(200);
+      equal(await s.claimIds({ types: [name] }), [jobs[0]!.id], "the light one, when it is due again");
+      await s.clock.advance(1_000);
+      equal(await s.claimIds({ types: [name] }), [late], "the heavy one, when it fits");
     }
   },
 

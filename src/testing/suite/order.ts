@@ -80,11 +80,74 @@ export const order: Cases = {
     equal(await s.claimIds(), ids, "the order");
   },
 
-  "to be tried again at once, it goes to the end": async (s) => {
+  "to be tried again at once, it takes its old place": async (s) => {
     const [a, b] = await s.add({}, {});
     const job = await s.claimOne();
     await s.clock.advance(10);
     await s.settle(retry(job, 0));
+    equal((await s.get(a!)).dueAt, job.dueAt, "dueAt");
+    equal(await s.claimIds(), [a, b], "the order");
+  },
+
+  "while a job backs off others of its group start, and when it is due again it takes its old place": async (s) => {
+    for (const group of [null, "g"]) {
+      const ids = await s.add({ group }, { group }, { group }, { group });
+      const job = await s.claimOne();
+      const dueAt = s.clock.wall() + 200;
+      await s.settle(retry(job, 200));
+      equal((await s.get(job.id)).dueAt, dueAt, `dueAt while it backs off, of group ${group}`);
+      equal(await s.claimIds({ max: 1 }), [ids[1]], `while it backs off, of group ${group}`);
+      await s.clock.advance(200);
+      equal((await s.get(job.id)).dueAt, job.dueAt, `dueAt when it is due again, of group ${group}`);
+      equal(await s.claimIds(), [ids[0], ids[2], ids[3]], `when it is due again, of group ${group}`);
+    }
+  },
+
+  "however often a job backs off, it takes its first place": async (s) => {
+    const [a, b] = await s.add({}, {});
+    for (const inMs of [100, 300]) {
+      await s.clock.advance(10);
+      await s.settle(retry(await s.claimOne(), inMs));
+      await s.clock.advance(inMs);
+    }
+    await s.settle(back(await s.claimOne(), { inMs: 500, held: true }));
+    await s.clock.advance(500);
+    equal(await s.claimIds(), [a, b], "the order");
+  },
+
+  "many that back off for different times take their old places": async (s) => {
+    const ids = await s.add(...Array.from({ length: 30 }, (_, i) => ({ type: `t${i % 2}` })));
+    const { jobs } = await s.claim({ max: 20 });
+    await s.settle(...jobs.map((job, i) => retry(job, 1 + ((i * 7) % 20))));
+    await s.clock.advance(10);
+    equal(
+      await s.claimIds({ max: 10 }),
+      ids.slice(0, 20).filter((_, i) => 1 + ((i * 7) % 20) <= 10),
+      "those that are due again",
+    );
+    await s.clock.advance(10);
+    equal(
+      await s.claimIds({ max: 30 }),
+      ids.filter((_, i) => i >= 20 || 1 + ((i * 7) % 20) > 10),
+      "the others",
+    );
+  },
+
+  "promoted while it backs off, a job takes its old place": async (s) => {
+    const [a, b] = await s.add({}, {});
+    await s.settle(retry(await s.claimOne(), 60_000));
+    await s.clock.advance(10);
+    equal(await s.change("promote", a!), [a], "what was promoted");
+    equal(await s.claimIds(), [a, b], "the order");
+  },
+
+  "cancelled while it backs off and sent back by hand, a job goes to the end": async (s) => {
+    const [a, b] = await s.add({}, {});
+    await s.settle(retry(await s.claimOne(), 100));
+    await s.change("cancel", a!);
+    await s.clock.advance(10);
+    await s.change("retry", a!);
+    equal((await s.get(a!)).dueAt, s.clock.wall(), "dueAt");
     equal(await s.claimIds(), [b, a], "the order");
   },
 
@@ -190,7 +253,7 @@ export const order: Cases = {
     await s.settle(retry(jobs[0]!, 100), back(jobs[1]!));
     await s.clock.advance(150);
     const last = await s.addOne({ type: "a" });
-    equal(await s.claimIds(), [second, before, delayed, first, last], "by the time they came due");
+    equal(await s.claimIds(), [first, second, before, delayed, last], "by the time they first came due");
   },
 
   "three types in five groups: one turn for each group, in order within each": async (s) => {

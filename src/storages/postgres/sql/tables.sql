@@ -38,6 +38,8 @@ CREATE TABLE {schema}.jobs (
   keep_for float8,
   idempotency_key text COLLATE "C",
   due_at float8 NOT NULL,
+  -- While it backs off: the due_at that it takes again when that is over.
+  first_due_at float8,
   token bigint NOT NULL DEFAULT 0,
   attempt integer NOT NULL DEFAULT 0,
   holds integer NOT NULL DEFAULT 0,

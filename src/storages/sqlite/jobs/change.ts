@@ -12,10 +12,11 @@ const ASK_TO_STOP = "UPDATE sluice_jobs SET cancel_requested = 1 WHERE seq = ?";
 const CANCEL = `UPDATE sluice_jobs SET state = 'cancelled', finished_at = ?,
   delete_at = ? + coalesce(keep_for, ${KEPT_MS.cancelled}) WHERE seq = ?`;
 // A deadline that has passed would end it again at once: whoever asks for a retry wants it to run.
-const RETRY = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = ?, attempt = 0, holds = 0, finished_at = NULL,
-  delete_at = NULL, result = NULL, worker = NULL, cancel_requested = 0,
+const RETRY = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = ?, first_due_at = NULL, attempt = 0, holds = 0,
+  finished_at = NULL, delete_at = NULL, result = NULL, worker = NULL, cancel_requested = 0,
   deadline = CASE WHEN deadline > ? THEN deadline END WHERE seq = ?`;
-const PROMOTE = "UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = ? WHERE seq = ?";
+const PROMOTE = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = coalesce(first_due_at, ?), first_due_at = NULL
+  WHERE seq = ?`;
 const REMOVE = "DELETE FROM sluice_jobs WHERE seq = ?";
 
 /** The states in which an action does anything. */
@@ -77,7 +78,7 @@ function apply(step: Step, action: ChangeAction, row: JobRow, lanes: LaneMoves):
       step.sql(RETRY).run(lanes.enter({ ...row, group: row.grp }), now, now, seq);
       return true;
     case "promote":
-      step.sql(PROMOTE).run(lanes.enter({ ...row, group: row.grp }), now, seq);
+      step.sql(PROMOTE).run(lanes.enter({ ...row, group: row.grp }, true), now, seq);
       return true;
     case "remove":
       break;

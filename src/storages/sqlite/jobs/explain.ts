@@ -17,7 +17,7 @@ import { readWeights } from "../../../storage/kept.ts";
 /** How far jobs that come before are counted. */
 const MOST = 10_000;
 
-const PLACE = "SELECT seq, due_at, priority, grp FROM sluice_jobs WHERE id = ?";
+const PLACE = "SELECT seq, coalesce(first_due_at, due_at) AS due_at, priority, grp FROM sluice_jobs WHERE id = ?";
 const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 const HIGHER = `SELECT total(waiting) AS n FROM
   (SELECT waiting FROM sluice_lanes WHERE queue = ? AND priority > ? AND waiting > 0 LIMIT ${MOST})`;

@@ -6,18 +6,21 @@ import { COLUMNS, type JobRow, toRecord } from "./record.ts";
 import { readError } from "../../../storage/kept.ts";
 import { selectJobs } from "./select.ts";
 
-const FIND = `SELECT ${COLUMNS} FROM sluice_jobs WHERE id = ?`;
+const FIND = `SELECT ${COLUMNS}, first_due_at FROM sluice_jobs WHERE id = ?`;
 const SEQ = "SELECT seq FROM sluice_jobs WHERE id = ?";
 const ATTEMPTS = `SELECT attempt, started_at, ended_at, worker, error FROM sluice_attempts WHERE job = ? ORDER BY seq`;
 const LINES = "SELECT at, attempt, text FROM sluice_log WHERE job = ? ORDER BY seq";
 
+/** A row, and the place that its job takes again when it has backed off. */
+type FoundRow = JobRow & { readonly first_due_at: number | null };
+
 export function find(step: Step, ids: readonly string[]): (JobRecord | undefined)[] {
   return ids.map((id) => {
-    const row = step.sql(FIND).get(id) as JobRow | undefined;
+    const row = step.sql(FIND).get(id) as FoundRow | undefined;
     if (row === undefined) return undefined;
     // It has come due; the next claim will write that down.
     const waits = row.state === "scheduled" && row.due_at <= step.now;
-    return toRecord(waits ? { ...row, state: "waiting" } : row);
+    return toRecord(waits ? { ...row, state: "waiting", due_at: row.first_due_at ?? row.due_at } : row);
   });
 }
 

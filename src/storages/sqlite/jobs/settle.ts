@@ -20,8 +20,8 @@ const FIND = `SELECT seq, id, queue, type, priority, grp, attempt, started_at, w
   FROM sluice_jobs WHERE ${HELD}`;
 const END = `UPDATE sluice_jobs SET state = ?, finished_at = ?, lease_until = NULL, attempt = ?, holds = holds + ?,
   error = coalesce(?, error), delete_at = ? + coalesce(keep_for, ?) WHERE seq = ?`;
-const RETURN = `UPDATE sluice_jobs SET state = ?, lane = ?, due_at = ?, lease_until = NULL, worker = NULL, attempt = ?,
-  holds = holds + ?, error = coalesce(?, error) WHERE seq = ?`;
+const RETURN = `UPDATE sluice_jobs SET state = ?, lane = ?, due_at = ?, first_due_at = ?, lease_until = NULL, worker = NULL,
+  attempt = ?, holds = holds + ?, error = coalesce(?, error) WHERE seq = ?`;
 
 export type HeldRow = Pick<
   JobRow,
@@ -90,8 +90,7 @@ function release(step: Step, outcome: Exclude<Outcome, { to: "completed" }>, lan
     // Nobody wants it any more.
     end(step, row, "cancelled", kept);
   } else {
-    const dueAt = outcome.to === "retry" || outcome.inMs > 0 ? step.now + outcome.inMs : row.due_at;
-    comeBack(step, row, dueAt, kept, lanes);
+    comeBack(step, row, outcome.inMs > 0 ? step.now + outcome.inMs : row.due_at, kept, lanes);
     const { id, queue, type, attempt } = row;
     step.event({ event: "retried", queue, id, type, attempt, inMs: outcome.inMs, error });
   }
@@ -129,12 +128,21 @@ export function end(step: Step, row: HeldRow, state: "dead" | "cancelled", { att
   else step.event({ event: "cancelled", queue, id, type });
 }
 
-/** It is in the queue again. */
+/** It is in the queue again: at its old place, when it is due. */
 export function comeBack(step: Step, row: HeldRow, dueAt: number, kept: Kept, lanes: LaneMoves): void {
   const waits = dueAt <= step.now;
   const lane = waits ? lanes.enter({ ...row, group: row.grp }, true) : null;
   if (!waits) step.wake(row.queue, isFirstDue(step, row.queue, row.type, dueAt));
   step
     .sql(RETURN)
-    .run(waits ? "waiting" : "scheduled", lane, dueAt, kept.attempt, kept.holds, textOf(kept.error), row.seq);
+    .run(
+      waits ? "waiting" : "scheduled",
+      lane,
+      dueAt,
+      waits ? null : row.due_at,
+      kept.attempt,
+      kept.holds,
+      textOf(kept.error),
+      row.seq,
+    );
 }

@@ -4,6 +4,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();
   own {schema}.jobs;
+  -- The same, with the due_at by which it is ordered: where it will be, if it backs off.
+  place {schema}.jobs;
   standing jsonb := '{"ahead": {"higher": 0, "group": 0, "lane": 0, "turns": 0}, "lane": null}';
   ahead float8;
   first jsonb;
@@ -15,7 +17,9 @@ BEGIN
     RETURN NULL;
   END IF;
   IF own.state IN ('waiting', 'scheduled') THEN
-    standing := {schema}.standing_of(own, now);
+    place := own;
+    place.due_at := coalesce(own.first_due_at, own.due_at);
+    standing := {schema}.standing_of(place, now);
   END IF;
   ahead := (standing -> 'ahead' ->> 'lane')::float8;
   IF ahead > 0 THEN
@@ -30,6 +34,9 @@ BEGIN
   SELECT coalesce(jsonb_agg(jsonb_build_object('claim', c.value, 'behind', 0, 'seen', {schema}.seen_limit(c.value ->> 'key', '',
       (c.value ->> 'windowMs')::float8, (c.value ->> 'max')::float8, 1, ahead, now)) ORDER BY c.ordinality), '[]')
     INTO brought FROM {schema}.claims q, jsonb_array_elements(q.limits) WITH ORDINALITY c WHERE q.queue = own.queue;
+  IF own.state = 'scheduled' AND own.due_at <= now THEN
+    own := place;
+  END IF;
   RETURN standing || jsonb_build_object('now', now, 'job', {schema}.job_json(own), 'first', first,
     'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = own.queue),
     'limits', kept || brought);

@@ -9,7 +9,8 @@ BEGIN
   RETURN (SELECT coalesce(json_agg(CASE
       WHEN j.id IS NULL THEN NULL
       WHEN j.state = 'scheduled' AND j.due_at <= now THEN
-        {schema}.job_json(jsonb_populate_record(j, '{"state":"waiting"}'))
+        {schema}.job_json(jsonb_populate_record(j,
+          jsonb_build_object('state', 'waiting', 'due_at', coalesce(j.first_due_at, j.due_at))))
       ELSE {schema}.job_json(j) END ORDER BY i.no), '[]')
     FROM json_array_elements_text(ids) WITH ORDINALITY AS i (id, no) LEFT JOIN {schema}.jobs j ON j.id = i.id);
 END

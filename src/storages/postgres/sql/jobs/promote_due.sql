@@ -1,5 +1,5 @@
 -- Scheduled jobs of the queue that have come due wait from now on: a thousand at the most. Whoever waits for them knows when they
--- come due. Answers how many.
+-- come due. One that backed off takes its old place. Answers how many.
 CREATE OR REPLACE FUNCTION {schema}.promote_due(queue text, now float8) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -9,7 +9,8 @@ DECLARE
 BEGIN
   IF cardinality(due) > 0 THEN
     WITH promoted AS (
-      UPDATE {schema}.jobs j SET state = 'waiting' WHERE j.ctid = ANY (due)
+      UPDATE {schema}.jobs j SET state = 'waiting', due_at = coalesce(j.first_due_at, j.due_at), first_due_at = NULL
+      WHERE j.ctid = ANY (due)
       RETURNING j.type, j.priority, j.grp, j.due_at, j.seq
     )
     INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)

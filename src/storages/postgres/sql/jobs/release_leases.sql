@@ -1,6 +1,8 @@
 -- Ends leases in every way but well: jobs are tried again, given back, dead or cancelled. One that was asked to stop does not come
 -- back: nobody wants it any more.
 --
+-- One that is tried again or given back later takes its old place when it is due.
+--
 -- As end_leases; outcomes that ended well are passed over.
 CREATE OR REPLACE FUNCTION {schema}.release_leases(outcomes json, ats tid[], ns integer[], now float8,
   OUT woken json, OUT late boolean)
@@ -25,6 +27,7 @@ BEGIN
       state = CASE WHEN o.to IN ('dead', 'cancelled') THEN o.to WHEN j.cancel_requested THEN 'cancelled'
         WHEN due.at <= now THEN 'waiting' ELSE 'scheduled' END,
       due_at = CASE WHEN due.ends THEN j.due_at ELSE due.at END,
+      first_due_at = CASE WHEN NOT due.ends AND due.at > now THEN j.due_at END,
       finished_at = CASE WHEN due.ends THEN now END,
       delete_at = CASE WHEN due.ends THEN
         now + coalesce(j.keep_for, {schema}.kept_ms(CASE WHEN o.to = 'dead' THEN 'dead' ELSE 'cancelled' END)) END,
@@ -36,7 +39,7 @@ BEGIN
     FROM outcome o
     JOIN {schema}.jobs was ON was.ctid = o.at
     CROSS JOIN LATERAL (SELECT o.to IN ('dead', 'cancelled') OR was.cancel_requested AS ends,
-      CASE WHEN o.to = 'retry' OR o.in_ms > 0 THEN now + o.in_ms ELSE was.due_at END AS at) due
+      CASE WHEN o.in_ms > 0 THEN now + o.in_ms ELSE was.due_at END AS at) due
     WHERE j.ctid = o.at
     RETURNING j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at, j.deadline
   ), arrived AS (
