@@ -1,5 +1,6 @@
 import { build } from "esbuild";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 const REQUIRE = `import { createRequire } from "node:module"; const require = createRequire(import.meta.url);`;
 
@@ -7,7 +8,7 @@ const REQUIRE = `import { createRequire } from "node:module"; const require = cr
 export async function bundleChild(folder: string): Promise<string> {
   const outfile = join(folder, "child.mjs");
   await build({
-    entryPoints: [new URL("../child/main.ts", import.meta.url).pathname],
+    entryPoints: [fileURLToPath(new URL("../child/main.ts", import.meta.url))],
     outfile,
     bundle: true,
     platform: "node",

@@ -1,5 +1,6 @@
 import { execFile, type ExecFileException } from "node:child_process";
-import { cpSync, mkdirSync, rmSync } from "node:fs";
+import { chmodSync, cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { systemClock } from "../../src/core/clock.ts";
@@ -49,10 +50,13 @@ export async function inProcess(args: readonly string[], io: Partial<Io> = {}): 
   return { code, out, err };
 }
 
-/** A folder for the files of one test file. */
+/**
+ * A folder for the files of one test file, which other users may enter too. Not in the checkout, which may be closed to them:
+ * a Postgres server that root starts runs as another user.
+ */
 export function folderFor(name: string): { readonly path: string; readonly remove: () => void } {
-  const path = resolve(".tmp", `cli-${name}-${process.pid}`);
-  mkdirSync(path, { recursive: true });
+  const path = mkdtempSync(join(tmpdir(), `sluice-cli-${name}-`));
+  chmodSync(path, 0o755);
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 

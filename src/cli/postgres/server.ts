@@ -26,7 +26,10 @@ export interface PostgresServer {
 export interface PostgresServerOptions {
   /** Settings of the server, beside the defaults. */
   readonly settings?: Readonly<Record<string, string>> | undefined;
-  /** Where to make the folder of its data. Default: that of temporary files. */
+  /**
+   * Where to make the folder of its data. Default: that of temporary files. A server that is started by root runs as another
+   * user; where that user may not enter this folder, the data are in one of the system's folders of temporary files.
+   */
   readonly folder?: string | undefined;
 }
 
@@ -39,6 +42,11 @@ interface Binaries {
 /** A server refuses to run as root; then it runs as the one who owns nothing. */
 const NOBODY = 65_534;
 
+/** Folders of temporary files that every user may enter. */
+const OPEN_TO_ALL = ["/tmp", "/var/tmp", "/dev/shm"];
+
+const PREFIX = "sluice-postgres-";
+
 const READY = "database system is ready to accept connections";
 
 const run = promisify(execFile);
@@ -48,10 +56,9 @@ export async function startPostgres({
   settings = {},
   folder = tmpdir(),
 }: PostgresServerOptions = {}): Promise<PostgresServer> {
-  const base = await mkdtemp(join(folder, "sluice-postgres-"));
+  const asNobody = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
+  const base = "uid" in asNobody ? await enterable(folder) : await mkdtemp(join(folder, PREFIX));
   try {
-    const asNobody = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
-    if ("uid" in asNobody) await chown(base, NOBODY, NOBODY);
     const { initdb, postgres } = await reachable(await binaries(), base, "uid" in asNobody);
     const data = join(base, "data");
     const env = { ...process.env, LC_ALL: "C", TZ: "UTC" };
@@ -142,6 +149,26 @@ async function binaries(): Promise<Binaries> {
       cause: error,
     });
   }
+}
+
+/** Makes a folder that the user of the server owns and may enter: root's own folder of temporary files is often closed to it. */
+async function enterable(folder: string): Promise<string> {
+  for (const parent of [folder, ...OPEN_TO_ALL]) {
+    const base = await mkdtemp(join(parent, PREFIX)).catch(() => undefined);
+    if (base === undefined) continue;
+    try {
+      await chown(base, NOBODY, NOBODY);
+      await run("/bin/sh", ["-c", 'cd -- "$1"', "sh", base], { uid: NOBODY, gid: NOBODY, cwd: "/" });
+      return base;
+    } catch {
+      await rm(base, { recursive: true, force: true });
+    }
+  }
+  const tried = [...new Set([folder, ...OPEN_TO_ALL])].join(", ");
+  throw new Error(
+    `a Postgres server that root starts runs as user ${NOBODY}, who can use none of ${tried}; ` +
+      "set TMPDIR to a folder that every user may enter",
+  );
 }
 
 /** Where somebody else may not enter the folder of the package, he gets a copy. */
