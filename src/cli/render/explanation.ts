@@ -55,7 +55,7 @@ function positionText({ higher, group, turns }: Explanation["position"]): string
 }
 
 function earliestText({ earliest, heldBy }: Explanation, now: number): string {
-  if (earliest !== undefined) return earliest.getTime() <= now ? "now" : moment(earliest, now);
+  if (earliest !== undefined) return Math.round(earliest.getTime() - now) <= 0 ? "now" : moment(earliest, now);
   const known = heldBy.flatMap(({ until }) => until?.getTime() ?? []);
   const least = known.length === 0 ? "" : `; not before ${moment(new Date(Math.max(...known)), now)}`;
   return `nobody can tell${least}`;

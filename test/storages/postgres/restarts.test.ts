@@ -54,7 +54,8 @@ describe("a pool that is all in use", () => {
     const storage = new PostgresStorage(pool);
     const queue = new Queue("q", { storage });
     let began = 0;
-    const lease = 400;
+    // Long enough that a busy machine does not keep the worker from renewing it.
+    const lease = 2_000;
     const worker = new Worker(
       "q",
       async () => {
@@ -62,7 +63,7 @@ describe("a pool that is all in use", () => {
         began += 1;
         try {
           await client.query("BEGIN");
-          await after(4 * lease);
+          await after(2 * lease);
           await client.query("COMMIT");
         } finally {
           client.release();
