@@ -24,7 +24,7 @@ export function sluice(args: readonly string[], env: Record<string, string> = {}
     execFile(
       process.execPath,
       [MAIN, ...args],
-      { env: { PATH: process.env["PATH"], ...env }, timeout: 60_000 },
+      { env: { PATH: process.env["PATH"], ...env }, timeout: 150_000 },
       (error: ExecFileException | null, out, err) => done({ code: error === null ? 0 : Number(error.code), out, err }),
     );
   });

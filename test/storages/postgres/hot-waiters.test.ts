@@ -92,4 +92,4 @@ test("thousands of jobs behind a limit that is full: hardly more is asked of the
   expect(beside, what).toBeLessThanOrEqual(starts + staff.length * COMING_AND_GOING);
   const looked = rows - before.rows;
   expect(looked, `${starts} starts, rows of jobs`).toBeLessThanOrEqual(20 * (starts + staff.length));
-}, 30_000);
+});

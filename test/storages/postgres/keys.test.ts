@@ -45,4 +45,4 @@ test("sixteen who add the same keys in any order, some of whom are undone: exact
   expect((await storages[0]!.find(ids)).filter((job) => job === undefined)).toEqual([]);
   expect(await once(url, "SELECT count(*)::int AS n FROM sluice.jobs")).toEqual([{ n: KEYS + 1 }]);
   await Promise.all(storages.map((storage) => storage.close()));
-}, 60_000);
+});

@@ -26,7 +26,7 @@ test("four processes claim 2,000 jobs: none twice, none lost", async () => {
   expect(lines.filter((line) => !isStart(line))).toEqual([]);
   expect((await storage.overview("q"))[0]?.counts).toMatchObject({ completed: 2_000, waiting: 0, active: 0 });
   await storage.close();
-}, 60_000);
+});
 
 test("processes that are killed all the time: no window is over, no more at a time than may be, and slots come back", async () => {
   const url = await temporaryDatabase();
@@ -78,4 +78,4 @@ test("processes that are killed all the time: no window is over, no more at a ti
   );
   expect(taken.filter(({ granted }) => granted)).toHaveLength(concurrency);
   await storage.close();
-}, 90_000);
+});

@@ -80,5 +80,5 @@ describe("a pool that is all in use", () => {
     await worker.stop();
     await storage.close();
     await pool.end();
-  }, 60_000);
+  });
 });

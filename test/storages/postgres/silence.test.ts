@@ -118,7 +118,7 @@ describe("connections that lead nowhere any more", () => {
     for (const passage of proxy.passages) passage.blackhole();
     expect(await job.result({ timeout: 12_000 })).toBe(1);
     expect(aborted).toBe(false);
-  }, 20_000);
+  });
 
   it("hold up no process when the storage is closed", async () => {
     const { url, fallSilent } = await mutableServer(await temporaryDatabase());
@@ -130,7 +130,7 @@ describe("connections that lead nowhere any more", () => {
     const { ms } = await took(() => events(child, "exit"));
     expect(ms).toBeLessThan(8_000);
     expect(child.exitCode).toBe(0);
-  }, 15_000);
+  });
 });
 
 describe("a pool that gives up on answers", () => {

@@ -88,7 +88,7 @@ test("whatever comes, totals are sums, and what is held is held by a job that ru
     }),
     { numRuns: 150 },
   );
-}, 60_000);
+});
 
 function outcome({ id, token }: Lease, to: string, inMs: number): Outcome {
   const error = { name: "Error", message: "x" };

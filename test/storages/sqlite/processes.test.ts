@@ -89,7 +89,7 @@ test("eight processes keep two limits exactly, and use them", async () => {
     .toSorted((a, b) => a - b);
   expect(late[Math.floor(late.length / 2)]).toBeLessThan(20);
   await storage.close();
-}, 60_000);
+});
 
 test("kill -9 in the middle of everything: the file is sound, and what was acknowledged is there", async () => {
   const path = temporaryDatabase();
@@ -109,4 +109,4 @@ test("kill -9 in the middle of everything: the file is sound, and what was ackno
   const states = new Set(found.map((job) => job!.state));
   expect(states.has("completed")).toBe(true);
   await storage.close();
-}, 60_000);
+});

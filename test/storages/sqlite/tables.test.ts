@@ -160,7 +160,7 @@ test("whatever comes, lanes count what waits in them, and all of it can be claim
     }),
     { numRuns: 60 },
   );
-}, 60_000);
+});
 
 describe("nothing grows for ever", () => {
   test("starts, names, keys, lanes, events and ended jobs are deleted when their time has come", async () => {
