@@ -149,6 +149,7 @@ export {
 export { QueuedJob, type ResultOptions } from "./queue/queued-job.ts";
 export type { StandardSchema } from "./queue/schema.ts";
 export type { BatchContext } from "./worker/batch.ts";
+export type { ErrorListener, JobReference } from "./worker/complaints.ts";
 export type { JobContext, JobView } from "./worker/context.ts";
 export type { BatchHandler, Handler } from "./worker/handlers.ts";
 export type { BatchOptions, BatchWorkerOptions, LimiterOptions, WorkerOptions } from "./worker/options.ts";

@@ -3,6 +3,7 @@ import type { JobEventName, JobEvents } from "../core/events.ts";
 import { countOrZero, durationOrZero, optional, readArgument, readOptions } from "../core/options.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { listen, type StorageOrStore } from "../storage/open.ts";
+import { Complaints, type ErrorListener } from "../worker/complaints.ts";
 import type { Handler } from "../worker/handlers.ts";
 import { type StopOptions, Worker } from "../worker/worker.ts";
 import { Cleaner } from "./cleaner.ts";
@@ -31,6 +32,8 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   readonly #handlers: Readonly<Record<string, Handler>>;
   readonly #stats: Stats;
   readonly #counted: JobStorage;
+  /** What goes wrong in any of its workers. */
+  readonly #complaints: Complaints;
   readonly #workers = new Set<Worker>();
   /** Workers that claim nothing more and have jobs to end: until then nobody takes their place. */
   readonly #leaving = new Set<Worker>();
@@ -51,6 +54,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     this.#stats = new Stats(this.#settings.clock);
     this.#counted = counted(this.storage, this.#stats);
     this.#handlers = this.#handlersFor(jobClass);
+    this.#complaints = new Complaints(this.queueName, this.#settings.clock, this.#settings.worker.onError);
     // Whatever a worker would refuse is refused now.
     this.#newWorker();
     refuseLocalWindow(this.#settings.worker.limiter);
@@ -122,9 +126,16 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     return this.#stats.snapshot;
   }
 
+  /**
+   * Calls back with everything that goes wrong in this server outside of `execute`, as `onError` does, until the returned
+   * function is called. With the job, where it is about one.
+   */
+  on(event: "error", listener: ErrorListener): () => void;
   /** Calls back for every such event in the queue, in any process, until the returned function is called. */
-  on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void {
-    return listen(this.storage, this.queueName, event, listener);
+  on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void;
+  on(event: JobEventName | "error", listener: unknown): () => void {
+    if (event === "error") return this.#complaints.listen(listener as ErrorListener);
+    return listen(this.storage, this.queueName, event, listener as (event: JobEvents[JobEventName]) => void, ["error"]);
   }
 
   /** As many workers as wanted, those that leave included. */
@@ -153,18 +164,20 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   #newWorker(): Worker {
     const { queueName, worker } = this.#settings;
     const concurrency = worker.concurrency ?? concurrencyUnder(worker.limiter);
-    return new Worker(queueName, this.#handlers, { ...worker, concurrency, storage: this.#counted, autostart: false });
+    const onError = this.#complaints.report;
+    const own = { concurrency, onError, storage: this.#counted, autostart: false };
+    return new Worker(queueName, this.#handlers, { ...worker, ...own });
   }
 
   #newCleaner(): Cleaner {
-    const { storage, queueName, retentions, cleanupIntervalMs, clock, worker } = this.#settings;
+    const { storage, queueName, retentions, cleanupIntervalMs, clock } = this.#settings;
     return new Cleaner({
       storage,
       queue: queueName,
       retentions,
       everyMs: cleanupIntervalMs,
       clock,
-      report: (error) => worker.onError?.(error),
+      report: this.#complaints.report,
     });
   }
 

@@ -47,15 +47,23 @@ export function namingStorage(owner: string, options: unknown): unknown {
   return { ...others, storage: readArgument(owner, "store", jobStorage, store) };
 }
 
-/** Calls `listener` for every event of this name in the queue, from any process, until the returned function is called. */
+const NO_ERRORS =
+  'every call of it rejects with its own error; worker.on("error") and server.on("error") hear those of workers';
+
+/**
+ * Calls `listener` for every event of this name in the queue, from any process, until the returned function is called. `others`:
+ * names that the caller knows beside these.
+ */
 export function listen<Name extends JobEventName>(
   storage: JobStorage,
   queue: string,
   name: Name,
   listener: (event: JobEvents[Name]) => void,
+  others: readonly string[] = [],
 ): () => void {
   if (!JOB_EVENT_NAMES.includes(name)) {
-    throw new OptionsError("on", "event", name, JOB_EVENT_NAMES.map((one) => `"${one}"`).join(", "));
+    const known = [...JOB_EVENT_NAMES, ...others].map((one) => `"${one}"`).join(", ");
+    throw new OptionsError("on", "event", name, known, (name as string) === "error" ? NO_ERRORS : "");
   }
   readArgument("on", "listener", fn, listener);
   return storage.subscribe({

@@ -5,12 +5,12 @@ import { type Confirmations, confirmationsOf } from "../storage/confirmations.ts
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { type Admission, admissionFor, type Grant } from "./admission.ts";
 import { ClaimedStarts } from "./claimed-starts.ts";
-import { Complaints } from "./complaints.ts";
+import { Complaints, type ErrorListener, type JobReference } from "./complaints.ts";
 import { inTime } from "../core/deadline.ts";
 import { Fairness } from "./fairness.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { Hands } from "./hands.ts";
-import type { WorkerSettings } from "./options.ts";
+import type { WorkerOptions, WorkerSettings } from "./options.ts";
 import { givenBack } from "./outcome.ts";
 import { Outlook } from "./outlook.ts";
 import { Reporter } from "./reporter.ts";
@@ -50,7 +50,8 @@ export class Engine {
   readonly #sleep: Sleep;
   readonly #outlook: Outlook;
   /** Hears of what goes wrong outside of handlers. */
-  readonly #report: (error: unknown) => void;
+  readonly #report: (error: unknown, job?: JobReference) => void;
+  readonly #complaints: Complaints;
   readonly #admission: Admission;
   readonly #hands: Hands;
   readonly #confirmations: Confirmations;
@@ -94,9 +95,9 @@ export class Engine {
     this.#sleep = new Sleep(this.#clock);
     this.#confirmations = confirmationsOf(this.#storage, this.#clock);
     this.#outlook = new Outlook(settings.batch?.linger ?? 0);
-    const complaints = new Complaints(queue, this.#clock, settings.onError as ((error: unknown) => void) | undefined);
-    this.#report = (error) => {
-      if (this.#state !== "stopped") complaints.report(error);
+    this.#complaints = new Complaints(queue, this.#clock, settings.onError as WorkerOptions["onError"]);
+    this.#report = (error, job) => {
+      if (this.#state !== "stopped") this.#complaints.report(error, job);
     };
     this.#admission = admissionFor(settings.limiter, queue, id, {
       clock: this.#clock,
@@ -132,6 +133,11 @@ export class Engine {
 
   get running(): number {
     return this.#hands.size - this.#hands.waiting;
+  }
+
+  /** Calls back with what goes wrong outside of handlers, until the returned function is called. */
+  onError(listener: ErrorListener): () => void {
+    return this.#complaints.listen(listener);
   }
 
   start(): Promise<void> {
@@ -480,7 +486,7 @@ export class Engine {
   }
 
   #safely(step: () => Promise<unknown>): void {
-    (async () => step())().catch(this.#report);
+    (async () => step())().catch((error: unknown) => this.#report(error));
   }
 }
 

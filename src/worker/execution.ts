@@ -7,6 +7,7 @@ import { RateLimitedError } from "../limiter/rate-limited-error.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission, Grant } from "./admission.ts";
 import { batchContext, type BatchPart, partOf } from "./batch.ts";
+import type { JobReference } from "./complaints.ts";
 import { Context, type JobView, viewOf } from "./context.ts";
 import { inTime } from "../core/deadline.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
@@ -28,7 +29,7 @@ export interface ExecutionOptions {
   readonly settled: (running: RunningJob, outcome: Outcome) => void;
   /** A handler has returned after so long, or is waited for no longer. Called once for each call. */
   readonly callEnded: (tookMs: number) => void;
-  readonly report: (error: unknown) => void;
+  readonly report: (error: unknown, job?: JobReference) => void;
 }
 
 /** How a handler ended for one job. */
@@ -67,7 +68,7 @@ export class Execution {
       await (this.#options.batch ? this.#runBatch(jobs) : this.#runOne(jobs));
     } catch (error) {
       // Whatever it was: no job is left behind.
-      this.#options.report(error);
+      this.#options.report(error, jobs.length === 1 ? jobs[0]!.job : undefined);
       for (const running of jobs) this.#settle(running, this.#failed(running, error, 0));
     }
     this.#endCall(call);
@@ -152,7 +153,7 @@ export class Execution {
 
   #wasCalled(running: RunningJob): void {
     const lateBy = running.wasCalled();
-    if (lateBy > 0) this.#options.report(new LateCallError(running.job.id, lateBy));
+    if (lateBy > 0) this.#options.report(new LateCallError(running.job.id, lateBy), running.job);
   }
 
   /** Is the handler to be called? The limiter is told first; a job that was told to stop before it began is at its end. */
@@ -170,13 +171,13 @@ export class Execution {
       const told = grant.start();
       if (told !== undefined) await told;
     } catch (error) {
-      this.#options.report(error);
+      this.#options.report(error, running.job);
       this.#settle(running, putOff(running.job, PUT_OFF_MS));
       return false;
     }
     if (running.over) {
       // It was given up while its limiter was being told: that has ended, too.
-      this.#giveBack(() => grant.release());
+      this.#giveBack(running, () => grant.release());
       return false;
     }
     if (running.cut !== undefined) return this.#endUnbegun(running);
@@ -198,7 +199,7 @@ export class Execution {
     const { job } = running;
     if (this.#options.handlers.of(job.type) === undefined) {
       // A storage gave what was not asked for: others may know what to do with it.
-      this.#options.report(new JobError(`there is no handler for type "${job.type}"`));
+      this.#options.report(new JobError(`there is no handler for type "${job.type}"`), job);
       this.#settle(running, givenBack(job));
       return undefined;
     }
@@ -266,7 +267,7 @@ export class Execution {
         if (ms > 0) await inTime(clock, () => admission.hold(ms), ASKING_LIMITER);
       }
     } catch (error) {
-      report(error);
+      report(error, running.job);
     }
     return this.#failed(running, thrown, limiterIn);
   }
@@ -280,7 +281,7 @@ export class Execution {
     try {
       return failed(running.job, thrown, running.cut, policy);
     } catch (error) {
-      report(error);
+      report(error, running.job);
       const plain = new JobError("the job failed with something that cannot be looked at");
       return failed(running.job, plain, running.cut, { ...policy, strategies: new Map() });
     }
@@ -290,7 +291,7 @@ export class Execution {
     if (running.over) return;
     running.end();
     const { grant, call } = running;
-    if (grant !== undefined) this.#giveBack(() => (running.called ? grant.release() : grant.cancel()));
+    if (grant !== undefined) this.#giveBack(running, () => (running.called ? grant.release() : grant.cancel()));
     this.#options.settled(running, outcome);
     if (call === undefined) return;
     call.left -= 1;
@@ -298,8 +299,8 @@ export class Execution {
   }
 
   /** Tells a limiter, whatever it makes of that. */
-  #giveBack(tell: () => Promise<void> | void): void {
-    (async () => tell())().catch(this.#options.report);
+  #giveBack({ job }: RunningJob, tell: () => Promise<void> | void): void {
+    (async () => tell())().catch((error: unknown) => this.#options.report(error, job));
   }
 
   #endCall(call: Call): void {

@@ -24,6 +24,7 @@ import { type DefinedLimits, readLimits } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { jobStorage, namingStorage, type StorageOrStore } from "../storage/open.ts";
+import type { JobReference } from "./complaints.ts";
 
 /** So many starts in any window. */
 export interface LimiterOptions {
@@ -79,10 +80,10 @@ export interface CommonWorkerOptions {
   /** How often a job may be sent back by a `RateLimitedError` before that counts as a failed attempt. Default 100. */
   readonly maxHolds?: number | undefined;
   /**
-   * Hears of what goes wrong outside of handlers: the storage cannot be reached, the event loop was blocked. Default: a
-   * line on the console, every 10 s at most.
+   * Hears of what goes wrong outside of handlers: the storage cannot be reached, the event loop was blocked. With the job, where
+   * it is about one. `worker.on("error")` hears the same. Without either: a line on the console, every 10 s at most.
    */
-  readonly onError?: ((error: unknown) => void) | undefined;
+  readonly onError?: ((error: unknown, job?: JobReference) => void) | undefined;
   /** Where the time comes from. Default: the system's clock. */
   readonly clock?: Clock | undefined;
   /** Where jitter comes from. Default: `Math.random`. */

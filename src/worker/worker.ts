@@ -7,6 +7,7 @@ import { queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { listen, type StorageOrStore } from "../storage/open.ts";
+import type { ErrorListener } from "./complaints.ts";
 import { Engine } from "./engine.ts";
 import { type BatchHandler, type Handler, readHandlers } from "./handlers.ts";
 import { type BatchWorkerOptions, readWorkerOptions, type WorkerOptions } from "./options.ts";
@@ -95,8 +96,15 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
     return this.#engine.onIdle();
   }
 
+  /**
+   * Calls back with everything that goes wrong in this worker outside of handlers, as `onError` does, until the returned
+   * function is called. With the job, where it is about one. What a handler throws is told by `retried` and `dead`.
+   */
+  on(event: "error", listener: ErrorListener): () => void;
   /** Calls back for every such event in the queue, in any process, until the returned function is called. */
-  on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void {
-    return listen(this.storage, this.queue, event, listener);
+  on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void;
+  on(event: JobEventName | "error", listener: unknown): () => void {
+    if (event === "error") return this.#engine.onError(listener as ErrorListener);
+    return listen(this.storage, this.queue, event, listener as (event: JobEvents[JobEventName]) => void, ["error"]);
   }
 }

@@ -1,0 +1,149 @@
+import { describe, expect, expectTypeOf, it, vi } from "vitest";
+import { Job, type JobEvents, JobQueueServer, type JobReference, Queue, Worker } from "../../src/index.ts";
+import { faultyStorage } from "../../src/testing/index.ts";
+import { open, work } from "./support.ts";
+
+/** A storage that cannot be set up until it is healed. */
+function openBroken() {
+  const house = open();
+  const storage = faultyStorage(house.storage, ({ member }) =>
+    member === "setup" ? { kind: "fail-before" } : undefined,
+  );
+  return { house, storage };
+}
+
+describe('worker.on("error")', () => {
+  it("hears what goes wrong outside of handlers, beside onError, until it is called off", async () => {
+    const { house, storage } = openBroken();
+    const { worker, errors } = work(house, async () => "ran", { storage });
+    const heard: Error[] = [];
+    const off = worker.on("error", (error: Error) => heard.push(error));
+    await house.clock.advance(1_000);
+    expect(heard.length).toBeGreaterThan(0);
+    expect(heard).toEqual(errors);
+    off();
+    const before = heard.length;
+    await house.clock.advance(10_000);
+    expect(heard).toHaveLength(before);
+    expect(errors.length).toBeGreaterThan(before);
+    await worker.stop({ timeout: 0 });
+  });
+
+  it("takes the place of the line on the console, which stays for a worker without a listener", async () => {
+    const line = vi.spyOn(console, "error").mockImplementation(() => {});
+    try {
+      const { house, storage } = openBroken();
+      const options = { storage, clock: house.clock };
+      const heard: unknown[] = [];
+      const loud = new Worker("q", async () => {}, options);
+      loud.on("error", (error) => heard.push(error));
+      await house.clock.advance(1_000);
+      expect(heard.length).toBeGreaterThan(0);
+      expect(line).not.toHaveBeenCalled();
+      const silent = new Worker("q", async () => {}, options);
+      await house.clock.advance(1_000);
+      expect(line).toHaveBeenCalledTimes(1);
+      await Promise.all([loud.stop({ timeout: 0 }), silent.stop({ timeout: 0 })]);
+    } finally {
+      line.mockRestore();
+    }
+  });
+
+  it("may throw: other listeners hear of the error, and the worker goes on", async () => {
+    const { house, storage } = openBroken();
+    const { worker } = work(house, async () => "ran", { storage });
+    const heard: unknown[] = [];
+    worker.on("error", () => {
+      throw new Error("a listener");
+    });
+    worker.on("error", (error) => heard.push(error));
+    await house.clock.advance(100);
+    storage.heal();
+    const job = await house.queue.add("t", null);
+    await house.clock.advance(5_000);
+    expect(await job.result()).toBe("ran");
+    expect(heard.length).toBeGreaterThan(0);
+    await worker.stop();
+  });
+
+  it("gets an Error and the job it is about, whatever was thrown", async () => {
+    const house = open();
+    const permit = { granted: true, release: () => Promise.reject("not an error"), cancel: async () => {} };
+    const limiter = {
+      acquire: async () => permit,
+      tryAcquire: async () => permit,
+      canProceed: async () => true,
+      recordJobStart: async () => {},
+      recordJobCompletion: async () => {},
+      getNextAvailableTime: async () => new Date(0),
+      setNextAvailableTime: async () => {},
+      clear: async () => {},
+    };
+    const { worker, errors } = work(house, async () => "ran", { limiter: limiter as never });
+    const heard: (readonly [Error, JobReference | undefined])[] = [];
+    worker.on("error", (error, about) => heard.push([error, about]));
+    const job = await house.queue.add("t", null);
+    expect(await job.result()).toBe("ran");
+    await house.clock.advance(1);
+    expect(errors).toEqual(["not an error"]);
+    expect(heard).toHaveLength(1);
+    expect(heard[0]![0]).toBeInstanceOf(Error);
+    expect(heard[0]![0].message).toBe("not an error");
+    expect(heard[0]![1]).toEqual({ id: job.id, queue: "q", type: "t", attempt: 1 });
+    await worker.stop();
+  });
+
+  it("is one of the names that are named when another is asked for, and its listener is checked", () => {
+    const { house, storage } = openBroken();
+    const worker = new Worker("q", async () => {}, { storage, clock: house.clock, autostart: false });
+    expect(() => worker.on("errors" as "error", () => {})).toThrow(/"drained".*"error"/);
+    expect(() => worker.on("error", "no" as never)).toThrow(/`listener`/);
+  });
+
+  it("is typed", () => {
+    const check = (worker: Worker) => {
+      worker.on("error", (error, job) => {
+        expectTypeOf(error).toEqualTypeOf<Error>();
+        expectTypeOf(job).toEqualTypeOf<JobReference | undefined>();
+      });
+      worker.on("warning", (event) => expectTypeOf(event).toEqualTypeOf<JobEvents["warning"]>());
+    };
+    expect(check).toBeTypeOf("function");
+  });
+});
+
+describe('server.on("error")', () => {
+  class Noop extends Job<null, void> {
+    async execute() {}
+  }
+
+  it("hears what goes wrong in its workers and in its clean-up", async () => {
+    const house = open();
+    const storage = faultyStorage(house.storage, ({ member }) =>
+      member === "setup" || member === "change" ? { kind: "fail-before" } : undefined,
+    );
+    const server = new JobQueueServer(Noop, {
+      queueName: "q",
+      storage,
+      clock: house.clock,
+      workerCount: 2,
+      deleteAfterCompletionMs: 0,
+    });
+    const heard: string[] = [];
+    server.on("error", ({ message }) => heard.push(message));
+    void server.start();
+    await house.clock.advance(10);
+    expect(heard.filter((message) => message.startsWith("setup"))).toHaveLength(2);
+    expect(heard.filter((message) => message.startsWith("change"))).toHaveLength(1);
+    const stopped = server.stop({ timeout: 0 });
+    await house.clock.advance(10_000);
+    await stopped;
+  });
+});
+
+describe('queue.on("error")', () => {
+  it("is refused with the place where errors are heard: the calls of a queue reject", () => {
+    const queue = new Queue("q", { storage: open().storage });
+    expect(() => queue.on("error" as never, () => {})).toThrow(/rejects.*worker\.on\("error"\)/);
+  });
+});
