@@ -25,6 +25,7 @@ export type {
   JobProgress,
   JobRecord,
   JobState,
+  JobWarning,
   LogLine,
 } from "./core/job.ts";
 export type { BackoffStrategy } from "./core/retry.ts";

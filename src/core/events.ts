@@ -1,4 +1,4 @@
-import type { ErrorRecord, JobProgress } from "./job.ts";
+import type { ErrorRecord, JobProgress, JobWarning } from "./job.ts";
 
 /** What every event of a job says. */
 interface OfJob {
@@ -18,6 +18,8 @@ export interface JobEvents {
   readonly added: OfJob;
   readonly started: OfJob & { readonly attempt: number; readonly worker: string };
   readonly progress: OfJob & { readonly progress: JobProgress };
+  /** Its result, progress, log line or real weights could not be kept as its handler gave them. The job goes on as if they were. */
+  readonly warning: OfJob & JobWarning & { readonly attempt: number };
   readonly completed: OfJob & { readonly attempt: number };
   /** It failed, or was given back, and will be tried again in `inMs`. */
   readonly retried: OfJob & { readonly attempt: number; readonly inMs: number; readonly error: ErrorRecord | null };
@@ -42,6 +44,7 @@ export const JOB_EVENT_NAMES: readonly JobEventName[] = [
   "added",
   "started",
   "progress",
+  "warning",
   "completed",
   "retried",
   "dead",

@@ -58,6 +58,12 @@ export interface JobProgress {
   readonly details?: unknown;
 }
 
+/** Something that a handler gave could not be kept as it was. It fails no job: the log and an event say what became of it. */
+export interface JobWarning {
+  readonly about: "result" | "progress" | "log" | "weights";
+  readonly message: string;
+}
+
 /** One attempt that did not end well. */
 export interface AttemptRecord {
   readonly attempt: number;

@@ -7,16 +7,71 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 const DEEPEST = 100;
 
 /**
- * The JSON text of `value`, if reading it back gives exactly the same value; else an `OptionsError` that names the place.
- * No code of the value is run: what has getters, `toJSON` or a class of its own is refused. `-0`, `NaN`, `undefined`, dates,
- * lone surrogates and U+0000 would come back as something else, or not at all, from one storage or another.
+ * The JSON text of `value`, if reading it back gives the same value; else an `OptionsError` that names the place. Members that
+ * are `undefined` are left out: reading them gives `undefined` all the same. No code of the value is run: what has getters,
+ * `toJSON` or a class of its own is refused. `-0`, `NaN`, `undefined` in an array, dates, lone surrogates and U+0000 would come
+ * back as something else, or not at all, from one storage or another.
  */
 export function toJson(owner: string, option: string, value: unknown, maxBytes: number): string {
-  const writer = { owner, path: [option], above: new Set<object>(), maxBytes, text: "" };
-  write(writer, value);
-  // A character takes three bytes at the most: short text need not be counted.
-  if (writer.text.length * 3 > maxBytes) checkBytes(writer, new TextEncoder().encode(writer.text).length);
-  return writer.text;
+  return written(writerFor(owner, option, maxBytes), value);
+}
+
+/** What is kept of a value that must not be refused. */
+export interface KeptJson {
+  /** JSON text; null: nothing can be kept. */
+  readonly text: string | null;
+  /** What of the value was changed or lost. Undefined: it is kept exactly. */
+  readonly warning: string | undefined;
+}
+
+/**
+ * The same for a value that comes from work that is done: never throws. What cannot be kept exactly is kept as `JSON.stringify`
+ * writes it, in text that every storage takes; what that cannot write, or what is too large, is not kept.
+ */
+export function keepJson(what: string, value: unknown, maxBytes: number): KeptJson {
+  const writer = writerFor("", what, maxBytes);
+  try {
+    const text = written(writer, value);
+    const { leftOut } = writer;
+    return { text, warning: leftOut && `${leftOut} is undefined and was left out` };
+  } catch (error) {
+    const reason = writer.refusal ?? `it cannot be read (${reasonOf(error)})`;
+    const text = writer.tooLarge ? null : asJsonWrites(what, value, maxBytes);
+    const outcome = text === null ? "could not be kept" : "was kept as JSON.stringify writes it";
+    return { text, warning: `${what} ${outcome}: ${reason}` };
+  }
+}
+
+/** As `JSON.stringify` writes it, without what storages refuse; null: it cannot, or that is too large or too deep. */
+function asJsonWrites(what: string, value: unknown, maxBytes: number): string | null {
+  try {
+    let size = 0;
+    // Bounded while it is written: a value that holds another one many times is far larger as text.
+    const bounded = (_: string, part: unknown): unknown => {
+      size += typeof part === "string" ? part.length + 1 : 1;
+      if (size > maxBytes) throw new RangeError("too large");
+      return part;
+    };
+    const text = JSON.stringify(value, bounded) as string | undefined;
+    return text === undefined ? null : toJson("", what, JSON.parse(wellFormed(text)), maxBytes);
+  } catch {
+    return null;
+  }
+}
+
+/** In text that `JSON.stringify` wrote, U+0000 and lone surrogates are escapes, and nothing else is written like them. */
+function wellFormed(json: string): string {
+  return json.replaceAll(/\\(u0000|ud[89a-f][0-9a-f]{2}|.)/g, (escape, named: string) =>
+    named === "u0000" ? "" : named.startsWith("ud") ? "\ufffd" : escape,
+  );
+}
+
+function reasonOf(error: unknown): string {
+  try {
+    return error instanceof Error ? error.message.slice(0, 200) : typeof error;
+  } catch {
+    return "an error that cannot be read";
+  }
 }
 
 /** The value that `text` holds, or undefined where it is no JSON: somebody else has written it. */
@@ -45,6 +100,31 @@ interface Writer {
   readonly above: Set<object>;
   readonly maxBytes: number;
   text: string;
+  /** The first member that was left out because it is `undefined`. */
+  leftOut: string | undefined;
+  tooLarge: boolean;
+  /** Why the value is refused. */
+  refusal: string | undefined;
+}
+
+function writerFor(owner: string, option: string, maxBytes: number): Writer {
+  return {
+    owner,
+    path: [option],
+    above: new Set(),
+    maxBytes,
+    text: "",
+    leftOut: undefined,
+    tooLarge: false,
+    refusal: undefined,
+  };
+}
+
+function written(writer: Writer, value: unknown): string {
+  write(writer, value);
+  // A character takes three bytes at the most: short text need not be counted.
+  if (writer.text.length * 3 > writer.maxBytes) checkBytes(writer, new TextEncoder().encode(writer.text).length);
+  return writer.text;
 }
 
 function write(writer: Writer, value: unknown): void {
@@ -64,7 +144,7 @@ function write(writer: Writer, value: unknown): void {
       else writeInside(writer, value);
       return;
     case "undefined":
-      throw wrong(writer, value, "a value that JSON can hold", "leave it out, or use null");
+      throw wrong(writer, value, "a value that JSON can hold", "use null");
     case "bigint":
       throw wrong(writer, value, "a value that JSON can hold", "pass it as text");
     case "function":
@@ -101,7 +181,7 @@ function writeArray(writer: Writer, array: readonly unknown[]): void {
   writer.text += "[";
   for (let i = 0; i < length; i++) {
     if (i > 0) writer.text += ",";
-    enter(writer, array, i);
+    enter(writer, i, valueAt(writer, array, i));
   }
   writer.text += "]";
 }
@@ -117,37 +197,54 @@ function writeObject(writer: Writer, object: object): void {
   if (Object.getOwnPropertyNames(object).length !== keys.length)
     throw wrong(writer, object, "free of hidden properties");
   writer.text += "{";
-  for (const [i, key] of keys.entries()) {
-    if (i > 0) writer.text += ",";
+  let separator = "";
+  for (const key of keys) {
+    const value = valueAt(writer, object, key);
+    if (value === undefined) {
+      writer.leftOut ??= placeOf([...writer.path, key]);
+      continue;
+    }
+    writer.text += separator;
+    separator = ",";
     writeText(writer, key);
     writer.text += ":";
-    enter(writer, object, key);
+    enter(writer, key, value);
   }
   writer.text += "}";
 }
 
-function enter(writer: Writer, container: object, key: string | number): void {
-  writer.path.push(key);
+function valueAt(writer: Writer, container: object, key: string | number): unknown {
   const property = Object.getOwnPropertyDescriptor(container, key);
-  if (property === undefined || !("value" in property)) throw wrong(writer, undefined, "a value and not a getter");
-  write(writer, property.value);
+  if (property !== undefined && "value" in property) return property.value;
+  writer.path.push(key);
+  throw wrong(writer, undefined, "a value and not a getter");
+}
+
+function enter(writer: Writer, key: string | number, value: unknown): void {
+  writer.path.push(key);
+  write(writer, value);
   writer.path.pop();
 }
 
 /** Looked at as it grows: what is too large is not written to its end. */
-function checkBytes({ owner, path, maxBytes }: Writer, bytes: number): void {
+function checkBytes(writer: Writer, bytes: number): void {
+  const { owner, path, maxBytes } = writer;
   if (bytes <= maxBytes) return;
-  throw new OptionsError(
-    owner,
-    String(path[0]),
-    undefined,
-    `at most ${maxBytes} bytes as JSON`,
-    `it has ${bytes} or more; keep large things elsewhere and pass a reference`,
-  );
+  writer.tooLarge = true;
+  const expected = `at most ${maxBytes} bytes as JSON`;
+  const hint = `it has ${bytes} or more; keep large things elsewhere and pass a reference`;
+  writer.refusal = `expected ${expected}, and ${hint}`;
+  throw new OptionsError(owner, String(path[0]), undefined, expected, hint);
 }
 
-function wrong({ owner, path }: Writer, value: unknown, expected: string, hint?: string): OptionsError {
-  const [first = "", ...rest] = path;
+function wrong(writer: Writer, value: unknown, expected: string, hint?: string): OptionsError {
+  const place = placeOf(writer.path);
+  writer.refusal = `expected ${place} to be ${expected}`;
+  return new OptionsError(writer.owner, place, value, expected, hint);
+}
+
+/** As in `data.users[0].name`. */
+function placeOf([first = "", ...rest]: readonly (string | number)[]): string {
   const where = rest.slice(0, 12).map((key) => (typeof key === "number" ? `[${key}]` : `.${key.slice(0, 40)}`));
-  return new OptionsError(owner, `${first}${where.join("")}${rest.length > 12 ? "…" : ""}`, value, expected, hint);
+  return `${first}${where.join("")}${rest.length > 12 ? "…" : ""}`;
 }

@@ -5,6 +5,7 @@ import type {
   ErrorRecord,
   JobCounts,
   JobProgress,
+  JobWarning,
   JobRecord,
   JobState,
   LogLine,
@@ -251,6 +252,8 @@ export interface Heartbeat {
 export interface Report extends Lease {
   readonly progress?: JobProgress;
   readonly log?: readonly string[];
+  /** To be told as `warning` events. */
+  readonly warnings?: readonly JobWarning[];
   /** What it really used, by name: less gives room back at once, more is charged at once. The last word holds. */
   readonly weights?: Readonly<Record<string, number>>;
 }

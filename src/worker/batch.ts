@@ -48,8 +48,17 @@ export function partOf(returned: unknown, i: number, size: number): { value: unk
   }
   try {
     const outcome: unknown = returned[i];
-    return outcome instanceof Error ? { thrown: outcome } : { value: outcome };
+    return isError(outcome) ? { thrown: outcome } : { value: outcome };
   } catch (thrown) {
     return { thrown };
+  }
+}
+
+/** A result that cannot be looked at is a result all the same. */
+function isError(outcome: unknown): boolean {
+  try {
+    return outcome instanceof Error;
+  } catch {
+    return false;
   }
 }

@@ -1,8 +1,9 @@
-import { OptionsError } from "../core/errors.ts";
 import { nameText } from "../core/names.ts";
-import { isPlain, readArgument, weightOrZero } from "../core/options.ts";
-import type { JobProgress, JobRecord } from "../core/job.ts";
-import { fromJson, toJson } from "../core/json.ts";
+import { isPlain, weightOrZero } from "../core/options.ts";
+import type { JobProgress, JobRecord, JobWarning } from "../core/job.ts";
+import { fromJson, keepJson } from "../core/json.ts";
+import { storable, textOf } from "../core/text.ts";
+import type { Report } from "../storage/job-storage.ts";
 import type { Reporter } from "./reporter.ts";
 
 /** What a handler sees of its job. */
@@ -20,7 +21,14 @@ export interface JobView<Data = unknown> {
   readonly createdAt: Date;
 }
 
-/** What a handler can do beside its work. */
+/**
+ * What a handler can do beside its work.
+ *
+ * What it says about its job (`updateProgress`, `log`, `settle`) never fails the job: nothing throws, and what cannot be used is
+ * left out, with a warning in the job's log and a `warning` event, once for each of them in an attempt. The promises resolve when
+ * it is written, or when the storage could not write it, which `onError` hears of. They reject only with a `StaleLeaseError`: the
+ * job is another worker's by now, and how this attempt ends changes nothing.
+ */
 export interface JobContext {
   /** Aborted when the job is cancelled, takes too long, or must stop; `reason` says why. Pass it on to what can be aborted. */
   readonly signal: AbortSignal;
@@ -28,14 +36,17 @@ export interface JobContext {
   readonly attempt: number;
   /** The fencing token of this lease: greater than that of any lease before it. For systems that can check it. */
   readonly token: number;
-  /** Tells how far the job is: percent from 0 to 100, a message, and details that JSON can hold. */
+  /**
+   * Tells how far the job is: percent, a message, and details that JSON can hold. Percent below 0 is 0, above 100 is 100; one
+   * that is no number leaves it where it was. Details are kept like a result: exactly, or as `JSON.stringify` writes them.
+   */
   readonly updateProgress: (percent: number, message?: string, details?: unknown) => Promise<void>;
-  /** Writes a line into the log of the job. */
+  /** Writes a line into the log of the job. What is no string is written as one; longer lines than 4,000 characters are cut. */
   readonly log: (text: string) => Promise<void>;
   /**
    * Tells what the job really used, by name: `{ tokens: 1480 }`. Less than was reserved gives room back at once, more is
    * charged at once. It may be said again, and the last word about each name holds. Of what is never
-   * said the estimate does; after a `RateLimitedError` nothing of it counts.
+   * said, or is no weight, the estimate does; after a `RateLimitedError` nothing of it counts.
    */
   readonly settle: (weights: Readonly<Record<string, number>>) => Promise<void>;
 }
@@ -75,6 +86,8 @@ export class Context implements JobContext {
   readonly #id: string;
   readonly #running: Running;
   readonly #reporter: Reporter;
+  readonly #warned = new Set<JobWarning["about"]>();
+  #percent = 0;
 
   constructor(running: Running, reporter: Reporter) {
     const { job, signal } = running;
@@ -88,47 +101,75 @@ export class Context implements JobContext {
 
   // Properties, so that a handler may take them out: `async (job, { signal, log }) => …`.
   readonly updateProgress = (percent: number, message?: string, details?: unknown): Promise<void> => {
-    const progress = readProgress(percent, message, details);
-    return this.#reporter.report({ id: this.#id, token: this.token, progress });
+    if (typeof percent === "number" && !Number.isNaN(percent)) this.#percent = Math.min(100, Math.max(0, percent));
+    else void this.#warn("progress", "percent was ignored: expected a number");
+    const text = message === undefined || message === null ? undefined : textOf(message);
+    if (text === undefined && message !== undefined && message !== null) {
+      void this.#warn("progress", "the message was left out: it cannot be shown as text");
+    }
+    const progress: JobProgress = {
+      percent: this.#percent,
+      ...(text !== undefined && { message: storable(text, LONGEST_LINE) }),
+      ...this.#detailsOf(details),
+    };
+    return this.#say({ progress });
   };
 
   readonly log = (text: string): Promise<void> => {
-    if (typeof text !== "string") throw new OptionsError("log", "text", text, "a string");
-    const line = text.slice(0, LONGEST_LINE).toWellFormed().replaceAll("\u0000", "");
-    return this.#reporter.report({ id: this.#id, token: this.token, log: [line] });
+    const line = textOf(text);
+    if (line === undefined) return this.#warn("log", "a line was left out: it cannot be shown as text");
+    return this.#say({ log: [storable(line, LONGEST_LINE)] });
   };
 
   readonly settle = (weights: Readonly<Record<string, number>>): Promise<void> => {
-    const used = readWeights(weights);
+    const { used, wrong } = readWeights(weights);
+    if (wrong !== undefined) void this.#warn("weights", wrong);
     this.#running.settled = [...new Set([...this.#running.settled, ...Object.keys(used)])];
-    return this.#reporter.report({ id: this.#id, token: this.token, weights: used });
+    return this.#say({ weights: used });
   };
+
+  /** As they are now: what the handler does to them afterwards is not part of what it said. */
+  #detailsOf(details: unknown): { readonly details?: unknown } {
+    if (details === undefined) return {};
+    const { text, warning } = keepJson("details", details, LARGEST_DETAILS);
+    if (warning !== undefined) void this.#warn("progress", warning);
+    return text === null ? {} : { details: fromJson(text) };
+  }
+
+  /** Once about each: a handler may say the same in a loop. */
+  #warn(about: JobWarning["about"], message: string): Promise<void> {
+    if (this.#warned.has(about)) return Promise.resolve();
+    this.#warned.add(about);
+    return this.#say(warningOf(about, message));
+  }
+
+  #say(report: Omit<Report, "id" | "token">): Promise<void> {
+    return this.#reporter.report({ id: this.#id, token: this.token, ...report });
+  }
 }
 
-function readWeights(weights: unknown): Readonly<Record<string, number>> {
-  const plain = isPlain(weights);
-  const entries = plain ? Object.entries(weights) : [];
-  if (!plain || entries.length > MOST_WEIGHTS || entries.some(([name]) => nameText.read(name) === undefined)) {
-    throw new OptionsError("settle", "weights", weights, `a plain object of up to ${MOST_WEIGHTS} names and weights`);
-  }
-  return Object.fromEntries(
-    entries.map(([name, weight]) => [name, readArgument("settle", `weights.${name}`, weightOrZero, weight)]),
-  );
+/** A warning as it is reported: a line in the job's log, and an event. */
+export function warningOf(about: JobWarning["about"], message: string): Pick<Report, "log" | "warnings"> {
+  const text = storable(message, LONGEST_LINE);
+  return { log: [`warning: ${text}`], warnings: [{ about, message: text }] };
 }
 
-function readProgress(percent: number, message: string | undefined, details: unknown): JobProgress {
-  if (typeof percent !== "number" || !(percent >= 0 && percent <= 100)) {
-    throw new OptionsError("updateProgress", "percent", percent, "a number from 0 to 100");
+/** The weights that can be used, and what is wrong with the first of the others. */
+function readWeights(weights: unknown): { readonly used: Readonly<Record<string, number>>; readonly wrong?: string } {
+  const expected = `a plain object of up to ${MOST_WEIGHTS} names and weights`;
+  try {
+    const entries = isPlain(weights) ? Object.entries(weights) : undefined;
+    if (entries === undefined || entries.length > MOST_WEIGHTS) {
+      return { used: {}, wrong: `weights were ignored: expected ${expected}` };
+    }
+    const fits = ([name, weight]: readonly [string, unknown]) =>
+      nameText.read(name) !== undefined && weightOrZero.read(weight) !== undefined;
+    const used = Object.fromEntries(entries.filter(fits)) as Record<string, number>;
+    const other = entries.find((entry) => !fits(entry));
+    if (other === undefined) return { used };
+    return { used, wrong: `weights.${other[0].slice(0, 100)} was ignored: expected ${weightOrZero.expected}` };
+  } catch {
+    // A getter that throws, or a proxy.
+    return { used: {}, wrong: `weights were ignored: expected ${expected}` };
   }
-  if (message !== undefined && typeof message !== "string") {
-    throw new OptionsError("updateProgress", "message", message, "a string");
-  }
-  // As it is now: what the handler does to it afterwards is not part of what it said.
-  const kept =
-    details === undefined ? undefined : fromJson(toJson("updateProgress", "details", details, LARGEST_DETAILS));
-  return {
-    percent,
-    ...(message !== undefined && { message: message.slice(0, LONGEST_LINE).toWellFormed().replaceAll("\u0000", "") }),
-    ...(kept !== undefined && { details: kept }),
-  };
 }

@@ -116,7 +116,7 @@ export class Engine {
       leaseMs: settings.lease,
       execution: {
         handlers,
-        reporter: new Reporter(this.#storage, this.#clock),
+        reporter: new Reporter(this.#storage, this.#clock, this.#report),
         random: settings.random,
         strategies: settings.backoffs,
         maxHolds: settings.maxHolds,

@@ -8,7 +8,7 @@ import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission, Grant } from "./admission.ts";
 import { batchContext, type BatchPart, partOf } from "./batch.ts";
 import type { JobReference } from "./complaints.ts";
-import { Context, type JobView, viewOf } from "./context.ts";
+import { Context, type JobView, viewOf, warningOf } from "./context.ts";
 import { inTime } from "../core/deadline.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { failed, givenBack, putOff, succeeded } from "./outcome.ts";
@@ -249,10 +249,19 @@ export class Execution {
     const { cut } = running;
     // A job that was cancelled or took too long is so, whatever its handler made of it in the end.
     const counts = cut === undefined || cut === "stopped" || cut === "lost";
-    if ("value" in end && counts) return succeeded(running.job, end.value);
+    if ("value" in end && counts) return this.#succeeded(running, end.value);
     const thrown: unknown = "thrown" in end ? end.thrown : running.signal.reason;
     const asks = cut === undefined && isAbout(thrown, RetryableJobError, RateLimitedError);
     return asks ? this.#consultLimiter(running, thrown) : this.#failed(running, thrown, 0);
+  }
+
+  #succeeded({ job }: RunningJob, value: unknown): Outcome {
+    const { outcome, warning } = succeeded(job, value);
+    if (warning !== undefined) {
+      // It is written before the job is settled, while its lease is held.
+      void this.#options.reporter.report({ id: job.id, token: job.token, ...warningOf("result", warning) });
+    }
+    return outcome;
   }
 
   /** What the limiter says about the next start, or is told about it, before the job goes back. Never rejects. */

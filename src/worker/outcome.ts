@@ -1,7 +1,7 @@
 import { AbortSignalJobError, JobTimeoutError, PermanentJobError, RetryableJobError } from "../core/errors.ts";
 import { recordError } from "../core/error-record.ts";
 import type { JobRecord } from "../core/job.ts";
-import { toJson } from "../core/json.ts";
+import { keepJson } from "../core/json.ts";
 import type { Random } from "../core/random.ts";
 import { type BackoffStrategy, DEFAULT_BACKOFF, retryDelay } from "../core/retry.ts";
 import { RateLimitedError } from "../limiter/rate-limited-error.ts";
@@ -32,16 +32,12 @@ const LARGEST_RESULT = 2 ** 20;
 /** A service that is over its limit and does not say for how long is left alone for this. */
 const UNSAID_HOLD_MS = 1_000;
 
-/** The handler returned. */
-export function succeeded(job: JobRecord, value: unknown): Outcome {
-  const lease = { id: job.id, token: job.token };
-  if (value === undefined) return { ...lease, to: "completed", result: null };
-  try {
-    return { ...lease, to: "completed", result: toJson(job.type, "result", value, LARGEST_RESULT) };
-  } catch (error) {
-    // The work is done, and doing it again would bring the same.
-    return { ...lease, to: "dead", error: recordError(error) };
-  }
+/** The handler returned: its work is done, and the job completed, whatever can be kept of what it returned. */
+export function succeeded(job: JobRecord, value: unknown): { readonly outcome: Outcome; readonly warning?: string } {
+  const completed = (result: string | null): Outcome => ({ id: job.id, token: job.token, to: "completed", result });
+  if (value === undefined) return { outcome: completed(null) };
+  const { text, warning } = keepJson("result", value, LARGEST_RESULT);
+  return { outcome: completed(text), ...(warning !== undefined && { warning }) };
 }
 
 /** It was given back before its handler was called: no attempt is spent, and its start counts under no limit. */

@@ -13,19 +13,22 @@ interface Pending {
 export class Reporter {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
+  /** Hears of what could not be written. */
+  readonly #failed: (error: unknown) => void;
   /** The latest report of each lease that is not written yet, by token. */
   readonly #latest = new Map<number, Promise<void>>();
   #pending: Pending[] = [];
   #writing = false;
 
-  constructor(storage: JobStorage, clock: Clock) {
+  constructor(storage: JobStorage, clock: Clock, failed: (error: unknown) => void) {
     this.#storage = storage;
     this.#clock = clock;
+    this.#failed = failed;
   }
 
   /**
-   * Resolves when it is written; rejects with a `StaleLeaseError` if the job is somebody else's by now. Whoever does not
-   * wait for it need not fear that it fails.
+   * Resolves when it is written, or could not be: a job does not fail because the storage did. Rejects with a `StaleLeaseError`
+   * if the job is another worker's by now; a caller that does not wait for it need not handle that.
    */
   report(report: Report): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -45,7 +48,7 @@ export class Reporter {
     return this.#latest.get(token);
   }
 
-  /** Never rejects: whoever reported is told. */
+  /** Never rejects. */
   async #write(): Promise<void> {
     this.#writing = true;
     // Whatever is reported in the same turn goes along.
@@ -59,7 +62,8 @@ export class Reporter {
           else resolve();
         }
       } catch (error) {
-        for (const { reject } of batch) reject(error);
+        this.#failed(error);
+        for (const { resolve } of batch) resolve();
       }
     }
     this.#writing = false;
@@ -80,14 +84,19 @@ export class Reporter {
   }
 }
 
-/** One report for each job: the last progress, all lines, and the last word about each weight. */
+/** One report for each job: the last progress, all lines and warnings, and the last word about each weight. */
 function merge(batch: readonly Pending[]): Report[] {
   const byJob = new Map<string, Report>();
   for (const { report } of batch) {
     const before = byJob.get(report.id);
     const log = [...(before?.log ?? []), ...(report.log ?? [])];
     const weights = report.weights === undefined ? before?.weights : { ...before?.weights, ...report.weights };
-    const added = { ...(log.length > 0 && { log }), ...(weights !== undefined && { weights }) };
+    const warnings = [...(before?.warnings ?? []), ...(report.warnings ?? [])];
+    const added = {
+      ...(log.length > 0 && { log }),
+      ...(warnings.length > 0 && { warnings }),
+      ...(weights !== undefined && { weights }),
+    };
     byJob.set(report.id, { ...before, ...report, ...added });
   }
   return [...byJob.values()];

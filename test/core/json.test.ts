@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonicalJson, fromJson, toJson } from "../../src/core/json.ts";
+import { canonicalJson, fromJson, keepJson, toJson } from "../../src/core/json.ts";
 import { OptionsError } from "../../src/index.ts";
 
 const write = (value: unknown) => toJson("add", "data", value, 2 ** 20);
@@ -45,8 +45,8 @@ describe("payloads", () => {
   const getter = Object.defineProperty({}, "x", { enumerable: true, get: () => expect.unreachable("it was run") });
 
   it.each([
-    ["undefined", undefined, /`data`.*leave it out/],
-    ["undefined inside", { a: [{ b: undefined }] }, /`data\.a\[0\]\.b`/],
+    ["undefined", undefined, /`data`.*use null/],
+    ["undefined in an array", { a: [1, undefined] }, /`data\.a\[1\]`.*use null/],
     ["NaN", { n: Number.NaN }, /`data\.n`.*finite/],
     ["Infinity", [Number.POSITIVE_INFINITY], /`data\[0\]`/],
     ["-0", -0, /no -0/],
@@ -76,6 +76,11 @@ describe("payloads", () => {
     expect(() => write(value)).toThrow(OptionsError);
   });
 
+  it("lose members that are undefined, as JSON does", () => {
+    expect(write({ a: undefined, b: [{ c: undefined, d: 1 }], e: undefined })).toBe('{"b":[{"d":1}]}');
+    expect(write({ a: undefined })).toBe("{}");
+  });
+
   it("are read once: what a proxy says the second time does not matter", () => {
     const changing = new Proxy({ a: 1 }, { get: () => Number.NaN });
     expect(write(changing)).toBe('{"a":1}');
@@ -98,5 +103,76 @@ describe("payloads", () => {
   it("may hold the same object twice, as long as it is not inside itself", () => {
     const shared = { a: 1 };
     expect(write({ x: shared, y: [shared] })).toBe('{"x":{"a":1},"y":[{"a":1}]}');
+  });
+});
+
+describe("results", () => {
+  const keep = (value: unknown) => keepJson("result", value, 2 ** 20);
+  const fail = () => {
+    throw new Error("not to be looked at");
+  };
+  const throwing = new Proxy({}, { ownKeys: fail });
+  const cycle: Record<string, unknown> = {};
+  cycle["self"] = cycle;
+  let shared: unknown = [new Date(0)];
+  for (let i = 0; i < 40; i++) shared = [shared, shared];
+
+  it("that can be kept exactly are, without a warning", () => {
+    expect(keep({ a: [1, "x", null] })).toEqual({ text: '{"a":[1,"x",null]}', warning: undefined });
+  });
+
+  it.each<readonly [string, unknown, unknown, RegExp]>([
+    ["an undefined member", { id: 1, thread: undefined }, { id: 1 }, /^result\.thread is undefined and was left out$/],
+    ["undefined in an array", [1, undefined], [1, null], /result\[1\]/],
+    ["a date", { at: new Date(0) }, { at: "1970-01-01T00:00:00.000Z" }, /as JSON\.stringify writes it.*result\.at/],
+    ["NaN", { n: Number.NaN }, { n: null }, /result\.n/],
+    ["-0", -0, 0, /result/],
+    ["a Map", { m: new Map([[1, 2]]) }, { m: {} }, /result\.m/],
+    ["toJSON", { toJSON: () => ({ kept: true }) }, { kept: true }, /result\.toJSON/],
+    ["an object of a class", new URL("http://a.test/"), "http://a.test/", /result/],
+    ["a hole", [1, , 3], [1, null, 3], /result/], // oxlint-disable-line no-sparse-arrays
+    ["U+0000", { "a\u0000": "b\u0000\\u0000" }, { a: "b\\u0000" }, /result/],
+    ["lone surrogates", ["\ud83d", "\udc00x", "\\ud83d", "👍"], ["\ufffd", "\ufffdx", "\\ud83d", "👍"], /result/],
+  ])("that cannot be kept exactly are kept as JSON writes them: %s", (_, value, kept, warning) => {
+    const { text, warning: said } = keep(value);
+    expect(fromJson(text!)).toEqual(kept);
+    expect(said).toMatch(warning);
+    // What every storage takes.
+    expect(write(fromJson(text!))).toBe(text);
+  });
+
+  it.each<readonly [string, unknown, RegExp]>([
+    ["a BigInt", 10n, /could not be kept.*result/],
+    ["a BigInt inside", { id: 10n }, /result\.id/],
+    ["a cycle", cycle, /cycles/],
+    ["a function", () => 1, /result/],
+    ["a symbol", Symbol("s"), /result/],
+    ["a getter that throws", Object.defineProperty({}, "x", { enumerable: true, get: fail }), /result\.x/],
+    ["toJSON that throws", { toJSON: fail }, /result\.toJSON/],
+    ["a proxy that throws", throwing, /cannot be read \(not to be looked at\)/],
+    ["more than fits", "x".repeat(2 ** 20), /at most 1048576 bytes/],
+    ["more than fits once it is written out", shared, /result/],
+  ])("that cannot be written are left out, and nothing throws: %s", (_, value, warning) => {
+    const kept = keep(value);
+    expect(kept.text).toBeNull();
+    expect(kept.warning).toMatch(warning);
+  });
+
+  it("of any kind are kept as JSON writes them, or left out", () => {
+    const anything = fc.anything({
+      withBigInt: true,
+      withDate: true,
+      withMap: true,
+      withSet: true,
+      withSparseArray: true,
+    });
+    fc.assert(
+      fc.property(anything, (value) => {
+        const { text, warning } = keep(value);
+        if (text === null) expect(warning).toBeDefined();
+        else expect(fromJson(text)).toEqual(fromJson(JSON.stringify(value)));
+      }),
+      { numRuns: 2_000 },
+    );
   });
 });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { OptionsError, Queue, Worker } from "../../src/index.ts";
+import { type JobEvents, OptionsError, Queue, Worker } from "../../src/index.ts";
 import { STORAGES } from "./support.ts";
 
 const deep = (levels: number): unknown => {
@@ -10,6 +10,9 @@ const deep = (levels: number): unknown => {
 };
 const cyclic: { self?: unknown } = {};
 cyclic.self = cyclic;
+const fail = (): never => {
+  throw new Error("not to be looked at");
+};
 
 /** Would come back as something else, or not at all. */
 const REFUSED: readonly (readonly [string, unknown])[] = [
@@ -33,7 +36,7 @@ const REFUSED: readonly (readonly [string, unknown])[] = [
       },
     },
   ],
-  ["undefined", { a: undefined }],
+  ["undefined in an array", { a: [undefined] }],
   ["a function", () => {}],
   ["a symbol key", { [Symbol("s")]: 1 }],
   ["a map", new Map([["a", 1]])],
@@ -81,6 +84,59 @@ describe.each(STORAGES)("payloads ($name)", ({ open, runs }) => {
     expect(await job.result()).toEqual(data);
     expect(JSON.stringify(seen)).toBe(JSON.stringify(data));
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+  });
+
+  it("leaves out members of data that are undefined, and takes data with and without them for the same", async () => {
+    const { storage } = await open();
+    const queue = new Queue("q", { storage });
+    const options = { idempotencyKey: "once" };
+    const job = await queue.add("work", { id: 1, thread: undefined }, options);
+    expect(job.data).toStrictEqual({ id: 1 });
+    const again = await queue.add("work", { id: 1 }, options);
+    expect([again.id, again.created]).toEqual([job.id, false]);
+    expect((await storage.find([job.id]))[0]?.data).toBe('{"id":1}');
+  });
+
+  it.each<readonly [string, () => unknown, unknown]>([
+    ["a member that is undefined", () => ({ id: 7, thread: undefined }), { id: 7 }],
+    ["a date", () => ({ at: new Date(0) }), { at: "1970-01-01T00:00:00.000Z" }],
+    ["U+0000 and half a character", () => ["a\u0000b", "\uD800"], ["ab", "\ufffd"]],
+    ["a BigInt", () => 10n, undefined],
+    ["a cycle", () => cyclic, undefined],
+    ["5 MB", () => "x".repeat(5 * 2 ** 20), undefined],
+    ["a proxy that throws", () => new Proxy({}, { getPrototypeOf: () => fail(), ownKeys: () => fail() }), undefined],
+  ])("completes a job that returned %s, once, and says so", async (_, value, kept) => {
+    const { storage } = await open();
+    const queue = new Queue("q", { storage });
+    const warnings: JobEvents["warning"][] = [];
+    const heard = Promise.withResolvers<void>();
+    queue.on("warning", (event) => {
+      warnings.push(event);
+      heard.resolve();
+    });
+    const job = await queue.add("work", null, { maxAttempts: 1 });
+    let calls = 0;
+    const handler = () => {
+      calls += 1;
+      return value();
+    };
+    await using _worker = new Worker("q", handler, { storage });
+    expect(await job.result()).toEqual(kept);
+    await heard.promise;
+    expect(calls).toBe(1);
+    expect(await job.info()).toMatchObject({ state: "completed", attempt: 1 });
+    expect(warnings).toEqual([
+      {
+        event: "warning",
+        queue: "q",
+        id: job.id,
+        type: "work",
+        attempt: 1,
+        about: "result",
+        message: expect.any(String),
+      },
+    ]);
+    expect((await job.history()).log.map(({ text }) => text)).toEqual([`warning: ${warnings[0]!.message}`]);
   });
 
   it("keeps whatever JSON can hold", async () => {

@@ -224,16 +224,31 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await end();
     });
 
-    it("are checked", async () => {
+    it("are ignored where they are none, with a warning in the log: the job does not fail, and the estimate holds", async () => {
       const house = open();
       const { contexts, end } = talking(house);
-      await house.queue.add("chat", null);
+      const job = await house.queue.add("chat", null);
       await house.clock.advance(1);
-      for (const wrong of [{ tokens: -1 }, { tokens: 1.5 }, { tokens: "7" }, { "": 1 }, [1], null, undefined, 5]) {
-        expect(() => contexts[0]!.settle(wrong as never)).toThrow(OptionsError);
-      }
-      expect(() => contexts[0]!.settle({ tokens: Number.NaN })).toThrow(/weights\.tokens/);
+      const hostile = Object.defineProperty({}, "tokens", { enumerable: true, get: () => contexts[9]!.attempt });
+      const wrong = [
+        { tokens: -1 },
+        { tokens: 1.5 },
+        { tokens: "7" },
+        { tokens: Number.NaN },
+        { "": 1 },
+        [1],
+        null,
+        5,
+        hostile,
+      ];
+      for (const weights of wrong) await contexts[0]!.settle(weights as never);
       expect(await used(house)).toBe(300);
+      await contexts[0]!.settle({ tokens: 40, images: Number.NaN });
+      expect(await used(house)).toBe(40);
+      const { log } = await job.history();
+      expect(log.map(({ text }) => text)).toEqual([
+        expect.stringMatching(/^warning: weights\.tokens was ignored: expected/),
+      ]);
       await end();
     });
   });

@@ -128,9 +128,12 @@ export function report(book: Book, reports: readonly Report[], now: number): str
     }
     if (one.weights !== undefined) settleWeights(book, job, one.weights, now);
     if (one.log !== undefined) recordLines(job, one.log, now);
+    const { queue, id, type, attempt } = job;
+    for (const warning of one.warnings ?? []) {
+      book.subscribers.event({ event: "warning", queue, id, type, attempt, ...warning });
+    }
     if (one.progress === undefined) continue;
     job.progress = one.progress;
-    const { queue, id, type } = job;
     book.subscribers.event({ event: "progress", queue, id, type, progress: one.progress });
   }
   return lost;

@@ -133,6 +133,33 @@ export const hearing: Cases = {
     equal(events, expected, "the events");
   },
 
+  "a warning about a running job is heard, in any process, and not of a job whose lease was lost": async (s) => {
+    const { events } = record(s);
+    const [id] = await s.add({});
+    const old = await s.claimOne({ worker: "me" });
+    await s.settle(retry(old));
+    const job = await s.claimOne({ worker: "me" });
+    const said = (message: string) => [{ about: "result" as const, message }];
+    equal(await s.storage.report([{ ...lease(old), warnings: said("too late") }]), [id], "lost");
+    await s.storage.report([{ ...lease(job), log: ["a line"], warnings: [...said("one"), ...said("two")] }]);
+    await s.settle(completed(job));
+    await s.hears(() => events.some(({ event }) => event === "completed"));
+    const of = { event: "warning", queue: "q", type: "t", id, attempt: 2, about: "result" };
+    equal(
+      events.filter(({ event }) => event === "warning"),
+      [
+        { ...of, message: "one" },
+        { ...of, message: "two" },
+      ],
+      "the warnings",
+    );
+    equal(
+      (await s.storage.history(id!)).log.map(({ text }) => text),
+      ["a line"],
+      "the log",
+    );
+  },
+
   "cancelled and stalled jobs are heard of, and those that come too late": async (s) => {
     const of = { queue: "q", type: "t" };
     await s.add({ id: "late", deadline: { inMs: 1_000 }, due: { inMs: 1_000 } });

@@ -28,12 +28,13 @@ export async function heartbeat(database: Database, leases: readonly Lease[], le
 /** Writes progress, log lines and weights, and answers with the jobs whose lease was lost. */
 export async function report(database: Database, reports: readonly Report[]): Promise<string[]> {
   if (reports.length === 0) return [];
-  const list = reports.map(({ id, token, progress, log, weights }, n) => ({
+  const list = reports.map(({ id, token, progress, log, warnings, weights }, n) => ({
     n,
     id,
     token,
     progress: progress === undefined ? undefined : JSON.stringify(progress),
     log: log?.map(storable),
+    warnings: warnings?.map(({ about, message }) => ({ about, message: storable(message) })),
     weights,
   }));
   const { lost } = await database.call<{ readonly lost: readonly number[] }>("report", JSON.stringify(list));

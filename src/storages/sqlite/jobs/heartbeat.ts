@@ -33,7 +33,7 @@ type Reporting = Pick<JobRow, "queue" | "type" | "attempt"> & Weighed;
 /** Writes progress, log lines and weights, and answers with the jobs whose lease was lost. */
 export function report(step: Step, reports: readonly Report[]): string[] {
   const lost: string[] = [];
-  for (const { id, token, progress, log, weights } of reports) {
+  for (const { id, token, progress, log, warnings, weights } of reports) {
     const row = step.sql(FIND).get(id, token) as Reporting | undefined;
     if (row === undefined) {
       lost.push(id);
@@ -43,6 +43,7 @@ export function report(step: Step, reports: readonly Report[]): string[] {
     for (const text of log ?? []) step.sql(LINE).run(seq, step.now, attempt, text);
     if (log !== undefined && log.length > 0) step.sql(TRIM).run(seq, seq);
     if (weights !== undefined) settleTaken(step, row, weights);
+    for (const warning of warnings ?? []) step.event({ event: "warning", queue, id, type, attempt, ...warning });
     if (progress === undefined) continue;
     step.sql(PROGRESS).run(JSON.stringify(progress), seq);
     step.event({ event: "progress", queue, id, type, progress });

@@ -1,6 +1,7 @@
 -- Writes progress, log lines and real weights of running jobs.
 --
--- reports: [{n, id, token, progress: its text, log: [text], weights: {name: weight}}]. Answer: {lost: [n], everybody, events}.
+-- reports: [{n, id, token, progress: its text, log: [text], warnings: [{about, message}],
+-- weights: {name: weight}}]. Answer: {lost: [n], everybody, events}.
 CREATE OR REPLACE FUNCTION {schema}.report(reports json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
@@ -16,6 +17,7 @@ DECLARE
   one record;
   given {schema}.limit_given[] := '{}';
   told boolean;
+  warned boolean;
 BEGIN
   PERFORM {schema}.begin_step(alone);
   SELECT array_agg(o.id), array_agg(o.token) INTO ids, leased FROM json_to_recordset(reports) AS o (id text, token bigint);
@@ -42,6 +44,14 @@ BEGIN
     given := given || (SELECT {schema}.correct_weights(j.seq, j.token, j.started_at, j.limits, one.weights, now)
       FROM {schema}.jobs j WHERE j.id = one.id);
   END LOOP;
+  INSERT INTO {schema}.events (at, event)
+  SELECT now, json_build_object('event', 'warning', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
+    'about', w.warning->>'about', 'message', w.warning->>'message')
+  FROM json_to_recordset(reports) AS o (n integer, id text, warnings json)
+  JOIN {schema}.jobs j ON j.id = o.id
+  CROSS JOIN LATERAL json_array_elements(o.warnings) WITH ORDINALITY AS w (warning, i)
+  WHERE told AND o.n = ANY (ns) ORDER BY o.n, w.i;
+  warned := FOUND;
   WITH said AS (
     SELECT o.n, o.id, o.progress FROM json_to_recordset(reports) AS o (n integer, id text, progress text)
     WHERE o.progress IS NOT NULL AND o.n = ANY (ns)
@@ -53,7 +63,7 @@ BEGIN
   INSERT INTO {schema}.events (at, event)
   SELECT now, json_build_object('event', 'progress', 'queue', w.queue, 'id', w.id, 'type', w.type, 'progress', s.progress::json)
   FROM said s JOIN written w ON w.id = s.id WHERE told ORDER BY s.n;
-  told := FOUND;
+  told := FOUND OR warned;
   RETURN json_build_object('events', told, 'everybody', {schema}.is_news(given, now), 'lost', ARRAY(
     SELECT o.n FROM json_to_recordset(reports) AS o (n integer) WHERE o.n <> ALL (ns) ORDER BY o.n));
 END
