@@ -136,7 +136,8 @@ export type {
 } from "./storage/limit-storage.ts";
 export { RateLimitedError, type RateLimitedErrorOptions } from "./limiter/rate-limited-error.ts";
 export { MemoryStorage, type MemoryStorageOptions } from "./storages/memory/job-storage.ts";
-export type { AddOptions, BackoffOption, BulkOptions, JobDefaults, JobOptions } from "./queue/add-options.ts";
+export type { BackoffOption, JobDefaults, QueueDefaults } from "./core/job-defaults.ts";
+export type { AddOptions, BulkOptions, JobOptions } from "./queue/add-options.ts";
 export type { JobInfo } from "./queue/job-info.ts";
 export {
   type BulkEntry,

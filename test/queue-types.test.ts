@@ -11,6 +11,7 @@ import {
   type JobView,
   MemoryStorage,
   Queue,
+  type QueueDefaults,
   type QueuedJob,
   Worker,
 } from "../src/index.ts";
@@ -32,6 +33,18 @@ const queue = new Queue<Jobs>("mail", { storage });
 
 /* Checked by the compiler (`npm run check`); that they also run proves only that nothing throws. */
 describe("types of a queue", () => {
+  it("say which types may have defaults of their own", () => {
+    const defaults: QueueDefaults<Jobs> = { timeout: "1m", send_email: { maxAttempts: 3 } };
+    const made = [
+      new Queue<Jobs>("mail", { storage, defaults }),
+      new Worker<Jobs>("mail", { ping: () => {} }, { storage, defaults, autostart: false }),
+      new Queue("mail", { storage, defaults: { maxAttempts: 3, anything: { priority: 1 } } }),
+      // @ts-expect-error -- there is no such type
+      new Queue<Jobs>("mail", { storage, defaults: { send_mail: { maxAttempts: 3 } } }),
+    ];
+    expect(made).toHaveLength(4);
+  });
+
   it("say what a type takes, and what it gives", async () => {
     const job = await queue.add("send_email", { to: "ada@example.com" });
     expectTypeOf(job).toEqualTypeOf<QueuedJob<Mail, { messageId: string }>>();

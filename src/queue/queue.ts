@@ -15,6 +15,7 @@ import {
   readOptions,
   required,
 } from "../core/options.ts";
+import { type JobDefaults, type QueueDefaults, readDefaults, type ReadDefaults } from "../core/job-defaults.ts";
 import { nameText, queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import type { DefinedLimits } from "../limits/define.ts";
@@ -26,12 +27,10 @@ import { jobStorage, listen, namingStorage, type StorageOrStore } from "../stora
 import {
   type AddOptions,
   type BulkOptions,
-  type JobDefaults,
   type JobOptions,
   partTransaction,
   type ReadAddOptions,
   readAddOptions,
-  readDefaults,
   readTransaction,
 } from "./add-options.ts";
 import { declaring, queueLimits } from "./declaring.ts";
@@ -43,8 +42,11 @@ import type { AnyJobs, DataOf, JobMap, ResultOf, TypeOf } from "../core/job-map.
 export interface QueueOptions<Jobs> {
   /** Where the jobs are kept. `store` is another word for it. */
   readonly storage: JobStorage;
-  /** Options for every job that does not say otherwise. */
-  readonly defaults?: JobDefaults | undefined;
+  /**
+   * Options for jobs that do not say otherwise: for all of them, and by type, `{ timeout: "1m", send_email: { maxAttempts: 3 } }`.
+   * Give the same object to the workers.
+   */
+  readonly defaults?: QueueDefaults<NoInfer<Jobs>> | undefined;
   /** Schemas by type (zod, valibot, arktype, …): data is checked when it is added, and what the schema makes of it is kept. */
   readonly schemas?: { readonly [Type in TypeOf<NoInfer<Jobs>>]?: StandardSchema } | undefined;
   /** How many bytes the data of a job may have, as JSON. Default 1 MiB. */
@@ -169,13 +171,13 @@ const PURGE = {
 export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   readonly name: string;
   readonly storage: JobStorage;
-  readonly #defaults: JobDefaults;
+  readonly #defaults: ReadDefaults;
   readonly #schemas: ReadonlyMap<string, StandardSchema>;
   readonly #maxDataBytes: number;
   readonly #clock: Clock;
   readonly #place: JobPlace;
-  /** What no options come to. */
-  #plain: ReadAddOptions | undefined;
+  /** What no options come to, by the defaults of a type. */
+  readonly #plain = new Map<JobDefaults, ReadAddOptions>();
   /** Declares the limits of the queue, unless that was done. */
   readonly #declare: () => Promise<void>;
 
@@ -387,7 +389,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     entry: { readonly type: string; readonly data: unknown; readonly options?: JobOptions | undefined },
   ): NewJob | (() => Promise<NewJob>) {
     const type = readArgument(owner, "type", nameText, entry?.type);
-    const options = this.#optionsOf(owner, entry.options);
+    const options = this.#optionsOf(owner, type, entry.options);
     const schema = this.#schemas.get(type);
     const { idempotency } = options;
     if (schema === undefined && idempotency === null) return this.#made(owner, type, entry.data, options);
@@ -406,9 +408,12 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   }
 
   /** What the options of a job come to. Most have none of their own. */
-  #optionsOf(owner: string, options: JobOptions | undefined): ReadAddOptions {
-    if (options !== undefined && options !== null) return readAddOptions(owner, this.#defaults, options);
-    return (this.#plain ??= readAddOptions(owner, this.#defaults, {}));
+  #optionsOf(owner: string, type: string, options: JobOptions | undefined): ReadAddOptions {
+    const defaults = this.#defaults.of(type);
+    if (options !== undefined && options !== null) return readAddOptions(owner, defaults, options);
+    let plain = this.#plain.get(defaults);
+    if (plain === undefined) this.#plain.set(defaults, (plain = readAddOptions(owner, defaults, {})));
+    return plain;
   }
 
   #jobOf(record: JobRecord): QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> {

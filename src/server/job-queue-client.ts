@@ -3,7 +3,9 @@ import { JobNotFoundError, OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import type { JobState } from "../core/job.ts";
 import { type Check, fn, optional, readArgument, readOptions, required } from "../core/options.ts";
-import { type AddOptions, type JobDefaults } from "../queue/add-options.ts";
+import type { AnyJobs } from "../core/job-map.ts";
+import type { QueueDefaults } from "../core/job-defaults.ts";
+import type { AddOptions } from "../queue/add-options.ts";
 import { nameText } from "../core/names.ts";
 import type { JobInfo } from "../queue/job-info.ts";
 import { Queue } from "../queue/queue.ts";
@@ -21,8 +23,8 @@ export interface JobQueueClientOptions<Input, Output> {
   readonly jobClass?: JobClass<Input, Output> | undefined;
   /** The type itself, where the class is not at hand. */
   readonly type?: string | undefined;
-  /** Options for every job that does not say otherwise. */
-  readonly defaults?: JobDefaults | undefined;
+  /** Options for jobs that do not say otherwise: for all of them, and by type. */
+  readonly defaults?: QueueDefaults<AnyJobs> | undefined;
   /** How many bytes an input may have, as JSON. Default 1 MiB. */
   readonly maxDataBytes?: number | undefined;
   /** Where waiting takes its time from. Default: the system's clock. */

@@ -56,6 +56,7 @@ const RULES = {
   limiter: passedOn,
   limits: passedOn,
   lease: passedOn,
+  defaults: passedOn,
   backoffs: passedOn,
   maxHolds: passedOn,
   onError: optional(fn, undefined),
@@ -72,8 +73,19 @@ export type ServerSettings = ReturnType<typeof readServerOptions>;
 
 export function readServerOptions(options: StorageOrStore<JobQueueServerOptions>) {
   const read = readOptions(OWNER, RULES, namingStorage(OWNER, options));
-  const { concurrency, limiter, limits, lease, backoffs, maxHolds, onError, random } = read;
-  const worker = { concurrency, limiter, limits, lease, backoffs, maxHolds, onError, random, clock: read.clock };
+  const { concurrency, limiter, limits, lease, defaults, backoffs, maxHolds, onError, random } = read;
+  const worker = {
+    concurrency,
+    limiter,
+    limits,
+    lease,
+    defaults,
+    backoffs,
+    maxHolds,
+    onError,
+    random,
+    clock: read.clock,
+  };
   const ages: readonly (readonly [JobState, number | undefined])[] = [
     ["completed", read.deleteAfterCompletionMs],
     ["dead", read.deleteAfterFailureMs],

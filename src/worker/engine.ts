@@ -422,7 +422,12 @@ export class Engine {
     }
     this.#stale = 0;
     const leasedUntil = asked.now + this.#settings.lease;
-    this.#hands.take(jobs, { takenAt: now, leasedUntil, grants, starts }, this.#cancelled);
+    const { defaults: withTimeout } = this.#settings;
+    this.#hands.take(
+      withTimeout === undefined ? jobs : jobs.map(withTimeout),
+      { takenAt: now, leasedUntil, grants, starts },
+      this.#cancelled,
+    );
   }
 
   /** What the limiter granted was too old when a job had been claimed for it. If that is always so, nothing ever starts. */

@@ -1,6 +1,8 @@
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
+import type { QueueDefaults } from "../core/job-defaults.ts";
+import type { AnyJobs } from "../core/job-map.ts";
 import {
   type Check,
   clock,
@@ -25,6 +27,7 @@ import type { LimitDefinitions } from "../limits/definition.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { jobStorage, namingStorage, type StorageOrStore } from "../storage/open.ts";
 import type { JobReference } from "./complaints.ts";
+import { timeouts } from "./timeouts.ts";
 
 /** So many starts in any window. */
 export interface LimiterOptions {
@@ -75,6 +78,11 @@ export interface CommonWorkerOptions {
   readonly ahead?: boolean | undefined;
   /** Starts by itself. Default true; with false, call `start()`. */
   readonly autostart?: boolean | undefined;
+  /**
+   * The `defaults` of the queue. A job that was added without a `timeout`, by SQL or by a process that does not know them, has the
+   * one they give its type. What else they say is kept with a job when it is added.
+   */
+  readonly defaults?: QueueDefaults<AnyJobs> | undefined;
   /** What `backoff: { kind: "custom", name }` of a job means. */
   readonly backoffs?: Readonly<Record<string, BackoffStrategy>> | undefined;
   /** How often a job may be sent back by a `RateLimitedError` before that counts as a failed attempt. Default 100. */
@@ -176,6 +184,7 @@ const RULES = {
   batch: optional(batch, undefined),
   ahead: optional(boolean, true),
   autostart: optional(boolean, true),
+  defaults: optional(timeouts, undefined),
   backoffs: optional(backoffs, new Map<string, BackoffStrategy>()),
   maxHolds: optional(countOrZero, 100),
   onError: optional(fn, undefined),

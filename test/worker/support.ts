@@ -1,10 +1,18 @@
-import { type AddOptions, type Handler, MemoryStorage, Queue, Worker, type WorkerOptions } from "../../src/index.ts";
+import {
+  type AddOptions,
+  type Handler,
+  type JobDefaults,
+  MemoryStorage,
+  Queue,
+  Worker,
+  type WorkerOptions,
+} from "../../src/index.ts";
 import type { JobStorage } from "../../src/storage/job-storage.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
 /** A queue in memory, on a clock that is moved by hand. */
-export function open(options: { readonly defaults?: object } = {}) {
+export function open(options: { readonly defaults?: JobDefaults } = {}) {
   const clock = new FakeClock();
   const storage = new MemoryStorage({ clock });
   const queue = new Queue("q", { storage, clock, ...options });

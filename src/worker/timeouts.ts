@@ -1,0 +1,29 @@
+import { JOB_DEFAULTS, readDefaults } from "../core/job-defaults.ts";
+import type { JobRecord } from "../core/job.ts";
+import { type Check, readOptions } from "../core/options.ts";
+
+/** Gives a job that was added without a timeout the one of its type, if there is one. */
+export type WithTimeout = (job: JobRecord) => JobRecord;
+
+const OWNER = "Worker";
+
+/** What a worker makes of defaults. A timeout is all that a job can have left open: what else they say is kept with it. */
+export const timeouts: Check<WithTimeout> = {
+  expected: "an object of options, and of options by type",
+  read: (value) => {
+    const defaults = readDefaults(OWNER, value);
+    const known = new Map<string, number | null>();
+    const of = (type: string): number | null => {
+      let timeout = known.get(type);
+      if (timeout === undefined) {
+        timeout = readOptions(OWNER, JOB_DEFAULTS, defaults.of(type)).timeout ?? null;
+        known.set(type, timeout);
+      }
+      return timeout;
+    };
+    return (job) => {
+      const timeout = job.timeout === null ? of(job.type) : null;
+      return timeout === null ? job : { ...job, timeout };
+    };
+  },
+};
