@@ -138,6 +138,10 @@ export class RecordedStorage implements JobStorage {
     return swept;
   }
 
+  findByKey(queue: string, key: string): Promise<JobRecord | undefined> {
+    return this.#inner.findByKey(queue, key);
+  }
+
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
     return this.#inner.find(ids);
   }

@@ -16,7 +16,7 @@ import {
   required,
 } from "../core/options.ts";
 import { type JobDefaults, type QueueDefaults, readDefaults, type ReadDefaults } from "../core/job-defaults.ts";
-import { nameText, queueName } from "../core/names.ts";
+import { keyText, nameText, queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import type { DefinedLimits } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
@@ -229,6 +229,15 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   async get(id: string): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> | undefined> {
     const [record] = await this.storage.find([readArgument("get", "id", anyText, id)]);
     return record === undefined || record.queue !== this.name ? undefined : this.#jobOf(record);
+  }
+
+  /** The job that has this idempotency key now. Undefined: the key is kept no longer, or its job is gone. */
+  async getByKey(
+    idempotencyKey: string,
+  ): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> | undefined> {
+    const key = readArgument("getByKey", "idempotencyKey", keyText, idempotencyKey);
+    const record = await this.storage.findByKey(this.name, key);
+    return record && this.#jobOf(record);
   }
 
   /** What is known about the job of this id. */

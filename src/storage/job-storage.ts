@@ -55,6 +55,8 @@ export interface JobStorage {
 
   /** In the order asked for; undefined where there is no such job. */
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]>;
+  /** The job that has this idempotency key of the queue now. Undefined: the key is not kept, or its job is gone. */
+  findByKey(queue: string, key: string): Promise<JobRecord | undefined>;
   /** The attempts of a job that failed, and what it logged, oldest first. The latest hundred attempts and thousand lines. */
   history(id: string): Promise<JobHistory>;
   /** Newest first. */

@@ -14,6 +14,7 @@ const MEMBERS = [
   "report",
   "sweep",
   "find",
+  "findByKey",
   "history",
   "list",
   "overview",

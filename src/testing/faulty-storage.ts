@@ -120,6 +120,7 @@ export function faultyStorage(
     report: (reports) => through("report", [reports], () => storage.report(reports)),
     sweep: () => through("sweep", [], () => storage.sweep()),
     find: (ids) => through("find", [ids], () => storage.find(ids)),
+    findByKey: (queue, key) => through("findByKey", [queue, key], () => storage.findByKey(queue, key)),
     history: (id) => through("history", [id], () => storage.history(id)),
     list: (query) => through("list", [query], () => storage.list(query)),
     overview: (queue) => through("overview", [queue], () => storage.overview(queue)),

@@ -308,6 +308,16 @@ describe("show", () => {
     });
   });
 
+  it("finds a job by its idempotency key", async () => {
+    const found = await look("show", "--key", "key-1", "-q", "mail", "--json");
+    expect(json(found)).toMatchObject({ id: ids.completed, idempotencyKey: "key-1" });
+    const missing = await look("show", "--key", "key-2", "-q", "mail", "--json");
+    expect(missing).toMatchObject({ code: 1, out: "" });
+    expect(errorOf(missing)).toMatchObject({ code: "SLUICE_JOB_NOT_FOUND", message: expect.stringContaining("key-2") });
+    expect(await look("show", "--key", "key-1")).toMatchObject({ code: 2 });
+    expect(await look("show", ids.dead, "--key", "key-1", "-q", "mail")).toMatchObject({ code: 2 });
+  });
+
   it("does not find what is not there", async () => {
     const ended = await look("show", "nobody", "--json");
     expect(ended).toMatchObject({ code: 1, out: "" });

@@ -29,6 +29,20 @@ const claimOne = async ({ storage }: ReturnType<typeof open>) => {
   return (await storage.claim(request)).jobs[0];
 };
 
+describe("looking up", () => {
+  it("gives the job that has an idempotency key, and refuses what cannot be one", async () => {
+    const { queue, clock } = open();
+    const job = await queue.add("t", { n: 1 }, { idempotencyKey: "k", idempotencyTtl: "1s" });
+    const found = await queue.getByKey("k");
+    expect([found?.id, found?.data, found?.created]).toEqual([job.id, { n: 1 }, false]);
+    expect(await queue.getByKey("other")).toBeUndefined();
+    await clock.advance(1_000);
+    expect(await queue.getByKey("k")).toBeUndefined();
+    await expect(queue.getByKey("")).rejects.toThrow(/`idempotencyKey`/);
+    await expect(queue.getByKey(1 as never)).rejects.toThrow(OptionsError);
+  });
+});
+
 describe("adding", () => {
   it("adds all of a bulk or, if one is wrong, none", async () => {
     const { queue } = open();

@@ -2,30 +2,31 @@ import type { JobRecord } from "../../core/job.ts";
 import { explainJob } from "../../storage/explain.ts";
 import type { JobStorage } from "../../storage/job-storage.ts";
 import { quoted } from "../arguments.ts";
-import { answer, type Command, DATABASE } from "../command.ts";
+import { answer, type Command, type Context, DATABASE, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { Failure, UsageError } from "../failures.ts";
+import { chosenQueue } from "../queues.ts";
 import { waitingLine } from "../render/explanation.ts";
 import { historyJson, jobJson } from "../render/job-json.ts";
 import { jobText } from "../render/job.ts";
+import { printable } from "../render/text.ts";
 
 export const show: Command = {
   name: "show",
   summary: "everything about one job: attempts, error, progress, log",
-  usage: ["<id> [--data]"],
+  usage: ["<id> [--data]", "--key k [--queue name] [--data]"],
   options: {
     ...DATABASE,
+    ...QUEUE,
+    key: { value: "key", short: "k", help: "the job that has this idempotency key now, instead of an id" },
     data: { help: "what it was given and what it returned, in full; that may be secret" },
   },
   words: "one",
   run: (context) =>
     withDatabase(context, async ({ storage, look }) => {
       const { args, io } = context;
-      const [id] = args.words;
-      if (id === undefined) throw new UsageError("which job? Say its id: sluice show <id>");
-      const [job] = await storage.find([id]);
-      if (job === undefined) throw new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
-      const history = await storage.history(id);
+      const job = await meant(context, storage);
+      const history = await storage.history(job.id);
       const data = args.flag("data");
       const paused = await whyPaused(storage, job);
       const now = await look.now();
@@ -36,6 +37,30 @@ export const show: Command = {
       return 0;
     }),
 };
+
+/** The job of the id, or the one that has the key. */
+async function meant(context: Context, storage: JobStorage): Promise<JobRecord> {
+  const { args } = context;
+  const [id] = args.words;
+  const key = args.text("key");
+  if (key === undefined) {
+    if (id === undefined) throw new UsageError("which job? Say its id: sluice show <id>");
+    if (args.flag("queue")) throw new UsageError("--queue goes with --key; an id needs none");
+    const [job] = await storage.find([id]);
+    if (job === undefined) throw new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
+    return job;
+  }
+  if (id !== undefined) throw new UsageError("say an id or --key, not both");
+  const { queue } = await chosenQueue(context, storage);
+  const job = await storage.findByKey(queue, key);
+  if (job === undefined) {
+    throw new Failure(
+      "SLUICE_JOB_NOT_FOUND",
+      `no job of ${printable(queue)} has the idempotency key ${quoted(key)} now`,
+    );
+  }
+  return job;
+}
 
 /** What a job that has not started waits for, in a line; `explain` has more. */
 async function whatFor(storage: JobStorage, { id, state }: JobRecord, now: number): Promise<string | undefined> {

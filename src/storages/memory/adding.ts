@@ -88,7 +88,7 @@ function answer(
   throw new DuplicateJobError(holder.key, holder.id, why);
 }
 
-function validKey(key: Key | undefined, now: number): Key | undefined {
+export function validKey(key: Key | undefined, now: number): Key | undefined {
   return key !== undefined && key.expiresAt > now ? key : undefined;
 }
 

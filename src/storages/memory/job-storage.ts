@@ -33,7 +33,7 @@ import { change } from "./changing.ts";
 import { claim } from "./claiming.ts";
 import { MemoryLimits } from "./limits/limit-storage.ts";
 import type { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
-import { find, history, list, overview } from "./reading.ts";
+import { find, findByKey, history, list, overview } from "./reading.ts";
 import { heartbeat, report, settle } from "./settling.ts";
 import { explain } from "./standing.ts";
 import { sweep } from "./sweeping.ts";
@@ -126,6 +126,10 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
     return this.#step((now) => find(this.#book, ids, now));
+  }
+
+  findByKey(queue: string, key: string): Promise<JobRecord | undefined> {
+    return this.#step((now) => findByKey(this.#book, queue, key, now));
   }
 
   history(id: string): Promise<JobHistory> {

@@ -1,6 +1,7 @@
 import { OptionsError } from "../../core/errors.ts";
 import type { JobRecord } from "../../core/job.ts";
 import type { JobHistory, JobPage, ListQuery, QueueOverview } from "../../storage/job-storage.ts";
+import { validKey } from "./adding.ts";
 import type { Book } from "./book.ts";
 import type { MemoryQueue } from "./queues.ts";
 import { copyOf, type StoredJob } from "./stored-job.ts";
@@ -12,6 +13,12 @@ export function find(book: Book, ids: readonly string[], now: number): (JobRecor
     if (job.state === "scheduled" && job.dueAt <= now) book.promote(book.queue(job.queue).line(job.type), now);
     return copyOf(job);
   });
+}
+
+/** The job that has the key. */
+export function findByKey(book: Book, queue: string, key: string, now: number): JobRecord | undefined {
+  const holder = validKey(book.queues.get(queue)?.keys.get(key), now);
+  return holder && find(book, [holder.id], now)[0];
 }
 
 export function history(book: Book, id: string): JobHistory {

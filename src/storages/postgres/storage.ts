@@ -37,7 +37,7 @@ import { change } from "./jobs/change.ts";
 import { claim } from "./jobs/claim.ts";
 import { explain } from "./jobs/explain.ts";
 import { heartbeat, report } from "./jobs/heartbeat.ts";
-import { find, history, list } from "./jobs/list.ts";
+import { find, findByKey, history, list } from "./jobs/list.ts";
 import { overview, setPaused } from "./jobs/overview.ts";
 import { settle } from "./jobs/settle.ts";
 import { sweep } from "./jobs/sweep.ts";
@@ -165,6 +165,10 @@ export class PostgresStorage implements JobStorage {
 
   async find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
     return find(this.#open(), ids);
+  }
+
+  async findByKey(queue: string, key: string): Promise<JobRecord | undefined> {
+    return findByKey(this.#open(), queue, key);
   }
 
   async history(id: string): Promise<JobHistory> {

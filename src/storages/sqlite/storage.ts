@@ -38,7 +38,7 @@ import { claim, glance } from "./jobs/claim.ts";
 import { isAnyDue, promoteDue } from "./jobs/due.ts";
 import { explain } from "./jobs/explain.ts";
 import { heartbeat, report } from "./jobs/heartbeat.ts";
-import { find, history, list, readCursor } from "./jobs/list.ts";
+import { find, findByKey, history, list, readCursor } from "./jobs/list.ts";
 import { overview, setPaused } from "./jobs/overview.ts";
 import { settle } from "./jobs/settle.ts";
 import { isSweepable, sweep } from "./jobs/sweep.ts";
@@ -166,6 +166,10 @@ export class SqliteStorage implements JobStorage {
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
     return this.#store.read((step) => find(step, ids));
+  }
+
+  findByKey(queue: string, key: string): Promise<JobRecord | undefined> {
+    return this.#store.read((step) => findByKey(step, queue, key));
   }
 
   history(id: string): Promise<JobHistory> {

@@ -265,6 +265,7 @@ export const hearing: Cases = {
       report: () => storage.report([]),
       sweep: () => storage.sweep(),
       find: () => storage.find([id!]),
+      findByKey: () => storage.findByKey("q", "k"),
       history: () => storage.history(id!),
       list: () => s.list(),
       overview: () => storage.overview(),

@@ -1,6 +1,6 @@
-import type { ListQuery } from "../../storage/job-storage.ts";
+import type { Idempotency, ListQuery } from "../../storage/job-storage.ts";
 import { equal, ok, refused } from "../expect.ts";
-import { type Cases, completed, retry, type Scene } from "./scene.ts";
+import { back, type Cases, completed, retry, type Scene } from "./scene.ts";
 
 /** All pages of a list, and how long each was. */
 async function pages(s: Scene, query: Partial<ListQuery>): Promise<{ ids: string[]; sizes: number[] }> {
@@ -27,6 +27,34 @@ export const reading: Cases = {
     equal(await pages(s, { limit: 250 }), { ids: newest, sizes: [250] }, "one page that holds them all");
     equal(await pages(s, { limit: 125 }), { ids: newest, sizes: [125, 125] }, "two full pages");
     equal((await pages(s, { limit: 1 })).ids, newest, "pages of one");
+  },
+
+  "a job is found by its idempotency key, for as long as the key is kept": async (s) => {
+    const idempotency = (said: Partial<Idempotency> = {}): Idempotency => ({
+      key: "k",
+      fingerprint: "f",
+      ttlMs: 1_000,
+      onDuplicate: "return",
+      ...said,
+    });
+    const found = async (key: string, queue = "q") => (await s.storage.findByKey(queue, key))?.id;
+    equal(await found("k"), undefined, "a key that was never given");
+    const [a, b] = await s.add(
+      { idempotency: idempotency() },
+      { idempotency: idempotency({ key: "K", ttlMs: 9_000 }) },
+    );
+    await s.add({ id: "elsewhere", queue: "other", idempotency: idempotency() });
+    equal([await found("k"), await found("K"), await found("k", "other")], [a, b, "elsewhere"], "those of each queue");
+    equal(await s.storage.findByKey("q", "k"), await s.get(a!), "all there is to know about it");
+    const second = await s.addOne({ idempotency: idempotency({ onDuplicate: "replace" }) });
+    equal(await found("k"), second, "the one that replaced it");
+    await s.settle(completed((await s.claim()).jobs.find(({ id }) => id === second)!));
+    equal((await s.storage.findByKey("q", "k"))?.state, "completed", "one that has ended");
+    await s.clock.advance(1_000);
+    equal(await found("k"), undefined, "when the key is kept no longer");
+    await s.settle(back(await s.get(b!)));
+    await s.change("remove", b!);
+    equal(await found("K"), undefined, "when the job is gone");
   },
 
   "a list can be filtered": async (s) => {

@@ -11,6 +11,12 @@ export async function find(database: Database, ids: readonly string[]): Promise<
   return rows.map((row) => (row === null ? undefined : toRecord(row)));
 }
 
+/** The job that has the key. */
+export async function findByKey(database: Database, queue: string, key: string): Promise<JobRecord | undefined> {
+  const [row] = await database.call<readonly (JobRow | null)[]>("find_by_key", queue, key);
+  return row === undefined || row === null ? undefined : toRecord(row);
+}
+
 interface History {
   readonly attempts: readonly (readonly [
     attempt: number,

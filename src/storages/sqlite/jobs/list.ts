@@ -7,6 +7,7 @@ import { readError } from "../../../storage/kept.ts";
 import { selectJobs } from "./select.ts";
 
 const FIND = `SELECT ${COLUMNS}, first_due_at FROM sluice_jobs WHERE id = ?`;
+const HOLDER = "SELECT job FROM sluice_keys WHERE queue = ? AND key = ? AND expires_at > ?";
 const SEQ = "SELECT seq FROM sluice_jobs WHERE id = ?";
 const ATTEMPTS = `SELECT attempt, started_at, ended_at, worker, error FROM sluice_attempts WHERE job = ? ORDER BY seq`;
 const LINES = "SELECT at, attempt, text FROM sluice_log WHERE job = ? ORDER BY seq";
@@ -22,6 +23,12 @@ export function find(step: Step, ids: readonly string[]): (JobRecord | undefined
     const waits = row.state === "scheduled" && row.due_at <= step.now;
     return toRecord(waits ? { ...row, state: "waiting", due_at: row.first_due_at ?? row.due_at } : row);
   });
+}
+
+/** The job that has the key. */
+export function findByKey(step: Step, queue: string, key: string): JobRecord | undefined {
+  const holder = step.sql(HOLDER).get(queue, key, step.now) as { readonly job: string } | undefined;
+  return holder && find(step, [holder.job])[0];
 }
 
 interface AttemptRow {
