@@ -79,7 +79,10 @@ export interface LogLine {
   readonly text: string;
 }
 
-/** All that a storage knows about a job. Instants are milliseconds since 1970 by the clock of the storage. */
+/**
+ * All that a storage knows about a job. Instants are wall time, in milliseconds since 1970, for people: only differences between
+ * those of one answer decide anything.
+ */
 export interface JobRecord {
   readonly id: string;
   readonly queue: string;

@@ -60,6 +60,17 @@ export interface LimitRule {
   readonly blindUntil?: number;
 }
 
+/** The rule with its instants by the wall clock, which the clock of the storage is ahead of by `skew`. */
+export function wallRule(rule: LimitRule, skew: number): LimitRule {
+  const { heldUntil, blindUntil } = rule;
+  if (skew === 0 || (heldUntil === undefined && blindUntil === undefined)) return rule;
+  return {
+    ...rule,
+    ...(heldUntil !== undefined && { heldUntil: heldUntil - skew }),
+    ...(blindUntil !== undefined && { blindUntil: blindUntil - skew }),
+  };
+}
+
 export const NO_QUOTA: Quota = { max: null, windowMs: null, concurrency: null, everyMs: null };
 
 /** Does the limit hold for jobs of this queue and type? */

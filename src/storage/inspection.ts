@@ -5,7 +5,7 @@ import type { JobState } from "../core/job.ts";
  * way of a job: these are questions that no storage asks itself.
  */
 export interface Inspection {
-  /** The clock of the storage. */
+  /** The wall clock that the storage shows instants by. */
   now(): Promise<number>;
   /** How many workers hold a lease in each queue. */
   workers(): Promise<ReadonlyMap<string, number>>;

@@ -18,7 +18,9 @@ import type { ConfirmingRateLimiterStorage } from "./rate-limiter-storage.ts";
  * Where jobs and the limits they run under are kept. The contract of every storage; `sluice/testing` has its suite.
  *
  * - Every member is one atomic step: it happens whole or not at all, and what was answered is kept.
- * - Only the clock of the storage decides. Durations go in and come out; instants come in only from people (`runAt`).
+ * - Only the clock of the storage decides. Durations go in and come out, and last that long whatever the wall clock is set to.
+ *   Instants come in only from people (`When.at`, `ListQuery.since`), and are shown only to people. Those are wall time, whatever
+ *   lies between the wall clock and the clock of the storage, then or later.
  * - Whoever holds a lease writes with its token. A token that is not the job's latest, or whose lease was taken away,
  *   changes nothing.
  * - What comes in has been checked by the queue and the worker. Names are data, never part of a statement.
@@ -83,7 +85,7 @@ export interface JobStorage {
   readonly rates: ConfirmingRateLimiterStorage;
 }
 
-/** A moment: so long from now by the storage's clock, or an instant that somebody gave. */
+/** A moment: so long from now by the clock of the storage, or an instant that a person gave by the wall clock. */
 export type When = { readonly inMs: number } | { readonly at: number };
 
 export interface NewJob {

@@ -5,6 +5,7 @@ import { adopting } from "./suite/adopting.ts";
 import { backlog } from "./suite/backlog.ts";
 import { breaking } from "./suite/breaking.ts";
 import { claiming } from "./suite/claiming.ts";
+import { clocks } from "./suite/clocks.ts";
 import { confirming } from "./suite/confirming.ts";
 import { explaining } from "./suite/explaining.ts";
 import { groups } from "./suite/groups.ts";
@@ -49,6 +50,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   limits: limiting,
   confirming,
   people,
+  clocks,
   reading,
   hearing,
   names,

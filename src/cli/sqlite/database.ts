@@ -58,7 +58,7 @@ function readSchema(connection: SqliteConnection, path: string): ReturnType<type
 function inspection(connection: SqliteConnection, clock: Clock): Inspection {
   const now = () => timeOf(connection, clock.wall()).now;
   return {
-    now: async () => now(),
+    now: async () => clock.wall(),
     workers: async () => workersOf(connection),
     listeners: async () => listenersOf(connection, now()),
     limits: async (most) => limitsOf(connection, now(), most),

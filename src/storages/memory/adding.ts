@@ -34,7 +34,7 @@ function addOne(book: Book, job: NewJob, now: number): Added {
     }
     keep(book, job, idempotency, now);
   }
-  const stored = newJob(job, book.nextSeq(), queue.counts, now);
+  const stored = newJob(job, book.nextSeq(), queue.counts, now, book.skew);
   book.jobs.set(stored.id, stored);
   queue.add(stored);
   book.enter(stored, now);

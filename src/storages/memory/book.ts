@@ -17,6 +17,9 @@ import { type Deadline, NOTHING_TAKEN, type StoredJob } from "./stored-job.ts";
 
 const DAY_MS = 86_400_000;
 
+/** The wall clock counts whole milliseconds and is corrected in small steps: by less than this it was not set. */
+const STEP_MS = 250;
+
 /** Instants since 1970 are told in so many parts of a millisecond. */
 const PARTS = 1_024;
 
@@ -61,6 +64,7 @@ export class Book {
   readonly #clock: Clock;
   /** What to add to the monotonic clock. Whole, so that differences between instants are those of the clock. */
   readonly #origin: number;
+  #skew = 0;
   /** Whoever waits for room in a log is being told of it by the book itself. */
   #telling = false;
 
@@ -76,7 +80,37 @@ export class Book {
    * that nothing is decided before its time.
    */
   now(): number {
-    return this.#origin + Math.floor(this.#clock.now() * PARTS) / PARTS;
+    const now = this.#origin + Math.floor(this.#clock.now() * PARTS) / PARTS;
+    const skew = now - this.#clock.wall();
+    if (Math.abs(skew - this.#skew) > STEP_MS) this.#follow(Math.round(skew));
+    return now;
+  }
+
+  /** How far the clock of the storage is ahead of the wall clock. Instants that people give and see are those of the wall clock. */
+  get skew(): number {
+    return this.#skew;
+  }
+
+  /** The wall clock was set: instants that people gave move with it. */
+  #follow(skew: number): void {
+    this.#skew = skew;
+    for (const queue of this.queues.values()) {
+      let moved = false;
+      for (const { scheduled } of queue.lines.values()) {
+        for (const job of scheduled) {
+          if (job.dueWall === null) continue;
+          job.dueAt = job.dueWall + skew;
+          moved = true;
+        }
+        scheduled.reorder();
+      }
+      if (moved) this.subscribers.wake(queue.name, true);
+    }
+    for (const deadline of this.deadlines) {
+      const { job } = deadline;
+      if (job.deadlineWall !== null) job.deadline = deadline.at = job.deadlineWall + skew;
+    }
+    this.deadlines.reorder();
   }
 
   /** How long until `now()` is that instant. */
@@ -131,6 +165,7 @@ export class Book {
       news = lane.waiting === 1 || (lane.first === job && this.limits.weighs);
     }
     if (lane?.blocked === undefined) this.subscribers.wake(job.queue, news);
+    if (job.deadlineWall !== null) job.deadline = job.deadlineWall + this.#skew;
     if (job.deadline !== null) {
       job.watched = { at: job.deadline, job, slot: NOWHERE };
       this.deadlines.add(job.watched);
@@ -175,6 +210,7 @@ export class Book {
     for (let job = line.scheduled.first; job !== undefined && job.dueAt <= now; job = line.scheduled.first) {
       line.scheduled.remove(job);
       takeOldPlace(job);
+      job.dueWall = null;
       this.#wait(job, line);
     }
   }

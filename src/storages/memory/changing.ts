@@ -75,7 +75,7 @@ function retry(book: Book, job: StoredJob, now: number): boolean {
   job.cancelRequested = false;
   job.result = null;
   // One that has passed would end it again at once: whoever asks for a retry wants it to run.
-  if (job.deadline !== null && job.deadline <= now) job.deadline = null;
+  if (job.deadline !== null && job.deadline <= now) job.deadline = job.deadlineWall = null;
   job.dueAt = now;
   job.firstDueAt = undefined;
   comeBack(book, job, now);
@@ -87,6 +87,7 @@ function promote(book: Book, job: StoredJob, now: number): boolean {
   book.withdraw(job, now);
   job.dueAt = now;
   takeOldPlace(job);
+  job.dueWall = null;
   comeBack(book, job, now);
   return true;
 }

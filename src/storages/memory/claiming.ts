@@ -108,13 +108,13 @@ function takeUnder(
   }
 }
 
-function tellStarted({ subscribers }: Book, started: readonly StoredJob[], worker: string): JobRecord[] {
+function tellStarted({ subscribers, skew }: Book, started: readonly StoredJob[], worker: string): JobRecord[] {
   return started.map((job) => {
     if (subscribers.hearEvents) {
       const { queue, id, type, attempt } = job;
       subscribers.event({ event: "started", queue, id, type, attempt, worker });
     }
-    return copyOf(job);
+    return copyOf(job, skew);
   });
 }
 

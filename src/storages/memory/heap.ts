@@ -47,6 +47,11 @@ export class Heap<T extends Slotted> {
     this.#sink(item);
   }
 
+  /** What many of them are compared by has changed. */
+  reorder(): void {
+    for (let at = (this.#items.length >> 1) - 1; at >= 0; at--) this.#sink(this.#items[at]!);
+  }
+
   /** Everything inside, in no order. */
   [Symbol.iterator](): Iterator<T> {
     return this.#items[Symbol.iterator]();

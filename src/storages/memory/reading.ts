@@ -11,7 +11,7 @@ export function find(book: Book, ids: readonly string[], now: number): (JobRecor
     const job = book.jobs.get(id);
     if (job === undefined) return undefined;
     if (job.state === "scheduled" && job.dueAt <= now) book.promote(book.queue(job.queue).line(job.type), now);
-    return copyOf(job);
+    return copyOf(job, book.skew);
   });
 }
 
@@ -23,7 +23,17 @@ export function findByKey(book: Book, queue: string, key: string, now: number): 
 
 export function history(book: Book, id: string): JobHistory {
   const job = book.jobs.get(id);
-  return { attempts: [...(job?.attempts ?? [])], log: [...(job?.log ?? [])] };
+  const { skew } = book;
+  return {
+    attempts: (job?.attempts ?? []).map(({ attempt, startedAt, endedAt, worker, error }) => ({
+      attempt,
+      startedAt: startedAt - skew,
+      endedAt: endedAt - skew,
+      worker,
+      error,
+    })),
+    log: (job?.log ?? []).map(({ at, attempt, text }) => ({ at: at - skew, attempt, text })),
+  };
 }
 
 /** Newest first. The cursor is the place, in the order of adding, of the last job on the page before. */
@@ -36,9 +46,9 @@ export function list(book: Book, query: ListQuery, now: number): JobPage {
   let last = 0;
   for (let i = placeOf(queue.added, before) - 1; i >= 0; i--) {
     const job = queue.added[i]!;
-    if (job.gone || !matches(job, query)) continue;
+    if (job.gone || !matches(job, query, book.skew)) continue;
     if (jobs.length === query.limit) return { jobs, cursor: String(last) };
-    jobs.push(copyOf(job));
+    jobs.push(copyOf(job, book.skew));
     last = job.seq;
   }
   return { jobs, cursor: null };
@@ -88,12 +98,13 @@ function placeOf(added: readonly StoredJob[], seq: number): number {
   return low;
 }
 
-function matches(job: StoredJob, { states, type, group, since, until }: ListQuery): boolean {
+function matches(job: StoredJob, { states, type, group, since, until }: ListQuery, skew: number): boolean {
+  const createdAt = job.createdAt - skew;
   return (
     (states === null || states.includes(job.state)) &&
     (type === null || job.type === type) &&
     (group === null || job.group === group) &&
-    (since === null || job.createdAt >= since) &&
-    (until === null || job.createdAt < until)
+    (since === null || createdAt >= since) &&
+    (until === null || createdAt < until)
   );
 }

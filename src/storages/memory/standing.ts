@@ -24,8 +24,8 @@ export function explain(book: Book, id: string, now: number): Standing | undefin
   const own = inGroup(queue, job);
   const ahead = { higher: higher(queue, job), ...own, turns: byTurns(queue, job, own.group, time) };
   return {
-    job: copyOf(job),
-    now,
+    job: copyOf(job, book.skew),
+    now: now - book.skew,
     queuePaused: queue.paused,
     typePaused: queue.pausedTypes.has(job.type),
     ahead,

@@ -6,7 +6,7 @@ import type { Taken } from "./limits/tally.ts";
 
 /** A deadline that is being watched: that of a job which has not started. */
 export interface Deadline extends Slotted {
-  readonly at: number;
+  at: number;
   readonly job: StoredJob;
 }
 
@@ -22,6 +22,9 @@ export interface StoredJob extends Mutable<Omit<JobRecord, "dueAt">>, Queued<Sto
   gone: boolean;
   /** Once it has ended: when it is deleted. */
   deleteAt: number;
+  /** The instants that a person gave, by the wall clock: `dueAt`, until it waits, and `deadline` follow them (`book.ts`). */
+  dueWall: number | null;
+  deadlineWall: number | null;
   /** Set while it waits or is scheduled, if it has a deadline. */
   watched: Deadline | undefined;
   /** While it is active: what its start took of its limits. */
@@ -38,12 +41,15 @@ export const NOTHING_TAKEN: readonly Taken[] = [];
 const ATTEMPTS_KEPT = 100;
 const LINES_KEPT = 1_000;
 
-export function instantOf(when: When, now: number): number {
-  return "at" in when ? when.at : now + when.inMs;
+function instantOf(when: When, now: number, skew: number): number {
+  return "at" in when ? when.at + skew : now + when.inMs;
 }
 
-/** A new job that has no place yet: whoever makes it puts it into its queue. */
-export function newJob(job: NewJob, seq: number, counts: Counts, now: number): StoredJob {
+const givenInstant = (when: When | null): number | null => (when !== null && "at" in when ? when.at : null);
+
+/** A new job that has no place yet: whoever makes it puts it into its queue. `skew`: as `Book.skew`. */
+export function newJob(job: NewJob, seq: number, counts: Counts, now: number, skew: number): StoredJob {
+  const dueAt = Math.max(now, instantOf(job.due, now, skew));
   return {
     id: job.id,
     queue: job.queue,
@@ -57,11 +63,13 @@ export function newJob(job: NewJob, seq: number, counts: Counts, now: number): S
     maxAttempts: job.maxAttempts,
     backoff: job.backoff,
     timeout: job.timeout,
-    deadline: job.deadline === null ? null : instantOf(job.deadline, now),
+    deadline: job.deadline === null ? null : instantOf(job.deadline, now, skew),
     keepFor: job.keepFor,
     holds: 0,
     createdAt: now,
-    dueAt: Math.max(now, instantOf(job.due, now)),
+    dueAt,
+    dueWall: dueAt > now ? givenInstant(job.due) : null,
+    deadlineWall: givenInstant(job.deadline),
     startedAt: null,
     finishedAt: null,
     worker: null,
@@ -88,8 +96,8 @@ export function newJob(job: NewJob, seq: number, counts: Counts, now: number): S
   };
 }
 
-/** What others see of it, as it is at this moment. */
-export function copyOf(job: StoredJob): JobRecord {
+/** What others see of it, as it is at this moment: with instants by the wall clock. */
+export function copyOf(job: StoredJob, skew: number): JobRecord {
   return {
     id: job.id,
     queue: job.queue,
@@ -103,15 +111,15 @@ export function copyOf(job: StoredJob): JobRecord {
     maxAttempts: job.maxAttempts,
     backoff: job.backoff,
     timeout: job.timeout,
-    deadline: job.deadline,
+    deadline: job.deadlineWall ?? wallOf(job.deadline, skew),
     keepFor: job.keepFor,
     holds: job.holds,
-    createdAt: job.createdAt,
-    dueAt: job.dueAt,
-    startedAt: job.startedAt,
-    finishedAt: job.finishedAt,
+    createdAt: job.createdAt - skew,
+    dueAt: job.dueWall ?? job.dueAt - skew,
+    startedAt: wallOf(job.startedAt, skew),
+    finishedAt: wallOf(job.finishedAt, skew),
     worker: job.worker,
-    leaseUntil: job.leaseUntil,
+    leaseUntil: wallOf(job.leaseUntil, skew),
     token: job.token,
     cancelRequested: job.cancelRequested,
     progress: job.progress,
@@ -120,6 +128,8 @@ export function copyOf(job: StoredJob): JobRecord {
     idempotencyKey: job.idempotencyKey,
   };
 }
+
+const wallOf = (instant: number | null, skew: number): number | null => (instant === null ? null : instant - skew);
 
 /** Writes down that the attempt under way did not end well. */
 export function recordFailure(job: StoredJob, error: ErrorRecord, now: number): void {

@@ -11,7 +11,7 @@ export interface Inspected {
 /** What can be seen of a storage from outside. Nothing here writes, and nothing here is on the way of a job. */
 export function inspection(place: Inspected): Inspection {
   return {
-    now: async () => (await timeOf(place)).now,
+    now: async () => (await timeOf(place)).wall,
     workers: async () => {
       const found = await rows<{ queue: string; workers: number }>(place, WORKERS);
       return new Map(found.map(({ queue, workers }) => [queue, workers]));

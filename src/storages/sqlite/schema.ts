@@ -1,5 +1,6 @@
 /**
- * The first version of the tables. Instants are milliseconds since 1970 by the clock of the storage, with fractions.
+ * The first version of the tables. Instants are milliseconds since 1970 by the clock of the storage, with fractions;
+ * those of columns that end in `_wall` are by the wall clock.
  *
  * A job's state and the columns that belong to it are held together by CHECK constraints: whoever breaks the state machine,
  * with whatever tool, is refused. Every index is there for one question, named beside it.
@@ -35,12 +36,16 @@ export const SCHEMA_1 = `
     backoff TEXT NOT NULL,
     timeout REAL,
     deadline REAL,
+    -- The deadline as a person gave it, by the wall clock: \`deadline\` follows it when the skew changes (instants.ts).
+    deadline_wall REAL,
     keep_for REAL,
     holds INTEGER NOT NULL DEFAULT 0,
     created_at REAL NOT NULL,
     due_at REAL NOT NULL,
     -- While it backs off: the due_at that it takes again when that is over.
     first_due_at REAL,
+    -- The same of due_at, while a job is scheduled that a person gave an instant for.
+    due_wall REAL,
     started_at REAL,
     finished_at REAL,
     worker TEXT,
@@ -78,6 +83,10 @@ export const SCHEMA_1 = `
   -- Which jobs are too late to start?
   CREATE INDEX sluice_jobs_deadlines ON sluice_jobs (deadline)
     WHERE deadline IS NOT NULL AND finished_at IS NULL AND lease_until IS NULL;
+  -- Which instants follow the wall clock?
+  CREATE INDEX sluice_jobs_due_wall ON sluice_jobs (due_wall) WHERE due_wall IS NOT NULL;
+  CREATE INDEX sluice_jobs_deadline_wall ON sluice_jobs (deadline_wall)
+    WHERE deadline_wall IS NOT NULL AND finished_at IS NULL;
   -- What has been kept long enough?
   CREATE INDEX sluice_jobs_kept ON sluice_jobs (delete_at) WHERE delete_at IS NOT NULL;
   -- Lists and counts.

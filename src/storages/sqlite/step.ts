@@ -18,7 +18,7 @@ export interface Given {
 const NUMBERS = "UPDATE sluice_meta SET sequence = ?, last = max(last, ?)";
 
 /** The time of a step, as `Step` says it. */
-export type StepTime = Pick<Step, "now" | "asked" | "error" | "sequence">;
+export type StepTime = Pick<Step, "now" | "asked" | "error" | "skew" | "sequence">;
 
 /**
  * One atomic step: what runs inside a transaction gets its statements and the time from here, and notes what others are to
@@ -31,6 +31,8 @@ export class Step {
   readonly asked: number;
   /** How much later than `now` it may really be. */
   readonly error: number;
+  /** How far the clock of the storage is ahead of the wall clock. */
+  readonly skew: number;
   /** Does anybody want events? Else nobody need make them. */
   readonly eventsWanted: boolean;
   /** The rules in force when it began. */
@@ -53,6 +55,7 @@ export class Step {
     this.now = time.now;
     this.asked = time.asked;
     this.error = time.error;
+    this.skew = time.skew;
     this.sequence = time.sequence;
     this.rules = rules;
     this.eventsWanted = eventsWanted;
@@ -61,6 +64,11 @@ export class Step {
   /** The statement, prepared once for the connection. */
   sql(text: string): SqliteStatement {
     return this.#statements.get(text);
+  }
+
+  /** The wall clock: for instants that people give and see. */
+  get wall(): number {
+    return this.now - this.skew;
   }
 
   wake(queue: string, news: boolean): void {

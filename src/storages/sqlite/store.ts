@@ -3,6 +3,7 @@ import { JobError, StorageError } from "../../core/errors.ts";
 import type { Random } from "../../core/random.ts";
 import { Connection, type ConnectionOptions, failed } from "./connection.ts";
 import { isBusy, type SqliteConnection } from "./driver.ts";
+import { moveInstants } from "./instants.ts";
 import { concludeGiven } from "./limits/freed.ts";
 import { NO_RULES, readRules, type RuleBook } from "./limits/rule-book.ts";
 import { Step } from "./step.ts";
@@ -187,17 +188,19 @@ export class Store {
       const waitedMs = this.clock.now() - askedAt;
       const time = this.#time.read(meta);
       if (time.last !== meta.last) connection.statements.get(REMEMBER).run(time.last, time.skew);
+      const moved = time.skew !== meta.skew && moveInstants(connection.statements, time.skew);
       const heardElsewhere = meta.hearing !== null && meta.hearing > time.now;
       const heardHere = this.audience?.hearsEvents ?? false;
       const elsewhere = meta.others !== null && meta.others > time.now;
       const rules = this.#rulesOf(connection, meta);
-      const { now, error, sequence } = time;
+      const { now, error, skew, sequence } = time;
       const step = new Step(
         connection.statements,
-        { now, asked: now + error - waitedMs, error, sequence },
+        { now, asked: now + error - waitedMs, error, skew, sequence },
         rules,
         heardHere || heardElsewhere,
       );
+      step.everybody = moved;
       const answer = work(step);
       if (step.given.size > 0) concludeGiven(step);
       if (elsewhere && step.hasNews) step.sql(NEWS).run();
@@ -215,17 +218,23 @@ export class Store {
     return done.answer;
   }
 
-  #read<T>(work: (step: Step) => T): T {
+  /** `noted`: a wall clock that was set has been written down, as far as that is possible. */
+  #read<T>(work: (step: Step) => T, noted = false): T {
     const connection = this.#prepared();
     connection.statements.get("BEGIN").run();
     try {
       const meta = this.#meta(connection);
-      const rules = this.#rulesOf(connection, meta);
-      const { now, error, sequence } = this.#time.read(meta);
-      return work(new Step(connection.statements, { now, asked: now + error, error, sequence }, rules, false));
+      const { now, error, skew, sequence } = this.#time.read(meta);
+      if (noted || skew === meta.skew) {
+        const time = { now, asked: now + error, error, skew, sequence };
+        return work(new Step(connection.statements, time, this.#rulesOf(connection, meta), false));
+      }
     } finally {
       connection.statements.get("ROLLBACK").run();
     }
+    // Instants that follow the wall clock move before they are read. Where nothing can be written, they are read as they are.
+    this.writeNow(() => undefined);
+    return this.#read(work, true);
   }
 
   #rulesOf({ statements }: Connection, { rules: number }: Meta): RuleBook {

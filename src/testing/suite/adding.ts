@@ -118,11 +118,9 @@ export const adding: Cases = {
   },
 
   "a wall clock that is set back stops nothing": async (s) => {
-    const before = s.clock.wall();
     const later = await s.addOne({ due: { inMs: 5_000 } });
     s.clock.stepWall(-3_600_000);
     const id = await s.addOne();
-    ok((await s.get(id)).createdAt >= before, "expected time not to run backwards");
     const { jobs, nextInMs } = await s.claim({ limits: [{ key: "k", max: 1, windowMs: 1_000 }] });
     equal(
       jobs.map((job) => job.id),

@@ -1,4 +1,4 @@
-import { applies, type LimitRule, quotaOf } from "../../../limits/rule.ts";
+import { applies, type LimitRule, quotaOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
 import type { StoredRule } from "../../../storage/stored-rules.ts";
@@ -53,16 +53,9 @@ export function generalState(
   };
 }
 
-/** A rule as others see it: with instants by the clock of jobs. */
+/** A rule as others see it: with instants by the wall clock. */
 export function toldRule(book: Book, rule: LimitRule): LimitRule {
-  const { heldUntil, blindUntil } = rule;
-  if (heldUntil === undefined && blindUntil === undefined) return rule;
-  const origin = -book.toLedgerTime(0);
-  return {
-    ...rule,
-    ...(heldUntil !== undefined && { heldUntil: heldUntil + origin }),
-    ...(blindUntil !== undefined && { blindUntil: blindUntil + origin }),
-  };
+  return wallRule(rule, book.toLedgerTime(book.skew));
 }
 
 /** For how long somebody has to wait, as it is told; null: there is no telling. */

@@ -9,6 +9,7 @@ import { isStoredRule } from "../limits/rule-book.ts";
 type Seen = SeenStates & { readonly stored?: unknown; readonly claim?: ClaimLimit };
 
 interface Answer {
+  readonly skew: number;
   readonly pauses: readonly string[];
   readonly types: readonly Omit<TypeBacklog, "paused">[];
   readonly waiting: readonly Waiting[];
@@ -17,7 +18,7 @@ interface Answer {
 
 /** What of a queue has not started. */
 export async function backlog(database: Database, queue: string): Promise<Backlog> {
-  const { pauses, types, waiting, limits } = await database.call<Answer>("read_backlog", queue);
+  const { skew, pauses, types, waiting, limits } = await database.call<Answer>("read_backlog", queue);
   const paused = new Set(pauses);
   // A claim speaks for its own queue.
   const own = waiting.filter((one) => one.queue === queue);
@@ -25,7 +26,7 @@ export async function backlog(database: Database, queue: string): Promise<Backlo
     queue,
     paused: paused.has(""),
     types: types.map((one) => typeOf(one, paused)).toSorted((a, b) => (a.type < b.type ? -1 : 1)),
-    limits: limits.flatMap((seen) => limitOf(seen, waiting, own)).toSorted(byName),
+    limits: limits.flatMap((seen) => limitOf(seen, waiting, own, skew)).toSorted(byName),
   };
 }
 
@@ -33,11 +34,11 @@ function typeOf(seen: Answer["types"][number], paused: ReadonlySet<string>): Typ
   return { ...seen, paused: paused.has(`:${seen.type}`) };
 }
 
-function limitOf(seen: Seen, waiting: readonly Waiting[], own: readonly Waiting[]): LimitState[] {
+function limitOf(seen: Seen, waiting: readonly Waiting[], own: readonly Waiting[], skew: number): LimitState[] {
   if (seen.claim !== undefined) {
     const rule = ruleOfClaim(seen.claim);
-    return [stateOf(rule, { declared: rule, version: 1 }, seen, own)];
+    return [stateOf(rule, { declared: rule, version: 1 }, seen, own, skew)];
   }
   const { stored } = seen;
-  return isStoredRule(stored) ? [stateOf(ruleInForce(stored), stored, seen, waiting)] : [];
+  return isStoredRule(stored) ? [stateOf(ruleInForce(stored), stored, seen, waiting, skew)] : [];
 }

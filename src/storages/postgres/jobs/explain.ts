@@ -1,6 +1,6 @@
 import { waitBehind } from "../../../limits/behind.ts";
 import type { Verdict } from "../../../limits/gauge.ts";
-import { chargeOf, type LimitRule, mostOf } from "../../../limits/rule.ts";
+import { chargeOf, type LimitRule, mostOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { ClaimLimit } from "../../../storage/job-storage.ts";
 import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
@@ -18,7 +18,9 @@ type Seen = { readonly seen: SeenLimit; readonly behind: number | null } & (
 );
 
 interface Answer {
+  /** By the clock of the storage, which is ahead of the one that the job is shown by. */
   readonly now: number;
+  readonly skew: number;
   readonly job: JobRow;
   readonly pauses: readonly string[];
   readonly ahead: Standing["ahead"];
@@ -33,28 +35,45 @@ type Weights = Readonly<Record<string, number>> | null;
 export async function explain(database: Database, id: string): Promise<Standing | undefined> {
   const answer = await database.call<Answer | null>("explain_job", id);
   if (answer === null) return undefined;
-  const { ahead, first } = answer;
+  const { ahead, first, skew } = answer;
   const pauses = new Set(answer.pauses);
   const now = answer.limits.reduce((latest, { seen }) => Math.max(latest, seen.now), answer.now);
-  const job = toRecord(answer.job, now);
+  const job = toRecord(answer.job, now - skew);
   const head = first === null ? undefined : readWeights(first.weights);
   const limits = answer.limits.map((one): LimitStanding => {
     const rule = one.rule ?? ruleOfClaim(one.claim);
     const group = rule.byGroup ? job.group : null;
     const behind = one.behind ?? WHEN_RELEASED;
-    return standingOf(new SeenMeter(rule, group, one.seen, behind), job.weights, head, ahead.lane);
+    const shown = wallRule(rule, skew);
+    return standingOf(new SeenMeter(rule, group, one.seen, behind), shown, job.weights, head, ahead.lane);
   });
-  return { job, now, queuePaused: pauses.has(""), typePaused: pauses.has(`:${job.type}`), ahead, limits };
+  return { job, now: now - skew, queuePaused: pauses.has(""), typePaused: pauses.has(`:${job.type}`), ahead, limits };
 }
 
-function standingOf(meter: SeenMeter, weights: Weights, head: Weights | undefined, ahead: number): LimitStanding {
+/** `shown`: the rule as people see it. */
+function standingOf(
+  meter: SeenMeter,
+  shown: LimitRule,
+  weights: Weights,
+  head: Weights | undefined,
+  ahead: number,
+): LimitStanding {
   const { rule, group, quota, used, held } = meter;
   const charge = chargeOf(rule, weights);
   const ask = (weighs: typeof charge) => meter.verdictBehind(weighs);
   const own = waitBehind(ahead, rule, group, used, charge, ask);
   const { wait, reason } = head === undefined ? own : later(own, ask(chargeOf(rule, head)));
   const weight = quota.max === null ? charge.slots : charge.weight;
-  return { rule, group, weight, used, held, waitMs: instantOf(wait), reason, most: mostOf(quota, charge) ?? null };
+  return {
+    rule: shown,
+    group,
+    weight,
+    used,
+    held,
+    waitMs: instantOf(wait),
+    reason,
+    most: mostOf(quota, charge) ?? null,
+  };
 }
 
 /** Nobody starts before the first of the lane, which is perhaps heavier. One that never fits ends, and is in nobody's way. */

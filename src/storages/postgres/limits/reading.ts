@@ -1,4 +1,4 @@
-import { applies, type LimitRule } from "../../../limits/rule.ts";
+import { applies, type LimitRule, wallRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
 import { ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
@@ -21,14 +21,16 @@ export interface SeenStates {
 }
 
 interface Answer {
+  /** How far the clock of the storage is ahead of the one that instants are shown by. */
+  readonly skew: number;
   readonly waiting: readonly Waiting[];
   readonly limits: readonly (SeenStates & { readonly stored: unknown })[];
 }
 
 export async function readLimits(database: Database, { name, group }: LimitQuery): Promise<LimitState[]> {
-  const { waiting, limits } = await database.call<Answer>("read_limits", name, group);
+  const { skew, waiting, limits } = await database.call<Answer>("read_limits", name, group);
   const states = limits.flatMap(({ stored, ...seen }) =>
-    isStoredRule(stored) ? [stateOf(ruleInForce(stored), stored, seen, waiting)] : [],
+    isStoredRule(stored) ? [stateOf(ruleInForce(stored), stored, seen, waiting, skew)] : [],
   );
   return states.toSorted(byName);
 }
@@ -41,11 +43,12 @@ export function stateOf(
   { declared, version }: Pick<StoredRule, "declared" | "version">,
   { groups, states }: SeenStates,
   waiting: readonly Waiting[],
+  skew: number,
 ): LimitState {
   let waits = 0;
   for (const one of waiting) if (applies(rule, one.queue, one.type)) waits += one.waiting;
   return {
-    rule,
+    rule: wallRule(rule, skew),
     declared,
     version,
     waiting: waits,

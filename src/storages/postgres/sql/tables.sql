@@ -40,6 +40,10 @@ CREATE TABLE {schema}.jobs (
   due_at float8 NOT NULL,
   -- While it backs off: the due_at that it takes again when that is over.
   first_due_at float8,
+  -- Instants as people gave them, by the clock of the server: of a scheduled job when it is due, and its deadline. due_at and
+  -- deadline are the same by the clock of the storage as that was then (step/skew.sql); what seems to have passed is compared with these.
+  due_wall float8,
+  deadline_wall float8,
   token bigint NOT NULL DEFAULT 0,
   attempt integer NOT NULL DEFAULT 0,
   holds integer NOT NULL DEFAULT 0,

@@ -7,8 +7,8 @@ import { LaneMoves } from "./lanes.ts";
 import type { JobRow } from "./record.ts";
 
 const INSERT = `INSERT INTO sluice_jobs (id, queue, type, state, lane, priority, grp, data, weights, max_attempts, backoff,
-    timeout, deadline, keep_for, created_at, due_at, idempotency_key)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
+    timeout, deadline, deadline_wall, keep_for, created_at, due_at, due_wall, idempotency_key)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
 const EXISTS = "SELECT 1 FROM sluice_jobs WHERE id = ?";
 const HOLDER = "SELECT fingerprint, job FROM sluice_keys WHERE queue = ? AND key = ? AND expires_at > ?";
 const STATE = "SELECT seq, state, lane FROM sluice_jobs WHERE id = ?";
@@ -46,7 +46,7 @@ function addOne(step: Step, job: NewJob, lanes: LaneMoves, texts: Map<object, st
     const earlier = takeKey(step, job, job.idempotency, lanes);
     if (earlier !== undefined) return { id: earlier, created: false };
   }
-  const dueAt = Math.max(step.now, instantOf(job.due, step.now));
+  const dueAt = Math.max(step.now, instantOf(job.due, step));
   const waits = dueAt <= step.now;
   const first = !waits && isFirstDue(step, queue, type, dueAt);
   const lane = waits ? lanes.enter(job) : null;
@@ -65,10 +65,12 @@ function addOne(step: Step, job: NewJob, lanes: LaneMoves, texts: Map<object, st
       job.maxAttempts,
       textOf(job.backoff, texts),
       job.timeout,
-      job.deadline === null ? null : instantOf(job.deadline, step.now),
+      job.deadline === null ? null : instantOf(job.deadline, step),
+      givenInstant(job.deadline),
       job.keepFor,
       step.now,
       dueAt,
+      waits ? null : givenInstant(job.due),
       job.idempotency?.key ?? null,
     );
   if (changes === 0) {
@@ -113,9 +115,13 @@ function giveWay(step: Step, { seq, state, lane }: Other, lanes: LaneMoves): voi
   if (state === "waiting") lanes.leave(lane!);
 }
 
-export function instantOf(when: When, now: number): number {
-  return "at" in when ? when.at : now + when.inMs;
+/** By the clock of the storage. */
+function instantOf(when: When, step: Step): number {
+  return "at" in when ? when.at + step.skew : step.now + when.inMs;
 }
+
+/** By the wall clock, if that is what it was given by. */
+const givenInstant = (when: When | null): number | null => (when !== null && "at" in when ? when.at : null);
 
 /** Jobs that are added together often share their plan: it is written as text once. */
 function textOf(value: object, texts: Map<object, string>): string {

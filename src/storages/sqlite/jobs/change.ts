@@ -14,9 +14,10 @@ const CANCEL = `UPDATE sluice_jobs SET state = 'cancelled', finished_at = ?,
 // A deadline that has passed would end it again at once: whoever asks for a retry wants it to run.
 const RETRY = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = ?, first_due_at = NULL, attempt = 0, holds = 0,
   finished_at = NULL, delete_at = NULL, result = NULL, worker = NULL, cancel_requested = 0,
-  deadline = CASE WHEN deadline > ? THEN deadline END WHERE seq = ?`;
-const PROMOTE = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = coalesce(first_due_at, ?), first_due_at = NULL
-  WHERE seq = ?`;
+  deadline = CASE WHEN deadline > ? THEN deadline END,
+  deadline_wall = CASE WHEN deadline > ? THEN deadline_wall END WHERE seq = ?`;
+const PROMOTE = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = coalesce(first_due_at, ?), first_due_at = NULL,
+  due_wall = NULL WHERE seq = ?`;
 const REMOVE = "DELETE FROM sluice_jobs WHERE seq = ?";
 
 /** The states in which an action does anything. */
@@ -75,7 +76,7 @@ function apply(step: Step, action: ChangeAction, row: JobRow, lanes: LaneMoves):
       step.event({ event: "cancelled", queue, id, type });
       return true;
     case "retry":
-      step.sql(RETRY).run(lanes.enter({ ...row, group: row.grp }), now, now, seq);
+      step.sql(RETRY).run(lanes.enter({ ...row, group: row.grp }), now, now, now, seq);
       return true;
     case "promote":
       step.sql(PROMOTE).run(lanes.enter({ ...row, group: row.grp }, true), now, seq);

@@ -120,7 +120,7 @@ function start(step: Step, { worker, leaseMs }: ClaimRequest, units: readonly Gi
     }
     const { queue, id, type, attempt } = row;
     if (step.eventsWanted) step.event({ event: "started", queue, id, type, attempt: attempt + 1, worker });
-    return toRecord(row, lease);
+    return toRecord(row, step.skew, lease);
   });
   const served: [lane: number, turn: number, gave: number][] = [];
   for (const { lanes } of units) {

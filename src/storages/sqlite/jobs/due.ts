@@ -10,7 +10,7 @@ const STEP = 1_000;
 const DUE = `SELECT seq, queue, type, priority, grp FROM sluice_jobs
   WHERE queue = ? AND state = 'scheduled' AND due_at <= ? ORDER BY due_at, seq LIMIT ${STEP}`;
 const WAIT = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = coalesce(first_due_at, due_at),
-  first_due_at = NULL WHERE seq = ?`;
+  first_due_at = NULL, due_wall = NULL WHERE seq = ?`;
 const NEXT = `SELECT type, due_at FROM sluice_jobs WHERE queue = ? AND state = 'scheduled' ORDER BY due_at LIMIT +?`;
 // From one queue to the next along the index, however many jobs lie between them.
 const FIRST_QUEUE = "SELECT queue FROM sluice_jobs WHERE state = 'scheduled' ORDER BY queue LIMIT 1";

@@ -1,6 +1,6 @@
 import { waitBehind } from "../../../limits/behind.ts";
 import type { Verdict } from "../../../limits/gauge.ts";
-import { chargeOf, mostOf } from "../../../limits/rule.ts";
+import { chargeOf, mostOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER } from "../../../limits/wait.ts";
 import type { JobRecord } from "../../../core/job.ts";
 import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
@@ -83,9 +83,9 @@ export function explain(step: Step, id: string): Standing | undefined {
     const { wait, reason } = first === undefined ? behind : later(behind, ask(chargeOf(rule, first.weights)));
     const weight = meter.quota.max === null ? charge.slots : charge.weight;
     const most = mostOf(meter.quota, charge) ?? null;
-    return { rule, group: own, weight, used, held, waitMs: instantOf(wait), reason, most };
+    return { rule: wallRule(rule, step.skew), group: own, weight, used, held, waitMs: instantOf(wait), reason, most };
   });
-  return { job, now: step.now, queuePaused: pauses.has(""), typePaused: pauses.has(`:${type}`), ahead, limits };
+  return { job, now: step.wall, queuePaused: pauses.has(""), typePaused: pauses.has(`:${type}`), ahead, limits };
 }
 
 /** Nobody starts before the first of the lane, which is perhaps heavier. One that never fits ends, and is in nobody's way. */

@@ -21,7 +21,7 @@ export function find(step: Step, ids: readonly string[]): (JobRecord | undefined
     if (row === undefined) return undefined;
     // It has come due; the next claim will write that down.
     const waits = row.state === "scheduled" && row.due_at <= step.now;
-    return toRecord(waits ? { ...row, state: "waiting", due_at: row.first_due_at ?? row.due_at } : row);
+    return toRecord(waits ? { ...row, state: "waiting", due_at: row.first_due_at ?? row.due_at } : row, step.skew);
   });
 }
 
@@ -44,12 +44,13 @@ export function history(step: Step, id: string): JobHistory {
   if (job === undefined) return { attempts: [], log: [] };
   const attempts = (step.sql(ATTEMPTS).all(job.seq) as AttemptRow[]).map((row): AttemptRecord => ({
     attempt: row.attempt,
-    startedAt: row.started_at,
-    endedAt: row.ended_at,
+    startedAt: row.started_at - step.skew,
+    endedAt: row.ended_at - step.skew,
     worker: row.worker,
     error: readError(row.error),
   }));
-  const log = (step.sql(LINES).all(job.seq) as LogLine[]).map(({ at, attempt, text }) => ({ at, attempt, text }));
+  const lines = step.sql(LINES).all(job.seq) as LogLine[];
+  const log = lines.map(({ at, attempt, text }) => ({ at: at - step.skew, attempt, text }));
   return { attempts, log };
 }
 
@@ -59,14 +60,14 @@ export function list(step: Step, query: ListQuery): JobPage {
     states: query.states ?? JOB_STATES,
     type: query.type,
     group: query.group,
-    since: query.since,
-    until: query.until,
+    since: query.since === null ? null : query.since + step.skew,
+    until: query.until === null ? null : query.until + step.skew,
     endedBefore: null,
     newestFirst: true,
     after: query.cursor === null ? null : readCursor(query.cursor),
     limit: query.limit + 1,
   });
-  const jobs = rows.slice(0, query.limit).map((row) => toRecord(row));
+  const jobs = rows.slice(0, query.limit).map((row) => toRecord(row, step.skew));
   return { jobs, cursor: rows.length > query.limit ? String(rows[query.limit - 1]!.seq) : null };
 }
 

@@ -18,10 +18,12 @@ export interface JobRow {
   readonly backoff: string;
   readonly timeout: number | null;
   readonly deadline: number | null;
+  readonly deadline_wall: number | null;
   readonly keep_for: number | null;
   readonly holds: number;
   readonly created_at: number;
   readonly due_at: number;
+  readonly due_wall: number | null;
   readonly started_at: number | null;
   readonly finished_at: number | null;
   readonly worker: string | null;
@@ -35,7 +37,7 @@ export interface JobRow {
 }
 
 export const COLUMNS = `seq, id, queue, type, state, lane, priority, grp, data, weights, attempt, max_attempts, backoff,
-  timeout, deadline, keep_for, holds, created_at, due_at, started_at, finished_at, worker, lease_until, token,
+  timeout, deadline, deadline_wall, keep_for, holds, created_at, due_at, due_wall, started_at, finished_at, worker, lease_until, token,
   cancel_requested, progress, result, error, idempotency_key`;
 
 /** The lease that a claim has just written. */
@@ -46,8 +48,10 @@ export interface NewLease {
   readonly token: number;
 }
 
-/** The job in a row, or what a claim has made of it. */
-export function toRecord(row: JobRow, lease?: NewLease): JobRecord {
+/** The job in a row, or what a claim has made of it. Its instants are those of the wall clock, which `skew` is ahead of. */
+export function toRecord(row: JobRow, skew: number, lease?: NewLease): JobRecord {
+  const startedAt = lease === undefined ? row.started_at : lease.startedAt;
+  const leaseUntil = lease === undefined ? row.lease_until : lease.leaseUntil;
   return {
     id: row.id,
     queue: row.queue,
@@ -61,15 +65,15 @@ export function toRecord(row: JobRow, lease?: NewLease): JobRecord {
     maxAttempts: row.max_attempts,
     backoff: readBackoff(row.backoff),
     timeout: row.timeout,
-    deadline: row.deadline,
+    deadline: row.deadline_wall ?? wallOf(row.deadline, skew),
     keepFor: row.keep_for,
     holds: row.holds,
-    createdAt: row.created_at,
-    dueAt: row.due_at,
-    startedAt: lease === undefined ? row.started_at : lease.startedAt,
-    finishedAt: row.finished_at,
+    createdAt: row.created_at - skew,
+    dueAt: row.due_wall ?? row.due_at - skew,
+    startedAt: wallOf(startedAt, skew),
+    finishedAt: wallOf(row.finished_at, skew),
     worker: lease === undefined ? row.worker : lease.worker,
-    leaseUntil: lease === undefined ? row.lease_until : lease.leaseUntil,
+    leaseUntil: wallOf(leaseUntil, skew),
     token: lease === undefined ? row.token : lease.token,
     cancelRequested: row.cancel_requested === 1,
     progress: row.progress === null ? null : readProgress(row.progress),
@@ -78,3 +82,5 @@ export function toRecord(row: JobRow, lease?: NewLease): JobRecord {
     idempotencyKey: row.idempotency_key,
   };
 }
+
+const wallOf = (instant: number | null, skew: number): number | null => (instant === null ? null : instant - skew);

@@ -72,7 +72,7 @@ function start(step: Step, request: ClaimRequest, { started, served }: ClaimGrou
   const jobs = started.map(({ row }, i) => {
     const { queue, id, type, attempt } = row;
     if (step.eventsWanted) step.event({ event: "started", queue, id, type, attempt: attempt + 1, worker });
-    return toRecord(row, { worker, startedAt: now, leaseUntil, token: first + i });
+    return toRecord(row, step.skew, { worker, startedAt: now, leaseUntil, token: first + i });
   });
   const uses = new Set(started.flatMap((one) => one.uses));
   return { jobs, grant: grantTtlMs === undefined ? undefined : grantOf(first, uses) };

@@ -1,4 +1,4 @@
-import { applies, type LimitRule } from "../../../limits/rule.ts";
+import { applies, type LimitRule, wallRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
 import type { StoredRule } from "../../../storage/stored-rules.ts";
@@ -51,7 +51,7 @@ export function stateOf(
   let waits = 0;
   for (const lane of waiting) if (applies(rule, lane.queue, lane.type)) waits += lane.waiting;
   return {
-    rule,
+    rule: wallRule(rule, step.skew),
     declared,
     version,
     waiting: waits,

@@ -20,7 +20,7 @@ DECLARE
 BEGIN
   SELECT * INTO q FROM json_to_record(columns) AS r (queue text, type text, due float8, due_in float8, priority float8, grp text,
     weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8, keep_for float8);
-  SELECT m.last, greatest(m.last, {schema}.wall() + m.skew) AS now,
+  SELECT m.last, greatest(m.last, {schema}.wall() + m.skew) AS now, greatest(m.skew, m.last - {schema}.wall()) AS skew,
     EXISTS (SELECT FROM {schema}.rules r WHERE r.rule ->> 'weight' IS NOT NULL) AS weighed,
     EXISTS (SELECT FROM {schema}.listeners l WHERE l.events AND l.until > m.last) AS heard,
     EXISTS (SELECT FROM {schema}.listeners l WHERE l.origin <> teller AND l.until > m.last) AS listened
@@ -29,15 +29,16 @@ BEGIN
     RETURN NULL;
   END IF;
   now := sign.now;
-  due := greatest(now, coalesce(q.due, now + q.due_in));
+  due := greatest(now, coalesce(q.due + sign.skew, now + q.due_in));
   news := CASE WHEN due <= now THEN {schema}.lane_news(q.queue, q.type, q.priority, q.grp, now)
     ELSE {schema}.is_first_due(q.queue, q.type, due) END;
   IF notify THEN
     WITH added AS (
       INSERT INTO {schema}.jobs AS j (id, queue, type, state, priority, grp, data, weights, max_attempts, backoff, timeout,
-        deadline, keep_for, created_at, due_at)
+        deadline, deadline_wall, keep_for, created_at, due_at, due_wall)
       SELECT n.id, q.queue, q.type, CASE WHEN due <= now THEN 'waiting' ELSE 'scheduled' END, q.priority, q.grp, n.data, q.weights,
-        q.max_attempts, q.backoff, q.timeout, coalesce(q.deadline, now + q.deadline_in), q.keep_for, now, due
+        q.max_attempts, q.backoff, q.timeout, coalesce(q.deadline + sign.skew, now + q.deadline_in), q.deadline,
+        q.keep_for, now, due, CASE WHEN due > now THEN q.due END
       FROM (SELECT unnest(ids) AS id, unnest(add_alike.data) AS data) AS n
       ON CONFLICT (id) DO NOTHING RETURNING j.id
     )
@@ -51,9 +52,10 @@ BEGIN
     END IF;
   ELSE
     INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, data, weights, max_attempts, backoff, timeout, deadline,
-      keep_for, created_at, due_at)
+      deadline_wall, keep_for, created_at, due_at, due_wall)
     SELECT n.id, q.queue, q.type, CASE WHEN due <= now THEN 'waiting' ELSE 'scheduled' END, q.priority, q.grp, n.data, q.weights,
-      q.max_attempts, q.backoff, q.timeout, coalesce(q.deadline, now + q.deadline_in), q.keep_for, now, due
+      q.max_attempts, q.backoff, q.timeout, coalesce(q.deadline + sign.skew, now + q.deadline_in), q.deadline,
+        q.keep_for, now, due, CASE WHEN due > now THEN q.due END
     FROM (SELECT unnest(ids) AS id, unnest(add_alike.data) AS data) AS n;
     made := ids;
   END IF;

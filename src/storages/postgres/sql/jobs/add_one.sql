@@ -14,6 +14,7 @@ DECLARE
   latest float8;
   now float8;
   due_at float8;
+  skew float8;
   ruled bigint;
   weighed boolean;
   blocked_until float8;
@@ -42,15 +43,19 @@ BEGIN
         again => again);
     END IF;
   END IF;
-  due_at := greatest(now, coalesce(due, now + due_in));
+  -- Almost none has instants that somebody gave.
+  IF due IS NOT NULL OR deadline IS NOT NULL THEN
+    skew := {schema}.skew();
+  END IF;
+  due_at := greatest(now, coalesce(due + skew, now + due_in));
   IF due_at > now OR grp IS NOT NULL OR (blocked_until > now AND NOT news) THEN
     news := CASE WHEN due_at > now THEN {schema}.is_first_due(queue, type, due_at)
       WHEN grp IS NOT NULL THEN {schema}.lane_news(queue, type, priority, grp, now) END;
   END IF;
   INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, data, weights, max_attempts, backoff, timeout, deadline,
-    keep_for, created_at, due_at)
+    deadline_wall, keep_for, created_at, due_at, due_wall)
   VALUES (id, queue, type, CASE WHEN due_at <= now THEN 'waiting' ELSE 'scheduled' END, priority, grp, data, weights, max_attempts,
-    backoff, timeout, coalesce(deadline, now + deadline_in), keep_for, now, due_at);
+    backoff, timeout, coalesce(deadline + skew, now + deadline_in), deadline, keep_for, now, due_at, CASE WHEN due_at > now THEN due END);
   IF grp IS NOT NULL OR ears[1] OR now >= latest + 100 THEN
     IF grp IS NOT NULL AND due_at <= now THEN
       INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)

@@ -5,13 +5,15 @@
 CREATE OR REPLACE FUNCTION {schema}.bring_back(ids text[], now float8) RETURNS json
 LANGUAGE sql VOLATILE AS $$
   WITH back AS (
-    UPDATE {schema}.jobs j SET state = 'waiting', first_due_at = NULL,
-      due_at = CASE WHEN j.state = 'scheduled' THEN coalesce(j.first_due_at, now) ELSE now END, finished_at = NULL, delete_at = NULL, result = NULL,
+    UPDATE {schema}.jobs j SET state = 'waiting', first_due_at = NULL, due_wall = NULL,
+      due_at = CASE WHEN j.state = 'scheduled' THEN coalesce(j.first_due_at, now) ELSE now END,
+      finished_at = NULL, delete_at = NULL, result = NULL,
       attempt = CASE WHEN j.state = 'scheduled' THEN j.attempt ELSE 0 END,
       holds = CASE WHEN j.state = 'scheduled' THEN j.holds ELSE 0 END,
       worker = CASE WHEN j.state = 'scheduled' THEN j.worker END,
       cancel_requested = j.state = 'scheduled' AND j.cancel_requested,
-      deadline = CASE WHEN j.state = 'scheduled' OR j.deadline > now THEN j.deadline END
+      deadline = CASE WHEN j.state = 'scheduled' OR j.deadline > now OR NOT {schema}.has_passed(j.deadline_wall) THEN j.deadline END,
+      deadline_wall = CASE WHEN j.state = 'scheduled' OR NOT {schema}.has_passed(j.deadline_wall) THEN j.deadline_wall END
     -- Of none at all the planner believes that they may be found by any index.
     WHERE j.id = ANY (ids) AND cardinality(ids) > 0
     RETURNING j.seq, j.queue, j.type, j.priority, j.grp, j.due_at

@@ -53,7 +53,7 @@ BEGIN
   INTO rows FROM (
     SELECT j.id, j.seq, j.state, j.type, j.priority, j.grp, j.cancel_requested FROM {schema}.jobs j
     WHERE j.id = ANY (chosen) AND j.queue COLLATE "POSIX" = q.queue
-      AND CASE WHEN j.state = 'scheduled' AND j.due_at <= now THEN 'waiting' ELSE j.state END = ANY (applies)
+      AND CASE WHEN j.state = 'scheduled' AND j.due_at <= now AND {schema}.has_passed(j.due_wall) THEN 'waiting' ELSE j.state END = ANY (applies)
     ORDER BY j.id FOR UPDATE
   ) l;
   PERFORM set_config('lock_timeout', '2000', true);

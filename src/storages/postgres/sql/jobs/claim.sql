@@ -102,7 +102,8 @@ BEGIN
     waited := true;
     sign.head_type := NULL;
   END IF;
-  IF waited OR now >= sign.last + 100 THEN
+  -- The last time seen is the time where the clock was set back: that is to be written down, or the time stands still.
+  IF waited OR now >= sign.last + 100 OR now = sign.last THEN
     now := {schema}.moment();
   END IF;
 

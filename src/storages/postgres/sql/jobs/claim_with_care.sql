@@ -92,7 +92,7 @@ BEGIN
     paused := EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = q.queue AND p.type = '');
   END IF;
   IF again THEN
-    SELECT json_agg({schema}.job_json(j) ORDER BY j.token), {schema}.grant_of(-{schema}.block_of(min(j.token))) INTO jobs, granted
+    SELECT json_agg({schema}.job_json(j, {schema}.skew()) ORDER BY j.token), {schema}.grant_of(-{schema}.block_of(min(j.token))) INTO jobs, granted
     FROM {schema}.jobs j WHERE j.state = 'active' AND j.claim = q.claim AND j.worker = q.worker;
     IF jobs IS NOT NULL THEN
       q.max := 0;

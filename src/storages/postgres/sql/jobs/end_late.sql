@@ -8,11 +8,18 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   why CONSTANT json := json_build_object('name', 'JobTimeoutError', 'code', 'SLUICE_TIMEOUT',
     'message', 'the deadline passed before the job could start');
-  late tid[] := ARRAY(SELECT j.ctid FROM {schema}.jobs j
+  late tid[];
+  -- As in promote_due.
+  early tid[];
+BEGIN
+  SELECT coalesce(array_agg(d.at) FILTER (WHERE d.passed), '{}'), array_agg(d.at) FILTER (WHERE NOT d.passed) INTO late, early FROM (
+    SELECT j.ctid AS at, {schema}.has_passed(j.deadline_wall) AS passed FROM {schema}.jobs j
     WHERE j.deadline IS NOT NULL AND j.state IN ('waiting', 'scheduled') AND j.deadline <= now
       AND (ids IS NULL OR j.id = ANY (ids))
-    ORDER BY j.deadline LIMIT 1000 FOR UPDATE SKIP LOCKED);
-BEGIN
+    ORDER BY j.deadline LIMIT 1000 FOR UPDATE SKIP LOCKED) d;
+  IF early IS NOT NULL THEN
+    UPDATE {schema}.jobs j SET deadline = j.deadline_wall + {schema}.skew() WHERE j.ctid = ANY (early);
+  END IF;
   ended := cardinality(late);
   gone := '{}';
   told := false;

@@ -3,6 +3,7 @@ CREATE OR REPLACE FUNCTION {schema}.explain_job(job_id text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();
+  skew float8 := {schema}.skew();
   own {schema}.jobs;
   -- The same, with the due_at by which it is ordered: where it will be, if it backs off.
   place {schema}.jobs;
@@ -34,10 +35,10 @@ BEGIN
   SELECT coalesce(jsonb_agg(jsonb_build_object('claim', c.value, 'behind', 0, 'seen', {schema}.seen_limit(c.value ->> 'key', '',
       (c.value ->> 'windowMs')::float8, (c.value ->> 'max')::float8, 1, ahead, now)) ORDER BY c.ordinality), '[]')
     INTO brought FROM {schema}.claims q, jsonb_array_elements(q.limits) WITH ORDINALITY c WHERE q.queue = own.queue;
-  IF own.state = 'scheduled' AND own.due_at <= now THEN
+  IF own.state = 'scheduled' AND own.due_at <= now AND {schema}.has_passed(own.due_wall) THEN
     own := place;
   END IF;
-  RETURN standing || jsonb_build_object('now', now, 'job', {schema}.job_json(own), 'first', first,
+  RETURN standing || jsonb_build_object('now', now, 'skew', skew, 'job', {schema}.job_json(own, skew), 'first', first,
     'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = own.queue),
     'limits', kept || brought);
 END

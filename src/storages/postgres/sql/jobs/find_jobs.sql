@@ -5,13 +5,14 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   now float8 := {schema}.present();
+  skew float8 := {schema}.skew();
 BEGIN
   RETURN (SELECT coalesce(json_agg(CASE
       WHEN j.id IS NULL THEN NULL
-      WHEN j.state = 'scheduled' AND j.due_at <= now THEN
+      WHEN j.state = 'scheduled' AND j.due_at <= now AND {schema}.has_passed(j.due_wall) THEN
         {schema}.job_json(jsonb_populate_record(j,
-          jsonb_build_object('state', 'waiting', 'due_at', coalesce(j.first_due_at, j.due_at))))
-      ELSE {schema}.job_json(j) END ORDER BY i.no), '[]')
+          jsonb_build_object('state', 'waiting', 'due_at', coalesce(j.first_due_at, j.due_at))), skew)
+      ELSE {schema}.job_json(j, skew) END ORDER BY i.no), '[]')
     FROM json_array_elements_text(ids) WITH ORDINALITY AS i (id, no) LEFT JOIN {schema}.jobs j ON j.id = i.id);
 END
 $$;

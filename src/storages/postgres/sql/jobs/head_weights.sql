@@ -13,7 +13,7 @@ LANGUAGE sql STABLE AS $$
         AND j.priority = own.priority AND j.grp = own.grp ORDER BY j.due_at, j.seq LIMIT 1)
     UNION ALL
     (SELECT j.weights, coalesce(j.first_due_at, j.due_at), j.seq FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= at AND j.type = own.type
+      WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND j.type = own.type
         AND j.priority = own.priority AND j.grp IS NOT DISTINCT FROM own.grp ORDER BY 2, 3 LIMIT 1)
   ) f ORDER BY f.due_at, f.seq LIMIT 1
 $$;

@@ -3,8 +3,9 @@
 CREATE OR REPLACE FUNCTION {schema}.job_history(id text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT json_build_object(
-    'attempts', coalesce((SELECT json_agg(json_build_array(a.attempt, a.started_at, a.ended_at, a.worker, a.error) ORDER BY a.seq)
+    'attempts', coalesce((SELECT json_agg(json_build_array(a.attempt, a.started_at - m.skew, a.ended_at - m.skew, a.worker, a.error) ORDER BY a.seq)
       FROM {schema}.jobs j JOIN {schema}.attempts a ON a.job = j.seq WHERE j.id = job_history.id), '[]'),
-    'log', coalesce((SELECT json_agg(json_build_array(l.at, l.attempt, l.text) ORDER BY l.seq)
+    'log', coalesce((SELECT json_agg(json_build_array(l.at - m.skew, l.attempt, l.text) ORDER BY l.seq)
       FROM {schema}.jobs j JOIN {schema}.log l ON l.job = j.seq WHERE j.id = job_history.id), '[]'))::text
+  FROM (SELECT {schema}.skew() AS skew) m
 $$;

@@ -3,13 +3,21 @@
 CREATE OR REPLACE FUNCTION {schema}.promote_due(queue text, now float8) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  due tid[] := ARRAY(SELECT j.ctid FROM {schema}.jobs j
-    WHERE j.queue = promote_due.queue AND j.state = 'scheduled' AND j.due_at <= now
-    ORDER BY j.due_at LIMIT 1000 FOR UPDATE SKIP LOCKED);
+  due tid[];
+  -- Those that somebody gave an instant for, which is still to come: the clock of the storage was set forward since.
+  early tid[];
 BEGIN
+  SELECT coalesce(array_agg(d.at) FILTER (WHERE d.passed), '{}'), array_agg(d.at) FILTER (WHERE NOT d.passed) INTO due, early FROM (
+    SELECT j.ctid AS at, {schema}.has_passed(j.due_wall) AS passed FROM {schema}.jobs j
+    WHERE j.queue = promote_due.queue AND j.state = 'scheduled' AND j.due_at <= now
+    ORDER BY j.due_at LIMIT 1000 FOR UPDATE SKIP LOCKED) d;
+  IF early IS NOT NULL THEN
+    UPDATE {schema}.jobs j SET due_at = j.due_wall + {schema}.skew() WHERE j.ctid = ANY (early);
+  END IF;
   IF cardinality(due) > 0 THEN
     WITH promoted AS (
-      UPDATE {schema}.jobs j SET state = 'waiting', due_at = coalesce(j.first_due_at, j.due_at), first_due_at = NULL
+      UPDATE {schema}.jobs j SET state = 'waiting', due_at = coalesce(j.first_due_at, j.due_at), first_due_at = NULL,
+        due_wall = NULL
       WHERE j.ctid = ANY (due)
       RETURNING j.type, j.priority, j.grp, j.due_at, j.seq
     )

@@ -15,7 +15,7 @@ BEGIN
     FROM {schema}.waiting_groups(of_queue, now) w GROUP BY w.type
   ), others AS (
     SELECT j.type, count(*) FILTER (WHERE j.state = 'active') AS active,
-      count(*) FILTER (WHERE j.state = 'scheduled' AND j.due_at > now) AS scheduled
+      count(*) FILTER (WHERE j.state = 'scheduled' AND (j.due_at > now OR NOT {schema}.has_passed(j.due_wall))) AS scheduled
     FROM {schema}.jobs j WHERE j.queue = of_queue AND j.state IN ('active', 'scheduled') GROUP BY j.type
   ), ran AS (
     SELECT c.type, sum(c.ms) / count(*) AS ms FROM (
@@ -40,7 +40,7 @@ BEGIN
         'name', c.value ->> 'key', 'byGroup', false, 'quota', c.value), NULL, now) ORDER BY c.ordinality), '[]')
       INTO brought FROM {schema}.claims q, jsonb_array_elements(q.limits) WITH ORDINALITY c WHERE q.queue = of_queue;
   END IF;
-  RETURN jsonb_build_object('types', types, 'waiting', waiting, 'limits', kept || brought,
+  RETURN jsonb_build_object('skew', {schema}.skew(), 'types', types, 'waiting', waiting, 'limits', kept || brought,
     'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = of_queue));
 END
 $$;

@@ -9,7 +9,10 @@ CREATE OR REPLACE FUNCTION {schema}.start_jobs(ats tid[], first bigint, queue te
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   started {schema}.started_jobs;
+  -- Jobs are shown by the clock of the server.
+  skew float8;
 BEGIN
+  SELECT greatest(m.skew, m.last - {schema}.wall()) INTO skew FROM {schema}.meta m;
   WITH begun AS (
     UPDATE {schema}.jobs j SET state = 'active', attempt = j.attempt + 1, started_at = start_jobs.at,
       lease_until = start_jobs.at + lease_ms, worker = start_jobs.worker, claim = start_jobs.claim, limits = start_jobs.limits,
@@ -20,12 +23,12 @@ BEGIN
       nullif(j.backoff, '{"kind":"exponential","initial":1000,"max":600000}') AS backoff, j.keep_for, j.created_at, j.due_at,
       CASE WHEN j.weights IS NOT NULL OR j.timeout IS NOT NULL OR j.deadline IS NOT NULL OR j.holds <> 0 OR j.cancel_requested
         OR j.progress IS NOT NULL OR j.error IS NOT NULL OR j.idempotency_key IS NOT NULL
-      THEN json_build_array(j.weights, j.timeout, j.deadline, j.holds, j.cancel_requested, j.progress, j.error, j.idempotency_key)
+      THEN json_build_array(j.weights, j.timeout, coalesce(j.deadline_wall, j.deadline - skew), j.holds, j.cancel_requested, j.progress, j.error, j.idempotency_key)
       END AS rest
   )
-  SELECT json_build_array(start_jobs.at, json_agg(b.token), json_agg(b.id), json_agg(b.type), json_agg(b.priority),
+  SELECT json_build_array(start_jobs.at - skew, json_agg(b.token), json_agg(b.id), json_agg(b.type), json_agg(b.priority),
       json_agg(b.data), json_agg(b.attempt), json_agg(b.max_attempts), json_agg(b.backoff), json_agg(b.keep_for),
-      json_agg(b.created_at), array_agg(b.due_at), json_agg(b.rest)),
+      json_agg(b.created_at - skew), array_agg(b.due_at - skew), json_agg(b.rest)),
     count(*), (array_agg(b.due_at))[count(*)], (array_agg(b.seq))[count(*)]
   INTO started FROM begun b;
   IF heard THEN

@@ -7,6 +7,7 @@ RETURNS TABLE (type text, priority float8, grp text, due_at float8, seq bigint)
 LANGUAGE sql STABLE AS $$
   SELECT d.type, d.priority, coalesce(':' || d.grp, ''), d.due_at, d.seq FROM (
     SELECT j.type, j.priority, j.grp, coalesce(j.first_due_at, j.due_at) AS due_at, j.seq FROM {schema}.jobs j
-    WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at ORDER BY j.due_at LIMIT 10000
+    WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall)
+    ORDER BY j.due_at LIMIT 10000
   ) d WHERE d.priority >= least_priority
 $$;

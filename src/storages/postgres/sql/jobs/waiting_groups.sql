@@ -10,6 +10,6 @@ LANGUAGE sql STABLE AS $$
       WHERE j.queue = of_queue AND j.state = 'waiting' AND j.grp IS NOT NULL GROUP BY j.type, j.grp
     UNION ALL
     SELECT j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
-      WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at GROUP BY j.type, j.grp
+      WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) GROUP BY j.type, j.grp
   ) w GROUP BY w.type, w.grp
 $$;

@@ -13,7 +13,7 @@ LANGUAGE sql STABLE AS $$
       GROUP BY j.queue, j.type
     UNION ALL
     SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
-      WHERE j.state = 'scheduled' AND j.due_at <= at AND (only_queue IS NULL OR j.queue = only_queue)
+      WHERE j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND (only_queue IS NULL OR j.queue = only_queue)
       GROUP BY j.queue, j.type
   ) w GROUP BY w.queue, w.type
 $$;

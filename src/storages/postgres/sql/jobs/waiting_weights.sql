@@ -11,7 +11,7 @@ LANGUAGE sql STABLE AS $$
         WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND j.grp IS NOT NULL
       UNION ALL
       SELECT j.weights FROM {schema}.jobs j
-        WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND j.type = of_type
+        WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND j.type = of_type
     ) f LIMIT 1000
   ), said AS (
     SELECT w.key, w.value::text::float8 AS weight

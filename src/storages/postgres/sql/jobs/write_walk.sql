@@ -15,6 +15,7 @@ DECLARE
   now float8 := walked.at;
   wanted boolean := {schema}.events_wanted(walked.at);
   first bigint;
+  skew float8;
   kept record;
   freed record;
 BEGIN
@@ -29,12 +30,13 @@ BEGIN
     IF kept.confirm_in IS NOT NULL THEN
       granted := json_build_array(first, kept.confirm_in);
     END IF;
+    SELECT greatest(m.skew, m.last - {schema}.wall()) INTO skew FROM {schema}.meta m;
     WITH started AS (
       UPDATE {schema}.jobs j SET state = 'active', attempt = j.attempt + 1, started_at = stamp,
         lease_until = stamp + lease_ms, worker = worker_name, claim = claim_name, limits = p.limits, token = first + p.place - 1
       FROM unnest(walked.places, kept.answer) WITH ORDINALITY AS p (job, limits, place)
       WHERE j.ctid = p.job
-      RETURNING j.token, j.id, j.type, j.attempt, {schema}.job_json(j) AS answer
+      RETURNING j.token, j.id, j.type, j.attempt, {schema}.job_json(j, skew) AS answer
     ), said AS (
       INSERT INTO {schema}.events (at, event)
       SELECT now, json_build_object('event', 'started', 'queue', queue_name, 'id', s.id, 'type', s.type,

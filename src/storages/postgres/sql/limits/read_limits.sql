@@ -12,6 +12,6 @@ BEGIN
   SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.seen_states(r.rule, asked, now)
       ORDER BY r.name), '[]')
     INTO limits FROM {schema}.rules r WHERE wanted IS NULL OR r.name = wanted;
-  RETURN jsonb_build_object('waiting', waiting, 'limits', limits)::text;
+  RETURN jsonb_build_object('skew', {schema}.skew(), 'waiting', waiting, 'limits', limits)::text;
 END
 $$;
