@@ -14,10 +14,14 @@ export const SCHEMA_1 = `
     sequence INTEGER NOT NULL,
     last REAL NOT NULL,
     skew REAL NOT NULL,
+    repairs INTEGER NOT NULL,
+    boot TEXT,
+    awake REAL NOT NULL,
+    asleep REAL NOT NULL,
     rules INTEGER NOT NULL,
     news INTEGER NOT NULL
   ) STRICT;
-  INSERT INTO sluice_meta VALUES (1, 1, 0, 0, 0, 0, 0);
+  INSERT INTO sluice_meta VALUES (1, 1, 0, 0, 0, 0, NULL, 0, 0, 0, 0);
 
   CREATE TABLE sluice_jobs (
     -- The order of adding. A number may be used again when the newest job is deleted; the order is right all the same.

@@ -2,6 +2,7 @@ import type { JobEvent } from "../../core/events.ts";
 import type { Wait } from "../../limits/wait.ts";
 import type { SqliteStatement, Statements } from "./driver.ts";
 import type { RuleBook } from "./limits/rule-book.ts";
+import type { ClockState } from "./time.ts";
 
 /** What a step gave back of one limit. */
 export interface Given {
@@ -15,10 +16,10 @@ export interface Given {
 }
 
 // Whatever draws a number starts something: no start is decided before it, by any process.
-const NUMBERS = "UPDATE sluice_meta SET sequence = ?, last = max(last, ?)";
+const NUMBERS = "UPDATE sluice_meta SET sequence = ?, last = max(last, ?), boot = ?, awake = ?";
 
 /** The time of a step, as `Step` says it. */
-export type StepTime = Pick<Step, "now" | "asked" | "error" | "skew" | "sequence">;
+export type StepTime = Pick<Step, "now" | "asked" | "error" | "skew" | "sequence"> & Pick<ClockState, "boot" | "awake">;
 
 /**
  * One atomic step: what runs inside a transaction gets its statements and the time from here, and notes what others are to
@@ -49,6 +50,8 @@ export class Step {
   readonly stopping: { readonly queue: string; readonly id: string }[] = [];
   readonly events: JobEvent[] = [];
   readonly #statements: Statements;
+  /** What the clock of the computer says. */
+  readonly #machine: Pick<ClockState, "boot" | "awake">;
 
   constructor(statements: Statements, time: StepTime, rules: RuleBook, eventsWanted: boolean) {
     this.#statements = statements;
@@ -56,6 +59,7 @@ export class Step {
     this.asked = time.asked;
     this.error = time.error;
     this.skew = time.skew;
+    this.#machine = time;
     this.sequence = time.sequence;
     this.rules = rules;
     this.eventsWanted = eventsWanted;
@@ -95,7 +99,7 @@ export class Step {
   numbers(count: number): number {
     const first = this.sequence + 1;
     this.sequence += count;
-    this.sql(NUMBERS).run(this.sequence, this.now);
+    this.sql(NUMBERS).run(this.sequence, this.now, this.#machine.boot, this.#machine.awake);
     return first;
   }
 }

@@ -5,9 +5,10 @@ import { Connection, type ConnectionOptions, failed } from "./connection.ts";
 import { isBusy, type SqliteConnection } from "./driver.ts";
 import { moveInstants } from "./instants.ts";
 import { concludeGiven } from "./limits/freed.ts";
+import { machineOf } from "./machine.ts";
 import { NO_RULES, readRules, type RuleBook } from "./limits/rule-book.ts";
 import { Step } from "./step.ts";
-import { StorageClock } from "./time.ts";
+import { type ClockState, StorageClock } from "./time.ts";
 
 export interface StoreOptions extends ConnectionOptions {
   readonly clock: Clock;
@@ -22,20 +23,17 @@ const SHORTEST_WAIT_MS = 1;
 const LONGEST_WAIT_MS = 25;
 
 /** The one row of `sluice_meta`, and until when other processes want to be woken and to hear events. */
-interface Meta {
-  readonly last: number;
-  readonly skew: number;
-  readonly sequence: number;
+interface Meta extends ClockState {
   readonly rules: number;
   readonly others: number | null;
   readonly hearing: number | null;
 }
 
-const META = `SELECT last, skew, sequence, rules,
+const META = `SELECT last, skew, sequence, repairs, boot, awake, asleep, rules,
     (SELECT max(until) FROM sluice_listeners WHERE origin <> ?) AS others,
     (SELECT max(until) FROM sluice_listeners WHERE origin <> ? AND events = 1) AS hearing
   FROM sluice_meta`;
-const REMEMBER = "UPDATE sluice_meta SET last = ?, skew = ?";
+const REMEMBER = "UPDATE sluice_meta SET last = ?, skew = ?, boot = ?, awake = ?, asleep = ?";
 const NEWS = "UPDATE sluice_meta SET news = news + 1";
 const KEEP_EVENT = "INSERT INTO sluice_events (at, origin, event) VALUES (?, ?, ?)";
 
@@ -67,7 +65,7 @@ export class Store {
     this.clock = options.clock;
     this.#random = options.random;
     this.origin = globalThis.crypto.randomUUID();
-    this.#time = new StorageClock(options.clock);
+    this.#time = new StorageClock(options.clock, machineOf(options.clock));
     this.#open = () => new Connection(target, options);
   }
 
@@ -187,16 +185,16 @@ export class Store {
       // Read before the time: a step that seems to have been asked for later than it was does no harm.
       const waitedMs = this.clock.now() - askedAt;
       const time = this.#time.read(meta);
-      if (time.last !== meta.last) connection.statements.get(REMEMBER).run(time.last, time.skew);
-      const moved = time.skew !== meta.skew && moveInstants(connection.statements, time.skew);
-      const heardElsewhere = meta.hearing !== null && meta.hearing > time.now;
+      const { now, error, skew, sequence, last, boot, awake, asleep } = time;
+      if (last !== meta.last) connection.statements.get(REMEMBER).run(last, skew, boot, awake, asleep);
+      const moved = skew !== meta.skew && moveInstants(connection.statements, skew);
+      const heardElsewhere = meta.hearing !== null && meta.hearing > now;
       const heardHere = this.audience?.hearsEvents ?? false;
-      const elsewhere = meta.others !== null && meta.others > time.now;
+      const elsewhere = meta.others !== null && meta.others > now;
       const rules = this.#rulesOf(connection, meta);
-      const { now, error, skew, sequence } = time;
       const step = new Step(
         connection.statements,
-        { now, asked: now + error - waitedMs, error, skew, sequence },
+        { now, asked: now + error - waitedMs, error, skew, sequence, boot, awake },
         rules,
         heardHere || heardElsewhere,
       );
@@ -224,9 +222,9 @@ export class Store {
     connection.statements.get("BEGIN").run();
     try {
       const meta = this.#meta(connection);
-      const { now, error, skew, sequence } = this.#time.read(meta);
+      const { now, error, skew, sequence, boot, awake } = this.#time.read(meta);
       if (noted || skew === meta.skew) {
-        const time = { now, asked: now + error, error, skew, sequence };
+        const time = { now, asked: now + error, error, skew, sequence, boot, awake };
         return work(new Step(connection.statements, time, this.#rulesOf(connection, meta), false));
       }
     } finally {

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from "../../core/clock.ts";
+import type { MachineClock } from "./machine.ts";
 
 /**
  * The wall clock with fractions of a millisecond. Processes of one host share the wall clock, but it is read in whole
@@ -66,37 +67,52 @@ export interface ClockState {
   readonly skew: number;
   /** Grows with every start: so a process can tell whether another one has granted any since it last looked. */
   readonly sequence: number;
+  /** Grows when the clock is repaired: what a process remembers of before means nothing then. */
+  readonly repairs: number;
+  /** What the clock of the computer said at `last` (machine.ts). */
+  readonly boot: string | null;
+  readonly awake: number;
+  readonly asleep: number;
 }
 
 /** Readings of two processes may lie so far apart without anybody having set a clock. */
 const TOLERANCE_MS = 5;
-/** The wall clock and the monotonic clock of one process may differ so much over a while, in parts of it or at least. */
+/** The wall clock and a monotonic clock may differ so much over a while, in parts of it or at least. */
 const DRIFT = 0.01;
 const DRIFT_MS = 250;
+
+/** What lies between two monotonic clocks changes by less, as it is read. */
+const APART_MS = 100;
 
 /** `last` is written down when it has moved on by so much: often enough to notice a step, and free on the hot path. */
 const REMEMBER_MS = 250;
 
 /**
- * The clock of a storage: the wall clock, plus a skew that all processes share. When the wall clock is set back, the skew
- * grows by as much, so that ages stay what they are: windows, leases and due times go on as if nothing had happened. When
- * it is set forward again, the skew is used up first. A step forward beyond that is taken for time that passed, for a
- * computer that slept looks the same.
+ * The clock of a storage: the wall clock, plus a skew that all processes share. When the wall clock is set, the skew changes by as
+ * much the other way, so that ages stay what they are: windows, leases and delays go on as if nothing had happened.
  *
- * What one process expects by its monotonic clock counts only while no other has granted anything: such starts are stamped with
- * the clock as it was set, and would grow older by what the skew is raised.
+ * How much time has really passed is told by the clock of the computer, where there is one that all processes share. Where there is
+ * none, or the computer was started anew, a process has its own monotonic clock, and a step forward is taken for time that
+ * passed, unless it only takes back a step back: a computer that slept looks the same. What one process expects by its own clock
+ * counts only while no other has granted anything: such starts are stamped with the clock as it was set, and would grow older
+ * by what the skew is raised.
  */
 export class StorageClock {
   readonly #clock: Clock;
   readonly #wall: FineWallClock;
+  #machine: MachineClock | undefined;
+  /** What lies between the monotonic clock of this process and the clock of the computer. */
+  #apart: number | undefined;
   /** The time when it was last read, and what the monotonic clock said then. */
   #latest = Number.NEGATIVE_INFINITY;
   #latestAt = 0;
   #sequence = -1;
+  #repairs = -1;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, machine?: MachineClock) {
     this.#clock = clock;
     this.#wall = new FineWallClock(clock);
+    this.#machine = machine;
   }
 
   /** This process has granted starts: the sequence is where it has put it. */
@@ -106,27 +122,59 @@ export class StorageClock {
 
   /** The time, and what is to be written down of it. The same `last` means: nothing. */
   read(state: ClockState): { readonly now: number; readonly error: number } & ClockState {
-    const { last, skew: written, sequence } = state;
-    if (sequence !== this.#sequence) this.#latest = Number.NEGATIVE_INFINITY;
+    const { last, skew: written, sequence, repairs } = state;
+    if (sequence !== this.#sequence || repairs !== this.#repairs) this.#latest = Number.NEGATIVE_INFINITY;
     this.#sequence = sequence;
+    this.#repairs = repairs;
     const wall = this.#wall.now();
     const elapsed = this.#clock.now();
-    const since = elapsed - this.#latestAt;
+    const awake = this.#awake();
     const floor = Math.max(last, this.#latest);
-    const skew = skewNow(wall, written, floor, this.#latest + since, Math.max(DRIFT_MS, since * DRIFT));
+    const skew =
+      this.#skewByMachine(state, awake, wall, floor) ??
+      skewByProcess(wall, written, floor, this.#latest + (elapsed - this.#latestAt), elapsed - this.#latestAt);
     const now = Math.max(floor, wall + skew);
     this.#latest = now;
     this.#latestAt = elapsed;
-    const remembered = skew !== written || now - last >= REMEMBER_MS ? now : last;
-    return { now, error: this.#wall.error, skew, sequence, last: remembered };
+    const time = { now, error: this.#wall.error, skew, sequence, repairs, boot: this.#machine?.boot ?? null, awake };
+    if (skew === written && now - last < REMEMBER_MS) return { ...time, last, asleep: state.asleep };
+    return { ...time, last: now, asleep: this.#machine?.asleep() ?? 0 };
+  }
+
+  /** Where the two monotonic clocks go apart, one is moved by hand, as in tests with fake timers: then it alone counts. */
+  #awake(): number {
+    // More than once, for the process may be stopped between the two readings.
+    for (let reads = 0; this.#machine !== undefined && reads < 3; reads++) {
+      const awake = this.#machine.awake();
+      const apart = awake - this.#clock.now();
+      this.#apart ??= apart;
+      if (Math.abs(apart - this.#apart) <= APART_MS) return awake;
+    }
+    this.#machine = undefined;
+    return 0;
+  }
+
+  /** The skew, by the time that has passed for the computer since `last`; undefined: that cannot be told. */
+  #skewByMachine(state: ClockState, awake: number, wall: number, floor: number): number | undefined {
+    const machine = this.#machine;
+    if (machine === undefined || state.boot !== machine.boot || awake < state.awake) return undefined;
+    const passed = awake - state.awake;
+    const drift = Math.max(DRIFT_MS, passed * DRIFT);
+    const time = wall + state.skew;
+    const least = state.last + passed;
+    if (time < floor - TOLERANCE_MS || time < least - drift) return Math.max(floor, least) - wall;
+    if (time <= least + drift) return state.skew;
+    const most = least + Math.max(0, machine.asleep() - state.asleep);
+    return time > most + drift ? Math.max(floor, most) - wall : state.skew;
   }
 }
 
 /**
  * What has to be added to the wall clock. So far it was `written`; the time cannot be before `floor`, and by the monotonic
- * clock it is `expected`, give or take the drift (-Infinity, if this process has not read it yet).
+ * clock, on which `since` has passed, it is `expected` (-Infinity, if this process has not read it yet).
  */
-function skewNow(wall: number, written: number, floor: number, expected: number, drift: number): number {
+function skewByProcess(wall: number, written: number, floor: number, expected: number, since: number): number {
+  const drift = Math.max(DRIFT_MS, since * DRIFT);
   const time = wall + written;
   if (time < floor - TOLERANCE_MS || time < expected - drift) return Math.max(floor, expected) - wall;
   const ahead = time - expected;

@@ -1,7 +1,8 @@
 import { describe, expect, test, vi } from "vitest";
 import type { Clock } from "../../../src/core/clock.ts";
 import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
-import { FineWallClock, StorageClock } from "../../../src/storages/sqlite/time.ts";
+import { type ClockState, FineWallClock, StorageClock } from "../../../src/storages/sqlite/time.ts";
+import { MACHINE, type MachineClock } from "../../../src/storages/sqlite/machine.ts";
 import { FakeClock } from "../../../src/testing/index.ts";
 import { claimOf, newJob, temporaryDatabase } from "./support.ts";
 
@@ -13,6 +14,8 @@ class ComputerClock implements Clock {
   wall = () => Math.floor(this.real + this.step);
   after = () => () => {};
 }
+
+const UNKNOWN: ClockState = { last: 0, skew: 0, sequence: 0, repairs: 0, boot: null, awake: 0, asleep: 0 };
 
 describe("the fine wall clock", () => {
   test("comes near the real time within few readings, and is never ahead of it", () => {
@@ -53,7 +56,7 @@ describe("the clock of a storage", () => {
   test("never goes back, and keeps ages when the wall clock does", () => {
     const clock = new ComputerClock();
     const time = new StorageClock(clock);
-    let state = { last: 0, skew: 0, sequence: 0 };
+    let state: ClockState = UNKNOWN;
     const first = time.read(state);
     state = first;
     clock.real += 1_000;
@@ -74,7 +77,7 @@ describe("the clock of a storage", () => {
   test("notices a step back that is shorter than the time it was not asked", () => {
     const clock = new ComputerClock();
     const time = new StorageClock(clock);
-    const first = time.read({ last: 0, skew: 0, sequence: 0 });
+    const first = time.read(UNKNOWN);
     clock.real += 60_000;
     clock.step = -30_000;
     const second = time.read(first);
@@ -84,7 +87,7 @@ describe("the clock of a storage", () => {
 
   test("does not drift when processes differ by a fraction", () => {
     const clock = new ComputerClock();
-    let state = { last: 0, skew: 0, sequence: 0 };
+    let state: ClockState = UNKNOWN;
     for (let i = 0; i < 500; i++) {
       clock.real += 0.9;
       state = new StorageClock(clock).read(state);
@@ -199,6 +202,120 @@ describe("clocks that stand still", () => {
       const storage = new SqliteStorage(":memory:");
       await storage.add([newJob()]);
       expect((await storage.claim(claimOf())).jobs).toHaveLength(1);
+      await storage.close();
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
+
+describe("a wall clock that is set while the computer knows better", () => {
+  const DAY_MS = 86_400_000;
+
+  /** The clocks of one process: its wall clock can be set by itself, the rest is what the computer says. */
+  class ProcessClock extends FakeClock {
+    readonly [MACHINE]: MachineClock;
+    readonly #computer: FakeClock;
+    #step = 0;
+
+    constructor(computer: FakeClock, asleep = () => 0, boot = "first") {
+      super();
+      this.#computer = computer;
+      this[MACHINE] = { boot, awake: () => computer.now(), asleep };
+    }
+
+    override now(): number {
+      return this.#computer.now();
+    }
+
+    override wall(): number {
+      return this.#computer.wall() + this.#step;
+    }
+
+    override stepWall(ms: number): void {
+      this.#step += ms;
+    }
+  }
+
+  test("forward: no lease runs out, no window opens, no delay ends, and what people gave follows", async () => {
+    const computer = new FakeClock();
+    const clock = new ProcessClock(computer);
+    const storage = new SqliteStorage(":memory:", { clock });
+    const limits = [{ key: "l", max: 1, windowMs: 10_000 }];
+    const tomorrow = clock.wall() + DAY_MS;
+    await storage.add([newJob({ id: "held" }), newJob({ id: "next" })]);
+    await storage.add([
+      newJob({ id: "delayed", due: { inMs: 60_000 } }),
+      newJob({ id: "given", due: { at: tomorrow }, type: "given" }),
+    ]);
+    expect((await storage.claim(claimOf({ max: 1, limits }))).jobs).toMatchObject([{ id: "held" }]);
+    clock.stepWall(2 * DAY_MS);
+    expect(await storage.sweep()).toMatchObject({ stalled: 0 });
+    expect(await storage.claim(claimOf({ types: ["t"], limits }))).toMatchObject({ jobs: [], nextInMs: 10_000 });
+    // By the wall clock it is the day after tomorrow: whether that is true, no process can tell.
+    expect((await storage.claim(claimOf({ types: ["given"] }))).jobs).toMatchObject([{ id: "given", dueAt: tomorrow }]);
+    clock.stepWall(-2 * DAY_MS);
+    await computer.advance(10_000);
+    expect((await storage.claim(claimOf({ types: ["t"], limits }))).jobs).toMatchObject([{ id: "next" }]);
+    expect((await storage.find(["delayed"]))[0]).toMatchObject({ state: "scheduled", dueAt: clock.wall() + 50_000 });
+    await storage.close();
+  });
+
+  test("by one of two processes, again and again: no window is over, and the time does not run away", async () => {
+    const computer = new FakeClock();
+    const path = temporaryDatabase();
+    const [wrong, right] = [new ProcessClock(computer), new ProcessClock(computer)];
+    const storages = [new SqliteStorage(path, { clock: wrong }), new SqliteStorage(path, { clock: right })];
+    await storages[1]!.add(Array.from({ length: 200 }, () => newJob()));
+    await storages[1]!.add([newJob({ id: "later", due: { inMs: 30_000 } })]);
+    wrong.stepWall(2 * DAY_MS);
+    const limits = [{ key: "l", max: 5, windowMs: 10_000 }];
+    const at: number[] = [];
+    for (let t = 0; t < 120; t++) {
+      const { jobs } = await storages[t % 2]!.claim(claimOf({ max: 100, types: ["t"], limits }));
+      for (const _ of jobs) at.push(computer.now());
+      if (t === 59) expect((await storages[1]!.find(["later"]))[0]).toMatchObject({ state: "scheduled" });
+      await computer.advance(500);
+    }
+    for (const [i, start] of at.entries()) if (i >= 5) expect(start - at[i - 5]!).toBeGreaterThanOrEqual(10_000);
+    expect(at.length).toBe(30);
+    expect((await storages[1]!.find(["later"]))[0]!.state).not.toBe("scheduled");
+    for (const storage of storages) await storage.close();
+  });
+
+  test("a computer that slept has let time pass", async () => {
+    const computer = new FakeClock();
+    let slept = 0;
+    const clock = new ProcessClock(computer, () => slept);
+    const storage = new SqliteStorage(":memory:", { clock });
+    await storage.add([newJob({ id: "j", due: { inMs: 60_000 } })]);
+    clock.stepWall(120_000);
+    slept = 120_000;
+    expect((await storage.claim(claimOf())).jobs).toMatchObject([{ id: "j" }]);
+    await storage.close();
+  });
+
+  test("after the computer was started anew the wall clock tells how much time has passed", async () => {
+    const computer = new FakeClock();
+    const path = temporaryDatabase();
+    const before = new SqliteStorage(path, { clock: new ProcessClock(computer) });
+    await before.add([newJob({ id: "j", due: { inMs: 60_000 } })]);
+    await before.close();
+    const clock = new ProcessClock(computer, () => 0, "second");
+    clock.stepWall(120_000);
+    const storage = new SqliteStorage(path, { clock });
+    expect((await storage.claim(claimOf())).jobs).toMatchObject([{ id: "j" }]);
+    await storage.close();
+  });
+
+  test("fake timers of a test runner move the time on", async () => {
+    vi.useFakeTimers();
+    try {
+      const storage = new SqliteStorage(":memory:");
+      await storage.add([newJob({ id: "j", due: { inMs: 3_600_000 } })]);
+      expect((await storage.claim(claimOf())).jobs).toEqual([]);
+      vi.advanceTimersByTime(3_600_001);
+      expect((await storage.claim(claimOf())).jobs).toMatchObject([{ id: "j" }]);
       await storage.close();
     } finally {
       vi.useRealTimers();
