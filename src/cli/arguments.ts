@@ -3,6 +3,7 @@ import { toMilliseconds } from "../core/duration.ts";
 import { JOB_STATES, type JobState } from "../core/job.ts";
 import { UsageError } from "./failures.ts";
 import { didYouMean } from "./nearest.ts";
+import { mayBeAddress, NOT_SHOWN } from "./redact.ts";
 
 /** One option of a command. */
 export interface OptionSpec {
@@ -127,7 +128,8 @@ function valueOf({ rawName, value, inlineValue }: OptionToken, spec: OptionSpec)
   return value;
 }
 
-/** What somebody typed, as it can be shown again: short, and never a line of its own. */
+/** What was typed, as it can be shown again: short, never a line of its own, and never an address. */
 export function quoted(text: string): string {
+  if (mayBeAddress(text)) return NOT_SHOWN;
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }

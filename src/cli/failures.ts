@@ -1,5 +1,7 @@
 import { LimitConflictError, LimitNotFoundError, OptionsError } from "../core/errors.ts";
 import { recordError } from "../core/error-record.ts";
+import { scrubAddresses } from "../core/scrub.ts";
+import type { Redact } from "./redact.ts";
 
 /** The command line cannot be right. Exit code 2. */
 export class UsageError extends Error {
@@ -23,11 +25,8 @@ const OWN_WORDS = [UsageError, Failure, OptionsError, LimitConflictError, LimitN
 const LONGEST = 2_000;
 
 /** What is shown of an error: short, and without what a service, a driver or an address may have let slip. */
-export function shownOf(thrown: unknown): { readonly code: string; readonly message: string } {
+export function shownOf(thrown: unknown, redact: Redact): { readonly code: string; readonly message: string } {
   const { message, code = "SLUICE_FAILED" } = recordError(thrown);
   if (!(thrown instanceof Error) || !OWN_WORDS.some((own) => thrown instanceof own)) return { code, message };
-  return { code, message: thrown.message.slice(0, LONGEST).replace(PASSWORD, "$1***@") };
+  return { code, message: scrubAddresses(redact(thrown.message)).slice(0, LONGEST) };
 }
-
-/** scheme://user:password@host, up to the last @ of the word. */
-const PASSWORD = /\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s"'<>]{1,512}@/gi;

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { recordError } from "../core/error-record.ts";
 import { Failure, UsageError } from "./failures.ts";
+import { shownWord } from "./redact.ts";
 
 /** More than anybody writes by hand. */
 const MOST_BYTES = 10_000_000;
@@ -11,12 +12,15 @@ export function readJsonFile(path: string): unknown {
   try {
     text = readFileSync(path, "utf8");
   } catch (error) {
-    throw new Failure("SLUICE_NO_FILE", `cannot read ${path}: ${recordError(error).message}`);
+    // The message of Node says the path again.
+    const { code, message } = recordError(error);
+    const reason = code ?? message;
+    throw new Failure("SLUICE_NO_FILE", `cannot read ${shownWord(path)}: ${reason}`);
   }
-  if (text.length > MOST_BYTES) throw new UsageError(`${path} is too large`);
+  if (text.length > MOST_BYTES) throw new UsageError(`${shownWord(path)} is too large`);
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new UsageError(`${path} is not JSON: ${recordError(error).message}`);
+    throw new UsageError(`${shownWord(path)} is not JSON: ${recordError(error).message}`);
   }
 }

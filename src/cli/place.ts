@@ -4,6 +4,7 @@ import { schemaName } from "../storages/postgres/target.ts";
 import { quoted } from "./arguments.ts";
 import type { Context } from "./command.ts";
 import { UsageError } from "./failures.ts";
+import { mayBeAddress, shownWord } from "./redact.ts";
 
 /** Where a database is. */
 export type Place = SqlitePlace | PostgresPlace;
@@ -29,11 +30,11 @@ const DEFAULT_SCHEMA = "sluice";
  * computer: an address with a password is for the environment, or for a file.
  */
 export function placeOf(context: Context): Place {
-  const given = givenPlace(context);
+  const given = givenPlace(context).trim();
   if (isPostgres(given)) return postgresPlace(given, schemaOf(context));
-  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(given)) {
+  if (mayBeAddress(given)) {
     throw new UsageError(
-      "the database must be a SQLite file or postgres://…, and this is another address (not shown here)",
+      "the database must be a SQLite file or postgres://…, without quotes, and this is another address (not shown here)",
     );
   }
   if (given === ":memory:") throw new UsageError("a database in memory is seen by its own process alone");
@@ -63,7 +64,13 @@ export function schemaOf({ args, io }: Context): string {
 
 export function postgresPlace(url: string, schema: string = DEFAULT_SCHEMA): PostgresPlace {
   if (!URL.canParse(url)) throw new UsageError("the address of the database cannot be read (it is not shown here)");
-  const { hostname, port, pathname } = new URL(url);
+  const { hostname, port, pathname, search, hash, username } = new URL(url);
+  // Half of a password was then read as the host, the port or the database, and would be shown.
+  if (`${pathname}${hash}${username === "" ? search : ""}`.includes("@")) {
+    throw new UsageError(
+      "the address of the database cannot be read (it is not shown here): in a password, write / ? # @ as %2F %3F %23 %40",
+    );
+  }
   const name = pathname.slice(1);
   const shown = `${hostname || "localhost"}:${port || "5432"}${name === "" ? "" : `/${name}`}`;
   return { kind: "postgres", url, schema, shown };
@@ -91,8 +98,9 @@ function inFile(path: string): string {
     text = readFileSync(path, "utf8").trim();
   } catch (error) {
     const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-    throw new UsageError(`the file that holds the address of the database cannot be read: ${path}${code}`);
+    throw new UsageError(`the file that holds the address of the database cannot be read: ${shownWord(path)}${code}`);
   }
-  if (text === "" || /\s/.test(text)) throw new UsageError(`${path} must hold the address of a database, in one line`);
+  if (text === "" || /\s/.test(text))
+    throw new UsageError(`${shownWord(path)} must hold the address of a database, in one line`);
   return text;
 }

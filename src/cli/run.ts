@@ -7,10 +7,13 @@ import { shownOf, UsageError } from "./failures.ts";
 import { commandHelp, overallHelp } from "./help.ts";
 import type { Io } from "./io.ts";
 import { didYouMean } from "./nearest.ts";
+import { type Redact, redacting, redactor } from "./redact.ts";
 import { jsonText, printable } from "./render/text.ts";
 
 /** Does what the command line says. The answer is the exit code: 0 done, 1 failed or not found, 2 wrong usage. */
-export async function run(argv: readonly string[], io: Io): Promise<number> {
+export async function run(argv: readonly string[], outside: Io): Promise<number> {
+  const redact = redactor(argv, outside.env);
+  const io = redacting(outside, redact);
   const json = argv.includes("--json");
   let command: Command | undefined;
   try {
@@ -26,7 +29,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     if (args.words.length > most) throw new UsageError(`${quoted(args.words[most]!)} is more than \`${name}\` takes`);
     return await command.run({ args, io, json });
   } catch (error) {
-    return report(error, command, io, json);
+    return report(error, command, { io, json, redact });
   }
 }
 
@@ -69,9 +72,15 @@ function splitCommand(argv: readonly string[]): {
   return { name: undefined, rest: argv };
 }
 
-function report(thrown: unknown, command: Command | undefined, io: Io, json: boolean): number {
+interface Reporting {
+  readonly io: Io;
+  readonly json: boolean;
+  readonly redact: Redact;
+}
+
+function report(thrown: unknown, command: Command | undefined, { io, json, redact }: Reporting): number {
   const wrongUsage = thrown instanceof UsageError || thrown instanceof OptionsError;
-  const { code, message } = shownOf(thrown);
+  const { code, message } = shownOf(thrown, redact);
   if (json) io.err(`${jsonText({ error: { code, message } })}\n`);
   else {
     const see = command === undefined ? "sluice help" : `sluice help ${command.name}`;

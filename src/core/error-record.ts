@@ -1,5 +1,6 @@
 import { JobError, JobTimeoutError, PermanentJobError, RetryableJobError } from "./errors.ts";
 import type { ErrorRecord } from "./job.ts";
+import { scrub } from "./scrub.ts";
 
 const LONGEST_MESSAGE = 2_000;
 const LONGEST_STACK = 8_000;
@@ -62,25 +63,16 @@ function textOf(thrown: unknown): string {
   }
 }
 
+/** Cut first, generously, and not within a word: half a secret could not be known as one. */
+function cut(text: string, longest: number): string {
+  const start = text.slice(0, longest);
+  const word = text.length > longest ? /\S{1,512}$/.exec(start.slice(-513)) : null;
+  return word === null || word[0].length === 512 ? start : start.slice(0, -word[0].length);
+}
+
 function clean(text: string, longest: number): string {
-  // Cut first, generously: patterns are not let loose on megabytes.
-  const scrubbed = scrub(text.slice(0, longest * 2))
+  const scrubbed = scrub(cut(text, longest * 2))
     .toWellFormed()
     .replaceAll("\u0000", "");
   return scrubbed.length > longest ? `${scrubbed.slice(0, longest - 1).toWellFormed()}…` : scrubbed;
-}
-
-/** Takes out what must not be read by whoever may read errors: passwords in addresses, and tokens. */
-export function scrub(text: string): string {
-  return (
-    text
-      // scheme://user:password@host, up to the last @ of the word.
-      .replace(/\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s"'<>]{1,512}@/gi, "$1***@")
-      .replace(/\b(bearer|basic|token)\s+[\w.~+/=-]{6,512}/gi, "$1 ***")
-      // name=value, "name": "value", NAME_OF_SECRET: value
-      .replace(
-        /([\w-]{0,64}(?:password|passwd|pwd|secret|token|api[_-]?key|access[_-]?key)[\w-]{0,64})(["']?\s{0,4}[=:]\s{0,4})("[^"]{0,512}"|'[^']{0,512}'|[^\s"'&,;)]{1,512})/gi,
-        "$1$2***",
-      )
-  );
 }
