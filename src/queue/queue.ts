@@ -7,7 +7,6 @@ import { ENDED, JOB_STATES, type JobCounts, type JobRecord, type JobState, noJob
 import {
   type Check,
   clock,
-  count,
   date,
   durationOrZero,
   optional,
@@ -49,7 +48,7 @@ export interface QueueOptions<Jobs> {
   readonly defaults?: QueueDefaults<NoInfer<Jobs>> | undefined;
   /** Schemas by type (zod, valibot, arktype, …): data is checked when it is added, and what the schema makes of it is kept. */
   readonly schemas?: { readonly [Type in TypeOf<NoInfer<Jobs>>]?: StandardSchema } | undefined;
-  /** How many bytes the data of a job may have, as JSON. Default 1 MiB. */
+  /** How many bytes the data of a job may have, as JSON. Default 1 MiB, at most 16 MiB. */
   readonly maxDataBytes?: number | undefined;
   /**
    * Shared limits to declare before the first job is added: what `defineLimits` gave, or the same as a plain object. They bind
@@ -78,16 +77,16 @@ export interface ListOptions {
   readonly since?: Date | undefined;
   /** Added before this. */
   readonly until?: Date | undefined;
-  /** How many at most, from 1 to 1000. Default 100. */
+  /** How many at most, from 1 to 1000. Default 100. A page has at most 4 MiB of data and results, or one job. */
   readonly limit?: number | undefined;
   /** Where the page before ended. */
   readonly cursor?: string | undefined;
 }
 
 export interface ListPage<Jobs> {
-  /** Newest first. */
+  /** Newest first. As many as `limit` says, or fewer, if those are large. */
   readonly jobs: readonly JobInfo<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>>[];
-  /** For the next page; undefined: this was the last. */
+  /** For the next page; undefined: this was the last. A page that is not full need not be the last. */
   readonly cursor: string | undefined;
 }
 
@@ -113,6 +112,10 @@ const MEBIBYTE = 2 ** 20;
 /** How many jobs are changed in one step: long work is done in small ones, so that others come in between. */
 const STEP = 500;
 const MOST_IN_BULK = 10_000;
+/** One job goes to a storage and comes from it as a whole: within the time that a call has, over a network that is not fast. */
+const LARGEST_DATA = 16 * MEBIBYTE;
+/** What is added together goes to a storage in one statement, which is all or nothing. */
+const LARGEST_BULK = 64 * MEBIBYTE;
 
 const states: Check<readonly JobState[]> = {
   expected: `one of ${JOB_STATES.join(", ")}, or an array of them`,
@@ -121,6 +124,11 @@ const states: Check<readonly JobState[]> = {
     const known = list.every((state) => JOB_STATES.includes(state as JobState));
     return known && list.length > 0 ? (list as readonly JobState[]) : undefined;
   },
+};
+const dataBytes: Check<number> = {
+  expected: `an integer from 1 to ${LARGEST_DATA} (16 MiB)`,
+  read: (value) =>
+    typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= LARGEST_DATA ? value : undefined,
 };
 const anyText: Check<string> = {
   expected: "a string",
@@ -141,7 +149,7 @@ const RULES = {
   storage: required(jobStorage),
   defaults: optional(anything, {}),
   schemas: optional(anything, {}),
-  maxDataBytes: optional(count, MEBIBYTE),
+  maxDataBytes: optional(dataBytes, MEBIBYTE),
   limits: optional(queueLimits(OWNER), undefined),
   clock: optional(clock, systemClock),
 };
@@ -207,7 +215,10 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return job as QueuedJob<DataOf<Jobs, Type>, ResultOf<Jobs, Type>>;
   }
 
-  /** Adds all of them or, if one cannot be added, none. The answers are in order. */
+  /**
+   * Adds all of them or, if one cannot be added, none. The answers are in order. At most 10,000 jobs, with 64 MiB of data together:
+   * what is more is added in several calls.
+   */
   async addBulk(
     entries: readonly BulkEntry<Jobs>[],
     options: BulkOptions = {},
@@ -369,14 +380,20 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     tx: object | undefined,
   ) {
     let takesTime = false;
+    let bytes = 0;
+    const counted = (job: NewJob): NewJob => {
+      bytes += job.data.length;
+      if (bytes > LARGEST_BULK) throw tooMuch(owner, entries.length, bytes);
+      return job;
+    };
     // `Array.from`, for holes in an array are not skipped by it.
     const made = Array.from(entries, (entry) => {
       const job = this.#newJob(owner, entry);
       takesTime ||= typeof job === "function";
-      return job;
+      return typeof job === "function" ? job : counted(job);
     });
     const jobs = takesTime
-      ? await Promise.all(made.map(async (job) => (typeof job === "function" ? job() : job)))
+      ? await Promise.all(made.map(async (job) => (typeof job === "function" ? counted(await job()) : job)))
       : (made as readonly NewJob[]);
     await this.#declare();
     const added = await (tx === undefined ? this.storage.add(jobs) : this.storage.add(jobs, tx));
@@ -462,6 +479,17 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 /** Are only jobs meant that have ended? */
 function onlyEnded({ states: meant }: ChangeFilter): boolean {
   return meant.every((state) => ENDED.includes(state));
+}
+
+function tooMuch(owner: string, entries: number, bytes: number): OptionsError {
+  return new OptionsError(
+    owner,
+    "entries",
+    bytes,
+    `at most ${LARGEST_BULK} bytes (64 MiB) of data in one call`,
+    `these ${entries} jobs have that or more: add them in several calls, each of which is all or nothing; ` +
+      "where a storage takes `tx`, several calls can be part of one transaction",
+  );
 }
 
 /** Tells one payload from another, in whatever order its keys came. */

@@ -25,7 +25,7 @@ export interface JobQueueClientOptions<Input, Output> {
   readonly type?: string | undefined;
   /** Options for jobs that do not say otherwise: for all of them, and by type. */
   readonly defaults?: QueueDefaults<AnyJobs> | undefined;
-  /** How many bytes an input may have, as JSON. Default 1 MiB. */
+  /** How many bytes an input may have, as JSON. Default 1 MiB, at most 16 MiB. */
   readonly maxDataBytes?: number | undefined;
   /** Where waiting takes its time from. Default: the system's clock. */
   readonly clock?: Clock | undefined;
@@ -142,8 +142,15 @@ export class JobQueueClient<Input = any, Output = any> {
 
   /** The newest jobs with this status, newest first. Without one: of those that have not started. At most 1000. */
   async peek(status?: JobState, num = 100): Promise<readonly JobDetails<Input, Output>[]> {
-    const { jobs } = await this.#queue.list({ state: status ?? NOT_STARTED, limit: num });
-    return jobs.map(detailsOf);
+    const found: JobDetails<Input, Output>[] = [];
+    let cursor: string | undefined;
+    do {
+      // A page of large jobs is shorter than it may be.
+      const page = await this.#queue.list({ state: status ?? NOT_STARTED, limit: num - found.length, cursor });
+      for (const job of page.jobs) found.push(detailsOf(job));
+      cursor = page.cursor;
+    } while (cursor !== undefined && found.length < num);
+    return found;
   }
 
   /** How many jobs have this status. Without one: how many have not started. */
