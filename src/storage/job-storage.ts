@@ -55,13 +55,16 @@ export interface JobStorage {
    */
   sweep(): Promise<Sweep>;
 
-  /** In the order asked for; undefined where there is no such job. */
+  /**
+   * In the order asked for; undefined where there is no such job. However many they are: what is too much for one answer is read in
+   * several steps, each of which sees what there is at its moment.
+   */
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]>;
   /** The job that has this idempotency key of the queue now. Undefined: the key is not kept, or its job is gone. */
   findByKey(queue: string, key: string): Promise<JobRecord | undefined>;
   /** The attempts of a job that failed, and what it logged, oldest first. The latest hundred attempts and thousand lines. */
   history(id: string): Promise<JobHistory>;
-  /** Newest first. */
+  /** Newest first. A page has at most 4 MiB of data and results (`STEP_BYTES`), or one job, and may be shorter than `limit` for that. */
   list(query: ListQuery): Promise<JobPage>;
   /** What there is of each queue (of one, if asked), by name. A queue exists while it has jobs or is paused. */
   overview(queue?: string): Promise<readonly QueueOverview[]>;
@@ -143,6 +146,11 @@ export interface ClaimRequest {
    * give any. Default 0.
    */
   readonly ahead?: number | undefined;
+  /**
+   * So many bytes of data at most, all jobs together, but one job in any case. Data counts by its length as the storage keeps it:
+   * in bytes of UTF-8, or in characters. Default: 4 MiB (`STEP_BYTES`).
+   */
+  readonly maxBytes?: number | undefined;
   /** Only of these types; null: of any. */
   readonly types: readonly string[] | null;
   readonly leaseMs: number;
@@ -190,8 +198,8 @@ export interface Claim {
   /** Jobs to be settled whose lease was lost. */
   readonly stale: readonly string[];
   /**
-   * There is at least one more that could be claimed at once if `max` were greater, limits and pauses considered; or so much
-   * was in the way for the first time that this claim did not get past it, and the next one goes on from there.
+   * There is at least one more that could be claimed at once if `max` or `maxBytes` were greater, limits and pauses considered;
+   * or so much was in the way for the first time that this claim did not get past it, and the next one goes on from there.
    */
   readonly more: boolean;
   /** When it makes sense to ask again if nothing is heard before: a job comes due, or a limit has room. null: never. */
@@ -292,8 +300,9 @@ export interface ListQuery {
 }
 
 export interface JobPage {
+  /** As many as `limit` says, or fewer, if those are large. */
   readonly jobs: readonly JobRecord[];
-  /** Where the next page begins; null: this was the last. */
+  /** Where the next page begins; null: this was the last. Only this tells: a page that is not full need not be the last. */
   readonly cursor: string | null;
 }
 

@@ -4,7 +4,7 @@ import type { JobProgress, JobRecord, JobWarning } from "../core/job.ts";
 import { fromJson, keepJson } from "../core/json.ts";
 import { storable, textOf } from "../core/text.ts";
 import type { Report } from "../storage/job-storage.ts";
-import type { Reporter } from "./reporter.ts";
+import { LARGEST_DETAILS, type Reporter } from "./reporter.ts";
 
 /** What a handler sees of its job. */
 export interface JobView<Data = unknown> {
@@ -53,7 +53,6 @@ export interface JobContext {
 
 /** Longer lines are cut. */
 const LONGEST_LINE = 4_000;
-const LARGEST_DETAILS = 65_536;
 const MOST_WEIGHTS = 32;
 
 export function viewOf(job: JobRecord, data: unknown): JobView {

@@ -1,9 +1,12 @@
 import { afterAll, type Clock, type Mark, markOf } from "../core/clock.ts";
 import { JobError, LimitConflictError } from "../core/errors.ts";
 import type { JobEvent } from "../core/events.ts";
+import type { JobRecord } from "../core/job.ts";
 import { type Confirmations, confirmationsOf } from "../storage/confirmations.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
+import { STEP_BYTES } from "../storage/step-bytes.ts";
 import { type Admission, admissionFor, type Grant } from "./admission.ts";
+import { ClaimSize } from "./claim-size.ts";
 import { ClaimedStarts } from "./claimed-starts.ts";
 import { Complaints, type ErrorListener, type JobReference } from "./complaints.ts";
 import { inTime } from "../core/deadline.ts";
@@ -25,6 +28,8 @@ const GRANT_TTL_MS = 2_000;
 const LONGEST_GRANT_TTL_MS = 60_000;
 /** Every so many times that grants of the limiter are too old it is told. */
 const TELL_STALE = 5;
+/** When answers to claims came too late so many times in a row it is told, once until one comes in time. */
+const TELL_LATE = 3;
 /** Jobs that were told to stop have so long to end; then they are given back as they are. */
 const LAST_GRACE_MS = 500;
 /** And the storage has so long to take them back; else they come back when their leases expire. */
@@ -70,6 +75,7 @@ export class Engine {
   /** Ends all waiting for answers. */
   readonly #ended = new AbortController();
   #grantTtl = GRANT_TTL_MS;
+  readonly #size = new ClaimSize();
   /** How often in a row grants of the limiter were too old. */
   #stale = 0;
   /** Who was to be cancelled while a claim was under way: the claim may bring them. */
@@ -321,15 +327,16 @@ export class Engine {
     if (free === 0) this.#admission.use(0);
     // A batch is worth waiting for until all that could run has been asked for.
     const gathers = this.#settings.batch !== undefined && this.#admission.asking;
-    const max = lingers || gathers ? 0 : this.#admission.ready(free);
-    const ahead = this.#takesAhead(free);
+    const max = lingers || gathers ? 0 : Math.min(this.#size.jobs, this.#admission.ready(free));
+    const ahead = Math.min(this.#size.jobs - max, this.#takesAhead(free));
     if (this.#outcomes.length === 0 && !this.#mayFindWork(free + ahead, max + ahead, now)) {
       // Another limit is in the way: what the limiter granted is not kept from others meanwhile.
       if (!this.#admission.asking) this.#admission.use(0);
       return;
     }
-    const settle = latestOf(this.#outcomes);
-    this.#outcomes = [];
+    const { settle, rest } = firstOf(latestOf(this.#outcomes));
+    this.#outcomes = [...rest];
+    if (rest.length > 0) this.#sleep.signal();
     if (free + ahead === 0) {
       await this.#restoring(settle, () => this.#ask(() => this.#storage.settle(settle)));
       this.#outlook.rest();
@@ -340,6 +347,7 @@ export class Engine {
       worker: this.#id,
       max,
       ahead,
+      maxBytes: this.#size.bytes,
       types: this.#handlers.types,
       leaseMs: this.#settings.lease,
       limits: this.#admission.limits,
@@ -356,7 +364,10 @@ export class Engine {
         this.#ask(
           () => this.#storage.claim({ ...request, confirm }),
           (late) => this.#giveBack(late),
-        ),
+        ).catch((error: unknown) => {
+          this.#size.failed();
+          throw error;
+        }),
       ),
     );
     this.#claiming = false;
@@ -408,19 +419,24 @@ export class Engine {
     this.#busy = true;
     this.#empty = false;
     const now = this.#clock.now();
+    const ttl = this.#grantTtl;
     const starts = grant && this.#startsOf(grant, asked, jobs.length);
     const late = starts?.late === true;
     const stale = grants.some((one) => one.late);
     if (late) this.#grantTtl = Math.min(2 * this.#grantTtl, LONGEST_GRANT_TTL_MS);
     else if (now - asked.now <= GRANT_TTL_MS) this.#grantTtl = GRANT_TTL_MS;
     // What is nearly over when it is heard of is not begun either: somebody else may begin it any moment.
-    const expired = now - asked.now >= this.#settings.lease / 2;
+    const tookMs = now - asked.now;
+    const allowedMs = Math.min(this.#settings.lease / 2, starts === undefined ? Number.POSITIVE_INFINITY : ttl);
+    const expired = tookMs >= this.#settings.lease / 2;
     if (late || stale || expired || this.#state !== "running") {
       for (const one of grants) this.#safely(async () => one.cancel());
       if (stale) this.#metStale();
+      else if (late || expired) this.#metLate(jobs, tookMs, allowedMs);
       return this.#giveBack(claim);
     }
     this.#stale = 0;
+    this.#size.inTime(tookMs, allowedMs);
     const leasedUntil = asked.now + this.#settings.lease;
     const { defaults: withTimeout } = this.#settings;
     this.#hands.take(
@@ -438,6 +454,21 @@ export class Engine {
       new JobError(
         `what the limiter granted was too old ${this.#stale} times in a row when jobs had been claimed for it: ` +
           "give it a longer `grantTtl`, or the storage less to do",
+      ),
+    );
+  }
+
+  /** Jobs were claimed, and their answer came when they could not be started any more. The next claim asks for less. */
+  #metLate(jobs: readonly JobRecord[], tookMs: number, allowedMs: number): void {
+    const bytes = jobs.reduce((sum, { data }) => sum + data.length, 0);
+    const times = this.#size.late({ jobs: jobs.length, bytes });
+    if (times !== TELL_LATE) return;
+    this.#report(
+      new JobError(
+        `claims were answered too late ${times} times in a row, and their jobs given back: the latest took ` +
+          `${Math.round(tookMs) / 1_000} s for ${jobs.length} jobs with ${bytes} bytes of data, and ${allowedMs / 1_000} s are ` +
+          "allowed. The worker asks for less; if that does not help, bring it nearer to its storage, keep large data " +
+          "elsewhere and pass a reference, or give it a longer `lease`",
       ),
     );
   }
@@ -510,6 +541,18 @@ function latestOf(outcomes: readonly Outcome[]): readonly Outcome[] {
     if ((latest.get(outcome.id)?.token ?? 0) < outcome.token) latest.set(outcome.id, outcome);
   }
   return latest.size === outcomes.length ? outcomes : [...latest.values()];
+}
+
+/** As many as are worth one step, by what they bring along: one at least. */
+function firstOf(outcomes: readonly Outcome[]): { settle: readonly Outcome[]; rest: readonly Outcome[] } {
+  let bytes = 0;
+  const end = outcomes.findIndex((outcome, i) => (bytes += sizeOf(outcome)) > STEP_BYTES && i > 0);
+  return end < 0 ? { settle: outcomes, rest: [] } : { settle: outcomes.slice(0, end), rest: outcomes.slice(end) };
+}
+
+function sizeOf(outcome: Outcome): number {
+  if (outcome.to === "completed") return outcome.result?.length ?? 0;
+  return (outcome.error?.message.length ?? 0) + (outcome.error?.stack?.length ?? 0);
 }
 
 function retryIn(failures: number): number {

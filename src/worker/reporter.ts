@@ -1,7 +1,11 @@
 import type { Clock } from "../core/clock.ts";
 import { StaleLeaseError } from "../core/errors.ts";
 import type { JobStorage, Report } from "../storage/job-storage.ts";
+import { STEP_BYTES } from "../storage/step-bytes.ts";
 import { inTime } from "../core/deadline.ts";
+
+/** How many bytes the details of a progress may have. */
+export const LARGEST_DETAILS = 65_536;
 
 interface Pending {
   readonly report: Report;
@@ -69,19 +73,29 @@ export class Reporter {
     this.#writing = false;
   }
 
-  /** All that waits, but for one lease of each job only: the answer names jobs and not leases. */
+  /** As much as is worth one step, but for one lease of each job only: the answer names jobs and not leases. */
   #takeBatch(): Pending[] {
     const leases = new Map<string, number>();
     const batch: Pending[] = [];
     const rest: Pending[] = [];
+    let bytes = 0;
     for (const pending of this.#pending) {
       const { id, token } = pending.report;
       if (!leases.has(id)) leases.set(id, token);
-      (leases.get(id) === token ? batch : rest).push(pending);
+      bytes += sizeOf(pending.report);
+      const goes = leases.get(id) === token && (bytes <= STEP_BYTES || batch.length === 0);
+      (goes ? batch : rest).push(pending);
     }
     this.#pending = rest;
     return batch;
   }
+}
+
+/** About how much there is to write: details are taken to be as large as they may be. */
+function sizeOf({ log = [], progress }: Report): number {
+  const said = progress === undefined ? 0 : (progress.message?.length ?? 0);
+  const details = progress?.details === undefined ? 0 : LARGEST_DETAILS;
+  return log.reduce((sum, line) => sum + line.length, 0) + said + details;
 }
 
 /** One report for each job: the last progress, all lines and warnings, and the last word about each weight. */
