@@ -1,5 +1,6 @@
 import { type Charge, labelOf } from "../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
+import type { Allowance } from "./step-bytes.ts";
 import { byTurn, type Lane } from "./turns.ts";
 import type { Leave, Meter, UnderLimits, Use } from "./under-limits.ts";
 
@@ -13,6 +14,7 @@ export interface Head {
   readonly dueAt: number;
   readonly seq: number;
   readonly weights: Readonly<Record<string, number>> | null;
+  readonly data: string;
 }
 
 /** What a claim walks over: the lanes of a storage, as they are after each step that it took. */
@@ -58,14 +60,14 @@ interface Refused {
 }
 
 /**
- * Starts up to `want` jobs: by priority, then by turns, then as they came due, each with all of its limits or not at all.
- * What a limit keeps back is passed over whole: a type, or a lane. With `want` 0 nothing starts.
+ * Starts as many jobs as it is allowed: by priority, then by turns, then as they came due, each with all of its limits or not at
+ * all. What a limit keeps back is passed over whole: a type, or a lane.
  */
 export function walk<L extends WalkLane>(
   types: readonly string[],
   ground: Ground<L>,
   limits: UnderLimits,
-  want: number,
+  allowance: Allowance,
 ): Walked {
   const open = new Set(types);
   /** Types that are passed over since a limit that is not by group keeps one of them back. */
@@ -97,7 +99,7 @@ export function walk<L extends WalkLane>(
     }
     const leave = limits.ask(lane.type, lane.group, head.weights, lane.priority);
     if (leave.granted) {
-      if (started === want) return answer([...closed.values(), ...blocked.values()], true);
+      if (!allowance.take(head.data)) return answer([...closed.values(), ...blocked.values()], true);
       limits.take(leave.uses);
       ground.start(lane, leave.uses);
       started += 1;

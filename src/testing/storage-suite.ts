@@ -24,6 +24,7 @@ import { releasing } from "./suite/releasing.ts";
 import { rules } from "./suite/rules.ts";
 import { type Cases, Scene } from "./suite/scene.ts";
 import { settling } from "./suite/settling.ts";
+import { sizes } from "./suite/sizes.ts";
 import { underLimits } from "./suite/under-limits.ts";
 import { weights } from "./suite/weights.ts";
 
@@ -45,6 +46,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   adding,
   order,
   claiming,
+  sizes,
   leases,
   settling,
   limits: limiting,

@@ -1,4 +1,5 @@
 import type { Charge, LimitRule } from "../../src/limits/rule.ts";
+import { Allowance } from "../../src/storage/step-bytes.ts";
 import { NEVER, type Wait } from "../../src/limits/wait.ts";
 import { byTurn } from "../../src/storage/turns.ts";
 import { type Leave, type Meter, UnderLimits, type Use } from "../../src/storage/under-limits.ts";
@@ -63,7 +64,7 @@ export class ToyGround implements Ground<ToyLane> {
       this.lanes.push(lane);
       this.#types.set(type, [...(this.#types.get(type) ?? []), lane]);
     }
-    lane.jobs.push({ id, dueAt, seq: this.#seq++, weights: n === undefined ? null : { n } });
+    lane.jobs.push({ id, dueAt, seq: this.#seq++, weights: n === undefined ? null : { n }, data: "" });
     lane.waiting += 1;
   }
 
@@ -119,5 +120,10 @@ export function walkUnder(
     if (found === undefined) throw new Error(`no meter of ${rule.name} for ${String(group)}`);
     return found;
   });
-  return walk(types ?? [...new Set(ground.lanes.map(({ type }) => type))], ground, limits, want);
+  return walk(
+    types ?? [...new Set(ground.lanes.map(({ type }) => type))],
+    ground,
+    limits,
+    new Allowance({ max: want }),
+  );
 }

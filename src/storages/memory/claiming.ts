@@ -2,6 +2,7 @@ import type { JobRecord } from "../../core/job.ts";
 import { applies, type LimitRule } from "../../limits/rule.ts";
 import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
 import { ruleOfClaim } from "../../storage/stored-rules.ts";
+import { Allowance } from "../../storage/step-bytes.ts";
 import { byTurn } from "../../storage/turns.ts";
 import { UnderLimits } from "../../storage/under-limits.ts";
 import { walk } from "../../storage/walk.ts";
@@ -60,16 +61,19 @@ function rulesOf(
 function takeFreely(
   book: Book,
   queue: MemoryQueue,
-  { max, types, worker, leaseMs }: ClaimRequest,
+  request: ClaimRequest,
   lines: readonly JobLine[],
   now: number,
   started: StoredJob[],
 ): Found {
+  const { types, worker, leaseMs } = request;
   const asked = types === null ? null : new Set(types);
+  const allowance = new Allowance(request);
   let next = nextLane(lines);
-  while (next !== undefined && started.length < max) {
+  while (next !== undefined) {
     const lanes = siblings(queue, next, asked);
     const lane = lanes.length === 1 ? next : firstDue(queue, lanes);
+    if (!allowance.take(lane.first!.data)) break;
     started.push(book.start(lane, lanes, 1, worker, leaseMs, now));
     next = nextLane(lines);
   }
@@ -98,9 +102,10 @@ function takeUnder(
     new TallyMeter(book.limits, book.heavy, looking, rule, group, time, alone);
   const ground = new MemoryGround(book, queue, request, lines, rules, now, started, looking);
   const types = lines.map(({ type }) => type);
+  const allowance = new Allowance(request);
   for (;;) {
     const limits = new UnderLimits(rules, queue.name, meterOf);
-    const walked = walk(types, ground, limits, request.max - started.length);
+    const walked = walk(types, ground, limits, allowance);
     if (ground.letOthersLook()) continue;
     const taken = started.map(({ starts }) => starts);
     const grant = granted && book.grants.keep(granted, taken, book.ledgerNow());

@@ -1,6 +1,7 @@
 import { OptionsError } from "../../core/errors.ts";
 import type { JobRecord } from "../../core/job.ts";
 import type { JobHistory, JobPage, ListQuery, QueueOverview } from "../../storage/job-storage.ts";
+import { PageRoom } from "../../storage/step-bytes.ts";
 import { validKey } from "./adding.ts";
 import type { Book } from "./book.ts";
 import type { MemoryQueue } from "./queues.ts";
@@ -43,11 +44,12 @@ export function list(book: Book, query: ListQuery, now: number): JobPage {
   const jobs: JobRecord[] = [];
   if (queue === undefined) return { jobs, cursor: null };
   book.promoteAll(queue, now);
+  const room = new PageRoom();
   let last = 0;
   for (let i = placeOf(queue.added, before) - 1; i >= 0; i--) {
     const job = queue.added[i]!;
     if (job.gone || !matches(job, query, book.skew)) continue;
-    if (jobs.length === query.limit) return { jobs, cursor: String(last) };
+    if (jobs.length === query.limit || !room.take(job)) return { jobs, cursor: String(last) };
     jobs.push(copyOf(job, book.skew));
     last = job.seq;
   }

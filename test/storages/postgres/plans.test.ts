@@ -120,7 +120,7 @@ test.each([false, true])("no step looks at more jobs than it has to, of very man
       JSON.stringify(leases.map(({ n, id, token }) => ({ n, id, token, progress: '{"percent":1}', log: ["line"] }))),
     );
     expect(await call("settle", JSON.stringify(outcomesOf(mixed).text))).toMatchObject({ stale: [] });
-    await call("find_jobs", JSON.stringify(done.map(({ id }) => id)));
+    await call("find_jobs", JSON.stringify(done.map(({ id }) => id)), 2 ** 22);
     await call("job_history", done[1]!.id);
     const idempotency = { key: "k", fingerprint: "f", ttlMs: 1_000, onDuplicate: "replace" } as const;
     await call(
@@ -157,7 +157,10 @@ test.each([false, true])("no step looks at more jobs than it has to, of very man
       await call("change", JSON.stringify({ action, queue: "q", states, most: 50 }));
     }
     const states = ["waiting", "scheduled", "completed", "dead", "cancelled"];
-    await call("list_jobs", JSON.stringify({ queue: "q", states, since: 500, until: 9e15, most: 51, after: MANY }));
+    await call(
+      "list_jobs",
+      JSON.stringify({ queue: "q", states, since: 500, until: 9e15, most: 50, bytes: 2 ** 22, after: MANY }),
+    );
     await call("sweep");
   } finally {
     await client.end();

@@ -1,5 +1,6 @@
 import type { JobRecord } from "../../../core/job.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
+import { STEP_BYTES } from "../../../storage/step-bytes.ts";
 import type { Database } from "../database.ts";
 import { confirmed, granted, type GrantRow } from "../grants.ts";
 import { type Outcomes, outcomesOf } from "./outcomes.ts";
@@ -15,7 +16,18 @@ interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
 
 /** Settles and confirms, then takes jobs and room together. */
 export async function claim(database: Database, request: ClaimRequest): Promise<Claim> {
-  const { queue, worker, max, ahead, types, leaseMs, limits, grantTtlMs, confirm = [] } = request;
+  const {
+    queue,
+    worker,
+    max,
+    ahead,
+    maxBytes = STEP_BYTES,
+    types,
+    leaseMs,
+    limits,
+    grantTtlMs,
+    confirm = [],
+  } = request;
   const settled = outcomesOf(request.settle);
   const text = JSON.stringify({
     // If the answer gets lost, the jobs that were started are known by it, and by the worker.
@@ -24,6 +36,7 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
     worker,
     max: Math.min(max, MOST),
     ahead: ahead === undefined ? undefined : Math.min(ahead, MOST - Math.min(max, MOST)),
+    bytes: maxBytes,
     types,
     lease_ms: leaseMs,
     limits: limits.map(({ key, max: most, windowMs }) => ({ key, max: most, windowMs })),

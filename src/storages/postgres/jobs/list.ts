@@ -1,14 +1,23 @@
 import { OptionsError } from "../../../core/errors.ts";
 import { JOB_STATES, type JobRecord } from "../../../core/job.ts";
 import type { JobHistory, JobPage, ListQuery } from "../../../storage/job-storage.ts";
+import { STEP_BYTES } from "../../../storage/step-bytes.ts";
 import type { Database } from "../database.ts";
 import { type JobRow, toRecord } from "./record.ts";
 import { readError } from "../../../storage/kept.ts";
 
+/** So many are asked for at once, at most. */
+const MOST = 1_000;
+
+/** Many, or large ones, take several statements: no answer is larger than a step may be. */
 export async function find(database: Database, ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
-  if (ids.length === 0) return [];
-  const rows = await database.call<readonly (JobRow | null)[]>("find_jobs", JSON.stringify(ids));
-  return rows.map((row) => (row === null ? undefined : toRecord(row)));
+  const found: (JobRecord | undefined)[] = [];
+  while (found.length < ids.length) {
+    const asked = JSON.stringify(ids.slice(found.length, found.length + MOST));
+    const rows = await database.call<readonly (JobRow | null)[]>("find_jobs", asked, STEP_BYTES);
+    for (const row of rows) found.push(row === null ? undefined : toRecord(row));
+  }
+  return found;
 }
 
 /** The job that has the key. */
@@ -44,7 +53,7 @@ export async function history(database: Database, id: string): Promise<JobHistor
 
 export async function list(database: Database, query: ListQuery): Promise<JobPage> {
   const { queue, states, type, group, since, until, limit, cursor } = query;
-  const rows = await database.call<readonly JobRow[]>(
+  const page = await database.call<{ readonly jobs: readonly JobRow[]; readonly more: boolean }>(
     "list_jobs",
     JSON.stringify({
       queue,
@@ -53,13 +62,13 @@ export async function list(database: Database, query: ListQuery): Promise<JobPag
       grp: group,
       since,
       until,
-      // One more, to see whether there is another page.
-      most: limit + 1,
+      most: limit,
+      bytes: STEP_BYTES,
       after: cursor === null ? null : readCursor(cursor),
     }),
   );
-  const jobs = rows.slice(0, limit).map((row) => toRecord(row));
-  return { jobs, cursor: rows.length > limit ? String(rows[limit - 1]![0]) : null };
+  const jobs = page.jobs.map((row) => toRecord(row));
+  return { jobs, cursor: page.more ? String(page.jobs.at(-1)![0]) : null };
 }
 
 /** A cursor is the place of the last job of a page in the order of adding. */

@@ -483,6 +483,7 @@ CREATE TYPE {schema}.claim_request AS (
   worker text,
   max integer,
   ahead integer,
+  bytes float8,
   types text[],
   lease_ms float8,
   limits jsonb,

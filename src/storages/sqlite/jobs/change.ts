@@ -4,10 +4,15 @@ import type { Step } from "../step.ts";
 import { promoteDue } from "./due.ts";
 import { KEPT_MS } from "./ended.ts";
 import { LaneMoves } from "./lanes.ts";
-import { COLUMNS, type JobRow } from "./record.ts";
+import type { JobRow as WholeRow } from "./record.ts";
 import { selectJobs } from "./select.ts";
 
-const FIND = `SELECT ${COLUMNS} FROM sluice_jobs WHERE id = ? AND queue = ?`;
+/** What of a job has to be known. Not its data: it may be large, and there may be many. */
+const KNOWN = ["seq", "id", "queue", "type", "state", "lane", "priority", "grp", "cancel_requested"] as const;
+type JobRow = Pick<WholeRow, (typeof KNOWN)[number]>;
+
+const FIND = `SELECT ${KNOWN.join(", ")} FROM sluice_jobs WHERE id = ? AND queue = ?`;
+const ROW = `SELECT ${KNOWN.join(", ")} FROM sluice_jobs WHERE seq = ?`;
 const ASK_TO_STOP = "UPDATE sluice_jobs SET cancel_requested = 1 WHERE seq = ?";
 const CANCEL = `UPDATE sluice_jobs SET state = 'cancelled', finished_at = ?,
   delete_at = ? + coalesce(keep_for, ${KEPT_MS.cancelled}) WHERE seq = ?`;
@@ -50,7 +55,7 @@ function* rowsOf(step: Step, request: Change): Iterable<JobRow> {
     return;
   }
   const { states, type, group, endedForMs } = request.where;
-  yield* selectJobs(step, {
+  const seqs = selectJobs(step, {
     queue: request.queue,
     states: states.filter((state) => APPLIES[request.action].includes(state)),
     type,
@@ -63,6 +68,7 @@ function* rowsOf(step: Step, request: Change): Iterable<JobRow> {
     after: null,
     limit: request.limit,
   });
+  for (const seq of seqs) yield step.sql(ROW).get(seq) as JobRow;
 }
 
 function apply(step: Step, action: ChangeAction, row: JobRow, lanes: LaneMoves): boolean {

@@ -1,6 +1,7 @@
 import { type LimitRule, labelOf } from "../../../limits/rule.ts";
 import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
+import { Allowance } from "../../../storage/step-bytes.ts";
 import { UnderLimits } from "../../../storage/under-limits.ts";
 import { walk, type Walked } from "../../../storage/walk.ts";
 import { type BlockedLane, blockedTypes, firstBlocked, unblockRipe } from "../limits/blocked.ts";
@@ -46,9 +47,9 @@ class LimitedClaim {
     return this.#rules.some((rule) => !rule.byGroup && this.#meters.meter(rule, null).unprepared);
   }
 
-  walk(want: number): { readonly ground: ClaimGround; readonly walked: Walked } {
-    const ground = new ClaimGround(this.#step, this.#types, this.#rules, this.#meters, want);
-    return { ground, walked: walk([...this.#types.candidates()], ground, this.#limits, want) };
+  walk(wanted: Pick<ClaimRequest, "max" | "maxBytes">): { readonly ground: ClaimGround; readonly walked: Walked } {
+    const ground = new ClaimGround(this.#step, this.#types, this.#rules, this.#meters, wanted.max);
+    return { ground, walked: walk([...this.#types.candidates()], ground, this.#limits, new Allowance(wanted)) };
   }
 
   /** Is there a job that has come due, is not in its lane yet, and may start? */
@@ -128,7 +129,7 @@ export function claimUnder(
   if (types.paused) return { jobs: [], ...NOTHING };
   const limited = new LimitedClaim(step, types, rules, true, request.grantTtlMs);
   limited.unblock();
-  const { ground, walked } = limited.walk(request.max);
+  const { ground, walked } = limited.walk(request);
   const { jobs, grant } = ground.changed ? writeDown(step, request, ground) : { jobs: [], grant: undefined };
   const ahead = limited.outlook({ ...walked, more: walked.more || ground.othersMayLook });
   return { jobs, ...ahead, ...(grant !== undefined && { grant }) };
@@ -144,7 +145,7 @@ export function glanceUnder(
   if (types.paused) return { jobs: [], ...NOTHING };
   const limited = new LimitedClaim(step, types, rules, false);
   if (limited.unprepared || limited.anyDue || limited.anyRipe) return undefined;
-  const { ground, walked } = limited.walk(0);
+  const { ground, walked } = limited.walk({ max: 0 });
   if (ground.changed || (walked.more && request.max > 0)) return undefined;
   return { jobs: [], ...limited.outlook(walked) };
 }

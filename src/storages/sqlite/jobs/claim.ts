@@ -1,4 +1,5 @@
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
+import { Allowance, STEP_BYTES } from "../../../storage/step-bytes.ts";
 import type { Unit } from "../../../storage/turns.ts";
 import { isUnsaid, remember } from "../limits/claim-limits.ts";
 import { confirm } from "../limits/grants.ts";
@@ -41,10 +42,13 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   if (want === 0) return { jobs: [], stale, ...outlook(step, request, types, room, types.anyWaits) };
   // One more than wanted, to see whether anything is left.
   const units = types.units(want + 1);
-  const { jobs, grant } = units.length === 0 ? NOTHING : start(step, request, giving(step, types, units, want), room);
+  const given = units.length === 0 ? [] : giving(step, types, units, want, request.maxBytes ?? STEP_BYTES);
+  const dealt = deal(given);
+  const rows = allowed(dealt, request);
+  const { jobs, grant } = rows.length === 0 ? NOTHING : start(step, request, given, rows, room);
   let counted = 0;
   for (const { waiting } of units) counted += waiting;
-  const wrong = jobs.length < Math.min(want, counted);
+  const wrong = rows.length === dealt.length && jobs.length < Math.min(want, counted);
   if (wrong) recount(step, units);
   const found = outlook(step, request, types, room, wrong ? types.anyWaits : counted > jobs.length);
   return { jobs, stale, ...found, ...(grant !== undefined && { grant }) };
@@ -101,9 +105,13 @@ function outlook(
 }
 
 /** Starts the next jobs, in the order of turns. */
-function start(step: Step, { worker, leaseMs }: ClaimRequest, units: readonly Giving[], room: ClaimRoom): Started {
-  const rows = deal(units);
-  if (rows.length === 0) return NOTHING;
+function start(
+  step: Step,
+  { worker, leaseMs }: ClaimRequest,
+  units: readonly Giving[],
+  rows: readonly JobRow[],
+  room: ClaimRoom,
+): Started {
   const { now } = step;
   const leaseUntil = now + leaseMs;
   let token = step.numbers(rows.length);
@@ -130,6 +138,13 @@ function start(step: Step, { worker, leaseMs }: ClaimRequest, units: readonly Gi
   if (served.length >= MANY) step.sql(MANY_SERVED).run(now, JSON.stringify(served));
   else for (const [lane, turn, count] of served) step.sql(SERVED).run(turn, count, count, now, lane);
   return { jobs, grant };
+}
+
+/** As many of the first as the claim may answer with: what comes behind one that is too large is left, too. */
+function allowed(rows: readonly JobRow[], request: ClaimRequest): readonly JobRow[] {
+  const allowance = new Allowance(request);
+  const end = rows.findIndex(({ data }) => !allowance.take(data));
+  return end < 0 ? rows : rows.slice(0, end);
 }
 
 /** Units of a priority give one each, then another one each, and so on. They come in the order of their turns. */

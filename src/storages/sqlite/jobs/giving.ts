@@ -1,5 +1,6 @@
 import { takeTurns, type Unit } from "../../../storage/turns.ts";
 import type { Step } from "../step.ts";
+import { Amount } from "./amount.ts";
 import type { LaneRow, OpenTypes } from "./ready.ts";
 import { COLUMNS, type JobRow } from "./record.ts";
 
@@ -15,6 +16,8 @@ export interface Giving {
 const ORDER = "ORDER BY due_at, seq LIMIT";
 const IN_TIME = "(deadline IS NULL OR deadline > ?)";
 const FIRST_OF_LANE = `SELECT ${COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND ${IN_TIME} ${ORDER} +?`;
+const NEXT_OF_LANE = `SELECT ${COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND (due_at, seq) > (?, ?)
+  AND ${IN_TIME} ${ORDER} +?`;
 // Who is next, by the index alone: the first of one lane, and the very first of each of many.
 const HEADS = `SELECT lane, due_at, seq FROM sluice_jobs WHERE lane = ? AND state = 'waiting' ${ORDER} +?`;
 const VERY_FIRST = `FROM sluice_jobs WHERE lane = of.value AND state = 'waiting' ${ORDER} 1`;
@@ -33,8 +36,17 @@ interface Share extends Giving {
   rows: readonly JobRow[];
 }
 
-/** Those of the units that are to give something, in the order of their turns, and what they give. */
-export function giving(step: Step, types: OpenTypes, units: readonly Unit<LaneRow>[], want: number): Giving[] {
+/**
+ * Those of the units that are to give something, in the order of their turns, and what they give; of each no more than `maxBytes` of
+ * data, and one job more.
+ */
+export function giving(
+  step: Step,
+  types: OpenTypes,
+  units: readonly Unit<LaneRow>[],
+  want: number,
+  maxBytes: number,
+): Giving[] {
   const takes = new Map(takeTurns(units, want).map(({ unit, take }) => [unit, take]));
   const chosen = units.filter((unit) => takes.has(unit));
   const siblings = types.siblings(chosen);
@@ -51,35 +63,53 @@ export function giving(step: Step, types: OpenTypes, units: readonly Unit<LaneRo
   const ones: Share[] = [];
   for (const share of shares) {
     if (share.take === 1 && shares.length > 1) ones.push(share);
-    else share.rows = firstOf(step, share);
+    else share.rows = firstOf(step, share, maxBytes);
   }
-  if (ones.length > 0) giveOneEach(step, ones);
+  if (ones.length > 0) giveOneEach(step, ones, maxBytes);
   return shares;
 }
 
 /** The next jobs of one unit. Of several lanes the index tells how many each of them gives, and only those are read. */
-function firstOf(step: Step, { filled, take }: Share): JobRow[] {
-  if (filled.length === 1) return firstOfLane(step, filled[0]!, take);
+function firstOf(step: Step, { filled, take }: Share, maxBytes: number): JobRow[] {
+  if (filled.length === 1) return firstOfLane(step, filled[0]!, take, maxBytes);
   const heads = filled.flatMap((lane) => step.sql(HEADS).all(lane, take) as Head[]);
   const counts = new Map<number, number>();
   for (const { lane } of heads.toSorted(byDue).slice(0, take)) counts.set(lane!, (counts.get(lane!) ?? 0) + 1);
-  const rows = [...counts].flatMap(([lane, count]) => firstOfLane(step, lane, count));
+  const rows = [...counts].flatMap(([lane, count]) => firstOfLane(step, lane, count, maxBytes));
   return rows.toSorted(byDue);
 }
 
-function firstOfLane(step: Step, lane: number, take: number): JobRow[] {
-  return step.sql(FIRST_OF_LANE).all(lane, step.now, take) as JobRow[];
+function firstOfLane(step: Step, lane: number, take: number, maxBytes: number): JobRow[] {
+  const amount = new Amount();
+  let count = amount.of(take);
+  const rows = step.sql(FIRST_OF_LANE).all(lane, step.now, count) as JobRow[];
+  amount.read(rows);
+  for (let found = rows.length; found === count && rows.length < take && amount.bytes <= maxBytes;) {
+    count = amount.of(take - rows.length);
+    const { due_at: dueAt, seq } = rows.at(-1)!;
+    const next = step.sql(NEXT_OF_LANE).all(lane, dueAt, seq, step.now, count) as JobRow[];
+    amount.read(next);
+    rows.push(...next);
+    found = next.length;
+  }
+  return rows;
 }
 
-/** The very next job of each unit, in one go for all of them. */
-function giveOneEach(step: Step, shares: readonly Share[]): void {
+/** The very next job of each unit, in as few steps as their size allows. */
+function giveOneEach(step: Step, shares: readonly Share[], maxBytes: number): void {
   const heads = step.sql(FIRST_OF_MANY).all(JSON.stringify(shares.flatMap(({ filled }) => filled))) as Head[];
   let at = 0;
   const picked = shares.map(({ filled }) => heads.slice(at, (at += filled.length)).toSorted(byDue)[0]!.seq);
-  const rows = step.sql(PICKED).all(JSON.stringify(picked), step.now) as JobRow[];
-  const bySeq = new Map(rows.map((row) => [row.seq, row]));
-  for (const [i, share] of shares.entries()) {
-    const row = bySeq.get(picked[i]!);
-    if (row !== undefined) share.rows = [row];
+  const amount = new Amount();
+  for (let from = 0; from < picked.length && amount.bytes <= maxBytes;) {
+    const some = picked.slice(from, from + amount.of(picked.length - from));
+    const rows = step.sql(PICKED).all(JSON.stringify(some), step.now) as JobRow[];
+    amount.read(rows);
+    const bySeq = new Map(rows.map((row) => [row.seq, row]));
+    for (const [i, seq] of some.entries()) {
+      const row = bySeq.get(seq);
+      if (row !== undefined) shares[from + i]!.rows = [row];
+    }
+    from += some.length;
   }
 }

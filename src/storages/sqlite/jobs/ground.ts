@@ -6,6 +6,7 @@ import type { Blocking, OfType } from "../limits/blocked.ts";
 import { groupOf } from "../limits/groups.ts";
 import type { Meters } from "../limits/meter.ts";
 import type { Step } from "../step.ts";
+import { Amount } from "./amount.ts";
 import { type ClaimLaneRow, readyLanes, unitsOf } from "./claim-lanes.ts";
 import { readFirst, readNext } from "./heads.ts";
 import { type ClaimLane, type ClaimUnit, Line, type Page } from "./line.ts";
@@ -49,6 +50,7 @@ export class ClaimGround implements Ground<ClaimLane> {
   readonly #shares: boolean;
   readonly #lanes = new Map<number, ClaimLane>();
   readonly #lines = new Map<string, Line>();
+  readonly #amount = new Amount();
   /** How many ready lanes it knows. */
   #known = 0;
   /** The number of the next start: its turn, and its token. */
@@ -100,7 +102,7 @@ export class ClaimGround implements Ground<ClaimLane> {
       return undefined;
     }
     const weights = row.weights === null ? null : readWeights(row.weights);
-    return (lane.head = { dueAt: row.due_at, seq: row.seq, weights });
+    return (lane.head = { dueAt: row.due_at, seq: row.seq, weights, data: row.data });
   }
 
   start(lane: ClaimLane, uses: readonly Use[]): void {
@@ -233,11 +235,12 @@ export class ClaimGround implements Ground<ClaimLane> {
     const left = this.#left(lane.type);
     const share = Math.ceil(left / Math.max(1, this.#known));
     if (!lane.read && share === 1 && left > 1) {
-      readFirst(this.#step, this.#alike(lane, left));
+      readFirst(this.#step, this.#alike(lane, this.#amount.of(left)), this.#amount);
       return;
     }
     lane.read = true;
-    readNext(this.#step, lane, Math.min(PAGE, share + 1, this.#room(lane.type, lane.group, true) + 1));
+    const count = Math.min(PAGE, share + 1, this.#room(lane.type, lane.group, true) + 1);
+    readNext(this.#step, lane, this.#amount.of(count), this.#amount);
   }
 
   /** This lane and those that come after it, none of which was read: as many as may be asked for. */

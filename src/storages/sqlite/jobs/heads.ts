@@ -1,4 +1,5 @@
 import type { Step } from "../step.ts";
+import type { Amount } from "./amount.ts";
 import type { ClaimLane } from "./line.ts";
 import { COLUMNS, type JobRow } from "./record.ts";
 
@@ -13,22 +14,25 @@ const FIRST_OF_MANY = `SELECT ${COLUMNS} FROM sluice_jobs WHERE seq IN (SELECT
   FROM json_each(?) AS of)`;
 
 /** Reads the next jobs of a lane, so many at the most. */
-export function readNext(step: Step, lane: ClaimLane, count: number): void {
+export function readNext(step: Step, lane: ClaimLane, count: number, amount: Amount): void {
   const last = lane.rows.at(-1);
   const rows = (
     last === undefined
       ? step.sql(FIRST).all(lane.id, step.now, count)
       : step.sql(NEXT).all(lane.id, last.due_at, last.seq, step.now, count)
   ) as JobRow[];
+  amount.read(rows);
   lane.whole = rows.length < count;
   if (last === undefined) lane.rows = rows;
   else lane.rows.push(...rows);
 }
 
 /** Reads the first job of each of the lanes, in one go. */
-export function readFirst(step: Step, lanes: readonly ClaimLane[]): void {
+export function readFirst(step: Step, lanes: readonly ClaimLane[], amount: Amount): void {
   const byId = new Map(lanes.map((lane) => [lane.id, lane]));
-  for (const row of step.sql(FIRST_OF_MANY).all(JSON.stringify([...byId.keys()])) as JobRow[]) {
+  const rows = step.sql(FIRST_OF_MANY).all(JSON.stringify([...byId.keys()])) as JobRow[];
+  amount.read(rows);
+  for (const row of rows) {
     const lane = byId.get(row.lane!)!;
     // One that is too late is in the way of others, which are looked for then.
     if (row.deadline === null || row.deadline > step.now) lane.rows.push(row);

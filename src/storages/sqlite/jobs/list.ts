@@ -1,6 +1,7 @@
 import { OptionsError } from "../../../core/errors.ts";
 import { type AttemptRecord, JOB_STATES, type JobRecord, type LogLine } from "../../../core/job.ts";
 import type { JobHistory, JobPage, ListQuery } from "../../../storage/job-storage.ts";
+import { PageRoom } from "../../../storage/step-bytes.ts";
 import type { Step } from "../step.ts";
 import { COLUMNS, type JobRow, toRecord } from "./record.ts";
 import { readError } from "../../../storage/kept.ts";
@@ -8,6 +9,7 @@ import { selectJobs } from "./select.ts";
 
 const FIND = `SELECT ${COLUMNS}, first_due_at FROM sluice_jobs WHERE id = ?`;
 const HOLDER = "SELECT job FROM sluice_keys WHERE queue = ? AND key = ? AND expires_at > ?";
+const ROW = `SELECT ${COLUMNS} FROM sluice_jobs WHERE seq = ?`;
 const SEQ = "SELECT seq FROM sluice_jobs WHERE id = ?";
 const ATTEMPTS = `SELECT attempt, started_at, ended_at, worker, error FROM sluice_attempts WHERE job = ? ORDER BY seq`;
 const LINES = "SELECT at, attempt, text FROM sluice_log WHERE job = ? ORDER BY seq";
@@ -55,7 +57,7 @@ export function history(step: Step, id: string): JobHistory {
 }
 
 export function list(step: Step, query: ListQuery): JobPage {
-  const rows = selectJobs(step, {
+  const seqs = selectJobs(step, {
     queue: query.queue,
     states: query.states ?? JOB_STATES,
     type: query.type,
@@ -67,8 +69,14 @@ export function list(step: Step, query: ListQuery): JobPage {
     after: query.cursor === null ? null : readCursor(query.cursor),
     limit: query.limit + 1,
   });
-  const jobs = rows.slice(0, query.limit).map((row) => toRecord(row, step.skew));
-  return { jobs, cursor: rows.length > query.limit ? String(rows[query.limit - 1]!.seq) : null };
+  const room = new PageRoom();
+  const jobs: JobRecord[] = [];
+  for (const seq of seqs.slice(0, query.limit)) {
+    const row = step.sql(ROW).get(seq) as JobRow;
+    if (!room.take(row)) break;
+    jobs.push(toRecord(row, step.skew));
+  }
+  return { jobs, cursor: seqs.length > jobs.length ? String(seqs[jobs.length - 1]!) : null };
 }
 
 /** A cursor is the place of the last job of a page in the order of adding. */

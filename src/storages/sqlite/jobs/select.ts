@@ -1,7 +1,7 @@
 import type { JobState } from "../../../core/job.ts";
 import type { SqlValue } from "../driver.ts";
 import type { Step } from "../step.ts";
-import { COLUMNS, type JobRow } from "./record.ts";
+import type { JobRow } from "./record.ts";
 
 /** Which jobs of a queue. */
 export interface Selection {
@@ -25,8 +25,11 @@ export interface Selection {
 /** Instants of two processes may lie so far apart that the order of adding does not tell. */
 const SLACK_MS = 1_000;
 
-/** The jobs in the order of adding. Each state is a range of its own in the index; the ranges are merged here. */
-export function selectJobs(step: Step, selection: Selection): JobRow[] {
+/**
+ * The numbers of the jobs, in the order of adding: their rows may be large, and are read one by one. Each state is a range of its
+ * own in the index; the ranges are merged here.
+ */
+export function selectJobs(step: Step, selection: Selection): number[] {
   const { queue, type, group, since, until, endedBefore, newestFirst, after, limit } = selection;
   let where = "queue = ? AND state = ?";
   const values: SqlValue[] = [];
@@ -48,11 +51,12 @@ export function selectJobs(step: Step, selection: Selection): JobRow[] {
   if (endedBefore !== null) add("finished_at <= ?", endedBefore);
   if (selection.unasked === true) add("cancel_requested = ?", 0);
   const order = newestFirst ? "DESC" : "ASC";
-  const sql = `SELECT ${COLUMNS} FROM sluice_jobs WHERE ${where} ORDER BY seq ${order} LIMIT +?`;
+  const sql = `SELECT seq FROM sluice_jobs WHERE ${where} ORDER BY seq ${order} LIMIT +?`;
   const states = [...new Set(selection.states)];
-  const rows = states.flatMap((state) => step.sql(sql).all(queue, state, ...values, limit) as JobRow[]);
-  if (states.length > 1) rows.sort((a, b) => (newestFirst ? b.seq - a.seq : a.seq - b.seq));
-  return rows.slice(0, limit);
+  const rows = states.flatMap((state) => step.sql(sql).all(queue, state, ...values, limit) as Pick<JobRow, "seq">[]);
+  const seqs = rows.map(({ seq }) => seq);
+  if (states.length > 1) seqs.sort((a, b) => (newestFirst ? b - a : a - b));
+  return seqs.slice(0, limit);
 }
 
 const FIRST = "SELECT min(seq) AS seq FROM sluice_jobs";

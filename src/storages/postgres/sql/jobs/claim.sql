@@ -1,6 +1,6 @@
 -- Settles, then takes jobs and room under limits together.
 --
--- request: {claim, queue, worker, max, ahead, types, lease_ms, limits, settle, grant_ttl, grants, called} (jobs/claim.ts); claim: a
+-- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called} (jobs/claim.ts); claim: a
 -- number of its own for this request. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
 -- is confirmed first (limits/confirm.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
 -- complete_plainly does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
@@ -34,6 +34,7 @@ DECLARE
   want integer;
   first bigint;
   picked tid[] := '{}';
+  total float8;
   started {schema}.started_jobs;
   busy boolean := false;
   waits boolean := false;
@@ -46,7 +47,7 @@ BEGIN
   SELECT r.*, arrived, CASE WHEN r.many THEN false ELSE pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL END
   INTO q FROM (
     SELECT r.*, EXISTS (SELECT FROM {schema}.rules OFFSET 64) AS many FROM json_to_record(request) AS r (claim text, queue text,
-      worker text, max integer, ahead integer, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
+      worker text, max integer, ahead integer, bytes float8, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
       tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[])
     OFFSET 0
   ) r;
@@ -124,7 +125,13 @@ BEGIN
   busy := cardinality(picked) < want;
   IF cardinality(picked) > 0 THEN
     -- One of them may have been given back a moment ago: it starts after that.
-    SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew) INTO first, now FROM {schema}.meta m;
+    SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew),
+      (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
+    INTO first, now, total FROM {schema}.meta m;
+    IF total > q.bytes THEN
+      picked := {schema}.first_bytes(picked, q.bytes);
+      busy := false;
+    END IF;
     started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, NULL, sure, false, now);
     -- What was left alone is to be had.
     busy := busy AND started.count = cardinality(picked);

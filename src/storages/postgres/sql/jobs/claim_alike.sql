@@ -25,6 +25,7 @@ DECLARE
   moved integer := 0;
   given {schema}.limit_given[];
   picked tid[];
+  total float8;
   first bigint;
   started {schema}.started_jobs;
   busy boolean;
@@ -137,8 +138,14 @@ BEGIN
     -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
     took := greatest(0, {schema}.wall() - q.arrived);
     -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
-    SELECT nextval('{schema}.numbers'), greatest(now, room.latest, m.last, {schema}.wall() + m.skew) INTO first, now
-    FROM {schema}.meta m;
+    SELECT nextval('{schema}.numbers'), greatest(now, room.latest, m.last, {schema}.wall() + m.skew),
+      (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
+    INTO first, now, total FROM {schema}.meta m;
+    IF total > q.bytes THEN
+      picked := {schema}.first_bytes(picked, q.bytes);
+      started.count := cardinality(picked);
+      busy := false;
+    END IF;
     -- In a row that is there already, or in one of their own, as all that is to be confirmed.
     IF room.shares THEN
       INSERT INTO {schema}.starts AS s (seq, limit_id, at, since, n) OVERRIDING SYSTEM VALUE

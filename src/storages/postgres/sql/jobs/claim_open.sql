@@ -2,14 +2,14 @@
 -- count for one under each of them. The locks of all names in `rules` are held.
 --
 -- queue, worker, claim, lease_ms: who claims, by which claim, for how long. max: how many at most. ahead: so many
--- more, if there are no limits; of these only such as are tried for the first time and may be again. asked: of which types; NULL: of any. types: those
+-- more, if there are no limits; of these only such as are tried for the first time and may be again. bytes: so much data at most. asked: of which types; NULL: of any. types: those
 -- of them that it takes; decided: these run under `rules`, and others may not (way_of.sql). sign: what the claim saw first; its
 -- head_type is NULL where that need not be so any more. ttl: they are called within so long, which is confirmed; arrived: when the
 -- request came, by the clock of the server; NULL: they are called at once. now: the time. Answers with the jobs that have started, in order (NULL:
 -- none), and what storage/job-storage.ts says of a claim (next_in: NULL or Infinity where no clock can tell; counted from `at`);
 -- told: events were written.
 CREATE OR REPLACE FUNCTION {schema}.claim_open(queue text, worker text, claim text, max integer, ahead integer,
-  asked text[], types text[], decided boolean, lease_ms float8, rules {schema}.limit_rule[], sign {schema}.claim_signs,
+  bytes float8, asked text[], types text[], decided boolean, lease_ms float8, rules {schema}.limit_rule[], sign {schema}.claim_signs,
   ttl float8, arrived float8, now float8)
 RETURNS {schema}.opened_claim
 LANGUAGE plpgsql VOLATILE AS $$
@@ -22,6 +22,7 @@ DECLARE
   room {schema}.limit_room;
   wait float8 := 0;
   picked tid[];
+  total float8;
   first bigint;
   started {schema}.started_jobs;
   waits boolean := false;
@@ -47,7 +48,13 @@ BEGIN
         -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
         took := greatest(0, {schema}.wall() - arrived);
         -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
-        SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew) INTO first, now FROM {schema}.meta m;
+        SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew),
+          (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
+        INTO first, now, total FROM {schema}.meta m;
+        IF total > bytes THEN
+          picked := {schema}.first_bytes(picked, bytes);
+          busy := false;
+        END IF;
         IF limited THEN
           room.at := now;
           room := {schema}.take_uniform(room, cardinality(picked), first, ttl, now - took);

@@ -2,12 +2,13 @@
 -- (jobs/walk.sql), and what that came to is written down. The locks of the queue and of all names in `rules` are held; what is
 -- to be settled is settled, and what has come due waits.
 --
--- queue_name, worker_name, claim_name, lease_ms: who claims, by which claim, for how long. want: how many at most. asked: of
+-- queue_name, worker_name, claim_name, lease_ms: who claims, by which claim, for how long. want: how many at most; bytes: with so much
+-- data at most. asked: of
 -- which types; NULL: of any. rules: what they run under. ttl, arrived: as claim_open. now: the time. Answers with the jobs that have
 -- started, in order; what storage/job-storage.ts says of a claim (next_in: NULL where no clock can tell); whether there is news for
 -- everybody; whether events were written; and what is to be confirmed, as opened_claim says it.
 CREATE OR REPLACE FUNCTION {schema}.claim_under(
-  queue_name text, worker_name text, claim_name text, want integer, asked text[], lease_ms float8,
+  queue_name text, worker_name text, claim_name text, want integer, bytes float8, asked text[], lease_ms float8,
   rules {schema}.limit_rule[], ttl float8, arrived float8, now float8,
   OUT jobs json, OUT more boolean, OUT next_in float8, OUT blocked_by text, OUT everybody boolean, OUT told boolean,
   OUT granted json
@@ -60,7 +61,7 @@ BEGIN
       FROM unnest(types) WITH ORDINALITY AS t (type, place) WHERE ':' || t.type <> ALL (paused);
   END IF;
   LOOP
-    walked := {schema}.walk(queue_name, asked, types, rules, want, without, ttl, now);
+    walked := {schema}.walk(queue_name, asked, types, rules, want, bytes, without, ttl, now);
     -- Somebody may have changed a job since it was read, or be about to: then it is not to be had, and the walk goes another way.
     missed := {schema}.lock_walked(walked);
     EXIT WHEN missed IS NULL;

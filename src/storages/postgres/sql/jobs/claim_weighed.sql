@@ -14,7 +14,7 @@ BEGIN
   IF waited THEN
     sign.head_type := NULL;
   END IF;
-  opened := {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000), 0, q.types, types, decided, q.lease_ms, rules,
+  opened := {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000), 0, q.bytes, q.types, types, decided, q.lease_ms, rules,
     sign, q.grant_ttl, q.arrived, now);
   next_in := opened.next_in;
   IF next_in > 0 THEN

@@ -183,7 +183,7 @@ BEGIN
 
   IF walks THEN
     SELECT * INTO started
-    FROM {schema}.claim_under(q.queue, q.worker, q.claim, least(q.max, 10000), q.types, q.lease_ms, rules,
+    FROM {schema}.claim_under(q.queue, q.worker, q.claim, least(q.max, 10000), q.bytes, q.types, q.lease_ms, rules,
       q.grant_ttl, q.arrived, now);
     jobs := coalesce(jobs, started.jobs);
     granted := coalesce(granted, started.granted);
@@ -203,7 +203,7 @@ BEGIN
       END IF;
     END IF;
     opened := {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000),
-      greatest(0, least(coalesce(q.ahead, 0), 10000 - q.max)), q.types, types, decided, q.lease_ms, rules, sign,
+      greatest(0, least(coalesce(q.ahead, 0), 10000 - q.max)), q.bytes, q.types, types, decided, q.lease_ms, rules, sign,
       q.grant_ttl, q.arrived, now);
     jobs := coalesce(jobs, opened.jobs);
     granted := coalesce(granted, opened.granted);

@@ -5,6 +5,6 @@ DECLARE
   now float8 := {schema}.present();
 BEGIN
   RETURN {schema}.find_jobs((SELECT coalesce(json_agg(k.job), '[]') FROM {schema}.keys k
-    WHERE k.queue = find_by_key.queue AND k.key = find_by_key.key AND k.expires_at > now));
+    WHERE k.queue = find_by_key.queue AND k.key = find_by_key.key AND k.expires_at > now), 0);
 END
 $$;

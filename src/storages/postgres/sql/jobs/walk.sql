@@ -4,14 +4,14 @@
 -- over in lists; nothing is written.
 --
 -- queue_name: of which queue. asked: the types that the claim asks for; NULL: any. types: those of them that may start.
--- all_rules: what they run under. want: how many may start. without: jobs that cannot be had. ttl: how soon they are called; NULL: at
+-- all_rules: what they run under. want: how many may start; bytes: with so much data, but one in any case. without: jobs that cannot be had. ttl: how soon they are called; NULL: at
 -- once. now_at: now.
 --
 -- The steps stand in walk/, one file each, and become one function with this one: what is declared here is too much to be handed
 -- from one function to another. Lists of one letter belong together, and have one entry for each of its kind. Everything is known
 -- by its place in them: a `lane` is one in the lists of l.
 CREATE OR REPLACE FUNCTION {schema}.walk(
-  queue_name text, asked text[], types text[], all_rules {schema}.limit_rule[], want integer, without bigint[], ttl float8,
+  queue_name text, asked text[], types text[], all_rules {schema}.limit_rule[], want integer, bytes float8, without bigint[], ttl float8,
   now_at float8
 ) RETURNS {schema}.walked
 LANGUAGE plpgsql VOLATILE AS $$
@@ -25,6 +25,7 @@ DECLARE
   forever CONSTANT float8 := 'Infinity';
   now float8 := now_at;
   started integer := 0;
+  started_bytes float8 := 0;
   vain integer := 0;
   more boolean := false;
   -- Rules: those for all, then those by group. Does one apply to a type (rules of the first type, of the second, ...)? What jobs
@@ -56,7 +57,7 @@ DECLARE
   served_count integer := 0; s_lane integer[]; s_turn bigint[]; s_next integer[];
   level_count integer := 0; v_priority float8[]; v_first integer[]; v_last integer[]; v_at integer[];
   -- Jobs that were read, those of a lane side by side.
-  job_count integer := 0; j_seq bigint[]; j_due float8[]; j_place tid[]; j_weights jsonb[];
+  job_count integer := 0; j_seq bigint[]; j_due float8[]; j_place tid[]; j_weights jsonb[]; j_bytes integer[];
   -- Meters: of each rule for all, then, group by group, of each rule by group. How long a head of the group waits for it already.
   -- Where only numbers matter (m_plain): how much fits, what is used and held of that.
   unopened boolean; new_groups text[];
@@ -124,7 +125,7 @@ BEGIN
       kept_by := kept_by || CASE WHEN keeper = 0 THEN t_closed_by[kind] ELSE keeper END;
       t_open[kind] := false;
     ELSIF keeper = 0 THEN
-      more := started >= want;
+      more := started >= want OR (started > 0 AND started_bytes + j_bytes[head] > bytes);
       EXIT walking WHEN more;
       -- {part walk/leave_lane}
       -- {part walk/start}

@@ -21,6 +21,7 @@ DECLARE
   read_due float8[];
   read_place tid[];
   read_weights jsonb[];
+  read_bytes integer[];
 BEGIN
   kind := l_type[own_lane];
   -- {part walk/room}
@@ -28,9 +29,9 @@ BEGIN
   each := ceil(still / greatest(1, ready_count)::float8);
   count := least(page, each + 1);
   IF l_grp[own_lane] = '' THEN
-    SELECT array_agg(own_lane), array_agg(h.seq), array_agg(h.due_at), array_agg(h.place), array_agg(h.weights)
-      INTO read_lane, read_seq, read_due, read_place, read_weights FROM (
-        SELECT j.seq, j.due_at, j.ctid AS place, j.weights FROM {schema}.jobs j
+    SELECT array_agg(own_lane), array_agg(h.seq), array_agg(h.due_at), array_agg(h.place), array_agg(h.weights),
+      array_agg(h.bytes) INTO read_lane, read_seq, read_due, read_place, read_weights, read_bytes FROM (
+        SELECT j.seq, j.due_at, j.ctid AS place, j.weights, octet_length(j.data) AS bytes FROM {schema}.jobs j
         WHERE j.queue = queue_name AND j.type = types[kind] AND j.priority = l_priority[own_lane]
           AND j.state = 'waiting' AND j.grp IS NULL
           AND (j.due_at, j.seq) > (CASE WHEN l_last[own_lane] = 0 THEN '-Infinity' ELSE j_due[l_last[own_lane]] END,
@@ -57,13 +58,13 @@ BEGIN
       batch_due := batch_due || CASE WHEN l_last[lane] = 0 THEN '-Infinity' ELSE j_due[l_last[lane]] END;
       batch_seq := batch_seq || CASE WHEN l_last[lane] = 0 THEN 0 ELSE j_seq[l_last[lane]] END;
     END LOOP;
-    SELECT array_agg(h.lane), array_agg(h.seq), array_agg(h.due_at), array_agg(h.place), array_agg(h.weights)
-      INTO read_lane, read_seq, read_due, read_place, read_weights FROM (
-        SELECT b.lane, j.seq, j.due_at, j.place, j.weights
+    SELECT array_agg(h.lane), array_agg(h.seq), array_agg(h.due_at), array_agg(h.place), array_agg(h.weights),
+      array_agg(h.bytes) INTO read_lane, read_seq, read_due, read_place, read_weights, read_bytes FROM (
+        SELECT b.lane, j.seq, j.due_at, j.place, j.weights, j.bytes
         FROM unnest(batch, batch_types, batch_priorities, batch_grps, batch_due, batch_seq) WITH ORDINALITY
           AS b (lane, type, priority, grp, due_at, seq, place)
         CROSS JOIN LATERAL (
-          SELECT w.seq, w.due_at, w.ctid AS place, w.weights FROM {schema}.jobs w
+          SELECT w.seq, w.due_at, w.ctid AS place, w.weights, octet_length(w.data) AS bytes FROM {schema}.jobs w
           WHERE w.queue = queue_name AND w.type = b.type AND w.priority = b.priority AND w.state = 'waiting'
             AND w.grp IS NOT NULL AND w.grp = b.grp AND (w.due_at, w.seq) > (b.due_at, b.seq)
             AND (w.deadline IS NULL OR w.deadline > now) AND w.seq <> ALL (without)
@@ -88,6 +89,7 @@ BEGIN
     j_due := j_due || read_due;
     j_place := j_place || read_place;
     j_weights := j_weights || read_weights;
+    j_bytes := j_bytes || read_bytes;
   END IF;
   FOREACH lane IN ARRAY batch LOOP
     l_whole[lane] := l_last[lane] - l_first[lane] + 1 < count;

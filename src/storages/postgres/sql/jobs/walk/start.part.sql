@@ -6,6 +6,7 @@ DECLARE
   own float8;
 BEGIN
   started := started + 1;
+  started_bytes := started_bytes + j_bytes[head];
   d_places := d_places || j_place[head];
   d_seqs := d_seqs || j_seq[head];
   IF j_seq[head] = l_heavy[lane] AND l_by[lane] IS NOT NULL THEN
