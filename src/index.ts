@@ -138,16 +138,9 @@ export { RateLimitedError, type RateLimitedErrorOptions } from "./limiter/rate-l
 export { MemoryStorage, type MemoryStorageOptions } from "./storages/memory/job-storage.ts";
 export type { BackoffOption, JobDefaults, QueueDefaults } from "./core/job-defaults.ts";
 export type { AddOptions, BulkOptions, JobOptions } from "./queue/add-options.ts";
+export type { ChangeAllOptions, DrainOptions, FollowOptions, PurgeOptions, RedriveTarget } from "./queue/bulk.ts";
 export type { JobInfo } from "./queue/job-info.ts";
-export {
-  type BulkEntry,
-  type ListOptions,
-  type ListPage,
-  type PurgeOptions,
-  Queue,
-  type QueueOptions,
-  type RedriveTarget,
-} from "./queue/queue.ts";
+export { type BulkEntry, type ListOptions, type ListPage, Queue, type QueueOptions } from "./queue/queue.ts";
 export { QueuedJob, type ResultOptions } from "./queue/queued-job.ts";
 export type { StandardSchema } from "./queue/schema.ts";
 export type { BatchContext } from "./worker/batch.ts";

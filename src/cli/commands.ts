@@ -2,6 +2,7 @@ import type { Command } from "./command.ts";
 import { cancel } from "./commands/cancel.ts";
 import { demo } from "./commands/demo.ts";
 import { doctor } from "./commands/doctor.ts";
+import { drain } from "./commands/drain.ts";
 import { explain } from "./commands/explain.ts";
 import { jobs } from "./commands/jobs.ts";
 import { limits } from "./commands/limits.ts";
@@ -26,6 +27,7 @@ export const COMMANDS: readonly Command[] = [
   cancel,
   promote,
   remove,
+  drain,
   pause,
   resume,
   purge,

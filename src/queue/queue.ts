@@ -1,25 +1,15 @@
 import { type Clock, systemClock } from "../core/clock.ts";
-import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import { canonicalJson, fromJson, toJson } from "../core/json.ts";
-import { ENDED, JOB_STATES, type JobCounts, type JobRecord, type JobState, noJobs } from "../core/job.ts";
-import {
-  type Check,
-  clock,
-  date,
-  durationOrZero,
-  optional,
-  readArgument,
-  readOptions,
-  required,
-} from "../core/options.ts";
+import { type JobCounts, type JobRecord, type JobState, noJobs } from "../core/job.ts";
+import { type Check, clock, date, optional, readArgument, readOptions, required } from "../core/options.ts";
 import { type JobDefaults, type QueueDefaults, readDefaults, type ReadDefaults } from "../core/job-defaults.ts";
 import { keyText, nameText, queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import type { DefinedLimits } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
-import type { ChangeAction, ChangeFilter, JobStorage, NewJob } from "../storage/job-storage.ts";
+import type { JobStorage, NewJob } from "../storage/job-storage.ts";
 import { drain, type QueueExplanation } from "../storage/drain.ts";
 import type { Explanation } from "../storage/explain.ts";
 import { jobStorage, listen, namingStorage, type StorageOrStore } from "../storage/open.ts";
@@ -32,6 +22,19 @@ import {
   readAddOptions,
   readTransaction,
 } from "./add-options.ts";
+import {
+  anyText,
+  cancelAll,
+  type ChangeAllOptions,
+  drainQueue,
+  type DrainOptions,
+  purge,
+  type PurgeOptions,
+  redrive,
+  type RedriveTarget,
+  removeAll,
+  states,
+} from "./bulk.ts";
 import { declaring, queueLimits } from "./declaring.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
 import { changeOne, explainOne, type JobPlace, QueuedJob } from "./queued-job.ts";
@@ -90,56 +93,24 @@ export interface ListPage<Jobs> {
   readonly cursor: string | undefined;
 }
 
-/** Which of the dead jobs: one, some, or all (of a type, of a group). */
-export type RedriveTarget =
-  | string
-  | readonly string[]
-  | { readonly all: true; readonly type?: string | undefined; readonly group?: string | undefined };
-
-export interface PurgeOptions {
-  /** Only jobs in this state, or one of these. Default: all that have ended. */
-  readonly state?: JobState | readonly JobState[] | undefined;
-  /** Only jobs that ended longer ago than this. */
-  readonly olderThan?: Duration | undefined;
-  readonly type?: string | undefined;
-  readonly group?: string | undefined;
-  /** Needed where nothing else says which. */
-  readonly all?: true | undefined;
-}
-
 const OWNER = "Queue";
 const MEBIBYTE = 2 ** 20;
-/** How many jobs are changed in one step: long work is done in small ones, so that others come in between. */
-const STEP = 500;
 const MOST_IN_BULK = 10_000;
 /** One job goes to a storage and comes from it as a whole: within the time that a call has, over a network that is not fast. */
 const LARGEST_DATA = 16 * MEBIBYTE;
 /** What is added together goes to a storage in one statement, which is all or nothing. */
 const LARGEST_BULK = 64 * MEBIBYTE;
 
-const states: Check<readonly JobState[]> = {
-  expected: `one of ${JOB_STATES.join(", ")}, or an array of them`,
-  read: (value) => {
-    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
-    const known = list.every((state) => JOB_STATES.includes(state as JobState));
-    return known && list.length > 0 ? (list as readonly JobState[]) : undefined;
-  },
-};
 const dataBytes: Check<number> = {
   expected: `an integer from 1 to ${LARGEST_DATA} (16 MiB)`,
   read: (value) =>
     typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= LARGEST_DATA ? value : undefined,
-};
-const anyText: Check<string> = {
-  expected: "a string",
-  read: (value) => (typeof value === "string" ? value : undefined),
 };
 const pageSize: Check<number> = {
   expected: "an integer from 1 to 1000",
   read: (value) =>
     typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= 1_000 ? value : undefined,
 };
-const yes: Check<true> = { expected: "true, or left out", read: (value) => (value === true ? true : undefined) };
 const anything: Check<object> = {
   expected: "an object",
   read: (value) => (typeof value === "object" && value !== null ? value : undefined),
@@ -162,15 +133,6 @@ const LIST = {
   limit: optional(pageSize, 100),
   cursor: optional(anyText, undefined),
 };
-const REDRIVE = { all: required(yes), type: optional(anyText, undefined), group: optional(anyText, undefined) };
-const PURGE = {
-  state: optional(states, undefined),
-  olderThan: optional(durationOrZero, undefined),
-  type: optional(anyText, undefined),
-  group: optional(anyText, undefined),
-  all: optional(yes, undefined),
-};
-
 /**
  * A named line of jobs: where they are added and looked after. Workers of the same name and storage run them.
  *
@@ -328,45 +290,35 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return changeOne(this.#place, "remove", readArgument("remove", "id", anyText, id));
   }
 
-  /** Sends dead jobs back to their first attempt: one, some, or all. The answer is how many. */
-  async redrive(target: RedriveTarget): Promise<number> {
-    if (typeof target === "string" || Array.isArray(target)) {
-      const ids = [target].flat().map((id: unknown) => readArgument("redrive", "target", anyText, id));
-      return (await this.storage.change({ action: "retry", queue: this.name, ids, states: ["dead"] })).length;
-    }
-    const read = readOptions("redrive", REDRIVE, target);
-    return this.#changeAll("retry", {
-      states: ["dead"],
-      type: read.type ?? null,
-      group: read.group ?? null,
-      endedForMs: null,
-    });
+  /**
+   * Cancels jobs, of a type, of a group, or the one that has an idempotency key: as `cancel` does, running ones are asked to stop. The
+   * answer is how many.
+   */
+  async cancelAll(options: ChangeAllOptions): Promise<number> {
+    return cancelAll(this.#place, options);
   }
 
-  /** Removes everything that has not started. What runs goes on. The answer is how many were removed. */
-  async drain(): Promise<number> {
-    const { waiting, scheduled, awaiting } = await this.counts();
-    const where = { states: ["waiting", "scheduled", "awaiting"], type: null, group: null, endedForMs: null } as const;
-    // As many as there were: producers who go on adding need not be outrun.
-    return this.#changeAll("remove", where, waiting + scheduled + awaiting);
+  /** Deletes jobs that are not running, of a type, of a group, or the one that has an idempotency key. The answer is how many. */
+  async removeAll(options: ChangeAllOptions): Promise<number> {
+    return removeAll(this.#place, options);
+  }
+
+  /**
+   * Removes what has not started: everything, or only of a type, of a group, or with an idempotency key. What runs goes on. The
+   * answer is how many were removed.
+   */
+  async drain(options: DrainOptions = {}): Promise<number> {
+    return drainQueue(this.#place, options);
+  }
+
+  /** Sends dead jobs back to their first attempt: one, some, or all. The answer is how many. */
+  async redrive(target: RedriveTarget): Promise<number> {
+    return redrive(this.#place, target);
   }
 
   /** Deletes jobs that have ended, before their time. The answer is how many. */
   async purge(options: PurgeOptions): Promise<number> {
-    const read = readOptions("purge", PURGE, options);
-    const { state, olderThan, type, group } = read;
-    if ([state, olderThan, type, group, read.all].every((given) => given === undefined)) {
-      throw new OptionsError("purge", "all", undefined, "true where nothing else says which jobs");
-    }
-    const ended = state ?? ["completed", "dead", "cancelled"];
-    if (ended.includes("active"))
-      throw new OptionsError("purge", "state", "active", "a state that jobs can be removed in");
-    return this.#changeAll("remove", {
-      states: ended,
-      type: type ?? null,
-      group: group ?? null,
-      endedForMs: olderThan ?? null,
-    });
+    return purge(this.#place, options);
   }
 
   /** Calls back for every such event in this queue, in any process, until the returned function is called. */
@@ -457,28 +409,6 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     const which = type === undefined ? null : readArgument(owner, "type", nameText, type);
     await this.storage.setPaused(this.name, which, paused);
   }
-
-  async #changeAll(action: ChangeAction, where: ChangeFilter, most = Number.POSITIVE_INFINITY): Promise<number> {
-    const since = this.#clock.now();
-    for (let all = 0; ;) {
-      // Jobs that end while this goes on (redriven, and dead again) are not its business.
-      const elapsed = all === 0 ? 0 : this.#clock.now() - since;
-      const endedForMs = onlyEnded(where) && elapsed > 0 ? Math.max(where.endedForMs ?? 0, elapsed) : where.endedForMs;
-      const changed = await this.storage.change({
-        action,
-        queue: this.name,
-        where: { ...where, endedForMs },
-        limit: Math.min(STEP, most - all),
-      });
-      all += changed.length;
-      if (changed.length < STEP || all >= most) return all;
-    }
-  }
-}
-
-/** Are only jobs meant that have ended? */
-function onlyEnded({ states: meant }: ChangeFilter): boolean {
-  return meant.every((state) => ENDED.includes(state));
 }
 
 function tooMuch(owner: string, entries: number, bytes: number): OptionsError {

@@ -372,6 +372,55 @@ describe("changes", () => {
     expect(await at(db, "cancel")).toMatchObject({ code: 2 });
   });
 
+  it("cancel, remove and drain many, by type, group or key, with a count", async () => {
+    const db = copyOf(database, "many");
+    const counted = await at(db, "cancel", "-q", "mail", "--type", "send_email", "--dry-run", "--json");
+    expect(json(counted)).toEqual({ action: "cancel", queue: "mail", found: 1, changed: 0 });
+    expect(await at(db, "cancel", "-q", "mail", "--type", "send_email", "--group", "acme")).toMatchObject({
+      code: 0,
+      out: "cancelled 1 job of mail\n",
+    });
+    expect(await statesOf(db, ids.waiting, ids.scheduled)).toEqual(["cancelled", "scheduled"]);
+    expect(json(await at(db, "drain", "-q", "mail", "--json"))).toEqual({
+      action: "drain",
+      queue: "mail",
+      found: 2,
+      changed: 2,
+    });
+    expect(json(await at(db, "remove", "-q", "mail", "--key", "key-1", "--json"))).toMatchObject({
+      found: 1,
+      changed: 1,
+    });
+    expect(json(await at(db, "remove", "-q", "mail", "--key", "key-1", "--json"))).toMatchObject({
+      found: 0,
+      changed: 0,
+    });
+    expect((await at(db, "remove", "-q", "mail", "--state", "cancelled")).out).toBe("removed 2 jobs of mail\n");
+    expect((await at(db, "cancel", "-q", "mail", "--all")).out).toBe("cancelled 1 job of mail\n");
+    expect(await statesOf(db, ids.completed, ids.active, ids.other)).toEqual([undefined, "active", "waiting"]);
+    expect(await at(db, "cancel", ids.active, "--type", "slow", "-q", "mail")).toMatchObject({ code: 2 });
+    expect(await at(db, "remove", "-q", "mail", "--state", "active")).toMatchObject({ code: 2 });
+  });
+
+  it("many for a person at a terminal only with --yes", async () => {
+    const db = copyOf(database, "persons");
+    const args = ["drain", "-q", "mail", "--db", db];
+    const asked = await inProcess(args, { interactive: true });
+    expect(asked).toMatchObject({ code: 1, out: "" });
+    expect(asked.err).toContain("this removes 3 jobs of mail: say --yes to do it");
+    expect(await statesOf(db, ids.waiting)).toEqual(["waiting"]);
+    const done = await inProcess([...args, "--yes"], { interactive: true, terminal: true });
+    expect(done).toMatchObject({ code: 0, out: "removed 3 jobs of mail\n" });
+    expect(await statesOf(db, ids.waiting)).toEqual([undefined]);
+  });
+
+  it("many are stopped by Ctrl-C, and say how many are done", async () => {
+    const db = copyOf(database, "stopped");
+    const stopped = await inProcess(["drain", "-q", "mail", "--db", db], { interrupted: () => AbortSignal.abort() });
+    expect(stopped).toMatchObject({ code: 1, out: "" });
+    expect(stopped.err).toContain("stopped after 0 jobs of 3 removed");
+  });
+
   it("pause and resume a queue, or a type in it", async () => {
     const db = copyOf(database, "pause");
     expect(await spawned(db, "pause", "-q", "mail")).toMatchObject({ code: 0, out: "paused mail\n" });
