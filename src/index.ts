@@ -28,6 +28,7 @@ export type {
   JobWarning,
   LogLine,
 } from "./core/job.ts";
+export type { LimitAuthor, LimitChanged, LimitChangeKind, LimitKept, LimitRulePart } from "./core/limit-change.ts";
 export type { BackoffStrategy } from "./core/retry.ts";
 export { AdaptiveLimiter, type AdaptiveLimiterOptions } from "./limiter/adaptive-limiter.ts";
 export { CompositeLimiter } from "./limiter/composite-limiter.ts";
@@ -60,6 +61,8 @@ export {
 export type { LimitInfo, LimitNumbers, LimitUse } from "./limiter/shared/limit-info.ts";
 export {
   type GroupOption,
+  type LimitHistoryItem,
+  type LimitHistoryOptions,
   type LimitNumbersChange,
   Limits,
   type LimitsOptions,
@@ -95,6 +98,7 @@ export {
   InMemoryRateLimiterStorage,
   type InMemoryRateLimiterStorageOptions,
 } from "./storages/memory/rate-limiter-storage.ts";
+export type { LimitDeclared, LimitListener } from "./storage/declaring.ts";
 export type {
   Added,
   Change,
@@ -121,10 +125,14 @@ export type {
 } from "./storage/job-storage.ts";
 export type {
   Backlog,
+  DeclareOptions,
   GroupState,
   LimitChange,
   LimitGiven,
+  LimitHistoryEntry,
+  LimitHistoryQuery,
   LimitQuery,
+  LimitsDeclared,
   LimitStanding,
   LimitState,
   LimitStorage,

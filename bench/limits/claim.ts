@@ -81,12 +81,12 @@ async function timesOf(storage: JobStorage): Promise<Times> {
   return { claim: median(found.map(({ claim }) => claim)), settle: median(found.map(({ settle }) => settle)) };
 }
 
-const { rules, onConflict } = defineLimits({ tenant: { max: MAX, per: "1h", by: "group" } });
+const { rules } = defineLimits({ tenant: { max: MAX, per: "1h", by: "group" } });
 
 /** A limit by group that some groups have used up, and claims have come across all of these. */
 async function prepared(shelf: Shelf, { jobs, groups, full }: Case): Promise<JobStorage> {
   const storage = await shelf.put({ jobs, groups });
-  await storage.limits.define(rules, onConflict);
+  await storage.limits.define(rules);
   const take = { name: "tenant", weight: MAX, ttlMs: 1_000 };
   for (let n = 0; n < full; n++) {
     const { granted } = await storage.limits.take({ ...take, group: `group ${n}` });
@@ -102,7 +102,7 @@ async function measureOnce(storage: JobStorage, { full }: Case): Promise<Found> 
   if (full > 0) return { ...(await timesOf(storage)), unlimited: null };
   await storage.limits.remove("tenant");
   const { claim: unlimited } = await timesOf(storage);
-  await storage.limits.define(rules, onConflict);
+  await storage.limits.define(rules);
   return { ...(await timesOf(storage)), unlimited };
 }
 

@@ -39,11 +39,11 @@ const request: ClaimRequest = {
 
 /** A limit over one type and one for every group, with the first of them used up wherever the jobs in front are. */
 async function fillLimits(storage: JobStorage, { type, groups }: Case): Promise<void> {
-  const { rules, onConflict } = defineLimits({
+  const { rules } = defineLimits({
     service: { max: FREE, per: "1h", types: ["service"] },
     tenant: { max: FREE, per: "1h", by: "group", types: ["tenant"] },
   });
-  await storage.limits.define(rules, onConflict);
+  await storage.limits.define(rules);
   const take = { name: type, weight: FREE, ttlMs: 1_000 };
   for (let n = 0; n < Math.max(1, groups); n++) {
     const taken = await storage.limits.take({ ...take, group: groups === 0 ? null : `group ${n}` });

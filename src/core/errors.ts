@@ -132,16 +132,25 @@ export class DuplicateJobError extends JobError {
   }
 }
 
-/** A limit of this name is kept already, and was declared in other words. */
+/** A limit of this name is stored already, was declared differently, and the declaration asked for `onConflict: "reject"`. */
 export class LimitConflictError extends JobError {
   override readonly name = "LimitConflictError";
   override readonly code = "SLUICE_LIMIT_CONFLICT";
   readonly limit: string;
 
-  constructor(limit: string, differs: string) {
+  /** `older`: the version of the declaration, and the higher one that is stored; null: neither is higher. */
+  constructor(
+    limit: string,
+    differs: string,
+    older: { readonly version: number | null; readonly stored: number | null } | null = null,
+  ) {
     super(
-      `the limit "${limit}" was declared differently before (${differs}): give \`onConflict: "update"\` to replace it, ` +
-        `or "keep" to go by what is kept`,
+      older === null
+        ? `the limit "${limit}" was declared differently before (${differs}), and \`onConflict\` is "reject": leave it out ` +
+            'to let the newest declaration hold, give a higher `version`, or "keep" to go by what is stored'
+        : `the limit "${limit}" is stored with version ${older.stored}, which is newer than this declaration ` +
+            `(${older.version === null ? "without a version" : `version ${older.version}`}; ${differs}), and ` +
+            '`onConflict` is "reject"',
     );
     this.limit = limit;
   }

@@ -1,4 +1,5 @@
 import type { ErrorRecord, JobProgress, JobWarning } from "./job.ts";
+import type { LimitChanged, LimitKept } from "./limit-change.ts";
 
 /** What every event of a job says. */
 interface OfJob {
@@ -11,6 +12,11 @@ interface OfJob {
 interface OfWorker {
   readonly queue: string;
   readonly worker: string;
+}
+
+/** What every event of a shared limit says: it belongs to no queue, and listeners of every queue hear it. */
+interface OfLimit {
+  readonly queue: null;
 }
 
 /** Everything that can be heard of, by its name. */
@@ -33,6 +39,10 @@ export interface JobEvents {
   readonly drained: OfWorker;
   readonly "worker-started": OfWorker;
   readonly "worker-stopped": OfWorker;
+  /** A shared limit was declared, declared with other numbers, changed by hand or removed. */
+  readonly "limit-changed": OfLimit & LimitChanged;
+  /** A declaration was older than what is stored: the stored limit holds, and the process runs under it. */
+  readonly "limit-kept": OfLimit & LimitKept;
 }
 
 export type JobEventName = keyof JobEvents;
@@ -54,4 +64,6 @@ export const JOB_EVENT_NAMES: readonly JobEventName[] = [
   "drained",
   "worker-started",
   "worker-stopped",
+  "limit-changed",
+  "limit-kept",
 ];

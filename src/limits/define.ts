@@ -21,7 +21,11 @@ import { type BreakerRule, type GroupRule, type LimitRule, mostOf, type Quota, q
 /** Limits that were checked, ready to be given to a storage, a worker or a queue. */
 export interface DefinedLimits {
   readonly rules: readonly LimitRule[];
-  readonly onConflict: "refuse" | "update" | "keep";
+  readonly onConflict: "update" | "keep" | "reject";
+  /** null: none. */
+  readonly version: number | null;
+  /** null: none. */
+  readonly owner: string | null;
 }
 
 /** What `defineLimits` has made. Nothing else has been checked. */
@@ -33,13 +37,32 @@ const made = new WeakSet<object>();
  */
 export function defineLimits(definitions: LimitDefinitions, options: DefineLimitsOptions = {}): DefinedLimits {
   const owner = "defineLimits";
-  return defined(owner, definitions, readOptions(owner, OPTIONS, options).onConflict);
+  const { onConflict, version = null, owner: whose = null } = readOptions(owner, DEFINE_OPTIONS, options);
+  return defined(owner, definitions, { onConflict, version, owner: whose });
 }
 
 /** What somebody gave as limits: what `defineLimits` made, or definitions as they are. */
 export function readLimits(owner: string, value: unknown): DefinedLimits {
   if (typeof value === "object" && value !== null && made.has(value)) return value as DefinedLimits;
-  return defined(owner, value, "refuse");
+  return defined(owner, value, { onConflict: "update", version: null, owner: null });
+}
+
+/** Those that this process has declared already. */
+const declaredAlready = new WeakSet<DefinedLimits>();
+
+/**
+ * The same limits for a further worker of a process that has declared them: it knows their names and declares nothing, for it
+ * would undo what was declared since.
+ */
+export function alreadyDeclared(limits: DefinedLimits): DefinedLimits {
+  const known = Object.freeze({ ...limits });
+  made.add(known);
+  declaredAlready.add(known);
+  return known;
+}
+
+export function isDeclared(limits: DefinedLimits): boolean {
+  return declaredAlready.has(limits);
 }
 
 /** Names that begin like this belong to the `{ max, duration }` of workers. */
@@ -68,7 +91,11 @@ const names: Check<readonly string[]> = {
 const anything: Check<unknown> = { expected: "anything", read: (value) => value };
 const yes: Check<true> = { expected: "true, or left out", read: (value) => (value === true ? true : undefined) };
 
-const OPTIONS = { onConflict: optional(oneOf("refuse", "update", "keep"), "refuse") };
+export const DEFINE_OPTIONS = {
+  onConflict: optional(oneOf("update", "keep", "reject"), "update"),
+  version: optional(countOrZero, undefined),
+  owner: optional(nameText, undefined),
+};
 
 const NUMBERS = {
   max: optional(countOrZero, undefined),
@@ -101,12 +128,12 @@ const BREAKER = {
 
 type Read = OptionsRead<typeof RULES>;
 
-function defined(owner: string, definitions: unknown, onConflict: DefinedLimits["onConflict"]): DefinedLimits {
+function defined(owner: string, definitions: unknown, options: Omit<DefinedLimits, "rules">): DefinedLimits {
   const expected = "what defineLimits() gives, or a plain object of limits by name";
   const rules = entriesOf(owner, "limits", definitions, expected).map(([name, definition]) =>
     ruleOf(owner, readArgument(owner, "name of a limit", limitName, name), definition),
   );
-  const limits = frozen({ rules, onConflict });
+  const limits = frozen({ rules, ...options });
   made.add(limits);
   return limits;
 }

@@ -127,8 +127,20 @@ export interface BreakerDefinition {
 
 export interface DefineLimitsOptions {
   /**
-   * What to do about a limit that is kept already and was declared in other words. `"refuse"` (the default): fail with a
-   * `LimitConflictError`. `"update"`: replace it; what was counted stays counted. `"keep"`: go by what is kept.
+   * What to do about a limit that is stored already and was declared in other words. `"update"` (the default): this declaration
+   * holds, being the newest; what was counted stays counted, and the change is told. `"keep"`: go by what is stored.
+   * `"reject"`: fail with a `LimitConflictError`, unless `version` is higher than the stored one.
    */
-  readonly onConflict?: "refuse" | "update" | "keep" | undefined;
+  readonly onConflict?: "update" | "keep" | "reject" | undefined;
+  /**
+   * The version of these limits, an integer >= 0: raise it whenever you change them. A declaration never replaces one of a higher
+   * version, so that old processes of a rolling deploy go on under the new limits, even if they start again. Default: none,
+   * which is older than any.
+   */
+  readonly version?: number | undefined;
+  /**
+   * The name of what declares these limits, such as a service. Limits that this owner declared before, and that are not among
+   * these, are removed, unless another owner declares them too. Default: none; nothing is removed.
+   */
+  readonly owner?: string | undefined;
 }

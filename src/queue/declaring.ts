@@ -1,5 +1,6 @@
 import type { Check } from "../core/options.ts";
 import { type DefinedLimits, readLimits } from "../limits/define.ts";
+import { declareLimits, type LimitListener } from "../storage/declaring.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 
 /** Limits that a queue is given. */
@@ -9,10 +10,15 @@ export const queueLimits = (owner: string): Check<DefinedLimits> => ({
 });
 
 /** Declares limits, once; where that fails it is tried again by the next who needs them. */
-export function declaring(storage: JobStorage, limits: DefinedLimits | undefined): () => Promise<void> {
+export function declaring(
+  storage: JobStorage,
+  queue: string,
+  limits: DefinedLimits | undefined,
+  listener: LimitListener | undefined,
+): () => Promise<void> {
   let declared: Promise<void> | undefined = limits === undefined ? Promise.resolve() : undefined;
   return async () => {
-    declared ??= storage.limits.define(limits!.rules, limits!.onConflict);
+    declared ??= declareLimits(storage, limits!, `queue ${queue}`, listener);
     const own = declared;
     try {
       await own;

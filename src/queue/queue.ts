@@ -3,13 +3,14 @@ import { OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import { canonicalJson, fromJson, toJson } from "../core/json.ts";
 import { type JobCounts, type JobRecord, type JobState, noJobs } from "../core/job.ts";
-import { type Check, clock, date, optional, readArgument, readOptions, required } from "../core/options.ts";
+import { type Check, clock, date, fn, optional, readArgument, readOptions, required } from "../core/options.ts";
 import { type JobDefaults, type QueueDefaults, readDefaults, type ReadDefaults } from "../core/job-defaults.ts";
 import { keyText, nameText, queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import type { DefinedLimits } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
 import type { JobStorage, NewJob } from "../storage/job-storage.ts";
+import type { LimitListener } from "../storage/declaring.ts";
 import { drain, type QueueExplanation } from "../storage/drain.ts";
 import type { Explanation } from "../storage/explain.ts";
 import { jobStorage, listen, namingStorage, type StorageOrStore } from "../storage/open.ts";
@@ -55,9 +56,12 @@ export interface QueueOptions<Jobs> {
   readonly maxDataBytes?: number | undefined;
   /**
    * Shared limits to declare before the first job is added: what `defineLimits` gave, or the same as a plain object. They bind
-   * every worker of the storage. If one of them was declared in other words before, `add` fails with a `LimitConflictError`.
+   * every worker of the storage. Of one that was declared in other words before the newest declaration holds; with
+   * `onConflict: "reject"`, `add` fails with a `LimitConflictError`.
    */
   readonly limits?: DefinedLimits | LimitDefinitions | undefined;
+  /** Hears which limits its declaration changed, and which it left as a newer version declared them. Default: a console line. */
+  readonly onLimitChange?: LimitListener | undefined;
   /** Where waiting takes its time from. Default: the system's clock. */
   readonly clock?: Clock | undefined;
 }
@@ -122,6 +126,7 @@ const RULES = {
   schemas: optional(anything, {}),
   maxDataBytes: optional(dataBytes, MEBIBYTE),
   limits: optional(queueLimits(OWNER), undefined),
+  onLimitChange: optional(fn, undefined),
   clock: optional(clock, systemClock),
 };
 const LIST = {
@@ -160,7 +165,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     this.#maxDataBytes = read.maxDataBytes;
     this.#clock = read.clock;
     this.#place = { storage: this.storage, queue: this.name, clock: this.#clock };
-    this.#declare = declaring(this.storage, read.limits);
+    this.#declare = declaring(this.storage, this.name, read.limits, read.onLimitChange as LimitListener | undefined);
   }
 
   /**

@@ -5,6 +5,7 @@ import type { JobStorage } from "../storage/job-storage.ts";
 import { listen, type StorageOrStore } from "../storage/open.ts";
 import { Complaints, type ErrorListener } from "../worker/complaints.ts";
 import type { Handler } from "../worker/handlers.ts";
+import { declaredLimits } from "../worker/options.ts";
 import { type StopOptions, Worker } from "../worker/worker.ts";
 import { Cleaner } from "./cleaner.ts";
 import { concurrencyUnder } from "./concurrency.ts";
@@ -40,6 +41,8 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   #cleaner: Cleaner | undefined;
   #wanted: number;
   #running = false;
+  /** Its limits were declared when it started: workers that come later declare nothing. */
+  #declared = false;
 
   constructor(jobClass: JobClass<Input, Output>, options: StorageOrStore<JobQueueServerOptions>);
   constructor(jobClasses: readonly AnyJobClass[], options: StorageOrStore<JobQueueServerOptions>);
@@ -62,7 +65,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
 
   /**
    * Begins to work. Resolves when the storage is set up; one that cannot be reached is tried again. Rejects with a
-   * `LimitConflictError`, and runs nothing, if one of its `limits` was declared in other words before.
+   * `LimitConflictError`, and runs nothing, if its `limits` say `onConflict: "reject"` and there is one.
    */
   async start(): Promise<this> {
     if (!this.#running) {
@@ -73,6 +76,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     }
     try {
       await this.#started();
+      this.#declared = true;
     } catch (error) {
       await this.stop();
       throw error;
@@ -87,6 +91,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   async stop(options: StopOptions = {}): Promise<this> {
     const read = readOptions("stop", STOP, options);
     this.#running = false;
+    this.#declared = false;
     const stopped = [...this.#workers, ...this.#leaving].map((worker) => this.#dismiss(worker, read));
     await Promise.all([...stopped, this.#cleaner?.stop()]);
     return this;
@@ -165,7 +170,8 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     const { queueName, worker } = this.#settings;
     const concurrency = worker.concurrency ?? concurrencyUnder(worker.limiter);
     const onError = this.#complaints.report;
-    const own = { concurrency, onError, storage: this.#counted, autostart: false };
+    const limits = this.#declared ? declaredLimits(worker.limits) : worker.limits;
+    const own = { limits, concurrency, onError, storage: this.#counted, autostart: false };
     return new Worker(queueName, this.#handlers, { ...worker, ...own });
   }
 

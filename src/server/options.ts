@@ -55,6 +55,7 @@ const RULES = {
   concurrency: passedOn,
   limiter: passedOn,
   limits: passedOn,
+  onLimitChange: passedOn,
   lease: passedOn,
   defaults: passedOn,
   backoffs: passedOn,
@@ -73,11 +74,12 @@ export type ServerSettings = ReturnType<typeof readServerOptions>;
 
 export function readServerOptions(options: StorageOrStore<JobQueueServerOptions>) {
   const read = readOptions(OWNER, RULES, namingStorage(OWNER, options));
-  const { concurrency, limiter, limits, lease, defaults, backoffs, maxHolds, onError, random } = read;
+  const { concurrency, limiter, limits, onLimitChange, lease, defaults, backoffs, maxHolds, onError, random } = read;
   const worker = {
     concurrency,
     limiter,
     limits,
+    onLimitChange,
     lease,
     defaults,
     backoffs,

@@ -1,4 +1,5 @@
 import type { JobRecord } from "../core/job.ts";
+import type { LimitChanged, LimitKept } from "../core/limit-change.ts";
 import type { Reason } from "../limits/gauge.ts";
 import type { LimitRule, Quota } from "../limits/rule.ts";
 import type { Grant } from "./grants.ts";
@@ -11,17 +12,28 @@ import type { Grant } from "./grants.ts";
  */
 export interface LimitStorage {
   /**
-   * Writes rules down, all of them or none. One that is there already, declared in the same words, is left as it is, with
-   * all that was changed since. One that was declared in other words:
-   * - `refuse`: fails with a `LimitConflictError`.
-   * - `update`: is replaced; what was counted stays counted, and what was changed by hand stays changed.
+   * Declares rules, all of them or none (`storage/declarations.ts` decides). A rule that was declared in the same words is left
+   * as it is, with all that was changed since. One that was declared in other words:
+   * - `update`: is replaced; what was counted stays counted. Where a higher version is stored it is left as it is.
    * - `keep`: is left as it is.
+   * - `reject`: fails with a `LimitConflictError`, unless the version of the declaration is higher.
+   *
+   * With an owner, rules that only this owner declared, and does not declare any more, are removed in the same step; not where a
+   * higher version of the owner was seen.
+   *
+   * What was changed is kept as history and told as an event in the same step. The answer says it too, and what was left as it
+   * is because it is newer.
    */
-  define(rules: readonly LimitRule[], onConflict: OnConflict): Promise<void>;
+  define(rules: readonly LimitRule[], options?: DeclareOptions): Promise<LimitsDeclared>;
   /** Forgets a rule, what was changed about it, and all that was counted. Jobs that run go on. False: there was none. */
-  remove(name: string): Promise<boolean>;
+  remove(name: string, by?: string | null): Promise<boolean>;
   /** What people and services do to a limit. Takes effect at once, everywhere. `LimitNotFoundError`: there is none. */
-  change(name: string, change: LimitChange): Promise<void>;
+  change(name: string, change: LimitChange, by?: string | null): Promise<void>;
+  /**
+   * What was changed, the newest first: the latest 100 of each limit, and 10,000 of all together, at the most. Limits that were
+   * removed are in it.
+   */
+  history(query: LimitHistoryQuery): Promise<readonly LimitHistoryEntry[]>;
   /** What there is of limits, by name. */
   read(query: LimitQuery): Promise<readonly LimitState[]>;
 
@@ -33,7 +45,35 @@ export interface LimitStorage {
   renew(tokens: readonly string[], ttlMs: number): Promise<readonly string[]>;
 }
 
-export type OnConflict = "refuse" | "update" | "keep";
+export type OnConflict = "update" | "keep" | "reject";
+
+export interface DeclareOptions {
+  /** Default `"update"`. */
+  readonly onConflict?: OnConflict | undefined;
+  /** null (the default): none, which is older than any. */
+  readonly version?: number | null | undefined;
+  readonly owner?: string | null | undefined;
+  /** Who declares, for the history. */
+  readonly by?: string | null | undefined;
+}
+
+/** What a declaration came to. */
+export interface LimitsDeclared {
+  readonly changes: readonly LimitChanged[];
+  readonly kept: readonly LimitKept[];
+}
+
+export interface LimitHistoryQuery {
+  /** Only of this limit; null: of all. */
+  readonly name: string | null;
+  /** So many at the most. */
+  readonly limit: number;
+}
+
+export interface LimitHistoryEntry extends LimitChanged {
+  /** By the clock of the storage, in milliseconds since 1970. */
+  readonly at: number;
+}
 
 export type LimitChange =
   /** Other numbers, until `restore`. With a group (only where the rule is by group): for that group alone. */
@@ -63,7 +103,11 @@ export interface LimitState {
   /** What was declared. The same, unless something was changed by hand. */
   readonly declared: LimitRule;
   /** How often it was declared anew or changed; 1 at first. */
-  readonly version: number;
+  readonly revision: number;
+  /** The version of its declaration; null: it has none. */
+  readonly version: number | null;
+  /** The owners that declare it. */
+  readonly owners: readonly string[];
   /** Jobs that wait and that it applies to. */
   readonly waiting: number;
   /** How many groups have a state; 1 for a limit that is not by group and was used. */

@@ -1,9 +1,8 @@
-import { LimitConflictError, OptionsError } from "../core/errors.ts";
-import { canonicalJson } from "../core/json.ts";
+import { OptionsError } from "../core/errors.ts";
 import type { ErrorRecord } from "../core/job.ts";
 import { applies, blindFor, chargeOf, type LimitRule, mostOf, NO_QUOTA, type Quota, quotaOf } from "../limits/rule.ts";
 import type { ClaimLimit, NewJob } from "./job-storage.ts";
-import type { LimitChange, OnConflict } from "./limit-storage.ts";
+import type { LimitChange } from "./limit-storage.ts";
 import type { Meter } from "./under-limits.ts";
 
 /** A rule as it is kept: what was declared, and what was changed by hand since. Plain data. */
@@ -12,10 +11,27 @@ export interface StoredRule {
   readonly quota: Partial<Quota>;
   readonly groups: Readonly<Record<string, Partial<Quota>>>;
   readonly paused: boolean;
-  readonly version: number;
+  /** How often it was declared anew or changed; 1 at first. */
+  readonly revision: number;
+  /** The version of the declaration; null: it has none. */
+  readonly version: number | null;
+  /** The owners that declare it, sorted; none: only a removal by hand ends it. */
+  readonly owners: readonly string[];
   /** As of a rule. */
   readonly heldUntil?: number;
   readonly blindUntil?: number;
+}
+
+/** What is told about where a rule comes from. */
+export type Origin = Pick<StoredRule, "declared" | "revision" | "version" | "owners">;
+
+export function originOf({ declared, revision, version, owners }: StoredRule): Origin {
+  return { declared, revision, version, owners };
+}
+
+/** A rule that a claim brought along was declared by it, once. */
+export function originOfClaim(rule: LimitRule): Origin {
+  return { declared: rule, revision: 1, version: null, owners: [] };
 }
 
 /** What is in force. */
@@ -35,22 +51,8 @@ export function ruleInForce(stored: StoredRule): LimitRule {
   };
 }
 
-/** What becomes of a rule that is declared, possibly again; undefined: it stays as it is. */
-export function declare(
-  before: StoredRule | undefined,
-  rule: LimitRule,
-  onConflict: OnConflict,
-  now: number,
-): StoredRule | undefined {
-  if (before === undefined) return { declared: rule, quota: {}, groups: {}, paused: false, version: 1 };
-  const differs = differenceOf(before.declared, rule);
-  if (differs === undefined || onConflict === "keep") return undefined;
-  if (onConflict === "refuse") throw new LimitConflictError(rule.name, differs);
-  return looking(before, { ...before, declared: rule, version: before.version + 1 }, now);
-}
-
 /** Where the rule cannot know what started before, its windows are full until it does. */
-function looking(before: StoredRule, after: StoredRule, now: number): StoredRule {
+export function looking(before: StoredRule, after: StoredRule, now: number): StoredRule {
   const blind = blindFor(ruleInForce(before), ruleInForce(after));
   return blind > 0 ? { ...after, blindUntil: Math.max(now + blind, before.blindUntil ?? 0) } : after;
 }
@@ -60,19 +62,19 @@ function looking(before: StoredRule, after: StoredRule, now: number): StoredRule
  * groups. What holds all groups of a limit is kept with its rule.
  */
 export function changeRule(before: StoredRule, change: LimitChange, now: number): StoredRule | undefined {
-  const version = before.version + 1;
+  const revision = before.revision + 1;
   if ("quota" in change) {
     const { quota, group } = change;
-    if (group === null) return looking(before, { ...before, quota: { ...before.quota, ...quota }, version }, now);
+    if (group === null) return looking(before, { ...before, quota: { ...before.quota, ...quota }, revision }, now);
     const groups = new Map(Object.entries(before.groups));
     groups.set(group, { ...groups.get(group), ...quota });
-    return looking(before, { ...before, groups: Object.fromEntries(groups), version }, now);
+    return looking(before, { ...before, groups: Object.fromEntries(groups), revision }, now);
   }
-  if ("restore" in change) return looking(before, { ...before, quota: {}, groups: {}, version }, now);
+  if ("restore" in change) return looking(before, { ...before, quota: {}, groups: {}, revision }, now);
   if ("paused" in change) {
     const { heldUntil, ...free } = before;
-    if (change.paused) return before.paused ? undefined : { ...before, paused: true, version };
-    return before.paused || heldUntil !== undefined ? { ...free, paused: false, version } : undefined;
+    if (change.paused) return before.paused ? undefined : { ...before, paused: true, revision };
+    return before.paused || heldUntil !== undefined ? { ...free, paused: false, revision } : undefined;
   }
   if ("reset" in change && change.group === null) {
     const { heldUntil, blindUntil, ...forgotten } = before;
@@ -80,15 +82,6 @@ export function changeRule(before: StoredRule, change: LimitChange, now: number)
   }
   if ("holdMs" in change && change.group === null && before.declared.byGroup) {
     return { ...before, heldUntil: Math.max(now + change.holdMs, before.heldUntil ?? 0) };
-  }
-  return undefined;
-}
-
-/** The first thing in which two declarations differ, in words; undefined: nothing. */
-function differenceOf(before: LimitRule, now: LimitRule): string | undefined {
-  for (const key of Object.keys(now) as (keyof LimitRule)[]) {
-    const [was, is] = [canonicalJson(JSON.stringify(before[key] ?? null)), canonicalJson(JSON.stringify(now[key]))];
-    if (was !== is) return `${key}: ${was} before, ${is} now`;
   }
   return undefined;
 }

@@ -81,9 +81,10 @@ export class Subscribers {
     this.hearEvents = all.some(({ subscriber }) => subscriber.event !== undefined);
   }
 
-  #each(queue: string, hear: (subscriber: Subscriber) => void): void {
+  /** `queue`: null is for everyone. */
+  #each(queue: string | null, hear: (subscriber: Subscriber) => void): void {
     for (const { subscriber } of this.#all) {
-      if (subscriber.queue !== null && subscriber.queue !== queue) continue;
+      if (queue !== null && subscriber.queue !== null && subscriber.queue !== queue) continue;
       try {
         hear(subscriber);
       } catch {

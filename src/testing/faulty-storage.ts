@@ -132,10 +132,10 @@ export function faultyStorage(
     backlog: (queue) => through("backlog", [queue], () => storage.backlog(queue)),
     subscribe: (subscriber) => storage.subscribe(subscriber),
     limits: {
-      define: (rules, onConflict) =>
-        through("limits.define", [rules, onConflict], () => storage.limits.define(rules, onConflict)),
-      remove: (name) => through("limits.remove", [name], () => storage.limits.remove(name)),
-      change: (name, change) => through("limits.change", [name, change], () => storage.limits.change(name, change)),
+      define: (...given) => through("limits.define", given, () => storage.limits.define(...given)),
+      remove: (...given) => through("limits.remove", given, () => storage.limits.remove(...given)),
+      change: (...given) => through("limits.change", given, () => storage.limits.change(...given)),
+      history: (query) => through("limits.history", [query], () => storage.limits.history(query)),
       read: (query) => through("limits.read", [query], () => storage.limits.read(query)),
       take: (request) => through("limits.take", [request], () => storage.limits.take(request)),
       give: (token, given) => through("limits.give", [token, given], () => storage.limits.give(token, given)),

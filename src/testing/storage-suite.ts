@@ -7,6 +7,7 @@ import { breaking } from "./suite/breaking.ts";
 import { claiming } from "./suite/claiming.ts";
 import { clocks } from "./suite/clocks.ts";
 import { confirming } from "./suite/confirming.ts";
+import { declaring } from "./suite/declaring.ts";
 import { explaining } from "./suite/explaining.ts";
 import { groups } from "./suite/groups.ts";
 import { hearing } from "./suite/hearing.ts";
@@ -57,6 +58,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   hearing,
   names,
   rules,
+  declaring,
   "under limits": underLimits,
   groups,
   releasing,

@@ -2,7 +2,9 @@ import { afterAll, type Clock, type Mark, markOf } from "../core/clock.ts";
 import { JobError, LimitConflictError } from "../core/errors.ts";
 import type { JobEvent } from "../core/events.ts";
 import type { JobRecord } from "../core/job.ts";
+import { isDeclared } from "../limits/define.ts";
 import { type Confirmations, confirmationsOf } from "../storage/confirmations.ts";
+import { declareLimits, type LimitListener } from "../storage/declaring.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { STEP_BYTES } from "../storage/step-bytes.ts";
 import { type Admission, admissionFor, type Grant } from "./admission.ts";
@@ -206,12 +208,13 @@ export class Engine {
 
   /** Nothing is claimed before the limits are known that it is to run under. */
   async #declare(): Promise<void> {
-    const { limits } = this.#settings;
-    if (limits === undefined || this.#state !== "running") return;
-    await this.#ask(() => this.#storage.limits.define(limits.rules, limits.onConflict));
+    const { limits, onLimitChange } = this.#settings;
+    if (limits === undefined || isDeclared(limits) || this.#state !== "running") return;
+    const listener = onLimitChange as LimitListener | undefined;
+    await this.#ask(() => declareLimits(this.#storage, limits, `worker ${this.#id}`, listener));
   }
 
-  /** What it declares is not what others run under: it must not run at all, and trying again would not help. */
+  /** What it declares is in conflict with what is stored, and it asked to be rejected then: trying again would not help. */
   #refuse(error: LimitConflictError): never {
     this.#refused = true;
     this.#state = "stopped";

@@ -22,8 +22,9 @@ import type { BackoffStrategy } from "../core/retry.ts";
 import { type ILimiter, lacking } from "../limiter/limiter.ts";
 import { allPartsOf } from "../limiter/parts.ts";
 import { SharedPart } from "../limiter/shared/shared-part.ts";
-import { type DefinedLimits, readLimits } from "../limits/define.ts";
+import { alreadyDeclared, type DefinedLimits, readLimits } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
+import type { LimitListener } from "../storage/declaring.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { jobStorage, namingStorage, type StorageOrStore } from "../storage/open.ts";
 import type { JobReference } from "./complaints.ts";
@@ -61,10 +62,13 @@ export interface CommonWorkerOptions {
   readonly limiter?: ILimiter | LimiterOptions | undefined;
   /**
    * Shared limits to declare before anything is claimed: what `defineLimits` gave, or the same as a plain object. All limits
-   * of the storage bind the worker, whoever declared them. If one of these was declared in other words before, the worker
-   * does not start: `start()` rejects with a `LimitConflictError`, and `onError` hears it.
+   * of the storage bind the worker, also those that others declared. Of one that was declared in other words before the newest
+   * declaration holds. With `onConflict: "reject"` the worker does not start: `start()` rejects with a `LimitConflictError`,
+   * and `onError` hears it.
    */
   readonly limits?: DefinedLimits | LimitDefinitions | undefined;
+  /** Hears which limits its declaration changed, and which it left as a newer version declared them. Default: a console line. */
+  readonly onLimitChange?: LimitListener | undefined;
   /**
    * How long a job stays this worker's without a sign of life; a sign is given three times as often. What a killed worker
    * had comes back after this and a sweep. At least 100 ms. Default 30 s.
@@ -180,6 +184,7 @@ const RULES = {
   concurrency: optional(count, 1),
   limiter: optional(limiter, undefined),
   limits: optional(limits, undefined),
+  onLimitChange: optional(fn, undefined),
   lease: optional(lease, 30_000),
   batch: optional(batch, undefined),
   ahead: optional(boolean, true),
@@ -198,6 +203,11 @@ export function readWorkerOptions(options: StorageOrStore<WorkerOptions> | Stora
   const read = readOptions(OWNER, RULES, namingStorage(OWNER, options));
   refuseOwnLimit(read.limiter, read.storage);
   return read;
+}
+
+/** The limits for a further worker of one that has declared them. */
+export function declaredLimits(given: CommonWorkerOptions["limits"]): DefinedLimits | undefined {
+  return given === undefined ? undefined : alreadyDeclared(readLimits(OWNER, given));
 }
 
 /** Where a shared limit applies to the jobs of a worker, asking for it as well would count every start twice. */

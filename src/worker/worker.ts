@@ -39,6 +39,8 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
   /** A name that no other worker has, ever. */
   readonly id: string;
   readonly storage: JobStorage;
+  /** The names of the shared limits that it declares. */
+  readonly limits: readonly string[];
   readonly #clock: Clock;
   readonly #engine: Engine;
 
@@ -60,6 +62,7 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
     const settings = readWorkerOptions(options);
     this.queue = readArgument("Worker", "queue", queueName, queue);
     this.storage = settings.storage;
+    this.limits = settings.limits?.rules.map(({ name }) => name) ?? [];
     this.#clock = settings.clock;
     this.id = newId(this.#clock.wall());
     this.#engine = new Engine(this.queue, this.id, readHandlers("Worker", handlers), settings);
@@ -68,7 +71,7 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
 
   /**
    * Begins to claim. Resolves when the storage is set up; one that cannot be reached is tried again. Rejects with a
-   * `LimitConflictError` if one of its `limits` was declared in other words before: then it has stopped.
+   * `LimitConflictError` if its `limits` say `onConflict: "reject"` and there is one: then it has stopped.
    */
   start(): Promise<void> {
     return this.#engine.start();

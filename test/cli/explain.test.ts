@@ -19,7 +19,7 @@ beforeAll(async () => {
     gpu: { concurrency: 1, types: ["infer"] },
     tokens: { max: 1_000, per: "1h", weight: "tokens", types: ["chat"] },
   };
-  await storage.limits.define(readLimits("test", limits).rules, "refuse");
+  await storage.limits.define(readLimits("test", limits).rules);
   const queue = new Queue("work", { storage });
   const sent = await queue.addBulk(Array.from({ length: 5 }, () => ({ type: "send", data: null })));
   const inferred = await queue.addBulk(Array.from({ length: 2 }, () => ({ type: "infer", data: null })));

@@ -24,7 +24,7 @@ beforeEach(() => {
   queue = new Queue("work", { storage, clock });
 });
 
-const define = (limits: object) => storage.limits.define(readLimits("test", limits).rules, "refuse");
+const define = (limits: object) => storage.limits.define(readLimits("test", limits).rules);
 const read = async (name: string): Promise<LimitState> => (await storage.limits.read({ name, group: null }))[0]!;
 const stateOf = async (name: string) => limitWords(await read(name), clock.wall()).text;
 const claim = (max = 10) =>

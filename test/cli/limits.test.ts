@@ -22,7 +22,7 @@ const DEFINED = {
 /** Two mails have started and one waits; one inference runs and one waits; one crawl has started. */
 beforeAll(async () => {
   const storage = new SqliteStorage(database);
-  await storage.limits.define(readLimits("test", DEFINED).rules, "refuse");
+  await storage.limits.define(readLimits("test", DEFINED).rules);
   const work = new Queue("work", { storage });
   await work.addBulk([
     ...["acme", "acme", "acme"].map((group) => ({ type: "send", data: null, options: { group } })),

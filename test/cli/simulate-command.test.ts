@@ -58,9 +58,9 @@ describe("sluice simulate", () => {
   it("takes limits from a database, as they are in force, and leaves them alone", async () => {
     const db = join(folder.path, "limits.db");
     const storage = new SqliteStorage(db);
-    await storage.limits.define(readLimits("test", mail).rules, "refuse");
+    await storage.limits.define(readLimits("test", mail).rules);
     await storage.limits.change("mail", { quota: { max: 40 }, group: null });
-    await storage.limits.define(readLimits("test", { tenant: { max: 500, per: "1m", by: "group" } }).rules, "refuse");
+    await storage.limits.define(readLimits("test", { tenant: { max: 500, per: "1m", by: "group" } }).rules);
     await storage.limits.change("tenant", { holdMs: 86_400_000, group: null });
     const line = "simulate --type send --jobs 120 --concurrency 200 --json --db".split(" ");
     expect(json(await inProcess([...line, db]))).toMatchObject({ tookMs: 120_100 });

@@ -34,6 +34,7 @@ async function scene(definitions: LimitDefinitions) {
     define: (...args) => inner.define(...args),
     remove: (...args) => inner.remove(...args),
     change: (...args) => inner.change(...args),
+    history: (...args) => inner.history(...args),
     read: (...args) => inner.read(...args),
     take: (request) => {
       diary.push(`take ${request.weight}`);

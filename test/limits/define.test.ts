@@ -50,7 +50,7 @@ describe("defineLimits", () => {
       breaker: null,
       paused: false,
     };
-    expect(limits.onConflict).toBe("refuse");
+    expect(limits).toMatchObject({ onConflict: "update", version: null, owner: null });
     expect(limits.rules).toEqual([
       {
         ...rule,
@@ -264,7 +264,7 @@ describe("defineLimits", () => {
   it("is read again as what it is, and plain objects as what they say", () => {
     const limits = defineLimits({ a: { every: 1, all: true } }, { onConflict: "update" });
     expect(readLimits("Queue", limits)).toBe(limits);
-    expect(readLimits("Queue", { a: { every: 1, all: true } })).toEqual({ ...limits, onConflict: "refuse" });
+    expect(readLimits("Queue", { a: { every: 1, all: true } })).toEqual({ ...limits, onConflict: "update" });
     expect(() => readLimits("Queue", { a: { every: 0, all: true } })).toThrow("Queue limits.a: expected `every`");
     expect(() => readLimits("Queue", { ...limits })).toThrow(OptionsError);
     expect(() => readLimits("Queue", null)).toThrow("Queue: expected `limits`");

@@ -62,7 +62,7 @@ describe.each(STORAGES)("slots of a shared limit ($name)", ({ open, runs }) => {
       fc.asyncProperty(fc.array(step, { maxLength: 24 }), async (steps) => {
         const { storage, clock } = await open();
         const { rules } = defineLimits({ gpu: { concurrency: SLOTS, types: ["work"] } });
-        await storage.limits.define(rules, "refuse");
+        await storage.limits.define(rules);
         await storage.add(Array.from({ length: JOBS }, (_, i) => ({ ...jobOf(String(i)), maxAttempts: 100 })));
         const leases: Lease[] = [];
         const active = async () => (await storage.overview("q"))[0]!.counts.active;
@@ -107,7 +107,7 @@ describe.each(STORAGES)("slots of a shared limit ($name)", ({ open, runs }) => {
       gpu: { concurrency: 5, types: ["work"] },
       each: { concurrency: 2, by: "group", types: ["work"] },
     });
-    await storage.limits.define(rules, "refuse");
+    await storage.limits.define(rules);
     const groups = ["a", "b", "c", null];
     const job = (_: unknown, i: number) => ({ ...jobOf(String(i)), group: groups[i % 4]!, maxAttempts: 1_000 });
     await storage.add(Array.from({ length: 40 }, job));

@@ -31,7 +31,7 @@ describe.each(STORAGES)("claims around the edges of windows ($name)", ({ open, r
           const { storage, clock } = await open();
           const scope = byGroup ? ({ by: "group" } as const) : ({ all: true } as const);
           const { rules } = defineLimits({ api: { max, per: WINDOW_MS, ...scope } });
-          await storage.limits.define(rules, "refuse");
+          await storage.limits.define(rules);
           await storage.add(Array.from({ length: 60 }, (_, i) => ({ ...jobOf(String(i)), group: "g" })));
           const granted: number[] = [];
           const inOrder = bursts
@@ -93,7 +93,7 @@ describe.each(STORAGES)("weights and several limits together ($name)", ({ open, 
             starts: { max: STARTS, per: 2 * WINDOW_MS, concurrency: SLOTS, queues: ["q"] },
             ...(spaced && { paced: { every: EVERY_MS, all: true } }),
           });
-          await storage.limits.define(rules, "refuse");
+          await storage.limits.define(rules);
           await storage.add(weights.map((tokens, i) => ({ ...jobOf(String(i)), weights: { tokens } })));
           const waiting = weights.map((_, i) => i);
           let starts: Start[] = [];

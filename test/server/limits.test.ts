@@ -32,7 +32,7 @@ describe("the limits of a server", () => {
   it("in other words than before: it does not start, says why, and can be started once that is mended", async () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });
-    await storage.limits.define(SLOW.rules, "refuse");
+    await storage.limits.define(SLOW.rules);
     const { GatedJob, seen, end } = gated();
     const errors: unknown[] = [];
     const onError = (error: unknown) => void errors.push(error);
@@ -52,7 +52,7 @@ describe("the limits of a server", () => {
     end(2);
     await clock.advance(1);
     // One that is added when somebody else has declared something new is refused, and the others go on.
-    await storage.limits.define(SLOW.rules, "update");
+    await storage.limits.define(SLOW.rules);
     await expect(server.scaleWorkers(3)).rejects.toThrow(LimitConflictError);
     await client.submit(7);
     await clock.advance(1_000);

@@ -351,7 +351,9 @@ const limitOf = (
   return {
     rule,
     declared: rule,
-    version: 1,
+    revision: 1,
+    version: null,
+    owners: [],
     waiting: 0,
     groups: 1,
     states: [{ ...state, breaker: "closed", ...rest.state }],

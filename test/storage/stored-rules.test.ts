@@ -1,9 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { LimitConflictError, OptionsError } from "../../src/core/errors.ts";
+import type { LimitRule } from "../../src/limits/rule.ts";
+import { declareRules } from "../../src/storage/declarations.ts";
+import type { OnConflict } from "../../src/storage/limit-storage.ts";
 import {
   changeRule,
-  declare,
   readStoredRule,
   refuseImpossible,
   ruleInForce,
@@ -16,11 +18,29 @@ const RULE = limitRule("k", { max: 5, windowMs: 1_000 }, { byGroup: true, groups
 
 const NOW = 7_000;
 
-const stored = (): StoredRule => declare(undefined, RULE, "refuse", NOW)!;
+/** What becomes of a rule that is declared; undefined: nothing. */
+function declare(
+  before: StoredRule | undefined,
+  rule: LimitRule,
+  onConflict: OnConflict = "update",
+): StoredRule | undefined {
+  const kept = new Map(before === undefined ? [] : [[rule.name, before]]);
+  return declareRules({ stored: kept, owners: new Map() }, [rule], { onConflict }, NOW).writes[0];
+}
+
+const stored = (): StoredRule => declare(undefined, RULE)!;
 
 describe("a stored rule", () => {
   it("is at first what was declared", () => {
-    expect(stored()).toEqual({ declared: RULE, quota: {}, groups: {}, paused: false, version: 1 });
+    expect(stored()).toEqual({
+      declared: RULE,
+      quota: {},
+      groups: {},
+      paused: false,
+      revision: 1,
+      version: null,
+      owners: [],
+    });
     expect(ruleInForce(stored())).toEqual(RULE);
   });
 
@@ -30,14 +50,14 @@ describe("a stored rule", () => {
     kept = changeRule(kept, { quota: { windowMs: 20 }, group: "__proto__" }, NOW)!;
     kept = changeRule(kept, { paused: true }, NOW)!;
     const { quota, groups, paused } = ruleInForce(kept);
-    expect([quota.max, paused, kept.version]).toEqual([6, true, 5]);
+    expect([quota.max, paused, kept.revision]).toEqual([6, true, 5]);
     expect(Object.entries(groups)).toEqual([
       ["g", { max: 7, share: 2 }],
       ["__proto__", { windowMs: 20 }],
     ]);
-    expect(declare(kept, RULE, "refuse", NOW)).toBeUndefined();
-    const anew = declare(kept, { ...RULE, estimate: 3, quota: { ...RULE.quota, concurrency: 4 } }, "update", NOW)!;
-    expect(ruleInForce(anew).quota).toEqual({ max: 6, windowMs: 1_000, concurrency: 4, everyMs: null });
+    expect(declare(kept, RULE, "reject")).toBeUndefined();
+    const anew = declare(kept, { ...RULE, types: ["t"] })!;
+    expect(ruleInForce(anew).quota).toEqual({ max: 6, windowMs: 1_000, concurrency: null, everyMs: null });
     const restored = changeRule(anew, { restore: true }, NOW)!;
     // The window of one group is longer again.
     expect(ruleInForce(restored)).toEqual({ ...anew.declared, paused: true, blindUntil: NOW + 980 });
@@ -46,7 +66,7 @@ describe("a stored rule", () => {
   it("is not written again for what changes nothing about it", () => {
     expect(changeRule(stored(), { paused: false }, NOW)).toBeUndefined();
     expect(changeRule(stored(), { holdMs: 5, group: "g" }, NOW)).toBeUndefined();
-    const forAll = declare(undefined, { ...RULE, byGroup: false, groups: {} }, "refuse", NOW)!;
+    const forAll = declare(undefined, { ...RULE, byGroup: false, groups: {} }, "reject")!;
     expect(changeRule(forAll, { holdMs: 5, group: null }, NOW)).toBeUndefined();
     expect(changeRule(stored(), { reset: true, group: null }, NOW)).toBeUndefined();
     expect(changeRule(stored(), { remaining: 1, resetMs: 1, group: null }, NOW)).toBeUndefined();
@@ -54,7 +74,7 @@ describe("a stored rule", () => {
 
   it("keeps what holds all of its groups, until it goes on or is reset", () => {
     const held = changeRule(stored(), { holdMs: 50, group: null }, NOW)!;
-    expect([held.heldUntil, held.version]).toEqual([NOW + 50, 1]);
+    expect([held.heldUntil, held.revision]).toEqual([NOW + 50, 1]);
     expect(ruleInForce(held)).toEqual({ ...RULE, heldUntil: NOW + 50 });
     expect(changeRule(held, { holdMs: 10, group: null }, NOW)!.heldUntil).toBe(NOW + 50);
     expect(ruleInForce(changeRule(held, { paused: false }, NOW)!)).toEqual(RULE);
@@ -67,8 +87,8 @@ describe("a stored rule", () => {
     expect(blindFor(changeRule(stored(), { quota: { windowMs: 1_500 }, group: null }, NOW)!)).toBe(500);
     expect(blindFor(changeRule(stored(), { quota: { windowMs: 900 }, group: null }, NOW)!)).toBe(0);
     expect(blindFor(changeRule(stored(), { quota: { windowMs: 1_200 }, group: "x" }, NOW)!)).toBe(200);
-    const forAll = declare(undefined, { ...RULE, byGroup: false, groups: {} }, "refuse", NOW)!;
-    expect(blindFor(declare(forAll, RULE, "update", NOW)!)).toBe(1_000);
+    const forAll = declare(undefined, { ...RULE, byGroup: false, groups: {} }, "reject")!;
+    expect(blindFor(declare(forAll, RULE)!)).toBe(1_000);
     expect(blindFor(changeRule(forAll, { quota: { windowMs: 9_000 }, group: null }, NOW)!)).toBe(0);
     const longer = changeRule(stored(), { quota: { windowMs: 1_500 }, group: null }, NOW)!;
     expect(ruleInForce(changeRule(longer, { reset: true, group: null }, NOW)!).blindUntil).toBeUndefined();
@@ -76,14 +96,14 @@ describe("a stored rule", () => {
 
   it("says in what another declaration differs, and does not mind the order of words", () => {
     const other = { ...RULE, quota: { ...RULE.quota, max: 6 } };
-    expect(() => declare(stored(), other, "refuse", NOW)).toThrow(LimitConflictError);
-    expect(() => declare(stored(), other, "refuse", NOW)).toThrow(
+    expect(() => declare(stored(), other, "reject")).toThrow(LimitConflictError);
+    expect(() => declare(stored(), other, "reject")).toThrow(
       /"k".* was declared differently before \(quota: .*5.* before/,
     );
-    expect(declare(stored(), other, "keep", NOW)).toBeUndefined();
-    expect(declare(stored(), other, "update", NOW)).toMatchObject({ version: 2, declared: other });
+    expect(declare(stored(), other, "keep")).toBeUndefined();
+    expect(declare(stored(), other)).toMatchObject({ revision: 2, declared: other });
     const turned = Object.fromEntries(Object.entries(RULE).toReversed()) as unknown as typeof RULE;
-    expect(declare(stored(), turned, "refuse", NOW)).toBeUndefined();
+    expect(declare(stored(), turned, "reject")).toBeUndefined();
   });
 
   it("survives being text, and text that is something else is not taken for one", () => {

@@ -135,7 +135,7 @@ export function asCalledTest(
           const { storage, clock, close } = await open();
           try {
             await storage.setup();
-            await storage.limits.define(LIMITS, "refuse");
+            await storage.limits.define(LIMITS);
             const group = (i: number) => (type === "grouped" ? ["a", "b", "c"][i % 3]! : null);
             await storage.add(Array.from({ length: 250 }, (_, i) => newJob({ id: `job-${i}`, type, group: group(i) })));
             const called = await play(storage, clock, fates);

@@ -12,7 +12,7 @@ import { anything, limitRule, newJob } from "./jobs.ts";
 async function open(...rules: readonly LimitRule[]) {
   const clock = new FakeClock();
   const storage = new MemoryStorage({ clock });
-  await storage.limits.define(rules, "refuse");
+  await storage.limits.define(rules);
   return { clock, storage };
 }
 

@@ -43,7 +43,7 @@ export class Player {
 
   async play(): Promise<void> {
     const { rules, acts } = this.#life;
-    await this.#storage.limits.define(rules, "refuse");
+    await this.#storage.limits.define(rules);
     for (const rule of rules) this.#model.define(rule);
     for (const act of acts) {
       await this.#act(act);
@@ -203,7 +203,7 @@ export class Player {
       return;
     }
     const anew = quota.max === null ? rule : { ...rule, quota: { ...quota, max } };
-    await this.#storage.limits.define([anew], "update");
+    await this.#storage.limits.define([anew]);
     model.define(anew);
   }
 

@@ -89,7 +89,7 @@ describe("a faulty storage", () => {
     const { storage, inner } = open(({ member, nth }) =>
       member === "limits.take" && nth === 1 ? { kind: "fail-after" } : undefined,
     );
-    await storage.limits.define([limitRule("gpu", { concurrency: 1 })], "refuse");
+    await storage.limits.define([limitRule("gpu", { concurrency: 1 })]);
     const take = { name: "gpu", group: null, weight: null, ttlMs: 1_000 };
     await expect(storage.limits.take(take)).rejects.toThrow("answer of limits.take was lost");
     expect((await inner.limits.read({ name: "gpu", group: null }))[0]?.states[0]?.held).toBe(1);

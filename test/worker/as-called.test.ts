@@ -51,7 +51,7 @@ for (const { name, open } of HOUSES) {
 
     it("are not made when the answer came too late: the jobs are given back, and asked for with more time", async () => {
       const house = open();
-      await house.storage.limits.define([rule("api", window(2, 1_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(2, 1_000))]);
       const ttls: unknown[] = [];
       const storage = faultyStorage(
         house.storage,
@@ -74,7 +74,7 @@ for (const { name, open } of HOUSES) {
 
     it("are checked one by one: those that others held up for too long are given back", async () => {
       const house = open();
-      await house.storage.limits.define([rule("api", window(3, 1_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(3, 1_000))]);
       await house.queue.addBulk(many(3));
       const calls: number[] = [];
       let back = 0;
@@ -101,7 +101,7 @@ for (const { name, open } of HOUSES) {
 
     it("that were made too late, because the process stood still within the call, are counted and told", async () => {
       const house = open();
-      await house.storage.limits.define([rule("api", window(1, 1_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(1, 1_000))]);
       await house.queue.addBulk(many(2));
       const calls: number[] = [];
       let jump = 0;
@@ -125,7 +125,7 @@ for (const { name, open } of HOUSES) {
 
     it("are confirmed with the next claim, and by themselves only where none is made", async () => {
       const house = open();
-      await house.storage.limits.define([rule("api", window(100, 1_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(100, 1_000))]);
       const storage = faultyStorage(house.storage, () => undefined, { clock: house.clock });
       const confirms = () => storage.calls.filter(({ member }) => member === "confirm").length;
       await house.queue.addBulk(many(20));
@@ -146,7 +146,7 @@ for (const { name, open } of HOUSES) {
 
     it("are confirmed for every claim, whatever became of its jobs", async () => {
       const house = open();
-      await house.storage.limits.define([rule("api", window(2, 1_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(2, 1_000))]);
       const { storage, clock } = house;
       const claim = storage.claim.bind(storage);
       const confirm = storage.confirm.bind(storage);
@@ -178,7 +178,7 @@ for (const { name, open } of HOUSES) {
 
     it("are confirmed when the worker stops", async () => {
       const house = open();
-      await house.storage.limits.define([rule("api", window(5, 60_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(5, 60_000))]);
       await house.queue.addBulk(many(1));
       const { worker } = work(house, async () => {}, { concurrency: 1 });
       await house.clock.advance(0);
@@ -259,7 +259,7 @@ for (const { name, open } of HOUSES) {
 
     it("that were cancelled before they were made give back their share after a window", async () => {
       const house = open();
-      await house.storage.limits.define([rule("api", window(2, 1_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(2, 1_000))]);
       const held = deferred();
       const storage = faultyStorage(house.storage, () => undefined, { clock: house.clock });
       const claim = storage.claim.bind(storage);
@@ -282,7 +282,7 @@ for (const { name, open } of HOUSES) {
 
     it("of a batch count one by one", async () => {
       const house = open();
-      await house.storage.limits.define([rule("api", window(4, 1_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(4, 1_000))]);
       await house.queue.addBulk(many(12));
       const calls: number[] = [];
       const { storage, clock } = house;

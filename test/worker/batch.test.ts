@@ -173,7 +173,7 @@ for (const { name, open: openHouse } of HOUSES) {
   describe(`${name}: a batch for several handlers`, () => {
     it("calls each of them in its turn under a limit, however long those before it take", async () => {
       const house = openHouse();
-      await house.storage.limits.define([rule("api", window(100, 1_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(100, 1_000))]);
       let claimedAt = 0;
       const storage = faultyStorage(house.storage, ({ member, args }) => {
         if (member === "claim" && (args[0] as { max: number }).max > 0) claimedAt = house.clock.now();
@@ -191,7 +191,7 @@ for (const { name, open: openHouse } of HOUSES) {
 
     it("calls those that are quick one after the other, under a limit too", async () => {
       const house = openHouse();
-      await house.storage.limits.define([rule("api", window(100, 1_000))], "refuse");
+      await house.storage.limits.define([rule("api", window(100, 1_000))]);
       const { seen, handlers } = slowHandlers(house, { a: 100, b: 100 });
       const { worker, errors } = workInBatches(house, handlers, {});
       let back = 0;

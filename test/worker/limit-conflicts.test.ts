@@ -38,7 +38,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
 
     it("in other words: start() rejects, the worker hears of it, has stopped and claims nothing", async () => {
       const house = open();
-      await house.storage.limits.define(defineLimits(FIVE).rules, "refuse");
+      await house.storage.limits.define(defineLimits(FIVE).rules);
       await house.queue.add("t", 1);
       const storage = faultyStorage(house.storage, () => {}, { clock: house.clock });
       const { worker, errors } = work(house, async () => {}, { storage, limits: NINE, autostart: false });
@@ -56,7 +56,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
 
     it("in other words: a worker that starts by itself is not silent about it", async () => {
       const house = open();
-      await house.storage.limits.define(defineLimits(FIVE).rules, "refuse");
+      await house.storage.limits.define(defineLimits(FIVE).rules);
       const { worker, errors } = work(house, async () => {}, { limits: NINE });
       await house.clock.advance(10);
       expect(errors).toEqual([expect.objectContaining({ code: "SLUICE_LIMIT_CONFLICT", limit: "api" })]);
@@ -65,7 +65,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
 
     it('are replaced with onConflict: "update", and left with "keep"', async () => {
       const house = open();
-      await house.storage.limits.define(defineLimits(FIVE).rules, "refuse");
+      await house.storage.limits.define(defineLimits(FIVE).rules);
       const keeps = work(house, async () => {}, { limits: defineLimits(NINE, { onConflict: "keep" }) });
       await house.clock.advance(1);
       expect(await maxOf(house)).toBe(5);
@@ -105,7 +105,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
 
     it("are no limiter for a worker of the same storage: every start would count twice", async () => {
       const house = open();
-      await house.storage.limits.define(defineLimits(FIVE).rules, "refuse");
+      await house.storage.limits.define(defineLimits(FIVE).rules);
       const own = new SharedLimiter(house.storage, "api", { clock: house.clock });
       const composite = new CompositeLimiter([new ConcurrencyLimiter(2), own]);
       for (const limiter of [own, composite]) {

@@ -35,7 +35,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
     it("is the same where nobody knows when something will be given back", async () => {
       const house = open();
       const { handler, end, seen } = gate();
-      await house.storage.limits.define(gpu.rules, "refuse");
+      await house.storage.limits.define(gpu.rules);
       const busy = work(house, handler);
       await house.queue.addBulk(many(2, "call"));
       await house.clock.advance(100);
@@ -88,7 +88,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
 
     it("does not keep it from hearing what came while it was looking", async () => {
       const house = open();
-      await house.storage.limits.define(gpu.rules, "refuse");
+      await house.storage.limits.define(gpu.rules);
       const { handler, end, seen } = gate();
       const busy = work(house, handler, { autostart: true });
       await house.queue.addBulk(many(2, "call"));
@@ -115,7 +115,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
 
     it("is that it finds out by itself, half a minute late, when nobody tells it anything", async () => {
       const house = open();
-      await house.storage.limits.define(gpu.rules, "refuse");
+      await house.storage.limits.define(gpu.rules);
       const { handler, end, seen } = gate();
       const busy = work(house, handler);
       await house.queue.addBulk(many(2, "call"));

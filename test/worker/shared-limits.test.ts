@@ -52,7 +52,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
     it("binds workers that have never heard of it", async () => {
       const house = open();
       const { rules } = defineLimits({ all: { max: 3, per: "1s", all: true } });
-      await house.storage.limits.define(rules, "refuse");
+      await house.storage.limits.define(rules);
       const { starts, handler } = clocked(house, () => "all");
       const { worker } = work(house, handler, { concurrency: 10 });
       await house.queue.addBulk(many(6));

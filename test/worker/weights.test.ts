@@ -211,7 +211,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
 
     it("that can never fit are refused when the job is added, or end it when the limit has shrunk since", async () => {
       const house = open();
-      await house.storage.limits.define(TOKENS.rules, "refuse");
+      await house.storage.limits.define(TOKENS.rules);
       await expect(house.queue.add("chat", null, { weights: { tokens: 1_001 } })).rejects.toThrow(OptionsError);
       const job = await house.queue.add("chat", null, { weights: { tokens: 800 } });
       await house.storage.limits.change("tokens", { quota: { max: 500 }, group: null });

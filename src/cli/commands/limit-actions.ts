@@ -1,5 +1,8 @@
+import { nameText } from "../../core/names.ts";
+import { readArgument } from "../../core/options.ts";
 import { readLimits } from "../../limits/define.ts";
 import { Limits } from "../../limiter/shared/limits.ts";
+import { declaredText } from "../../storage/declaring.ts";
 import type { OnConflict } from "../../storage/limit-storage.ts";
 import { answer, type Context } from "../command.ts";
 import type { Database } from "../opened.ts";
@@ -80,7 +83,7 @@ async function remove(context: Context, { storage }: Database, words: readonly s
     const free = waiting === 0 ? "" : `, and ${plural(waiting, "job")} would no longer wait for it`;
     throw new Failure("SLUICE_UNCONFIRMED", `this removes the limit ${printable(name)}${free}: say --yes to do it`);
   }
-  const removed = await new Limits(storage).remove(name);
+  const removed = await new Limits(storage, { by: operator(context) }).remove(name);
   answer(context, { name, removed }, () => `removed ${printable(name)}\n`);
   return removed ? 0 : 1;
 }
@@ -88,16 +91,37 @@ async function remove(context: Context, { storage }: Database, words: readonly s
 async function define(context: Context, { storage }: Database, words: readonly string[]): Promise<number> {
   const [file] = words;
   if (file === undefined || words.length > 1) throw new UsageError("which file? sluice limits define <file.json>");
-  only(context, "define", ["on-conflict"]);
+  only(context, "define", ["on-conflict", "version", "owner"]);
   const { rules } = readLimits(file, readJsonFile(file));
-  await storage.limits.define(rules, onConflict(context));
+  const { changes, kept } = await storage.limits.define(rules, {
+    onConflict: onConflict(context),
+    version: numberOf(context, "version"),
+    owner: ownerOf(context),
+    by: operator(context),
+  });
   const names = rules.map((rule) => rule.name);
-  answer(
-    context,
-    { defined: names },
-    () => `defined ${plural(names.length, "limit")}: ${names.map((name) => printable(name)).join(", ")}\n`,
+  const told = [
+    ...changes.map((change) => ({ outcome: "changed" as const, ...change })),
+    ...kept.map((one) => ({ outcome: "kept" as const, ...one })),
+  ];
+  answer(context, { defined: names, changes, kept }, () =>
+    [
+      `defined ${plural(names.length, "limit")}: ${names.map((name) => printable(name)).join(", ")}`,
+      ...told.map((one) => printable(declaredText(one))),
+      "",
+    ].join("\n"),
   );
   return 0;
+}
+
+/** Who runs the command, for the history of limits. */
+function operator({ io }: Context): string {
+  const user = nameText.read(io.env["USER"] ?? io.env["LOGNAME"] ?? io.env["USERNAME"]);
+  return user === undefined || user.length > 200 ? "cli" : `cli ${user}`;
+}
+
+function ownerOf({ args }: Context): string | undefined {
+  return args.flag("owner") ? readArgument("limits define", "owner", nameText, args.text("owner")) : undefined;
 }
 
 /** Does it, and shows what has become of the limit. */
@@ -110,7 +134,7 @@ async function done(
 ): Promise<number> {
   const group = context.args.text("group");
   await foundLimit(storage, name, group);
-  await act(new Limits(storage), group);
+  await act(new Limits(storage, { by: operator(context) }), group);
   const limit = await foundLimit(storage, name, group);
   const now = await look.now();
   answer(context, limitJson(limit, now, group), () => {
@@ -128,7 +152,7 @@ function oneName(action: string, words: readonly string[]): string {
   return name;
 }
 
-const OWN = ["max", "per", "concurrency", "every", "for", "on-conflict", "yes", "group"];
+const OWN = ["max", "per", "concurrency", "every", "for", "on-conflict", "version", "owner", "yes", "group", "history"];
 
 /** An option that does nothing here was meant for something else. */
 function only({ args }: Context, action: string, allowed: readonly string[]): void {
@@ -141,7 +165,7 @@ function numberOf({ args }: Context, option: string): number | undefined {
 }
 
 function onConflict({ args }: Context): OnConflict {
-  const word = args.text("on-conflict") ?? "refuse";
-  if (word === "refuse" || word === "update" || word === "keep") return word;
-  throw new UsageError(`expected --on-conflict to be refuse, update or keep, got "${printable(word)}"`);
+  const word = args.text("on-conflict") ?? "update";
+  if (word === "update" || word === "keep" || word === "reject") return word;
+  throw new UsageError(`expected --on-conflict to be update, keep or reject, got "${printable(word)}"`);
 }

@@ -2,6 +2,7 @@ import { answer, type Command, type Context, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import type { Database } from "../opened.ts";
 import { UsageError } from "../failures.ts";
+import { historyJson, historyTable } from "../render/limit-history.ts";
 import { limitJson } from "../render/limits-json.ts";
 import { limitsTable, limitText } from "../render/limits.ts";
 import { ACTIONS, isAction } from "./limit-actions.ts";
@@ -11,15 +12,16 @@ export const limits: Command = {
   name: "limits",
   summary: "shared limits: what is used, what waits; changes and pauses them",
   usage: [
-    "[name] [--group g]",
+    "[name] [--group g] [--history]",
     "set <name> [--max n] [--per 1m] [--concurrency n] […]",
     "restore | resume | reset <name>",
     "pause <name> [--for 10m]",
     "remove <name> --yes",
-    "define <file.json> [--on-conflict update]",
+    "define <file.json> [--version n] [--owner name] […]",
   ],
   about: [
-    "What is set by hand holds until `restore`, whoever declares the limit again.",
+    "What is set by hand holds until `restore`, or until a declaration brings other",
+    "numbers than the one before. --history shows what was changed, when and by whom.",
     "`pause` lets nothing start; `resume` takes back whatever holds it: by hand, by",
     "a service, by a breaker. `reset` forgets what was counted. For a limit by group",
     "--group names one. A limit that is called like an action: `limits show set`.",
@@ -32,7 +34,10 @@ export const limits: Command = {
     concurrency: { value: "n", help: "set: at most so much at a time" },
     every: { value: "1s", help: "set: at least so long from one start to the next" },
     for: { value: "10m", help: "pause: goes on by itself after this" },
-    "on-conflict": { value: "how", help: "define: refuse (default), update or keep what was declared differently" },
+    "on-conflict": { value: "how", help: "define: update (default), keep or reject what was declared differently" },
+    version: { value: "n", help: "define: the version; a lower one than the stored changes nothing" },
+    owner: { value: "name", help: "define: remove what this owner declared before and does not now" },
+    history: { help: "what was changed about it, or about all: the latest 100" },
     yes: { short: "y", help: "remove: do it" },
   },
   words: "any",
@@ -45,6 +50,7 @@ export const limits: Command = {
       if (words.length > 1) {
         throw new UsageError(`there is no action "${words[0]}"; actions: show, ${Object.keys(ACTIONS).join(", ")}`);
       }
+      if (context.args.flag("history")) return showHistory(context, database, words[0]);
       return words[0] === undefined ? showAll(context, database) : showOne(context, database, words[0]);
     }),
 };
@@ -72,9 +78,23 @@ async function showOne(context: Context, { storage, look }: Database, name: stri
   return 0;
 }
 
+/** The history of one limit, also of one that was removed, or of all. */
+async function showHistory(context: Context, { storage }: Database, name: string | undefined): Promise<number> {
+  const { io, args } = context;
+  if (args.text("group") !== undefined) throw new UsageError("--group means nothing for --history");
+  const history = await storage.limits.history({ name: name ?? null, limit: 100 });
+  if (name !== undefined && history.length === 0) await foundLimit(storage, name, undefined);
+  answer(context, { name, history: historyJson(history) }, () =>
+    history.length === 0
+      ? "Nothing was changed yet: no limit has been declared.\n"
+      : historyTable(history, name !== undefined, { paint: io.paint, columns: io.columns() }),
+  );
+  return 0;
+}
+
 /** Whoever says how much must have meant to set it. */
 function refuseOptions({ args }: Context): void {
-  for (const option of ["max", "per", "concurrency", "every", "for", "on-conflict", "yes"]) {
+  for (const option of ["max", "per", "concurrency", "every", "for", "on-conflict", "version", "owner", "yes"]) {
     if (args.flag(option)) throw new UsageError(`--${option} says what to change; which action? sluice help limits`);
   }
 }

@@ -6,7 +6,7 @@ import { isChanged } from "./limits.ts";
 
 /** A limit for machines; `asked`: of one by group, only this group. */
 export function limitJson(limit: LimitState, now: number, asked?: string): Record<string, unknown> {
-  const { rule, declared, version, waiting, groups, states } = limit;
+  const { rule, declared, revision, version, owners, waiting, groups, states } = limit;
   const changed = isChanged(limit);
   return {
     name: rule.name,
@@ -20,7 +20,9 @@ export function limitJson(limit: LimitState, now: number, asked?: string): Recor
       return { group, used, max, held, concurrency, free, nextInMs, reason, heldForMs, breaker };
     }),
     changed,
+    revision,
     version,
+    owners,
     rule,
     declared: changed ? declared : undefined,
   };

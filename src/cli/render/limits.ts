@@ -37,7 +37,7 @@ type Row = readonly [string, string | readonly string[]];
 
 /** Everything about one limit; of one by group about one group, if so wanted. */
 export function limitText(limit: LimitState, now: number, surface: Surface, group?: string): string {
-  const { rule, declared, version, waiting, groups, states } = limit;
+  const { rule, declared, revision, version, owners, waiting, groups, states } = limit;
   const state = limitWords(limit, now, group);
   const only = rule.byGroup ? undefined : states[0];
   const used = only === undefined ? "" : usedText(rule, only);
@@ -57,7 +57,9 @@ export function limitText(limit: LimitState, now: number, surface: Surface, grou
     held === "" ? undefined : ["held", held],
     ["waiting", plural(waiting, "job")],
     rule.byGroup ? ["groups", `${number(groups)} in use`] : undefined,
-    ["version", String(version)],
+    version === null ? undefined : ["version", String(version)],
+    owners.length === 0 ? undefined : ["owner", owners.map((owner) => printable(owner)).join(", ")],
+    ["revision", String(revision)],
   ];
   const list = wrappedListing(
     rows.filter((row): row is Row => row !== undefined),

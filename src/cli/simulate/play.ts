@@ -61,7 +61,7 @@ class Stage {
 
   async play(): Promise<Played> {
     const end = this.#plan.forMs ?? Number.POSITIVE_INFINITY;
-    await this.#storage.limits.define(this.#plan.limits, "refuse");
+    await this.#storage.limits.define(this.#plan.limits);
     let sweepAt = SWEEP_MS;
     for (let steps = 0; ; steps++) {
       const now = this.#nextInstant();

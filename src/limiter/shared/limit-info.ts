@@ -61,7 +61,11 @@ export interface LimitInfo extends LimitUse {
   /** Has a number been changed by hand, and not restored? */
   readonly changed: boolean;
   /** How often it was declared anew or changed; 1 at first. */
-  readonly version: number;
+  readonly revision: number;
+  /** The `version` of its declaration; undefined: it has none. */
+  readonly version: number | undefined;
+  /** The owners that declare it; none: only `remove` ends it. */
+  readonly owners: readonly string[];
   /** How many groups have something that counts; 1 for a limit that is not by group and was used. */
   readonly groupCount: number;
   /** Of a limit by group: the groups that were used last, a hundred at the most, or the one that was asked for. */
@@ -70,7 +74,7 @@ export interface LimitInfo extends LimitUse {
 
 /** What is kept of a limit, for people. */
 export function limitInfo(state: LimitState, clock: Clock, asked: string | null): LimitInfo {
-  const { rule, declared, version, waiting } = state;
+  const { rule, declared, revision, version, owners, waiting } = state;
   const group = rule.byGroup ? asked : null;
   const uses = state.states.map((one) => useOf(rule, one, clock));
   const own = uses.find((use) => use.group === (group ?? undefined));
@@ -88,7 +92,9 @@ export function limitInfo(state: LimitState, clock: Clock, asked: string | null)
     overrides: overridesOf(rule),
     declared: numbersOf(declared.quota),
     changed: !sameNumbers(rule, declared),
-    version,
+    revision,
+    version: version ?? undefined,
+    owners,
     groupCount: state.groups,
     groups: rule.byGroup ? uses : [],
   };

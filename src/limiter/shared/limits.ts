@@ -1,20 +1,29 @@
 import { type Clock, dateIn, systemClock } from "../../core/clock.ts";
 import type { Duration } from "../../core/duration.ts";
 import { LimitNotFoundError, OptionsError } from "../../core/errors.ts";
+import type { LimitChanged } from "../../core/limit-change.ts";
 import { nameText } from "../../core/names.ts";
 import {
   clock,
+  count,
   countOrZero,
-  oneOf,
   optional,
   positiveDuration,
   readArgument,
   readOptions,
 } from "../../core/options.ts";
-import { type DefinedLimits, checkWindow, limitName, quotaFrom, readLimits, tooSmall } from "../../limits/define.ts";
+import {
+  checkWindow,
+  DEFINE_OPTIONS,
+  type DefinedLimits,
+  limitName,
+  quotaFrom,
+  readLimits,
+  tooSmall,
+} from "../../limits/define.ts";
 import type { DefineLimitsOptions, LimitDefinitions } from "../../limits/definition.ts";
 import type { LimitRule } from "../../limits/rule.ts";
-import type { LimitState, LimitStorage } from "../../storage/limit-storage.ts";
+import type { LimitsDeclared, LimitState, LimitStorage } from "../../storage/limit-storage.ts";
 import type { HeaderSource } from "../headers.ts";
 import { type LimitInfo, limitInfo } from "./limit-info.ts";
 import { type SharedLimitStorage, sharedLimitStorage } from "./place.ts";
@@ -23,6 +32,18 @@ import { holdOf, type Remaining, toldAbout } from "./sync.ts";
 export interface LimitsOptions {
   /** What dates are reckoned by. Default: the system's clock. */
   readonly clock?: Clock | undefined;
+  /** Who changes limits with this, for their history: the name of a person or a program. Default: it is not said. */
+  readonly by?: string | undefined;
+}
+
+export interface LimitHistoryOptions {
+  /** So many changes at the most. Default 100. */
+  readonly limit?: number | undefined;
+}
+
+/** One change of a limit, as its history keeps it. */
+export interface LimitHistoryItem extends LimitChanged {
+  readonly at: Date;
 }
 
 /** Which group of a limit `by: "group"` is meant. */
@@ -57,7 +78,8 @@ export interface SyncResult {
 const OWNER = "Limits";
 const GROUP = { group: optional(nameText, undefined) };
 const PAUSE = { ...GROUP, for: optional(positiveDuration, undefined) };
-const DEFINE = { onConflict: optional(oneOf("refuse", "update", "keep"), undefined) };
+const DEFINE = { ...DEFINE_OPTIONS, onConflict: optional(DEFINE_OPTIONS.onConflict.check, undefined) };
+const HISTORY = { limit: optional(count, 100) };
 const NUMBERS = {
   max: optional(countOrZero, undefined),
   per: optional(positiveDuration, undefined),
@@ -74,20 +96,39 @@ const UNSAID_HOLD_MS = 1_000;
 export class Limits {
   readonly #limits: LimitStorage;
   readonly #clock: Clock;
+  readonly #by: string | null;
 
   constructor(storage: SharedLimitStorage, options: LimitsOptions = {}) {
     this.#limits = readArgument(OWNER, "storage", sharedLimitStorage, storage).limits;
-    this.#clock = readOptions(OWNER, { clock: optional(clock, systemClock) }, options).clock;
+    const read = readOptions(
+      OWNER,
+      { clock: optional(clock, systemClock), by: optional(nameText, undefined) },
+      options,
+    );
+    this.#clock = read.clock;
+    this.#by = read.by ?? null;
   }
 
   /**
-   * Declares limits, all of them or none. `onConflict` decides about those that were declared in other words; left out, as
-   * `defineLimits` was told, else they are refused.
+   * Declares limits, all of them or none. Of those that were declared in other words before the newest declaration holds, unless
+   * the options, or else what `defineLimits` was told, say otherwise. The answer says what was changed, and what was left as it
+   * is because a newer version is stored.
    */
-  async define(limits: DefinedLimits | LimitDefinitions, options: DefineLimitsOptions = {}): Promise<void> {
+  async define(limits: DefinedLimits | LimitDefinitions, options: DefineLimitsOptions = {}): Promise<LimitsDeclared> {
     const read = readLimits("define", limits);
-    const { onConflict = read.onConflict } = readOptions("define", DEFINE, options);
-    await this.#limits.define(read.rules, onConflict);
+    const {
+      onConflict = read.onConflict,
+      version = read.version,
+      owner = read.owner,
+    } = readOptions("define", DEFINE, options);
+    return this.#limits.define(read.rules, { onConflict, version, owner, by: this.#by });
+  }
+
+  /** What was changed about a limit, or about all of them, the newest first: the latest 100 of each are kept. */
+  async history(name?: string, options: LimitHistoryOptions = {}): Promise<readonly LimitHistoryItem[]> {
+    const limit = name === undefined ? null : readArgument("history", "name", limitName, name);
+    const entries = await this.#limits.history({ name: limit, ...readOptions("history", HISTORY, options) });
+    return entries.map((entry) => ({ ...entry, at: new Date(entry.at) }));
   }
 
   /** All there are, by name. */
@@ -108,8 +149,8 @@ export class Limits {
   }
 
   /**
-   * Goes by other numbers, for all or for one group, until `restore`: also where processes start again and declare what
-   * they always declared.
+   * Goes by other numbers, for all or for one group, until `restore`, or until a declaration brings other numbers than before:
+   * processes that start again and declare what they always declared change nothing.
    */
   async change(name: string, numbers: LimitNumbersChange, options: GroupOption = {}): Promise<void> {
     const read = readOptions("change", NUMBERS, numbers);
@@ -125,12 +166,12 @@ export class Limits {
       const expected = `0, or at least ${rule.estimate}: what a start counts for that says nothing (\`estimate\`)`;
       throw new OptionsError("change", option, value, expected);
     }
-    await this.#limits.change(rule.name, { quota, group });
+    await this.#limits.change(rule.name, { quota, group }, this.#by);
   }
 
   /** The numbers as they were declared, for all groups. */
   async restore(name: string): Promise<void> {
-    await this.#limits.change(readArgument("restore", "name", limitName, name), { restore: true });
+    await this.#limits.change(readArgument("restore", "name", limitName, name), { restore: true }, this.#by);
   }
 
   /**
@@ -148,13 +189,13 @@ export class Limits {
         "left out where there is no `for`: all groups are paused together",
       );
     }
-    if (holdMs === undefined) await this.#limits.change(limit, { paused: true });
+    if (holdMs === undefined) await this.#limits.change(limit, { paused: true }, this.#by);
     else await this.#limits.change(limit, { holdMs, group: await this.#group("pause", limit, group) });
   }
 
   /** Goes on, whatever was holding it: somebody, a service, or its breaker. */
   async resume(name: string): Promise<void> {
-    await this.#limits.change(readArgument("resume", "name", limitName, name), { paused: false });
+    await this.#limits.change(readArgument("resume", "name", limitName, name), { paused: false }, this.#by);
   }
 
   /**
@@ -204,7 +245,7 @@ export class Limits {
 
   /** Forgets the limit and all that was counted under it. What runs goes on. False: there was none. */
   async remove(name: string): Promise<boolean> {
-    return this.#limits.remove(readArgument("remove", "name", limitName, name));
+    return this.#limits.remove(readArgument("remove", "name", limitName, name), this.#by);
   }
 
   /** What holds all groups is seen in each of them: where none has been used, in one that nobody knows. */

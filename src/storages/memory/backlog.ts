@@ -1,4 +1,5 @@
 import type { Backlog, LimitState, TypeBacklog } from "../../storage/limit-storage.ts";
+import { originOfClaim } from "../../storage/stored-rules.ts";
 import type { Book } from "./book.ts";
 import { generalState, keptState } from "./limits/reading.ts";
 import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
@@ -77,7 +78,7 @@ function limitsOf(book: Book, queue: MemoryQueue, types: readonly TypeBacklog[],
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .map((rule) =>
       queue.claimLimits.includes(rule)
-        ? generalState(book, rule, { declared: rule, version: 1 }, [queue], time)
+        ? generalState(book, rule, originOfClaim(rule), [queue], time)
         : keptState(book, rule, null, time),
     );
 }

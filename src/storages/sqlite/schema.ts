@@ -176,6 +176,21 @@ export const SCHEMA_1 = `
     stored TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
 
+  -- The highest version that each owner of rules has declared; owners that gave none are not in it.
+  CREATE TABLE sluice_limit_owners (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  -- What was changed about rules (storage/limit-history.ts), as JSON: the latest.
+  CREATE TABLE sluice_limit_changes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    at REAL NOT NULL,
+    change TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX sluice_limit_changes_name ON sluice_limit_changes (name, seq);
+
   -- The limits that the latest claim of a queue brought along, as JSON.
   CREATE TABLE sluice_claims (
     queue TEXT PRIMARY KEY,

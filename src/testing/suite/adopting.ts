@@ -27,7 +27,7 @@ export const adopting: Cases = {
     const { jobs } = await s.claim(LONG);
     await define(s, rule("k", { concurrency: 3 }, { types: ["a"] }));
     equal(await held(s), 2, "what is held at first");
-    await s.storage.limits.define([rule("k", { concurrency: 3 }, { types: ["a", "b"] })], "update");
+    await s.storage.limits.define([rule("k", { concurrency: 3 }, { types: ["a", "b"] })]);
     equal(await held(s), 3, "what is held of more types");
     await s.add({ type: "a" });
     equal(await count(s), 0, "who starts");
@@ -39,13 +39,13 @@ export const adopting: Cases = {
     await define(s, rule("k", { concurrency: 2 }));
     await s.add({ group: "a" }, { group: "b" });
     const { jobs } = await s.claim(LONG);
-    await s.storage.limits.define([rule("k", { concurrency: 2 }, { byGroup: true })], "update");
+    await s.storage.limits.define([rule("k", { concurrency: 2 }, { byGroup: true })]);
     equal([await held(s, "k", "a"), await held(s, "k", "b")], [1, 1], "what is held of each");
     await s.add({ group: "a" }, { group: "a" }, { group: "b" });
     equal(await count(s, LONG), 2, "who starts");
     await s.settle(completed(jobs.find(({ group }) => group === "a")!));
     equal([await held(s, "k", "a"), await held(s, "k", "b")], [1, 2], "when one has ended");
-    await s.storage.limits.define([rule("k", { concurrency: 2 })], "update");
+    await s.storage.limits.define([rule("k", { concurrency: 2 })]);
     equal([await held(s), await count(s)], [3, 0], "what is held for all again, and who starts");
   },
 

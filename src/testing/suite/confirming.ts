@@ -413,7 +413,7 @@ export const confirming: Cases = {
       await granted(s, { max: 1 }),
       await granted(s, { max: 1 }),
     ];
-    await s.storage.limits.define([rule("k", { ...window(10, 10), everyMs: 500 })], "update");
+    await s.storage.limits.define([rule("k", { ...window(10, 10), everyMs: 500 })]);
     await confirm(s, third.id, 0);
     await s.clock.advance(600);
     equal((await said(s)).count, 0, "the calls of the others may still come");

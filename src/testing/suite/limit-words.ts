@@ -1,5 +1,12 @@
 import type { ClaimRequest } from "../../storage/job-storage.ts";
-import type { GroupState, LimitChange, LimitState, LimitTake, LimitTaken } from "../../storage/limit-storage.ts";
+import type {
+  GroupState,
+  LimitChange,
+  LimitsDeclared,
+  LimitState,
+  LimitTake,
+  LimitTaken,
+} from "../../storage/limit-storage.ts";
 import { ok } from "../expect.ts";
 import type { Scene } from "./scene.ts";
 
@@ -29,9 +36,9 @@ export const window = (max: number, windowMs: number): Partial<Quota> => ({ max,
 /** Open for a second after two failures in a row, whatever they are. */
 export const BREAKER: NonNullable<LimitRule["breaker"]> = { failures: 2, openMs: 1_000, probes: 1, kinds: null };
 
-/** Writes rules down that were not there before. */
-export const define = (s: Scene, ...rules: readonly LimitRule[]): Promise<void> =>
-  s.storage.limits.define(rules, "refuse");
+/** Declares rules. */
+export const define = (s: Scene, ...rules: readonly LimitRule[]): Promise<LimitsDeclared> =>
+  s.storage.limits.define(rules);
 
 export const change = (s: Scene, name: string, changed: LimitChange): Promise<void> =>
   s.storage.limits.change(name, changed);

@@ -189,7 +189,7 @@ export const news: Cases = {
     await isNews(
       s,
       "a limit that is declared anew",
-      () => s.storage.limits.define([rule("k", window(1, 1_000), { types: ["other"] })], "update"),
+      () => s.storage.limits.define([rule("k", window(1, 1_000), { types: ["other"] })]),
       "r",
     );
     await define(s, rule("stop", { concurrency: 0 }));

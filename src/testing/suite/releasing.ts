@@ -142,7 +142,7 @@ export const releasing: Cases = {
     const { jobs } = await s.claim();
     await change(s, "k", { quota: { concurrency: 3 }, group: null });
     equal(await count(s), 1, "one more");
-    await s.storage.limits.define([rule("k", { concurrency: 3 }, { types: ["other", "t"] })], "update");
+    await s.storage.limits.define([rule("k", { concurrency: 3 }, { types: ["other", "t"] })]);
     await s.settle(...jobs.map((job) => completed(job)));
     equal(await usedAndHeld(s, "k"), [0, 1], "used and held");
     equal(await count(s), 2, "how many start");

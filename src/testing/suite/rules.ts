@@ -12,7 +12,9 @@ export const rules: Cases = {
         {
           rule: declared,
           declared,
-          version: 1,
+          revision: 1,
+          version: null,
+          owners: [],
           waiting: 0,
           groups: 0,
           states: [
@@ -64,35 +66,39 @@ export const rules: Cases = {
     // The same in another order.
     const { quota, name, ...rest } = declared;
     const { max, ...others } = quota;
-    for (const onConflict of ["refuse", "update", "keep"] as const) {
-      await s.storage.limits.define([{ ...rest, quota: { ...others, max }, name }], onConflict);
+    for (const onConflict of ["reject", "update", "keep"] as const) {
+      await s.storage.limits.define([{ ...rest, quota: { ...others, max }, name }], { onConflict });
     }
-    equal((await limitOf(s, "k")).version, 1, "the version");
+    equal((await limitOf(s, "k")).revision, 1, "the revision");
   },
 
-  "declared in other words it is refused, and with it all that comes along": async (s) => {
+  "declared in other words it is rejected, if that was asked for, and with it all that comes along": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
     const other = [rule("new", window(1, 1)), rule("k", window(3, 1_000))];
-    equal(await refused(() => define(s, ...other), "another k"), "SLUICE_LIMIT_CONFLICT", "the code");
+    equal(
+      await refused(() => s.storage.limits.define(other, { onConflict: "reject" }), "another k"),
+      "SLUICE_LIMIT_CONFLICT",
+      "the code",
+    );
     equal((await limitOf(s, "k")).rule.quota.max, 2, "k");
     equal(await s.storage.limits.read({ name: "new", group: null }), [], "what came along");
   },
 
-  "declared in other words it is replaced, if that was asked for; what was counted stays counted": async (s) => {
+  "declared in other words it is replaced; what was counted stays counted": async (s) => {
     await many(s, 10);
     await define(s, rule("k", window(2, 1_000)));
     equal(await count(s), 2, "under two");
-    await s.storage.limits.define([rule("k", window(3, 1_000))], "update");
-    equal((await limitOf(s, "k")).version, 2, "the version");
+    await s.storage.limits.define([rule("k", window(3, 1_000))]);
+    equal((await limitOf(s, "k")).revision, 2, "the revision");
     equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "under three");
   },
 
   "declared in other words it is kept, if that was asked for": async (s) => {
     await many(s, 10);
     await define(s, rule("k", window(2, 1_000)));
-    await s.storage.limits.define([rule("k", window(3, 1_000)), rule("new", window(5, 1))], "keep");
-    const { rule: inForce, version } = await limitOf(s, "k");
-    equal([inForce.quota.max, version, (await limitOf(s, "new")).version], [2, 1, 1], "k, and what is new");
+    await s.storage.limits.define([rule("k", window(3, 1_000)), rule("new", window(5, 1))], { onConflict: "keep" });
+    const { rule: inForce, revision } = await limitOf(s, "k");
+    equal([inForce.quota.max, revision, (await limitOf(s, "new")).revision], [2, 1, 1], "k, and what is new");
     equal(await count(s), 2, "under two");
   },
 
@@ -106,30 +112,12 @@ export const rules: Cases = {
     await change(s, "k", { quota: { concurrency: 6 }, group: null });
     const changed = await limitOf(s, "k");
     equal(changed.rule.quota, { max: 5, windowMs: 1_000, concurrency: 6, everyMs: null }, "what is in force");
-    equal([changed.declared, changed.version], [declared, 3], "what was declared, and the version");
+    equal([changed.declared, changed.revision], [declared, 3], "what was declared, and the revision");
     await change(s, "k", { restore: true });
     const restored = await limitOf(s, "k");
-    equal([restored.rule, restored.version], [declared, 4], "restored");
+    equal([restored.rule, restored.revision], [declared, 4], "restored");
     await s.clock.advance(1_000);
     equal(await count(s), 2, "as declared again");
-  },
-
-  "what was changed by hand stays so, whoever declares it anew": async (s) => {
-    const declared = rule("k", { ...window(2, 1_000), concurrency: 3 });
-    await define(s, declared);
-    await change(s, "k", { quota: { max: 7 }, group: null });
-    await change(s, "k", { paused: true });
-    await define(s, declared);
-    equal(
-      (await limitOf(s, "k")).rule,
-      { ...declared, quota: { ...declared.quota, max: 7 }, paused: true },
-      "the same",
-    );
-    const other = rule("k", { ...window(4, 1_000), concurrency: 5 });
-    await s.storage.limits.define([other], "update");
-    const { rule: inForce, declared: anew } = await limitOf(s, "k");
-    equal(inForce, { ...other, quota: { ...other.quota, max: 7 }, paused: true }, "in other words");
-    equal(anew, other, "what was declared then");
   },
 
   "a group can have numbers of its own, by hand": async (s) => {
@@ -185,14 +173,14 @@ export const rules: Cases = {
     await define(s, rule("k", window(5, 1_000), { types: ["a"] }));
     const job = await s.claimOne();
     await change(s, "k", { paused: true });
-    const { rule: inForce, declared, version, states } = await limitOf(s, "k");
-    equal([inForce.paused, declared.paused, version], [true, false, 2], "the limit");
+    const { rule: inForce, declared, revision, states } = await limitOf(s, "k");
+    equal([inForce.paused, declared.paused, revision], [true, false, 2], "the limit");
     const { free, nextInMs, reason } = states[0]!;
     equal({ free, nextInMs, reason }, { free: 0, nextInMs: null, reason: "paused" }, "its state");
     equal(await said(s), { count: 1, more: false, nextInMs: null, blockedBy: "k" }, "only what it does not apply to");
     equal(await s.settle(completed(job)), [], "lost");
     await change(s, "k", { paused: true });
-    equal((await limitOf(s, "k")).version, 2, "the version when it was stopped already");
+    equal((await limitOf(s, "k")).revision, 2, "the revision when it was stopped already");
     await change(s, "k", { paused: false });
     equal(await count(s), 1, "resumed");
   },
@@ -241,7 +229,7 @@ export const rules: Cases = {
     equal(await count(s, { max: 3 }), 3, "without it");
     equal(await s.settle(completed(job)), [], "lost");
     await define(s, declared);
-    equal([(await limitOf(s, "k")).version, await usedAndHeld(s, "k")], [1, [0, 3]], "declared anew");
+    equal([(await limitOf(s, "k")).revision, await usedAndHeld(s, "k")], [1, [0, 3]], "declared anew");
     equal(await count(s), 1, "under it");
   },
 

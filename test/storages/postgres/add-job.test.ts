@@ -188,7 +188,7 @@ describe("the function add_job", () => {
   test("refuses a weight that can never fit under a limit", async () => {
     const scene = await open();
     const max = { max: 10, windowMs: 1_000, concurrency: null, everyMs: null };
-    await scene.storage.limits.define([rule("k", max, { weight: "tokens" })], "refuse");
+    await scene.storage.limits.define([rule("k", max, { weight: "tokens" })]);
     const { code, message } = await refusal(scene, "q", "t", "1", '{"weights": {"tokens": 11}}');
     expect(code).toBe("22023");
     expect(message).toContain('"weights.tokens" to be at most 10, got 11');

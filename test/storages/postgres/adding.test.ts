@@ -208,7 +208,7 @@ describe("a call that is refused takes no other with it, and leaves nothing of i
     ["a priority that is none", { priority: "high" as unknown as number }, StorageError],
   ])("%s", async (_, said, kind) => {
     const { way, storage, release, first } = await busy();
-    await storage.limits.define([rule("r", { max: 10, windowMs: 1_000 }, { weight: "tokens" })], "refuse");
+    await storage.limits.define([rule("r", { max: 10, windowMs: 1_000 }, { weight: "tokens" })]);
     const before = [newJob(), newJob()];
     const bad = [newJob(), newJob(said), newJob()];
     const after = [newJob()];

@@ -58,12 +58,12 @@ describe("a claim takes jobs ahead, where no limit holds them", () => {
       anything({ max: 1, ahead: 3, limits: [{ key: "own", max: 100, windowMs: 1_000 }] }),
     );
     expect([ids(brought), brought.more]).toEqual([["a"], true]);
-    await storage.limits.define([rule("some", { max: 100, windowMs: 1_000 }, { types: ["t"] })], "refuse");
+    await storage.limits.define([rule("some", { max: 100, windowMs: 1_000 }, { types: ["t"] })]);
     const uniform = await storage.claim(anything({ max: 1, ahead: 3 }));
     expect([ids(uniform), uniform.more]).toEqual([["b"], true]);
     await storage.add([newJob({ id: "f", type: "u" })]);
     expect(ids(await storage.claim(anything({ max: 1, ahead: 3 })))).toEqual(["c"]);
-    await storage.limits.define([rule("by group", { concurrency: 5 }, { byGroup: true, types: ["t"] })], "refuse");
+    await storage.limits.define([rule("by group", { concurrency: 5 }, { byGroup: true, types: ["t"] })]);
     expect(ids(await storage.claim(anything({ max: 1, ahead: 3, types: ["t"] })))).toEqual(["d"]);
     // Another type is under none of them.
     expect(ids(await storage.claim(anything({ max: 0, ahead: 3, types: ["u"] })))).toEqual(["f"]);

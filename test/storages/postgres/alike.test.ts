@@ -207,7 +207,7 @@ test(`both ways are one (${LIVES} lives, seed ${SEED})`, { timeout: 60_000 + LIV
         const [expected, actual] = [await act(players[0]!), await act(players[1]!)];
         expect(actual).toEqual(expected);
       };
-      await both((player) => player.storage.limits.define(rules, "refuse"));
+      await both((player) => player.storage.limits.define(rules));
       let made = 0;
       for (const one of steps) {
         if (one.do === "add") {

@@ -49,7 +49,7 @@ describe("a way to the server that is bad", () => {
     const { proxy, url, direct } = await throughProxy(7);
     const chance = new Seeded(11);
     const { queue, runs, storages, close } = office(url, url, { takesMs: 5 });
-    await storages[0].limits.define([rule("lots", { max: 40, windowMs: 200 })], "refuse");
+    await storages[0].limits.define([rule("lots", { max: 40, windowMs: 200 })]);
     const added: string[] = [];
     const end = systemClock.now() + 3_000;
     const producing = (async () => {

@@ -98,7 +98,7 @@ describe("a storage that is closed while a call is under way", () => {
     const setup = new PostgresStorage(url);
     await Promise.all([setup.setup(), setup.close()]);
     const storage = new PostgresStorage(url, { migrate: false });
-    await Promise.all([storage.limits.define([rule("k", { concurrency: 1 })], "refuse"), storage.close()]);
+    await Promise.all([storage.limits.define([rule("k", { concurrency: 1 })]), storage.close()]);
     const after = new PostgresStorage(url, { migrate: false });
     const changed = after.limits.change("k", { paused: true });
     await Promise.all([changed, after.close()]);

@@ -206,7 +206,7 @@ describe("the request of a grant", () => {
   test.each(Object.entries(WAYS))("came before it waited for others: %s", async (_, [about, ask]) => {
     const scene = await open();
     const { storage, pool, clock } = scene;
-    await storage.limits.define([rule("k", window(5, 1_000), about)], "refuse");
+    await storage.limits.define([rule("k", window(5, 1_000), about)]);
     await storage.add(many(2));
     // What is kept of the limit is there, as it is most of the time.
     await ask(scene);
@@ -223,7 +223,7 @@ describe("the request of a grant", () => {
     const storages = Array.from({ length: 4 }, () => new PostgresStorage(url, { connections: 3 }));
     onTestFinished(async () => void (await Promise.all(storages.map((storage) => storage.close()))));
     const [first] = storages as [PostgresStorage];
-    await first.limits.define([rule("k", window(50_000, 60_000)), rule("l", window(900, 60_000))], "refuse");
+    await first.limits.define([rule("k", window(50_000, 60_000)), rule("l", window(900, 60_000))]);
     await first.add(many(400));
     const called = new Map<string, { readonly sent: number; readonly at: number }>();
     let started = 0;
@@ -260,7 +260,7 @@ describe("the request of a grant", () => {
     const scene = await open();
     const { storage, pool, clock } = scene;
     const rules = [rule("k", window(5, 1_000), { types: ["a"] }), rule("l", window(5, 1_000), { types: ["b"] })];
-    await storage.limits.define(rules, "refuse");
+    await storage.limits.define(rules);
     await storage.add([...many(2, { type: "a" }), ...many(5, { type: "b" })]);
     const { id } = await granted(scene, { types: ["a"], max: 1 });
     const second = await granted(scene, { types: ["b"], max: 1 });
@@ -291,7 +291,7 @@ describe("the request of a grant", () => {
     async (name) => {
       const scene = await open();
       const { storage, pool } = scene;
-      await storage.limits.define([rule("k", window(5, 400), { types: name === "k" ? null : ["other"] })], "refuse");
+      await storage.limits.define([rule("k", window(5, 400), { types: name === "k" ? null : ["other"] })]);
       await storage.add(many(4));
       const request = {
         claim: "c",
@@ -325,7 +325,7 @@ describe("a start that is not confirmed", () => {
   test.each([null, "g"])("is kept for an hour after it has left (group %s)", async (group) => {
     const scene = await open();
     const { storage, pool, clock } = scene;
-    await storage.limits.define([rule("k", window(5, 1_000), { byGroup: group !== null })], "refuse");
+    await storage.limits.define([rule("k", window(5, 1_000), { byGroup: group !== null })]);
     await storage.add(many(3, { group }));
     const { id, jobs } = await granted(scene, { max: 1 });
     await storage.settle([{ ...jobs[0]!, to: "completed", result: null }]);
@@ -356,7 +356,7 @@ describe("a start that is not confirmed", () => {
     const scene = await open();
     const { storage, pool, clock } = scene;
     const groups = async () => Number((await pool.query("SELECT count(*) FROM sluice.limits")).rows[0].count);
-    await storage.limits.define([rule("k", window(1, 1_000), { byGroup: true })], "refuse");
+    await storage.limits.define([rule("k", window(1, 1_000), { byGroup: true })]);
     await storage.add(many(2, { group: "g" }));
     const { id, jobs } = await granted(scene, { max: 1 });
     await storage.settle([{ ...jobs[0]!, to: "completed", result: null }]);
@@ -375,7 +375,7 @@ describe("a start that is not confirmed", () => {
   test("shares its place in the log with no other", async () => {
     const scene = await open();
     const { storage, pool, clock } = scene;
-    await storage.limits.define([rule("k", window(5_000, 60_000))], "refuse");
+    await storage.limits.define([rule("k", window(5_000, 60_000))]);
     await storage.add(many(9));
     await storage.claim(anything({ max: 1 }));
     await granted(scene, { max: 1 });
@@ -401,10 +401,7 @@ describe("a start that is not confirmed", () => {
   test("is lowered when it is confirmed after its permit has ended", async () => {
     const scene = await open();
     const { storage, pool, clock } = scene;
-    await storage.limits.define(
-      [rule("k", window(2, 1_000)), rule("held", { ...window(2, 1_000), concurrency: 1 })],
-      "refuse",
-    );
+    await storage.limits.define([rule("k", window(2, 1_000)), rule("held", { ...window(2, 1_000), concurrency: 1 })]);
     for (const name of ["k", "held"]) {
       const taken = await storage.limits.take({ name, group: null, weight: 1, ttlMs: 9_000, grantTtlMs: TTL });
       if (!taken.granted) throw new Error("expected to be granted");
@@ -423,7 +420,7 @@ describe("a start that is not confirmed", () => {
   test("is not lowered any more when what it used beyond its weight is charged later", async () => {
     const scene = await open();
     const { rates } = scene.storage;
-    await scene.storage.limits.define([rule("k", window(9, 1_000))], "refuse");
+    await scene.storage.limits.define([rule("k", window(9, 1_000))]);
     const ask = { maxExecutions: 9, windowMs: 1_000, grantTtl: TTL };
     const { token } = await rates.tryRecordExecution("k", ask);
     await scene.clock.advance(TTL + 1_000);
@@ -438,7 +435,7 @@ describe("a start that is not confirmed", () => {
   test("is not put before what the window has passed when it is confirmed, and leaves it a moment later", async () => {
     const scene = await open();
     const { storage, pool, clock } = scene;
-    await storage.limits.define([rule("k", window(3, 1_000))], "refuse");
+    await storage.limits.define([rule("k", window(3, 1_000))]);
     await storage.add(many(9));
     const first = await granted(scene, { max: 1 });
     await clock.advance(1_500);
@@ -457,7 +454,7 @@ describe("a start that is not confirmed", () => {
   test("keeps the group that it keeps starts apart in, as long as its call does", async () => {
     const scene = await open();
     const { storage, pool, clock } = scene;
-    await storage.limits.define([rule("k", { everyMs: 1_000 }, { byGroup: true })], "refuse");
+    await storage.limits.define([rule("k", { everyMs: 1_000 }, { byGroup: true })]);
     await storage.add(many(3, { group: "g" }));
     const { id, jobs } = await granted(scene);
     await storage.settle([{ ...jobs[0]!, to: "completed", result: null }]);
@@ -474,7 +471,7 @@ describe("a start that is not confirmed", () => {
   test("of a limit that only keeps starts apart is forgotten when it is confirmed", async () => {
     const scene = await open();
     const { storage, pool, clock } = scene;
-    await storage.limits.define([rule("k", { everyMs: 1_000 }), rule("slots", { concurrency: 9 })], "refuse");
+    await storage.limits.define([rule("k", { everyMs: 1_000 }), rule("slots", { concurrency: 9 })]);
     await storage.add(many(3));
     const { id } = await granted(scene);
     expect(await startsOf(pool)).toMatchObject([{ name: "k", n: 0, confirmed: false }]);
@@ -494,7 +491,7 @@ describe("a start that is not confirmed", () => {
   test.each([false, true])("and hangs keeps nobody from what leaves before it (groups: %s)", async (byGroup) => {
     const scene = await open();
     const { storage, clock } = scene;
-    await storage.limits.define([rule("k", window(2, 1_000), { byGroup })], "refuse");
+    await storage.limits.define([rule("k", window(2, 1_000), { byGroup })]);
     await storage.add(many(9, { group: byGroup ? "g" : null }));
     await granted(scene, { max: 1, grantTtlMs: 60_000 });
     await clock.advance(20_000);

@@ -25,7 +25,7 @@ describe("a lease that has run out, while its worker is about to say that it is 
   async function expired() {
     const scene = await open();
     const { storage, clock, url } = scene;
-    await storage.limits.define([rule("k", { concurrency: 5 })], "refuse");
+    await storage.limits.define([rule("k", { concurrency: 5 })]);
     await storage.add([newJob({ id: "a" })]);
     const { token } = (await storage.claim(anything({ leaseMs: 1_000 }))).jobs[0]!;
     await clock.advance(1_000);

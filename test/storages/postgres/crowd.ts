@@ -206,7 +206,7 @@ export class Actor {
     await this.storage.limits.change(name, this.#one(changes)).catch(unlessGone);
     if (this.#chance(0.3)) await this.storage.limits.change(name, { paused: false }).catch(unlessGone);
     if (this.#chance(0.05)) await this.storage.limits.remove(name);
-    if (this.#chance(0.2)) await this.storage.limits.define(RULES, "update");
+    if (this.#chance(0.2)) await this.storage.limits.define(RULES);
   }
 
   async rate(): Promise<void> {

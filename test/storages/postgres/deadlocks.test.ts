@@ -38,7 +38,7 @@ test(
     // Who waits in a circle is found out before anybody has given up waiting.
     await once(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET deadlock_timeout = '50ms'`);
     const storages = Array.from({ length: ACTORS }, () => new PostgresStorage(url, { connections: 1 }));
-    await storages[0]!.limits.define(RULES, "refuse");
+    await storages[0]!.limits.define(RULES);
     const ledger = new Ledger();
     const actors = storages.map((storage, i) => new Actor(`w${i}`, storage, ledger, new Seeded(SEED + i)));
     const until = performance.now() + LASTS_MS;

@@ -28,7 +28,7 @@ describe("somebody else's session that holds locks of ours", () => {
     async (_what, statement) => {
       const url = await temporaryDatabase();
       const storage = new PostgresStorage(url, { timeout: 700 });
-      await storage.limits.define([rule("k", { concurrency: 5 }, { queues: ["q"] })], "refuse");
+      await storage.limits.define([rule("k", { concurrency: 5 }, { queues: ["q"] })]);
       await storage.add([newJob(), newJob(), newJob({ queue: "other" })]);
       const [job] = (await storage.claim(anything({ max: 1 }))).jobs;
       const outcome = { id: job!.id, token: job!.token, to: "completed", result: null } as const;

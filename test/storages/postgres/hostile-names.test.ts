@@ -97,7 +97,7 @@ test("names that try to break out of their statement are data: they come back as
       weight: key,
       estimate: 1,
     };
-    await storage.limits.define([rule(limit, { ...window, concurrency: 3 }, about)], "update");
+    await storage.limits.define([rule(limit, { ...window, concurrency: 3 }, about)]);
     const job = newJob({
       queue,
       type,

@@ -42,7 +42,7 @@ describe.each(["repeatable read", "serializable"])("where transactions are %s by
       rule("g", window, { types: ["grouped"], byGroup: true }),
       rule("p", window, { types: ["nobody"] }),
     ];
-    await storages[0]!.limits.define(rules, "refuse");
+    await storages[0]!.limits.define(rules);
     const jobs = (queue: string, type: string, group: string | null = null) =>
       storages[0]!.add(Array.from({ length: 60 }, () => newJob({ queue, type, group })));
     await jobs("shared", "limited");

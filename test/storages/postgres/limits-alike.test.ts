@@ -109,7 +109,7 @@ const deeds = fc.oneof(
   deed("renew", fc.tuple(fc.uniqueArray(place), span), (player, [places, ttl]) => player.renew(places, ttl)),
   { weight: 2, arbitrary: deed("change", fc.tuple(name, change), (p, [of, how]) => p.limits.change(of, how)) },
   deed("define", declared, ({ limits }, { max, byGroup }) =>
-    limits.define([rule("window", { max, windowMs: 1_000 }, { byGroup })], "update"),
+    limits.define([rule("window", { max, windowMs: 1_000 }, { byGroup })]),
   ),
   { weight: 2, arbitrary: deed("try", fc.tuple(span, fc.nat({ max: 2 })), (p, [ms, weight]) => p.try(ms, weight)) },
   deed("record", fc.constant(null), ({ rates }) => rates.recordExecution("window")),
@@ -127,7 +127,7 @@ test("limits answer as those of SQLite do, whatever is done to them", { timeout:
       const { storage, clock } = await open();
       await using other = new SqliteStorage(":memory:", { clock });
       const [one, two] = [new Player(storage), new Player(other)];
-      for (const { limits } of [one, two]) await limits.define(RULES, "refuse");
+      for (const { limits } of [one, two]) await limits.define(RULES);
       for (const { words, ms, play } of done) {
         expect(await play(one), words).toEqual(await play(two));
         await clock.advance(ms);

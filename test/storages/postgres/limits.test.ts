@@ -33,7 +33,7 @@ describe("limits in Postgres that many change at the same time", () => {
     const storages = await crowd(6);
     const rules = Array.from({ length: 5 }, (_, i) => rule(`k${i}`, window(i + 1, 1_000)));
     const seen = await all(storages, async ({ limits }, i) => {
-      await limits.define([...rules.slice(i % 5), ...rules.slice(0, i % 5)], "refuse");
+      await limits.define([...rules.slice(i % 5), ...rules.slice(0, i % 5)]);
       return limits.read({ name: null, group: null });
     });
     for (const states of seen) {
@@ -44,20 +44,20 @@ describe("limits in Postgres that many change at the same time", () => {
   test("no change is lost", async () => {
     const storages = await crowd(6);
     const [{ limits }] = storages as readonly [PostgresStorage];
-    await limits.define([rule("k", window(1, 1_000), { byGroup: true })], "refuse");
+    await limits.define([rule("k", window(1, 1_000), { byGroup: true })]);
     const after = await all(storages, async (storage, i) => {
       for (let j = 0; j < 5; j++) await storage.limits.change("k", { quota: { max: 7 }, group: `${i}.${j}` });
       // Whoever is last sees all of them.
       const [state] = await storage.limits.read({ name: "k", group: null });
-      return { version: state!.version, groups: Object.keys(state!.rule.groups).length };
+      return { revision: state!.revision, groups: Object.keys(state!.rule.groups).length };
     });
-    expect(Math.max(...after.map(({ version }) => version))).toBe(31);
+    expect(Math.max(...after.map(({ revision }) => revision))).toBe(31);
     expect(Math.max(...after.map(({ groups }) => groups))).toBe(30);
   });
 
   test("as many take as there is room for", async () => {
     const storages = await crowd(6);
-    await storages[0]!.limits.define([rule("k", { concurrency: 7 }), rule("w", window(9, 60_000))], "refuse");
+    await storages[0]!.limits.define([rule("k", { concurrency: 7 }), rule("w", window(9, 60_000))]);
     const ask = (storage: PostgresStorage, name: string) =>
       storage.limits.take({ name, group: null, weight: null, ttlMs: 60_000 });
     const taken = await all(storages, async (storage) => {
@@ -91,7 +91,7 @@ describe("what is decided before it is written", () => {
   test("holds for so long from when it was written", async () => {
     const limits = await slowly();
     const held = async () => (await limits.read({ name: "k", group: "g" }))[0]!.states[0]!.heldForMs;
-    await limits.define([rule("k", window(5, 1_000), { byGroup: true })], "refuse");
+    await limits.define([rule("k", window(5, 1_000), { byGroup: true })]);
     await limits.change("k", { holdMs: 1_000, group: null });
     expect(await held()).toBe(1_000);
     // Shorter than what holds already.
@@ -103,8 +103,8 @@ describe("what is decided before it is written", () => {
 
   test("windows that know nothing of before are full from when they were written", async () => {
     const limits = await slowly();
-    await limits.define([rule("k", window(5, 1_000))], "refuse");
-    await limits.define([rule("k", window(5, 1_000), { byGroup: true })], "update");
+    await limits.define([rule("k", window(5, 1_000))]);
+    await limits.define([rule("k", window(5, 1_000), { byGroup: true })]);
     const [state] = await limits.read({ name: "k", group: "g" });
     expect(state!.states[0]).toMatchObject({ nextInMs: 1_000, reason: "window" });
   });

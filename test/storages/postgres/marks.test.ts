@@ -334,7 +334,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     const scene = await open();
     const { crowd } = await Crowd.gather(scene);
     const { storage } = scene;
-    await storage.limits.define([rule("service", { max: 1, windowMs: 3_600_000 }, { types: ["t"] })], "refuse");
+    await storage.limits.define([rule("service", { max: 1, windowMs: 3_600_000 }, { types: ["t"] })]);
     await storage.limits.change("service", { quota: { max: 2 * MANY }, group: null });
     await crowd.comeAndGo();
     await storage.limits.change("service", { quota: { max: 1 }, group: null });

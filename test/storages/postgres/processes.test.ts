@@ -32,7 +32,7 @@ test("processes that are killed all the time: no window is over, no more at a ti
   const url = await temporaryDatabase();
   const storage = new PostgresStorage(url);
   const [max, windowMs, concurrency] = [10, 1_000, 3];
-  await storage.limits.define([rule("rate", { max, windowMs }), rule("slots", { concurrency })], "refuse");
+  await storage.limits.define([rule("rate", { max, windowMs }), rule("slots", { concurrency })]);
   const jobs = Array.from({ length: 45 }, (_, i) => newJob({ maxAttempts: 100, group: i % 2 === 0 ? null : "g" }));
   await storage.add(jobs);
   let made = 0;

@@ -27,7 +27,7 @@ describe.each(SETTINGS)("a database with %o", (settings) => {
     }
     const storage = new PostgresStorage(url);
     const window = { max: 3, windowMs: 3_600_000.123_456_789 };
-    await storage.limits.define([rule("k", window, { types: ["t"] })], "refuse");
+    await storage.limits.define([rule("k", window, { types: ["t"] })]);
     const at = Date.UTC(2040, 5, 1, 12, 34, 56, 789) + 0.123;
     const keepFor = 123_456_789.012_345;
     await storage.add([

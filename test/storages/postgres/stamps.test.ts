@@ -26,11 +26,11 @@ test("a job starts when it was taken, and not when there was found to be room", 
     "sluice.walked",
   );
   const rules = [rule("window", { max: 3, windowMs: 1_000 }), rule("slots", { concurrency: 10 })];
-  await storage.limits.define(rules, "refuse");
+  await storage.limits.define(rules);
   await storage.add([newJob({ type: "u" }), newJob(), newJob({ group: "g" }), newJob()]);
   const uniform = await storage.claim(anything({ max: 1, types: ["u"] }));
   expect(uniform.jobs.map(({ startedAt }) => startedAt)).toEqual([await wall()]);
-  await storage.limits.define([rule("by group", { concurrency: 5 }, { byGroup: true })], "refuse");
+  await storage.limits.define([rule("by group", { concurrency: 5 }, { byGroup: true })]);
   const walked = await storage.claim(anything({ max: 1 }));
   expect(walked.jobs.map(({ startedAt }) => startedAt)).toEqual([await wall()]);
   const stamps = await pool.query<{ at: number }>("SELECT DISTINCT at FROM sluice.starts ORDER BY at");

@@ -104,7 +104,7 @@ describe("PostgresStorage and SqliteStorage", () => {
             expect(actual).toEqual(expected);
           };
           try {
-            await both((twin) => twin.storage.limits.define([...rules, ANCHOR_RULE], "refuse"));
+            await both((twin) => twin.storage.limits.define([...rules, ANCHOR_RULE]));
             await both((twin) => twin.storage.limits.change(ANCHOR_RULE.name, { paused: true }));
             await both((twin) => twin.storage.add([ANCHOR]));
             let made = 0;

@@ -75,7 +75,7 @@ async function lifeGoesOn(storage: PostgresStorage): Promise<number> {
 describe("while a transaction of the user's is open", () => {
   test("who waits for a key that it has taken holds no lock of the storage", async () => {
     const { url, storage } = await open();
-    await storage.limits.define([WEIGHED], "refuse");
+    await storage.limits.define([WEIGHED]);
     const user = await begun(url);
     const first = keyed("return");
     await storage.add([first], user);
@@ -92,7 +92,7 @@ describe("while a transaction of the user's is open", () => {
     ["many limits", MANY],
   ])("who wants to cancel a job that it has replaced holds up nobody: %s", async (_what, rules) => {
     const { url, storage } = await open();
-    await storage.limits.define(rules, "refuse");
+    await storage.limits.define(rules);
     const job = keyed("return");
     await storage.add([job]);
     const user = await begun(url);
@@ -108,10 +108,7 @@ describe("while a transaction of the user's is open", () => {
     const { url, storage } = await open();
     const user = await begun(url);
     await user.query("SELECT sluice.begin_step()");
-    const alone = [
-      storage.setPaused("q", null, true),
-      storage.limits.define([rule("k", { concurrency: 1 })], "refuse"),
-    ] as const;
+    const alone = [storage.setPaused("q", null, true), storage.limits.define([rule("k", { concurrency: 1 })])] as const;
     await somebodyWaits(url, "advisory");
     await storage.add([newJob(), newJob({ queue: "elsewhere" })]);
     const began = systemClock.now();
@@ -186,7 +183,7 @@ test("who wants to be alone has his turn among others who are busy all the time"
   });
   for (let i = 0; i < 20; i++) {
     await storage.setPaused("other", null, i % 2 === 0);
-    await storage.limits.define([rule("k", { concurrency: 5 + i })], "update");
+    await storage.limits.define([rule("k", { concurrency: 5 + i })]);
   }
   busy.abort();
   expect(Math.min(...(await Promise.all(others)))).toBeGreaterThan(0);
@@ -209,7 +206,7 @@ test("who wants to be alone has his turn where every step of others takes long",
 
 test("jobs of a group that a limit keeps back are told of when they are there: it may be over then", async () => {
   const { url, storage } = await open();
-  await storage.limits.define([rule("g", { concurrency: 1 }, { byGroup: true })], "refuse");
+  await storage.limits.define([rule("g", { concurrency: 1 }, { byGroup: true })]);
   await storage.add([newJob({ group: "a" }), newJob({ group: "a" })]);
   expect(await storage.claim(anything())).toMatchObject({ jobs: [{ group: "a" }], blockedBy: "g[a]" });
   await once(url, "INSERT INTO sluice.listeners VALUES ('somebody', 'Infinity', false)");
@@ -238,7 +235,7 @@ describe("a job that is due, and in the hands of an open transaction", () => {
     ["scheduled before, under a limit by group", { due: { inMs: 30 } }, [BY_GROUP]],
   ])("is asked for ten times a second, and there when that ends: %s", async (_what, said, rules) => {
     const { url, storage } = await open();
-    await storage.limits.define(rules, "refuse");
+    await storage.limits.define(rules);
     const job = keyed("return", said);
     await storage.add([job]);
     await until(

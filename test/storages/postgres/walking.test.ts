@@ -30,7 +30,7 @@ describe("a job that somebody has his hands on", () => {
       test(`is passed over, asked for again soon, and started then: ${where}, under a limit ${how}`, async () => {
         const opened = await open();
         const { storage } = opened;
-        await storage.limits.define([limit], "refuse");
+        await storage.limits.define([limit]);
         await storage.add(["a", "b", "c"].map((id) => newJob({ id, group })));
         await withHandsOn(opened, "a", async () => {
           const { jobs, more, nextInMs } = await storage.claim(anything());
@@ -114,7 +114,7 @@ describe("groups that jobs have come into", () => {
 
   test("look again where one too heavy was in front, though a claim of other types has heard of it first", async () => {
     const { storage } = await open();
-    await storage.limits.define([rule("k", { max: 3, windowMs: 60_000 }, { weight: "n", types: ["b"] })], "refuse");
+    await storage.limits.define([rule("k", { max: 3, windowMs: 60_000 }, { weight: "n", types: ["b"] })]);
     const heavy = (id: string, n: number) => newJob({ id, type: "b", group: "g", weights: { n } });
     await storage.add([heavy("first", 1), heavy("second", 1)]);
     const { jobs } = await storage.claim(anything({ types: ["b"] }));
@@ -152,13 +152,10 @@ function most(plan: Plan): number {
 test("what a claim looks at does not depend on how many groups there are", async () => {
   const url = await temporaryDatabase();
   const storage = new PostgresStorage(url);
-  await storage.limits.define(
-    [
-      rule("all", { max: 1_000_000, windowMs: 60_000 }, { weight: "n" }),
-      rule("each", { max: 2, windowMs: 60_000, concurrency: 2 }, { byGroup: true }),
-    ],
-    "refuse",
-  );
+  await storage.limits.define([
+    rule("all", { max: 1_000_000, windowMs: 60_000 }, { weight: "n" }),
+    rule("each", { max: 2, windowMs: 60_000, concurrency: 2 }, { byGroup: true }),
+  ]);
   for (let i = 0; i < EACH; i++) {
     await storage.add(
       Array.from({ length: GROUPS }, (_, n) => newJob({ group: `g${n}`, type: n % 2 === 0 ? "t" : "u" })),

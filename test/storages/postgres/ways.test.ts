@@ -56,10 +56,10 @@ describe("a claim of any type", () => {
   test("needs no lanes if all that wait run under the same limits", async () => {
     const { storage, clock, pool } = await open();
     const lanes = async () => (await pool.query("SELECT FROM sluice.lanes")).rows.length;
-    await storage.limits.define(
-      [rule("k", window(2, 1_000), { types: ["a"] }), rule("l", window(9, 1_000), { types: ["b"] })],
-      "refuse",
-    );
+    await storage.limits.define([
+      rule("k", window(2, 1_000), { types: ["a"] }),
+      rule("l", window(9, 1_000), { types: ["b"] }),
+    ]);
     await storage.add([1, 2, 3].map(() => newJob({ type: "a" })));
     expect(await storage.claim(anything())).toMatchObject({
       jobs: [{ type: "a" }, { type: "a" }],
@@ -77,7 +77,7 @@ describe("a claim of any type", () => {
 
   test("knows what the others wait for", async () => {
     const { storage, clock } = await open();
-    await storage.limits.define([rule("k", window(1, 1_000), { types: ["a"], byGroup: true })], "refuse");
+    await storage.limits.define([rule("k", window(1, 1_000), { types: ["a"], byGroup: true })]);
     await storage.add([1, 2].map(() => newJob({ type: "a", group: "g" })));
     await storage.add([newJob({ type: "b" })]);
     expect((await storage.claim(anything())).jobs).toHaveLength(2);

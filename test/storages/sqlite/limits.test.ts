@@ -57,7 +57,7 @@ test("whatever comes, totals are sums, and what is held is held by a job that ru
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 50 }), async (steps) => {
       const { clock, database, storage } = open();
-      await storage.limits.define(rules, "refuse");
+      await storage.limits.define(rules);
       let held: Lease[] = [];
       for (const { what, group, type, weight, to, ms } of steps) {
         if (what === "add") {
@@ -105,7 +105,7 @@ describe("several storages over one database", () => {
     const started = async () => (await other.claim(claimOf({ max: 2 }))).jobs.length;
     expect(await started()).toBe(2);
     // Those that run already count.
-    await mine.limits.define([rule("k", { concurrency: 3 })], "refuse");
+    await mine.limits.define([rule("k", { concurrency: 3 })]);
     expect([await started(), await started()]).toEqual([1, 0]);
     await mine.limits.change("k", { quota: { concurrency: 4 }, group: null });
     expect(await started()).toBe(1);
@@ -130,7 +130,7 @@ describe("several storages over one database", () => {
     expect(await looked()).toBe(true);
     await mine.add([newJob()]);
     expect(await looked()).toBe(false);
-    await mine.limits.define([rule("k", { concurrency: 1 })], "refuse");
+    await mine.limits.define([rule("k", { concurrency: 1 })]);
     const { jobs } = await mine.claim(claimOf());
     await looked();
     await mine.settle([{ id: jobs[0]!.id, token: jobs[0]!.token, to: "completed", result: null }]);
@@ -142,7 +142,7 @@ describe("several storages over one database", () => {
     const path = temporaryDatabase();
     const [early, late] = [new FakeClock(), new FakeClock()];
     const [mine, other] = [new SqliteStorage(path, { clock: early }), new SqliteStorage(path, { clock: late })];
-    await mine.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })], "refuse");
+    await mine.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })]);
     await mine.add([newJob({ group: "g" }), newJob({ group: "g" })]);
     const [first] = (await mine.claim(claimOf({ max: 2 }))).jobs;
     await Promise.all([early.advance(900), late.advance(997)]);
@@ -158,7 +158,7 @@ describe("several storages over one database", () => {
 
 test("a blocked lane is not looked at again until its instant, however many there are", async () => {
   const { clock, database, storage } = open();
-  await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })], "refuse");
+  await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })]);
   const groups = Array.from({ length: 1_500 }, (_, i) => `g${i}`);
   await storage.add([...groups, ...groups].map((group) => newJob({ group })));
   let started = 0;
@@ -184,13 +184,10 @@ test("a blocked lane is not looked at again until its instant, however many ther
 test("nothing of limits grows for ever", async () => {
   const { clock, database, storage } = open();
   const breaker = { failures: 9, openMs: 1, probes: 1, kinds: null };
-  await storage.limits.define(
-    [
-      rule("g", { max: 9, windowMs: 1_000, concurrency: 5 }, { byGroup: true, weight: "n" }),
-      rule("k", { max: 9, windowMs: 1_000, everyMs: 1 }, { breaker }),
-    ],
-    "refuse",
-  );
+  await storage.limits.define([
+    rule("g", { max: 9, windowMs: 1_000, concurrency: 5 }, { byGroup: true, weight: "n" }),
+    rule("k", { max: 9, windowMs: 1_000, everyMs: 1 }, { breaker }),
+  ]);
   for (let i = 0; i < 20; i++) {
     await storage.add([newJob({ group: `g${i}` })]);
     const { jobs } = await storage.claim(claimOf({ limits: [{ key: `l${i}`, max: 5, windowMs: 500 }] }));
@@ -211,7 +208,7 @@ test("nothing of limits grows for ever", async () => {
 
 test("what was written by hand, with garbage, stops nobody", async () => {
   const { database, storage } = open();
-  await storage.limits.define([rule("k", { max: 5, windowMs: 1_000, concurrency: 5 })], "refuse");
+  await storage.limits.define([rule("k", { max: 5, windowMs: 1_000, concurrency: 5 })]);
   await storage.add([newJob({ id: "j" }), newJob(), newJob()]);
   const { jobs } = await storage.claim(claimOf());
   database.exec(`UPDATE sluice_jobs SET limits = '[{"a":1}, [], ["x"], 7' WHERE id = 'j'`);
@@ -230,7 +227,7 @@ test("what was written by hand, with garbage, stops nobody", async () => {
 
 test("`limiter` counts with the jobs", async () => {
   const { storage } = open();
-  await storage.limits.define([rule("k", { max: 2, windowMs: 1_000 })], "refuse");
+  await storage.limits.define([rule("k", { max: 2, windowMs: 1_000 })]);
   await storage.add([newJob(), newJob(), newJob()]);
   const permit = await storage.limiter("k").acquire();
   expect((await storage.claim(claimOf({ max: 3 }))).jobs.length).toBe(1);
@@ -241,7 +238,7 @@ test("`limiter` counts with the jobs", async () => {
 test("jobs without a group under a limit by group have nothing to do with what others count under its bare name", async () => {
   const { clock, storage } = open();
   await storage.rates.tryRecordExecution("k", { maxExecutions: 1, windowMs: 1_000 });
-  await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })], "refuse");
+  await storage.limits.define([rule("k", { max: 1, windowMs: 1_000 }, { byGroup: true })]);
   const groups = async () => (await storage.limits.read({ name: "k", group: null }))[0]!.groups;
   expect(await groups()).toBe(0);
   await storage.add([newJob(), newJob()]);
@@ -256,7 +253,7 @@ test("jobs without a group under a limit by group have nothing to do with what o
 
 test("what is given back and taken again at once by another queue does not make those forgotten who waited for it", async () => {
   const { storage } = open();
-  await storage.limits.define([rule("k", { concurrency: 1 }, { byGroup: true })], "refuse");
+  await storage.limits.define([rule("k", { concurrency: 1 }, { byGroup: true })]);
   await storage.add([newJob({ queue: "p" }), newJob({ queue: "p" }), newJob({ queue: "r" })]);
   const done = ({ id, token }: Lease) => ({ id, token, to: "completed" as const, result: null });
   const [first] = (await storage.claim(claimOf({ queue: "p" }))).jobs;
@@ -278,7 +275,7 @@ test("a permit that was settled is remembered as such, however often somebody sw
   };
   for (const byGroup of [false, true]) {
     const name = `k${byGroup}`;
-    await limits.define([rule(name, { max: 10, windowMs: 50 }, { byGroup })], "refuse");
+    await limits.define([rule(name, { max: 10, windowMs: 50 }, { byGroup })]);
     const used = async () => (await limits.read({ name, group: byGroup ? "g" : null }))[0]!.states[0]!.used;
     const take = async () => {
       const taken = await limits.take({ name, group: "g", weight: 1, ttlMs: 500 });
@@ -310,7 +307,7 @@ test("two starts of one claim are spaced, though it finds out on the way that th
   await using other = new SqliteStorage(path, { clock: ahead });
   await using storage = new SqliteStorage(path, { clock: own });
   const group = rule("group", { max: 5, windowMs: 1_000 }, { byGroup: true });
-  await storage.limits.define([rule("spaced", { everyMs: 150 }), group], "refuse");
+  await storage.limits.define([rule("spaced", { everyMs: 150 }), group]);
   const take = (name: string) => other.limits.take({ name: "group", group: name, weight: null, ttlMs: 10 });
   await Promise.all([ahead.advance(1_000), own.advance(1_000)]);
   await take("first");

@@ -89,21 +89,18 @@ async function underLimits(storage: SqliteStorage, clock: FakeClock): Promise<vo
   const { limits } = storage;
   const breaker = { failures: 1, openMs: 10, probes: 1, kinds: null };
   // First what is held plainly, then what is held by groups and breaks.
-  await limits.define([rule("plain", { concurrency: 4 })], "refuse");
+  await limits.define([rule("plain", { concurrency: 4 })]);
   await storage.add(Array.from({ length: 6 }, () => newJob({ queue: "l" })));
   const plain = await storage.claim(claimOf({ queue: "l", max: 3 }));
   const ended = plain.jobs.map(({ id, token }) => ({ id, token, to: "completed" as const, result: null }));
   await storage.claim(claimOf({ queue: "l", max: 9, settle: ended }));
-  await limits.define(
-    [
-      rule("window", { max: 50, windowMs: 1_000 }, { queues: ["l"] }),
-      rule("many", { max: 5_000, windowMs: 1_000, everyMs: 1 }, { types: ["u"] }),
-      rule("tenant", { max: 12, windowMs: 1_000, concurrency: 2 }, { byGroup: true, weight: "n", breaker }),
-      rule("pinned", { max: 90, windowMs: 1_000 }, { byGroup: true, weight: "n" }),
-      rule("memory", { concurrency: 40 }, { weight: "m" }),
-    ],
-    "update",
-  );
+  await limits.define([
+    rule("window", { max: 50, windowMs: 1_000 }, { queues: ["l"] }),
+    rule("many", { max: 5_000, windowMs: 1_000, everyMs: 1 }, { types: ["u"] }),
+    rule("tenant", { max: 12, windowMs: 1_000, concurrency: 2 }, { byGroup: true, weight: "n", breaker }),
+    rule("pinned", { max: 90, windowMs: 1_000 }, { byGroup: true, weight: "n" }),
+    rule("memory", { concurrency: 40 }, { weight: "m" }),
+  ]);
   const jobs = (groups: number, said: object = {}) =>
     Array.from({ length: 60 }, (_, i) =>
       newJob({ queue: "l", type: i % 3 ? "t" : "u", group: `g${i % groups}`, weights: { n: 1, m: 1 }, ...said }),
@@ -159,14 +156,11 @@ async function underLimits(storage: SqliteStorage, clock: FakeClock): Promise<vo
 /** One that is too heavy for what is left, others behind it, and all that becomes of them. */
 async function heavyOnes(storage: SqliteStorage, clock: FakeClock): Promise<void> {
   const { limits } = storage;
-  await limits.define(
-    [
-      rule("tokens", { max: 10, windowMs: 100 }, { weight: "n", queues: ["h"] }),
-      rule("slots", { concurrency: 10 }, { weight: "m", queues: ["h"] }),
-      rule("share", { max: 10, windowMs: 100 }, { weight: "n", queues: ["hg"], byGroup: true }),
-    ],
-    "refuse",
-  );
+  await limits.define([
+    rule("tokens", { max: 10, windowMs: 100 }, { weight: "n", queues: ["h"] }),
+    rule("slots", { concurrency: 10 }, { weight: "m", queues: ["h"] }),
+    rule("share", { max: 10, windowMs: 100 }, { weight: "n", queues: ["hg"], byGroup: true }),
+  ]);
   for (const queue of ["h", "hg"]) {
     const of = (type: string, n: number, said: object = {}) => newJob({ queue, type, weights: { n, m: n }, ...said });
     await storage.add([of("light", 6)]);
@@ -190,7 +184,7 @@ async function heavyOnes(storage: SqliteStorage, clock: FakeClock): Promise<void
     await claims();
   }
   await limits.change("share", { quota: { concurrency: 9 }, group: null });
-  await limits.define([rule("slots", { concurrency: 9 }, { queues: ["h"] })], "update");
+  await limits.define([rule("slots", { concurrency: 9 }, { queues: ["h"] })]);
   for (const name of ["tokens", "slots", "share"]) await limits.remove(name);
 }
 

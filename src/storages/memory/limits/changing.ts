@@ -1,41 +1,70 @@
+import type { LimitChanged } from "../../../core/limit-change.ts";
 import { gaugeHold, gaugeTell } from "../../../limits/gauge.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
-import type { LimitChange, OnConflict } from "../../../storage/limit-storage.ts";
-import { changeRule, declare, type StoredRule } from "../../../storage/stored-rules.ts";
+import { declareRules, ownersWithout } from "../../../storage/declarations.ts";
+import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
+import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../storage/limit-storage.ts";
+import { changeRule } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
 import { adopt } from "./adopting.ts";
 import type { Tally } from "./tally.ts";
 
-/** All of them or none: whatever may be refused is decided before the first is written. */
-export function defineLimits(book: Book, rules: readonly LimitRule[], onConflict: OnConflict, time: number): void {
+/** All of them or none: whatever may be rejected is decided before the first is written. */
+export function defineLimits(
+  book: Book,
+  rules: readonly LimitRule[],
+  options: DeclareOptions,
+  now: number,
+): LimitsDeclared {
   const { limits } = book;
-  const declared = new Map<string, StoredRule>();
-  for (const rule of rules) {
-    const before = declared.get(rule.name) ?? limits.stored(rule.name);
-    const after = declare(before, rule, onConflict, time);
-    if (after !== undefined) declared.set(rule.name, after);
-  }
-  for (const [name, stored] of declared) {
-    const isNew = limits.stored(name) === undefined;
+  const { writes, removed, owner, changes, kept } = declareRules(limits, rules, options, book.toLedgerTime(now));
+  const changed = new Set(changes.map(({ limit }) => limit));
+  for (const stored of writes) {
+    const { name } = stored.declared;
+    const isNew = limits.rule(name) === undefined;
     limits.write(stored);
+    if (!changed.has(name)) continue;
     if (!isNew) loosenAll(book, name);
     adopt(book, limits.rule(name)!);
   }
+  for (const name of removed) erase(book, name);
+  if (owner !== undefined) limits.owners.set(owner.name, owner.version);
+  tell(book, changes, now);
+  return { changes, kept };
 }
 
-export function removeLimit(book: Book, name: string): boolean {
-  if (book.limits.stored(name) === undefined) return false;
-  loosenAll(book, name);
-  book.limits.erase(name);
+export function removeLimit(book: Book, name: string, by: string | null, now: number): boolean {
+  const { limits } = book;
+  const before = limits.stored.get(name);
+  if (before === undefined) return false;
+  for (const owner of ownersWithout(limits, name)) limits.owners.delete(owner);
+  erase(book, name);
+  tell(book, [changeOf("removed", before, undefined, { by, owner: null, version: null })], now);
   return true;
 }
 
+function erase(book: Book, name: string): void {
+  loosenAll(book, name);
+  book.limits.erase(name);
+}
+
+/** Keeps what was changed, and lets listeners hear it. */
+function tell({ limits, subscribers }: Book, changes: readonly LimitChanged[], now: number): void {
+  for (const change of changes) {
+    limits.history.add({ ...change, at: now });
+    subscribers.event({ event: "limit-changed", queue: null, ...change });
+  }
+}
+
 /** What people and services do to a limit. */
-export function changeLimit(book: Book, name: string, change: LimitChange, time: number): void {
+export function changeLimit(book: Book, name: string, change: LimitChange, by: string | null, now: number): void {
   const { limits } = book;
+  const time = book.toLedgerTime(now);
   const { stored, rule } = limits.demand(name);
   const after = changeRule(stored, change, time);
   if (after !== undefined) limits.write(after);
+  const changed = changeByHand(stored, after, change, by);
+  if (changed !== undefined) tell(book, [changed], now);
   if ("quota" in change || "restore" in change) {
     loosenAll(book, name);
     adopt(book, limits.rule(name)!);

@@ -3,14 +3,14 @@ import type { Ledger } from "../../../limits/ledger.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import { ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
 import { Heap, NOWHERE } from "../heap.ts";
+import { LimitHistory } from "./limit-history.ts";
 import { Tally } from "./tally.ts";
 
 /** What is held by no job, but for other reasons than time cannot be forgotten, is looked at again after this. */
 const LOOK_AGAIN_MS = 60_000;
 
-/** A rule that is kept: as it was declared and changed, as it is in force, and what is counted for each group. */
+/** A rule that is kept: as it is in force, and what is counted for each group. */
 interface Kept {
-  readonly stored: StoredRule;
   readonly rule: LimitRule;
   readonly groups: Map<string | null, Tally>;
 }
@@ -21,6 +21,11 @@ export class LimitBook {
   inForce: readonly LimitRule[] = [];
   /** Does it matter to any of them how heavy a job is? */
   weighs = false;
+  /** The rules as they were declared and changed, by name. */
+  readonly stored = new Map<string, StoredRule>();
+  /** The highest version that each owner of rules has declared. */
+  readonly owners = new Map<string, number>();
+  readonly history = new LimitHistory();
   readonly #kept = new Map<string, Kept>();
   /** What is counted for all: under the names of rules and of claims. */
   readonly #general = new Map<string, Tally>();
@@ -41,21 +46,19 @@ export class LimitBook {
     return this.#kept.get(name)?.rule;
   }
 
-  stored(name: string): StoredRule | undefined {
-    return this.#kept.get(name)?.stored;
-  }
-
   /** Throws if there is none. */
   demand(name: string): { readonly stored: StoredRule; readonly rule: LimitRule } {
-    const kept = this.#kept.get(name);
-    if (kept === undefined) throw new LimitNotFoundError(name);
-    return kept;
+    const stored = this.stored.get(name);
+    const rule = this.rule(name);
+    if (stored === undefined || rule === undefined) throw new LimitNotFoundError(name);
+    return { stored, rule };
   }
 
   write(stored: StoredRule): void {
     const { name } = stored.declared;
     const groups = this.#kept.get(name)?.groups ?? new Map<string | null, Tally>();
-    this.#kept.set(name, { stored, rule: ruleInForce(stored), groups });
+    this.stored.set(name, stored);
+    this.#kept.set(name, { rule: ruleInForce(stored), groups });
     this.#become();
   }
 
@@ -65,6 +68,7 @@ export class LimitBook {
       tally.forget();
       if (tally.slot !== NOWHERE) this.#resting.remove(tally);
     }
+    this.stored.delete(name);
     this.#kept.delete(name);
     this.#become();
   }

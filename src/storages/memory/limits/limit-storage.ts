@@ -1,12 +1,15 @@
 import type {
+  DeclareOptions,
   LimitChange,
   LimitGiven,
+  LimitHistoryEntry,
+  LimitHistoryQuery,
   LimitQuery,
+  LimitsDeclared,
   LimitState,
   LimitStorage,
   LimitTake,
   LimitTaken,
-  OnConflict,
 } from "../../../storage/limit-storage.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import type { Book } from "../book.ts";
@@ -27,16 +30,20 @@ export class MemoryLimits implements LimitStorage {
     this.#step = step;
   }
 
-  define(rules: readonly LimitRule[], onConflict: OnConflict): Promise<void> {
-    return this.#step((now) => defineLimits(this.#book, rules, onConflict, this.#book.toLedgerTime(now)));
+  define(rules: readonly LimitRule[], options: DeclareOptions = {}): Promise<LimitsDeclared> {
+    return this.#step((now) => defineLimits(this.#book, rules, options, now));
   }
 
-  remove(name: string): Promise<boolean> {
-    return this.#step(() => removeLimit(this.#book, name));
+  remove(name: string, by: string | null = null): Promise<boolean> {
+    return this.#step((now) => removeLimit(this.#book, name, by, now));
   }
 
-  change(name: string, change: LimitChange): Promise<void> {
-    return this.#step((now) => changeLimit(this.#book, name, change, this.#book.toLedgerTime(now)));
+  change(name: string, change: LimitChange, by: string | null = null): Promise<void> {
+    return this.#step((now) => changeLimit(this.#book, name, change, by, now));
+  }
+
+  history({ name, limit }: LimitHistoryQuery): Promise<readonly LimitHistoryEntry[]> {
+    return this.#step(() => this.#book.limits.history.read(name, limit));
   }
 
   read(query: LimitQuery): Promise<readonly LimitState[]> {

@@ -1,7 +1,7 @@
 import { applies, type LimitRule, quotaOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
-import type { StoredRule } from "../../../storage/stored-rules.ts";
+import { type Origin, originOf } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
 import type { MemoryQueue } from "../queues.ts";
 import { freeOf, nextOf, type Tally } from "./tally.ts";
@@ -18,16 +18,15 @@ export function readLimits(book: Book, { name, group }: LimitQuery, now: number)
 
 /** A rule that is kept, and what is counted under it. */
 export function keptState(book: Book, rule: LimitRule, group: string | null, time: number): LimitState {
-  const stored = book.limits.stored(rule.name)!;
+  const origin = originOf(book.limits.stored.get(rule.name)!);
   const queues = [...book.queues.values()];
-  if (!rule.byGroup) return generalState(book, rule, stored, queues, time);
+  if (!rule.byGroup) return generalState(book, rule, origin, queues, time);
   const groups = book.limits.groups(rule.name);
   const shown: (readonly [string | null, Tally | undefined])[] =
     group === null ? latest(groups) : [[group, groups.get(group)]];
   return {
     rule: toldRule(book, rule),
-    declared: stored.declared,
-    version: stored.version,
+    ...origin,
     waiting: waiting(rule, queues),
     groups: groups.size,
     states: shown.map(([one, tally]) => stateOf(tally, rule, one, time)),
@@ -38,15 +37,14 @@ export function keptState(book: Book, rule: LimitRule, group: string | null, tim
 export function generalState(
   book: Book,
   rule: LimitRule,
-  { declared, version }: Pick<StoredRule, "declared" | "version">,
+  origin: Origin,
   queues: readonly MemoryQueue[],
   time: number,
 ): LimitState {
   const tally = book.limits.find(rule, null);
   return {
     rule: toldRule(book, rule),
-    declared,
-    version,
+    ...origin,
     waiting: waiting(rule, queues),
     groups: tally?.counted === true ? 1 : 0,
     states: [stateOf(tally, rule, null, time)],

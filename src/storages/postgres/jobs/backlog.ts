@@ -1,6 +1,6 @@
 import type { ClaimLimit } from "../../../storage/job-storage.ts";
 import type { Backlog, LimitState, TypeBacklog } from "../../../storage/limit-storage.ts";
-import { ruleInForce, ruleOfClaim } from "../../../storage/stored-rules.ts";
+import { originOf, originOfClaim, ruleInForce, ruleOfClaim } from "../../../storage/stored-rules.ts";
 import type { Database } from "../database.ts";
 import { byName, type SeenStates, stateOf, type Waiting } from "../limits/reading.ts";
 import { isStoredRule } from "../limits/rule-book.ts";
@@ -37,8 +37,8 @@ function typeOf(seen: Answer["types"][number], paused: ReadonlySet<string>): Typ
 function limitOf(seen: Seen, waiting: readonly Waiting[], own: readonly Waiting[], skew: number): LimitState[] {
   if (seen.claim !== undefined) {
     const rule = ruleOfClaim(seen.claim);
-    return [stateOf(rule, { declared: rule, version: 1 }, seen, own, skew)];
+    return [stateOf(rule, originOfClaim(rule), seen, own, skew)];
   }
   const { stored } = seen;
-  return isStoredRule(stored) ? [stateOf(ruleInForce(stored), stored, seen, waiting, skew)] : [];
+  return isStoredRule(stored) ? [stateOf(ruleInForce(stored), originOf(stored), seen, waiting, skew)] : [];
 }

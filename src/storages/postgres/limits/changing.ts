@@ -1,7 +1,10 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
+import type { LimitChanged } from "../../../core/limit-change.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
-import type { LimitChange, OnConflict } from "../../../storage/limit-storage.ts";
-import { changeRule, declare, ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
+import { declareRules, ownersWithout } from "../../../storage/declarations.ts";
+import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
+import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../storage/limit-storage.ts";
+import { changeRule, ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
 import type { Caller } from "../database.ts";
 import { stateGrpOf } from "./groups.ts";
 import { readRules, type RuleBook } from "./rule-book.ts";
@@ -21,58 +24,92 @@ interface RuleChange {
   readonly loosened?: true;
 }
 
+/** What becomes of rules, and what is told about it. */
+interface Decision {
+  readonly changes: readonly RuleChange[];
+  readonly history?: readonly LimitChanged[];
+  /** The version that an owner has declared; null: it is forgotten. */
+  readonly owners?: Readonly<Record<string, number | null>>;
+}
+
 /**
- * Reads the rules, decides, and writes down what was decided, unless somebody else has changed them in between: then all of
+ * Reads the rules, decides, and writes down what was decided, unless another process has changed them in between: then all of
  * it again. No lock is held in the meantime. Was there anything to write?
  */
-async function decide(database: Caller, decision: (book: RuleBook) => readonly RuleChange[]): Promise<boolean> {
+async function decide(database: Caller, decision: (book: RuleBook) => Decision): Promise<boolean> {
   for (;;) {
     const book = await readRules(database);
-    const changes = decision(book);
-    if (changes.length === 0) return false;
-    const { again } = await database.call<{ again?: true }>("write_rules", book.number, JSON.stringify(changes));
+    const { changes, history = [], owners = {} } = decision(book);
+    if (changes.length === 0 && Object.keys(owners).length === 0) return false;
+    const written = [changes, history, owners].map((part) => JSON.stringify(part));
+    const { again } = await database.call<{ again?: true }>("write_rules", book.number, ...written);
     if (again === undefined) return true;
   }
 }
 
-export async function define(database: Caller, rules: readonly LimitRule[], onConflict: OnConflict): Promise<void> {
-  await decide(database, ({ stored }) => {
-    const after = new Map<string, StoredRule>();
-    for (const rule of rules) {
-      const before = after.get(rule.name) ?? timeless(stored.get(rule.name));
-      const declared = declare(before, rule, onConflict, 0);
-      if (declared !== undefined) after.set(rule.name, declared);
-    }
-    // Nobody has waited for one that is new.
-    return Array.from(after, ([name, rule]) => ({
-      ...written(name, rule),
-      adopts: true,
-      ...(stored.has(name) && { loosened: true }),
-    }));
+export async function define(
+  database: Caller,
+  rules: readonly LimitRule[],
+  options: DeclareOptions,
+): Promise<LimitsDeclared> {
+  let told: LimitsDeclared = { changes: [], kept: [] };
+  await decide(database, ({ stored, owners: seen }) => {
+    const before = { stored: new Map(Array.from(stored, ([name, rule]) => [name, timeless(rule)])), owners: seen };
+    const { writes, removed, owner, changes, kept } = declareRules(before, rules, options, 0);
+    told = { changes, kept };
+    const changed = new Set(changes.map(({ limit }) => limit));
+    return {
+      changes: [
+        ...writes.map((rule) => {
+          const { name } = rule.declared;
+          // No job has waited for one that is new.
+          const loosened = stored.has(name) && { loosened: true as const };
+          return { ...written(name, rule), ...(changed.has(name) && { adopts: true as const, ...loosened }) };
+        }),
+        ...removed.map((name) => REMOVED(name)),
+      ],
+      history: changes,
+      owners: owner === undefined ? {} : { [owner.name]: owner.version },
+    };
   });
+  return told;
 }
 
 /** Was there such a rule? */
-export async function remove(database: Caller, name: string): Promise<boolean> {
+export async function remove(database: Caller, name: string, by: string | null): Promise<boolean> {
   let found = false;
-  await decide(database, ({ stored }) => {
-    const isThere = stored.has(name);
-    found ||= isThere;
-    return isThere ? [{ name, removed: true, loosened: true }] : [];
+  await decide(database, (book) => {
+    const before = book.stored.get(name);
+    if (before === undefined) return { changes: [] };
+    found = true;
+    return {
+      changes: [REMOVED(name)],
+      history: [changeOf("removed", before, undefined, { by, owner: null, version: null })],
+      owners: Object.fromEntries(ownersWithout(book, name).map((owner) => [owner, null])),
+    };
   });
   return found;
 }
 
-export async function change(database: Caller, name: string, wanted: LimitChange): Promise<void> {
+const REMOVED = (name: string): RuleChange => ({ name, removed: true, loosened: true });
+
+export async function change(database: Caller, name: string, wanted: LimitChange, by: string | null): Promise<void> {
   if ("remaining" in wanted) await tell(database, name, wanted);
   else if ("holdMs" in wanted) await hold(database, name, wanted);
-  else await decide(database, (book) => changed(book, name, wanted));
+  else await decide(database, (book) => changed(book, name, wanted, by));
 }
 
-function changed({ stored }: RuleBook, name: string, wanted: LimitChange): RuleChange[] {
-  const before = timeless(stored.get(name));
-  if (before === undefined) throw new LimitNotFoundError(name);
+function changed({ stored }: RuleBook, name: string, wanted: LimitChange, by: string | null): Decision {
+  const found = stored.get(name);
+  if (found === undefined) throw new LimitNotFoundError(name);
+  const before = timeless(found);
   const after = changeRule(before, wanted, 0);
+  const told = changeByHand(before, after, wanted, by);
+  return { changes: ruleChanges(before, after, wanted), history: told === undefined ? [] : [told] };
+}
+
+function ruleChanges(before: StoredRule, after: StoredRule | undefined, wanted: LimitChange): RuleChange[] {
+  const { name } = before.declared;
   const rule = after === undefined ? undefined : written(name, after);
   if ("quota" in wanted || "restore" in wanted) return [{ ...rule!, loosened: true, adopts: true }];
   if ("paused" in wanted && !wanted.paused) return [{ name, ...rule, resumed: true, loosened: true }];
@@ -100,7 +137,7 @@ async function hold(database: Caller, name: string, wanted: Extract<LimitChange,
     const { missing, again } = await database.call<Told>("hold_limit", name, wanted.group, wanted.holdMs);
     if (missing === true) throw new LimitNotFoundError(name);
     // By then it may not be by group any more.
-    done = again === undefined || (await decide(database, (book) => changed(book, name, wanted)));
+    done = again === undefined || (await decide(database, (book) => changed(book, name, wanted, null)));
   }
 }
 
@@ -116,8 +153,7 @@ const AS_BEFORE = Number.NEGATIVE_INFINITY;
  * A rule as it can be decided about without knowing the time: by a clock that stands at 0 every instant that is set anew is a
  * duration, and those of before come before all of them.
  */
-function timeless(stored: StoredRule | undefined): StoredRule | undefined {
-  if (stored === undefined) return undefined;
+function timeless(stored: StoredRule): StoredRule {
   return {
     ...stored,
     ...(stored.heldUntil !== undefined && { heldUntil: AS_BEFORE }),

@@ -1,13 +1,16 @@
 import type { LimitRule } from "../../../limits/rule.ts";
 import type {
+  DeclareOptions,
   LimitChange,
   LimitGiven,
+  LimitHistoryEntry,
+  LimitHistoryQuery,
   LimitQuery,
+  LimitsDeclared,
   LimitState,
   LimitStorage,
   LimitTake,
   LimitTaken,
-  OnConflict,
 } from "../../../storage/limit-storage.ts";
 import type { Database } from "../database.ts";
 import { change, define, remove } from "./changing.ts";
@@ -22,16 +25,20 @@ export class PostgresLimits implements LimitStorage {
     this.#database = database;
   }
 
-  define(rules: readonly LimitRule[], onConflict: OnConflict): Promise<void> {
-    return this.#database.together((database) => define(database, rules, onConflict));
+  define(rules: readonly LimitRule[], options: DeclareOptions = {}): Promise<LimitsDeclared> {
+    return this.#database.together((database) => define(database, rules, options));
   }
 
-  remove(name: string): Promise<boolean> {
-    return this.#database.together((database) => remove(database, name));
+  remove(name: string, by: string | null = null): Promise<boolean> {
+    return this.#database.together((database) => remove(database, name, by));
   }
 
-  change(name: string, wanted: LimitChange): Promise<void> {
-    return this.#database.together((database) => change(database, name, wanted));
+  change(name: string, wanted: LimitChange, by: string | null = null): Promise<void> {
+    return this.#database.together((database) => change(database, name, wanted, by));
+  }
+
+  history({ name, limit }: LimitHistoryQuery): Promise<readonly LimitHistoryEntry[]> {
+    return this.#database.call("read_history", name, limit);
   }
 
   read(query: LimitQuery): Promise<readonly LimitState[]> {

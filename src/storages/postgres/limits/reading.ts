@@ -1,7 +1,7 @@
 import { applies, type LimitRule, wallRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
-import { ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
+import { type Origin, originOf, ruleInForce } from "../../../storage/stored-rules.ts";
 import type { Database } from "../database.ts";
 import { groupOf } from "./groups.ts";
 import { type SeenLimit, SeenMeter } from "./meter.ts";
@@ -30,17 +30,17 @@ interface Answer {
 export async function readLimits(database: Database, { name, group }: LimitQuery): Promise<LimitState[]> {
   const { skew, waiting, limits } = await database.call<Answer>("read_limits", name, group);
   const states = limits.flatMap(({ stored, ...seen }) =>
-    isStoredRule(stored) ? [stateOf(ruleInForce(stored), stored, seen, waiting, skew)] : [],
+    isStoredRule(stored) ? [stateOf(ruleInForce(stored), originOf(stored), seen, waiting, skew)] : [],
   );
   return states.toSorted(byName);
 }
 
 export const byName = (a: LimitState, b: LimitState): number => (a.rule.name < b.rule.name ? -1 : 1);
 
-/** A limit as it is. One that a claim brought along was declared by it, once. */
+/** A limit as it is. */
 export function stateOf(
   rule: LimitRule,
-  { declared, version }: Pick<StoredRule, "declared" | "version">,
+  origin: Origin,
   { groups, states }: SeenStates,
   waiting: readonly Waiting[],
   skew: number,
@@ -49,8 +49,7 @@ export function stateOf(
   for (const one of waiting) if (applies(rule, one.queue, one.type)) waits += one.waiting;
   return {
     rule: wallRule(rule, skew),
-    declared,
-    version,
+    ...origin,
     waiting: waits,
     groups,
     states: states.map((seen) => groupState(new SeenMeter(rule, groupOf(seen.grp), seen))),

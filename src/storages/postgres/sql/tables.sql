@@ -227,6 +227,21 @@ CREATE TABLE {schema}.rules (
   whole boolean GENERATED ALWAYS AS (NOT (fields).by_group AND num_nonnulls((fields).weight, (fields).types) = 0) STORED
 );
 
+-- The highest version that each owner of rules has declared; owners that gave none are not in it.
+CREATE TABLE {schema}.limit_owners (
+  name text COLLATE "C" PRIMARY KEY,
+  version bigint NOT NULL
+);
+
+-- What was changed about rules (storage/limit-history.ts): the latest.
+CREATE TABLE {schema}.limit_changes (
+  seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  name text COLLATE "C" NOT NULL,
+  at float8 NOT NULL,
+  change jsonb NOT NULL
+);
+CREATE INDEX limit_changes_name ON {schema}.limit_changes (name, seq);
+
 -- The limits that the latest claim of a queue brought along.
 CREATE TABLE {schema}.claims (
   queue text COLLATE "C" PRIMARY KEY,

@@ -1,5 +1,6 @@
 import { applies } from "../../../limits/rule.ts";
 import type { Backlog, LimitState, TypeBacklog } from "../../../storage/limit-storage.ts";
+import { originOf, originOfClaim } from "../../../storage/stored-rules.ts";
 import { remembered } from "../limits/claim-limits.ts";
 import { allWaiting, stateOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
@@ -61,8 +62,8 @@ function limitsOf(step: Step, queue: string, types: readonly string[]): LimitSta
   const own = waiting.filter((one) => one.queue === queue);
   const brought = types.length === 0 ? [] : remembered(step, queue);
   const states = [
-    ...kept.map((rule) => stateOf(step, rule, step.rules.stored.get(rule.name)!, null, waiting)),
-    ...brought.map((rule) => stateOf(step, rule, { declared: rule, version: 1 }, null, own)),
+    ...kept.map((rule) => stateOf(step, rule, originOf(step.rules.stored.get(rule.name)!), null, waiting)),
+    ...brought.map((rule) => stateOf(step, rule, originOfClaim(rule), null, own)),
   ];
   return states.toSorted((a, b) => (a.rule.name < b.rule.name ? -1 : 1));
 }

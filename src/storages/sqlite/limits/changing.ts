@@ -1,8 +1,10 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
 import { gaugeHold, gaugeTell } from "../../../limits/gauge.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
-import type { LimitChange, OnConflict } from "../../../storage/limit-storage.ts";
-import { changeRule, declare, ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
+import { type Declared, declareRules, ownersWithout } from "../../../storage/declarations.ts";
+import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
+import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../storage/limit-storage.ts";
+import { changeRule, ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
 import { findLimit, type LimitRow, limitById } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { adopt } from "./adopting.ts";
@@ -10,6 +12,7 @@ import { unblockAll } from "./blocked.ts";
 import { windowFreed } from "./freed.ts";
 import { changeGauge, gaugeOf } from "./gauges.ts";
 import { stateGrpOf } from "./groups.ts";
+import { forgetOwner, ownersOf, rememberOwner, tellChanges } from "./history.ts";
 import { dropLimit, resetLimit } from "./reset.ts";
 
 const WRITE = `INSERT INTO sluice_rules (name, stored) VALUES (?, ?)
@@ -22,45 +25,56 @@ const GO_ON = `UPDATE sluice_limits SET pause_until = NULL, told_left = NULL, to
   open_until = NULL WHERE name = ? AND grp >= ?`;
 const firstGrp = ({ byGroup }: LimitRule): string => (byGroup ? "-" : "");
 
-/** What there is to write down of these declarations. Fails where one was declared in other words and is to be refused. */
-export function declared(step: Step, rules: readonly LimitRule[], onConflict: OnConflict): readonly StoredRule[] {
-  const after = new Map<string, StoredRule>();
-  for (const rule of rules) {
-    const stored = declare(after.get(rule.name) ?? step.rules.stored.get(rule.name), rule, onConflict, step.now);
-    if (stored !== undefined) after.set(rule.name, stored);
-  }
-  return [...after.values()];
+/** What these declarations come to. Fails where a conflict is to be rejected. */
+export function declared(step: Step, rules: readonly LimitRule[], options: DeclareOptions): Declared {
+  return declareRules({ stored: step.rules.stored, owners: ownersOf(step) }, rules, options, step.now);
 }
 
-export function define(step: Step, rules: readonly LimitRule[], onConflict: OnConflict): void {
-  const changed = declared(step, rules, onConflict);
-  if (changed.length === 0) return;
-  write(step, changed);
-  // Nobody has waited for one that is new.
+export function define(step: Step, rules: readonly LimitRule[], options: DeclareOptions): LimitsDeclared {
+  const { writes, removed, owner, changes, kept } = declared(step, rules, options);
+  const changed = new Set(changes.map(({ limit }) => limit));
+  const inForce = writes.filter((stored) => changed.has(stored.declared.name));
+  if (writes.length > 0) write(step, writes);
+  // No job has waited for one that is new.
   loosen(
     step,
-    changed.map(({ declared: { name } }) => name).filter((name) => step.rules.stored.has(name)),
+    inForce.map(({ declared: { name } }) => name).filter((name) => step.rules.stored.has(name)),
   );
-  for (const stored of changed) adopt(step, step.rules.byName.get(stored.declared.name), ruleInForce(stored));
+  for (const stored of inForce) adopt(step, step.rules.byName.get(stored.declared.name), ruleInForce(stored));
+  for (const name of removed) erase(step, step.rules.byName.get(name)!);
+  if (owner !== undefined) rememberOwner(step, owner);
+  tellChanges(step, changes);
+  return { changes, kept };
 }
 
 /** Was there such a rule? */
-export function remove(step: Step, name: string): boolean {
+export function remove(step: Step, name: string, by: string | null): boolean {
+  const before = step.rules.stored.get(name);
   const rule = step.rules.byName.get(name);
-  if (rule === undefined) return false;
+  if (before === undefined || rule === undefined) return false;
+  erase(step, rule);
+  for (const owner of ownersWithout(step.rules, name)) forgetOwner(step, owner);
+  tellChanges(step, [changeOf("removed", before, undefined, { by, owner: null, version: null })]);
+  return true;
+}
+
+/** The rule, and all that was counted under it. */
+function erase(step: Step, rule: LimitRule): void {
+  const { name } = rule;
   step.sql(DELETE).run(name);
   for (const { id } of step.sql(IDS).all(name, firstGrp(rule)) as { readonly id: number }[]) dropLimit(step, id);
   step.sql(CHANGED).run();
   loosen(step, [name]);
-  return true;
 }
 
-export function change(step: Step, name: string, wanted: LimitChange): void {
+export function change(step: Step, name: string, wanted: LimitChange, by: string | null): void {
   const before = step.rules.stored.get(name);
   const rule = step.rules.byName.get(name);
   if (before === undefined || rule === undefined) throw new LimitNotFoundError(name);
   const after = changeRule(before, wanted, step.now);
   if (after !== undefined) write(step, [after]);
+  const changed = changeByHand(before, after, wanted, by);
+  if (changed !== undefined) tellChanges(step, [changed]);
   if (after !== undefined && ("quota" in wanted || "restore" in wanted)) {
     loosen(step, [name]);
     adopt(step, rule, ruleInForce(after));

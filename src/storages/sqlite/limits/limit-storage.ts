@@ -1,17 +1,22 @@
 import type { LimitRule } from "../../../limits/rule.ts";
+import { isUnchanged } from "../../../storage/declarations.ts";
 import type {
+  DeclareOptions,
   LimitChange,
   LimitGiven,
+  LimitHistoryEntry,
+  LimitHistoryQuery,
   LimitQuery,
+  LimitsDeclared,
   LimitState,
   LimitStorage,
   LimitTake,
   LimitTaken,
-  OnConflict,
 } from "../../../storage/limit-storage.ts";
 import { promoteDue, queuesDue } from "../jobs/due.ts";
 import type { Store } from "../store.ts";
 import { change, declared, define, remove } from "./changing.ts";
+import { readHistory } from "./history.ts";
 import { ask, give, renew, take } from "./permits.ts";
 import { readLimits } from "./reading.ts";
 
@@ -23,18 +28,23 @@ export class SqliteLimits implements LimitStorage {
     this.#store = store;
   }
 
-  async define(rules: readonly LimitRule[], onConflict: OnConflict): Promise<void> {
+  async define(rules: readonly LimitRule[], options: DeclareOptions = {}): Promise<LimitsDeclared> {
     // Most of the time everything is there already, and nothing need be written.
-    const anew = await this.#store.read((step) => declared(step, rules, onConflict).length > 0);
-    if (anew) await this.#store.write((step) => define(step, rules, onConflict));
+    const found = await this.#store.read((step) => declared(step, rules, options));
+    if (isUnchanged(found)) return { changes: [], kept: found.kept };
+    return this.#store.write((step) => define(step, rules, options));
   }
 
-  remove(name: string): Promise<boolean> {
-    return this.#store.write((step) => remove(step, name));
+  remove(name: string, by: string | null = null): Promise<boolean> {
+    return this.#store.write((step) => remove(step, name, by));
   }
 
-  change(name: string, wanted: LimitChange): Promise<void> {
-    return this.#store.write((step) => change(step, name, wanted));
+  change(name: string, wanted: LimitChange, by: string | null = null): Promise<void> {
+    return this.#store.write((step) => change(step, name, wanted, by));
+  }
+
+  history(query: LimitHistoryQuery): Promise<readonly LimitHistoryEntry[]> {
+    return this.#store.read((step) => readHistory(step, query));
   }
 
   async read(query: LimitQuery): Promise<readonly LimitState[]> {

@@ -1,7 +1,7 @@
 import { applies, type LimitRule, wallRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
-import type { StoredRule } from "../../../storage/stored-rules.ts";
+import { type Origin, originOf } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
 import { groupOf, stateGrpOf } from "./groups.ts";
 import { Meters, type SqliteMeter } from "./meter.ts";
@@ -29,7 +29,7 @@ export function readLimits(step: Step, { name, group }: LimitQuery): LimitState[
   return asked.toSorted().flatMap((one) => {
     const stored = step.rules.stored.get(one);
     const rule = step.rules.byName.get(one);
-    return stored === undefined || rule === undefined ? [] : [stateOf(step, rule, stored, group, waiting)];
+    return stored === undefined || rule === undefined ? [] : [stateOf(step, rule, originOf(stored), group, waiting)];
   });
 }
 
@@ -38,22 +38,20 @@ export function allWaiting(step: Step): readonly Waiting[] {
   return step.sql(WAITING).all() as Waiting[];
 }
 
-/** A limit as it is. One that a claim brought along was declared by it, once. */
+/** A limit as it is. */
 export function stateOf(
   step: Step,
   rule: LimitRule,
-  stored: Pick<StoredRule, "declared" | "version">,
+  origin: Origin,
   group: string | null,
   waiting: readonly Waiting[],
 ): LimitState {
-  const { declared, version } = stored;
   const meters = new Meters(step);
   let waits = 0;
   for (const lane of waiting) if (applies(rule, lane.queue, lane.type)) waits += lane.waiting;
   return {
     rule: wallRule(rule, step.skew),
-    declared,
-    version,
+    ...origin,
     waiting: waits,
     groups: (step.sql(COUNT).get(rule.name, rule.byGroup ? 1 : 0) as { readonly n: number }).n,
     states: groupsOf(step, rule, group).map((one) => groupState(step, meters.meter(rule, one))),

@@ -10,7 +10,9 @@
 --   resumed           nothing is in its way any more, whoever it was that held it
 --   reset             what was counted is forgotten: of one state (`grp`), or of all (null)
 --   loosened          whatever waited for it looks again
-CREATE OR REPLACE FUNCTION {schema}.write_rules(expected bigint, changes jsonb) RETURNS text
+-- history: what was changed, as listeners and the history of limits are told (storage/limit-history.ts).
+-- owners: the highest version that an owner has declared, by name; null: it is forgotten.
+CREATE OR REPLACE FUNCTION {schema}.write_rules(expected bigint, changes jsonb, history jsonb, owners jsonb) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8;
@@ -20,6 +22,7 @@ DECLARE
   instants jsonb;
   given {schema}.limit_given[] := '{}';
   news boolean := false;
+  heard boolean := false;
 BEGIN
   PERFORM {schema}.begin_step(true);
   IF (SELECT rules FROM {schema}.meta) <> expected THEN
@@ -59,9 +62,15 @@ BEGIN
       PERFORM {schema}.adopt(before.rule, (change -> 'rule') || instants, now);
     END IF;
   END LOOP;
-  IF jsonb_path_exists(changes, '$[*] ? (exists (@.stored) || exists (@.removed))') THEN
+  DELETE FROM {schema}.limit_owners o WHERE owners ? o.name;
+  INSERT INTO {schema}.limit_owners (name, version)
+    SELECT o.key, o.value::bigint FROM jsonb_each_text(owners) AS o WHERE o.value IS NOT NULL;
+  IF owners <> '{}' OR jsonb_path_exists(changes, '$[*] ? (exists (@.stored) || exists (@.removed))') THEN
     UPDATE {schema}.meta SET rules = rules + 1;
   END IF;
-  RETURN json_build_object('everybody', news OR {schema}.is_news(given, now));
+  IF history <> '[]' THEN
+    heard := {schema}.keep_history(history, now);
+  END IF;
+  RETURN json_build_object('everybody', news OR {schema}.is_news(given, now), 'events', heard);
 END
 $$;

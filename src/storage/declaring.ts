@@ -1,0 +1,87 @@
+import type { LimitChanged, LimitKept, LimitRulePart } from "../core/limit-change.ts";
+import type { DefinedLimits } from "../limits/define.ts";
+import type { JobStorage } from "./job-storage.ts";
+import { spanText } from "./span.ts";
+
+/** What the declaration of a worker or a queue came to, for each limit that was changed or left as it is. */
+export type LimitDeclared =
+  | ({ readonly outcome: "changed" } & LimitChanged)
+  | ({ readonly outcome: "kept" } & LimitKept);
+
+/** Hears what came of a declaration. */
+export type LimitListener = (declared: LimitDeclared) => void;
+
+/**
+ * Declares limits for a worker or a queue, and tells what came of it: the storage tells what it changed, this what it kept
+ * because a newer version is stored. `by`: who declares, such as `worker 0193…`.
+ */
+export async function declareLimits(
+  storage: JobStorage,
+  { rules, onConflict, version, owner }: DefinedLimits,
+  by: string,
+  listener: LimitListener | undefined,
+): Promise<void> {
+  const { changes, kept } = await storage.limits.define(rules, { onConflict, version, owner, by });
+  const hear = listener ?? log;
+  // A limit that is new changes nothing for anyone.
+  for (const change of changes) if (change.from !== null) tell(hear, { outcome: "changed", ...change });
+  for (const one of kept) {
+    tell(hear, { outcome: "kept", ...one });
+    await storage.publish({ event: "limit-kept", queue: null, ...one }).catch(() => {});
+  }
+}
+
+/** A listener that fails must not keep a worker from starting. */
+function tell(hear: LimitListener, declared: LimitDeclared): void {
+  try {
+    hear(declared);
+  } catch {
+    // The event and the history tell it too.
+  }
+}
+
+function log(declared: LimitDeclared): void {
+  // oxlint-disable-next-line no-console -- other numbers than before are worth a line; `onLimitChange` takes its place
+  console.info(`sluice: ${declaredText(declared)}`);
+}
+
+/** In one line what was changed, or kept. */
+export function declaredText(declared: LimitDeclared): string {
+  const { limit, by } = declared;
+  if (declared.outcome === "changed") return `the limit "${limit}" was ${changeText(declared)}, by ${by}`;
+  const { version, kept, keptVersion } = declared;
+  const held = kept === null ? "was removed by a newer version" : `stays as version ${keptVersion} declared it`;
+  const own = version === null ? "has no version" : `is version ${version}`;
+  return `the limit "${limit}" ${held}; the declaration by ${by} ${own} (${differenceText(kept, declared.declared)})`;
+}
+
+/** What was changed: `declared (max 10 -> 20)`. */
+export function changeText({ kind, from, to }: LimitChanged): string {
+  const difference = to === null ? "" : differenceText(from, to);
+  return difference === "" ? kind : `${kind} (${difference})`;
+}
+
+function differenceText(from: LimitRulePart | null, to: LimitRulePart): string {
+  const [was, is] = [from === null ? new Map<string, string>() : wordsOf(from), wordsOf(to)];
+  const differing = [...new Set([...was.keys(), ...is.keys()])].filter((key) => was.get(key) !== is.get(key));
+  return differing
+    .map((key) =>
+      from === null ? `${key} ${is.get(key)}` : `${key} ${was.get(key) ?? "none"} -> ${is.get(key) ?? "none"}`,
+    )
+    .join(", ");
+}
+
+/** The parts of a rule that say something, by the words in which people declare them. */
+function wordsOf({ quota, groups = {}, paused, ...rest }: LimitRulePart): Map<string, string> {
+  const { max, windowMs, concurrency, everyMs } = quota;
+  const words: [string, string | null][] = [
+    ["max", max === null ? null : String(max)],
+    ["per", windowMs === null ? null : spanText(windowMs)],
+    ["concurrency", concurrency === null ? null : String(concurrency)],
+    ["every", everyMs === null ? null : spanText(everyMs)],
+    ["paused", paused ? "yes" : null],
+    ...Object.entries(rest).map(([key, value]): [string, string] => [key, JSON.stringify(value)]),
+    ...Object.entries(groups).map(([group, own]): [string, string] => [`group ${group}`, JSON.stringify(own)]),
+  ];
+  return new Map(words.filter((entry): entry is [string, string] => entry[1] !== null && entry[1] !== "null"));
+}

@@ -1,0 +1,92 @@
+import { canonicalJson } from "../core/json.ts";
+import type { LimitAuthor, LimitChanged, LimitChangeKind, LimitKept, LimitRulePart } from "../core/limit-change.ts";
+import type { LimitRule } from "../core/limit-rule.ts";
+import type { LimitChange } from "./limit-storage.ts";
+import { ruleInForce, type StoredRule } from "./stored-rules.ts";
+
+/** A storage keeps so many changes of one limit, and so many of all limits together: the latest. */
+export const KEPT_CHANGES = 100;
+export const KEPT_CHANGES_OF_ALL = 10_000;
+
+/** Of so many groups a change tells the numbers: a rule may have thousands. */
+const GROUPS = 100;
+
+/** What a change of a stored rule was, for its history and for listeners. */
+export function changeOf(
+  kind: LimitChangeKind,
+  before: StoredRule | undefined,
+  after: StoredRule | undefined,
+  author: LimitAuthor,
+): LimitChanged {
+  const [from, to] = partsOf(before && inForce(before), after && inForce(after));
+  const limit = (after ?? before)!.declared.name;
+  const { by, owner, version } = author;
+  return { limit, kind, by, owner, version, from, to };
+}
+
+/** The same for what is done by hand; undefined: it is no change of the rule. */
+export function changeByHand(
+  before: StoredRule,
+  after: StoredRule | undefined,
+  change: LimitChange,
+  by: string | null,
+): LimitChanged | undefined {
+  if (after === undefined || after.revision === before.revision) return undefined;
+  return changeOf(kindOf(change), before, after, { by, owner: null, version: null });
+}
+
+function kindOf(change: LimitChange): LimitChangeKind {
+  if ("restore" in change) return "restored";
+  if ("paused" in change) return change.paused ? "paused" : "resumed";
+  return "changed";
+}
+
+/** What a declaration was that did not take effect. */
+export function keptOf(before: StoredRule | undefined, rule: LimitRule, author: LimitAuthor): LimitKept {
+  const [kept, declared] = partsOf(before?.declared, rule);
+  const { by, owner, version } = author;
+  return { limit: rule.name, by, owner, version, declared: declared!, kept, keptVersion: before?.version ?? null };
+}
+
+/** The rule in force, without instants: they say nothing about what was changed. */
+function inForce(stored: StoredRule): LimitRule {
+  const { heldUntil, blindUntil, ...rule } = ruleInForce(stored);
+  return rule;
+}
+
+/** The parts in which two rules differ, of each. Where there is only one of them, all of it. */
+function partsOf(
+  before: LimitRule | undefined,
+  after: LimitRule | undefined,
+): readonly [LimitRulePart | null, LimitRulePart | null] {
+  const partOf = (rule: LimitRule | undefined, other: LimitRule | undefined): LimitRulePart | null => {
+    if (rule === undefined) return null;
+    const { name, quota, paused, groups, ...rest } = rule;
+    const parts = Object.entries(rest).filter(
+      ([key, value]) => other === undefined || !same(value, other[key as "types"]),
+    );
+    const own = Object.entries(groups).filter(([group, value]) => !same(value, ownOf(other?.groups, group)));
+    return {
+      quota,
+      paused,
+      ...Object.fromEntries(parts),
+      ...(own.length > 0 && { groups: Object.fromEntries(own.slice(0, GROUPS)) }),
+    };
+  };
+  return [partOf(before, after), partOf(after, before)];
+}
+
+/** What a record of names holds under one of them: it may be called `__proto__`. */
+function ownOf<T>(record: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
+  return record !== undefined && Object.hasOwn(record, name) ? record[name] : undefined;
+}
+
+/** Are these the same data, in whatever order their keys came? */
+export function same(one: unknown, other: unknown): boolean {
+  return wordsOf(one) === wordsOf(other);
+}
+
+/** Data as text that does not depend on the order of keys. */
+export function wordsOf(value: unknown): string {
+  return canonicalJson(JSON.stringify(value ?? null));
+}
