@@ -57,7 +57,7 @@ export function declaredText(declared: LimitDeclared): string {
 
 /** What was changed: `declared (max 10 -> 20)`. */
 export function changeText({ kind, from, to }: LimitChanged): string {
-  const difference = to === null ? "" : differenceText(from, to);
+  const difference = to === null || kind === "paused" || kind === "resumed" ? "" : differenceText(from, to);
   return difference === "" ? kind : `${kind} (${difference})`;
 }
 
@@ -83,5 +83,8 @@ function wordsOf({ quota, groups = {}, paused, ...rest }: LimitRulePart): Map<st
     ...Object.entries(rest).map(([key, value]): [string, string] => [key, JSON.stringify(value)]),
     ...Object.entries(groups).map(([group, own]): [string, string] => [`group ${group}`, JSON.stringify(own)]),
   ];
-  return new Map(words.filter((entry): entry is [string, string] => entry[1] !== null && entry[1] !== "null"));
+  // What a start counts for that says nothing means nothing where all count for one.
+  const silent = (key: string, value: string | null) =>
+    value === null || value === "null" || value === "false" || (key === "estimate" && rest.weight === null);
+  return new Map(words.filter((entry): entry is [string, string] => !silent(...entry)));
 }

@@ -31,6 +31,11 @@ export class Complaints {
     this.#onError = onError;
   }
 
+  /** Is there a listener? */
+  get heard(): boolean {
+    return this.#onError !== undefined || this.#listeners.length > 0;
+  }
+
   /** Until the returned function is called. */
   listen(listener: ErrorListener): () => void {
     const own = { listener: readArgument("on", "listener", fn, listener) as ErrorListener };
@@ -42,9 +47,15 @@ export class Complaints {
 
   readonly report = (error: unknown, job?: JobReference): void => {
     const about = job && referenceTo(job);
-    if (this.#onError === undefined && this.#listeners.length === 0) this.#complain(error);
+    if (!this.heard) this.#complain(error);
     safely(() => this.#onError?.(error, about));
     for (const { listener } of this.#listeners) safely(() => listener(errorOf(error), about));
+  };
+
+  /** The last thing that is told: it ends the worker, so no earlier complaint keeps it from being told. */
+  readonly reportLast = (error: unknown): void => {
+    this.#complainedAt = Number.NEGATIVE_INFINITY;
+    this.report(error);
   };
 
   /** Without a listener, a line now and then: a worker that fails in silence is worse. */

@@ -195,8 +195,8 @@ export class Engine {
         if (this.#state === "running") this.#unsubscribe = this.#subscribe();
         break;
       } catch (error) {
-        this.#report(error);
         if (error instanceof LimitConflictError && this.#state === "running") return this.#refuse(error);
+        this.#report(error);
         await this.#sleep.rest(retryIn(tries), () => this.#state !== "running");
       }
     }
@@ -216,6 +216,10 @@ export class Engine {
 
   /** What it declares is in conflict with what is stored, and it asked to be rejected then: trying again would not help. */
   #refuse(error: LimitConflictError): never {
+    this.#complaints.reportLast(error);
+    // Without a listener, and where `start()` is not awaited, the rejection is left unhandled, which ends the process: it must not
+    // live on without running anything.
+    if (this.#complaints.heard) this.#started?.catch(() => {});
     this.#refused = true;
     this.#state = "stopped";
     this.#admission.stop();

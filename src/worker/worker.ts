@@ -66,7 +66,7 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
     this.#clock = settings.clock;
     this.id = newId(this.#clock.wall());
     this.#engine = new Engine(this.queue, this.id, readHandlers("Worker", handlers), settings);
-    if (settings.autostart) this.start().catch(() => {});
+    if (settings.autostart) void this.start();
   }
 
   /**

@@ -164,7 +164,7 @@ describe("limits for people", () => {
       overrides  acme: 50 per 1m, 2 in a turn
       waiting    1 job
       groups     2 in use
-      version    1
+      revision   1
 
       group  used  held  state
       small   1/1        full until 12:01:00

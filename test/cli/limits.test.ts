@@ -74,7 +74,9 @@ describe("sluice limits", () => {
       waiting: 1,
       paused: false,
       changed: false,
-      version: 1,
+      revision: 1,
+      version: null,
+      owners: [],
       states: [{ group: null, used: 2, max: 2, held: 0, concurrency: null, free: 0, reason: "window" }],
       rule: { name: "mail", types: ["send"] },
     });
@@ -185,13 +187,15 @@ describe("sluice limits define, remove", () => {
       out: "defined 6 limits: mail, gpu, tokens, tenant, crawl, fresh\n",
     });
     define({ mail: { max: 9, per: "1h", types: ["send"] } });
-    const refused = await at(db, "define", file);
-    expect(refused).toMatchObject({ code: 1, out: "" });
-    expect(refused.err).toMatch(/the limit "mail".* was declared differently before/);
+    const rejected = await at(db, "define", file, "--on-conflict", "reject");
+    expect(rejected).toMatchObject({ code: 1, out: "" });
+    expect(rejected.err).toMatch(/the limit "mail".* was declared differently before/);
     expect((await at(db, "define", file, "--on-conflict", "keep")).code).toBe(0);
     expect(json(await at(db, "mail", "--json"))).toMatchObject({ allows: "2 per 1h" });
-    expect((await at(db, "define", file, "--on-conflict", "update")).code).toBe(0);
-    expect(json(await at(db, "mail", "--json"))).toMatchObject({ allows: "9 per 1h", version: 2 });
+    const { code, out } = await at(db, "define", file);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^defined 1 limit: mail\nthe limit "mail" was declared \(max 2 -> 9\), by cli/);
+    expect(json(await at(db, "mail", "--json"))).toMatchObject({ allows: "9 per 1h", revision: 2 });
   });
 
   it("removes one, if that is really wanted", async () => {
@@ -201,6 +205,52 @@ describe("sluice limits define, remove", () => {
     expect(asked.err).toMatch(/removes the limit mail, and 1 job would no longer wait for it: say --yes/);
     expect(await at(db, "remove", "mail", "--yes")).toMatchObject({ code: 0, out: "removed mail\n" });
     expect((await at(db, "mail")).err).toMatch(/there is no limit mail; limits: crawl, gpu, tenant, tokens/);
+  });
+
+  it("goes by versions and owners", async () => {
+    const db = own("versions");
+    define({ a: { every: "1s", all: true }, b: { every: "2s", all: true } });
+    expect((await at(db, "define", file, "--version", "5", "--owner", "billing")).code).toBe(0);
+    expect(json(await at(db, "a", "--json"))).toMatchObject({ version: 5, owners: ["billing"] });
+    expect((await at(db, "a")).out).toMatch(/^version +5\nowner +billing\nrevision +1$/m);
+    define({ a: { every: "9s", all: true } });
+    const older = await at(db, "define", file, "--version", "4", "--owner", "billing");
+    expect(older.out).toMatch(/the limit "a" stays as version 5 declared it; .* is version 4 \(every 1s -> 9s\)/);
+    expect(json(await at(db, "define", file, "--version", "6", "--owner", "billing", "--json"))).toMatchObject({
+      defined: ["a"],
+      changes: [
+        { limit: "a", kind: "declared" },
+        { limit: "b", kind: "removed" },
+      ],
+      kept: [],
+    });
+    expect((await at(db, "b")).code).toBe(1);
+  });
+
+  it("keeps a history, of limits that were removed too", async () => {
+    const db = own("history");
+    await at(db, "set", "mail", "--max", "9");
+    await at(db, "pause", "mail");
+    await at(db, "remove", "mail", "--yes");
+    const { out } = await at(db, "mail", "--history");
+    const lines = out.trimEnd().split("\n");
+    expect(lines[0]).toMatch(/^at +change +by$/);
+    expect(lines[1]).toMatch(/^\d{4}-\S+Z +removed +cli/);
+    expect(lines[2]).toMatch(/ paused +cli/);
+    expect(lines[3]).toMatch(/ changed \(max 2 -> 9\) +cli/);
+    expect(lines[4]).toMatch(/ declared \(max 2, per 1h, types \["send"\]\)/);
+    expect(lines).toHaveLength(5);
+    const { history } = json(await at(db, "mail", "--history", "--json")) as { history: Record<string, unknown>[] };
+    expect(history[2]).toMatchObject({
+      limit: "mail",
+      kind: "changed",
+      by: expect.stringMatching(/^cli/),
+      from: { quota: { max: 2 } },
+      to: { quota: { max: 9 } },
+    });
+    expect((await at(db, "--history")).out.split("\n")[0]).toMatch(/^at +limit +change +by$/);
+    expect(await at(db, "none", "--history")).toMatchObject({ code: 1 });
+    expect(await at(db, "pause", "gpu", "--history")).toMatchObject({ code: 2 });
   });
 
   it("refuses a file that says something wrong, whole", async () => {
@@ -232,6 +282,9 @@ describe("sluice limits, misused", () => {
     [["define"], 2, /which file/],
     [["define", "none.json"], 1, /cannot read none.json/],
     [["define", "package.json", "--on-conflict", "mix"], 2, /expected/],
+    [["define", "package.json", "--version", "x"], 2, /expected/],
+    [["--version", "3"], 2, /--version says what to change/],
+    [["tenant", "--history", "--group", "acme"], 2, /--group means nothing/],
     [["mail", "gpu"], 2, /there is no action "mail"; actions: show, set/],
     [["mail", "--max", "5"], 2, /--max says what to change/],
     [["mail", "--group", "a"], 2, /mail is not by group/],

@@ -58,7 +58,9 @@ describe("Limits", () => {
       overrides: {},
       declared: { max: 3, per: 60_000, concurrency: 2, every: 1_000 },
       changed: false,
-      version: 1,
+      revision: 1,
+      version: undefined,
+      owners: [],
       groupCount: 1,
       groups: [],
     });
@@ -96,20 +98,62 @@ describe("Limits", () => {
     expect(await limits.get("tenant", { group: "new" })).toMatchObject({ group: "new", used: 0, free: 4 });
   });
 
-  it("declares the same again without a word, and other words only as it is told", async () => {
+  it("declares the same again without a word, and other words as it is told", async () => {
     const { limits, take } = await scene({ mail });
     await take("mail");
     await limits.define(defineLimits({ mail: { per: 60_000, max: 3, types: ["send", "send"] } }));
     const other = { mail: { ...mail, max: 5 } };
-    const error = await limits.define(other).catch((reason: unknown) => reason);
+    const error = await limits.define(other, { onConflict: "reject" }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LimitConflictError);
     expect((error as Error).message).toContain("quota");
     await limits.define(defineLimits(other, { onConflict: "keep" }));
-    expect(await limits.get("mail")).toMatchObject({ max: 3, version: 1 });
-    await limits.define(defineLimits(other, { onConflict: "keep" }), { onConflict: "update" });
-    expect(await limits.get("mail")).toMatchObject({ max: 5, used: 1, version: 2, declared: { max: 5 } });
+    expect(await limits.get("mail")).toMatchObject({ max: 3, revision: 1 });
+    const declared = await limits.define(defineLimits(other, { onConflict: "keep" }), { onConflict: "update" });
+    expect(declared).toMatchObject({ changes: [{ limit: "mail", kind: "declared", by: null }], kept: [] });
+    expect(await limits.get("mail")).toMatchObject({ max: 5, used: 1, revision: 2, declared: { max: 5 } });
     await expect(limits.define({ mail: { max: 5 } } as never)).rejects.toThrow("define limits.mail: expected `per`");
-    await expect(limits.define({}, { onConflict: "never" } as never)).rejects.toThrow(OptionsError);
+    for (const wrong of [
+      { onConflict: "never" },
+      { onConflict: "refuse" },
+      { version: -1 },
+      { version: 1.5 },
+      { owner: "" },
+    ]) {
+      await expect(limits.define({}, wrong as never)).rejects.toThrow(OptionsError);
+      expect(() => defineLimits({}, wrong as never)).toThrow(OptionsError);
+    }
+  });
+
+  it("declares by version and owner, and shows them", async () => {
+    const { limits } = await scene({});
+    const api = { every: "1s", all: true } as const;
+    await limits.define(defineLimits({ mail, api }, { version: 3, owner: "billing" }));
+    expect(await limits.get("mail")).toMatchObject({ version: 3, owners: ["billing"] });
+    const { kept } = await limits.define({ mail: { ...mail, max: 9 } }, { version: 2, owner: "billing" });
+    expect(kept).toMatchObject([{ limit: "mail", version: 2, keptVersion: 3 }]);
+    await limits.define(defineLimits({ mail }, { version: 3, owner: "billing" }), { version: 4 });
+    expect((await limits.list()).map(({ name, version }) => [name, version])).toEqual([["mail", 4]]);
+  });
+
+  it("keeps a history of what was changed, and by whom", async () => {
+    const { storage, clock } = await scene({ mail });
+    const limits = new Limits(storage, { clock, by: "ops@example.com" });
+    await clock.advance(5_000);
+    await limits.change("mail", { max: 1 });
+    await limits.pause("mail");
+    await limits.remove("mail");
+    const history = await limits.history("mail");
+    expect(history.map(({ kind, by }) => [kind, by])).toEqual([
+      ["removed", "ops@example.com"],
+      ["paused", "ops@example.com"],
+      ["changed", "ops@example.com"],
+      ["declared", null],
+    ]);
+    expect(history[2]!.at.getTime() - history[3]!.at.getTime()).toBe(5_000);
+    expect(await limits.history(undefined, { limit: 2 })).toHaveLength(2);
+    await expect(limits.history("mail", { limit: 0 })).rejects.toThrow(OptionsError);
+    await expect(limits.history("")).rejects.toThrow(OptionsError);
+    expect(() => new Limits(storage, { by: "" })).toThrow(OptionsError);
   });
 
   describe("change", () => {

@@ -4,6 +4,7 @@ import {
   type Explanation,
   JobNotFoundError,
   LimitConflictError,
+  type LimitDeclared,
   Limits,
   MemoryStorage,
   OptionsError,
@@ -37,14 +38,14 @@ describe("the limits of a queue", () => {
     const declared: string[] = [];
     const { limits } = storage;
     const define = limits.define.bind(limits);
-    limits.define = async (rules, onConflict) => {
-      declared.push(`${rules.map(({ name }) => name).join()} ${onConflict}`);
-      return define(rules, onConflict);
+    limits.define = async (rules, options) => {
+      declared.push(`${rules.map(({ name }) => name).join()} ${options?.onConflict} by ${options?.by}`);
+      return define(rules, options);
     };
     const queue = new Queue("mail", {
       storage,
       clock,
-      limits: defineLimits({ mail: { max: 1, per: "1s", types: ["send"] } }, { onConflict: "update" }),
+      limits: defineLimits({ mail: { max: 1, per: "1s", types: ["send"] } }, { onConflict: "keep" }),
     });
     await queue.explain();
     await queue.explain("1").catch(() => {});
@@ -52,7 +53,7 @@ describe("the limits of a queue", () => {
     expect(declared).toEqual([]);
     await Promise.all([queue.add("send", null), queue.add("send", null)]);
     await queue.addBulk([{ type: "send", data: null }]);
-    expect(declared).toEqual(["mail update"]);
+    expect(declared).toEqual(["mail keep by queue mail"]);
     expect((await claim("mail")).jobs).toHaveLength(1);
   });
 
@@ -66,11 +67,30 @@ describe("the limits of a queue", () => {
     expect((await claim("q")).jobs).toHaveLength(1);
   });
 
-  it("are refused to whoever adds if they were declared in other words, and tried again", async () => {
+  it("of which one has another number than the stored: the newest holds, and is told", async () => {
     const { storage } = scene();
     const limits = new Limits(storage);
     await limits.define({ mail: { max: 1, per: "1s", types: ["send"] } });
-    const queue = new Queue("mail", { storage, limits: { mail: { max: 2, per: "1s", types: ["send"] } } });
+    const told: LimitDeclared[] = [];
+    const queue = new Queue("mail", {
+      storage,
+      limits: { mail: { max: 2, per: "1s", types: ["send"] } },
+      onLimitChange: (declared) => told.push(declared),
+    });
+    await queue.addBulk([
+      { type: "send", data: null },
+      { type: "send", data: null },
+    ]);
+    expect(await limits.get("mail")).toMatchObject({ max: 2, revision: 2, version: undefined, owners: [] });
+    expect(told).toMatchObject([{ outcome: "changed", limit: "mail", by: "queue mail" }]);
+  });
+
+  it("are rejected for whoever adds, if that was asked for, and tried again", async () => {
+    const { storage } = scene();
+    const limits = new Limits(storage);
+    await limits.define({ mail: { max: 1, per: "1s", types: ["send"] } });
+    const other = defineLimits({ mail: { max: 2, per: "1s", types: ["send"] } }, { onConflict: "reject" });
+    const queue = new Queue("mail", { storage, limits: other });
     await expect(queue.add("send", null)).rejects.toThrow(LimitConflictError);
     expect(await queue.explain()).toMatchObject({ waiting: 0 });
     expect(await queue.counts()).toMatchObject({ waiting: 0 });

@@ -12,7 +12,7 @@ import { FakeClock } from "../../src/testing/index.ts";
 import { gated, numbers, open } from "./support.ts";
 
 const SLOW = defineLimits({ api: { max: 2, per: "1s", all: true } });
-const FAST = defineLimits({ api: { max: 9, per: "1s", all: true } });
+const FAST = { api: { max: 9, per: "1s", all: true } } as const;
 
 describe("the limits of a server", () => {
   it("are declared, and one for all of its workers", async () => {
@@ -29,14 +29,15 @@ describe("the limits of a server", () => {
     expect(errors).toEqual([]);
   });
 
-  it("in other words than before: it does not start, says why, and can be started once that is mended", async () => {
+  it("in other words than before, to be rejected: it does not start, says why, and can be started once that is mended", async () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });
     await storage.limits.define(SLOW.rules);
     const { GatedJob, seen, end } = gated();
     const errors: unknown[] = [];
+    const rejected = defineLimits(FAST, { onConflict: "reject" });
     const onError = (error: unknown) => void errors.push(error);
-    const options = { storage, queueName: "q", clock, limits: FAST, workerCount: 2, onError };
+    const options = { storage, queueName: "q", clock, limits: rejected, workerCount: 2, onError };
     const server = new JobQueueServer(GatedJob, options);
     const client = new JobQueueClient<number, number>({ storage, queueName: "q", clock });
     await client.submitBatch(numbers(2));
@@ -51,15 +52,30 @@ describe("the limits of a server", () => {
     expect(seen.started).toHaveLength(2);
     end(2);
     await clock.advance(1);
-    // One that is added when somebody else has declared something new is refused, and the others go on.
+    await server.stop();
+  });
+
+  it("are declared when it starts: a worker that is added later goes by what was declared since", async () => {
+    const { GatedJob, seen, end } = gated();
+    const { clock, storage, client, server, errors } = await open(GatedJob, { concurrency: 9, limits: FAST });
     await storage.limits.define(SLOW.rules);
-    await expect(server.scaleWorkers(3)).rejects.toThrow(LimitConflictError);
-    await client.submit(7);
-    await clock.advance(1_000);
-    expect(seen.started).toHaveLength(3);
-    end();
+    await server.scaleWorkers(3);
+    await client.submitBatch(numbers(6));
+    await clock.advance(1);
+    expect(seen.started).toHaveLength(2);
+    const [state] = await storage.limits.read({ name: "api", group: null });
+    expect([state!.rule.quota.max, state!.revision]).toEqual([2, 2]);
+    end(2);
     await clock.advance(0);
     await server.stop();
+    // Started again it is the newest.
+    await server.start();
+    expect((await storage.limits.read({ name: "api", group: null }))[0]!.rule.quota.max).toBe(9);
+    await clock.advance(0);
+    end(9);
+    await clock.advance(0);
+    await server.stop();
+    expect(errors).toEqual([]);
   });
 
   it("let a job of a class tell what it really used", async () => {

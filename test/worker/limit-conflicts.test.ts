@@ -1,18 +1,24 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import {
   CompositeLimiter,
   ConcurrencyLimiter,
   defineLimits,
+  type JobEvents,
   LimitConflictError,
+  type LimitDeclared,
+  type LimitDefinitions,
+  Limits,
   OptionsError,
   SharedLimiter,
   Worker,
 } from "../../src/index.ts";
+import { declaredText } from "../../src/storage/declaring.ts";
 import { faultyStorage } from "../../src/testing/index.ts";
 import { type House, HOUSES, many, work } from "./support.ts";
 
 const FIVE = { api: { max: 5, per: "1s", all: true } } as const;
 const NINE = { api: { max: 9, per: "1s", all: true } } as const;
+const REJECTED = defineLimits(NINE, { onConflict: "reject" });
 
 /** How much the limit allows now. */
 async function maxOf({ storage }: House): Promise<number | null> {
@@ -36,12 +42,114 @@ describe.each(HOUSES)("$name", ({ open }) => {
       }
     });
 
-    it("in other words: start() rejects, the worker hears of it, has stopped and claims nothing", async () => {
+    it("with another number than the stored one: the newest holds, the worker runs, and is told", async () => {
+      const house = open();
+      await house.storage.limits.define(defineLimits(FIVE).rules);
+      await house.queue.addBulk(many(9));
+      const changed: JobEvents["limit-changed"][] = [];
+      house.queue.on("limit-changed", (event) => changed.push(event));
+      const told: LimitDeclared[] = [];
+      const { worker, errors } = work(house, async () => {}, {
+        limits: NINE,
+        concurrency: 9,
+        onLimitChange: (declared) => told.push(declared),
+      });
+      await house.clock.advance(10);
+      expect([(await house.queue.counts()).completed, await maxOf(house), errors]).toEqual([9, 9, []]);
+      const change = { limit: "api", kind: "declared", by: `worker ${worker.id}` };
+      expect(told).toMatchObject([{ outcome: "changed", ...change }]);
+      expect(changed).toMatchObject([{ ...change, from: { quota: { max: 5 } }, to: { quota: { max: 9 } } }]);
+      await worker.stop();
+    });
+
+    it("with another number: without a listener the change is a line on the console", async () => {
+      const house = open();
+      await house.storage.limits.define(defineLimits(FIVE).rules);
+      const line = vi.spyOn(console, "info").mockImplementation(() => {});
+      const { worker } = work(house, async () => {}, { limits: NINE });
+      await house.clock.advance(10);
+      expect(line.mock.calls).toEqual([[`sluice: the limit "api" was declared (max 5 -> 9), by worker ${worker.id}`]]);
+      line.mockRestore();
+      await worker.stop();
+    });
+
+    it("whose listener fails, starts all the same", async () => {
+      const house = open();
+      await house.storage.limits.define(defineLimits(FIVE).rules);
+      const onLimitChange = () => {
+        throw new Error("no");
+      };
+      const { worker, errors } = work(house, async () => {}, { limits: NINE, onLimitChange, autostart: false });
+      await worker.start();
+      expect([await maxOf(house), errors]).toEqual([9, []]);
+      await worker.stop();
+    });
+
+    it("declared once, when the worker starts: two that differ do not take turns", async () => {
+      const house = open();
+      const onLimitChange = () => {};
+      const workers = [FIVE, NINE].map((limits) => work(house, async () => {}, { limits, onLimitChange }));
+      await house.queue.addBulk(many(50));
+      await house.clock.advance(60_000);
+      expect((await house.queue.counts()).completed).toBe(50);
+      expect(await new Limits(house.storage).history("api")).toHaveLength(2);
+      for (const { worker } of workers) await worker.stop();
+    });
+
+    it("of a lower version than the stored: the worker runs under what is stored, and is told", async () => {
+      const house = open();
+      const told: LimitDeclared[] = [];
+      const kept: JobEvents["limit-kept"][] = [];
+      house.queue.on("limit-kept", (event) => kept.push(event));
+      const onLimitChange = (declared: LimitDeclared) => told.push(declared);
+      const ran: number[] = [];
+      const handler = async () => void ran.push(house.clock.now());
+      const start = (version: number, limits: LimitDefinitions) =>
+        work(house, handler, { limits: defineLimits(limits, { version }), concurrency: 20, onLimitChange });
+      const old = start(1, FIVE);
+      await house.clock.advance(10);
+      const anew = start(2, NINE);
+      await house.clock.advance(10);
+      // An old process starts once more, while the new one runs.
+      await old.worker.stop();
+      told.length = 0;
+      const again = start(1, FIVE);
+      await house.clock.advance(10);
+      expect(told).toMatchObject([{ outcome: "kept", limit: "api", version: 1, keptVersion: 2 }]);
+      expect(declaredText(told[0]!)).toBe(
+        `the limit "api" stays as version 2 declared it; the declaration by worker ${again.worker.id} is version 1 (max 9 -> 5)`,
+      );
+      expect(kept).toMatchObject([{ limit: "api", declared: { quota: { max: 5 } }, kept: { quota: { max: 9 } } }]);
+      await anew.worker.stop();
+      // Only the old one is left, and goes by the new number.
+      await house.queue.addBulk(many(20));
+      await house.clock.advance(10);
+      expect([ran.length, await maxOf(house)]).toEqual([9, 9]);
+      expect([...old.errors, ...anew.errors, ...again.errors]).toEqual([]);
+      await again.worker.stop();
+    });
+
+    it("of an owner that declares fewer: the others are removed, and what waited for them starts", async () => {
+      const house = open();
+      const onLimitChange = () => {};
+      const full = { ...FIVE, full: { concurrency: 0, types: ["t"] } } as const;
+      const before = work(house, async () => {}, { limits: defineLimits(full, { owner: "billing" }) });
+      await house.queue.addBulk(many(2));
+      await house.clock.advance(10);
+      expect((await house.queue.counts()).waiting).toBe(2);
+      const after = work(house, async () => {}, { limits: defineLimits(FIVE, { owner: "billing" }), onLimitChange });
+      await house.clock.advance(10);
+      expect((await house.queue.counts()).completed).toBe(2);
+      expect([before.worker.limits, after.worker.limits]).toEqual([["api", "full"], ["api"]]);
+      for (const { worker } of [before, after]) await worker.stop();
+    });
+
+    it("in other words, to be rejected: start() rejects, the worker hears of it, has stopped and claims nothing", async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       await house.queue.add("t", 1);
       const storage = faultyStorage(house.storage, () => {}, { clock: house.clock });
-      const { worker, errors } = work(house, async () => {}, { storage, limits: NINE, autostart: false });
+      const { worker, errors } = work(house, async () => {}, { storage, limits: REJECTED, autostart: false });
       await expect(worker.start()).rejects.toThrow(LimitConflictError);
       await expect(worker.start()).rejects.toThrow(/"api".*declared differently/);
       expect(errors).toEqual([expect.any(LimitConflictError)]);
@@ -54,28 +162,67 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(house.clock.timers).toBe(0);
     });
 
-    it("in other words: a worker that starts by itself is not silent about it", async () => {
+    it("to be rejected: a worker that starts by itself is not silent about it", async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
-      const { worker, errors } = work(house, async () => {}, { limits: NINE });
+      const { worker, errors } = work(house, async () => {}, { limits: REJECTED });
+      const heard: Error[] = [];
+      worker.on("error", (error) => heard.push(error));
       await house.clock.advance(10);
       expect(errors).toEqual([expect.objectContaining({ code: "SLUICE_LIMIT_CONFLICT", limit: "api" })]);
+      expect(heard).toEqual(errors);
       await worker.stop();
     });
 
-    it('are replaced with onConflict: "update", and left with "keep"', async () => {
+    it("to be rejected: it is told on the console, however soon after another complaint", async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
-      const keeps = work(house, async () => {}, { limits: defineLimits(NINE, { onConflict: "keep" }) });
-      await house.clock.advance(1);
-      expect(await maxOf(house)).toBe(5);
-      const updates = work(house, async () => {}, { limits: defineLimits(NINE, { onConflict: "update" }) });
-      await house.clock.advance(1);
-      expect(await maxOf(house)).toBe(9);
-      for (const { worker, errors } of [keeps, updates]) {
-        expect(errors).toEqual([]);
-        await worker.stop();
+      const storage = faultyStorage(
+        house.storage,
+        ({ member, nth }) => (member === "setup" && nth === 1 ? { kind: "fail-before" } : undefined),
+        { clock: house.clock },
+      );
+      const lines = vi.spyOn(console, "error").mockImplementation(() => {});
+      const { worker } = work(house, async () => {}, {
+        storage,
+        limits: REJECTED,
+        autostart: false,
+        onError: undefined,
+      });
+      const started = worker.start().catch((error: unknown) => error);
+      await house.clock.advance(1_000);
+      expect(await started).toBeInstanceOf(LimitConflictError);
+      expect(lines.mock.calls.map(([, error]) => (error as Error).name)).toEqual([
+        "StorageError",
+        "LimitConflictError",
+      ]);
+      lines.mockRestore();
+    });
+
+    it("to be rejected: a worker that starts by itself and has no listener is an unhandled rejection", async () => {
+      const house = open();
+      await house.storage.limits.define(defineLimits(FIVE).rules);
+      const lines = vi.spyOn(console, "error").mockImplementation(() => {});
+      const { promise, resolve } = Promise.withResolvers<unknown>();
+      const others = process.listeners("unhandledRejection");
+      process.removeAllListeners("unhandledRejection").once("unhandledRejection", resolve);
+      try {
+        work(house, async () => {}, { limits: REJECTED, onError: undefined });
+        await house.clock.advance(10);
+        expect(await promise).toBeInstanceOf(LimitConflictError);
+      } finally {
+        for (const other of others) process.on("unhandledRejection", other);
+        lines.mockRestore();
       }
+    });
+
+    it('are left with onConflict: "keep"', async () => {
+      const house = open();
+      await house.storage.limits.define(defineLimits(FIVE).rules);
+      const { worker, errors } = work(house, async () => {}, { limits: defineLimits(NINE, { onConflict: "keep" }) });
+      await house.clock.advance(1);
+      expect([await maxOf(house), errors]).toEqual([5, []]);
+      await worker.stop();
     });
 
     it("are declared before the first claim, however often the storage fails meanwhile", async () => {

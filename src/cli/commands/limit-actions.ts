@@ -101,7 +101,7 @@ async function define(context: Context, { storage }: Database, words: readonly s
   });
   const names = rules.map((rule) => rule.name);
   const told = [
-    ...changes.map((change) => ({ outcome: "changed" as const, ...change })),
+    ...changes.filter(({ from }) => from !== null).map((change) => ({ outcome: "changed" as const, ...change })),
     ...kept.map((one) => ({ outcome: "kept" as const, ...one })),
   ];
   answer(context, { defined: names, changes, kept }, () =>
