@@ -126,9 +126,10 @@ function numbersOf({ groups }: LimitRule, group: string): GroupRule | undefined 
 /** The rules of this owner that are not among these, without it. */
 function noLongerDeclared({ stored }: DeclaredBefore, rules: readonly LimitRule[], owner: string): StoredRule[] {
   const names = new Set(rules.map(({ name }) => name));
+  const without = (rule: StoredRule): StoredRule => ({ ...rule, owners: rule.owners.filter((one) => one !== owner) });
   return [...stored.values()]
     .filter(({ declared, owners }) => owners.includes(owner) && !names.has(declared.name))
-    .map((rule) => ({ ...rule, owners: rule.owners.filter((one) => one !== owner) }));
+    .map((rule) => without(rule));
 }
 
 function withOwner(owners: readonly string[], owner: string): readonly string[] {

@@ -1,6 +1,7 @@
 import type { LimitChanged, LimitKept, LimitRulePart } from "../core/limit-change.ts";
 import type { DefinedLimits } from "../limits/define.ts";
 import type { JobStorage } from "./job-storage.ts";
+import type { LimitsDeclared } from "./limit-storage.ts";
 import { spanText } from "./span.ts";
 
 /** What the declaration of a worker or a queue came to, for each limit that was changed or left as it is. */
@@ -21,14 +22,19 @@ export async function declareLimits(
   by: string,
   listener: LimitListener | undefined,
 ): Promise<void> {
-  const { changes, kept } = await storage.limits.define(rules, { onConflict, version, owner, by });
-  const hear = listener ?? log;
-  // A limit that is new changes nothing for anyone.
-  for (const change of changes) if (change.from !== null) tell(hear, { outcome: "changed", ...change });
-  for (const one of kept) {
-    tell(hear, { outcome: "kept", ...one });
+  const came = await storage.limits.define(rules, { onConflict, version, owner, by });
+  for (const outcome of outcomesOf(came)) tell(listener ?? log, outcome);
+  for (const one of came.kept) {
     await storage.publish({ event: "limit-kept", queue: null, ...one }).catch(() => {});
   }
+}
+
+/** What there is to tell of a declaration. Not of limits that are new: they change nothing. */
+export function outcomesOf({ changes, kept }: LimitsDeclared): readonly LimitDeclared[] {
+  const outcomes: LimitDeclared[] = [];
+  for (const change of changes) if (change.from !== null) outcomes.push({ outcome: "changed", ...change });
+  for (const one of kept) outcomes.push({ outcome: "kept", ...one });
+  return outcomes;
 }
 
 /** A listener that fails must not keep a worker from starting. */

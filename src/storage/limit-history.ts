@@ -18,7 +18,7 @@ export function changeOf(
   after: StoredRule | undefined,
   author: LimitAuthor,
 ): LimitChanged {
-  const [from, to] = partsOf(before && inForce(before), after && inForce(after));
+  const [from = null, to = null] = partsOf(before && ruleInForce(before), after && ruleInForce(after));
   const limit = (after ?? before)!.declared.name;
   const { by, owner, version } = author;
   return { limit, kind, by, owner, version, from, to };
@@ -43,37 +43,37 @@ function kindOf(change: LimitChange): LimitChangeKind {
 
 /** What a declaration was that did not take effect. */
 export function keptOf(before: StoredRule | undefined, rule: LimitRule, author: LimitAuthor): LimitKept {
-  const [kept, declared] = partsOf(before?.declared, rule);
+  const [kept = null, declared] = partsOf(before?.declared, rule);
   const { by, owner, version } = author;
   return { limit: rule.name, by, owner, version, declared: declared!, kept, keptVersion: before?.version ?? null };
 }
 
-/** The rule in force, without instants: they say nothing about what was changed. */
-function inForce(stored: StoredRule): LimitRule {
-  const { heldUntil, blindUntil, ...rule } = ruleInForce(stored);
-  return rule;
+/** The parts in which two rules differ, of each. Where there is only one of them, all of it. */
+function partsOf(before: LimitRule | undefined, after: LimitRule | undefined): readonly (LimitRulePart | null)[] {
+  return [before && partOf(before, after), after && partOf(after, before)].map((part) => part ?? null);
 }
 
-/** The parts in which two rules differ, of each. Where there is only one of them, all of it. */
-function partsOf(
-  before: LimitRule | undefined,
-  after: LimitRule | undefined,
-): readonly [LimitRulePart | null, LimitRulePart | null] {
-  const partOf = (rule: LimitRule | undefined, other: LimitRule | undefined): LimitRulePart | null => {
-    if (rule === undefined) return null;
-    const { name, quota, paused, groups, ...rest } = rule;
-    const parts = Object.entries(rest).filter(
-      ([key, value]) => other === undefined || !same(value, other[key as "types"]),
-    );
-    const own = Object.entries(groups).filter(([group, value]) => !same(value, ownOf(other?.groups, group)));
-    return {
-      quota,
-      paused,
-      ...Object.fromEntries(parts),
-      ...(own.length > 0 && { groups: Object.fromEntries(own.slice(0, GROUPS)) }),
-    };
+/** Told in another way; or an instant, which says nothing about what was changed. */
+const APART: ReadonlySet<string> = new Set<keyof LimitRule>([
+  "name",
+  "quota",
+  "paused",
+  "groups",
+  "heldUntil",
+  "blindUntil",
+]);
+
+function partOf(rule: LimitRule, other: LimitRule | undefined): LimitRulePart {
+  const { quota, paused, groups, ...rest } = rule;
+  const differs = (key: string, value: unknown) => other === undefined || !same(value, other[key as keyof LimitRule]);
+  const parts = Object.entries(rest).filter(([key, value]) => !APART.has(key) && differs(key, value));
+  const own = Object.entries(groups).filter(([group, value]) => !same(value, ownOf(other?.groups, group)));
+  return {
+    quota,
+    paused,
+    ...Object.fromEntries(parts),
+    ...(own.length > 0 && { groups: Object.fromEntries(own.slice(0, GROUPS)) }),
   };
-  return [partOf(before, after), partOf(after, before)];
 }
 
 /** What a record of names holds under one of them: it may be called `__proto__`. */

@@ -2,7 +2,7 @@ import { nameText } from "../../core/names.ts";
 import { readArgument } from "../../core/options.ts";
 import { readLimits } from "../../limits/define.ts";
 import { Limits } from "../../limiter/shared/limits.ts";
-import { declaredText } from "../../storage/declaring.ts";
+import { declaredText, outcomesOf } from "../../storage/declaring.ts";
 import type { OnConflict } from "../../storage/limit-storage.ts";
 import { answer, type Context } from "../command.ts";
 import type { Database } from "../opened.ts";
@@ -93,24 +93,18 @@ async function define(context: Context, { storage }: Database, words: readonly s
   if (file === undefined || words.length > 1) throw new UsageError("which file? sluice limits define <file.json>");
   only(context, "define", ["on-conflict", "version", "owner"]);
   const { rules } = readLimits(file, readJsonFile(file));
-  const { changes, kept } = await storage.limits.define(rules, {
+  const came = await storage.limits.define(rules, {
     onConflict: onConflict(context),
     version: numberOf(context, "version"),
     owner: ownerOf(context),
     by: operator(context),
   });
   const names = rules.map((rule) => rule.name);
-  const told = [
-    ...changes.filter(({ from }) => from !== null).map((change) => ({ outcome: "changed" as const, ...change })),
-    ...kept.map((one) => ({ outcome: "kept" as const, ...one })),
-  ];
-  answer(context, { defined: names, changes, kept }, () =>
-    [
-      `defined ${plural(names.length, "limit")}: ${names.map((name) => printable(name)).join(", ")}`,
-      ...told.map((one) => printable(declaredText(one))),
-      "",
-    ].join("\n"),
-  );
+  answer(context, { defined: names, ...came }, () => {
+    const defined = `defined ${plural(names.length, "limit")}: ${names.map((name) => printable(name)).join(", ")}`;
+    const told = outcomesOf(came).map((one) => printable(declaredText(one)));
+    return [defined, ...told, ""].join("\n");
+  });
   return 0;
 }
 

@@ -23,7 +23,8 @@ import {
 } from "../../limits/define.ts";
 import type { DefineLimitsOptions, LimitDefinitions } from "../../limits/definition.ts";
 import type { LimitRule } from "../../limits/rule.ts";
-import type { LimitsDeclared, LimitState, LimitStorage } from "../../storage/limit-storage.ts";
+import type { LimitHistoryEntry, LimitsDeclared, LimitState, LimitStorage } from "../../storage/limit-storage.ts";
+import { dateAt } from "../../storage/span.ts";
 import type { HeaderSource } from "../headers.ts";
 import { type LimitInfo, limitInfo } from "./limit-info.ts";
 import { type SharedLimitStorage, sharedLimitStorage } from "./place.ts";
@@ -128,7 +129,7 @@ export class Limits {
   async history(name?: string, options: LimitHistoryOptions = {}): Promise<readonly LimitHistoryItem[]> {
     const limit = name === undefined ? null : readArgument("history", "name", limitName, name);
     const entries = await this.#limits.history({ name: limit, ...readOptions("history", HISTORY, options) });
-    return entries.map((entry) => ({ ...entry, at: new Date(entry.at) }));
+    return entries.map((entry) => historyItem(entry));
   }
 
   /** All there are, by name. */
@@ -283,4 +284,8 @@ function changedRule(rule: LimitRule, quota: Partial<LimitRule["quota"]>, group:
   if (group === null) return { ...rule, quota: { ...rule.quota, ...quota } };
   const own = Object.hasOwn(rule.groups, group) ? rule.groups[group] : undefined;
   return { ...rule, groups: { ...rule.groups, [group]: { ...own, ...quota } } };
+}
+
+function historyItem(entry: LimitHistoryEntry): LimitHistoryItem {
+  return { ...entry, at: dateAt(entry.at) };
 }

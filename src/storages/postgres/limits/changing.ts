@@ -41,8 +41,8 @@ async function decide(database: Caller, decision: (book: RuleBook) => Decision):
     const book = await readRules(database);
     const { changes, history = [], owners = {} } = decision(book);
     if (changes.length === 0 && Object.keys(owners).length === 0) return false;
-    const written = [changes, history, owners].map((part) => JSON.stringify(part));
-    const { again } = await database.call<{ again?: true }>("write_rules", book.number, ...written);
+    const parts = [changes, history, owners].map((part) => JSON.stringify(part));
+    const { again } = await database.call<{ again?: true }>("write_rules", book.number, ...parts);
     if (again === undefined) return true;
   }
 }
@@ -57,22 +57,22 @@ export async function define(
     const before = { stored: new Map(Array.from(stored, ([name, rule]) => [name, timeless(rule)])), owners: seen };
     const { writes, removed, owner, changes, kept } = declareRules(before, rules, options, 0);
     told = { changes, kept };
-    const changed = new Set(changes.map(({ limit }) => limit));
+    const anew = new Set(changes.map(({ limit }) => limit));
     return {
-      changes: [
-        ...writes.map((rule) => {
-          const { name } = rule.declared;
-          // No job has waited for one that is new.
-          const loosened = stored.has(name) && { loosened: true as const };
-          return { ...written(name, rule), ...(changed.has(name) && { adopts: true as const, ...loosened }) };
-        }),
-        ...removed.map((name) => REMOVED(name)),
-      ],
+      changes: [...writes.map((rule) => declaredChange(rule, anew, stored)), ...removed.map((name) => REMOVED(name))],
       history: changes,
       owners: owner === undefined ? {} : { [owner.name]: owner.version },
     };
   });
   return told;
+}
+
+/** `anew`: the names of those of which something else is in force. */
+function declaredChange(rule: StoredRule, anew: ReadonlySet<string>, before: RuleBook["stored"]): RuleChange {
+  const { name } = rule.declared;
+  if (!anew.has(name)) return written(name, rule);
+  // No job has waited for one that is new.
+  return { ...written(name, rule), adopts: true, ...(before.has(name) && { loosened: true }) };
 }
 
 /** Was there such a rule? */

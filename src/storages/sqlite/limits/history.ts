@@ -27,10 +27,16 @@ export function tellChanges(step: Step, changes: readonly LimitChanged[]): void 
 
 export function readHistory(step: Step, { name, limit }: LimitHistoryQuery): LimitHistoryEntry[] {
   const rows = name === null ? step.sql(READ).all(limit) : step.sql(READ_ONE).all(name, limit);
-  return (rows as { readonly at: number; readonly change: string }[]).map(({ at, change }) => ({
-    ...(JSON.parse(change) as LimitChanged),
-    at,
-  }));
+  return (rows as Row[]).map((row) => entryOf(row));
+}
+
+interface Row {
+  readonly at: number;
+  readonly change: string;
+}
+
+function entryOf({ at, change }: Row): LimitHistoryEntry {
+  return { ...(JSON.parse(change) as LimitChanged), at };
 }
 
 /** The highest version that each owner has declared. */
