@@ -71,7 +71,7 @@ export interface LimitHistoryQuery {
 }
 
 export interface LimitHistoryEntry extends LimitChanged {
-  /** By the clock of the storage, in milliseconds since 1970. */
+  /** By the wall clock, in milliseconds since 1970. */
   readonly at: number;
 }
 

@@ -215,8 +215,8 @@ export class Engine {
   }
 
   /** What it declares is in conflict with what is stored, and it asked to be rejected then: trying again would not help. */
-  #refuse(error: LimitConflictError): never {
-    this.#complaints.reportLast(error);
+  #refuse(conflict: LimitConflictError): never {
+    this.#complaints.reportLast(conflict);
     // Without a listener, and where `start()` is not awaited, the rejection is left unhandled, which ends the process: it must not
     // live on without running anything.
     if (this.#complaints.heard) this.#started?.catch(() => {});
@@ -224,7 +224,7 @@ export class Engine {
     this.#state = "stopped";
     this.#admission.stop();
     this.#becameIdle();
-    throw error;
+    throw conflict;
   }
 
   #subscribe(): () => void {

@@ -242,7 +242,7 @@ export const declaring: Cases = {
     equal([first?.version, first?.owner, second?.version, history[4]?.version], [1, "billing", 2, null], "versions");
     equal([history[3]?.from?.paused, history[3]?.to?.paused], [false, true], "what a pause changed");
     ok(second!.at - first!.at >= 60_000 && second!.at - first!.at < 61_000, "expected a minute between the two");
-    ok(first!.at >= at, "expected instants by the clock of the storage");
+    ok(first!.at >= at, "expected instants by the wall clock");
     equal((await historyOf(s, null)).length, 9, "of all limits");
     equal(inShort(await historyOf(s, "k", 1)), [["removed", "cli alice", 2, null]], "the newest");
     equal(await historyOf(s, "nobody"), [], "of a limit that never was");

@@ -18,7 +18,7 @@ const FORGET = "DELETE FROM sluice_limit_owners WHERE name = ?";
 /** Keeps what was changed, and lets listeners hear it. */
 export function tellChanges(step: Step, changes: readonly LimitChanged[]): void {
   for (const change of changes) {
-    step.sql(ADD).run(change.limit, step.now, JSON.stringify(change));
+    step.sql(ADD).run(change.limit, step.wall, JSON.stringify(change));
     step.sql(DROP_OWN).run(change.limit, change.limit);
     step.event({ event: "limit-changed", queue: null, ...change });
   }

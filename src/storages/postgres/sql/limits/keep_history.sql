@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION {schema}.keep_history(changes jsonb, now float8) RETU
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   INSERT INTO {schema}.limit_changes (name, at, change)
-    SELECT c.value ->> 'limit', now, c.value FROM jsonb_array_elements(changes) WITH ORDINALITY AS c ORDER BY c.ordinality;
+    SELECT c.value ->> 'limit', now - {schema}.skew(), c.value FROM jsonb_array_elements(changes) WITH ORDINALITY AS c ORDER BY c.ordinality;
   DELETE FROM {schema}.limit_changes l USING (
     SELECT n.name, (SELECT o.seq FROM {schema}.limit_changes o WHERE o.name = n.name ORDER BY o.seq DESC LIMIT 1 OFFSET 100) AS seq
     FROM (SELECT DISTINCT c.value ->> 'limit' AS name FROM jsonb_array_elements(changes) AS c) AS n) AS old
