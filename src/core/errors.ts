@@ -175,7 +175,7 @@ export class StorageError extends JobError {
 }
 
 /** A value and its type for a message, short and without running any code of the value. */
-function show(value: unknown): string {
+export function show(value: unknown): string {
   switch (typeof value) {
     case "undefined":
       return "undefined";

@@ -5,16 +5,16 @@ import type { TypeOf } from "./job-map.ts";
 import { nameText } from "./names.ts";
 import {
   type Check,
-  count,
   durationOrZero,
   isPlain,
-  name,
+  LARGEST_COUNT,
   oneOf,
   optional,
   positiveDuration,
   readArgument,
   readOptions,
   required,
+  smallCount,
   weight,
 } from "./options.ts";
 import { DEFAULT_BACKOFF } from "./retry.ts";
@@ -67,12 +67,10 @@ export interface ReadDefaults {
   of(type: string): JobDefaults;
 }
 
-const HIGHEST = 2 ** 31 - 1;
-
 const priority: Check<number> = {
-  expected: `an integer from ${-HIGHEST} to ${HIGHEST}`,
+  expected: `an integer from ${-LARGEST_COUNT} to ${LARGEST_COUNT}`,
   read: (value) =>
-    typeof value === "number" && Number.isInteger(value) && Math.abs(value) <= HIGHEST && !Object.is(value, -0)
+    typeof value === "number" && Number.isInteger(value) && Math.abs(value) <= LARGEST_COUNT && !Object.is(value, -0)
       ? value
       : undefined,
 };
@@ -94,14 +92,14 @@ const BACKOFFS = {
     max: optional(positiveDuration, 600_000),
   },
   fixed: { kind: required(oneOf("fixed")), delay: required(durationOrZero) },
-  custom: { kind: required(oneOf("custom")), name: required(name) },
+  custom: { kind: required(oneOf("custom")), name: required(nameText) },
 } as const;
 
 const backoff: Check<BackoffPlan> = {
   expected: 'an object with `kind: "exponential"`, `"fixed"` or `"custom"`',
   read: (value) => {
-    if (typeof value !== "object" || value === null || !("kind" in value)) return undefined;
-    const { kind } = value;
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, "kind")) return undefined;
+    const { kind } = value as { readonly kind: unknown };
     if (kind !== "exponential" && kind !== "fixed" && kind !== "custom") return undefined;
     const plan = readOptions("backoff", BACKOFFS[kind], value) as BackoffPlan;
     if (plan.kind === "exponential" && plan.max < plan.initial) {
@@ -116,7 +114,7 @@ const ONE_DAY = 86_400_000;
 /** The options that defaults may set, with what we say where nothing else does. */
 export const JOB_DEFAULTS = {
   priority: optional(priority, 0),
-  maxAttempts: optional(count, 5),
+  maxAttempts: optional(smallCount, 5),
   backoff: optional(backoff, DEFAULT_BACKOFF),
   timeout: optional(positiveDuration, undefined),
   keepFor: optional(durationOrZero, undefined),

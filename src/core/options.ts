@@ -28,6 +28,20 @@ export const countOrInfinity = number(
   "an integer >= 0, or Infinity",
   (n) => n === Number.POSITIVE_INFINITY || (Number.isSafeInteger(n) && n >= 0),
 );
+/** The largest number of attempts, failures, shares, probes or slots: the largest that every storage keeps. */
+export const LARGEST_COUNT = 2 ** 31 - 1;
+/** How many of what a storage keeps as a small number: 1, 2, 3, … */
+export const smallCount = number(`an integer from 1 to ${LARGEST_COUNT}`, (n) => isSmall(n, 1));
+export const smallCountOrZero = number(`an integer from 0 to ${LARGEST_COUNT}`, (n) => isSmall(n, 0));
+/** How many workers one server has: each is a loop of its own in this process. */
+const MOST_WORKERS = 10_000;
+export const workerCount = number(`an integer from 1 to ${MOST_WORKERS}`, (n) => isSmall(n, 1) && n <= MOST_WORKERS);
+export const workerCountOrZero = number(
+  `an integer from 0 to ${MOST_WORKERS}`,
+  (n) => isSmall(n, 0) && n <= MOST_WORKERS,
+);
+const isSmall = (n: number, least: number) => Number.isInteger(n) && n >= least && n <= LARGEST_COUNT;
+
 /** How much a start counts for. Bounded so that sums of millions of them are exact. */
 const HEAVIEST = 2 ** 32 - 1;
 export const weight = number(`an integer from 1 to ${HEAVIEST}`, (n) => Number.isInteger(n) && n >= 1 && n <= HEAVIEST);
@@ -165,7 +179,8 @@ export function readOptions<const Rules extends Readonly<Record<string, OptionRu
   for (const key of known) {
     const rule = rules[key];
     if (rule === undefined) continue;
-    const value = (options as Record<string, unknown>)[key];
+    // What stands on a prototype was not meant as an option of this call.
+    const value = Object.hasOwn(options, key) ? (options as Record<string, unknown>)[key] : undefined;
     read[key] =
       value === undefined && rule.fallback !== undefined
         ? rule.fallback.value

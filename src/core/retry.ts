@@ -1,3 +1,4 @@
+import { JobError, show } from "./errors.ts";
 import type { BackoffPlan } from "./job.ts";
 import type { Random } from "./random.ts";
 
@@ -5,11 +6,24 @@ import type { Random } from "./random.ts";
 export type BackoffStrategy = (attempt: number, error: unknown) => number;
 
 /** From one second, doubled each time, up to ten minutes; any part of it, so that those who failed together spread out. */
-export const DEFAULT_BACKOFF: BackoffPlan = { kind: "exponential", initial: 1_000, max: 600_000 };
+export const DEFAULT_BACKOFF = { kind: "exponential", initial: 1_000, max: 600_000 } as const satisfies BackoffPlan;
+
+const LONGEST_MS = 1e12;
+
+/** The same for a plan that needs no strategy. */
+export function plannedDelay(
+  plan: Exclude<BackoffPlan, { readonly kind: "custom" }>,
+  attempt: number,
+  random: Random,
+): number {
+  return plan.kind === "fixed"
+    ? plan.delay
+    : random() * Math.min(plan.max, plan.initial * 2 ** Math.min(attempt - 1, 60));
+}
 
 /**
- * How long to wait after attempt number `attempt` (from 1) failed. `undefined`: the plan names a strategy that is not
- * known here.
+ * How long to wait after attempt number `attempt` (from 1) failed. A strategy that is not known here, or gives no duration, is a
+ * `JobError`: then the default back-off is for the caller to use.
  */
 export function retryDelay(
   plan: BackoffPlan,
@@ -17,9 +31,24 @@ export function retryDelay(
   error: unknown,
   random: Random,
   strategies: ReadonlyMap<string, BackoffStrategy>,
-): number | undefined {
-  if (plan.kind === "fixed") return plan.delay;
-  if (plan.kind === "exponential") return random() * Math.min(plan.max, plan.initial * 2 ** Math.min(attempt - 1, 60));
-  const delay = strategies.get(plan.name)?.(attempt, error);
-  return typeof delay === "number" && delay >= 0 && delay <= 1e12 ? delay : undefined;
+): number | JobError {
+  if (plan.kind !== "custom") return plannedDelay(plan, attempt, random);
+  const { name } = plan;
+  const strategy = strategies.get(name);
+  if (strategy === undefined) {
+    return new JobError(`this worker does not know the back-off ${JSON.stringify(name)} of the job: ${HOW_TO_KNOW}`);
+  }
+  try {
+    const delay: unknown = strategy(attempt, error);
+    if (typeof delay === "number" && delay >= 0 && delay <= LONGEST_MS) return delay;
+    const expected = `milliseconds from 0 to ${LONGEST_MS}`;
+    return new JobError(
+      `the back-off ${JSON.stringify(name)} returned ${show(delay)}, expected ${expected}; ${INSTEAD}`,
+    );
+  } catch (cause) {
+    return new JobError(`the back-off ${JSON.stringify(name)} threw an error; ${INSTEAD}`, { cause });
+  }
 }
+
+const INSTEAD = "the default back-off is used";
+const HOW_TO_KNOW = `give it to the worker as \`backoffs: { name: (attempt, error) => milliseconds }\`; ${INSTEAD}`;

@@ -2,7 +2,6 @@ import { OptionsError } from "../core/errors.ts";
 import { nameText } from "../core/names.ts";
 import {
   type Check,
-  count,
   countOrZero,
   durationOrZero,
   isPlain,
@@ -13,6 +12,7 @@ import {
   readArgument,
   readOptions,
   required,
+  smallCount,
   weight,
 } from "../core/options.ts";
 import type { DefineLimitsOptions, LimitDefinitions } from "./definition.ts";
@@ -117,12 +117,12 @@ const RULES = {
   breaker: optional(anything, undefined),
 };
 
-const OVERRIDE = { ...NUMBERS, share: optional(count, undefined) };
+const OVERRIDE = { ...NUMBERS, share: optional(smallCount, undefined) };
 
 const BREAKER = {
-  failures: required(count),
+  failures: required(smallCount),
   open: required(positiveDuration),
-  probes: optional(count, 1),
+  probes: optional(smallCount, 1),
   kinds: optional(names, undefined),
 };
 

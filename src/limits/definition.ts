@@ -109,17 +109,17 @@ export interface LimitOverride {
   readonly per?: Duration | undefined;
   readonly concurrency?: number | undefined;
   readonly every?: Duration | undefined;
-  /** How many jobs the group starts each time it has its turn. An integer >= 1. Default 1. */
+  /** How many jobs the group starts each time it has its turn. An integer from 1 to 2,147,483,647. Default 1. */
   readonly share?: number | undefined;
 }
 
 /** After so many failures in a row nothing starts for a while; then a few probes decide. */
 export interface BreakerDefinition {
-  /** So many in a row. An integer >= 1. */
+  /** So many in a row. An integer from 1 to 2,147,483,647. */
   readonly failures: number;
   /** How long nothing starts then. */
   readonly open: Duration;
-  /** How many may run at a time after that, until one of them succeeds. An integer >= 1. Default 1. */
+  /** How many may run at a time after that, until one of them succeeds. An integer from 1 to 2,147,483,647. Default 1. */
   readonly probes?: number | undefined;
   /** Names or codes of the errors that count. Default: any. */
   readonly kinds?: readonly string[] | undefined;

@@ -74,7 +74,7 @@ export type ReadAddOptions = Omit<NewJob, "id" | "queue" | "type" | "data" | "id
 /** Parts what is said of the job from the transaction to add it in. */
 export function partTransaction(owner: string, options: AddOptions): [job: JobOptions, tx: object | undefined] {
   // What is no object of options is left to be refused.
-  if (typeof options !== "object" || options === null || !("tx" in options)) return [options, undefined];
+  if (typeof options !== "object" || options === null || !Object.hasOwn(options, "tx")) return [options, undefined];
   const { tx, ...job } = options;
   return [job, readTransaction(owner, { tx })];
 }

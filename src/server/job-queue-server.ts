@@ -1,6 +1,6 @@
 import { OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
-import { countOrZero, durationOrZero, optional, readArgument, readOptions } from "../core/options.ts";
+import { durationOrZero, optional, readArgument, readOptions, workerCountOrZero } from "../core/options.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { listen, type StorageOrStore } from "../storage/open.ts";
 import { Complaints, type ErrorListener } from "../worker/complaints.ts";
@@ -103,11 +103,11 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
 
   /**
    * From now on so many workers. Resolves when no more than that are left: those that are not needed let their jobs end
-   * (or give them back after a `timeout`). 0: nothing runs until there are more.
+   * (or give them back after a `timeout`). 0: nothing runs until there are more; at most 10,000.
    */
   async scaleWorkers(workers: number, options: StopOptions = {}): Promise<void> {
     const read = readOptions("scaleWorkers", SCALE, options);
-    this.#wanted = readArgument("scaleWorkers", "workers", countOrZero, workers);
+    this.#wanted = readArgument("scaleWorkers", "workers", workerCountOrZero, workers);
     // Those with nothing to do leave first.
     const idleFirst = [...this.#workers].toSorted((a, b) => a.running - b.running);
     const dismissed = idleFirst.slice(0, Math.max(0, idleFirst.length - this.#wanted));

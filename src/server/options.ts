@@ -4,13 +4,13 @@ import type { JobState } from "../core/job.ts";
 import {
   type Check,
   clock,
-  count,
   durationOrZero,
   fn,
   optional,
   positiveDuration,
   readOptions,
   required,
+  workerCount,
 } from "../core/options.ts";
 import { nameText } from "../core/names.ts";
 import { jobStorage, namingStorage, type StorageOrStore } from "../storage/open.ts";
@@ -51,7 +51,7 @@ const never: Check<undefined> = {
 const RULES = {
   storage: required(jobStorage),
   queueName: required(nameText),
-  workerCount: optional(count, 1),
+  workerCount: optional(workerCount, 1),
   concurrency: passedOn,
   limiter: passedOn,
   limits: passedOn,

@@ -286,7 +286,17 @@ export class Execution {
     const { random, strategies, maxHolds, admission, clock, report } = this.#options;
     const limitKeys = admission.limits.map(({ key }) => key);
     const { called, settled } = running;
-    const policy = { random, strategies, maxHolds, limitKeys, called, settled, wall: clock.wall(), limiterIn };
+    const policy = {
+      random,
+      strategies,
+      maxHolds,
+      limitKeys,
+      called,
+      settled,
+      wall: clock.wall(),
+      limiterIn,
+      report: (error: JobError) => report(error, running.job),
+    };
     try {
       return failed(running.job, thrown, running.cut, policy);
     } catch (error) {

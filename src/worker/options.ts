@@ -7,7 +7,6 @@ import {
   type Check,
   clock,
   count,
-  countOrZero,
   durationOrZero,
   fn,
   oneOf,
@@ -16,6 +15,8 @@ import {
   random,
   readOptions,
   required,
+  smallCount,
+  smallCountOrZero,
 } from "../core/options.ts";
 import { type Random, systemRandom } from "../core/random.ts";
 import type { BackoffStrategy } from "../core/retry.ts";
@@ -87,7 +88,10 @@ export interface CommonWorkerOptions {
    * one they give its type. What else they say is kept with a job when it is added.
    */
   readonly defaults?: QueueDefaults<AnyJobs> | undefined;
-  /** What `backoff: { kind: "custom", name }` of a job means. */
+  /**
+   * What `backoff: { kind: "custom", name }` of a job means. One that is missing here, throws, or returns no number of milliseconds is
+   * told to `onError`, and the default back-off is used.
+   */
   readonly backoffs?: Readonly<Record<string, BackoffStrategy>> | undefined;
   /** How often a job may be sent back by a `RateLimitedError` before that counts as a failed attempt. Default 100. */
   readonly maxHolds?: number | undefined;
@@ -133,7 +137,7 @@ const limiter: Check<ILimiter | WindowLimit> = {
     const missing = lacking(value);
     if (missing === undefined) return value as ILimiter;
     if (typeof value !== "object" || value === null) return undefined;
-    const shorthand = "max" in value || "duration" in value;
+    const shorthand = Object.hasOwn(value, "max") || Object.hasOwn(value, "duration");
     if (!shorthand && missing !== "canProceed") {
       throw new OptionsError(OWNER, "limiter", value, "a limiter", `it has no method ${missing}()`);
     }
@@ -146,7 +150,7 @@ const batch: Check<{ readonly size: number; readonly linger: number }> = {
   expected: "{ size, linger? }",
   read: (value) => {
     if (typeof value !== "object" || value === null) return undefined;
-    return readOptions("Worker batch", { size: required(count), linger: optional(durationOrZero, 0) }, value);
+    return readOptions("Worker batch", { size: required(smallCount), linger: optional(durationOrZero, 0) }, value);
   },
 };
 
@@ -181,7 +185,7 @@ const boolean: Check<boolean> = {
 
 const RULES = {
   storage: required(jobStorage),
-  concurrency: optional(count, 1),
+  concurrency: optional(smallCount, 1),
   limiter: optional(limiter, undefined),
   limits: optional(limits, undefined),
   onLimitChange: optional(fn, undefined),
@@ -191,7 +195,7 @@ const RULES = {
   autostart: optional(boolean, true),
   defaults: optional(timeouts, undefined),
   backoffs: optional(backoffs, new Map<string, BackoffStrategy>()),
-  maxHolds: optional(countOrZero, 100),
+  maxHolds: optional(smallCountOrZero, 100),
   onError: optional(fn, undefined),
   clock: optional(clock, systemClock),
   random: optional(random, systemRandom),

@@ -1,9 +1,15 @@
-import { AbortSignalJobError, JobTimeoutError, PermanentJobError, RetryableJobError } from "../core/errors.ts";
+import {
+  AbortSignalJobError,
+  type JobError,
+  JobTimeoutError,
+  PermanentJobError,
+  RetryableJobError,
+} from "../core/errors.ts";
 import { recordError } from "../core/error-record.ts";
 import type { JobRecord } from "../core/job.ts";
 import { keepJson } from "../core/json.ts";
 import type { Random } from "../core/random.ts";
-import { type BackoffStrategy, DEFAULT_BACKOFF, retryDelay } from "../core/retry.ts";
+import { type BackoffStrategy, DEFAULT_BACKOFF, plannedDelay, retryDelay } from "../core/retry.ts";
 import { RateLimitedError } from "../limiter/rate-limited-error.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 
@@ -24,6 +30,8 @@ export interface RetryPolicy {
   readonly called: boolean;
   /** The wall clock now. */
   readonly wall: number;
+  /** Tells what is wrong with the back-off of the job. It is tried again all the same. */
+  readonly report: (error: JobError) => void;
   /** When the limiter would let the next one start, from now. */
   readonly limiterIn: number;
 }
@@ -103,9 +111,10 @@ function delay(job: JobRecord, thrown: unknown, policy: RetryPolicy): number {
   if (thrown instanceof RetryableJobError && thrown.retryDate !== undefined) {
     return Math.max(0, thrown.retryDate.getTime() - wall);
   }
-  const planned =
-    retryDelay(job.backoff, job.attempt, thrown, random, strategies) ??
-    retryDelay(DEFAULT_BACKOFF, job.attempt, thrown, random, strategies) ??
-    0;
+  let planned = retryDelay(job.backoff, job.attempt, thrown, random, strategies);
+  if (typeof planned !== "number") {
+    policy.report(planned);
+    planned = plannedDelay(DEFAULT_BACKOFF, job.attempt, random);
+  }
   return thrown instanceof RetryableJobError && Number.isFinite(limiterIn) ? Math.max(planned, limiterIn) : planned;
 }

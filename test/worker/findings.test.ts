@@ -762,3 +762,49 @@ it("says of each pause that the process stood still, though the next handler beg
   end.resolve();
   await Promise.all([worker.stop(), house.clock.advance(3_000)]);
 });
+
+describe("a back-off that a worker cannot use", () => {
+  it.each([
+    ["is not known", "other", /does not know the back-off "other".*backoffs/],
+    ["returns NaN", "nan", /"nan" returned NaN \(number\), expected milliseconds/],
+    ["returns nothing", "nothing", /"nothing" returned undefined/],
+    ["returns less than 0", "negative", /"negative" returned -1/],
+    ["returns Infinity", "infinity", /"infinity" returned Infinity/],
+    ["returns a promise", "promise", /"promise" returned/],
+    ["throws", "broken", /"broken" threw an error/],
+  ])(
+    "because it %s: the job is tried again as by default, keeps its error, and onError hears of it",
+    async (_, name, message) => {
+      const house = open();
+      const at: number[] = [];
+      const { worker, errors } = work(
+        house,
+        async () => {
+          at.push(house.clock.now());
+          throw new Error("the service is away");
+        },
+        {
+          backoffs: {
+            nan: () => Number.NaN,
+            nothing: () => undefined as unknown as number,
+            negative: () => -1,
+            infinity: () => Number.POSITIVE_INFINITY,
+            promise: (async () => 1) as unknown as () => number,
+            broken: () => {
+              throw new Error("the strategy is broken");
+            },
+          },
+        },
+      );
+      const job = await house.queue.add("t", null, { maxAttempts: 3, backoff: { kind: "custom", name } });
+      await house.clock.advance(60_000);
+      expect(at).toEqual([0, 500, 1_500]);
+      expect(await job.info()).toMatchObject({ state: "dead", error: { message: "the service is away" } });
+      expect(errors.map((error) => (error as Error).message)).toEqual([
+        expect.stringMatching(message),
+        expect.stringMatching(message),
+      ]);
+      await worker.stop();
+    },
+  );
+});

@@ -1,7 +1,15 @@
 import { type Clock, systemClock } from "../../core/clock.ts";
 import type { JobEvent } from "../../core/events.ts";
 import type { JobRecord } from "../../core/job.ts";
-import { type Check, clock, countOrZero, optional, positiveDuration, random, readOptions } from "../../core/options.ts";
+import {
+  type Check,
+  clock,
+  optional,
+  positiveDuration,
+  random,
+  readOptions,
+  smallCountOrZero,
+} from "../../core/options.ts";
 import { type Random, systemRandom } from "../../core/random.ts";
 import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
 import type {
@@ -80,7 +88,7 @@ export const OPTIONS = {
   schema: optional(schemaName, "sluice"),
   migrate: optional(yesOrNo, true),
   timeout: optional(positiveDuration, 10_000),
-  connections: optional(countOrZero, undefined),
+  connections: optional(smallCountOrZero, undefined),
   clock: optional(clock, systemClock),
   random: optional(random, systemRandom),
 };
