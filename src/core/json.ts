@@ -83,14 +83,34 @@ export function fromJson(text: string): unknown {
   }
 }
 
-/** The same text for the same value, in whatever order its keys came. `text` is JSON. */
+/**
+ * The same text for the same value, in whatever order its keys came. `text` is JSON. Keys are in the order of their code points,
+ * as the SQL of Postgres has them too; the text is written here, for an object would put `"10"` before `"9a"`.
+ */
 export function canonicalJson(text: string): string {
-  return JSON.stringify(JSON.parse(text), (_, value: unknown) =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
-      : value,
-  );
+  return canonical(JSON.parse(text));
 }
+
+function canonical(value: unknown): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  const members = Object.keys(value)
+    .toSorted(byCodePoint)
+    .map((key) => `${JSON.stringify(key)}:${canonical((value as Record<string, unknown>)[key])}`);
+  return `{${members.join(",")}}`;
+}
+
+/** JavaScript compares code units, by which a character beyond U+FFFF comes before U+E000. */
+function byCodePoint(a: string, b: string): number {
+  const shorter = Math.min(a.length, b.length);
+  for (let i = 0; i < shorter; i++) {
+    const [left, right] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (left !== right) return isSurrogate(left) === isSurrogate(right) ? left - right : isSurrogate(left) ? 1 : -1;
+  }
+  return a.length - b.length;
+}
+
+const isSurrogate = (unit: number) => unit >= 0xd800 && unit <= 0xdfff;
 
 /** What is being written: the value is read once, and what was read is what is written. */
 interface Writer {

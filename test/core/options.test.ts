@@ -129,6 +129,7 @@ describe("options on a prototype", () => {
   /** Only while `make` runs, and not while it waits. */
   function polluted<T>(make: () => T): T {
     for (const [key, value] of Object.entries(POLLUTION)) {
+      // oxlint-disable-next-line no-extend-native -- that is what this is about, and it is undone below
       Object.defineProperty(Object.prototype, key, { value, configurable: true, enumerable: false, writable: true });
     }
     try {

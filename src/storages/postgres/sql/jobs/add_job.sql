@@ -22,11 +22,13 @@
 --                    that has it, if type and data are the same, "reject" fails, "replace" takes its place unless it runs
 -- An option that is wrong or unknown raises invalid_parameter_value (22023), a key that is taken unique_violation (23505).
 CREATE OR REPLACE FUNCTION {schema}.add_job(queue text, type text, data jsonb, options jsonb DEFAULT '{}') RETURNS text
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
 DECLARE
   known CONSTANT text[] := ARRAY['priority', 'delay', 'runAt', 'group', 'weights', 'maxAttempts', 'backoff', 'timeout',
     'deadline', 'keepFor', 'idempotencyKey', 'idempotencyTtl', 'onDuplicate'];
   id CONSTANT text := gen_random_uuid();
+  -- What jsonb writes has spaces in it, which count for nothing.
+  kept CONSTANT text := CASE WHEN octet_length(data::text) > 1048576 THEN {schema}.canonical_json(data) ELSE data::text END;
   option record;
   run_at float8;
   due_in float8;
@@ -36,15 +38,19 @@ DECLARE
   answer json;
   refused json;
 BEGIN
-  IF queue IS NULL OR length(queue) NOT BETWEEN 1 AND 200 THEN
+  IF NOT {schema}.text_fits(queue, 200) THEN
     PERFORM {schema}.wrong_option('queue', to_jsonb(queue), 'a string of 1 to 200 characters');
   END IF;
-  IF type IS NULL OR length(type) NOT BETWEEN 1 AND 255 THEN
+  IF NOT {schema}.text_fits(type, 255) THEN
     PERFORM {schema}.wrong_option('type', to_jsonb(type), 'a string of 1 to 255 characters');
   END IF;
   IF data IS NULL THEN
     PERFORM {schema}.wrong_option('data', NULL, 'a JSON value', 'JSON has a null of its own: ''null''');
-  ELSIF octet_length(data::text) > 1048576 THEN
+  ELSIF jsonb_path_exists(data, 'strict $.**{100 to last} ? (@.type() == "object" || @.type() == "array")') THEN
+    PERFORM {schema}.wrong_option('data', data, 'at most 100 levels deep');
+  ELSIF jsonb_path_exists(data, 'strict $.** ? (@.type() == "number" && (@ > 1.7976931348623158e308 || @ < -1.7976931348623158e308))') THEN
+    PERFORM {schema}.wrong_option('data', data, 'free of numbers that no double holds');
+  ELSIF octet_length(kept) > 1048576 THEN
     PERFORM {schema}.wrong_option('data', data, 'at most 1048576 bytes as JSON', 'keep large things elsewhere and pass a reference');
   END IF;
   IF options IS NULL OR jsonb_typeof(options) <> 'object' THEN
@@ -76,11 +82,11 @@ BEGIN
   END IF;
 
   answer := {schema}.add(json_build_array(json_strip_nulls(json_build_object(
-    'id', id, 'queue', queue, 'type', type, 'data', data::text, 'due', run_at, 'due_in', due_in,
+    'id', id, 'queue', queue, 'type', type, 'data', kept, 'due', run_at, 'due_in', due_in,
     'priority', coalesce({schema}.option_integer('priority', options -> 'priority', -2147483647, 2147483647), 0),
     'grp', {schema}.option_text('group', options -> 'group', 255),
     'weights', {schema}.option_weights(options -> 'weights'),
-    'max_attempts', coalesce({schema}.option_integer('maxAttempts', options -> 'maxAttempts', 1, 9007199254740991), 5),
+    'max_attempts', coalesce({schema}.option_integer('maxAttempts', options -> 'maxAttempts', 1, 2147483647), 5),
     'backoff', {schema}.option_backoff(options -> 'backoff'),
     'timeout', {schema}.option_duration('timeout', options -> 'timeout', true),
     'deadline', deadline, 'deadline_in', deadline_in,

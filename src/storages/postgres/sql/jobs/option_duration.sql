@@ -10,9 +10,10 @@ BEGIN
     RETURN NULL;
   END IF;
   IF jsonb_typeof(value) = 'number' THEN
-    ms := value::float8;
+    -- One that no double holds is too long, whatever it is.
+    ms := CASE WHEN value::numeric BETWEEN -1e15 AND 1e15 THEN value::float8 END;
   ELSIF jsonb_typeof(value) = 'string' AND length(value #>> '{}') <= 32 THEN
-    parts := regexp_match(value #>> '{}', '^(\d+(?:\.\d+)?)(ms|s|m|h|d)$');
+    parts := regexp_match(value #>> '{}', '^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)$');
     ms := parts[1]::float8 * CASE parts[2] WHEN 'ms' THEN 1 WHEN 's' THEN 1000 WHEN 'm' THEN 60000 WHEN 'h' THEN 3600000
       WHEN 'd' THEN 86400000 END;
   END IF;

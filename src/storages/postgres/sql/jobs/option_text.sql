@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION {schema}.option_text(option text, value jsonb, longest integer) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF value IS NOT NULL AND (jsonb_typeof(value) <> 'string' OR length(value #>> '{}') NOT BETWEEN 1 AND longest) THEN
+  IF value IS NOT NULL AND (jsonb_typeof(value) <> 'string' OR NOT {schema}.text_fits(value #>> '{}', longest)) THEN
     PERFORM {schema}.wrong_option(option, value, 'a string of 1 to ' || longest || ' characters');
   END IF;
   RETURN value #>> '{}';

@@ -5,7 +5,7 @@ DECLARE
   wrong boolean := jsonb_typeof(value) <> 'object';
 BEGIN
   IF NOT wrong THEN
-    SELECT count(*) > 32 OR coalesce(bool_or(length(w.key) NOT BETWEEN 1 AND 255 OR CASE jsonb_typeof(w.value) WHEN 'number' THEN
+    SELECT count(*) > 32 OR coalesce(bool_or(NOT {schema}.text_fits(w.key, 255) OR CASE jsonb_typeof(w.value) WHEN 'number' THEN
       w.value::numeric <> trunc(w.value::numeric) OR w.value::numeric NOT BETWEEN 1 AND 4294967295 ELSE true END), false)
     INTO wrong FROM jsonb_each(value) w;
   END IF;
