@@ -1,5 +1,6 @@
 import type { Command } from "./command.ts";
 import { cancel } from "./commands/cancel.ts";
+import { clock } from "./commands/clock.ts";
 import { demo } from "./commands/demo.ts";
 import { doctor } from "./commands/doctor.ts";
 import { drain } from "./commands/drain.ts";
@@ -34,5 +35,6 @@ export const COMMANDS: readonly Command[] = [
   limits,
   simulate,
   migrate,
+  clock,
   doctor,
 ];

@@ -7,6 +7,15 @@ export interface Database {
   readonly storage: JobStorage;
   /** For questions that no storage answers. */
   readonly look: Inspection;
+  readonly clock: KeptClock;
+}
+
+/** The clock of a storage. */
+export interface KeptClock {
+  /** The wall clock that it shows instants by, and how far it is ahead of that. */
+  read(): Promise<{ readonly wall: number; readonly offsetMs: number }>;
+  /** Takes the offset back; the answer says how much. */
+  repair(): Promise<number>;
 }
 
 /** The version of the tables, and the one that this release works with. 0: there are none. */

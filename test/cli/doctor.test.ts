@@ -31,8 +31,7 @@ const WELL: Facts = {
     stuck: [],
     fromTheFuture: 0,
     wrongLanes: 0,
-    skewMs: 0,
-    aheadMs: 0,
+    offsetMs: 0,
   },
 };
 const kept = (more: Partial<NonNullable<Facts["kept"]>>): Partial<Facts> => ({ kept: { ...WELL.kept!, ...more } });
@@ -64,8 +63,9 @@ describe("findings", () => {
       /3 jobs q\\u001b\/t due for 2 h, none was started/,
     ],
     ["lanes", "fail", kept({ wrongLanes: 1 }), /1 lane with a wrong count/],
-    ["clock", "warn", kept({ skewMs: 90_000 }), /set back by 1 m 30 s/],
-    ["clock", "warn", kept({ aheadMs: 90_000 }), /1 m 30 s behind/],
+    ["clock", "warn", kept({ offsetMs: 90_000 }), /1 m 30 s ahead of the wall clock/],
+    ["clock", "warn", kept({ offsetMs: -90_000 }), /1 m 30 s behind the wall clock/],
+    ["clock", "ok", kept({ offsetMs: 4_000 }), /no stamp/],
     ["clock", "warn", kept({ fromTheFuture: 4 }), /4 jobs with a stamp in the future/],
     ["keeping", "warn", kept({ overdue: { jobs: 9, oldestMs: 8_000_000 } }), /9 jobs kept longer/],
     ["size", "warn", { walBytes: 1e9 }, /log 1\.00 GB/],

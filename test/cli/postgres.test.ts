@@ -214,8 +214,7 @@ const WELL: PostgresFacts = {
     overdue: { jobs: 0, oldestMs: 0 },
     stuck: [],
     fromTheFuture: 0,
-    skewMs: 0,
-    aheadMs: 0,
+    offsetMs: 0,
   },
 };
 const settings = (more: Partial<PostgresFacts["settings"]>) => ({ settings: { ...WELL.settings, ...more } });
@@ -262,7 +261,7 @@ describe("doctor", () => {
     ],
     ["indexes", "fail", { invalid: ["sluice.jobs_open"] }, /sluice\.jobs_open/],
     ["clock", "ok", { clockAheadMs: -7_200_000 }, /the server is 2 h behind this computer, which does not matter/],
-    ["clock", "warn", { kept: { ...WELL.kept!, skewMs: 90_000 } }, /set back by 1 m 30 s/],
+    ["clock", "warn", { kept: { ...WELL.kept!, offsetMs: 90_000 } }, /1 m 30 s ahead of the wall clock/],
     ["leases", "warn", { kept: { ...WELL.kept!, expired: { jobs: 2, oldestMs: 60_000 } } }, /2 leases ran out/],
   ])("%s: %s", (check, status, facts, says) => {
     const one = postgresFindings({ ...WELL, ...facts }).find((finding) => finding.check === check)!;

@@ -1,15 +1,15 @@
+import { OFFSET_MS } from "../../storage/clock-repair.ts";
 import type { JobFacts } from "../../storage/inspection.ts";
 import { number, plural, printable } from "../render/text.ts";
 import { duration } from "../render/time.ts";
 import type { Finding } from "./finding.ts";
 
 /** What is kept, in whatever storage, and by which clock. */
-export type KeptFacts = JobFacts & { readonly skewMs: number; readonly aheadMs: number };
+export type KeptFacts = JobFacts & { readonly offsetMs: number };
 
 /** A sweep comes every few seconds while a worker runs. */
 const SWEPT_MS = 15_000;
 const OVERDUE_MS = 3_600_000;
-const SKEW_MS = 1_000;
 
 export function leases({ expired: { jobs, oldestMs } }: KeptFacts): Finding {
   const check = "leases";
@@ -34,11 +34,14 @@ export function stuck({ stuck: all }: KeptFacts): Finding {
   };
 }
 
-export function clock({ skewMs, aheadMs, fromTheFuture }: KeptFacts): Finding {
+export function clock({ offsetMs, fromTheFuture }: KeptFacts): Finding {
   const check = "clock";
+  const isOff = Math.abs(offsetMs) > OFFSET_MS;
+  const off = `${duration(Math.abs(offsetMs))} ${offsetMs > 0 ? "ahead of" : "behind"} the wall clock`;
   const wrong = [
-    ...(skewMs > SKEW_MS ? [`the clock was set back by ${duration(skewMs)}, which is being made up for`] : []),
-    ...(aheadMs > SKEW_MS ? [`the clock is ${duration(aheadMs)} behind the last time seen here`] : []),
+    ...(isOff
+      ? [`the storage is ${off}, which was wrong once: limits, leases and delays are not touched by that`]
+      : []),
     ...(fromTheFuture > 0 ? [`${plural(fromTheFuture, "job")} with a stamp in the future`] : []),
   ];
   if (wrong.length === 0) return { check, status: "ok", says: "no stamp lies in the future" };
@@ -46,7 +49,7 @@ export function clock({ skewMs, aheadMs, fromTheFuture }: KeptFacts): Finding {
     check,
     status: "warn",
     says: wrong.join("; "),
-    advice: "let the computer keep its time by NTP, and set it in small steps",
+    advice: `${isOff ? "`sluice clock --repair` takes that back; " : ""}let the computer keep its time by NTP, and set it in small steps`,
   };
 }
 

@@ -51,6 +51,6 @@ export async function postgresFacts(
     ),
     clockAheadMs: time === undefined ? 0 : time.wall - wall,
     schema,
-    kept: time && jobs && { ...jobs, skewMs: time.skewMs, aheadMs: time.aheadMs },
+    kept: time && jobs && { ...jobs, offsetMs: time.offsetMs },
   };
 }

@@ -3,11 +3,11 @@ import { inTime } from "../../core/deadline.ts";
 import { recordError } from "../../core/error-record.ts";
 import { newId } from "../../core/random.ts";
 import { discard, hushed, type PoolTraits, type PostgresPool } from "../../storages/postgres/driver.ts";
-import { inspection, schemaOf } from "../../storages/postgres/inspect.ts";
+import { type Inspected, inspection, repairClock, schemaOf, timeOf } from "../../storages/postgres/inspect.ts";
 import { PostgresStorage } from "../../storages/postgres/storage.ts";
 import { openPool } from "../../storages/postgres/target.ts";
 import { Failure } from "../failures.ts";
-import { checkVersion, type Database } from "../opened.ts";
+import { checkVersion, type Database, type KeptClock } from "../opened.ts";
 import type { PostgresPlace } from "../place.ts";
 
 /** How long a server may take to let somebody in. */
@@ -29,11 +29,29 @@ export async function withPostgres<T>(
     checkVersion(await schemaOf(inspected), none);
     const storage = new PostgresStorage(pool, { schema, migrate: false });
     try {
-      return await use({ storage, look: inspection(inspected) });
+      return await use({ storage, look: inspection(inspected), clock: keptClock(inspected, shown) });
     } finally {
       await storage.close();
     }
   });
+}
+
+/** `55P03`: a lock could not be had in time. */
+const LOCKED = "55P03";
+
+function keptClock(inspected: Inspected, shown: string): KeptClock {
+  return {
+    read: () => timeOf(inspected),
+    async repair() {
+      try {
+        return await repairClock(inspected);
+      } catch (error) {
+        if ((error as { readonly code?: unknown }).code !== LOCKED) throw error;
+        const why = `${shown}: a transaction that uses the storage stays open; try again when it has ended (sluice doctor names such)`;
+        throw new Failure("SLUICE_BUSY", why);
+      }
+    },
+  };
 }
 
 /** Lets `use` work with connections to a server that was there a moment ago. */

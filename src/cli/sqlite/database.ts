@@ -5,9 +5,10 @@ import { recordError } from "../../core/error-record.ts";
 import type { Inspection } from "../../storage/inspection.ts";
 import type { SqliteConnection } from "../../storages/sqlite/driver.ts";
 import { countJobs, limitsOf, listenersOf, schemaOf, timeOf, workersOf } from "../../storages/sqlite/inspect.ts";
+import { repairClock } from "../../storages/sqlite/repair.ts";
 import { SqliteStorage } from "../../storages/sqlite/storage.ts";
 import { Failure } from "../failures.ts";
-import { checkVersion, type Database } from "../opened.ts";
+import { checkVersion, type Database, type KeptClock } from "../opened.ts";
 
 /** How long SQLite itself waits for a lock; the storage waits for longer, without blocking. */
 const BUSY_TIMEOUT_MS = 250;
@@ -19,7 +20,7 @@ export async function withSqlite<T>(path: string, clock: Clock, use: (database: 
     checkVersion(readSchema(connection, path), `${path} holds no jobs of Sluice: it has none of its tables`);
     const storage = new SqliteStorage(connection, { migrate: false });
     try {
-      return await use({ storage, look: inspection(connection, clock) });
+      return await use({ storage, look: inspection(connection, clock), clock: keptClock(connection, storage, clock) });
     } finally {
       await storage.close();
     }
@@ -53,6 +54,22 @@ function readSchema(connection: SqliteConnection, path: string): ReturnType<type
   } catch (error) {
     throw new Failure("SLUICE_STORAGE", `${path}: ${recordError(error).message}`);
   }
+}
+
+function keptClock(connection: SqliteConnection, storage: SqliteStorage, clock: Clock): KeptClock {
+  // A clock that was set is noticed by whoever reads next.
+  const notice = () => storage.find([]);
+  return {
+    async read() {
+      await notice();
+      const wall = clock.wall();
+      return { wall, offsetMs: timeOf(connection, wall).offsetMs };
+    },
+    async repair() {
+      await notice();
+      return repairClock(connection);
+    },
+  };
 }
 
 function inspection(connection: SqliteConnection, clock: Clock): Inspection {

@@ -1,3 +1,4 @@
+import { INSTANT_COLUMNS } from "../../storage/clock-repair.ts";
 import type { CountFilter, Inspection, JobFacts, LimitInUse, StuckJobs } from "../../storage/inspection.ts";
 import type { PostgresExecutor, SqlValue } from "./driver.ts";
 import { SCHEMA_VERSION, versionOf } from "./migrations.ts";
@@ -30,14 +31,19 @@ export async function schemaOf({
   return { found: await versionOf((work) => work(executor), schema), known: SCHEMA_VERSION };
 }
 
-/** The clock of the storage. `aheadMs`: how far the storage has been ahead of the clock of the server. */
+/** The clock of the storage, and how far it is ahead of the clock of the server. */
 export function timeOf(
   place: Inspected,
-): Promise<{ readonly now: number; readonly wall: number; readonly skewMs: number; readonly aheadMs: number }> {
+): Promise<{ readonly now: number; readonly wall: number; readonly offsetMs: number }> {
   return one(place, TIME);
 }
 
-const TIME = `SELECT greatest(last, wall + skew) AS now, wall, skew AS "skewMs", greatest(0, last - (wall + skew)) AS "aheadMs"
+/** Takes the offset back (sql/step/repair_clock.sql). The only thing here that writes. */
+export async function repairClock(place: Inspected): Promise<number> {
+  return (await one<{ by: number }>(place, "SELECT {schema}.repair_clock($1) AS by", INSTANT_COLUMNS)).by;
+}
+
+const TIME = `SELECT greatest(last, wall + skew) AS now, wall, greatest(skew, last - wall) AS "offsetMs"
   FROM {schema}.meta, LATERAL (SELECT {schema}.wall() AS wall) AS clock`;
 const WORKERS =
   "SELECT queue, count(DISTINCT worker)::int AS workers FROM {schema}.jobs WHERE state = 'active' GROUP BY queue";

@@ -15,13 +15,14 @@ export function schemaOf(connection: SqliteConnection): { readonly found: number
   return { found, known: SCHEMA_VERSION };
 }
 
-/** The clock of the storage, as `wall` is the clock of this computer. `aheadMs`: how far the storage has been ahead of that. */
+/** The clock of the storage, and how far it is ahead of `wall`, the clock of this computer. */
 export function timeOf(
   connection: SqliteConnection,
   wall: number,
-): { readonly now: number; readonly skewMs: number; readonly aheadMs: number } {
+): { readonly now: number; readonly offsetMs: number } {
   const { last, skew } = one(connection, "SELECT last, skew FROM sluice_meta") as { last: number; skew: number };
-  return { now: Math.max(last, wall + skew), skewMs: skew, aheadMs: Math.max(0, last - (wall + skew)) };
+  const now = Math.max(last, wall + skew);
+  return { now, offsetMs: now > wall + skew ? now - wall : skew };
 }
 
 /** How many workers hold a lease in each queue. */
