@@ -3,6 +3,22 @@ import type { Charge, LimitRule } from "./rule.ts";
 import { quotaOf } from "./rule.ts";
 import { NEVER } from "./wait.ts";
 
+/** Jobs that start before another one. */
+export interface Before {
+  /** Of its own lane. */
+  readonly lane: number;
+  /**
+   * Of its own type, so that whoever asks for it asks for them: its lane, higher priorities, and other groups by turns, but for
+   * groups where jobs of other types wait as well, which may be given first.
+   */
+  readonly type: number;
+}
+
+/** How many take of a limit before a job does, for certain: no more than its lane where a group may have to wait for itself. */
+export function startsBefore(rule: LimitRule, rules: readonly LimitRule[], { lane, type }: Before): number {
+  return rule.byGroup || rules.some(({ byGroup }) => byGroup) ? lane : type;
+}
+
 /**
  * When may a start happen that `ahead` others come before, each of which starts as soon as the limit lets it? No earlier than
  * this. Only where every start counts for one: what others weigh may turn out to be less.

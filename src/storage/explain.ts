@@ -18,8 +18,10 @@ export interface Explanation {
   /** All that keeps it from starting now; what lasts the longest first, and last those ahead of it who may take the room. */
   readonly heldBy: readonly Holdup[];
   /**
-   * When it can start at the earliest, if a worker asks and those ahead of it leave room. undefined: when somebody resumes,
-   * gives back or changes something; or never, for it runs already or has ended.
+   * It does not start before this instant, unless something is cancelled, changed or added with a higher priority. Jobs of its
+   * type that start before it are counted, other groups by turns too; not counted are other types, other queues, weights of others,
+   * how long jobs run, and other groups where a limit is by group. undefined: when something is resumed, given back or changed;
+   * or never, for it runs already or has ended.
    */
   readonly earliest: Date | undefined;
   /** How many wait and start before it, counted up to 10,000 of each. */

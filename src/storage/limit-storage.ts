@@ -200,8 +200,8 @@ export interface LimitStanding {
   readonly used: number;
   readonly held: number;
   /**
-   * When the job fits, if those of its lane that come before it start as soon as they can (`limits/behind.ts`): 0 is now;
-   * null: when something is given back, resumed or changed.
+   * When the job fits, if those that are certain to start before it do so as soon as they can (`startsBefore` in
+   * `limits/behind.ts`): 0 is now; null: when something is given back, resumed or changed.
    */
   readonly waitMs: number | null;
   readonly reason: Reason | null;

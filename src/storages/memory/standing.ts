@@ -1,4 +1,4 @@
-import { waitBehind } from "../../limits/behind.ts";
+import { type Before, startsBefore, waitBehind } from "../../limits/behind.ts";
 import type { Verdict } from "../../limits/gauge.ts";
 import { applies, type Charge, chargeOf, type LimitRule, mostOf, quotaOf } from "../../limits/rule.ts";
 import { NEVER } from "../../limits/wait.ts";
@@ -23,13 +23,15 @@ export function explain(book: Book, id: string, now: number): Standing | undefin
   const time = book.toLedgerTime(now);
   const own = inGroup(queue, job);
   const ahead = { higher: higher(queue, job), ...own, turns: byTurns(queue, job, own.group, time) };
+  const rules = rulesFor(book, queue, job.type);
+  const before = beforeOf(queue, job, own.lane, time);
   return {
     job: copyOf(job, book.skew),
     now: now - book.skew,
     queuePaused: queue.paused,
     typePaused: queue.pausedTypes.has(job.type),
     ahead,
-    limits: rulesFor(book, queue, job.type).map((rule) => standing(book, rule, job, ahead.lane, time)),
+    limits: rules.map((rule) => standing(book, rule, job, startsBefore(rule, rules, before), time, ahead.lane)),
   };
 }
 
@@ -38,7 +40,15 @@ export function rulesFor(book: Book, queue: MemoryQueue, type: string): LimitRul
   return [...book.limits.inForce.filter((rule) => applies(rule, queue.name, type)), ...queue.claimLimits];
 }
 
-function standing(book: Book, rule: LimitRule, job: StoredJob, ahead: number, time: number): LimitStanding {
+/** `ahead`: how many take of it before. `lane`: those of its own lane. */
+function standing(
+  book: Book,
+  rule: LimitRule,
+  job: StoredJob,
+  ahead: number,
+  time: number,
+  lane: number,
+): LimitStanding {
   const { group, weights } = job;
   const own = rule.byGroup ? group : null;
   const tally = book.limits.find(rule, own);
@@ -50,7 +60,7 @@ function standing(book: Book, rule: LimitRule, job: StoredJob, ahead: number, ti
   const meet = (other: Verdict) => {
     if (longest.wait !== NEVER && other.wait > longest.wait) longest = other;
   };
-  const head = ahead > 0 ? job.lane?.first : undefined;
+  const head = lane > 0 ? job.lane?.first : undefined;
   if (head !== undefined) meet(verdict(chargeOf(rule, head.weights)));
   if (rule.weight !== null && tally !== undefined && isQueued(job)) {
     const asking = { priority: job.priority, lane: job.lane, looksAt: () => true };
@@ -100,8 +110,30 @@ function inGroup(queue: MemoryQueue, job: StoredJob): { readonly group: number; 
   return { group, lane };
 }
 
-/** Jobs of other groups that come before it, since units take turns: of each as many as stand before it in its own, or one more. */
-function byTurns(queue: MemoryQueue, job: StoredJob, ahead: number, time: number): number {
+/** Jobs of its own type that start before it, whatever types are asked for beside its own. */
+function beforeOf(queue: MemoryQueue, job: StoredJob, lane: number, time: number): Before {
+  if (!isQueued(job)) return { lane: 0, type: 0 };
+  let type =
+    lane +
+    byTurns(queue, job, lane, time, ({ lanes }) => lanes.every((one) => one.waiting === 0 || one.type === job.type));
+  for (const { lanes } of queue.unitsAbove(job.priority)) {
+    for (const one of lanes) if (one.type === job.type && one.blocked === undefined) type += one.waiting;
+    if (type >= COUNTED) break;
+  }
+  return { lane, type: Math.min(COUNTED, type) };
+}
+
+/**
+ * Jobs of other groups that come before it, since units take turns: of each as many as stand before it in its own (`ahead`), or
+ * one more. `counts`: only of these groups.
+ */
+function byTurns(
+  queue: MemoryQueue,
+  job: StoredJob,
+  ahead: number,
+  time: number,
+  counts: (unit: JobUnit) => boolean = () => true,
+): number {
   if (!isQueued(job)) return 0;
   const isReady = ({ waiting, blocked }: JobLane) => waiting > 0 && (blocked === undefined || blocked.until <= time);
   const unit = queue.unit(job.priority, job.group);
@@ -109,7 +141,7 @@ function byTurns(queue: MemoryQueue, job: StoredJob, ahead: number, time: number
   const own = (unit === undefined ? undefined : speakerOf(unit, () => true)) ?? { ...job, turn: 0, id: Infinity };
   let sum = 0;
   for (const other of queue.unitsAt(job.priority)) {
-    const next = other === unit ? undefined : speakerOf(other, isReady);
+    const next = other === unit || !counts(other) ? undefined : speakerOf(other, isReady);
     if (next === undefined) continue;
     let waiting = 0;
     for (const lane of other.lanes) if (isReady(lane)) waiting += lane.waiting;

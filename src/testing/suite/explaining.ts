@@ -1,3 +1,4 @@
+import { explainJob } from "../../storage/explain.ts";
 import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
 import { equal, ok } from "../expect.ts";
 import { BREAKER, change, count, define, many, rule, window } from "./limit-words.ts";
@@ -21,6 +22,59 @@ const why = async (s: Scene, id: string, name = "k") => {
   const { waitMs, reason } = await standing(s, id, name);
   return [waitMs, reason];
 };
+
+/** Numbers that look random, and are the same in every run. */
+function numbers(seed: number): (most: number) => number {
+  let state = seed;
+  return (most) => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return 1 + (Math.floor(state / 1_024) % most);
+  };
+}
+
+/** What `earliest` says of every job that waits, and when it really starts, if a worker always asks for these types. */
+async function promisedAndReal(
+  s: Scene,
+  types: readonly string[] | null,
+): Promise<(readonly [string, number, number])[]> {
+  const began = s.clock.wall();
+  const promised = new Map<string, number>();
+  for (const { id } of (await s.list({ states: ["waiting"] })).jobs) {
+    const { earliest } = explainJob(await explained(s, id));
+    ok(earliest !== undefined, `expected an earliest start of ${id}`);
+    promised.set(id, earliest.getTime() - began);
+  }
+  const real = new Map<string, number>();
+  for (let i = 0; i < 1_000; i++) {
+    const { jobs, more, nextInMs } = await s.claim({ types });
+    for (const { id } of jobs) real.set(id, s.clock.wall() - began);
+    if (jobs.length > 0) await s.settle(...jobs.map((job) => completed(job)));
+    if (more) continue;
+    if (nextInMs === null) break;
+    await s.clock.advance(nextInMs);
+  }
+  return [...promised].flatMap(([id, at]) => (real.has(id) ? [[id, at, real.get(id)!] as const] : []));
+}
+
+/** Nothing waits, and there are no limits. */
+async function clear(s: Scene): Promise<void> {
+  await s.change("remove", ...(await s.list({ states: ["waiting"] })).jobs.map(({ id }) => id));
+  for (const { rule: one } of await s.storage.limits.read({ name: null, group: null })) {
+    await s.storage.limits.remove(one.name);
+  }
+}
+
+/** The queue is one priority and type, under one window, some of which is in use; groups have had their turn, or not. */
+async function saturated(s: Scene, seed: number): Promise<void> {
+  const any = numbers(seed);
+  await define(s, rule("k", window(any(3), 1_000)));
+  for (let i = any(4); i > 0; i--) await s.add({ group: `g${any(5)}` });
+  await s.claim({ max: any(3) });
+  await s.clock.advance(any(9) * 100);
+  await s.claim({ max: any(2) });
+  for (let group = any(5); group > 0; group--) await many(s, any(5), { group: `g${group}` });
+  await many(s, any(3));
+}
 
 export const explaining: Cases = {
   "a job that nothing holds": async (s) => {
@@ -266,6 +320,59 @@ export const explaining: Cases = {
     const [, last] = await s.add({ queue: "mixed", group: "c", type: "u" }, { queue: "mixed", group: "c" });
     equal(await turns(last!), 2, "behind one of another type");
     equal((await s.claimIds({ queue: "mixed" })).indexOf(last!), 3, "what a claim does then");
+  },
+
+  "earliest counts other groups that have their turn before": async (s) => {
+    await define(s, rule("k", window(1, 1_000)));
+    await many(s, 1);
+    await s.claim();
+    await s.clock.advance(1);
+    const ids = await s.add({ group: "a" }, { group: "b" }, { group: "c" }, { group: "d" });
+    equal(
+      await Promise.all(ids.map(async (id) => (await why(s, id))[0])),
+      [999, 1_999, 2_999, 3_999],
+      "how long each waits",
+    );
+  },
+
+  "earliest is when a job starts, where one window and turns decide and workers ask for all": async (s) => {
+    for (const seed of [1, 2, 3, 4, 5, 6]) {
+      await saturated(s, seed);
+      for (const [id, promised, real] of await promisedAndReal(s, null)) {
+        // Dates have whole milliseconds.
+        ok(
+          Math.abs(real - promised) <= 1,
+          `seed ${seed}, job ${id}: promised after ${promised} ms, started after ${real}`,
+        );
+      }
+      await clear(s);
+    }
+  },
+
+  "earliest is never later than the start, whatever priorities, types, weights and limits by group there are": async (
+    s,
+  ) => {
+    for (const seed of [1, 2, 3, 4, 5, 6]) {
+      const any = numbers(seed);
+      await define(
+        s,
+        rule("all", window(any(3), 1_000), { queues: ["q"] }),
+        rule("some", { everyMs: 100 * any(4) }, { types: ["a"] }),
+        ...(seed % 2 === 0 ? [rule("own", window(any(2), 5_000), { byGroup: true, types: ["b"] })] : []),
+        ...(seed % 3 === 0 ? [rule("weighed", window(10, 2_000), { weight: "n" })] : []),
+      );
+      for (let i = 0; i < 24; i++) {
+        const said = { type: any(2) === 1 ? "a" : "b", priority: any(2), weights: { n: any(8) } };
+        await s.add(any(3) === 1 ? said : { ...said, group: `g${any(3)}` });
+        if (i === 4) await s.claim({ max: 2 });
+      }
+      await s.clock.advance(any(9) * 50);
+      const types = [["a"], ["b"], null][seed % 3]!;
+      for (const [id, promised, real] of await promisedAndReal(s, types)) {
+        ok(promised <= real + 1, `seed ${seed}, job ${id}: promised after ${promised} ms, started after ${real}`);
+      }
+      await clear(s);
+    }
   },
 
   "those whose group is full do not have a turn": async (s) => {

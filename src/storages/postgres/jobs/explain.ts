@@ -1,4 +1,4 @@
-import { waitBehind } from "../../../limits/behind.ts";
+import { type Before, startsBefore, waitBehind } from "../../../limits/behind.ts";
 import type { Verdict } from "../../../limits/gauge.ts";
 import { chargeOf, type LimitRule, mostOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
@@ -24,6 +24,7 @@ interface Answer {
   readonly job: JobRow;
   readonly pauses: readonly string[];
   readonly ahead: Standing["ahead"];
+  readonly before: Before;
   /** What the first of its lane weighs, if that is another one. */
   readonly first: { readonly weights: unknown } | null;
   readonly limits: readonly Seen[];
@@ -35,17 +36,24 @@ type Weights = Readonly<Record<string, number>> | null;
 export async function explain(database: Database, id: string): Promise<Standing | undefined> {
   const answer = await database.call<Answer | null>("explain_job", id);
   if (answer === null) return undefined;
-  const { ahead, first, skew } = answer;
+  const { ahead, before, first, skew } = answer;
   const pauses = new Set(answer.pauses);
   const now = answer.limits.reduce((latest, { seen }) => Math.max(latest, seen.now), answer.now);
   const job = toRecord(answer.job, now - skew);
   const head = first === null ? undefined : readWeights(first.weights);
-  const limits = answer.limits.map((one): LimitStanding => {
-    const rule = one.rule ?? ruleOfClaim(one.claim);
+  const rules = answer.limits.map((one) => one.rule ?? ruleOfClaim(one.claim));
+  const limits = answer.limits.map((one, i): LimitStanding => {
+    const rule = rules[i]!;
     const group = rule.byGroup ? job.group : null;
     const behind = one.behind ?? WHEN_RELEASED;
     const shown = wallRule(rule, skew);
-    return standingOf(new SeenMeter(rule, group, one.seen, behind), shown, job.weights, head, ahead.lane);
+    return standingOf(
+      new SeenMeter(rule, group, one.seen, behind),
+      shown,
+      job.weights,
+      head,
+      startsBefore(rule, rules, before),
+    );
   });
   return { job, now: now - skew, queuePaused: pauses.has(""), typePaused: pauses.has(`:${job.type}`), ahead, limits };
 }

@@ -1,4 +1,4 @@
-import { waitBehind } from "../../../limits/behind.ts";
+import { type Before, startsBefore, waitBehind } from "../../../limits/behind.ts";
 import type { Verdict } from "../../../limits/gauge.ts";
 import { chargeOf, mostOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER } from "../../../limits/wait.ts";
@@ -21,6 +21,9 @@ const PLACE = "SELECT seq, coalesce(first_due_at, due_at) AS due_at, priority, g
 const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 const HIGHER = `SELECT total(waiting) AS n FROM
   (SELECT waiting FROM sluice_lanes WHERE queue = ? AND priority > ? AND waiting > 0 LIMIT ${MOST})`;
+const HIGHER_OF_TYPE = `SELECT total(waiting) AS n FROM (SELECT waiting FROM sluice_lanes
+  WHERE queue = ? AND type = ? AND priority > ? AND waiting > 0 AND (blocked_until IS NULL OR blocked_until <= ?)
+  LIMIT ${MOST})`;
 const LANES = `SELECT id, type, turn, heavy, blocked_by AS by, heavy_since AS since FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ? AND waiting > 0`;
 const BEFORE = `SELECT count(*) AS n FROM (SELECT 1 FROM sluice_jobs
   WHERE lane = ? AND state = 'waiting' AND (due_at, seq) < (?, ?) LIMIT +?)`;
@@ -51,11 +54,16 @@ type Place = Pick<JobRow, "seq" | "due_at" | "priority" | "grp">;
 /** Where a job stands. */
 interface Ahead {
   readonly ahead: Standing["ahead"];
+  readonly before: Before;
   /** The lane that it waits in; undefined: it does not, or there is none yet. */
   readonly lane: OwnRow | undefined;
 }
 
-const NOWHERE: Ahead = { ahead: { higher: 0, group: 0, lane: 0, turns: 0 }, lane: undefined };
+const NOWHERE: Ahead = {
+  ahead: { higher: 0, group: 0, lane: 0, turns: 0 },
+  before: { lane: 0, type: 0 },
+  lane: undefined,
+};
 
 /** Everything that decides when a job can start. */
 export function explain(step: Step, id: string): Standing | undefined {
@@ -64,7 +72,7 @@ export function explain(step: Step, id: string): Standing | undefined {
   const { queue, type, group, weights, priority } = job;
   const pauses = new Set((step.sql(PAUSES).all(queue) as { readonly type: string }[]).map((row) => row.type));
   const queued = job.state === "waiting" || job.state === "scheduled";
-  const { ahead, lane } = queued ? standOf(step, queue, type, id, pauses) : NOWHERE;
+  const { ahead, before, lane } = queued ? standOf(step, queue, type, id, pauses) : NOWHERE;
   const first = ahead.lane > 0 && lane !== undefined ? headOf(step, lane.id) : undefined;
   // Its lane waits for what its first job does, and no longer.
   const asking = (name: string) => ({
@@ -79,7 +87,7 @@ export function explain(step: Step, id: string): Standing | undefined {
     const charge = chargeOf(rule, weights);
     const { used, held } = meter;
     const ask = (weighs: typeof charge) => meter.verdictFor(asking(rule.name), weighs, priority);
-    const behind = waitBehind(ahead.lane, rule, own, used, charge, ask);
+    const behind = waitBehind(startsBefore(rule, rules, before), rule, own, used, charge, ask);
     const { wait, reason } = first === undefined ? behind : later(behind, ask(chargeOf(rule, first.weights)));
     const weight = meter.quota.max === null ? charge.slots : charge.weight;
     const most = mostOf(meter.quota, charge) ?? null;
@@ -117,8 +125,13 @@ function standOf(step: Step, queue: string, type: string, id: string, pauses: Re
   // The lane that was served the longest ago speaks for its group. Where there is none yet, all that never were come first.
   const [speaker = { id: Number.POSITIVE_INFINITY, turn: 0 }] = lanes.toSorted(inTurn);
   const turns = turnsBefore(others, group, speaker);
+  const mixed = new Set(others.flatMap((one) => (one.type === type ? [] : [one.grp])));
+  const alike = others.filter((one) => !mixed.has(one.grp));
+  const { n: above } = step.sql(HIGHER_OF_TYPE).get(queue, type, priority, step.now) as { readonly n: number };
+  const ofType = Math.min(MOST, before + turnsBefore(alike, before, speaker) + above);
   return {
     ahead: { higher: Math.min(MOST, higher), group: Math.min(MOST, group), lane: before, turns },
+    before: { lane: before, type: ofType },
     lane: own,
   };
 }

@@ -2,7 +2,7 @@
 -- all that have come due waited, and all that wait had a lane, though a claim opens it only when it has to. One that does not exist
 -- yet would be where its unit is, behind those that do.
 --
--- own: the job. at: now. Answers with `ahead`, and with its lane, if there is one: its id, the job that is too heavy for a
+-- own: the job. at: now. Answers with `ahead`, with `before` (limits/behind.ts), and with its lane, if there is one: its id, the job that is too heavy for a
 -- limit (`heavy`), for which (`by`), and since when.
 CREATE OR REPLACE FUNCTION {schema}.standing_of(own {schema}.jobs, at float8) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
@@ -45,6 +45,18 @@ LANGUAGE sql STABLE AS $$
     WHERE NOT p.is_own AND p.free
       AND NOT EXISTS (SELECT FROM {schema}.pauses u WHERE u.queue = own.queue AND u.type = ':' || p.type)
     GROUP BY p.grp
+  ), alike AS (
+    -- The same of its own type alone, which whoever asks for it asks for: of groups where nothing else waits.
+    SELECT least(sum(p.waiting),
+      (SELECT lane FROM mine) + CASE WHEN bool_or((p.turn, p.id, p.first) < (s.turn, s.id, s.first)) THEN 1 ELSE 0 END) AS turns
+    FROM present p, speaker s
+    WHERE NOT p.is_own AND p.free
+    GROUP BY p.grp HAVING bool_and(p.type = own.type)
+  ), above AS (
+    SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = own.type
+        AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.priority > own.priority LIMIT 10000) w)
+      + coalesce((SELECT sum(o.higher) FROM open o WHERE o.type = own.type), 0)
+      + (SELECT count(*) FROM due d WHERE d.priority > own.priority AND d.type = own.type) AS n
   ), higher AS (
     SELECT coalesce(sum(n), 0) AS n FROM (
       SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type
@@ -55,6 +67,8 @@ LANGUAGE sql STABLE AS $$
     ) h
   )
   SELECT jsonb_build_object(
+    'before', (SELECT jsonb_build_object('lane', least(10000, m.lane), 'type', least(10000,
+      m.lane + a.n + (SELECT coalesce(sum(turns), 0) FROM alike))) FROM mine m, above a),
     'ahead', (SELECT jsonb_build_object('higher', least(10000, h.n), 'group', least(10000, m.unit), 'lane', least(10000, m.lane),
       'turns', least(10000, (SELECT coalesce(sum(turns), 0) FROM others))) FROM higher h, mine m),
     'lane', (SELECT jsonb_build_object('id', p.id, 'heavy', p.heavy, 'by', p.blocked_by, 'since', p.heavy_since)

@@ -2,7 +2,7 @@
 -- limit already and come before it (`behind`; NULL: until something is given back).
 --
 -- own: the job. lane: its lane, as jobs/standing_of.sql says it. first: what the first of the lane weighs. ahead: how many
--- of the lane come before it.
+-- come before it.
 CREATE OR REPLACE FUNCTION {schema}.seen_standing(
   rule {schema}.limit_rule, own {schema}.jobs, lane jsonb, first jsonb, ahead float8, at float8
 ) RETURNS jsonb
