@@ -17,7 +17,7 @@ export async function playRepair(
 ): Promise<void> {
   const [one, other] = [storages[0]!, storages.at(-1)!];
   await one.setup();
-  await one.limits.define(RULES, "update");
+  await one.limits.define(RULES);
   const limits = [{ key: "window", max: 2, windowMs: 20_000 }];
   clock.stepWall(2 * DAY_MS);
   await one.add([newJob({ id: "first" })]);

@@ -186,7 +186,7 @@ export const SCHEMA_1 = `
   CREATE TABLE sluice_limit_changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL,
-    at REAL NOT NULL,
+    at_wall REAL NOT NULL,
     change TEXT NOT NULL
   ) STRICT;
   CREATE INDEX sluice_limit_changes_name ON sluice_limit_changes (name, seq);

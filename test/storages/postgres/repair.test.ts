@@ -21,6 +21,7 @@ const OTHERS = [
   "lanes.priority",
   "arrivals.priority",
   "marks.priority",
+  "limit_changes.at_wall",
   "limits.told_left",
   "limits.called_in",
   "limits.window_ms",

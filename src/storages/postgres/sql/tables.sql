@@ -237,7 +237,8 @@ CREATE TABLE {schema}.limit_owners (
 CREATE TABLE {schema}.limit_changes (
   seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   name text COLLATE "C" NOT NULL,
-  at float8 NOT NULL,
+  -- By the clock of the server.
+  at_wall float8 NOT NULL,
   change jsonb NOT NULL
 );
 CREATE INDEX limit_changes_name ON {schema}.limit_changes (name, seq);

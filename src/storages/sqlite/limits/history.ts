@@ -3,13 +3,13 @@ import { KEPT_CHANGES, KEPT_CHANGES_OF_ALL } from "../../../storage/limit-histor
 import type { LimitHistoryEntry, LimitHistoryQuery } from "../../../storage/limit-storage.ts";
 import type { Step } from "../step.ts";
 
-const ADD = "INSERT INTO sluice_limit_changes (name, at, change) VALUES (?, ?, ?)";
+const ADD = "INSERT INTO sluice_limit_changes (name, at_wall, change) VALUES (?, ?, ?)";
 const DROP_OWN = `DELETE FROM sluice_limit_changes WHERE name = ? AND seq <= (SELECT seq FROM sluice_limit_changes
   WHERE name = ? ORDER BY seq DESC LIMIT 1 OFFSET ${KEPT_CHANGES})`;
 const DROP_OLD = `DELETE FROM sluice_limit_changes
   WHERE seq <= (SELECT max(seq) FROM sluice_limit_changes) - ${KEPT_CHANGES_OF_ALL}`;
-const READ = "SELECT at, change FROM sluice_limit_changes ORDER BY seq DESC LIMIT +?";
-const READ_ONE = "SELECT at, change FROM sluice_limit_changes WHERE name = ? ORDER BY seq DESC LIMIT +?";
+const READ = "SELECT at_wall AS at, change FROM sluice_limit_changes ORDER BY seq DESC LIMIT +?";
+const READ_ONE = "SELECT at_wall AS at, change FROM sluice_limit_changes WHERE name = ? ORDER BY seq DESC LIMIT +?";
 const OWNERS = "SELECT name, version FROM sluice_limit_owners";
 const REMEMBER = `INSERT INTO sluice_limit_owners (name, version) VALUES (?, ?)
   ON CONFLICT (name) DO UPDATE SET version = excluded.version`;

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION {schema}.keep_history(changes jsonb, now float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  INSERT INTO {schema}.limit_changes (name, at, change)
+  INSERT INTO {schema}.limit_changes (name, at_wall, change)
     SELECT c.value ->> 'limit', now - {schema}.skew(), c.value FROM jsonb_array_elements(changes) WITH ORDINALITY AS c ORDER BY c.ordinality;
   DELETE FROM {schema}.limit_changes l USING (
     SELECT n.name, (SELECT o.seq FROM {schema}.limit_changes o WHERE o.name = n.name ORDER BY o.seq DESC LIMIT 1 OFFSET 100) AS seq
