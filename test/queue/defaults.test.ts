@@ -76,7 +76,9 @@ describe("defaults by type", () => {
     const storage = new MemoryStorage();
     const make = (defaults: object) => () => new Queue("q", { storage, defaults: defaults as JobDefaults });
     expect(message(make({ send_email: { maxAttemps: 3 } }))).toMatch(/^Queue defaults\.send_email: .*maxAttempts/s);
-    expect(message(make({ send_email: { maxAttempts: 0 } }))).toMatch(/^Queue defaults\.send_email: .*integer from 1 to 2147483647/s);
+    expect(message(make({ send_email: { maxAttempts: 0 } }))).toMatch(
+      /^Queue defaults\.send_email: .*integer from 1 to 2147483647/s,
+    );
     expect(message(make({ send_email: { delay: "1s" } }))).toMatch(/no such option/);
     expect(message(make({ maxAttemps: 3 }))).toMatch(/^Queue defaults: .*did you mean `maxAttempts`/s);
     expect(message(make({ backof: { kind: "fixed", delay: 1 } }))).toMatch(/^Queue defaults\.backof: .*`kind`/s);

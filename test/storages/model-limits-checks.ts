@@ -164,9 +164,9 @@ export async function checkCounts({ model, storage }: Both): Promise<void> {
   const { limits, now } = model;
   const found = await storage.limits.read({ name: null, group: null });
   expect(found.map(({ rule }) => rule.name)).toEqual([...limits.keys()].toSorted());
-  for (const { rule, declared, version, states, waiting } of found) {
+  for (const { rule, declared, revision, states, waiting } of found) {
     const limit = limits.get(rule.name)!;
-    expect([declared, version]).toEqual([limit.declared, limit.version]);
+    expect([declared, revision]).toEqual([limit.declared, limit.revision]);
     const counted = new Map(states.map((state) => [state.group, state]));
     for (const group of rule.byGroup ? GROUPS : [null]) {
       const state = counted.get(group);

@@ -66,8 +66,10 @@ export class LimitModel {
         job.uses.push(...limit.adopt(limit.groupOf(job.group), limit.charge(job.weights), job.startedAt));
       }
     } else if (JSON.stringify(before.declared) !== JSON.stringify(rule)) {
+      // Numbers that were set by hand are older than those.
+      if (JSON.stringify(before.declared.quota) !== JSON.stringify(rule.quota)) before.quota = {};
       before.declared = rule;
-      before.version += 1;
+      before.revision += 1;
     }
   }
 

@@ -58,7 +58,7 @@ export class ModelLimit {
   quota: Partial<Quota> = {};
   groups: Record<string, Partial<Quota>> = {};
   paused = false;
-  version = 1;
+  revision = 1;
   /** Nothing starts before, in any group; undefined: nobody has said so. */
   heldUntil: number | undefined;
   readonly counts = new Map<string | null, Count>();
@@ -203,15 +203,15 @@ export class ModelLimit {
 
   change(change: LimitChange, now: number): void {
     if ("quota" in change) {
-      this.version += 1;
+      this.revision += 1;
       if (change.group === null) this.quota = { ...this.quota, ...change.quota };
       else this.groups[change.group] = { ...this.groups[change.group], ...change.quota };
     } else if ("restore" in change) {
-      this.version += 1;
+      this.revision += 1;
       this.quota = {};
       this.groups = {};
     } else if ("paused" in change) {
-      if (this.paused !== change.paused || (!change.paused && this.heldUntil !== undefined)) this.version += 1;
+      if (this.paused !== change.paused || (!change.paused && this.heldUntil !== undefined)) this.revision += 1;
       if (!change.paused) this.heldUntil = undefined;
       this.paused = change.paused;
       for (const count of change.paused ? [] : this.counts.values()) {

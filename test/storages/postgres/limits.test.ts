@@ -37,7 +37,9 @@ describe("limits in Postgres that many change at the same time", () => {
       return limits.read({ name: null, group: null });
     });
     for (const states of seen) {
-      expect(states.map(({ rule: { name }, version }) => [name, version])).toEqual(rules.map(({ name }) => [name, 1]));
+      expect(states.map(({ rule: { name }, revision }) => [name, revision])).toEqual(
+        rules.map(({ name }) => [name, 1]),
+      );
     }
   });
 
