@@ -142,6 +142,7 @@ export type {
   Standing,
   TypeBacklog,
 } from "./storage/limit-storage.ts";
+export type { Registered, UnhandledType, WorkerCounts, WorkerEntry, WorkerRecord } from "./storage/workers.ts";
 export { RateLimitedError, type RateLimitedErrorOptions } from "./limiter/rate-limited-error.ts";
 export { MemoryStorage, type MemoryStorageOptions } from "./storages/memory/job-storage.ts";
 export type { BackoffOption, JobDefaults, QueueDefaults } from "./core/job-defaults.ts";
@@ -150,6 +151,7 @@ export type { ChangeAllOptions, DrainOptions, FollowOptions, PurgeOptions, Redri
 export type { JobInfo } from "./queue/job-info.ts";
 export { type BulkEntry, type ListOptions, type ListPage, Queue, type QueueOptions } from "./queue/queue.ts";
 export { QueuedJob, type ResultOptions } from "./queue/queued-job.ts";
+export type { WorkerInfo } from "./queue/worker-info.ts";
 export type { StandardSchema } from "./queue/schema.ts";
 export type { BatchContext } from "./worker/batch.ts";
 export type { ErrorListener, JobReference } from "./worker/complaints.ts";

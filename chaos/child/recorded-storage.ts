@@ -21,6 +21,7 @@ import type {
 import type { Confirmation } from "../../src/storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../src/storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../src/storage/rate-limiter-storage.ts";
+import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../src/storage/workers.ts";
 import { Seeded } from "../conductor/seeded.ts";
 import { hr, type SettledJob } from "../history/entry.ts";
 import type { Recorder } from "../history/recorder.ts";
@@ -140,6 +141,18 @@ export class RecordedStorage implements JobStorage {
 
   findByKey(queue: string, key: string): Promise<JobRecord | undefined> {
     return this.#inner.findByKey(queue, key);
+  }
+
+  register(workers: readonly WorkerEntry[], ttlMs: number, gone: readonly string[]): Promise<Registered> {
+    return this.#inner.register(workers, ttlMs, gone);
+  }
+
+  workers(queue?: string): Promise<readonly WorkerRecord[]> {
+    return this.#inner.workers(queue);
+  }
+
+  unhandled(): Promise<readonly UnhandledType[]> {
+    return this.#inner.unhandled();
   }
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {

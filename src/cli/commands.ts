@@ -16,11 +16,13 @@ import { retry } from "./commands/retry.ts";
 import { show } from "./commands/show.ts";
 import { simulate } from "./commands/simulate.ts";
 import { stats } from "./commands/stats.ts";
+import { workers } from "./commands/workers.ts";
 
 /** The table of commands, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   demo,
   stats,
+  workers,
   jobs,
   show,
   explain,

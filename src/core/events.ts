@@ -43,6 +43,11 @@ export interface JobEvents {
   readonly "limit-changed": OfLimit & LimitChanged;
   /** A declaration was older than what is stored: the stored limit holds, and the process runs under it. */
   readonly "limit-kept": OfLimit & LimitKept;
+  /**
+   * Jobs of this type wait, and no live worker of the queue has handled the type for half a minute: a name is misspelt, or a
+   * worker is missing. Told once, until it is handled or none waits. A live worker of any queue in the storage notices it.
+   */
+  readonly unhandled: { readonly queue: string; readonly type: string };
 }
 
 export type JobEventName = keyof JobEvents;
@@ -66,4 +71,5 @@ export const JOB_EVENT_NAMES: readonly JobEventName[] = [
   "worker-stopped",
   "limit-changed",
   "limit-kept",
+  "unhandled",
 ];

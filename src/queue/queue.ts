@@ -38,6 +38,7 @@ import {
 } from "./bulk.ts";
 import { declaring, queueLimits } from "./declaring.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
+import { type WorkerInfo, workerInfoOf } from "./worker-info.ts";
 import { changeOne, explainOne, type JobPlace, QueuedJob } from "./queued-job.ts";
 import { readSchemas, type StandardSchema, validate } from "./schema.ts";
 import type { AnyJobs, DataOf, JobMap, ResultOf, TypeOf } from "../core/job-map.ts";
@@ -258,6 +259,11 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   async counts(): Promise<JobCounts> {
     const [overview] = await this.storage.overview(this.name);
     return overview?.counts ?? noJobs();
+  }
+
+  /** The live workers of this queue in any process, idle ones too; that which began first is first. */
+  async workers(): Promise<readonly WorkerInfo[]> {
+    return (await this.storage.workers(this.name)).map(workerInfoOf);
   }
 
   /** Nothing starts any more, in any process, until `resume`; with a type, nothing of that type. What runs goes on. */

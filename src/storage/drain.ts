@@ -9,6 +9,8 @@ export interface QueueExplanation {
   readonly paused: boolean;
   /** Types that are paused and have jobs waiting. */
   readonly pausedTypes: readonly string[];
+  /** Types that have jobs waiting and that no live worker handles. */
+  readonly unhandledTypes: readonly string[];
   readonly waiting: number;
   /** Due later: not part of the estimate. */
   readonly scheduled: number;
@@ -58,6 +60,7 @@ export function drain({ queue, paused, types, limits }: Backlog): QueueExplanati
   const waiting = total((type) => type.waiting);
   const scheduled = total((type) => type.scheduled);
   const pausedTypes = types.filter((type) => type.paused && type.waiting > 0).map(({ type }) => type);
+  const unhandledTypes = types.filter((type) => type.workers === 0 && type.waiting > 0).map(({ type }) => type);
   const drains = limits
     .flatMap((state) => limitDrain(state, queue, types) ?? [])
     .toSorted((a, b) => Number(b.stopped) - Number(a.stopped) || b.atLeastMs - a.atLeastMs);
@@ -68,6 +71,7 @@ export function drain({ queue, paused, types, limits }: Backlog): QueueExplanati
   ];
   const atLeastMs = Math.max(0, ...drains.map((limit) => limit.atLeastMs));
   const assumed = [
+    ...(unhandledTypes.length === 0 ? [] : [unhandledText(unhandledTypes)]),
     ...drains.flatMap((limit) => limit.assumed),
     ...(scheduled > 0 ? [`${scheduled} more are due later, and are not counted.`] : []),
   ];
@@ -77,6 +81,7 @@ export function drain({ queue, paused, types, limits }: Backlog): QueueExplanati
     queue,
     paused,
     pausedTypes,
+    unhandledTypes,
     waiting,
     limits: drains,
     bottleneck,
@@ -91,6 +96,15 @@ export function drain({ queue, paused, types, limits }: Backlog): QueueExplanati
     assumed,
     text: textOf(explanation),
   };
+}
+
+/** So many types are named. */
+const MOST_NAMED = 10;
+
+function unhandledText(types: readonly string[]): string {
+  const named = types.slice(0, MOST_NAMED).map((type) => `"${type}"`);
+  const more = types.length > MOST_NAMED ? [`${types.length - MOST_NAMED} more`] : [];
+  return `No live worker handles ${types.length === 1 ? "type" : "types"} ${[...named, ...more].join(", ")}: such jobs wait until one does.`;
 }
 
 /** What waits under a limit: in all, or of the fullest group where every group has the limit for itself. */

@@ -11,14 +11,17 @@ export interface Explanation {
   readonly type: string;
   readonly state: JobState;
   /**
-   * It is certain to start if a worker asks now for as many as wait: nothing holds it, and either nobody is ahead of it or
-   * every limit that it runs under has room for all of them and for it.
+   * It is certain to start if a worker asks now for as many as wait: a live worker handles its type, nothing holds it, and
+   * either nobody is ahead of it or every limit that it runs under has room for all of them and for it.
    */
   readonly runnable: boolean;
-  /** All that keeps it from starting now; what lasts the longest first, and last those ahead of it who may take the room. */
+  /**
+   * All that keeps it from starting now: that no live worker handles its type comes first, then what lasts the longest, and
+   * last the jobs ahead of it that may take the room.
+   */
   readonly heldBy: readonly Holdup[];
   /**
-   * It does not start before this instant, unless something is cancelled, changed or added with a higher priority. Jobs of its
+   * It does not start before this instant, whether or not a live worker handles its type, unless something is cancelled, changed or added with a higher priority. Jobs of its
    * type that start before it are counted, other groups by turns too; not counted are other types, other queues, weights of others,
    * how long jobs run, and other groups where a limit is by group. undefined: when something is resumed, given back or changed;
    * or never, for it runs already or has ended.
@@ -39,7 +42,7 @@ export interface Explanation {
 export type Holdup = LimitHoldup | OtherHoldup;
 
 export interface OtherHoldup {
-  readonly kind: "queue-paused" | "type-paused" | "delay" | "order" | "dependency" | "running" | "ended";
+  readonly kind: "no-worker" | "queue-paused" | "type-paused" | "delay" | "order" | "dependency" | "running" | "ended";
   /** Until when. undefined: nobody can tell. */
   readonly until: Date | undefined;
   /** A sentence for people. */
@@ -81,11 +84,13 @@ export function explainJob(standing: Standing): Explanation {
   const over = overOf(standing);
   if (over !== undefined) return { ...about, runnable: false, heldBy: [over], earliest: undefined };
   const holdups = [...pausesOf(standing), ...delayOf(standing), ...limitsOf(standing)].toSorted(byLength);
-  const runnable = holdups.length === 0 && standing.limits.every((limit) => hasRoomForAll(limit, ahead));
+  const missing = workersOf(standing);
+  const runnable =
+    holdups.length === 0 && missing.length === 0 && standing.limits.every((limit) => hasRoomForAll(limit, ahead));
   return {
     ...about,
     runnable,
-    heldBy: runnable ? [] : [...holdups, ...orderOf(standing)],
+    heldBy: runnable ? [] : [...missing, ...holdups, ...orderOf(standing)],
     earliest: holdups.length === 0 ? dateAt(standing.now) : holdups[0]?.until,
   };
 }
@@ -112,6 +117,16 @@ function overOf({ job }: Standing): OtherHoldup | undefined {
   if (ENDED.includes(job.state)) return { kind: "ended", until: undefined, text: `It has ended: ${job.state}.` };
   if (job.state !== "awaiting") return undefined;
   return { kind: "dependency", until: undefined, text: "It waits for other jobs of its flow." };
+}
+
+function workersOf({ job, workers: { live, handling } }: Standing): OtherHoldup[] {
+  if (handling > 0) return [];
+  const others = live === 1 ? "the live worker" : `the ${live} live workers`;
+  const text =
+    live === 0
+      ? `No live worker handles type "${job.type}": the queue "${job.queue}" has no live worker.`
+      : `No live worker handles type "${job.type}": ${others} of the queue "${job.queue}" ${live === 1 ? "handles" : "handle"} other types.`;
+  return [{ kind: "no-worker", until: undefined, text }];
 }
 
 function pausesOf({ job, queuePaused, typePaused }: Standing): OtherHoldup[] {

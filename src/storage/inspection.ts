@@ -1,4 +1,5 @@
 import type { JobState } from "../core/job.ts";
+import { handles, type WorkerRecord } from "./workers.ts";
 
 /*
  * What can be seen of a storage from outside, for people who look after it. Nothing of it writes, and nothing of it is on the
@@ -7,10 +8,6 @@ import type { JobState } from "../core/job.ts";
 export interface Inspection {
   /** The wall clock that the storage shows instants by. */
   now(): Promise<number>;
-  /** How many workers hold a lease in each queue. */
-  workers(): Promise<ReadonlyMap<string, number>>;
-  /** How many open storages want to hear of changes: workers, mostly, at work or not. */
-  listeners(): Promise<number>;
   /** Limits that hold something back or have counted something lately, those that hold first. */
   limits(most: number): Promise<readonly LimitInUse[]>;
   /** How many jobs a change would meet. */
@@ -35,8 +32,8 @@ export interface CountFilter {
   readonly endedForMs: number | null;
 }
 
-/** Jobs that wait for long while nothing of their type starts. */
-export interface StuckJobs {
+/** Jobs of one type that wait. */
+export interface WaitingJobs {
   readonly queue: string;
   readonly type: string;
   readonly waiting: number;
@@ -53,7 +50,53 @@ export interface JobFacts {
   readonly expired: { readonly jobs: number; readonly oldestMs: number };
   /** Jobs that have been kept long enough and are still there. */
   readonly overdue: { readonly jobs: number; readonly oldestMs: number };
-  readonly stuck: readonly StuckJobs[];
   /** Jobs with a stamp that lies in the future. */
   readonly fromTheFuture: number;
+  readonly served: ServedFacts;
+}
+
+/** What waits and what is declared, compared with the live workers. */
+export interface ServedFacts {
+  /** How many live workers there are. */
+  readonly workers: number;
+  /** Types that a live worker handles, and of which none starts all the same. */
+  readonly stuck: readonly WaitingJobs[];
+  /** Types that no live worker handles. */
+  readonly unhandled: readonly WaitingJobs[];
+  /** How many shared limits are stored. */
+  readonly limits: number;
+  /** Those of them that no live worker declares; null: no live worker declares any, so they come from elsewhere. */
+  readonly undeclared: readonly string[] | null;
+}
+
+export interface Served {
+  /** Types that wait for longer than `waitingLeast` allows, and are not paused; the first has waited for the longest. */
+  readonly waiting: readonly WaitingJobs[];
+  readonly workers: readonly WorkerRecord[];
+  /** The names of the limits that are stored. */
+  readonly limits: readonly string[];
+  /** A type of which jobs wait for longer, while none starts, is stuck. */
+  readonly stuckMs: number;
+}
+
+/** A type without a worker is told of when its first job has waited for so long: a deploy is no alarm. */
+const UNHANDLED_MS = 60_000;
+const MOST_TYPES = 10;
+
+/** Types that wait for less than this are not looked at. */
+export const waitingLeast = (stuckMs: number): number => Math.min(stuckMs, UNHANDLED_MS);
+
+export function servedFacts({ waiting, workers, limits, stuckMs }: Served): ServedFacts {
+  const isHandled = ({ queue, type }: WaitingJobs) => workers.some((one) => one.queue === queue && handles(one, type));
+  const isStuck = ({ oldestMs, lastStartMs }: WaitingJobs) =>
+    oldestMs > stuckMs && (lastStartMs === null || lastStartMs > stuckMs);
+  const declared = new Set(workers.flatMap((one) => one.limits));
+  const unlisted = workers.some(({ moreLimits }) => moreLimits > 0);
+  return {
+    workers: workers.length,
+    stuck: waiting.filter((one) => isStuck(one) && isHandled(one)).slice(0, MOST_TYPES),
+    unhandled: waiting.filter((one) => one.oldestMs > UNHANDLED_MS && !isHandled(one)).slice(0, MOST_TYPES),
+    limits: limits.length,
+    undeclared: declared.size === 0 ? null : unlisted ? [] : limits.filter((name) => !declared.has(name)),
+  };
 }

@@ -13,6 +13,7 @@ import type {
 import type { Confirmation, Grant } from "./grants.ts";
 import type { Backlog, LimitStorage, Standing } from "./limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "./rate-limiter-storage.ts";
+import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "./workers.ts";
 
 /**
  * Where jobs and the limits they run under are kept. The contract of every storage; `sluice/testing` has its suite.
@@ -51,9 +52,19 @@ export interface JobStorage {
   report(reports: readonly Report[]): Promise<readonly string[]>;
   /**
    * Housekeeping, in small steps: gives back jobs whose lease has expired (to their old place), ends those whose deadline has passed, deletes
-   * what has been kept long enough. Any process may call it, at any time. `more`: there was too much for one step.
+   * what has been kept long enough, and workers that are not live. Any process may call it, at any time. `more`: there was too much for one step.
    */
   sweep(): Promise<Sweep>;
+
+  /**
+   * Registers workers as live for `ttlMs` from now, or again, and removes those that are `gone`. A worker whose time is over is
+   * not shown any more, and the sweep deletes it. Registered again it is as before: `since` stays as it was.
+   */
+  register(workers: readonly WorkerEntry[], ttlMs: number, gone: readonly string[]): Promise<Registered>;
+  /** The live workers, of one queue if asked; that which began first is first. */
+  workers(queue?: string): Promise<readonly WorkerRecord[]>;
+  /** Types that no live worker handles though jobs of them wait and are not paused: by queue and type, a thousand at the most. */
+  unhandled(): Promise<readonly UnhandledType[]>;
 
   /**
    * In the order asked for; undefined where there is no such job. However many they are: what is too much for one answer is read in

@@ -3,6 +3,7 @@ import type { LimitChanged, LimitKept } from "../core/limit-change.ts";
 import type { Reason } from "../limits/gauge.ts";
 import type { LimitRule, Quota } from "../limits/rule.ts";
 import type { Grant } from "./grants.ts";
+import type { WorkerCounts } from "./workers.ts";
 
 /**
  * The limits that are kept beside the jobs: named rules, and what was counted under them. They bind every claim, whoever
@@ -180,6 +181,8 @@ export interface Standing {
   readonly now: number;
   readonly queuePaused: boolean;
   readonly typePaused: boolean;
+  /** Live workers of its queue, and those of them that handle its type. */
+  readonly workers: WorkerCounts;
   /**
    * Jobs that wait and start before it if nothing keeps them back, counted up to 10,000 of each: of a higher priority; of its
    * own priority and group; of these, those of its own type; of other groups of its priority, those that have their turn
@@ -221,6 +224,8 @@ export interface Backlog {
 export interface TypeBacklog {
   readonly type: string;
   readonly paused: boolean;
+  /** How many live workers handle it. */
+  readonly workers: number;
   readonly waiting: number;
   readonly scheduled: number;
   readonly active: number;

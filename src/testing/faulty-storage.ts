@@ -119,6 +119,10 @@ export function faultyStorage(
     heartbeat: (leases, leaseMs) => through("heartbeat", [leases, leaseMs], () => storage.heartbeat(leases, leaseMs)),
     report: (reports) => through("report", [reports], () => storage.report(reports)),
     sweep: () => through("sweep", [], () => storage.sweep()),
+    register: (workers, ttlMs, gone) =>
+      through("register", [workers, ttlMs, gone], () => storage.register(workers, ttlMs, gone)),
+    workers: (queue) => through("workers", [queue], () => storage.workers(queue)),
+    unhandled: () => through("unhandled", [], () => storage.unhandled()),
     find: (ids) => through("find", [ids], () => storage.find(ids)),
     findByKey: (queue, key) => through("findByKey", [queue, key], () => storage.findByKey(queue, key)),
     history: (id) => through("history", [id], () => storage.history(id)),

@@ -28,6 +28,7 @@ import { settling } from "./suite/settling.ts";
 import { sizes } from "./suite/sizes.ts";
 import { underLimits } from "./suite/under-limits.ts";
 import { weights } from "./suite/weights.ts";
+import { workers } from "./suite/workers.ts";
 
 /** An empty storage of its own for one case, and the clock that it goes by. */
 export interface OpenedStorage {
@@ -71,6 +72,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   explaining,
   backlog,
   news,
+  workers,
 };
 
 /**

@@ -5,6 +5,7 @@ import type { JobRecord } from "../core/job.ts";
 import { isDeclared } from "../limits/define.ts";
 import { type Confirmations, confirmationsOf } from "../storage/confirmations.ts";
 import { declareLimits, type LimitListener } from "../storage/declaring.ts";
+import { registrarOf } from "../storage/registrar.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { STEP_BYTES } from "../storage/step-bytes.ts";
 import { type Admission, admissionFor, type Grant } from "./admission.ts";
@@ -18,6 +19,7 @@ import { Hands } from "./hands.ts";
 import type { WorkerOptions, WorkerSettings } from "./options.ts";
 import { givenBack } from "./outcome.ts";
 import { Outlook } from "./outlook.ts";
+import { registration } from "./registration.ts";
 import { Reporter } from "./reporter.ts";
 import { Sleep } from "./sleep.ts";
 import { Sweeper } from "./sweeper.ts";
@@ -70,6 +72,7 @@ export class Engine {
   #refused = false;
   #looping: Promise<void> | undefined;
   #unsubscribe: () => void = () => {};
+  #unregister: () => Promise<void> = () => Promise.resolve();
   #stopping: Promise<void> | undefined;
   #cutAt: (() => void) | undefined;
   /** Resolves when a worker that stops waits no longer for its storage. */
@@ -202,6 +205,7 @@ export class Engine {
     }
     if (this.#state !== "running") return;
     this.#publish({ event: "worker-started", queue: this.#queue, worker: this.#id });
+    this.#unregister = this.#register();
     this.#sweeper.start();
     this.#looping = this.#loop();
   }
@@ -225,6 +229,18 @@ export class Engine {
     this.#admission.stop();
     this.#becameIdle();
     throw conflict;
+  }
+
+  /** Nothing waits for it: a worker that is not registered works all the same. */
+  #register(): () => Promise<void> {
+    const worker = {
+      id: this.#id,
+      queue: this.#queue,
+      types: this.#handlers.types,
+      concurrency: this.#settings.concurrency,
+      limits: (this.#settings.limits?.rules ?? []).map(({ name }) => name),
+    };
+    return registrarOf(this.#storage, this.#clock).add(registration(worker, this.#clock, this.#report));
   }
 
   #subscribe(): () => void {
@@ -260,7 +276,7 @@ export class Engine {
     const stopped = { event: "worker-stopped", queue: this.#queue, worker: this.#id } as const;
     const lastWords = async () => {
       await this.#confirmations.flush();
-      await this.#storage.publish(stopped);
+      await Promise.allSettled([this.#unregister(), this.#storage.publish(stopped)]);
     };
     await inTime(this.#clock, lastWords, { withinMs: LAST_WORDS_MS }).catch(() => {});
   }

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { wantsColour } from "../../src/cli/io.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/storage.ts";
+import { liveWorker } from "../live-worker.ts";
 import {
   copyOf,
   type Ended,
@@ -168,13 +169,15 @@ describe("stats", () => {
           workers: 1,
           oldestWaitingMs: expect.any(Number),
         },
-        { queue: "other", counts: { waiting: 1 }, workers: 0 },
+        { queue: "other", counts: { waiting: 1 }, workers: 1 },
       ],
       limits: [{ name: "queue:mail", starts: 4, windowMs: 60_000, heldForMs: null }],
     });
     expect((json(one) as { queues: unknown[] }).queues).toHaveLength(1);
-    expect(table.out).toMatch(/^queue +waiting +scheduled +active +completed +dead +cancelled +awaiting +oldest$/m);
-    expect(table.out).toMatch(/^mail +1 +1 +1 +1 +1 +1 +1 +\d+m?s$/m);
+    expect(table.out).toMatch(
+      /^queue +waiting +scheduled +active +completed +dead +cancelled +awaiting +oldest +workers$/m,
+    );
+    expect(table.out).toMatch(/^mail +1 +1 +1 +1 +1 +1 +1 +\d+m?s +1$/m);
     expect(table.out).not.toContain("\u001b");
   });
 
@@ -194,6 +197,40 @@ describe("stats", () => {
     expect(await once(child, "exit")).toEqual([0, null]);
     for (const line of lines)
       expect(JSON.parse(line)).toMatchObject({ queues: [{ queue: "mail" }, { queue: "other" }] });
+  });
+});
+
+describe("workers", () => {
+  it("lists live workers, with where they run and what they handle", async () => {
+    const { out } = await look("workers");
+    expect(out).toMatch(/^id +queue +host +pid +runs +up +seen +types +limits$/m);
+    expect(out).toMatch(/^worker-1 +mail +machine +12 +3 +\d+m?s +\d+m?s +all +api$/m);
+    expect(out).toMatch(/^live-other +other +1 +\d+m?s +\d+m?s +ping$/m);
+    const at = expect.stringMatching(/Z$/);
+    expect(json(await look("workers", "--json", "-q", "mail"))).toEqual({
+      workers: [
+        {
+          id: "worker-1",
+          queue: "mail",
+          host: "machine",
+          pid: 12,
+          types: null,
+          moreTypes: 0,
+          concurrency: 3,
+          limits: ["api"],
+          moreLimits: 0,
+          since: at,
+          lastSeen: at,
+        },
+      ],
+    });
+  });
+
+  it("shows none whose time is over, and stats says where one is missing", async () => {
+    const db = copyOf(database, "no-workers");
+    tamper(db, "UPDATE sluice_workers SET until = 1");
+    expect(await sluice(["workers", "--db", db])).toMatchObject({ code: 0, out: "There are no live workers.\n" });
+    expect((await sluice(["stats", "--db", db])).out).toMatch(/^mail has jobs waiting, and no live worker\.$/m);
   });
 });
 
@@ -477,12 +514,21 @@ describe("one queue", () => {
     expect((await at(db, "pause")).out).toBe("paused mail\n");
   });
 
+  it("may have live workers and no jobs", async () => {
+    const idle = join(folder.path, "idle.db");
+    await using storage = new SqliteStorage(idle);
+    await liveWorker(storage, "quiet");
+    expect((await at(idle, "stats")).out).toMatch(/^quiet +0 +0 +0 +0 +0 +1$/m);
+    expect((await at(idle, "workers")).out).toMatch(/^live-quiet +quiet +1 +\d+m?s +\d+m?s +all$/m);
+    expect((await at(idle, "workers", "-q", "other")).out).toBe("There are no live workers.\n");
+  });
+
   it("is missing where nothing was added", async () => {
     const empty = join(folder.path, "empty.db");
     await using storage = new SqliteStorage(empty);
     await storage.setup();
     expect((await at(empty, "stats")).out).toMatch(/no queues/);
-    expect(json(await at(empty, "stats", "--json"))).toEqual({ queues: [], limits: [], listeners: 0 });
+    expect(json(await at(empty, "stats", "--json"))).toEqual({ queues: [], limits: [] });
     expect(errorOf(await at(empty, "jobs", "--json")).code).toBe("SLUICE_NO_QUEUE");
   });
 });

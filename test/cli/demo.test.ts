@@ -172,7 +172,7 @@ describe("demo", () => {
     expect(first.out).toContain(`sluice stats --db ${db}`);
     expect(existsSync(join(folder.path, "precious.db"))).toBe(false);
     expect(await sluice([...small, "--db", db])).toMatchObject({ code: 2 });
-    expect((await sluice(["stats", "--db", db])).out).toMatch(/^demo +0 +0 +0 +3 +0$/m);
+    expect((await sluice(["stats", "--db", db])).out).toMatch(/^demo +0 +0 +0 +3 +0 +0$/m);
   });
 
   it("shows what happens without a limiter", async () => {

@@ -6,6 +6,8 @@ import type { Finding } from "../../src/cli/doctor/finding.ts";
 import { findings } from "../../src/cli/doctor/findings.ts";
 import { plain } from "../../src/cli/io.ts";
 import { findingsText } from "../../src/cli/render/findings.ts";
+import { readLimits } from "../../src/limits/define.ts";
+import { SqliteStorage } from "../../src/storages/sqlite/storage.ts";
 import { copyOf, fill, folderFor, inProcess, sluice, tamper } from "./support.ts";
 
 const WELL: Facts = {
@@ -28,13 +30,15 @@ const WELL: Facts = {
     ],
     expired: { jobs: 0, oldestMs: 0 },
     overdue: { jobs: 0, oldestMs: 0 },
-    stuck: [],
+    served: { workers: 1, stuck: [], unhandled: [], limits: 0, undeclared: null },
     fromTheFuture: 0,
     wrongLanes: 0,
     offsetMs: 0,
   },
 };
 const kept = (more: Partial<NonNullable<Facts["kept"]>>): Partial<Facts> => ({ kept: { ...WELL.kept!, ...more } });
+const served = (more: Partial<NonNullable<Facts["kept"]>["served"]>) =>
+  kept({ served: { ...WELL.kept!.served, ...more } });
 const found = (facts: Partial<Facts>) => findings({ ...WELL, ...facts });
 
 describe("findings", () => {
@@ -59,9 +63,19 @@ describe("findings", () => {
     [
       "waiting",
       "warn",
-      kept({ stuck: [{ queue: "q\u001b", type: "t", waiting: 3, oldestMs: 7_200_000, lastStartMs: null }] }),
+      served({ stuck: [{ queue: "q\u001b", type: "t", waiting: 3, oldestMs: 7_200_000, lastStartMs: null }] }),
       /3 jobs q\\u001b\/t due for 2 h, none was started/,
     ],
+    ["workers", "ok", served({ workers: 0 }), /none is live/],
+    [
+      "workers",
+      "warn",
+      served({ unhandled: [{ queue: "mail", type: "emial\u001b", waiting: 2, oldestMs: 61_000, lastStartMs: null }] }),
+      /no live worker handles type emial\\u001b of mail: 2 jobs due for 1 m 1 s/,
+    ],
+    ["limits", "ok", served({ limits: 2 }), /2 shared limits, declared outside of live workers/],
+    ["limits", "ok", served({ limits: 2, undeclared: [] }), /2 shared limits, all declared by live workers/],
+    ["limits", "warn", served({ limits: 2, undeclared: ["old\u001b"] }), /no live worker declares old\\u001b/],
     ["lanes", "fail", kept({ wrongLanes: 1 }), /1 lane with a wrong count/],
     ["clock", "warn", kept({ offsetMs: 90_000 }), /1 m 30 s ahead of the wall clock/],
     ["clock", "warn", kept({ offsetMs: -90_000 }), /1 m 30 s behind the wall clock/],
@@ -128,6 +142,28 @@ describe("doctor", () => {
     expect(bad.map(({ check }) => check)).toEqual(["leases", "waiting", "clock", "keeping"]);
     expect(bad[1]!.says).toContain("1 job other/ping due for 2 h 46 m, none was started");
     expect((await examine(db, "--stuck", "3h")).bad.map(({ check }) => check)).not.toContain("waiting");
+  });
+
+  it("finds types that no live worker handles, and limits that none declares", async () => {
+    const db = copyOf(database, "unhandled");
+    tamper(
+      db,
+      "UPDATE sluice_jobs SET due_at = due_at - 61000, created_at = created_at - 61000 WHERE state = 'waiting'",
+    );
+    expect((await examine(db)).bad).toEqual([]);
+    const storage = new SqliteStorage(db);
+    const limits = { old: { max: 1, per: "1s", types: ["nothing"] }, api: { max: 1, per: "1s", types: ["nothing"] } };
+    await storage.limits.define(readLimits("test", limits).rules, "refuse");
+    await storage.close();
+    tamper(db, "UPDATE sluice_workers SET until = 0 WHERE queue = 'other'");
+    const { code, bad } = await examine(db);
+    expect(code).toBe(0);
+    expect(bad.map(({ check, says }) => `${check}: ${says}`)).toEqual([
+      expect.stringMatching(/^workers: no live worker handles type ping of other: 1 job due for 1 m \d+ s$/),
+      "limits: no live worker declares old",
+    ]);
+    tamper(db, "INSERT INTO sluice_pauses VALUES ('other', '')");
+    expect((await examine(db)).bad.map(({ check }) => check)).toEqual(["limits"]);
   });
 
   it("does not call what is paused stuck", async () => {

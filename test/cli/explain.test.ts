@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readLimits } from "../../src/limits/define.ts";
 import { Queue } from "../../src/queue/queue.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/storage.ts";
+import { liveWorker } from "../live-worker.ts";
 import { copyOf, type Ended, folderFor, inProcess, sluice } from "./support.ts";
 
 const folder = folderFor("explain");
@@ -44,6 +45,7 @@ beforeAll(async () => {
     free: free.id,
     stopped: stopped.id,
   });
+  await liveWorker(storage, "work");
   await storage.close();
 });
 

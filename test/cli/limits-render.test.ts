@@ -10,6 +10,7 @@ import { explainJob } from "../../src/storage/explain.ts";
 import type { LimitState } from "../../src/storage/limit-storage.ts";
 import { MemoryStorage } from "../../src/storages/memory/job-storage.ts";
 import { FakeClock } from "../../src/testing/fake-clock.ts";
+import { liveWorker } from "../live-worker.ts";
 
 const surface = { paint: plain, columns: undefined };
 /** Noon, wherever this runs. */
@@ -18,10 +19,11 @@ const NOON = new Date(2030, 0, 2, 12, 0, 0).getTime();
 let clock: FakeClock;
 let storage: MemoryStorage;
 let queue: Queue;
-beforeEach(() => {
+beforeEach(async () => {
   clock = new FakeClock(NOON);
   storage = new MemoryStorage({ clock });
   queue = new Queue("work", { storage, clock });
+  await liveWorker(storage, "work");
 });
 
 const define = (limits: object) => storage.limits.define(readLimits("test", limits).rules);

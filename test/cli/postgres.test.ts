@@ -212,7 +212,7 @@ const WELL: PostgresFacts = {
     rows: [{ table: "jobs", rows: 1_000 }],
     expired: { jobs: 0, oldestMs: 0 },
     overdue: { jobs: 0, oldestMs: 0 },
-    stuck: [],
+    served: { workers: 1, stuck: [], unhandled: [], limits: 0, undeclared: null },
     fromTheFuture: 0,
     offsetMs: 0,
   },

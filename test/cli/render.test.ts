@@ -149,18 +149,16 @@ describe("stats", () => {
     ],
     workers: new Map([["mail", 3]]),
     limits: [{ name: "queue:mail", starts: 40, windowMs: 2_150, heldForMs: 12_000 }],
-    listeners: 1,
   };
 
   it("are a table, what is paused, and the limits in use", () => {
     expect(statsText(stats, surface(80))).toBe(
       [
-        "queue  waiting  scheduled  active  completed  dead  oldest",
-        "mail       120          0       0      1.23M     2      4s",
-        "other        0          0       0          0     0",
+        "queue  waiting  scheduled  active  completed  dead  oldest  workers",
+        "mail       120          0       0      1.23M     2      4s        3",
+        "other        0          0       0          0     0                0",
         "mail: type send_email is paused.",
         "other is paused.",
-        "3 workers at work, 1 process listening.",
         "",
         "limit       starts  in the last  held for",
         "queue:mail      40        2.1 s      12 s",
@@ -180,7 +178,7 @@ describe("stats", () => {
   });
 
   it("say so where there is nothing", () => {
-    expect(statsText({ queues: [], workers: new Map(), limits: [], listeners: 0 }, surface())).toMatch(/no queues/);
+    expect(statsText({ queues: [], workers: new Map(), limits: [] }, surface())).toMatch(/no queues/);
   });
 
   it("have a form for machines", () => {

@@ -9,6 +9,7 @@ import { run } from "../../src/cli/run.ts";
 import { Queue } from "../../src/queue/queue.ts";
 import type { JobStorage } from "../../src/storage/job-storage.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/storage.ts";
+import { liveWorker } from "../live-worker.ts";
 
 export const MAIN = resolve("src/cli/main.ts");
 
@@ -112,6 +113,8 @@ export async function fillStorage(storage: JobStorage): Promise<Filled> {
   const scheduled = await mail.add("send_digest", data, { delay: "2h" });
   const awaiting = await mail.add("step", data, { delay: "2h" });
   const other = await new Queue("other", { storage }).add("ping", null);
+  await liveWorker(storage, "mail", { id: "worker-1", host: "machine", pid: 12, concurrency: 3, limits: ["api"] });
+  await liveWorker(storage, "other", { types: ["ping"] });
   const jobs = { waiting, scheduled, active, completed, dead, cancelled, awaiting, other };
   return Object.fromEntries(Object.entries(jobs).map(([name, { id }]) => [name, id])) as Filled;
 }

@@ -15,6 +15,7 @@ import {
   Worker,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
+import { liveWorker } from "../live-worker.ts";
 
 const NOW = Date.UTC(2030, 0, 1);
 const at = (ms: number) => new Date(NOW + ms);
@@ -157,6 +158,7 @@ describe("weights", () => {
 describe("explaining jobs", () => {
   it("says that a job can start, that it runs, and that it has ended", async () => {
     const { storage, clock, claim } = scene();
+    await liveWorker(storage, "q");
     const queue = new Queue("q", { storage, clock });
     const job = await queue.add("a", null);
     expect(await job.explain()).toEqual({
@@ -181,6 +183,7 @@ describe("explaining jobs", () => {
 
   it("names the limit that holds it, until when, and the one that would let it", async () => {
     const { storage, clock, claim } = scene();
+    await liveWorker(storage, "q");
     const queue = new Queue("q", {
       storage,
       clock,
@@ -209,6 +212,7 @@ describe("explaining jobs", () => {
 
   it("names pauses, delays and a group that is full", async () => {
     const { storage, clock, claim } = scene();
+    await liveWorker(storage, "q");
     const queue = new Queue("q", { storage, clock, limits: { tenant: { concurrency: 1, by: "group" } } });
     const [, job] = await queue.addBulk([
       { type: "a", data: 1, options: { group: "acme" } },
@@ -252,6 +256,7 @@ describe("explaining jobs", () => {
 describe("explaining a queue", () => {
   it("estimates how long its limits take for what waits", async () => {
     const { storage, clock, claim } = scene();
+    await liveWorker(storage, "q");
     const queue = new Queue("q", {
       storage,
       clock,

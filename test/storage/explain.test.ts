@@ -49,6 +49,7 @@ const standing = (job: Partial<JobRecord>, rest: Partial<Standing> = {}): Standi
   now: NOW,
   queuePaused: false,
   typePaused: false,
+  workers: { live: 1, handling: 1 },
   ahead: { higher: 0, group: 0, lane: 0, turns: 0 },
   limits: [],
   ...rest,
@@ -332,6 +333,7 @@ describe("explaining a job", () => {
 const typeOf = (type: string, waiting: number, rest: Partial<TypeBacklog> = {}): TypeBacklog => ({
   type,
   paused: false,
+  workers: 1,
   waiting,
   scheduled: 0,
   active: 0,

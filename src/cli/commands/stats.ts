@@ -1,4 +1,7 @@
 import { afterAll } from "../../core/clock.ts";
+import { noJobs } from "../../core/job.ts";
+import type { QueueOverview } from "../../storage/job-storage.ts";
+import type { WorkerRecord } from "../../storage/workers.ts";
 import { answer, type Command, type Context, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import type { Database } from "../opened.ts";
@@ -11,7 +14,7 @@ const CLEAR = "\u001b[H\u001b[J";
 
 export const stats: Command = {
   name: "stats",
-  summary: "jobs by state, what is paused, which limits are in use",
+  summary: "jobs by state, live workers, what is paused, which limits are in use",
   usage: ["[--queue name] [--watch]"],
   options: {
     ...DATABASE,
@@ -30,13 +33,37 @@ export const stats: Command = {
 async function read(context: Context, { storage, look }: Database): Promise<Stats> {
   const named = context.args.text("queue") !== undefined;
   const queues = named ? [await chosenQueue(context, storage)] : await storage.overview();
+  const workers = countBy(await storage.workers(context.args.text("queue")));
   return {
-    queues,
-    workers: await look.workers(),
+    queues: named ? queues : withIdle(queues, workers),
+    workers,
     limits: await look.limits(MOST_LIMITS),
-    listeners: await look.listeners(),
   };
 }
+
+function countBy(workers: readonly WorkerRecord[]): ReadonlyMap<string, number> {
+  return new Map(
+    Array.from(
+      Map.groupBy(workers, ({ queue }) => queue),
+      ([queue, own]) => [queue, own.length],
+    ),
+  );
+}
+
+/** Also the queues that have workers and no jobs. */
+function withIdle(queues: readonly QueueOverview[], workers: ReadonlyMap<string, number>): readonly QueueOverview[] {
+  const known = new Set(queues.map(({ queue }) => queue));
+  const idle = [...workers.keys()].filter((queue) => !known.has(queue)).map(idleQueue);
+  return [...queues, ...idle].toSorted((a, b) => (a.queue < b.queue ? -1 : 1));
+}
+
+const idleQueue = (queue: string): QueueOverview => ({
+  queue,
+  counts: noJobs(),
+  paused: false,
+  pausedTypes: [],
+  oldestWaitingMs: null,
+});
 
 function show(context: Context, seen: Stats): void {
   const { io } = context;

@@ -2,7 +2,7 @@ import { otherVersion } from "../opened.ts";
 import { bytes, plural, printable } from "../render/text.ts";
 import type { Facts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
-import { clock, keeping, leases, rows, stuck } from "./kept.ts";
+import { clock, keeping, leases, limits, rows, stuck, workers } from "./kept.ts";
 
 const MEGABYTE = 1e6;
 /** A log this large is not being written back into the database. */
@@ -26,7 +26,9 @@ export function findings(facts: Facts): readonly Finding[] {
     journal(facts),
     integrity(facts),
     schema(facts),
-    ...(kept === undefined ? [] : [leases(kept), stuck(kept), lanes(kept), clock(kept), keeping(kept), rows(kept)]),
+    ...(kept === undefined
+      ? []
+      : [leases(kept), workers(kept), stuck(kept), limits(kept), lanes(kept), clock(kept), keeping(kept), rows(kept)]),
     size(facts),
     hint(facts),
   ];

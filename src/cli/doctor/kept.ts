@@ -19,7 +19,42 @@ export function leases({ expired: { jobs, oldestMs } }: KeptFacts): Finding {
   return { check, status: "warn", says, advice: "start a worker, of any queue: it gives such jobs back" };
 }
 
-export function stuck({ stuck: all }: KeptFacts): Finding {
+export function workers({ served: { workers: live, unhandled } }: KeptFacts): Finding {
+  const check = "workers";
+  const [first] = unhandled;
+  const shown = live === 0 ? "none is live" : plural(live, "live worker");
+  if (first === undefined) return { check, status: "ok", says: `${shown}, and no type waits for one` };
+  const { queue, type, waiting, oldestMs } = first;
+  const others = unhandled.length === 1 ? "" : `; and of ${plural(unhandled.length - 1, "more type")}`;
+  return {
+    check,
+    status: "warn",
+    says: `no live worker handles type ${printable(type)} of ${printable(queue)}: ${plural(waiting, "job")} due for ${duration(oldestMs)}${others}`,
+    advice: "is the name of the type right, and does its worker run? `sluice workers` lists those that live",
+  };
+}
+
+/** So many limits are named. */
+const MOST_NAMED = 5;
+
+export function limits({ served: { limits: all, undeclared } }: KeptFacts): Finding {
+  const check = "limits";
+  if (all === 0) return { check, status: "ok", says: "none is shared" };
+  const shared = plural(all, "shared limit");
+  if (undeclared === null) return { check, status: "ok", says: `${shared}, declared outside of live workers` };
+  if (undeclared.length === 0) return { check, status: "ok", says: `${shared}, all declared by live workers` };
+  const named = undeclared.slice(0, MOST_NAMED).map((name) => printable(name));
+  const more = undeclared.length > MOST_NAMED ? [`${number(undeclared.length - MOST_NAMED)} more`] : [];
+  return {
+    check,
+    status: "warn",
+    says: `no live worker declares ${[...named, ...more].join(", ")}`,
+    advice:
+      "does it still hold? `sluice limits remove <name> --yes` ends it; one that other code or the CLI declares is fine",
+  };
+}
+
+export function stuck({ served: { stuck: all } }: KeptFacts): Finding {
   const check = "waiting";
   if (all.length === 0) return { check, status: "ok", says: "nothing that could start is left waiting" };
   const [first] = all;
@@ -30,7 +65,8 @@ export function stuck({ stuck: all }: KeptFacts): Finding {
     check,
     status: "warn",
     says: `${plural(waiting, "job")} ${printable(queue)}/${printable(type)} due for ${duration(oldestMs)}, ${since}${others}`,
-    advice: "does a worker run for this queue and type? Is a limit held (sluice stats)?",
+    advice:
+      "a live worker handles it: is a limit held (sluice stats), are all its slots taken? `sluice explain` says why",
   };
 }
 

@@ -2,7 +2,7 @@ import { otherVersion } from "../opened.ts";
 import { bytes, number, plural, printable } from "../render/text.ts";
 import { duration } from "../render/time.ts";
 import type { Finding } from "./finding.ts";
-import { clock, keeping, leases, rows, stuck } from "./kept.ts";
+import { clock, keeping, leases, limits, rows, stuck, workers } from "./kept.ts";
 import type { PostgresFacts } from "./postgres-facts.ts";
 
 const OLDEST_VERSION = 140_000;
@@ -28,7 +28,9 @@ export function postgresFindings(facts: PostgresFacts): readonly Finding[] {
     locks(facts),
     transactions(facts),
     ...(facts.tables.length === 0 ? [] : [vacuum(facts), indexes(facts)]),
-    ...(kept === undefined ? [] : [leases(kept), stuck(kept), serverClock(facts, kept), keeping(kept), rows(kept)]),
+    ...(kept === undefined
+      ? []
+      : [leases(kept), workers(kept), stuck(kept), limits(kept), serverClock(facts, kept), keeping(kept), rows(kept)]),
     size(facts),
   ];
 }

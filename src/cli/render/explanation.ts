@@ -55,7 +55,10 @@ function positionText({ higher, group, turns }: Explanation["position"]): string
 }
 
 function earliestText({ earliest, heldBy }: Explanation, now: number): string {
-  if (earliest !== undefined) return Math.round(earliest.getTime() - now) <= 0 ? "now" : moment(earliest, now);
+  const missing = heldBy.some(({ kind }) => kind === "no-worker") ? ", once a worker handles it" : "";
+  if (earliest !== undefined) {
+    return (Math.round(earliest.getTime() - now) <= 0 ? "now" : moment(earliest, now)) + missing;
+  }
   const known = heldBy.flatMap(({ until }) => until?.getTime() ?? []);
   const least = known.length === 0 ? "" : `; not before ${moment(new Date(Math.max(...known)), now)}`;
   return `nobody can tell${least}`;

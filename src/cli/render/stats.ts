@@ -2,18 +2,16 @@ import { JOB_STATES, type JobState } from "../../core/job.ts";
 import type { QueueOverview } from "../../storage/job-storage.ts";
 import type { LimitInUse } from "../../storage/inspection.ts";
 import { type Surface, table } from "./table.ts";
-import { number, plural, printable } from "./text.ts";
+import { number, printable } from "./text.ts";
 import { duration, shortDuration } from "./time.ts";
 
 /** What there is to see of a database at one moment. */
 export interface Stats {
   readonly queues: readonly QueueOverview[];
-  /** How many workers hold a lease in each queue. */
+  /** How many live workers each queue has. */
   readonly workers: ReadonlyMap<string, number>;
   /** Those that hold something back or have counted something lately. */
   readonly limits: readonly LimitInUse[];
-  /** How many open storages listen for changes. */
-  readonly listeners: number;
 }
 
 /** Most queues have no flows: their column is shown where there is something in it. */
@@ -26,31 +24,32 @@ export function statsText(stats: Stats, surface: Surface): string {
   return parts.join("");
 }
 
-function queuesTable({ queues }: Stats, surface: Surface): string {
+function queuesTable({ queues, workers }: Stats, surface: Surface): string {
   const states = JOB_STATES.filter((state) => !RARE.has(state) || queues.some(({ counts }) => counts[state] > 0));
   const columns = [
-    { title: "queue", atLeast: 6 },
+    { title: "queue", atLeast: 4 },
     ...states.map((state) => ({ title: state, align: "right" as const })),
     { title: "oldest", align: "right" as const },
+    { title: "workers", align: "right" as const },
   ];
   const rows = queues.map(({ queue, counts, oldestWaitingMs }) => [
     printable(queue),
     ...states.map((state) => compact(counts[state])),
     oldestWaitingMs === null ? "" : shortDuration(oldestWaitingMs),
+    compact(workers.get(queue) ?? 0),
   ]);
   return table(columns, rows, surface);
 }
 
-/** What does not fit into a row: pauses, and who is at work. */
-function notes({ queues, workers, listeners }: Stats, { paint }: Surface): string {
-  const lines = queues.flatMap(({ queue, paused, pausedTypes }) => [
+/** What does not fit into a row: pauses, and queues whose jobs no worker takes. */
+function notes({ queues, workers }: Stats, { paint }: Surface): string {
+  const lines = queues.flatMap(({ queue, paused, pausedTypes, counts }) => [
     ...(paused ? [paint("yellow", `${printable(queue)} is paused.`)] : []),
     ...(pausedTypes.length > 0 ? [paint("yellow", `${printable(queue)}: ${pausedText(pausedTypes)}.`)] : []),
+    ...(counts.waiting > 0 && !workers.has(queue)
+      ? [paint("yellow", `${printable(queue)} has jobs waiting, and no live worker.`)]
+      : []),
   ]);
-  const atWork = queues.reduce((sum, { queue }) => sum + (workers.get(queue) ?? 0), 0);
-  lines.push(
-    paint("dim", `${plural(atWork, "worker")} at work, ${plural(listeners, "process", "processes")} listening.`),
-  );
   return lines.map((line) => `${line}\n`).join("");
 }
 
@@ -86,9 +85,9 @@ function compact(count: number): string {
 }
 
 /** The same for machines. */
-export function statsJson({ queues, workers, limits, listeners }: Stats): unknown {
+export function statsJson({ queues, workers, limits }: Stats): unknown {
   const views = queues.map(({ queue, counts, paused, pausedTypes, oldestWaitingMs }) => {
     return { queue, counts, paused, pausedTypes, oldestWaitingMs, workers: workers.get(queue) ?? 0 };
   });
-  return { queues: views, limits, listeners };
+  return { queues: views, limits };
 }

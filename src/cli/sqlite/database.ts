@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import { recordError } from "../../core/error-record.ts";
 import type { Inspection } from "../../storage/inspection.ts";
 import type { SqliteConnection } from "../../storages/sqlite/driver.ts";
-import { countJobs, limitsOf, listenersOf, schemaOf, timeOf, workersOf } from "../../storages/sqlite/inspect.ts";
+import { countJobs, limitsOf, schemaOf, timeOf } from "../../storages/sqlite/inspect.ts";
 import { repairClock } from "../../storages/sqlite/repair.ts";
 import { SqliteStorage } from "../../storages/sqlite/storage.ts";
 import { Failure } from "../failures.ts";
@@ -76,8 +76,6 @@ function inspection(connection: SqliteConnection, clock: Clock): Inspection {
   const now = () => timeOf(connection, clock.wall()).now;
   return {
     now: async () => clock.wall(),
-    workers: async () => workersOf(connection),
-    listeners: async () => listenersOf(connection, now()),
     limits: async (most) => limitsOf(connection, now(), most),
     count: async (filter) => countJobs(connection, filter, now()),
   };

@@ -1,5 +1,6 @@
 import type { Backlog, LimitState, TypeBacklog } from "../../storage/limit-storage.ts";
 import { originOfClaim } from "../../storage/stored-rules.ts";
+import { workersFor } from "../../storage/workers.ts";
 import type { Book } from "./book.ts";
 import { generalState, keptState } from "./limits/reading.ts";
 import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
@@ -13,16 +14,20 @@ export function backlog(book: Book, name: string, now: number): Backlog {
   const queue = book.queues.get(name);
   if (queue === undefined) return { queue: name, paused: false, types: [], limits: [] };
   for (const one of book.queues.values()) book.promoteAll(one, now);
+  const workers = book.workers.live(now, name);
   const active = new Map<string, number>();
   for (const job of book.leases) if (job.queue === name) active.set(job.type, (active.get(job.type) ?? 0) + 1);
   const types = [...new Set([...queue.lines.keys(), ...active.keys()])]
     .toSorted()
-    .map((type) => typeBacklog(queue, type, active.get(type) ?? 0))
+    .map((type) => ({
+      ...typeBacklog(queue, type, active.get(type) ?? 0),
+      workers: workersFor(workers, type).handling,
+    }))
     .filter((one) => one.waiting + one.scheduled + one.active > 0);
   return { queue: name, paused: queue.paused, types, limits: limitsOf(book, queue, types, now) };
 }
 
-function typeBacklog(queue: MemoryQueue, type: string, active: number): TypeBacklog {
+function typeBacklog(queue: MemoryQueue, type: string, active: number): Omit<TypeBacklog, "workers"> {
   const line = queue.lines.get(type);
   const groups = new Map<string | null, number>();
   for (const { group, waiting } of lanesOf(line)) groups.set(group, (groups.get(group) ?? 0) + waiting);

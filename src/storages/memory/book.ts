@@ -14,6 +14,7 @@ import type { Tally } from "./limits/tally.ts";
 import { type JobLane, type JobLine, type Key, MemoryQueue } from "./queues.ts";
 import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
 import { type Deadline, NOTHING_TAKEN, type StoredJob } from "./stored-job.ts";
+import { Workers } from "./workers.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -46,6 +47,7 @@ export class Book {
   readonly permits = new Permits();
   readonly grants = new Grants();
   readonly subscribers = new Subscribers();
+  readonly workers = new Workers();
   readonly jobs = new Map<string, StoredJob>();
   readonly queues = new Map<string, MemoryQueue>();
   /** Active jobs, the lease that runs out first in front. */

@@ -23,6 +23,14 @@ import type {
   Sweep,
 } from "../../storage/job-storage.ts";
 import { closeConfirmations } from "../../storage/confirmations.ts";
+import { closeRegistrar } from "../../storage/registrar.ts";
+import {
+  type Registered,
+  type UnhandledType,
+  wallWorker,
+  type WorkerEntry,
+  type WorkerRecord,
+} from "../../storage/workers.ts";
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import { refuseTransaction } from "../../storage/transactions.ts";
@@ -37,6 +45,7 @@ import { find, findByKey, history, list, overview } from "./reading.ts";
 import { heartbeat, report, settle } from "./settling.ts";
 import { explain } from "./standing.ts";
 import { sweep } from "./sweeping.ts";
+import { unhandled } from "./workers.ts";
 
 export interface MemoryStorageOptions {
   /** Where the time comes from. Default: the system's monotonic clock. */
@@ -77,8 +86,8 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   async close(): Promise<void> {
     this.#closed = true;
-    // What was counted is gone with the storage: this only ends the timers of what was not confirmed.
-    await closeConfirmations(this);
+    // What was counted and registered is gone with the storage: this only ends timers.
+    await Promise.all([closeConfirmations(this), closeRegistrar(this)]);
     this.#book.subscribers.clear();
   }
 
@@ -122,6 +131,18 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   sweep(): Promise<Sweep> {
     return this.#step((now) => sweep(this.#book, now));
+  }
+
+  register(workers: readonly WorkerEntry[], ttlMs: number, gone: readonly string[]): Promise<Registered> {
+    return this.#step((now) => this.#book.workers.register(workers, ttlMs, gone, now));
+  }
+
+  workers(queue?: string): Promise<readonly WorkerRecord[]> {
+    return this.#step((now) => this.#book.workers.live(now, queue).map((one) => wallWorker(one, this.#book.skew)));
+  }
+
+  unhandled(): Promise<readonly UnhandledType[]> {
+    return this.#step((now) => unhandled(this.#book, now));
   }
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {

@@ -30,6 +30,7 @@ export function explain(book: Book, id: string, now: number): Standing | undefin
     now: now - book.skew,
     queuePaused: queue.paused,
     typePaused: queue.pausedTypes.has(job.type),
+    workers: book.workers.counts(job.queue, job.type, now),
     ahead,
     limits: rules.map((rule) => standing(book, rule, job, startsBefore(rule, rules, before), time, ahead.lane)),
   };

@@ -16,7 +16,12 @@ const LANE_KEPT_MS = 3_600_000;
 export function sweep(book: Book, now: number): Sweep {
   const stalled = recover(book, now);
   endOverdue(book, now, STEP);
-  const deleted = deleteEnded(book, now) + deleteKeys(book, now) + deleteLanes(book, now) + pruneLimits(book, now);
+  const deleted =
+    deleteEnded(book, now) +
+    deleteKeys(book, now) +
+    deleteLanes(book, now) +
+    pruneLimits(book, now) +
+    book.workers.prune(now);
   return { stalled, deleted, more: isMore(book, now) };
 }
 

@@ -1,5 +1,14 @@
 import { INSTANT_COLUMNS } from "../../storage/clock-repair.ts";
-import type { CountFilter, Inspection, JobFacts, LimitInUse, StuckJobs } from "../../storage/inspection.ts";
+import {
+  type CountFilter,
+  type Inspection,
+  type JobFacts,
+  type LimitInUse,
+  servedFacts,
+  type WaitingJobs,
+  waitingLeast,
+} from "../../storage/inspection.ts";
+import { workerOf, type WorkerRow } from "../../storage/workers.ts";
 import type { PostgresExecutor, SqlValue } from "./driver.ts";
 import { SCHEMA_VERSION, versionOf } from "./migrations.ts";
 
@@ -13,11 +22,6 @@ export interface Inspected {
 export function inspection(place: Inspected): Inspection {
   return {
     now: async () => (await timeOf(place)).wall,
-    workers: async () => {
-      const found = await rows<{ queue: string; workers: number }>(place, WORKERS);
-      return new Map(found.map(({ queue, workers }) => [queue, workers]));
-    },
-    listeners: async () => (await one<{ n: number }>(place, LISTENERS)).n,
     limits: (most) => rows<LimitInUse>(place, LIMITS, most),
     count: async (filter) => countJobs(place, filter),
   };
@@ -45,9 +49,6 @@ export async function repairClock(place: Inspected): Promise<number> {
 
 const TIME = `SELECT greatest(last, wall + skew) AS now, wall, greatest(skew, last - wall) AS "offsetMs"
   FROM {schema}.meta, LATERAL (SELECT {schema}.wall() AS wall) AS clock`;
-const WORKERS =
-  "SELECT queue, count(DISTINCT worker)::int AS workers FROM {schema}.jobs WHERE state = 'active' GROUP BY queue";
-const LISTENERS = "SELECT count(*)::int AS n FROM {schema}.listeners WHERE until > {schema}.present()";
 const LIMITS = `SELECT * FROM (
     SELECT CASE WHEN grp = '' THEN name ELSE name || '[' || substr(grp, 2) || ']' END AS name, longest AS "windowMs",
       CASE WHEN pause_until > now THEN pause_until - now END AS "heldForMs",
@@ -71,15 +72,19 @@ const EXPIRED = `SELECT count(*)::int AS jobs, coalesce($1 - min(lease_until), 0
   FROM {schema}.jobs WHERE state = 'active' AND lease_until <= $1`;
 const OVERDUE = `SELECT count(*)::int AS jobs, coalesce($1 - min(delete_at), 0) AS "oldestMs"
   FROM {schema}.jobs WHERE delete_at IS NOT NULL AND delete_at <= $1`;
-const STUCK = `SELECT * FROM (
+/** So many types are looked at, those that wait for the longest. */
+const MOST_TYPES = 1_000;
+const WAITING = `SELECT * FROM (
     SELECT queue, type, count(*) FILTER (WHERE state = 'waiting')::int AS waiting,
       $1 - min(due_at) FILTER (WHERE state = 'waiting') AS "oldestMs", $1 - max(started_at) AS "lastStartMs"
     FROM {schema}.jobs AS job
     WHERE NOT EXISTS (SELECT FROM {schema}.pauses AS pause
       WHERE pause.queue = job.queue AND pause.type IN ('', ':' || job.type))
     GROUP BY queue, type) AS seen
-  WHERE "oldestMs" > $2 AND coalesce("lastStartMs" > $2, true)
-  ORDER BY "oldestMs" DESC LIMIT 10`;
+  WHERE "oldestMs" > $2
+  ORDER BY "oldestMs" DESC LIMIT ${MOST_TYPES}`;
+const WORKERS = `SELECT id, queue, info, since, seen_at AS "seenAt" FROM {schema}.workers WHERE until > $1 ORDER BY since, id`;
+const RULES = "SELECT name FROM {schema}.rules ORDER BY name";
 const FUTURE = `SELECT count(*)::int AS n FROM {schema}.jobs
   WHERE greatest(created_at, started_at, finished_at) > $1`;
 
@@ -92,8 +97,13 @@ export async function jobFacts(place: Inspected, now: number, stuckMs: number): 
     rows: await rows<{ table: string; rows: number }>(place, ROWS, place.schema),
     expired: await one<JobFacts["expired"]>(place, EXPIRED, now),
     overdue: await one<JobFacts["overdue"]>(place, OVERDUE, now),
-    stuck: await rows<StuckJobs>(place, STUCK, now, stuckMs),
     fromTheFuture: (await one<{ n: number }>(place, FUTURE, now + FUTURE_MS)).n,
+    served: servedFacts({
+      waiting: await rows<WaitingJobs>(place, WAITING, now, waitingLeast(stuckMs)),
+      workers: (await rows<WorkerRow>(place, WORKERS, now)).map(workerOf),
+      limits: (await rows<{ name: string }>(place, RULES)).map(({ name }) => name),
+      stuckMs,
+    }),
   };
 }
 

@@ -30,7 +30,7 @@ export class PostgresRateLimiterStorage extends PostgresRates {
   }
 
   close(): Promise<void> {
-    this.#closing ??= closed(this.#hub, this.#database, closeConfirmations(this));
+    this.#closing ??= closed(this.#hub, this.#database, [closeConfirmations(this)]);
     return this.#closing;
   }
 

@@ -31,6 +31,8 @@ import type {
   Sweep,
 } from "../../storage/job-storage.ts";
 import { closeConfirmations } from "../../storage/confirmations.ts";
+import { closeRegistrar } from "../../storage/registrar.ts";
+import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
@@ -53,6 +55,7 @@ import { PostgresLimits } from "./limits/limit-storage.ts";
 import { PostgresRates } from "./rates.ts";
 import { readTarget, schemaName } from "./target.ts";
 import { inTransaction } from "./tx.ts";
+import { liveWorkers, register, unhandled } from "./workers.ts";
 
 export interface PostgresStorageOptions {
   /** The schema that everything is kept in, and nothing else. Default: `"sluice"`. */
@@ -134,7 +137,7 @@ export class PostgresStorage implements JobStorage {
   }
 
   close(): Promise<void> {
-    this.#closing ??= closed(this.#hub, this.#database, closeConfirmations(this, this.rates));
+    this.#closing ??= closed(this.#hub, this.#database, [closeConfirmations(this, this.rates), closeRegistrar(this)]);
     return this.#closing;
   }
 
@@ -169,6 +172,18 @@ export class PostgresStorage implements JobStorage {
 
   async sweep(): Promise<Sweep> {
     return sweep(this.#open());
+  }
+
+  async register(workers: readonly WorkerEntry[], ttlMs: number, gone: readonly string[]): Promise<Registered> {
+    return register(this.#open(), workers, ttlMs, gone);
+  }
+
+  async workers(queue?: string): Promise<readonly WorkerRecord[]> {
+    return liveWorkers(this.#open(), queue);
+  }
+
+  async unhandled(): Promise<readonly UnhandledType[]> {
+    return unhandled(this.#open());
   }
 
   async find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
@@ -224,8 +239,13 @@ export class PostgresStorage implements JobStorage {
 }
 
 /** Nothing new is begun; what is under way is done, and others are told of it; then the connections are given back. */
-export async function closed(hub: Hub, database: PostgresDatabase, confirming?: Promise<unknown>): Promise<void> {
-  if (confirming !== undefined) await confirming;
+export async function closed(
+  hub: Hub,
+  database: PostgresDatabase,
+  last: readonly (Promise<unknown> | undefined)[] = [],
+): Promise<void> {
+  const underWay = last.filter((one) => one !== undefined);
+  if (underWay.length > 0) await Promise.all(underWay);
   await database.refuse();
   await hub.close();
   await database.close();

@@ -1,4 +1,12 @@
-import type { CountFilter, JobFacts, LimitInUse, StuckJobs } from "../../storage/inspection.ts";
+import {
+  type CountFilter,
+  type JobFacts,
+  type LimitInUse,
+  servedFacts,
+  type WaitingJobs,
+  waitingLeast,
+} from "../../storage/inspection.ts";
+import { workerOf, type WorkerRow } from "../../storage/workers.ts";
 import type { SqliteConnection, SqlValue } from "./driver.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
 
@@ -23,20 +31,6 @@ export function timeOf(
   const { last, skew } = one(connection, "SELECT last, skew FROM sluice_meta") as { last: number; skew: number };
   const now = Math.max(last, wall + skew);
   return { now, offsetMs: now > wall + skew ? now - wall : skew };
-}
-
-/** How many workers hold a lease in each queue. */
-export function workersOf(connection: SqliteConnection): ReadonlyMap<string, number> {
-  const rows = all<{ queue: string; workers: number }>(
-    connection,
-    "SELECT queue, count(DISTINCT worker) AS workers FROM sluice_jobs WHERE lease_until IS NOT NULL GROUP BY queue",
-  );
-  return new Map(rows.map(({ queue, workers }) => [queue, workers]));
-}
-
-/** How many open storages want to hear of changes: workers, mostly, at work or not. */
-export function listenersOf(connection: SqliteConnection, now: number): number {
-  return (one(connection, "SELECT count(*) AS n FROM sluice_listeners WHERE until > ?", now) as { n: number }).n;
 }
 
 const LIMITS = `SELECT iif(grp = '', name, name || '[' || substr(grp, 2) || ']') AS name, longest AS windowMs, CASE WHEN pause_until > ?1 THEN pause_until - ?1 END AS heldForMs,
@@ -97,14 +91,19 @@ const EXPIRED = `SELECT count(*) AS jobs, coalesce(?1 - min(lease_until), 0) AS 
   FROM sluice_jobs WHERE lease_until IS NOT NULL AND lease_until <= ?1`;
 const OVERDUE = `SELECT count(*) AS jobs, coalesce(?1 - min(delete_at), 0) AS oldestMs
   FROM sluice_jobs WHERE delete_at IS NOT NULL AND delete_at <= ?1`;
-const STUCK = `SELECT queue, type, sum(state = 'waiting') AS waiting,
+/** So many types are looked at, those that wait for the longest. */
+const MOST_TYPES = 1_000;
+const WAITING = `SELECT queue, type, sum(state = 'waiting') AS waiting,
     ?1 - min(CASE WHEN state = 'waiting' THEN due_at END) AS oldestMs, ?1 - max(started_at) AS lastStartMs
   FROM sluice_jobs AS job
   WHERE NOT EXISTS (SELECT 1 FROM sluice_pauses AS pause
     WHERE pause.queue = job.queue AND pause.type IN ('', ':' || job.type))
   GROUP BY queue, type
-  HAVING oldestMs > ?2 AND coalesce(lastStartMs > ?2, 1)
-  ORDER BY oldestMs DESC LIMIT 10`;
+  HAVING oldestMs > ?2
+  ORDER BY oldestMs DESC LIMIT ${MOST_TYPES}`;
+const WORKERS =
+  "SELECT id, queue, info, since, seen_at AS seenAt FROM sluice_workers WHERE until > ? ORDER BY since, id";
+const RULES = "SELECT name FROM sluice_rules ORDER BY name";
 const FUTURE = `SELECT count(*) AS n FROM sluice_jobs
   WHERE max(created_at, coalesce(started_at, 0), coalesce(finished_at, 0)) > ?`;
 const WRONG_LANES = `SELECT count(*) AS n FROM sluice_lanes WHERE waiting <>
@@ -123,8 +122,13 @@ export function jobFacts(connection: SqliteConnection, now: number, stuckMs: num
     })),
     expired: one(connection, EXPIRED, now) as JobFacts["expired"],
     overdue: one(connection, OVERDUE, now) as JobFacts["overdue"],
-    stuck: all<StuckJobs>(connection, STUCK, now, stuckMs),
     fromTheFuture: (one(connection, FUTURE, now + FUTURE_MS) as { n: number }).n,
+    served: servedFacts({
+      waiting: all<WaitingJobs>(connection, WAITING, now, waitingLeast(stuckMs)),
+      workers: all<WorkerRow>(connection, WORKERS, now).map(workerOf),
+      limits: all<{ name: string }>(connection, RULES).map(({ name }) => name),
+      stuckMs,
+    }),
     wrongLanes: (one(connection, WRONG_LANES) as { n: number }).n,
   };
 }

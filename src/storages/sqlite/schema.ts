@@ -275,4 +275,16 @@ export const SCHEMA_1 = `
     until REAL NOT NULL,
     events INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
+
+  -- Workers that have registered: live until then. info: what else they say of themselves (storage/workers.ts), as JSON.
+  CREATE TABLE sluice_workers (
+    id TEXT PRIMARY KEY,
+    queue TEXT NOT NULL,
+    info TEXT NOT NULL,
+    since REAL NOT NULL,
+    seen_at REAL NOT NULL,
+    until REAL NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  -- Whose time is over?
+  CREATE INDEX sluice_workers_until ON sluice_workers (until);
 `;

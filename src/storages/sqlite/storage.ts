@@ -24,6 +24,8 @@ import type {
 } from "../../storage/job-storage.ts";
 import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
 import { closeConfirmations } from "../../storage/confirmations.ts";
+import { closeRegistrar } from "../../storage/registrar.ts";
+import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
@@ -46,6 +48,7 @@ import { confirm } from "./limits/grants.ts";
 import { SqliteLimits } from "./limits/limit-storage.ts";
 import { SqliteRates } from "./rates.ts";
 import { Store } from "./store.ts";
+import { liveWorkers, register, unhandled } from "./workers.ts";
 
 export interface SqliteStorageOptions {
   /**
@@ -112,7 +115,7 @@ export class SqliteStorage implements JobStorage {
   }
 
   async close(): Promise<void> {
-    await closeConfirmations(this, this.rates);
+    await Promise.all([closeConfirmations(this, this.rates), closeRegistrar(this)]);
     await this.#adding.done();
     this.#hub.close();
     this.#store.close();
@@ -162,6 +165,18 @@ export class SqliteStorage implements JobStorage {
   async sweep(): Promise<Sweep> {
     if (!(await this.#store.read(isSweepable))) return { stalled: 0, deleted: 0, more: false };
     return this.#store.write(sweep);
+  }
+
+  register(workers: readonly WorkerEntry[], ttlMs: number, gone: readonly string[]): Promise<Registered> {
+    return this.#store.write((step) => register(step, workers, ttlMs, gone));
+  }
+
+  workers(queue?: string): Promise<readonly WorkerRecord[]> {
+    return this.#store.read((step) => liveWorkers(step, queue));
+  }
+
+  unhandled(): Promise<readonly UnhandledType[]> {
+    return this.#store.read(unhandled);
   }
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {

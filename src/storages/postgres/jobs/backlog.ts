@@ -1,6 +1,7 @@
 import type { ClaimLimit } from "../../../storage/job-storage.ts";
 import type { Backlog, LimitState, TypeBacklog } from "../../../storage/limit-storage.ts";
 import { originOf, originOfClaim, ruleInForce, ruleOfClaim } from "../../../storage/stored-rules.ts";
+import { type WorkerRecord, type WorkerRow, workerOf, workersFor } from "../../../storage/workers.ts";
 import type { Database } from "../database.ts";
 import { byName, type SeenStates, stateOf, type Waiting } from "../limits/reading.ts";
 import { isStoredRule } from "../limits/rule-book.ts";
@@ -11,27 +12,33 @@ type Seen = SeenStates & { readonly stored?: unknown; readonly claim?: ClaimLimi
 interface Answer {
   readonly skew: number;
   readonly pauses: readonly string[];
-  readonly types: readonly Omit<TypeBacklog, "paused">[];
+  readonly types: readonly Omit<TypeBacklog, "paused" | "workers">[];
+  readonly workers: readonly WorkerRow[];
   readonly waiting: readonly Waiting[];
   readonly limits: readonly Seen[];
 }
 
 /** What of a queue has not started. */
 export async function backlog(database: Database, queue: string): Promise<Backlog> {
-  const { skew, pauses, types, waiting, limits } = await database.call<Answer>("read_backlog", queue);
+  const { skew, pauses, types, workers, waiting, limits } = await database.call<Answer>("read_backlog", queue);
   const paused = new Set(pauses);
+  const live = workers.map(workerOf);
   // A claim speaks for its own queue.
   const own = waiting.filter((one) => one.queue === queue);
   return {
     queue,
     paused: paused.has(""),
-    types: types.map((one) => typeOf(one, paused)).toSorted((a, b) => (a.type < b.type ? -1 : 1)),
+    types: types.map((one) => typeOf(one, paused, live)).toSorted((a, b) => (a.type < b.type ? -1 : 1)),
     limits: limits.flatMap((seen) => limitOf(seen, waiting, own, skew)).toSorted(byName),
   };
 }
 
-function typeOf(seen: Answer["types"][number], paused: ReadonlySet<string>): TypeBacklog {
-  return { ...seen, paused: paused.has(`:${seen.type}`) };
+function typeOf(
+  seen: Answer["types"][number],
+  paused: ReadonlySet<string>,
+  live: readonly WorkerRecord[],
+): TypeBacklog {
+  return { ...seen, paused: paused.has(`:${seen.type}`), workers: workersFor(live, seen.type).handling };
 }
 
 function limitOf(seen: Seen, waiting: readonly Waiting[], own: readonly Waiting[], skew: number): LimitState[] {

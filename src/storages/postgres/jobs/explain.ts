@@ -10,6 +10,7 @@ import { type SeenLimit, SeenMeter } from "../limits/meter.ts";
 import { instantOf } from "../limits/reading.ts";
 import { type JobRow, toRecord } from "./record.ts";
 import { readWeights } from "../../../storage/kept.ts";
+import { type WorkerRow, workerOf, workersFor } from "../../../storage/workers.ts";
 
 /** How a job stands with a limit that is kept, or that a claim brought along. */
 type Seen = { readonly seen: SeenLimit; readonly behind: number | null } & (
@@ -23,6 +24,7 @@ interface Answer {
   readonly skew: number;
   readonly job: JobRow;
   readonly pauses: readonly string[];
+  readonly workers: readonly WorkerRow[];
   readonly ahead: Standing["ahead"];
   readonly before: Before;
   /** What the first of its lane weighs, if that is another one. */
@@ -55,7 +57,9 @@ export async function explain(database: Database, id: string): Promise<Standing 
       startsBefore(rule, rules, before),
     );
   });
-  return { job, now: now - skew, queuePaused: pauses.has(""), typePaused: pauses.has(`:${job.type}`), ahead, limits };
+  const workers = workersFor(answer.workers.map(workerOf), job.type);
+  const typePaused = pauses.has(`:${job.type}`);
+  return { job, now: now - skew, queuePaused: pauses.has(""), typePaused, workers, ahead, limits };
 }
 
 /** `shown`: the rule as people see it. */

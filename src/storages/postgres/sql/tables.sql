@@ -343,6 +343,16 @@ CREATE TABLE {schema}.listeners (
   events boolean NOT NULL
 ) WITH (fillfactor = 50);
 
+-- Workers that have registered: live until then. info: what else they say of themselves (storage/workers.ts), as JSON.
+CREATE TABLE {schema}.workers (
+  id text COLLATE "C" PRIMARY KEY,
+  queue text COLLATE "C" NOT NULL,
+  info text NOT NULL,
+  since float8 NOT NULL,
+  seen_at float8 NOT NULL,
+  until float8 NOT NULL
+) WITH (fillfactor = 50);
+
 -- A lease that has ended, as the limits want to know about it. how: 'well', 'failed' (with these kinds of error), 'gone'. settled:
 -- a service refused the start, and the weights that it took come back, but for these; NULL: it was not refused.
 CREATE TYPE {schema}.ended_lease AS (

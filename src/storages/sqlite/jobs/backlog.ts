@@ -6,6 +6,8 @@ import { allWaiting, stateOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { type JobRow } from "./record.ts";
 import { readWeights } from "../../../storage/kept.ts";
+import { workersFor } from "../../../storage/workers.ts";
+import { liveWorkers } from "../workers.ts";
 
 /** So many jobs that wait are weighed, of each type; and so many of the queue that were completed are looked at. */
 const WEIGHED = 1_000;
@@ -33,6 +35,7 @@ export function backlog(step: Step, queue: string): Backlog {
   const scheduled = countsOf(step, queue, "scheduled");
   const active = countsOf(step, queue, "active");
   const ran = durations(step, queue);
+  const workers = liveWorkers(step, queue);
   const names = [...new Set([...lanes.keys(), ...scheduled.keys(), ...active.keys()])].toSorted();
   const types = names.map((type): TypeBacklog => {
     const own = lanes.get(type) ?? [];
@@ -43,6 +46,7 @@ export function backlog(step: Step, queue: string): Backlog {
     return {
       type,
       paused: pauses.has(`:${type}`),
+      workers: workersFor(workers, type).handling,
       waiting: own.reduce((sum, { waiting }) => sum + waiting, 0),
       scheduled: scheduled.get(type) ?? 0,
       active: active.get(type) ?? 0,

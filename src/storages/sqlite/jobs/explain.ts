@@ -13,6 +13,8 @@ import type { Step } from "../step.ts";
 import { find } from "./list.ts";
 import { type JobRow } from "./record.ts";
 import { readWeights } from "../../../storage/kept.ts";
+import { workersFor } from "../../../storage/workers.ts";
+import { liveWorkers } from "../workers.ts";
 
 /** How far jobs that come before are counted. */
 const MOST = 10_000;
@@ -93,7 +95,16 @@ export function explain(step: Step, id: string): Standing | undefined {
     const most = mostOf(meter.quota, charge) ?? null;
     return { rule: wallRule(rule, step.skew), group: own, weight, used, held, waitMs: instantOf(wait), reason, most };
   });
-  return { job, now: step.wall, queuePaused: pauses.has(""), typePaused: pauses.has(`:${type}`), ahead, limits };
+  const workers = workersFor(liveWorkers(step, queue), type);
+  return {
+    job,
+    now: step.wall,
+    queuePaused: pauses.has(""),
+    typePaused: pauses.has(`:${type}`),
+    workers,
+    ahead,
+    limits,
+  };
 }
 
 /** Nobody starts before the first of the lane, which is perhaps heavier. One that never fits ends, and is in nobody's way. */

@@ -29,7 +29,8 @@ function exists({ counts, paused, pausedTypes }: QueueOverview): boolean {
   return paused || pausedTypes.length > 0 || JOB_STATES.some((state) => counts[state] > 0);
 }
 
-function queueNames(step: Step): string[] {
+/** All queues that have jobs or are paused, sorted. */
+export function queueNames(step: Step): string[] {
   const names = new Set((step.sql(PAUSED_QUEUES).all() as { queue: string }[]).map(({ queue }) => queue));
   let row = step.sql(FIRST_QUEUE).get() as { queue: string } | undefined;
   while (row !== undefined) {

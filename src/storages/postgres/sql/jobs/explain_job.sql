@@ -42,6 +42,7 @@ BEGIN
     own := place;
   END IF;
   RETURN standing || jsonb_build_object('now', now, 'skew', skew, 'job', {schema}.job_json(own, skew), 'first', first,
+    'workers', {schema}.live_workers(own.queue, now),
     'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = own.queue),
     'limits', kept || brought);
 END

@@ -1,5 +1,5 @@
 -- Deletes what has been kept long enough, 500 of each kind at the most: jobs, idempotency keys, limits of claims, events and those
--- who listened to them. What others have in their hands is left for the next time. deleted: how many. more: there may be more.
+-- who listened to them, workers that are not live. What others have in their hands is left for the next time. deleted: how many. more: there may be more.
 CREATE OR REPLACE FUNCTION {schema}.prune_rows(now float8, OUT deleted integer, OUT more boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -31,6 +31,12 @@ BEGIN
     SELECT o.ctid FROM {schema}.listeners o WHERE o.until <= now LIMIT 500 FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS count = ROW_COUNT;
   deleted := deleted + count;
+
+  DELETE FROM {schema}.workers w WHERE w.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.workers o WHERE o.until <= now LIMIT 500 FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  deleted := deleted + count;
+  more := more OR count = 500;
 
   -- Events are for those who listen now: a minute, and ten thousand of them. They are numbered as they happen.
   DELETE FROM {schema}.events e WHERE e.ctid = ANY (ARRAY(

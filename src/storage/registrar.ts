@@ -1,0 +1,185 @@
+import type { Clock } from "../core/clock.ts";
+import { inTime } from "../core/deadline.ts";
+import { JobError } from "../core/errors.ts";
+import type { JobStorage } from "./job-storage.ts";
+import type { UnhandledType, WorkerEntry } from "./workers.ts";
+
+/** One heartbeat for all workers of the process; a worker is shown for three of them. */
+const EVERY_MS = 15_000;
+const TTL_MS = 45_000;
+/** A heartbeat that is not answered by then has failed. */
+const WITHIN_MS = 10_000;
+/** After a failure it is tried again, each time after twice as long. */
+const FIRST_RETRY_MS = 500;
+/** A type that no live worker handles is told of after this: a deploy is no alarm. */
+const GRACE_MS = 30_000;
+
+/** A worker, for as long as it runs. */
+export interface LiveWorker {
+  readonly entry: () => WorkerEntry;
+  /** Hears that the worker cannot be registered, if that lasts. */
+  readonly report: (error: unknown) => void;
+}
+
+type Registry = Pick<JobStorage, "register" | "unhandled" | "publish">;
+
+/**
+ * Keeps the workers of this process registered in one storage: all of them in one call, now and then. Nothing waits for it but a
+ * worker that stops. The process of the worker that has been running for the longest also watches for types that no live
+ * worker handles.
+ */
+export class Registrar {
+  readonly #storage: Registry;
+  readonly #clock: Clock;
+  readonly #live = new Set<LiveWorker>();
+  /** To be registered by the next call, which removes those that are gone. */
+  #due = new Set<LiveWorker>();
+  #gone: string[] = [];
+  #sending: Promise<void> | undefined;
+  #cancelTimer: (() => void) | undefined;
+  #failures = 0;
+  #registeredAt = 0;
+  #reported = false;
+  /** Unhandled types that were seen: since when, and whether they were told of. */
+  #unhandled = new Map<string, { readonly since: number; told: boolean }>();
+
+  constructor(storage: Registry, clock: Clock) {
+    this.#storage = storage;
+    this.#clock = clock;
+  }
+
+  /** Registers a worker, soon. What it gives back removes the worker again: it rejects if that cannot be done. */
+  add(worker: LiveWorker): () => Promise<void> {
+    if (this.#live.size === 0) this.#registeredAt = this.#clock.now();
+    this.#live.add(worker);
+    this.#due.add(worker);
+    this.#flush().catch(() => {});
+    return () => this.#remove(worker);
+  }
+
+  /** The storage is about to close: its workers are removed, and no timer is left. Undefined: there is nothing to do. */
+  close(): Promise<void> | undefined {
+    if (this.#live.size === 0) return undefined;
+    this.#gone.push(...Array.from(this.#live, ({ entry }) => entry().id));
+    this.#live.clear();
+    this.#due.clear();
+    this.#stopTimer();
+    return this.#flush().catch(() => {});
+  }
+
+  async #remove(worker: LiveWorker): Promise<void> {
+    if (!this.#live.delete(worker)) return;
+    this.#due.delete(worker);
+    this.#gone.push(worker.entry().id);
+    await this.#flush();
+  }
+
+  /** One call at a time: what comes while one is under way goes with the next. */
+  async #flush(): Promise<void> {
+    // Those that begin or stop in the same turn go together.
+    await Promise.resolve();
+    while (this.#sending !== undefined) await this.#sending.catch(() => {});
+    if (this.#due.size === 0 && this.#gone.length === 0) return;
+    this.#sending = this.#send();
+    try {
+      await this.#sending;
+    } finally {
+      this.#sending = undefined;
+    }
+  }
+
+  async #send(): Promise<void> {
+    const due = [...this.#due];
+    const gone = this.#gone;
+    this.#due = new Set();
+    this.#gone = [];
+    const entries = due.map(({ entry }) => entry());
+    // Else it is about some that begin or stop, and the heartbeat of the others comes in its own time.
+    const ofAll = due.length > 0 && due.length === this.#live.size;
+    const register = () => this.#storage.register(entries, TTL_MS, gone);
+    try {
+      const { first } = await inTime(this.#clock, register, { withinMs: WITHIN_MS });
+      this.#failures = 0;
+      if (ofAll) {
+        this.#reported = false;
+        this.#registeredAt = this.#clock.now();
+        await this.#watch(first);
+      }
+    } catch (error) {
+      for (const one of due) if (this.#live.has(one)) this.#due.add(one);
+      // Without workers nothing is tried again: those that are gone are not shown after their time.
+      if (this.#live.size > 0) this.#gone.push(...gone);
+      this.#failed(error);
+      throw error;
+    } finally {
+      this.#setTimer();
+    }
+  }
+
+  /** A failure is told when the workers are not shown as live any more, and once. */
+  #failed(error: unknown): void {
+    this.#failures += 1;
+    if (this.#reported || this.#clock.now() - this.#registeredAt < TTL_MS) return;
+    this.#reported = true;
+    const message = `the worker could not be registered for ${TTL_MS / 1_000} s, and is not shown as live: it works all the same`;
+    for (const { report } of this.#live) report(new JobError(message, { cause: error }));
+  }
+
+  #setTimer(): void {
+    if (this.#live.size === 0 || this.#failures > 0) this.#stopTimer();
+    if (this.#live.size === 0 || this.#cancelTimer !== undefined) return;
+    const ms = this.#failures === 0 ? EVERY_MS : Math.min(EVERY_MS, FIRST_RETRY_MS * 2 ** (this.#failures - 1));
+    this.#cancelTimer = this.#clock.after(ms, () => {
+      this.#cancelTimer = undefined;
+      this.#due = new Set(this.#live);
+      this.#flush().catch(() => {});
+    });
+  }
+
+  #stopTimer(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+  }
+
+  /** Looks for types that no live worker handles, and tells of each once, for as long as that lasts. */
+  async #watch(first: boolean): Promise<void> {
+    if (!first) {
+      this.#unhandled.clear();
+      return;
+    }
+    const look = () => this.#storage.unhandled();
+    // The next heartbeat looks again.
+    const found = await inTime(this.#clock, look, { withinMs: WITHIN_MS }).catch(() => undefined);
+    if (found === undefined) return;
+    const now = this.#clock.now();
+    const before = this.#unhandled;
+    this.#unhandled = new Map(found.map((one) => [keyOf(one), before.get(keyOf(one)) ?? { since: now, told: false }]));
+    for (const { queue, type } of found) {
+      const seen = this.#unhandled.get(keyOf({ queue, type }))!;
+      if (seen.told || now - seen.since < GRACE_MS) continue;
+      seen.told = true;
+      this.#storage.publish({ event: "unhandled", queue, type }).catch(() => {
+        seen.told = false;
+      });
+    }
+  }
+}
+
+const keyOf = ({ queue, type }: UnhandledType) => JSON.stringify([queue, type]);
+
+const ofStorages = new WeakMap<object, Registrar>();
+
+/** The registrar of this storage: one for all workers of the process. */
+export function registrarOf(storage: Registry, clock: Clock): Registrar {
+  let registrar = ofStorages.get(storage);
+  if (registrar === undefined) {
+    registrar = new Registrar(storage, clock);
+    ofStorages.set(storage, registrar);
+  }
+  return registrar;
+}
+
+/** For a storage that is about to close. Undefined: there is nothing to do. */
+export function closeRegistrar(storage: object): Promise<void> | undefined {
+  return ofStorages.get(storage)?.close();
+}

@@ -1,0 +1,67 @@
+import {
+  bySince,
+  detailsOf,
+  type Registered,
+  type UnhandledType,
+  unhandledOf,
+  type WaitingTypes,
+  type WorkerCounts,
+  type WorkerEntry,
+  type WorkerRecord,
+  workersFor,
+} from "../../storage/workers.ts";
+import type { Book } from "./book.ts";
+
+/** A worker that is live until then. */
+interface Registration {
+  readonly worker: WorkerRecord;
+  readonly until: number;
+}
+
+/** The workers that have registered. */
+export class Workers {
+  readonly #byId = new Map<string, Registration>();
+
+  register(entries: readonly WorkerEntry[], ttlMs: number, gone: readonly string[], now: number): Registered {
+    for (const id of gone) this.#byId.delete(id);
+    for (const entry of entries) {
+      const { id, queue, upMs } = entry;
+      const since = this.#byId.get(id)?.worker.since ?? now - upMs;
+      this.#byId.set(id, { worker: { id, queue, ...detailsOf(entry), since, seenAt: now }, until: now + ttlMs });
+    }
+    const [first] = this.live(now);
+    return { first: entries.some(({ id }) => id === first?.id) };
+  }
+
+  live(now: number, queue?: string): WorkerRecord[] {
+    return [...this.#byId.values()]
+      .filter(({ until, worker }) => until > now && (queue === undefined || worker.queue === queue))
+      .map(({ worker }) => worker)
+      .toSorted(bySince);
+  }
+
+  counts(queue: string, type: string, now: number): WorkerCounts {
+    return workersFor(this.live(now, queue), type);
+  }
+
+  /** Forgets those whose time is over. Answers how many. */
+  prune(now: number): number {
+    let pruned = 0;
+    for (const [id, { until }] of this.#byId) if (until <= now && this.#byId.delete(id)) pruned += 1;
+    return pruned;
+  }
+}
+
+export function unhandled(book: Book, now: number): UnhandledType[] {
+  const waiting: WaitingTypes[] = [];
+  for (const queue of book.queues.values()) {
+    book.promoteAll(queue, now);
+    const types = [...queue.lines.values()].filter((line) => line.waiting > 0).map(({ type }) => type);
+    const pauses = [...(queue.paused ? [""] : []), ...Array.from(queue.pausedTypes, (type) => `:${type}`)];
+    waiting.push({ queue: queue.name, types: types.toSorted(), pauses });
+  }
+  return unhandledOf(
+    waiting.toSorted((a, b) => (a.queue < b.queue ? -1 : 1)),
+    book.workers.live(now),
+  );
+}
