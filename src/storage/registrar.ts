@@ -11,8 +11,11 @@ const TTL_MS = 45_000;
 const WITHIN_MS = 10_000;
 /** After a failure it is tried again, each time after twice as long. */
 const FIRST_RETRY_MS = 500;
-/** A type that no live worker handles is told of after this: a deploy is no alarm. */
-const GRACE_MS = 30_000;
+/**
+ * With every second heartbeat it is looked for types that no live worker handles, and what two looks in a row have seen is told: a
+ * deploy is no alarm. A little less than two heartbeats, for timers may come early.
+ */
+const LOOK_EVERY_MS = 1.9 * EVERY_MS;
 
 /** A worker, for as long as it runs. */
 export interface LiveWorker {
@@ -40,8 +43,9 @@ export class Registrar {
   #failures = 0;
   #registeredAt = 0;
   #reported = false;
-  /** Unhandled types that were seen: since when, and whether they were told of. */
-  #unhandled = new Map<string, { readonly since: number; told: boolean }>();
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  /** The unhandled types that the latest look has seen, and whether they were told of. */
+  #unhandled = new Map<string, "seen" | "told">();
 
   constructor(storage: Registry, clock: Clock) {
     this.#storage = storage;
@@ -143,25 +147,28 @@ export class Registrar {
 
   /** Looks for types that no live worker handles, and tells of each once, for as long as that lasts. */
   async #watch(first: boolean): Promise<void> {
-    if (!first) {
-      this.#unhandled.clear();
-      return;
-    }
-    const look = () => this.#storage.unhandled();
-    // The next heartbeat looks again.
-    const found = await inTime(this.#clock, look, { withinMs: WITHIN_MS }).catch(() => undefined);
-    if (found === undefined) return;
     const now = this.#clock.now();
-    const before = this.#unhandled;
-    this.#unhandled = new Map(found.map((one) => [keyOf(one), before.get(keyOf(one)) ?? { since: now, told: false }]));
-    for (const { queue, type } of found) {
-      const seen = this.#unhandled.get(keyOf({ queue, type }))!;
-      if (seen.told || now - seen.since < GRACE_MS) continue;
-      seen.told = true;
-      this.#storage.publish({ event: "unhandled", queue, type }).catch(() => {
-        seen.told = false;
-      });
+    if (!first) {
+      this.#lookedAt = Number.NEGATIVE_INFINITY;
+      this.#unhandled.clear();
     }
+    if (!first || now - this.#lookedAt < LOOK_EVERY_MS) return;
+    const look = () => this.#storage.unhandled();
+    const found = await inTime(this.#clock, look, { withinMs: WITHIN_MS }).catch(() => undefined);
+    // The next heartbeat looks again.
+    if (found === undefined) return;
+    this.#lookedAt = now;
+    const before = this.#unhandled;
+    this.#unhandled = new Map(found.map((one) => [keyOf(one), before.get(keyOf(one)) ?? "seen"]));
+    for (const one of found) if (before.get(keyOf(one)) === "seen") this.#tell(one);
+  }
+
+  #tell({ queue, type }: UnhandledType): void {
+    const key = keyOf({ queue, type });
+    this.#unhandled.set(key, "told");
+    this.#storage.publish({ event: "unhandled", queue, type }).catch(() => {
+      if (this.#unhandled.has(key)) this.#unhandled.set(key, "seen");
+    });
   }
 }
 

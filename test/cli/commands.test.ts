@@ -206,7 +206,7 @@ describe("workers", () => {
     expect(out).toMatch(/^id +queue +host +pid +runs +up +seen +types +limits$/m);
     expect(out).toMatch(/^worker-1 +mail +machine +12 +3 +\d+m?s +\d+m?s +all +api$/m);
     expect(out).toMatch(/^live-other +other +1 +\d+m?s +\d+m?s +ping$/m);
-    const at = expect.stringMatching(/Z$/);
+    const instant = expect.stringMatching(/Z$/);
     expect(json(await look("workers", "--json", "-q", "mail"))).toEqual({
       workers: [
         {
@@ -219,8 +219,8 @@ describe("workers", () => {
           concurrency: 3,
           limits: ["api"],
           moreLimits: 0,
-          since: at,
-          lastSeen: at,
+          since: instant,
+          lastSeen: instant,
         },
       ],
     });

@@ -188,7 +188,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await house.clock.advance(30_000);
       expect(told).toEqual([]);
       await house.clock.advance(10 * MINUTE);
-      expect(told).toEqual([{ queue: "q", type: "typo", at: 45_000 }]);
+      expect(told).toEqual([{ queue: "q", type: "typo", at: 60_000 }]);
       const handling = work(house, { typo: () => {} });
       await house.clock.advance(MINUTE);
       await Promise.all([handling.worker.stop(), house.clock.advance(0)]);

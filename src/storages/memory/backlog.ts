@@ -19,15 +19,12 @@ export function backlog(book: Book, name: string, now: number): Backlog {
   for (const job of book.leases) if (job.queue === name) active.set(job.type, (active.get(job.type) ?? 0) + 1);
   const types = [...new Set([...queue.lines.keys(), ...active.keys()])]
     .toSorted()
-    .map((type) => ({
-      ...typeBacklog(queue, type, active.get(type) ?? 0),
-      workers: workersFor(workers, type).handling,
-    }))
+    .map((type) => typeBacklog(queue, type, active.get(type) ?? 0, workersFor(workers, type).handling))
     .filter((one) => one.waiting + one.scheduled + one.active > 0);
   return { queue: name, paused: queue.paused, types, limits: limitsOf(book, queue, types, now) };
 }
 
-function typeBacklog(queue: MemoryQueue, type: string, active: number): Omit<TypeBacklog, "workers"> {
+function typeBacklog(queue: MemoryQueue, type: string, active: number, workers: number): TypeBacklog {
   const line = queue.lines.get(type);
   const groups = new Map<string | null, number>();
   for (const { group, waiting } of lanesOf(line)) groups.set(group, (groups.get(group) ?? 0) + waiting);
@@ -36,6 +33,7 @@ function typeBacklog(queue: MemoryQueue, type: string, active: number): Omit<Typ
   return {
     type,
     paused: queue.pausedTypes.has(type),
+    workers,
     waiting: line?.waiting ?? 0,
     scheduled: line?.scheduled.size ?? 0,
     active,

@@ -45,7 +45,7 @@ import { find, findByKey, history, list, overview } from "./reading.ts";
 import { heartbeat, report, settle } from "./settling.ts";
 import { explain } from "./standing.ts";
 import { sweep } from "./sweeping.ts";
-import { unhandled } from "./workers.ts";
+import { unhandled } from "./unhandled.ts";
 
 export interface MemoryStorageOptions {
   /** Where the time comes from. Default: the system's monotonic clock. */

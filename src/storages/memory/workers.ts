@@ -2,15 +2,11 @@ import {
   bySince,
   detailsOf,
   type Registered,
-  type UnhandledType,
-  unhandledOf,
-  type WaitingTypes,
   type WorkerCounts,
   type WorkerEntry,
   type WorkerRecord,
   workersFor,
 } from "../../storage/workers.ts";
-import type { Book } from "./book.ts";
 
 /** A worker that is live until then. */
 interface Registration {
@@ -50,18 +46,4 @@ export class Workers {
     for (const [id, { until }] of this.#byId) if (until <= now && this.#byId.delete(id)) pruned += 1;
     return pruned;
   }
-}
-
-export function unhandled(book: Book, now: number): UnhandledType[] {
-  const waiting: WaitingTypes[] = [];
-  for (const queue of book.queues.values()) {
-    book.promoteAll(queue, now);
-    const types = [...queue.lines.values()].filter((line) => line.waiting > 0).map(({ type }) => type);
-    const pauses = [...(queue.paused ? [""] : []), ...Array.from(queue.pausedTypes, (type) => `:${type}`)];
-    waiting.push({ queue: queue.name, types: types.toSorted(), pauses });
-  }
-  return unhandledOf(
-    waiting.toSorted((a, b) => (a.queue < b.queue ? -1 : 1)),
-    book.workers.live(now),
-  );
 }
