@@ -44,7 +44,9 @@ export function register(
 }
 
 export function liveWorkers(step: Step, queue?: string): WorkerRecord[] {
-  return (step.sql(LIVE).all(step.now, queue ?? null) as WorkerRow[]).map((row) => wallWorker(workerOf(row), step.skew));
+  return (step.sql(LIVE).all(step.now, queue ?? null) as WorkerRow[]).map((row) =>
+    wallWorker(workerOf(row), step.skew),
+  );
 }
 
 export function unhandled(step: Step): UnhandledType[] {
