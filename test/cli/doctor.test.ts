@@ -153,7 +153,7 @@ describe("doctor", () => {
     expect((await examine(db)).bad).toEqual([]);
     const storage = new SqliteStorage(db);
     const limits = { old: { max: 1, per: "1s", types: ["nothing"] }, api: { max: 1, per: "1s", types: ["nothing"] } };
-    await storage.limits.define(readLimits("test", limits).rules, "refuse");
+    await storage.limits.define(readLimits("test", limits).rules, { onConflict: "keep" });
     await storage.close();
     tamper(db, "UPDATE sluice_workers SET until = 0 WHERE queue = 'other'");
     const { code, bad } = await examine(db);
