@@ -31,6 +31,7 @@ export function hygiene(
   const isExpected = (text: string, hr: number) =>
     text.includes("the event loop was blocked") ||
     text.startsWith("LateCallError") ||
+    (outages && text.includes("claims were answered too late")) ||
     (text.includes("has not answered for") && (busy || within(blocked, hr - NEAR_MS, hr) > 0));
   for (const [p, notes] of groupBy(history.notes, (note) => note.p)) {
     const bad = notes.filter(

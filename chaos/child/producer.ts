@@ -7,7 +7,7 @@ import type { ProducerSpec, Work } from "./spec.ts";
 
 /** Adds jobs for a while. */
 export async function produce({ storage, recorder, chance, leave }: House, spec: ProducerSpec): Promise<void> {
-  const { queue: name, maxAttempts, bulk, keyMs, groups, delayed = 0, priority = 0 } = spec;
+  const { queue: name, maxAttempts, bulk, keyMs, groups, delayed = 0, priority = 0, bytes } = spec;
   const backoff = { kind: "fixed", delay: 50 } as const;
   const queue = new Queue<Record<string, { data: Work; result: unknown }>>(name, {
     storage,
@@ -19,9 +19,10 @@ export async function produce({ storage, recorder, chance, leave }: House, spec:
     ...(groups !== undefined && { group: `group-${chance.integer(1, groups)}` }),
     ...(chance.chance(delayed) && { delay: chance.integer(1, 500) }),
   });
+  const more = bytes === undefined ? {} : { padding: "x".repeat(bytes) };
   const one = () => ({
     type: "work",
-    data: keyMs === undefined ? chance.pick(spec.work)! : spec.work[0]!,
+    data: { ...(keyMs === undefined ? chance.pick(spec.work)! : spec.work[0]!), ...more },
     options: options(),
   });
   recorder.write({ op: "process", phase: "info", kind: "ready", text: "", value: 0 });

@@ -106,6 +106,8 @@ export interface ProducerSpec extends Common {
   readonly groups?: number | undefined;
   /** One of these for every job. */
   readonly work: readonly Work[];
+  /** So many bytes of data more, for every job. */
+  readonly bytes?: number | undefined;
   readonly delayed?: number | undefined;
   readonly priority?: number | undefined;
   readonly maxAttempts: number;

@@ -6,6 +6,7 @@ import { clocks, fakedClocks } from "./clocks.ts";
 import { commands } from "./commands.ts";
 import { crashPoints } from "./crash-points.ts";
 import { graceful } from "./graceful.ts";
+import { largeJobs } from "./large-jobs.ts";
 import { fastLimit, limiterLiveness, limits } from "./limits.ts";
 import { oldSnapshot } from "./old-snapshot.ts";
 import { halfOpen, resets, restarts, slowStorage } from "./outages.ts";
@@ -35,6 +36,7 @@ export const SCENARIOS = {
   restarts,
   resets,
   "slow storage": slowStorage,
+  "large jobs": largeJobs,
   "half-open": halfOpen,
   pooler,
   clocks,
@@ -62,6 +64,7 @@ const OUTAGES: readonly (readonly ScenarioName[])[] = [
   ["restarts"],
   ["resets", "half-open"],
   ["slow storage", "clocks"],
+  ["large jobs"],
   ["faked clocks"],
   ["pooler"],
   ["old snapshot"],

@@ -94,7 +94,8 @@ export async function halfOpen(world: World): Promise<Outcome> {
   );
 }
 
-function throughProxy({ server }: World, { port }: Proxy): string {
+/** The address of the server behind a proxy. */
+export function throughProxy({ server }: World, { port }: Proxy): string {
   return server!.url.replace(`:${server!.port}/`, `:${port}/`);
 }
 

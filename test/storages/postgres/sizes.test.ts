@@ -1,0 +1,124 @@
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { Proxy } from "../../../chaos/conductor/proxy.ts";
+import { Queue, Worker } from "../../../src/index.ts";
+import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
+import { poolOf } from "./client-support.ts";
+import { sharedServer, temporaryDatabase } from "./server.ts";
+
+const MEGABYTE = 1_000_000;
+const large = (n: number) => Array.from({ length: n }, () => ({ type: "t", data: "x".repeat(MEGABYTE) }));
+
+/** Adds so many jobs of a megabyte, over a good way. */
+async function addLarge(url: string, n: number): Promise<readonly string[]> {
+  await using storage = new PostgresStorage(url);
+  const queue = new Queue("q", { storage });
+  const ids: string[] = [];
+  for (let left = n; left > 0; left -= 10) {
+    for (const { id } of await queue.addBulk(large(Math.min(10, left)))) ids.push(id);
+  }
+  return ids;
+}
+
+/** The address of a database behind a way that carries so many bytes a second. */
+async function behind(direct: string, bandwidth: number): Promise<string> {
+  const proxy = await Proxy.open(Number(new URL(await sharedServer()).port));
+  onTestFinished(() => proxy.close());
+  proxy.way = { bandwidth };
+  const url = new URL(direct);
+  url.port = String(proxy.port);
+  return url.href;
+}
+
+/** Runs them all at once on a worker behind that way. How often each was called, and what went wrong outside of handlers. */
+async function runAll(url: string, ids: readonly string[], options: object = {}) {
+  await using storage = new PostgresStorage(url);
+  const calls = new Map<string, number>();
+  const errors: unknown[] = [];
+  const done = Promise.withResolvers<void>();
+  const handler = async ({ id }: { readonly id: string }) => {
+    calls.set(id, (calls.get(id) ?? 0) + 1);
+    if (calls.size === ids.length) done.resolve();
+  };
+  await using worker = new Worker("q", handler, {
+    storage,
+    concurrency: ids.length,
+    onError: (error) => errors.push(error),
+    ...options,
+  });
+  await worker.start();
+  await done.promise;
+  await worker.onIdle();
+  return { calls: ids.map((id) => calls.get(id)), errors };
+}
+
+describe("large jobs over a slow network", () => {
+  test(
+    "all run, once each, although all of them together would take longer than any answer may",
+    { timeout: 120_000 },
+    async () => {
+      const direct = await temporaryDatabase();
+      const ids = await addLarge(direct, 30);
+      // Six seconds for all of them, and less than one for a claim.
+      const { calls, errors } = await runAll(await behind(direct, 5 * MEGABYTE), ids);
+      expect(calls).toEqual(ids.map(() => 1));
+      expect(errors).toEqual([]);
+    },
+  );
+
+  test("all run under a limit, whose starts have to be called soon", { timeout: 120_000 }, async () => {
+    const direct = await temporaryDatabase();
+    const ids = await addLarge(direct, 8);
+    const limits = { quota: { max: 1_000, per: "1s", all: true } };
+    const { calls } = await runAll(await behind(direct, 3 * MEGABYTE), ids, { limits });
+    expect(calls).toEqual(ids.map(() => 1));
+  });
+});
+
+describe("answers", () => {
+  test("are no larger than a step may be, whatever is claimed, listed or found at once", async () => {
+    const direct = await temporaryDatabase();
+    const ids = await addLarge(direct, 12);
+    let longest = 0;
+    class Watched extends pg.Client {
+      // oxlint-disable-next-line typescript/no-explicit-any -- as the driver says it
+      override query(...args: any[]): any {
+        // oxlint-disable-next-line typescript/unbound-method -- it is called on this client
+        const answer: unknown = Reflect.apply(super.query, this, args);
+        if (!(answer instanceof Promise)) return answer;
+        return answer.then((result: pg.QueryResult) => {
+          for (const row of result.rows) longest = Math.max(longest, JSON.stringify(row).length);
+          return result;
+        });
+      }
+    }
+    await using storage = new PostgresStorage(poolOf(direct, { Client: Watched }));
+    const most = 4 * 2 ** 20 + 100_000;
+
+    const found = await storage.find([...ids, "nobody", ...ids]);
+    expect(found.map((job) => job?.id)).toEqual([...ids, undefined, ...ids]);
+    expect(longest).toBeGreaterThan(MEGABYTE);
+    expect(longest).toBeLessThan(most);
+
+    const queue = new Queue("q", { storage });
+    const listed: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await queue.list({ limit: 1_000, cursor });
+      listed.push(...page.jobs.map(({ id }) => id));
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    expect(listed).toEqual(ids.toReversed());
+    expect(longest).toBeLessThan(most);
+
+    const request = { queue: "q", worker: "w", max: 100, types: null, leaseMs: 30_000, limits: [], settle: [] };
+    const claimed: string[] = [];
+    for (let more = true; more;) {
+      const claim = await storage.claim(request);
+      claimed.push(...claim.jobs.map(({ id }) => id));
+      ({ more } = claim);
+    }
+    expect(claimed).toEqual(ids);
+    expect(longest).toBeLessThan(most);
+  });
+});
