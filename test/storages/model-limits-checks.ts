@@ -146,8 +146,10 @@ export async function checkStanding({ model, storage }: Both, job: LimitedJob): 
       most,
     ]);
     if (wait === NEVER) continue;
+    // Behind all that may start before it, of whatever type.
+    const before = ahead.higher + ahead.group + turns;
     const latest =
-      limit.declared.weight === null ? limit.waitBehind(group, ahead.lane, model.now) : longestOf(model, limit, group);
+      limit.declared.weight === null ? limit.waitBehind(group, before, model.now) : longestOf(model, limit, group);
     const [from, at, to] = [wait, told.waitMs ?? Number.POSITIVE_INFINITY, latest];
     expect([limit.name, from <= at && at <= to, from, at, to]).toEqual([limit.name, true, from, at, to]);
   }
