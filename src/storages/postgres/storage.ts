@@ -30,6 +30,7 @@ import type {
   Subscriber,
   Sweep,
 } from "../../storage/job-storage.ts";
+import { findKeepable, isKeepable, isListable, keepableChange } from "../../storage/keepable.ts";
 import { closeConfirmations } from "../../storage/confirmations.ts";
 import { closeRegistrar } from "../../storage/registrar.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
@@ -187,27 +188,33 @@ export class PostgresStorage implements JobStorage {
   }
 
   async find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
-    return find(this.#open(), ids);
+    const database = this.#open();
+    return findKeepable(ids, (keepable) => find(database, keepable));
   }
 
   async findByKey(queue: string, key: string): Promise<JobRecord | undefined> {
-    return findByKey(this.#open(), queue, key);
+    const database = this.#open();
+    return isKeepable(queue) && isKeepable(key) ? findByKey(database, queue, key) : undefined;
   }
 
   async history(id: string): Promise<JobHistory> {
-    return history(this.#open(), id);
+    const database = this.#open();
+    return isKeepable(id) ? history(database, id) : { attempts: [], log: [] };
   }
 
   async list(query: ListQuery): Promise<JobPage> {
-    return list(this.#open(), query);
+    const database = this.#open();
+    return isListable(query) ? list(database, query) : { jobs: [], cursor: null };
   }
 
   async overview(queue?: string): Promise<readonly QueueOverview[]> {
-    return overview(this.#open(), queue);
+    const database = this.#open();
+    return isKeepable(queue ?? null) ? overview(database, queue) : [];
   }
 
   async explain(id: string): Promise<Standing | undefined> {
-    return explain(this.#open(), id);
+    const database = this.#open();
+    return isKeepable(id) ? explain(database, id) : undefined;
   }
 
   async backlog(queue: string): Promise<Backlog> {
@@ -215,7 +222,9 @@ export class PostgresStorage implements JobStorage {
   }
 
   async change(wanted: Change): Promise<readonly string[]> {
-    return change(this.#open(), wanted);
+    const database = this.#open();
+    const keepable = keepableChange(wanted);
+    return keepable === undefined ? [] : change(database, keepable);
   }
 
   async setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {

@@ -23,6 +23,7 @@ import type {
   Sweep,
 } from "../../storage/job-storage.ts";
 import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
+import { findKeepable, isKeepable, isListable, keepableChange } from "../../storage/keepable.ts";
 import { closeConfirmations } from "../../storage/confirmations.ts";
 import { closeRegistrar } from "../../storage/registrar.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
@@ -180,25 +181,25 @@ export class SqliteStorage implements JobStorage {
   }
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {
-    return this.#store.read((step) => find(step, ids));
+    return findKeepable(ids, (keepable) => this.#store.read((step) => find(step, keepable)));
   }
 
-  findByKey(queue: string, key: string): Promise<JobRecord | undefined> {
-    return this.#store.read((step) => findByKey(step, queue, key));
+  async findByKey(queue: string, key: string): Promise<JobRecord | undefined> {
+    return this.#store.read((step) => (isKeepable(queue) && isKeepable(key) ? findByKey(step, queue, key) : undefined));
   }
 
   history(id: string): Promise<JobHistory> {
-    return this.#store.read((step) => history(step, id));
+    return this.#store.read((step) => (isKeepable(id) ? history(step, id) : { attempts: [], log: [] }));
   }
 
   async list(query: ListQuery): Promise<JobPage> {
     if (query.cursor !== null) readCursor(query.cursor);
-    await this.#promote(query.queue);
-    return this.#store.read((step) => list(step, query));
+    if (isListable(query)) await this.#promote(query.queue);
+    return this.#store.read((step) => (isListable(query) ? list(step, query) : { jobs: [], cursor: null }));
   }
 
   async overview(queue?: string): Promise<readonly QueueOverview[]> {
-    const views = await this.#store.read((step) => overview(step, queue));
+    const views = await this.#store.read((step) => (isKeepable(queue ?? null) ? overview(step, queue) : []));
     let stale = false;
     for (const view of views) {
       if (view.counts.scheduled > 0) stale = (await this.#promote(view.queue)) || stale;
@@ -207,7 +208,7 @@ export class SqliteStorage implements JobStorage {
   }
 
   async explain(id: string): Promise<Standing | undefined> {
-    const found = await this.#store.read((step) => explain(step, id));
+    const found = await this.#store.read((step) => (isKeepable(id) ? explain(step, id) : undefined));
     if (found === undefined || !(await this.#promote(found.job.queue))) return found;
     return this.#store.read((step) => explain(step, id));
   }
@@ -218,7 +219,8 @@ export class SqliteStorage implements JobStorage {
   }
 
   change(wanted: Change): Promise<readonly string[]> {
-    return this.#store.write((step) => change(step, wanted));
+    const keepable = keepableChange(wanted);
+    return this.#store.write((step) => (keepable === undefined ? [] : change(step, keepable)));
   }
 
   setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {

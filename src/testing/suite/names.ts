@@ -63,6 +63,40 @@ export const names: Cases = {
     equal(({} as Record<string, unknown>)["polluted"], undefined, "the prototype of everything");
   },
 
+  "nothing is found under an id or a name that no storage can keep": async (s) => {
+    const alike = ["a", "b", "ab", "\ufffd", "a\ufffdb", "\ufffdb"];
+    const idempotency = (key: string) => ({ key, fingerprint: "f", ttlMs: 1_000, onDuplicate: "return" as const });
+    await s.add(...alike.map((text) => ({ id: text, type: text, group: text, idempotency: idempotency(text) })));
+    for (const text of ["a\u0000b", "\u0000", "\ud800", "a\udc00b", "\ud800b"]) {
+      const shown = JSON.stringify(text);
+      const found = await s.storage.find(["a", text, "b", text]);
+      equal(
+        found.map((job) => job?.id),
+        ["a", undefined, "b", undefined],
+        `the jobs beside ${shown}`,
+      );
+      equal(await s.storage.findByKey("q", text), undefined, `the job with the key ${shown}`);
+      equal(await s.storage.history(text), { attempts: [], log: [] }, `the history of ${shown}`);
+      equal(await s.storage.explain(text), undefined, `the explanation of ${shown}`);
+      equal(await s.storage.overview(text), [], `the overview of ${shown}`);
+      for (const query of [{ type: text }, { group: text }, { queue: text }]) {
+        equal((await s.list(query)).jobs.length, 0, `how many jobs are listed by ${shown}`);
+      }
+      for (const action of ["cancel", "retry", "promote", "remove"] as const) {
+        equal(await s.storage.change({ action, queue: "q", ids: [text] }), [], `what ${action} of ${shown} changes`);
+        const where = { states: ["waiting" as const], type: text, group: null, endedForMs: null };
+        equal(
+          await s.storage.change({ action, queue: "q", where, limit: 10 }),
+          [],
+          `what ${action} of jobs of type ${shown} changes`,
+        );
+      }
+    }
+    const where = { states: ["waiting" as const], type: null, group: null, endedForMs: null };
+    const rest = await s.storage.change({ action: "cancel", queue: "q", where, limit: 10 });
+    equal(rest.length, alike.length, "how many jobs are left");
+  },
+
   "names that look alike are different": async (s) => {
     const alike = ["a", "A", "a ", " a", "á", "a\u0301", "a\u0000b", "a%", "a_", "ab"].filter(
       (name) => !name.includes("\u0000"),
