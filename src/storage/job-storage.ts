@@ -68,7 +68,8 @@ export interface JobStorage {
 
   /**
    * In the order asked for; undefined where there is no such job. However many they are: what is too much for one answer is read in
-   * several steps, each of which sees what there is at its moment.
+   * several steps, each of which sees what there is at its moment. Here and below, text that no storage can keep (with U+0000 or
+   * lone surrogates) is the id, key or name of nothing.
    */
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]>;
   /** The job that has this idempotency key of the queue now. Undefined: the key is not kept, or its job is gone. */

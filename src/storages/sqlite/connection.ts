@@ -1,6 +1,7 @@
 import { OptionsError, StorageError } from "../../core/errors.ts";
 import { hasMethods } from "../../core/options.ts";
 import { fileOf, inTransaction, openConnection, type SqliteConnection, Statements } from "./driver.ts";
+import { DatabaseFile } from "./files.ts";
 import { isMigrated, migrate, notMigrated } from "./migrations.ts";
 
 /** How long SQLite itself waits for a lock. It blocks the process meanwhile, so not for long: the rest is waited without. */
@@ -21,6 +22,7 @@ export class Connection {
   readonly statements: Statements;
   /** The file behind it; undefined: in memory. */
   readonly file: string | undefined;
+  readonly #database: DatabaseFile | undefined;
   readonly #options: ConnectionOptions;
   #ready = false;
 
@@ -29,6 +31,7 @@ export class Connection {
     this.raw = typeof target === "string" ? openConnection(target) : target;
     this.statements = new Statements(this.raw);
     this.file = fileOf(this.raw);
+    this.#database = this.file === undefined ? undefined : new DatabaseFile(this.file);
     this.#options = options;
   }
 
@@ -39,6 +42,11 @@ export class Connection {
 
   get ready(): boolean {
     return this.#ready;
+  }
+
+  /** Fails if the file is no longer the one that was opened. `now`: by the monotonic clock. */
+  check(now: number): void {
+    this.#database?.check(now);
   }
 
   /** Sets the connection up, and the tables if they are not there. May fail because somebody else does so right now. */

@@ -1,4 +1,5 @@
 import { StorageError } from "../../core/errors.ts";
+import { createDatabaseFile } from "./files.ts";
 
 /** What is bound to a statement. */
 export type SqlValue = string | number | null;
@@ -40,6 +41,7 @@ export function openConnection(path: string): SqliteConnection {
   if (sqlite === undefined) {
     throw new StorageError("this Node has no `node:sqlite`: give a connection of better-sqlite3 in place of a path");
   }
+  createDatabaseFile(path);
   return new sqlite.DatabaseSync(path);
 }
 

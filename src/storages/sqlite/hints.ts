@@ -1,5 +1,6 @@
-import { closeSync, constants, type FSWatcher, openSync, watch, writeSync } from "node:fs";
+import { closeSync, type FSWatcher, watch, writeSync } from "node:fs";
 import type { Clock } from "../../core/clock.ts";
+import { openHintFile } from "./files.ts";
 
 /** Writes that come closer than this are told as one. */
 const COALESCE_MS = 2;
@@ -10,6 +11,7 @@ const COALESCE_MS = 2;
  */
 export class HintFile {
   readonly #path: string;
+  readonly #database: string;
   readonly #clock: Clock;
   #file: number | undefined;
   #watcher: FSWatcher | undefined;
@@ -18,6 +20,7 @@ export class HintFile {
 
   constructor(database: string, clock: Clock) {
     this.#path = `${database}-hint`;
+    this.#database = database;
     this.#clock = clock;
   }
 
@@ -74,6 +77,6 @@ export class HintFile {
 
   #open(): number {
     // Not to append: the file stays one byte long, however much is told.
-    return (this.#file ??= openSync(this.#path, constants.O_RDWR | constants.O_CREAT));
+    return (this.#file ??= openHintFile(this.#path, this.#database));
   }
 }

@@ -172,6 +172,7 @@ export class Store {
   #prepared(): Connection {
     const connection = (this.#connection ??= this.#open());
     if (connection.taken) throw new Taken("a transaction is open on the connection that the storage was given");
+    connection.check(this.clock.now());
     connection.prepare();
     return connection;
   }
