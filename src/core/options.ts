@@ -19,55 +19,60 @@ const number = (expected: string, fits: (value: number) => boolean): Check<numbe
   // Without the sign of a zero, for it would be written and compared as another number.
   check(expected, (value) => (typeof value === "number" && fits(value) ? value + 0 : undefined));
 
+function integer(least: number, most: number): Check<number> {
+  return number(`an integer from ${least} to ${most}`, (n) => Number.isInteger(n) && n >= least && n <= most);
+}
+
 /** How many: 1, 2, 3, … */
-export const count = number("an integer >= 1", (n) => Number.isSafeInteger(n) && n >= 1);
+export const count = /* @__PURE__ */ number("an integer >= 1", (n) => Number.isSafeInteger(n) && n >= 1);
 /** How many, where none is an answer too. */
-export const countOrZero = number("an integer >= 0", (n) => Number.isSafeInteger(n) && n >= 0);
+export const countOrZero = /* @__PURE__ */ number("an integer >= 0", (n) => Number.isSafeInteger(n) && n >= 0);
 /** How many, or no bound at all. */
-export const countOrInfinity = number(
+export const countOrInfinity = /* @__PURE__ */ number(
   "an integer >= 0, or Infinity",
   (n) => n === Number.POSITIVE_INFINITY || (Number.isSafeInteger(n) && n >= 0),
 );
 /** The largest number of attempts, failures, shares, probes or slots: the largest that every storage keeps. */
 export const LARGEST_COUNT = 2 ** 31 - 1;
 /** How many of what a storage keeps as a small number: 1, 2, 3, … */
-export const smallCount = number(`an integer from 1 to ${LARGEST_COUNT}`, (n) => isSmall(n, 1));
-export const smallCountOrZero = number(`an integer from 0 to ${LARGEST_COUNT}`, (n) => isSmall(n, 0));
+export const smallCount = /* @__PURE__ */ integer(1, LARGEST_COUNT);
+export const smallCountOrZero = /* @__PURE__ */ integer(0, LARGEST_COUNT);
 /** How many workers one server has: each is a loop of its own in this process. */
 const MOST_WORKERS = 10_000;
-export const workerCount = number(`an integer from 1 to ${MOST_WORKERS}`, (n) => isSmall(n, 1) && n <= MOST_WORKERS);
-export const workerCountOrZero = number(
-  `an integer from 0 to ${MOST_WORKERS}`,
-  (n) => isSmall(n, 0) && n <= MOST_WORKERS,
-);
-const isSmall = (n: number, least: number) => Number.isInteger(n) && n >= least && n <= LARGEST_COUNT;
-
+export const workerCount = /* @__PURE__ */ integer(1, MOST_WORKERS);
+export const workerCountOrZero = /* @__PURE__ */ integer(0, MOST_WORKERS);
 /** How much a start counts for. Bounded so that sums of millions of them are exact. */
 const HEAVIEST = 2 ** 32 - 1;
-export const weight = number(`an integer from 1 to ${HEAVIEST}`, (n) => Number.isInteger(n) && n >= 1 && n <= HEAVIEST);
-export const weightOrZero = number(
-  `an integer from 0 to ${HEAVIEST}`,
-  (n) => Number.isInteger(n) && n >= 0 && n <= HEAVIEST,
-);
+export const weight = /* @__PURE__ */ integer(1, HEAVIEST);
+export const weightOrZero = /* @__PURE__ */ integer(0, HEAVIEST);
 /** A length of time, or another measure that makes no sense at zero. Far beyond the bounds arithmetic would suffer. */
-export const positive = number("a finite number > 0 (from 1e-6 to 1e12)", (n) => n >= 1e-6 && n <= 1e12);
+export const positive = /* @__PURE__ */ number(
+  "a finite number > 0 (from 1e-6 to 1e12)",
+  (n) => n >= 1e-6 && n <= 1e12,
+);
 /** A factor that makes things grow. */
-export const growth = number("a finite number > 1", (n) => Number.isFinite(n) && n > 1);
+export const growth = /* @__PURE__ */ number("a finite number > 1", (n) => Number.isFinite(n) && n > 1);
 /** A factor that makes things shrink. */
-export const shrinkage = number("a number > 0 and < 1", (n) => n > 0 && n < 1);
+export const shrinkage = /* @__PURE__ */ number("a number > 0 and < 1", (n) => n > 0 && n < 1);
 
 /** A length of time given in milliseconds or as text, `"250ms"`. */
-export const durationOrZero = check('a duration >= 0 (milliseconds, or text such as "250ms", "5s")', (value) => {
-  const ms = toMilliseconds(value);
-  return ms >= 0 && ms <= 1e15 ? ms + 0 : undefined;
-});
-export const positiveDuration = check('a duration > 0 (milliseconds, or text such as "250ms", "5s")', (value) => {
-  const ms = toMilliseconds(value);
-  return ms > 0 && ms <= 1e15 ? ms : undefined;
-});
+export const durationOrZero = /* @__PURE__ */ check(
+  'a duration >= 0 (milliseconds, or text such as "250ms", "5s")',
+  (value) => {
+    const ms = toMilliseconds(value);
+    return ms >= 0 && ms <= 1e15 ? ms + 0 : undefined;
+  },
+);
+export const positiveDuration = /* @__PURE__ */ check(
+  'a duration > 0 (milliseconds, or text such as "250ms", "5s")',
+  (value) => {
+    const ms = toMilliseconds(value);
+    return ms > 0 && ms <= 1e15 ? ms : undefined;
+  },
+);
 
 /** A name that people will read in answers and logs. */
-export const name = check("a string of 1 to 255 characters", (value) =>
+export const name = /* @__PURE__ */ check("a string of 1 to 255 characters", (value) =>
   typeof value === "string" && value.length >= 1 && value.length <= 255 ? value : undefined,
 );
 
@@ -76,19 +81,19 @@ export const oneOf = <const T extends string>(...words: readonly T[]): Check<T> 
   check(words.map((word) => `"${word}"`).join(" or "), (value) => words.find((word) => word === value));
 
 /** Any function. What it takes and returns is for the caller's type to say. */
-export const fn = check("a function", (value) =>
+export const fn = /* @__PURE__ */ check("a function", (value) =>
   typeof value === "function" ? (value as (...args: never[]) => unknown) : undefined,
 );
 
-export const clock = check("a clock with now(), wall() and after()", (value) =>
+export const clock = /* @__PURE__ */ check("a clock with now(), wall() and after()", (value) =>
   hasMethods(value, ["now", "wall", "after"]) ? (value as unknown as Clock) : undefined,
 );
 
-export const random = check("a function that returns a number from 0 to 1", (value) =>
+export const random = /* @__PURE__ */ check("a function that returns a number from 0 to 1", (value) =>
   typeof value === "function" ? (value as Random) : undefined,
 );
 
-export const signal = check("an AbortSignal", (value) =>
+export const signal = /* @__PURE__ */ check("an AbortSignal", (value) =>
   typeof value === "object" &&
   value !== null &&
   "aborted" in value &&
@@ -98,7 +103,7 @@ export const signal = check("an AbortSignal", (value) =>
 );
 
 /** A valid Date. */
-export const date = check("a valid Date", (value) =>
+export const date = /* @__PURE__ */ check("a valid Date", (value) =>
   value instanceof Date && !Number.isNaN(value.getTime()) ? value : undefined,
 );
 
