@@ -3,7 +3,9 @@ import { Seeded } from "../conductor/seeded.ts";
 
 /** What a process takes for the time: an hour behind or ahead, twice or half as fast, or set again and again. */
 export const CLOCKS = ["behind", "ahead", "fast", "slow", "steps"] as const;
-export type ClockKind = (typeof CLOCKS)[number];
+export type WrongClock = (typeof CLOCKS)[number];
+/** `days`: two days ahead. */
+export type ClockKind = WrongClock | "days";
 
 const HOUR_MS = 3_600_000;
 const STEP_EVERY_MS = 1_000;
@@ -30,7 +32,7 @@ function skewed(kind: ClockKind, seed: number): Clock {
   const rate = kind === "fast" ? 2 : kind === "slow" ? 0.5 : 1;
   const now = () => systemClock.now() * rate;
   const begin = { wall: systemClock.wall(), now: now() };
-  const off = kind === "behind" ? -HOUR_MS : kind === "ahead" ? HOUR_MS : 0;
+  const off = { behind: -HOUR_MS, ahead: HOUR_MS, days: 48 * HOUR_MS, fast: 0, slow: 0, steps: 0 }[kind];
   /** Of every second another. */
   const step = () =>
     kind === "steps" ? new Seeded(seed).fork(String(Math.floor(now() / STEP_EVERY_MS))).integer(-STEP_MS, STEP_MS) : 0;

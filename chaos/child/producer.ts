@@ -5,9 +5,13 @@ import { type House, textOf } from "./house.ts";
 import { sleep } from "./sleep.ts";
 import type { ProducerSpec, Work } from "./spec.ts";
 
+/** So much later, as a delay or as an instant. */
+const laterBy = (ms: number, given: boolean): AddOptions =>
+  given ? { runAt: new Date(Date.now() + ms) } : { delay: ms };
+
 /** Adds jobs for a while. */
 export async function produce({ storage, recorder, chance, leave }: House, spec: ProducerSpec): Promise<void> {
-  const { queue: name, maxAttempts, bulk, keyMs, groups, delayed = 0, priority = 0, bytes } = spec;
+  const { queue: name, maxAttempts, bulk, keyMs, groups, delayed = 0, given = 0, priority = 0, bytes } = spec;
   const backoff = { kind: "fixed", delay: 50 } as const;
   const queue = new Queue<Record<string, { data: Work; result: unknown }>>(name, {
     storage,
@@ -17,7 +21,7 @@ export async function produce({ storage, recorder, chance, leave }: House, spec:
     priority,
     ...(keyMs !== undefined && { idempotencyKey: `key-${Math.floor(hr() / keyMs)}` }),
     ...(groups !== undefined && { group: `group-${chance.integer(1, groups)}` }),
-    ...(chance.chance(delayed) && { delay: chance.integer(1, 500) }),
+    ...(chance.chance(delayed) && laterBy(chance.integer(1, 500), chance.chance(given))),
   });
   const more = bytes === undefined ? {} : { padding: "x".repeat(bytes) };
   const one = () => ({

@@ -65,7 +65,8 @@ export class RecordedStorage implements JobStorage {
       phase: "invoke",
       call,
       jobs: jobs.map(({ id, queue, idempotency, group, priority, due }) => {
-        const inMs = "inMs" in due ? due.inMs : 1;
+        // An instant has whole milliseconds, and was given some before.
+        const inMs = "inMs" in due ? due.inMs : Math.max(1, due.at - Date.now() - 2);
         return { id, queue, key: idempotency?.key ?? null, group, priority, inMs };
       }),
     });

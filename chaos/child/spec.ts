@@ -109,6 +109,8 @@ export interface ProducerSpec extends Common {
   /** So many bytes of data more, for every job. */
   readonly bytes?: number | undefined;
   readonly delayed?: number | undefined;
+  /** How often the delay is given as an instant. */
+  readonly given?: number | undefined;
   readonly priority?: number | undefined;
   readonly maxAttempts: number;
 }

@@ -5,7 +5,7 @@ import { queueLimitKey } from "../../src/worker/admission.ts";
 import { granted, outsideRate, rate, use } from "../checkers/rates.ts";
 import { recovery } from "../checkers/recovery.ts";
 import { Finding, round, type Verdict } from "../checkers/verdict.ts";
-import { type ClockKind, CLOCKS } from "../child/clocks.ts";
+import { CLOCKS, type WrongClock } from "../child/clocks.ts";
 import type { WorkerSpec } from "../child/spec.ts";
 import { firstLine, type Member, type Order } from "../conductor/fleet.ts";
 import type { Outcome, World } from "../conductor/world.ts";
@@ -24,7 +24,7 @@ const IDLE_MS = 2_000;
 /** Of one processor, while there is nothing to do. */
 const BUSY = 0.2;
 
-type Start = (order: Order, kind: ClockKind) => Member;
+type Start = (order: Order, kind: WrongClock) => Member;
 
 /**
  * Every worker takes another time for right: wrong by an hour, twice and half as fast, set by half a minute every second. They share
@@ -57,7 +57,7 @@ export async function fakedClocks(world: World): Promise<Outcome> {
   const stepping = setInterval(set, 1_000);
   // What is written down is written down by the monotonic clock: it stays as it is.
   const own = { LD_PRELOAD: library, FAKETIME_DONT_FAKE_MONOTONIC: "1", DONT_FAKE_MONOTONIC: "1" };
-  const told: Readonly<Record<ClockKind, Readonly<Record<string, string>>>> = {
+  const told: Readonly<Record<WrongClock, Readonly<Record<string, string>>>> = {
     behind: { FAKETIME: "-1h" },
     ahead: { FAKETIME: "+1h" },
     fast: { FAKETIME: "+0 x2.0" },
@@ -88,7 +88,7 @@ async function play(world: World, start: Start, { calledMs }: { readonly calledM
     echoPort,
     limiter: { max: MAX, duration: WINDOW_MS - GUARD_MS, guard: GUARD_MS },
   };
-  const worker = (kind: ClockKind) => start({ ...order, seed: world.seed() }, kind);
+  const worker = (kind: WrongClock) => start({ ...order, seed: world.seed() }, kind);
   // Some hold their lease over several signs of life.
   await addJobs(world, QUEUE, 10, { do: "sleep", ms: LEASE_MS * 2 });
   await addJobs(world, QUEUE, (forMs / WINDOW_MS) * MAX, { do: "echo", limiter: QUEUE });
@@ -136,7 +136,7 @@ function before(history: Digest, workers: readonly Member[]): Digest {
 }
 
 /** Only who was killed has lost a job. */
-function leasesKept(history: Digest, final: Final): Verdict {
+export function leasesKept(history: Digest, final: Final): Verdict {
   const found = new Finding("leases kept", "runs");
   const names = new Map(history.notes.flatMap(({ kind, p, text }) => (kind === "ready" ? [[text, p]] : [])));
   const killed = new Set(history.faults.flatMap(({ kind, target }) => (kind === "kill" ? [target] : [])));
@@ -152,7 +152,7 @@ function leasesKept(history: Digest, final: Final): Verdict {
 }
 
 /** Nothing starts before the delay is over that it was added with, by the clock that all processes share. */
-function notEarly(history: Digest): Verdict {
+export function notEarly(history: Digest): Verdict {
   const found = new Finding("delays", "delayed jobs");
   const first = new Map<string, number>();
   for (const { job, until } of history.claims) if (!first.has(job)) first.set(job, until);

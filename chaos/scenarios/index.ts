@@ -1,5 +1,6 @@
 import type { Ground } from "../grounds/index.ts";
 import type { Outcome, World } from "../conductor/world.ts";
+import { aheadOnce } from "./ahead-once.ts";
 import { backlog } from "./backlog.ts";
 import { busyMachine } from "./busy-machine.ts";
 import { clocks, fakedClocks } from "./clocks.ts";
@@ -40,6 +41,7 @@ export const SCENARIOS = {
   "half-open": halfOpen,
   pooler,
   clocks,
+  "ahead once": aheadOnce,
   "faked clocks": fakedClocks,
   "old snapshot": oldSnapshot,
 } as const satisfies Readonly<Record<string, Scenario>>;
@@ -55,6 +57,7 @@ const STAGES: readonly (readonly ScenarioName[])[] = [
   ["fast limit"],
   ["steady limit"],
   ["shared limits"],
+  ["ahead once"],
   ["busy machine"],
   ["backlog"],
 ];

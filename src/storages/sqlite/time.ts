@@ -25,19 +25,26 @@ export class FineWallClock {
     let now = this.#read();
     if (this.error <= CLOSE_MS) return now;
     // Known within a millisecond, which is too little for windows: what lies between the two clocks is seen when the wall clock
-    // moves on. That is once in the life of a process, and whenever the clock is set. Clocks that stand still tell no more.
+    // moves on. That is once in the life of a process, and whenever the clock is set. Clocks that stand still tell no more, nor
+    // does a wall clock alone that does.
     const began = this.#clock.now();
-    for (let reads = 0; this.error > CLOSE_MS && (reads < STILL || this.#clock.now() > began); reads++)
+    for (let reads = 0, passed = 0; this.error > CLOSE_MS && passed < LONGEST_MS; reads++) {
       now = this.#read();
+      passed = this.#clock.now() - began;
+      if (reads >= STILL && passed === 0) break;
+    }
     return now;
   }
 
   #read(): number {
     const before = this.#clock.now();
     const wall = this.#clock.wall();
-    // A clock that has fractions itself needs no help.
-    if (!Number.isInteger(wall)) return wall;
     const after = this.#clock.now();
+    // A clock that has fractions itself needs no help.
+    if (!Number.isInteger(wall)) {
+      this.#least = this.#most = wall - after;
+      return wall;
+    }
     const least = wall - after;
     const most = wall + 1 - before;
     if (least - this.#most > ROUNDING || this.#least - most > ROUNDING) {
@@ -54,6 +61,9 @@ export class FineWallClock {
 
 /** A clock that has not moved after so many readings stands still. */
 const STILL = 1_000;
+
+/** A wall clock moves on within a millisecond, unless the process is held up. It is not waited for inside of a transaction for ever. */
+const LONGEST_MS = 50;
 
 /** So well it is known what lies between the two clocks. */
 const CLOSE_MS = 0.1;
@@ -80,6 +90,9 @@ const TOLERANCE_MS = 5;
 /** The wall clock and a monotonic clock may differ so much over a while, in parts of it or at least. */
 const DRIFT = 0.01;
 const DRIFT_MS = 250;
+
+/** How long a computer slept is known within hundredths of a second: less than this is none, for time must not run ahead. */
+const LEAST_SLEEP_MS = 1_000;
 
 /** What lies between two monotonic clocks changes by less, as it is read. */
 const APART_MS = 100;
@@ -126,13 +139,17 @@ export class StorageClock {
     if (sequence !== this.#sequence || repairs !== this.#repairs) this.#latest = Number.NEGATIVE_INFINITY;
     this.#sequence = sequence;
     this.#repairs = repairs;
+    // Read before and after: what has passed between two readings of the wall clock is never less than is taken for it, however
+    // long the process was held up in between. Time that runs ahead opens windows early.
+    const before = this.#awake();
     const wall = this.#wall.now();
     const elapsed = this.#clock.now();
     const awake = this.#awake();
     const floor = Math.max(last, this.#latest);
+    const readings = { wall, error: this.#wall.error, floor };
+    const since = elapsed - this.#latestAt;
     const skew =
-      this.#skewByMachine(state, awake, wall, floor) ??
-      skewByProcess(wall, written, floor, this.#latest + (elapsed - this.#latestAt), elapsed - this.#latestAt);
+      this.#skewByMachine(state, before, readings) ?? skewByProcess(written, readings, this.#latest + since, since);
     const now = Math.max(floor, wall + skew);
     this.#latest = now;
     this.#latestAt = elapsed;
@@ -155,28 +172,42 @@ export class StorageClock {
   }
 
   /** The skew, by the time that has passed for the computer since `last`; undefined: that cannot be told. */
-  #skewByMachine(state: ClockState, awake: number, wall: number, floor: number): number | undefined {
+  #skewByMachine(state: ClockState, awake: number, readings: Readings): number | undefined {
+    const { wall, floor } = readings;
     const machine = this.#machine;
     if (machine === undefined || state.boot !== machine.boot || awake < state.awake) return undefined;
     const passed = awake - state.awake;
     const drift = Math.max(DRIFT_MS, passed * DRIFT);
     const time = wall + state.skew;
     const least = state.last + passed;
-    if (time < floor - TOLERANCE_MS || time < least - drift) return Math.max(floor, least) - wall;
+    if (time < floor - TOLERANCE_MS || time < least - drift) return skewFor(least, readings);
     if (time <= least + drift) return state.skew;
-    const most = least + Math.max(0, machine.asleep() - state.asleep);
-    return time > most + drift ? Math.max(floor, most) - wall : state.skew;
+    const slept = machine.asleep() - state.asleep;
+    const most = slept < LEAST_SLEEP_MS ? least : least + slept;
+    return time > most + drift ? skewFor(most, readings) : state.skew;
   }
 }
 
+interface Readings {
+  readonly wall: number;
+  /** How much later than `wall` it may be. */
+  readonly error: number;
+  /** The time cannot be before this. */
+  readonly floor: number;
+}
+
+/** The skew with which it is `time` now, or a little less: the wall clock may show more than was read, and others may know better. */
+const skewFor = (time: number, { wall, error, floor }: Readings): number => Math.max(floor, time) - wall - error;
+
 /**
- * What has to be added to the wall clock. So far it was `written`; the time cannot be before `floor`, and by the monotonic
- * clock, on which `since` has passed, it is `expected` (-Infinity, if this process has not read it yet).
+ * What has to be added to the wall clock. So far it was `written`; by the monotonic clock, on which `since` has passed, the time is
+ * `expected` (-Infinity, if this process has not read it yet).
  */
-function skewByProcess(wall: number, written: number, floor: number, expected: number, since: number): number {
+function skewByProcess(written: number, readings: Readings, expected: number, since: number): number {
+  const { wall, floor } = readings;
   const drift = Math.max(DRIFT_MS, since * DRIFT);
   const time = wall + written;
-  if (time < floor - TOLERANCE_MS || time < expected - drift) return Math.max(floor, expected) - wall;
+  if (time < floor - TOLERANCE_MS || time < expected - drift) return skewFor(expected, readings);
   const ahead = time - expected;
   return written > 0 && ahead > drift && Number.isFinite(ahead) ? Math.max(0, written - ahead) : written;
 }

@@ -196,6 +196,21 @@ describe("a wall clock that is set back by less than is noticed at once", () => 
 });
 
 describe("clocks that stand still", () => {
+  test.each([
+    ["alone", () => Date.UTC(2030, 0, 1)],
+    ["and has fractions", () => Date.UTC(2030, 0, 1) + 0.5],
+  ])("a wall clock that stands still %s does not keep a storage from working", async (_, now) => {
+    vi.spyOn(Date, "now").mockImplementation(now);
+    try {
+      const storage = new SqliteStorage(":memory:");
+      await storage.add([newJob()]);
+      expect((await storage.claim(claimOf())).jobs).toHaveLength(1);
+      await storage.close();
+    } finally {
+      vi.restoreAllMocks();
+    }
+  });
+
   test("do not keep a storage from working, as in tests with fake timers", async () => {
     vi.useFakeTimers();
     try {
