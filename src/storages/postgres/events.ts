@@ -1,8 +1,11 @@
 import type { JobEvent } from "../../core/events.ts";
+import { STEP_BYTES } from "../../storage/step-bytes.ts";
 import type { PostgresDatabase } from "./database.ts";
 
-/** How many are read at once. */
+/** How many are read at once; fewer, if they are large. */
 const PAGE = 1_000;
+/** A page that was cut short for its bytes has so many characters at least: one of them takes three bytes at the most. */
+const LARGE = STEP_BYTES / 4;
 /** What is missing between two events may still be committed: it is looked for during this time … */
 const PATIENCE_MS = 60_000;
 /** … in so many places at most. */
@@ -76,12 +79,13 @@ export class Events {
     const now = this.#database.clock.now();
     this.#gaps = this.#gaps.filter(({ since }) => now - since < PATIENCE_MS).slice(-MOST_GAPS);
     const gaps = JSON.stringify(this.#gaps.map(({ first, last }) => ({ first, last })));
-    const rows = await this.#database.call<readonly Row[]>("read_events", newest, gaps, PAGE);
+    const rows = await this.#database.call<readonly Row[]>("read_events", newest, gaps, PAGE, STEP_BYTES);
     // Everybody has left meanwhile, and somebody else may have come.
     if (this.#newest !== newest) return;
     for (const { seq, event } of rows) this.#take(seq, event, now);
     this.#told();
-    if (rows.length >= PAGE) this.#stale = true;
+    const characters = rows.reduce((sum, { event }) => sum + event.length, 0);
+    if (rows.length >= PAGE || characters >= LARGE) this.#stale = true;
   }
 
   #take(seq: number, event: string, now: number): void {

@@ -3,8 +3,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { Proxy } from "../../../chaos/conductor/proxy.ts";
 import { Queue, Worker } from "../../../src/index.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
-import { poolOf } from "./client-support.ts";
-import { sharedServer, temporaryDatabase } from "./server.ts";
+import { poolOf, until } from "./client-support.ts";
+import { once, sharedServer, temporaryDatabase } from "./server.ts";
 
 const MEGABYTE = 1_000_000;
 const large = (n: number) => Array.from({ length: n }, () => ({ type: "t", data: "x".repeat(MEGABYTE) }));
@@ -75,30 +75,41 @@ describe("large jobs over a slow network", () => {
   });
 });
 
+/** The longest answer that a step may have: 4 MiB, and what stands around that. */
+const MOST = 4 * 2 ** 20 + 200_000;
+
+/** A client of the driver's that says how long the longest answer was that any of its kind got. */
+function watched() {
+  let longest = 0;
+  class Client extends pg.Client {
+    // oxlint-disable-next-line typescript/no-explicit-any -- as the driver says it
+    override query(...args: any[]): any {
+      // oxlint-disable-next-line typescript/unbound-method -- it is called on this client
+      const answer: unknown = Reflect.apply(super.query, this, args);
+      if (!(answer instanceof Promise)) return answer;
+      return answer.then((result: pg.QueryResult | pg.QueryResult[]) => {
+        const values = [result].flat().flatMap(({ rows }) => rows.flatMap((row: object) => Object.values(row)));
+        for (const value of values) longest = Math.max(longest, lengthOf(value));
+        return result;
+      });
+    }
+  }
+  return { Client, longest: () => longest };
+}
+
+const lengthOf = (value: unknown): number => (typeof value === "string" ? value.length : JSON.stringify(value).length);
+
 describe("answers", () => {
   test("are no larger than a step may be, whatever is claimed, listed or found at once", async () => {
     const direct = await temporaryDatabase();
     const ids = await addLarge(direct, 12);
-    let longest = 0;
-    class Watched extends pg.Client {
-      // oxlint-disable-next-line typescript/no-explicit-any -- as the driver says it
-      override query(...args: any[]): any {
-        // oxlint-disable-next-line typescript/unbound-method -- it is called on this client
-        const answer: unknown = Reflect.apply(super.query, this, args);
-        if (!(answer instanceof Promise)) return answer;
-        return answer.then((result: pg.QueryResult) => {
-          for (const row of result.rows) longest = Math.max(longest, JSON.stringify(row).length);
-          return result;
-        });
-      }
-    }
-    await using storage = new PostgresStorage(poolOf(direct, { Client: Watched }));
-    const most = 4 * 2 ** 20 + 100_000;
+    const { Client, longest } = watched();
+    await using storage = new PostgresStorage(poolOf(direct, { Client }));
 
     const found = await storage.find([...ids, "nobody", ...ids]);
     expect(found.map((job) => job?.id)).toEqual([...ids, undefined, ...ids]);
-    expect(longest).toBeGreaterThan(MEGABYTE);
-    expect(longest).toBeLessThan(most);
+    expect(longest()).toBeGreaterThan(MEGABYTE);
+    expect(longest()).toBeLessThan(MOST);
 
     const queue = new Queue("q", { storage });
     const listed: string[] = [];
@@ -109,7 +120,7 @@ describe("answers", () => {
       cursor = page.cursor;
     } while (cursor !== undefined);
     expect(listed).toEqual(ids.toReversed());
-    expect(longest).toBeLessThan(most);
+    expect(longest()).toBeLessThan(MOST);
 
     const request = { queue: "q", worker: "w", max: 100, types: null, leaseMs: 30_000, limits: [], settle: [] };
     const claimed: string[] = [];
@@ -119,6 +130,39 @@ describe("answers", () => {
       ({ more } = claim);
     }
     expect(claimed).toEqual(ids);
-    expect(longest).toBeLessThan(most);
+    expect(longest()).toBeLessThan(MOST);
+  });
+
+  test("are no larger than that when many large events are heard of at once", async () => {
+    const direct = await temporaryDatabase();
+    const { Client, longest } = watched();
+    await using storage = new PostgresStorage(poolOf(direct, { Client }));
+    await using other = new PostgresStorage(direct);
+    const heard: number[] = [];
+    const all = Promise.withResolvers<void>();
+    const details = "x".repeat(60_000);
+    storage.subscribe({
+      queue: "q",
+      event: (event) => {
+        if (event.event !== "progress") return;
+        heard.push(event.progress.percent);
+        if (heard.length === 100) all.resolve();
+      },
+    });
+    const listens = async () => (await once(direct, "SELECT FROM sluice.listeners WHERE events")).length === 1;
+    await storage.setup();
+    await until(listens, "somebody to listen", 60_000);
+    const queue = new Queue("q", { storage: other });
+    const ids = (await queue.addBulk(Array.from({ length: 100 }, () => ({ type: "t", data: null })))).map(
+      ({ id }) => id,
+    );
+    const request = { queue: "q", worker: "w", max: 100, types: null, leaseMs: 60_000, limits: [], settle: [] };
+    const { jobs } = await other.claim(request);
+    // In one transaction, so that all of them are there at once.
+    await other.report(jobs.map(({ id, token }) => ({ id, token, progress: { percent: ids.indexOf(id), details } })));
+    await all.promise;
+    expect(heard).toEqual(ids.map((_, i) => i));
+    expect(longest()).toBeGreaterThan(1_000_000);
+    expect(longest()).toBeLessThan(MOST);
   });
 });
