@@ -15,6 +15,7 @@ export {
   RetryableJobError,
   StaleLeaseError,
   StorageError,
+  UnknownOutcomeError,
 } from "./core/errors.ts";
 export type { JobEvent, JobEventName, JobEvents } from "./core/events.ts";
 export type {

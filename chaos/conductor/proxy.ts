@@ -16,6 +16,12 @@ export interface Passage {
   readonly said: string;
   /** From now on nothing comes through, in either direction, and nobody is told. */
   blackhole(): void;
+  /** From now on nothing comes through, in either direction; what is sent is kept on the way, whoever leaves meanwhile. */
+  stall(): void;
+  /** What was kept on the way arrives, in order, however late. */
+  resume(): void;
+  /** Resolves when the server has seen the end of the connection. */
+  readonly over: Promise<unknown>;
   /** The client sees a reset. */
   reset(): void;
 }
@@ -67,6 +73,8 @@ export class Proxy {
     const server = connect(this.#to, "127.0.0.1");
     let said = "";
     let lost = false;
+    let stalled = false;
+    let kept: (() => void)[] = [];
     const passage: Passage = {
       get said() {
         return said;
@@ -75,6 +83,16 @@ export class Proxy {
         lost = true;
         server.destroy();
       },
+      stall: () => {
+        stalled = true;
+      },
+      resume: () => {
+        stalled = false;
+        const late = kept;
+        kept = [];
+        for (const arrive of late) arrive();
+      },
+      over: new Promise((resolve) => server.once("close", resolve)),
       reset: () => {
         client.resetAndDestroy();
         server.destroy();
@@ -92,7 +110,8 @@ export class Proxy {
         // Pieces stay in order, however long each of them takes.
         free = Math.max(free, now + latencyMs + this.#random() * jitterMs) + takes;
         const pass = () => {
-          if (!lost && !to.destroyed) to.write(piece);
+          if (stalled) kept.push(pass);
+          else if (!lost && !to.destroyed) to.write(piece);
         };
         if (free <= now) pass();
         else setTimeout(pass, free - now);
@@ -100,7 +119,11 @@ export class Proxy {
       from.on("error", () => {});
       from.on("close", () => {
         // A blackhole does not tell the client; a client that has gone is told to nobody either.
-        if (!lost) setTimeout(() => to.destroy(), Math.max(0, free - performance.now()));
+        const leave = () => {
+          if (stalled) kept.push(() => to.end());
+          else to.destroy();
+        };
+        if (!lost) setTimeout(leave, Math.max(0, free - performance.now()));
         if (from === client) this.passages.delete(passage);
       });
     };

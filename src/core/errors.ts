@@ -170,8 +170,18 @@ export class LimitNotFoundError extends JobError {
 
 /** The storage could not do what it was asked: busy for too long, closed, or of another version. */
 export class StorageError extends JobError {
-  override readonly name = "StorageError";
-  override readonly code = "SLUICE_STORAGE";
+  override readonly name: string = "StorageError";
+  override readonly code: string = "SLUICE_STORAGE";
+}
+
+/**
+ * The storage has stopped waiting for an answer, and whether the call was done is not known. What it may have done is undone or
+ * fenced off as soon as the storage can be reached: jobs that a claim has started are given back without an attempt spent,
+ * permits are cancelled, and what has not happened yet never will.
+ */
+export class UnknownOutcomeError extends StorageError {
+  override readonly name = "UnknownOutcomeError";
+  override readonly code = "SLUICE_UNKNOWN_OUTCOME";
 }
 
 /** A value and its type for a message, short and without running any code of the value. */

@@ -1,6 +1,6 @@
 import { StorageError } from "../../core/errors.ts";
 import type { Added, NewJob } from "../../storage/job-storage.ts";
-import type { Caller, PostgresDatabase } from "./database.ts";
+import type { PostgresDatabase, Steps } from "./database.ts";
 import { kindOf, sqlStateOf } from "./failures.ts";
 import { add } from "./jobs/add.ts";
 
@@ -27,7 +27,7 @@ const TURNS = 8;
 export class Adding {
   readonly #database: PostgresDatabase;
   /** What was begun may still be sent when nothing new is begun any more. */
-  readonly #steps: Caller;
+  readonly #steps: Steps;
   readonly #calls: Call[] = [];
   /** Calls gather, and go when what was sent before is back. */
   #waiting = false;
@@ -36,7 +36,10 @@ export class Adding {
 
   constructor(database: PostgresDatabase) {
     this.#database = database;
-    this.#steps = { call: (name, ...args) => database.step(name, args) };
+    this.#steps = {
+      call: (name, ...args) => database.step(name, args),
+      once: (name, args, once = {}) => database.step(name, args, once),
+    };
   }
 
   add(jobs: readonly NewJob[]): Promise<readonly Added[]> {

@@ -2,6 +2,7 @@ import { type Clock, systemClock } from "../../core/clock.ts";
 import { inTime } from "../../core/deadline.ts";
 import { StorageError } from "../../core/errors.ts";
 import {
+  carriedBy,
   cutOff,
   GOODBYE_MS,
   hushed,
@@ -35,6 +36,8 @@ const RESERVED = 2;
 /** A connection for one step. `broken`: it is not to be used again. */
 export interface Held {
   readonly client: PostgresExecutor;
+  /** How many bytes it has carried: it grows while something is sent or received. */
+  carried(): number;
   /** It has not answered: nor may others that have not since it was asked. */
   doubt(): void;
   free(broken: boolean): void;
@@ -206,6 +209,7 @@ export class Connections {
     const since = this.#clock.now();
     return {
       client,
+      carried: () => carriedBy(client),
       doubt: () => {
         this.#doubtedAt = Math.max(this.#doubtedAt, since);
       },

@@ -4,7 +4,8 @@ import { Connections } from "./connections.ts";
 import type { OwnClient, PostgresExecutor, PostgresPool, RememberingClient, SqlValue } from "./driver.ts";
 import { closedError, kindOf, sqlStateOf, WRONG_ISOLATION } from "./failures.ts";
 import { prepare, type Run } from "./migrations.ts";
-import { Patience } from "./patience.ts";
+import { Patience, type Trying } from "./patience.ts";
+import { Resolving } from "./resolving.ts";
 import type { Told } from "./told.ts";
 import { UnderWay } from "./under-way.ts";
 
@@ -14,10 +15,31 @@ export interface Caller {
   call<T>(name: string, ...args: readonly SqlValue[]): Promise<T>;
 }
 
+/** How a step is kept from being done twice. */
+export interface Once<T> {
+  /**
+   * The answer is kept, so that a repeat gives the same. Not needed where the function knows by itself what it has done before
+   * (`again`), or where it makes no difference. Default: true.
+   */
+  readonly kept?: boolean | undefined;
+  /** The caller was told that the outcome is unknown: undoes what was done. `answer`: what it has answered, if that was kept. */
+  readonly undo?: ((steps: Steps, answer: T | null) => Promise<unknown>) | undefined;
+}
+
+/** What asks the database in transactions of its own. */
+export interface Steps extends Caller {
+  /**
+   * As `call`, for what must not be done twice: a repeat waits for the attempts before it or fences them off, however late they
+   * arrive (sql/step/begin_attempt.sql). If the outcome is unknown in the end, that is an `UnknownOutcomeError`, and it is seen to
+   * that the step is over, and undone where that can be.
+   */
+  once<T>(name: string, args: readonly SqlValue[], once?: Once<T>): Promise<T>;
+}
+
 /** What the rest of the storage asks the database with. */
-export interface Database extends Caller {
+export interface Database extends Steps {
   /** Several calls that belong together: once they are begun, closing waits for all of them. */
-  together<T>(work: (database: Caller) => Promise<T>): Promise<T>;
+  together<T>(work: (database: Steps) => Promise<T>): Promise<T>;
   /** Throws, if it is closed: for whoever need not ask anything. */
   check(): void;
 }
@@ -44,9 +66,18 @@ export interface Audience {
 const ASKS_AGAIN: ReadonlySet<string> = new Set(["add", "add_one", "add_many", "claim", "settle"]);
 
 /** How steps are said: whoever says them otherwise, under the names of statements, needs another word here. */
-const SAID = "sluice1";
+const SAID = "sluice2";
 /** The server knows names by so many bytes, and names of schemas and functions are plain. */
 const LONGEST_NAME = 63;
+
+/** What a statement runs, and how. */
+interface Saying {
+  readonly name: string;
+  /** How many values the function takes. */
+  readonly args: number;
+  /** It is not done twice: the number of the step is the last value. kept: and its answer is kept. */
+  readonly once: "fenced" | "kept" | undefined;
+}
 
 /** A statement that runs a step. */
 interface Statement {
@@ -84,7 +115,14 @@ export class PostgresDatabase implements Database {
   /** Calls of the user's: closing waits for them. */
   readonly #underWay: UnderWay;
   /** For calls that are part of something that was begun. */
-  readonly #begun: Caller = { call: (name, ...args) => this.#call(name, args) };
+  readonly #begun: Steps = {
+    call: (name, ...args) => this.#call(name, args),
+    once: (name, args, once = {}) => this.#call(name, args, once),
+  };
+  readonly #resolving: Resolving;
+  /** Tells the steps of this storage from those of every other one. */
+  readonly #origin = globalThis.crypto.randomUUID().slice(-12);
+  #steps = 0;
   readonly #options: DatabaseOptions;
   readonly #connections: Connections;
   readonly #patience: Patience;
@@ -105,6 +143,7 @@ export class PostgresDatabase implements Database {
   constructor(target: string | PostgresPool, options: DatabaseOptions) {
     this.clock = options.clock;
     this.#underWay = new UnderWay(options.clock);
+    this.#resolving = new Resolving(options.clock, (work) => this.#underWay.through(work));
     this.schema = `"${options.schema}"`;
     this.#options = options;
     this.#connections = new Connections(target, options);
@@ -125,6 +164,7 @@ export class PostgresDatabase implements Database {
   /** From here on only what is under way is done, and what the hub still has to say. Resolves when it is; or nobody answers. */
   async refuse(): Promise<void> {
     this.#refusing = true;
+    this.#resolving.hurry();
     await this.#underWay.over();
   }
 
@@ -132,34 +172,66 @@ export class PostgresDatabase implements Database {
     return this.together((database) => database.call<T>(name, ...args));
   }
 
-  together<T>(work: (database: Caller) => Promise<T>): Promise<T> {
+  once<T>(name: string, args: readonly SqlValue[], once?: Once<T>): Promise<T> {
+    return this.together((database) => database.once<T>(name, args, once));
+  }
+
+  together<T>(work: (database: Steps) => Promise<T>): Promise<T> {
     return this.#underWay.through(() => {
       this.check();
       return work(this.#begun);
     });
   }
 
-  async #call<T>(name: string, args: readonly SqlValue[]): Promise<T> {
+  async #call<T>(name: string, args: readonly SqlValue[], once?: Once<T>): Promise<T> {
     if (!this.isReady) await this.#setup();
     const { audience } = this;
     if (audience?.settling !== undefined && !WAITS_FOR_NOBODY.has(name)) await audience.settling;
-    return this.step<T>(name, args);
+    return this.step<T>(name, args, once);
   }
 
-  /** As `call`, whether or not the tables are known to be there. */
-  async step<T>(name: string, args: readonly SqlValue[]): Promise<T> {
-    const answer = await this.quietly<T>(name, args);
+  /** As `call`, or `once`, whether or not the tables are known to be there. */
+  async step<T>(name: string, args: readonly SqlValue[], once?: Once<T>): Promise<T> {
+    const answer = await (once === undefined ? this.quietly<T>(name, args) : this.#once<T>(name, args, once));
     if (typeof answer === "object" && answer !== null) this.audience?.committed(answer);
     return answer;
   }
 
   /** A step whose answer is for whoever asks, and not told to anybody. */
   quietly<T>(name: string, args: readonly SqlValue[]): Promise<T> {
-    return this.#patience.until<T>(name, async (client, again, sent, tries) => {
-      const statement =
-        tries === 0 ? this.#firstOf(name, args.length) : this.#statement(name, args.length, again, tries);
-      return parsed<T>(await this.#atomic(client, statement, [...args], sent));
-    });
+    return this.#try<T>({ name, args: args.length, once: undefined }, args, {});
+  }
+
+  #once<T>(name: string, args: readonly SqlValue[], { kept = true, undo }: Once<T>): Promise<T> {
+    const number = `${this.#origin}${(this.#steps++).toString(36)}`;
+    const unknown = (tries: number) => this.#resolving.add({ resolve: this.#resolver(number, tries, undo) });
+    return this.#try<T>({ name, args: args.length, once: kept ? "kept" : "fenced" }, [...args, number], { unknown });
+  }
+
+  /** Waits for the step of this number or fences it off, and undoes it. May be called until it succeeds. */
+  #resolver<T>(number: string, triesBefore: number, undo: Once<T>["undo"]): () => Promise<unknown> {
+    return async () => {
+      const answer = await this.#patience.until<T | null>(
+        "resolve",
+        async (client, _, sent, tries) => {
+          const text = `SELECT ${this.#bound}, ${this.schema}.begin_attempt($1, $2) AS answer`;
+          return parsed<T | null>(await this.#atomic(client, { args: 2, text }, [number, tries], sent));
+        },
+        { triesBefore, unknown: (tries) => (triesBefore = tries) },
+      );
+      await undo?.(this.#begun, answer);
+    };
+  }
+
+  #try<T>(saying: Saying, values: readonly SqlValue[], trying: Trying): Promise<T> {
+    return this.#patience.until<T>(
+      saying.name,
+      async (client, again, sent, tries) => {
+        const statement = tries === 0 ? this.#firstOf(saying) : this.#statement(saying, again, tries);
+        return parsed<T>(await this.#atomic(client, statement, [...values], sent));
+      },
+      { ...trying, size: sizeOf(values) },
+    );
   }
 
   /**
@@ -204,6 +276,7 @@ export class PostgresDatabase implements Database {
   /** What is still under way fails. */
   async close(): Promise<void> {
     this.#refusing = true;
+    this.#resolving.close();
     this.#patience.close();
     await this.#connections.close();
     // By now everybody knows; this is for the last turn.
@@ -211,27 +284,33 @@ export class PostgresDatabase implements Database {
   }
 
   /** The statement of a first attempt at a step: made once, and connections may remember it. */
-  #firstOf(name: string, args: number): Statement {
-    const known = this.#firsts.get(name);
+  #firstOf(saying: Saying): Statement {
+    const { name, args, once } = saying;
+    const key = once === "kept" ? `${name}!` : name;
+    const known = this.#firsts.get(key);
     if (known?.args === args) return known;
-    const { text } = this.#statement(name, args, false, 0);
+    const { text } = this.#statement(saying, false, 0);
     // Whoever shares a session has the same name for the same text, and for no other.
-    const title = `${SAID}:${this.#lockMs}:${this.#options.schema}.${name}/${args}`;
+    const title = `${SAID}:${this.#lockMs}:${this.#options.schema}.${key}/${args}`;
     const first = { args, text, name: this.#exact && title.length <= LONGEST_NAME ? title : undefined };
-    this.#firsts.set(name, first);
+    this.#firsts.set(key, first);
     return first;
   }
 
-  #statement(name: string, args: number, again: boolean, tries: number): Statement {
+  #statement({ name, args, once }: Saying, again: boolean, tries: number): Statement {
     const marks = Array.from({ length: args }, (_, i) => `$${i + 1}`).join(", ");
     const more = again && ASKS_AGAIN.has(name) ? `${marks && ", "}again => true` : "";
     const first = [this.#bound, ...(tries > 0 ? [triesOf(tries)] : []), ...(this.#exact ? [] : [EXACTLY])].join(", ");
-    return { args, text: `SELECT ${first}, ${this.schema}.${name}(${marks}${more})::pg_catalog.text AS answer` };
+    const call = `${this.schema}.${name}(${marks}${more})::pg_catalog.text`;
+    const attempt = `$${args + 1}, ${again ? tries : 0}`;
+    const kept = once === "kept" ? `${this.schema}.keep_answer(${attempt}, ${call})` : call;
+    const answer = once === undefined ? call : `coalesce(${this.schema}.begin_attempt(${attempt}), ${kept})`;
+    return { args, text: `SELECT ${first}, ${answer} AS answer` };
   }
 
   async #prepare(): Promise<void> {
     const { schema, migrate } = this.#options;
-    const run: Run = (work, withinMs) => this.#patience.until("setup", async (client) => work(client), withinMs);
+    const run: Run = (work, withinMs) => this.#patience.until("setup", async (client) => work(client), { withinMs });
     this.#exact = (await prepare(run, schema, migrate)).exact;
     // They were made before that was known.
     this.#firsts.clear();
@@ -290,4 +369,10 @@ const triesOf = (tries: number) => `pg_catalog.set_config('sluice.tries', '${tri
 function parsed<T>({ rows }: Answer): T {
   const { answer } = rows[0] as { readonly answer: string | null };
   return (answer === null || answer === "" ? null : JSON.parse(answer)) as T;
+}
+
+function sizeOf(values: readonly SqlValue[]): number {
+  let characters = 0;
+  for (const value of values) if (typeof value === "string") characters += value.length;
+  return characters;
 }

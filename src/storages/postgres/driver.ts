@@ -95,6 +95,22 @@ export function cutOff(client: object): void {
   connection?.stream?.destroy?.();
 }
 
+/** What the socket of a client of `pg` counts. */
+interface Socket {
+  readonly bytesRead?: unknown;
+  readonly bytesWritten?: unknown;
+  /** Of what was written, so much has not been taken by the system. */
+  readonly _handle?: { readonly writeQueueSize?: unknown } | null;
+}
+
+/** How many bytes have come and gone over a connection, as far as that can be seen: a number that grows while there is progress. */
+export function carriedBy(client: object): number {
+  const { stream } = (client as { readonly connection?: { readonly stream?: Socket } }).connection ?? {};
+  return numberOf(stream?.bytesRead) + numberOf(stream?.bytesWritten) - numberOf(stream?._handle?.writeQueueSize);
+}
+
+const numberOf = (value: unknown): number => (typeof value === "number" ? value : 0);
+
 /** Lets the process end although the connection is open; or not. */
 export function holdProcess(client: object, hold: boolean): void {
   const { ref, unref } = client as { readonly ref?: () => void; readonly unref?: () => void };

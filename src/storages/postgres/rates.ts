@@ -26,6 +26,9 @@ const WINDOW = {
   grantTtl: optional(positive, undefined),
 };
 
+/** The last word holds, so a repeat does no harm; but one that comes late must not be the last. */
+const FENCED = { kept: false };
+
 /** What the database needs before it can be asked. */
 interface Prepared extends Database {
   readonly clock: Clock;
@@ -55,7 +58,7 @@ export class PostgresRates implements ConfirmingRateLimiterStorage {
 
   async recordExecution(queueName: string): Promise<void> {
     this.#name(queueName);
-    await this.#database.call("rate_record", queueName);
+    await this.#database.once("rate_record", [queueName]);
   }
 
   async getExecutionCount(queueName: string, windowStartTime: string): Promise<number> {
@@ -79,33 +82,36 @@ export class PostgresRates implements ConfirmingRateLimiterStorage {
   async setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void> {
     this.#name(queueName);
     const until = this.#instant("nextAvailableAt", nextAvailableAt);
-    await this.#database.call("rate_pause", queueName, until - this.#database.clock.wall());
+    await this.#database.once("rate_pause", [queueName, until - this.#database.clock.wall()]);
   }
 
   async clear(queueName: string): Promise<void> {
     this.#name(queueName);
-    await this.#database.call("rate_clear", queueName);
+    await this.#database.once("rate_clear", [queueName]);
   }
 
   async tryRecordExecution(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
     this.#name(queueName);
     const { maxExecutions: max, windowMs, weight, grantTtl = null } = readOptions(this.#owner, WINDOW, window);
     if (weight > max) throw new OptionsError(this.#owner, "weight", weight, `at most maxExecutions (${max})`);
-    const { granted, retryInMs, token } = await this.#database.call<Tried>(
-      "rate_try",
-      queueName,
-      max,
-      windowMs,
-      weight,
-      grantTtl,
-    );
+    const args = [queueName, max, windowMs, weight, grantTtl];
+    const { granted, retryInMs, token } =
+      weight === 0
+        ? await this.#database.call<Tried>("rate_try", ...args)
+        : await this.#database.once<Tried>("rate_try", args, {
+            // It was recorded, and nobody has heard of it.
+            undo: async (steps, tried) => {
+              if (tried?.token !== undefined)
+                await steps.call("rate_cancel", queueName, tried.token[0], tried.token[1]);
+            },
+          });
     return token === undefined ? { granted, retryInMs } : { granted, retryInMs, token: token.join(".") };
   }
 
   async cancelExecution(queueName: string, token: string): Promise<void> {
     this.#name(queueName);
     const start = read(token);
-    if (start !== undefined) await this.#database.call("rate_cancel", queueName, start.limit, start.number);
+    if (start !== undefined) await this.#database.once("rate_cancel", [queueName, start.limit, start.number], FENCED);
   }
 
   async settleExecution(queueName: string, token: string, weight: number): Promise<void> {
@@ -113,7 +119,8 @@ export class PostgresRates implements ConfirmingRateLimiterStorage {
     readArgument(this.#owner, "weight", weightOrZero, weight);
     const start = read(token);
     if (start === undefined) return;
-    await this.#database.call("rate_settle", queueName, start.limit, start.number, start.reserved, weight);
+    const { limit, number, reserved } = start;
+    await this.#database.once("rate_settle", [queueName, limit, number, reserved, weight], FENCED);
   }
 
   async confirmExecution(queueName: string, calls: readonly ExecutionCall[]): Promise<void> {

@@ -82,9 +82,10 @@ describe("what is decided before it is written", () => {
     const slow: Database = {
       check: () => database.check(),
       together: (work) => work(slow),
-      call: async (name, ...args) => {
+      call: (name, ...args) => database.call(name, ...args),
+      once: async (name, args, once) => {
         if (name === "write_rules") await admin.query("UPDATE test_clock SET wall = wall + 500");
-        return database.call(name, ...args);
+        return database.once(name, args, once);
       },
     };
     return new PostgresLimits(slow);

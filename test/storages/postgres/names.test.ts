@@ -22,7 +22,7 @@ describe("statements by their names", () => {
     for (const storage of storages) for (let i = 0; i < 3; i++) await storage.add([newJob()]);
     const added = (await known()).filter((name) => name.includes("add_one"));
     expect(new Set(added)).toEqual(
-      new Set(["sluice1:2000:sluice.add_one/16", "sluice1:2000:other.add_one/16", "sluice1:400:sluice.add_one/16"]),
+      new Set(["sluice2:2000:sluice.add_one/16", "sluice2:2000:other.add_one/16", "sluice2:400:sluice.add_one/16"]),
     );
     for (const storage of storages) await storage.close();
   });

@@ -1,7 +1,7 @@
 import { DuplicateJobError } from "../../../core/errors.ts";
 import type { Added, NewJob, When } from "../../../storage/job-storage.ts";
 import { tooHeavy } from "../../../storage/stored-rules.ts";
-import type { Caller } from "../database.ts";
+import type { Caller, Steps } from "../database.ts";
 import { sqlStateOf } from "../failures.ts";
 import type { Told } from "../told.ts";
 
@@ -31,7 +31,7 @@ const UNIQUE_VIOLATION = "23505";
  * Adds jobs: all of them or none, by the shortest way there is for them. `teller`: who may tell others of it from inside of
  * the transaction.
  */
-export async function add(database: Caller, jobs: readonly NewJob[], teller: string | null): Promise<Added[]> {
+export async function add(database: Steps, jobs: readonly NewJob[], teller: string | null): Promise<Added[]> {
   const quickly = quick(database, jobs, teller);
   if (quickly !== undefined) {
     try {
@@ -41,8 +41,16 @@ export async function add(database: Caller, jobs: readonly NewJob[], teller: str
       if (sqlStateOf(error) !== UNIQUE_VIOLATION) throw error;
     }
   }
-  return addedFrom(jobs, await database.call<AddAnswer>("add", addArgument(jobs)));
+  return addedFrom(jobs, await database.once<AddAnswer>("add", [addArgument(jobs)], onceFor(jobs)));
 }
+
+/**
+ * That a job was added is known by its id, as long as it is there. Of one that may be gone when an answer that got lost is asked for
+ * again the answer is kept.
+ */
+const onceFor = (jobs: readonly NewJob[]) => ({ kept: jobs.some(({ keepFor }) => (keepFor ?? LONG_MS) < LONG_MS) });
+/** Within so long an answer that got lost is asked for again, or never. */
+const LONG_MS = 60_000;
 
 /** Adds jobs in a transaction of the user's; others hear of it when that is committed. */
 export async function addInside(database: Caller, jobs: readonly NewJob[]): Promise<Added[]> {
@@ -50,14 +58,13 @@ export async function addInside(database: Caller, jobs: readonly NewJob[]): Prom
 }
 
 /** One job, or several that are alike: no JSON has to be read for each. */
-function quick(database: Caller, jobs: readonly NewJob[], teller: string | null): Promise<AddAnswer> | undefined {
+function quick(database: Steps, jobs: readonly NewJob[], teller: string | null): Promise<AddAnswer> | undefined {
   const [first] = jobs;
   if (first === undefined || first.idempotency !== null) return undefined;
   const backoff = JSON.stringify(first.backoff);
   if (jobs.length === 1) {
     const { due, deadline, weights, queue, type, priority, group, timeout } = first;
-    return database.call<AddAnswer>(
-      "add_one",
+    const args = [
       first.id,
       first.data,
       queue,
@@ -74,14 +81,16 @@ function quick(database: Caller, jobs: readonly NewJob[], teller: string | null)
       delayOf(deadline),
       first.keepFor,
       teller,
-    );
+    ];
+    return database.once<AddAnswer>("add_one", args, onceFor(jobs));
   }
   if (!jobs.every((job) => isAlike(job, first) && !job.id.includes(BETWEEN) && !job.data.includes(BETWEEN))) {
     return undefined;
   }
   const ids = jobs.map(({ id }) => id).join(BETWEEN);
   const data = jobs.map((job) => job.data).join(BETWEEN);
-  return database.call<AddAnswer>("add_many", ids, data, JSON.stringify(columnsOf(first, backoff)), teller);
+  const args = [ids, data, JSON.stringify(columnsOf(first, backoff)), teller];
+  return database.once<AddAnswer>("add_many", args, onceFor([first]));
 }
 
 const instantOf = (when: When | null): number | null => (when !== null && "at" in when ? when.at : null);

@@ -3,10 +3,9 @@ import type { Database } from "../database.ts";
 
 /** What people do to jobs. Answers with those that were changed. */
 export async function change(database: Database, wanted: Change): Promise<readonly string[]> {
-  const { changed } = await database.call<{ readonly changed: readonly string[] }>(
-    "change",
+  const { changed } = await database.once<{ readonly changed: readonly string[] }>("change", [
     JSON.stringify(wantedOf(wanted)),
-  );
+  ]);
   return changed;
 }
 

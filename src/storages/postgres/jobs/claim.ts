@@ -1,7 +1,7 @@
 import type { JobRecord } from "../../../core/job.ts";
-import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
+import type { Claim, ClaimRequest, Outcome } from "../../../storage/job-storage.ts";
 import { STEP_BYTES } from "../../../storage/step-bytes.ts";
-import type { Database } from "../database.ts";
+import type { Database, Steps } from "../database.ts";
 import { confirmed, granted, type GrantRow } from "../grants.ts";
 import { type Outcomes, outcomesOf } from "./outcomes.ts";
 import { type JobRow, toRecord } from "./record.ts";
@@ -29,9 +29,10 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
     confirm = [],
   } = request;
   const settled = outcomesOf(request.settle);
+  // If the answer gets lost, the jobs that were started are known by it, and by the worker.
+  const number = globalThis.crypto.randomUUID().slice(-12);
   const text = JSON.stringify({
-    // If the answer gets lost, the jobs that were started are known by it, and by the worker.
-    claim: globalThis.crypto.randomUUID().slice(-12),
+    claim: number,
     queue,
     worker,
     max: Math.min(max, MOST),
@@ -44,7 +45,10 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
     grant_ttl: grantTtlMs,
     ...confirmed(confirm),
   });
-  const { jobs, stale, more, nextInMs, blockedBy, grant } = await database.call<Answer>("claim", text);
+  const { jobs, stale, more, nextInMs, blockedBy, grant } = await database.once<Answer>("claim", [text], {
+    kept: false,
+    undo: (steps) => giveBack(steps, number, worker),
+  });
   return {
     jobs: recordsOf(jobs, request),
     stale: settled.stale(stale),
@@ -54,6 +58,20 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
     ...granted(grant),
   };
 }
+
+/** Nobody has heard of what the claim of this number has started: nothing of it was called, so no attempt is spent. */
+async function giveBack(steps: Steps, claim: string, worker: string): Promise<void> {
+  interface Claimed {
+    readonly leases: readonly (readonly [id: string, token: number])[];
+    readonly grant: GrantRow | null;
+  }
+  const { leases, grant } = await steps.call<Claimed>("claimed_by", claim, worker);
+  const { text } = outcomesOf(leases.map(([id, token]): Outcome => ({ id, token, ...UNSTARTED })));
+  if (grant !== null) await steps.call("confirm", JSON.stringify({ grants: [grant[0]], called: [0] }));
+  if (leases.length > 0) await steps.call("settle", JSON.stringify(text));
+}
+
+const UNSTARTED = { to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: true } as const;
 
 /** More than this nobody takes at once. */
 const MOST = 10_000;

@@ -37,6 +37,6 @@ export async function report(database: Database, reports: readonly Report[]): Pr
     warnings: warnings?.map(({ about, message }) => ({ about, message: storable(message) })),
     weights,
   }));
-  const { lost } = await database.call<{ readonly lost: readonly number[] }>("report", JSON.stringify(list));
+  const { lost } = await database.once<{ readonly lost: readonly number[] }>("report", [JSON.stringify(list)]);
   return lost.map((n) => reports[n]!.id);
 }

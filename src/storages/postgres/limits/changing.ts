@@ -5,7 +5,7 @@ import { declareRules, ownersWithout } from "../../../storage/declarations.ts";
 import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
 import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../storage/limit-storage.ts";
 import { changeRule, ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
-import type { Caller } from "../database.ts";
+import type { Steps } from "../database.ts";
 import { stateGrpOf } from "./groups.ts";
 import { readRules, type RuleBook } from "./rule-book.ts";
 
@@ -36,19 +36,19 @@ interface Decision {
  * Reads the rules, decides, and writes down what was decided, unless another process has changed them in between: then all of
  * it again. No lock is held in the meantime. Was there anything to write?
  */
-async function decide(database: Caller, decision: (book: RuleBook) => Decision): Promise<boolean> {
+async function decide(database: Steps, decision: (book: RuleBook) => Decision): Promise<boolean> {
   for (;;) {
     const book = await readRules(database);
     const { changes, history = [], owners = {} } = decision(book);
     if (changes.length === 0 && Object.keys(owners).length === 0) return false;
     const parts = [changes, history, owners].map((part) => JSON.stringify(part));
-    const { again } = await database.call<{ again?: true }>("write_rules", book.number, ...parts);
+    const { again } = await database.once<{ again?: true }>("write_rules", [book.number, ...parts]);
     if (again === undefined) return true;
   }
 }
 
 export async function define(
-  database: Caller,
+  database: Steps,
   rules: readonly LimitRule[],
   options: DeclareOptions,
 ): Promise<LimitsDeclared> {
@@ -76,7 +76,7 @@ function declaredChange(rule: StoredRule, anew: ReadonlySet<string>, before: Rul
 }
 
 /** Was there such a rule? */
-export async function remove(database: Caller, name: string, by: string | null): Promise<boolean> {
+export async function remove(database: Steps, name: string, by: string | null): Promise<boolean> {
   let found = false;
   await decide(database, (book) => {
     const before = book.stored.get(name);
@@ -93,7 +93,7 @@ export async function remove(database: Caller, name: string, by: string | null):
 
 const REMOVED = (name: string): RuleChange => ({ name, removed: true, loosened: true });
 
-export async function change(database: Caller, name: string, wanted: LimitChange, by: string | null): Promise<void> {
+export async function change(database: Steps, name: string, wanted: LimitChange, by: string | null): Promise<void> {
   if ("remaining" in wanted) await tell(database, name, wanted);
   else if ("holdMs" in wanted) await hold(database, name, wanted);
   else await decide(database, (book) => changed(book, name, wanted, by));
@@ -125,16 +125,16 @@ interface Told {
 
 type Saying = Extract<LimitChange, { remaining: number }>;
 
-async function tell(database: Caller, name: string, { group, remaining, resetMs }: Saying): Promise<void> {
-  const { missing } = await database.call<Told>("tell_limit", name, group, remaining, resetMs);
+async function tell(database: Steps, name: string, { group, remaining, resetMs }: Saying): Promise<void> {
+  const { missing } = await database.once<Told>("tell_limit", [name, group, remaining, resetMs]);
   if (missing === true) throw new LimitNotFoundError(name);
 }
 
 /** What holds all groups of a limit is kept with its rule; what holds one group, or all that there is, with what is counted. */
-async function hold(database: Caller, name: string, wanted: Extract<LimitChange, { holdMs: number }>): Promise<void> {
+async function hold(database: Steps, name: string, wanted: Extract<LimitChange, { holdMs: number }>): Promise<void> {
   let done = false;
   while (!done) {
-    const { missing, again } = await database.call<Told>("hold_limit", name, wanted.group, wanted.holdMs);
+    const { missing, again } = await database.once<Told>("hold_limit", [name, wanted.group, wanted.holdMs]);
     if (missing === true) throw new LimitNotFoundError(name);
     // By then it may not be by group any more.
     done = again === undefined || (await decide(database, (book) => changed(book, name, wanted, null)));

@@ -1,6 +1,6 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
-import type { Database } from "../database.ts";
+import type { Database, Steps } from "../database.ts";
 import { granted, type GrantRow } from "../grants.ts";
 
 /** What a permit says about itself: the limit, its number, what was reserved, when, and until when it may be corrected. */
@@ -24,10 +24,20 @@ type Taken =
 
 export async function take(database: Database, request: LimitTake): Promise<LimitTaken> {
   const { name, group, weight, dry = false, ttlMs, grantTtlMs = null } = request;
-  const taken = await database.call<Taken>("take_permit", name, group, weight, dry, ttlMs, grantTtlMs);
+  const args = [name, group, weight, dry, ttlMs, grantTtlMs];
+  const taken = dry
+    ? await database.call<Taken>("take_permit", ...args)
+    : await database.once<Taken>("take_permit", args, { undo: cancel });
   if (taken.missing === true) throw new LimitNotFoundError(name);
   if (!taken.granted) return { granted: false, retryInMs: taken.retryInMs, most: taken.most };
   return { granted: true, token: taken.token?.join(":") ?? "", held: taken.held, ...granted(taken.grant) };
+}
+
+/** The permit was taken, and nobody has heard of it. */
+async function cancel(steps: Steps, taken: Taken | null): Promise<void> {
+  if (taken?.missing === true || taken?.granted !== true || taken.token === undefined) return;
+  if (taken.grant) await steps.call("confirm", JSON.stringify({ grants: [taken.grant[0]], called: [0] }));
+  await steps.call("give_permit", ...taken.token, "cancelled", null);
 }
 
 export async function give(database: Database, token: string, given: LimitGiven): Promise<void> {
@@ -35,7 +45,7 @@ export async function give(database: Database, token: string, given: LimitGiven)
   const permit = read(token);
   if (permit === undefined) return;
   const [how, used] = typeof given === "string" ? [given, null] : ["used", given.used];
-  await database.call("give_permit", ...permit, how, used);
+  await database.once("give_permit", [...permit, how, used], { kept: false });
 }
 
 /** Keeps what is held. Answers with the tokens that are lost. */

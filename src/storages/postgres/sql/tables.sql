@@ -331,6 +331,17 @@ CREATE INDEX starts_claim ON {schema}.starts (claim) WHERE claim IS NOT NULL;
 -- Which starts of a window are not confirmed?
 CREATE INDEX starts_unconfirmed ON {schema}.starts (limit_id, at) WHERE claim IS NOT NULL;
 
+-- What is known of steps by their numbers (step/begin_attempt.sql): which attempt was the latest of those that another one came before;
+-- and what was answered, where nothing else tells whether the step was done.
+CREATE TABLE {schema}.steps (
+  number text COLLATE "C" PRIMARY KEY,
+  nth integer NOT NULL,
+  answer text,
+  until float8 NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
+-- Which of them need not be known any more?
+CREATE INDEX steps_old ON {schema}.steps (until);
+
 -- What happened, for processes that listen; and which those are.
 CREATE TABLE {schema}.events (
   seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,

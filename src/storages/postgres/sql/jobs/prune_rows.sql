@@ -1,5 +1,5 @@
--- Deletes what has been kept long enough, 500 of each kind at the most: jobs, idempotency keys, limits of claims, events and those
--- who listened to them, workers that are not live. What others have in their hands is left for the next time. deleted: how many. more: there may be more.
+-- Deletes what has been kept long enough, 500 of each kind at the most: jobs, idempotency keys, limits of claims, what is
+-- known of steps, events and those who listened to them, workers that are not live. What others have in their hands is left for the next time. deleted: how many. more: there may be more.
 CREATE OR REPLACE FUNCTION {schema}.prune_rows(now float8, OUT deleted integer, OUT more boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -26,6 +26,10 @@ BEGIN
     SELECT o.ctid FROM {schema}.claims o WHERE o.at <= now - 2592000000 ORDER BY o.at LIMIT 500 FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS count = ROW_COUNT;
   deleted := deleted + count;
+
+  count := {schema}.prune_steps(500);
+  deleted := deleted + count;
+  more := more OR count = 500;
 
   DELETE FROM {schema}.listeners l WHERE l.ctid = ANY (ARRAY(
     SELECT o.ctid FROM {schema}.listeners o WHERE o.until <= now LIMIT 500 FOR UPDATE SKIP LOCKED));

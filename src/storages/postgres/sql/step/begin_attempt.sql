@@ -1,0 +1,31 @@
+-- Begins an attempt at a step that must not be done twice. Each step has a number of its own, and its attempts the numbers 0, 1, 2 …
+-- (patience.ts): later ones are for a client that does not know what became of those before.
+--
+-- Attempts at one step exclude each other: a later one waits until the transaction of an earlier one is over, also while its COMMIT
+-- waits for a synchronous standby, and leaves word of itself. An earlier one that arrives after that, from some buffer of the
+-- network, changes nothing (SL002). Only READ COMMITTED sees what was committed while the lock was waited for.
+--
+-- Answers with what the step has answered, if it was done and that was kept (keep_answer); else NULL.
+CREATE OR REPLACE FUNCTION {schema}.begin_attempt(number text, nth integer) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+  -- Expressions cost less than statements.
+  locked boolean := pg_advisory_xact_lock({schema}.lock_key('step', number)) IS NULL;
+  seen record;
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'this has to run in a transaction that is READ COMMITTED' USING ERRCODE = 'SL001';
+  END IF;
+  SELECT s.nth, s.answer INTO seen FROM {schema}.steps s WHERE s.number = begin_attempt.number;
+  IF seen.nth >= begin_attempt.nth THEN
+    RAISE EXCEPTION 'a later attempt at this step came before this one' USING ERRCODE = 'SL002';
+  END IF;
+  IF begin_attempt.nth > 0 THEN
+    -- So long nothing stays in a network: Linux gives up on a connection after a quarter of an hour.
+    INSERT INTO {schema}.steps AS s (number, nth, until)
+    VALUES (begin_attempt.number, begin_attempt.nth, {schema}.wall() + 3600000)
+    ON CONFLICT ON CONSTRAINT steps_pkey DO UPDATE SET nth = excluded.nth, until = excluded.until;
+  END IF;
+  RETURN seen.answer;
+END
+$$;

@@ -1,0 +1,295 @@
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { type Passage, Proxy } from "../../../chaos/conductor/proxy.ts";
+import { startPostgres } from "../../../src/cli/postgres/server.ts";
+import { Queue, StorageError, Worker } from "../../../src/index.ts";
+import type { JobStorage } from "../../../src/storage/job-storage.ts";
+import { PostgresStorage, type PostgresStorageOptions } from "../../../src/storages/postgres/index.ts";
+import { anything } from "../jobs.ts";
+import { hurried, poolOf, until } from "./client-support.ts";
+import { temporaryDatabase } from "./server.ts";
+import { newJob, rule } from "./support.ts";
+
+/** An attempt goes unanswered for half a second, and there is much time for those that follow. */
+const patient = () => ({ clock: hurried(6), timeout: 60_000 });
+/** All of the time is up soon. */
+const hasty = { timeout: 600, connections: 1 };
+
+interface Scene {
+  readonly storage: PostgresStorage;
+  /** Both go straight to the database. */
+  readonly admin: pg.Pool;
+  readonly direct: PostgresStorage;
+  /** Whatever is open now stands still, and those who connect from now on do not. */
+  stall(): readonly Passage[];
+  /** What stands still goes on, and the server has done what came of it. */
+  resume(passages: readonly Passage[]): Promise<void>;
+}
+
+/** A storage whose way to its database can stand still, with connections that were used before. */
+async function scene(options: PostgresStorageOptions): Promise<Scene> {
+  const home = await temporaryDatabase();
+  const proxy = await Proxy.open(Number(new URL(home).port));
+  const url = new URL(home);
+  url.port = String(proxy.port);
+  const admin = poolOf(home, { max: 4 });
+  const storage = new PostgresStorage(url.href, { connections: 3, ...options });
+  const direct = new PostgresStorage(admin);
+  onTestFinished(async () => {
+    for (const passage of proxy.passages) passage.resume();
+    await Promise.all([storage.close(), direct.close()]);
+    await proxy.close();
+  });
+  await storage.limits.define([rule("k", { max: 10, windowMs: 60_000, concurrency: 5 })], "refuse");
+  return {
+    storage,
+    direct,
+    admin,
+    stall: () => {
+      const passages = [...proxy.passages];
+      for (const passage of passages) passage.stall();
+      return passages;
+    },
+    resume: async (passages) => {
+      const left = passages.filter((passage) => !proxy.passages.has(passage));
+      expect(left).not.toEqual([]);
+      for (const passage of passages) passage.resume();
+      await Promise.all(left.map(({ over }) => over));
+    },
+  };
+}
+
+/** What is counted and held of the limit. */
+async function usedOf({ admin }: Pick<Scene, "admin">): Promise<{ readonly starts: number; readonly slots: number }> {
+  const { rows } = await admin.query<{ starts: number; slots: number }>(
+    `SELECT (SELECT coalesce(sum(n), 0)::float8 FROM sluice.starts) AS starts,
+       (SELECT coalesce(sum(slots), 0)::float8 FROM sluice.holds WHERE slots > 0) AS slots`,
+  );
+  return rows[0]!;
+}
+
+/** The states and attempts of all jobs. */
+async function jobsOf({ admin }: Pick<Scene, "admin">): Promise<readonly string[]> {
+  const { rows } = await admin.query<{ said: string }>(
+    "SELECT concat(state, ' ', attempt) AS said FROM sluice.jobs ORDER BY state, attempt, id",
+  );
+  return rows.map(({ said }) => said);
+}
+
+describe("an attempt that reaches the server after its repeat was answered", () => {
+  test("a claim starts no other jobs", async () => {
+    const at = await scene(patient());
+    await at.direct.add(["a", "b", "c"].map((id) => newJob({ id })));
+    const passages = at.stall();
+    const { jobs } = await at.storage.claim({ ...anything(), max: 1 });
+    expect(jobs).toHaveLength(1);
+    await at.resume(passages);
+    expect(await jobsOf(at)).toEqual(["active 1", "waiting 0", "waiting 0"]);
+  });
+
+  test("a permit is counted once", async () => {
+    const at = await scene(patient());
+    await usedOf(at);
+    const passages = at.stall();
+    const taken = await at.storage.limits.take({ name: "k", group: null, weight: null, ttlMs: 60_000 });
+    expect(taken.granted).toBe(true);
+    await at.resume(passages);
+    expect(await usedOf(at)).toEqual({ starts: 1, slots: 1 });
+  });
+
+  test("a job that was added, run and deleted meanwhile is not added again", async () => {
+    const at = await scene(patient());
+    const passages = at.stall();
+    await at.storage.add([newJob({ id: "a", keepFor: 0 })]);
+    const { jobs } = await at.storage.claim(anything());
+    await at.storage.settle(jobs.map(({ id, token }) => ({ id, token, to: "completed", result: null })));
+    expect(await jobsOf(at)).toEqual([]);
+    await at.resume(passages);
+    expect(await jobsOf(at)).toEqual([]);
+  });
+
+  test("a queue that was resumed meanwhile is not paused again", async () => {
+    const at = await scene(patient());
+    const passages = at.stall();
+    await at.storage.setPaused("q", null, true);
+    await at.storage.setPaused("q", null, false);
+    await at.resume(passages);
+    expect(await at.storage.overview("q")).toEqual([]);
+  });
+});
+
+describe("an answer that is lost", () => {
+  /** The statement is done, and its answer stays on the way. */
+  async function unheard<T>(at: Scene, call: (storage: JobStorage) => Promise<T>): Promise<T> {
+    const lock = await at.admin.connect();
+    await lock.query("BEGIN; LOCK TABLE sluice.meta IN ACCESS EXCLUSIVE MODE");
+    const answer = call(at.storage);
+    await until(
+      async () =>
+        (await at.admin.query("SELECT FROM pg_locks WHERE NOT granted AND relation = 'sluice.meta'::regclass"))
+          .rowCount,
+      "the statement to wait",
+    );
+    at.stall();
+    await lock.query("COMMIT");
+    lock.release();
+    return answer;
+  }
+
+  test("a permit is the same when it is asked for again", async () => {
+    const at = await scene(patient());
+    const taken = await unheard(at, ({ limits }) =>
+      limits.take({ name: "k", group: null, weight: null, ttlMs: 60_000 }),
+    );
+    expect(taken).toMatchObject({ granted: true, held: true });
+    expect(await usedOf(at)).toEqual({ starts: 1, slots: 1 });
+    if (taken.granted) await at.storage.limits.give(taken.token, "cancelled");
+    expect(await usedOf(at)).toEqual({ starts: 0, slots: 0 });
+  });
+
+  test("a start under a rate is the same when it is asked for again", async () => {
+    const at = await scene(patient());
+    const window = { maxExecutions: 2, windowMs: 60_000 };
+    const first = await unheard(at, ({ rates }) => rates.tryRecordExecution("r", window));
+    expect(first.granted).toBe(true);
+    expect(await usedOf(at)).toEqual({ starts: 1, slots: 0 });
+    await unheard(at, ({ rates }) => rates.recordExecution("r"));
+    expect(await usedOf(at)).toEqual({ starts: 2, slots: 0 });
+  });
+
+  test("lines of a log are written once, and a change names what it has changed", async () => {
+    const at = await scene(patient());
+    await at.storage.add([newJob({ id: "a" }), newJob({ id: "b" })]);
+    const { id, token } = (await at.storage.claim({ ...anything(), max: 1 })).jobs[0]!;
+    await unheard(at, (storage) => storage.report([{ id, token, log: ["line"] }]));
+    expect((await at.storage.history(id)).log).toHaveLength(1);
+    const other = id === "a" ? "b" : "a";
+    const changed = await unheard(at, (storage) => storage.change({ action: "cancel", queue: "q", ids: [other] }));
+    expect(changed).toEqual([other]);
+  });
+});
+
+describe("a call whose time is up while its outcome is unknown", () => {
+  /** Whatever writes to this table hangs in its COMMIT, with all of its locks, until it is let go. */
+  async function hanging({ admin }: Scene, table: string): Promise<() => Promise<void>> {
+    await admin.query(`CREATE FUNCTION public.hang() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS
+        'BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN NULL; END';
+      CREATE CONSTRAINT TRIGGER hang AFTER INSERT OR UPDATE ON sluice.${table} DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION public.hang()`);
+    const lock = await admin.connect();
+    await lock.query("SELECT pg_advisory_lock(42)");
+    return async () => {
+      await lock.query("SELECT pg_advisory_unlock(42)");
+      lock.release();
+      const held = `SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+        WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.objid = 42`;
+      await until(async () => (await admin.query(held)).rowCount === 0, "the commit to be over", 30_000);
+    };
+  }
+
+  const unknown = { name: "UnknownOutcomeError", code: "SLUICE_UNKNOWN_OUTCOME" };
+
+  test("a claim fails by name, and what it has started comes back without an attempt spent", async () => {
+    const at = await scene(hasty);
+    await at.storage.add([newJob({ id: "a", maxAttempts: 1 })]);
+    const release = await hanging(at, "jobs");
+    const failing = at.storage.claim(anything({ leaseMs: 600_000 }));
+    await expect(failing).rejects.toBeInstanceOf(StorageError);
+    await expect(failing).rejects.toMatchObject(unknown);
+    await release();
+    await until(async () => (await jobsOf(at)).join() === "waiting 0", "the job to come back", 30_000);
+    expect((await at.storage.claim(anything())).jobs).toMatchObject([{ id: "a", attempt: 1 }]);
+  });
+
+  test("what a claim has counted under limits comes back as well", async () => {
+    const at = await scene(hasty);
+    await at.storage.add([newJob({ id: "a", maxAttempts: 1 })]);
+    const release = await hanging(at, "jobs");
+    await expect(at.storage.claim(anything({ leaseMs: 600_000, grantTtlMs: 600_000 }))).rejects.toMatchObject(unknown);
+    await release();
+    await until(async () => (await jobsOf(at)).join() === "waiting 0", "the job to come back", 30_000);
+    expect(await usedOf(at)).toEqual({ starts: 0, slots: 0 });
+  });
+
+  test("a permit fails by name, and nothing of it is counted or held", async () => {
+    const at = await scene(hasty);
+    const request = { name: "k", group: null, weight: null, ttlMs: 600_000, grantTtlMs: 600_000 };
+    const release = await hanging(at, "holds");
+    await expect(at.storage.limits.take(request)).rejects.toMatchObject(unknown);
+    await release();
+    await until(async () => (await usedOf(at)).slots === 0, "no slot to be held", 30_000);
+    await until(async () => (await usedOf(at)).starts === 0, "no start to be counted", 30_000);
+  });
+
+  test("a start under a rate fails by name, and is not counted", async () => {
+    const at = await scene(hasty);
+    const release = await hanging(at, "starts");
+    const window = { maxExecutions: 2, windowMs: 60_000 };
+    await expect(at.storage.rates.tryRecordExecution("r", window)).rejects.toMatchObject(unknown);
+    await release();
+    await until(async () => (await usedOf(at)).starts === 0, "no start to be counted", 30_000);
+  });
+
+  test("is looked into while the storage is closed", async () => {
+    // By this clock closing waits for long.
+    const at = await scene({ ...hasty, clock: hurried(0.2), timeout: 120 });
+    await at.storage.add([newJob({ id: "a", maxAttempts: 1 })]);
+    const release = await hanging(at, "jobs");
+    await expect(at.storage.claim(anything({ leaseMs: 600_000 }))).rejects.toMatchObject(unknown);
+    await release();
+    await at.storage.close();
+    expect(await jobsOf(at)).toEqual(["waiting 0"]);
+  });
+});
+
+describe("a synchronous standby that does not answer", () => {
+  /** A server of its own whose commits can be made to wait. */
+  async function standingServer() {
+    const server = await startPostgres();
+    const admin = new pg.Pool({ connectionString: server.url, max: 2 });
+    const set = async (names: string) => {
+      await admin.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
+      await admin.query("SELECT pg_reload_conf()");
+    };
+    onTestFinished(async () => {
+      await set("");
+      await admin.end();
+      await server.stop();
+    });
+    const waiting = async () =>
+      (await admin.query("SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'")).rowCount ?? 0;
+    return { server, admin, hang: () => set("nobody"), release: () => set(""), waiting };
+  }
+
+  test("jobs with one attempt that are claimed meanwhile are called, and completed", async () => {
+    const { server, admin, hang, release, waiting } = await standingServer();
+    const storage = new PostgresStorage(server.url);
+    const queue = new Queue("q", { storage });
+    await queue.addBulk(Array.from({ length: 5 }, () => ({ type: "t", data: {}, options: { maxAttempts: 1 } })));
+    await hang();
+    const errors: unknown[] = [];
+    const worker = new Worker("q", async () => "done", {
+      storage,
+      lease: "4s",
+      concurrency: 5,
+      onError: (error) => errors.push(error),
+    });
+    onTestFinished(async () => {
+      await worker.stop({ timeout: 0 });
+      await storage.close();
+    });
+    await worker.start();
+    const claiming = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%.claim(%'";
+    await until(async () => (await admin.query(claiming)).rowCount, "the claim to hang in its commit", 30_000);
+    // Its first attempt is cut off after three.
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
+    await release();
+    await until(async () => (await waiting()) === 0, "commits to go on", 30_000);
+    const over = async () => {
+      const { completed, dead } = await queue.counts();
+      return completed + dead === 5;
+    };
+    await until(over, "all jobs to end", 60_000);
+    expect((await queue.counts()).completed).toBe(5);
+  }, 120_000);
+});
