@@ -15,13 +15,23 @@ export interface Caller {
   call<T>(name: string, ...args: readonly SqlValue[]): Promise<T>;
 }
 
-/** How a step is kept from being done twice. */
+/**
+ * How a step is kept from being done twice, where its first attempt was cut off:
+ *
+ * - `kept`: a repeat waits for attempts before it and fences them off, and the answer is kept: if one was done, that is what the repeat
+ *   answers.
+ * - `fenced`: the same, but the answer is not kept: the function knows by itself what it has done before (`again`), or doing it twice in
+ *   a row makes no difference.
+ * - `itself`: as `fenced`; the function is told its number, and begins its first attempt by itself, which costs less.
+ * - `known`: neither. By what is there the function knows that it was done, and so does an attempt that arrives late.
+ */
+export type Mark = "kept" | "fenced" | "itself" | "known";
+
 export interface Once<T> {
-  /**
-   * The answer is kept, so that a repeat gives the same. Not needed where the function knows by itself what it has done before
-   * (`again`), or where it makes no difference. Default: true.
-   */
-  readonly kept?: boolean | undefined;
+  /** Default: `kept`. */
+  readonly as?: Mark | undefined;
+  /** The number of the step, for `itself`. */
+  readonly number?: string | undefined;
   /** The caller was told that the outcome is unknown: undoes what was done. `answer`: what it has answered, if that was kept. */
   readonly undo?: ((steps: Steps, answer: T | null) => Promise<unknown>) | undefined;
 }
@@ -29,15 +39,16 @@ export interface Once<T> {
 /** What asks the database in transactions of its own. */
 export interface Steps extends Caller {
   /**
-   * As `call`, for what must not be done twice: a repeat waits for the attempts before it or fences them off, however late they
-   * arrive (sql/step/begin_attempt.sql). If the outcome is unknown in the end, that is an `UnknownOutcomeError`, and it is seen to
-   * that the step is over, and undone where that can be.
+   * As `call`, for what must not be done twice (sql/step/begin_attempt.sql). If the outcome is unknown in the end, that is an
+   * `UnknownOutcomeError`, and it is seen to that the step is over, and undone where that can be.
    */
   once<T>(name: string, args: readonly SqlValue[], once?: Once<T>): Promise<T>;
 }
 
 /** What the rest of the storage asks the database with. */
 export interface Database extends Steps {
+  /** A number for a step, which no other has. */
+  nextNumber(): string;
   /** Several calls that belong together: once they are begun, closing waits for all of them. */
   together<T>(work: (database: Steps) => Promise<T>): Promise<T>;
   /** Throws, if it is closed: for whoever need not ask anything. */
@@ -75,8 +86,8 @@ interface Saying {
   readonly name: string;
   /** How many values the function takes. */
   readonly args: number;
-  /** It is not done twice: the number of the step is the last value. kept: and its answer is kept. */
-  readonly once: "fenced" | "kept" | undefined;
+  /** How it is kept from being done twice: the number of the step is its last value then. */
+  readonly as: Mark | undefined;
 }
 
 /** A statement that runs a step. */
@@ -85,7 +96,7 @@ interface Statement {
   /** What connections may remember it by. */
   readonly name?: string | undefined;
   /** How many values it takes. */
-  readonly args: number;
+  readonly values: number;
 }
 
 interface Answer {
@@ -120,9 +131,8 @@ export class PostgresDatabase implements Database {
     once: (name, args, once = {}) => this.#call(name, args, once),
   };
   readonly #resolving: Resolving;
-  /** Tells the steps of this storage from those of every other one. */
-  readonly #origin = globalThis.crypto.randomUUID().slice(-12);
-  #steps = 0;
+  /** The number of the latest step. The first is drawn from so many that no two storages meet. */
+  #latest = BigInt.asUintN(62, globalThis.crypto.getRandomValues(new BigInt64Array(1))[0]!);
   readonly #options: DatabaseOptions;
   readonly #connections: Connections;
   readonly #patience: Patience;
@@ -134,7 +144,7 @@ export class PostgresDatabase implements Database {
   #explicit = false;
   /** Numbers come to the last digit without being asked for. */
   #exact = true;
-  readonly #firsts = new Map<string, Statement>();
+  readonly #firsts = new Map<string, Statement & { readonly args: number }>();
   /** Connections remember statements by their names. */
   #names = true;
   /** Nothing more is begun for the user. */
@@ -199,13 +209,20 @@ export class PostgresDatabase implements Database {
 
   /** A step whose answer is for whoever asks, and not told to anybody. */
   quietly<T>(name: string, args: readonly SqlValue[]): Promise<T> {
-    return this.#try<T>({ name, args: args.length, once: undefined }, args, {});
+    return this.#try<T>({ name, args: args.length, as: undefined }, args, {});
   }
 
-  #once<T>(name: string, args: readonly SqlValue[], { kept = true, undo }: Once<T>): Promise<T> {
-    const number = `${this.#origin}${(this.#steps++).toString(36)}`;
-    const unknown = (tries: number) => this.#resolving.add({ resolve: this.#resolver(number, tries, undo) });
-    return this.#try<T>({ name, args: args.length, once: kept ? "kept" : "fenced" }, [...args, number], { unknown });
+  /** A number for a step, which no other has. */
+  nextNumber(): string {
+    this.#latest += 1n;
+    return this.#latest.toString();
+  }
+
+  #once<T>(name: string, args: readonly SqlValue[], { as = "kept", number = this.nextNumber(), undo }: Once<T>) {
+    const unknown = (tries: number): void => {
+      if (as !== "known") this.#resolving.add({ resolve: this.#resolver(number, tries, undo) });
+    };
+    return this.#try<T>({ name, args: args.length, as }, [...args, number], { unknown });
   }
 
   /** Waits for the step of this number or fences it off, and undoes it. May be called until it succeeds. */
@@ -215,7 +232,7 @@ export class PostgresDatabase implements Database {
         "resolve",
         async (client, _, sent, tries) => {
           const text = `SELECT ${this.#bound}, ${this.schema}.begin_attempt($1, $2) AS answer`;
-          return parsed<T | null>(await this.#atomic(client, { args: 2, text }, [number, tries], sent));
+          return parsed<T | null>(await this.#atomic(client, { values: 2, text }, [number, tries], sent));
         },
         { triesBefore, unknown: (tries) => (triesBefore = tries) },
       );
@@ -228,7 +245,7 @@ export class PostgresDatabase implements Database {
       saying.name,
       async (client, again, sent, tries) => {
         const statement = tries === 0 ? this.#firstOf(saying) : this.#statement(saying, again, tries);
-        return parsed<T>(await this.#atomic(client, statement, [...values], sent));
+        return parsed<T>(await this.#atomic(client, statement, values.slice(0, statement.values), sent));
       },
       { ...trying, size: sizeOf(values) },
     );
@@ -285,27 +302,30 @@ export class PostgresDatabase implements Database {
 
   /** The statement of a first attempt at a step: made once, and connections may remember it. */
   #firstOf(saying: Saying): Statement {
-    const { name, args, once } = saying;
-    const key = once === "kept" ? `${name}!` : name;
+    const { name, args, as } = saying;
+    const key = as === "kept" || as === "fenced" ? `${name}!` : name;
     const known = this.#firsts.get(key);
     if (known?.args === args) return known;
-    const { text } = this.#statement(saying, false, 0);
+    const { text, values } = this.#statement(saying, false, 0);
     // Whoever shares a session has the same name for the same text, and for no other.
     const title = `${SAID}:${this.#lockMs}:${this.#options.schema}.${key}/${args}`;
-    const first = { args, text, name: this.#exact && title.length <= LONGEST_NAME ? title : undefined };
+    const first = { args, text, values, name: this.#exact && title.length <= LONGEST_NAME ? title : undefined };
     this.#firsts.set(key, first);
     return first;
   }
 
-  #statement({ name, args, once }: Saying, again: boolean, tries: number): Statement {
+  #statement({ name, args, as }: Saying, again: boolean, tries: number): Statement {
     const marks = Array.from({ length: args }, (_, i) => `$${i + 1}`).join(", ");
     const more = again && ASKS_AGAIN.has(name) ? `${marks && ", "}again => true` : "";
     const first = [this.#bound, ...(tries > 0 ? [triesOf(tries)] : []), ...(this.#exact ? [] : [EXACTLY])].join(", ");
     const call = `${this.schema}.${name}(${marks}${more})::pg_catalog.text`;
+    if (as === undefined || as === "known" || (as === "itself" && !again)) {
+      return { values: args, text: `SELECT ${first}, ${call} AS answer` };
+    }
     const attempt = `$${args + 1}, ${again ? tries : 0}`;
-    const kept = once === "kept" ? `${this.schema}.keep_answer(${attempt}, ${call})` : call;
-    const answer = once === undefined ? call : `coalesce(${this.schema}.begin_attempt(${attempt}), ${kept})`;
-    return { args, text: `SELECT ${first}, ${answer} AS answer` };
+    const kept = as === "kept" ? `${this.schema}.keep_answer(${attempt}, ${call})` : call;
+    const answer = `coalesce(${this.schema}.begin_attempt(${attempt}), ${kept})`;
+    return { values: args + 1, text: `SELECT ${first}, ${answer} AS answer` };
   }
 
   async #prepare(): Promise<void> {

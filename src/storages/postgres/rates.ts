@@ -27,7 +27,7 @@ const WINDOW = {
 };
 
 /** The last word holds, so a repeat does no harm; but one that comes late must not be the last. */
-const FENCED = { kept: false };
+const FENCED = { as: "fenced" } as const;
 
 /** What the database needs before it can be asked. */
 interface Prepared extends Database {

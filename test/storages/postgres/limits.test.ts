@@ -83,6 +83,7 @@ describe("what is decided before it is written", () => {
       check: () => database.check(),
       together: (work) => work(slow),
       call: (name, ...args) => database.call(name, ...args),
+      nextNumber: () => database.nextNumber(),
       once: async (name, args, once) => {
         if (name === "write_rules") await admin.query("UPDATE test_clock SET wall = wall + 500");
         return database.once(name, args, once);

@@ -12,7 +12,7 @@ function calledFromOutside(): readonly string[] {
     (file) => file.endsWith(".ts") && !file.endsWith("sql.ts"),
   );
   const text = files.map((file) => readFileSync(join(SOURCE, file), "utf8")).join("\n");
-  const calls = [...text.matchAll(/\b(?:call|step|quietly)(?:<[\s\S]{1,200}?>)?\(\s*"([a-z_]+)"/g)];
+  const calls = [...text.matchAll(/\b(?:call|once|step|quietly)(?:<[\s\S]{1,200}?>)?\(\s*"([a-z_]+)"/g)];
   return [...new Set(["add_job", ...calls.map(([, name]) => name!)])].toSorted();
 }
 

@@ -1,7 +1,7 @@
 import { DuplicateJobError } from "../../../core/errors.ts";
 import type { Added, NewJob, When } from "../../../storage/job-storage.ts";
 import { tooHeavy } from "../../../storage/stored-rules.ts";
-import type { Caller, Steps } from "../database.ts";
+import type { Caller, Once, Steps } from "../database.ts";
 import { sqlStateOf } from "../failures.ts";
 import type { Told } from "../told.ts";
 
@@ -45,12 +45,14 @@ export async function add(database: Steps, jobs: readonly NewJob[], teller: stri
 }
 
 /**
- * That a job was added is known by its id, as long as it is there. Of one that may be gone when an answer that got lost is asked for
- * again the answer is kept.
+ * That a job was added is known by its id, as long as it is there. Where one may be gone before a repeat, or an attempt that arrives
+ * late, could find it, the answer is kept.
  */
-const onceFor = (jobs: readonly NewJob[]) => ({ kept: jobs.some(({ keepFor }) => (keepFor ?? LONG_MS) < LONG_MS) });
-/** Within so long an answer that got lost is asked for again, or never. */
-const LONG_MS = 60_000;
+const onceFor = (jobs: readonly NewJob[]): Once<AddAnswer> => ({
+  as: jobs.some(({ keepFor }) => keepFor !== null && keepFor < LONG_MS) ? "kept" : "known",
+});
+/** So long no statement stays in a network (sql/step/begin_attempt.sql). */
+const LONG_MS = 3_600_000;
 
 /** Adds jobs in a transaction of the user's; others hear of it when that is committed. */
 export async function addInside(database: Caller, jobs: readonly NewJob[]): Promise<Added[]> {

@@ -30,7 +30,7 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
   } = request;
   const settled = outcomesOf(request.settle);
   // If the answer gets lost, the jobs that were started are known by it, and by the worker.
-  const number = globalThis.crypto.randomUUID().slice(-12);
+  const number = database.nextNumber();
   const text = JSON.stringify({
     claim: number,
     queue,
@@ -46,7 +46,8 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
     ...confirmed(confirm),
   });
   const { jobs, stale, more, nextInMs, blockedBy, grant } = await database.once<Answer>("claim", [text], {
-    kept: false,
+    as: "itself",
+    number,
     undo: (steps) => giveBack(steps, number, worker),
   });
   return {

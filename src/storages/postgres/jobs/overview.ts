@@ -29,5 +29,5 @@ export async function setPaused(
   type: string | null,
   paused: boolean,
 ): Promise<void> {
-  await database.once("set_paused", [queue, type === null ? "" : `:${type}`, paused], { kept: false });
+  await database.once("set_paused", [queue, type === null ? "" : `:${type}`, paused], { as: "fenced" });
 }

@@ -45,7 +45,7 @@ export async function give(database: Database, token: string, given: LimitGiven)
   const permit = read(token);
   if (permit === undefined) return;
   const [how, used] = typeof given === "string" ? [given, null] : ["used", given.used];
-  await database.once("give_permit", [...permit, how, used], { kept: false });
+  await database.once("give_permit", [...permit, how, used], { as: "fenced" });
 }
 
 /** Keeps what is held. Answers with the tokens that are lost. */

@@ -55,7 +55,7 @@ CREATE TABLE {schema}.jobs (
   lease_until float8,
   worker text COLLATE "C",
   -- Which claim started it: an answer that got lost can be asked for again.
-  claim text COLLATE "C",
+  claim bigint,
   -- What its latest start took of limits.
   limits jsonb,
   finished_at float8,
@@ -334,13 +334,13 @@ CREATE INDEX starts_unconfirmed ON {schema}.starts (limit_id, at) WHERE claim IS
 -- What is known of steps by their numbers (step/begin_attempt.sql): which attempt was the latest of those that another one came before;
 -- and what was answered, where nothing else tells whether the step was done.
 CREATE TABLE {schema}.steps (
-  number text COLLATE "C" PRIMARY KEY,
+  number bigint PRIMARY KEY,
   nth integer NOT NULL,
   answer text,
   until float8 NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
--- Which of them need not be known any more?
-CREATE INDEX steps_old ON {schema}.steps (until);
+-- Which of them need not be known any more? They come in that order, more or less, so the pages tell.
+CREATE INDEX steps_old ON {schema}.steps USING brin (until) WITH (pages_per_range = 8);
 
 -- What happened, for processes that listen; and which those are.
 CREATE TABLE {schema}.events (
@@ -513,9 +513,9 @@ CREATE TYPE {schema}.pruned AS (deleted integer, more boolean);
 CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
 
 -- What a claim is asked for (jobs/claim.sql). many: there are so many limits that it has the storage for itself. arrived: when it
--- came, by the clock of the server.
+-- came, by the clock of the server. overtaken: a later attempt at the same claim is under way.
 CREATE TYPE {schema}.claim_request AS (
-  claim text,
+  claim bigint,
   queue text,
   worker text,
   max integer,
@@ -532,13 +532,14 @@ CREATE TYPE {schema}.claim_request AS (
   grants bigint[],
   called float8[],
   many boolean,
-  arrived float8
+  arrived float8,
+  overtaken boolean
 );
 
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
 -- somebody waits in a group. keeps: the first of those that ended is kept. head_*: the first who waits without a group, of the
 -- first type (of one after it, if the claim asks for one of which nobody waits). last_type: the last of such types, where none was
--- asked for. marked: there are marks; then the last five are not looked for.
+-- asked for. marked: there are marks; then these five are not looked for. overtaken: a later attempt at the same claim came before.
 CREATE TYPE {schema}.claim_signs AS (
   last float8,
   now float8,
@@ -555,7 +556,8 @@ CREATE TYPE {schema}.claim_signs AS (
   head_type text,
   head_priority float8,
   head_due_at float8,
-  head_seq bigint
+  head_seq bigint,
+  overtaken boolean
 );
 
 -- Jobs that have started (jobs/start_jobs.sql), how many, and where the last of them stood.

@@ -1,7 +1,8 @@
 -- Settles, then takes jobs and room under limits together.
 --
 -- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called} (jobs/claim.ts); claim: a
--- number of its own for this request. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
+-- number of its own for this request, by which the first attempt at it excludes later ones and is fenced off, as by begin_attempt; later
+-- ones call that before. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
 -- is confirmed first (limits/confirm.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
 -- complete_plainly does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
 -- and no others are taken.
@@ -44,9 +45,10 @@ BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' OR current_setting('lock_timeout') = '0' THEN
     PERFORM {schema}.begin_step({schema}.many_rules());
   END IF;
-  SELECT r.*, arrived, CASE WHEN r.many THEN false ELSE pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL END
+  SELECT r.*, arrived, NOT again AND NOT pg_try_advisory_xact_lock(r.claim),
+    CASE WHEN r.many THEN false ELSE pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL END
   INTO q FROM (
-    SELECT r.*, EXISTS (SELECT FROM {schema}.rules OFFSET 64) AS many FROM json_to_record(request) AS r (claim text, queue text,
+    SELECT r.*, EXISTS (SELECT FROM {schema}.rules OFFSET 64) AS many FROM json_to_record(request) AS r (claim bigint, queue text,
       worker text, max integer, ahead integer, bytes float8, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
       tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[])
     OFFSET 0
@@ -69,12 +71,16 @@ BEGIN
     k.marked,
     CASE WHEN q.types IS NULL AND NOT k.marked THEN (SELECT j.type FROM {schema}.jobs j
       WHERE j.queue = q.queue AND j.state = 'waiting' AND j.grp IS NULL ORDER BY j.type DESC LIMIT 1) END,
-    h.*
+    h.*,
+    NOT again AND EXISTS (SELECT FROM {schema}.steps s WHERE s.number = q.claim)
   INTO sign FROM {schema}.meta m
   CROSS JOIN (SELECT EXISTS (SELECT FROM {schema}.marks k WHERE k.queue = q.queue) AS marked OFFSET 0) k
   LEFT JOIN LATERAL (SELECT j.type, j.priority, j.due_at, j.seq FROM {schema}.jobs j
     WHERE NOT k.marked AND j.queue = q.queue AND j.type >= coalesce(q.types[1], '') AND j.state = 'waiting' AND j.grp IS NULL
     ORDER BY j.type, j.priority DESC, j.due_at, j.seq LIMIT 1) h ON true;
+  IF q.overtaken OR sign.overtaken THEN
+    RAISE EXCEPTION 'a later attempt at this claim came before this one' USING ERRCODE = 'SL002';
+  END IF;
   IF NOT sign.marked AND {schema}.passed_many(before, false) THEN
     PERFORM {schema}.set_mark(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq, sign.now);
   END IF;

@@ -8,7 +8,7 @@
 -- request came, by the clock of the server; NULL: they are called at once. now: the time. Answers with the jobs that have started, in order (NULL:
 -- none), and what storage/job-storage.ts says of a claim (next_in: NULL or Infinity where no clock can tell; counted from `at`);
 -- told: events were written.
-CREATE OR REPLACE FUNCTION {schema}.claim_open(queue text, worker text, claim text, max integer, ahead integer,
+CREATE OR REPLACE FUNCTION {schema}.claim_open(queue text, worker text, claim bigint, max integer, ahead integer,
   bytes float8, asked text[], types text[], decided boolean, lease_ms float8, rules {schema}.limit_rule[], sign {schema}.claim_signs,
   ttl float8, arrived float8, now float8)
 RETURNS {schema}.opened_claim

@@ -8,7 +8,7 @@
 -- started, in order; what storage/job-storage.ts says of a claim (next_in: NULL where no clock can tell); whether there is news for
 -- everybody; whether events were written; and what is to be confirmed, as opened_claim says it.
 CREATE OR REPLACE FUNCTION {schema}.claim_under(
-  queue_name text, worker_name text, claim_name text, want integer, bytes float8, asked text[], lease_ms float8,
+  queue_name text, worker_name text, claim_name bigint, want integer, bytes float8, asked text[], lease_ms float8,
   rules {schema}.limit_rule[], ttl float8, arrived float8, now float8,
   OUT jobs json, OUT more boolean, OUT next_in float8, OUT blocked_by text, OUT everybody boolean, OUT told boolean,
   OUT granted json

@@ -4,7 +4,7 @@
 --
 -- Answers with what is different about them: [at, tokens, ids, ...], each a list, as jobs/started.ts reads it. What is the same for
 -- all is known to who asks, and a list of each kind takes a fraction of the time that one for each job would.
-CREATE OR REPLACE FUNCTION {schema}.start_jobs(ats tid[], first bigint, queue text, worker text, claim text, lease_ms float8,
+CREATE OR REPLACE FUNCTION {schema}.start_jobs(ats tid[], first bigint, queue text, worker text, claim bigint, lease_ms float8,
   limits jsonb, sure integer, heard boolean, at float8) RETURNS {schema}.started_jobs
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

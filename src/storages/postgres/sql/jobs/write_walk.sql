@@ -5,7 +5,7 @@
 -- queue_name, worker_name, claim_name, lease_ms: who claims. types: which may start. walked: what it came to. ttl, began: as
 -- account_save. stamp: when they start; the walk was a moment before.
 CREATE OR REPLACE FUNCTION {schema}.write_walk(
-  queue_name text, worker_name text, claim_name text, lease_ms float8, types text[], walked {schema}.walked,
+  queue_name text, worker_name text, claim_name bigint, lease_ms float8, types text[], walked {schema}.walked,
   ttl float8, began float8, stamp float8,
   OUT jobs json, OUT everybody boolean, OUT others_may_look boolean, OUT taken boolean,
   OUT told boolean, OUT granted json
