@@ -111,7 +111,7 @@ function bounded({ calm, held, after }: Readonly<Record<"calm" | "held" | "after
 
 /** The median of some claims that are undone again. Others work meanwhile. */
 async function costOf(client: pg.Client): Promise<Cost> {
-  const request = { claim: "probe", queue: QUEUE, worker: "probe", max: 10, types: null, lease_ms: 1_000, limits: [] };
+  const request = { claim: 1, queue: QUEUE, worker: "probe", max: 10, types: null, lease_ms: 1_000, limits: [] };
   const costs: Cost[] = [];
   for (let i = 0; i < PROBES; i++) {
     await client.query("BEGIN");

@@ -226,6 +226,7 @@ export class PostgresDatabase implements Database {
   }
 
   /** Waits for the step of this number or fences it off, and undoes it. May be called until it succeeds. */
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what was kept is what the step answers
   #resolver<T>(number: string, triesBefore: number, undo: Once<T>["undo"]): () => Promise<unknown> {
     return async () => {
       const answer = await this.#patience.until<T | null>(

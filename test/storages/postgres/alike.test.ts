@@ -139,7 +139,7 @@ class Player {
     );
     const { rows } = await this.#scene.pool.query<{ answer: string }>("SELECT sluice.claim($1) AS answer", [
       JSON.stringify({
-        claim: "c",
+        claim: 1,
         queue: "q",
         worker: "w",
         max,

@@ -294,7 +294,7 @@ describe("the request of a grant", () => {
       await storage.limits.define([rule("k", window(5, 400), { types: name === "k" ? null : ["other"] })]);
       await storage.add(many(4));
       const request = {
-        claim: "c",
+        claim: 1,
         queue: "q",
         worker: "w",
         max: 2,

@@ -78,7 +78,7 @@ class Crowd {
 
   /** Claims, and counts. */
   async claim(max: number, { types = null, limits = [] }: Asked = {}): Promise<Claimed> {
-    const said = { claim: "c", queue: "q", worker: "w", max, types, lease_ms: 30_000, limits };
+    const said = { claim: 1, queue: "q", worker: "w", max, types, lease_ms: 30_000, limits };
     const { answer, passed } = await this.counted("sluice.claim($1)", JSON.stringify(said));
     const { jobs, more, nextInMs } = answer as Omit<Claimed, "ids"> & { readonly jobs: StartedJobs };
     return { ids: recordsOf(jobs, anything({ types, max })).map(({ id }) => id), more, nextInMs, passed };

@@ -93,7 +93,7 @@ describe("whoever waits for a job finds it as it is then", () => {
     const call = async (text: string, ...values: unknown[]): Promise<Record<string, unknown>> =>
       JSON.parse((await pool.query<{ answer: string }>(`SELECT sluice.${text} AS answer`, values)).rows[0]!.answer);
     const request = JSON.stringify({
-      claim: "x",
+      claim: 1,
       queue: "q",
       worker: "w",
       max: 4,

@@ -90,7 +90,7 @@ test.each([false, true])("no step looks at more jobs than it has to, of very man
     const claimed = async (types: readonly string[] | null, settle: readonly Outcome[]): Promise<Outcome[]> => {
       const { text } = outcomesOf(settle);
       const request = {
-        claim: "c",
+        claim: 1,
         queue: "q",
         worker: "w",
         max: 50,

@@ -174,7 +174,7 @@ test("what a claim looks at does not depend on how many groups there are", async
   });
   try {
     const claim = async (types: readonly string[] | null) => {
-      const request = { claim: "c", queue: "q", worker: "w", max: 20, types, lease_ms: 1_000, limits: [], settle: [] };
+      const request = { claim: 1, queue: "q", worker: "w", max: 20, types, lease_ms: 1_000, limits: [], settle: [] };
       const { rows } = await client.query<{ answer: string }>("SELECT sluice.claim($1) AS answer", [
         JSON.stringify(request),
       ]);

@@ -14,7 +14,7 @@ async function claimUnderWay(client: pg.PoolClient, said: Partial<ClaimRequest>)
   const { leaseMs, ...request } = anything(said);
   await client.query("BEGIN");
   await client.query("SELECT sluice.claim($1)", [
-    JSON.stringify({ ...request, settle: undefined, claim: "c", lease_ms: leaseMs }),
+    JSON.stringify({ ...request, settle: undefined, claim: 1, lease_ms: leaseMs }),
   ]);
 }
 

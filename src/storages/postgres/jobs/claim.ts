@@ -60,13 +60,14 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
   };
 }
 
+interface Claimed {
+  readonly leases: readonly (readonly [id: string, token: number])[];
+  readonly grant: GrantRow | null;
+}
+
 /** Nobody has heard of what the claim of this number has started: nothing of it was called, so no attempt is spent. */
-async function giveBack(steps: Steps, claim: string, worker: string): Promise<void> {
-  interface Claimed {
-    readonly leases: readonly (readonly [id: string, token: number])[];
-    readonly grant: GrantRow | null;
-  }
-  const { leases, grant } = await steps.call<Claimed>("claimed_by", claim, worker);
+async function giveBack(steps: Steps, number: string, worker: string): Promise<void> {
+  const { leases, grant } = await steps.call<Claimed>("claimed_by", number, worker);
   const { text } = outcomesOf(leases.map(([id, token]): Outcome => ({ id, token, ...UNSTARTED })));
   if (grant !== null) await steps.call("confirm", JSON.stringify({ grants: [grant[0]], called: [0] }));
   if (leases.length > 0) await steps.call("settle", JSON.stringify(text));
