@@ -511,7 +511,10 @@ export class Engine {
   /** None of its jobs was called, nor will be: the storage has nothing to wait for. */
   #giveBack({ jobs, grant }: Claim): void {
     if (grant !== undefined) this.#confirmations.add({ grant: grant.id, calledInMs: 0 }, grant.confirmInMs);
-    for (const job of jobs) this.#outcomes.push(givenBack(job));
+    const back = jobs.map((job) => givenBack(job));
+    // After the last turn nothing else would hand it in.
+    if (this.#state === "stopped" && back.length > 0) this.#safely(() => this.#storage.settle(back));
+    else this.#outcomes.push(...back);
     this.#sleep.signal();
   }
 

@@ -62,6 +62,21 @@ describe("a worker whose storage fails", () => {
     await worker.stop();
   });
 
+  it("gives back what a claim brings after it was stopped, and no attempt is spent", async () => {
+    const { house, storage } = openFaulty(({ member, nth }) =>
+      member === "claim" && nth === 1 ? { kind: "delay-answer", ms: 10_000 } : undefined,
+    );
+    const job = await house.queue.add("t", null, { maxAttempts: 1 });
+    const { worker } = work(house, async () => "ran", { storage, lease: "1h" });
+    await house.clock.advance(100);
+    const stopped = worker.stop({ timeout: 0 });
+    await house.clock.advance(5_000);
+    await stopped;
+    expect(await job.info()).toMatchObject({ state: "active" });
+    await house.clock.advance(10_000);
+    expect(await job.info()).toMatchObject({ state: "waiting", attempt: 0 });
+  });
+
   it("hears of a cancel by its heartbeat if it does not hear of it otherwise", async () => {
     const house = open();
     const deaf = new Proxy(house.storage, {

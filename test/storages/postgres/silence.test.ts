@@ -133,6 +133,44 @@ describe("connections that lead nowhere any more", () => {
   });
 });
 
+describe("a line that is slow", () => {
+  const long = "x".repeat(1_000_000);
+
+  it("an answer that arrives piece by piece is not cut off, though it takes longer than all of the time", async () => {
+    const { url, proxy } = await farDatabase();
+    const database = opened(url, { ...fake, timeout: 4_000 });
+    await database.call("pid");
+    proxy.way = { bandwidth: 150_000 };
+    expect(await database.rows("SELECT repeat('x', 1000000) AS said")).toEqual([{ said: long }]);
+    expect(database.retries).toBe(0);
+  }, 60_000);
+
+  it("a large request has the time that it takes to send it", async () => {
+    const { url, direct, proxy } = await farDatabase();
+    await once(direct, "CREATE FUNCTION fake.measure(said text) RETURNS int LANGUAGE sql AS 'SELECT length(said)'");
+    const database = opened(url, { ...fake, timeout: 4_000 });
+    await database.call("pid");
+    proxy.way = { bandwidth: 150_000 };
+    expect(await database.call("measure", long)).toBe(long.length);
+    expect(database.retries).toBe(0);
+  }, 60_000);
+
+  it("an answer that stops in the middle is cut off", async () => {
+    const { url, proxy } = await farDatabase();
+    const database = opened(url, { ...fake, timeout: 1_000 });
+    await database.call("pid");
+    proxy.way = { bandwidth: 150_000 };
+    const reading = database.rows("SELECT repeat('x', 1000000) AS said");
+    const refused = expect(reading).rejects.toThrow(StorageError);
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    const stop = setInterval(() => {
+      for (const passage of proxy.passages) passage.stall();
+    }, 10);
+    onTestFinished(() => clearInterval(stop));
+    await refused;
+  }, 60_000);
+});
+
 describe("a pool that gives up on answers", () => {
   it("what it has not waited for may have been done: it is sent again on another connection", async () => {
     const { direct } = await farDatabase();

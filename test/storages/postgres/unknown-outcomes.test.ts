@@ -118,6 +118,20 @@ describe("an attempt that reaches the server after its repeat was answered", () 
   });
 });
 
+describe("one tryAcquire through a line that stands still for longer than an attempt", () => {
+  test("counts one start and holds one slot, or none if it came too late", async () => {
+    const at = await scene(patient());
+    await usedOf(at);
+    const passages = at.stall();
+    const permit = await at.storage.limiter("k").tryAcquire();
+    await at.resume(passages);
+    const expected = permit.granted ? { starts: 1, slots: 1 } : { starts: 0, slots: 0 };
+    await until(async () => (await usedOf(at)).slots === expected.slots, "the slots to be right", 30_000);
+    await until(async () => (await usedOf(at)).starts === expected.starts, "the starts to be right", 30_000);
+    if (permit.granted) await permit.release();
+  });
+});
+
 describe("an answer that is lost", () => {
   /** The statement is done, and its answer stays on the way. */
   async function unheard<T>(at: Scene, call: (storage: JobStorage) => Promise<T>): Promise<T> {
@@ -270,7 +284,7 @@ describe("a synchronous standby that does not answer", () => {
     const errors: unknown[] = [];
     const worker = new Worker("q", async () => "done", {
       storage,
-      lease: "4s",
+      lease: "15s",
       concurrency: 5,
       onError: (error) => errors.push(error),
     });
