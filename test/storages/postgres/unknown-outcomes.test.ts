@@ -40,7 +40,7 @@ async function scene(options: PostgresStorageOptions): Promise<Scene> {
     await Promise.all([storage.close(), direct.close()]);
     await proxy.close();
   });
-  await storage.limits.define([rule("k", { max: 10, windowMs: 60_000, concurrency: 5 })], "refuse");
+  await storage.limits.define([rule("k", { max: 10, windowMs: 60_000, concurrency: 5 })], {});
   return {
     storage,
     direct,
