@@ -5,6 +5,7 @@ import type {
   Change,
   Claim,
   ClaimRequest,
+  Endings,
   Heartbeat,
   JobHistory,
   JobPage,
@@ -154,6 +155,10 @@ export class RecordedStorage implements JobStorage {
 
   unhandled(): Promise<readonly UnhandledType[]> {
     return this.#inner.unhandled();
+  }
+
+  endings(ids: readonly string[]): Promise<Endings> {
+    return this.#inner.endings(ids);
   }
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {

@@ -5,8 +5,9 @@ import type { AttemptRecord, JobProgress, LogLine } from "../core/job.ts";
 import { fn, optional, positiveDuration, readArgument, readOptions, signal } from "../core/options.ts";
 import type { ChangeAction, JobStorage } from "../storage/job-storage.ts";
 import { explainJob, type Explanation } from "../storage/explain.ts";
+import { followProgress } from "../storage/progress-followers.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
-import { followProgress, resultWhenEnded } from "./waiting.ts";
+import { resultWhenEnded } from "./waiting.ts";
 
 export interface ResultOptions {
   /** Gives up waiting, with the signal's reason. The job goes on. */

@@ -67,6 +67,11 @@ export interface JobStorage {
   unhandled(): Promise<readonly UnhandledType[]>;
 
   /**
+   * How those of these jobs ended that have, and which of them do not exist; what has not ended is left out. The answer is bounded,
+   * in bytes: it may leave out some that ended, if it names one at least, and says so (`more`).
+   */
+  endings(ids: readonly string[]): Promise<Endings>;
+  /**
    * In the order asked for; undefined where there is no such job. However many they are: what is too much for one answer is read in
    * several steps, each of which sees what there is at its moment. Here and below, text that no storage can keep (with U+0000 or
    * lone surrogates) is the id, key or name of nothing.
@@ -282,6 +287,19 @@ export interface Report extends Lease {
   readonly weights?: Readonly<Record<string, number>>;
 }
 
+/** How a job ended; `gone`: there is none of this id. */
+export type Ending =
+  | { readonly id: string; readonly state: "completed"; readonly result: string | null }
+  | { readonly id: string; readonly state: "dead"; readonly error: ErrorRecord | null }
+  | { readonly id: string; readonly state: "cancelled" }
+  | { readonly id: string; readonly state: "gone" };
+
+export interface Endings {
+  readonly ended: readonly Ending[];
+  /** Others of these have ended as well. */
+  readonly more: boolean;
+}
+
 export interface Sweep {
   /** Jobs whose lease had expired. */
   readonly stalled: number;
@@ -366,6 +384,8 @@ export interface Subscriber {
   readonly wake?: ((news: boolean) => void) | undefined;
   /** These active jobs are asked to stop. Heard within a second; may be said again while they run. */
   readonly cancelled?: ((ids: readonly string[]) => void) | undefined;
+  /** These jobs may have ended: of any queue, whatever `queue` says, and in any process. For those that wait for jobs to end. */
+  readonly ended?: ((ids: readonly string[]) => void) | undefined;
   /** What happened, in order, from any process. */
   readonly event?: ((event: JobEvent) => void) | undefined;
 }

@@ -16,6 +16,7 @@ const MEMBERS = [
   "register",
   "workers",
   "unhandled",
+  "endings",
   "find",
   "findByKey",
   "history",

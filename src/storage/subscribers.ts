@@ -14,12 +14,17 @@ export class Subscribers {
   /** Replaced, never changed: whoever is being told may leave or join meanwhile. */
   #all: readonly Listening[] = [];
   #events: JobEvent[] = [];
+  #ended: string[] = [];
   #cancelled = new Map<string, string[]>();
   /** Is it news for those whom a limit keeps back? */
   #awake = new Map<string, boolean>();
   #telling = false;
-  /** Does anybody want events? Else nobody need make them. */
+  /** Is any event wanted, or that jobs ended? Else nothing of that need be noted. */
   hearEvents = false;
+  /** Are all events wanted? */
+  hearAll = false;
+  /** Is it wanted that jobs ended? */
+  hearEnds = false;
 
   get size(): number {
     return this.#all.length;
@@ -55,21 +60,30 @@ export class Subscribers {
   }
 
   event(event: JobEvent): void {
-    if (this.hearEvents) this.#events.push(event);
+    if (this.hearAll) this.#events.push(event);
+    if (this.hearEnds && "id" in event && isEnd(event)) this.#ended.push(event.id);
+  }
+
+  /** These jobs may have ended. */
+  ended(ids: readonly string[]): void {
+    if (this.hearEnds) this.#ended.push(...ids);
   }
 
   /** Tells what was noted, in order. What is noted while it tells comes after that, for everybody. */
   tell(): void {
     if (this.#telling) return;
     this.#telling = true;
-    while (this.#events.length > 0 || this.#cancelled.size > 0 || this.#awake.size > 0) {
+    while (this.#events.length > 0 || this.#ended.length > 0 || this.#cancelled.size > 0 || this.#awake.size > 0) {
       const events = this.#events;
+      const ended = this.#ended;
       const cancelled = this.#cancelled;
       const awake = this.#awake;
       this.#events = [];
+      this.#ended = [];
       this.#cancelled = new Map();
       this.#awake = new Map();
       for (const event of events) this.#each(event.queue, (subscriber) => subscriber.event?.(event));
+      if (ended.length > 0) this.#each(null, (subscriber) => subscriber.ended?.(ended));
       for (const [queue, ids] of cancelled) this.#each(queue, (subscriber) => subscriber.cancelled?.([...ids]));
       for (const [queue, news] of awake) this.#each(queue, (subscriber) => subscriber.wake?.(news));
     }
@@ -78,7 +92,9 @@ export class Subscribers {
 
   #become(all: readonly Listening[]): void {
     this.#all = all;
-    this.hearEvents = all.some(({ subscriber }) => subscriber.event !== undefined);
+    this.hearAll = all.some(({ subscriber }) => subscriber.event !== undefined);
+    this.hearEnds = all.some(({ subscriber }) => subscriber.ended !== undefined);
+    this.hearEvents = this.hearAll || this.hearEnds;
   }
 
   /** `queue`: null is for everyone. */
@@ -92,4 +108,8 @@ export class Subscribers {
       }
     }
   }
+}
+
+function isEnd({ event }: JobEvent): boolean {
+  return event === "completed" || event === "dead" || event === "cancelled";
 }

@@ -123,6 +123,7 @@ export function faultyStorage(
       through("register", [workers, ttlMs, gone], () => storage.register(workers, ttlMs, gone)),
     workers: (queue) => through("workers", [queue], () => storage.workers(queue)),
     unhandled: () => through("unhandled", [], () => storage.unhandled()),
+    endings: (ids) => through("endings", [ids], () => storage.endings(ids)),
     find: (ids) => through("find", [ids], () => storage.find(ids)),
     findByKey: (queue, key) => through("findByKey", [queue, key], () => storage.findByKey(queue, key)),
     history: (id) => through("history", [id], () => storage.history(id)),

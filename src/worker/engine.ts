@@ -8,6 +8,7 @@ import { declareLimits, type LimitListener } from "../storage/declaring.ts";
 import { registrarOf } from "../storage/registrar.ts";
 import type { Claim, JobStorage, Outcome } from "../storage/job-storage.ts";
 import { STEP_BYTES } from "../storage/step-bytes.ts";
+import { settlingHere } from "../storage/waiters.ts";
 import { type Admission, admissionFor, type Grant } from "./admission.ts";
 import { ClaimSize } from "./claim-size.ts";
 import { ClaimedStarts } from "./claimed-starts.ts";
@@ -361,7 +362,11 @@ export class Engine {
     this.#outcomes = [...rest];
     if (rest.length > 0) this.#sleep.signal();
     if (free + ahead === 0) {
-      await this.#restoring(settle, () => this.#ask(() => this.#storage.settle(settle)));
+      await this.#settling(
+        settle,
+        () => this.#ask(() => this.#storage.settle(settle)),
+        (lost) => lost,
+      );
       this.#outlook.rest();
       return;
     }
@@ -382,15 +387,18 @@ export class Engine {
     this.#outlook.looks(now);
     const asked = markOf(this.#clock);
     const claim = await this.#confirmations.carriedBy((confirm) =>
-      this.#restoring(settle, () =>
-        // An answer that comes after the deadline is too old to be started.
-        this.#ask(
-          () => this.#storage.claim({ ...request, confirm }),
-          (late) => this.#giveBack(late),
-        ).catch((error: unknown) => {
-          this.#size.failed();
-          throw error;
-        }),
+      this.#settling(
+        settle,
+        () =>
+          // An answer that comes after the deadline is too old to be started.
+          this.#ask(
+            () => this.#storage.claim({ ...request, confirm }),
+            (late) => this.#giveBack(late),
+          ).catch((error: unknown) => {
+            this.#size.failed();
+            throw error;
+          }),
+        ({ stale }) => stale,
       ),
     );
     this.#claiming = false;
@@ -423,11 +431,19 @@ export class Engine {
     return this.#outlook.mayPeek(now, this.#idle.length > 0 && !this.#empty);
   }
 
-  /** What could not be settled is settled the next time. */
-  async #restoring<T>(settle: readonly Outcome[], step: () => Promise<T>): Promise<T> {
+  /** What could not be settled is settled the next time. Who waits in this process for a job that ended is told by `lostOf`. */
+  async #settling<T>(
+    settle: readonly Outcome[],
+    step: () => Promise<T>,
+    lostOf: (answer: T) => readonly string[],
+  ): Promise<T> {
+    const settled = settlingHere(this.#storage, settle);
     try {
-      return await step();
+      const answer = await step();
+      settled?.(lostOf(answer));
+      return answer;
     } catch (error) {
+      settled?.(undefined);
       this.#outcomes.unshift(...settle);
       this.#claiming = false;
       this.#admission.use(0);

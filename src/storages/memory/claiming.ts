@@ -115,7 +115,7 @@ function takeUnder(
 
 function tellStarted({ subscribers, skew }: Book, started: readonly StoredJob[], worker: string): JobRecord[] {
   return started.map((job) => {
-    if (subscribers.hearEvents) {
+    if (subscribers.hearAll) {
       const { queue, id, type, attempt } = job;
       subscribers.event({ event: "started", queue, id, type, attempt, worker });
     }

@@ -9,6 +9,7 @@ import type {
   Change,
   Claim,
   ClaimRequest,
+  Endings,
   Heartbeat,
   JobHistory,
   JobPage,
@@ -34,6 +35,7 @@ import {
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import { refuseTransaction } from "../../storage/transactions.ts";
+import { closeWaiters } from "../../storage/waiters.ts";
 import { add } from "./adding.ts";
 import { backlog } from "./backlog.ts";
 import { Book } from "./book.ts";
@@ -41,7 +43,7 @@ import { change } from "./changing.ts";
 import { claim } from "./claiming.ts";
 import { MemoryLimits } from "./limits/limit-storage.ts";
 import type { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
-import { find, findByKey, history, list, overview } from "./reading.ts";
+import { endings, find, findByKey, history, list, overview } from "./reading.ts";
 import { heartbeat, report, settle } from "./settling.ts";
 import { explain } from "./standing.ts";
 import { sweep } from "./sweeping.ts";
@@ -89,6 +91,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
     // What was counted and registered is gone with the storage: this only ends timers.
     await Promise.all([closeConfirmations(this), closeRegistrar(this)]);
     this.#book.subscribers.clear();
+    closeWaiters(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -143,6 +146,10 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   unhandled(): Promise<readonly UnhandledType[]> {
     return this.#step((now) => unhandled(this.#book, now));
+  }
+
+  endings(ids: readonly string[]): Promise<Endings> {
+    return this.#step(() => endings(this.#book, ids));
   }
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {

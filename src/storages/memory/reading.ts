@@ -1,6 +1,6 @@
 import { OptionsError } from "../../core/errors.ts";
 import type { JobRecord } from "../../core/job.ts";
-import type { JobHistory, JobPage, ListQuery, QueueOverview } from "../../storage/job-storage.ts";
+import type { Ending, Endings, JobHistory, JobPage, ListQuery, QueueOverview } from "../../storage/job-storage.ts";
 import { PageRoom } from "../../storage/step-bytes.ts";
 import { validKey } from "./adding.ts";
 import type { Book } from "./book.ts";
@@ -20,6 +20,19 @@ export function find(book: Book, ids: readonly string[], now: number): (JobRecor
 export function findByKey(book: Book, queue: string, key: string, now: number): JobRecord | undefined {
   const holder = validKey(book.queues.get(queue)?.keys.get(key), now);
   return holder && find(book, [holder.id], now)[0];
+}
+
+export function endings(book: Book, ids: readonly string[]): Endings {
+  const ended = ids.flatMap((id) => endingOf(id, book.jobs.get(id)) ?? []);
+  return { ended, more: false };
+}
+
+function endingOf(id: string, job: StoredJob | undefined): Ending | undefined {
+  if (job === undefined) return { id, state: "gone" };
+  const { state, result, error } = job;
+  if (state === "completed") return { id, state, result };
+  if (state === "dead") return { id, state, error };
+  return state === "cancelled" ? { id, state } : undefined;
 }
 
 export function history(book: Book, id: string): JobHistory {

@@ -18,6 +18,9 @@ interface Gap {
   readonly since: number;
 }
 
+/** What is written down: an event, or that jobs ended, told as one (sql/events/tell_ends.sql). */
+export type WrittenEvent = JobEvent | { readonly event: "ended"; readonly ids: readonly string[] };
+
 interface Row {
   readonly seq: number;
   readonly event: string;
@@ -30,17 +33,18 @@ interface Row {
  */
 export class Events {
   readonly #database: PostgresDatabase;
-  readonly #pass: (event: JobEvent) => void;
+  readonly #pass: (event: WrittenEvent) => void;
   readonly #told: () => void;
   /** The newest that was read. Undefined: nobody wants any. */
   #newest: number | undefined;
   #gaps: Gap[] = [];
   #reading = false;
+  #cancelTimer: (() => void) | undefined;
   /** Something may have been written since the reading began. */
   #stale = false;
 
   /** `pass`: takes an event. `told`: those that were passed can be told. */
-  constructor(database: PostgresDatabase, pass: (event: JobEvent) => void, told: () => void) {
+  constructor(database: PostgresDatabase, pass: (event: WrittenEvent) => void, told: () => void) {
     this.#database = database;
     this.#pass = pass;
     this.#told = told;
@@ -53,6 +57,8 @@ export class Events {
 
   end(): void {
     this.#newest = undefined;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
     this.#gaps = [];
   }
 
@@ -62,8 +68,18 @@ export class Events {
     if (!this.#reading) void this.#readAll();
   }
 
+  /** The same, after a while: what is asked for meanwhile goes along. */
+  readIn(ms: number): void {
+    this.#cancelTimer ??= this.#database.clock.after(ms, () => {
+      this.#cancelTimer = undefined;
+      this.read();
+    });
+  }
+
   async #readAll(): Promise<void> {
     this.#reading = true;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
     try {
       while (this.#stale && this.#newest !== undefined) {
         this.#stale = false;
@@ -96,7 +112,7 @@ export class Events {
     } else {
       this.#gaps = this.#gaps.flatMap((gap) => without(gap, seq));
     }
-    this.#pass(JSON.parse(event) as JobEvent);
+    this.#pass(JSON.parse(event) as WrittenEvent);
   }
 }
 

@@ -1,4 +1,3 @@
-import type { JobEvent } from "../../core/events.ts";
 import { afterAnswers, inTime } from "../../core/deadline.ts";
 import type { Subscriber } from "../../storage/job-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
@@ -20,6 +19,8 @@ const LOOK_MS = 30_000;
 const REGISTER_MS = 1_000;
 /** So many jobs are looked at together because of what was heard; of others the next beat tells. */
 const MOST_HINTED = 1_000;
+/** What steps of this process say of jobs that ended is read together: its own workers have told those that wait for them. */
+const ENDS_MS = 50;
 /** When the last one has left it goes on for a moment: another one may come. */
 const LINGER_MS = 1_000;
 
@@ -58,7 +59,10 @@ export class Hub implements Audience {
     this.#telling = new Telling(database, this.#origin);
     this.#events = new Events(
       database,
-      (event: JobEvent) => this.#subscribers.event(event),
+      (event) => {
+        if (event.event === "ended") this.#subscribers.ended(event.ids);
+        else this.#subscribers.event(event);
+      },
       () => this.#subscribers.tell(),
     );
     database.audience = this;
@@ -69,11 +73,12 @@ export class Hub implements Audience {
   }
 
   subscribe(subscriber: Subscriber): () => void {
-    const heardEvents = this.#subscribers.hearEvents;
+    const { events, ends } = this.#wants;
     const leave = this.#subscribers.add(subscriber);
     this.#cancelQuiet?.();
     this.#cancelQuiet = undefined;
-    if (this.#listening === undefined || (this.#subscribers.hearEvents && !heardEvents)) this.#register();
+    const more = (this.#wants.events && !events) || (this.#wants.ends && !ends);
+    if (this.#listening === undefined || more) this.#register();
     let left = false;
     return () => {
       if (left) return;
@@ -83,6 +88,11 @@ export class Hub implements Audience {
       if (this.#subscribers.size > 0 || this.#listening === undefined) return;
       this.#cancelQuiet ??= this.#database.clock.after(LINGER_MS, () => this.#quiet());
     };
+  }
+
+  /** What steps are to write down for those who listen here. */
+  get #wants() {
+    return { events: this.#subscribers.hearAll, ends: this.#subscribers.hearEnds };
   }
 
   committed(told: Told): void {
@@ -106,11 +116,12 @@ export class Hub implements Audience {
     this.#closed.abort();
   }
 
-  #pass({ woken, everybody, stopping, events }: Told): void {
+  #pass({ woken, everybody, stopping, events, ends }: Told): void {
     for (const [queue, id] of stopping ?? []) this.#subscribers.cancelled(queue, id);
     for (const [queue, news] of woken ?? []) this.#subscribers.wake(queue, news);
     if (everybody === true) this.#subscribers.wakeAll(true);
     if (events === true && this.#subscribers.hearEvents) this.#events.read();
+    else if (ends === true && this.#subscribers.hearEvents) this.#events.readIn(ENDS_MS);
     this.#subscribers.tell();
   }
 
@@ -158,7 +169,7 @@ export class Hub implements Audience {
       // Else that would be forgotten at once.
       await this.#leaving;
       if (listening !== this.#listening) return;
-      const beat = await listening.beat(this.#origin, this.#subscribers.hearEvents);
+      const beat = await listening.beat(this.#origin, this.#wants);
       const known = this.#stamp;
       this.#learn(beat);
       // Steps did not wait, and others may have done something of which they told nobody.
@@ -183,7 +194,7 @@ export class Hub implements Audience {
     const wasHearing = listening.hearing;
     void listening.start();
     this.#doubt(DOUBT_MS, () => this.#look(true));
-    listening.beat(this.#origin, this.#subscribers.hearEvents).then(
+    listening.beat(this.#origin, this.#wants).then(
       (beat) => {
         if (listening !== this.#listening) return;
         const stamp = this.#stamp;

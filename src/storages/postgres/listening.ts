@@ -82,10 +82,10 @@ export class Listening {
    * Says that it listens. Not over its own connection, but over one that works: so the answer, which tells what is new, does
    * not wait for one that leads nowhere.
    */
-  async beat(origin: string, events: boolean): Promise<Beat> {
+  async beat(origin: string, wants: { readonly events: boolean; readonly ends: boolean }): Promise<Beat> {
     const client = this.#client;
     const start = this.#clock.now();
-    const beat = await this.#database.quietly<Beat>("beat", [origin, events, this.#ear]);
+    const beat = await this.#database.quietly<Beat>("beat", [origin, wants.events, wants.ends, this.#ear]);
     const heard = this.#heardAt !== undefined && this.#heardAt >= start;
     if (client !== undefined && client === this.#client && !heard) this.#missed(client);
     return beat;

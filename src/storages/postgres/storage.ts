@@ -17,6 +17,7 @@ import type {
   Change,
   Claim,
   ClaimRequest,
+  Endings,
   Heartbeat,
   JobHistory,
   JobPage,
@@ -34,6 +35,7 @@ import { findKeepable, isKeepable, isListable, keepableChange } from "../../stor
 import { closeConfirmations } from "../../storage/confirmations.ts";
 import { closeRegistrar } from "../../storage/registrar.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
+import { closeWaiters } from "../../storage/waiters.ts";
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
@@ -48,7 +50,7 @@ import { change } from "./jobs/change.ts";
 import { claim } from "./jobs/claim.ts";
 import { explain } from "./jobs/explain.ts";
 import { heartbeat, report } from "./jobs/heartbeat.ts";
-import { find, findByKey, history, list } from "./jobs/list.ts";
+import { endings, find, findByKey, history, list } from "./jobs/list.ts";
 import { overview, setPaused } from "./jobs/overview.ts";
 import { settle } from "./jobs/settle.ts";
 import { sweep } from "./jobs/sweep.ts";
@@ -139,6 +141,7 @@ export class PostgresStorage implements JobStorage {
 
   close(): Promise<void> {
     this.#closing ??= closed(this.#hub, this.#database, [closeConfirmations(this, this.rates), closeRegistrar(this)]);
+    closeWaiters(this);
     return this.#closing;
   }
 
@@ -185,6 +188,10 @@ export class PostgresStorage implements JobStorage {
 
   async unhandled(): Promise<readonly UnhandledType[]> {
     return unhandled(this.#open());
+  }
+
+  async endings(ids: readonly string[]): Promise<Endings> {
+    return endings(this.#open(), ids);
   }
 
   async find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {

@@ -50,12 +50,12 @@ export class Telling {
     this.#origin = origin;
   }
 
-  tell({ woken, everybody, stopping, events }: Told): void {
+  tell({ woken, everybody, stopping, events, ends }: Told): void {
     for (const [queue, news] of woken ?? []) this.#queues.set(queue, news || this.#queues.get(queue) === true);
     // What is left out here is told with the next beat.
     if (this.#stopping.length < MOST_STOPPING) this.#stopping.push(...(stopping ?? []));
     this.#everybody ||= everybody === true;
-    this.#events ||= events === true;
+    this.#events ||= events === true || ends === true;
     this.#pending = true;
     this.#go();
   }

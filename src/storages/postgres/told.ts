@@ -8,13 +8,15 @@ export interface Told {
   readonly stopping?: readonly (readonly [queue: string, id: string])[] | null;
   /** It wrote down events. */
   readonly events?: boolean | null;
+  /** It wrote down, as one, that jobs ended: for those that wait for them, who know it already where a worker is theirs. */
+  readonly ends?: boolean | null;
   /** It has told others of all this itself. */
   readonly told?: true | null;
 }
 
 /** Is there anything in it? */
-export function isNewsworthy({ woken, everybody, stopping, events }: Told): boolean {
-  return everybody === true || events === true || isSome(woken) || isSome(stopping);
+export function isNewsworthy({ woken, everybody, stopping, events, ends }: Told): boolean {
+  return everybody === true || events === true || ends === true || isSome(woken) || isSome(stopping);
 }
 
 function isSome(list: readonly unknown[] | null | undefined): boolean {

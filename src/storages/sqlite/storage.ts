@@ -9,6 +9,7 @@ import type {
   Change,
   Claim,
   ClaimRequest,
+  Endings,
   Heartbeat,
   JobHistory,
   JobPage,
@@ -27,6 +28,7 @@ import { findKeepable, isKeepable, isListable, keepableChange } from "../../stor
 import { closeConfirmations } from "../../storage/confirmations.ts";
 import { closeRegistrar } from "../../storage/registrar.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
+import { closeWaiters } from "../../storage/waiters.ts";
 import type { Confirmation } from "../../storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
@@ -41,7 +43,7 @@ import { claim, glance } from "./jobs/claim.ts";
 import { isAnyDue, promoteDue } from "./jobs/due.ts";
 import { explain } from "./jobs/explain.ts";
 import { heartbeat, report } from "./jobs/heartbeat.ts";
-import { find, findByKey, history, list, readCursor } from "./jobs/list.ts";
+import { endings, find, findByKey, history, list, readCursor } from "./jobs/list.ts";
 import { overview, setPaused } from "./jobs/overview.ts";
 import { settle } from "./jobs/settle.ts";
 import { isSweepable, sweep } from "./jobs/sweep.ts";
@@ -120,6 +122,7 @@ export class SqliteStorage implements JobStorage {
     await this.#adding.done();
     this.#hub.close();
     this.#store.close();
+    closeWaiters(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -178,6 +181,10 @@ export class SqliteStorage implements JobStorage {
 
   unhandled(): Promise<readonly UnhandledType[]> {
     return this.#store.read(unhandled);
+  }
+
+  endings(ids: readonly string[]): Promise<Endings> {
+    return this.#store.read((step) => endings(step, ids));
   }
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {

@@ -133,6 +133,24 @@ export const hearing: Cases = {
     equal(events, expected, "the events");
   },
 
+  "jobs that ended are heard of by those who wait for them, whatever their queue": async (s) => {
+    const ended = new Set<string>();
+    s.storage.subscribe({ queue: null, ended: (ids) => ids.forEach((id) => ended.add(id)) });
+    await s.add({ id: "good" }, { id: "bad" }, { id: "again" });
+    const [good, bad, again] = (await s.claim()).jobs;
+    await s.add({ id: "other", queue: "other" }, { id: "unwanted" });
+    await s.settle(completed(good!));
+    await s.settle(dead(bad!), retry(again!, 60_000));
+    await s.claim({ queue: "other" }).then(({ jobs }) => s.settle(completed(jobs[0]!)));
+    await s.change("cancel", "unwanted");
+    const all = ["good", "bad", "other", "unwanted"];
+    ok(await s.hears(() => all.every((id) => ended.has(id))), "expected to hear that each of them ended");
+    ok(
+      [...ended].every((id) => [...all, "again"].includes(id)),
+      "expected to hear of no others",
+    );
+  },
+
   "a warning about a running job is heard, in any process, and not of a job whose lease was lost": async (s) => {
     const { events } = record(s);
     const [id] = await s.add({});
@@ -261,6 +279,7 @@ export const hearing: Cases = {
       add: () => s.add({}),
       claim: () => s.claim(),
       settle: () => s.settle(),
+      endings: () => storage.endings([]),
       heartbeat: () => storage.heartbeat([], 1_000),
       report: () => storage.report([]),
       sweep: () => storage.sweep(),

@@ -1,6 +1,6 @@
 import type { Idempotency, ListQuery } from "../../storage/job-storage.ts";
 import { equal, ok, refused } from "../expect.ts";
-import { back, type Cases, completed, retry, type Scene } from "./scene.ts";
+import { back, type Cases, completed, dead, ERROR, retry, type Scene } from "./scene.ts";
 
 /** All pages of a list, and how long each was. */
 async function pages(s: Scene, query: Partial<ListQuery>): Promise<{ ids: string[]; sizes: number[] }> {
@@ -55,6 +55,50 @@ export const reading: Cases = {
     await s.settle(back(await s.get(b!)));
     await s.change("remove", b!);
     equal(await found("K"), undefined, "when the job is gone");
+  },
+
+  "how jobs ended is told of those that have, and which are gone": async (s) => {
+    const ids = ["plain", "result", "dead", "cancelled", "running", "waiting", "scheduled"];
+    await s.add(...ids.slice(0, 5).map((id) => ({ id })));
+    const [plain, result, failed, , running] = (await s.claim({ max: 5 })).jobs;
+    await s.add({ id: "waiting" }, { id: "scheduled", due: { inMs: 1_000 } });
+    await s.settle(completed(plain!), completed(result!, '{"a":1}'), dead(failed!));
+    await s.change("cancel", "cancelled");
+    const [cancelled] = (await s.list({})).jobs.filter(({ id }) => id === "cancelled");
+    await s.settle({ id: "cancelled", token: cancelled!.token, to: "cancelled", error: null });
+    equal(running!.id, "running", "the one that runs");
+    const { ended, more } = await s.storage.endings(["nobody", ...ids]);
+    equal(more, false, "whether there are more");
+    equal(
+      ended.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+      [
+        { id: "cancelled", state: "cancelled" },
+        { id: "dead", state: "dead", error: ERROR },
+        { id: "nobody", state: "gone" },
+        { id: "plain", state: "completed", result: null },
+        { id: "result", state: "completed", result: '{"a":1}' },
+      ],
+      "how they ended",
+    );
+    equal(await s.storage.endings([]), { ended: [], more: false }, "of none");
+  },
+
+  "how many jobs ended is told in as many answers as their results need": async (s) => {
+    const large = JSON.stringify("x".repeat(2 ** 20 - 2));
+    const ids = await s.add(...Array.from({ length: 20 }, () => ({})));
+    const { jobs } = await s.claim({ max: 20 });
+    await s.settle(...jobs.map((job) => completed(job, large)));
+    const left = new Set(ids);
+    for (let more = true; more;) {
+      const answer = await s.storage.endings([...left]);
+      ok(answer.ended.length > 0 || left.size === 0, "expected every answer to name one at least");
+      for (const ending of answer.ended) {
+        equal(ending.state === "completed" && ending.result === large, true, "the result");
+        left.delete(ending.id);
+      }
+      more = answer.more;
+    }
+    equal(left.size, 0, "how many were not told");
   },
 
   "a list can be filtered": async (s) => {

@@ -1,6 +1,6 @@
 import { OptionsError } from "../../../core/errors.ts";
 import { JOB_STATES, type JobRecord } from "../../../core/job.ts";
-import type { JobHistory, JobPage, ListQuery } from "../../../storage/job-storage.ts";
+import type { Ending, Endings, JobHistory, JobPage, ListQuery } from "../../../storage/job-storage.ts";
 import { STEP_BYTES } from "../../../storage/step-bytes.ts";
 import type { Database } from "../database.ts";
 import { type JobRow, toRecord } from "./record.ts";
@@ -24,6 +24,31 @@ export async function find(database: Database, ids: readonly string[]): Promise<
 export async function findByKey(database: Database, queue: string, key: string): Promise<JobRecord | undefined> {
   const [row] = await database.call<readonly (JobRow | null)[]>("find_by_key", queue, key);
   return row === undefined || row === null ? undefined : toRecord(row);
+}
+
+type EndingRow = readonly [
+  id: string,
+  state?: "completed" | "dead" | "cancelled",
+  result?: string | null,
+  error?: string,
+];
+
+/** Of large results as many as a step may hold, and one more. */
+export async function endings(database: Database, ids: readonly string[]): Promise<Endings> {
+  if (ids.length === 0) return { ended: [], more: false };
+  const { ended, more } = await database.call<{ readonly ended: readonly EndingRow[]; readonly more: boolean }>(
+    "endings",
+    JSON.stringify(ids),
+    STEP_BYTES,
+  );
+  return { ended: ended.map(toEnding), more };
+}
+
+function toEnding([id, state, result, error]: EndingRow): Ending {
+  if (state === undefined) return { id, state: "gone" };
+  if (state === "completed") return { id, state, result: result ?? null };
+  if (state === "dead") return { id, state, error: error === undefined ? null : readError(error) };
+  return { id, state };
 }
 
 interface History {

@@ -351,7 +351,8 @@ CREATE TABLE {schema}.events (
 CREATE TABLE {schema}.listeners (
   origin text COLLATE "C" PRIMARY KEY,
   until float8 NOT NULL,
-  events boolean NOT NULL
+  events boolean NOT NULL,
+  ends boolean NOT NULL
 ) WITH (fillfactor = 50);
 
 -- Workers that have registered: live until then. info: what else they say of themselves (storage/workers.ts), as JSON.

@@ -1,7 +1,7 @@
 import { OptionsError } from "../../../core/errors.ts";
 import { type AttemptRecord, JOB_STATES, type JobRecord, type LogLine } from "../../../core/job.ts";
-import type { JobHistory, JobPage, ListQuery } from "../../../storage/job-storage.ts";
-import { PageRoom } from "../../../storage/step-bytes.ts";
+import type { Ending, Endings, JobHistory, JobPage, ListQuery } from "../../../storage/job-storage.ts";
+import { PageRoom, STEP_BYTES } from "../../../storage/step-bytes.ts";
 import type { Step } from "../step.ts";
 import { COLUMNS, type JobRow, toRecord } from "./record.ts";
 import { readError } from "../../../storage/kept.ts";
@@ -10,6 +10,7 @@ import { selectJobs } from "./select.ts";
 const FIND = `SELECT ${COLUMNS}, first_due_at FROM sluice_jobs WHERE id = ?`;
 const HOLDER = "SELECT job FROM sluice_keys WHERE queue = ? AND key = ? AND expires_at > ?";
 const ROW = `SELECT ${COLUMNS} FROM sluice_jobs WHERE seq = ?`;
+const ENDING = "SELECT state, result, error FROM sluice_jobs WHERE id = ?";
 const SEQ = "SELECT seq FROM sluice_jobs WHERE id = ?";
 const ATTEMPTS = `SELECT attempt, started_at, ended_at, worker, error FROM sluice_attempts WHERE job = ? ORDER BY seq`;
 const LINES = "SELECT at, attempt, text FROM sluice_log WHERE job = ? ORDER BY seq";
@@ -31,6 +32,23 @@ export function find(step: Step, ids: readonly string[]): (JobRecord | undefined
 export function findByKey(step: Step, queue: string, key: string): JobRecord | undefined {
   const holder = step.sql(HOLDER).get(queue, key, step.now) as { readonly job: string } | undefined;
   return holder && find(step, [holder.job])[0];
+}
+
+/** Of large results as many as a step may hold, and one more. */
+export function endings(step: Step, ids: readonly string[]): Endings {
+  const ended: Ending[] = [];
+  let size = 0;
+  for (const id of ids) {
+    if (size >= STEP_BYTES) return { ended, more: true };
+    const row = step.sql(ENDING).get(id) as Pick<JobRow, "state" | "result" | "error"> | undefined;
+    if (row === undefined) ended.push({ id, state: "gone" });
+    else if (row.state === "completed") ended.push({ id, state: row.state, result: row.result });
+    else if (row.state === "dead")
+      ended.push({ id, state: row.state, error: row.error === null ? null : readError(row.error) });
+    else if (row.state === "cancelled") ended.push({ id, state: row.state });
+    size += row?.result?.length ?? 0;
+  }
+  return { ended, more: false };
 }
 
 interface AttemptRow {

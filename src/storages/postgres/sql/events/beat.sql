@@ -1,9 +1,9 @@
 -- A storage that listens says so, for half a minute from now, and hears itself say it if its ears are open.
 --
--- origin: who listens. wants: does he want events? ear: the channel that he alone listens to.
+-- origin: who listens. wants: does it want all events? ends: does it want to hear of jobs that ended? ear: the channel that he alone listens to.
 -- The answer: `event`: the newest event there is. `stamp`: changes whenever a job was added or started. `stopping`: active
 -- jobs that are asked to stop, some of them at least.
-CREATE OR REPLACE FUNCTION {schema}.beat(origin text, wants boolean, ear text) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.beat(origin text, wants boolean, ends boolean, ear text) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();
@@ -11,8 +11,8 @@ BEGIN
   DELETE FROM {schema}.listeners WHERE listeners.origin IN (
     SELECT l.origin FROM {schema}.listeners l WHERE l.until < now - 60000 AND l.origin <> beat.origin
     FOR UPDATE SKIP LOCKED);
-  INSERT INTO {schema}.listeners AS l (origin, until, events) VALUES (beat.origin, now + 30000, wants)
-    ON CONFLICT ON CONSTRAINT listeners_pkey DO UPDATE SET until = excluded.until, events = excluded.events;
+  INSERT INTO {schema}.listeners AS l (origin, until, events, ends) VALUES (beat.origin, now + 30000, wants, beat.ends)
+    ON CONFLICT ON CONSTRAINT listeners_pkey DO UPDATE SET until = excluded.until, events = excluded.events, ends = excluded.ends;
   PERFORM pg_notify(ear, '');
   RETURN json_build_object(
     'event', (SELECT max(seq) FROM {schema}.events),

@@ -62,7 +62,7 @@ BEGIN
     PERFORM {schema}.lock_limits(weighing);
   END IF;
   now := {schema}.moment();
-  told := q.action = 'cancel' AND {schema}.events_wanted(now);
+  told := q.action = 'cancel' AND ({schema}.events_wanted(now) OR {schema}.ends_wanted(now));
   CASE q.action
     WHEN 'cancel' THEN
       stopping := rows.stopping;

@@ -12,7 +12,7 @@
 -- is done in claim_alike, as a rule. The rest is for claim_with_care.
 --
 -- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, everybody,
--- events, grant: what is to be confirmed, as opened_claim says it}.
+-- events, ends, grant: what is to be confirmed, as opened_claim says it}.
 CREATE OR REPLACE FUNCTION {schema}.claim(request json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
@@ -156,6 +156,6 @@ BEGIN
   END IF;
   RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
     CASE WHEN waits AND NOT busy THEN 'true' ELSE 'false' END, ',"nextInMs":', coalesce(next_in::text, 'null'),
-    ',"blockedBy":null}');
+    ',"blockedBy":null', CASE WHEN q.ids IS NOT NULL AND {schema}.tell_ends(q.ids, now) THEN ',"ends":true' END, '}');
 END
 $$;

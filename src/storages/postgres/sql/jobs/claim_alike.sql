@@ -209,6 +209,7 @@ BEGIN
   RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
     CASE WHEN waits AND NOT busy AND blocked_by IS NULL THEN 'true' ELSE 'false' END,
     ',"nextInMs":', coalesce(next_in::text, 'null'), ',"blockedBy":', CASE WHEN waits AND blocked_by IS NOT NULL THEN to_json(blocked_by)::text ELSE 'null' END,
-    granted, ',"everybody":', CASE WHEN everybody THEN 'true}' ELSE 'false}' END);
+    granted, CASE WHEN q.ids IS NOT NULL AND {schema}.tell_ends(q.ids, now) THEN ',"ends":true' END,
+    ',"everybody":', CASE WHEN everybody THEN 'true}' ELSE 'false}' END);
 END
 $$;

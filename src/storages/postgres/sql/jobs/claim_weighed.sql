@@ -23,6 +23,6 @@ BEGIN
   END IF;
   RETURN json_build_object('jobs', coalesce(opened.jobs, '[]'), 'stale', '[]'::json, 'more', opened.more,
     'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', opened.blocked_by, 'everybody', {schema}.is_news(given, now),
-    'grant', opened.granted);
+    'ends', q.ids IS NOT NULL AND {schema}.tell_ends(q.ids, now), 'grant', opened.granted);
 END
 $$;

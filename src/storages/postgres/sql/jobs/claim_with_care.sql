@@ -54,6 +54,7 @@ DECLARE
   blocked_by text;
   everybody boolean := false;
   told boolean := false;
+  ends_told boolean := false;
   granted json;
 BEGIN
   now := sign.now;
@@ -64,6 +65,7 @@ BEGIN
     IF done IS NULL AND NOT sign.heard THEN
       tokens := {schema}.complete_plainly(q.ids, q.tokens, q.results, sign.keeps, now);
     END IF;
+    ends_told := cardinality(tokens) > 0 AND {schema}.tell_ends(q.ids, now);
     limited := sign.ruled AND cardinality(tokens) > 0;
     IF cardinality(tokens) < cardinality(q.ids) THEN
       outcomes := {schema}.outcomes_of(q.ids, q.tokens, q.results, tokens);
@@ -230,6 +232,6 @@ BEGIN
   END IF;
   RETURN json_build_object('jobs', coalesce(jobs, '[]'), 'stale', stale, 'more', more,
     'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', blocked_by, 'woken', woken, 'everybody', everybody,
-    'events', told, 'grant', granted);
+    'events', told, 'ends', ends_told, 'grant', granted);
 END
 $$;

@@ -28,7 +28,7 @@ BEGIN
   END IF;
   gone := ARRAY(SELECT (j.queue, j.type, j.priority, j.grp)::{schema}.gone_job
     FROM {schema}.jobs j WHERE j.ctid = ANY (late) AND j.state = 'waiting');
-  told := {schema}.events_wanted(now);
+  told := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
   WITH dead AS (
     UPDATE {schema}.jobs j SET state = 'dead', finished_at = now, error = why::text,
       delete_at = now + coalesce(j.keep_for, {schema}.kept_ms('dead'))

@@ -13,6 +13,8 @@ BEGIN
   told := {schema}.events_wanted(now);
   IF told THEN
     PERFORM {schema}.tell_ended(outcomes, ats, ns, now);
+  ELSIF {schema}.ends_wanted(now) THEN
+    told := {schema}.tell_ends(ARRAY(SELECT j.id FROM unnest(ats) AS l (at) JOIN {schema}.jobs j ON j.ctid = l.at), now);
   END IF;
   IF well > 0 THEN
     UPDATE {schema}.jobs j SET state = 'completed', finished_at = now, lease_until = NULL, result = e.result,

@@ -36,7 +36,7 @@ BEGIN
   IF leases IS NOT NULL THEN
     given := {schema}.give_back(leases, now);
   END IF;
-  told := {schema}.events_wanted(now);
+  told := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
   WITH lost AS MATERIALIZED (
     SELECT j.ctid AS at, j.seq, j.id, j.queue, j.type, j.attempt, j.started_at, j.worker, e.error, CASE
       WHEN j.cancel_requested THEN 'cancelled' WHEN j.attempt >= j.max_attempts THEN 'dead'

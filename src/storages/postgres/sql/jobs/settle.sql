@@ -1,7 +1,7 @@
 -- Ends leases, one for each job.
 --
 -- outcomes: a list, as lock_leases takes it; or, where all of them ended well, {ids, tokens, results}, as complete_plainly does.
--- again: as lock_leases. Answer: {stale: [numbers of outcomes whose lease was lost], woken, everybody, events}.
+-- again: as lock_leases. Answer: {stale: [numbers of outcomes whose lease was lost], woken, everybody, events, ends}.
 CREATE OR REPLACE FUNCTION {schema}.settle(outcomes json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
@@ -21,6 +21,7 @@ DECLARE
   given {schema}.limit_given[];
   done record;
   everybody boolean := false;
+  ends_told boolean := false;
 BEGIN
   now := {schema}.present();
   IF json_typeof(outcomes) = 'object' THEN
@@ -30,14 +31,15 @@ BEGIN
         (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = plain.ids[1]), now);
       limited := ruled AND cardinality(tokens) > 0;
       IF cardinality(tokens) = cardinality(plain.ids) AND NOT limited THEN
-        RETURN '{"stale": []}';
+        RETURN CASE WHEN {schema}.tell_ends(plain.ids, now) THEN '{"stale": [], "ends": true}' ELSE '{"stale": []}' END;
       END IF;
+      ends_told := cardinality(tokens) > 0 AND {schema}.tell_ends(plain.ids, now);
     END IF;
     outcomes := {schema}.outcomes_of(plain.ids, plain.tokens, plain.results, tokens);
   END IF;
   SELECT * INTO held FROM {schema}.lock_leases(outcomes, again);
   IF cardinality(held.ats) = 0 AND NOT limited THEN
-    RETURN json_build_object('stale', held.stale, 'woken', NULL, 'everybody', false, 'events', false);
+    RETURN json_build_object('stale', held.stale, 'woken', NULL, 'everybody', false, 'events', false, 'ends', ends_told);
   END IF;
   IF limited THEN
     tokens := CASE WHEN cardinality(tokens) = cardinality(plain.tokens) THEN plain.tokens
@@ -62,6 +64,6 @@ BEGIN
   IF given IS NOT NULL THEN
     everybody := {schema}.is_news(given, now);
   END IF;
-  RETURN json_build_object('stale', held.stale, 'woken', done.woken, 'everybody', everybody, 'events', done.told);
+  RETURN json_build_object('stale', held.stale, 'woken', done.woken, 'everybody', everybody, 'events', done.told, 'ends', ends_told);
 END
 $$;

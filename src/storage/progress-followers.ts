@@ -1,0 +1,94 @@
+import type { JobEvent } from "../core/events.ts";
+import type { JobProgress } from "../core/job.ts";
+import type { JobStorage } from "./job-storage.ts";
+
+/** So many jobs are asked about in one look-up. */
+const STEP = 500;
+
+interface Follower {
+  readonly queue: string;
+  readonly callback: (progress: JobProgress) => void;
+}
+
+type Source = Pick<JobStorage, "endings" | "subscribe">;
+
+/** All that follow, in this process, the progress of jobs of one storage: one subscription, and each event goes to its followers. */
+class ProgressFollowers {
+  readonly #storage: Source;
+  readonly #followers = new Map<string, Set<Follower>>();
+  /** Followed since the last look-up: they may have ended before. */
+  #fresh: string[] = [];
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(storage: Source) {
+    this.#storage = storage;
+  }
+
+  add(id: string, follower: Follower): () => void {
+    this.#unsubscribe ??= this.#storage.subscribe({ queue: null, event: (event) => this.#hear(event) });
+    const others = this.#followers.get(id);
+    if (others === undefined) this.#followers.set(id, new Set([follower]));
+    else others.add(follower);
+    this.#fresh.push(id);
+    if (this.#fresh.length === 1) void this.#leaveEnded();
+    return () => {
+      const followers = this.#followers.get(id);
+      if (followers?.delete(follower) === true && followers.size === 0) this.#forget(id);
+    };
+  }
+
+  #hear(event: JobEvent): void {
+    if (!("id" in event)) return;
+    const followers = this.#followers.get(event.id);
+    if (followers === undefined) return;
+    if (event.event === "progress") {
+      for (const { queue, callback } of followers) if (queue === event.queue) safely(() => callback(event.progress));
+    } else if (event.event === "completed" || event.event === "dead" || event.event === "cancelled") {
+      this.#forget(event.id);
+    }
+  }
+
+  /** Of jobs that have ended, or are gone, there is nothing to hear. Never rejects. */
+  async #leaveEnded(): Promise<void> {
+    // What begins in the same turn is looked up together.
+    await Promise.resolve();
+    const ids = [...new Set(this.#fresh.splice(0))];
+    for (let n = 0; n < ids.length; n += STEP) {
+      const step = ids.slice(n, n + STEP);
+      try {
+        for (const { id } of (await this.#storage.endings(step)).ended) this.#forget(id);
+      } catch {
+        for (const id of step) this.#forget(id);
+      }
+    }
+  }
+
+  #forget(id: string): void {
+    this.#followers.delete(id);
+    if (this.#followers.size > 0) return;
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+  }
+}
+
+const ofStorage = new WeakMap<object, ProgressFollowers>();
+
+/** Calls back with every progress of the job that is heard of, until it ends or the returned function is called. */
+export function followProgress(
+  storage: Source,
+  queue: string,
+  id: string,
+  callback: (progress: JobProgress) => void,
+): () => void {
+  let followers = ofStorage.get(storage);
+  if (followers === undefined) ofStorage.set(storage, (followers = new ProgressFollowers(storage)));
+  return followers.add(id, { queue, callback });
+}
+
+function safely(tell: () => void): void {
+  try {
+    tell();
+  } catch {
+    // One that fails to listen keeps no other one from it.
+  }
+}

@@ -1,0 +1,232 @@
+import type { Clock } from "../core/clock.ts";
+import { inTime } from "../core/deadline.ts";
+import { StorageError } from "../core/errors.ts";
+import type { Ending, JobStorage, Outcome } from "./job-storage.ts";
+
+/** So many jobs are asked about in one look-up. */
+const STEP = 500;
+/** What is heard is a hint and may be lost: so often the next of those that are waited for are looked up. */
+const POLL_MS = 1_000;
+/** After a look-up for so many jobs, what is heard within this time is looked up together. */
+const MANY = 10;
+const GAP_MS = 5;
+
+/** Waits for a job to end. */
+export interface Waiter {
+  readonly ended: (ending: Ending) => void;
+  readonly failed: (error: unknown) => void;
+}
+
+/** A job that is waited for. */
+interface Awaited {
+  readonly id: string;
+  readonly waiters: Set<Waiter>;
+  /** A worker of this process is ending its lease. */
+  settling: boolean;
+}
+
+/**
+ * All that wait, in this process, for jobs of one storage to end: one subscription, and one look-up at a time of a bounded number
+ * of jobs, whatever the number of waiters. What the storage tells, and what workers of this process settle, goes by its id to
+ * those that wait for it. While nothing is heard there is one look-up a second, for the next jobs in turn.
+ */
+export class Waiters {
+  readonly #storage: Pick<JobStorage, "endings" | "subscribe">;
+  readonly #clock: Clock;
+  readonly #awaited = new Map<string, Awaited>();
+  /** To be looked up. */
+  readonly #due = new Set<Awaited>();
+  /** Where the next poll goes on. */
+  #turn: Iterator<Awaited> | undefined;
+  #unsubscribe: (() => void) | undefined;
+  #cancelPoll: (() => void) | undefined;
+  /** A look-up is under way, or about to begin. */
+  #looking = false;
+  #cancelPause: (() => void) | undefined;
+  #pauseUntil = Number.NEGATIVE_INFINITY;
+
+  constructor(storage: Pick<JobStorage, "endings" | "subscribe">, clock: Clock) {
+    this.#storage = storage;
+    this.#clock = clock;
+  }
+
+  /** How many jobs are waited for. */
+  get size(): number {
+    return this.#awaited.size;
+  }
+
+  /** The waiter is called once, unless the returned function is called before. */
+  add(id: string, waiter: Waiter): () => void {
+    this.#unsubscribe ??= this.#storage.subscribe({ queue: null, ended: (ids) => this.#heard(ids) });
+    this.#cancelPoll ??= this.#clock.after(POLL_MS, this.#poll);
+    let job = this.#awaited.get(id);
+    if (job === undefined) this.#awaited.set(id, (job = { id, waiters: new Set(), settling: false }));
+    const own = job;
+    own.waiters.add(waiter);
+    this.#lookUp(own);
+    this.#plan();
+    return () => {
+      if (own.waiters.delete(waiter) && own.waiters.size === 0) this.#forget(own);
+    };
+  }
+
+  /**
+   * A worker of this process is about to end these leases. What is heard of the jobs meanwhile need not be looked up: the
+   * returned function is told which of the leases were lost, and knows how the others ended; or that it is not known.
+   */
+  settling(outcomes: readonly Outcome[]): (lost: readonly string[] | undefined) => void {
+    const ends: { readonly job: Awaited; readonly ending: Ending }[] = [];
+    for (const outcome of outcomes) {
+      const ending = endingOf(outcome);
+      const job = ending && this.#awaited.get(ending.id);
+      if (job === undefined || ending === undefined) continue;
+      job.settling = true;
+      ends.push({ job, ending });
+    }
+    return (lost) => {
+      const stale = new Set(lost);
+      for (const { job, ending } of ends) {
+        job.settling = false;
+        if (lost === undefined || stale.has(job.id)) this.#lookUp(job);
+        else this.#end(job, ending);
+      }
+      this.#plan();
+    };
+  }
+
+  /** The storage is closed: what is waited for will not be heard of. */
+  close(): void {
+    for (const job of [...this.#awaited.values()]) this.#fail(job, new StorageError("the storage is closed"));
+  }
+
+  #heard(ids: readonly string[]): void {
+    for (const id of ids) {
+      const job = this.#awaited.get(id);
+      if (job !== undefined && !job.settling) this.#lookUp(job);
+    }
+    this.#plan();
+  }
+
+  #lookUp(job: Awaited): void {
+    if (job.waiters.size > 0) this.#due.add(job);
+  }
+
+  readonly #poll = (): void => {
+    this.#cancelPoll = this.#clock.after(POLL_MS, this.#poll);
+    this.#turn ??= this.#awaited.values();
+    for (let n = 0; n < STEP; n++) {
+      const next = this.#turn.next();
+      if (next.done === true) {
+        this.#turn = undefined;
+        break;
+      }
+      this.#lookUp(next.value);
+    }
+    this.#plan();
+  };
+
+  #plan(): void {
+    if (this.#looking || this.#due.size === 0) return;
+    const pauseMs = this.#due.size >= STEP ? 0 : this.#pauseUntil - this.#clock.now();
+    if (pauseMs > 0) {
+      this.#cancelPause ??= this.#clock.after(pauseMs, () => {
+        this.#cancelPause = undefined;
+        this.#plan();
+      });
+      return;
+    }
+    this.#looking = true;
+    void this.#look();
+  }
+
+  /** Never rejects. */
+  async #look(): Promise<void> {
+    // What is asked for in the same turn goes along.
+    await Promise.resolve();
+    this.#cancelPause?.();
+    this.#cancelPause = undefined;
+    const jobs: Awaited[] = [];
+    for (const job of this.#due) {
+      if (jobs.length === STEP) break;
+      jobs.push(job);
+      this.#due.delete(job);
+    }
+    if (jobs.length > 0) await this.#ask(jobs);
+    this.#looking = false;
+    if (jobs.length >= MANY) this.#pauseUntil = this.#clock.now() + GAP_MS;
+    this.#plan();
+  }
+
+  async #ask(jobs: readonly Awaited[]): Promise<void> {
+    try {
+      const { ended, more } = await inTime(this.#clock, () => this.#storage.endings(jobs.map(({ id }) => id)));
+      for (const ending of ended) {
+        const job = this.#awaited.get(ending.id);
+        if (job !== undefined) this.#end(job, ending);
+      }
+      if (more) for (const job of jobs) this.#lookUp(job);
+    } catch (error) {
+      for (const job of jobs) this.#fail(job, error);
+    }
+  }
+
+  #end(job: Awaited, ending: Ending): void {
+    for (const waiter of this.#taken(job)) waiter.ended(ending);
+  }
+
+  #fail(job: Awaited, error: unknown): void {
+    for (const waiter of this.#taken(job)) waiter.failed(error);
+  }
+
+  #taken(job: Awaited): readonly Waiter[] {
+    const waiters = [...job.waiters];
+    job.waiters.clear();
+    if (waiters.length > 0) this.#forget(job);
+    return waiters;
+  }
+
+  /** With the last one, all that was done for them ends. */
+  #forget(job: Awaited): void {
+    this.#awaited.delete(job.id);
+    this.#due.delete(job);
+    if (this.#awaited.size > 0) return;
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+    this.#cancelPoll?.();
+    this.#cancelPoll = undefined;
+    this.#cancelPause?.();
+    this.#cancelPause = undefined;
+    this.#turn = undefined;
+  }
+}
+
+/** By what a storage has in common with what stands in front of it, such as the counting one of a server: its limits. */
+const byLimits = new WeakMap<object, Waiters>();
+
+/** Those of this storage: one for all queues of the process. */
+export function waitersOf(storage: Pick<JobStorage, "endings" | "subscribe" | "limits">, clock: Clock): Waiters {
+  let waiters = byLimits.get(storage.limits);
+  if (waiters === undefined) byLimits.set(storage.limits, (waiters = new Waiters(storage, clock)));
+  return waiters;
+}
+
+/** See `Waiters.settling`. Undefined: no job is waited for. */
+export function settlingHere(
+  { limits }: Pick<JobStorage, "limits">,
+  outcomes: readonly Outcome[],
+): ReturnType<Waiters["settling"]> | undefined {
+  const waiters = byLimits.get(limits);
+  return waiters === undefined || waiters.size === 0 ? undefined : waiters.settling(outcomes);
+}
+
+/** For a storage that has closed. */
+export function closeWaiters({ limits }: Pick<JobStorage, "limits">): void {
+  byLimits.get(limits)?.close();
+}
+
+function endingOf(outcome: Outcome): Ending | undefined {
+  const { id, to } = outcome;
+  if (to === "completed") return { id, state: to, result: outcome.result };
+  if (to === "dead") return { id, state: to, error: outcome.error };
+  return to === "cancelled" ? { id, state: to } : undefined;
+}

@@ -1,0 +1,227 @@
+import { describe, expect, it } from "vitest";
+import {
+  AbortSignalJobError,
+  JobNotFoundError,
+  JobTimeoutError,
+  MemoryStorage,
+  Queue,
+  StorageError,
+  Worker,
+} from "../../src/index.ts";
+import type { JobStorage } from "../../src/storage/job-storage.ts";
+import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
+import { FakeClock, faultyStorage } from "../../src/testing/index.ts";
+
+const STORAGES: readonly (readonly [string, (clock: FakeClock) => JobStorage])[] = [
+  ["memory", (clock) => new MemoryStorage({ clock })],
+  ["sqlite", (clock) => new SqliteStorage(":memory:", { clock })],
+];
+
+/** A queue over a storage whose calls are counted. `deaf`: it hears of nothing. */
+function open(make: (clock: FakeClock) => JobStorage, { deaf = false } = {}) {
+  const clock = new FakeClock();
+  const inner = make(clock);
+  const counts = { looks: 0, asked: 0, subscriptions: 0, others: 0 };
+  const storage = new Proxy(inner, {
+    get(target, key) {
+      const member: unknown = Reflect.get(target, key);
+      if (typeof member !== "function") return member;
+      return (...given: unknown[]): unknown => {
+        if (key === "endings") {
+          counts.looks += 1;
+          counts.asked += (given[0] as unknown[]).length;
+        } else if (key !== "subscribe") counts.others += 1;
+        const answer: unknown = member.apply(target, key === "subscribe" && deaf ? [{ queue: null }] : given);
+        if (key !== "subscribe") return answer;
+        counts.subscriptions += 1;
+        return () => {
+          counts.subscriptions -= 1;
+          (answer as () => void)();
+        };
+      };
+    },
+  });
+  return { clock, inner, storage, counts, queue: new Queue("q", { storage, clock }) };
+}
+
+const many = (n: number) => Array.from({ length: n }, (_, data) => ({ type: "t", data }));
+const zero = (counts: Record<string, number>) =>
+  Object.keys(counts).forEach((key) => key !== "subscriptions" && (counts[key] = 0));
+
+describe.each(STORAGES)("8,000 waiters on %s", (_, make) => {
+  it("are one subscription, and one look-up of 500 jobs a second while nothing happens", async () => {
+    const { clock, counts, queue } = open(make);
+    const jobs = await queue.addBulk(many(8_000));
+    zero(counts);
+    const waits = Promise.allSettled(jobs.map((job) => job.result({ timeout: 61_500 })));
+    await clock.advance(500);
+    expect(counts).toEqual({ looks: 16, asked: 8_000, subscriptions: 1, others: 0 });
+    zero(counts);
+    await clock.advance(60_000);
+    expect(counts).toMatchObject({ subscriptions: 1, others: 0 });
+    // Every one of them three times.
+    expect(counts.looks).toBeLessThanOrEqual(60);
+    expect(counts.asked).toBeGreaterThan(3 * 8_000);
+    await clock.advance(2_000);
+    expect((await waits).every((one) => one.status === "rejected" && one.reason instanceof JobTimeoutError)).toBe(true);
+    expect([counts.subscriptions, clock.timers]).toEqual([0, 0]);
+  });
+
+  it("are told by the workers of their process, without a look-up", async () => {
+    const { clock, counts, queue, storage } = open(make);
+    const jobs = await queue.addBulk(many(8_000));
+    const waits = Promise.all(jobs.map((job) => job.result()));
+    await clock.advance(1);
+    zero(counts);
+    const worker = new Worker("q", async ({ data }) => data, { storage, clock, concurrency: 100 });
+    expect(await waits).toEqual(jobs.map((_job, i) => i));
+    expect(counts.looks).toBe(0);
+    await worker.stop();
+    expect(counts.subscriptions).toBe(0);
+  });
+
+  it("look up what others settled, hundreds at a time", async () => {
+    const { clock, counts, queue, inner } = open(make);
+    const jobs = await queue.addBulk(many(8_000));
+    const waits = Promise.all(jobs.map((job) => job.result()));
+    await clock.advance(1);
+    zero(counts);
+    // It has a storage object of its own, as a worker in another process has.
+    const worker = new Worker("q", async ({ data }) => data, {
+      storage: faultyStorage(inner, () => {}),
+      clock,
+      concurrency: 100,
+    });
+    await clock.advance(1_000);
+    expect(await waits).toEqual(jobs.map((_job, i) => i));
+    expect(counts.asked).toBeLessThanOrEqual(8_000 + 500);
+    expect(counts.looks).toBeLessThanOrEqual(8_000 / 500 + 10);
+    await worker.stop();
+  });
+});
+
+describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
+  it("finds its end by looking, if it is not heard of", async () => {
+    const { clock, inner, queue } = open(make, { deaf: true });
+    const job = await queue.add("t", 7);
+    const result = job.result();
+    await clock.advance(10);
+    const worker = new Worker("q", async () => "done", { storage: faultyStorage(inner, () => {}), clock });
+    await clock.advance(1_000);
+    expect(await result).toBe("done");
+    await worker.stop();
+  });
+
+  it("ends with a JobNotFoundError when the job is removed", async () => {
+    const { clock, queue, counts } = open(make);
+    const job = await queue.add("t", null);
+    const result = expect(job.result()).rejects.toThrow(JobNotFoundError);
+    await clock.advance(10);
+    await job.remove();
+    await clock.advance(1_000);
+    await result;
+    expect([counts.subscriptions, clock.timers]).toEqual([0, 0]);
+  });
+
+  it("ends when it is cancelled, in whatever way, for all that wait for it", async () => {
+    const { clock, queue, counts } = open(make);
+    const job = await queue.add("t", null);
+    const others = await queue.get(job.id);
+    const waits = [job.result(), job.result(), others!.result()].map((one) =>
+      expect(one).rejects.toThrow(AbortSignalJobError),
+    );
+    await clock.advance(10);
+    await job.cancel();
+    await clock.advance(10);
+    await Promise.all(waits);
+    expect([counts.subscriptions, clock.timers]).toEqual([0, 0]);
+  });
+
+  it("leaves nothing behind when it is given up, and the others go on", async () => {
+    const { clock, queue, counts, storage } = open(make);
+    const job = await queue.add("t", null);
+    const controller = new AbortController();
+    const aborted = expect(job.result({ signal: controller.signal })).rejects.toThrow("enough");
+    const late = expect(job.result({ timeout: 100 })).rejects.toThrow(JobTimeoutError);
+    const patient = job.result();
+    await clock.advance(10);
+    controller.abort(new Error("enough"));
+    await aborted;
+    await clock.advance(100);
+    await late;
+    expect(counts.subscriptions).toBe(1);
+    const worker = new Worker("q", async () => "done", { storage, clock });
+    expect(await patient).toBe("done");
+    await worker.stop();
+    await clock.advance(0);
+    expect([counts.subscriptions, clock.timers]).toEqual([0, 0]);
+    await expect(job.result({ signal: controller.signal })).rejects.toThrow("enough");
+    expect(await job.result()).toBe("done");
+  });
+
+  it("ends with a StorageError as soon as the storage is closed", async () => {
+    const { clock, queue, storage } = open(make);
+    const jobs = await queue.addBulk(many(3));
+    const waits = jobs.map((job) => expect(job.result()).rejects.toThrow(StorageError));
+    await clock.advance(10);
+    await storage.close();
+    await Promise.all(waits);
+    expect(clock.timers).toBe(0);
+  });
+
+  it("ends with the error of a look-up that fails", async () => {
+    const clock = new FakeClock();
+    const storage = faultyStorage(make(clock), ({ member }) =>
+      member === "endings" ? { kind: "fail-before" } : undefined,
+    );
+    const queue = new Queue("q", { storage, clock });
+    await expect((await queue.add("t", null)).result()).rejects.toThrow("endings failed");
+    expect(clock.timers).toBe(0);
+  });
+
+  it("gets a result that was settled again after an answer that got lost", async () => {
+    const clock = new FakeClock();
+    let lost = 0;
+    const storage = faultyStorage(make(clock), ({ member, args }) => {
+      const settles = member === "claim" && (args[0] as { settle: unknown[] }).settle.length > 0;
+      return settles && lost++ === 0 ? { kind: "fail-after" } : undefined;
+    });
+    const queue = new Queue("q", { storage, clock });
+    const job = await queue.add("t", null);
+    const result = job.result();
+    const worker = new Worker("q", async () => "done", { storage, clock, onError: () => {} });
+    await clock.advance(5_000);
+    expect(await result).toBe("done");
+    expect(lost).toBeGreaterThan(0);
+    await worker.stop();
+  });
+});
+
+describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
+  it("is one subscription for all of them, and each follower hears of its own job until that ends", async () => {
+    const { clock, queue, storage, counts } = open(make);
+    const jobs = await queue.addBulk(many(1_000));
+    const heard = jobs.map((): number[] => []);
+    zero(counts);
+    const offs = jobs.map((job, i) => job.onProgress(({ percent }) => heard[i]!.push(percent)));
+    jobs[0]!.onProgress(() => {
+      throw new Error("a listener");
+    });
+    offs[1]!();
+    await clock.advance(1);
+    expect(counts).toMatchObject({ looks: 2, subscriptions: 1, others: 0 });
+    const worker = new Worker("q", async ({ data }, { updateProgress }) => updateProgress((data as number) / 10), {
+      storage,
+      clock,
+      concurrency: 50,
+    });
+    await worker.onIdle();
+    await worker.stop();
+    expect(heard).toEqual(jobs.map((_job, i) => (i === 1 ? [] : [i / 10])));
+    expect(counts.subscriptions).toBe(0);
+    // Of one that has ended there is nothing to hear.
+    jobs[5]!.onProgress(() => {});
+    await clock.advance(1);
+    expect(counts.subscriptions).toBe(0);
+  });
+});
