@@ -6,10 +6,10 @@ import { build } from "esbuild";
  * numbers are what there is, so that it does not grow unnoticed; docs/decisions/0011-size.md says why it is so much.
  */
 const MOST_BYTES: Readonly<Record<string, number>> = {
-  "*": 77_000,
-  "{ concurrencyLimit }": 9_500,
+  "*": 79_000,
+  "{ concurrencyLimit }": 9_700,
   "{ limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage }": 15_800,
-  "{ Queue, Worker, MemoryStorage }": 65_000,
+  "{ Queue, Worker, MemoryStorage }": 67_000,
 };
 
 /** The front door bundles for a browser with nothing of Node in it, stays small, and does nothing when imported. */

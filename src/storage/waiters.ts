@@ -96,7 +96,7 @@ export class Waiters {
 
   /** The storage is closed: what is waited for will not be heard of. */
   close(): void {
-    for (const job of [...this.#awaited.values()]) this.#fail(job, new StorageError("the storage is closed"));
+    for (const job of this.#awaited.values()) this.#fail(job, new StorageError("the storage is closed"));
   }
 
   #heard(ids: readonly string[]): void {

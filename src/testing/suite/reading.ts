@@ -64,8 +64,8 @@ export const reading: Cases = {
     await s.add({ id: "waiting" }, { id: "scheduled", due: { inMs: 1_000 } });
     await s.settle(completed(plain!), completed(result!, '{"a":1}'), dead(failed!));
     await s.change("cancel", "cancelled");
-    const [cancelled] = (await s.list({})).jobs.filter(({ id }) => id === "cancelled");
-    await s.settle({ id: "cancelled", token: cancelled!.token, to: "cancelled", error: null });
+    const { token } = await s.get("cancelled");
+    await s.settle({ id: "cancelled", token, to: "cancelled", error: null });
     equal(running!.id, "running", "the one that runs");
     const { ended, more } = await s.storage.endings(["nobody", ...ids]);
     equal(more, false, "whether there are more");
