@@ -114,6 +114,7 @@ export type {
   JobHistory,
   JobPage,
   JobStorage,
+  JobUpdate,
   Lease,
   ListQuery,
   NewJob,
@@ -122,6 +123,7 @@ export type {
   Report,
   Subscriber,
   Sweep,
+  Updated,
   When,
 } from "./storage/job-storage.ts";
 export type {
@@ -150,6 +152,7 @@ export type { BackoffOption, JobDefaults, QueueDefaults } from "./core/job-defau
 export type { AddOptions, BulkOptions, JobOptions } from "./queue/add-options.ts";
 export type { ChangeAllOptions, DrainOptions, FollowOptions, PurgeOptions, RedriveTarget } from "./queue/bulk.ts";
 export type { JobInfo } from "./queue/job-info.ts";
+export type { UpdateAnswer, UpdateOptions } from "./queue/update.ts";
 export { type BulkEntry, type ListOptions, type ListPage, Queue, type QueueOptions } from "./queue/queue.ts";
 export { QueuedJob, type ResultOptions } from "./queue/queued-job.ts";
 export type { WorkerInfo } from "./queue/worker-info.ts";

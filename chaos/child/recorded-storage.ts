@@ -10,6 +10,7 @@ import type {
   JobHistory,
   JobPage,
   JobStorage,
+  JobUpdate,
   Lease,
   ListQuery,
   NewJob,
@@ -18,6 +19,7 @@ import type {
   Report,
   Subscriber,
   Sweep,
+  Updated,
 } from "../../src/storage/job-storage.ts";
 import type { Confirmation } from "../../src/storage/grants.ts";
 import type { Backlog, LimitStorage, Standing } from "../../src/storage/limit-storage.ts";
@@ -159,6 +161,10 @@ export class RecordedStorage implements JobStorage {
 
   endings(ids: readonly string[]): Promise<Endings> {
     return this.#inner.endings(ids);
+  }
+
+  update(update: JobUpdate): Promise<Updated> {
+    return this.#inner.update(update);
   }
 
   find(ids: readonly string[]): Promise<readonly (JobRecord | undefined)[]> {

@@ -4,6 +4,7 @@ import { clock } from "./commands/clock.ts";
 import { demo } from "./commands/demo.ts";
 import { doctor } from "./commands/doctor.ts";
 import { drain } from "./commands/drain.ts";
+import { edit } from "./commands/edit.ts";
 import { explain } from "./commands/explain.ts";
 import { jobs } from "./commands/jobs.ts";
 import { limits } from "./commands/limits.ts";
@@ -29,6 +30,7 @@ export const COMMANDS: readonly Command[] = [
   retry,
   cancel,
   promote,
+  edit,
   remove,
   drain,
   pause,

@@ -44,7 +44,7 @@ const transaction: Check<object> = {
   read: (value) => ((typeof value === "object" && value !== null) || typeof value === "function" ? value : undefined),
 };
 
-const deadline: Check<When> = {
+export const deadline: Check<When> = {
   expected: "a duration > 0 or a valid Date",
   read: (value) => {
     const at = date.read(value);

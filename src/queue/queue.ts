@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from "../core/clock.ts";
-import { OptionsError } from "../core/errors.ts";
+import { JobNotFoundError, OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import { canonicalJson, fromJson, toJson } from "../core/json.ts";
 import { type JobCounts, type JobRecord, type JobState, noJobs } from "../core/job.ts";
@@ -40,6 +40,7 @@ import { declaring, queueLimits } from "./declaring.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
 import { type WorkerInfo, workerInfoOf } from "./worker-info.ts";
 import { changeOne, explainOne, type JobPlace, QueuedJob } from "./queued-job.ts";
+import { readUpdate, type UpdateAnswer, updateOne, type UpdateOptions } from "./update.ts";
 import { readSchemas, type StandardSchema, validate } from "./schema.ts";
 import type { AnyJobs, DataOf, JobMap, ResultOf, TypeOf } from "../core/job-map.ts";
 
@@ -165,7 +166,12 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     this.#schemas = readSchemas(OWNER, read.schemas);
     this.#maxDataBytes = read.maxDataBytes;
     this.#clock = read.clock;
-    this.#place = { storage: this.storage, queue: this.name, clock: this.#clock };
+    this.#place = {
+      storage: this.storage,
+      queue: this.name,
+      clock: this.#clock,
+      update: (job, changes) => this.#update(job, changes),
+    };
     this.#declare = declaring(this.storage, this.name, read.limits, read.onLimitChange as LimitListener | undefined);
   }
 
@@ -291,6 +297,11 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return changeOne(this.#place, "retry", readArgument("retry", "id", anyText, id));
   }
 
+  /** See `QueuedJob.update`. A job that does not exist is a `JobNotFoundError`. */
+  async update(id: string, options: UpdateOptions<DataOf<Jobs, TypeOf<Jobs>>>): Promise<UpdateAnswer> {
+    return this.#update({ id: readArgument("update", "id", anyText, id) }, options);
+  }
+
   /** See `QueuedJob.promote`. */
   promote(id: string): Promise<boolean> {
     return changeOne(this.#place, "promote", readArgument("promote", "id", anyText, id));
@@ -403,6 +414,22 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     let plain = this.#plain.get(defaults);
     if (plain === undefined) this.#plain.set(defaults, (plain = readAddOptions(owner, defaults, {})));
     return plain;
+  }
+
+  async #update(job: { readonly id: string; readonly type?: string }, options: UpdateOptions): Promise<UpdateAnswer> {
+    const { id } = job;
+    // What is wrong with the other options is said before anything is looked up.
+    readUpdate(options, options?.data === undefined ? undefined : "");
+    let data: string | undefined;
+    if (options.data !== undefined) {
+      const type = job.type ?? (await this.get(id))?.type;
+      if (type === undefined) throw new JobNotFoundError(id);
+      const schema = this.#schemas.get(type);
+      const value = schema === undefined ? options.data : await validate(schema, type, options.data);
+      data = toJson("update", "data", value, this.#maxDataBytes);
+    }
+    await this.#declare();
+    return updateOne(this.storage, this.name, id, readUpdate(options, data));
   }
 
   #jobOf(record: JobRecord): QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> {

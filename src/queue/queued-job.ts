@@ -7,6 +7,7 @@ import type { ChangeAction, JobStorage } from "../storage/job-storage.ts";
 import { explainJob, type Explanation } from "../storage/explain.ts";
 import { followProgress } from "../storage/progress-followers.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
+import type { UpdateAnswer, UpdateOptions } from "./update.ts";
 import { resultWhenEnded } from "./waiting.ts";
 
 export interface ResultOptions {
@@ -23,6 +24,8 @@ export interface JobPlace {
   readonly storage: JobStorage;
   readonly queue: string;
   readonly clock: Clock;
+  /** Changes a job before it starts; `type` is looked up where it is not known. */
+  update(job: { readonly id: string; readonly type?: string }, options: UpdateOptions): Promise<UpdateAnswer>;
 }
 
 /** A job in a queue, in the hands of whoever added it or looked it up. */
@@ -92,6 +95,15 @@ export class QueuedJob<Data = unknown, Result = unknown> {
   /** Starts again from the first attempt. False: it has not ended. */
   retry(): Promise<boolean> {
     return changeOne(this.#place, "retry", this.id);
+  }
+
+  /**
+   * Changes it before it starts: its data, when it is due, its priority, group, weights, and the other options of `add`. It keeps its
+   * place, by due time and age, in whatever priority and group it is then, unless `delay` or `runAt` is given. The answer says whether it
+   * was updated: a job that runs or has ended is left as it is. `data` of this object stays what it was.
+   */
+  update(options: UpdateOptions<Data>): Promise<UpdateAnswer> {
+    return this.#place.update({ id: this.id, type: this.type }, options);
   }
 
   /** Due now. False: it was not scheduled. */

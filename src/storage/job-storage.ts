@@ -91,6 +91,12 @@ export interface JobStorage {
   backlog(queue: string): Promise<Backlog>;
   /** What people do to jobs. The answer names those that were changed. */
   change(change: Change): Promise<readonly string[]>;
+  /**
+   * Changes what was said of a job when it was added, if it waits or is scheduled: in one step, or not at all. Weights that can never
+   * fit under the limits are an `OptionsError`. The job keeps its `dueAt` and its age, which are its place in whatever lane it
+   * belongs to then, unless `due` is given.
+   */
+  update(update: JobUpdate): Promise<Updated>;
   /** Nothing of the queue, or of one type in it, starts while it is paused. What runs goes on. */
   setPaused(queue: string, type: string | null, paused: boolean): Promise<void>;
 
@@ -372,6 +378,24 @@ export interface ChangeFilter {
   readonly group: string | null;
   /** Only jobs that ended longer ago than this. */
   readonly endedForMs: number | null;
+}
+
+export interface JobUpdate {
+  readonly queue: string;
+  readonly id: string;
+  /** What is to be different. What is left out stays as it is. */
+  readonly set: Partial<
+    Pick<
+      NewJob,
+      "data" | "due" | "priority" | "group" | "weights" | "maxAttempts" | "backoff" | "timeout" | "deadline" | "keepFor"
+    >
+  >;
+}
+
+export interface Updated {
+  readonly updated: boolean;
+  /** The state of the job afterwards. Only `waiting` and `scheduled` jobs are updated. null: there is no such job. */
+  readonly state: JobState | null;
 }
 
 export interface Subscriber {

@@ -25,6 +25,7 @@ const MEMBERS = [
   "explain",
   "backlog",
   "change",
+  "update",
   "setPaused",
   "subscribe",
   "publish",

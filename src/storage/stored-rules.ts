@@ -113,7 +113,10 @@ export function ruleOfClaim({ key, max, windowMs }: ClaimLimit): LimitRule {
 }
 
 /** Refuses jobs that could never start under the rules in force. */
-export function refuseImpossible(rules: readonly LimitRule[], jobs: readonly NewJob[]): void {
+export function refuseImpossible(
+  rules: readonly LimitRule[],
+  jobs: readonly Pick<NewJob, "queue" | "type" | "group" | "weights">[],
+): void {
   const weighing = rules.filter(({ weight }) => weight !== null);
   if (weighing.length === 0) return;
   for (const { queue, type, group, weights } of jobs) {

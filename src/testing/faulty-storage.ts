@@ -130,6 +130,7 @@ export function faultyStorage(
     list: (query) => through("list", [query], () => storage.list(query)),
     overview: (queue) => through("overview", [queue], () => storage.overview(queue)),
     change: (change) => through("change", [change], () => storage.change(change)),
+    update: (update) => through("update", [update], () => storage.update(update)),
     setPaused: (queue, type, paused) =>
       through("setPaused", [queue, type, paused], () => storage.setPaused(queue, type, paused)),
     publish: (event) => through("publish", [event], () => storage.publish(event)),

@@ -27,6 +27,7 @@ import { type Cases, Scene } from "./suite/scene.ts";
 import { settling } from "./suite/settling.ts";
 import { sizes } from "./suite/sizes.ts";
 import { underLimits } from "./suite/under-limits.ts";
+import { updating } from "./suite/updating.ts";
 import { weights } from "./suite/weights.ts";
 import { workers } from "./suite/workers.ts";
 
@@ -54,6 +55,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   limits: limiting,
   confirming,
   people,
+  updating,
   clocks,
   reading,
   hearing,

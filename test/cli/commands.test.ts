@@ -458,6 +458,41 @@ describe("changes", () => {
     expect(stopped.err).toContain("stopped after 0 jobs of 3 removed");
   });
 
+  it("edit a job that has not started, and say why another was left as it is", async () => {
+    const db = copyOf(database, "edit");
+    const args = ["--priority=-7", "--delay", "0", "--data", '{"to":"ben"}', "--weight", "a=2", "--weight", "b=3"];
+    const edited = await spawned(db, "edit", ids.scheduled, ...args, "--group", "acme", "--timeout", "5s");
+    expect(edited).toMatchObject({ code: 0, out: `updated ${ids.scheduled}: it is waiting\n` });
+    expect(json(await at(db, "show", ids.scheduled, "--data", "--json"))).toMatchObject({
+      state: "waiting",
+      priority: -7,
+      group: "acme",
+      timeout: 5_000,
+      weights: { a: 2, b: 3 },
+      data: { to: "ben" },
+    });
+    const cleared = ["--group", "none", "--weight", "none", "--timeout", "none", "--run-at", "2100-01-01T00:00:00Z"];
+    expect(json(await at(db, "edit", ids.scheduled, ...cleared, "--json"))).toEqual({
+      action: "edit",
+      id: ids.scheduled,
+      updated: true,
+      state: "scheduled",
+    });
+    expect(json(await at(db, "show", ids.scheduled, "--json"))).toMatchObject({
+      group: null,
+      timeout: null,
+      weights: null,
+      dueAt: "2100-01-01T00:00:00.000Z",
+    });
+    const left = await at(db, "edit", ids.active, "--priority", "1");
+    expect(left).toMatchObject({ code: 1, out: expect.stringContaining(`left ${ids.active}: it is active`) });
+    expect(errorOf(await at(db, "edit", "nobody", "--priority", "1", "--json")).code).toBe("SLUICE_JOB_NOT_FOUND");
+    for (const wrong of [[], ["--priority", "x"], ["--run-at", "soon"], ["--data", "{"], ["--weight", "5"]]) {
+      expect(await at(db, "edit", ids.waiting, ...wrong)).toMatchObject({ code: 2 });
+    }
+    expect((await at(db, "edit", ids.waiting, "--priority", "99999999999")).err).toContain("priority");
+  });
+
   it("pause and resume a queue, or a type in it", async () => {
     const db = copyOf(database, "pause");
     expect(await spawned(db, "pause", "-q", "mail")).toMatchObject({ code: 0, out: "paused mail\n" });

@@ -320,6 +320,38 @@ const changeIds = fc.tuple(action, queue, fc.array(index, { minLength: 1, maxLen
   ),
 );
 
+const update = fc
+  .tuple(
+    queue,
+    index,
+    fc.record(
+      {
+        priority: fc.constantFrom(0, 5, -5),
+        group: fc.constantFrom(null, "g", "h"),
+        due: when,
+        deadline: fc.option(ms.map((inMs) => ({ inMs }))),
+        maxAttempts: fc.integer({ min: 1, max: 3 }),
+        keepFor: fc.constantFrom(null, 0, 100),
+      },
+      { requiredKeys: [] },
+    ),
+  )
+  .map(([of, pick, set]) =>
+    command(
+      `update ${pick} of ${of} ${fc.stringify(set)}`,
+      async (model, { storage }) => {
+        const id = someJob(model, pick);
+        const { updated, state } = await storage.update({ queue: of, id, set });
+        const job = model.job(id);
+        expect(updated).toBe(job?.queue === of && model.update(job, set));
+        if (job?.queue !== of) expect(state).toBe(null);
+        else if (job.state === "queued") expect(state).toBe(job.dueAt > model.now ? "scheduled" : "waiting");
+        else expect(state).toBe(job.state);
+      },
+      (model) => model.added > 0,
+    ),
+  );
+
 const changeWhere = fc
   .record({
     action,
@@ -389,6 +421,7 @@ export const commands = (maxCommands: number) =>
       resumeAll,
       changeIds,
       changeWhere,
+      update,
       outside,
     ],
     { maxCommands, size: "max" },

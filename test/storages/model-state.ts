@@ -4,6 +4,7 @@ import type {
   ChangeAction,
   ClaimLimit,
   ClaimRequest,
+  JobUpdate,
   Lease,
   NewJob,
   Outcome,
@@ -330,6 +331,16 @@ export class Model {
       if (job.finishedAt + kept <= this.now) this.remove(job);
     }
     return stalled.length;
+  }
+
+  /** False: it is left as it is. */
+  update(job: ModelJob, { priority, group, due, deadline, ...plain }: JobUpdate["set"]): boolean {
+    if (job.state !== "queued") return false;
+    const instant = (when: NewJob["due"]) => ("at" in when ? when.at : this.now + when.inMs);
+    Object.assign(job, plain, priority !== undefined && { priority }, group !== undefined && { group });
+    if (due !== undefined) Object.assign(job, { dueAt: Math.max(this.now, instant(due)), firstDueAt: null });
+    if (deadline !== undefined) job.deadline = deadline === null ? null : instant(deadline);
+    return true;
   }
 
   change(action: ChangeAction, job: ModelJob): boolean {

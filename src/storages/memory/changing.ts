@@ -77,6 +77,7 @@ function retry(book: Book, job: StoredJob, now: number): boolean {
   // One that has passed would end it again at once: whoever asks for a retry wants it to run.
   if (job.deadline !== null && job.deadline <= now) job.deadline = job.deadlineWall = null;
   job.dueAt = now;
+  job.dueWall = null;
   job.firstDueAt = undefined;
   comeBack(book, job, now);
   return true;

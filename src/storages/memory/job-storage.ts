@@ -14,6 +14,7 @@ import type {
   JobHistory,
   JobPage,
   JobStorage,
+  JobUpdate,
   Lease,
   ListQuery,
   NewJob,
@@ -22,6 +23,7 @@ import type {
   Report,
   Subscriber,
   Sweep,
+  Updated,
 } from "../../storage/job-storage.ts";
 import { closeConfirmations } from "../../storage/confirmations.ts";
 import { closeRegistrar } from "../../storage/registrar.ts";
@@ -48,6 +50,7 @@ import { heartbeat, report, settle } from "./settling.ts";
 import { explain } from "./standing.ts";
 import { sweep } from "./sweeping.ts";
 import { unhandled } from "./unhandled.ts";
+import { update } from "./updating.ts";
 
 export interface MemoryStorageOptions {
   /** Where the time comes from. Default: the system's monotonic clock. */
@@ -182,6 +185,10 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   change(wanted: Change): Promise<readonly string[]> {
     return this.#step((now) => change(this.#book, wanted, now));
+  }
+
+  update(wanted: JobUpdate): Promise<Updated> {
+    return this.#step((now) => update(this.#book, wanted, now));
   }
 
   setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {

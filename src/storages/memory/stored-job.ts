@@ -41,11 +41,11 @@ export const NOTHING_TAKEN: readonly Taken[] = [];
 const ATTEMPTS_KEPT = 100;
 const LINES_KEPT = 1_000;
 
-function instantOf(when: When, now: number, skew: number): number {
+export function instantOf(when: When, now: number, skew: number): number {
   return "at" in when ? when.at + skew : now + when.inMs;
 }
 
-const givenInstant = (when: When | null): number | null => (when !== null && "at" in when ? when.at : null);
+export const givenInstant = (when: When | null): number | null => (when !== null && "at" in when ? when.at : null);
 
 /** A new job that has no place yet: whoever makes it puts it into its queue. `skew`: as `Book.skew`. */
 export function newJob(job: NewJob, seq: number, counts: Counts, now: number, skew: number): StoredJob {

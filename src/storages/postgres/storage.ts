@@ -22,6 +22,7 @@ import type {
   JobHistory,
   JobPage,
   JobStorage,
+  JobUpdate,
   Lease,
   ListQuery,
   NewJob,
@@ -30,6 +31,7 @@ import type {
   Report,
   Subscriber,
   Sweep,
+  Updated,
 } from "../../storage/job-storage.ts";
 import { findKeepable, isKeepable, isListable, keepableChange } from "../../storage/keepable.ts";
 import { closeConfirmations } from "../../storage/confirmations.ts";
@@ -54,6 +56,7 @@ import { endings, find, findByKey, history, list } from "./jobs/list.ts";
 import { overview, setPaused } from "./jobs/overview.ts";
 import { settle } from "./jobs/settle.ts";
 import { sweep } from "./jobs/sweep.ts";
+import { update } from "./jobs/update.ts";
 import { PostgresLimits } from "./limits/limit-storage.ts";
 import { PostgresRates } from "./rates.ts";
 import { readTarget, schemaName } from "./target.ts";
@@ -232,6 +235,10 @@ export class PostgresStorage implements JobStorage {
     const database = this.#open();
     const keepable = keepableChange(wanted);
     return keepable === undefined ? [] : change(database, keepable);
+  }
+
+  async update(wanted: JobUpdate): Promise<Updated> {
+    return update(this.#open(), wanted);
   }
 
   async setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {

@@ -14,6 +14,7 @@ import type {
   JobHistory,
   JobPage,
   JobStorage,
+  JobUpdate,
   Lease,
   ListQuery,
   NewJob,
@@ -22,6 +23,7 @@ import type {
   Report,
   Subscriber,
   Sweep,
+  Updated,
 } from "../../storage/job-storage.ts";
 import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
 import { findKeepable, isKeepable, isListable, keepableChange } from "../../storage/keepable.ts";
@@ -47,6 +49,7 @@ import { endings, find, findByKey, history, list, readCursor } from "./jobs/list
 import { overview, setPaused } from "./jobs/overview.ts";
 import { settle } from "./jobs/settle.ts";
 import { isSweepable, sweep } from "./jobs/sweep.ts";
+import { update } from "./jobs/update.ts";
 import { confirm } from "./limits/grants.ts";
 import { SqliteLimits } from "./limits/limit-storage.ts";
 import { SqliteRates } from "./rates.ts";
@@ -228,6 +231,10 @@ export class SqliteStorage implements JobStorage {
   change(wanted: Change): Promise<readonly string[]> {
     const keepable = keepableChange(wanted);
     return this.#store.write((step) => (keepable === undefined ? [] : change(step, keepable)));
+  }
+
+  update(wanted: JobUpdate): Promise<Updated> {
+    return this.#store.write((step) => update(step, wanted));
   }
 
   setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {

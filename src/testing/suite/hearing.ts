@@ -291,6 +291,7 @@ export const hearing: Cases = {
       explain: () => storage.explain(id!),
       backlog: () => storage.backlog("q"),
       change: () => s.change("cancel", id!),
+      update: () => storage.update({ queue: "q", id: id!, set: { priority: 1 } }),
       setPaused: () => storage.setPaused("q", null, true),
       subscribe: () => storage.subscribe({ queue: null }),
       publish: () => storage.publish({ event: "drained", queue: "q", worker: "w" }),

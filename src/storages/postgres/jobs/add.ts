@@ -6,7 +6,7 @@ import { sqlStateOf } from "../failures.ts";
 import type { Told } from "../told.ts";
 
 /** Why nothing was added. */
-type Refused =
+export type Refused =
   | { readonly why: "key"; readonly key: string; readonly id: string; readonly because: string }
   | {
       readonly why: "weight";
@@ -165,8 +165,7 @@ function isSameTime(when: When, other: When): boolean {
 
 /** What became of the jobs. Throws, if something was refused. */
 export function addedFrom(jobs: readonly NewJob[], { refused, others }: AddAnswer): Added[] {
-  if (refused?.why === "key") throw new DuplicateJobError(refused.key, refused.id, refused.because);
-  if (refused !== undefined) throw tooHeavy(refused.rule, refused.weight, refused.said, refused.most);
+  throwRefused(refused);
   const added: Added[] = jobs.map(({ id }) => ({ id, created: true }));
   for (const [no, id] of others ?? []) added[no] = { id, created: false };
   return added;
@@ -179,4 +178,10 @@ function textOf(value: object, texts: Map<object, string>): string {
   let text = texts.get(value);
   if (text === undefined) texts.set(value, (text = JSON.stringify(value)));
   return text;
+}
+
+/** Throws what a refusal means; none means nothing. */
+export function throwRefused(refused: Refused | undefined): void {
+  if (refused?.why === "key") throw new DuplicateJobError(refused.key, refused.id, refused.because);
+  if (refused !== undefined) throw tooHeavy(refused.rule, refused.weight, refused.said, refused.most);
 }

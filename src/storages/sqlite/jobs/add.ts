@@ -116,7 +116,7 @@ function giveWay(step: Step, { seq, state, lane }: Other, lanes: LaneMoves): voi
 }
 
 /** By the clock of the storage. */
-function instantOf(when: When, step: Step): number {
+export function instantOf(when: When, step: Step): number {
   return "at" in when ? when.at + step.skew : step.now + when.inMs;
 }
 

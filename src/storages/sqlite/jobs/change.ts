@@ -17,8 +17,8 @@ const ASK_TO_STOP = "UPDATE sluice_jobs SET cancel_requested = 1 WHERE seq = ?";
 const CANCEL = `UPDATE sluice_jobs SET state = 'cancelled', finished_at = ?,
   delete_at = ? + coalesce(keep_for, ${KEPT_MS.cancelled}) WHERE seq = ?`;
 // A deadline that has passed would end it again at once: whoever asks for a retry wants it to run.
-const RETRY = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = ?, first_due_at = NULL, attempt = 0, holds = 0,
-  finished_at = NULL, delete_at = NULL, result = NULL, worker = NULL, cancel_requested = 0,
+const RETRY = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = ?, first_due_at = NULL, due_wall = NULL, attempt = 0,
+  holds = 0, finished_at = NULL, delete_at = NULL, result = NULL, worker = NULL, cancel_requested = 0,
   deadline = CASE WHEN deadline > ? THEN deadline END,
   deadline_wall = CASE WHEN deadline > ? THEN deadline_wall END WHERE seq = ?`;
 const PROMOTE = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = coalesce(first_due_at, ?), first_due_at = NULL,

@@ -1,0 +1,89 @@
+import type { Duration } from "../core/duration.ts";
+import { JobNotFoundError, OptionsError } from "../core/errors.ts";
+import { type BackoffOption, JOB_DEFAULTS } from "../core/job-defaults.ts";
+import type { JobState } from "../core/job.ts";
+import { type Check, date, durationOrZero, optional, type OptionRule, readOptions } from "../core/options.ts";
+import { nameText } from "../core/names.ts";
+import type { JobStorage, JobUpdate } from "../storage/job-storage.ts";
+import { deadline } from "./add-options.ts";
+
+/**
+ * What is to be different about a job that has not started, checked as `add` checks it. What is left out stays as it is; `null` takes
+ * it away. At least one is to be said.
+ */
+export interface UpdateOptions<Data = unknown> {
+  /** Not before so long from now. The job goes to the end of those that are due then. */
+  readonly delay?: Duration | undefined;
+  /** Not before this instant. */
+  readonly runAt?: Date | undefined;
+  readonly data?: Data | undefined;
+  readonly priority?: number | undefined;
+  readonly group?: string | null | undefined;
+  readonly weights?: Readonly<Record<string, number>> | null | undefined;
+  readonly maxAttempts?: number | undefined;
+  readonly backoff?: BackoffOption | undefined;
+  readonly timeout?: Duration | null | undefined;
+  readonly deadline?: Duration | Date | null | undefined;
+  readonly keepFor?: Duration | null | undefined;
+}
+
+/** Was the job updated? If not, it has started or ended, as `state` says, and was left as it is. */
+export type UpdateAnswer =
+  | { readonly updated: true; readonly state: "waiting" | "scheduled" }
+  | { readonly updated: false; readonly state: JobState };
+
+/** An option that can also be taken away. */
+function clearable<T>({ expected, read }: Check<T>): OptionRule<T | null | undefined> {
+  return optional(
+    { expected: `${expected}, or null`, read: (value) => (value === null ? null : read(value)) },
+    undefined,
+  );
+}
+
+const unless = <T>({ check }: OptionRule<T>): OptionRule<T | undefined> => optional(check, undefined);
+
+const OPTIONS = {
+  delay: optional(durationOrZero, undefined),
+  runAt: optional(date, undefined),
+  // Read by the queue, which knows its schema and its size.
+  data: optional<unknown, undefined>({ expected: "what JSON can hold", read: (value) => value }, undefined),
+  priority: unless(JOB_DEFAULTS.priority),
+  group: clearable(nameText),
+  weights: clearable(JOB_DEFAULTS.weights.check),
+  maxAttempts: unless(JOB_DEFAULTS.maxAttempts),
+  backoff: unless(JOB_DEFAULTS.backoff),
+  timeout: clearable(JOB_DEFAULTS.timeout.check),
+  deadline: clearable(deadline),
+  keepFor: clearable(JOB_DEFAULTS.keepFor.check),
+};
+
+/** What is to be set; `data` is JSON text already. */
+export function readUpdate(options: UpdateOptions, data: string | undefined): JobUpdate["set"] {
+  const { delay, runAt, data: _, ...read } = readOptions("update", OPTIONS, options);
+  if (delay !== undefined && runAt !== undefined) {
+    throw new OptionsError("update", "runAt", runAt, "left out where there is a `delay`");
+  }
+  const due = runAt === undefined ? (delay === undefined ? undefined : { inMs: delay }) : { at: runAt.getTime() };
+  const set = Object.entries({ ...read, due, data }).filter(([, value]) => value !== undefined);
+  if (set.length === 0) {
+    throw new OptionsError(
+      "update",
+      "options",
+      options,
+      `an object with at least one of ${Object.keys(OPTIONS).join(", ")}`,
+    );
+  }
+  return Object.fromEntries(set);
+}
+
+/** Updates one job. */
+export async function updateOne(
+  storage: JobStorage,
+  queue: string,
+  id: string,
+  set: JobUpdate["set"],
+): Promise<UpdateAnswer> {
+  const { updated, state } = await storage.update({ queue, id, set });
+  if (state === null) throw new JobNotFoundError(id);
+  return { updated, state } as UpdateAnswer;
+}
