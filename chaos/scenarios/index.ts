@@ -10,7 +10,7 @@ import { graceful } from "./graceful.ts";
 import { largeJobs } from "./large-jobs.ts";
 import { fastLimit, limiterLiveness, limits } from "./limits.ts";
 import { oldSnapshot } from "./old-snapshot.ts";
-import { halfOpen, resets, restarts, slowStorage } from "./outages.ts";
+import { halfOpen, resets, restarts, slowStorage, unknownOutcomes } from "./outages.ts";
 import { pauses } from "./pauses.ts";
 import { steadyLimit } from "./steady.ts";
 import { sharedLimits } from "./shared-limits.ts";
@@ -39,6 +39,7 @@ export const SCENARIOS = {
   "slow storage": slowStorage,
   "large jobs": largeJobs,
   "half-open": halfOpen,
+  "unknown outcomes": unknownOutcomes,
   pooler,
   clocks,
   "ahead once": aheadOnce,
@@ -71,6 +72,7 @@ const OUTAGES: readonly (readonly ScenarioName[])[] = [
   ["faked clocks"],
   ["pooler"],
   ["old snapshot"],
+  ["unknown outcomes"],
 ];
 
 /** In which order scenarios are played; `named`: only these. */

@@ -7,6 +7,7 @@ import type { Work } from "../child/spec.ts";
 import type { Outcome, World } from "../conductor/world.ts";
 import type { Digest } from "../history/digest.ts";
 import { hr } from "../history/entry.ts";
+import type { Final } from "../history/final.ts";
 import { slotsOf, usual } from "./usual.ts";
 
 const LEASE_MS = 3_000;
@@ -95,6 +96,51 @@ export async function halfOpen(world: World): Promise<Outcome> {
 }
 
 /** The address of the server behind a proxy. */
+/**
+ * Commits wait for a synchronous standby that does not answer, and connections stand still: answers come late, or never, and what was
+ * sent may arrive when it was repeated long since. Jobs have one attempt, so none may be dead that was never called.
+ */
+export async function unknownOutcomes(world: World): Promise<Outcome> {
+  const { chance } = world;
+  const proxy = await Proxy.open(world.server!.port, () => chance.next());
+  const rounds = world.scale;
+  const forMs = 3_000 + rounds * 13_000;
+  staff(world, "unknown", throughProxy(world, proxy), { perSecond: 20, forMs, leaseMs: 30_000, maxAttempts: 1 });
+  await wait(3_000);
+  for (let round = 0; round < rounds; round++) {
+    await setStandby(world.database, "nobody");
+    await wait(5_000);
+    await setStandby(world.database, "");
+    world.count("standbys that hung");
+    await wait(chance.integer(500, 1_500));
+    const stalled = [...proxy.passages];
+    for (const passage of stalled) passage.stall();
+    await wait(4_000);
+    for (const passage of stalled) passage.resume();
+    world.count("connections that stood still", stalled.length);
+    await wait(chance.integer(1_000, 2_000));
+  }
+  return finish(world, "unknown", "T50", (_, final) => [noneDead(final)], proxy);
+}
+
+/** Commits wait for this standby from now on; '': for none. */
+async function setStandby(database: string, name: string): Promise<void> {
+  const client = new pg.Client({ connectionString: database });
+  await client.connect();
+  await client.query(`ALTER SYSTEM SET synchronous_standby_names = '${name}'`);
+  await client.query("SELECT pg_reload_conf()");
+  await client.end();
+}
+
+/** No handler of these jobs fails, and no worker dies: an attempt that was spent without a call is the only way to end so. */
+function noneDead({ rows }: Final): Verdict {
+  const found = new Finding("attempts not burned", "queues");
+  for (const [queue, { dead = 0 }] of rows) {
+    found.check(dead === 0, () => `${dead} jobs of ${queue} are dead, and had one attempt that cannot have failed`);
+  }
+  return found.verdict;
+}
+
 export function throughProxy({ server }: World, { port }: Proxy): string {
   return server!.url.replace(`:${server!.port}/`, `:${port}/`);
 }
@@ -104,15 +150,15 @@ function staff(
   world: World,
   queue: string,
   database?: string,
-  { perSecond = 40, forMs = 8_000 * world.scale } = {},
+  { perSecond = 40, forMs = 8_000 * world.scale, leaseMs = LEASE_MS, maxAttempts = 100 } = {},
 ): void {
   const { fleet } = world;
   const via = database === undefined ? {} : { via: database };
   for (let i = 0; i < 4; i++) {
-    fleet.start({ role: "worker", seed: world.seed(), queue, leaseMs: LEASE_MS, concurrency: 5, graceMs: 500, ...via });
+    fleet.start({ role: "worker", seed: world.seed(), queue, leaseMs, concurrency: 5, graceMs: 500, ...via });
   }
   const work: Work[] = [{ do: "nothing" }, { do: "sleep", ms: 20 }, { do: "sleep", ms: 200 }];
-  const order = { role: "producer", queue, forMs, perSecond, work, maxAttempts: 100 } as const;
+  const order = { role: "producer", queue, forMs, perSecond, work, maxAttempts } as const;
   for (let i = 0; i < 2; i++) fleet.start({ ...order, seed: world.seed(), ...via });
 }
 
@@ -120,7 +166,7 @@ async function finish(
   world: World,
   queue: string,
   tests: string,
-  more: (history: Digest) => readonly Verdict[],
+  more: (history: Digest, final: Final) => readonly Verdict[],
   proxy?: Proxy,
 ): Promise<Outcome> {
   world.say("no more faults");
@@ -130,7 +176,10 @@ async function finish(
   await world.drain(30_000, queue);
   const { history, final } = await world.collect();
   await proxy?.close();
-  return world.outcome(tests, history, [...usual(history, final, { drained: true, outages: true }), ...more(history)]);
+  return world.outcome(tests, history, [
+    ...usual(history, final, { drained: true, outages: true }),
+    ...more(history, final),
+  ]);
 }
 
 async function terminateAll(database: string): Promise<void> {
