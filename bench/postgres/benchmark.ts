@@ -14,5 +14,5 @@ export const benchmark: Benchmark = {
     "carry 40 bytes of data.",
   quick: true,
   setUp: startServers,
-  modules: ["enqueue.ts", "process.ts", "latency.ts", "limits.ts", "claim.ts"],
+  modules: ["enqueue.ts", "process.ts", "latency.ts", "limits.ts", "claim.ts", "waiting.ts"],
 };

@@ -9,5 +9,5 @@ export const benchmark: Benchmark = {
     "limit is what the driver itself does: the least tables and statements, written by hand, with transactions of the " +
     "same size. Jobs do nothing and carry 40 bytes of data.",
   quick: true,
-  modules: ["enqueue.ts", "process.ts", "latency.ts", "cost.ts", "claim.ts"],
+  modules: ["enqueue.ts", "process.ts", "latency.ts", "cost.ts", "claim.ts", "waiting.ts"],
 };
