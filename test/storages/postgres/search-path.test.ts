@@ -53,7 +53,7 @@ describe("names of functions and operators mean those of the server", () => {
       const way = new URL(url);
       way.searchParams.set("options", `-c search_path=${path}`);
       const database = opened(way.href);
-      expect(await database.call("beat", "me", true, "ear")).toHaveProperty("stamp");
+      expect(await database.call("beat", "me", true, false, "ear")).toHaveProperty("stamp");
       expect(await database.call("read_rules")).toMatchObject({ stored: [] });
       expect(await database.rows("SELECT origin FROM {schema}.listeners")).toEqual([{ origin: "me" }]);
     }

@@ -4,10 +4,9 @@ import { type Refused, throwRefused } from "./add.ts";
 
 /** Changes what was said of a job that has not started. */
 export async function update(database: Database, { queue, id, set }: JobUpdate): Promise<Updated> {
-  const { refused, updated, state } = await database.call<Updated & { readonly refused?: Refused }>(
-    "update_job",
+  const { refused, updated, state } = await database.once<Updated & { readonly refused?: Refused }>("update_job", [
     JSON.stringify({ queue, id, ...columnsOf(set) }),
-  );
+  ]);
   throwRefused(refused);
   return { updated, state };
 }
