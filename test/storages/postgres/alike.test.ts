@@ -158,6 +158,7 @@ class Player {
     const { jobs, grant, ...answer } = JSON.parse(rows[0]!.answer) as {
       readonly jobs: StartedJobs | readonly JobRow[];
       readonly everybody?: boolean;
+      readonly ends?: boolean;
       readonly grant?: GrantRow | null;
     };
     const started = recordsOf(jobs, anything());
@@ -168,6 +169,7 @@ class Player {
       confirmIn: grant?.[1],
       jobs: started.map(({ id }) => id),
       everybody: answer.everybody ?? false,
+      ends: answer.ends ?? false,
       woken: undefined,
       events: undefined,
     };

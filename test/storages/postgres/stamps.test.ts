@@ -22,7 +22,7 @@ test("a job starts when it was taken, and not when there was found to be room", 
   await slow(
     pool,
     "walk",
-    "queue_name text, asked text[], types text[], all_rules sluice.limit_rule[], want integer, without bigint[], ttl float8, now_at float8",
+    "queue_name text, asked text[], types text[], all_rules sluice.limit_rule[], want integer, bytes float8, without bigint[], ttl float8, now_at float8",
     "sluice.walked",
   );
   const rules = [rule("window", { max: 3, windowMs: 1_000 }), rule("slots", { concurrency: 10 })];

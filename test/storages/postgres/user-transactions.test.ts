@@ -209,7 +209,7 @@ test("jobs of a group that a limit keeps back are told of when they are there: i
   await storage.limits.define([rule("g", { concurrency: 1 }, { byGroup: true })]);
   await storage.add([newJob({ group: "a" }), newJob({ group: "a" })]);
   expect(await storage.claim(anything())).toMatchObject({ jobs: [{ group: "a" }], blockedBy: "g[a]" });
-  await once(url, "INSERT INTO sluice.listeners VALUES ('somebody', 'Infinity', false)");
+  await once(url, "INSERT INTO sluice.listeners VALUES ('somebody', 'Infinity', false, false)");
   const listener = new pg.Client({ connectionString: url });
   await listener.connect();
   onTestFinished(() => listener.end());
