@@ -8,7 +8,7 @@ import { explainJob, type Explanation } from "../storage/explain.ts";
 import { followProgress } from "../storage/progress-followers.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
 import type { UpdateAnswer, UpdateOptions } from "./update.ts";
-import { resultWhenEnded } from "./waiting.ts";
+import { ResultWaiter, waitForEnd } from "./waiting.ts";
 
 export interface ResultOptions {
   /** Gives up waiting, with the signal's reason. The job goes on. */
@@ -57,12 +57,17 @@ export class QueuedJob<Data = unknown, Result = unknown> {
    * Resolves with what the handler returned once the job has ended, in whatever process; rejects with the job's error if
    * it is dead, an `AbortSignalJobError` if it was cancelled, a `JobNotFoundError` if it is gone.
    */
-  async result(options: ResultOptions = {}): Promise<Result> {
-    const read = readOptions("result", RESULT, options);
-    if (!this.#kept) {
-      throw new OptionsError("result", "keepFor", 0, "greater than 0", "the job is gone as soon as it has ended");
-    }
-    return (await resultWhenEnded({ ...this.#place, id: this.id, ...read })) as Result;
+  result(options: ResultOptions = {}): Promise<Result> {
+    // One promise and no more, for there may be very many that wait.
+    return new Promise((resolve, reject) => {
+      const { signal: abort, timeout } = readOptions("result", RESULT, options);
+      if (!this.#kept) {
+        throw new OptionsError("result", "keepFor", 0, "greater than 0", "the job is gone as soon as it has ended");
+      }
+      const { storage, clock } = this.#place;
+      const waiter = new ResultWaiter(resolve as (result: unknown) => void, reject);
+      waitForEnd({ storage, clock, id: this.id, signal: abort, timeout }, waiter);
+    });
   }
 
   /** What is known about it now; undefined if it is gone. */

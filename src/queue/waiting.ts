@@ -3,7 +3,7 @@ import { AbortSignalJobError, JobNotFoundError, JobTimeoutError } from "../core/
 import { errorFrom } from "../core/error-record.ts";
 import { fromJson } from "../core/json.ts";
 import type { Ending, JobStorage } from "../storage/job-storage.ts";
-import { waitersOf } from "../storage/waiters.ts";
+import { type Waiter, waitersOf } from "../storage/waiters.ts";
 
 export interface Awaited {
   readonly storage: JobStorage;
@@ -14,34 +14,52 @@ export interface Awaited {
 }
 
 /**
- * The result of a job once it has ended, here or in any other process; or its error. Every way out settles the promise and leaves
- * nothing behind: ended, removed, aborted, too late.
+ * Lets the waiter know when the job has ended, here or in any other process. Every way out settles it and leaves nothing behind:
+ * ended, removed, aborted, too late.
  */
-export function resultWhenEnded({ storage, id, clock, signal, timeout }: Awaited): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    signal?.throwIfAborted();
-    const leave = waitersOf(storage, clock).add(id, {
-      ended: (ending) => {
-        tidy();
-        if (ending.state !== "completed") reject(errorOf(ending));
-        else resolve(ending.result === null ? undefined : fromJson(ending.result));
-      },
-      failed: (error) => giveUp(error),
-    });
+export function waitForEnd({ storage, id, clock, signal, timeout }: Awaited, waiter: ResultWaiter): void {
+  signal?.throwIfAborted();
+  const waiters = waitersOf(storage, clock);
+  if (signal !== undefined || timeout !== undefined) {
     const giveUp = (reason: unknown) => {
-      leave();
-      tidy();
-      reject(reason);
+      waiters.leave(id, waiter);
+      waiter.failed(reason);
     };
     const onAbort = () => giveUp(signal?.reason);
     signal?.addEventListener("abort", onAbort, { once: true });
     const late = () => giveUp(new JobTimeoutError(`job ${id} has not ended within ${timeout} ms`));
     const cancelTimer = timeout === undefined ? undefined : afterAll(clock, timeout, late);
-    const tidy = () => {
+    waiter.tidy = () => {
       signal?.removeEventListener("abort", onAbort);
       cancelTimer?.();
     };
-  });
+  }
+  waiters.add(id, waiter);
+}
+
+/** Settles a promise. There may be very many of them: what only some need is made for those alone. */
+export class ResultWaiter implements Waiter {
+  before: Waiter | undefined;
+  after: Waiter | undefined;
+  tidy: (() => void) | undefined;
+  readonly #resolve: (result: unknown) => void;
+  readonly #reject: (reason: unknown) => void;
+
+  constructor(resolve: (result: unknown) => void, reject: (reason: unknown) => void) {
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  ended(ending: Ending): void {
+    this.tidy?.();
+    if (ending.state !== "completed") this.#reject(errorOf(ending));
+    else this.#resolve(ending.result === null ? undefined : fromJson(ending.result));
+  }
+
+  failed(reason: unknown): void {
+    this.tidy?.();
+    this.#reject(reason);
+  }
 }
 
 function errorOf(ending: Exclude<Ending, { readonly state: "completed" }>): Error {

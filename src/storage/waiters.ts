@@ -13,14 +13,19 @@ const GAP_MS = 5;
 
 /** Waits for a job to end. */
 export interface Waiter {
-  readonly ended: (ending: Ending) => void;
-  readonly failed: (error: unknown) => void;
+  /** Those that came before and after it for the same job. */
+  before: Waiter | undefined;
+  after: Waiter | undefined;
+  ended(ending: Ending): void;
+  failed(error: unknown): void;
 }
 
 /** A job that is waited for. */
 interface Awaited {
   readonly id: string;
-  readonly waiters: Set<Waiter>;
+  /** A list, for a set for each job takes more time than all the rest. Undefined: the job is not waited for any more. */
+  first: Waiter | undefined;
+  last: Waiter | undefined;
   /** A worker of this process is ending its lease. */
   settling: boolean;
 }
@@ -55,19 +60,29 @@ export class Waiters {
     return this.#awaited.size;
   }
 
-  /** The waiter is called once, unless the returned function is called before. */
-  add(id: string, waiter: Waiter): () => void {
+  /** The waiter is called once, unless it leaves before. */
+  add(id: string, waiter: Waiter): void {
     this.#unsubscribe ??= this.#storage.subscribe({ queue: null, ended: (ids) => this.#heard(ids) });
     this.#cancelPoll ??= this.#clock.after(POLL_MS, this.#poll);
     let job = this.#awaited.get(id);
-    if (job === undefined) this.#awaited.set(id, (job = { id, waiters: new Set(), settling: false }));
-    const own = job;
-    own.waiters.add(waiter);
-    this.#lookUp(own);
+    if (job === undefined) this.#awaited.set(id, (job = { id, first: undefined, last: undefined, settling: false }));
+    waiter.before = job.last;
+    if (job.last === undefined) job.first = waiter;
+    else job.last.after = waiter;
+    job.last = waiter;
+    this.#lookUp(job);
     this.#plan();
-    return () => {
-      if (own.waiters.delete(waiter) && own.waiters.size === 0) this.#forget(own);
-    };
+  }
+
+  /** A waiter that was not called yet is not called any more. */
+  leave(id: string, { before, after }: Waiter): void {
+    const job = this.#awaited.get(id);
+    if (job === undefined) return;
+    if (before === undefined) job.first = after;
+    else before.after = after;
+    if (after === undefined) job.last = before;
+    else after.before = before;
+    if (job.first === undefined) this.#forget(job);
   }
 
   /**
@@ -75,20 +90,22 @@ export class Waiters {
    * returned function is told which of the leases were lost, and knows how the others ended; or that it is not known.
    */
   settling(outcomes: readonly Outcome[]): (lost: readonly string[] | undefined) => void {
-    const ends: { readonly job: Awaited; readonly ending: Ending }[] = [];
+    const jobs: Awaited[] = [];
+    const endings: Ending[] = [];
     for (const outcome of outcomes) {
-      const ending = endingOf(outcome);
-      const job = ending && this.#awaited.get(ending.id);
+      const job = this.#awaited.get(outcome.id);
+      const ending = job && endingOf(outcome);
       if (job === undefined || ending === undefined) continue;
       job.settling = true;
-      ends.push({ job, ending });
+      jobs.push(job);
+      endings.push(ending);
     }
     return (lost) => {
       const stale = new Set(lost);
-      for (const { job, ending } of ends) {
+      for (const [i, job] of jobs.entries()) {
         job.settling = false;
         if (lost === undefined || stale.has(job.id)) this.#lookUp(job);
-        else this.#end(job, ending);
+        else this.#end(job, endings[i]!);
       }
       this.#plan();
     };
@@ -108,7 +125,7 @@ export class Waiters {
   }
 
   #lookUp(job: Awaited): void {
-    if (job.waiters.size > 0) this.#due.add(job);
+    if (job.first !== undefined) this.#due.add(job);
   }
 
   readonly #poll = (): void => {
@@ -171,18 +188,18 @@ export class Waiters {
   }
 
   #end(job: Awaited, ending: Ending): void {
-    for (const waiter of this.#taken(job)) waiter.ended(ending);
+    for (let waiter = this.#taken(job); waiter !== undefined; waiter = waiter.after) waiter.ended(ending);
   }
 
   #fail(job: Awaited, error: unknown): void {
-    for (const waiter of this.#taken(job)) waiter.failed(error);
+    for (let waiter = this.#taken(job); waiter !== undefined; waiter = waiter.after) waiter.failed(error);
   }
 
-  #taken(job: Awaited): readonly Waiter[] {
-    const waiters = [...job.waiters];
-    job.waiters.clear();
-    if (waiters.length > 0) this.#forget(job);
-    return waiters;
+  #taken(job: Awaited): Waiter | undefined {
+    const { first } = job;
+    job.first = undefined;
+    if (first !== undefined) this.#forget(job);
+    return first;
   }
 
   /** With the last one, all that was done for them ends. */
