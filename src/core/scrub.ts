@@ -126,7 +126,9 @@ function urls(text: string): string {
     if (from >= word.end) {
       ENDS_URL.lastIndex = from;
       const end = ENDS_URL.exec(text)?.index ?? text.length;
-      word = { end, lastAt: text.lastIndexOf("@", end - 1) };
+      // Within the word alone: a text may be full of words without any.
+      const lastAt = text.slice(from, end).lastIndexOf("@");
+      word = { end, lastAt: lastAt === -1 ? -1 : from + lastAt };
     }
     const web = /(?:https?|wss?|file):\/+$/i.test(text.slice(Math.max(0, from - 12), from));
     if (word.lastAt >= from) return !web || hasUser(text, from) ? word.lastAt : from;

@@ -97,6 +97,7 @@ describe("scrubbing", () => {
     "--password ",
     "password ",
     "postgres://u:p@",
+    "a://x:y ",
     "x",
   ])("ends for a megabyte of %s", (part) => {
     expect(typeof scrub(part.repeat(Math.ceil(1_000_000 / part.length)))).toBe("string");

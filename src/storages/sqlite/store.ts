@@ -187,8 +187,9 @@ export class Store {
       const waitedMs = this.clock.now() - askedAt;
       const time = this.#time.read(meta);
       const { now, error, skew, sequence, last, boot, awake, asleep } = time;
-      if (last !== meta.last) connection.statements.get(REMEMBER).run(last, skew, boot, awake, asleep);
-      const moved = skew !== meta.skew && moveInstants(connection.statements, skew);
+      const set = skew !== meta.skew;
+      if (set || last !== meta.last) connection.statements.get(REMEMBER).run(last, skew, boot, awake, asleep);
+      const moved = set && moveInstants(connection.statements, skew);
       const heardElsewhere = meta.hearing !== null && meta.hearing > now;
       const heardHere = this.audience?.hearsEvents ?? false;
       const elsewhere = meta.others !== null && meta.others > now;

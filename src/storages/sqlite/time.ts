@@ -133,7 +133,7 @@ export class StorageClock {
     this.#sequence = sequence;
   }
 
-  /** The time, and what is to be written down of it. The same `last` means: nothing. */
+  /** The time, and what is to be written down of it. The same `last` and `skew` mean: nothing. */
   read(state: ClockState): { readonly now: number; readonly error: number } & ClockState {
     const { last, skew: written, sequence, repairs } = state;
     if (sequence !== this.#sequence || repairs !== this.#repairs) this.#latest = Number.NEGATIVE_INFINITY;

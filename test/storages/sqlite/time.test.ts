@@ -323,6 +323,24 @@ describe("a wall clock that is set while the computer knows better", () => {
     await storage.close();
   });
 
+  test("a computer that starts in the past, and is set right: an instant given in between is met", async () => {
+    const computer = new FakeClock();
+    const path = temporaryDatabase();
+    const before = new SqliteStorage(path, { clock: new ProcessClock(computer) });
+    await before.add([newJob({ id: "before" })]);
+    await before.close();
+    const clock = new ProcessClock(computer, () => 0, "second");
+    clock.stepWall(-3_600_000);
+    const given = computer.wall() + 60_000;
+    const [first, second] = [new SqliteStorage(path, { clock }), new SqliteStorage(path, { clock })];
+    await first.add([newJob({ id: "given", type: "given", due: { at: given } })]);
+    await first.close();
+    clock.stepWall(3_600_000);
+    await computer.advance(60_000);
+    expect((await second.claim(claimOf({ types: ["given"] }))).jobs).toMatchObject([{ id: "given", dueAt: given }]);
+    await second.close();
+  });
+
   test("fake timers of a test runner move the time on", async () => {
     vi.useFakeTimers();
     try {
