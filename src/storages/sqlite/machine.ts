@@ -17,6 +17,8 @@ export interface MachineClock {
 }
 
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
+/** How far the clocks of this time namespace are from those of the computer: a container may have its own, as one that was moved has. */
+const OFFSETS = "/proc/self/timens_offsets";
 
 /** A clock that is not the system's, but whose monotonic part is, carries the clock of the computer under this name. */
 export const MACHINE: unique symbol = Symbol("sluice.machine");
@@ -27,14 +29,20 @@ export function machineOf(clock: Clock & { readonly [MACHINE]?: MachineClock }):
 }
 
 /** The clock of this computer. Undefined where the system does not say which start it is: only Linux does. */
-export function machineClock(): MachineClock | undefined {
-  let boot: string;
+export function machineClock(read: (path: string) => string | undefined = readText): MachineClock | undefined {
+  const id = read(BOOT_ID)?.trim();
+  if (id === undefined || id === "") return undefined;
+  const offsets = (read(OFFSETS) ?? "").match(/-?\d+/g) ?? [];
+  const boot = offsets.some((offset) => Number(offset) !== 0) ? `${id} ${offsets.join(" ")}` : id;
+  return { boot, awake, asleep: () => uptime() * 1_000 - awake() };
+}
+
+function readText(path: string): string | undefined {
   try {
-    boot = readFileSync(BOOT_ID, "utf8").trim();
+    return readFileSync(path, "utf8");
   } catch {
     return undefined;
   }
-  return { boot, awake, asleep: () => uptime() * 1_000 - awake() };
 }
 
 function awake(): number {

@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import type { Clock } from "../../../src/core/clock.ts";
 import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
 import { type ClockState, FineWallClock, StorageClock } from "../../../src/storages/sqlite/time.ts";
-import { MACHINE, type MachineClock } from "../../../src/storages/sqlite/machine.ts";
+import { MACHINE, machineClock, type MachineClock } from "../../../src/storages/sqlite/machine.ts";
 import { FakeClock } from "../../../src/testing/index.ts";
 import { claimOf, newJob, temporaryDatabase } from "./support.ts";
 
@@ -353,5 +353,22 @@ describe("a wall clock that is set while the computer knows better", () => {
     } finally {
       vi.useRealTimers();
     }
+  });
+});
+
+describe("the clock of the computer", () => {
+  const bootWith = (offsets: string | undefined) =>
+    machineClock((path) => (path.endsWith("boot_id") ? "1b4e28ba\n" : offsets))?.boot;
+
+  test("is another one in a container whose monotonic clock is another one", () => {
+    const none = "monotonic           0         0\nboottime            0         0\n";
+    expect(bootWith(undefined)).toBe("1b4e28ba");
+    expect(bootWith(none)).toBe("1b4e28ba");
+    expect(bootWith(none.replace(/0(?=\s+0\nboot)/, "864000"))).not.toBe("1b4e28ba");
+  });
+
+  test("is none where the system does not say which start it is", () => {
+    expect(machineClock(() => undefined)).toBeUndefined();
+    expect(machineClock(() => "")).toBeUndefined();
   });
 });
