@@ -46,9 +46,16 @@ function isLink(path: string): boolean {
 function pathOf(target: string): string | undefined {
   if (target === ":memory:" || target === "") return undefined;
   if (!target.startsWith("file:")) return target;
-  // A URI with parameters may say anything about how the file is opened.
-  const plain = /^file:(?!\/\/)([^?#%]+)$/.exec(target)?.[1];
-  return plain === ":memory:" ? undefined : plain;
+  const [, escaped = "", query] = /^file:(?:\/\/(?:localhost)?(?=\/))?([^?#]*)(?:\?([^#]*))?/.exec(target)!;
+  const options = new URLSearchParams(query);
+  // Others than these are opened without being created, or not by a path.
+  if ((options.get("mode") ?? "rwc") !== "rwc" || options.has("vfs")) return undefined;
+  try {
+    const path = decodeURIComponent(escaped);
+    return path === ":memory:" || path === "" || path.includes("\u0000") ? undefined : path;
+  } catch {
+    return undefined;
+  }
 }
 
 /**

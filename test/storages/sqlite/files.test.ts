@@ -51,6 +51,30 @@ describe.skipIf(process.platform === "win32")("the files of a database", () => {
     expect(modes).toEqual(["", "-wal", "-shm", "-hint"].map((end) => [end, "600"]));
   });
 
+  test.each([
+    ["file:", (path: string) => `file:${path}`],
+    ["file://", (path: string) => `file://${path}`],
+    ["file://localhost", (path: string) => `file://localhost${path}`],
+    ["file: with parameters", (path: string) => `file:${path}?mode=rwc&cache=private#x`],
+    ["file: with escapes", (path: string) => `file:${path.replace(/jobs/, "%6Aobs").replaceAll(".", "%2e")}`],
+  ])("are for their owner alone where they are new, and named by %s", async (_, uriOf) => {
+    const path = temporaryDatabase();
+    const storage = new SqliteStorage(uriOf(path));
+    onTestFinished(() => storage.close());
+    await storage.setup();
+    expect(["", "-wal", "-shm"].map((end) => modeOf(`${path}${end}`))).toEqual(["600", "600", "600"]);
+  });
+
+  test("are not created where the URI says so", async () => {
+    const path = temporaryDatabase();
+    for (const uri of [`file:${path}?mode=rw`, `file:${path}?mode=ro`, `file:${path}?mode=memory`]) {
+      const storage = new SqliteStorage(uri);
+      await storage.setup().catch(() => {});
+      await storage.close();
+      expect(existsSync(path)).toBe(false);
+    }
+  });
+
   test("have the mode of the database where that is there", async () => {
     const path = temporaryDatabase();
     writeFileSync(path, "");
