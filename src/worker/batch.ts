@@ -54,10 +54,10 @@ export function partOf(returned: unknown, i: number, size: number): { value: unk
   }
 }
 
-/** A result that cannot be looked at is a result all the same. */
+/** Of any realm: in test runners, errors of Node itself are of another one. A result that cannot be looked at is a result all the same. */
 function isError(outcome: unknown): boolean {
   try {
-    return outcome instanceof Error;
+    return outcome instanceof Error || Object.prototype.toString.call(outcome) === "[object Error]";
   } catch {
     return false;
   }

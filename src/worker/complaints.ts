@@ -76,10 +76,11 @@ function errorOf(error: unknown): Error {
     : new JobError(textOf(error) ?? "an error that cannot be shown", { cause: error });
 }
 
-function safely(tell: () => void): void {
+/** What a listener throws has no one else to be told to. An asynchronous one would end the process by rejecting. */
+function safely(tell: () => unknown): void {
   try {
-    tell();
+    void Promise.resolve(tell()).catch(() => {});
   } catch {
-    // What a listener throws has no one else to be told to.
+    // As above.
   }
 }

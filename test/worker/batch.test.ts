@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import {
   type BatchContext,
@@ -74,6 +75,16 @@ describe("a batch", () => {
     expect(starts).toHaveLength(30);
     expect(worstWindow(starts, 1_000)).toBe(12);
     await own.worker.stop();
+  });
+
+  it("takes an Error of another realm for one, as test runners make them", async () => {
+    const house = open();
+    const foreign = () => runInNewContext("new TypeError('of another realm')") as Error;
+    const { worker } = workInBatches(house, async (jobs) => jobs.map(foreign), {});
+    const [job] = await house.queue.addBulk(many(1, { maxAttempts: 1 }));
+    await worker.onIdle();
+    await expect(job!.result()).rejects.toThrow("of another realm");
+    await worker.stop();
   });
 
   it("fails as a whole when the handler throws, or returns what is not one outcome for each", async () => {

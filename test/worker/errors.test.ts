@@ -66,6 +66,30 @@ describe('worker.on("error")', () => {
     await worker.stop();
   });
 
+  it("may be asynchronous and reject, as may onError: no rejection is left unhandled", async () => {
+    const { house, storage } = openBroken();
+    const heard: unknown[] = [];
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown) => unhandled.push(reason);
+    process.on("unhandledRejection", note);
+    try {
+      const reject = ((error) => {
+        heard.push(error);
+        return Promise.reject(new Error("the pager cannot be reached"));
+      }) as (error: unknown) => void;
+      const { worker } = work(house, async () => "ran", { storage, onError: reject });
+      worker.on("error", reject);
+      await house.clock.advance(100);
+      expect(heard.length).toBeGreaterThan(1);
+      // Node tells of them after the turn in which they were not handled.
+      await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+      expect(unhandled).toEqual([]);
+      await worker.stop({ timeout: 0 });
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+  });
+
   it("gets an Error and the job it is about, whatever was thrown", async () => {
     const house = open();
     const permit = { granted: true, release: () => Promise.reject("not an error"), cancel: async () => {} };
