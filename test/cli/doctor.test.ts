@@ -1,9 +1,9 @@
-import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
+import { chmodSync, closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Facts } from "../../src/cli/doctor/facts.ts";
 import type { Finding } from "../../src/cli/doctor/finding.ts";
-import { findings } from "../../src/cli/doctor/findings.ts";
+import { findings, unreadable } from "../../src/cli/doctor/findings.ts";
 import { plain } from "../../src/cli/io.ts";
 import { findingsText } from "../../src/cli/render/findings.ts";
 import { readLimits } from "../../src/limits/define.ts";
@@ -128,6 +128,19 @@ describe("doctor", () => {
     expect(out).toMatch(/All is well\./);
   });
 
+  // Root may read everything.
+  it.skipIf(process.getuid?.() === 0 || process.platform === "win32")(
+    "names a file of another user, and what to do",
+    async () => {
+      const closed = copyOf(database, "closed");
+      chmodSync(closed, 0o000);
+      for (const command of ["doctor", "stats"]) {
+        const { code, err } = await inProcess([command, "--db", closed]);
+        expect([code, err]).toEqual([1, expect.stringMatching(/closed.*as the user that the workers run as/)]);
+      }
+    },
+  );
+
   it("finds leases, waiting jobs and stamps that are wrong", async () => {
     const db = copyOf(database, "wrong");
     tamper(
@@ -195,5 +208,13 @@ describe("doctor", () => {
     const text = join(folder.path, "text.db");
     writeFileSync(text, "this is no database, though it is long enough to be looked at as one".repeat(20));
     expect(await examine(text)).toMatchObject({ code: 1, bad: [{ check: "file", status: "fail" }] });
+  });
+});
+
+describe("a file of another user", () => {
+  it.each([8, 14, 264])("is not taken for a broken one: SQLite says %i", (errcode) => {
+    const error = Object.assign(new Error("attempt to write a readonly database"), { errcode });
+    expect(unreadable(error).advice).toMatch(/as the user that the workers run as/);
+    expect(unreadable(Object.assign(new Error("malformed"), { errcode: 11 })).advice).toMatch(/restore a backup/);
   });
 });

@@ -59,7 +59,7 @@ function examine(connection: SqliteConnection, examination: Examination): Examin
     const facts = factsOf(connection, examination);
     return { facts, found: findings(facts) };
   } catch (error) {
-    return { facts: null, found: [unreadable(recordError(error).message)] };
+    return { facts: null, found: [unreadable(error)] };
   }
 }
 

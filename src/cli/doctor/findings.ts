@@ -1,5 +1,7 @@
+import { recordError } from "../../core/error-record.ts";
 import { otherVersion } from "../opened.ts";
 import { bytes, plural, printable } from "../render/text.ts";
+import { AS_WORKERS, isForbidden } from "../sqlite/database.ts";
 import type { Facts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
 import { clock, keeping, leases, limits, rows, stuck, workers } from "./kept.ts";
@@ -12,9 +14,10 @@ const LARGE_HINT = MEGABYTE;
 const MUCH_FREE = 100 * MEGABYTE;
 const SOUND_SQLITE = [3, 51, 3] as const;
 
-/** When the file cannot even be read. */
-export function unreadable(message: string): Finding {
-  return { check: "file", status: "fail", says: printable(message), advice: RESTORE };
+/** When the file cannot even be read: it is broken, or another user's. */
+export function unreadable(error: unknown): Finding {
+  const advice = isForbidden(error) ? AS_WORKERS : RESTORE;
+  return { check: "file", status: "fail", says: printable(recordError(error).message), advice };
 }
 
 /** What is well, what is not, and what to do: from facts alone. */

@@ -34,25 +34,42 @@ export function openExisting(path: string): DatabaseSync {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined) throw new Failure("SLUICE_NO_DATABASE", `there is no file ${path}`);
   if (!found.isFile()) throw new Failure("SLUICE_NO_DATABASE", `${path} is not a file`);
+  if (!allows(path, constants.R_OK)) {
+    throw new Failure("SLUICE_STORAGE", `${path} is not readable for this user: ${AS_WORKERS}`);
+  }
   const connection = new DatabaseSync(path, { readOnly: !isWritable(path) });
   connection.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   return connection;
 }
 
+/** New databases are for their owner alone. */
+export const AS_WORKERS = "run this as the user that the workers run as";
+
 export function isWritable(path: string): boolean {
+  return allows(path, constants.W_OK);
+}
+
+function allows(path: string, mode: number): boolean {
   try {
-    accessSync(path, constants.W_OK);
+    accessSync(path, mode);
     return true;
   } catch {
     return false;
   }
 }
 
+/** SQLITE_PERM, READONLY and CANTOPEN: the file may be sound, but who reads a database writes beside it. */
+export function isForbidden(error: unknown): boolean {
+  const { errcode } = error as { readonly errcode?: unknown };
+  return typeof errcode === "number" && [3, 8, 14].includes(errcode & 0xff);
+}
+
 function readSchema(connection: SqliteConnection, path: string): ReturnType<typeof schemaOf> {
   try {
     return schemaOf(connection);
   } catch (error) {
-    throw new Failure("SLUICE_STORAGE", `${path}: ${recordError(error).message}`);
+    const advice = isForbidden(error) ? ` (${AS_WORKERS})` : "";
+    throw new Failure("SLUICE_STORAGE", `${path}: ${recordError(error).message}${advice}`);
   }
 }
 
