@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { type Passage, Proxy } from "../../../chaos/conductor/proxy.ts";
 import { startPostgres } from "../../../src/cli/postgres/server.ts";
 import { Queue, StorageError, Worker } from "../../../src/index.ts";
-import type { JobStorage } from "../../../src/storage/job-storage.ts";
+import type { JobStorage, NewJob } from "../../../src/storage/job-storage.ts";
 import { PostgresStorage, type PostgresStorageOptions } from "../../../src/storages/postgres/index.ts";
 import { anything } from "../jobs.ts";
 import { hurried, poolOf, until } from "./client-support.ts";
@@ -74,6 +74,18 @@ async function jobsOf({ admin }: Pick<Scene, "admin">): Promise<readonly string[
     "SELECT concat(state, ' ', attempt) AS said FROM sluice.jobs ORDER BY state, attempt, id",
   );
   return rows.map(({ said }) => said);
+}
+
+/** Steps are neither repeated nor looked into from here on, until the leases that were given have run out. */
+async function heldUp({ admin }: Scene): Promise<() => Promise<void>> {
+  const lock = await admin.connect();
+  await lock.query("BEGIN; LOCK TABLE sluice.steps IN SHARE MODE");
+  const stalled = async () => (await lock.query("SELECT FROM sluice.recover('{}') WHERE stalled > 0")).rowCount;
+  return async () => {
+    await until(stalled, "the leases to run out");
+    await lock.query("COMMIT");
+    lock.release();
+  };
 }
 
 describe("an attempt that reaches the server after its repeat was answered", () => {
@@ -171,6 +183,21 @@ describe("an answer that is lost", () => {
     expect(await usedOf(at)).toEqual({ starts: 2, slots: 0 });
   });
 
+  test("a claim is answered with jobs whose leases ran out meanwhile, and no attempt is spent for those", async () => {
+    const at = await scene(patient());
+    await at.storage.add([newJob({ id: "a", maxAttempts: 1 }), newJob({ id: "b", group: "g" })]);
+    const sweep = await heldUp(at);
+    const claiming = unheard(at, (storage) => storage.claim(anything({ leaseMs: 1 })));
+    await until(async () => (await jobsOf(at)).includes("active 1"), "the claim to be done");
+    await sweep();
+    const { jobs } = await claiming;
+    expect(jobs.map(({ id, attempt, error }) => [id, attempt, error])).toEqual([
+      ["a", 1, null],
+      ["b", 1, null],
+    ]);
+    expect((await at.direct.history("a")).attempts).toEqual([]);
+  });
+
   test("lines of a log are written once, and a change names what it has changed", async () => {
     const at = await scene(patient());
     await at.storage.add([newJob({ id: "a" }), newJob({ id: "b" })]);
@@ -215,6 +242,23 @@ describe("a call whose time is up while its outcome is unknown", () => {
     expect((await at.storage.claim(anything())).jobs).toMatchObject([{ id: "a", attempt: 1 }]);
   });
 
+  test("a claim whose leases ran out before that could be looked into has spent no attempt", async () => {
+    const at = await scene(hasty);
+    const groups = [null, "g"];
+    await at.storage.add(groups.flatMap((group) => [1, 2].map((maxAttempts) => newJob({ maxAttempts, group }))));
+    const release = await hanging(at, "jobs");
+    await expect(at.storage.claim(anything({ leaseMs: 1 }))).rejects.toMatchObject(unknown);
+    const sweep = await heldUp(at);
+    await release();
+    await sweep();
+    const back = "waiting 0,waiting 0,waiting 0,waiting 0";
+    await until(async () => (await jobsOf(at)).join() === back, "the jobs to come back", 30_000);
+    const { jobs } = await at.direct.claim(anything());
+    expect(jobs.map(({ attempt, error }) => [attempt, error])).toEqual(jobs.map(() => [1, null]));
+    expect(jobs).toHaveLength(4);
+    for (const { id } of jobs) expect((await at.direct.history(id)).attempts).toEqual([]);
+  });
+
   test("what a claim has counted under limits comes back as well", async () => {
     const at = await scene(hasty);
     await at.storage.add([newJob({ id: "a", maxAttempts: 1 })]);
@@ -256,6 +300,47 @@ describe("a call whose time is up while its outcome is unknown", () => {
   });
 });
 
+describe("a job that is given back as never started after its lease ran out", () => {
+  const unstarted = { to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: true } as const;
+
+  /** A job of one attempt, its lease, and what gives it back. */
+  async function stalled(said: Partial<NewJob> = {}) {
+    const at = await scene({});
+    await at.direct.add([newJob({ id: "a", maxAttempts: 1, ...said })]);
+    const { id, token } = (await at.direct.claim(anything({ leaseMs: 1 }))).jobs[0]!;
+    await until(async () => (await at.direct.sweep()).stalled > 0, "the lease to run out");
+    return { ...at, giveBack: () => at.direct.settle([{ id, token, ...unstarted }]) };
+  }
+
+  test("gets its attempt back, once, and is dead no more", async () => {
+    const at = await stalled();
+    expect(await jobsOf(at)).toEqual(["dead 1"]);
+    for (let i = 0; i < 2; i++) expect(await at.giveBack()).toEqual(["a"]);
+    expect(await jobsOf(at)).toEqual(["waiting 0"]);
+    expect((await at.direct.history("a")).attempts).toEqual([]);
+    expect((await at.direct.claim(anything())).jobs).toMatchObject([{ id: "a", attempt: 1, error: null }]);
+  });
+
+  test("keeps its attempt if it was claimed again since", async () => {
+    const at = await stalled({ maxAttempts: 2 });
+    await at.direct.claim(anything());
+    await at.giveBack();
+    expect(await jobsOf(at)).toEqual(["active 2"]);
+  });
+
+  test("stays as it is if it was cancelled, or retried by hand, since", async () => {
+    const cancelled = await stalled({ maxAttempts: 2 });
+    await cancelled.direct.change({ action: "cancel", queue: "q", ids: ["a"] });
+    await cancelled.giveBack();
+    expect(await jobsOf(cancelled)).toEqual(["cancelled 1"]);
+    const retried = await stalled();
+    await retried.direct.change({ action: "retry", queue: "q", ids: ["a"] });
+    await retried.giveBack();
+    expect(await jobsOf(retried)).toEqual(["waiting 0"]);
+    expect((await retried.direct.history("a")).attempts).toHaveLength(1);
+  });
+});
+
 describe("a synchronous standby that does not answer", () => {
   /** A server of its own whose commits can be made to wait. */
   async function standingServer() {
@@ -275,35 +360,35 @@ describe("a synchronous standby that does not answer", () => {
     return { server, admin, hang: () => set("nobody"), release: () => set(""), waiting };
   }
 
-  test("jobs with one attempt that are claimed meanwhile are called, and completed", async () => {
-    const { server, admin, hang, release, waiting } = await standingServer();
-    const storage = new PostgresStorage(server.url);
-    const queue = new Queue("q", { storage });
-    await queue.addBulk(Array.from({ length: 5 }, () => ({ type: "t", data: {}, options: { maxAttempts: 1 } })));
-    await hang();
-    const errors: unknown[] = [];
-    const worker = new Worker("q", async () => "done", {
-      storage,
-      lease: "15s",
-      concurrency: 5,
-      onError: (error) => errors.push(error),
-    });
-    onTestFinished(async () => {
-      await worker.stop({ timeout: 0 });
-      await storage.close();
-    });
-    await worker.start();
-    const claiming = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%.claim(%'";
-    await until(async () => (await admin.query(claiming)).rowCount, "the claim to hang in its commit", 30_000);
-    // Its first attempt is cut off after three.
-    await new Promise((resolve) => setTimeout(resolve, 5_000));
-    await release();
-    await until(async () => (await waiting()) === 0, "commits to go on", 30_000);
-    const over = async () => {
-      const { completed, dead } = await queue.counts();
-      return completed + dead === 5;
-    };
-    await until(over, "all jobs to end", 60_000);
-    expect((await queue.counts()).completed).toBe(5);
-  }, 120_000);
+  test.each(["15s", "1s"] as const)(
+    "jobs with one attempt that are claimed meanwhile are called, and completed, with leases of %s",
+    async (lease) => {
+      const { server, admin, hang, release, waiting } = await standingServer();
+      const storage = new PostgresStorage(server.url);
+      const queue = new Queue("q", { storage });
+      await queue.addBulk(Array.from({ length: 5 }, () => ({ type: "t", data: {}, options: { maxAttempts: 1 } })));
+      await hang();
+      const errors: unknown[] = [];
+      const worker = new Worker("q", async () => "done", {
+        storage,
+        lease,
+        concurrency: 5,
+        onError: (error) => errors.push(error),
+      });
+      onTestFinished(async () => {
+        await worker.stop({ timeout: 0 });
+        await storage.close();
+      });
+      await worker.start();
+      const claiming = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%.claim(%'";
+      await until(async () => (await admin.query(claiming)).rowCount, "the claim to hang in its commit", 30_000);
+      // Its first attempt is cut off after three.
+      await new Promise((resolve) => setTimeout(resolve, 5_000));
+      await release();
+      await until(async () => (await waiting()) === 0, "commits to go on", 30_000);
+      // One whose lease ran out meanwhile is dead until its worker has said that it never called it.
+      await until(async () => (await queue.counts()).completed === 5, "all jobs to be completed", 60_000);
+    },
+    120_000,
+  );
 });

@@ -71,6 +71,8 @@ async function giveBack(steps: Steps, number: string, worker: string): Promise<v
   const { text } = outcomesOf(leases.map(([id, token]): Outcome => ({ id, token, ...UNSTARTED })));
   if (grant !== null) await steps.call("confirm", JSON.stringify({ grants: [grant[0]], called: [0] }));
   if (leases.length > 0) await steps.call("settle", JSON.stringify(text));
+  // Of some the leases may have run out before that.
+  await steps.call("unspend_claim", number);
 }
 
 const UNSTARTED = { to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: true } as const;

@@ -54,7 +54,7 @@ CREATE TABLE {schema}.jobs (
   started_at float8,
   lease_until float8,
   worker text COLLATE "C",
-  -- Which claim started it: an answer that got lost can be asked for again.
+  -- Which claim started it: an answer that got lost can be asked for again. Below zero: its lease has run out since.
   claim bigint,
   -- What its latest start took of limits.
   limits jsonb,
@@ -81,6 +81,8 @@ CREATE INDEX jobs_grouped ON {schema}.jobs (queue, type, priority DESC, grp, due
 CREATE INDEX jobs_scheduled ON {schema}.jobs (queue, due_at) WHERE state = 'scheduled';
 -- Whose lease has run out?
 CREATE INDEX jobs_leases ON {schema}.jobs (lease_until) WHERE state = 'active';
+-- Whose lease of this claim has run out, and was not followed by another?
+CREATE INDEX jobs_stalled ON {schema}.jobs (claim) WHERE claim < 0;
 -- Who is asked to stop?
 CREATE INDEX jobs_stopping ON {schema}.jobs (queue) WHERE state = 'active' AND cancel_requested;
 -- Which jobs are too late to start?

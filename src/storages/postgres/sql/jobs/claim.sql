@@ -56,6 +56,9 @@ BEGIN
   IF q.many THEN
     PERFORM {schema}.begin_step(true);
   END IF;
+  IF again THEN
+    PERFORM {schema}.unspend_claim(q.claim);
+  END IF;
   SELECT m.last, greatest(m.last, {schema}.wall() + m.skew),
     EXISTS (SELECT FROM {schema}.rules),
     EXISTS (SELECT FROM {schema}.listeners l WHERE l.events AND l.until > m.last),

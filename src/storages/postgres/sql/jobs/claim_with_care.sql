@@ -74,6 +74,7 @@ BEGIN
   IF outcomes IS NOT NULL THEN
     SELECT * INTO held FROM {schema}.lock_leases(outcomes, again);
     stale := held.stale;
+    woken := held.woken;
     ends := cardinality(held.ats) > 0;
     took := held.took;
     grouped := coalesce(held.grouped, false);
@@ -169,7 +170,7 @@ BEGIN
   END IF;
   IF ends THEN
     SELECT * INTO ended FROM {schema}.end_leases(outcomes, held.ats, held.ns, held.tos, held.results, now);
-    woken := ended.woken;
+    woken := coalesce(ended.woken, woken);
     told := told OR ended.told;
     IF ended.late THEN
       -- Only what has come back: others may be waited for under limits whose locks are not held.

@@ -5,10 +5,11 @@
 -- it has ended is not stale then.
 --
 -- ats, ns, tos, results: the rows that are held, with the numbers of their outcomes, how they end (NULL: well), and what with.
--- stale: the numbers of the others. took: one of them has taken something of a limit, or holds one now. grouped: one that has
+-- stale: the numbers of the others; those of them that were not started spend no attempt all the
+-- same, and woken says whom that wakes. took: one of them has taken something of a limit, or holds one now. grouped: one that has
 -- a group comes back.
 CREATE OR REPLACE FUNCTION {schema}.lock_leases(outcomes json, again boolean, OUT ats tid[], OUT ns integer[], OUT tos text[],
-  OUT results text[], OUT stale integer[], OUT took boolean, OUT grouped boolean)
+  OUT results text[], OUT stale integer[], OUT took boolean, OUT grouped boolean, OUT woken json)
 LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
 DECLARE
   ids text[];
@@ -30,9 +31,11 @@ BEGIN
   ats := coalesce(ats, '{}');
   stale := '{}';
   IF cardinality(ats) < cardinality(ids) THEN
+    SELECT {schema}.unspend(array_agg(o.id), array_agg(o.token)) INTO woken
+    FROM json_to_recordset(outcomes) AS o (id text, token bigint, unstarted boolean) WHERE o.unstarted;
     stale := ARRAY(SELECT o.n FROM json_to_recordset(outcomes) AS o (n integer, id text, token bigint)
       WHERE (o.n IN (SELECT h.n FROM unnest(ns) AS h (n))) IS NOT TRUE AND NOT (again AND NOT EXISTS (
-        SELECT FROM {schema}.jobs j WHERE j.id = o.id AND (j.token <> o.token OR j.lease_until IS NOT NULL OR j.claim IS NULL)))
+        SELECT FROM {schema}.jobs j WHERE j.id = o.id AND (j.token <> o.token OR j.lease_until IS NOT NULL OR coalesce(j.claim, -1) < 0)))
       ORDER BY o.n);
   END IF;
 END

@@ -1,6 +1,6 @@
 -- Jobs whose lease has run out go back into the queue, 500 at the most, unless that was their last attempt or they are not wanted.
 -- They take their old place: what was not their fault is not to cost them an hour of backlog. The claim that started them is
--- forgotten, so that nobody mistakes this for the end that their worker had in mind.
+-- kept with its sign changed: it is not the end that their worker had in mind, and may be undone (unspend.sql).
 --
 -- names: limits to be locked beside those of the jobs; NULL: nobody else can be at any limit. stalled: how many. woken, everybody:
 -- as all steps tell it. told: events were written.
@@ -52,7 +52,7 @@ BEGIN
     DELETE FROM {schema}.attempts a USING lost l WHERE a.job = l.seq AND a.seq <=
       (SELECT b.seq FROM {schema}.attempts b WHERE b.job = l.seq ORDER BY b.seq DESC OFFSET 99 LIMIT 1)
   ), recovered AS (
-    UPDATE {schema}.jobs j SET state = l.state, lease_until = NULL, claim = NULL, error = l.error,
+    UPDATE {schema}.jobs j SET state = l.state, lease_until = NULL, claim = -j.claim, error = l.error,
       worker = CASE WHEN l.state IN ('dead', 'cancelled') THEN j.worker END,
       finished_at = CASE WHEN l.state IN ('dead', 'cancelled') THEN now END,
       delete_at = CASE WHEN l.state IN ('dead', 'cancelled') THEN now + coalesce(j.keep_for, {schema}.kept_ms(l.state)) END

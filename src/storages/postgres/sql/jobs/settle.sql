@@ -39,7 +39,7 @@ BEGIN
   END IF;
   SELECT * INTO held FROM {schema}.lock_leases(outcomes, again);
   IF cardinality(held.ats) = 0 AND NOT limited THEN
-    RETURN json_build_object('stale', held.stale, 'woken', NULL, 'everybody', false, 'events', false, 'ends', ends_told);
+    RETURN json_build_object('stale', held.stale, 'woken', held.woken, 'everybody', false, 'events', false, 'ends', ends_told);
   END IF;
   IF limited THEN
     tokens := CASE WHEN cardinality(tokens) = cardinality(plain.tokens) THEN plain.tokens
@@ -64,6 +64,6 @@ BEGIN
   IF given IS NOT NULL THEN
     everybody := {schema}.is_news(given, now);
   END IF;
-  RETURN json_build_object('stale', held.stale, 'woken', done.woken, 'everybody', everybody, 'events', done.told, 'ends', ends_told);
+  RETURN json_build_object('stale', held.stale, 'woken', coalesce(done.woken, held.woken), 'everybody', everybody, 'events', done.told, 'ends', ends_told);
 END
 $$;
