@@ -41,8 +41,9 @@ export class Waiters {
   readonly #awaited = new Map<string, Awaited>();
   /** To be looked up. */
   readonly #due = new Set<Awaited>();
-  /** Where the next poll goes on. */
+  /** Where the next poll goes on, and for how many: those that come later must not keep the first from their next turn. */
   #turn: Iterator<Awaited> | undefined;
+  #turnLeft = 0;
   #unsubscribe: (() => void) | undefined;
   #cancelPoll: (() => void) | undefined;
   /** A look-up is under way, or about to begin. */
@@ -130,10 +131,14 @@ export class Waiters {
 
   readonly #poll = (): void => {
     this.#cancelPoll = this.#clock.after(POLL_MS, this.#poll);
-    this.#turn ??= this.#awaited.values();
+    if (this.#turn === undefined) {
+      this.#turn = this.#awaited.values();
+      this.#turnLeft = this.#awaited.size;
+    }
     for (let n = 0; n < STEP; n++) {
       const next = this.#turn.next();
-      if (next.done === true) {
+      this.#turnLeft -= 1;
+      if (next.done === true || this.#turnLeft < 0) {
         this.#turn = undefined;
         break;
       }

@@ -9,6 +9,7 @@ import {
   Worker,
 } from "../../src/index.ts";
 import type { JobStorage } from "../../src/storage/job-storage.ts";
+import { Waiters } from "../../src/storage/waiters.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { FakeClock, faultyStorage } from "../../src/testing/index.ts";
 
@@ -224,4 +225,27 @@ describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
     await clock.advance(1);
     expect(counts.subscriptions).toBe(0);
   });
+});
+
+it("a job is looked up in its turn while more and more are waited for", async () => {
+  const clock = new FakeClock();
+  let isOver = false;
+  const endings = async (ids: readonly string[]) => ({
+    ended: isOver && ids.includes("old") ? [{ id: "old", state: "completed" as const, result: null }] : [],
+    more: false,
+  });
+  const waiters = new Waiters({ endings, subscribe: () => () => {} }, clock);
+  let ended = false;
+  const add = (id: string, told = () => {}) =>
+    waiters.add(id, { before: undefined, after: undefined, ended: told, failed: () => {} });
+  add("old", () => (ended = true));
+  // More than are looked up meanwhile, and each of them waits on.
+  for (let second = 0; second < 20 && !ended; second++) {
+    isOver = second > 3;
+    for (let n = 0; n < 600; n++) add(`new-${second}-${n}`);
+    await clock.advance(1_000);
+  }
+  expect(ended).toBe(true);
+  waiters.close();
+  expect(clock.timers).toBe(0);
 });
