@@ -89,7 +89,10 @@ export interface JobStorage {
   explain(id: string): Promise<Standing | undefined>;
   /** What of a queue has not started, and under which limits it will. */
   backlog(queue: string): Promise<Backlog>;
-  /** What people do to jobs. The answer names those that were changed. */
+  /**
+   * What people do to jobs. The answer names those that were changed. Fewer than `limit` means that there were no more, however
+   * many were claimed meanwhile.
+   */
   change(change: Change): Promise<readonly string[]>;
   /**
    * Changes what was said of a job when it was added, if it waits or is scheduled: in one step, or not at all. Weights that can never

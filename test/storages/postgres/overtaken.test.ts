@@ -61,6 +61,18 @@ describe("whoever waits for a job finds it as it is then", () => {
     expect((await storage.find(["a", "b"])).map((job) => job?.state)).toEqual(["dead", "completed"]);
   });
 
+  test("work on many jobs goes on behind those that somebody else has taken meanwhile", async () => {
+    const scene = await open();
+    const { storage } = scene;
+    await storage.add(["a", "b", "c", "d"].map((id) => newJob({ id })));
+    const where = { states: ["waiting"], type: null, group: null, endedForMs: null } as const;
+    const taken = "DELETE FROM sluice.jobs WHERE id = ANY ($1)";
+    const removed = await whileUnderWay(scene, taken, [["a", "b"]], () =>
+      storage.change({ action: "remove", queue: "q", where, limit: 2 }),
+    );
+    expect(removed).toEqual(["c", "d"]);
+  });
+
   test.each([0, 1])("of jobs that end together some are kept, and nothing of the others (%i)", async (first) => {
     const { storage, pool } = await open();
     const ids = ["a", "b", "c", "d"];

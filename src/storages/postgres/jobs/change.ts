@@ -1,17 +1,29 @@
 import type { Change } from "../../../storage/job-storage.ts";
 import type { Database } from "../database.ts";
 
-/** What people do to jobs. Answers with those that were changed. */
-export async function change(database: Database, wanted: Change): Promise<readonly string[]> {
-  const { changed } = await database.once<{ readonly changed: readonly string[] }>("change", [
-    JSON.stringify(wantedOf(wanted)),
-  ]);
-  return changed;
+interface Answer {
+  readonly changed: readonly string[];
+  readonly missed: number;
 }
 
-function wantedOf(wanted: Change): object {
-  const { action, queue } = wanted;
-  if ("ids" in wanted) return { action, queue, ids: wanted.ids, states: wanted.states ?? null };
+/** What people do to jobs. Answers with those that were changed. */
+export async function change(database: Database, wanted: Change): Promise<readonly string[]> {
+  if ("ids" in wanted) {
+    const { action, queue, ids, states = null } = wanted;
+    return (await database.once<Answer>("change", [JSON.stringify({ action, queue, ids, states })])).changed;
+  }
+  const { action, queue, limit } = wanted;
   const { states, type, group, endedForMs } = wanted.where;
-  return { action, queue, states, type, grp: group, ended_for: endedForMs, most: wanted.limit };
+  const which = { action, queue, states, type, grp: group, ended_for: endedForMs };
+  return database.together(async (steps) => {
+    const all: string[] = [];
+    // Jobs that were claimed before they could be held leave room for others: fewer than asked for means that there are no more.
+    for (let missed = 1; missed > 0 && all.length < limit;) {
+      const most = limit - all.length;
+      const answer = await steps.once<Answer>("change", [JSON.stringify({ ...which, most })]);
+      all.push(...answer.changed);
+      missed = answer.missed;
+    }
+    return all;
+  });
 }

@@ -2,7 +2,8 @@
 --
 -- wanted: {action, queue, ids, states} or {action, queue, states, type, grp, ended_for, most}: jobs by their ids, or the oldest
 -- that are such; states: only if they are in one of these, NULL: in any that the action applies to. Answer: {changed: [id],
--- woken, everybody, stopping: [[queue, id]], events}.
+-- missed: how many others had been chosen, and were claimed or changed by somebody else before they could be held, woken,
+-- everybody, stopping: [[queue, id]], events}.
 --
 -- Jobs that have come due count as such, whether or not anybody has claimed since. They stay as they are: who held them, in the
 -- order in which they came due, while he waits for others would be waited for crosswise.
@@ -78,6 +79,7 @@ BEGIN
   RETURN json_build_object('changed', ARRAY(SELECT i.id FROM (
       SELECT u.id, min(u.no) AS no FROM unnest(chosen) WITH ORDINALITY AS u (id, no) GROUP BY u.id) i
       WHERE i.id = ANY (rows.changed) ORDER BY i.no),
-    'woken', woken, 'everybody', everybody, 'stopping', stopping, 'events', told);
+    'missed', cardinality(chosen) - cardinality(rows.changed), 'woken', woken, 'everybody', everybody, 'stopping', stopping,
+    'events', told);
 END
 $$;
