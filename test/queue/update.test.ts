@@ -8,8 +8,15 @@ import {
   type StandardSchema,
   Worker,
 } from "../../src/index.ts";
+import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 import { open, work } from "../worker/support.ts";
+
+class SqliteInMemory extends SqliteStorage {
+  constructor(options: { readonly clock: FakeClock }) {
+    super(":memory:", options);
+  }
+}
 
 describe("updating a job", () => {
   it("changes what is said, and answers with its state", async () => {
@@ -43,6 +50,27 @@ describe("updating a job", () => {
     expect(seen).toEqual(["after"]);
     await worker.stop();
   });
+
+  it.each([MemoryStorage, SqliteInMemory])(
+    "a retry that has come due behind a thousand others keeps its place (%o)",
+    async (Storage) => {
+      const clock = new FakeClock();
+      const storage = new Storage({ clock });
+      const queue = new Queue("q", { storage, clock });
+      const claim = { queue: "q", worker: "w", max: 2, types: ["t"], leaseMs: 60_000, limits: [], settle: [] };
+      const job = await queue.add("t", "first");
+      const { token } = (await storage.claim(claim)).jobs[0]!;
+      await clock.advance(10);
+      await queue.add("t", "second");
+      await queue.addBulk(Array.from({ length: 2_000 }, () => ({ type: "u", data: null, options: { delay: 500 } })));
+      const error = { name: "Error", message: "no" };
+      await storage.settle([{ id: job.id, token, to: "retry", inMs: 1_000, error }]);
+      await clock.advance(1_000);
+      expect(await job.update({ data: "updated" })).toEqual({ updated: true, state: "waiting" });
+      expect((await storage.claim(claim)).jobs.map(({ data }) => JSON.parse(data))).toEqual(["updated", "second"]);
+      await storage.close();
+    },
+  );
 
   it("a job that runs or has ended is left as it is, and the answer says so", async () => {
     const { queue, storage } = open();

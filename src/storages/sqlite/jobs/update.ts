@@ -66,7 +66,11 @@ export function update(step: Step, { queue, id, set }: JobUpdate): Updated {
 
 /** When it is due by its new instant, or by what it had. */
 function dueOf(step: Step, row: Row, due: JobUpdate["set"]["due"]) {
-  if (due === undefined) return { at: row.due_at, wall: row.due_wall, first: row.first_due_at };
+  if (due === undefined) {
+    // One that has come due behind many others is brought in here, at the place from before its back-off.
+    if (row.due_at <= step.now) return { at: row.first_due_at ?? row.due_at, wall: null, first: null };
+    return { at: row.due_at, wall: row.due_wall, first: row.first_due_at };
+  }
   const at = Math.max(step.now, instantOf(due, step));
   return { at, wall: at > step.now && "at" in due ? due.at : null, first: null };
 }
