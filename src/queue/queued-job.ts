@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import { JobNotFoundError, OptionsError } from "../core/errors.ts";
 import type { AttemptRecord, JobProgress, LogLine } from "../core/job.ts";
-import { fn, optional, positiveDuration, readArgument, readOptions, signal } from "../core/options.ts";
+import { durationOrZero, fn, optional, positiveDuration, readArgument, readOptions, signal } from "../core/options.ts";
 import type { ChangeAction, JobStorage } from "../storage/job-storage.ts";
 import { explainJob, type Explanation } from "../storage/explain.ts";
 import { followProgress } from "../storage/progress-followers.ts";
@@ -37,7 +37,7 @@ export class QueuedJob<Data = unknown, Result = unknown> {
   /** False where an idempotency key found an earlier job. */
   readonly created: boolean;
   readonly #place: JobPlace;
-  readonly #kept: boolean;
+  #kept: boolean;
 
   /** @internal Made by the queue. */
   constructor(
@@ -107,8 +107,11 @@ export class QueuedJob<Data = unknown, Result = unknown> {
    * place, by due time and age, in whatever priority and group it is then, unless `delay` or `runAt` is given. The answer says whether it
    * was updated: a job that runs or has ended is left as it is. `data` of this object stays what it was.
    */
-  update(options: UpdateOptions<Data>): Promise<UpdateAnswer> {
-    return this.#place.update({ id: this.id, type: this.type }, options);
+  async update(options: UpdateOptions<Data>): Promise<UpdateAnswer> {
+    const answer = await this.#place.update({ id: this.id, type: this.type }, options);
+    const { keepFor } = options;
+    if (answer.updated && keepFor !== undefined) this.#kept = keepFor === null || durationOrZero.read(keepFor) !== 0;
+    return answer;
   }
 
   /** Due now. False: it was not scheduled. */

@@ -1,5 +1,5 @@
 import type { JobRecord } from "../core/job.ts";
-import type { Change, ListQuery } from "./job-storage.ts";
+import type { Change, JobUpdate, ListQuery } from "./job-storage.ts";
 
 /**
  * Can a database keep this text? U+0000 and halves of characters it cannot, so nothing is found under such an id or name. A driver
@@ -30,4 +30,9 @@ export function isListable({ queue, type, group }: Pick<ListQuery, "queue" | "ty
 export function keepableChange(wanted: Change): Change | undefined {
   if ("ids" in wanted) return isKeepable(wanted.queue) ? { ...wanted, ids: wanted.ids.filter(isKeepable) } : undefined;
   return isListable({ queue: wanted.queue, ...wanted.where }) ? wanted : undefined;
+}
+
+/** Can there be such a job? */
+export function isUpdatable({ queue, id }: JobUpdate): boolean {
+  return isKeepable(queue) && isKeepable(id);
 }

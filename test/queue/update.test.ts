@@ -72,6 +72,21 @@ describe("updating a job", () => {
     },
   );
 
+  it("that is kept from now on, or no longer, is known to who waits for its result", async () => {
+    const house = open();
+    const [kept, gone] = await house.queue.addBulk([
+      { type: "t", data: 1, options: { keepFor: 0, delay: 10 } },
+      { type: "t", data: 2, options: { delay: 10 } },
+    ]);
+    await kept!.update({ keepFor: null });
+    await gone!.update({ keepFor: 0 });
+    const { worker } = work(house, () => "done");
+    await house.clock.advance(10);
+    expect(await kept!.result()).toBe("done");
+    await expect(gone!.result()).rejects.toThrow(OptionsError);
+    await worker.stop();
+  });
+
   it("a job that runs or has ended is left as it is, and the answer says so", async () => {
     const { queue, storage } = open();
     const job = await queue.add("t", 1);

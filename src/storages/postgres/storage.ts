@@ -33,7 +33,7 @@ import type {
   Sweep,
   Updated,
 } from "../../storage/job-storage.ts";
-import { findKeepable, isKeepable, isListable, keepableChange } from "../../storage/keepable.ts";
+import { findKeepable, isKeepable, isListable, isUpdatable, keepableChange } from "../../storage/keepable.ts";
 import { closeConfirmations } from "../../storage/confirmations.ts";
 import { closeRegistrar } from "../../storage/registrar.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
@@ -238,7 +238,8 @@ export class PostgresStorage implements JobStorage {
   }
 
   async update(wanted: JobUpdate): Promise<Updated> {
-    return update(this.#open(), wanted);
+    const database = this.#open();
+    return isUpdatable(wanted) ? update(database, wanted) : { updated: false, state: null };
   }
 
   async setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {

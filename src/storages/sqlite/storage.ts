@@ -26,7 +26,7 @@ import type {
   Updated,
 } from "../../storage/job-storage.ts";
 import { type SharedLimiter, sharedLimiter, type SharedLimiterOptions } from "../../limiter/shared/shared-limiter.ts";
-import { findKeepable, isKeepable, isListable, keepableChange } from "../../storage/keepable.ts";
+import { findKeepable, isKeepable, isListable, isUpdatable, keepableChange } from "../../storage/keepable.ts";
 import { closeConfirmations } from "../../storage/confirmations.ts";
 import { closeRegistrar } from "../../storage/registrar.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
@@ -234,7 +234,7 @@ export class SqliteStorage implements JobStorage {
   }
 
   update(wanted: JobUpdate): Promise<Updated> {
-    return this.#store.write((step) => update(step, wanted));
+    return this.#store.write((step) => (isUpdatable(wanted) ? update(step, wanted) : { updated: false, state: null }));
   }
 
   setPaused(queue: string, type: string | null, paused: boolean): Promise<void> {

@@ -79,6 +79,13 @@ export const names: Cases = {
       equal(await s.storage.history(text), { attempts: [], log: [] }, `the history of ${shown}`);
       equal(await s.storage.explain(text), undefined, `the explanation of ${shown}`);
       equal(await s.storage.overview(text), [], `the overview of ${shown}`);
+      for (const where of [
+        { queue: "q", id: text },
+        { queue: text, id: "a" },
+      ]) {
+        const updated = await s.storage.update({ ...where, set: { priority: 1 } });
+        equal(updated, { updated: false, state: null }, `an update of ${JSON.stringify(where)}`);
+      }
       for (const query of [{ type: text }, { group: text }, { queue: text }]) {
         equal((await s.list(query)).jobs.length, 0, `how many jobs are listed by ${shown}`);
       }
