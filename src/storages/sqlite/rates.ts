@@ -67,8 +67,9 @@ export class SqliteRates implements ConfirmingRateLimiterStorage {
 
   async getExecutionCount(queueName: string, windowStartTime: string): Promise<number> {
     this.#name(queueName);
-    const start = this.#instant("windowStartTime", windowStartTime);
+    const given = this.#instant("windowStartTime", windowStartTime);
     const ask = (step: Step) => {
+      const start = given + step.skew;
       const row = findLimit(step, queueName);
       if (row === undefined) return 0;
       // What is asked for is kept from now on.
@@ -93,7 +94,7 @@ export class SqliteRates implements ConfirmingRateLimiterStorage {
       let left = offset;
       for (const { at, n } of step.sql(KEPT).all(row.id, offset + 1) as { at: number; n: number }[]) {
         left -= n;
-        if (left < 0) return new Date(at).toISOString();
+        if (left < 0) return new Date(at - step.skew).toISOString();
       }
       return undefined;
     });
@@ -101,14 +102,16 @@ export class SqliteRates implements ConfirmingRateLimiterStorage {
 
   async getNextAvailableTime(queueName: string): Promise<string | undefined> {
     this.#name(queueName);
-    const until = await this.#store.read((step) => findLimit(step, queueName)?.pause_until ?? null);
-    return until === null ? undefined : new Date(Math.ceil(until)).toISOString();
+    return this.#store.read((step) => {
+      const until = findLimit(step, queueName)?.pause_until ?? null;
+      return until === null ? undefined : new Date(Math.ceil(until - step.skew)).toISOString();
+    });
   }
 
   async setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void> {
     this.#name(queueName);
     const until = this.#instant("nextAvailableAt", nextAvailableAt);
-    await this.#store.write((step) => pauseLimit(step, queueName, until));
+    await this.#store.write((step) => pauseLimit(step, queueName, until + step.skew));
   }
 
   async clear(queueName: string): Promise<void> {

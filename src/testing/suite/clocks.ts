@@ -167,4 +167,23 @@ export const clocks: Cases = {
       `expected in ten seconds, got ${String(earliest)}`,
     );
   },
+
+  "after the clock was ahead, instants of a limiter are those of the wall clock": async (s) => {
+    await wasAhead(s);
+    const { rates } = s.storage;
+    const iso = (inMs: number) => new Date(s.clock.wall() + inMs).toISOString();
+    await rates.recordExecution("k");
+    const began = iso(0);
+    const near = (shown: string | undefined, expected: string) =>
+      ok(Math.abs(Date.parse(shown ?? "") - Date.parse(expected)) <= 1, `expected ${expected}, got ${shown}`);
+    near(await rates.getOldestExecutionAtOffset("k", 0), began);
+    await s.clock.advance(1_000);
+    equal(await rates.getExecutionCount("k", iso(-2_000)), 1, "starts in the last two seconds");
+    equal(await rates.getExecutionCount("k", iso(-500)), 0, "starts in the last half");
+    const later = iso(HOUR_MS);
+    await rates.setNextAvailableTime("k", later);
+    near(await rates.getNextAvailableTime("k"), later);
+    const { granted, retryInMs } = await rates.tryRecordExecution("k", { maxExecutions: 9, windowMs: 500 });
+    equal([granted, Math.round(retryInMs)], [false, HOUR_MS], "a start before it is available");
+  },
 };

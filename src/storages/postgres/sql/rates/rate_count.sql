@@ -1,12 +1,14 @@
--- How many starts under a name lie after an instant. What is asked for is kept from now on, for two months at the most.
+-- How many starts under a name lie after an instant by the clock of the server. What is asked for is kept from now on, for
+-- two months at the most.
 CREATE OR REPLACE FUNCTION {schema}.rate_count(limit_name text, after float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();
+  begin_at float8 := after + {schema}.skew();
   kept record;
-  age float8 := least(4294967296, now - after);
+  age float8 := least(4294967296, now - begin_at);
 BEGIN
-  SELECT l.longest, (SELECT coalesce(sum(s.n), 0) FROM {schema}.starts s WHERE s.limit_id = l.id AND s.at > after) AS count
+  SELECT l.longest, (SELECT coalesce(sum(s.n), 0) FROM {schema}.starts s WHERE s.limit_id = l.id AND s.at > begin_at) AS count
     INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = '';
   IF kept.longest < age THEN
     PERFORM {schema}.begin_step(false);

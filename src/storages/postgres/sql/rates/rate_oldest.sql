@@ -1,7 +1,8 @@
--- When the oldest start but so many was, of those that are kept under this name; NULL: there are no more than that.
+-- When, by the clock of the server, the oldest start but so many was, of those that are kept under this name; NULL: there are
+-- no more than that.
 CREATE OR REPLACE FUNCTION {schema}.rate_oldest(name text, skipped bigint) RETURNS float8
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT kept.at FROM (
+  SELECT kept.at - {schema}.skew() FROM (
     SELECT s.at, s.seq, sum(s.n) OVER (ORDER BY s.at, s.seq) AS place
     FROM {schema}.limits l JOIN {schema}.starts s ON s.limit_id = l.id
     WHERE l.name = rate_oldest.name AND l.grp = '' AND s.n > 0 ORDER BY s.at, s.seq LIMIT skipped + 1
