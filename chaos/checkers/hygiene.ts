@@ -15,9 +15,10 @@ const NEAR_MS = 1_500;
 
 /**
  * I15, hygiene: no error that nobody looked after, none about locks, nothing left alive at the end, no growth. A worker says
- * so when its process was paused, also in the middle of a call, or when its storage did not answer for a while: that is what it
- * should do, the latter only if a stopped process had the lock, or if others kept the processors busy (`busy`). `outages`: the
- * storage was not to be reached at times, and workers may say that.
+ * so when its process was paused, also in the middle of a call, when answers come too late to start anything (that work goes on all
+ * the same is for other checkers), or when its storage did not answer for a while: that is what it should do, the latter only if a
+ * stopped process had the lock, or if others kept the processors busy (`busy`). `outages`: the storage was not to be reached at
+ * times, and workers may say that.
  */
 export function hygiene(
   history: Digest,
@@ -31,7 +32,7 @@ export function hygiene(
   const isExpected = (text: string, hr: number) =>
     text.includes("the event loop was blocked") ||
     text.startsWith("LateCallError") ||
-    (outages && text.includes("claims were answered too late")) ||
+    text.includes("claims were answered too late") ||
     (text.includes("has not answered for") && (busy || within(blocked, hr - NEAR_MS, hr) > 0));
   for (const [p, notes] of groupBy(history.notes, (note) => note.p)) {
     const bad = notes.filter(
