@@ -349,9 +349,11 @@ export class PostgresDatabase implements Database {
       }
     }
     await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
+    // It is not done before COMMIT. But its session holds the lock of its number for as long as it does not know that it was cut off:
+    // only what counts as a repeat waits for that.
+    sent();
     try {
       const answer = await client.query(statement.text, values);
-      sent();
       await client.query("COMMIT");
       return answer;
     } catch (error) {

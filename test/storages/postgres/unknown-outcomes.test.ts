@@ -22,17 +22,20 @@ interface Scene {
   readonly direct: PostgresStorage;
   /** Whatever is open now stands still, and those who connect from now on do not. */
   stall(): readonly Passage[];
+  /** Whatever is open now. */
+  open(): readonly Passage[];
   /** What stands still goes on, and the server has done what came of it. */
   resume(passages: readonly Passage[]): Promise<void>;
 }
 
 /** A storage whose way to its database can stand still, with connections that were used before. */
-async function scene(options: PostgresStorageOptions): Promise<Scene> {
+async function scene(options: PostgresStorageOptions, isolation = "read committed"): Promise<Scene> {
   const home = await temporaryDatabase();
   const proxy = await Proxy.open(Number(new URL(home).port));
   const url = new URL(home);
   url.port = String(proxy.port);
   const admin = poolOf(home, { max: 4 });
+  await admin.query(`ALTER DATABASE "${url.pathname.slice(1)}" SET default_transaction_isolation = '${isolation}'`);
   const storage = new PostgresStorage(url.href, { connections: 3, ...options });
   const direct = new PostgresStorage(admin);
   onTestFinished(async () => {
@@ -45,6 +48,7 @@ async function scene(options: PostgresStorageOptions): Promise<Scene> {
     storage,
     direct,
     admin,
+    open: () => [...proxy.passages],
     stall: () => {
       const passages = [...proxy.passages];
       for (const passage of passages) passage.stall();
@@ -196,6 +200,19 @@ describe("an answer that is lost", () => {
       ["b", 1, null],
     ]);
     expect((await at.direct.history("a")).attempts).toEqual([]);
+  });
+
+  test("a transaction that was never committed is waited for, where the default isolation level is another one", async () => {
+    const at = await scene(patient(), "serializable");
+    await at.storage.add([newJob({ id: "a" })]);
+    const passages = at.open();
+    const claiming = unheard(at, (storage) => storage.claim(anything()));
+    const waiting = `SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+      WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted`;
+    const waited = until(async () => (await at.admin.query(waiting)).rowCount, "the repeat to wait", 30_000);
+    await Promise.race([claiming, waited]);
+    for (const passage of passages) passage.resume();
+    expect((await claiming).jobs).toMatchObject([{ id: "a", attempt: 1 }]);
   });
 
   test("lines of a log are written once, and a change names what it has changed", async () => {
