@@ -240,7 +240,7 @@ it("a job is looked up in its turn while more and more are waited for", async ()
     waiters.add(id, { before: undefined, after: undefined, ended: told, failed: () => {} });
   add("old", () => (ended = true));
   // More than are looked up meanwhile, and each of them waits on.
-  for (let second = 0; second < 20 && !ended; second++) {
+  for (let second = 0; second < 20; second++) {
     isOver = second > 3;
     for (let n = 0; n < 600; n++) add(`new-${second}-${n}`);
     await clock.advance(1_000);
