@@ -22,7 +22,10 @@ interface Changed {
 /** Does something to the jobs that were named, in whatever queue each is. Exit code 1 if one was left as it is. */
 export async function changeNamed(context: Context, storage: JobStorage, words: ChangeWords): Promise<number> {
   const ids = [...new Set(context.args.words)];
-  if (ids.length === 0) throw new UsageError("which jobs? Say one id or more");
+  if (ids.length === 0)
+    throw new UsageError(
+      `which jobs? Say one id or more; \`sluice ${words.action} --help\` lists other ways to say which`,
+    );
   const result = await changeAll(storage, words.action, ids);
   answer(context, { action: words.action, ...result }, () => changeText(result, words));
   return result.changed.length === ids.length ? 0 : 1;
