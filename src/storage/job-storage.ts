@@ -267,7 +267,11 @@ export type Outcome = Lease &
         readonly error: ErrorRecord | null;
         /** Limits under which nothing may start for so long. It only ever extends. */
         readonly hold: Hold | null;
-        /** The handler was never called: its start is taken back from all limits that it counted under. */
+        /**
+         * The handler was never called: its start is taken back from all limits that it counted under. If a sweep has taken the
+         * lease away meanwhile and nothing has happened to the job since, its attempt is given back all the same, and one that was
+         * dead for it waits again; the start stays counted then, and the answer names the lease as lost.
+         */
         readonly unstarted: boolean;
       }
   );

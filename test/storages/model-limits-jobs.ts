@@ -22,6 +22,8 @@ export interface LimitedJob {
   leaseUntil: number;
   token: number;
   cancelRequested: boolean;
+  /** A sweep took its latest lease away. */
+  stalled: boolean;
   uses: ModelUse[];
 }
 
@@ -83,7 +85,15 @@ export class LimitModel {
     }
     for (const { id, queue, type, priority, group, weights, maxAttempts } of jobs) {
       const seq = this.jobs.length;
-      const fresh = { state: "queued", dead: false, attempt: 0, startedAt: 0, leaseUntil: 0, token: 0 } as const;
+      const fresh = {
+        state: "queued",
+        dead: false,
+        attempt: 0,
+        startedAt: 0,
+        leaseUntil: 0,
+        token: 0,
+        stalled: false,
+      } as const;
       const said = { id, seq, queue, type, priority, group, weights, maxAttempts };
       this.jobs.push({ ...said, ...fresh, firstDueAt: this.now, dueAt: this.now, cancelRequested: false, uses: [] });
       if (this.#lane(this.jobs.at(-1)!) === undefined) {
@@ -173,6 +183,7 @@ export class LimitModel {
     const sure = this.waiting(request).some(({ group }) => group !== null);
     job.state = "active";
     job.attempt += 1;
+    job.stalled = false;
     job.startedAt = this.now;
     job.leaseUntil = this.now + leaseMs;
     job.uses = asked.map(({ limit, group, charge }) => limit.take(group, charge, this.now, null));
@@ -262,7 +273,10 @@ export class LimitModel {
 
   #settleOne(outcome: Outcome): boolean {
     const job = this.held(outcome);
-    if (job === undefined) return false;
+    if (job === undefined) {
+      this.#unspend(outcome);
+      return false;
+    }
     for (const use of job.uses) {
       release(use);
       if (outcome.to === "completed") judge(use, false, this.now);
@@ -281,6 +295,14 @@ export class LimitModel {
     job.uses = [];
     if ((outcome.to === "retry" || outcome.to === "back") && outcome.inMs > 0) job.dueAt = this.now + outcome.inMs;
     return true;
+  }
+
+  /** What was never started gets its attempt back, though its lease ran out. */
+  #unspend(outcome: Outcome): void {
+    if (outcome.to !== "back" || !outcome.unstarted) return;
+    const job = this.jobs.find(({ id, token, stalled }) => id === outcome.id && token === outcome.token && stalled);
+    if (job === undefined || job.dead || job.cancelRequested) return;
+    Object.assign(job, { stalled: false, attempt: job.attempt - 1, state: "queued" });
   }
 
   #hold(job: LimitedJob, hold: Extract<Outcome, { to: "back" }>["hold"]): void {
@@ -307,6 +329,7 @@ export class LimitModel {
         judge(use, true, this.now);
       }
       job.uses = [];
+      job.stalled = true;
       job.state = job.cancelRequested || job.attempt >= job.maxAttempts ? "ended" : "queued";
     }
     return stalled.length;

@@ -31,6 +31,8 @@ export interface ModelJob {
   leaseUntil: number | null;
   token: number;
   cancelRequested: boolean;
+  /** A sweep took its latest lease away. */
+  stalled: boolean;
   failures: number;
   /** Ids of the starts that were counted for it. */
   starts: readonly { readonly key: string; readonly start: number }[];
@@ -147,6 +149,7 @@ export class Model {
       finishedAt: null,
       leaseUntil: null,
       token: 0,
+      stalled: false,
       cancelRequested: false,
       failures: 0,
       starts: [],
@@ -177,7 +180,10 @@ export class Model {
 
   settleOne(outcome: Outcome): boolean {
     const job = this.held(outcome);
-    if (job === undefined) return false;
+    if (job === undefined) {
+      this.unspend(outcome);
+      return false;
+    }
     if (outcome.to === "completed" || outcome.to === "dead" || outcome.to === "cancelled") {
       if (outcome.to !== "completed" && outcome.error !== null) job.failures += 1;
       this.end(job, outcome.to);
@@ -200,6 +206,18 @@ export class Model {
     job.state = "queued";
     if (outcome.inMs > 0) Object.assign(job, { firstDueAt: job.dueAt, dueAt: this.now + outcome.inMs });
     return true;
+  }
+
+  /** What was never started gets its attempt back, though its lease ran out. */
+  unspend(outcome: Outcome): void {
+    if (outcome.to !== "back" || !outcome.unstarted) return;
+    const job = this.kept.jobs.find(
+      ({ id, token, stalled }) => id === outcome.id && token === outcome.token && stalled,
+    );
+    const last = job?.state === "dead" && job.attempt >= job.maxAttempts;
+    if (job === undefined || !(last || job.state === "queued")) return;
+    Object.assign(job, { stalled: false, attempt: job.attempt - 1, failures: job.failures - 1 });
+    Object.assign(job, { state: "queued", finishedAt: null });
   }
 
   pause(key: string, until: number): void {
@@ -302,6 +320,7 @@ export class Model {
     job.startedAt = this.now;
     job.leaseUntil = this.now + leaseMs;
     job.token = token;
+    job.stalled = false;
     this.served.push({ unit: unitOf(job), types, sure });
     const keys = [...new Set(limits.map(({ key }) => key))];
     job.starts = keys.map((key) => ({ key, start: this.count(key) }));
@@ -319,6 +338,7 @@ export class Model {
     const stalled = this.kept.jobs.filter((job) => job.state === "active" && job.leaseUntil! <= this.now);
     for (const job of stalled) {
       job.failures += 1;
+      job.stalled = true;
       job.leaseUntil = null;
       if (job.cancelRequested) this.end(job, "cancelled");
       else if (job.attempt >= job.maxAttempts) this.end(job, "dead");
@@ -355,7 +375,7 @@ export class Model {
         if (!ended) return false;
         Object.assign(job, { state: "queued", attempt: 0, holds: 0, cancelRequested: false, finishedAt: null });
         if (job.deadline !== null && job.deadline <= this.now) job.deadline = null;
-        Object.assign(job, { dueAt: this.now, firstDueAt: null });
+        Object.assign(job, { dueAt: this.now, firstDueAt: null, stalled: false });
         return true;
       case "promote":
         if (job.state !== "queued" || job.dueAt <= this.now) return false;

@@ -1,4 +1,5 @@
 import type { Heartbeat, Lease, Outcome, Report } from "../../storage/job-storage.ts";
+import { STALLED } from "../../storage/stalled.ts";
 import type { Book } from "./book.ts";
 import { endStart, failed, giveWeightsBack, holdLimits, settleWeights, succeeded, takeBack } from "./limits/giving.ts";
 import { recordFailure, recordLines, type StoredJob } from "./stored-job.ts";
@@ -10,10 +11,30 @@ export function settle(book: Book, outcomes: readonly Outcome[], now: number): s
   const stale: string[] = [];
   for (const outcome of outcomes) {
     const job = held(book, outcome);
-    if (job === undefined) stale.push(outcome.id);
-    else settleOne(book, job, outcome, now);
+    if (job !== undefined) {
+      settleOne(book, job, outcome, now);
+      continue;
+    }
+    stale.push(outcome.id);
+    if (outcome.to === "back" && outcome.unstarted) unspend(book, outcome, now);
   }
   return stale;
+}
+
+/** The handler of this lease was never called: if a sweep has taken the lease away meanwhile, its attempt is given back. */
+function unspend(book: Book, { id, token }: Lease, now: number): void {
+  const job = book.jobs.get(id);
+  const last = job?.attempts?.at(-1);
+  // Nothing has happened to the job since; of those that are dead, only this was their last attempt.
+  if (job?.token !== token || last?.attempt !== job.attempt || last.startedAt !== job.startedAt) return;
+  const spent = job.state === "dead" && job.attempt >= job.maxAttempts;
+  if (last.error.code !== STALLED || !(spent || job.state === "waiting" || job.state === "scheduled")) return;
+  job.attempts!.pop();
+  job.attempt -= 1;
+  job.error = job.attempts!.at(-1)?.error ?? null;
+  if (!spent) return;
+  book.reopen(job);
+  comeBack(book, job, now);
 }
 
 /** The job, if this is its latest lease and nobody has taken it away. */

@@ -1,5 +1,5 @@
-import type { ErrorRecord } from "../../core/job.ts";
 import type { Sweep } from "../../storage/job-storage.ts";
+import { stalledError } from "../../storage/stalled.ts";
 import type { Book } from "./book.ts";
 import { endOverdue } from "./overdue.ts";
 import type { JobLane } from "./queues.ts";
@@ -53,11 +53,7 @@ function recover(book: Book, now: number): number {
 function stall(book: Book, job: StoredJob, now: number): void {
   const { queue, id, type, attempt } = job;
   const worker = job.worker ?? "";
-  const error: ErrorRecord = {
-    name: "StalledJobError",
-    code: "SLUICE_STALLED",
-    message: `the lease of worker ${worker} ran out before it was done`,
-  };
+  const error = stalledError(worker);
   recordFailure(job, error, now);
   failed(book, job, error, now);
   endLease(book, job, now);

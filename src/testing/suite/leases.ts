@@ -64,6 +64,59 @@ export const leases: Cases = {
     equal(await s.state(id!), "completed", "the job");
   },
 
+  "a job that is given back as never started after a sweep took its lease gets its attempt back, once": async (s) => {
+    await s.add({ id: "a", maxAttempts: 1, group: "g" }, { id: "b", maxAttempts: 3 });
+    const earlier = await s.claimOne({ leaseMs: 1_000 });
+    const { id: other } = await s.claimOne({ leaseMs: 100_000 });
+    equal([earlier.id, other].toSorted(), ["a", "b"], "the jobs");
+    await s.clock.advance(1_000);
+    equal((await s.sweep()).stalled, 1, "how many stalled");
+    const unstarted = back(earlier, { unstarted: true });
+    for (let i = 0; i < 2; i++) equal(await s.settle(unstarted), [earlier.id], "the lease is lost all the same");
+    const { state, attempt, error } = await s.get(earlier.id);
+    equal({ state, attempt, error }, { state: "waiting", attempt: 0, error: null }, "the job");
+    equal((await s.storage.history(earlier.id)).attempts, [], "its history");
+    equal((await s.claimOne()).id, earlier.id, "what is claimed next");
+  },
+
+  "a job whose lease ran out twice gets back only the attempt that was never started": async (s) => {
+    const [id] = await s.add({ maxAttempts: 2 });
+    await s.claimOne({ leaseMs: 1_000 });
+    await s.clock.advance(1_000);
+    await s.sweep();
+    const second = await s.claimOne({ leaseMs: 1_000 });
+    await s.clock.advance(1_000);
+    await s.sweep();
+    equal(await s.state(id!), "dead", "after both");
+    for (let i = 0; i < 2; i++) await s.settle(back(second, { unstarted: true }));
+    const { state, attempt, error } = await s.get(id!);
+    equal([state, attempt, error?.code], ["waiting", 1, "SLUICE_STALLED"], "the job");
+    equal((await s.storage.history(id!)).attempts.length, 1, "how many attempts are kept");
+    equal((await s.claimOne()).attempt, 2, "the attempt of the next claim");
+  },
+
+  "a stalled job that was claimed, cancelled or retried since keeps its attempt": async (s) => {
+    await s.add({ id: "a", maxAttempts: 2 }, { id: "b", maxAttempts: 2 }, { id: "c", maxAttempts: 1 });
+    const { jobs } = await s.claim({ leaseMs: 1_000 });
+    await s.clock.advance(1_000);
+    equal((await s.sweep()).stalled, 3, "how many stalled");
+    equal((await s.claimOne()).id, "a", "what is claimed again");
+    await s.change("cancel", "b");
+    await s.change("retry", "c");
+    for (const job of jobs) await s.settle(back(job, { unstarted: true }));
+    const found = await s.storage.find(["a", "b", "c"]);
+    equal(
+      found.map((job) => [job?.state, job?.attempt]),
+      [
+        ["active", 2],
+        ["cancelled", 1],
+        ["waiting", 0],
+      ],
+      "the jobs",
+    );
+    equal((await s.storage.history("c")).attempts.length, 1, "the history of the one that was retried");
+  },
+
   "a heartbeat never revives an expired lease": async (s) => {
     const [id] = await s.add({});
     const job = await s.claimOne({ leaseMs: 1_000 });

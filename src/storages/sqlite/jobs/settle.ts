@@ -12,6 +12,7 @@ import { isFirstDue } from "./due.ts";
 import { KEPT_MS } from "./ended.ts";
 import { LaneMoves } from "./lanes.ts";
 import type { JobRow } from "./record.ts";
+import { unspend } from "./unspend.ts";
 
 /** The lease is told by the job's latest token; one that ran out is still its holder's until the sweep takes it away. */
 const HELD = "id = ? AND token = ? AND state = 'active'";
@@ -60,7 +61,9 @@ export function settle(step: Step, outcomes: readonly Outcome[]): string[] {
       continue;
     }
     completeRun();
-    if (!release(step, outcome, lanes)) stale.push(outcome.id);
+    if (release(step, outcome, lanes)) continue;
+    stale.push(outcome.id);
+    if (outcome.to === "back" && outcome.unstarted) unspend(step, outcome, lanes);
   }
   completeRun();
   lanes.write();

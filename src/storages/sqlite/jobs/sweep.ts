@@ -1,5 +1,5 @@
-import type { ErrorRecord } from "../../../core/job.ts";
 import type { Sweep } from "../../../storage/job-storage.ts";
+import { stalledError } from "../../../storage/stalled.ts";
 import { endLeases } from "../limits/leases.ts";
 import { isAnyRipe, pruneLimits } from "../prune.ts";
 import type { Step } from "../step.ts";
@@ -95,11 +95,7 @@ function recover(step: Step): number {
   for (const row of rows) {
     const { id, queue, type, attempt } = row;
     const worker = row.worker ?? "";
-    const error: ErrorRecord = {
-      name: "StalledJobError",
-      code: "SLUICE_STALLED",
-      message: `the lease of worker ${worker} ran out before it was done`,
-    };
+    const error = stalledError(worker);
     const kept = { attempt, holds: 0, error };
     recordFailure(step, row, error);
     endLeases(step, [row.token], kindsOf(error));

@@ -1,0 +1,10 @@
+import type { ErrorRecord } from "../core/job.ts";
+
+export const STALLED = "SLUICE_STALLED";
+
+/** What is kept of an attempt whose lease ran out. */
+export const stalledError = (worker: string): ErrorRecord => ({
+  name: "StalledJobError",
+  code: STALLED,
+  message: `the lease of worker ${worker} ran out before it was done`,
+});
