@@ -22,8 +22,8 @@ interface Scene {
   readonly direct: PostgresStorage;
   /** Whatever is open now stands still, and those who connect from now on do not. */
   stall(): readonly Passage[];
-  /** Whatever is open now. */
-  open(): readonly Passage[];
+  /** All that were made to stand still. */
+  readonly stalled: readonly Passage[];
   /** What stands still goes on, and the server has done what came of it. */
   resume(passages: readonly Passage[]): Promise<void>;
 }
@@ -44,14 +44,16 @@ async function scene(options: PostgresStorageOptions, isolation = "read committe
     await proxy.close();
   });
   await storage.limits.define([rule("k", { max: 10, windowMs: 60_000, concurrency: 5 })], {});
+  const stalled: Passage[] = [];
   return {
     storage,
     direct,
     admin,
-    open: () => [...proxy.passages],
+    stalled,
     stall: () => {
       const passages = [...proxy.passages];
       for (const passage of passages) passage.stall();
+      stalled.push(...passages);
       return passages;
     },
     resume: async (passages) => {
@@ -205,13 +207,12 @@ describe("an answer that is lost", () => {
   test("a transaction that was never committed is waited for, where the default isolation level is another one", async () => {
     const at = await scene(patient(), "serializable");
     await at.storage.add([newJob({ id: "a" })]);
-    const passages = at.open();
     const claiming = unheard(at, (storage) => storage.claim(anything()));
     const waiting = `SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
       WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted`;
     const waited = until(async () => (await at.admin.query(waiting)).rowCount, "the repeat to wait", 30_000);
     await Promise.race([claiming, waited]);
-    for (const passage of passages) passage.resume();
+    for (const passage of at.stalled) passage.resume();
     expect((await claiming).jobs).toMatchObject([{ id: "a", attempt: 1 }]);
   });
 
