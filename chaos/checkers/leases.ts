@@ -5,6 +5,12 @@ import { Finding, round, type Verdict } from "./verdict.ts";
 const SLACK_MS = 5;
 
 /**
+ * A call that took so long may have been sent twice, the first time with success. The second time a job that was given back and
+ * claimed again is stale.
+ */
+const REPEATED_MS = 3_000;
+
+/**
  * I4, exclusive leases: nobody gets a job while the lease of somebody else on it lasts. A lease lasts for its time from the
  * claim or the last sign of life, or until its holder gives the job back. No two workers go by the same id, however alike they were started.
  */
@@ -27,7 +33,10 @@ export function exclusiveLeases(history: Digest): Verdict {
         continue;
       }
       const key = `${job} ${claim.token}`;
-      const given = (settles.get(key) ?? []).some(({ verdict, from }) => verdict !== "stale" && from <= next.until);
+      const given = (settles.get(key) ?? []).some(
+        ({ verdict, from, until }) =>
+          from <= next.until && (verdict !== "stale" || (until ?? from) - from >= REPEATED_MS),
+      );
       const signs = (beats.get(key) ?? []).filter(({ kept, from }) => kept && from < next.from);
       const alive = signs.reduce((latest, { from }) => Math.max(latest, from), claim.from);
       const left = alive + claim.leaseMs - next.until;
