@@ -74,7 +74,7 @@ function readSchema(connection: SqliteConnection, path: string): ReturnType<type
 }
 
 function keptClock(connection: SqliteConnection, storage: SqliteStorage, clock: Clock): KeptClock {
-  // A clock that was set is noticed by whoever reads next.
+  // The next read notices a clock that was set.
   const notice = () => storage.find([]);
   return {
     async read() {
