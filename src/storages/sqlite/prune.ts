@@ -28,8 +28,6 @@ const NEWEST = "SELECT max(at) AS at FROM sluice_starts WHERE limit_id = ?";
 const UNCONFIRMED = "SELECT 1 FROM sluice_starts WHERE limit_id = ? AND claim IS NOT NULL AND at > ? LIMIT 1";
 const DROP = "DELETE FROM sluice_limits WHERE id = ?";
 const FORGET_ALL = "DELETE FROM sluice_starts WHERE limit_id = ?";
-// Nobody's clock is before this any more: who comes later does not miss what was dropped.
-const REMEMBER = "UPDATE sluice_meta SET last = max(last, ?)";
 
 /** A start that was not confirmed is known for so long: that it was called too late may still be told. */
 const CONFIRMED_MS = 3_600_000;
@@ -92,7 +90,8 @@ function pruneGroup(step: Step, row: LimitRow): number {
   if ((newest === null || now - newest >= longest) && confirmed && isIdle(step, row)) {
     const { changes } = step.sql(FORGET_ALL).run(id);
     step.sql(DROP).run(id);
-    step.sql(REMEMBER).run(now);
+    // Who comes later does not miss what was dropped.
+    step.rememberTime();
     return Number(changes) + 1;
   }
   settleTotal(step, row);

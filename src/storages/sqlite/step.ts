@@ -95,11 +95,16 @@ export class Step {
     return this.everybody || this.woken.size > 0 || this.stopping.length > 0 || this.events.length > 0;
   }
 
+  /** From now on nobody's clock is before this. All readings are written down together: one without the other looks like a clock that was set. */
+  rememberTime(): void {
+    this.sql(NUMBERS).run(this.sequence, this.now, this.#machine.boot, this.#machine.awake);
+  }
+
   /** The next `count` numbers of the counter that only ever grows; the first of them. */
   numbers(count: number): number {
     const first = this.sequence + 1;
     this.sequence += count;
-    this.sql(NUMBERS).run(this.sequence, this.now, this.#machine.boot, this.#machine.awake);
+    this.rememberTime();
     return first;
   }
 }

@@ -97,6 +97,11 @@ const LEAST_SLEEP_MS = 1_000;
 /** What lies between two monotonic clocks changes by less, as it is read. */
 const APART_MS = 100;
 
+/** Clocks that were read within this were read at once. */
+const AT_ONCE_MS = 1;
+/** A process that is held up so often in a row sees clocks that disagree. */
+const MOST_READS = 10;
+
 /** `last` is written down when it has moved on by so much: often enough to notice a step, and free on the hot path. */
 const REMEMBER_MS = 250;
 
@@ -114,9 +119,9 @@ export class StorageClock {
   readonly #clock: Clock;
   readonly #wall: FineWallClock;
   #machine: MachineClock | undefined;
-  /** What lies between the monotonic clock of this process and the clock of the computer. */
-  #apart: number | undefined;
-  /** The time when it was last read, and what the monotonic clock said then. */
+  /** What lies between the monotonic clock of this process and the clock of the computer: at least, at most. */
+  #apart: readonly [number, number] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+  /** The time when it was last read, and what the monotonic clock said after that. */
   #latest = Number.NEGATIVE_INFINITY;
   #latestAt = 0;
   #sequence = -1;
@@ -139,40 +144,55 @@ export class StorageClock {
     if (sequence !== this.#sequence || repairs !== this.#repairs) this.#latest = Number.NEGATIVE_INFINITY;
     this.#sequence = sequence;
     this.#repairs = repairs;
-    // Read before and after: what has passed between two readings of the wall clock is never less than is taken for it, however
-    // long the process was held up in between. Time that runs ahead opens windows early.
-    const before = this.#awake();
-    const wall = this.#wall.now();
-    const elapsed = this.#clock.now();
-    const awake = this.#awake();
+    const { before, wall, awake, after } = this.#readAll();
     const floor = Math.max(last, this.#latest);
     const readings = { wall, error: this.#wall.error, floor };
-    const since = elapsed - this.#latestAt;
+    const since = before - this.#latestAt;
     const skew =
-      this.#skewByMachine(state, before, readings) ?? skewByProcess(written, readings, this.#latest + since, since);
+      this.#skewByMachine(state, awake, readings) ?? skewByProcess(written, readings, this.#latest + since, since);
     const now = Math.max(floor, wall + skew);
     this.#latest = now;
-    this.#latestAt = elapsed;
-    const time = { now, error: this.#wall.error, skew, sequence, repairs, boot: this.#machine?.boot ?? null, awake };
+    this.#latestAt = after;
+    // However long it took: no more time seems to have passed between two readings of the wall clock than did.
+    const awakeAfter = awake + (after - before);
+    const boot = this.#machine?.boot ?? null;
+    const time = { now, error: this.#wall.error, skew, sequence, repairs, boot, awake: awakeAfter };
     if (skew === written && now - last < REMEMBER_MS) return { ...time, last, asleep: state.asleep };
     return { ...time, last: now, asleep: this.#machine?.asleep() ?? 0 };
   }
 
-  /** Where the two monotonic clocks go apart, one is moved by hand, as in tests with fake timers: then it alone counts. */
-  #awake(): number {
-    // More than once, for the process may be stopped between the two readings.
-    for (let reads = 0; this.#machine !== undefined && reads < 3; reads++) {
-      const awake = this.#machine.awake();
-      const apart = awake - this.#clock.now();
-      this.#apart ??= apart;
-      if (Math.abs(apart - this.#apart) <= APART_MS) return awake;
+  /**
+   * All clocks, as good as at once. Where the process is held up between two of them, they disagree by as much, and the wall clock
+   * would seem to have been set: then they are read again.
+   */
+  #readAll(): Reading {
+    let best: Reading | undefined;
+    for (let reads = 0; reads < MOST_READS && (best === undefined || best.after - best.before > AT_ONCE_MS); reads++) {
+      this.#wall.now();
+      const before = this.#clock.now();
+      const awake = this.#awake(before);
+      const wall = this.#wall.now();
+      const after = this.#clock.now();
+      if (best === undefined || after - before < best.after - best.before) best = { before, awake, wall, after };
     }
-    this.#machine = undefined;
-    return 0;
+    return best!;
+  }
+
+  /** What the clock of the computer says. Where the two monotonic clocks go apart, one is moved by hand, as fake timers are: it alone counts. */
+  #awake(before: number): number {
+    if (this.#machine === undefined) return 0;
+    const awake = this.#machine.awake();
+    const [least, most] = [awake - this.#clock.now(), awake - before];
+    if (least > this.#apart[1] + APART_MS || most < this.#apart[0] - APART_MS) {
+      this.#machine = undefined;
+      return 0;
+    }
+    this.#apart = [Math.max(least, this.#apart[0]), Math.min(most, this.#apart[1])];
+    return awake;
   }
 
   /** The skew, by the time that has passed for the computer since `last`; undefined: that cannot be told. */
-  #skewByMachine(state: ClockState, awake: number, readings: Readings): number | undefined {
+  #skewByMachine(state: ClockState, awake: number, readings: WallReading): number | undefined {
     const { wall, floor } = readings;
     const machine = this.#machine;
     if (machine === undefined || state.boot !== machine.boot || awake < state.awake) return undefined;
@@ -188,7 +208,15 @@ export class StorageClock {
   }
 }
 
-interface Readings {
+/** What the clocks said, the monotonic one of this process before and after the others. */
+interface Reading {
+  readonly before: number;
+  readonly awake: number;
+  readonly wall: number;
+  readonly after: number;
+}
+
+interface WallReading {
   readonly wall: number;
   /** How much later than `wall` it may be. */
   readonly error: number;
@@ -197,13 +225,13 @@ interface Readings {
 }
 
 /** The skew with which it is `time` now, or a little less: the wall clock may show more than was read, and others may know better. */
-const skewFor = (time: number, { wall, error, floor }: Readings): number => Math.max(floor, time) - wall - error;
+const skewFor = (time: number, { wall, error, floor }: WallReading): number => Math.max(floor, time) - wall - error;
 
 /**
  * What has to be added to the wall clock. So far it was `written`; by the monotonic clock, on which `since` has passed, the time is
  * `expected` (-Infinity, if this process has not read it yet).
  */
-function skewByProcess(written: number, readings: Readings, expected: number, since: number): number {
+function skewByProcess(written: number, readings: WallReading, expected: number, since: number): number {
   const { wall, floor } = readings;
   const drift = Math.max(DRIFT_MS, since * DRIFT);
   const time = wall + written;

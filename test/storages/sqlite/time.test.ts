@@ -1,10 +1,10 @@
-import { describe, expect, test, vi } from "vitest";
-import type { Clock } from "../../../src/core/clock.ts";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { SqliteStorage } from "../../../src/storages/sqlite/index.ts";
 import { type ClockState, FineWallClock, StorageClock } from "../../../src/storages/sqlite/time.ts";
 import { MACHINE, machineClock, type MachineClock } from "../../../src/storages/sqlite/machine.ts";
 import { FakeClock } from "../../../src/testing/index.ts";
-import { claimOf, newJob, temporaryDatabase } from "./support.ts";
+import { claimOf, newJob, rule, temporaryDatabase } from "./support.ts";
 
 /** A computer's clocks: the wall clock in whole milliseconds, the monotonic one from anywhere. */
 class ComputerClock implements Clock {
@@ -93,6 +93,63 @@ describe("the clock of a storage", () => {
       state = new StorageClock(clock).read(state);
     }
     expect(state.skew).toBe(0);
+  });
+});
+
+describe("a process that is held up between two readings of its clocks", () => {
+  /** Three processes read the time in turn, the third one when it has just been started. Every reading of a clock is counted. */
+  function readInTurns(heldUp: (call: number) => number): { skews: number[]; calls: number; ahead: number } {
+    let real = 1_000_000.3;
+    let calls = 0;
+    const call = (): number => {
+      const at = (real += 0.01);
+      real += heldUp(calls++);
+      return at;
+    };
+    Object.assign(systemClock, { now: () => call() - 900_000, wall: () => Math.floor(WALL + call()) });
+    const machine = { boot: "first", awake: call, asleep: () => Math.floor(call() / 10) * 10 - call() };
+    const start = () => new StorageClock(systemClock, machine);
+    const processes = [start(), start()];
+    let state: ClockState = { ...UNKNOWN, last: WALL + real };
+    let ahead = 0;
+    const skews: number[] = [];
+    for (const [pause, which] of [0, 3, 260, 2, 900, 1, 300, 5, 5, 400].map((ms, i) => [ms, i % 3] as const)) {
+      real += pause;
+      const process = which === 2 ? start() : processes[which]!;
+      const { now, last, skew, boot, awake, asleep } = process.read(state);
+      state = { ...state, last: Math.max(last, now), skew, boot, awake, asleep, sequence: state.sequence + 1 };
+      process.granted(state.sequence);
+      skews.push(skew);
+      ahead = Math.max(ahead, now - (WALL + real));
+    }
+    return { skews, calls, ahead };
+  }
+  const WALL = 1_900_000_000_000;
+  const { now, wall } = systemClock;
+  afterEach(() => void Object.assign(systemClock, { now, wall }));
+
+  test.each([60, 120, 300, 5_000])("once, by %i ms: the wall clock was not set", (ms) => {
+    const { calls } = readInTurns(() => 0);
+    for (let at = 0; at < calls; at++) {
+      const { skews, ahead } = readInTurns((call) => (call === at ? ms : 0));
+      expect({ at, ahead: ahead > 0.1, skews: skews.filter((skew) => Math.abs(skew) > 1) }).toEqual({
+        at,
+        ahead: false,
+        skews: [],
+      });
+    }
+  });
+
+  test("again and again: the time is never ahead", () => {
+    for (let seed = 1; seed <= 300; seed++) {
+      let random = seed;
+      const { ahead, skews } = readInTurns(() => {
+        random = (random * 1_103_515_245 + 12_345) % 2 ** 31;
+        return random % 20 === 0 ? random % 1_000 : 0;
+      });
+      expect(ahead).toBeLessThan(0.1);
+      expect(Math.max(...skews)).toBeLessThan(1);
+    }
   });
 });
 
@@ -296,6 +353,26 @@ describe("a wall clock that is set while the computer knows better", () => {
     expect(at.length).toBe(30);
     expect((await storages[1]!.find(["later"]))[0]!.state).not.toBe("scheduled");
     for (const storage of storages) await storage.close();
+  });
+
+  test("not at all: what tidies up moves the time on for nobody", async () => {
+    const computer = new FakeClock();
+    const storage = new SqliteStorage(":memory:", { clock: new ProcessClock(computer) });
+    await storage.limits.define([rule("tenant", { max: 1, windowMs: 5_000 }, { byGroup: true })]);
+    for (let i = 0; i < 10; i++) {
+      await storage.add([newJob({ group: `g${i}` })]);
+      expect((await storage.claim(claimOf())).jobs).toHaveLength(1);
+      await computer.advance(200);
+    }
+    await computer.advance(3_000);
+    await storage.add([newJob({ id: "later", due: { inMs: 3_100 } })]);
+    // One group after the other is forgotten, and nothing else happens.
+    for (let i = 0; i < 15; i++) {
+      while ((await storage.sweep()).more);
+      await computer.advance(200);
+    }
+    expect(await storage.claim(claimOf())).toMatchObject({ jobs: [], nextInMs: 100 });
+    await storage.close();
   });
 
   test("a computer that slept has let time pass", async () => {
