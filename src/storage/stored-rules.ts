@@ -3,7 +3,6 @@ import type { ErrorRecord } from "../core/job.ts";
 import { applies, blindFor, chargeOf, type LimitRule, mostOf, NO_QUOTA, type Quota, quotaOf } from "../limits/rule.ts";
 import type { ClaimLimit, NewJob } from "./job-storage.ts";
 import type { LimitChange } from "./limit-storage.ts";
-import type { Meter } from "./under-limits.ts";
 
 /** A rule as it is kept: what was declared, and what was changed by hand since. Plain data. */
 export interface StoredRule {
@@ -138,7 +137,12 @@ export function tooHeavy(limit: string, name: string, weight: number, most: numb
 }
 
 /** Why a job is dead that can never fit, for the limit was made smaller after it had been added. */
-export function neverFits({ rule, group }: Meter, weight: number): ErrorRecord {
+interface OfLimit {
+  readonly rule: LimitRule;
+  readonly group: string | null;
+}
+
+export function neverFits({ rule, group }: OfLimit, weight: number): ErrorRecord {
   const quota = quotaOf(rule, group);
   return {
     name: "OptionsError",

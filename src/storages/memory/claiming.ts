@@ -3,13 +3,13 @@ import { applies, type LimitRule } from "../../limits/rule.ts";
 import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
 import { ruleOfClaim } from "../../storage/stored-rules.ts";
 import { Allowance } from "../../storage/step-bytes.ts";
-import { byTurn } from "../../storage/turns.ts";
-import { UnderLimits } from "../../storage/under-limits.ts";
-import { walk } from "../../storage/walk.ts";
+import { byTurn } from "../../planner/turns.ts";
+import { ClaimLimits } from "../../planner/claim-limits.ts";
+import { planClaim } from "../../planner/plan-claim.ts";
 import type { Book } from "./book.ts";
-import { MemoryGround, siblings } from "./ground.ts";
+import { MemoryLanes, siblings } from "./claim-lanes.ts";
 import { byDue } from "./lanes.ts";
-import { type Looking, TallyMeter } from "./limits/meter.ts";
+import { type Looking, MemoryKey } from "./limits/key.ts";
 import { outlook } from "./outlook.ts";
 import { endOverdue } from "./overdue.ts";
 import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
@@ -98,18 +98,18 @@ function takeUnder(
   const granted = request.grantTtlMs === undefined ? undefined : book.grants.next(time, request.grantTtlMs);
   const looking: Looking = { lane: undefined, looksAt: ({ line }) => own.has(line), granted };
   const alone = new Set(rules.map(({ name }) => name)).size === rules.length;
-  const meterOf = (rule: LimitRule, group: string | null) =>
-    new TallyMeter(book.limits, book.heavy, looking, rule, group, time, alone);
-  const ground = new MemoryGround(book, queue, request, lines, rules, now, started, looking);
+  const keyOf = (rule: LimitRule, group: string | null) =>
+    new MemoryKey(book.limits, book.heavy, looking, rule, group, time, alone);
+  const lanes = new MemoryLanes(book, queue, request, lines, rules, now, started, looking);
   const types = lines.map(({ type }) => type);
   const allowance = new Allowance(request);
   for (;;) {
-    const limits = new UnderLimits(rules, queue.name, meterOf);
-    const walked = walk(types, ground, limits, allowance);
-    if (ground.letOthersLook()) continue;
+    const limits = new ClaimLimits(rules, queue.name, keyOf);
+    const plan = planClaim(types, lanes, limits, allowance);
+    if (lanes.letOthersLook()) continue;
     const taken = started.map(({ starts }) => starts);
     const grant = granted && book.grants.keep(granted, taken, book.ledgerNow());
-    return { ...outlook(lines, limits, walked, now, time), ...(grant !== undefined && { grant }) };
+    return { ...outlook(lines, limits, plan, now, time), ...(grant !== undefined && { grant }) };
   }
 }
 

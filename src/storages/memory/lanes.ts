@@ -1,4 +1,4 @@
-import { byTurn, type Lane as Turning } from "../../storage/turns.ts";
+import { byTurn, type Lane as Turning } from "../../planner/turns.ts";
 import { Heap, NOWHERE, type Slotted } from "./heap.ts";
 import type { Tally } from "./limits/tally.ts";
 

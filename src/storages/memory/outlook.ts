@@ -1,7 +1,7 @@
 import { type Wait, WHEN_RELEASED } from "../../limits/wait.ts";
 import type { Claim } from "../../storage/job-storage.ts";
-import type { UnderLimits } from "../../storage/under-limits.ts";
-import type { Walked } from "../../storage/walk.ts";
+import type { ClaimLimits } from "../../planner/claim-limits.ts";
+import type { ClaimPlan } from "../../planner/plan-claim.ts";
 import { labelOf } from "../../limits/rule.ts";
 import type { JobLine } from "./queues.ts";
 
@@ -11,12 +11,12 @@ import type { JobLine } from "./queues.ts";
  */
 export function outlook(
   lines: readonly JobLine[],
-  limits: UnderLimits,
-  walked: Walked,
+  limits: ClaimLimits,
+  plan: ClaimPlan,
   now: number,
   time: number,
 ): Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
-  let { nextIn, blockedBy } = walked;
+  let { nextIn, blockedBy } = plan;
   for (const { type, blocked, scheduled } of lines) {
     const [lane, job] = [blocked.first, scheduled.first];
     if (lane === undefined && job === undefined) continue;
@@ -34,6 +34,6 @@ export function outlook(
     }
     if (job !== undefined) nextIn = Math.min(nextIn, Math.max(least, job.dueAt - now));
   }
-  if (walked.more) return { more: true, nextInMs: 0, blockedBy };
+  if (plan.more) return { more: true, nextInMs: 0, blockedBy };
   return { more: false, nextInMs: nextIn === WHEN_RELEASED ? null : nextIn, blockedBy };
 }

@@ -3,7 +3,7 @@ import type { Verdict } from "../../limits/gauge.ts";
 import { applies, type Charge, chargeOf, type LimitRule, mostOf, quotaOf } from "../../limits/rule.ts";
 import { NEVER } from "../../limits/wait.ts";
 import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
-import { byTurn } from "../../storage/turns.ts";
+import { byTurn } from "../../planner/turns.ts";
 import type { Book } from "./book.ts";
 import { byDue } from "./lanes.ts";
 import { toldRule, toldWait } from "./limits/reading.ts";

@@ -2,14 +2,14 @@ import { type LimitRule, labelOf } from "../../../limits/rule.ts";
 import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance } from "../../../storage/step-bytes.ts";
-import { UnderLimits } from "../../../storage/under-limits.ts";
-import { walk, type Walked } from "../../../storage/walk.ts";
+import { ClaimLimits } from "../../../planner/claim-limits.ts";
+import { planClaim, type ClaimPlan } from "../../../planner/plan-claim.ts";
 import { type BlockedLane, blockedTypes, firstBlocked, unblockRipe } from "../limits/blocked.ts";
-import { Meters } from "../limits/meter.ts";
+import { SqliteKeys } from "../limits/keys.ts";
 import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { comingDue } from "./due.ts";
-import { ClaimGround } from "./ground.ts";
+import { ClaimLanes } from "./claim-lanes.ts";
 import type { OpenTypes } from "./ready.ts";
 import { writeDown } from "./started.ts";
 
@@ -22,8 +22,8 @@ class LimitedClaim {
   readonly #step: Step;
   readonly #types: OpenTypes;
   readonly #rules: readonly LimitRule[];
-  readonly #meters: Meters;
-  readonly #limits: UnderLimits;
+  readonly #keys: SqliteKeys;
+  readonly #limits: ClaimLimits;
   /** May lanes be blocked? */
   readonly #blocks: boolean;
 
@@ -33,23 +33,23 @@ class LimitedClaim {
     this.#types = types;
     this.#rules = rules;
     this.#blocks = rules.some(({ byGroup, weight }) => byGroup || weight !== null);
-    this.#meters = new Meters(step, ttlMs);
-    this.#limits = new UnderLimits(rules, types.queue, (rule, group) => {
-      const meter = this.#meters.meter(rule, group);
-      if (writes) meter.prepare();
-      return meter;
+    this.#keys = new SqliteKeys(step, ttlMs);
+    this.#limits = new ClaimLimits(rules, types.queue, (rule, group) => {
+      const key = this.#keys.key(rule, group);
+      if (writes) key.prepare();
+      return key;
     });
-    for (const rule of rules) if (!rule.byGroup && writes) this.#meters.meter(rule, null).prepare();
+    for (const rule of rules) if (!rule.byGroup && writes) this.#keys.key(rule, null).prepare();
   }
 
   /** Starts are not kept long enough for one of the limits. */
   get unprepared(): boolean {
-    return this.#rules.some((rule) => !rule.byGroup && this.#meters.meter(rule, null).unprepared);
+    return this.#rules.some((rule) => !rule.byGroup && this.#keys.key(rule, null).unprepared);
   }
 
-  walk(wanted: Pick<ClaimRequest, "max" | "maxBytes">): { readonly ground: ClaimGround; readonly walked: Walked } {
-    const ground = new ClaimGround(this.#step, this.#types, this.#rules, this.#meters, wanted.max);
-    return { ground, walked: walk([...this.#types.candidates()], ground, this.#limits, new Allowance(wanted)) };
+  planClaim(wanted: Pick<ClaimRequest, "max" | "maxBytes">): { readonly lanes: ClaimLanes; readonly plan: ClaimPlan } {
+    const lanes = new ClaimLanes(this.#step, this.#types, this.#rules, this.#keys, wanted.max);
+    return { lanes, plan: planClaim([...this.#types.candidates()], lanes, this.#limits, new Allowance(wanted)) };
   }
 
   /** Is there a job that has come due, is not in its lane yet, and may start? */
@@ -61,8 +61,8 @@ class LimitedClaim {
   }
 
   /** What comes after a claim. While limits are full it makes no sense to ask again, even if a job comes due before. */
-  outlook(walked: Walked): Outlook {
-    let { blockedBy, nextIn } = walked;
+  outlook(plan: ClaimPlan): Outlook {
+    let { blockedBy, nextIn } = plan;
     for (const lane of this.#blocked()) {
       const general = this.#limits.earliest(lane.type);
       const wait = Math.max(lane.wait, general.wait);
@@ -73,7 +73,7 @@ class LimitedClaim {
       }
       nextIn = Math.min(nextIn, wait);
     }
-    if (walked.more) return { more: true, nextInMs: 0, blockedBy };
+    if (plan.more) return { more: true, nextInMs: 0, blockedBy };
     const due = this.#nextDue();
     // A job that has come due waits, whether or not it stands in its lane yet.
     if (due.by !== null && (blockedBy === null || due.wait < nextIn)) blockedBy = due.by;
@@ -129,9 +129,9 @@ export function claimUnder(
   if (types.paused) return { jobs: [], ...NOTHING };
   const limited = new LimitedClaim(step, types, rules, true, request.grantTtlMs);
   limited.unblock();
-  const { ground, walked } = limited.walk(request);
-  const { jobs, grant } = ground.changed ? writeDown(step, request, ground) : { jobs: [], grant: undefined };
-  const ahead = limited.outlook({ ...walked, more: walked.more || ground.othersMayLook });
+  const { lanes, plan } = limited.planClaim(request);
+  const { jobs, grant } = lanes.changed ? writeDown(step, request, lanes) : { jobs: [], grant: undefined };
+  const ahead = limited.outlook({ ...plan, more: plan.more || lanes.othersMayLook });
   return { jobs, ...ahead, ...(grant !== undefined && { grant }) };
 }
 
@@ -145,7 +145,7 @@ export function glanceUnder(
   if (types.paused) return { jobs: [], ...NOTHING };
   const limited = new LimitedClaim(step, types, rules, false);
   if (limited.unprepared || limited.anyDue || limited.anyRipe) return undefined;
-  const { ground, walked } = limited.walk({ max: 0 });
-  if (ground.changed || (walked.more && request.max > 0)) return undefined;
-  return { jobs: [], ...limited.outlook(walked) };
+  const { lanes, plan } = limited.planClaim({ max: 0 });
+  if (lanes.changed || (plan.more && request.max > 0)) return undefined;
+  return { jobs: [], ...limited.outlook(plan) };
 }

@@ -1,6 +1,6 @@
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance, STEP_BYTES } from "../../../storage/step-bytes.ts";
-import type { Unit } from "../../../storage/turns.ts";
+import type { Unit } from "../../../planner/turns.ts";
 import { isUnsaid, remember } from "../limits/claim-limits.ts";
 import { confirm } from "../limits/grants.ts";
 import { instantOf } from "../limits/reading.ts";

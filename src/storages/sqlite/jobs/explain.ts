@@ -4,10 +4,10 @@ import { chargeOf, mostOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER } from "../../../limits/wait.ts";
 import type { JobRecord } from "../../../core/job.ts";
 import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
-import { byTurn } from "../../../storage/turns.ts";
+import { byTurn } from "../../../planner/turns.ts";
 import { remembered } from "../limits/claim-limits.ts";
 import { grpOf } from "../limits/groups.ts";
-import { Meters } from "../limits/meter.ts";
+import { SqliteKeys } from "../limits/keys.ts";
 import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { find } from "./list.ts";
@@ -81,18 +81,18 @@ export function explain(step: Step, id: string): Standing | undefined {
     id: lane?.id ?? 0,
     since: lane !== undefined && lane.heavy !== null && lane.by === name ? lane.since! : Number.POSITIVE_INFINITY,
   });
-  const meters = new Meters(step);
+  const keys = new SqliteKeys(step);
   const rules = [...step.rules.of(queue, type), ...remembered(step, queue)];
   const limits = rules.map((rule): LimitStanding => {
     const own = rule.byGroup ? group : null;
-    const meter = meters.meter(rule, own);
+    const key = keys.key(rule, own);
     const charge = chargeOf(rule, weights);
-    const { used, held } = meter;
-    const ask = (weighs: typeof charge) => meter.verdictFor(asking(rule.name), weighs, priority);
+    const { used, held } = key;
+    const ask = (weighs: typeof charge) => key.verdictFor(asking(rule.name), weighs, priority);
     const behind = waitBehind(startsBefore(rule, rules, before), rule, own, used, charge, ask);
     const { wait, reason } = first === undefined ? behind : later(behind, ask(chargeOf(rule, first.weights)));
-    const weight = meter.quota.max === null ? charge.slots : charge.weight;
-    const most = mostOf(meter.quota, charge) ?? null;
+    const weight = key.quota.max === null ? charge.slots : charge.weight;
+    const most = mostOf(key.quota, charge) ?? null;
     return { rule: wallRule(rule, step.skew), group: own, weight, used, held, waitMs: instantOf(wait), reason, most };
   });
   const workers = workersFor(liveWorkers(step, queue), type);

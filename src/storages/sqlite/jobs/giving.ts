@@ -1,4 +1,4 @@
-import { takeTurns, type Unit } from "../../../storage/turns.ts";
+import { takeTurns, type Unit } from "../../../planner/turns.ts";
 import type { Step } from "../step.ts";
 import { Amount } from "./amount.ts";
 import type { LaneRow, OpenTypes } from "./ready.ts";

@@ -1,9 +1,9 @@
-import { byTurn } from "../../../storage/turns.ts";
-import type { Head, WalkLane } from "../../../storage/walk.ts";
+import { byTurn } from "../../../planner/turns.ts";
+import type { Head, ReadyLane } from "../../../planner/plan-claim.ts";
 import type { JobRow } from "./record.ts";
 
 /** A lane as a claim sees it, with all that the claim has done so far. Nothing of that is written before its end. */
-export interface ClaimLane extends WalkLane {
+export interface ClaimLane extends ReadyLane {
   turn: number;
   /** How many were started since it was its turn, when it was read. */
   readonly served: number;

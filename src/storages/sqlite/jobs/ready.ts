@@ -1,4 +1,4 @@
-import { type Lane, type Unit, unitsOf } from "../../../storage/turns.ts";
+import { type Lane, type Unit, unitsOf } from "../../../planner/turns.ts";
 import type { Step } from "../step.ts";
 
 /** A row of `sluice_lanes`. The group is as it is kept there: '' without one, ':' and its name with one. */

@@ -8,7 +8,7 @@ import { grpOf } from "../limits/groups.ts";
 import { takeLimits } from "../limits/taking.ts";
 import type { Step } from "../step.ts";
 import { KEPT_MS } from "./ended.ts";
-import type { ClaimGround, Refused } from "./ground.ts";
+import type { ClaimLanes, Refused } from "./claim-lanes.ts";
 import { LaneMoves } from "./lanes.ts";
 import type { ClaimLane, ClaimUnit } from "./line.ts";
 import { toRecord } from "./record.ts";
@@ -40,22 +40,22 @@ export interface Started {
   readonly grant: Grant | undefined;
 }
 
-/** Writes down what a walk came to. Answers with the jobs that have started. */
-export function writeDown(step: Step, request: ClaimRequest, ground: ClaimGround): Started {
-  const started = ground.started.length === 0 ? { jobs: [], grant: undefined } : start(step, request, ground);
-  if (ground.refused.length > 0) endRefused(step, ground.refused);
-  for (const lane of ground.heavy) letOthersLook(step, lane, ground);
-  if (ground.blocked.length > 0) blockLanes(step, ground.blocked);
-  for (const { id } of ground.miscounted) step.sql(RECOUNT).run(id);
+/** Writes down what a claim has planned. Answers with the jobs that have started. */
+export function writeDown(step: Step, request: ClaimRequest, plan: ClaimLanes): Started {
+  const started = plan.started.length === 0 ? { jobs: [], grant: undefined } : start(step, request, plan);
+  if (plan.refused.length > 0) endRefused(step, plan.refused);
+  for (const lane of plan.heavy) letOthersLook(step, lane, plan);
+  if (plan.blocked.length > 0) blockLanes(step, plan.blocked);
+  for (const { id } of plan.miscounted) step.sql(RECOUNT).run(id);
   return started;
 }
 
-function start(step: Step, request: ClaimRequest, { started, served }: ClaimGround): Started {
+function start(step: Step, request: ClaimRequest, { started, served }: ClaimLanes): Started {
   const { worker, leaseMs, grantTtlMs } = request;
   const first = step.numbers(started.length);
   const taken = takeLimits(
     step,
-    started.map(({ uses }) => uses),
+    started.map(({ charges }) => charges),
     first,
     grantTtlMs,
   );
@@ -74,8 +74,8 @@ function start(step: Step, request: ClaimRequest, { started, served }: ClaimGrou
     if (step.eventsWanted) step.event({ event: "started", queue, id, type, attempt: attempt + 1, worker });
     return toRecord(row, step.skew, { worker, startedAt: now, leaseUntil, token: first + i });
   });
-  const uses = new Set(started.flatMap((one) => one.uses));
-  return { jobs, grant: grantTtlMs === undefined ? undefined : grantOf(first, uses) };
+  const charges = new Set(started.flatMap((one) => one.charges));
+  return { jobs, grant: grantTtlMs === undefined ? undefined : grantOf(first, charges) };
 }
 
 function writeTurns(step: Step, units: Iterable<ClaimUnit>): void {
@@ -88,21 +88,21 @@ function writeTurns(step: Step, units: Iterable<ClaimUnit>): void {
 }
 
 /** Whoever waited only for what has started now is worth a look, and hears of it. */
-function letOthersLook(step: Step, { by, group }: ClaimLane, ground: ClaimGround): void {
+function letOthersLook(step: Step, { by, group }: ClaimLane, plan: ClaimLanes): void {
   const rule = by === null ? undefined : step.rules.byName.get(by);
   if (rule === undefined) return;
   for (const other of unblockBehind(step, rule.name, rule.byGroup ? grpOf(group) : null)) {
     step.everybody = true;
-    ground.othersMayLook ||= ground.takes(other);
+    plan.othersMayLook ||= plan.takes(other);
   }
 }
 
 /** That is no attempt. */
 function endRefused(step: Step, refused: readonly Refused[]): void {
   const lanes = new LaneMoves(step, false);
-  for (const { row, leave } of refused) {
+  for (const { row, decision } of refused) {
     const { seq, queue, id, type, attempt } = row;
-    const { by, charge } = leave;
+    const { by, charge } = decision;
     const error = neverFits(by, by.rule.quota.max === null ? charge.slots : charge.weight);
     step.sql(END).run(step.now, JSON.stringify(error), step.now, seq);
     lanes.leave(row.lane!);

@@ -6,7 +6,7 @@ import type { Given, Step } from "../step.ts";
 import { unblockGroups, unblockHeavy } from "./blocked.ts";
 import { groupOf } from "./groups.ts";
 import { type EndedHold, heldOf } from "./holds.ts";
-import { Meters } from "./meter.ts";
+import { SqliteKeys } from "./keys.ts";
 
 const NAMES = "SELECT id, name, grp FROM sluice_limits WHERE id IN (SELECT value FROM json_each(?))";
 const FOR_ALL = "SELECT id FROM sluice_limits WHERE name = ? AND grp = ''";
@@ -107,7 +107,7 @@ function isNews(step: Step, rule: LimitRule, id: number, group: string | null, g
     const { slots, expiresIn } = heldOf(step, id, null);
     if (slots >= concurrency) return expiresIn < given.wait;
   }
-  return new Meters(step).meter(rule, group).verdict({ weight: 1, slots: 1 }).wait < given.wait;
+  return new SqliteKeys(step).key(rule, group).verdict({ weight: 1, slots: 1 }).wait < given.wait;
 }
 
 function namesOf(step: Step, ids: Iterable<number>): Named[] {

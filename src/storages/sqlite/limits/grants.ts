@@ -1,6 +1,6 @@
 import { quotaOf } from "../../../limits/rule.ts";
 import { type Confirmation, confirmInMs, type Grant } from "../../../storage/grants.ts";
-import type { Use } from "../../../storage/under-limits.ts";
+import type { KeyCharge } from "../../../planner/claim-limits.ts";
 import type { LimitRow } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { moveTotal } from "../totals.ts";
@@ -22,10 +22,10 @@ interface Unconfirmed extends Pick<LimitRow, "id" | "name" | "grp" | "longest" |
 }
 
 /** What is to be confirmed of starts that were counted under this number; undefined: nothing of them goes by time. */
-export function grantOf(number: number, uses: Iterable<Use>): Grant | undefined {
+export function grantOf(number: number, charges: Iterable<KeyCharge>): Grant | undefined {
   let shortest = Number.POSITIVE_INFINITY;
-  for (const { meter } of uses) {
-    const { max, windowMs, everyMs } = quotaOf(meter.rule, meter.group);
+  for (const { key } of charges) {
+    const { max, windowMs, everyMs } = quotaOf(key.rule, key.group);
     shortest = Math.min(shortest, (max === null ? null : windowMs) ?? shortest, everyMs ?? shortest);
   }
   return Number.isFinite(shortest) ? { id: String(number), confirmInMs: confirmInMs(shortest) } : undefined;

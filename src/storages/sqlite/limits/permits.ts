@@ -11,7 +11,7 @@ import { release, windowFreed } from "./freed.ts";
 import { gaugeOf, saveGauge } from "./gauges.ts";
 import { grantOf } from "./grants.ts";
 import { type EndedHold, hold } from "./holds.ts";
-import { Meters, type SqliteMeter } from "./meter.ts";
+import { SqliteKeys, type SqliteKey } from "./keys.ts";
 
 /** Every so many permits, old starts are deleted by whoever takes one: there may be nobody who sweeps. */
 const PRUNE_EVERY = 64;
@@ -29,55 +29,55 @@ const CORRECT = `UPDATE sluice_holds SET slots = ? WHERE ${HELD}`;
 const RENEW = `UPDATE sluice_holds SET until = max(until, ?) WHERE ${HELD}`;
 const NAME = "UPDATE sluice_starts SET token = ? WHERE seq = ?";
 
-function meterOf(step: Step, request: LimitTake): { meter: SqliteMeter; charge: Charge } {
+function keyOf(step: Step, request: LimitTake): { key: SqliteKey; charge: Charge } {
   const { name, group, weight, grantTtlMs } = request;
   const rule = step.rules.byName.get(name);
   if (rule === undefined) throw new LimitNotFoundError(name);
-  const meter = new Meters(step, grantTtlMs).meter(rule, rule.byGroup ? group : null);
-  return { meter, charge: weighed(rule.quota, weight ?? rule.estimate) };
+  const key = new SqliteKeys(step, grantTtlMs).key(rule, rule.byGroup ? group : null);
+  return { key, charge: weighed(rule.quota, weight ?? rule.estimate) };
 }
 
 /** What a request is told that gets nothing, or only asks; undefined: it fits. */
 export function ask(step: Step, request: LimitTake): LimitTaken | undefined {
-  const { meter, charge } = meterOf(step, request);
-  if (meter.unprepared) return undefined;
-  return refusal(meter, charge, request) ?? (onlyAsks(request) ? NOTHING_TAKEN : undefined);
+  const { key, charge } = keyOf(step, request);
+  if (key.unprepared) return undefined;
+  return refusal(key, charge, request) ?? (onlyAsks(request) ? NOTHING_TAKEN : undefined);
 }
 
 const NOTHING_TAKEN: LimitTaken = { granted: true, token: "", held: false };
 
 const onlyAsks = ({ weight, dry }: LimitTake): boolean => weight === 0 || dry === true;
 
-function refusal(meter: SqliteMeter, charge: Charge, { weight }: LimitTake): LimitTaken | undefined {
-  const wait = meter.wait(charge, weight === 0 ? undefined : LAST);
+function refusal(key: SqliteKey, charge: Charge, { weight }: LimitTake): LimitTaken | undefined {
+  const wait = key.wait(charge, weight === 0 ? undefined : LAST);
   if (wait === 0) return undefined;
   return {
     granted: false,
     retryInMs: wait === NEVER || wait === WHEN_RELEASED ? null : wait,
-    most: mostOf(meter.quota, charge) ?? null,
+    most: mostOf(key.quota, charge) ?? null,
   };
 }
 
 /** Checks and takes. The lock is held, so nobody comes in between. */
 export function take(step: Step, request: LimitTake): LimitTaken {
-  const { meter, charge } = meterOf(step, request);
-  meter.prepare();
-  const refused = refusal(meter, charge, request);
+  const { key, charge } = keyOf(step, request);
+  key.prepare();
+  const refused = refusal(key, charge, request);
   if (refused !== undefined) return refused;
   if (onlyAsks(request)) return NOTHING_TAKEN;
   const number = step.numbers(1);
-  meter.take(charge);
+  key.take(charge);
   const { grantTtlMs: ttlMs } = request;
-  const id = meter.account.save(ttlMs === undefined ? undefined : { number, ttlMs }, { alone: true });
-  if (meter.account.entry > 0) step.sql(NAME).run(number, meter.account.entry);
-  const until = meter.holds ? 0 : step.now + Math.max(request.ttlMs, meter.quota.windowMs ?? 0, CORRECTED_MS);
-  if (meter.holds) hold(step, id, number, charge.slots, step.now + request.ttlMs);
+  const id = key.account.save(ttlMs === undefined ? undefined : { number, ttlMs }, { alone: true });
+  if (key.account.entry > 0) step.sql(NAME).run(number, key.account.entry);
+  const until = key.holds ? 0 : step.now + Math.max(request.ttlMs, key.quota.windowMs ?? 0, CORRECTED_MS);
+  if (key.holds) hold(step, id, number, charge.slots, step.now + request.ttlMs);
   // A group that is idle would be forgotten before.
-  else if (meter.rule.byGroup && meter.account.entry > 0) hold(step, id, number, 0, until);
+  else if (key.rule.byGroup && key.account.entry > 0) hold(step, id, number, 0, until);
   if (number % PRUNE_EVERY === 0) pruneStarts(step, id);
   const token = [id, number, charge.weight, step.now, until].join(":");
-  const grant = ttlMs === undefined ? undefined : grantOf(number, [{ meter, charge }]);
-  return { granted: true, token, held: meter.holds, ...(grant !== undefined && { grant }) };
+  const grant = ttlMs === undefined ? undefined : grantOf(number, [{ key, charge }]);
+  return { granted: true, token, held: key.holds, ...(grant !== undefined && { grant }) };
 }
 
 /** What a permit says about itself. */

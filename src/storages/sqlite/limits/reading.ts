@@ -4,7 +4,7 @@ import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-
 import { type Origin, originOf } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
 import { groupOf, stateGrpOf } from "./groups.ts";
-import { Meters, type SqliteMeter } from "./meter.ts";
+import { SqliteKeys, type SqliteKey } from "./keys.ts";
 
 /** So many groups are shown. */
 const SHOWN = 100;
@@ -46,7 +46,7 @@ export function stateOf(
   group: string | null,
   waiting: readonly Waiting[],
 ): LimitState {
-  const meters = new Meters(step);
+  const keys = new SqliteKeys(step);
   let waits = 0;
   for (const lane of waiting) if (applies(rule, lane.queue, lane.type)) waits += lane.waiting;
   return {
@@ -54,7 +54,7 @@ export function stateOf(
     ...origin,
     waiting: waits,
     groups: (step.sql(COUNT).get(rule.name, rule.byGroup ? 1 : 0) as { readonly n: number }).n,
-    states: groupsOf(step, rule, group).map((one) => groupState(step, meters.meter(rule, one))),
+    states: groupsOf(step, rule, group).map((one) => groupState(step, keys.key(rule, one))),
   };
 }
 
@@ -67,18 +67,18 @@ function groupsOf(step: Step, rule: LimitRule, group: string | null): readonly (
   return [...groups].slice(0, SHOWN);
 }
 
-function groupState(step: Step, meter: SqliteMeter): GroupState {
-  const { pausedUntil, openUntil } = meter.account.gauge;
-  const { wait, reason } = meter.verdict({ weight: 1, slots: 1 });
+function groupState(step: Step, key: SqliteKey): GroupState {
+  const { pausedUntil, openUntil } = key.account.gauge;
+  const { wait, reason } = key.verdict({ weight: 1, slots: 1 });
   return {
-    group: meter.group,
-    used: meter.used,
-    held: meter.held,
-    free: meter.free,
+    group: key.group,
+    used: key.used,
+    held: key.held,
+    free: key.free,
     nextInMs: instantOf(wait),
     reason,
-    heldForMs: Math.max(0, (pausedUntil ?? 0) - step.now, (meter.rule.heldUntil ?? 0) - step.now),
-    breaker: meter.rule.breaker === null || openUntil === null ? "closed" : step.now < openUntil ? "open" : "half-open",
+    heldForMs: Math.max(0, (pausedUntil ?? 0) - step.now, (key.rule.heldUntil ?? 0) - step.now),
+    breaker: key.rule.breaker === null || openUntil === null ? "closed" : step.now < openUntil ? "open" : "half-open",
   };
 }
 

@@ -1,8 +1,8 @@
-import type { Use } from "../../../storage/under-limits.ts";
+import type { KeyCharge } from "../../../planner/claim-limits.ts";
 import type { Step } from "../step.ts";
 import type { Account } from "./account.ts";
 import { holdMany } from "./holds.ts";
-import type { SqliteMeter } from "./meter.ts";
+import type { SqliteKey } from "./keys.ts";
 import { type Taken, textOfTaken } from "./taken.ts";
 
 /** What is held of one limit, of one size: by the tokens of the starts. */
@@ -13,29 +13,29 @@ interface Holding {
 }
 
 /**
- * Counts starts under all of their limits: what each of them uses, and the token of the first; the others follow. Answers
+ * Counts starts under all of their limits: what each of them charges, and the token of the first; the others follow. Answers
  * with what is kept of that with each job; null: nothing.
  */
 export function takeLimits(
   step: Step,
-  starts: readonly (readonly Use[])[],
+  starts: readonly (readonly KeyCharge[])[],
   first: number,
   ttlMs: number | undefined,
 ): (string | null)[] {
   const granting = ttlMs === undefined ? undefined : { number: first, ttlMs };
   const ids = new Map<Account, number>();
-  const holding = new Map<SqliteMeter, Holding[]>();
+  const holding = new Map<SqliteKey, Holding[]>();
   const texts: (string | null)[] = [];
-  for (const [i, uses] of starts.entries()) {
-    for (const { meter, charge } of uses) {
-      const { account, holds, pins } = meter as SqliteMeter;
+  for (const [i, charges] of starts.entries()) {
+    for (const { key, charge } of charges) {
+      const { account, holds, pins } = key as SqliteKey;
       let id = ids.get(account);
       if (id === undefined) ids.set(account, (id = account.save(granting)));
-      if (holds || pins) hold(holding, meter as SqliteMeter, id, holds ? charge.slots : 0, first + i);
+      if (holds || pins) hold(holding, key as SqliteKey, id, holds ? charge.slots : 0, first + i);
     }
     // Almost always it is the same as for the one before.
-    const same = i > 0 && areSame(uses, starts[i - 1]!);
-    texts.push(same ? texts[i - 1]! : textOf(uses, ids));
+    const same = i > 0 && areSame(charges, starts[i - 1]!);
+    texts.push(same ? texts[i - 1]! : textOf(charges, ids));
   }
   for (const own of holding.values()) {
     for (const { id, slots, tokens } of own) holdMany(step, id, slots, tokens);
@@ -43,33 +43,26 @@ export function takeLimits(
   return texts;
 }
 
-function hold(
-  holding: Map<SqliteMeter, Holding[]>,
-  meter: SqliteMeter,
-  id: number,
-  slots: number,
-  token: number,
-): void {
-  let own = holding.get(meter);
-  if (own === undefined) holding.set(meter, (own = []));
+function hold(holding: Map<SqliteKey, Holding[]>, key: SqliteKey, id: number, slots: number, token: number): void {
+  let own = holding.get(key);
+  if (own === undefined) holding.set(key, (own = []));
   const alike = own.find((one) => one.slots === slots);
   if (alike === undefined) own.push({ id, slots, tokens: [token] });
   else alike.tokens.push(token);
 }
 
-function areSame(a: readonly Use[], b: readonly Use[]): boolean {
+function areSame(a: readonly KeyCharge[], b: readonly KeyCharge[]): boolean {
   if (a === b) return true;
   return (
-    a.length === b.length &&
-    a.every(({ meter, charge }, i) => meter === b[i]!.meter && charge.weight === b[i]!.charge.weight)
+    a.length === b.length && a.every(({ key, charge }, i) => key === b[i]!.key && charge.weight === b[i]!.charge.weight)
   );
 }
 
 /** Of limits that share a name the start counts once, for the most that any of them says. */
-function textOf(uses: readonly Use[], ids: ReadonlyMap<Account, number>): string | null {
+function textOf(charges: readonly KeyCharge[], ids: ReadonlyMap<Account, number>): string | null {
   const taken = new Map<Account, Taken>();
-  for (const { meter, charge } of uses) {
-    const { account } = meter as SqliteMeter;
+  for (const { key, charge } of charges) {
+    const { account } = key as SqliteKey;
     const weight = Math.max(charge.weight, taken.get(account)?.weight ?? 0);
     taken.set(account, { limit: ids.get(account)!, entry: account.entry, at: null, weight, spent: 0 });
   }

@@ -1,5 +1,5 @@
--- Which jobs a claim starts, and what is in the way of others: the walk of storage/walk.ts over lanes, asking as in
--- storage/under-limits.ts. By priority, then by turns, then as they came due, each with all of its limits or not at all; what a
+-- Which jobs a claim starts, and what is in the way of others: the walk of planner/plan-claim.ts over lanes, asking as in
+-- planner/claim-limits.ts. By priority, then by turns, then as they came due, each with all of its limits or not at all; what a
 -- limit keeps back is passed over whole. Lanes, first jobs and limits are read together, as many as may be needed, and walked
 -- over in lists; nothing is written.
 --

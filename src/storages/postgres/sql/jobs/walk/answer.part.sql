@@ -24,7 +24,7 @@ BEGIN
     longest := t_blocked[kind];
     keeper := t_blocked_by[kind];
     IF NOT as_it_was THEN
-      -- The limits for all may let a start happen only later (`earliest` in storage/under-limits.ts).
+      -- The limits for all may let a start happen only later (`earliest` in planner/claim-limits.ts).
       FOR r IN 1 .. all_count LOOP
         CONTINUE WHEN NOT applies[(kind - 1) * rule_count + r];
         own := {schema}.limit_wait(meters[r], accounts[m_account[r]], 1, 1, now);

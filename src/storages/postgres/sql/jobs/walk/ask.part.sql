@@ -1,4 +1,4 @@
--- May the head start? If not, what is in its way the longest (`ask` in storage/under-limits.ts). Takes nothing.
+-- May the head start? If not, what is in its way the longest (`ask` in planner/claim-limits.ts). Takes nothing.
 --
 -- Reads: lane, kind, unit, head; rules, meters, heavy heads. Makes: c_meter, c_weight, c_slots, for the rules that apply; keeper,
 -- longest, kept_weight, kept_slots, never, for_one_group; where something is in its way also `meter`, that of the keeper.

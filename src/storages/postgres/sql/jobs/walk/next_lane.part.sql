@@ -1,4 +1,4 @@
--- The lane that speaks for the unit whose turn it is: the one that was served the longest ago (byTurn in storage/turns.ts). It is
+-- The lane that speaks for the unit whose turn it is: the one that was served the longest ago (byTurn in planner/turns.ts). It is
 -- the first of those that were read of a type, or of those that had their turn in this claim already.
 --
 -- Reads: look, the lists of lanes, `line` and the chains of those that had their turn. Makes: next_lane (0: there is none).

@@ -1,4 +1,4 @@
--- What a limit keeps back is passed over whole (`block` in storage/walk.ts, and what follows it there). Where only its group is in
+-- What a limit keeps back is passed over whole (`block` in planner/plan-claim.ts, and what follows it there). Where only its group is in
 -- the way the lane is blocked; else all types are closed that the rule applies to, and one that is too heavy is remembered, so
 -- that others who claim do not take what it waits for: its lane is blocked, too.
 --

@@ -1,4 +1,4 @@
--- The head starts, and takes what it weighs of all of its limits (`take` in storage/under-limits.ts).
+-- The head starts, and takes what it weighs of all of its limits (`take` in planner/claim-limits.ts).
 --
 -- Reads: lane, kind, unit, head, c_meter, c_weight, c_slots. Makes: share. Changes: accounts and their numbers, started, what is
 -- known of the lane and its unit, and what comes of it.

@@ -2,16 +2,16 @@ import { applies, chargeOf, type LimitRule, shareOf } from "../../limits/rule.ts
 import type { Wait } from "../../limits/wait.ts";
 import type { ClaimRequest } from "../../storage/job-storage.ts";
 import { neverFits } from "../../storage/stored-rules.ts";
-import type { Leave, Meter, Use } from "../../storage/under-limits.ts";
-import type { Ground } from "../../storage/walk.ts";
+import type { Decision, LimitKey, KeyCharge } from "../../planner/claim-limits.ts";
+import type { LaneSource } from "../../planner/plan-claim.ts";
 import type { Book } from "./book.ts";
-import { type Looking, takeAll, type TallyMeter } from "./limits/meter.ts";
+import { type Looking, takeAll, type MemoryKey } from "./limits/key.ts";
 import type { Tally } from "./limits/tally.ts";
 import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
 import type { StoredJob } from "./stored-job.ts";
 
 /** The lanes that a claim walks over, as they are at each moment. */
-export class MemoryGround implements Ground<JobLane> {
+export class MemoryLanes implements LaneSource<JobLane> {
   readonly #book: Book;
   readonly #queue: MemoryQueue;
   readonly #request: ClaimRequest;
@@ -65,21 +65,21 @@ export class MemoryGround implements Ground<JobLane> {
     return lane.first;
   }
 
-  start(lane: JobLane, uses: readonly Use[]): void {
+  start(lane: JobLane, charges: readonly KeyCharge[]): void {
     const waitedFor = this.#book.heavy.waitsFor(lane);
     if (waitedFor !== undefined) this.#waitedFor.add(waitedFor);
     const { worker, leaseMs } = this.#request;
     const lanes = siblings(this.#queue, lane, this.#asked);
     const job = this.#book.start(lane, lanes, this.#shareOf(lane), worker, leaseMs, this.#now);
-    job.starts = takeAll(uses);
+    job.starts = takeAll(charges);
     this.#started.push(job);
   }
 
-  block(lane: JobLane, wait: Wait, by: Meter): void {
-    const meter = by as TallyMeter;
-    const { tally } = meter;
+  block(lane: JobLane, wait: Wait, by: LimitKey): void {
+    const key = by as MemoryKey;
+    const { tally } = key;
     if (by.rule.weight !== null) {
-      const own = meter.ownWait(chargeOf(by.rule, lane.first!.weights));
+      const own = key.ownWait(chargeOf(by.rule, lane.first!.weights));
       // Who only waits for others is nobody that others wait for.
       if (own > 0) this.#book.heavy.note(lane, tally, this.#time + own);
       else this.#book.heavy.drop(lane);
@@ -88,7 +88,7 @@ export class MemoryGround implements Ground<JobLane> {
     this.#book.limits.rest(tally, by.rule, this.#time);
   }
 
-  refuse(lane: JobLane, { by, charge }: Leave & { readonly granted: false }): void {
+  refuse(lane: JobLane, { by, charge }: Decision & { readonly granted: false }): void {
     const job = lane.first!;
     const { queue, id, type, attempt } = job;
     const error = neverFits(by, by.rule.quota.max === null ? charge.slots : charge.weight);

@@ -1,22 +1,22 @@
 import { describe, expect, it } from "vitest";
 import type { LimitRule } from "../../src/limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../src/limits/wait.ts";
-import { UnderLimits } from "../../src/storage/under-limits.ts";
+import { ClaimLimits } from "../../src/planner/claim-limits.ts";
 import { limitRule } from "../storages/jobs.ts";
-import { ToyMeter } from "./walk-support.ts";
+import { ToyKey } from "./support.ts";
 
 function under(
   rules: readonly LimitRule[],
   left: Readonly<Record<string, number>> = {},
   full: Readonly<Record<string, number>> = {},
 ) {
-  const meters: ToyMeter[] = [];
-  const limits = new UnderLimits(rules, "q", (rule, group) => {
-    const meter = new ToyMeter(rule, group, left[rule.name] ?? 9, full[rule.name]);
-    meters.push(meter);
-    return meter;
+  const keys: ToyKey[] = [];
+  const limits = new ClaimLimits(rules, "q", (rule, group) => {
+    const key = new ToyKey(rule, group, left[rule.name] ?? 9, full[rule.name]);
+    keys.push(key);
+    return key;
   });
-  return { limits, meters };
+  return { limits, keys };
 }
 
 describe("the limits of one claim", () => {
@@ -25,7 +25,7 @@ describe("the limits of one claim", () => {
   const elsewhere = limitRule("elsewhere", {}, { queues: ["r"] });
 
   it("are those of its queue and of each type, for each group a state of its own, made once", () => {
-    const { limits, meters } = under([general, grouped, elsewhere]);
+    const { limits, keys } = under([general, grouped, elsewhere]);
     expect(["a", "c"].map((type) => limits.limits(type))).toEqual([true, true]);
     expect(under([general]).limits.limits("c")).toBe(false);
     expect([limits.weighs("a"), under([general]).limits.weighs("a")]).toEqual([true, false]);
@@ -34,7 +34,7 @@ describe("the limits of one claim", () => {
       limits.ask("b", "g", null, 0);
       limits.ask("c", null, null, 0);
     }
-    expect(meters.map(({ rule, group }) => [rule.name, group])).toEqual([
+    expect(keys.map(({ rule, group }) => [rule.name, group])).toEqual([
       ["general", null],
       ["grouped", "g"],
       ["grouped", null],
@@ -42,15 +42,15 @@ describe("the limits of one claim", () => {
   });
 
   it("grant a start with all that it takes, and take nothing for being asked", () => {
-    const { limits, meters } = under([general, grouped]);
-    const leave = limits.ask("a", "g", { n: 4 }, 0);
-    expect(leave.granted && leave.uses.map(({ meter, charge }) => [meter.rule.name, charge])).toEqual([
+    const { limits, keys } = under([general, grouped]);
+    const decision = limits.ask("a", "g", { n: 4 }, 0);
+    expect(decision.granted && decision.charges.map(({ key, charge }) => [key.rule.name, charge])).toEqual([
       ["general", { weight: 1, slots: 1 }],
       ["grouped", { weight: 1, slots: 4 }],
     ]);
-    expect(meters.map(({ left }) => left)).toEqual([9, 9]);
-    if (leave.granted) limits.take(leave.uses);
-    expect(meters.map(({ left }) => left)).toEqual([8, 8]);
+    expect(keys.map(({ left }) => left)).toEqual([9, 9]);
+    if (decision.granted) limits.take(decision.charges);
+    expect(keys.map(({ left }) => left)).toEqual([8, 8]);
   });
 
   it("name what is in the way the longest; what can never fit before all else", () => {

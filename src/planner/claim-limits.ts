@@ -2,7 +2,7 @@ import { applies, type Charge, chargeOf, type LimitRule } from "../limits/rule.t
 import { NEVER, type Wait } from "../limits/wait.ts";
 
 /** One limit as one claim sees it: for one group, or for all. What the claim takes is counted at once. */
-export interface Meter {
+export interface LimitKey {
   readonly rule: LimitRule;
   readonly group: string | null;
   /**
@@ -14,24 +14,24 @@ export interface Meter {
 }
 
 /** What a start takes of one limit. */
-export interface Use {
-  readonly meter: Meter;
+export interface KeyCharge {
+  readonly key: LimitKey;
   readonly charge: Charge;
 }
 
 /** May a job start? If not, what is in its way the longest. */
-export type Leave =
-  | { readonly granted: true; readonly uses: readonly Use[] }
-  | { readonly granted: false; readonly by: Meter; readonly wait: Wait; readonly charge: Charge };
+export type Decision =
+  | { readonly granted: true; readonly charges: readonly KeyCharge[] }
+  | { readonly granted: false; readonly by: LimitKey; readonly wait: Wait; readonly charge: Charge };
 
 /** The limits of one type in one queue. */
 interface OfType {
-  readonly general: readonly Meter[];
+  readonly general: readonly LimitKey[];
   readonly perGroup: readonly LimitRule[];
   /** Does it matter how heavy a job is? */
   readonly weighs: boolean;
   /** What a job that weighs nothing in particular takes, by group; of types without limits by group, under null. */
-  readonly uses: Map<string | null, readonly Use[]>;
+  readonly charges: Map<string | null, readonly KeyCharge[]>;
 }
 
 /**
@@ -41,20 +41,20 @@ interface OfType {
  * per group, the limit is closed for whatever comes later in the claim. So a heavy job waits for one window at the most,
  * however many light ones there are.
  */
-export class UnderLimits {
+export class ClaimLimits {
   readonly #rules: readonly LimitRule[];
   readonly #queue: string;
-  readonly #meterOf: (rule: LimitRule, group: string | null) => Meter;
+  readonly #keyOf: (rule: LimitRule, group: string | null) => LimitKey;
   readonly #types = new Map<string, OfType>();
-  readonly #meters = new Map<LimitRule, Map<string | null, Meter>>();
+  readonly #keys = new Map<LimitRule, Map<string | null, LimitKey>>();
   /** Limits that a head waits for, and how long. */
-  readonly #closed = new Map<Meter, Wait>();
+  readonly #closed = new Map<LimitKey, Wait>();
 
-  /** `rules`: those that are in force. `meterOf` is asked once for each limit and group. */
-  constructor(rules: readonly LimitRule[], queue: string, meterOf: (rule: LimitRule, group: string | null) => Meter) {
+  /** `rules`: those that are in force. `keyOf` is asked once for each limit and group. */
+  constructor(rules: readonly LimitRule[], queue: string, keyOf: (rule: LimitRule, group: string | null) => LimitKey) {
     this.#queue = queue;
     this.#rules = rules.filter(({ queues }) => queues === null || queues.includes(queue));
-    this.#meterOf = meterOf;
+    this.#keyOf = keyOf;
   }
 
   /** Does any rule apply to jobs of this type? */
@@ -69,58 +69,63 @@ export class UnderLimits {
   }
 
   /** May a job of this type, group, weights and priority start now? Takes nothing. */
-  ask(type: string, group: string | null, weights: Readonly<Record<string, number>> | null, priority: number): Leave {
-    const uses = this.#usesOf(type, group, weights);
-    let by: Use | undefined;
+  ask(
+    type: string,
+    group: string | null,
+    weights: Readonly<Record<string, number>> | null,
+    priority: number,
+  ): Decision {
+    const charges = this.#usesOf(type, group, weights);
+    let by: KeyCharge | undefined;
     let longest: Wait = 0;
-    for (const use of uses) {
-      const { meter, charge } = use;
-      const own = meter.wait(charge, priority);
-      if (own === NEVER) return { granted: false, by: meter, wait: own, charge };
+    for (const charged of charges) {
+      const { key, charge } = charged;
+      const own = key.wait(charge, priority);
+      if (own === NEVER) return { granted: false, by: key, wait: own, charge };
       // Types are closed as a whole; those of a group are met here.
-      const closed = meter.rule.byGroup && this.#closed.size > 0 ? (this.#closed.get(meter) ?? 0) : 0;
+      const closed = key.rule.byGroup && this.#closed.size > 0 ? (this.#closed.get(key) ?? 0) : 0;
       const wait = closed > own ? closed : own;
       if (wait <= longest) continue;
       longest = wait;
-      by = use;
+      by = charged;
     }
-    if (by === undefined) return { granted: true, uses };
-    return { granted: false, by: by.meter, wait: longest, charge: by.charge };
+    if (by === undefined) return { granted: true, charges };
+    return { granted: false, by: by.key, wait: longest, charge: by.charge };
   }
 
   /** The start happens. */
-  take(uses: readonly Use[]): void {
-    for (const { meter, charge } of uses) meter.take(charge);
+  take(charges: readonly KeyCharge[]): void {
+    for (const { key, charge } of charges) key.take(charge);
   }
 
   /** A head waits so long for this limit, for its group: from now on none of the group takes from it, in this claim. */
-  close(meter: Meter, wait: Wait): void {
-    this.#closed.set(meter, wait);
+  close(key: LimitKey, wait: Wait): void {
+    this.#closed.set(key, wait);
   }
 
   /** When the limits of this type that are not per group would let a start happen that counts for one; and what is in its way. */
-  earliest(type: string): { readonly wait: Wait; readonly by: Meter | null } {
+  earliest(type: string): { readonly wait: Wait; readonly by: LimitKey | null } {
     let wait: Wait = 0;
-    let by: Meter | null = null;
-    for (const meter of this.#of(type).general) {
-      const own = meter.wait({ weight: 1, slots: 1 });
+    let by: LimitKey | null = null;
+    for (const key of this.#of(type).general) {
+      const own = key.wait({ weight: 1, slots: 1 });
       if (own === 0 || (by !== null && own <= wait)) continue;
       wait = own;
-      by = meter;
+      by = key;
     }
     return { wait, by };
   }
 
-  #usesOf(type: string, group: string | null, weights: Readonly<Record<string, number>> | null): readonly Use[] {
-    const { general, perGroup, weighs, uses: known } = this.#of(type);
+  #usesOf(type: string, group: string | null, weights: Readonly<Record<string, number>> | null): readonly KeyCharge[] {
+    const { general, perGroup, weighs, charges: known } = this.#of(type);
     const counted = perGroup.length === 0 ? null : group;
     const before = weighs ? undefined : known.get(counted);
     if (before !== undefined) return before;
-    const meters = perGroup.length === 0 ? general : [...general, ...perGroup.map((rule) => this.#meter(rule, group))];
-    const uses = meters.map((meter): Use => ({ meter, charge: chargeOf(meter.rule, weights) }));
+    const keys = perGroup.length === 0 ? general : [...general, ...perGroup.map((rule) => this.#key(rule, group))];
+    const charges = keys.map((key): KeyCharge => ({ key, charge: chargeOf(key.rule, weights) }));
     // Whatever a job says that nobody weighs, it takes the same as the others.
-    if (!weighs) known.set(counted, uses);
-    return uses;
+    if (!weighs) known.set(counted, charges);
+    return charges;
   }
 
   #of(type: string): OfType {
@@ -128,21 +133,21 @@ export class UnderLimits {
     if (found === undefined) {
       const rules = this.#rules.filter((rule) => applies(rule, this.#queue, type));
       found = {
-        general: rules.filter(({ byGroup }) => !byGroup).map((rule) => this.#meter(rule, null)),
+        general: rules.filter(({ byGroup }) => !byGroup).map((rule) => this.#key(rule, null)),
         perGroup: rules.filter(({ byGroup }) => byGroup),
         weighs: rules.some(({ weight }) => weight !== null),
-        uses: new Map(),
+        charges: new Map(),
       };
       this.#types.set(type, found);
     }
     return found;
   }
 
-  #meter(rule: LimitRule, group: string | null): Meter {
-    let groups = this.#meters.get(rule);
-    if (groups === undefined) this.#meters.set(rule, (groups = new Map()));
-    let meter = groups.get(group);
-    if (meter === undefined) groups.set(group, (meter = this.#meterOf(rule, group)));
-    return meter;
+  #key(rule: LimitRule, group: string | null): LimitKey {
+    let groups = this.#keys.get(rule);
+    if (groups === undefined) this.#keys.set(rule, (groups = new Map()));
+    let key = groups.get(group);
+    if (key === undefined) groups.set(group, (key = this.#keyOf(rule, group)));
+    return key;
   }
 }

@@ -1,7 +1,7 @@
 import type { Granted } from "../../../limits/gauge.ts";
 import type { Charge, LimitRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
-import type { Meter, Use } from "../../../storage/under-limits.ts";
+import type { LimitKey, KeyCharge } from "../../../planner/claim-limits.ts";
 import type { Asking, HeavyHeads } from "../heavy-heads.ts";
 import type { JobLane } from "../queues.ts";
 import type { LimitBook } from "./limit-book.ts";
@@ -16,7 +16,7 @@ export interface Looking {
 }
 
 /** A limit as a claim sees it. Groups for which nothing is counted cost nothing until a start is. */
-export class TallyMeter implements Meter {
+export class MemoryKey implements LimitKey {
   readonly rule: LimitRule;
   readonly group: string | null;
   /** No other rule of the claim has this name. */
@@ -26,7 +26,7 @@ export class TallyMeter implements Meter {
   readonly #looking: Looking;
   readonly #time: number;
   #tally: Tally | undefined;
-  /** Where every start counts for one, and under this meter only: how many more fit. Undefined: nobody has asked yet. */
+  /** Where every start counts for one, and under this key only: how many more fit. Undefined: nobody has asked yet. */
   #free: number | undefined;
   readonly #simple: boolean;
   #common: Taken | undefined;
@@ -96,13 +96,13 @@ export class TallyMeter implements Meter {
 }
 
 /** What the start of one job takes of all its limits: of each name once, whoever brought it along. */
-export function takeAll(uses: readonly Use[]): readonly Taken[] {
+export function takeAll(charges: readonly KeyCharge[]): readonly Taken[] {
   const all: Taken[] = [];
-  for (const { meter, charge } of uses) {
-    const { tally, alone } = meter as TallyMeter;
+  for (const { key, charge } of charges) {
+    const { tally, alone } = key as MemoryKey;
     const same = alone ? undefined : all.find((one) => one.tally === tally);
-    if (same === undefined) all.push((meter as TallyMeter).takeStart(charge));
-    else tally.takeMore(same, meter.rule, charge, null);
+    if (same === undefined) all.push((key as MemoryKey).takeStart(charge));
+    else tally.takeMore(same, key.rule, charge, null);
   }
   return all;
 }

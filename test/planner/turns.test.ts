@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { byTurn, takeTurns, unitsOf } from "../../src/storage/turns.ts";
+import { byTurn, takeTurns, unitsOf } from "../../src/planner/turns.ts";
 
 interface Lane {
   readonly id: number;

@@ -1,7 +1,7 @@
 import { gaugeWait, NOTHING_HELD, type Verdict } from "../../../limits/gauge.ts";
 import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
-import type { Meter } from "../../../storage/under-limits.ts";
+import type { LimitKey } from "../../../planner/claim-limits.ts";
 import type { Step } from "../step.ts";
 import { windowWait } from "../windows.ts";
 import { Account } from "./account.ts";
@@ -15,7 +15,7 @@ const MANY = 1_000;
 const ONE: Charge = { weight: 1, slots: 1 };
 
 /** One limit as one step sees it. */
-export class SqliteMeter implements Meter {
+export class SqliteKey implements LimitKey {
   readonly rule: LimitRule;
   readonly group: string | null;
   readonly quota: Quota;
@@ -25,20 +25,20 @@ export class SqliteMeter implements Meter {
   /** A start may be corrected when its group has long been idle: until its lease ends, the group is remembered. */
   readonly pins: boolean;
   readonly #step: Step;
-  readonly #meters: Meters;
+  readonly #keys: SqliteKeys;
   #plain: boolean | undefined;
   #heavy: readonly HeavyHead[] | undefined;
   readonly #window: (max: number, windowMs: number, weight: number) => Wait;
 
-  constructor(step: Step, meters: Meters, rule: LimitRule, group: string | null) {
+  constructor(step: Step, keys: SqliteKeys, rule: LimitRule, group: string | null) {
     this.rule = rule;
     this.group = group;
     this.quota = quotaOf(rule, group);
     this.holds = holds(rule, group);
     this.pins = !this.holds && rule.byGroup && rule.weight !== null && rule.quota.max !== null;
-    this.account = meters.account(rule.name, stateGrpOf(rule, group));
+    this.account = keys.account(rule.name, stateGrpOf(rule, group));
     this.#step = step;
-    this.#meters = meters;
+    this.#keys = keys;
     const { max, windowMs } = this.quota;
     if (max !== null && windowMs !== null) this.account.watch(windowMs, max > MANY ? windowMs / 1_000 : 0);
     if (this.quota.everyMs !== null) this.account.space();
@@ -64,7 +64,7 @@ export class SqliteMeter implements Meter {
     if (this.unprepared) this.account.keep(this.quota.windowMs!);
   }
 
-  /** How much of the window is in use; 0 without one. */
+  /** How much of the window is in charged; 0 without one. */
   get used(): number {
     const { max, windowMs } = this.quota;
     return max === null || windowMs === null ? 0 : this.account.used(windowMs);
@@ -84,7 +84,7 @@ export class SqliteMeter implements Meter {
     const wait = this.#fits(charge) ? 0 : this.verdict(charge).wait;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     // A light one would fit now and then for ever, while a heavy one waits.
-    return Math.max(wait, this.#behind(priority, this.#meters.askingFor(this.rule.name)));
+    return Math.max(wait, this.#behind(priority, this.#keys.askingFor(this.rule.name)));
   }
 
   /** The same for people: whoever claims is there. */
@@ -96,7 +96,7 @@ export class SqliteMeter implements Meter {
   }
 
   take(charge: Charge): void {
-    this.account.take(charge, this.#meters.start, this.holds, this.#meters.ttlMs);
+    this.account.take(charge, this.#keys.start, this.holds, this.#keys.ttlMs);
   }
 
   /** How much could start at once: 0 if anything is in the way; null: as much as anybody likes. */
@@ -120,7 +120,7 @@ export class SqliteMeter implements Meter {
     return free === Number.POSITIVE_INFINITY ? null : free;
   }
 
-  /** Whatever is not a matter of numbers is not in the way, and the numbers leave room. Most questions end here. */
+  /** Whatever is not a matter of numbers is not in the way, and the numbers decision room. Most questions end here. */
   #fits({ weight, slots }: Charge): boolean {
     const { max, windowMs, concurrency } = this.quota;
     if (!(this.#plain ??= this.#isPlain())) return false;
@@ -160,10 +160,10 @@ export class SqliteMeter implements Meter {
 }
 
 /** The limits that one step looks at. */
-export class Meters {
+export class SqliteKeys {
   readonly #step: Step;
   readonly #accounts = new Map<string, Account>();
-  readonly #meters = new Map<LimitRule, Map<string | null, SqliteMeter>>();
+  readonly #keys = new Map<LimitRule, Map<string | null, SqliteKey>>();
   /** What is taken is called within so long, or never, and confirmed; undefined: it is called at once. */
   readonly ttlMs: number | undefined;
   /** Which start of the step is under way. */
@@ -176,12 +176,12 @@ export class Meters {
     this.ttlMs = ttlMs;
   }
 
-  readonly meter = (rule: LimitRule, group: string | null): SqliteMeter => {
-    let groups = this.#meters.get(rule);
-    if (groups === undefined) this.#meters.set(rule, (groups = new Map()));
-    let meter = groups.get(group);
-    if (meter === undefined) groups.set(group, (meter = new SqliteMeter(this.#step, this, rule, group)));
-    return meter;
+  readonly key = (rule: LimitRule, group: string | null): SqliteKey => {
+    let groups = this.#keys.get(rule);
+    if (groups === undefined) this.#keys.set(rule, (groups = new Map()));
+    let key = groups.get(group);
+    if (key === undefined) groups.set(group, (key = new SqliteKey(this.#step, this, rule, group)));
+    return key;
   };
 
   /** Since when the lane that asks waits for this limit. */

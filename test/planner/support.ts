@@ -1,16 +1,16 @@
 import type { Charge, LimitRule } from "../../src/limits/rule.ts";
 import { Allowance } from "../../src/storage/step-bytes.ts";
 import { NEVER, type Wait } from "../../src/limits/wait.ts";
-import { byTurn } from "../../src/storage/turns.ts";
-import { type Leave, type Meter, UnderLimits, type Use } from "../../src/storage/under-limits.ts";
-import { type Ground, type Head, walk, type Walked, type WalkLane } from "../../src/storage/walk.ts";
+import { byTurn } from "../../src/planner/turns.ts";
+import { type Decision, type LimitKey, ClaimLimits, type KeyCharge } from "../../src/planner/claim-limits.ts";
+import { type LaneSource, type Head, planClaim, type ClaimPlan, type ReadyLane } from "../../src/planner/plan-claim.ts";
 
 export interface ToyJob extends Head {
   readonly id: string;
 }
 
 /** A lane whose jobs are an array. */
-export interface ToyLane extends WalkLane {
+export interface ToyLane extends ReadyLane {
   turn: number;
   waiting: number;
   readonly jobs: ToyJob[];
@@ -18,7 +18,7 @@ export interface ToyLane extends WalkLane {
 }
 
 /** What is left of a limit, as a number. It is full for `wait` then. */
-export class ToyMeter implements Meter {
+export class ToyKey implements LimitKey {
   readonly rule: LimitRule;
   readonly group: string | null;
   readonly full: Wait;
@@ -44,9 +44,9 @@ export class ToyMeter implements Meter {
 }
 
 /** Lanes in an array, and what a walk did to them. */
-export class ToyGround implements Ground<ToyLane> {
+export class ToyLanes implements LaneSource<ToyLane> {
   readonly lanes: ToyLane[] = [];
-  readonly started: { readonly id: string; readonly uses: readonly Use[] }[] = [];
+  readonly started: { readonly id: string; readonly charges: readonly KeyCharge[] }[] = [];
   readonly refused: string[] = [];
   readonly #types = new Map<string, ToyLane[]>();
   looks = 0;
@@ -86,8 +86,8 @@ export class ToyGround implements Ground<ToyLane> {
     return lane.jobs[0];
   }
 
-  start(lane: ToyLane, uses: readonly Use[]): void {
-    this.started.push({ id: this.#shift(lane), uses });
+  start(lane: ToyLane, charges: readonly KeyCharge[]): void {
+    this.started.push({ id: this.#shift(lane), charges });
     this.#turns += 1;
     for (const one of this.lanes)
       if (one.priority === lane.priority && one.group === lane.group) one.turn = this.#turns;
@@ -97,7 +97,7 @@ export class ToyGround implements Ground<ToyLane> {
     lane.blocked = true;
   }
 
-  refuse(lane: ToyLane, _leave: Leave): void {
+  refuse(lane: ToyLane, _leave: Decision): void {
     this.refused.push(this.#shift(lane));
   }
 
@@ -107,22 +107,22 @@ export class ToyGround implements Ground<ToyLane> {
   }
 }
 
-/** Walks under these meters: one for each limit, or for each group of it. */
+/** Walks under these keys: one for each limit, or for each group of it. */
 export function walkUnder(
-  ground: ToyGround,
-  meters: readonly ToyMeter[],
+  lanes: ToyLanes,
+  keys: readonly ToyKey[],
   want: number,
   types?: readonly string[],
-): Walked {
-  const rules = [...new Set(meters.map(({ rule }) => rule))];
-  const limits = new UnderLimits(rules, "q", (rule, group) => {
-    const found = meters.find((meter) => meter.rule === rule && meter.group === group);
-    if (found === undefined) throw new Error(`no meter of ${rule.name} for ${String(group)}`);
+): ClaimPlan {
+  const rules = [...new Set(keys.map(({ rule }) => rule))];
+  const limits = new ClaimLimits(rules, "q", (rule, group) => {
+    const found = keys.find((key) => key.rule === rule && key.group === group);
+    if (found === undefined) throw new Error(`no key of ${rule.name} for ${String(group)}`);
     return found;
   });
-  return walk(
-    types ?? [...new Set(ground.lanes.map(({ type }) => type))],
-    ground,
+  return planClaim(
+    types ?? [...new Set(lanes.lanes.map(({ type }) => type))],
+    lanes,
     limits,
     new Allowance({ max: want }),
   );
