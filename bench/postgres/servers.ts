@@ -1,5 +1,5 @@
 import pg from "pg";
-import { startPostgres } from "../../src/cli/postgres/server.ts";
+import { startPostgres } from "../../scripts/postgres-server.ts";
 import { median } from "../harness.ts";
 import type { SetUp } from "../row.ts";
 import { startRedis } from "./redis.ts";

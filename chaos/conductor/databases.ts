@@ -1,5 +1,5 @@
 import pg from "pg";
-import { type PostgresServer, startPostgres } from "../../src/cli/postgres/server.ts";
+import { type PostgresServer, startPostgres } from "../../scripts/postgres-server.ts";
 import type { Ground } from "../grounds/index.ts";
 import { groundFloor } from "./folder.ts";
 

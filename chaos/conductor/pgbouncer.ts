@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { freePort } from "../../src/cli/postgres/server.ts";
+import { freePort } from "../../scripts/postgres-server.ts";
 import { groundFloor } from "./folder.ts";
 
 /** PgBouncer refuses to run as root. */

@@ -7,7 +7,7 @@ import { type Digest, digest } from "../history/digest.ts";
 import { type Entry, hr } from "../history/entry.ts";
 import type { Final } from "../history/final.ts";
 import { readHistory } from "../history/read.ts";
-import type { PostgresServer } from "../../src/cli/postgres/server.ts";
+import type { PostgresServer } from "../../scripts/postgres-server.ts";
 import type { JobStorage } from "../../src/storage/job-storage.ts";
 import { type Ground, groundOf } from "../grounds/index.ts";
 import { Fleet, type Member } from "./fleet.ts";

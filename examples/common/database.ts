@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
-import { startPostgres } from "../../src/cli/postgres/server.ts";
+import { startPostgres } from "../../scripts/postgres-server.ts";
 
 /** Where an example keeps its jobs. Gone when the example ends. */
 export interface ExampleDatabase extends AsyncDisposable {

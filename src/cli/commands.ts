@@ -1,7 +1,6 @@
 import type { Command } from "./command.ts";
 import { cancel } from "./commands/cancel.ts";
 import { clock } from "./commands/clock.ts";
-import { demo } from "./commands/demo.ts";
 import { doctor } from "./commands/doctor.ts";
 import { drain } from "./commands/drain.ts";
 import { edit } from "./commands/edit.ts";
@@ -21,7 +20,6 @@ import { workers } from "./commands/workers.ts";
 
 /** The table of commands, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
-  demo,
   stats,
   workers,
   jobs,

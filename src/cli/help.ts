@@ -7,7 +7,7 @@ import { wrap } from "./render/text.ts";
 export function overallHelp(commands: readonly Command[], paint: Paint): string {
   const width = Math.max(...commands.map(({ name }) => name.length)) + 2;
   return [
-    "Looks after the jobs of Sluice in SQLite or Postgres, and shows what it does.",
+    "Looks after the jobs of Sluice in SQLite or Postgres.",
     "",
     paint("bold", "Usage: sluice <command> [options]"),
     "",
@@ -37,7 +37,8 @@ export function commandHelp(command: Command, paint: Paint): string {
   ].join("\n");
 }
 
-function optionLines(specs: OptionSpecs): string[] {
+/** A line or more for each option, in two columns. */
+export function optionLines(specs: OptionSpecs): string[] {
   const rows = Object.entries(specs).map(([name, { value, short, help }]) => ({
     left: `${short === undefined ? "" : `-${short}, `}--${name}${value === undefined ? "" : ` <${value}>`}`,
     help,

@@ -73,13 +73,7 @@ describe("sluice", () => {
     [["migrate", "jobs.db"], /must begin with postgres/],
     [["migrate", "--db", "jobs.db"], /is a SQLite file, and this is for Postgres/],
     [["migrate", "--print", "postgres://host/db"], /--print needs no address/],
-    [["demo", "postgres://host/db"], /an address needs --postgres/],
-    [["demo", "--postgres", "host"], /must begin with postgres/],
-    [["demo", "--postgres", "--keep"], /the server goes with the demo/],
-    [["demo", "--postgres", "--db", "jobs.db"], /--db names a SQLite file/],
     [["stats", "--db", ":memory:"], /in memory/],
-    [["demo", "--window", "1"], /a duration/],
-    [["demo", "--kill", "--no-kill"], /not both/],
     [["help", "joobs"], /did you mean jobs\?/],
   ])("refuses %j with exit code 2", async (args, message) => {
     const [people, machines] = await Promise.all([inProcess(args), inProcess([...args, "--json"])]);

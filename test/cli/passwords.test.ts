@@ -1,42 +1,13 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ADDRESSES, WITHOUT_SCHEME } from "./addresses.ts";
 import { type Ended, fill, folderFor, inProcess, SECRET } from "./support.ts";
 
 const folder = folderFor("passwords");
 const database = join(folder.path, "jobs.db");
 afterAll(folder.remove);
 beforeAll(() => fill(database));
-
-/** Addresses as people give them by mistake. No server listens at port 1. */
-const ADDRESSES = [
-  `postgres://ann:${SECRET}@127.0.0.1:1/x`,
-  ` postgres://ann:${SECRET}@127.0.0.1:1/x`,
-  `"postgres://ann:${SECRET}@127.0.0.1:1/x"`,
-  `'postgres://ann:${SECRET}@127.0.0.1:1/x'`,
-  `“postgres://ann:${SECRET}@127.0.0.1:1/x”`,
-  `url=postgres://ann:${SECRET}@127.0.0.1:1/x`,
-  `POSTGRES://ann:${SECRET}@127.0.0.1:1/x`,
-  `postgres:/ann:${SECRET}@127.0.0.1:1/x`,
-  `postgres:ann:${SECRET}@127.0.0.1:1/x`,
-  `postgres://ann:pa@${SECRET}@127.0.0.1:1/x`,
-  `postgres://ann:pa ss"${SECRET}@127.0.0.1:1/x`,
-  `postgres://ann:12#${SECRET}@127.0.0.1:1/x`,
-  `postgres://ann:12/${SECRET}@127.0.0.1:1/x`,
-  `postgres://ann:12?${SECRET}@127.0.0.1:1/x`,
-  `postgres://ann:a@b/${SECRET}@127.0.0.1:1/x`,
-  `postgres://ann:${SECRET}%@127.0.0.1:1/x`,
-  `postgres://ann:${SECRET}${"long".repeat(40)}@127.0.0.1:1/x`,
-  `postgres://127.0.0.1:1/x?user=ann&password=${SECRET}`,
-  `jdbc:postgresql://127.0.0.1:1/x?user=ann&password=${SECRET}`,
-  `mysql://ann:${SECRET}@127.0.0.1:1/x`,
-  `host=127.0.0.1 port=1 user=ann password=${SECRET} dbname=x`,
-  `host=127.0.0.1 port=1 password = 'it\\'s ${SECRET}' dbname=x`,
-  `"password=${SECRET} host=127.0.0.1"`,
-];
-
-/** These may be names of jobs and limits too: they are addresses where one is expected. */
-const WITHOUT_SCHEME = [`ann:${SECRET}@127.0.0.1:1/x`, `127.0.0.1:1:x:ann:${SECRET}`];
 
 /** Everywhere an address can be put, rightly or wrongly. */
 const PLACES: readonly ((address: string) => readonly [args: string[], env?: Record<string, string>])[] = [
@@ -51,8 +22,6 @@ const PLACES: readonly ((address: string) => readonly [args: string[], env?: Rec
   (address) => [["doctor"], { DATABASE_URL: address }],
   (address) => [["migrate", address]],
   (address) => [["migrate", "--db", address]],
-  (address) => [["demo", "--postgres", address]],
-  (address) => [["demo", "--db", address, "--jobs", "x"]],
   (address) => [["simulate", address]],
   (address) => [["stats", "--db", database, address]],
   (address) => [[address]],
@@ -71,7 +40,7 @@ const PLACES: readonly ((address: string) => readonly [args: string[], env?: Rec
   (address) => [["stats"], { SLUICE_DB: "postgres://127.0.0.1:1/x", SLUICE_SCHEMA: address }],
 ];
 
-const OF_DATABASES = 14;
+const OF_DATABASES = 12;
 
 function file(address: string): string {
   const path = join(folder.path, "address");

@@ -19,12 +19,17 @@ export interface Ended {
   readonly err: string;
 }
 
-/** Runs the binary as a process of its own. Nothing of the environment of the tests reaches it, but for its PATH. */
-export function sluice(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+/** Runs the binary as a process of its own. */
+export function sluice(args: readonly string[], env?: Record<string, string>): Promise<Ended> {
+  return program(MAIN, args, env);
+}
+
+/** Runs a file as a process of its own. Nothing of the environment of the tests reaches it, but for its PATH. */
+export function program(file: string, args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
   return new Promise((done) => {
     execFile(
       process.execPath,
-      [MAIN, ...args],
+      [file, ...args],
       { env: { PATH: process.env["PATH"], ...env }, timeout: 150_000 },
       (error: ExecFileException | null, out, err) => done({ code: error === null ? 0 : Number(error.code), out, err }),
     );
@@ -33,9 +38,14 @@ export function sluice(args: readonly string[], env: Record<string, string> = {}
 
 /** Runs a command in this process, as if at a terminal if so wanted. */
 export async function inProcess(args: readonly string[], io: Partial<Io> = {}): Promise<Ended> {
+  return intoTexts((all) => run(args, all), io);
+}
+
+/** What `command` answers and says to an outside world that holds nothing. */
+export async function intoTexts(command: (io: Io) => Promise<number>, io: Partial<Io> = {}): Promise<Ended> {
   let out = "";
   let err = "";
-  const code = await run(args, {
+  const code = await command({
     env: {},
     clock: systemClock,
     paint: plain,

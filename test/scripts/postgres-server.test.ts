@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { startPostgres } from "../../src/cli/postgres/server.ts";
+import { startPostgres } from "../../scripts/postgres-server.ts";
 import { once } from "../storages/postgres/server.ts";
 
 test("a server starts where only the user who starts it may enter the folder, and leaves nothing there", async () => {

@@ -1,10 +1,7 @@
 // One of the worker processes: a worker of the queue whose jobs are calls to the service. It ends when it is told to, or
 // when the process that started it does.
-import { systemClock } from "../../core/clock.ts";
-import { RetryableJobError } from "../../core/errors.ts";
-import { Queue } from "../../queue/queue.ts";
-import { SqliteStorage } from "../../storages/sqlite/storage.ts";
-import { Worker } from "../../worker/worker.ts";
+import { Queue, RetryableJobError, Worker } from "sluice";
+import { SqliteStorage } from "sluice/sqlite";
 import { ServiceClient } from "./client.ts";
 import type { FromWorker, ToWorker, WorkerSettings } from "./messages.ts";
 import { settingsOf } from "./processes.ts";
@@ -25,7 +22,7 @@ const worker = new Worker(
     const { status, retryInMs } = await service.call(job.id);
     if (status === 429) {
       tell({ refused: job.id });
-      throw new RetryableJobError("the service is over its quota", new Date(systemClock.wall() + retryInMs));
+      throw new RetryableJobError("the service is over its quota", new Date(Date.now() + retryInMs));
     }
     tell({ done: job.id });
   },

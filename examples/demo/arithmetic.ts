@@ -2,17 +2,6 @@ import type { Plan } from "./plan.ts";
 
 type Quota = Pick<Plan, "quota" | "windowMs">;
 
-/** The most of `times` (ascending) that lie in any stretch of `windowMs`. Two exactly a window apart do not share one. */
-export function mostInAnyWindow(times: readonly number[], windowMs: number): number {
-  let most = 0;
-  let first = 0;
-  for (const [i, time] of times.entries()) {
-    while (time - times[first]! >= windowMs) first += 1;
-    most = Math.max(most, i - first + 1);
-  }
-  return most;
-}
-
 /**
  * How much of the allowance was used, 0 to 1; undefined while no call has followed a full quota. A quota that is used to
  * the full lets every call follow its forerunner, the call a full quota earlier, by exactly a window.

@@ -2,7 +2,6 @@
 // is 429. It keeps a record of every call, and ends when the process that started it does.
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { systemClock as clock } from "../../core/clock.ts";
 import { type Call, type Plan, type ServiceRecord, WORK_MS } from "./plan.ts";
 import { settingsOf } from "./processes.ts";
 
@@ -13,7 +12,7 @@ const calls: Call[] = [];
 const admitted: number[] = [];
 
 function call(job: string, response: ServerResponse): void {
-  const at = clock.now();
+  const at = performance.now();
   while (admitted.length > 0 && at - admitted[0]! >= windowMs) admitted.shift();
   if (admitted.length >= quota) {
     calls.push({ at, job, status: 429 });
@@ -22,13 +21,13 @@ function call(job: string, response: ServerResponse): void {
   }
   admitted.push(at);
   calls.push({ at, job, status: 200 });
-  clock.after(WORK_MS, () => response.end("done\n"));
+  setTimeout(() => response.end("done\n"), WORK_MS);
 }
 
 const server = createServer((request, response) => {
   const { pathname, searchParams } = new URL(request.url ?? "/", "http://localhost");
   if (pathname === "/call") call(searchParams.get("job") ?? "", response);
-  else if (pathname === "/warm-up") clock.after(WORK_MS / 3, () => response.end("warm\n"));
+  else if (pathname === "/warm-up") setTimeout(() => response.end("warm\n"), WORK_MS / 3);
   else if (pathname === "/record") response.end(JSON.stringify({ calls } satisfies ServiceRecord));
   else response.writeHead(404).end();
 });

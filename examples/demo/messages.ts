@@ -1,4 +1,4 @@
-import type { Place } from "../place.ts";
+import type { Place } from "../../src/cli/place.ts";
 import type { Plan } from "./plan.ts";
 
 /** What a worker process is started with. */

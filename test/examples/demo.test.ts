@@ -1,16 +1,20 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, describe, expect, it } from "vitest";
-import { margin, mostInAnyWindow, useOfAllowance } from "../../src/cli/demo/arithmetic.ts";
-import type { Plan } from "../../src/cli/demo/plan.ts";
-import { picture } from "../../src/cli/demo/progress.ts";
-import { makeReport, type Report, reportText } from "../../src/cli/demo/report.ts";
-import { Scoreboard } from "../../src/cli/demo/scoreboard.ts";
+import { mostInAnyWindow } from "../../examples/common/windows.ts";
+import { margin, useOfAllowance } from "../../examples/demo/arithmetic.ts";
+import type { Plan } from "../../examples/demo/plan.ts";
+import { picture } from "../../examples/demo/progress.ts";
+import { makeReport, type Report, reportText } from "../../examples/demo/report.ts";
+import { Scoreboard } from "../../examples/demo/scoreboard.ts";
 import { plain } from "../../src/cli/io.ts";
-import { folderFor, MAIN, sluice } from "./support.ts";
+import { folderFor, program, sluice } from "../cli/support.ts";
+
+const MAIN = resolve("examples/demo/main.ts");
+const demo = (args: readonly string[], env?: Record<string, string>) => program(MAIN, args, env);
 
 const PLAN: Plan = {
   jobs: 4,
@@ -145,7 +149,7 @@ describe("demo", () => {
     const temporary = join(folder.path, "temporary");
     mkdirSync(temporary);
     const flags = ["--jobs", "60", "--quota", "20", "--window", "1s", "--guard", "500ms", "--lease", "1s"];
-    const { code, out, err } = await sluice(["demo", "--processes", "3", ...flags, "--json"], { TMPDIR: temporary });
+    const { code, out, err } = await demo(["--processes", "3", ...flags, "--json"], { TMPDIR: temporary });
     expect(err).toBe("");
     const report = JSON.parse(out) as Report;
     expect(report).toMatchObject({
@@ -165,19 +169,19 @@ describe("demo", () => {
 
   it("makes its own database, and never uses one that is there", async () => {
     const db = join(folder.path, "own.db");
-    const small = ["demo", "--jobs", "3", "--processes", "1", "--window", "100ms", "--quota", "3"];
-    const first = await sluice([...small, "--db", db], { SLUICE_DB: join(folder.path, "precious.db") });
+    const small = ["--jobs", "3", "--processes", "1", "--window", "100ms", "--quota", "3"];
+    const first = await demo([...small, "--db", db], { SLUICE_DB: join(folder.path, "precious.db") });
     expect(first).toMatchObject({ code: 0, err: "" });
     expect(first.out).toContain("completed        3 of 3");
     expect(first.out).toContain(`sluice stats --db ${db}`);
     expect(existsSync(join(folder.path, "precious.db"))).toBe(false);
-    expect(await sluice([...small, "--db", db])).toMatchObject({ code: 2 });
+    expect(await demo([...small, "--db", db])).toMatchObject({ code: 2 });
     expect((await sluice(["stats", "--db", db])).out).toMatch(/^demo +0 +0 +0 +3 +0 +0$/m);
   });
 
   it("shows what happens without a limiter", async () => {
     const flags = ["--jobs", "12", "--processes", "1", "--concurrency", "12", "--quota", "3", "--window", "200ms"];
-    const { code, out } = await sluice(["demo", "--unlimited", "--no-kill", ...flags, "--json"]);
+    const { code, out } = await demo(["--unlimited", "--no-kill", ...flags, "--json"]);
     const report = JSON.parse(out) as Report;
     expect(report.service.refused).toBeGreaterThan(0);
     expect(report.jobs.completed).toBe(12);
@@ -187,7 +191,7 @@ describe("demo", () => {
   it("stops at Ctrl-C, reports, and leaves nothing behind", async () => {
     const temporary = join(folder.path, "stopped");
     mkdirSync(temporary);
-    const args = [MAIN, "demo", "--jobs", "500", "--processes", "2", "--quota", "5", "--window", "10s"];
+    const args = [MAIN, "--jobs", "500", "--processes", "2", "--quota", "5", "--window", "10s"];
     const env = { PATH: process.env["PATH"], TMPDIR: temporary };
     const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
     let told = false;

@@ -5,10 +5,10 @@ import { createServer } from "node:net";
 import { arch, platform, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { systemClock } from "../../core/clock.ts";
 
-/** A Postgres server of our own: for the demo, the tests and the benchmarks. It listens on this computer alone. */
+/** A Postgres server of the repository: for examples, tests, benchmarks and chaos. It listens on this computer alone. */
 export interface PostgresServer {
   /** Of its database `postgres`. */
   readonly url: string;
@@ -110,7 +110,7 @@ class RunningServer implements PostgresServer {
         return;
       } catch (error) {
         if (tries === 50) throw error;
-        await new Promise<void>((resolve) => systemClock.after(100, resolve));
+        await sleep(100);
       }
     }
   }

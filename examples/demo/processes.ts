@@ -1,6 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const SETTINGS = "SLUICE_DEMO_SETTINGS";
@@ -10,11 +9,11 @@ export function settingsOf(): unknown {
   return JSON.parse(process.env[SETTINGS] ?? "");
 }
 
-/** Starts a module of this folder, compiled or not as this one is, in a Node of its own. */
+/** Starts a module of this folder in a Node of its own. */
 export function startModule(name: string, settings: unknown): ChildProcess {
   // Not on its command line, which others can see: there may be a password in it.
   const env = { ...process.env, [SETTINGS]: JSON.stringify(settings) };
-  const file = fileURLToPath(new URL(`${name}${extname(import.meta.url)}`, import.meta.url));
+  const file = fileURLToPath(new URL(`${name}.ts`, import.meta.url));
   return fork(file, [], { env, stdio: ["ignore", "ignore", "inherit", "ipc"] });
 }
 

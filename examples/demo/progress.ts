@@ -1,8 +1,8 @@
 import { stripVTControlCharacters } from "node:util";
-import { afterAll } from "../../core/clock.ts";
-import type { Io, Paint } from "../io.ts";
-import { fit, plural, printable, widthOf } from "../render/text.ts";
-import { duration } from "../render/time.ts";
+import { afterAll } from "../../src/core/clock.ts";
+import type { Io, Paint } from "../../src/cli/io.ts";
+import { fit, plural, printable, widthOf } from "../../src/cli/render/text.ts";
+import { duration } from "../../src/cli/render/time.ts";
 import type { Player, Scoreboard } from "./scoreboard.ts";
 
 const REDRAW_MS = 80;

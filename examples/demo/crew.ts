@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { afterAll, type Clock } from "../../core/clock.ts";
+import { afterAll, type Clock } from "../../src/core/clock.ts";
 import type { FromWorker, ToWorker, WorkerSettings } from "./messages.ts";
 import { end, firstMessage, hasEnded, startModule } from "./processes.ts";
 import type { Scoreboard } from "./scoreboard.ts";

@@ -1,7 +1,7 @@
-import type { JobStorage } from "../../storage/job-storage.ts";
-import { PostgresStorage } from "../../storages/postgres/storage.ts";
-import { SqliteStorage } from "../../storages/sqlite/storage.ts";
-import type { Place } from "../place.ts";
+import type { JobStorage } from "sluice";
+import { PostgresStorage } from "sluice/postgres";
+import { SqliteStorage } from "sluice/sqlite";
+import type { Place } from "../../src/cli/place.ts";
 
 /** The storage of the demo, in every one of its processes. */
 export function openStorage(place: Place): JobStorage {
