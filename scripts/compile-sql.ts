@@ -15,7 +15,7 @@ export interface SqlFile {
   readonly text: string;
 }
 
-/** All of them, in the order in which they are applied: the tables first. */
+/** All of them, sorted by their paths. Functions may be created in any order: their bodies are not checked then (migrations.ts). */
 export const SQL_FILES: readonly SqlFile[] = [
 `;
 
@@ -26,12 +26,12 @@ export const SQL_FILES: readonly SqlFile[] = [
 const PART_LINE = /^( *)-- \{part ([\w/]+)\}$/;
 const PART_ENDING = ".part.sql";
 
-/** The files in the order in which they are applied, long functions put together of their parts. */
+/** The files, each with as many functions as belong together; long functions put together of their parts. */
 export function sqlFiles(source = SOURCE): { readonly path: string; readonly text: string }[] {
   const paths = readdirSync(source, { recursive: true, encoding: "utf8" })
     .map((file) => file.split(sep).join("/"))
     .filter((file) => file.endsWith(".sql"))
-    .toSorted((a, b) => depth(a) - depth(b) || (a < b ? -1 : 1));
+    .toSorted();
   const textOf = (path: string) => readFileSync(join(source, path), "utf8").replaceAll("\r\n", "\n");
   const texts = new Map(paths.map((path) => [path, textOf(path)]));
   const used = new Set<string>();
@@ -86,10 +86,6 @@ function current(): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function depth(path: string): number {
-  return path.split("/").length;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) writeSql();

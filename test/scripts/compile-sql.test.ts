@@ -22,11 +22,11 @@ afterEach(() => {
 });
 
 describe("the SQL files", () => {
-  it("come as they are, the tables first", () => {
+  it("come as they are, sorted by path", () => {
     const files = { "tables.sql": "tables\n", "jobs/b.sql": "b\n", "jobs/a.sql": "-- {schema}, $1, $&\n" };
     const found = compiled(files);
     expect(found).toEqual(files);
-    expect(Object.keys(found)).toEqual(["tables.sql", "jobs/a.sql", "jobs/b.sql"]);
+    expect(Object.keys(found)).toEqual(["jobs/a.sql", "jobs/b.sql", "tables.sql"]);
   });
 
   it("are put together of parts, which are no files of their own", () => {

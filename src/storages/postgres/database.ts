@@ -39,7 +39,7 @@ export interface Once<T> {
 /** What asks the database in transactions of its own. */
 export interface Steps extends Caller {
   /**
-   * As `call`, for what must not be done twice (sql/step/begin_attempt.sql). If the outcome is unknown in the end, that is an
+   * As `call`, for what must not be done twice (sql/steps.sql: begin_attempt). If the outcome is unknown in the end, that is an
    * `UnknownOutcomeError`, and it is seen to that the step is over, and undone where that can be.
    */
   once<T>(name: string, args: readonly SqlValue[], once?: Once<T>): Promise<T>;
@@ -385,7 +385,7 @@ function isForgotten(error: unknown): boolean {
   return state === "0A000" && (error as { readonly routine?: unknown }).routine === "RevalidateCachedQuery";
 }
 
-/** Whoever wants to be alone, and came in vain so often, keeps others waiting for longer (step/begin_step.sql). */
+/** Whoever wants to be alone, and came in vain so often, keeps others waiting for longer (sql/steps.sql: begin_step). */
 const triesOf = (tries: number) => `pg_catalog.set_config('sluice.tries', '${tries}', true)`;
 
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what it is, only the function that answered knows

@@ -18,7 +18,7 @@ interface Gap {
   readonly since: number;
 }
 
-/** What is written down: an event, or that jobs ended, told as one (sql/events/tell_ends.sql). */
+/** What is written down: an event, or that jobs ended, told as one (sql/events.sql: tell_ends). */
 export type WrittenEvent = JobEvent | { readonly event: "ended"; readonly ids: readonly string[] };
 
 interface Row {

@@ -11,7 +11,7 @@ const LISTEN_MS = 4_500;
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 60_000;
 
-/** What a beat answers (sql/events/beat.sql). */
+/** What a beat answers (sql/events.sql: beat). */
 export interface Beat {
   readonly event: number | null;
   readonly stamp: string;

@@ -202,11 +202,11 @@ function namesAfter(words: RegExp): string {
   return SQL_FILES.flatMap(({ text }) => [...text.matchAll(words)].map(([, name]) => name!)).join(",");
 }
 
+/** The tables of the next version, then, in the last step, all functions: their signatures name types that come with the tables. */
 function changes(version: number): string {
-  const isOf = (path: string) => (path.includes("/") ? version + 1 === SCHEMA_VERSION : path === TABLES[version]);
-  return SQL_FILES.filter(({ path }) => isOf(path))
-    .map(({ text }) => text)
-    .join("\n");
+  const tables = SQL_FILES.filter(({ path }) => path === TABLES[version]);
+  const functions = version + 1 < SCHEMA_VERSION ? [] : SQL_FILES.filter(({ path }) => !TABLES.includes(path));
+  return [...tables, ...functions].map(({ text }) => text).join("\n");
 }
 
 function whyNot(schema: string, cause: unknown): unknown {

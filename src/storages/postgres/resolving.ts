@@ -3,7 +3,7 @@ import type { Clock } from "../../core/clock.ts";
 /** Waits between rounds in which nothing could be resolved, doubled each time. */
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 10_000;
-/** After so long a statement is in no buffer of a network any more (step/begin_attempt.sql), and leases and permits have expired. */
+/** After so long a statement is in no buffer of a network any more (sql/steps.sql: begin_attempt), and leases and permits have expired. */
 const GIVE_UP_AFTER_MS = 3_600_000;
 /** So many are looked into at the most; beyond that the oldest are left to expire. */
 const MOST = 1_000;

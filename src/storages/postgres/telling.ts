@@ -27,7 +27,7 @@ export interface News {
 
 /**
  * Tells other processes what steps of this one told: the first at once, what follows closely as one. It is told after the
- * step, in a transaction of its own (sql/events/tell.sql). What cannot be told is forgotten: it was only a hint.
+ * step, in a transaction of its own (sql/events.sql: tell). What cannot be told is forgotten: it was only a hint.
  */
 export class Telling {
   readonly #database: PostgresDatabase;

@@ -51,7 +51,7 @@ export async function add(database: Steps, jobs: readonly NewJob[], teller: stri
 const onceFor = (jobs: readonly NewJob[]): Once<AddAnswer> => ({
   as: jobs.some(({ keepFor }) => keepFor !== null && keepFor < LONG_MS) ? "kept" : "known",
 });
-/** So long no statement stays in a network (sql/step/begin_attempt.sql). */
+/** So long no statement stays in a network (sql/steps.sql: begin_attempt). */
 const LONG_MS = 3_600_000;
 
 /** Adds jobs in a transaction of the user's; others hear of it when that is committed. */

@@ -2,7 +2,7 @@ import type { JobRecord, JobState } from "../../../core/job.ts";
 import { DEFAULT_BACKOFF, readBackoff, readError, readProgress, readWeights } from "../../../storage/kept.ts";
 
 /**
- * A job as steps answer with it: its columns in this order (sql/jobs/job_json.sql); the last of them are left out together
+ * A job as steps answer with it: its columns in this order (sql/jobs.sql: job_json); the last of them are left out together
  * where they are empty. What is kept as JSON may be anything: somebody may have written it by hand.
  */
 export type JobRow = readonly [

@@ -5,7 +5,7 @@
 -- whatever tool, is refused. Every index is there for one question, named beside it, and partial: finished jobs cost
 -- a claim nothing.
 
--- One row: the clock (step/moment.sql), and a number that grows with every change of rules.
+-- One row: the clock (moment), and a number that grows with every change of rules.
 CREATE TABLE {schema}.meta (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   last float8 NOT NULL DEFAULT 0,
@@ -41,7 +41,7 @@ CREATE TABLE {schema}.jobs (
   -- While it backs off: the due_at that it takes again when that is over.
   first_due_at float8,
   -- Instants as people gave them, by the clock of the server: of a scheduled job when it is due, and its deadline. due_at and
-  -- deadline are the same by the clock of the storage as that was then (step/skew.sql); what seems to have passed is compared with these.
+  -- deadline are the same by the clock of the storage as that was then (skew); what seems to have passed is compared with these.
   due_wall float8,
   deadline_wall float8,
   token bigint NOT NULL DEFAULT 0,
@@ -333,7 +333,7 @@ CREATE INDEX starts_claim ON {schema}.starts (claim) WHERE claim IS NOT NULL;
 -- Which starts of a window are not confirmed?
 CREATE INDEX starts_unconfirmed ON {schema}.starts (limit_id, at) WHERE claim IS NOT NULL;
 
--- What is known of steps by their numbers (step/begin_attempt.sql): which attempt was the latest of those that another one came before;
+-- What is known of steps by their numbers (begin_attempt): which attempt was the latest of those that another one came before;
 -- and what was answered, where nothing else tells whether the step was done.
 CREATE TABLE {schema}.steps (
   number bigint PRIMARY KEY,

@@ -1,7 +1,7 @@
 -- What is kept of a limit for a job that waits (limits/seen_limit.sql), and how long those are waited for who wait for the
 -- limit already and come before it (`behind`; NULL: until something is given back).
 --
--- own: the job. lane: its lane, as jobs/standing_of.sql says it. first: what the first of the lane weighs. ahead: how many
+-- own: the job. lane: its lane, as standing_of says it. first: what the first of the lane weighs. ahead: how many
 -- come before it.
 CREATE OR REPLACE FUNCTION {schema}.seen_standing(
   rule {schema}.limit_rule, own {schema}.jobs, lane jsonb, first jsonb, ahead float8, at float8

@@ -1,0 +1,156 @@
+-- Events, and wake-ups of other processes. No locks that anything waits for.
+
+-- A storage that listens says so, for half a minute from now, and hears itself say it if its ears are open.
+--
+-- origin: who listens. wants: does it want all events? ends: does it want to hear of jobs that ended? ear: the channel that he alone listens to.
+-- The answer: `event`: the newest event there is. `stamp`: changes whenever a job was added or started. `stopping`: active
+-- jobs that are asked to stop, some of them at least.
+CREATE OR REPLACE FUNCTION {schema}.beat(origin text, wants boolean, ends boolean, ear text) RETURNS json
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8 := {schema}.present();
+BEGIN
+  DELETE FROM {schema}.listeners WHERE listeners.origin IN (
+    SELECT l.origin FROM {schema}.listeners l WHERE l.until < now - 60000 AND l.origin <> beat.origin
+    FOR UPDATE SKIP LOCKED);
+  INSERT INTO {schema}.listeners AS l (origin, until, events, ends) VALUES (beat.origin, now + 30000, wants, beat.ends)
+    ON CONFLICT ON CONSTRAINT listeners_pkey DO UPDATE SET until = excluded.until, events = excluded.events, ends = excluded.ends;
+  PERFORM pg_notify(ear, '');
+  RETURN json_build_object(
+    'event', (SELECT max(seq) FROM {schema}.events),
+    'stamp', concat_ws('/', pg_sequence_last_value(pg_get_serial_sequence('{schema}.jobs', 'seq')::regclass),
+      pg_sequence_last_value('{schema}.numbers'::regclass)),
+    'stopping', (SELECT json_agg(json_build_array(s.queue, s.id)) FROM (
+      SELECT j.queue, j.id FROM {schema}.jobs j WHERE j.state = 'active' AND j.cancel_requested LIMIT 100) AS s));
+END
+$$;
+
+-- A storage that listened does so no more.
+CREATE OR REPLACE FUNCTION {schema}.leave(origin text) RETURNS void
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+  DELETE FROM {schema}.listeners l WHERE l.origin = leave.origin
+$$;
+
+-- Tells other storages what is new, if there are any that listen. Hints, no more: who misses one finds out by himself.
+--
+-- A transaction that notifies waits for others that do, and holds them up until it has ended: so this is a transaction of its
+-- own, after the step, which does not wait for the disk.
+--
+-- origin: who tells. news: what (telling.ts). The answer: does anybody listen?
+CREATE OR REPLACE FUNCTION {schema}.tell(origin text, news text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM {schema}.listeners l WHERE l.origin <> tell.origin AND l.until > {schema}.present()) THEN
+    RETURN false;
+  END IF;
+  PERFORM pg_notify({schema}.channel(), news);
+  RETURN true;
+END
+$$;
+
+-- Tells others of jobs that this transaction adds, when it is committed and not before, unless somebody else is doing so: whoever notifies
+-- keeps all others waiting who notify until his commit is on disk. So one of us may at a time, and nobody waits for it.
+--
+-- teller: who adds; NULL: nothing is told here. listened: is there anybody else who listens? news: as lane_news. heard: events
+-- were written. The answer: others were told; NULL: that is to be done afterwards (tell).
+CREATE OR REPLACE FUNCTION {schema}.tell_added(teller text, listened boolean, queue text, news boolean, heard boolean)
+RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT CASE
+    -- Who finds nobody has looked before the commit: somebody may have come by then.
+    WHEN teller IS NULL OR (news IS NULL AND NOT heard) OR listened IS NOT TRUE THEN NULL
+    -- There is a bound to what can be said at once.
+    WHEN octet_length(queue) > 1000 OR NOT pg_try_advisory_xact_lock({schema}.lock_key('telling', '')) THEN NULL
+    ELSE pg_notify({schema}.channel(), json_build_object('origin', teller, 'queues',
+      CASE WHEN news IS NOT NULL THEN json_build_array(json_build_array(queue, news)) END, 'events', heard)::text) IS NOT NULL
+    END
+$$;
+
+-- Tells whoever listens that there is something in these queues, when the transaction is committed and not before: for jobs
+-- that are added inside somebody else's. news: as in the contract, for those whom a limit keeps back.
+CREATE OR REPLACE FUNCTION {schema}.notify_queues(queues text[], news boolean DEFAULT true) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  now float8 := {schema}.present();
+  told text;
+BEGIN
+  IF NOT EXISTS (SELECT FROM {schema}.listeners l WHERE l.until > now) THEN
+    RETURN;
+  END IF;
+  SELECT json_build_object('queues', json_agg(json_build_array(queue, news)), 'events', {schema}.events_wanted(now))
+    INTO told FROM (SELECT DISTINCT unnest(queues) AS queue) AS q;
+  -- There is a bound to what can be said at once.
+  IF octet_length(told) > 7900 THEN
+    told := json_build_object('everybody', true, 'events', {schema}.events_wanted(now));
+  END IF;
+  PERFORM pg_notify({schema}.channel(), told);
+END
+$$;
+
+-- Where processes tell each other that there is something to look at.
+CREATE OR REPLACE FUNCTION {schema}.channel() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT 'sluice:' || btrim('{schema}', '"')
+$$;
+
+-- Writes down an event that no step writes by itself, if anybody wants to hear it.
+CREATE OR REPLACE FUNCTION {schema}.publish(event text) RETURNS json
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8 := {schema}.present();
+BEGIN
+  IF NOT {schema}.events_wanted(now) THEN
+    RETURN json_build_object('events', false);
+  END IF;
+  INSERT INTO {schema}.events (at, event) VALUES (now, publish.event);
+  RETURN json_build_object('events', true);
+END
+$$;
+
+-- Events from a number on, in order, so many at most, with so many bytes, but one in any case; and those that were found in gaps
+-- before it. gaps: [{first, last}].
+CREATE OR REPLACE FUNCTION {schema}.read_events(newest bigint, gaps json, most int, bytes float8) RETURNS json
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(json_agg(json_build_object('seq', found.seq, 'event', found.event) ORDER BY found.seq), '[]') FROM (
+    SELECT e.seq, e.event FROM (
+      SELECT n.seq, n.event, row_number() OVER (ORDER BY n.seq) AS no, sum(octet_length(n.event)) OVER (ORDER BY n.seq) AS total
+      FROM (SELECT e.seq, e.event FROM {schema}.events e WHERE e.seq > newest ORDER BY e.seq LIMIT most) n
+    ) e WHERE e.no = 1 OR e.total <= bytes
+    UNION ALL
+    (SELECT e.seq, e.event FROM json_to_recordset(gaps) AS gap (first bigint, last bigint)
+      JOIN {schema}.events e ON e.seq BETWEEN gap.first AND gap.last)
+  ) AS found
+$$;
+
+-- Tells whoever waits for jobs that these may have ended: one event for all of them, a hint. Answers whether it was written.
+CREATE OR REPLACE FUNCTION {schema}.tell_ends(ids text[], now float8) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF NOT {schema}.ends_wanted(now) THEN
+    RETURN false;
+  END IF;
+  INSERT INTO {schema}.events (at, event) VALUES (now, json_build_object('event', 'ended', 'ids', to_json(ids)));
+  RETURN true;
+END
+$$;
+
+-- Which of these jobs are active and asked to stop: [[queue, id]]. A hint that they are is not enough to stop them.
+CREATE OR REPLACE FUNCTION {schema}.asked_to_stop(ids json) RETURNS json
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(json_agg(json_build_array(j.queue, j.id)), '[]')
+  FROM (SELECT DISTINCT json_array_elements_text(ids) AS id) AS hinted
+  JOIN {schema}.jobs j ON j.id = hinted.id
+  WHERE j.state = 'active' AND j.cancel_requested
+$$;
+
+-- Does anybody want to hear what happens?
+CREATE OR REPLACE FUNCTION {schema}.events_wanted(now float8) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM {schema}.listeners WHERE events AND until > now)
+$$;
+
+-- Does anybody wait for jobs to end? A listener that wants all events hears of that by them.
+CREATE OR REPLACE FUNCTION {schema}.ends_wanted(now float8) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM {schema}.listeners WHERE ends AND until > now)
+$$;

@@ -1,0 +1,333 @@
+-- Settling: how leases end.
+--
+-- Locks: the rules (shared), the rows of the jobs in the order of their ids, then the limits that the jobs hold something of.
+
+-- Ends leases, one for each job.
+--
+-- outcomes: a list, as lock_leases takes it; or, where all of them ended well, {ids, tokens, results}, as complete_plainly does.
+-- again: as lock_leases. Answer: {stale: [numbers of outcomes whose lease was lost], woken, everybody, events, ends}.
+CREATE OR REPLACE FUNCTION {schema}.settle(outcomes json, again boolean DEFAULT false) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
+  SET enable_indexscan = on SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+  SET enable_memoize = off AS $$
+DECLARE
+  now float8;
+  alone boolean := {schema}.many_rules();
+  begun boolean := {schema}.begin_step(alone) IS NULL;
+  ruled boolean := EXISTS (SELECT FROM {schema}.rules);
+  plain record;
+  tokens bigint[] := '{}';
+  limited boolean := false;
+  names text[] := '{}';
+  held record;
+  leases {schema}.ended_lease[];
+  given {schema}.limit_given[];
+  done record;
+  everybody boolean := false;
+  ends_told boolean := false;
+BEGIN
+  now := {schema}.present();
+  IF json_typeof(outcomes) = 'object' THEN
+    SELECT * INTO plain FROM json_to_record(outcomes) AS r (ids text[], tokens bigint[], results jsonb);
+    IF NOT {schema}.events_wanted(now) THEN
+      tokens := {schema}.complete_plainly(plain.ids, plain.tokens, plain.results,
+        (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = plain.ids[1]), now);
+      limited := ruled AND cardinality(tokens) > 0;
+      IF cardinality(tokens) = cardinality(plain.ids) AND NOT limited THEN
+        RETURN CASE WHEN {schema}.tell_ends(plain.ids, now) THEN '{"stale": [], "ends": true}' ELSE '{"stale": []}' END;
+      END IF;
+      ends_told := cardinality(tokens) > 0 AND {schema}.tell_ends(plain.ids, now);
+    END IF;
+    outcomes := {schema}.outcomes_of(plain.ids, plain.tokens, plain.results, tokens);
+  END IF;
+  SELECT * INTO held FROM {schema}.lock_leases(outcomes, again);
+  IF cardinality(held.ats) = 0 AND NOT limited THEN
+    RETURN json_build_object('stale', held.stale, 'woken', held.woken, 'everybody', false, 'events', false, 'ends', ends_told);
+  END IF;
+  IF limited THEN
+    tokens := CASE WHEN cardinality(tokens) = cardinality(plain.tokens) THEN plain.tokens
+      ELSE ARRAY(SELECT t FROM unnest(tokens) AS t ORDER BY t) END;
+    names := {schema}.limits_of_tokens(tokens);
+  END IF;
+  IF cardinality(held.ats) > 0 AND (held.took OR ruled) THEN
+    leases := {schema}.ended_leases(outcomes, held.ats, held.ns);
+    names := names || {schema}.limits_of(leases);
+  END IF;
+  IF NOT alone AND cardinality(names) > 0 THEN
+    PERFORM {schema}.lock_limits(names);
+  END IF;
+  now := {schema}.moment();
+  IF limited THEN
+    given := {schema}.give_tokens(tokens, NULL, now);
+  END IF;
+  IF leases IS NOT NULL THEN
+    given := given || {schema}.give_back(leases, now);
+  END IF;
+  SELECT * INTO done FROM {schema}.end_leases(outcomes, held.ats, held.ns, held.tos, held.results, now);
+  IF given IS NOT NULL THEN
+    everybody := {schema}.is_news(given, now);
+  END IF;
+  RETURN json_build_object('stale', held.stale, 'woken', coalesce(done.woken, held.woken), 'everybody', everybody, 'events', done.told, 'ends', ends_told);
+END
+$$;
+
+-- The way of almost all jobs: they ended well, and nobody wants to hear of it. One statement, as a rule, and no lock before it: the
+-- rows are taken in the order of their ids, as by everybody who waits for jobs. What they hold of limits is given back later.
+--
+-- Each is looked up by its id, whatever the planner believes of the table: there is no join that it could turn round, and no
+-- state is named, for which there is another index. Only the active have a lease. Which token belongs to an id is found by halves,
+-- for the tokens grow: a look through all of them, for each, would cost more than anything else.
+--
+-- ids, leased: the jobs and their tokens, in the same order, all of them different, and the tokens growing (those that are not
+-- are left alone). results: by id; NULL: none has one. keeps: the first of them is kept. Answers with the tokens of those that
+-- were done; the leases of the others are lost.
+CREATE OR REPLACE FUNCTION {schema}.complete_plainly(ids text[], leased bigint[], results jsonb, keeps boolean, now float8)
+RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  done bigint[];
+  more bigint[];
+  gone text[];
+  seqs bigint[];
+BEGIN
+  IF NOT keeps THEN
+    done := {schema}.delete_completed(ids, leased);
+    IF cardinality(done) = cardinality(ids) THEN
+      RETURN done;
+    END IF;
+    -- There are others among them after all. They are out of order, so nobody waits for them: rather all of it is begun again.
+    PERFORM FROM {schema}.jobs j
+    WHERE j.id = ANY (ids) AND leased[width_bucket(j.token, leased)] = j.token AND ids[width_bucket(j.token, leased)] = j.id
+      AND j.lease_until IS NOT NULL FOR UPDATE NOWAIT;
+  END IF;
+  WITH completed AS (
+    UPDATE {schema}.jobs j SET state = 'completed', finished_at = now, lease_until = NULL, result = results ->> j.id,
+      delete_at = now + coalesce(j.keep_for, {schema}.kept_ms('completed'))
+    WHERE j.id = ANY (ids) AND leased[width_bucket(j.token, leased)] = j.token AND ids[width_bucket(j.token, leased)] = j.id
+      AND j.lease_until IS NOT NULL
+    RETURNING j.token, CASE WHEN j.keep_for = 0 THEN j.id END AS gone, CASE WHEN j.keep_for = 0 THEN j.seq END AS seq
+  )
+  SELECT coalesce(array_agg(c.token), '{}'), array_agg(c.gone) FILTER (WHERE c.gone IS NOT NULL),
+    array_agg(c.seq) FILTER (WHERE c.seq IS NOT NULL) INTO more, gone, seqs FROM completed c;
+  IF gone IS NOT NULL THEN
+    PERFORM {schema}.delete_jobs(seqs, gone);
+  END IF;
+  RETURN done || more;
+END
+$$;
+
+-- Deletes jobs that have ended well and are not to be kept, with all that is kept of them; others among them are left alone. The
+-- rows are taken in the order of their ids.
+--
+-- ids, leased: as complete_plainly. Answers with the tokens of those that were deleted.
+CREATE OR REPLACE FUNCTION {schema}.delete_completed(ids text[], leased bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  done bigint[];
+  failed bigint[];
+  logged bigint[];
+BEGIN
+  WITH gone AS (
+    DELETE FROM {schema}.jobs j
+    WHERE j.id = ANY (ids) AND leased[width_bucket(j.token, leased)] = j.token AND ids[width_bucket(j.token, leased)] = j.id
+      AND j.lease_until IS NOT NULL AND j.keep_for = 0
+    RETURNING j.token, CASE WHEN j.attempt > 1 OR j.error IS NOT NULL THEN j.seq END AS failed,
+      CASE WHEN j.logged THEN j.seq END AS logged
+  )
+  SELECT coalesce(array_agg(g.token), '{}'), array_agg(g.failed) FILTER (WHERE g.failed IS NOT NULL),
+    array_agg(g.logged) FILTER (WHERE g.logged IS NOT NULL) INTO done, failed, logged FROM gone g;
+  IF failed IS NOT NULL THEN
+    DELETE FROM {schema}.attempts a WHERE a.job = ANY (failed);
+  END IF;
+  IF logged IS NOT NULL THEN
+    DELETE FROM {schema}.log l WHERE l.job = ANY (logged);
+  END IF;
+  RETURN done;
+END
+$$;
+
+-- Outcomes that all ended well, as a list (jobs/outcomes.ts), but for those whose tokens are done. ids, leased, results: as
+-- complete_plainly.
+CREATE OR REPLACE FUNCTION {schema}.outcomes_of(ids text[], leased bigint[], results jsonb, done bigint[]) RETURNS json
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(json_agg(json_build_object('n', o.no - 1, 'id', o.id, 'token', o.token, 'result', results ->> o.id)), '[]')
+  FROM unnest(ids, leased) WITH ORDINALITY AS o (id, token, no) WHERE o.token <> ALL (done)
+$$;
+
+-- Locks the jobs whose leases are to be ended, in the order of their ids, as everybody does who waits for jobs. Each is looked up
+-- by its id, and its lease in a hash table (heartbeat).
+--
+-- outcomes: a list as jobs/outcomes.ts writes it, each with its number n. again: an earlier call may have done it already; what
+-- it has ended is not stale then.
+--
+-- ats, ns, tos, results: the rows that are held, with the numbers of their outcomes, how they end (NULL: well), and what with.
+-- stale: the numbers of the others; those of them that were not started spend no attempt all the
+-- same, and woken says whom that wakes. took: one of them has taken something of a limit, or holds one now. grouped: one that has
+-- a group comes back.
+CREATE OR REPLACE FUNCTION {schema}.lock_leases(outcomes json, again boolean, OUT ats tid[], OUT ns integer[], OUT tos text[],
+  OUT results text[], OUT stale integer[], OUT took boolean, OUT grouped boolean, OUT woken json)
+LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
+DECLARE
+  ids text[];
+  tokens bigint[];
+BEGIN
+  SELECT array_agg(o.id), array_agg(o.token) INTO ids, tokens
+  FROM json_to_recordset(outcomes) AS o (id text, token bigint);
+  WITH locked AS MATERIALIZED (
+    SELECT j.ctid AS at, j.id, j.token, j.limits IS NOT NULL AS took, j.grp IS NOT NULL AS grouped FROM {schema}.jobs j
+    WHERE j.id = ANY (ids) AND j.lease_until IS NOT NULL
+      AND ((j.id, j.token) IN (SELECT o.id, o.token FROM unnest(ids, tokens) AS o (id, token))) IS TRUE
+    ORDER BY j.id FOR UPDATE
+  )
+  SELECT array_agg(l.at), array_agg(o.n), array_agg(o.to), array_agg(o.result), bool_or(l.took OR o.hold IS NOT NULL),
+    bool_or(l.grouped AND o.to IN ('retry', 'back'))
+  INTO ats, ns, tos, results, took, grouped
+  FROM locked l JOIN json_to_recordset(outcomes) AS o (n integer, id text, token bigint, "to" text, result text, hold json)
+    ON o.token = l.token AND o.id = l.id;
+  ats := coalesce(ats, '{}');
+  stale := '{}';
+  IF cardinality(ats) < cardinality(ids) THEN
+    SELECT {schema}.unspend(array_agg(o.id), array_agg(o.token)) INTO woken
+    FROM json_to_recordset(outcomes) AS o (id text, token bigint, unstarted boolean) WHERE o.unstarted;
+    stale := ARRAY(SELECT o.n FROM json_to_recordset(outcomes) AS o (n integer, id text, token bigint)
+      WHERE (o.n IN (SELECT h.n FROM unnest(ns) AS h (n))) IS NOT TRUE AND NOT (again AND NOT EXISTS (
+        SELECT FROM {schema}.jobs j WHERE j.id = o.id AND (j.token <> o.token OR j.lease_until IS NOT NULL OR coalesce(j.claim, -1) < 0)))
+      ORDER BY o.n);
+  END IF;
+END
+$$;
+
+-- Leases that end, as the limits want to know about them. ats, ns: as lock_leases answers; the jobs are active still.
+CREATE OR REPLACE FUNCTION {schema}.ended_leases(outcomes json, ats tid[], ns integer[]) RETURNS {schema}.ended_lease[]
+LANGUAGE sql STABLE SET enable_hashjoin = on AS $$
+  SELECT array_agg((j.token, j.queue, j.type, j.grp, j.started_at, j.limits,
+      CASE WHEN o.to IS NULL THEN 'well' WHEN o.to IN ('retry', 'dead') THEN 'failed' ELSE 'gone' END,
+      o.kinds, o.hold, coalesce(o.unstarted, false),
+      CASE WHEN o.held AND NOT coalesce(o.unstarted, false) THEN coalesce(o.settled, '{}') END)::{schema}.ended_lease ORDER BY o.n)
+  FROM unnest(ats, ns) AS l (at, n)
+  JOIN json_to_recordset(outcomes)
+    AS o (n integer, "to" text, kinds text[], hold jsonb, unstarted boolean, held boolean, settled text[]) ON o.n = l.n
+  JOIN {schema}.jobs j ON j.ctid = l.at
+$$;
+
+-- Writes down how leases ended. Everything but limits: those hear of it first.
+--
+-- ats, ns, tos, results: as lock_leases answers. woken: [[queue, news]]. late: one came back whose deadline has passed. told:
+-- events were written.
+CREATE OR REPLACE FUNCTION {schema}.end_leases(outcomes json, ats tid[], ns integer[], tos text[], results text[], now float8,
+  OUT woken json, OUT late boolean, OUT told boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  well integer := cardinality(ats) - cardinality(array_remove(tos, NULL));
+  count integer := 0;
+BEGIN
+  late := false;
+  told := {schema}.events_wanted(now);
+  IF told THEN
+    PERFORM {schema}.tell_ended(outcomes, ats, ns, now);
+  ELSIF {schema}.ends_wanted(now) THEN
+    told := {schema}.tell_ends(ARRAY(SELECT j.id FROM unnest(ats) AS l (at) JOIN {schema}.jobs j ON j.ctid = l.at), now);
+  END IF;
+  IF well > 0 THEN
+    UPDATE {schema}.jobs j SET state = 'completed', finished_at = now, lease_until = NULL, result = e.result,
+      delete_at = now + coalesce(j.keep_for, {schema}.kept_ms('completed'))
+    FROM unnest(ats, tos, results) AS e (at, how, result)
+    WHERE j.ctid = e.at AND e.how IS NULL AND j.keep_for IS DISTINCT FROM 0;
+    GET DIAGNOSTICS count = ROW_COUNT;
+    IF count < well THEN
+      PERFORM {schema}.delete_jobs(array_agg(j.seq), array_agg(j.id))
+      FROM unnest(ats, tos) AS e (at, how) JOIN {schema}.jobs j ON j.ctid = e.at
+      WHERE e.how IS NULL AND j.keep_for = 0 AND j.state = 'active';
+    END IF;
+  END IF;
+  IF well < cardinality(ats) THEN
+    SELECT r.woken, r.late INTO woken, late FROM {schema}.release_leases(outcomes, ats, ns, now) r;
+  END IF;
+END
+$$;
+
+-- Ends leases in every way but well: jobs are tried again, given back, dead or cancelled. One that was asked to stop does not come
+-- back: nobody wants it any more.
+--
+-- One that is tried again or given back later takes its old place when it is due.
+--
+-- As end_leases; outcomes that ended well are passed over.
+CREATE OR REPLACE FUNCTION {schema}.release_leases(outcomes json, ats tid[], ns integer[], now float8,
+  OUT woken json, OUT late boolean)
+LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
+BEGIN
+  WITH outcome AS MATERIALIZED (
+    SELECT l.at, o.* FROM unnest(ats, ns) AS l (at, n)
+    JOIN json_to_recordset(outcomes)
+      AS o (n integer, "to" text, in_ms float8, held boolean, error text) ON o.n = l.n
+    WHERE o.to IS NOT NULL
+  ), failed AS (
+    INSERT INTO {schema}.attempts (job, attempt, started_at, ended_at, worker, error)
+    SELECT j.seq, j.attempt, coalesce(j.started_at, now), now, coalesce(j.worker, ''), o.error
+    FROM outcome o JOIN {schema}.jobs j ON j.ctid = o.at WHERE o.to <> 'back' AND o.error IS NOT NULL
+    ORDER BY o.n
+    RETURNING job
+  ), trimmed AS (
+    DELETE FROM {schema}.attempts a USING failed f WHERE a.job = f.job AND a.seq <=
+      (SELECT b.seq FROM {schema}.attempts b WHERE b.job = f.job ORDER BY b.seq DESC OFFSET 99 LIMIT 1)
+  ), released AS (
+    UPDATE {schema}.jobs j SET
+      state = CASE WHEN o.to IN ('dead', 'cancelled') THEN o.to WHEN j.cancel_requested THEN 'cancelled'
+        WHEN due.at <= now THEN 'waiting' ELSE 'scheduled' END,
+      due_at = CASE WHEN due.ends THEN j.due_at ELSE due.at END,
+      first_due_at = CASE WHEN NOT due.ends AND due.at > now THEN j.due_at END,
+      finished_at = CASE WHEN due.ends THEN now END,
+      delete_at = CASE WHEN due.ends THEN
+        now + coalesce(j.keep_for, {schema}.kept_ms(CASE WHEN o.to = 'dead' THEN 'dead' ELSE 'cancelled' END)) END,
+      worker = CASE WHEN due.ends THEN j.worker END,
+      lease_until = NULL,
+      attempt = j.attempt - CASE WHEN o.to = 'back' THEN 1 ELSE 0 END,
+      holds = j.holds + CASE WHEN o.held THEN 1 ELSE 0 END,
+      error = coalesce(o.error, j.error)
+    FROM outcome o
+    JOIN {schema}.jobs was ON was.ctid = o.at
+    CROSS JOIN LATERAL (SELECT o.to IN ('dead', 'cancelled') OR was.cancel_requested AS ends,
+      CASE WHEN o.in_ms > 0 THEN now + o.in_ms ELSE was.due_at END AS at) due
+    WHERE j.ctid = o.at
+    RETURNING j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at, j.deadline
+  ), arrived AS (
+    INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
+    SELECT r.queue, r.type, r.priority, r.grp, min(r.due_at), (array_agg(r.seq ORDER BY r.due_at, r.seq))[1] FROM released r
+    WHERE r.state = 'waiting' AND r.grp IS NOT NULL GROUP BY r.queue, r.type, r.priority, r.grp ORDER BY 5, 6
+  ), kinds AS (
+    SELECT r.queue, r.type, r.priority, r.grp, r.state, min(r.due_at) AS due_at
+    FROM released r WHERE r.state IN ('waiting', 'scheduled') GROUP BY r.queue, r.type, r.priority, r.grp, r.state
+  ), looked AS (
+    SELECT k.queue, CASE WHEN k.state = 'waiting' THEN {schema}.lane_news(k.queue, k.type, k.priority, k.grp, now)
+      ELSE {schema}.is_first_due(k.queue, k.type, k.due_at) END AS news
+    FROM kinds k
+  )
+  SELECT (SELECT json_agg(json_build_array(w.queue, w.news)) FROM (
+      SELECT l.queue, bool_or(l.news) AS news FROM looked l WHERE l.news IS NOT NULL GROUP BY l.queue) w),
+    (SELECT coalesce(bool_or(r.deadline <= now), false) FROM released r WHERE r.state IN ('waiting', 'scheduled'))
+  INTO woken, late;
+END
+$$;
+
+-- Tells how leases ended, in the order of their outcomes. ats, ns: as lock_leases answers; the jobs are active still.
+CREATE OR REPLACE FUNCTION {schema}.tell_ended(outcomes json, ats tid[], ns integer[], now float8) RETURNS void
+LANGUAGE sql VOLATILE SET enable_hashjoin = on AS $$
+  INSERT INTO {schema}.events (at, event)
+  SELECT now, CASE
+    WHEN o.to IS NULL THEN
+      json_build_object('event', 'completed', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt)
+    WHEN o.to = 'dead' THEN
+      json_build_object('event', 'dead', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
+        'error', o.error::json)
+    WHEN o.to = 'cancelled' OR j.cancel_requested THEN
+      json_build_object('event', 'cancelled', 'queue', j.queue, 'id', j.id, 'type', j.type)
+    ELSE
+      json_build_object('event', 'retried', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
+        'inMs', o.in_ms, 'error', o.error::json)
+    END
+  FROM unnest(ats, ns) AS l (at, n)
+  JOIN json_to_recordset(outcomes) AS o (n integer, "to" text, in_ms float8, error text) ON o.n = l.n
+  JOIN {schema}.jobs j ON j.ctid = l.at
+  ORDER BY o.n
+$$;

@@ -1,0 +1,153 @@
+-- How every step begins, and the locks that steps take, in their order: rules, jobs, queue, limits.
+
+-- Every step begins with it. Decisions are made on what was committed before the locks were taken: only READ COMMITTED
+-- looks again after a lock. No step waits for a lock for longer than a few seconds.
+--
+-- The rules lock is shared by all steps; whoever changes rules has it for himself, and all of the storage with it. Who waits to be
+-- alone keeps everybody waiting who comes behind him: he gives up soon (55P03), and the client lets them pass before it tries
+-- again. The setting sluice.tries says how often it has: where every step takes long, he has to be more stubborn in the end. But
+-- where there are so many limits that all are alone, one after the other, he keeps his place like everybody.
+CREATE OR REPLACE FUNCTION {schema}.begin_step(alone boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  -- Expressions cost less than statements.
+  done boolean;
+  tries integer;
+  -- The client says for how long, with every call.
+  bound text := CASE current_setting('lock_timeout') WHEN '0' THEN '2s' ELSE current_setting('lock_timeout') END;
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'this has to run in a transaction that is READ COMMITTED' USING ERRCODE = 'SL001';
+  END IF;
+  IF alone AND NOT {schema}.many_rules() THEN
+    tries := coalesce(nullif(current_setting('sluice.tries', true), '')::integer, 0);
+    done := set_config('lock_timeout', least(2000, 200 * 2 ^ greatest(0, tries - 4))::integer::text, true) IS NULL;
+  ELSE
+    done := set_config('lock_timeout', bound, true) IS NULL;
+  END IF;
+  IF alone THEN
+    done := pg_advisory_xact_lock({schema}.lock_key('rules', '')) IS NULL;
+    done := set_config('lock_timeout', bound, true) IS NULL;
+  ELSE
+    done := pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL;
+  END IF;
+END
+$$;
+
+-- Begins an attempt at a step that must not be done twice. Each step has a number of its own, and its attempts the numbers 0, 1, 2 …
+-- (patience.ts): later ones are for a client that does not know what became of those before.
+--
+-- Attempts at one step exclude each other: a later one waits until the transaction of an earlier one is over, also while its COMMIT
+-- waits for a synchronous standby, and leaves word of itself. An earlier one that arrives after that, from some buffer of the
+-- network, changes nothing (SL002); and so does the first, if another one is there already. Only READ COMMITTED sees what was
+-- committed while the lock was waited for.
+--
+-- Answers with what the step has answered, if it was done and that was kept (keep_answer); else NULL.
+--
+-- Every name and operator says where it is from: that costs less than a search path of its own.
+CREATE OR REPLACE FUNCTION {schema}.begin_attempt(number bigint, nth integer) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  seen record;
+BEGIN
+  IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.<>) 'read committed' THEN
+    RAISE EXCEPTION 'this has to run in a transaction that is READ COMMITTED' USING ERRCODE = 'SL001';
+  END IF;
+  IF nth OPERATOR(pg_catalog.=) 0 THEN
+    IF pg_catalog.pg_try_advisory_xact_lock(number) THEN
+      PERFORM FROM {schema}.steps s WHERE s.number OPERATOR(pg_catalog.=) begin_attempt.number;
+      IF NOT FOUND THEN
+        RETURN NULL;
+      END IF;
+    END IF;
+    RAISE EXCEPTION 'a later attempt at this step came before this one' USING ERRCODE = 'SL002';
+  END IF;
+  PERFORM pg_catalog.pg_advisory_xact_lock(number);
+  SELECT s.nth, s.answer INTO seen FROM {schema}.steps s WHERE s.number OPERATOR(pg_catalog.=) begin_attempt.number;
+  IF seen.nth OPERATOR(pg_catalog.>=) begin_attempt.nth THEN
+    RAISE EXCEPTION 'a later attempt at this step came before this one' USING ERRCODE = 'SL002';
+  END IF;
+  -- So long nothing stays in a network: Linux gives up on a connection after a quarter of an hour.
+  INSERT INTO {schema}.steps AS s (number, nth, until)
+  VALUES (begin_attempt.number, begin_attempt.nth, {schema}.wall() OPERATOR(pg_catalog.+) 3600000)
+  ON CONFLICT ON CONSTRAINT steps_pkey DO UPDATE SET nth = excluded.nth, until = excluded.until;
+  RETURN seen.answer;
+END
+$$;
+
+-- Keeps what a step has answered, for a client that never hears it and asks again (begin_attempt, whose way of naming this follows). What
+-- was refused is decided anew then, so that is not kept. Answers with the same.
+CREATE OR REPLACE FUNCTION {schema}.keep_answer(number bigint, nth integer, answer text) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF pg_catalog.starts_with(answer, '{"granted" : false') THEN
+    RETURN answer;
+  END IF;
+  INSERT INTO {schema}.steps AS s (number, nth, answer, until)
+  VALUES (keep_answer.number, keep_answer.nth, keep_answer.answer, {schema}.wall() OPERATOR(pg_catalog.+) 120000)
+  ON CONFLICT ON CONSTRAINT steps_pkey DO UPDATE SET answer = excluded.answer;
+  -- There may be nothing that sweeps.
+  IF pg_catalog.random() OPERATOR(pg_catalog.<) 0.01 THEN
+    PERFORM {schema}.prune_steps(200);
+  END IF;
+  RETURN answer;
+END
+$$;
+
+-- Deletes what need not be known of steps any more, so many rows at the most. How many there were.
+CREATE OR REPLACE FUNCTION {schema}.prune_steps(most integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+  count integer;
+BEGIN
+  DELETE FROM {schema}.steps s WHERE s.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.steps o WHERE o.until <= {schema}.wall() LIMIT most FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  RETURN count;
+END
+$$;
+
+-- What an advisory lock of this kind is called, for this name. Two names that share a number only wait for each other.
+CREATE OR REPLACE FUNCTION {schema}.lock_key(kind text, name text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT hashtextextended(kind || ':' || name, hashtextextended('{schema}', 7309453))
+$$;
+
+-- One claim at a time walks over the lanes of a queue, and no other takes jobs of it meanwhile: it would take them from under the
+-- walk. Those that need no lanes share the lock. Taken before any limit. Answers whether it may have had to wait.
+CREATE OR REPLACE FUNCTION {schema}.lock_queue(queue text, shared boolean) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  key bigint := {schema}.lock_key('queue', queue);
+BEGIN
+  IF NOT shared THEN
+    PERFORM pg_advisory_xact_lock(key);
+  ELSIF pg_try_advisory_xact_lock_shared(key) THEN
+    RETURN false;
+  ELSE
+    PERFORM pg_advisory_xact_lock_shared(key);
+  END IF;
+  RETURN true;
+END
+$$;
+
+-- What is counted under these names is ours until the end of the transaction, for all of their groups. Taken last, all at once
+-- and sorted: whoever has them waits for nobody. Answers whether it had to wait.
+CREATE OR REPLACE FUNCTION {schema}.lock_limits(names text[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  -- One after the other, as they come out of the subquery. Its answer must depend on the lock, or the planner leaves that out.
+  RETURN (SELECT bool_or(CASE WHEN pg_try_advisory_xact_lock(s.key) THEN false
+      ELSE pg_advisory_xact_lock(s.key) IS NOT NULL END)
+    FROM (SELECT DISTINCT {schema}.lock_key('limit', name) AS key FROM unnest(names) AS name ORDER BY key OFFSET 0) AS s);
+END
+$$;
+
+-- Are there so many limits that whoever locks some of them had better have the storage for himself? Every lock takes a place in
+-- a table of the server that is not large.
+CREATE OR REPLACE FUNCTION {schema}.many_rules() RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM {schema}.rules OFFSET 64);
+END
+$$;

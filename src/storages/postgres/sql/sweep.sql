@@ -1,0 +1,286 @@
+-- Housekeeping: leases that ran out, deadlines that passed, and rows that were kept long enough.
+--
+-- Locks: the rules (shared), the limits of what is recovered. Jobs and all other rows are taken with SKIP LOCKED.
+
+-- Housekeeping, in small steps. Answer: {stalled, deleted, more, woken, everybody, events}.
+CREATE OR REPLACE FUNCTION {schema}.sweep() RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+  SET jit = off SET enable_seqscan = off AS $$
+DECLARE
+  alone boolean := {schema}.many_rules();
+  now float8;
+  lost record;
+  late record;
+  again record;
+  weighing text[];
+  limits {schema}.pruned;
+  old record;
+  lanes integer;
+  arriving boolean;
+  holds integer;
+  everybody boolean;
+BEGIN
+  PERFORM {schema}.begin_step(alone);
+  weighing := {schema}.weighing();
+  SELECT * INTO late FROM {schema}.end_late({schema}.present());
+  SELECT * INTO lost FROM {schema}.recover(CASE WHEN NOT alone THEN weighing END);
+  everybody := lost.everybody;
+  now := {schema}.moment();
+  -- Those that have just come back may be too late for another attempt.
+  SELECT * INTO again FROM {schema}.end_late(now);
+  IF cardinality(late.gone || again.gone) > 0 AND cardinality(weighing) > 0 THEN
+    everybody := {schema}.left_lane(late.gone || again.gone) OR everybody;
+  END IF;
+  limits := {schema}.prune_limits(now);
+  holds := {schema}.prune_holds(now);
+  arriving := {schema}.sweep_arrivals(now, weighing);
+  lanes := {schema}.sweep_lanes(now, 500);
+  SELECT * INTO old FROM {schema}.prune_rows(now);
+  RETURN json_build_object('stalled', lost.stalled, 'deleted', old.deleted + limits.deleted + holds + lanes,
+    'more', old.more OR limits.more OR holds = 500 OR lanes = 500 OR arriving OR lost.stalled = 500 OR late.ended = 1000 OR again.ended = 1000,
+    'woken', lost.woken, 'everybody', everybody, 'events', lost.told OR late.told OR again.told);
+END
+$$;
+
+-- Jobs whose lease has run out go back into the queue, 500 at the most, unless that was their last attempt or they are not wanted.
+-- They take their old place: what was not their fault is not to cost them an hour of backlog. The claim that started them is
+-- kept with its sign changed: it is not the end that their worker had in mind, and may be undone (unspend).
+--
+-- names: limits to be locked beside those of the jobs; NULL: nobody else can be at any limit. stalled: how many. woken, everybody:
+-- as all steps tell it. told: events were written.
+CREATE OR REPLACE FUNCTION {schema}.recover(names text[], OUT stalled integer, OUT woken json, OUT everybody boolean,
+  OUT told boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  now float8 := {schema}.present();
+  leases {schema}.ended_lease[];
+  given {schema}.limit_given[];
+  ats tid[] := ARRAY(SELECT j.ctid FROM {schema}.jobs j WHERE j.state = 'active' AND j.lease_until <= now
+    ORDER BY j.lease_until LIMIT 500 FOR UPDATE SKIP LOCKED);
+BEGIN
+  stalled := cardinality(ats);
+  everybody := false;
+  told := false;
+  IF stalled > 0 AND (EXISTS (SELECT FROM {schema}.rules)
+    OR EXISTS (SELECT FROM {schema}.jobs j WHERE j.ctid = ANY (ats) AND j.limits IS NOT NULL)) THEN
+    SELECT array_agg((j.token, j.queue, j.type, j.grp, j.started_at, j.limits, 'failed',
+      '{StalledJobError,SLUICE_STALLED}', NULL, false, NULL)::{schema}.ended_lease ORDER BY j.lease_until, j.seq)
+    INTO leases FROM {schema}.jobs j WHERE j.ctid = ANY (ats);
+    IF names IS NOT NULL THEN
+      names := names || {schema}.limits_of(leases);
+    END IF;
+  END IF;
+  IF cardinality(names) > 0 THEN
+    PERFORM {schema}.lock_limits(names);
+  END IF;
+  now := {schema}.moment();
+  IF stalled = 0 THEN
+    RETURN;
+  END IF;
+  IF leases IS NOT NULL THEN
+    given := {schema}.give_back(leases, now);
+  END IF;
+  told := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
+  WITH lost AS MATERIALIZED (
+    SELECT j.ctid AS at, j.seq, j.id, j.queue, j.type, j.attempt, j.started_at, j.worker, e.error, CASE
+      WHEN j.cancel_requested THEN 'cancelled' WHEN j.attempt >= j.max_attempts THEN 'dead'
+      WHEN j.due_at <= now THEN 'waiting' ELSE 'scheduled' END AS state,
+      row_number() OVER (ORDER BY j.lease_until, j.seq) AS no
+    FROM {schema}.jobs j CROSS JOIN LATERAL (SELECT json_build_object('name', 'StalledJobError', 'code', 'SLUICE_STALLED',
+      'message', 'the lease of worker ' || coalesce(j.worker, '') || ' ran out before it was done') AS error) e
+    WHERE j.ctid = ANY (ats)
+  ), failed AS (
+    INSERT INTO {schema}.attempts (job, attempt, started_at, ended_at, worker, error)
+    SELECT l.seq, l.attempt, coalesce(l.started_at, now), now, coalesce(l.worker, ''), l.error FROM lost l ORDER BY l.no
+  ), trimmed AS (
+    DELETE FROM {schema}.attempts a USING lost l WHERE a.job = l.seq AND a.seq <=
+      (SELECT b.seq FROM {schema}.attempts b WHERE b.job = l.seq ORDER BY b.seq DESC OFFSET 99 LIMIT 1)
+  ), recovered AS (
+    UPDATE {schema}.jobs j SET state = l.state, lease_until = NULL, claim = -j.claim, error = l.error,
+      worker = CASE WHEN l.state IN ('dead', 'cancelled') THEN j.worker END,
+      finished_at = CASE WHEN l.state IN ('dead', 'cancelled') THEN now END,
+      delete_at = CASE WHEN l.state IN ('dead', 'cancelled') THEN now + coalesce(j.keep_for, {schema}.kept_ms(l.state)) END
+    FROM lost l WHERE j.ctid = l.at
+    RETURNING j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at
+  ), told_of AS (
+    INSERT INTO {schema}.events (at, event)
+    SELECT now, e.event FROM lost l CROSS JOIN LATERAL (VALUES
+      (1, json_build_object('event', 'stalled', 'queue', l.queue, 'id', l.id, 'type', l.type, 'attempt', l.attempt,
+        'worker', coalesce(l.worker, ''))),
+      (2, CASE l.state WHEN 'cancelled' THEN json_build_object('event', 'cancelled', 'queue', l.queue, 'id', l.id, 'type', l.type)
+        WHEN 'dead' THEN json_build_object('event', 'dead', 'queue', l.queue, 'id', l.id, 'type', l.type, 'attempt', l.attempt,
+          'error', l.error) END)) AS e (no, event)
+    WHERE told AND e.event IS NOT NULL ORDER BY l.no, e.no
+  ), arrived AS (
+    INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
+    SELECT r.queue, r.type, r.priority, r.grp, min(r.due_at), (array_agg(r.seq ORDER BY r.due_at, r.seq))[1] FROM recovered r
+    WHERE r.state = 'waiting' AND r.grp IS NOT NULL GROUP BY r.queue, r.type, r.priority, r.grp ORDER BY 5, 6
+  ), kinds AS (
+    SELECT r.queue, r.type, r.priority, r.grp, r.state, min(r.due_at) AS due_at
+    FROM recovered r WHERE r.state IN ('waiting', 'scheduled') GROUP BY r.queue, r.type, r.priority, r.grp, r.state
+  ), looked AS (
+    SELECT k.queue, CASE WHEN k.state = 'waiting' THEN {schema}.lane_news(k.queue, k.type, k.priority, k.grp, now)
+      ELSE {schema}.is_first_due(k.queue, k.type, k.due_at) END AS news
+    FROM kinds k
+  )
+  SELECT json_agg(json_build_array(w.queue, w.news)) INTO woken FROM (
+    SELECT l.queue, bool_or(l.news) AS news FROM looked l WHERE l.news IS NOT NULL GROUP BY l.queue) w;
+  IF given IS NOT NULL THEN
+    everybody := {schema}.is_news(given, now);
+  END IF;
+END
+$$;
+
+-- Jobs that have not started and whose deadline has passed are dead: a thousand at the most. That is no attempt.
+--
+-- ids: only these; NULL: any.
+-- ended: how many. gone: those of them that waited, as the limits want to hear of it. told: events were written.
+CREATE OR REPLACE FUNCTION {schema}.end_late(now float8, ids text[] DEFAULT NULL, OUT ended integer, OUT gone {schema}.gone_job[],
+  OUT told boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  why CONSTANT json := json_build_object('name', 'JobTimeoutError', 'code', 'SLUICE_TIMEOUT',
+    'message', 'the deadline passed before the job could start');
+  late tid[];
+  -- As in promote_due.
+  early tid[];
+BEGIN
+  SELECT coalesce(array_agg(d.at) FILTER (WHERE d.passed), '{}'), array_agg(d.at) FILTER (WHERE NOT d.passed) INTO late, early FROM (
+    SELECT j.ctid AS at, {schema}.has_passed(j.deadline_wall) AS passed FROM {schema}.jobs j
+    WHERE j.deadline IS NOT NULL AND j.state IN ('waiting', 'scheduled') AND j.deadline <= now
+      AND (ids IS NULL OR j.id = ANY (ids))
+    ORDER BY j.deadline LIMIT 1000 FOR UPDATE SKIP LOCKED) d;
+  IF early IS NOT NULL THEN
+    UPDATE {schema}.jobs j SET deadline = j.deadline_wall + {schema}.skew() WHERE j.ctid = ANY (early);
+  END IF;
+  ended := cardinality(late);
+  gone := '{}';
+  told := false;
+  IF ended = 0 THEN
+    RETURN;
+  END IF;
+  gone := ARRAY(SELECT (j.queue, j.type, j.priority, j.grp)::{schema}.gone_job
+    FROM {schema}.jobs j WHERE j.ctid = ANY (late) AND j.state = 'waiting');
+  told := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
+  WITH dead AS (
+    UPDATE {schema}.jobs j SET state = 'dead', finished_at = now, error = why::text,
+      delete_at = now + coalesce(j.keep_for, {schema}.kept_ms('dead'))
+    WHERE j.ctid = ANY (late) RETURNING j.seq, j.queue, j.id, j.type, j.attempt
+  )
+  INSERT INTO {schema}.events (at, event)
+  SELECT now, json_build_object('event', 'dead', 'queue', d.queue, 'id', d.id, 'type', d.type, 'attempt', d.attempt,
+    'error', why)
+  FROM dead d WHERE told ORDER BY d.seq;
+END
+$$;
+
+-- Deletes what has been kept long enough, 500 of each kind at the most: jobs, idempotency keys, limits of claims, what is
+-- known of steps, events and those who listened to them, workers that are not live. What others have in their hands is left for the next time. deleted: how many. more: there may be more.
+CREATE OR REPLACE FUNCTION {schema}.prune_rows(now float8, OUT deleted integer, OUT more boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  seqs bigint[];
+  ids text[];
+  count integer;
+BEGIN
+  SELECT array_agg(k.seq), array_agg(k.id), count(*) INTO seqs, ids, deleted FROM (
+    SELECT j.seq, j.id FROM {schema}.jobs j WHERE j.delete_at IS NOT NULL AND j.delete_at <= now
+    ORDER BY j.delete_at LIMIT 500 FOR UPDATE SKIP LOCKED) k;
+  IF deleted > 0 THEN
+    PERFORM {schema}.delete_jobs(seqs, ids);
+  END IF;
+  more := deleted = 500;
+
+  DELETE FROM {schema}.keys k WHERE k.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.keys o WHERE o.expires_at <= now ORDER BY o.expires_at LIMIT 500 FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  deleted := deleted + count;
+  more := more OR count = 500;
+
+  -- They are written down again once a day, as long as there are claims.
+  DELETE FROM {schema}.claims c WHERE c.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.claims o WHERE o.at <= now - 2592000000 ORDER BY o.at LIMIT 500 FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  deleted := deleted + count;
+
+  count := {schema}.prune_steps(500);
+  deleted := deleted + count;
+  more := more OR count = 500;
+
+  DELETE FROM {schema}.listeners l WHERE l.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.listeners o WHERE o.until <= now LIMIT 500 FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  deleted := deleted + count;
+
+  DELETE FROM {schema}.workers w WHERE w.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.workers o WHERE o.until <= now LIMIT 500 FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  deleted := deleted + count;
+  more := more OR count = 500;
+
+  -- Events are for those who listen now: a minute, and ten thousand of them. They are numbered as they happen.
+  DELETE FROM {schema}.events e WHERE e.ctid = ANY (ARRAY(
+    SELECT f.at FROM (
+      SELECT o.ctid AS at, o.seq, o.at AS told_at FROM {schema}.events o ORDER BY o.seq LIMIT 500 FOR UPDATE SKIP LOCKED) f
+    WHERE f.told_at <= now - 60000 OR f.seq <= (SELECT max(n.seq) FROM {schema}.events n) - 10000));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  deleted := deleted + count;
+  more := more OR count = 500;
+END
+$$;
+
+-- Opens lanes for what has arrived in queues that nobody claims from, so that not ever more of it is kept: where there are more than a
+-- thousand, as many as a claim would, in ten queues at the most. Those of queues where somebody claims at this moment are left
+-- to him. Answers whether there is more.
+--
+-- now: the time. names: of limits that weigh: they are locked.
+CREATE OR REPLACE FUNCTION {schema}.sweep_arrivals(now float8, names text[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  few CONSTANT integer := 1000;
+  arrived text;
+  more boolean := false;
+BEGIN
+  FOR arrived IN
+    WITH RECURSIVE queues AS (
+      (SELECT a.queue FROM {schema}.arrivals a ORDER BY a.queue LIMIT 1)
+      UNION ALL
+      SELECT n.queue FROM queues q CROSS JOIN LATERAL (SELECT a.queue FROM {schema}.arrivals a WHERE a.queue > q.queue
+        ORDER BY a.queue LIMIT 1) n
+    )
+    SELECT q.queue FROM queues q
+    WHERE EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = q.queue OFFSET few) LIMIT 10
+  LOOP
+    IF pg_try_advisory_xact_lock({schema}.lock_key('queue', arrived)) THEN
+      more := {schema}.let_in(arrived, '{}', {schema}.waiting_types(arrived), names, few, now) OR more;
+    END IF;
+  END LOOP;
+  RETURN more;
+END
+$$;
+
+-- Deletes lanes that nobody has used for an hour: so long a lane remembers its turn after the last job has left it. Those of
+-- queues where somebody claims at this moment are left for the next time. Answers how many.
+--
+-- now: the time. most: how many at most.
+CREATE OR REPLACE FUNCTION {schema}.sweep_lanes(now float8, most integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  kept_ms CONSTANT float8 := 3600000;
+  old bigint[];
+  queues text[];
+  deleted integer;
+BEGIN
+  SELECT array_agg(l.id), array_agg(DISTINCT l.queue) INTO old, queues FROM (
+    SELECT a.id, a.queue FROM {schema}.lanes a WHERE NOT a.ready AND a.used_at <= now - kept_ms ORDER BY a.used_at LIMIT most
+  ) l;
+  IF old IS NULL THEN
+    RETURN 0;
+  END IF;
+  SELECT array_agg(q.queue) INTO queues FROM unnest(queues) AS q (queue)
+    WHERE pg_try_advisory_xact_lock({schema}.lock_key('queue', q.queue));
+  DELETE FROM {schema}.lanes l WHERE l.id = ANY (old) AND l.queue = ANY (queues) AND NOT l.ready;
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  RETURN deleted;
+END
+$$;
