@@ -1,6 +1,7 @@
 import "./require-node.ts";
 import { checkArchitecture } from "./check-architecture.ts";
 import { checkBundle } from "./check-bundle.ts";
+import { checkDeadCode } from "./check-dead-code.ts";
 import { checkPackage } from "./check-package.ts";
 import { checkTypes } from "./check-types.ts";
 
@@ -8,6 +9,7 @@ import { checkTypes } from "./check-types.ts";
 const checks = {
   types: checkTypes,
   architecture: checkArchitecture,
+  "dead code": checkDeadCode,
   package: checkPackage,
   bundle: checkBundle,
 };

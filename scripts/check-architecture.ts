@@ -51,14 +51,10 @@ const EDGES: readonly { readonly uses: RegExp; readonly only: string; readonly w
 ];
 
 export function checkArchitecture(src = "src"): string {
-  const files = readdirSync(src, { recursive: true, encoding: "utf8" })
-    .filter((file) => file.endsWith(".ts"))
-    .map((file) => file.split(sep).join("/"))
-    .toSorted();
+  const sources = readSources(src);
   const wrong: string[] = [];
   const imports = new Map<string, string[]>();
-  for (const file of files) {
-    const text = withoutComments(readFileSync(join(src, file), "utf8"));
+  for (const [file, text] of sources) {
     const targets = importsOf(text);
     imports.set(
       file,
@@ -78,7 +74,14 @@ export function checkArchitecture(src = "src"): string {
   }
   for (const cycle of cycles(imports)) wrong.push(`cycle: ${cycle.join(" -> ")}`);
   if (wrong.length > 0) throw new Error(wrong.join("\n"));
-  return `${files.length} files keep to their rooms, without cycles`;
+  return `${sources.size} files keep to their rooms, without cycles`;
+}
+
+/** The text of every source, without comments, by its path in `src`. */
+export function readSources(src: string): ReadonlyMap<string, string> {
+  const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+  const texts = files.map((file) => withoutComments(readFileSync(join(src, file), "utf8")));
+  return new Map(files.map((file, i) => [file.split(sep).join("/"), texts[i]!] as const).toSorted());
 }
 
 /** Why `file` may not import `target`, if it may not. */
@@ -111,14 +114,14 @@ function roomOf(file: string): string | undefined {
   );
 }
 
-function resolveFrom(file: string, target: string): string {
+export function resolveFrom(file: string, target: string): string {
   return normalize(join(dirname(file), target))
     .split(sep)
     .join("/");
 }
 
 /** Every module named after `from`, `import` or `import(`. */
-function importsOf(text: string): string[] {
+export function importsOf(text: string): string[] {
   return [...text.matchAll(/\b(?:from|import)\s*\(?\s*"([^"\n]+)"/g)].map(([, target = ""]) => target);
 }
 

@@ -58,7 +58,7 @@ export function infoOf<Data = unknown, Result = unknown>(record: JobRecord): Job
   };
 }
 
-export function resultOf(record: JobRecord): unknown {
+function resultOf(record: JobRecord): unknown {
   return record.result === null ? undefined : fromJson(record.result);
 }
 

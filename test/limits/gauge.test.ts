@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { entriesWait } from "../../src/limits/entries.ts";
 import {
   gaugeCancel,
   gaugeCharge,
@@ -18,6 +17,7 @@ import {
 } from "../../src/limits/gauge.ts";
 import { type BreakerRule, type Charge, type LimitRule, quotaOf } from "../../src/limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../src/limits/wait.ts";
+import { createLog, recordAlone, viewOf, windowWait } from "../../src/limits/window.ts";
 import { limitRule } from "../storages/jobs.ts";
 
 const BREAKER: BreakerRule = { failures: 2, openMs: 100, probes: 1, kinds: null };
@@ -45,15 +45,12 @@ class Toy {
   }
 
   ask(charge: Charge, now: number): Verdict {
-    return gaugeWait(this.rule, null, this.gauge, this.held(now), charge, now, (max, windowMs, weight) =>
-      entriesWait(
-        this.starts.filter(({ at }) => now - at < windowMs),
-        max,
-        windowMs,
-        now,
-        weight,
-      ),
-    );
+    return gaugeWait(this.rule, null, this.gauge, this.held(now), charge, now, (max, windowMs, weight) => {
+      const log = createLog();
+      const view = viewOf(log, windowMs);
+      for (const start of this.starts) recordAlone(log, start.at, start.weight);
+      return windowWait(log, view, max, now, weight);
+    });
   }
 
   take(charge: Charge, now: number, until: number | null): void {

@@ -127,6 +127,7 @@ describe("window", () => {
         kind: fc.constant("start" as const),
         after: fc.integer({ min: 0, max: 30 }),
         weight: fc.integer({ min: 1, max: 5 }),
+        alone: fc.boolean(),
       }),
       fc.record({ kind: fc.constant("cancel" as const), which: fc.nat(20) }),
       fc.record({ kind: fc.constant("settle" as const), which: fc.nat(20), weight: fc.integer({ min: 0, max: 9 }) }),
@@ -144,7 +145,8 @@ describe("window", () => {
             now += command.after;
             const start = { at: now, weight: command.weight };
             model.starts.push(start);
-            entries.push({ entry: recordStart(log, now, command.weight), start, expired: 0 });
+            const record = command.alone ? recordAlone : recordStart;
+            entries.push({ entry: record(log, now, command.weight), start, expired: 0 });
           } else if (command.kind === "wait") {
             now += command.after;
           } else {
@@ -171,8 +173,10 @@ describe("window", () => {
           }
           for (const view of views) {
             expect(windowUsed(log, view, now)).toBe(model.used(now, view.windowMs));
-            for (const weight of [1, 4]) {
-              expect(windowWait(log, view, 6, now, weight)).toBe(model.wait(now, view.windowMs, 6, weight));
+            for (const max of [0, 1, 6, 20]) {
+              for (const weight of [1, 4]) {
+                expect(windowWait(log, view, max, now, weight)).toBe(model.wait(now, view.windowMs, max, weight));
+              }
             }
           }
         }

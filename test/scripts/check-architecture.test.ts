@@ -1,26 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { afterEach, describe, expect, it } from "vitest";
-import { checkArchitecture, ROOMS } from "../../scripts/check-architecture.ts";
 import { readFileSync } from "node:fs";
-
-const folders: string[] = [];
-
-/** A small house of these files. */
-function house(files: Record<string, string>): string {
-  const root = mkdtempSync(join(tmpdir(), "sluice-house-"));
-  folders.push(root);
-  for (const [file, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(root, file)), { recursive: true });
-    writeFileSync(join(root, file), text);
-  }
-  return root;
-}
-
-afterEach(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
-});
+import { describe, expect, it } from "vitest";
+import { checkArchitecture, ROOMS } from "../../scripts/check-architecture.ts";
+import { house } from "./house.ts";
 
 describe("the check of the architecture", () => {
   it("lets rooms import what the table allows", () => {
