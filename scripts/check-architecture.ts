@@ -79,9 +79,12 @@ export function checkArchitecture(src = "src"): string {
 
 /** The text of every source, without comments, by its path in `src`. */
 export function readSources(src: string): ReadonlyMap<string, string> {
-  const files = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
-  const texts = files.map((file) => withoutComments(readFileSync(join(src, file), "utf8")));
-  return new Map(files.map((file, i) => [file.split(sep).join("/"), texts[i]!] as const).toSorted());
+  const files = readdirSync(src, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts"))
+    .toSorted();
+  return new Map(
+    files.map((file) => [file.split(sep).join("/"), withoutComments(readFileSync(join(src, file), "utf8"))]),
+  );
 }
 
 /** Why `file` may not import `target`, if it may not. */
