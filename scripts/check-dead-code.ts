@@ -1,7 +1,14 @@
 import { importsOf, readSources, resolveFrom } from "./check-architecture.ts";
 
 /** Where programs enter: the doors of the package, and its binary. */
-const DOORS = ["index.ts", "storages/sqlite/index.ts", "storages/postgres/index.ts", "testing/index.ts", "cli/main.ts"];
+const DOORS = [
+  "index.ts",
+  "server/index.ts",
+  "storages/sqlite/index.ts",
+  "storages/postgres/index.ts",
+  "testing/index.ts",
+  "cli/main.ts",
+];
 
 /**
  * Every source is imported by a door, over any number of others, and every function, class and constant that is exported is

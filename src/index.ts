@@ -163,14 +163,19 @@ export type { JobContext, JobView } from "./worker/context.ts";
 export type { BatchHandler, Handler } from "./worker/handlers.ts";
 export type { BatchOptions, BatchWorkerOptions, LimiterOptions, WorkerOptions } from "./worker/options.ts";
 export { type BatchHandlerMap, type HandlerMap, type StopOptions, Worker } from "./worker/worker.ts";
-export { type IJobExecuteContext, Job, type JobClass, type JobFields } from "./server/job.ts";
-export { JobHandle, type JobProgressListener } from "./server/job-handle.ts";
+// Until 1.0 also here; `sluice/server` is their door.
 export {
+  type IJobExecuteContext,
+  Job,
+  type JobClass,
   type JobDetails,
+  type JobFields,
+  JobHandle,
+  type JobProgressListener,
   JobQueueClient,
   type JobQueueClientOptions,
+  JobQueueServer,
+  type JobQueueServerOptions,
+  type JobQueueStats,
   type SubmitOptions,
-} from "./server/job-queue-client.ts";
-export { JobQueueServer } from "./server/job-queue-server.ts";
-export type { JobQueueServerOptions } from "./server/options.ts";
-export type { JobQueueStats } from "./server/stats.ts";
+} from "./server/index.ts";

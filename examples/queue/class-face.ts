@@ -7,12 +7,9 @@ import {
   CompositeLimiter,
   ConcurrencyLimiter,
   EvenlySpacedRateLimiter,
-  type IJobExecuteContext,
-  Job,
-  JobQueueClient,
-  JobQueueServer,
   MemoryStorage,
 } from "sluice";
+import { type IJobExecuteContext, Job, JobQueueClient, JobQueueServer } from "sluice/server";
 
 interface Page {
   readonly url: string;
