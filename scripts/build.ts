@@ -14,6 +14,6 @@ const { status } = spawnSync(join("node_modules", ".bin", "tsc"), ["-p", "tsconf
 if (status !== 0) process.exit(status ?? 1);
 
 for (const file of readdirSync("dist", { recursive: true, encoding: "utf8" })) {
-  const source = join("src", file.replace(/(\.d\.ts|\.js)(\.map)?$/, ".ts"));
+  const source = join("src", file.replace(/(\.d\.ts|\.js)$/, ".ts"));
   if (!existsSync(source)) rmSync(join("dist", file), { recursive: true, force: true });
 }
