@@ -7,7 +7,9 @@ import {
   waitingLeast,
 } from "../../storage/inspection.ts";
 import { workerOf, type WorkerRow } from "../../storage/workers.ts";
+import type { JobState } from "../../core/job.ts";
 import type { SqliteConnection, SqlValue } from "./driver.ts";
+import { jobsIn } from "./jobs/select.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
 
 /*
@@ -43,14 +45,18 @@ export function limitsOf(connection: SqliteConnection, now: number, most: number
   return all<LimitInUse>(connection, LIMITS, now, most);
 }
 
-const COUNT = `SELECT count(*) AS n FROM sluice_jobs WHERE queue = ?1 AND state IN (SELECT value FROM json_each(?2))
+const countIn = (state: JobState) => `SELECT count(*) AS n FROM ${jobsIn(state)}
   AND (?3 IS NULL OR type = ?3) AND (?4 IS NULL OR grp = ?4) AND (?5 IS NULL OR finished_at < ?5)`;
 
 /** How many jobs a change would meet. */
 export function countJobs(connection: SqliteConnection, filter: CountFilter, now: number): number {
   const { queue, states, type, group, endedForMs } = filter;
   const endedBefore = endedForMs === null ? null : now - endedForMs;
-  return (one(connection, COUNT, queue, JSON.stringify(states), type, group, endedBefore) as { n: number }).n;
+  let count = 0;
+  for (const state of new Set(states)) {
+    count += (one(connection, countIn(state), queue, state, type, group, endedBefore) as { n: number }).n;
+  }
+  return count;
 }
 
 /** What the file says about itself, whatever is in it. */

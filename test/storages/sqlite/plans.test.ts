@@ -196,11 +196,14 @@ const LARGE = /sluice_(?:jobs|lanes|starts|limits|holds|claims|keys|attempts|log
 /** Statements that walk along an index on purpose. */
 const WALKS: readonly RegExp[] = [
   // The first of all queues, the oldest event: they stop at the first row.
-  /^SELECT queue FROM sluice_jobs (?:WHERE state = 'scheduled' )?ORDER BY queue LIMIT 1$/,
+  /^SELECT queue FROM sluice_jobs WHERE (?:state = 'scheduled'|lease_until IS NULL) ORDER BY queue LIMIT 1$/,
   /^SELECT 1 FROM sluice_holds LIMIT 1$/,
   // What people ask about limits and the backlog of a queue: it adds up lanes, and counts what is not in one.
   /^SELECT queue, type, total\(waiting\) AS waiting FROM sluice_lanes WHERE waiting > 0 GROUP BY queue, type$/,
-  /^SELECT type, count\(\*\) AS n FROM sluice_jobs WHERE queue = \? AND state = \? GROUP BY type$/,
+  /^SELECT type, count\(\*\) AS n FROM sluice_jobs .* GROUP BY type$/,
+  // Active jobs, along the index of leases: what people ask goes through those that run.
+  /^SELECT seq FROM sluice_jobs INDEXED BY sluice_jobs_leases WHERE /,
+  /^SELECT DISTINCT queue FROM sluice_jobs WHERE lease_until > 0$/,
   /FROM sluice_events (?:WHERE at <= \? )?ORDER BY seq LIMIT/,
 ];
 

@@ -1,3 +1,4 @@
+import type { JobState } from "../../../core/job.ts";
 import { applies } from "../../../limits/rule.ts";
 import type { Backlog, LimitState, TypeBacklog } from "../../../storage/limit-storage.ts";
 import { originOf, originOfClaim } from "../../../storage/stored-rules.ts";
@@ -5,6 +6,7 @@ import { remembered } from "../limits/claim-limits.ts";
 import { allWaiting, stateOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { type JobRow } from "./record.ts";
+import { jobsIn } from "./select.ts";
 import { readWeights } from "../../../storage/kept.ts";
 import { workersFor } from "../../../storage/workers.ts";
 import { liveWorkers } from "../workers.ts";
@@ -16,10 +18,10 @@ const COMPLETED = 1_000;
 const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 const LANES = "SELECT id, type, grp, waiting FROM sluice_lanes WHERE queue = ? AND waiting > 0";
 // Along the index of the state: for people, not for a job.
-const COUNTS = "SELECT type, count(*) AS n FROM sluice_jobs WHERE queue = ? AND state = ? GROUP BY type";
+const countsIn = (state: JobState) => `SELECT type, count(*) AS n FROM ${jobsIn(state)} GROUP BY type`;
 const WEIGHTS = `SELECT weights FROM sluice_jobs WHERE lane = ? AND state = 'waiting' ORDER BY due_at, seq LIMIT +?`;
-const RAN = `SELECT type, finished_at - started_at AS ms FROM sluice_jobs WHERE queue = ? AND state = 'completed'
-  ORDER BY seq DESC LIMIT ${COMPLETED}`;
+const RAN = `SELECT type, finished_at - started_at AS ms FROM sluice_jobs
+  WHERE queue = ? AND state = 'completed' AND lease_until IS NULL ORDER BY seq DESC LIMIT ${COMPLETED}`;
 
 interface LaneCount {
   readonly id: number;
@@ -73,7 +75,7 @@ function limitsOf(step: Step, queue: string, types: readonly string[]): LimitSta
 }
 
 function countsOf(step: Step, queue: string, state: "scheduled" | "active"): Map<string, number> {
-  const rows = step.sql(COUNTS).all(queue, state) as { readonly type: string; readonly n: number }[];
+  const rows = step.sql(countsIn(state)).all(queue, state) as { readonly type: string; readonly n: number }[];
   return new Map(rows.map(({ type, n }) => [type, n]));
 }
 

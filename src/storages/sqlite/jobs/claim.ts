@@ -14,9 +14,8 @@ import { type JobRow, toRecord } from "./record.ts";
 import { settle } from "./settle.ts";
 import type { Started } from "./started.ts";
 
-// One statement for all, each with a token of its own: measured, a third less work than one statement for each.
 const START = `UPDATE sluice_jobs SET state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?,
-  limits = ?, token = ? + picked.key FROM json_each(?) AS picked WHERE sluice_jobs.seq = picked.value`;
+  limits = ?, token = ? WHERE seq = ?`;
 const SERVED = "UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, used_at = iif(?, ?, used_at) WHERE id = ?";
 // The same for many lanes, as a list of [id, turn, how many it gave].
 const MANY_SERVED = `UPDATE sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
@@ -116,10 +115,10 @@ function start(
   const leaseUntil = now + leaseMs;
   let token = step.numbers(rows.length);
   const { limits, grant } = room.take(rows.length, token);
-  step.sql(START).run(now, leaseUntil, worker, limits, token, JSON.stringify(rows.map(({ seq }) => seq)));
   const gave = new Map<number, { count: number; turn: number }>();
   const jobs = rows.map((row) => {
     const lease = { worker, startedAt: now, leaseUntil, token: token++ };
+    step.sql(START).run(now, leaseUntil, worker, limits, lease.token, row.seq);
     const lane = gave.get(row.lane!);
     if (lane === undefined) gave.set(row.lane!, { count: 1, turn: lease.token });
     else {

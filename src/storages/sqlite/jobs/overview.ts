@@ -8,13 +8,15 @@ import type { JobRow } from "./record.ts";
 const PAGE = 100;
 
 // From one queue to the next along an index, however many jobs lie between them.
-const FIRST_QUEUE = "SELECT queue FROM sluice_jobs ORDER BY queue LIMIT 1";
-const NEXT_QUEUE = "SELECT queue FROM sluice_jobs WHERE queue > ? ORDER BY queue LIMIT 1";
+const FIRST_QUEUE = "SELECT queue FROM sluice_jobs WHERE lease_until IS NULL ORDER BY queue LIMIT 1";
+const NEXT_QUEUE = "SELECT queue FROM sluice_jobs WHERE lease_until IS NULL AND queue > ? ORDER BY queue LIMIT 1";
+const ACTIVE_QUEUES = "SELECT DISTINCT queue FROM sluice_jobs WHERE lease_until > 0";
 const PAUSED_QUEUES = "SELECT DISTINCT queue FROM sluice_pauses";
 const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ? ORDER BY type";
-const COUNTS = "SELECT state, count(*) AS count FROM sluice_jobs WHERE queue = ? GROUP BY state";
-const OLDEST = `SELECT seq, created_at, due_at FROM sluice_jobs WHERE queue = ? AND state = 'waiting' AND seq > ?
-  ORDER BY seq LIMIT +?`;
+const COUNTS = `SELECT state, count(*) AS count FROM sluice_jobs WHERE queue = ? AND lease_until IS NULL GROUP BY state`;
+const ACTIVE = "SELECT count(*) AS count FROM sluice_jobs WHERE queue = ? AND lease_until > 0";
+const OLDEST = `SELECT seq, created_at, due_at FROM sluice_jobs WHERE queue = ? AND state = 'waiting' AND lease_until IS NULL
+  AND seq > ? ORDER BY seq LIMIT +?`;
 const PAUSE = "INSERT INTO sluice_pauses (queue, type) VALUES (?, ?) ON CONFLICT DO NOTHING";
 const RESUME = "DELETE FROM sluice_pauses WHERE queue = ? AND type = ?";
 
@@ -31,7 +33,10 @@ function exists({ counts, paused, pausedTypes }: QueueOverview): boolean {
 
 /** All queues that have jobs or are paused, sorted. */
 export function queueNames(step: Step): string[] {
-  const names = new Set((step.sql(PAUSED_QUEUES).all() as { queue: string }[]).map(({ queue }) => queue));
+  const names = new Set<string>();
+  for (const sql of [PAUSED_QUEUES, ACTIVE_QUEUES]) {
+    for (const { queue } of step.sql(sql).all() as { queue: string }[]) names.add(queue);
+  }
   let row = step.sql(FIRST_QUEUE).get() as { queue: string } | undefined;
   while (row !== undefined) {
     names.add(row.queue);
@@ -45,6 +50,7 @@ function overviewOf(step: Step, queue: string): QueueOverview {
   for (const { state, count } of step.sql(COUNTS).all(queue) as { state: JobState; count: number }[]) {
     counts[state] = count;
   }
+  counts.active = (step.sql(ACTIVE).get(queue) as { count: number }).count;
   const pauses = (step.sql(PAUSES).all(queue) as { type: string }[]).map(({ type }) => type);
   return {
     queue,

@@ -22,16 +22,22 @@ export interface Selection {
   readonly limit: number;
 }
 
+/** Jobs of a queue in a state, which are bound, along the index that has them: active jobs are those that have a lease. */
+export const jobsIn = (state: JobState): string =>
+  state === "active"
+    ? "sluice_jobs INDEXED BY sluice_jobs_leases WHERE queue = ? AND state = ? AND lease_until > 0"
+    : "sluice_jobs WHERE queue = ? AND state = ? AND lease_until IS NULL";
+
 /** Instants of two processes may lie so far apart that the order of adding does not tell. */
 const SLACK_MS = 1_000;
 
 /**
  * The numbers of the jobs, in the order of adding: their rows may be large, and are read one by one. Each state is a range of its
- * own in the index; the ranges are merged here.
+ * own in an index; the ranges are merged here.
  */
 export function selectJobs(step: Step, selection: Selection): number[] {
   const { queue, type, group, since, until, endedBefore, newestFirst, after, limit } = selection;
-  let where = "queue = ? AND state = ?";
+  let where = "";
   const values: SqlValue[] = [];
   const add = (condition: string, value: SqlValue) => {
     where += ` AND ${condition}`;
@@ -51,9 +57,11 @@ export function selectJobs(step: Step, selection: Selection): number[] {
   if (endedBefore !== null) add("finished_at <= ?", endedBefore);
   if (selection.unasked === true) add("cancel_requested = ?", 0);
   const order = newestFirst ? "DESC" : "ASC";
-  const sql = `SELECT seq FROM sluice_jobs WHERE ${where} ORDER BY seq ${order} LIMIT +?`;
   const states = [...new Set(selection.states)];
-  const rows = states.flatMap((state) => step.sql(sql).all(queue, state, ...values, limit) as Pick<JobRow, "seq">[]);
+  const rows = states.flatMap((state) => {
+    const sql = `SELECT seq FROM ${jobsIn(state)}${where} ORDER BY seq ${order} LIMIT +?`;
+    return step.sql(sql).all(queue, state, ...values, limit) as Pick<JobRow, "seq">[];
+  });
   const seqs = rows.map(({ seq }) => seq);
   if (states.length > 1) seqs.sort((a, b) => (newestFirst ? b - a : a - b));
   return seqs.slice(0, limit);
