@@ -1,8 +1,7 @@
 import { QueueOverflowError } from "../core/errors.ts";
 import { readArgument, weight, weightOrZero } from "../core/options.ts";
-import type { ILimiter } from "./limiter.ts";
+import { type Inside, jointLine } from "./composition.ts";
 import { type Line, NOT_NOW } from "./line.ts";
-import { jointLine, lineOf } from "./parts.ts";
 import { type Member, release, settle, tellCalled, type Tokens, UNSAID, type Weights } from "./taking.ts";
 import { Waiter } from "./waiter.ts";
 
@@ -14,7 +13,7 @@ export interface Wrapping {
   readonly fn: AnyFunction;
   /** Outermost first. */
   readonly limits: readonly {
-    readonly limiter: ILimiter;
+    readonly inside: Inside;
     readonly weigh: Measure | undefined;
     readonly used: Measure | undefined;
   }[];
@@ -49,10 +48,10 @@ export class Calls {
     this.#settles = limits.some(({ used }) => used !== undefined);
     this.#line =
       limits.length === 1
-        ? lineOf(limits[0]!.limiter)
+        ? limits[0]!.inside.line
         : jointLine(
             owner,
-            limits.map(({ limiter }) => limiter),
+            limits.map(({ inside }) => inside),
           );
     this.#maxQueue = maxQueue;
     this.#signals = signals;

@@ -3,7 +3,8 @@ import { OptionsError } from "../core/errors.ts";
 import { date, readArgument } from "../core/options.ts";
 import type { ILimiter } from "./limiter.ts";
 import { LineLimiter } from "./line-limiter.ts";
-import { checkNames, overridesOf, partsOf, readLimiter, recompose } from "./parts.ts";
+import { checkNames, recompose } from "./composition.ts";
+import { overridesOf, partsOf, readLimiter } from "./parts.ts";
 import type { AnyPart } from "./taking.ts";
 
 const OWNER = "CompositeLimiter";
@@ -72,7 +73,7 @@ export class CompositeLimiter extends LineLimiter {
     if (limiter instanceof CompositeLimiter && limiter.#contains(this)) {
       throw new OptionsError(OWNER, option, value, "a limiter that does not contain this composite");
     }
-    checkNames(OWNER, option, [...this.#children, limiter]);
+    checkNames(OWNER, option, [...this.#children, limiter].flatMap(partsOf));
     this.#children.push(limiter);
     recompose();
   }

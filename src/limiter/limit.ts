@@ -1,3 +1,4 @@
+import { systemClock } from "../core/clock.ts";
 import {
   count,
   countOrInfinity,
@@ -10,10 +11,11 @@ import {
   signal,
 } from "../core/options.ts";
 import { type AnyFunction, Calls, type Measure, NO_ARGUMENTS, type Wrapping } from "./calls.ts";
-import { ConcurrencyLimiter } from "./concurrency-limiter.ts";
+import { type Inside, insideOfGate } from "./composition.ts";
 import type { ILimiter } from "./limiter.ts";
-import { readLimiter } from "./parts.ts";
-import { WindowLimiter } from "./window-limiter.ts";
+import { insideOf, readLimiter } from "./parts.ts";
+import { SlotsGate } from "./slots-gate.ts";
+import { ownWindow } from "./window-gate.ts";
 
 export interface LimitOptions<F extends AnyFunction = AnyFunction> {
   /** How many calls may wait; one more is rejected at once with a `QueueOverflowError`. Default: no bound. */
@@ -56,7 +58,7 @@ const wrappings = new WeakMap<AnyFunction, Wrapping>();
  * Wrapping a wrapped function keeps both limits, in either order: a call then waits for both and takes both at once.
  */
 export function limit<F extends AnyFunction>(fn: F, limiter: ILimiter, options: LimitOptions<F> = {}): Limited<F> {
-  return wrap("limit", fn, readLimiter("limit", "limiter", limiter), options);
+  return wrap("limit", fn, insideOf(readLimiter("limit", "limiter", limiter)), options);
 }
 
 /** `fn`, but at most `requests` calls start in any `windowMs` milliseconds. */
@@ -67,27 +69,24 @@ export function rateLimit<F extends AnyFunction>(
   options: LimitOptions<F> = {},
 ): Limited<F> {
   const window = readArgument("rateLimit", "windowMs", positive, windowMs);
-  return wrap(
-    "rateLimit",
-    fn,
-    new WindowLimiter(readArgument("rateLimit", "requests", count, requests), window, "rateLimit"),
-    options,
-  );
+  const max = readArgument("rateLimit", "requests", count, requests);
+  return wrap("rateLimit", fn, insideOfGate(ownWindow(max, window, "rateLimit", systemClock)), options);
 }
 
 /** `fn`, but at most `max` calls run at the same time. */
 export function concurrencyLimit<F extends AnyFunction>(fn: F, max: number, options: LimitOptions<F> = {}): Limited<F> {
-  readArgument("concurrencyLimit", "max", countOrZero, max);
-  return wrap("concurrencyLimit", fn, new ConcurrencyLimiter(max), options);
+  const slots = readArgument("concurrencyLimit", "max", countOrZero, max);
+  const gate = new SlotsGate(slots, { name: "ConcurrencyLimiter", clock: systemClock, count: "weight" });
+  return wrap("concurrencyLimit", fn, insideOfGate(gate), options);
 }
 
-function wrap<F extends AnyFunction>(owner: string, fn: F, limiter: ILimiter, options: LimitOptions<F>): Limited<F> {
+function wrap<F extends AnyFunction>(owner: string, fn: F, inside: Inside, options: LimitOptions<F>): Limited<F> {
   readArgument(owner, "fn", anyFunction, fn);
   const { maxQueue, signal: abort, weight, settle } = readOptions(owner, OPTIONS, options);
   const inner = wrappings.get(fn) ?? { fn, limits: [], maxQueue: Number.POSITIVE_INFINITY, signals: [] };
   const wrapping: Wrapping = {
     fn: inner.fn,
-    limits: [{ limiter, weigh: weight as Measure | undefined, used: settle as Measure | undefined }, ...inner.limits],
+    limits: [{ inside, weigh: weight as Measure | undefined, used: settle as Measure | undefined }, ...inner.limits],
     maxQueue: Math.min(maxQueue, inner.maxQueue),
     signals: abort === undefined ? inner.signals : [abort, ...inner.signals],
   };

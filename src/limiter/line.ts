@@ -5,7 +5,7 @@ import type { Blocked, WaitingLine } from "./blocked.ts";
 import type { Gate } from "./gate.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
-import { RemoteTurns } from "./remote-turns.ts";
+import type { MakeTurns, RemoteTurns } from "./remote-turns.ts";
 import { type Member, type Taken, type Tokens, weightFor, type Weights } from "./taking.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
@@ -49,15 +49,18 @@ export class Line implements WaitingLine {
   #heldUntil = WHEN_RELEASED;
   #cancelTimer: (() => void) | undefined;
   #advancing = false;
-  readonly #remote: RemoteTurns;
+  /** How its turns are taken where some parts are no gates. A line that has none has gates alone, and loads nothing for others. */
+  readonly turns: MakeTurns | undefined;
+  readonly #remote: RemoteTurns | undefined;
 
   /** What `#ask` found in the way. Fields, for this is asked at every start and must not allocate. */
   #blocker: Gate | undefined;
   #wait: Wait = 0;
 
-  constructor(composition: () => Composition) {
+  constructor(composition: () => Composition, turns?: MakeTurns) {
     this.#composition = composition;
-    this.#remote = new RemoteTurns(this, composition);
+    this.turns = turns;
+    this.#remote = turns?.(this, composition);
   }
 
   /** How many wait. */
@@ -128,7 +131,7 @@ export class Line implements WaitingLine {
   /** Takes now, or not at all and says why. */
   tryTake(weights: Weights): Taken | Refusal | Promise<Taken | Refusal> {
     const { gates, clock } = this.#composition();
-    if (gates === undefined) return this.#remote.tryTake(weights);
+    if (gates === undefined) return this.#remote!.tryTake(weights);
     const now = clock.now();
     return this.#refuse(gates, weights, clock, now) ?? { members: gates, tokens: take(weights, gates, clock, now) };
   }
@@ -171,7 +174,7 @@ export class Line implements WaitingLine {
     this.#advancing = false;
     // Whoever is in front there now has only waited for this line so far, and not for the limit itself.
     for (let i = 0; i < inFrontAt.length; i++) if (inFrontAt[i]!.first !== this) inFrontAt[i]!.room.appeared();
-    if (remote) this.#remote.advance();
+    if (remote) this.#remote!.advance();
   }
 
   /** Does it matter at what instant a start is called? */

@@ -161,6 +161,10 @@ export class RemoteTurns {
   }
 }
 
+/** For lines that may ask something which cannot answer on the spot. */
+export type MakeTurns = (line: Turns, composition: () => Composition) => RemoteTurns;
+export const remoteTurns: MakeTurns = (line, composition) => new RemoteTurns(line, composition);
+
 /** Of a single member, not in an array. */
 function inOrder(members: readonly Member[], tokens: readonly unknown[]): Tokens {
   return members.length === 1 ? tokens[0] : tokens;

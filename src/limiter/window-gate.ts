@@ -1,4 +1,5 @@
-import { clearLedger, type Ledger } from "../limits/ledger.ts";
+import type { Clock } from "../core/clock.ts";
+import { clearLedger, createLedger, type Ledger } from "../limits/ledger.ts";
 import type { Pause } from "../limits/pause.ts";
 import type { Wait } from "../limits/wait.ts";
 import {
@@ -23,6 +24,11 @@ export interface WindowGateSettings extends GateSettings {
   readonly backoff?: Backoff;
   /** Where its callers wait. Default: at this gate alone. */
   readonly blocked?: Blocked;
+}
+
+/** A window with no storage, whose starts nothing else counts. */
+export function ownWindow(max: number, windowMs: number, name: string, clock: Clock): WindowGate {
+  return new WindowGate(max, { name, clock, count: "weight", windowMs, ledger: createLedger() });
 }
 
 /** A log, and one window's view of it. */

@@ -9,7 +9,7 @@ import {
   RateLimiter,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
-import { deferred } from "./support.ts";
+import { deferred, SixMethodLimiter } from "./support.ts";
 
 describe("nested wrappers", () => {
   const fast = (starts: number[], ends: number[], clock: FakeClock) => (ms: number) =>
@@ -39,6 +39,25 @@ describe("nested wrappers", () => {
     await Promise.all(all);
     expect(starts).toEqual([0, 2_000, 3_000]);
     expect(concurrency.running).toBe(0);
+  });
+
+  it.each(["inside", "outside"])("keep the limit of a limiter that cannot answer on the spot: %s", async (place) => {
+    const calls = [1, 2, 3].map(() => ({ started: deferred(), gate: deferred() }));
+    let started = 0;
+    const fn = () => {
+      const { started: now, gate } = calls[started++]!;
+      now.resolve();
+      return gate.promise;
+    };
+    const own = new SixMethodLimiter(1);
+    const run = place === "inside" ? concurrencyLimit(limit(fn, own), 2) : limit(concurrencyLimit(fn, 2), own);
+    const all = [run(), run(), run()];
+    for (const [i, call] of calls.entries()) {
+      await call.started.promise;
+      expect([started, run.running, run.waiting, own.running]).toEqual([i + 1, 1, 2 - i, 1]);
+      call.gate.resolve();
+    }
+    await Promise.all(all);
   });
 
   it("bring a weight each", async () => {
