@@ -54,6 +54,17 @@ export class RetryableJobError extends JobError {
   }
 }
 
+/**
+ * Thrown by a handler: nothing starts under a limit for a while, for the service says so. Workers know a `RateLimitedError` by
+ * this class, and so load nothing that reads headers.
+ */
+export abstract class HoldError extends JobError {
+  /** The limit that is over; undefined: those that the job ran under. */
+  abstract readonly limit: string | undefined;
+  /** How long to hold, at the time `wall`; undefined: the service does not say. */
+  abstract holdMs(wall: number): number | undefined;
+}
+
 /** Thrown by a handler: no further attempt can help. The job is dead at once. */
 export class PermanentJobError extends JobError {
   override readonly name: string = "PermanentJobError";

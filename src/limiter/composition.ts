@@ -41,8 +41,7 @@ export function insideOfGate(gate: Gate): Inside {
 export function jointLine(owner: string, limits: readonly Inside[]): Line {
   const groups = () => limits.map(({ parts }) => parts());
   checkNames(owner, "limiter", groups().flat());
-  const { line } = limits.find((limit) => limit.line.turns !== undefined) ?? limits[0]!;
-  return new Line(composing(groups), line.turns);
+  return new Line(composing(groups), limits.find(({ line }) => line.turns !== undefined)?.line.turns);
 }
 
 /** A name counts starts or weights; both at once, in one composite, would be counted as one sum of the two. */

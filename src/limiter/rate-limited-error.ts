@@ -1,4 +1,4 @@
-import { JobError, OptionsError } from "../core/errors.ts";
+import { HoldError, OptionsError } from "../core/errors.ts";
 import { date, durationOrZero, name, optional, readOptions } from "../core/options.ts";
 import { type HeaderSource, isHeaderSource, readHeaders } from "./headers.ts";
 
@@ -15,7 +15,7 @@ export interface RateLimitedErrorOptions extends ErrorOptions {
  * Thrown by a handler: the service says that its limit is over. Nothing more is started under the limit until then, in
  * any process, and the job goes back without having spent an attempt.
  */
-export class RateLimitedError extends JobError {
+export class RateLimitedError extends HoldError {
   override readonly name = "RateLimitedError";
   override readonly code = "SLUICE_RATE_LIMITED";
   /** Until when, for how many milliseconds, or the response that says so. */

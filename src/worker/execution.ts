@@ -1,9 +1,8 @@
 import { afterAll, type Clock } from "../core/clock.ts";
-import { JobError, LateCallError, PermanentJobError, RetryableJobError } from "../core/errors.ts";
+import { HoldError, JobError, LateCallError, PermanentJobError, RetryableJobError } from "../core/errors.ts";
 import { fromJson } from "../core/json.ts";
 import type { Random } from "../core/random.ts";
 import type { BackoffStrategy } from "../core/retry.ts";
-import { RateLimitedError } from "../limiter/rate-limited-error.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission, Grant } from "./admission.ts";
 import { batchContext, type BatchPart, partOf } from "./batch.ts";
@@ -251,7 +250,7 @@ export class Execution {
     const counts = cut === undefined || cut === "stopped" || cut === "lost";
     if ("value" in end && counts) return this.#succeeded(running, end.value);
     const thrown: unknown = "thrown" in end ? end.thrown : running.signal.reason;
-    const asks = cut === undefined && isAbout(thrown, RetryableJobError, RateLimitedError);
+    const asks = cut === undefined && isAbout(thrown, RetryableJobError, HoldError);
     return asks ? this.#consultLimiter(running, thrown) : this.#failed(running, thrown, 0);
   }
 
@@ -271,7 +270,7 @@ export class Execution {
     try {
       if (thrown instanceof RetryableJobError && thrown.retryDate === undefined) {
         limiterIn = await inTime(clock, () => admission.nextIn(), ASKING_LIMITER);
-      } else if (thrown instanceof RateLimitedError && thrown.limit === undefined) {
+      } else if (thrown instanceof HoldError && thrown.limit === undefined) {
         const ms = thrown.holdMs(clock.wall()) ?? 0;
         if (ms > 0) await inTime(clock, () => admission.hold(ms), ASKING_LIMITER);
       }

@@ -1,5 +1,6 @@
 import {
   AbortSignalJobError,
+  HoldError,
   type JobError,
   JobTimeoutError,
   PermanentJobError,
@@ -10,7 +11,6 @@ import type { JobRecord } from "../core/job.ts";
 import { keepJson } from "../core/json.ts";
 import type { Random } from "../core/random.ts";
 import { type BackoffStrategy, DEFAULT_BACKOFF, plannedDelay, retryDelay } from "../core/retry.ts";
-import { RateLimitedError } from "../limiter/rate-limited-error.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 
 /** Why a running job was told to stop. */
@@ -75,11 +75,11 @@ export function failed(job: JobRecord, thrown: unknown, cut: Cut | undefined, po
   }
   if (thrown instanceof AbortSignalJobError) return { ...lease, to: "cancelled", error: recordError(thrown) };
   if (thrown instanceof PermanentJobError) return { ...lease, to: "dead", error: recordError(thrown) };
-  if (thrown instanceof RateLimitedError && job.holds < policy.maxHolds) return held(job, thrown, policy);
+  if (thrown instanceof HoldError && job.holds < policy.maxHolds) return held(job, thrown, policy);
   return again(job, thrown, policy);
 }
 
-function held(job: JobRecord, thrown: RateLimitedError, policy: RetryPolicy): Outcome {
+function held(job: JobRecord, thrown: HoldError, policy: RetryPolicy): Outcome {
   const forMs = thrown.holdMs(policy.wall) ?? UNSAID_HOLD_MS;
   const hold =
     thrown.limit === undefined
