@@ -3,8 +3,9 @@ import { describe, expect, it, vi } from "vitest";
 import type { JobRecord } from "../../src/core/job.ts";
 import type { LimitRule } from "../../src/limits/rule.ts";
 import type { Outcome } from "../../src/storage/job-storage.ts";
-import { BlockedLanes } from "../../src/storages/memory/blocked-lanes.ts";
+import { Gates, type JobGate } from "../../src/storages/memory/gates.ts";
 import { Heap } from "../../src/storages/memory/heap.ts";
+import { Gate } from "../../src/storages/memory/lanes.ts";
 import { MemoryStorage } from "../../src/storages/memory/job-storage.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 import { anything, limitRule, newJob } from "./jobs.ts";
@@ -42,8 +43,8 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     expect(started).toBe(1);
     await clock.advance(1_000);
     await storage.add([newJob({ id: "free", group: "new" })]);
-    const blocks = vi.spyOn(BlockedLanes.prototype, "block");
-    const unblocks = vi.spyOn(BlockedLanes.prototype, "unblock");
+    const blocks = vi.spyOn(Gates.prototype, "block");
+    const unblocks = vi.spyOn(Gate.prototype, "open");
     const moves = vi.spyOn(Heap.prototype, "add");
     const { jobs, nextInMs, blockedBy } = await storage.claim(anything({ max: 2 }));
     expect(jobs.map(({ id }) => id)).toEqual(["free"]);
@@ -76,11 +77,11 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     await storage.add([...groups, ...groups].map((group) => newJob({ group })));
     const { jobs } = await storage.claim(anything());
     expect(jobs.length).toBe(3);
-    const unblocks = vi.spyOn(BlockedLanes.prototype, "unblock");
+    const opened = vi.spyOn(Gate.prototype, "open");
     const next = await storage.claim(anything({ settle: [completed(jobs[1]!)] }));
     expect(next.jobs.map(({ group }) => group)).toEqual(["b"]);
-    expect(unblocks.mock.calls.map(([lane]) => lane.group)).toEqual(["b"]);
-    unblocks.mockRestore();
+    expect(opened.mock.contexts.map((gate) => (gate as JobGate).key?.group)).toEqual(["b"]);
+    opened.mockRestore();
   });
 
   it("does not make all lanes ready at once that become so at one instant", async () => {
@@ -97,7 +98,7 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     };
     expect(await start(10_000)).toBe(3_000);
     await clock.advance(1_000);
-    const unblocks = vi.spyOn(BlockedLanes.prototype, "unblock");
+    const unblocks = vi.spyOn(Gate.prototype, "open");
     expect((await storage.claim(anything({ max: 10 }))).jobs.length).toBe(10);
     expect(unblocks.mock.calls.length).toBe(1_000);
     unblocks.mockRestore();

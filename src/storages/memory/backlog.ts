@@ -46,8 +46,7 @@ function typeBacklog(queue: MemoryQueue, type: string, active: number, workers: 
 
 function* lanesOf(line: JobLine | undefined): Iterable<JobLane> {
   if (line === undefined) return;
-  yield* line.ready;
-  yield* line.blocked;
+  yield* line.lanes();
 }
 
 /** Which part of the jobs says how heavy it is, and how heavy that is. */

@@ -3,7 +3,7 @@ import type { JobState } from "../../core/job.ts";
 import type { LimitRule } from "../../limits/rule.ts";
 import { LOCAL } from "../../storage/rate-limiter-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
-import { BlockedLanes } from "./blocked-lanes.ts";
+import { Gates } from "./gates.ts";
 import { Heap, NOWHERE } from "./heap.ts";
 import { HeavyHeads } from "./heavy-heads.ts";
 import { Freed } from "./limits/freed.ts";
@@ -41,7 +41,7 @@ const KEPT_MS: Readonly<Record<"completed" | "dead" | "cancelled", number>> = {
 export class Book {
   readonly rates: InMemoryRateLimiterStorage;
   readonly limits: LimitBook;
-  readonly blocked = new BlockedLanes();
+  readonly gates = new Gates();
   readonly heavy = new HeavyHeads();
   readonly freed = new Freed();
   readonly permits = new Permits();
@@ -166,7 +166,7 @@ export class Book {
       // Whoever is first now may be lighter than the one who was.
       news = lane.waiting === 1 || (lane.first === job && this.limits.weighs);
     }
-    if (lane?.blocked === undefined) this.subscribers.wake(job.queue, news);
+    if (lane?.gate?.isOpen !== false) this.subscribers.wake(job.queue, news);
     if (job.deadlineWall !== null) job.deadline = job.deadlineWall + this.#skew;
     if (job.deadline !== null) {
       job.watched = { at: job.deadline, job, slot: NOWHERE };
@@ -185,13 +185,11 @@ export class Book {
     const { lane } = job;
     if (lane !== undefined) {
       // Others may wait only because this one does.
-      if (lane.first === job) {
-        if (lane.blocked !== undefined) this.blocked.unblockAll(lane.blocked.by);
-        this.heavy.drop(lane);
-      }
+      const wasFirst = lane.first === job;
       lane.remove(job);
+      if (wasFirst) this.#firstChanged(lane);
       if (lane.waiting === 0) {
-        lane.line.ready.remove(lane);
+        lane.line.leave(lane);
         lane.emptySince = now;
         this.idle.add(lane);
       }
@@ -241,7 +239,7 @@ export class Book {
       this.#turn += 1;
       for (const one of lanes) {
         one.turn = this.#turn;
-        if (one.waiting > 0 && one.blocked === undefined) one.line.ready.moved(one);
+        one.gate?.moved(one);
       }
     }
     become(job, "active");
@@ -292,7 +290,7 @@ export class Book {
     else queue.pausedTypes.delete(type);
     if (paused) {
       const freed = this.heavy.dropAll(name, type);
-      for (const tally of freed) this.blocked.unblockAll(tally);
+      for (const tally of freed) this.gates.openAll(tally);
       if (freed.size > 0) this.subscribers.wakeAll(true);
       return;
     }
@@ -304,7 +302,7 @@ export class Book {
   loosen(tally: Tally, rule: LimitRule, time: number): void {
     this.freed.note(tally, this.limits.rule(tally.name) ?? rule, time);
     this.heavy.given(tally, time);
-    this.blocked.unblockAll(tally);
+    this.gates.openAll(tally);
   }
 
   /** The step is over: everybody may hear of it. */
@@ -338,14 +336,22 @@ export class Book {
       line.lane(priority, group) ?? this.queue(line.queue).openLane((this.#lanes += 1), line, priority, group);
     lane.put(job);
     if (lane.waiting === 1) {
-      line.ready.add(lane);
+      line.enter(lane);
       this.idle.delete(lane);
     } else if (lane.first === job) {
-      this.heavy.drop(lane);
-      if (lane.blocked !== undefined) this.blocked.unblockAll(lane.blocked.by);
+      this.#firstChanged(lane);
     }
     become(job, "waiting");
     return lane;
+  }
+
+  /** Another job is first in the lane, or none: others may have waited only because the one before did. */
+  #firstChanged(lane: JobLane): void {
+    const gate = lane.gate!;
+    this.heavy.drop(lane);
+    if (gate.key === undefined) return;
+    if (!gate.isOpen) this.gates.openAll(gate.key);
+    if (gate.front) lane.line.move(lane, undefined, false);
   }
 
   #forget(job: StoredJob): void {

@@ -51,13 +51,13 @@ export class MemoryLanes implements LaneSource<JobLane> {
 
   first(type: string): JobLane | undefined {
     const line = this.#lines.get(type)!;
-    if (line.ready.size === 0 && line.blocked.size > 0) this.#book.blocked.unblockDue(line, this.#time);
-    return line.ready.first;
+    if (line.open.size === 0 && line.closed.size > 0) this.#book.gates.openDue(line, this.#time);
+    return line.first;
   }
 
   unit({ unit: { lanes } }: JobLane): readonly JobLane[] {
     if (lanes.length === 1) return lanes;
-    return lanes.filter(({ waiting, blocked, type }) => waiting > 0 && blocked === undefined && this.#lines.has(type));
+    return lanes.filter(({ gate, type }) => gate?.isOpen === true && this.#lines.has(type));
   }
 
   head(lane: JobLane): StoredJob | undefined {
@@ -78,13 +78,11 @@ export class MemoryLanes implements LaneSource<JobLane> {
   block(lane: JobLane, wait: Wait, by: LimitKey): void {
     const key = by as MemoryKey;
     const { tally } = key;
-    if (by.rule.weight !== null) {
-      const own = key.ownWait(chargeOf(by.rule, lane.first!.weights));
-      // Who only waits for others is nobody that others wait for.
-      if (own > 0) this.#book.heavy.note(lane, tally, this.#time + own);
-      else this.#book.heavy.drop(lane);
-    }
-    this.#book.blocked.block(lane, tally, this.#time + wait);
+    const own = by.rule.weight === null ? 0 : key.ownWait(chargeOf(by.rule, lane.first!.weights));
+    // A job that only waits for others is none that others wait for.
+    if (own > 0) this.#book.heavy.note(lane, tally, this.#time + own);
+    else if (by.rule.weight !== null) this.#book.heavy.drop(lane);
+    this.#book.gates.block(lane, tally, this.#time + wait, own > 0);
     this.#book.limits.rest(tally, by.rule, this.#time);
   }
 
@@ -107,9 +105,9 @@ export class MemoryLanes implements LaneSource<JobLane> {
     const waitedFor = [...this.#waitedFor];
     this.#waitedFor.clear();
     for (const tally of waitedFor) {
-      for (const lane of this.#book.blocked.unblockAll(tally)) {
+      for (const { line } of this.#book.gates.openAll(tally)) {
         this.#book.freed.noteRule();
-        own ||= lane.line.queue === this.#queue.name && this.#lines.has(lane.type);
+        own ||= line.queue === this.#queue.name && this.#lines.has(line.type);
       }
     }
     return own;

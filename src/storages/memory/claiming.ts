@@ -33,7 +33,7 @@ export function claim(book: Book, request: ClaimRequest, now: number): Claim {
   const lines = queue.openLines(request.types);
   for (const line of lines) {
     book.promote(line, now);
-    if (line.blocked.size > 0) book.blocked.unblockDue(line, book.toLedgerTime(now));
+    if (line.closed.size > 0) book.gates.openDue(line, book.toLedgerTime(now));
   }
   const rules = rulesOf(book, queue, lines, own);
   const started: StoredJob[] = [];
@@ -127,7 +127,7 @@ function tellStarted({ subscribers, skew }: Book, started: readonly StoredJob[],
 function nextLane(lines: readonly JobLine[]): JobLane | undefined {
   let next: JobLane | undefined;
   for (let i = 0; i < lines.length; i++) {
-    const lane = lines[i]!.ready.first;
+    const lane = lines[i]!.first;
     if (lane !== undefined && (next === undefined || byTurn(lane, next) < 0)) next = lane;
   }
   return next;

@@ -28,13 +28,6 @@ export interface LaneUnit<Job extends Queued<Job>> {
   given: number;
 }
 
-/** What keeps a lane back whose group is full, or whose head is too heavy. */
-export interface Blockade {
-  readonly by: Tally;
-  /** By the clock of the ledgers; infinity: until something is given back. */
-  readonly until: number;
-}
-
 /** Jobs of one type, priority and group that are due, as a list that any of them can leave at once. */
 export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   readonly id: number;
@@ -44,8 +37,8 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   readonly group: string | null;
   /** It is one of its lanes while it is open. */
   readonly unit: LaneUnit<Job>;
-  /** Set while it is among the blocked lanes of its line. */
-  blocked: Blockade | undefined = undefined;
+  /** Where it stands while jobs wait in it. */
+  gate: Gate<Job> | undefined = undefined;
   turn = 0;
   waiting = 0;
   slot = NOWHERE;
@@ -105,18 +98,97 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   }
 }
 
-/** All jobs of one type in a queue that have not started. */
+/** The gate is open. */
+export const OPEN = Number.NEGATIVE_INFINITY;
+
+/**
+ * Where lanes of one queue and type stand that wait for the same limit key. It opens and closes as a whole, and the lanes stay
+ * where they are: a key that many lanes wait for costs as much as one with a single lane.
+ */
+export class Gate<Job extends Queued<Job>> implements Slotted {
+  readonly line: Line<Job>;
+  /** undefined: the home gate. */
+  readonly key: Tally | undefined;
+  /** It is for one lane, whose first job did not fit into what was left of the key: that lane is before others of its priority. */
+  readonly front: boolean;
+  /** In the order in which they have their turn. */
+  readonly lanes = new Heap<Lane<Job>>(byTurn);
+  /** When it opens, by the clock of the ledgers; infinity: when something is given back; \`OPEN\`: it is open. */
+  until = OPEN;
+  slot = NOWHERE;
+
+  constructor(line: Line<Job>, key: Tally | undefined, front: boolean) {
+    this.line = line;
+    this.key = key;
+    this.front = front;
+  }
+
+  get isOpen(): boolean {
+    return this.until === OPEN;
+  }
+
+  enter(lane: Lane<Job>): void {
+    lane.gate = this;
+    this.lanes.add(lane);
+    if (this.lanes.size === 1) this.#heap.add(this);
+    else this.#heap.moved(this);
+  }
+
+  leave(lane: Lane<Job>): void {
+    // A gate without lanes is in no heap: those are ordered by the first lane.
+    if (this.lanes.size === 1) this.#heap.remove(this);
+    this.lanes.remove(lane);
+    lane.gate = undefined;
+    if (this.lanes.size > 0) this.#heap.moved(this);
+    else this.until = OPEN;
+  }
+
+  /** The lane had its turn. */
+  moved(lane: Lane<Job>): void {
+    this.lanes.moved(lane);
+    this.#heap.moved(this);
+  }
+
+  close(until: number): void {
+    if (this.isOpen) {
+      this.line.open.remove(this);
+      this.until = until;
+      this.line.closed.add(this);
+    } else {
+      this.until = until;
+      this.line.closed.moved(this);
+    }
+  }
+
+  open(): void {
+    if (this.isOpen) return;
+    this.line.closed.remove(this);
+    this.until = OPEN;
+    this.line.open.add(this);
+  }
+
+  get #heap(): Heap<Gate<Job>> {
+    return this.isOpen ? this.line.open : this.line.closed;
+  }
+}
+
+/**
+ * All jobs of one type in a queue that have not started. A lane where jobs wait stands at one gate: that of a limit key that
+ * refused it, or the home gate, which is always open. A claim looks at the first lanes of open gates only.
+ */
 export class Line<Job extends Queued<Job>> {
   readonly queue: string;
   readonly type: string;
   /** How many jobs wait in its lanes. */
   waiting = 0;
-  /** Lanes where somebody waits and may start, in the order in which they have their turn. */
-  readonly ready = new Heap<Lane<Job>>(byTurn);
-  /** Lanes where somebody waits and whose group is full, the one in front that may be ready first. */
-  readonly blocked: Heap<Lane<Job>> = new Heap(byBlockade);
+  /** Open gates where lanes stand, in the order in which these have their turn. */
+  readonly open: Heap<Gate<Job>> = new Heap(byFirstLane);
+  /** Closed gates where lanes stand, the one in front that opens first. */
+  readonly closed: Heap<Gate<Job>> = new Heap(byOpening);
   /** Jobs that are due later. */
   readonly scheduled = new Heap<Job>(byDue);
+  readonly #home: Gate<Job> = new Gate<Job>(this, undefined, false);
+  readonly #gates = new Map<Tally, Gate<Job>>();
   readonly #lanes = new ByGroup<Lane<Job>>();
 
   constructor(queue: string, type: string) {
@@ -129,24 +201,64 @@ export class Line<Job extends Queued<Job>> {
     return this.#lanes.size === 0 && this.scheduled.size === 0;
   }
 
+  /** The lane at an open gate whose turn it is. */
+  get first(): Lane<Job> | undefined {
+    return this.open.first?.lanes.first;
+  }
+
   lane(priority: number, group: string | null): Lane<Job> | undefined {
     return this.#lanes.get(priority, group);
   }
 
-  open(lane: Lane<Job>): void {
+  add(lane: Lane<Job>): void {
     this.#lanes.set(lane.priority, lane.group, lane);
   }
 
   /** Forgets an empty lane, and when it had its turn. */
-  close(lane: Lane<Job>): void {
+  delete(lane: Lane<Job>): void {
     this.#lanes.delete(lane.priority, lane.group);
+  }
+
+  /** Jobs wait in the lane from now on: it stands at the home gate. */
+  enter(lane: Lane<Job>): void {
+    this.#home.enter(lane);
+  }
+
+  /** No job waits in the lane any more. */
+  leave(lane: Lane<Job>): void {
+    const gate = lane.gate!;
+    gate.leave(lane);
+    if (gate.lanes.size === 0 && gate.key !== undefined && !gate.front) this.#gates.delete(gate.key);
+  }
+
+  /** The lane stands at the gate of this key from now on; `front`: at one of its own, before all others of its priority. */
+  move(lane: Lane<Job>, key: Tally | undefined, front: boolean): Gate<Job> {
+    const found = key === undefined ? this.#home : front ? undefined : this.#gates.get(key);
+    if (found !== undefined && found === lane.gate) return found;
+    const gate = found ?? new Gate<Job>(this, key, front);
+    if (!front && key !== undefined) this.#gates.set(key, gate);
+    this.leave(lane);
+    gate.enter(lane);
+    return gate;
+  }
+
+  *lanes(): Iterable<Lane<Job>> {
+    for (const gate of this.open) yield* gate.lanes;
+    for (const gate of this.closed) yield* gate.lanes;
   }
 }
 
-/** Not by subtraction: there is no telling two that wait for ever apart by that. */
-function byBlockade<Job extends Queued<Job>>(a: Lane<Job>, b: Lane<Job>): number {
-  const [first, second] = [a.blocked!.until, b.blocked!.until];
-  return first === second ? a.id - b.id : first < second ? -1 : 1;
+function byFirstLane<Job extends Queued<Job>>(a: Gate<Job>, b: Gate<Job>): number {
+  const [one, other] = [a.lanes.first!, b.lanes.first!];
+  return (
+    other.priority - one.priority || Number(b.front) - Number(a.front) || one.turn - other.turn || one.id - other.id
+  );
+}
+
+/** Not by subtraction: two that are closed until a release cannot be told apart by that. */
+function byOpening<Job extends Queued<Job>>(a: Gate<Job>, b: Gate<Job>): number {
+  const [one, other] = [a.until, b.until];
+  return one === other ? a.lanes.first!.id - b.lanes.first!.id : one < other ? -1 : 1;
 }
 
 /** What there is for a priority and a group. */

@@ -17,14 +17,14 @@ export function outlook(
   time: number,
 ): Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
   let { nextIn, blockedBy } = plan;
-  for (const { type, blocked, scheduled } of lines) {
-    const [lane, job] = [blocked.first, scheduled.first];
-    if (lane === undefined && job === undefined) continue;
+  for (const { type, closed, scheduled } of lines) {
+    const [gate, job] = [closed.first, scheduled.first];
+    if (gate === undefined && job === undefined) continue;
     const general = limits.earliest(type);
     const least: Wait = Math.max(0, general.wait);
-    if (lane !== undefined) {
-      const { by, until } = lane.blocked!;
-      const own = until - time;
+    if (gate !== undefined) {
+      const by = gate.key!;
+      const own = gate.until - time;
       const wait = Math.max(least, own);
       if (blockedBy === null || wait < nextIn) {
         const rule = own < least ? general.by!.rule : by;

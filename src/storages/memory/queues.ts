@@ -88,7 +88,7 @@ export class MemoryQueue {
     const lane = new Lane(id, line, priority, group, unit);
     for (const { turn } of unit.lanes) if (turn > lane.turn) lane.turn = turn;
     unit.lanes.push(lane);
-    line.open(lane);
+    line.add(lane);
     return lane;
   }
 
@@ -98,7 +98,7 @@ export class MemoryQueue {
     const { lanes } = lane.unit;
     lanes.splice(lanes.indexOf(lane), 1);
     if (lanes.length === 0) this.#units.delete(priority, group);
-    line.close(lane);
+    line.delete(lane);
     if (line.vacant) this.lines.delete(line.type);
   }
 

@@ -80,9 +80,8 @@ export function overview(book: Book, name: string | undefined, now: number): Que
 function overviewOf(book: Book, queue: MemoryQueue, now: number): QueueOverview {
   book.promoteAll(queue, now);
   let oldest: number | undefined;
-  for (const { ready, blocked } of queue.lines.values()) {
-    for (const { first } of ready) if (oldest === undefined || first!.dueAt < oldest) oldest = first!.dueAt;
-    for (const { first } of blocked) if (oldest === undefined || first!.dueAt < oldest) oldest = first!.dueAt;
+  for (const line of queue.lines.values()) {
+    for (const { first } of line.lanes()) if (oldest === undefined || first!.dueAt < oldest) oldest = first!.dueAt;
   }
   return {
     queue: queue.name,

@@ -118,7 +118,7 @@ function beforeOf(queue: MemoryQueue, job: StoredJob, lane: number, time: number
     lane +
     byTurns(queue, job, lane, time, ({ lanes }) => lanes.every((one) => one.waiting === 0 || one.type === job.type));
   for (const { lanes } of queue.unitsAbove(job.priority)) {
-    for (const one of lanes) if (one.type === job.type && one.blocked === undefined) type += one.waiting;
+    for (const one of lanes) if (one.type === job.type && one.gate?.isOpen === true) type += one.waiting;
     if (type >= COUNTED) break;
   }
   return { lane, type: Math.min(COUNTED, type) };
@@ -136,7 +136,7 @@ function byTurns(
   counts: (unit: JobUnit) => boolean = () => true,
 ): number {
   if (!isQueued(job)) return 0;
-  const isReady = ({ waiting, blocked }: JobLane) => waiting > 0 && (blocked === undefined || blocked.until <= time);
+  const isReady = ({ gate }: JobLane) => gate !== undefined && gate.until <= time;
   const unit = queue.unit(job.priority, job.group);
   // One that has no lane yet is served after all that never were.
   const own = (unit === undefined ? undefined : speakerOf(unit, () => true)) ?? { ...job, turn: 0, id: Infinity };

@@ -120,6 +120,6 @@ function loosenAll(book: Book, name: string): void {
 
 function loosen(book: Book, tally: Tally): void {
   book.heavy.clear(tally);
-  book.blocked.unblockAll(tally);
+  book.gates.clear(tally);
   if (tally.ledger !== undefined) book.freed.noteLedger(tally.ledger);
 }
