@@ -79,6 +79,9 @@ export interface LogLine {
   readonly text: string;
 }
 
+/** Values by which limits count a job, each under a name: `{ tenant: "acme", model: "large" }`. */
+export type JobKeys = Readonly<Record<string, string>>;
+
 /**
  * All that a storage knows about a job. Instants are wall time, in milliseconds since 1970, for people: only differences between
  * those of one answer decide anything.
@@ -93,6 +96,8 @@ export interface JobRecord {
   /** Higher runs first. */
   readonly priority: number;
   readonly group: string | null;
+  /** What limits count it by besides its group, by name. */
+  readonly keys?: JobKeys | undefined;
   readonly weights: Readonly<Record<string, number>> | null;
   /** How many attempts have begun and count. A job that was given back has not spent one. */
   readonly attempt: number;

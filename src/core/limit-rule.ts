@@ -40,6 +40,11 @@ export interface LimitRule {
   readonly queues: readonly string[] | null;
   /** Every group has a state of its own; jobs without a group share one. */
   readonly byGroup: boolean;
+  /**
+   * With `byGroup`: what it is counted by instead, as names of the job's keys, where "group" is its group. Every value, or
+   * combination of values, has a state of its own; jobs that have none of the keys share one.
+   */
+  readonly by?: readonly string[];
   /** What is different for some groups. Empty unless `byGroup`. */
   readonly groups: Readonly<Record<string, GroupRule>>;
   /**

@@ -1,3 +1,4 @@
+import type { JobKeys } from "../core/job.ts";
 import type { LimitRule, Quota } from "../core/limit-rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
 
@@ -19,6 +20,26 @@ export const NO_QUOTA: Quota = { max: null, windowMs: null, concurrency: null, e
 /** Does the limit hold for jobs of this queue and type? */
 export function applies({ queues, types }: LimitRule, queue: string, type: string): boolean {
   return (queues === null || queues.includes(queue)) && (types === null || types.includes(type));
+}
+
+/** What a job is counted by. */
+export interface Keyed {
+  readonly group: string | null;
+  readonly keys?: JobKeys | undefined;
+}
+
+/** Which of the states of a limit counts a job; null: the one for all, or for jobs that have none of its keys. */
+export function valueOf({ byGroup, by }: LimitRule, { group, keys }: Keyed): string | null {
+  if (!byGroup) return null;
+  if (by === undefined) return group;
+  const parts = by.map((name) => {
+    if (name === "group") return group;
+    return keys !== undefined && Object.hasOwn(keys, name) ? keys[name]! : null;
+  });
+  if (parts.length === 1) return parts[0]!;
+  // Names are not empty: a part that is missing cannot be taken for one that is there.
+  const text = parts.map((part) => part?.replaceAll(/[\\,]/g, String.raw`\$&`) ?? "").join(",");
+  return parts.every((part) => part === null) ? null : text;
 }
 
 /** What holds for a group. */

@@ -1,4 +1,5 @@
-import { applies, type Charge, chargeOf, type LimitRule } from "../limits/rule.ts";
+import type { JobKeys } from "../core/job.ts";
+import { applies, type Charge, chargeOf, type Keyed, type LimitRule, valueOf } from "../limits/rule.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
 
 /** One limit as one claim sees it: for one group, or for all. What the claim takes is counted at once. */
@@ -30,8 +31,8 @@ interface OfType {
   readonly perGroup: readonly LimitRule[];
   /** Does it matter how heavy a job is? */
   readonly weighs: boolean;
-  /** What a job that weighs nothing in particular takes, by group; of types without limits by group, under null. */
-  readonly charges: Map<string | null, readonly KeyCharge[]>;
+  /** What a job that weighs nothing in particular takes, by its keys or else its group; of types without limits by those, under null. */
+  readonly charges: Map<string | JobKeys | null, readonly KeyCharge[]>;
 }
 
 /**
@@ -68,14 +69,12 @@ export class ClaimLimits {
     return this.#of(type).weighs;
   }
 
-  /** May a job of this type, group, weights and priority start now? Takes nothing. */
-  ask(
-    type: string,
-    group: string | null,
-    weights: Readonly<Record<string, number>> | null,
-    priority: number,
-  ): Decision {
-    const charges = this.#usesOf(type, group, weights);
+  /**
+   * May a job of this type, group, keys, weights and priority start now? Takes nothing. Jobs of one lane have the same object of
+   * keys, and those of others have another one.
+   */
+  ask(type: string, keyed: Keyed, weights: Readonly<Record<string, number>> | null, priority: number): Decision {
+    const charges = this.#chargesOf(type, keyed, weights);
     let by: KeyCharge | undefined;
     let longest: Wait = 0;
     for (const charged of charges) {
@@ -116,12 +115,12 @@ export class ClaimLimits {
     return { wait, by };
   }
 
-  #usesOf(type: string, group: string | null, weights: Readonly<Record<string, number>> | null): readonly KeyCharge[] {
+  #chargesOf(type: string, keyed: Keyed, weights: Readonly<Record<string, number>> | null): readonly KeyCharge[] {
     const { general, perGroup, weighs, charges: known } = this.#of(type);
-    const counted = perGroup.length === 0 ? null : group;
+    const counted = perGroup.length === 0 ? null : (keyed.keys ?? keyed.group);
     const before = weighs ? undefined : known.get(counted);
     if (before !== undefined) return before;
-    const keys = perGroup.length === 0 ? general : [...general, ...perGroup.map((rule) => this.#key(rule, group))];
+    const keys = perGroup.length === 0 ? general : [...general, ...perGroup.map((rule) => this.#key(rule, valueOf(rule, keyed)))];
     const charges = keys.map((key): KeyCharge => ({ key, charge: chargeOf(key.rule, weights) }));
     // Whatever a job says that nobody weighs, it takes the same as the others.
     if (!weighs) known.set(counted, charges);

@@ -102,7 +102,7 @@ export function planClaim<L extends ReadyLane>(
       vain += 1;
       continue;
     }
-    const decision = limits.ask(lane.type, lane.group, head.weights, lane.priority);
+    const decision = limits.ask(lane.type, lane, head.weights, lane.priority);
     if (decision.granted) {
       if (!allowance.take(head.data)) return answer([...closed.values(), ...blocked.values()], true);
       limits.take(decision.charges);
@@ -129,7 +129,7 @@ export function planClaim<L extends ReadyLane>(
       const lane = lanes.first(type);
       if (lane === undefined) break;
       const head = lanes.head(lane);
-      const decision = head === undefined ? undefined : limits.ask(type, lane.group, head.weights, lane.priority);
+      const decision = head === undefined ? undefined : limits.ask(type, lane, head.weights, lane.priority);
       if (decision !== undefined && (decision.granted || (decision.wait !== NEVER && !isForOneGroup(decision)))) {
         refused.push(decision.granted ? closing : decision);
         break;

@@ -1,5 +1,7 @@
+import type { JobKeys } from "../core/job.ts";
+
 /**
- * Jobs that wait and have queue, type, priority and group in common. They start in order.
+ * Jobs that wait and have queue, type, priority, group and keys in common. They start in order.
  *
  * Lanes are kept by type, so that a claim finds those it may take and never sees the others. Turns are taken by units.
  */
@@ -7,6 +9,7 @@ export interface Lane {
   readonly id: number;
   readonly priority: number;
   readonly group: string | null;
+  readonly keys?: JobKeys | undefined;
   /** When a claim that asked for its type last served its unit, as a number that grows with every turn; 0: never. */
   readonly turn: number;
   /** How many jobs wait in it. */

@@ -4,6 +4,7 @@ import type {
   BackoffPlan,
   ErrorRecord,
   JobCounts,
+  JobKeys,
   JobProgress,
   JobWarning,
   JobRecord,
@@ -128,6 +129,7 @@ export interface NewJob {
   readonly due: When;
   readonly priority: number;
   readonly group: string | null;
+  readonly keys?: JobKeys | undefined;
   readonly weights: Readonly<Record<string, number>> | null;
   readonly maxAttempts: number;
   readonly backoff: BackoffPlan;

@@ -1,6 +1,16 @@
 import { OptionsError } from "../core/errors.ts";
 import type { ErrorRecord } from "../core/job.ts";
-import { applies, blindFor, chargeOf, type LimitRule, mostOf, NO_QUOTA, type Quota, quotaOf } from "../limits/rule.ts";
+import {
+  applies,
+  blindFor,
+  chargeOf,
+  type LimitRule,
+  mostOf,
+  NO_QUOTA,
+  type Quota,
+  quotaOf,
+  valueOf,
+} from "../limits/rule.ts";
 import type { ClaimLimit, NewJob } from "./job-storage.ts";
 import type { LimitChange } from "./limit-storage.ts";
 
@@ -114,15 +124,15 @@ export function ruleOfClaim({ key, max, windowMs }: ClaimLimit): LimitRule {
 /** Refuses jobs that could never start under the rules in force. */
 export function refuseImpossible(
   rules: readonly LimitRule[],
-  jobs: readonly Pick<NewJob, "queue" | "type" | "group" | "weights">[],
+  jobs: readonly Pick<NewJob, "queue" | "type" | "group" | "keys" | "weights">[],
 ): void {
   const weighing = rules.filter(({ weight }) => weight !== null);
   if (weighing.length === 0) return;
-  for (const { queue, type, group, weights } of jobs) {
+  for (const job of jobs) {
     for (const rule of weighing) {
-      if (!applies(rule, queue, type)) continue;
-      const charge = chargeOf(rule, weights);
-      const most = mostOf(quotaOf(rule, rule.byGroup ? group : null), charge);
+      if (!applies(rule, job.queue, job.type)) continue;
+      const charge = chargeOf(rule, job.weights);
+      const most = mostOf(quotaOf(rule, valueOf(rule, job)), charge);
       if (most === undefined) continue;
       const weight = rule.quota.max === null ? charge.slots : charge.weight;
       throw tooHeavy(rule.name, rule.weight!, weight, most);

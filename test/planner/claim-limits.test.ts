@@ -30,9 +30,9 @@ describe("the limits of one claim", () => {
     expect(under([general]).limits.limits("c")).toBe(false);
     expect([limits.weighs("a"), under([general]).limits.weighs("a")]).toEqual([true, false]);
     for (let i = 0; i < 3; i++) {
-      limits.ask("a", "g", null, 0);
-      limits.ask("b", "g", null, 0);
-      limits.ask("c", null, null, 0);
+      limits.ask("a", { group: "g" }, null, 0);
+      limits.ask("b", { group: "g" }, null, 0);
+      limits.ask("c", { group: null }, null, 0);
     }
     expect(keys.map(({ rule, group }) => [rule.name, group])).toEqual([
       ["general", null],
@@ -43,7 +43,7 @@ describe("the limits of one claim", () => {
 
   it("grant a start with all that it takes, and take nothing for being asked", () => {
     const { limits, keys } = under([general, grouped]);
-    const decision = limits.ask("a", "g", { n: 4 }, 0);
+    const decision = limits.ask("a", { group: "g" }, { n: 4 }, 0);
     expect(decision.granted && decision.charges.map(({ key, charge }) => [key.rule.name, charge])).toEqual([
       ["general", { weight: 1, slots: 1 }],
       ["grouped", { weight: 1, slots: 4 }],
@@ -55,12 +55,12 @@ describe("the limits of one claim", () => {
 
   it("name what is in the way the longest; what can never fit before all else", () => {
     const rules = ["a", "b", "c"].map((name) => limitRule(name, {}));
-    const short = under(rules, { a: 0, b: 0, c: 9 }, { a: 10, b: 30 }).limits.ask("t", null, null, 0);
+    const short = under(rules, { a: 0, b: 0, c: 9 }, { a: 10, b: 30 }).limits.ask("t", { group: null }, null, 0);
     expect(!short.granted && [short.by.rule.name, short.wait]).toEqual(["b", 30]);
-    const held = under(rules, { a: 0, b: 0, c: 0 }, { a: 10, b: WHEN_RELEASED, c: 99 }).limits.ask("t", null, null, 0);
+    const held = under(rules, { a: 0, b: 0, c: 0 }, { a: 10, b: WHEN_RELEASED, c: 99 }).limits.ask("t", { group: null }, null, 0);
     expect(!held.granted && [held.by.rule.name, held.wait]).toEqual(["b", WHEN_RELEASED]);
     const never = limitRule("never", { max: 2, windowMs: 1 }, { weight: "n" });
-    const impossible = under([...rules, never], { a: 0 }).limits.ask("t", null, { n: 3 }, 0);
+    const impossible = under([...rules, never], { a: 0 }).limits.ask("t", { group: null }, { n: 3 }, 0);
     expect(!impossible.granted && [impossible.by.rule.name, impossible.wait]).toEqual(["never", NEVER]);
   });
 

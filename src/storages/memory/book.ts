@@ -3,7 +3,7 @@ import type { JobState } from "../../core/job.ts";
 import type { LimitRule } from "../../limits/rule.ts";
 import { LOCAL } from "../../storage/rate-limiter-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
-import { Gates } from "./gates.ts";
+import { Gates, type JobGate } from "./gates.ts";
 import { Heap, NOWHERE } from "./heap.ts";
 import { HeavyHeads } from "./heavy-heads.ts";
 import { Freed } from "./limits/freed.ts";
@@ -11,7 +11,7 @@ import { Grants } from "./limits/grants.ts";
 import { LimitBook } from "./limits/limit-book.ts";
 import { Permits } from "./limits/permits.ts";
 import type { Tally } from "./limits/tally.ts";
-import { type JobLane, type JobLine, type Key, MemoryQueue } from "./queues.ts";
+import { type JobLane, type JobLine, type JobTurn, type Key, MemoryQueue } from "./queues.ts";
 import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
 import { type Deadline, NOTHING_TAKEN, type StoredJob } from "./stored-job.ts";
 import { Workers } from "./workers.ts";
@@ -159,7 +159,7 @@ export class Book {
     if (job.dueAt > now) {
       become(job, "scheduled");
       line.scheduled.add(job);
-      lane = line.lane(job.priority, job.group);
+      lane = line.lane(job.priority, job.group, job.keys);
       news = line.scheduled.first === job && (lane === undefined || lane.waiting === 0);
     } else {
       lane = this.#wait(job, line);
@@ -185,14 +185,15 @@ export class Book {
     const { lane } = job;
     if (lane !== undefined) {
       // Others may wait only because this one does.
+      const gate = lane.gate!;
       const wasFirst = lane.first === job;
       lane.remove(job);
-      if (wasFirst) this.#firstChanged(lane);
       if (lane.waiting === 0) {
         lane.line.leave(lane);
         lane.emptySince = now;
         this.idle.add(lane);
       }
+      if (wasFirst) this.#firstChanged(lane, gate);
     } else if (job.state === "scheduled") {
       const { lines } = this.queue(job.queue);
       const line = lines.get(job.type)!;
@@ -220,12 +221,11 @@ export class Book {
   }
 
   /**
-   * The first of the lane starts. These lanes, which it is one of, have had their turn, once their unit has started as many
-   * as its share is.
+   * The first of the lane starts. Its unit has had its turn with these types, once it has started as many as its share is.
    */
   start(
     lane: JobLane,
-    lanes: readonly JobLane[],
+    turns: readonly JobTurn[],
     share: number,
     worker: string,
     leaseMs: number,
@@ -236,11 +236,7 @@ export class Book {
     lane.unit.given += 1;
     if (lane.unit.given >= share) {
       lane.unit.given = 0;
-      this.#turn += 1;
-      for (const one of lanes) {
-        one.turn = this.#turn;
-        one.gate?.moved(one);
-      }
+      this.#turnOf(lane, turns);
     }
     become(job, "active");
     job.attempt += 1;
@@ -250,6 +246,17 @@ export class Book {
     job.token = this.nextToken();
     this.leases.add(job);
     return job;
+  }
+
+  #turnOf({ own, line, priority }: JobLane, turns: readonly JobTurn[]): void {
+    // Where there are no groups nobody takes turns, and lanes with different keys go on in the order of their jobs.
+    if (own.lanes.size > 1 && this.queue(line.queue).isUngrouped(priority)) return;
+    this.#turn += 1;
+    for (const turn of turns) {
+      turn.at = this.#turn;
+      // Of many lanes each is put where it belongs when a claim looks at it.
+      if (turn.lanes.size === 1) for (const one of turn.lanes) one.gate?.moved(one);
+    }
   }
 
   /** The lease is over. The job stands nowhere: it enters again, or ends. */
@@ -331,27 +338,26 @@ export class Book {
   }
 
   #wait(job: StoredJob, line: JobLine): JobLane {
-    const { priority, group } = job;
     const lane =
-      line.lane(priority, group) ?? this.queue(line.queue).openLane((this.#lanes += 1), line, priority, group);
+      line.lane(job.priority, job.group, job.keys) ?? this.queue(line.queue).openLane((this.#lanes += 1), line, job);
     lane.put(job);
     if (lane.waiting === 1) {
       line.enter(lane);
       this.idle.delete(lane);
     } else if (lane.first === job) {
-      this.#firstChanged(lane);
+      this.#firstChanged(lane, lane.gate!);
     }
     become(job, "waiting");
     return lane;
   }
 
   /** Another job is first in the lane, or none: others may have waited only because the one before did. */
-  #firstChanged(lane: JobLane): void {
-    const gate = lane.gate!;
+  #firstChanged(lane: JobLane, gate: JobGate): void {
     this.heavy.drop(lane);
+    if (lane.waiting > 0 && lane.own.lanes.size > 1) gate.moved(lane);
     if (gate.key === undefined) return;
     if (!gate.isOpen) this.gates.openAll(gate.key);
-    if (gate.front) lane.line.move(lane, undefined, false);
+    if (gate.front && lane.waiting > 0) lane.line.move(lane, undefined, false);
   }
 
   #forget(job: StoredJob): void {

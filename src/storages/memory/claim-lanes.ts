@@ -7,7 +7,7 @@ import type { LaneSource } from "../../planner/plan-claim.ts";
 import type { Book } from "./book.ts";
 import { type Looking, takeAll, type MemoryKey } from "./limits/key.ts";
 import type { Tally } from "./limits/tally.ts";
-import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
+import type { JobLane, JobLine, JobTurn, MemoryQueue } from "./queues.ts";
 import type { StoredJob } from "./stored-job.ts";
 
 /** The lanes that a claim walks over, as they are at each moment. */
@@ -55,9 +55,8 @@ export class MemoryLanes implements LaneSource<JobLane> {
     return line.first;
   }
 
-  unit({ unit: { lanes } }: JobLane): readonly JobLane[] {
-    if (lanes.length === 1) return lanes;
-    return lanes.filter(({ gate, type }) => gate?.isOpen === true && this.#lines.has(type));
+  unit(lane: JobLane): readonly JobLane[] {
+    return readyLanes(lane, this.#lines);
   }
 
   head(lane: JobLane): StoredJob | undefined {
@@ -69,8 +68,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
     const waitedFor = this.#book.heavy.waitsFor(lane);
     if (waitedFor !== undefined) this.#waitedFor.add(waitedFor);
     const { worker, leaseMs } = this.#request;
-    const lanes = siblings(this.#queue, lane, this.#asked);
-    const job = this.#book.start(lane, lanes, this.#shareOf(lane), worker, leaseMs, this.#now);
+    const job = this.#book.start(lane, turnsOf(lane, this.#asked), this.#shareOf(lane), worker, leaseMs, this.#now);
     job.starts = takeAll(charges);
     this.#started.push(job);
   }
@@ -122,17 +120,33 @@ export class MemoryLanes implements LaneSource<JobLane> {
   }
 }
 
-/** All lanes of its unit of the types asked for, empty, blocked or paused as they may be. */
-export function siblings(queue: MemoryQueue, lane: JobLane, asked: ReadonlySet<string> | null): readonly JobLane[] {
-  const { priority, group } = lane;
-  const { lanes } = lane.unit;
-  if (lanes.length === 1 || asked === null) return lanes;
-  if (asked.size === 1) return [lane];
-  if (asked.size >= lanes.length) return lanes.filter(({ type }) => asked.has(type));
-  const found: JobLane[] = [];
-  for (const type of asked) {
-    const other = queue.lines.get(type)?.lane(priority, group);
-    if (other !== undefined) found.push(other);
+/** The turns of its unit for the types asked for, paused as these may be. */
+export function turnsOf({ unit: { turns }, own }: JobLane, asked: ReadonlySet<string> | null): readonly JobTurn[] {
+  if (turns.length === 1 || asked === null) return turns;
+  if (asked.size === 1) return [own];
+  return turns.filter(({ type }) => asked.has(type));
+}
+
+/** So many lanes of one type and unit are looked at, if others of the type come before them. */
+const MOST_LOOKS = 64;
+
+/** Lanes at open gates, of its unit and these lines, that may have the job which starts next; \`lane\`, the first of its line, is one. */
+export function readyLanes(lane: JobLane, lines: ReadonlyMap<string, JobLine>): readonly JobLane[] {
+  const { turns } = lane.unit;
+  if (turns.length === 1) return [lane];
+  const ready: JobLane[] = [lane];
+  for (const turn of turns) {
+    const line = turn === lane.own ? undefined : lines.get(turn.type);
+    if (line === undefined) continue;
+    const { first } = line;
+    if (first?.own === turn) ready.push(first);
+    else {
+      let looks = 0;
+      for (const one of turn.lanes) {
+        if (one.gate?.isOpen === true) ready.push(one);
+        if ((looks += 1) === MOST_LOOKS) break;
+      }
+    }
   }
-  return found;
+  return ready;
 }

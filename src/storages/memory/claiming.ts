@@ -7,7 +7,7 @@ import { byTurn } from "../../planner/turns.ts";
 import { ClaimLimits } from "../../planner/claim-limits.ts";
 import { planClaim } from "../../planner/plan-claim.ts";
 import type { Book } from "./book.ts";
-import { MemoryLanes, siblings } from "./claim-lanes.ts";
+import { MemoryLanes, readyLanes, turnsOf } from "./claim-lanes.ts";
 import { byDue } from "./lanes.ts";
 import { type Looking, MemoryKey } from "./limits/key.ts";
 import { outlook } from "./outlook.ts";
@@ -39,7 +39,7 @@ export function claim(book: Book, request: ClaimRequest, now: number): Claim {
   const started: StoredJob[] = [];
   const found =
     rules.length === 0
-      ? takeFreely(book, queue, request, lines, now, started)
+      ? takeFreely(book, request, lines, now, started)
       : takeUnder(book, queue, request, lines, rules, now, started);
   return { jobs: tellStarted(book, started, request.worker), stale, ...found };
 }
@@ -60,7 +60,6 @@ function rulesOf(
 /** No limit is in anybody's way. */
 function takeFreely(
   book: Book,
-  queue: MemoryQueue,
   request: ClaimRequest,
   lines: readonly JobLine[],
   now: number,
@@ -69,12 +68,12 @@ function takeFreely(
   const { types, worker, leaseMs } = request;
   const asked = types === null ? null : new Set(types);
   const allowance = new Allowance(request);
+  const byType = new Map(lines.map((line) => [line.type, line]));
   let next = nextLane(lines);
   while (next !== undefined) {
-    const lanes = siblings(queue, next, asked);
-    const lane = lanes.length === 1 ? next : firstDue(queue, lanes);
+    const lane = firstDue(readyLanes(next, byType));
     if (!allowance.take(lane.first!.data)) break;
-    started.push(book.start(lane, lanes, 1, worker, leaseMs, now));
+    started.push(book.start(lane, turnsOf(lane, asked), 1, worker, leaseMs, now));
     next = nextLane(lines);
   }
   if (next !== undefined) return { more: true, nextInMs: 0, blockedBy: null };
@@ -134,11 +133,8 @@ function nextLane(lines: readonly JobLine[]): JobLane | undefined {
 }
 
 /** Of the lanes of a unit the one whose first job starts next. */
-function firstDue({ pausedTypes }: MemoryQueue, lanes: readonly JobLane[]): JobLane {
-  let first: JobLane | undefined;
-  for (const lane of lanes) {
-    if (lane.waiting === 0 || pausedTypes.has(lane.type)) continue;
-    if (first === undefined || byDue(lane.first!, first.first!) < 0) first = lane;
-  }
-  return first!;
+function firstDue(lanes: readonly JobLane[]): JobLane {
+  let first = lanes[0]!;
+  for (const lane of lanes) if (byDue(lane.first!, first.first!) < 0) first = lane;
+  return first;
 }

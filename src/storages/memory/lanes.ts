@@ -1,4 +1,5 @@
-import { byTurn, type Lane as Turning } from "../../planner/turns.ts";
+import type { JobKeys } from "../../core/job.ts";
+import type { Lane as Turning } from "../../planner/turns.ts";
 import { Heap, NOWHERE, type Slotted } from "./heap.ts";
 import type { Tally } from "./limits/tally.ts";
 
@@ -21,25 +22,41 @@ interface Place {
   readonly seq: number;
 }
 
-/** What takes turns: all lanes of one queue, priority and group, whatever their type. */
+/** What takes turns: all lanes of one queue, priority and group, whatever their type and keys. */
 export interface LaneUnit<Job extends Queued<Job>> {
-  readonly lanes: Lane<Job>[];
+  readonly priority: number;
+  readonly group: string | null;
+  /** One for each type. */
+  readonly turns: Turn<Job>[];
   /** How many jobs it has started in the turn that it has now. */
   given: number;
 }
 
-/** Jobs of one type, priority and group that are due, as a list that any of them can leave at once. */
+/** When a unit had its turn, as far as jobs of one type are concerned. */
+export interface Turn<Job extends Queued<Job>> {
+  readonly id: number;
+  readonly type: string;
+  /** As a number that grows with every turn; 0: never. */
+  at: number;
+  /** More than one if its jobs have different keys. */
+  readonly lanes: Set<Lane<Job>>;
+}
+
+/** Jobs of one type, priority, group and keys that are due, as a list that any of them can leave at once. */
 export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   readonly id: number;
   readonly line: Line<Job>;
   readonly type: string;
   readonly priority: number;
   readonly group: string | null;
-  /** It is one of its lanes while it is open. */
+  readonly keys: JobKeys | undefined;
   readonly unit: LaneUnit<Job>;
+  /** It is one of its lanes until it is deleted. */
+  readonly own: Turn<Job>;
   /** Where it stands while jobs wait in it. */
   gate: Gate<Job> | undefined = undefined;
-  turn = 0;
+  /** The turn that it stands by at its gate. Of many lanes with one turn it may be an older one: then it is too far in front. */
+  turn: number;
   waiting = 0;
   slot = NOWHERE;
   /** Since when nobody has waited in it. */
@@ -49,13 +66,16 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   /** The one that was put in between most recently, while it waits: the next such one mostly belongs right after it. */
   #finger: Job | undefined;
 
-  constructor(id: number, line: Line<Job>, priority: number, group: string | null, unit: LaneUnit<Job>) {
+  constructor(id: number, line: Line<Job>, unit: LaneUnit<Job>, own: Turn<Job>, keys: JobKeys | undefined) {
     this.id = id;
     this.line = line;
     this.type = line.type;
-    this.priority = priority;
-    this.group = group;
+    this.priority = unit.priority;
+    this.group = unit.group;
+    this.keys = keys;
     this.unit = unit;
+    this.own = own;
+    this.turn = own.at;
   }
 
   /** Most come last. One that was given back belongs near the front. */
@@ -112,7 +132,7 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
   /** It is for one lane, whose first job did not fit into what was left of the key: that lane is before others of its priority. */
   readonly front: boolean;
   /** In the order in which they have their turn. */
-  readonly lanes = new Heap<Lane<Job>>(byTurn);
+  readonly lanes: Heap<Lane<Job>> = new Heap(byPlace);
   /** When it opens, by the clock of the ledgers; infinity: when something is given back; \`OPEN\`: it is open. */
   until = OPEN;
   slot = NOWHERE;
@@ -129,6 +149,7 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
 
   enter(lane: Lane<Job>): void {
     lane.gate = this;
+    lane.turn = lane.own.at;
     this.lanes.add(lane);
     if (this.lanes.size === 1) this.#heap.add(this);
     else this.#heap.moved(this);
@@ -143,8 +164,9 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
     else this.until = OPEN;
   }
 
-  /** The lane had its turn. */
+  /** The lane had its turn, or another job is its first. */
   moved(lane: Lane<Job>): void {
+    lane.turn = lane.own.at;
     this.lanes.moved(lane);
     this.#heap.moved(this);
   }
@@ -203,20 +225,25 @@ export class Line<Job extends Queued<Job>> {
 
   /** The lane at an open gate whose turn it is. */
   get first(): Lane<Job> | undefined {
-    return this.open.first?.lanes.first;
+    for (let moves = 0; ; moves++) {
+      const gate = this.open.first;
+      const lane = gate?.lanes.first;
+      if (lane === undefined || lane.turn === lane.own.at || moves === MOST_MOVES) return lane;
+      gate!.moved(lane);
+    }
   }
 
-  lane(priority: number, group: string | null): Lane<Job> | undefined {
-    return this.#lanes.get(priority, group);
+  lane(priority: number, group: string | null, keys: JobKeys | undefined): Lane<Job> | undefined {
+    return this.#lanes.get(priority, laneName(group, keys));
   }
 
   add(lane: Lane<Job>): void {
-    this.#lanes.set(lane.priority, lane.group, lane);
+    this.#lanes.set(lane.priority, laneName(lane.group, lane.keys), lane);
   }
 
-  /** Forgets an empty lane, and when it had its turn. */
+  /** Forgets an empty lane. */
   delete(lane: Lane<Job>): void {
-    this.#lanes.delete(lane.priority, lane.group);
+    this.#lanes.delete(lane.priority, laneName(lane.group, lane.keys));
   }
 
   /** Jobs wait in the lane from now on: it stands at the home gate. */
@@ -248,11 +275,24 @@ export class Line<Job extends Queued<Job>> {
   }
 }
 
+/** So many lanes of units that had their turn since are put where they belong before one is looked at that may not be first. */
+const MOST_MOVES = 1_000;
+
+/** What tells apart the lanes of a priority in a line. Names have no U+0000. */
+function laneName(group: string | null, keys: JobKeys | undefined): string | null {
+  if (keys === undefined) return group;
+  const pairs = Object.entries(keys).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify([group, pairs]) + "\0";
+}
+
+/** The order of lanes at a gate. Those of one unit and type go by their first jobs. */
+function byPlace<Job extends Queued<Job>>(a: Lane<Job>, b: Lane<Job>): number {
+  return b.priority - a.priority || a.turn - b.turn || a.own.id - b.own.id || byDue(a.first!, b.first!);
+}
+
 function byFirstLane<Job extends Queued<Job>>(a: Gate<Job>, b: Gate<Job>): number {
   const [one, other] = [a.lanes.first!, b.lanes.first!];
-  return (
-    other.priority - one.priority || Number(b.front) - Number(a.front) || one.turn - other.turn || one.id - other.id
-  );
+  return other.priority - one.priority || Number(b.front) - Number(a.front) || byPlace(one, other);
 }
 
 /** Not by subtraction: two that are closed until a release cannot be told apart by that. */
@@ -268,6 +308,11 @@ export class ByGroup<T> {
   /** How many priorities there is something for. */
   get size(): number {
     return this.#priorities.size;
+  }
+
+  /** How much there is for this priority. */
+  count(priority: number): number {
+    return this.#priorities.get(priority)?.size ?? 0;
   }
 
   /** All there is for this priority, in no order. */

@@ -1,12 +1,13 @@
 import { noJobs } from "../../core/job.ts";
 import type { LimitRule } from "../../limits/rule.ts";
 import type { Slotted } from "./heap.ts";
-import { ByGroup, Lane, type LaneUnit, Line } from "./lanes.ts";
+import { ByGroup, Lane, type LaneUnit, Line, type Turn } from "./lanes.ts";
 import type { Counts, StoredJob } from "./stored-job.ts";
 
 export type JobLane = Lane<StoredJob>;
 export type JobLine = Line<StoredJob>;
 export type JobUnit = LaneUnit<StoredJob>;
+export type JobTurn = Turn<StoredJob>;
 
 /** How long jobs of a type ran: the average of the latest hundred, more or less. */
 interface Ran {
@@ -81,23 +82,27 @@ export class MemoryQueue {
     return open;
   }
 
-  /** A new lane of the line. It stands where its unit does: nobody is served twice for having jobs of another type now. */
-  openLane(id: number, line: JobLine, priority: number, group: string | null): JobLane {
+  /** A new lane of the line. It stands where its unit does: no group is served twice for having jobs of another type now. */
+  openLane(id: number, line: JobLine, { priority, group, keys }: StoredJob): JobLane {
     let unit = this.#units.get(priority, group);
-    if (unit === undefined) this.#units.set(priority, group, (unit = { lanes: [], given: 0 }));
-    const lane = new Lane(id, line, priority, group, unit);
-    for (const { turn } of unit.lanes) if (turn > lane.turn) lane.turn = turn;
-    unit.lanes.push(lane);
+    if (unit === undefined) this.#units.set(priority, group, (unit = { priority, group, turns: [], given: 0 }));
+    let own = unit.turns.find(({ type }) => type === line.type);
+    if (own === undefined) {
+      own = { id, type: line.type, at: Math.max(0, ...unit.turns.map(({ at }) => at)), lanes: new Set() };
+      unit.turns.push(own);
+    }
+    const lane = new Lane(id, line, unit, own, keys);
+    own.lanes.add(lane);
     line.add(lane);
     return lane;
   }
 
   /** Forgets an empty lane, and its line if there is nothing else of that type. */
   closeLane(lane: JobLane): void {
-    const { line, priority, group } = lane;
-    const { lanes } = lane.unit;
-    lanes.splice(lanes.indexOf(lane), 1);
-    if (lanes.length === 0) this.#units.delete(priority, group);
+    const { line, own, unit } = lane;
+    own.lanes.delete(lane);
+    if (own.lanes.size === 0) unit.turns.splice(unit.turns.indexOf(own), 1);
+    if (unit.turns.length === 0) this.#units.delete(unit.priority, unit.group);
     line.delete(lane);
     if (line.vacant) this.lines.delete(line.type);
   }
@@ -108,6 +113,11 @@ export class MemoryQueue {
 
   unitsAt(priority: number): Iterable<JobUnit> {
     return this.#units.at(priority);
+  }
+
+  /** Are there jobs of this priority without a group, and none with one? */
+  isUngrouped(priority: number): boolean {
+    return this.#units.count(priority) === 1 && this.#units.get(priority, null) !== undefined;
   }
 
   unitsAbove(priority: number): Iterable<JobUnit> {

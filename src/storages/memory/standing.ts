@@ -1,6 +1,6 @@
 import { type Before, startsBefore, waitBehind } from "../../limits/behind.ts";
 import type { Verdict } from "../../limits/gauge.ts";
-import { applies, type Charge, chargeOf, type LimitRule, mostOf, quotaOf } from "../../limits/rule.ts";
+import { applies, type Charge, chargeOf, type LimitRule, mostOf, quotaOf, valueOf } from "../../limits/rule.ts";
 import { NEVER } from "../../limits/wait.ts";
 import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
 import { byTurn } from "../../planner/turns.ts";
@@ -50,8 +50,8 @@ function standing(
   time: number,
   lane: number,
 ): LimitStanding {
-  const { group, weights } = job;
-  const own = rule.byGroup ? group : null;
+  const { weights } = job;
+  const own = valueOf(rule, job);
   const tally = book.limits.find(rule, own);
   const quota = quotaOf(rule, own);
   const charge = chargeOf(rule, weights);
@@ -88,8 +88,8 @@ const isQueued = ({ state }: StoredJob) => state === "waiting" || state === "sch
 function higher(queue: MemoryQueue, job: StoredJob): number {
   let sum = 0;
   if (!isQueued(job)) return sum;
-  for (const { lanes } of queue.unitsAbove(job.priority)) {
-    for (const { waiting } of lanes) sum += waiting;
+  for (const unit of queue.unitsAbove(job.priority)) {
+    for (const { waiting } of lanesOf(unit)) sum += waiting;
     if (sum >= COUNTED) return COUNTED;
   }
   return sum;
@@ -100,13 +100,19 @@ function inGroup(queue: MemoryQueue, job: StoredJob): { readonly group: number; 
   let lane = 0;
   if (!isQueued(job)) return { group, lane };
   const place = { dueAt: job.firstDueAt ?? job.dueAt, seq: job.seq };
-  for (const { first, type } of queue.unit(job.priority, job.group)?.lanes ?? []) {
+  const unit = queue.unit(job.priority, job.group);
+  const own = queue.lines.get(job.type)?.lane(job.priority, job.group, job.keys);
+  for (const one of unit === undefined ? [] : lanesOf(unit)) {
     let before = 0;
-    for (let other = first; other !== undefined && byDue(other, place) < 0 && before < COUNTED; other = other.after) {
+    for (
+      let other = one.first;
+      other !== undefined && byDue(other, place) < 0 && before < COUNTED;
+      other = other.after
+    ) {
       before += 1;
     }
     group = Math.min(COUNTED, group + before);
-    if (type === job.type) lane = before;
+    if (one === own) lane = before;
   }
   return { group, lane };
 }
@@ -116,9 +122,11 @@ function beforeOf(queue: MemoryQueue, job: StoredJob, lane: number, time: number
   if (!isQueued(job)) return { lane: 0, type: 0 };
   let type =
     lane +
-    byTurns(queue, job, lane, time, ({ lanes }) => lanes.every((one) => one.waiting === 0 || one.type === job.type));
-  for (const { lanes } of queue.unitsAbove(job.priority)) {
-    for (const one of lanes) if (one.type === job.type && one.gate?.isOpen === true) type += one.waiting;
+    byTurns(queue, job, lane, time, (unit) => {
+      return [...lanesOf(unit)].every((one) => one.waiting === 0 || one.type === job.type);
+    });
+  for (const unit of queue.unitsAbove(job.priority)) {
+    for (const one of lanesOf(unit)) if (one.type === job.type && one.gate?.isOpen === true) type += one.waiting;
     if (type >= COUNTED) break;
   }
   return { lane, type: Math.min(COUNTED, type) };
@@ -145,7 +153,7 @@ function byTurns(
     const next = other === unit || !counts(other) ? undefined : speakerOf(other, isReady);
     if (next === undefined) continue;
     let waiting = 0;
-    for (const lane of other.lanes) if (isReady(lane)) waiting += lane.waiting;
+    for (const lane of lanesOf(other)) if (isReady(lane)) waiting += lane.waiting;
     sum += Math.min(waiting, ahead + (byTurn(next, own) < 0 ? 1 : 0));
     if (sum >= COUNTED) return COUNTED;
   }
@@ -153,10 +161,14 @@ function byTurns(
 }
 
 /** The lane that speaks for a unit. */
-function speakerOf({ lanes }: JobUnit, counts: (lane: JobLane) => boolean): JobLane | undefined {
+function speakerOf(unit: JobUnit, counts: (lane: JobLane) => boolean): JobLane | undefined {
   let found: JobLane | undefined;
-  for (const lane of lanes) {
+  for (const lane of lanesOf(unit)) {
     if (lane.waiting > 0 && counts(lane) && (found === undefined || byTurn(lane, found) < 0)) found = lane;
   }
   return found;
+}
+
+function* lanesOf({ turns }: JobUnit): Iterable<JobLane> {
+  for (const { lanes } of turns) yield* lanes;
 }

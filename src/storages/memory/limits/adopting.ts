@@ -1,4 +1,4 @@
-import { applies, chargeOf, type LimitRule } from "../../../limits/rule.ts";
+import { applies, chargeOf, type LimitRule, valueOf } from "../../../limits/rule.ts";
 import type { Book } from "../book.ts";
 import { holdsOf } from "./tally.ts";
 
@@ -7,9 +7,9 @@ export function adopt(book: Book, rule: LimitRule): void {
   const { limits } = book;
   if (!canHold(rule)) return;
   for (const job of book.leases) {
-    const group = rule.byGroup ? job.group : null;
-    if (!applies(rule, job.queue, job.type) || !holdsOf(rule, group)) continue;
-    const tally = limits.open(rule, group);
+    const value = valueOf(rule, job);
+    if (!applies(rule, job.queue, job.type) || !holdsOf(rule, value)) continue;
+    const tally = limits.open(rule, value);
     const before = job.starts.find((taken) => taken.tally === tally);
     if (before !== undefined && tally.isHolding(before)) continue;
     const adopted = tally.adopt(before, rule, chargeOf(rule, job.weights), book.toLedgerTime(job.startedAt!));

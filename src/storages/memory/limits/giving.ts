@@ -1,6 +1,6 @@
 import type { ErrorRecord } from "../../../core/job.ts";
 import { gaugeFail, gaugeHold, gaugeSucceed } from "../../../limits/gauge.ts";
-import { applies } from "../../../limits/rule.ts";
+import { applies, valueOf } from "../../../limits/rule.ts";
 import type { Hold } from "../../../storage/job-storage.ts";
 import type { Book } from "../book.ts";
 import type { StoredJob } from "../stored-job.ts";
@@ -80,21 +80,16 @@ export function succeeded(book: Book, job: StoredJob, now: number): void {
 }
 
 /** A service asked to be left alone. */
-export function holdLimits(
-  book: Book,
-  { queue, type, group }: StoredJob,
-  { names, scope, forMs }: Hold,
-  now: number,
-): void {
+export function holdLimits(book: Book, job: StoredJob, { names, scope, forMs }: Hold, now: number): void {
   const { limits } = book;
   const time = book.toLedgerTime(now);
   const held = new Set<Tally>();
   for (const name of names) {
     const rule = limits.rule(name);
-    held.add(rule === undefined ? limits.general(name) : limits.open(rule, rule.byGroup ? group : null));
+    held.add(rule === undefined ? limits.general(name) : limits.open(rule, valueOf(rule, job)));
   }
   for (const rule of scope ? limits.inForce : []) {
-    if (!rule.byGroup && applies(rule, queue, type)) held.add(limits.open(rule, null));
+    if (!rule.byGroup && applies(rule, job.queue, job.type)) held.add(limits.open(rule, null));
   }
   for (const tally of held) {
     tally.counted = true;
