@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import type { Claim, ClaimRequest, JobStorage } from "../../src/storage/job-storage.ts";
-import type { LimitedJob, LimitModel } from "./model-limits-jobs.ts";
+import { isSameLane, type LimitedJob, type LimitModel } from "./model-limits-jobs.ts";
 import { GROUPS, QUEUES } from "./model-limits-life.ts";
 import { type Asked, finite, labelOf, NEVER } from "./model-limits-state.ts";
 
@@ -76,7 +76,7 @@ export async function follow(both: Both, request: ClaimRequest, answer: Claim, w
   await bury(both, request);
   for (const { id } of answer.jobs) {
     const job = model.jobs.find((one) => one.id === id)!;
-    const before = model.waiting(request).filter((one) => sameLane(one, job) && isBefore(one, job));
+    const before = model.waiting(request).filter((one) => isSameLane(one, job) && isBefore(one, job));
     expect(before.map((one) => one.id)).toEqual([]);
     const asked = model.ask(job, request.limits);
     expect(asked.filter(({ wait }) => wait !== 0).map(({ limit }) => limit.name)).toEqual([]);
@@ -89,7 +89,7 @@ export async function follow(both: Both, request: ClaimRequest, answer: Claim, w
   }
   // No waste: whoever could start is behind somebody of its lane, or shares a limit with somebody who waits for it.
   const waiting = model.jobs.filter((job) => job.state === "queued" && job.dueAt <= model.now);
-  const heads = waiting.filter((job) => !waiting.some((one) => sameLane(one, job) && isBefore(one, job)));
+  const heads = waiting.filter((job) => !waiting.some((one) => isSameLane(one, job) && isBefore(one, job)));
   const awaited = heads.flatMap((job) => model.ask(job, request.limits).filter(({ wait }) => wait !== 0));
   // Whoever claims a heavy one, elsewhere, whose time has come has a moment to come by.
   const own = model.waiting(request);
@@ -123,7 +123,7 @@ export async function checkStanding({ model, storage }: Both, job: LimitedJob): 
   const ahead = {
     higher: model.waiting({ queue: job.queue, types: null }).filter(({ priority }) => priority > job.priority).length,
     group: waiting.filter(({ priority, group }) => priority === job.priority && group === job.group).length,
-    lane: waiting.filter((one) => sameLane(one, job)).length,
+    lane: waiting.filter((one) => isSameLane(one, job)).length,
   };
   const { turns, ...own } = standing.ahead;
   expect([standing.job.id, own]).toEqual([job.id, ahead]);
@@ -188,8 +188,6 @@ export async function checkCounts({ model, storage }: Both): Promise<void> {
   expect(overviews.flat().reduce((sum, { counts }) => sum + counts.active, 0)).toBe(active);
 }
 
-const sameLane = (a: LimitedJob, b: LimitedJob) =>
-  a.queue === b.queue && a.type === b.type && a.priority === b.priority && a.group === b.group;
 const isBefore = (a: LimitedJob, b: LimitedJob) =>
   a.firstDueAt < b.firstDueAt || (a.firstDueAt === b.firstDueAt && a.seq < b.seq);
 const same = (a: Asked, b: Asked) => a.limit === b.limit && a.group === b.group;

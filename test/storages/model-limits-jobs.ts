@@ -1,3 +1,4 @@
+import type { JobKeys } from "../../src/core/job.ts";
 import type { LimitRule } from "../../src/limits/rule.ts";
 import type { ClaimLimit, ClaimRequest, NewJob, Outcome } from "../../src/storage/job-storage.ts";
 import { type Asked, ModelLimit, type ModelUse, NEVER } from "./model-limits-state.ts";
@@ -10,6 +11,7 @@ export interface LimitedJob {
   readonly type: string;
   readonly priority: number;
   readonly group: string | null;
+  readonly keys: JobKeys | undefined;
   readonly weights: Readonly<Record<string, number>> | null;
   readonly maxAttempts: number;
   state: "queued" | "active" | "ended";
@@ -32,6 +34,7 @@ interface Lane {
   readonly type: string;
   readonly priority: number;
   readonly group: string | null;
+  readonly keys: JobKeys | undefined;
   turn: number;
   /** The latest turn that is certain: a claim that met no groups need not have been one of the jobs without a group. */
   sure: number;
@@ -43,6 +46,16 @@ export interface Expected {
   readonly more: boolean;
   readonly nextInMs: number | null;
 }
+
+type OfLane = Pick<LimitedJob, "queue" | "type" | "priority" | "group" | "keys">;
+
+export const isSameLane = (a: OfLane, b: OfLane): boolean =>
+  a.queue === b.queue &&
+  a.type === b.type &&
+  a.priority === b.priority &&
+  a.group === b.group &&
+  a.keys?.["tenant"] === b.keys?.["tenant"] &&
+  a.keys?.["model"] === b.keys?.["model"];
 
 /** Jobs under limits: what the contract says, as a search through everything for every question. */
 export class LimitModel {
@@ -65,7 +78,7 @@ export class LimitModel {
       this.limits.set(rule.name, limit);
       for (const job of this.jobs) {
         if (job.state !== "active" || !limit.applies(job.queue, job.type)) continue;
-        job.uses.push(...limit.adopt(limit.groupOf(job.group), limit.charge(job.weights), job.startedAt));
+        job.uses.push(...limit.adopt(limit.valueOf(job), limit.charge(job.weights), job.startedAt));
       }
     } else if (JSON.stringify(before.declared) !== JSON.stringify(rule)) {
       // Numbers that were set by hand are older than those.
@@ -77,13 +90,13 @@ export class LimitModel {
 
   /** False: one of them can never fit, and none is added. */
   add(jobs: readonly NewJob[]): boolean {
-    for (const { queue, type, group, weights } of jobs) {
+    for (const { queue, type, group, keys, weights } of jobs) {
       for (const limit of this.#kept(queue, type)) {
         if (limit.declared.weight === null) continue;
-        if (limit.most(limit.groupOf(group), limit.charge(weights)) !== null) return false;
+        if (limit.most(limit.valueOf({ group, keys }), limit.charge(weights)) !== null) return false;
       }
     }
-    for (const { id, queue, type, priority, group, weights, maxAttempts } of jobs) {
+    for (const { id, queue, type, priority, group, keys, weights, maxAttempts } of jobs) {
       const seq = this.jobs.length;
       const fresh = {
         state: "queued",
@@ -94,7 +107,7 @@ export class LimitModel {
         token: 0,
         stalled: false,
       } as const;
-      const said = { id, seq, queue, type, priority, group, weights, maxAttempts };
+      const said = { id, seq, queue, type, priority, group, keys, weights, maxAttempts };
       this.jobs.push({ ...said, ...fresh, firstDueAt: this.now, dueAt: this.now, cancelRequested: false, uses: [] });
       if (this.#lane(this.jobs.at(-1)!) === undefined) {
         const unit = this.lanes.filter(
@@ -105,6 +118,7 @@ export class LimitModel {
           type,
           priority,
           group,
+          keys,
           turn: Math.max(0, ...unit.map(({ turn }) => turn)),
           sure: Math.max(0, ...unit.map(({ sure }) => sure)),
         });
@@ -113,11 +127,8 @@ export class LimitModel {
     return true;
   }
 
-  #lane(job: Pick<LimitedJob, "queue" | "type" | "priority" | "group">): Lane | undefined {
-    const { queue, type, priority, group } = job;
-    return this.lanes.find(
-      (one) => one.queue === queue && one.type === type && one.priority === priority && one.group === group,
-    );
+  #lane(job: LimitedJob): Lane | undefined {
+    return this.lanes.find((one) => isSameLane(one, job));
   }
 
   /** Limits in the order in which they are asked: those for all by name, what the claim brings along, those by group. */
@@ -143,7 +154,7 @@ export class LimitModel {
 
   ask(job: LimitedJob, brought: readonly ClaimLimit[] = []): Asked[] {
     return this.#kept(job.queue, job.type, brought).map((limit) => {
-      const group = limit.groupOf(job.group);
+      const group = limit.valueOf(job);
       const charge = limit.charge(job.weights);
       return { limit, group, charge, wait: limit.wait(group, charge, this.now) };
     });
@@ -160,7 +171,7 @@ export class LimitModel {
   /** Does somebody wait under this limit, or may somebody have done so a moment ago? */
   isAwaited(limit: ModelLimit, group: string | null): boolean {
     return this.jobs.some(
-      (job) => job.state === "queued" && limit.applies(job.queue, job.type) && limit.groupOf(job.group) === group,
+      (job) => job.state === "queued" && limit.applies(job.queue, job.type) && limit.valueOf(job) === group,
     );
   }
 
@@ -310,7 +321,7 @@ export class LimitModel {
     for (const limit of this.limits.values()) {
       const inScope = hold.scope && limit.applies(job.queue, job.type) && !limit.declared.byGroup;
       if (!inScope && !hold.names.includes(limit.name)) continue;
-      limit.hold(limit.groupOf(job.group), this.now + hold.forMs);
+      limit.hold(limit.valueOf(job), this.now + hold.forMs);
     }
   }
 

@@ -175,7 +175,7 @@ export class Player {
     const { kind, rules } = this.#life;
     // Where jobs are weighed, what others have waited for since an earlier claim decides as well.
     const weighed = rules.some(({ weight }) => weight !== null);
-    if (kind === "mixed" || weighed) await follow(this.#both, request, answer, weighed);
+    if (kind === "mixed" || kind === "mixed keys" || weighed) await follow(this.#both, request, answer, weighed);
     else await checkClaim(this.#both, request, answer, kind === "general");
     for (const { id, token } of answer.jobs) {
       model.jobs.find((job) => job.id === id)!.token = token;

@@ -1,3 +1,4 @@
+import type { JobKeys } from "../../src/core/job.ts";
 import type { LimitRule, Quota } from "../../src/limits/rule.ts";
 import type { LimitChange } from "../../src/storage/limit-storage.ts";
 
@@ -88,7 +89,15 @@ export class ModelLimit {
     return copy;
   }
 
-  /** Whom it counts a job of this group for. */
+  /** What it counts a job for. */
+  valueOf({ group, keys }: { readonly group: string | null; readonly keys: JobKeys | undefined }): string | null {
+    const { byGroup, by = ["group"] } = this.declared;
+    const values = by.map((name) => (name === "group" ? group : (keys?.[name] ?? null)));
+    if (!byGroup || values.every((value) => value === null)) return null;
+    return values.map((value) => value ?? "").join(",");
+  }
+
+  /** Whom it counts for that is not a job. */
   groupOf(group: string | null): string | null {
     return this.declared.byGroup ? group : null;
   }

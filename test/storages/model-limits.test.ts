@@ -12,6 +12,7 @@ describe("storages under limits", () => {
       return { clock, storage: new MemoryStorage({ clock }) };
     },
     60,
+    { keys: true },
   );
   limitsModelTest(
     "SqliteStorage",

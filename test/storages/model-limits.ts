@@ -9,8 +9,14 @@ const MORE = Number(process.env["SLUICE_LIVES"] ?? 1);
 const SEED = Number(process.env["SLUICE_SEED"] ?? 20_300_101);
 
 /** Does a storage keep jobs under limits as the model does? A failure prints the shortest life that shows it, and its seed. */
-export function limitsModelTest(name: string, open: () => Promise<OpenedStorage>, numRuns: number): void {
-  for (const kind of ["general", "groups", "mixed"] satisfies Kind[]) {
+export function limitsModelTest(
+  name: string,
+  open: () => Promise<OpenedStorage>,
+  numRuns: number,
+  { keys = false }: { readonly keys?: boolean } = {},
+): void {
+  const kinds: readonly Kind[] = ["general", "groups", "mixed", ...(keys ? (["keys", "mixed keys"] as const) : [])];
+  for (const kind of kinds) {
     const lives = numRuns * MORE;
     it(`${name}: jobs under limits, ${kind} (${lives} random lives)`, { timeout: 60_000 * MORE }, async () => {
       await fc.assert(
