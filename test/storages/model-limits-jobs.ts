@@ -57,6 +57,11 @@ export const isSameLane = (a: OfLane, b: OfLane): boolean =>
   a.keys?.["tenant"] === b.keys?.["tenant"] &&
   a.keys?.["model"] === b.keys?.["model"];
 
+const latestOf = (lanes: readonly Lane[]): Pick<Lane, "turn" | "sure"> => ({
+  turn: Math.max(0, ...lanes.map(({ turn }) => turn)),
+  sure: Math.max(0, ...lanes.map(({ sure }) => sure)),
+});
+
 /** Jobs under limits: what the contract says, as a search through everything for every question. */
 export class LimitModel {
   now: number;
@@ -113,15 +118,10 @@ export class LimitModel {
         const unit = this.lanes.filter(
           (one) => one.queue === queue && one.priority === priority && one.group === group,
         );
-        this.lanes.push({
-          queue,
-          type,
-          priority,
-          group,
-          keys,
-          turn: Math.max(0, ...unit.map(({ turn }) => turn)),
-          sure: Math.max(0, ...unit.map(({ sure }) => sure)),
-        });
+        // Turns are had by groups with types, whatever the keys.
+        const same = unit.filter((one) => one.type === type);
+        const { turn, sure } = same[0] ?? latestOf(unit);
+        this.lanes.push({ queue, type, priority, group, keys, turn, sure });
       }
     }
     return true;

@@ -97,7 +97,8 @@ export class Player {
         if (job === undefined) return;
         await storage.change({ action: "cancel", queue: job.queue, ids: [job.id] });
         if (job.state === "active") job.cancelRequested = true;
-        if (job.state === "queued") job.state = "ended";
+        // After that a start that never was gives nothing back.
+        if (job.state === "queued") Object.assign(job, { state: "ended", stalled: false });
         return;
       }
       case "change":

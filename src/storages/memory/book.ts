@@ -3,7 +3,7 @@ import type { JobState } from "../../core/job.ts";
 import type { LimitRule } from "../../limits/rule.ts";
 import { LOCAL } from "../../storage/rate-limiter-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
-import { Gates, type JobGate } from "./gates.ts";
+import { Gates } from "./gates.ts";
 import { Heap, NOWHERE } from "./heap.ts";
 import { HeavyHeads } from "./heavy-heads.ts";
 import { Freed } from "./limits/freed.ts";
@@ -185,15 +185,16 @@ export class Book {
     const { lane } = job;
     if (lane !== undefined) {
       // Others may wait only because this one does.
-      const gate = lane.gate!;
       const wasFirst = lane.first === job;
+      if (wasFirst) this.#lookBehind(lane);
       lane.remove(job);
       if (lane.waiting === 0) {
         lane.line.leave(lane);
         lane.emptySince = now;
         this.idle.add(lane);
+      } else if (wasFirst) {
+        stepBack(lane);
       }
-      if (wasFirst) this.#firstChanged(lane, gate);
     } else if (job.state === "scheduled") {
       const { lines } = this.queue(job.queue);
       const line = lines.get(job.type)!;
@@ -345,25 +346,30 @@ export class Book {
       line.enter(lane);
       this.idle.delete(lane);
     } else if (lane.first === job) {
-      this.#firstChanged(lane, lane.gate!);
+      this.#lookBehind(lane);
+      stepBack(lane);
     }
     become(job, "waiting");
     return lane;
   }
 
   /** Another job is first in the lane, or none: others may have waited only because the one before did. */
-  #firstChanged(lane: JobLane, gate: JobGate): void {
+  #lookBehind(lane: JobLane): void {
     this.heavy.drop(lane);
-    if (lane.waiting > 0 && lane.own.lanes.size > 1) gate.moved(lane);
-    if (gate.key === undefined) return;
-    if (!gate.isOpen) this.gates.openAll(gate.key);
-    if (gate.front && lane.waiting > 0) lane.line.move(lane, undefined, false);
+    const { key, isOpen } = lane.gate!;
+    if (key !== undefined && !isOpen) this.gates.openAll(key);
   }
 
   #forget(job: StoredJob): void {
     this.queue(job.queue).remove(job);
     this.jobs.delete(job.id);
   }
+}
+
+/** Another job is first in the lane: it stands where that one belongs, and not before others because of the one before. */
+function stepBack(lane: JobLane): void {
+  if (lane.gate!.front) lane.line.move(lane, undefined, false);
+  else if (lane.own.lanes.size > 1) lane.gate!.moved(lane);
 }
 
 /** The back-off of the job is over. */

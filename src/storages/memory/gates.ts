@@ -48,7 +48,7 @@ export class Gates {
   /** The rule of the key is another one: its lanes may be under it no more, and go home. */
   clear(key: Tally): void {
     for (const gate of this.#of(key)) {
-      for (const lane of [...gate.lanes]) gate.line.move(lane, undefined, false);
+      for (const lane of Array.from(gate.lanes)) gate.line.move(lane, undefined, false);
     }
     this.#gates.delete(key);
   }
