@@ -6,7 +6,7 @@ import { build } from "esbuild";
  * there is and little more, so that it does not grow unnoticed; docs/decisions/0011-size.md says what it consists of.
  */
 const MOST_BYTES: Readonly<Record<string, number>> = {
-  '* from "sluice"': 79_000,
+  '* from "sluice"': 79_600,
   '* from "sluice/server"': 44_500,
   '{ rateLimit } from "sluice"': 7_900,
   '{ concurrencyLimit } from "sluice"': 6_050,

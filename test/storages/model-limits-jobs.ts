@@ -119,8 +119,7 @@ export class LimitModel {
           (one) => one.queue === queue && one.priority === priority && one.group === group,
         );
         // Turns are had by groups with types, whatever the keys.
-        const same = unit.filter((one) => one.type === type);
-        const { turn, sure } = same[0] ?? latestOf(unit);
+        const { turn, sure } = unit.find((one) => one.type === type) ?? latestOf(unit);
         this.lanes.push({ queue, type, priority, group, keys, turn, sure });
       }
     }
