@@ -251,12 +251,12 @@ export class Book {
 
   #turnOf({ own, line, priority }: JobLane, turns: readonly JobTurn[]): void {
     // Where there are no groups nobody takes turns, and lanes with different keys go on in the order of their jobs.
-    if (own.lanes.size > 1 && this.queue(line.queue).isUngrouped(priority)) return;
+    if (own.lanes.length > 1 && this.queue(line.queue).isUngrouped(priority)) return;
     this.#turn += 1;
     for (const turn of turns) {
       turn.at = this.#turn;
       // Of many lanes each is put where it belongs when a claim looks at it.
-      if (turn.lanes.size === 1) for (const one of turn.lanes) one.gate?.moved(one);
+      if (turn.lanes.length === 1) turn.lanes[0]!.gate?.moved(turn.lanes[0]!);
     }
   }
 
@@ -369,7 +369,7 @@ export class Book {
 /** Another job is first in the lane: it stands where that one belongs, and not before others because of the one before. */
 function stepBack(lane: JobLane): void {
   if (lane.gate!.front) lane.line.move(lane, undefined, false);
-  else if (lane.own.lanes.size > 1) lane.gate!.moved(lane);
+  else if (lane.own.lanes.length > 1) lane.gate!.moved(lane);
 }
 
 /** The back-off of the job is over. */

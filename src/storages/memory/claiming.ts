@@ -71,7 +71,7 @@ function takeFreely(
   const byType = new Map(lines.map((line) => [line.type, line]));
   let next = nextLane(lines);
   while (next !== undefined) {
-    const lane = firstDue(readyLanes(next, byType));
+    const lane = next.unit.turns.length === 1 ? next : firstDue(readyLanes(next, byType));
     if (!allowance.take(lane.first!.data)) break;
     started.push(book.start(lane, turnsOf(lane, asked), 1, worker, leaseMs, now));
     next = nextLane(lines);

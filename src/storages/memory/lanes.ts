@@ -39,7 +39,7 @@ export interface Turn<Job extends Queued<Job>> {
   /** As a number that grows with every turn; 0: never. */
   at: number;
   /** More than one if its jobs have different keys. */
-  readonly lanes: Set<Lane<Job>>;
+  readonly lanes: Lane<Job>[];
 }
 
 /** Jobs of one type, priority, group and keys that are due, as a list that any of them can leave at once. */
@@ -51,8 +51,9 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   readonly group: string | null;
   readonly keys: JobKeys | undefined;
   readonly unit: LaneUnit<Job>;
-  /** It is one of its lanes until it is deleted. */
+  /** It is one of its lanes, at this index, until it is deleted. */
   readonly own: Turn<Job>;
+  index: number;
   /** Where it stands while jobs wait in it. */
   gate: Gate<Job> | undefined = undefined;
   /** The turn that it stands by at its gate. Of many lanes with one turn it may be an older one: then it is too far in front. */
@@ -75,6 +76,7 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
     this.keys = keys;
     this.unit = unit;
     this.own = own;
+    this.index = own.lanes.length;
     this.turn = own.at;
   }
 

@@ -88,11 +88,11 @@ export class MemoryQueue {
     if (unit === undefined) this.#units.set(priority, group, (unit = { priority, group, turns: [], given: 0 }));
     let own = unit.turns.find(({ type }) => type === line.type);
     if (own === undefined) {
-      own = { id, type: line.type, at: Math.max(0, ...unit.turns.map(({ at }) => at)), lanes: new Set() };
+      own = { id, type: line.type, at: Math.max(0, ...unit.turns.map(({ at }) => at)), lanes: [] };
       unit.turns.push(own);
     }
     const lane = new Lane(id, line, unit, own, keys);
-    own.lanes.add(lane);
+    own.lanes.push(lane);
     line.add(lane);
     return lane;
   }
@@ -100,8 +100,9 @@ export class MemoryQueue {
   /** Forgets an empty lane, and its line if there is nothing else of that type. */
   closeLane(lane: JobLane): void {
     const { line, own, unit } = lane;
-    own.lanes.delete(lane);
-    if (own.lanes.size === 0) unit.turns.splice(unit.turns.indexOf(own), 1);
+    const last = own.lanes.pop()!;
+    if (last !== lane) own.lanes[(last.index = lane.index)] = last;
+    if (own.lanes.length === 0) unit.turns.splice(unit.turns.indexOf(own), 1);
     if (unit.turns.length === 0) this.#units.delete(unit.priority, unit.group);
     line.delete(lane);
     if (line.vacant) this.lines.delete(line.type);
