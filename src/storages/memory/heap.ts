@@ -72,20 +72,19 @@ export class Heap<T extends Slotted> {
     item.slot = at;
   }
 
+  /** All the way down and then up again: what sinks mostly belongs near the end, and each step down costs one comparison so. */
   #sink(item: T): void {
     const items = this.#items;
+    const { length } = items;
     let at = item.slot;
-    for (;;) {
-      let down = 2 * at + 1;
-      if (down >= items.length) break;
-      if (down + 1 < items.length && this.#compare(items[down + 1]!, items[down]!) < 0) down += 1;
+    for (let down = 2 * at + 1; down < length; down = 2 * at + 1) {
+      if (down + 1 < length && this.#compare(items[down + 1]!, items[down]!) < 0) down += 1;
       const below = items[down]!;
-      if (this.#compare(item, below) <= 0) break;
       items[at] = below;
       below.slot = at;
       at = down;
     }
-    items[at] = item;
     item.slot = at;
+    this.#rise(item);
   }
 }
