@@ -13,6 +13,7 @@ import { groups } from "./suite/groups.ts";
 import { hearing } from "./suite/hearing.ts";
 import { heavyHeads } from "./suite/heavy.ts";
 import { holding } from "./suite/holding.ts";
+import { keys } from "./suite/keys.ts";
 import { leases } from "./suite/leases.ts";
 import { limiting } from "./suite/limiting.ts";
 import { names } from "./suite/names.ts";
@@ -45,6 +46,11 @@ export interface StorageCase {
   readonly run: () => Promise<void>;
 }
 
+export interface StorageSuiteOptions {
+  /** Subjects that the storage does not have, each with the reason: `{ keys: "there is one group for each job" }`. Default: none. */
+  readonly leaveOut?: Readonly<Record<string, string>> | undefined;
+}
+
 const SUBJECTS: Readonly<Record<string, Cases>> = {
   adding,
   order,
@@ -64,6 +70,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   declaring,
   "under limits": underLimits,
   groups,
+  keys,
   releasing,
   weights,
   "heavy heads": heavyHeads,
@@ -86,8 +93,12 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
  *
  * Every case opens a storage of its own. The storage must take its time from the clock that `open` gives.
  */
-export function storageSuite(open: () => Promise<OpenedStorage>): readonly StorageCase[] {
-  return Object.entries(SUBJECTS).flatMap(([subject, cases]) =>
+export function storageSuite(
+  open: () => Promise<OpenedStorage>,
+  { leaveOut = {} }: StorageSuiteOptions = {},
+): readonly StorageCase[] {
+  const subjects = Object.entries(SUBJECTS).filter(([subject]) => !Object.hasOwn(leaveOut, subject));
+  return subjects.flatMap(([subject, cases]) =>
     Object.entries(cases).map(([name, play]) => ({
       name: `${subject}: ${name}`,
       run: async () => {

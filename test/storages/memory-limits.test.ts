@@ -334,3 +334,24 @@ async function nextIn(storage: MemoryStorage): Promise<number> {
   }
   return next;
 }
+
+describe("limits of MemoryStorage: gates", () => {
+  it(
+    "opens one gate for a key, however many lanes wait for it, and moves none of them",
+    { timeout: 30_000 },
+    async () => {
+      const { storage } = await open(limitRule("model", { concurrency: 1 }, { ...BY_GROUP, by: ["model"] }));
+      const keys = { model: "large" };
+      await storage.add(Array.from({ length: 10_000 }, (_, i) => newJob({ group: `g${i}`, keys })));
+      const [running] = (await storage.claim(anything())).jobs;
+      // Each lane is looked at once, and stands at the gate from then on.
+      while ((await storage.claim(anything())).more);
+      const opened = vi.spyOn(Gate.prototype, "open");
+      const entered = vi.spyOn(Gate.prototype, "enter");
+      const next = await storage.claim(anything({ settle: [completed(running!)] }));
+      expect([next.jobs.length, next.more]).toEqual([1, false]);
+      expect([opened.mock.calls.length, entered.mock.calls.length]).toEqual([1, 0]);
+      for (const spy of [opened, entered]) spy.mockRestore();
+    },
+  );
+});

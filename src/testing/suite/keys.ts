@@ -1,0 +1,160 @@
+import { equal } from "../expect.ts";
+import { countOf, define, rule, said, window } from "./limit-words.ts";
+import { type Cases, completed, type Scene } from "./scene.ts";
+
+/** A limit by these keys of a job. */
+const BY = (...by: readonly string[]) => ({ byGroup: true, by });
+
+/** The ids of the jobs that a claim gets, in order. */
+const ids = async (s: Scene, request: Parameters<Scene["claim"]>[0] = {}): Promise<string> =>
+  (await s.claim(request)).jobs.map(({ id }) => id).join(" ");
+
+export const keys: Cases = {
+  "a job shows its keys, and keeps them when it is tried again": async (s) => {
+    const id = await s.addOne({ keys: { tenant: "acme", model: "large" } });
+    const none = await s.addOne();
+    equal((await s.get(id)).keys, { tenant: "acme", model: "large" }, "the keys of a job that waits");
+    equal((await s.get(none)).keys, undefined, "the keys of a job without any");
+    const { jobs } = await s.claim({ max: 1 });
+    equal(jobs[0]?.keys, { tenant: "acme", model: "large" }, "the keys of a job that was claimed");
+    await s.settle({
+      id,
+      token: jobs[0]!.token,
+      to: "back",
+      inMs: 0,
+      held: false,
+      error: null,
+      hold: null,
+      unstarted: false,
+    });
+    equal((await s.claim({ max: 1 })).jobs[0]?.keys, { tenant: "acme", model: "large" }, "its keys afterwards");
+  },
+
+  "a limit by a key counts each of its values": async (s) => {
+    await define(s, rule("k", window(1, 1_000), BY("tenant")));
+    await s.add(
+      { id: "a1", keys: { tenant: "a" } },
+      { id: "a2", keys: { tenant: "a", model: "x" } },
+      { id: "b1", keys: { tenant: "b" } },
+    );
+    equal(await ids(s), "a1 b1", "the first claim");
+    equal((await countOf(s, "k", "a")).used, 1, "what is counted for one value");
+    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k[a]" }, "while it is full");
+    await s.clock.advance(1_000);
+    equal(await ids(s), "a2", "when there is room again");
+  },
+
+  "jobs without the key share one count": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, BY("tenant")));
+    await s.add({ id: "n1" }, { id: "n2", keys: { model: "x" } }, { id: "a", keys: { tenant: "a" } });
+    equal(await ids(s), "n1 a", "what starts");
+  },
+
+  "a limit by several keys counts each combination": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, BY("tenant", "model")));
+    await s.add(
+      { id: "ax", keys: { tenant: "a", model: "x" } },
+      { id: "ax2", keys: { model: "x", tenant: "a" } },
+      { id: "ay", keys: { tenant: "a", model: "y" } },
+      { id: "bx", keys: { tenant: "b", model: "x" } },
+      { id: "a", keys: { tenant: "a" } },
+      { id: "x", keys: { model: "x" } },
+      { id: "none" },
+    );
+    equal(await ids(s), "ax ay bx a x none", "what starts");
+  },
+
+  "values that contain separators are not taken for others": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, BY("tenant", "model")));
+    const pairs = [
+      ["a,b", "c"],
+      ["a", "b,c"],
+      ["a\\", ",c"],
+      ["a\\,", "c"],
+    ];
+    await s.add(...pairs.map(([tenant, model], i) => ({ id: `j${i}`, keys: { tenant: tenant!, model: model! } })));
+    equal(await ids(s), "j0 j1 j2 j3", "what starts");
+  },
+
+  "a limit counts by the group and by keys together": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, BY("group", "model")));
+    await s.add(
+      { id: "gx", group: "g", keys: { model: "x" } },
+      { id: "hx", group: "h", keys: { model: "x" } },
+      { id: "gx2", group: "g", keys: { model: "x" } },
+      { id: "gy", group: "g", keys: { model: "y" } },
+    );
+    equal((await ids(s)).split(" ").toSorted().join(" "), "gx gy hx", "what starts");
+  },
+
+  "without groups jobs start in the order in which they came due, whatever their keys": async (s) => {
+    await define(s, rule("k", { concurrency: 100 }, BY("user")));
+    const users = "abcabbca".split("");
+    await s.add(...users.map((user, i) => ({ id: `${i}${user}`, type: i % 3 === 0 ? "t" : "u", keys: { user } })));
+    const order: string[] = [];
+    for (let i = 0; i < users.length; i += 2) order.push(await ids(s, { max: 2 }));
+    equal(order.join(" "), users.map((user, i) => `${i}${user}`).join(" "), "the order");
+  },
+
+  "groups take turns, whatever the keys of their jobs": async (s) => {
+    await define(s, rule("k", { concurrency: 100 }, BY("user")));
+    await s.add(
+      { id: "g1", group: "g", keys: { user: "a" } },
+      { id: "g2", group: "g", keys: { user: "b" } },
+      { id: "g3", group: "g", keys: { user: "c" } },
+      { id: "h1", group: "h", keys: { user: "a" } },
+      { id: "h2", group: "h", keys: { user: "b" } },
+    );
+    const order: string[] = [];
+    for (let i = 0; i < 5; i++) order.push(await ids(s, { max: 1 }));
+    equal(order.join(" "), "g1 h1 g2 h2 g3", "the order");
+  },
+
+  "a key that is full hides no job that could start": async (s) => {
+    await define(s, rule("tenant", { concurrency: 2 }, BY("tenant")), rule("model", { concurrency: 1 }, BY("model")));
+    const both = { tenant: "a", model: "x" };
+    await s.add(
+      { id: "1", keys: both },
+      { id: "2", keys: both },
+      { id: "3", keys: { tenant: "a", model: "y" } },
+      { id: "4", keys: { tenant: "b", model: "x" } },
+      { id: "5", keys: { tenant: "b", model: "z" } },
+    );
+    const { jobs } = await s.claim();
+    equal(jobs.map(({ id }) => id).join(" "), "1 3 5", "the first claim");
+    await s.settle(completed(jobs[0]!));
+    equal(await ids(s), "2", "when both keys of the oldest have room");
+    await s.settle(completed(jobs[1]!));
+    equal(await ids(s), "", "when only the other key of the rest has room");
+  },
+
+  "what is given back lets the next job of that key start, in every queue and type": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, BY("tenant")));
+    const a = { tenant: "a" };
+    await s.add({ id: "1", keys: a }, { id: "2", keys: a, type: "u" }, { id: "3", keys: { tenant: "b" } });
+    await s.add({ id: "4", keys: a, queue: "r" });
+    const { jobs } = await s.claim();
+    equal(jobs.map(({ id }) => id).join(" "), "1 3", "the first claim");
+    equal(await ids(s, { queue: "r" }), "", "the other queue");
+    await s.settle(completed(jobs[0]!));
+    equal(await ids(s, { queue: "r" }), "4", "the other queue, when there is room");
+    equal(await ids(s), "", "the first queue, when that is taken");
+  },
+
+  "a heavy job is not passed by lighter ones of its key, and keeps back no others": async (s) => {
+    await define(s, rule("k", window(10, 1_000), { ...BY("model"), weight: "n" }));
+    const of = (id: string, model: string, n: number) => ({ id, keys: { model, id }, weights: { n } });
+    await s.add(of("first", "x", 6));
+    equal(await ids(s), "first", "what starts first");
+    await s.add(of("heavy", "x", 8), of("light", "x", 1), of("other", "y", 1));
+    equal(await ids(s), "other", "while the heavy one does not fit");
+    await s.clock.advance(1_000);
+    equal(await ids(s), "heavy light", "when it fits");
+  },
+
+  "a limit with numbers of its own for one value uses them": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, { ...BY("tenant"), groups: { big: { concurrency: 3 } } }));
+    await s.add(...Array.from("bbbbss", (one, i) => ({ id: `${i}`, keys: { tenant: one === "b" ? "big" : "small" } })));
+    equal(await ids(s), "0 1 2 4", "what starts");
+  },
+};
