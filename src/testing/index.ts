@@ -8,4 +8,4 @@ export {
   faultyStorage,
   type FaultyStorageOptions,
 } from "./faulty-storage.ts";
-export { type OpenedStorage, type StorageCase, storageSuite } from "./storage-suite.ts";
+export { type OpenedStorage, type StorageCase, type StorageSuiteOptions, storageSuite } from "./storage-suite.ts";
