@@ -84,7 +84,7 @@ export type {
   LimitScope,
   LimitWeight,
 } from "./limits/definition.ts";
-export type { Reason as LimitReason } from "./limits/gauge.ts";
+export type { Reason as LimitReason } from "./limits/key-state.ts";
 export type { BreakerRule, GroupRule, LimitRule, Quota as LimitQuota } from "./limits/rule.ts";
 export type { LimitDrain, QueueExplanation } from "./storage/drain.ts";
 export type { Explanation, Holdup, LimitHoldup, OtherHoldup } from "./storage/explain.ts";

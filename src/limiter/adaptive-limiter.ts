@@ -2,7 +2,7 @@ import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
 import { count, durationOrZero, optional, positive, readOptions, shrinkage } from "../core/options.ts";
 import { accepted, type Aimd, type AimdRule, createAimd, markSaturated, refused } from "../limits/aimd.ts";
-import { createLedger } from "../limits/ledger.ts";
+import { createRateState } from "../limits/rate-state.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
 import type { StartEntry } from "../limits/window.ts";
 import { GateLimiter } from "./line-limiter.ts";
@@ -56,7 +56,7 @@ export class AdaptiveLimiter extends GateLimiter {
       throw new OptionsError(OWNER, "initial", initial, `between the floor (${floor}) and the ceiling (${ceiling})`);
     }
     const windowMs = read.windowSizeInSeconds * 1000 + read.guard;
-    const gate = new AdaptiveGate(initial, { ...read, windowMs, ledger: createLedger() });
+    const gate = new AdaptiveGate(initial, { ...read, windowMs, ledger: createRateState() });
     super([gate], AdaptiveLimiter);
     this.#gate = gate;
   }

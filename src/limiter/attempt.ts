@@ -136,7 +136,7 @@ class Once {
     for (const member of this.#members) {
       const { part } = member;
       if (part.kind !== "checked") continue;
-      const { times } = part.room;
+      const { times } = part.wakeUps;
       const wait = await part.ask(weightFor(this.#weights, member), this.#clock);
       if (wait !== 0) return { refusedBy: part, wait, times };
     }
@@ -147,7 +147,7 @@ class Once {
     for (const [i, member] of this.#members.entries()) {
       const { part } = member;
       if (part.kind !== "remote") continue;
-      const { times } = part.room;
+      const { times } = part.wakeUps;
       const weight = weightFor(this.#weights, member);
       const answer = await part.tryTake(member.takes ? weight : 0, isSaid(this.#weights, member));
       if (!("token" in answer)) return { refusedBy: part, wait: answer.wait, most: answer.most, times };
@@ -191,7 +191,7 @@ class Once {
     for (let step = this.#taken.pop(); step !== undefined; step = this.#taken.pop()) {
       try {
         await step.undo();
-        if (step.part.kind !== "gate") step.part.room.appeared();
+        if (step.part.kind !== "gate") step.part.wakeUps.notify();
       } catch (error) {
         failure ??= { error };
       }
@@ -202,7 +202,7 @@ class Once {
 }
 
 function refusedBy(part: AnyPart, wait: Wait): Refused {
-  return { refusedBy: part, wait, times: part.room.times };
+  return { refusedBy: part, wait, times: part.wakeUps.times };
 }
 
 /** What to say of a storage that always answers too late. */

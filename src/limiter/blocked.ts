@@ -1,4 +1,4 @@
-import type { Room } from "../limits/room.ts";
+import type { WakeUps } from "../limits/wake-ups.ts";
 
 /** Those who wait in a row, of whom the first is held up by a limit. */
 export interface WaitingLine {
@@ -12,7 +12,7 @@ export interface WaitingLine {
 
 /** The lines that one limit holds up, in the order in which their first waiters came. Nobody passes the first of them. */
 export class Blocked {
-  readonly room: Room;
+  readonly wakeUps: WakeUps;
   /** The first line. A field of its own, for it is looked at before every start. */
   first: WaitingLine | undefined = undefined;
   readonly #lines: WaitingLine[] = [];
@@ -20,9 +20,9 @@ export class Blocked {
   #waking = false;
   #wakeAgain = false;
 
-  /** `room` tells when there may be room. */
-  constructor(room: Room) {
-    this.room = room;
+  /** `wakeUps` tells when there may be room. */
+  constructor(wakeUps: WakeUps) {
+    this.wakeUps = wakeUps;
   }
 
   get length(): number {
@@ -35,7 +35,7 @@ export class Blocked {
     while (position > 0 && this.#lines[position - 1]!.firstOrder > line.firstOrder) position -= 1;
     this.#lines.splice(position, 0, line);
     this.first = this.#lines[0];
-    this.#stopListening ??= this.room.listen(() => this.#wake());
+    this.#stopListening ??= this.wakeUps.listen(() => this.#wake());
   }
 
   /** It need not any more. */

@@ -60,7 +60,7 @@ export class CompositeLimiter extends LineLimiter {
       this.#children.filter((child) => !CompositeLimiter.#clearsByReset(child)),
       (child) => child.clear(),
     );
-    for (const gate of gates) gate.room.appeared();
+    for (const gate of gates) gate.wakeUps.notify();
   }
 
   /** The parts of its children. `partsOf(this)` is another one where a subclass overrides methods. */

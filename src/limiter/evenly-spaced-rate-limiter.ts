@@ -1,6 +1,6 @@
 import { count, durationOrZero, oneOf, optional, positive, readOptions, required } from "../core/options.ts";
 import type { Duration } from "../core/duration.ts";
-import { createLedger } from "../limits/ledger.ts";
+import { createRateState } from "../limits/rate-state.ts";
 import { evenInterval } from "../limits/spacing.ts";
 import { GateLimiter } from "./line-limiter.ts";
 import { type CommonLimiterOptions, commonRules, type CountOption, countRule } from "./settings.ts";
@@ -45,7 +45,7 @@ export class EvenlySpacedRateLimiter extends GateLimiter {
     const interval = evenInterval(maxExecutions, windowMs);
     super(
       [
-        new WindowGate(maxExecutions, { ...common, windowMs, ledger: createLedger() }),
+        new WindowGate(maxExecutions, { ...common, windowMs, ledger: createRateState() }),
         spacing === "strict"
           ? new SpacingGate(interval, common)
           : new AdaptiveSpacingGate(interval, maxExecutions, common),

@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from "../core/clock.ts";
-import { Room } from "../limits/room.ts";
+import { WakeUps } from "../limits/wake-ups.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { ILimiter, Limiter, Permit } from "./limiter.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
@@ -15,7 +15,7 @@ export abstract class ForeignPart {
   readonly clock: Clock;
   readonly capacity = Number.POSITIVE_INFINITY;
   readonly counts = "weight";
-  readonly room = new Room();
+  readonly wakeUps = new WakeUps();
   readonly ledger: object;
   readonly beneath: Beneath;
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import { both } from "../limits/compose.ts";
 import { createPause, type Pause, pauseUntil, pauseWait } from "../limits/pause.ts";
-import { Room } from "../limits/room.ts";
+import { WakeUps } from "../limits/wake-ups.ts";
 import type { Wait } from "../limits/wait.ts";
 import { Blocked } from "./blocked.ts";
 import type { Part } from "./part.ts";
@@ -27,13 +27,13 @@ export abstract class Gate<Token = unknown> implements Part {
   readonly counts: "weight" | "starts";
   /** Who is held up here, and who hears of room. */
   readonly blocked: Blocked;
-  readonly room: Room;
+  readonly wakeUps: WakeUps;
 
-  constructor({ name, clock, count }: GateSettings, blocked = new Blocked(new Room())) {
+  constructor({ name, clock, count }: GateSettings, blocked = new Blocked(new WakeUps())) {
     this.name = name;
     this.clock = clock;
     this.blocked = blocked;
-    this.room = blocked.room;
+    this.wakeUps = blocked.wakeUps;
     this.counts = count;
   }
 

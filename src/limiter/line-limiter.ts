@@ -130,7 +130,7 @@ export abstract class GateLimiter extends LineLimiter {
 /** All of them go back to the beginning; then, and not before, those who wait are told. */
 function resetGates(gates: readonly Gate[]): void {
   for (const gate of gates) gate.reset();
-  for (const gate of gates) gate.room.appeared();
+  for (const gate of gates) gate.wakeUps.notify();
 }
 
 class PermitWaiter extends Waiter {

@@ -173,7 +173,7 @@ export class Line implements WaitingLine {
     if (remote || this.#first === undefined) this.#free();
     this.#advancing = false;
     // Whoever is in front there now has only waited for this line so far, and not for the limit itself.
-    for (let i = 0; i < inFrontAt.length; i++) if (inFrontAt[i]!.first !== this) inFrontAt[i]!.room.appeared();
+    for (let i = 0; i < inFrontAt.length; i++) if (inFrontAt[i]!.first !== this) inFrontAt[i]!.wakeUps.notify();
     if (remote) this.#remote!.advance();
   }
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import type { Room } from "../limits/room.ts";
+import type { WakeUps } from "../limits/wake-ups.ts";
 import type { Wait } from "../limits/wait.ts";
 
 /**
@@ -21,7 +21,7 @@ export interface Part {
   /** Parts with the same ledger write the same starts: one start under both is written once, and asked of both. */
   readonly ledger: object;
   /** Who waits for something to be given back here. */
-  readonly room: Room;
+  readonly wakeUps: WakeUps;
 
   /** The work ended. */
   release(token: unknown, weight: number): Promise<void> | void;

@@ -111,7 +111,7 @@ export class RemoteTurns {
       } else {
         const { refusedBy, times } = outcome;
         this.#waitAt(refusedBy.kind === "gate" ? refusedBy.blocked : undefined);
-        if (refusedBy.room.times === times) await this.#sleep(outcome, clock);
+        if (refusedBy.wakeUps.times === times) await this.#sleep(outcome, clock);
       }
     }
   }
@@ -128,7 +128,7 @@ export class RemoteTurns {
     if (place === undefined) return;
     this.#place = undefined;
     place.remove(this.#line);
-    place.room.appeared();
+    place.wakeUps.notify();
   }
 
   /** How long to sleep, unless something is heard before; undefined: until something is. */
@@ -150,7 +150,7 @@ export class RemoteTurns {
       this.#refusedBy = refusedBy.name;
       this.#sleepsUntil = waitingBy.now() + wait;
       const cancelTimer = ms === undefined ? () => {} : clock.after(ms, () => this.#endSleep?.());
-      const stopListening = refusedBy.room.listen(() => this.#endSleep?.());
+      const stopListening = refusedBy.wakeUps.listen(() => this.#endSleep?.());
       this.#endSleep = () => {
         this.#endSleep = undefined;
         cancelTimer();

@@ -28,7 +28,7 @@ export class SlotsGate extends PausableGate<Slots> {
   /** Changes how many fit. More room is used at once. */
   resize(max: number): void {
     this.#max = max;
-    this.room.appeared();
+    this.wakeUps.notify();
   }
 
   take(_now: number, weight: number): Slots {
@@ -38,7 +38,7 @@ export class SlotsGate extends PausableGate<Slots> {
 
   override release(token: Slots, weight: number): void {
     giveSlots(token, this.units(weight));
-    this.room.appeared();
+    this.wakeUps.notify();
   }
 
   cancel(token: Slots, weight: number): void {

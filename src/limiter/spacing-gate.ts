@@ -39,7 +39,7 @@ export class SpacingGate extends PausableGate<SpacedStart> {
 
   cancel(token: SpacedStart): void {
     cancelSpaced(this.#spacing, token);
-    this.room.appeared();
+    this.wakeUps.notify();
   }
 
   override reset(): void {

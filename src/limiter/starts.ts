@@ -1,6 +1,6 @@
 import { type Clock, type Mark, markOf, mostSince } from "../core/clock.ts";
-import type { Ledger } from "../limits/ledger.ts";
-import { Room } from "../limits/room.ts";
+import type { RateState } from "../limits/rate-state.ts";
+import { WakeUps } from "../limits/wake-ups.ts";
 import type { Wait } from "../limits/wait.ts";
 import { type Confirmations, type RateCall, rateConfirmationsOf } from "../storage/confirmations.ts";
 import { confirmInMs } from "../storage/grants.ts";
@@ -47,7 +47,7 @@ export class LocalStarts implements Starts {
   readonly #clock: Clock;
   readonly #backoff: Backoff;
 
-  constructor(ledger: Ledger, rule: RateRule) {
+  constructor(ledger: RateState, rule: RateRule) {
     this.part = new WindowGate(rule.maxExecutions, { ...rule, ledger, blocked: blockedBy(ledger, rule) });
     this.#clock = rule.clock;
     this.#backoff = rule.backoff;
@@ -55,10 +55,10 @@ export class LocalStarts implements Starts {
 
   async hasRoom(): Promise<boolean> {
     const now = this.#clock.now();
-    const room = this.part.wait(now, 1) === 0;
-    if (room) this.#backoff.granted();
+    const available = this.part.wait(now, 1) === 0;
+    if (available) this.#backoff.granted();
     else this.#backoff.refused(now);
-    return room;
+    return available;
   }
 
   async record(): Promise<void> {
@@ -75,7 +75,7 @@ export class LocalStarts implements Starts {
 
   async clear(): Promise<void> {
     this.part.reset();
-    this.part.room.appeared();
+    this.part.wakeUps.notify();
   }
 }
 
@@ -107,13 +107,13 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     return this.rule.count;
   }
 
-  get room(): Room {
-    return this.ledger.room;
+  get wakeUps(): WakeUps {
+    return this.ledger.wakeUps;
   }
 
   async hasRoom(): Promise<boolean> {
-    const room = (await this.waitForOne()) <= 0;
-    return this.answered(room, room);
+    const available = (await this.waitForOne()) <= 0;
+    return this.answered(available, available);
   }
 
   async record(): Promise<void> {
@@ -135,7 +135,7 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
   async clear(): Promise<void> {
     await this.storage.clear(this.name);
     this.rule.backoff.granted();
-    this.room.appeared();
+    this.wakeUps.notify();
   }
 
   /** What the storage answers, or an error if it does not. An answer that comes later goes to `late`. */
@@ -284,21 +284,21 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
 }
 
 /** Limiters with the same name and the same rule are one limit: who waits for one does not pass who waits for another. */
-const blockedByRule = new WeakMap<Ledger, Map<string, Blocked>>();
+const blockedByRule = new WeakMap<RateState, Map<string, Blocked>>();
 
-function blockedBy(ledger: Ledger, { maxExecutions, windowMs, count }: RateRule): Blocked {
+function blockedBy(ledger: RateState, { maxExecutions, windowMs, count }: RateRule): Blocked {
   let byRule = blockedByRule.get(ledger);
   if (byRule === undefined) blockedByRule.set(ledger, (byRule = new Map()));
   const key = `${maxExecutions} ${windowMs} ${count}`;
   let blocked = byRule.get(key);
-  if (blocked === undefined) byRule.set(key, (blocked = new Blocked(ledger.room)));
+  if (blocked === undefined) byRule.set(key, (blocked = new Blocked(ledger.wakeUps)));
   return blocked;
 }
 
 /** One name in one storage: whoever counts under it takes turns where they must, and hears of room. */
 interface Name {
   readonly lock: Lock;
-  readonly room: Room;
+  readonly wakeUps: WakeUps;
 }
 
 const names = new WeakMap<IRateLimiterStorage, Map<string, Name>>();
@@ -307,6 +307,6 @@ function nameIn(storage: IRateLimiterStorage, name: string): Name {
   let byName = names.get(storage);
   if (byName === undefined) names.set(storage, (byName = new Map()));
   let found = byName.get(name);
-  if (found === undefined) byName.set(name, (found = { lock: new Lock(), room: new Room() }));
+  if (found === undefined) byName.set(name, (found = { lock: new Lock(), wakeUps: new WakeUps() }));
   return found;
 }

@@ -111,7 +111,7 @@ function tellAll(
 
 async function tellOthers(done: Promise<void>, part: AnyPart): Promise<void> {
   await done;
-  part.room.appeared();
+  part.wakeUps.notify();
 }
 
 async function firstFailure(pending: readonly Promise<void>[]): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import { clearLedger, createLedger, type Ledger } from "../limits/ledger.ts";
+import { clearRateState, createRateState, type RateState } from "../limits/rate-state.ts";
 import type { Pause } from "../limits/pause.ts";
 import type { Wait } from "../limits/wait.ts";
 import {
@@ -20,7 +20,7 @@ import { Gate, type GateSettings } from "./gate.ts";
 
 export interface WindowGateSettings extends GateSettings {
   readonly windowMs: number;
-  readonly ledger: Ledger;
+  readonly ledger: RateState;
   readonly backoff?: Backoff;
   /** Where its callers wait. Default: at this gate alone. */
   readonly blocked?: Blocked;
@@ -28,7 +28,7 @@ export interface WindowGateSettings extends GateSettings {
 
 /** A window with no storage, whose starts nothing else counts. */
 export function ownWindow(max: number, windowMs: number, name: string, clock: Clock): WindowGate {
-  return new WindowGate(max, { name, clock, count: "weight", windowMs, ledger: createLedger() });
+  return new WindowGate(max, { name, clock, count: "weight", windowMs, ledger: createRateState() });
 }
 
 /** A log, and one window's view of it. */
@@ -43,13 +43,13 @@ const lookAt = (log: StartLog, windowMs: number): Look => ({ log, view: viewOf(l
 export class WindowGate extends Gate<StartEntry> {
   readonly timed = true;
   readonly #windowMs: number;
-  readonly #ledger: Ledger;
+  readonly #ledger: RateState;
   readonly #backoff: Backoff | undefined;
   #max: number;
   #seen: Look;
 
   constructor(max: number, settings: WindowGateSettings) {
-    super(settings, settings.blocked ?? new Blocked(settings.ledger.room));
+    super(settings, settings.blocked ?? new Blocked(settings.ledger.wakeUps));
     this.#max = max;
     this.#windowMs = settings.windowMs;
     this.#ledger = settings.ledger;
@@ -61,7 +61,7 @@ export class WindowGate extends Gate<StartEntry> {
     return this.#max;
   }
 
-  override get ledger(): Ledger {
+  override get ledger(): RateState {
     return this.#ledger;
   }
 
@@ -69,7 +69,7 @@ export class WindowGate extends Gate<StartEntry> {
   resize(max: number): void {
     const grows = max > this.#max;
     this.setMax(max);
-    if (grows) this.room.appeared();
+    if (grows) this.wakeUps.notify();
   }
 
   /** The same, and tells nobody. */
@@ -88,13 +88,13 @@ export class WindowGate extends Gate<StartEntry> {
 
   cancel(entry: StartEntry): void {
     cancelStart(entry);
-    this.room.appeared();
+    this.wakeUps.notify();
   }
 
   override settle(entry: StartEntry, used: number): void {
     if (this.counts === "starts") return;
     settleStart(entry, this.clock.now(), used);
-    this.room.appeared();
+    this.wakeUps.notify();
   }
 
   override recordStart(): void {
@@ -116,7 +116,7 @@ export class WindowGate extends Gate<StartEntry> {
 
   reset(): void {
     this.#backoff?.granted();
-    clearLedger(this.#ledger);
+    clearRateState(this.#ledger);
   }
 
   protected get pause(): Pause {

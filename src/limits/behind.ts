@@ -1,4 +1,4 @@
-import type { Verdict } from "./gauge.ts";
+import type { KeyDecision } from "./key-state.ts";
 import type { Charge, LimitRule } from "./rule.ts";
 import { quotaOf } from "./rule.ts";
 import { NEVER } from "./wait.ts";
@@ -23,7 +23,7 @@ export function startsBefore(rule: LimitRule, rules: readonly LimitRule[], { lan
  * When may a start happen that `ahead` others come before, each of which starts as soon as the limit lets it? No earlier than
  * this. Only where every start counts for one: what others weigh may turn out to be less.
  *
- * `used`: how much of the window is in use. `verdict` answers for a start on its own.
+ * `used`: how much of the window is in use. `decision` answers for a start on its own.
  */
 export function waitBehind(
   ahead: number,
@@ -31,22 +31,24 @@ export function waitBehind(
   group: string | null,
   used: number,
   charge: Charge,
-  verdict: (charge: Charge) => Verdict,
-): Verdict {
-  const alone = verdict(charge);
+  decision: (charge: Charge) => KeyDecision,
+): KeyDecision {
+  const alone = decision(charge);
   if (ahead === 0 || rule.weight !== null || alone.wait === NEVER) return alone;
   const { max, windowMs, everyMs } = quotaOf(rule, group);
   let longest = alone;
   if (everyMs !== null) longest = { wait: alone.wait + ahead * everyMs, reason: alone.reason ?? "spacing" };
   if (max !== null && max > 0 && windowMs !== null) {
-    const free = Math.max(0, max - used);
-    const over = ahead + 1 - free;
+    const available = Math.max(0, max - used);
+    const over = ahead + 1 - available;
     if (over > 0) {
       // What fills the window leaves it in the same order a window later, again and again.
       const place = ((over - 1) % max) + 1;
       const rounds = Math.floor((over - 1) / max);
       const first =
-        place <= used && free + place <= max ? verdict({ weight: free + place, slots: charge.slots }).wait : windowMs;
+        place <= used && available + place <= max
+          ? decision({ weight: available + place, slots: charge.slots }).wait
+          : windowMs;
       const wait = first + rounds * windowMs;
       if (wait > longest.wait) longest = { wait, reason: "window" };
     }

@@ -1,4 +1,4 @@
-import type { Reason } from "../limits/gauge.ts";
+import type { Reason } from "../limits/key-state.ts";
 import { applies, type GroupRule, type LimitRule, type Quota, weighed } from "../limits/rule.ts";
 import type { Backlog, GroupState, LimitState, TypeBacklog } from "./limit-storage.ts";
 import { roughText } from "./span.ts";

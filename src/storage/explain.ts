@@ -1,5 +1,5 @@
 import { ENDED, type JobState } from "../core/job.ts";
-import type { Reason } from "../limits/gauge.ts";
+import type { Reason } from "../limits/key-state.ts";
 import { labelOf, type Quota, quotaOf, weighed } from "../limits/rule.ts";
 import type { LimitStanding, Standing } from "./limit-storage.ts";
 import { dateAt, spanText } from "./span.ts";

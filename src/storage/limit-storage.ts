@@ -1,6 +1,6 @@
 import type { JobRecord } from "../core/job.ts";
 import type { LimitChanged, LimitKept } from "../core/limit-change.ts";
-import type { Reason } from "../limits/gauge.ts";
+import type { Reason } from "../limits/key-state.ts";
 import type { LimitRule, Quota } from "../limits/rule.ts";
 import type { Grant } from "./grants.ts";
 import type { WorkerCounts } from "./workers.ts";

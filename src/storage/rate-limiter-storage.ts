@@ -1,5 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import type { Ledger } from "../limits/ledger.ts";
+import type { RateState } from "../limits/rate-state.ts";
 
 /** The window that `tryRecordExecution` decides by. It belongs to the caller; the starts belong to the name. */
 export interface ExecutionWindow {
@@ -72,7 +72,7 @@ export interface LocalRateLimiterStorage extends IRateLimiterStorage {
   readonly [LOCAL]: {
     /** The clock that the starts are stamped by. */
     readonly clock: Clock;
-    ledger(queueName: string): Ledger;
+    ledger(queueName: string): RateState;
   };
 }
 

@@ -5,7 +5,7 @@ import { callPermit, isPermitLate, toBeCalled } from "../limiter/line-limiter.ts
 import { partsOf, takesAtOnce } from "../limiter/parts.ts";
 import type { CheckedPart } from "../limiter/part.ts";
 import { WindowLimiter } from "../limiter/window-limiter.ts";
-import type { Room } from "../limits/room.ts";
+import type { WakeUps } from "../limits/wake-ups.ts";
 import { WHEN_RELEASED } from "../limits/wait.ts";
 import type { ClaimLimit } from "../storage/job-storage.ts";
 import type { WindowLimit } from "./options.ts";
@@ -239,7 +239,7 @@ class LimiterAdmission implements Admission {
     for (let first = true; ; first = false) {
       const unlock = await part.lock.take();
       try {
-        const { times } = part.room;
+        const { times } = part.wakeUps;
         const asked = markOf(clock);
         this.#stop.signal.throwIfAborted();
         const wait = await part.ask(1, clock);
@@ -247,7 +247,7 @@ class LimiterAdmission implements Admission {
         if (wait === 0) return checkedGrant(limiter, part, isLate, unlock);
         if (first) this.#applicant.blocked(part.name, wait === WHEN_RELEASED ? null : wait);
         unlock();
-        if (part.room.times === times) await this.#sleep(wait === WHEN_RELEASED ? pollMs : wait, part.room);
+        if (part.wakeUps.times === times) await this.#sleep(wait === WHEN_RELEASED ? pollMs : wait, part.wakeUps);
         pollMs = Math.min(2 * pollMs, SLOW_POLL_MS);
       } catch (error) {
         unlock();
@@ -257,7 +257,7 @@ class LimiterAdmission implements Admission {
   }
 
   /** Until there is room, for so long at most, or until it is stopped. */
-  #sleep(ms: number, room?: Room): Promise<void> {
+  #sleep(ms: number, wakeUps?: WakeUps): Promise<void> {
     const { signal } = this.#stop;
     return new Promise((resolve) => {
       const end = () => {
@@ -267,7 +267,7 @@ class LimiterAdmission implements Admission {
         resolve();
       };
       const cancelTimer = this.#applicant.clock.after(ms, end);
-      const stopListening = room?.listen(end);
+      const stopListening = wakeUps?.listen(end);
       signal.addEventListener("abort", end, { once: true });
     });
   }
@@ -307,7 +307,7 @@ function checkedGrant(limiter: ILimiter, part: CheckedPart, isLate: () => boolea
     cancel: () => (told ? grant.release() : unlock()),
     async release() {
       await limiter.recordJobCompletion();
-      part.room.appeared();
+      part.wakeUps.notify();
     },
   };
   return grant;

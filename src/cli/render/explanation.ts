@@ -1,4 +1,4 @@
-import type { Reason } from "../../limits/gauge.ts";
+import type { Reason } from "../../limits/key-state.ts";
 import { labelOf } from "../../limits/rule.ts";
 import type { QueueExplanation } from "../../storage/drain.ts";
 import type { Explanation, Holdup, LimitHoldup } from "../../storage/explain.ts";

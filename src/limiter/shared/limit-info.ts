@@ -1,5 +1,5 @@
 import { type Clock, dateIn } from "../../core/clock.ts";
-import type { Reason } from "../../limits/gauge.ts";
+import type { Reason } from "../../limits/key-state.ts";
 import { type GroupRule, type LimitRule, type Quota, quotaOf } from "../../limits/rule.ts";
 import type { GroupState, LimitState } from "../../storage/limit-storage.ts";
 

@@ -1,6 +1,6 @@
 import type { Clock } from "../../core/clock.ts";
 import { type Check, hasMethods } from "../../core/options.ts";
-import { Room } from "../../limits/room.ts";
+import { WakeUps } from "../../limits/wake-ups.ts";
 import type { JobStorage } from "../../storage/job-storage.ts";
 
 /** What is needed of a storage to go by its limits. */
@@ -26,7 +26,7 @@ const LONGEST_GAP_MS = 64;
  * One limit of one storage, for one group: whoever waits for it in this process hears of room here. What is given back in
  * this process is told at once; what others give back is heard from the storage, for as long as somebody waits.
  */
-export class Place extends Room {
+export class Place extends WakeUps {
   readonly #storage: SharedLimitStorage;
   readonly #clock: Clock;
   #waiting = 0;
@@ -71,7 +71,7 @@ export class Place extends Room {
       return;
     }
     // What was given back between the refusal and this moment nobody has told us.
-    queueMicrotask(() => this.appeared());
+    queueMicrotask(() => this.notify());
   }
 
   #end(): void {
@@ -96,7 +96,7 @@ export class Place extends Room {
   #look(): void {
     this.#quietUntil = this.#clock.now() + Math.min(2 ** this.#vain, LONGEST_GAP_MS);
     this.#vain += 1;
-    this.appeared();
+    this.notify();
   }
 }
 

@@ -38,7 +38,7 @@ export class SharedPart implements RemotePart {
   readonly name: string;
   readonly clock: Clock;
   readonly grantTtl: number;
-  readonly room: Place;
+  readonly wakeUps: Place;
   readonly #storage: SharedLimitStorage;
   readonly #settings: SharedSettings;
   readonly #renewals: Renewals;
@@ -48,7 +48,7 @@ export class SharedPart implements RemotePart {
     this.name = labelOf(limit, group);
     this.clock = clock;
     this.grantTtl = grantTtl;
-    this.room = placeOf(storage, limit, group, clock);
+    this.wakeUps = placeOf(storage, limit, group, clock);
     this.#storage = storage;
     this.#settings = settings;
     this.#renewals = new Renewals(storage.limits, clock, ttlMs);
@@ -61,7 +61,7 @@ export class SharedPart implements RemotePart {
 
   /** Limiters of one limit and group write the same starts. */
   get ledger(): object {
-    return this.room;
+    return this.wakeUps;
   }
 
   async tryTake(weight: number, said: boolean): Promise<RemoteAnswer> {
@@ -75,7 +75,7 @@ export class SharedPart implements RemotePart {
       who: `the storage of "${this.name}"`,
     });
     if (taken.granted) {
-      this.room.granted();
+      this.wakeUps.granted();
       if (taken.held) this.#renewals.begin(taken.token);
       const { token, held, grant } = taken;
       return { wait: 0, token: { token, held, grant, asked } satisfies Taken };

@@ -322,7 +322,7 @@ export class Book {
   #tellFreed(): void {
     this.#telling = true;
     try {
-      for (const { room } of this.freed.ledgers()) room.appeared();
+      for (const { wakeUps } of this.freed.ledgers()) wakeUps.notify();
     } finally {
       this.#telling = false;
     }

@@ -11,7 +11,7 @@ import {
   required,
   weightOrZero,
 } from "../../core/options.ts";
-import { clearLedger, createLedger, type Ledger } from "../../limits/ledger.ts";
+import { clearRateState, createRateState, type RateState } from "../../limits/rate-state.ts";
 import { pauseUntil, pauseWait } from "../../limits/pause.ts";
 import { NEVER } from "../../limits/wait.ts";
 import {
@@ -57,7 +57,7 @@ const WINDOW = {
 /** Keeps starts in this process. Limiters over the same instance share what they count, by name. */
 export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, ConfirmingRateLimiterStorage {
   readonly #clock: Clock;
-  readonly #ledgers = new Map<string, Ledger>();
+  readonly #ledgers = new Map<string, RateState>();
   readonly #said = new WeakMap<StartLog, Map<string, StartEntry | undefined>>();
   #granted = 0;
 
@@ -110,8 +110,8 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
 
   async clear(queueName: string): Promise<void> {
     const ledger = this.#ledger(queueName);
-    clearLedger(ledger);
-    ledger.room.appeared();
+    clearRateState(ledger);
+    ledger.wakeUps.notify();
   }
 
   async tryRecordExecution(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
@@ -148,7 +148,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
     if (entry === undefined) return;
     cancelStart(entry);
     this.#named(ledger).set(token, undefined);
-    ledger.room.appeared();
+    ledger.wakeUps.notify();
   }
 
   async settleExecution(queueName: string, token: string, weight: number): Promise<void> {
@@ -158,21 +158,21 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
     if (entry === undefined) return;
     settleStart(entry, this.#clock.now(), weight);
     this.#named(ledger).set(token, entry);
-    ledger.room.appeared();
+    ledger.wakeUps.notify();
   }
 
   get [LOCAL]() {
     return { clock: this.#clock, ledger: (queueName: string) => this.#ledger(queueName) };
   }
 
-  #ledger(queueName: string): Ledger {
+  #ledger(queueName: string): RateState {
     let ledger = this.#ledgers.get(readArgument(OWNER, "queueName", name, queueName));
-    if (ledger === undefined) this.#ledgers.set(queueName, (ledger = createLedger()));
+    if (ledger === undefined) this.#ledgers.set(queueName, (ledger = createRateState()));
     return ledger;
   }
 
   /** Starts about which more was said than their token tells: what became of them. Nothing, if they were cancelled. */
-  #named(ledger: Ledger): Map<string, StartEntry | undefined> {
+  #named(ledger: RateState): Map<string, StartEntry | undefined> {
     let named = this.#said.get(ledger.log);
     if (named === undefined) this.#said.set(ledger.log, (named = new Map()));
     // Tokens are numbered: those in front are the oldest.
@@ -183,7 +183,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
     return named;
   }
 
-  #entry(ledger: Ledger, token: string): StartEntry | undefined {
+  #entry(ledger: RateState, token: string): StartEntry | undefined {
     const named = this.#named(ledger);
     return named.has(token) ? named.get(token) : entryOf(ledger, token);
   }
@@ -200,7 +200,7 @@ function readInstant(option: string, value: string): number {
 }
 
 /** The start a token names. The token says what was reserved, for the log has forgotten it once the start expired. */
-function entryOf({ log, generation }: Ledger, token: string): StartEntry | undefined {
+function entryOf({ log, generation }: RateState, token: string): StartEntry | undefined {
   if (typeof token !== "string") return undefined;
   const [of, seq = Number.NaN, reserved = Number.NaN] = token.split(".").map(Number);
   if (of !== generation || !(seq < log.tail) || Number.isNaN(reserved)) return undefined;

@@ -1,5 +1,5 @@
 import { type Before, startsBefore, waitBehind } from "../../limits/behind.ts";
-import type { Verdict } from "../../limits/gauge.ts";
+import type { KeyDecision } from "../../limits/key-state.ts";
 import { applies, type Charge, chargeOf, type LimitRule, mostOf, quotaOf, valueOf } from "../../limits/rule.ts";
 import { NEVER } from "../../limits/wait.ts";
 import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
@@ -58,7 +58,7 @@ function standing(
   const used = tally?.used(quota, time) ?? 0;
   const verdict = (one: Charge) => verdictOf(tally, rule, own, one, time);
   let longest = waitBehind(ahead, rule, own, used, charge, verdict);
-  const meet = (other: Verdict) => {
+  const meet = (other: KeyDecision) => {
     if (longest.wait !== NEVER && other.wait > longest.wait) longest = other;
   };
   const head = lane > 0 ? job.lane?.first : undefined;

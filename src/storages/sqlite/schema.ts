@@ -206,7 +206,7 @@ export const SCHEMA_1 = `
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL,
     grp TEXT NOT NULL DEFAULT '',
-    -- The numbers beside the window (limits/gauge.ts).
+    -- The numbers beside the window (limits/key-state.ts).
     latest_at REAL,
     called_at REAL,
     called_by INTEGER,

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { type Gauge, gaugeWait, type Held } from "../../../src/limits/gauge.ts";
+import { type KeyState, decideStart, type SlotsInUse } from "../../../src/limits/key-state.ts";
 import { type Charge, chargeOf, type LimitRule, quotaOf, shareOf } from "../../../src/limits/rule.ts";
 import { WHEN_RELEASED } from "../../../src/limits/wait.ts";
 import { createLog, recordAlone, type StartLog, viewOf, windowUsed, windowWait } from "../../../src/limits/window.ts";
@@ -18,7 +18,7 @@ export interface Vector {
   readonly rule: LimitRule;
   readonly group: string | null;
   readonly weights: Readonly<Record<string, number>> | null;
-  readonly gauge: Gauge;
+  readonly gauge: KeyState;
   readonly starts: readonly { readonly at: number; readonly n: number }[];
   readonly forgottenAt: number | null;
   readonly holds: readonly VectorHold[];
@@ -46,7 +46,7 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
   for (const { at, n } of starts) recordAlone(log, at, n);
   if (forgottenAt !== null) log.forgottenAt = forgottenAt;
   const live = holds.filter(({ until }) => until === null || until > now);
-  const held: Held = {
+  const held: SlotsInUse = {
     slots: live.reduce((sum, { slots }) => sum + slots, 0),
     probes: gauge.openUntil === null ? 0 : live.filter(({ at }) => at >= gauge.openUntil!).length,
     expiresIn: Math.min(WHEN_RELEASED, ...live.map(({ until }) => (until === null ? WHEN_RELEASED : until - now))),
@@ -55,7 +55,7 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
   const tally = { gauge, log, held: () => held, used: () => used } as unknown as Tally;
   const wait = (max: number, windowMs: number, weight: number) =>
     windowWait(log, viewOf(log, windowMs), max, now, weight);
-  const verdict = gaugeWait(said, group, gauge, held, charge, now, wait);
+  const verdict = decideStart(said, group, gauge, held, charge, now, wait);
   const holding = quota.concurrency !== null || said.breaker !== null;
   return {
     quota: [quota.max, quota.windowMs, quota.concurrency, quota.everyMs],

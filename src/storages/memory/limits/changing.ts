@@ -1,5 +1,5 @@
 import type { LimitChanged } from "../../../core/limit-change.ts";
-import { gaugeHold, gaugeTell } from "../../../limits/gauge.ts";
+import { holdKey, recordRemaining } from "../../../limits/key-state.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import { declareRules, ownersWithout } from "../../../storage/declarations.ts";
 import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
@@ -76,11 +76,11 @@ export function changeLimit(book: Book, name: string, change: LimitChange, by: s
     const tally = limits.open(rule, rule.byGroup ? change.group : null);
     tally.counted = true;
     if ("holdMs" in change) {
-      gaugeHold(tally.gauge, time + change.holdMs);
+      holdKey(tally.gauge, time + change.holdMs);
     } else {
       // A window that has begun anew may have room where the one before had none.
       book.loosen(tally, rule, time);
-      gaugeTell(tally.gauge, change.remaining, change.resetMs, time);
+      recordRemaining(tally.gauge, change.remaining, change.resetMs, time);
     }
     limits.rest(tally, rule, time);
   }

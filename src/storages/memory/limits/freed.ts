@@ -1,4 +1,4 @@
-import type { Ledger } from "../../../limits/ledger.ts";
+import type { RateState } from "../../../limits/rate-state.ts";
 import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import { freeOf, nextOf, type Tally } from "./tally.ts";
@@ -19,7 +19,7 @@ interface Stood {
 /** What a step gave back. What counts is what is left of it when the step is over: it may have been taken again. */
 export class Freed {
   readonly #before = new Map<Tally, Before>();
-  #ledgers = new Set<Ledger>();
+  #ledgers = new Set<RateState>();
   #news = false;
 
   /** Was anything noted? */
@@ -35,7 +35,7 @@ export class Freed {
   }
 
   /** Whoever waits for room there is to hear of it. */
-  noteLedger(ledger: Ledger): void {
+  noteLedger(ledger: RateState): void {
     this.#ledgers.add(ledger);
   }
 
@@ -45,7 +45,7 @@ export class Freed {
   }
 
   /** The logs that had something given back. Whoever waits for room there has not heard of it yet. */
-  ledgers(): Iterable<Ledger> {
+  ledgers(): Iterable<RateState> {
     const ledgers = this.#ledgers;
     if (ledgers.size > 0) this.#ledgers = new Set();
     return ledgers;

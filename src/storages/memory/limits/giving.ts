@@ -1,5 +1,5 @@
 import type { ErrorRecord } from "../../../core/job.ts";
-import { gaugeFail, gaugeHold, gaugeSucceed } from "../../../limits/gauge.ts";
+import { countFailure, holdKey, countSuccess } from "../../../limits/key-state.ts";
 import { applies, valueOf } from "../../../limits/rule.ts";
 import type { Hold } from "../../../storage/job-storage.ts";
 import type { Book } from "../book.ts";
@@ -66,7 +66,7 @@ export function failed(book: Book, job: StoredJob, { name, code }: ErrorRecord, 
     if (breaker === null) continue;
     // Whoever waits for a probe knows of no instant: when it fails there is one.
     if (tally.gauge.openUntil !== null) book.loosen(tally, rule, time);
-    gaugeFail(tally.gauge, breaker, kinds, at, time);
+    countFailure(tally.gauge, breaker, kinds, at, time);
   }
 }
 
@@ -75,7 +75,7 @@ export function succeeded(book: Book, job: StoredJob, now: number): void {
   for (const { tally, rule, at } of job.starts) {
     if ((book.limits.rule(tally.name)?.breaker ?? null) === null) continue;
     if (tally.gauge.openUntil !== null) book.loosen(tally, rule, book.toLedgerTime(now));
-    gaugeSucceed(tally.gauge, at);
+    countSuccess(tally.gauge, at);
   }
 }
 
@@ -93,7 +93,7 @@ export function holdLimits(book: Book, job: StoredJob, { names, scope, forMs }: 
   }
   for (const tally of held) {
     tally.counted = true;
-    gaugeHold(tally.gauge, time + forMs);
+    holdKey(tally.gauge, time + forMs);
     const rule = limits.rule(tally.name);
     if (rule !== undefined) limits.rest(tally, rule, time);
   }

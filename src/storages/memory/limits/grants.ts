@@ -1,4 +1,4 @@
-import { type Granted, gaugeCall } from "../../../limits/gauge.ts";
+import { type Granted, confirmCall } from "../../../limits/key-state.ts";
 import { quotaOf } from "../../../limits/rule.ts";
 import { callStart } from "../../../limits/window.ts";
 import { type Confirmation, confirmInMs, type Grant } from "../../../storage/grants.ts";
@@ -58,7 +58,7 @@ export class Grants {
     for (let i = 0; i < kept.taken.length; i++) {
       const { entry, gauge } = kept.taken[i]!;
       if (entry !== undefined) callStart(entry, at);
-      gaugeCall(gauge, kept.granted.by, at, at - kept.at);
+      confirmCall(gauge, kept.granted.by, at, at - kept.at);
     }
   }
 

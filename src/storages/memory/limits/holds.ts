@@ -1,4 +1,4 @@
-import { type Held, NOTHING_HELD } from "../../../limits/gauge.ts";
+import { type SlotsInUse, NO_SLOTS } from "../../../limits/key-state.ts";
 import { WHEN_RELEASED } from "../../../limits/wait.ts";
 import { Heap, NOWHERE, type Slotted } from "../heap.ts";
 
@@ -55,9 +55,9 @@ export class Holds {
   }
 
   /** What is held now. Probes are those that started at `probing` or later. */
-  at(now: number, probing: number | null): Held {
+  at(now: number, probing: number | null): SlotsInUse {
     this.expire(now);
-    if (this.#all.size === 0) return NOTHING_HELD;
+    if (this.#all.size === 0) return NO_SLOTS;
     let probes = 0;
     if (probing !== null && now >= probing) for (const { at } of this.#all) if (at >= probing) probes += 1;
     const next = this.#timed.first;

@@ -1,4 +1,4 @@
-import type { Granted } from "../../../limits/gauge.ts";
+import type { Granted } from "../../../limits/key-state.ts";
 import type { Charge, LimitRule } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitKey, KeyCharge } from "../../../planner/claim-limits.ts";

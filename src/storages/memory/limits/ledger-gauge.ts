@@ -1,8 +1,8 @@
-import type { Gauge } from "../../../limits/gauge.ts";
-import type { Ledger } from "../../../limits/ledger.ts";
+import type { KeyState } from "../../../limits/key-state.ts";
+import type { RateState } from "../../../limits/rate-state.ts";
 
 /** What a limit keeps beside a log that `rates` knows as well: the pause is that of the ledger, whoever sets it. */
-export class LedgerGauge implements Gauge {
+export class LedgerGauge implements KeyState {
   latestAt: number | null = null;
   calledAt: number | null = null;
   calledBy: number | null = null;
@@ -11,9 +11,9 @@ export class LedgerGauge implements Gauge {
   toldUntil: number | null = null;
   failures = 0;
   openUntil: number | null = null;
-  readonly #ledger: Ledger;
+  readonly #ledger: RateState;
 
-  constructor(ledger: Ledger) {
+  constructor(ledger: RateState) {
     this.#ledger = ledger;
   }
 

@@ -1,5 +1,5 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
-import type { Ledger } from "../../../limits/ledger.ts";
+import type { RateState } from "../../../limits/rate-state.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import { ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
 import { Heap, NOWHERE } from "../heap.ts";
@@ -34,10 +34,10 @@ export class LimitBook {
   readonly #openGeneral: (name: string) => Tally;
 
   /** `ledger`: what is kept under a name. `roomAppeared` is called when somebody else gives something of it back. */
-  constructor(ledger: (name: string) => Ledger, roomAppeared: (tally: Tally) => void) {
+  constructor(ledger: (name: string) => RateState, roomAppeared: (tally: Tally) => void) {
     this.#openGeneral = (name) => {
       const tally = new Tally(name, null, ledger(name));
-      tally.ledger!.room.listen(() => roomAppeared(tally));
+      tally.ledger!.wakeUps.listen(() => roomAppeared(tally));
       return tally;
     };
   }

@@ -1,17 +1,17 @@
 import {
-  type Gauge,
-  gaugeCancel,
-  gaugeCharge,
-  gaugeTake,
-  gaugeWait,
+  type KeyState,
+  cancelCharge,
+  correctCharge,
+  chargeKey,
+  decideStart,
   type Granted,
-  type Held,
-  isGaugeIdle,
-  newGauge,
-  NOTHING_HELD,
-  type Verdict,
-} from "../../../limits/gauge.ts";
-import { clearLedger, type Ledger } from "../../../limits/ledger.ts";
+  type SlotsInUse,
+  isKeyIdle,
+  newKeyState,
+  NO_SLOTS,
+  type KeyDecision,
+} from "../../../limits/key-state.ts";
+import { clearRateState, type RateState } from "../../../limits/rate-state.ts";
 import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
 import {
   createLog,
@@ -43,7 +43,7 @@ export interface Taken {
   /** It is not called yet, and that will be confirmed; undefined: it counts from the grant. */
   readonly granted: Granted | undefined;
   /** That of the tally at the time: after a reset what is taken back is nobody's. */
-  readonly gauge: Gauge;
+  readonly gauge: KeyState;
   entry: StartEntry | undefined;
   hold: Hold | undefined;
   /** Other starts of the claim have it as well. */
@@ -61,8 +61,8 @@ export class Tally implements Slotted {
   readonly name: string;
   readonly group: string | null;
   /** Undefined: it is for one group. */
-  readonly ledger: Ledger | undefined;
-  gauge: Gauge;
+  readonly ledger: RateState | undefined;
+  gauge: KeyState;
   /** Was anything ever counted? */
   counted = false;
   /** Somebody was refused, and wants to hear of room. */
@@ -73,11 +73,11 @@ export class Tally implements Slotted {
   #log: StartLog | undefined;
   #holds: Holds | undefined;
 
-  constructor(name: string, group: string | null, ledger: Ledger | undefined) {
+  constructor(name: string, group: string | null, ledger: RateState | undefined) {
     this.name = name;
     this.group = group;
     this.ledger = ledger;
-    this.gauge = ledger === undefined ? newGauge() : new LedgerGauge(ledger);
+    this.gauge = ledger === undefined ? newKeyState() : new LedgerGauge(ledger);
   }
 
   get log(): StartLog | undefined {
@@ -88,8 +88,8 @@ export class Tally implements Slotted {
     return this.#holds !== undefined && this.#holds.size > 0;
   }
 
-  held(time: number): Held {
-    return this.#holds === undefined ? NOTHING_HELD : this.#holds.at(time, this.gauge.openUntil);
+  held(time: number): SlotsInUse {
+    return this.#holds === undefined ? NO_SLOTS : this.#holds.at(time, this.gauge.openUntil);
   }
 
   used({ windowMs }: Quota, time: number): number {
@@ -100,7 +100,7 @@ export class Tally implements Slotted {
   /** The start happens, whether or not there is room. `until`: when what it holds comes back by itself. */
   take(rule: LimitRule, charge: Charge, time: number, until: number | null, granted?: Granted): Taken {
     this.counted = true;
-    gaugeTake(this.gauge, charge, time, granted);
+    chargeKey(this.gauge, charge, time, granted);
     const taken: Taken = {
       tally: this,
       rule,
@@ -119,7 +119,7 @@ export class Tally implements Slotted {
   /** One more start of the same claim, which holds nothing. */
   takeAgain(taken: Taken): void {
     taken.common = true;
-    gaugeTake(this.gauge, taken.charge, taken.at, taken.granted);
+    chargeKey(this.gauge, taken.charge, taken.at, taken.granted);
     if (taken.entry !== undefined) growStart(taken.entry, taken.charge.weight);
   }
 
@@ -166,7 +166,7 @@ export class Tally implements Slotted {
 
   /** The start never was. */
   cancel({ gauge, charge, at, entry, common }: Taken): void {
-    gaugeCancel(gauge, at);
+    cancelCharge(gauge, at);
     if (entry !== undefined) shrinkStart(entry, common ? charge.weight : entry.weight);
   }
 
@@ -175,7 +175,7 @@ export class Tally implements Slotted {
     if (rule.quota.max === null) {
       if (hold !== undefined && quotaOf(rule, this.group).concurrency !== null) this.#holds?.resize(hold, used);
     } else if (entry !== undefined) {
-      gaugeCharge(gauge, used - entry.weight - entry.expired);
+      correctCharge(gauge, used - entry.weight - entry.expired);
       settleStart(entry, time, used);
     }
   }
@@ -186,9 +186,9 @@ export class Tally implements Slotted {
 
   /** Forgets everything but what is held. */
   reset(): void {
-    if (this.ledger !== undefined) clearLedger(this.ledger);
+    if (this.ledger !== undefined) clearRateState(this.ledger);
     this.#log = undefined;
-    this.gauge = this.ledger === undefined ? newGauge() : new LedgerGauge(this.ledger);
+    this.gauge = this.ledger === undefined ? newKeyState() : new LedgerGauge(this.ledger);
   }
 
   /** As if it had never been. What is held is held of what nobody looks at any more. */
@@ -216,7 +216,7 @@ export class Tally implements Slotted {
   isIdle(rule: LimitRule, time: number): boolean {
     this.#holds?.expire(time);
     const { everyMs } = quotaOf(rule, this.group);
-    return !this.holding && isGaugeIdle(this.gauge, everyMs, time) && this.quietAt(rule, time) <= time;
+    return !this.holding && isKeyIdle(this.gauge, everyMs, time) && this.quietAt(rule, time) <= time;
   }
 }
 
@@ -225,7 +225,7 @@ export function holdsOf(rule: LimitRule, group: string | null): boolean {
   return rule.breaker !== null || quotaOf(rule, group).concurrency !== null;
 }
 
-const UNTOUCHED: Gauge = Object.freeze(newGauge());
+const UNTOUCHED: KeyState = Object.freeze(newKeyState());
 
 /** When does this fit, and what is in its way? `undefined`: nothing was ever counted for the group. */
 export function verdictOf(
@@ -234,13 +234,13 @@ export function verdictOf(
   group: string | null,
   charge: Charge,
   time: number,
-): Verdict {
+): KeyDecision {
   const log = tally?.log;
-  return gaugeWait(
+  return decideStart(
     rule,
     group,
     tally === undefined ? UNTOUCHED : tally.gauge,
-    tally === undefined ? NOTHING_HELD : tally.held(time),
+    tally === undefined ? NO_SLOTS : tally.held(time),
     charge,
     time,
     (max, windowMs, weight) => (log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, time, weight)),
@@ -250,7 +250,7 @@ export function verdictOf(
 const ONE: Charge = { weight: 1, slots: 1 };
 
 /** When one more fits. */
-export const nextOf = (tally: Tally | undefined, rule: LimitRule, group: string | null, time: number): Verdict =>
+export const nextOf = (tally: Tally | undefined, rule: LimitRule, group: string | null, time: number): KeyDecision =>
   verdictOf(tally, rule, group, ONE, time);
 
 /** How much could start at once: nothing if anything is in the way; infinity: as much as anybody likes. */
@@ -258,7 +258,7 @@ export function freeOf(tally: Tally | undefined, rule: LimitRule, group: string 
   if (nextOf(tally, rule, group, time).wait !== 0) return 0;
   const quota = quotaOf(rule, group);
   const { toldUntil, toldLeft, openUntil } = tally === undefined ? UNTOUCHED : tally.gauge;
-  const { slots, probes } = tally === undefined ? NOTHING_HELD : tally.held(time);
+  const { slots, probes } = tally === undefined ? NO_SLOTS : tally.held(time);
   // What is weighed is told by weight; what counts starts then leaves room for one at least.
   const weighs = rule.weight !== null;
   let free = Number.POSITIVE_INFINITY;

@@ -1,5 +1,5 @@
 import { type Before, startsBefore, waitBehind } from "../../../limits/behind.ts";
-import type { Verdict } from "../../../limits/gauge.ts";
+import type { KeyDecision } from "../../../limits/key-state.ts";
 import { chargeOf, type LimitRule, mostOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { ClaimLimit } from "../../../storage/job-storage.ts";
@@ -89,6 +89,6 @@ function standingOf(
 }
 
 /** Nobody starts before the first of the lane, which is perhaps heavier. One that never fits ends, and is in nobody's way. */
-function later(own: Verdict, first: Verdict): Verdict {
+function later(own: KeyDecision, first: KeyDecision): KeyDecision {
   return own.wait !== NEVER && first.wait > own.wait ? first : own;
 }

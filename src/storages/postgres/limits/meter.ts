@@ -1,4 +1,11 @@
-import { type Gauge, gaugeWait, type Held, newGauge, NOTHING_HELD, type Verdict } from "../../../limits/gauge.ts";
+import {
+  type KeyState,
+  decideStart,
+  type SlotsInUse,
+  newKeyState,
+  NO_SLOTS,
+  type KeyDecision,
+} from "../../../limits/key-state.ts";
 import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 
@@ -39,11 +46,11 @@ export class SeenMeter {
   readonly rule: LimitRule;
   readonly group: string | null;
   readonly quota: Quota;
-  readonly gauge: Gauge;
+  readonly gauge: KeyState;
   readonly now: number;
   readonly used: number;
   readonly #seen: SeenLimit;
-  readonly #held: Held;
+  readonly #held: SlotsInUse;
   readonly #behind: Wait;
 
   /** `behind`: how long those are waited for who wait for the limit already. */
@@ -64,16 +71,16 @@ export class SeenMeter {
     return this.#held.slots;
   }
 
-  verdict(charge: Charge): Verdict {
+  verdict(charge: Charge): KeyDecision {
     const holds = this.rule.breaker !== null || this.quota.concurrency !== null;
-    const held = holds ? this.#held : NOTHING_HELD;
-    return gaugeWait(this.rule, this.group, this.gauge, held, charge, this.now, (max, windowMs, weight) =>
+    const held = holds ? this.#held : NO_SLOTS;
+    return decideStart(this.rule, this.group, this.gauge, held, charge, this.now, (max, windowMs, weight) =>
       windowWait(this.#seen, max, windowMs, weight),
     );
   }
 
   /** The same behind those who wait for the limit already. */
-  verdictBehind(charge: Charge): Verdict {
+  verdictBehind(charge: Charge): KeyDecision {
     const own = this.verdict(charge);
     if (own.wait === NEVER || this.rule.weight === null) return own;
     const wait = this.#behind;
@@ -99,8 +106,8 @@ export class SeenMeter {
 }
 
 /** The numbers beside the window. */
-function gaugeOf(row: LimitRow | null): Gauge {
-  if (row === null) return newGauge();
+function gaugeOf(row: LimitRow | null): KeyState {
+  if (row === null) return newKeyState();
   return {
     latestAt: row.latest_at,
     calledAt: row.called_at,

@@ -259,7 +259,7 @@ CREATE TABLE {schema}.limits (
   id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   name text COLLATE "C" NOT NULL,
   grp text COLLATE "C" NOT NULL DEFAULT '',
-  -- The numbers beside the window (limits/gauge.ts).
+  -- The numbers beside the window (limits/key-state.ts).
   latest_at float8,
   pause_until float8,
   told_left float8,

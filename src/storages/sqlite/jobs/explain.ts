@@ -1,5 +1,5 @@
 import { type Before, startsBefore, waitBehind } from "../../../limits/behind.ts";
-import type { Verdict } from "../../../limits/gauge.ts";
+import type { KeyDecision } from "../../../limits/key-state.ts";
 import { chargeOf, mostOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER } from "../../../limits/wait.ts";
 import type { JobRecord } from "../../../core/job.ts";
@@ -108,7 +108,7 @@ export function explain(step: Step, id: string): Standing | undefined {
 }
 
 /** Nobody starts before the first of the lane, which is perhaps heavier. One that never fits ends, and is in nobody's way. */
-function later(own: Verdict, first: Verdict): Verdict {
+function later(own: KeyDecision, first: KeyDecision): KeyDecision {
   return own.wait !== NEVER && first.wait > own.wait ? first : own;
 }
 

@@ -1,5 +1,5 @@
 import type { ErrorRecord } from "../../../core/job.ts";
-import { gaugeHold } from "../../../limits/gauge.ts";
+import { holdKey } from "../../../limits/key-state.ts";
 import type { Hold, Outcome } from "../../../storage/job-storage.ts";
 import { changeGauge } from "../limits/gauges.ts";
 import { stateGrpOf } from "../limits/groups.ts";
@@ -107,7 +107,7 @@ function holdLimits(step: Step, { queue, type, grp }: HeldRow, hold: Hold | null
   const scope = hold.scope ? step.rules.of(queue, type).filter(({ byGroup }) => !byGroup) : [];
   for (const name of new Set([...hold.names, ...scope.map((rule) => rule.name)])) {
     const rule = step.rules.byName.get(name);
-    changeGauge(step, name, rule === undefined ? "" : stateGrpOf(rule, grp), (gauge) => gaugeHold(gauge, until));
+    changeGauge(step, name, rule === undefined ? "" : stateGrpOf(rule, grp), (gauge) => holdKey(gauge, until));
   }
 }
 

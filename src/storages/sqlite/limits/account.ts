@@ -1,4 +1,4 @@
-import { type Gauge, gaugeTake, type Held, NOTHING_HELD } from "../../../limits/gauge.ts";
+import { type KeyState, chargeKey, type SlotsInUse, NO_SLOTS } from "../../../limits/key-state.ts";
 import type { Charge } from "../../../limits/rule.ts";
 import { findLimit, type LimitRow, openLimit } from "../limit-row.ts";
 import type { Step } from "../step.ts";
@@ -27,8 +27,8 @@ export class Account {
   /** How much of each window was in use before this step, and when that was. */
   readonly #used = new Map<number, { readonly used: number; readonly at: number }>();
   #row: LimitRow | undefined;
-  #gauge: Gauge;
-  #held: Held | undefined;
+  #gauge: KeyState;
+  #held: SlotsInUse | undefined;
   /** Which start it was last charged for, and how much; how much for all of them, and in how many starts. */
   #latest = 0;
   #charged = 0;
@@ -57,7 +57,7 @@ export class Account {
     return this.#row;
   }
 
-  get gauge(): Gauge {
+  get gauge(): KeyState {
     // What this step starts, it starts when it is over: the time may have moved on since (see the constructor).
     if (this.#starts > 0) {
       this.#gauge.latestAt = this.#step.now;
@@ -66,8 +66,8 @@ export class Account {
     return this.#gauge;
   }
 
-  get held(): Held {
-    this.#held ??= this.#row === undefined ? NOTHING_HELD : heldOf(this.#step, this.#row.id, this.#row.open_until);
+  get held(): SlotsInUse {
+    this.#held ??= this.#row === undefined ? NO_SLOTS : heldOf(this.#step, this.#row.id, this.#row.open_until);
     return this.#held;
   }
 
@@ -111,7 +111,7 @@ export class Account {
     this.#charged = before + weight;
     this.#taken += weight;
     const granted = ttlMs === undefined ? undefined : { by: OURS, until: lastMoment(this.#step, ttlMs) };
-    gaugeTake(this.#gauge, { ...charge, weight }, this.#step.now, granted);
+    chargeKey(this.#gauge, { ...charge, weight }, this.#step.now, granted);
     if (!holds) return;
     const { slots, probes, expiresIn } = this.held;
     this.#held = { slots: slots + charge.slots, probes: probes + 1, expiresIn };

@@ -1,5 +1,5 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
-import { gaugeHold, gaugeTell } from "../../../limits/gauge.ts";
+import { holdKey, recordRemaining } from "../../../limits/key-state.ts";
 import type { LimitRule } from "../../../limits/rule.ts";
 import { type Declared, declareRules, ownersWithout } from "../../../storage/declarations.ts";
 import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
@@ -85,7 +85,7 @@ export function change(step: Step, name: string, wanted: LimitChange, by: string
   }
   // What holds all groups is kept with the rule.
   if ("holdMs" in wanted && after === undefined) {
-    changeGauge(step, name, stateGrpOf(rule, wanted.group), (gauge) => gaugeHold(gauge, step.now + wanted.holdMs));
+    changeGauge(step, name, stateGrpOf(rule, wanted.group), (gauge) => holdKey(gauge, step.now + wanted.holdMs));
   }
   if ("remaining" in wanted) tell(step, rule, wanted);
   if ("reset" in wanted) reset(step, rule, wanted.group);
@@ -95,7 +95,7 @@ function tell(step: Step, rule: LimitRule, said: Extract<LimitChange, { remainin
   const grp = stateGrpOf(rule, said.group);
   const left = gaugeOf(findLimit(step, rule.name, grp)).toldLeft;
   changeGauge(step, rule.name, grp, (gauge) => {
-    gaugeTell(gauge, said.remaining, said.resetMs, step.now);
+    recordRemaining(gauge, said.remaining, said.resetMs, step.now);
     // More is left than it said before.
     if (left !== null && gauge.toldLeft! > left) windowFreed(step, { name: rule.name, grp });
   });

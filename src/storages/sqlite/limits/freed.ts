@@ -1,4 +1,4 @@
-import type { Held } from "../../../limits/gauge.ts";
+import type { SlotsInUse } from "../../../limits/key-state.ts";
 import { concurrencyWait, type LimitRule, quotaOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import { type LimitRow, limitById } from "../limit-row.ts";
@@ -35,7 +35,7 @@ export function noteHeld(step: Step): void {
 }
 
 /** How long one more waits for what is held. */
-function waitFor(step: Step, rule: LimitRule, group: string | null, held: Held, openUntil: number | null): Wait {
+function waitFor(step: Step, rule: LimitRule, group: string | null, held: SlotsInUse, openUntil: number | null): Wait {
   const wait = concurrencyWait(quotaOf(rule, group).concurrency, held.slots, 1, held.expiresIn);
   const probing = rule.breaker !== null && openUntil !== null && openUntil <= step.now;
   return probing && held.probes >= rule.breaker.probes ? Math.max(wait, held.expiresIn) : wait;

@@ -1,4 +1,4 @@
-import { type Gauge, gaugeCharge, newGauge } from "../../../limits/gauge.ts";
+import { type KeyState, correctCharge, newKeyState } from "../../../limits/key-state.ts";
 import { findLimit, type LimitRow, openLimit } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 
@@ -6,8 +6,8 @@ const SAVE = `UPDATE sluice_limits SET latest_at = ?, called_at = ?, called_by =
   open_until = ? WHERE id = ?`;
 
 /** The numbers beside the window. */
-export function gaugeOf(row: LimitRow | undefined): Gauge {
-  if (row === undefined) return newGauge();
+export function gaugeOf(row: LimitRow | undefined): KeyState {
+  if (row === undefined) return newKeyState();
   return {
     latestAt: row.latest_at,
     calledAt: row.called_at,
@@ -21,13 +21,13 @@ export function gaugeOf(row: LimitRow | undefined): Gauge {
   };
 }
 
-export function saveGauge(step: Step, id: number, gauge: Gauge): void {
+export function saveGauge(step: Step, id: number, gauge: KeyState): void {
   const { latestAt, calledAt, calledBy, pausedUntil, toldLeft, toldUntil, failures, openUntil } = gauge;
   step.sql(SAVE).run(latestAt, calledAt, calledBy, pausedUntil, toldLeft, toldUntil, failures, openUntil, id);
 }
 
 /** Changes the numbers of a limit, whether or not anything was kept of it before. */
-export function changeGauge(step: Step, name: string, grp: string, change: (gauge: Gauge) => void): void {
+export function changeGauge(step: Step, name: string, grp: string, change: (gauge: KeyState) => void): void {
   const row = findLimit(step, name, grp) ?? openLimit(step, name, 0, grp);
   const gauge = gaugeOf(row);
   change(gauge);
@@ -38,6 +38,6 @@ export function changeGauge(step: Step, name: string, grp: string, change: (gaug
 export function chargeMore(step: Step, row: LimitRow, more: number): void {
   if (row.told_left === null || more <= 0) return;
   const gauge = gaugeOf(row);
-  gaugeCharge(gauge, more);
+  correctCharge(gauge, more);
   saveGauge(step, row.id, gauge);
 }

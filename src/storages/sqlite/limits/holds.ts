@@ -1,4 +1,4 @@
-import { type Held, NOTHING_HELD } from "../../../limits/gauge.ts";
+import { type SlotsInUse, NO_SLOTS } from "../../../limits/key-state.ts";
 import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
 import { WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { Step } from "../step.ts";
@@ -26,8 +26,8 @@ export function holds(rule: LimitRule, group: string | null): boolean {
 }
 
 /** What is held of a limit. `openUntil`: since when starts are probes. */
-export function heldOf(step: Step, limit: number | undefined, openUntil: number | null): Held {
-  if (limit === undefined) return NOTHING_HELD;
+export function heldOf(step: Step, limit: number | undefined, openUntil: number | null): SlotsInUse {
+  if (limit === undefined) return NO_SLOTS;
   const { slots, probes, until } = step.sql(HELD).get(openUntil ?? NO_PROBES, limit, step.now) as {
     readonly slots: number;
     readonly probes: number;

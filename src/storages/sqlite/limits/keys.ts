@@ -1,4 +1,4 @@
-import { gaugeWait, NOTHING_HELD, type Verdict } from "../../../limits/gauge.ts";
+import { decideStart, NO_SLOTS, type KeyDecision } from "../../../limits/key-state.ts";
 import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
@@ -74,10 +74,10 @@ export class SqliteKey implements LimitKey {
     return this.account.held.slots;
   }
 
-  verdict(charge: Charge): Verdict {
+  verdict(charge: Charge): KeyDecision {
     const { account } = this;
-    const held = this.holds ? account.held : NOTHING_HELD;
-    return gaugeWait(this.rule, this.group, account.gauge, held, charge, this.#step.now, this.#window);
+    const held = this.holds ? account.held : NO_SLOTS;
+    return decideStart(this.rule, this.group, account.gauge, held, charge, this.#step.now, this.#window);
   }
 
   wait(charge: Charge, priority?: number): Wait {
@@ -88,7 +88,7 @@ export class SqliteKey implements LimitKey {
   }
 
   /** The same for people: whoever claims is there. */
-  verdictFor(asking: Asking, charge: Charge, priority: number): Verdict {
+  verdictFor(asking: Asking, charge: Charge, priority: number): KeyDecision {
     const own = this.verdict(charge);
     if (own.wait === NEVER || this.rule.weight === null) return own;
     const wait = this.#behind(priority, asking, true);

@@ -1,4 +1,4 @@
-import { gaugeFail, gaugeSucceed } from "../../../limits/gauge.ts";
+import { countFailure, countSuccess } from "../../../limits/key-state.ts";
 import { type LimitRow, limitById } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { isAnyAwaited } from "./blocked.ts";
@@ -54,8 +54,8 @@ function tellBreaker(step: Step, row: LimitRow, starts: readonly number[], endin
   const gauge = gaugeOf(row);
   let closed = false;
   for (const at of starts) {
-    if (ending === "well") closed = gaugeSucceed(gauge, at) || closed;
-    else gaugeFail(gauge, breaker, ending, at, step.now);
+    if (ending === "well") closed = countSuccess(gauge, at) || closed;
+    else countFailure(gauge, breaker, ending, at, step.now);
   }
   if (gauge.failures === row.failures && gauge.openUntil === row.open_until) return;
   saveGauge(step, row.id, gauge);

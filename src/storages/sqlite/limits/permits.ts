@@ -1,5 +1,5 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
-import { gaugeCancel } from "../../../limits/gauge.ts";
+import { cancelCharge } from "../../../limits/key-state.ts";
 import { type Charge, mostOf, weighed } from "../../../limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
@@ -126,7 +126,7 @@ function cancel(step: Step, permit: Permit): void {
   endStart(step, row, start);
   if (!cancelled && row.window_ms !== null) return;
   const gauge = gaugeOf(row);
-  gaugeCancel(gauge, start.at);
+  cancelCharge(gauge, start.at);
   saveGauge(step, row.id, gauge);
   windowFreed(step, row);
 }

@@ -1,4 +1,4 @@
-import { gaugeCancel } from "../../../limits/gauge.ts";
+import { cancelCharge } from "../../../limits/key-state.ts";
 import { type LimitRow, limitById } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { shiftTotal } from "../totals.ts";
@@ -74,7 +74,7 @@ export function cancelTaken(step: Step, text: string | null, startedAt: number):
     const entry = entryOf(step, taken, startedAt);
     if (entry !== undefined) changeEntry(step, row, seq, entry, -weight);
     const gauge = gaugeOf(row);
-    gaugeCancel(gauge, startedAt);
+    cancelCharge(gauge, startedAt);
     saveGauge(step, row.id, gauge);
     windowFreed(step, row);
   }

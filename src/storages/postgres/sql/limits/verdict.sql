@@ -1,5 +1,5 @@
 -- When may a start happen that takes so much of the window and so many slots, and what is in its way the longest? It is
--- gaugeWait in limits/gauge.ts, to the last bit; what the step has taken so far counts.
+-- decideStart in limits/key-state.ts, to the last bit; what the step has taken so far counts.
 CREATE OR REPLACE FUNCTION {schema}.verdict(
   meter {schema}.limit_meter, account {schema}.limit_account, weight float8, slots float8, now float8
 ) RETURNS {schema}.limit_verdict

@@ -1,20 +1,20 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
-  gaugeCancel,
-  gaugeCharge,
-  gaugeFail,
-  gaugeHold,
-  gaugeSucceed,
-  gaugeTake,
-  gaugeTell,
-  gaugeWait,
-  type Held,
-  isGaugeIdle,
-  newGauge,
-  NOTHING_HELD,
-  type Verdict,
-} from "../../src/limits/gauge.ts";
+  cancelCharge,
+  correctCharge,
+  countFailure,
+  holdKey,
+  countSuccess,
+  chargeKey,
+  recordRemaining,
+  decideStart,
+  type SlotsInUse,
+  isKeyIdle,
+  newKeyState,
+  NO_SLOTS,
+  type KeyDecision,
+} from "../../src/limits/key-state.ts";
 import { type BreakerRule, type Charge, type LimitRule, quotaOf } from "../../src/limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../src/limits/wait.ts";
 import { createLog, recordAlone, viewOf, windowWait } from "../../src/limits/window.ts";
@@ -26,7 +26,7 @@ const ONE: Charge = { weight: 1, slots: 1 };
 /** A limit for one group, kept in arrays. */
 class Toy {
   readonly rule: LimitRule;
-  readonly gauge = newGauge();
+  readonly gauge = newKeyState();
   readonly starts: { at: number; weight: number }[] = [];
   holds: { readonly at: number; readonly slots: number; readonly until: number | null }[] = [];
 
@@ -34,7 +34,7 @@ class Toy {
     this.rule = rule;
   }
 
-  held(now: number): Held {
+  held(now: number): SlotsInUse {
     const held = this.holds.filter(({ until }) => until === null || until > now);
     const { openUntil } = this.gauge;
     return {
@@ -44,8 +44,8 @@ class Toy {
     };
   }
 
-  ask(charge: Charge, now: number): Verdict {
-    return gaugeWait(this.rule, null, this.gauge, this.held(now), charge, now, (max, windowMs, weight) => {
+  ask(charge: Charge, now: number): KeyDecision {
+    return decideStart(this.rule, null, this.gauge, this.held(now), charge, now, (max, windowMs, weight) => {
       const log = createLog();
       const view = viewOf(log, windowMs);
       for (const start of this.starts) recordAlone(log, start.at, start.weight);
@@ -54,7 +54,7 @@ class Toy {
   }
 
   take(charge: Charge, now: number, until: number | null): void {
-    gaugeTake(this.gauge, charge, now);
+    chargeKey(this.gauge, charge, now);
     this.starts.push({ at: now, weight: charge.weight });
     this.holds.push({ at: now, slots: charge.slots, until });
   }
@@ -93,10 +93,10 @@ describe("a gauge", () => {
           now += after;
           const charge = rule.quota.max === null ? { weight: 1, slots: weight } : { weight, slots: 1 };
           if (act === "release") toy.holds.shift();
-          else if (act === "hold") gaugeHold(toy.gauge, now + weight * 7);
-          else if (act === "tell") gaugeTell(toy.gauge, weight - 1, weight * 9, now);
-          else if (act === "fail" && rule.breaker !== null) gaugeFail(toy.gauge, rule.breaker, [], now, now);
-          else if (act === "succeed") gaugeSucceed(toy.gauge, now);
+          else if (act === "hold") holdKey(toy.gauge, now + weight * 7);
+          else if (act === "tell") recordRemaining(toy.gauge, weight - 1, weight * 9, now);
+          else if (act === "fail" && rule.breaker !== null) countFailure(toy.gauge, rule.breaker, [], now, now);
+          else if (act === "succeed") countSuccess(toy.gauge, now);
           if (act !== "start") continue;
           const { wait, reason } = toy.ask(charge, now);
           expect(reason === null).toBe(wait === 0);
@@ -153,10 +153,10 @@ describe("a gauge", () => {
     const toy = new Toy(limitRule("k", { max: 1, windowMs: 100, concurrency: 1, everyMs: 30 }));
     toy.take(ONE, 0, 60);
     expect(toy.ask(ONE, 10)).toEqual({ wait: 90, reason: "window" });
-    gaugeHold(toy.gauge, 500);
+    holdKey(toy.gauge, 500);
     expect(toy.ask(ONE, 10)).toEqual({ wait: 490, reason: "held" });
     const stopped = new Toy({ ...toy.rule, paused: true });
-    gaugeHold(stopped.gauge, 500);
+    holdKey(stopped.gauge, 500);
     expect(stopped.ask(ONE, 10)).toEqual({ wait: WHEN_RELEASED, reason: "paused" });
     expect(stopped.ask({ weight: 2, slots: 1 }, 10).wait).toBe(NEVER);
   });
@@ -171,26 +171,26 @@ describe("a gauge", () => {
   });
 
   it("is as if a cancelled start had never been, but for what a service said", () => {
-    const gauge = newGauge();
-    gaugeTell(gauge, 5, 100, 0);
-    gaugeTake(gauge, { weight: 3, slots: 1 }, 10);
-    gaugeCancel(gauge, 10);
+    const gauge = newKeyState();
+    recordRemaining(gauge, 5, 100, 0);
+    chargeKey(gauge, { weight: 3, slots: 1 }, 10);
+    cancelCharge(gauge, 10);
     expect(gauge).toMatchObject({ latestAt: null, toldLeft: 2 });
-    gaugeTake(gauge, ONE, 20);
-    gaugeTake(gauge, ONE, 30);
-    gaugeCancel(gauge, 20);
+    chargeKey(gauge, ONE, 20);
+    chargeKey(gauge, ONE, 30);
+    cancelCharge(gauge, 20);
     expect(gauge.latestAt).toBe(30);
   });
 
   it("takes what was used beyond the charge off what a service said, and gives nothing back for less", () => {
-    const gauge = newGauge();
-    gaugeCharge(gauge, 3);
+    const gauge = newKeyState();
+    correctCharge(gauge, 3);
     expect(gauge.toldLeft).toBeNull();
-    gaugeTell(gauge, 10, 100, 0);
-    gaugeCharge(gauge, 4);
-    gaugeCharge(gauge, -3);
+    recordRemaining(gauge, 10, 100, 0);
+    correctCharge(gauge, 4);
+    correctCharge(gauge, -3);
     expect(gauge.toldLeft).toBe(6);
-    gaugeCharge(gauge, 9);
+    correctCharge(gauge, 9);
     expect(gauge.toldLeft).toBe(0);
   });
 
@@ -207,91 +207,91 @@ describe("a gauge", () => {
   it("is held for as long as anybody said, whatever is said after that", () => {
     fc.assert(
       fc.property(fc.array(fc.nat({ max: 100 }), { minLength: 1 }), (instants) => {
-        const gauge = newGauge();
-        for (const until of instants) gaugeHold(gauge, until);
+        const gauge = newKeyState();
+        for (const until of instants) holdKey(gauge, until);
         expect(gauge.pausedUntil).toBe(Math.max(...instants));
       }),
     );
   });
 
   it("takes of what is said about one window the least, and about a later window that", () => {
-    const gauge = newGauge();
-    gaugeTell(gauge, 5, 60_000, 0);
-    gaugeTell(gauge, 8, 59_000, 500);
+    const gauge = newKeyState();
+    recordRemaining(gauge, 5, 60_000, 0);
+    recordRemaining(gauge, 8, 59_000, 500);
     expect(gauge).toMatchObject({ toldLeft: 5, toldUntil: 60_000 });
-    gaugeTell(gauge, 3, 60_000, 1_000);
+    recordRemaining(gauge, 3, 60_000, 1_000);
     expect(gauge).toMatchObject({ toldLeft: 3, toldUntil: 61_000 });
-    gaugeTell(gauge, 90, 60_000, 30_000);
+    recordRemaining(gauge, 90, 60_000, 30_000);
     expect(gauge).toMatchObject({ toldLeft: 90, toldUntil: 90_000 });
-    gaugeTell(gauge, 7, 1_000, 90_000);
+    recordRemaining(gauge, 7, 1_000, 90_000);
     expect(gauge).toMatchObject({ toldLeft: 7, toldUntil: 91_000 });
   });
 });
 
 describe("a breaker", () => {
-  const verdict = (gauge: ReturnType<typeof newGauge>, now: number, probes = 0) =>
-    gaugeWait(
+  const verdict = (gauge: ReturnType<typeof newKeyState>, now: number, probes = 0) =>
+    decideStart(
       limitRule("k", {}, { breaker: BREAKER }),
       null,
       gauge,
-      { ...NOTHING_HELD, probes, slots: probes },
+      { ...NO_SLOTS, probes, slots: probes },
       ONE,
       now,
       () => 0,
     );
 
   it("opens after so many failures in a row, lets probes through, and closes when one succeeds", () => {
-    const gauge = newGauge();
-    expect(gaugeFail(gauge, BREAKER, [], 0, 10)).toBe(false);
-    gaugeSucceed(gauge, 0);
-    expect(gaugeFail(gauge, BREAKER, [], 0, 20)).toBe(false);
-    expect(gaugeFail(gauge, BREAKER, [], 0, 30)).toBe(true);
+    const gauge = newKeyState();
+    expect(countFailure(gauge, BREAKER, [], 0, 10)).toBe(false);
+    countSuccess(gauge, 0);
+    expect(countFailure(gauge, BREAKER, [], 0, 20)).toBe(false);
+    expect(countFailure(gauge, BREAKER, [], 0, 30)).toBe(true);
     expect(verdict(gauge, 30)).toEqual({ wait: 100, reason: "breaker" });
     expect(verdict(gauge, 129)).toEqual({ wait: 1, reason: "breaker" });
     expect(verdict(gauge, 130)).toEqual({ wait: 0, reason: null });
     expect(verdict(gauge, 130, 1)).toEqual({ wait: WHEN_RELEASED, reason: "breaker" });
-    expect(gaugeSucceed(gauge, 130)).toBe(true);
+    expect(countSuccess(gauge, 130)).toBe(true);
     expect(verdict(gauge, 131, 1)).toEqual({ wait: 0, reason: null });
   });
 
   it("opens again when a probe fails, and does not heed those who began before", () => {
-    const gauge = newGauge();
-    gaugeFail(gauge, BREAKER, [], 0, 0);
-    gaugeFail(gauge, BREAKER, [], 0, 0);
-    expect(gaugeFail(gauge, BREAKER, [], 0, 50)).toBe(false);
-    expect(gaugeSucceed(gauge, 99)).toBe(false);
+    const gauge = newKeyState();
+    countFailure(gauge, BREAKER, [], 0, 0);
+    countFailure(gauge, BREAKER, [], 0, 0);
+    expect(countFailure(gauge, BREAKER, [], 0, 50)).toBe(false);
+    expect(countSuccess(gauge, 99)).toBe(false);
     expect(gauge.openUntil).toBe(100);
-    expect(gaugeFail(gauge, BREAKER, [], 100, 140)).toBe(true);
+    expect(countFailure(gauge, BREAKER, [], 100, 140)).toBe(true);
     expect(gauge.openUntil).toBe(240);
   });
 
   it("counts only errors of its kinds", () => {
-    const gauge = newGauge();
+    const gauge = newKeyState();
     const picky = { ...BREAKER, failures: 1, kinds: ["E_TIMEOUT"] };
-    expect(gaugeFail(gauge, picky, ["TypeError", "E_OTHER"], 0, 0)).toBe(false);
-    expect(gaugeFail(gauge, picky, ["TypeError", "E_TIMEOUT"], 0, 0)).toBe(true);
+    expect(countFailure(gauge, picky, ["TypeError", "E_OTHER"], 0, 0)).toBe(false);
+    expect(countFailure(gauge, picky, ["TypeError", "E_TIMEOUT"], 0, 0)).toBe(true);
   });
 });
 
 describe("an idle gauge", () => {
   it("is one in which nothing could matter any more, at the very instant", () => {
-    const happenings: Readonly<Record<string, (gauge: ReturnType<typeof newGauge>) => void>> = {
-      "a start": (gauge) => gaugeTake(gauge, ONE, 0),
-      "a hold": (gauge) => gaugeHold(gauge, 50),
-      "a word of the service": (gauge) => gaugeTell(gauge, 3, 50, 0),
+    const happenings: Readonly<Record<string, (gauge: ReturnType<typeof newKeyState>) => void>> = {
+      "a start": (gauge) => chargeKey(gauge, ONE, 0),
+      "a hold": (gauge) => holdKey(gauge, 50),
+      "a word of the service": (gauge) => recordRemaining(gauge, 3, 50, 0),
     };
     for (const [what, happen] of Object.entries(happenings)) {
-      const gauge = newGauge();
-      expect(isGaugeIdle(gauge, 50, 0), what).toBe(true);
+      const gauge = newKeyState();
+      expect(isKeyIdle(gauge, 50, 0), what).toBe(true);
       happen(gauge);
-      expect([isGaugeIdle(gauge, 50, 49), isGaugeIdle(gauge, 50, 50)], what).toEqual([false, true]);
+      expect([isKeyIdle(gauge, 50, 49), isKeyIdle(gauge, 50, 50)], what).toEqual([false, true]);
     }
-    const failing = newGauge();
-    gaugeFail(failing, BREAKER, [], 0, 0);
-    expect(isGaugeIdle(failing, null, 1e12)).toBe(false);
-    gaugeFail(failing, BREAKER, [], 0, 0);
-    expect(isGaugeIdle(failing, null, 1e12)).toBe(false);
-    gaugeSucceed(failing, 1e12);
-    expect(isGaugeIdle(failing, null, 1e12)).toBe(true);
+    const failing = newKeyState();
+    countFailure(failing, BREAKER, [], 0, 0);
+    expect(isKeyIdle(failing, null, 1e12)).toBe(false);
+    countFailure(failing, BREAKER, [], 0, 0);
+    expect(isKeyIdle(failing, null, 1e12)).toBe(false);
+    countSuccess(failing, 1e12);
+    expect(isKeyIdle(failing, null, 1e12)).toBe(true);
   });
 });

@@ -1,5 +1,5 @@
 /** Tells those who wait that something was given back, and those about to wait that they have just missed it. */
-export class Room {
+export class WakeUps {
   /** Replaced, never changed: whoever is being told may leave or join meanwhile. */
   #listeners: readonly (() => void)[] = [];
   /** How often something was given back. Read it before asking, compare it before going to sleep. */
@@ -13,7 +13,7 @@ export class Room {
     };
   }
 
-  appeared(): void {
+  notify(): void {
     this.times += 1;
     const listeners = this.#listeners;
     for (let i = 0; i < listeners.length; i++) listeners[i]!();
