@@ -354,4 +354,19 @@ describe("limits of MemoryStorage: gates", () => {
       for (const spy of [opened, entered]) spy.mockRestore();
     },
   );
+
+  it("lets a heavy job start first when it fits, though other groups of its priority had their turn longer ago", async () => {
+    const { storage, clock } = await open(limitRule("k", { max: 10, windowMs: 1_000 }, { weight: "n" }));
+    const add = (id: string, group: string, n: number) => storage.add([newJob({ id, group, weights: { n } })]);
+    const ids = async () => (await storage.claim(anything())).jobs.map(({ id }) => id).join(" ");
+    await add("h1", "h", 1);
+    expect(await ids()).toBe("h1");
+    await add("g1", "g", 5);
+    expect(await ids()).toBe("g1");
+    await add("heavy", "g", 9);
+    expect(await ids()).toBe("");
+    for (let i = 0; i < 5; i++) await add(`light${i}`, "h", 2);
+    await clock.advance(1_000);
+    expect(await ids()).toBe("heavy");
+  });
 });
