@@ -303,7 +303,9 @@ export class Engine {
     let failingSince = 0;
     const fairness = new Fairness(this.#clock);
     while (!this.#over) {
-      const turn = fairness.step();
+      // Jobs that were taken ahead begin without the loop: what ends in one turn of the event loop is settled together. A storage in
+      // this process would settle them one by one: measured on SQLite, that is half of the time of a job that does nothing.
+      const turn = this.#hands.waiting > 0 ? fairness.turn() : fairness.step();
       if (turn !== undefined) await turn;
       this.#sleep.begin();
       try {

@@ -28,6 +28,12 @@ export class Fairness {
     return this.#steps > MOST_STEPS && this.#clock.now() - this.#since >= MOST_MS ? this.#turn : undefined;
   }
 
+  /** The next turn of the event loop. */
+  turn(): Promise<void> | undefined {
+    if (this.#clock !== systemClock) return undefined;
+    return (this.#turn ??= this.#watch());
+  }
+
   #watch(): Promise<void> {
     this.#steps = 0;
     this.#since = this.#clock.now();

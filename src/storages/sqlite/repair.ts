@@ -22,7 +22,9 @@ export function repairClock(connection: SqliteConnection): number {
     connection.prepare(FOLLOW_DUE).run(skew - by);
     connection.prepare(FOLLOW_DEADLINES).run(skew - by);
     connection
-      .prepare("UPDATE sluice_meta SET last = last - ?1, skew = skew - ?1, repairs = repairs + 1, rules = rules + 1")
+      .prepare(
+        "UPDATE sluice_meta SET last = last - ?1, skew = skew - ?1, repairs = repairs + 1, settings = settings + 1",
+      )
       .run(by);
     connection.exec("COMMIT");
     return by;

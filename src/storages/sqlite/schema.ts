@@ -6,8 +6,9 @@
  * with whatever tool, is refused. Every index is there for one question, named beside it.
  */
 export const SCHEMA_1 = `
-  -- One row: the version of this schema, the counter behind tokens and turns, and the clock (time.ts). \`rules\` grows with
-  -- every change of rules, \`news\` with every step that made room, or jobs, where there was none.
+  -- One row: the version of this schema, the counter behind tokens and turns, and the clock (time.ts). \`settings\` grows with
+  -- every change of what settings.ts reads, \`listeners\` with every change of listeners: a process reads them again when the
+  -- number is another one. \`news\` grows with every step that made room, or jobs, where there was none.
   CREATE TABLE sluice_meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     version INTEGER NOT NULL,
@@ -18,10 +19,11 @@ export const SCHEMA_1 = `
     boot TEXT,
     awake REAL NOT NULL,
     asleep REAL NOT NULL,
-    rules INTEGER NOT NULL,
+    settings INTEGER NOT NULL,
+    listeners INTEGER NOT NULL,
     news INTEGER NOT NULL
   ) STRICT;
-  INSERT INTO sluice_meta VALUES (1, 1, 0, 0, 0, 0, NULL, 0, 0, 0, 0);
+  INSERT INTO sluice_meta VALUES (1, 1, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0);
 
   CREATE TABLE sluice_jobs (
     -- The order of adding. A number may be used again when the newest job is deleted; the order is right all the same.
@@ -160,6 +162,12 @@ export const SCHEMA_1 = `
     type TEXT NOT NULL,
     PRIMARY KEY (queue, type)
   ) STRICT, WITHOUT ROWID;
+  CREATE TRIGGER sluice_pauses_added AFTER INSERT ON sluice_pauses BEGIN
+    UPDATE sluice_meta SET settings = settings + 1;
+  END;
+  CREATE TRIGGER sluice_pauses_removed AFTER DELETE ON sluice_pauses BEGIN
+    UPDATE sluice_meta SET settings = settings + 1;
+  END;
 
   CREATE TABLE sluice_keys (
     queue TEXT NOT NULL,
@@ -199,6 +207,12 @@ export const SCHEMA_1 = `
     at REAL NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX sluice_claims_old ON sluice_claims (at);
+  CREATE TRIGGER sluice_claims_added AFTER INSERT ON sluice_claims BEGIN
+    UPDATE sluice_meta SET settings = settings + 1;
+  END;
+  CREATE TRIGGER sluice_claims_removed AFTER DELETE ON sluice_claims BEGIN
+    UPDATE sluice_meta SET settings = settings + 1;
+  END;
 
   -- What is kept under the name of a limit, for one group or for all (limits/groups.ts). A cleared one gets another id:
   -- tokens and starts of before name nothing then.
@@ -276,6 +290,15 @@ export const SCHEMA_1 = `
     until REAL NOT NULL,
     events INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
+  CREATE TRIGGER sluice_listeners_added AFTER INSERT ON sluice_listeners BEGIN
+    UPDATE sluice_meta SET listeners = listeners + 1;
+  END;
+  CREATE TRIGGER sluice_listeners_changed AFTER UPDATE ON sluice_listeners BEGIN
+    UPDATE sluice_meta SET listeners = listeners + 1;
+  END;
+  CREATE TRIGGER sluice_listeners_removed AFTER DELETE ON sluice_listeners BEGIN
+    UPDATE sluice_meta SET listeners = listeners + 1;
+  END;
 
   -- Workers that have registered: live until then. info: what else they say of themselves (storage/workers.ts), as JSON.
   CREATE TABLE sluice_workers (

@@ -2,6 +2,7 @@ import type { JobEvent } from "../../core/events.ts";
 import type { Wait } from "../../limits/wait.ts";
 import type { SqliteStatement, Statements } from "./driver.ts";
 import type { RuleBook } from "./limits/rule-book.ts";
+import type { Settings } from "./settings.ts";
 import type { ClockState } from "./time.ts";
 
 /** What a step gave back of one limit. */
@@ -36,7 +37,8 @@ export class Step {
   readonly skew: number;
   /** Does anybody want events? Else nobody need make them. */
   readonly eventsWanted: boolean;
-  /** The rules in force when it began. */
+  /** What was set when it began, and of that the rules. */
+  readonly settings: Settings;
   readonly rules: RuleBook;
   /** Queues where something changed that may let a job start; and whether it is news for those whom a limit keeps back. */
   readonly woken = new Map<string, boolean>();
@@ -53,7 +55,7 @@ export class Step {
   /** What the clock of the computer says. */
   readonly #machine: Pick<ClockState, "boot" | "awake">;
 
-  constructor(statements: Statements, time: StepTime, rules: RuleBook, eventsWanted: boolean) {
+  constructor(statements: Statements, time: StepTime, settings: Settings, eventsWanted: boolean) {
     this.#statements = statements;
     this.now = time.now;
     this.asked = time.asked;
@@ -61,7 +63,8 @@ export class Step {
     this.skew = time.skew;
     this.#machine = time;
     this.sequence = time.sequence;
-    this.rules = rules;
+    this.settings = settings;
+    this.rules = settings.rules;
     this.eventsWanted = eventsWanted;
   }
 

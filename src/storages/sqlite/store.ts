@@ -6,7 +6,7 @@ import { isBusy, type SqliteConnection } from "./driver.ts";
 import { moveInstants } from "./instants.ts";
 import { concludeGiven } from "./limits/freed.ts";
 import { machineOf } from "./machine.ts";
-import { NO_RULES, readRules, type RuleBook } from "./limits/rule-book.ts";
+import { NO_SETTINGS, readSettings, type Settings } from "./settings.ts";
 import { Step } from "./step.ts";
 import { type ClockState, StorageClock } from "./time.ts";
 
@@ -22,17 +22,22 @@ const PATIENCE_MS = 30_000;
 const SHORTEST_WAIT_MS = 1;
 const LONGEST_WAIT_MS = 25;
 
-/** The one row of `sluice_meta`, and until when other processes want to be woken and to hear events. */
+/** The one row of `sluice_meta`. */
 interface Meta extends ClockState {
-  readonly rules: number;
-  readonly others: number | null;
-  readonly hearing: number | null;
+  readonly settings: number;
+  readonly listeners: number;
 }
 
-const META = `SELECT last, skew, sequence, repairs, boot, awake, asleep, rules,
-    (SELECT max(until) FROM sluice_listeners WHERE origin <> ?) AS others,
-    (SELECT max(until) FROM sluice_listeners WHERE origin <> ? AND events = 1) AS hearing
-  FROM sluice_meta`;
+/** Until when other processes want to be woken, and to hear events; as they stood when they had this number. */
+interface Listeners {
+  readonly number: number;
+  readonly others: number;
+  readonly hearing: number;
+}
+
+const META = "SELECT last, skew, sequence, repairs, boot, awake, asleep, settings, listeners FROM sluice_meta";
+const LISTENERS = `SELECT max(until) AS others, max(iif(events, until, NULL)) AS hearing FROM sluice_listeners
+  WHERE origin <> ?`;
 const REMEMBER = "UPDATE sluice_meta SET last = ?, skew = ?, boot = ?, awake = ?, asleep = ?";
 const NEWS = "UPDATE sluice_meta SET news = news + 1";
 const KEEP_EVENT = "INSERT INTO sluice_events (at, origin, event) VALUES (?, ?, ?)";
@@ -54,7 +59,8 @@ export class Store {
   readonly #random: Random;
   readonly #time: StorageClock;
   /** As they were read last; read again when their number has changed. */
-  #rules: RuleBook = NO_RULES;
+  #settings: Settings = NO_SETTINGS;
+  #listeners: Listeners = { number: 0, others: 0, hearing: 0 };
   #connection: Connection | undefined;
   #closed = false;
   /** While somebody waits for a lock, whoever comes later stands behind. */
@@ -103,8 +109,9 @@ export class Store {
   async isHeard(): Promise<boolean> {
     if (this.audience?.hearsEvents === true) return true;
     return this.#patiently(() => {
-      const meta = this.#meta(this.#prepared());
-      return meta.hearing !== null && meta.hearing > this.#time.read(meta).now;
+      const connection = this.#prepared();
+      const meta = this.#meta(connection);
+      return this.#listenersOf(connection, meta).hearing > this.#time.read(meta).now;
     });
   }
 
@@ -190,14 +197,14 @@ export class Store {
       const set = skew !== meta.skew;
       if (set || last !== meta.last) connection.statements.get(REMEMBER).run(last, skew, boot, awake, asleep);
       const moved = set && moveInstants(connection.statements, skew);
-      const heardElsewhere = meta.hearing !== null && meta.hearing > now;
+      const { others, hearing } = this.#listenersOf(connection, meta);
+      const heardElsewhere = hearing > now;
       const heardHere = this.audience?.hearsEvents ?? false;
-      const elsewhere = meta.others !== null && meta.others > now;
-      const rules = this.#rulesOf(connection, meta);
+      const elsewhere = others > now;
       const step = new Step(
         connection.statements,
         { now, asked: now + error - waitedMs, error, skew, sequence, boot, awake },
-        rules,
+        this.#settingsOf(connection, meta),
         heardHere || heardElsewhere,
       );
       step.everybody = moved;
@@ -227,7 +234,7 @@ export class Store {
       const { now, error, skew, sequence, boot, awake } = this.#time.read(meta);
       if (noted || skew === meta.skew) {
         const time = { now, asked: now + error, error, skew, sequence, boot, awake };
-        return work(new Step(connection.statements, time, this.#rulesOf(connection, meta), false));
+        return work(new Step(connection.statements, time, this.#settingsOf(connection, meta), false));
       }
     } finally {
       connection.statements.get("ROLLBACK").run();
@@ -237,13 +244,21 @@ export class Store {
     return this.#read(work, true);
   }
 
-  #rulesOf({ statements }: Connection, { rules: number }: Meta): RuleBook {
-    if (this.#rules.number !== number) this.#rules = readRules(statements, number);
-    return this.#rules;
+  #settingsOf({ statements }: Connection, { settings: number }: Meta): Settings {
+    if (this.#settings.number !== number) this.#settings = readSettings(statements, number);
+    return this.#settings;
+  }
+
+  #listenersOf({ statements }: Connection, { listeners: number }: Meta): Listeners {
+    if (this.#listeners.number !== number) {
+      const row = statements.get(LISTENERS).get(this.origin) as { others: number | null; hearing: number | null };
+      this.#listeners = { number, others: row.others ?? 0, hearing: row.hearing ?? 0 };
+    }
+    return this.#listeners;
   }
 
   #meta(connection: Connection): Meta {
-    return connection.statements.get(META).get(this.origin, this.origin) as Meta;
+    return connection.statements.get(META).get() as Meta;
   }
 }
 

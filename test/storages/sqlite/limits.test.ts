@@ -217,7 +217,7 @@ test("what was written by hand, with garbage, stops nobody", async () => {
   const back = { to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: true } as const;
   expect(await storage.settle([{ id, token, ...back }])).toEqual([]);
   expect((await storage.limits.read({ name: "k", group: null }))[0]!.states[0]!.held).toBe(0);
-  database.exec(`INSERT INTO sluice_rules VALUES ('odd', '{'); UPDATE sluice_meta SET rules = rules + 1`);
+  database.exec(`INSERT INTO sluice_rules VALUES ('odd', '{'); UPDATE sluice_meta SET settings = settings + 1`);
   expect((await storage.claim(claimOf({ max: 3 }))).jobs.length).toBe(3);
   for (const garbage of ["", ":", "1:2", "a:b:c:d:e", "1:999:1:1:1", "-1:1:1:1:1"]) {
     await storage.limits.give(garbage, "cancelled");

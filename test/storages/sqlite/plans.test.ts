@@ -201,6 +201,8 @@ const WALKS: readonly RegExp[] = [
   // What people ask about limits and the backlog of a queue: it adds up lanes, and counts what is not in one.
   /^SELECT queue, type, total\(waiting\) AS waiting FROM sluice_lanes WHERE waiting > 0 GROUP BY queue, type$/,
   /^SELECT type, count\(\*\) AS n FROM sluice_jobs .* GROUP BY type$/,
+  // Queues whose claims bring limits along: read when one is added or removed.
+  /^SELECT queue FROM sluice_claims$/,
   // Active jobs, along the index of leases: what people ask goes through those that run.
   /^SELECT seq FROM sluice_jobs INDEXED BY sluice_jobs_leases WHERE /,
   /^SELECT DISTINCT queue FROM sluice_jobs WHERE lease_until > 0$/,

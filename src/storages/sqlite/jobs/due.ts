@@ -21,6 +21,12 @@ const LATE = `SELECT seq, id, queue, type, state, lane, attempt FROM sluice_jobs
 const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
   delete_at = ? + coalesce(keep_for, ${KEPT_MS.dead}) WHERE seq = ?`;
 
+// Both in one statement, for every claim asks.
+const BEHIND = `SELECT
+  EXISTS (SELECT 1 FROM sluice_jobs WHERE queue = ? AND state = 'scheduled' AND due_at <= ?) AS due,
+  EXISTS (SELECT 1 FROM sluice_jobs WHERE deadline IS NOT NULL AND finished_at IS NULL AND lease_until IS NULL
+    AND deadline <= ?) AS late`;
+
 const TOO_LATE: ErrorRecord = {
   name: "JobTimeoutError",
   code: "SLUICE_TIMEOUT",
@@ -46,6 +52,13 @@ export function queuesDue(step: Step): string[] {
     row = step.sql(NEXT_QUEUE).get(row.queue) as Pick<JobRow, "queue"> | undefined;
   }
   return queues;
+}
+
+/** Scheduled jobs of the queue that have come due wait from now on, and jobs that are too late to start are dead. */
+export function catchUp(step: Step, queue: string): void {
+  const { due, late } = step.sql(BEHIND).get(queue, step.now, step.now) as { due: number; late: number };
+  if (due === 1) promoteDue(step, queue);
+  if (late === 1) endLate(step);
 }
 
 /** Scheduled jobs of the queue that have come due wait from now on. */

@@ -29,6 +29,19 @@ type Head = Pick<JobRow, "lane" | "due_at" | "seq">;
 
 const byDue = (a: Head, b: Head): number => a.due_at - b.due_at || a.seq - b.seq;
 
+/** How much a claim wants. */
+export interface Wanted {
+  /** So many start at once, whatever they are; */
+  readonly max: number;
+  /** so many with those that are prefetched. */
+  readonly most: number;
+  /** No more data than this of each unit, and one job more. */
+  readonly maxBytes: number;
+}
+
+/** An attempt may be spent on a prefetched job without its having begun: it must be the first of several. */
+export const isPrefetchable = ({ attempt, max_attempts: most }: JobRow): boolean => attempt === 0 && most > 1;
+
 /** The same while it is being made up: it is to give so many, out of these lanes. */
 interface Share extends Giving {
   readonly take: number;
@@ -36,18 +49,9 @@ interface Share extends Giving {
   rows: readonly JobRow[];
 }
 
-/**
- * Those of the units that are to give something, in the order of their turns, and what they give; of each no more than `maxBytes` of
- * data, and one job more.
- */
-export function giving(
-  step: Step,
-  types: OpenTypes,
-  units: readonly Unit<LaneRow>[],
-  want: number,
-  maxBytes: number,
-): Giving[] {
-  const takes = new Map(takeTurns(units, want).map(({ unit, take }) => [unit, take]));
+/** Those of the units that are to give something, in the order of their turns, and what they give. */
+export function giving(step: Step, types: OpenTypes, units: readonly Unit<LaneRow>[], wanted: Wanted): Giving[] {
+  const takes = new Map(takeTurns(units, wanted.most).map(({ unit, take }) => [unit, take]));
   const chosen = units.filter((unit) => takes.has(unit));
   const siblings = types.siblings(chosen);
   const shares = chosen.map((unit, i): Share => {
@@ -63,28 +67,30 @@ export function giving(
   const ones: Share[] = [];
   for (const share of shares) {
     if (share.take === 1 && shares.length > 1) ones.push(share);
-    else share.rows = firstOf(step, share, maxBytes);
+    else share.rows = firstOf(step, share, wanted);
   }
-  if (ones.length > 0) giveOneEach(step, ones, maxBytes);
+  if (ones.length > 0) giveOneEach(step, ones, wanted.maxBytes);
   return shares;
 }
 
 /** The next jobs of one unit. Of several lanes the index tells how many each of them gives, and only those are read. */
-function firstOf(step: Step, { filled, take }: Share, maxBytes: number): JobRow[] {
-  if (filled.length === 1) return firstOfLane(step, filled[0]!, take, maxBytes);
+function firstOf(step: Step, { filled, take }: Share, wanted: Wanted): JobRow[] {
+  if (filled.length === 1) return firstOfLane(step, filled[0]!, take, wanted);
   const heads = filled.flatMap((lane) => step.sql(HEADS).all(lane, take) as Head[]);
   const counts = new Map<number, number>();
   for (const { lane } of heads.toSorted(byDue).slice(0, take)) counts.set(lane!, (counts.get(lane!) ?? 0) + 1);
-  const rows = [...counts].flatMap(([lane, count]) => firstOfLane(step, lane, count, maxBytes));
+  const rows = [...counts].flatMap(([lane, count]) => firstOfLane(step, lane, count, wanted));
   return rows.toSorted(byDue);
 }
 
-function firstOfLane(step: Step, lane: number, take: number, maxBytes: number): JobRow[] {
+function firstOfLane(step: Step, lane: number, take: number, { max, maxBytes }: Wanted): JobRow[] {
   const amount = new Amount();
   let count = amount.of(take);
   const rows = step.sql(FIRST_OF_LANE).all(lane, step.now, count) as JobRow[];
   amount.read(rows);
   for (let found = rows.length; found === count && rows.length < take && amount.bytes <= maxBytes;) {
+    // Nothing is prefetched behind one that cannot be: the others would be read in vain.
+    if (rows.length > max && !rows.slice(max).every(isPrefetchable)) break;
     count = amount.of(take - rows.length);
     const { due_at: dueAt, seq } = rows.at(-1)!;
     const next = step.sql(NEXT_OF_LANE).all(lane, dueAt, seq, step.now, count) as JobRow[];

@@ -13,7 +13,14 @@ export interface Sibling {
   readonly waiting: number;
 }
 
-const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
+type AnyLane = LaneRow & Sibling & { readonly blocked: number };
+
+/** A queue with no more lanes than this is looked at as a whole: one statement in place of four, half the time of a look. */
+const FEW = 8;
+
+const ALL = `SELECT id, type, priority, grp AS "group", turn, waiting, blocked_until IS NOT NULL AS blocked FROM sluice_lanes
+  WHERE queue = ? LIMIT ${FEW + 1}`;
+
 // From one type to the next along the index, however many lanes lie between them.
 const READY = "waiting > 0 AND blocked_until IS NULL";
 const FIRST_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND ${READY} ORDER BY type LIMIT 1`;
@@ -27,20 +34,24 @@ const UNITS = `SELECT unit.key AS unit, lane.id, lane.type, lane.waiting FROM js
   CROSS JOIN sluice_lanes AS one ON one.id = unit.value
   CROSS JOIN sluice_lanes AS lane ON lane.queue = one.queue AND lane.priority = one.priority AND lane.grp = one.grp`;
 
+const NOTHING: ReadonlySet<string> = new Set();
+
 /** Which types of a queue a claim may take: those it asks for that are not paused. None: the whole queue is paused. */
 export class OpenTypes {
   readonly #step: Step;
   readonly queue: string;
   /** Those it asks for, paused as they may be; null: any. */
   readonly asked: readonly string[] | null;
-  readonly #paused = new Set<string>();
+  readonly #paused: ReadonlySet<string>;
   readonly paused: boolean;
+  /** All lanes of the queue as they were when `units` looked, if they are few. */
+  #few: readonly AnyLane[] | undefined;
 
   constructor(step: Step, queue: string, types: readonly string[] | null) {
     this.#step = step;
     this.queue = queue;
     this.asked = types;
-    for (const { type } of step.sql(PAUSES).all(queue) as { type: string }[]) this.#paused.add(type);
+    this.#paused = step.settings.pauses.get(queue) ?? NOTHING;
     this.paused = this.#paused.has("");
   }
 
@@ -60,6 +71,13 @@ export class OpenTypes {
    * its priority, that it gives one job at the most.
    */
   units(count: number): Unit<LaneRow>[] {
+    if (this.asked?.length !== 1) {
+      const lanes = this.#step.sql(ALL).all(this.queue) as AnyLane[];
+      if (lanes.length <= FEW) {
+        this.#few = lanes;
+        return unitsOf(lanes.filter(({ type, waiting, blocked }) => waiting > 0 && blocked === 0 && this.has(type)));
+      }
+    }
     const byType = Array.from(this.candidates(), (type) => this.#lanes(type, count));
     if (byType.length !== 1) return unitsOf(byType.flat());
     // Of one type each lane is a unit, and they are in order.
@@ -76,6 +94,8 @@ export class OpenTypes {
   siblings(units: readonly Unit<LaneRow>[]): Sibling[][] {
     // Of one type there is one lane in a unit.
     if (this.asked?.length === 1) return units.map(({ lanes: [lane] }) => [{ ...lane!, type: this.asked![0]! }]);
+    const few = this.#few;
+    if (few !== undefined) return units.map((unit) => few.filter((lane) => this.#isOf(unit, lane)));
     const [first] = units;
     const types = this.asked ?? [];
     const asked = this.asked === null ? "" : ` AND lane.type IN (${types.map(() => "?").join()})`;
@@ -86,6 +106,10 @@ export class OpenTypes {
     const siblings = units.map((): Sibling[] => []);
     for (const row of rows as (Sibling & { readonly unit: number })[]) siblings[row.unit]!.push(row);
     return siblings;
+  }
+
+  #isOf({ priority, lanes: [one] }: Unit<LaneRow>, lane: AnyLane): boolean {
+    return lane.priority === priority && lane.group === one!.group && this.asked?.includes(lane.type) !== false;
   }
 
   #lanes(type: string, count: number): LaneRow[] {

@@ -18,7 +18,7 @@ import { dropLimit, resetLimit } from "./reset.ts";
 const WRITE = `INSERT INTO sluice_rules (name, stored) VALUES (?, ?)
   ON CONFLICT (name) DO UPDATE SET stored = excluded.stored`;
 const DELETE = "DELETE FROM sluice_rules WHERE name = ?";
-const CHANGED = "UPDATE sluice_meta SET rules = rules + 1";
+const CHANGED = "UPDATE sluice_meta SET settings = settings + 1";
 // Of a limit by group nothing but what is kept for groups: the bare name is somebody else's.
 const IDS = "SELECT id FROM sluice_limits WHERE name = ? AND grp >= ?";
 const GO_ON = `UPDATE sluice_limits SET pause_until = NULL, told_left = NULL, told_until = NULL, failures = 0,

@@ -23,8 +23,8 @@ export function isUnsaid(step: Step, queue: string): boolean {
 
 /** Keeps what the claim brings along, so that people can be told what jobs of its queue wait for. */
 export function remember(step: Step, { queue, limits }: ClaimRequest): void {
+  if (limits.length === 0 && !step.settings.claims.has(queue)) return;
   const row = step.sql(READ).get(queue) as Row | undefined;
-  if (row === undefined && limits.length === 0) return;
   const text = JSON.stringify(limits);
   if (row?.limits === text && (limits.length === 0 || step.now - row.at <= SAY_AGAIN_MS)) return;
   step.sql(WRITE).run(queue, text, step.now);

@@ -5,9 +5,8 @@ import type { Statements } from "../driver.ts";
 
 const READ = "SELECT name, stored FROM sluice_rules ORDER BY name";
 
-/** All rules, as they stood when they had this number. Read once, and shared by all steps until the number changes. */
+/** All rules, as they stood when they were read. */
 export class RuleBook {
-  readonly number: number;
   readonly stored: ReadonlyMap<string, StoredRule>;
   /** In force, by name. */
   readonly byName: ReadonlyMap<string, LimitRule>;
@@ -21,8 +20,7 @@ export class RuleBook {
   /** The names of those for which it matters how heavy jobs are. */
   readonly weighing: readonly string[];
 
-  constructor(number: number, stored: ReadonlyMap<string, StoredRule>) {
-    this.number = number;
+  constructor(stored: ReadonlyMap<string, StoredRule>) {
     this.stored = stored;
     this.byName = new Map(Array.from(stored, ([name, rule]) => [name, ruleInForce(rule)]));
     this.inForce = [...this.byName.values()];
@@ -57,15 +55,12 @@ export class RuleBook {
 
 const NONE: readonly LimitRule[] = [];
 
-/** As long as nobody has ever declared a rule. */
-export const NO_RULES = new RuleBook(0, new Map());
-
 /** What cannot be read binds nobody. */
-export function readRules(statements: Statements, number: number): RuleBook {
+export function readRules(statements: Statements): RuleBook {
   const stored = new Map<string, StoredRule>();
   for (const { name, stored: text } of statements.get(READ).all() as { name: string; stored: string }[]) {
     const rule = readStoredRule(text);
     if (rule !== undefined) stored.set(name, rule);
   }
-  return new RuleBook(number, stored);
+  return new RuleBook(stored);
 }
