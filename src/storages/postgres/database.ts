@@ -74,7 +74,7 @@ export interface Audience {
 }
 
 /** Functions that want to know that they may have run before: their last parameter, `again`. */
-const ASKS_AGAIN: ReadonlySet<string> = new Set(["add", "add_one", "add_many", "claim", "settle"]);
+const ASKS_AGAIN: ReadonlySet<string> = new Set(["add", "add_uniform", "claim", "settle"]);
 
 /** How steps are said: whoever says them otherwise, under the names of statements, needs another word here. */
 const SAID = "sluice2";

@@ -67,11 +67,10 @@ class Way implements PostgresPool {
 /** The ids of the jobs that a statement adds, if it does. */
 function idsIn(text: string, first: string): string[] | undefined {
   const name = /"sluice"\.(add\w*)\(/.exec(text)?.[1];
-  if (name === "add_one") return [first];
-  if (name === "add_many") return first.split("\u001F");
-  if (name !== "add") return undefined;
-  const said = JSON.parse(first) as { id: string }[] | { ids: string[] };
-  return "ids" in said ? said.ids : said.map(({ id }) => id);
+  if (name === "add_uniform") return first.split("\u001F");
+  if (name === undefined) return undefined;
+  const { ids, separator } = JSON.parse(first) as { ids: string; separator: string };
+  return ids.split(separator);
 }
 
 /** Time that hardly passes: nobody loses patience. */

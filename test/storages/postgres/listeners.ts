@@ -1,7 +1,9 @@
 import type { JobEvent } from "../../../src/core/events.ts";
 import type { Hub } from "../../../src/storages/postgres/hub.ts";
+import { addArgument } from "../../../src/storages/postgres/jobs/add.ts";
 import { opened } from "./client-support.ts";
 import { once, temporaryDatabase } from "./server.ts";
+import { newJob } from "./support.ts";
 
 /** A database with its tables, and a function that says what it is given, as if it were a step. */
 export async function sayingDatabase(): Promise<string> {
@@ -13,8 +15,7 @@ export async function sayingDatabase(): Promise<string> {
 
 /** Active jobs that are asked to stop, whoever has them. */
 export async function stopping(url: string, ...ids: readonly string[]): Promise<void> {
-  const other = { queue: "q", type: "t", data: "1", due_in: 0, priority: 0, max_attempts: 1, backoff: "{}" };
-  await once(url, "SELECT sluice.add($1::json)", [JSON.stringify(ids.map((id) => Object.assign({ id }, other)))]);
+  await once(url, "SELECT sluice.add($1::json, false)", [addArgument(ids.map((id) => newJob({ id })))]);
   await once(
     url,
     `UPDATE sluice.jobs SET state = 'active', cancel_requested = true, attempt = 1, started_at = 1, lease_until = 1e15,

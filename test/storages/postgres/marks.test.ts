@@ -3,6 +3,7 @@ import type pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { JobRecord } from "../../../src/core/job.ts";
 import type { Outcome } from "../../../src/storage/job-storage.ts";
+import { addArgument } from "../../../src/storages/postgres/jobs/add.ts";
 import { recordsOf } from "../../../src/storages/postgres/jobs/claim.ts";
 import type { StartedJobs } from "../../../src/storages/postgres/jobs/started.ts";
 import { Worker } from "../../../src/index.ts";
@@ -352,12 +353,11 @@ describe("where many have gone, and the server may clean up nothing", () => {
     await crowd.comeAndGo();
     await scene.clock.advance(1_000);
     await crowd.claim(1);
-    const columns = JSON.stringify({ queue: "q", type: "t", due_in: 0, priority: 0, max_attempts: 3, backoff: "{}" });
-    const one = await crowd.counted(
-      "sluice.add_one('one', '{}', 'q', 't', NULL, 0, 0, NULL, NULL, 3, '{}', NULL, NULL, NULL, NULL, NULL)",
+    const uniform = await crowd.counted(
+      "sluice.add_uniform('one', '{}', ',', 'q', 't', NULL, 0, 0, NULL, NULL, 3, '{}', NULL, NULL, NULL, NULL, NULL)",
     );
-    const many = await crowd.counted("sluice.add_many('more', '{}', $1, NULL)", columns);
-    expect(one.passed + many.passed).toBeLessThan(FEW);
+    const general = await crowd.counted("sluice.add($1, false)", addArgument([newJob()]));
+    expect(uniform.passed + general.passed).toBeLessThan(FEW);
   });
 
   test("when it may clean up again there are no marks any more, and all is in order", async () => {

@@ -20,9 +20,13 @@ describe("statements by their names", () => {
       new PostgresStorage(pool, { schema: "a_very_long_name_for_a_schema_that_is_allowed_" }),
     ];
     for (const storage of storages) for (let i = 0; i < 3; i++) await storage.add([newJob()]);
-    const added = (await known()).filter((name) => name.includes("add_one"));
+    const added = (await known()).filter((name) => name.includes("add_uniform"));
     expect(new Set(added)).toEqual(
-      new Set(["sluice2:2000:sluice.add_one/16", "sluice2:2000:other.add_one/16", "sluice2:400:sluice.add_one/16"]),
+      new Set([
+        "sluice2:2000:sluice.add_uniform/17",
+        "sluice2:2000:other.add_uniform/17",
+        "sluice2:400:sluice.add_uniform/17",
+      ]),
     );
     for (const storage of storages) await storage.close();
   });

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { expect, test } from "vitest";
-import { addArgument } from "../../../src/storages/postgres/jobs/add.ts";
+import { addArgument, columnsOf, textsOf } from "../../../src/storages/postgres/jobs/add.ts";
 import { outcomesOf } from "../../../src/storages/postgres/jobs/outcomes.ts";
 import type { StartedJobs } from "../../../src/storages/postgres/jobs/started.ts";
 import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
@@ -126,30 +126,13 @@ test.each([false, true])("no step looks at more jobs than it has to, of very man
     await call(
       "add",
       addArgument([newJob(), newJob({ due: { inMs: 5 } }), newJob({ idempotency }), newJob({ idempotency })]),
+      true,
     );
-    const columns = { queue: "q", type: "t", priority: 1, max_attempts: 5, backoff: "{}" };
-    for (const [i, later] of [0, 0, 0, 5, 5, 5].entries()) {
-      await call(
-        "add_one",
-        `one ${i}`,
-        "{}",
-        "q",
-        "t",
-        null,
-        later,
-        1,
-        null,
-        null,
-        5,
-        "{}",
-        null,
-        null,
-        null,
-        null,
-        null,
-      );
-      const many = [`a ${i}\u001Fb ${i}`, "{}\u001F{}", JSON.stringify({ ...columns, due_in: later }), null];
-      await call("add_many", ...many);
+    for (const [i, inMs] of [0, 0, 0, 5, 5, 5].entries()) {
+      const jobs = [1, 2, 3].map((n) => newJob({ id: `${n} ${i}`, due: { inMs } }));
+      for (const some of [jobs.slice(0, 1), jobs.slice(1)]) {
+        await call("add_uniform", ...textsOf(some), ...Object.values(columnsOf(some[0]!)), null);
+      }
     }
     for (const action of ["cancel", "retry", "promote", "remove"]) {
       await call("change", JSON.stringify({ action, queue: "q", ids: done.map(({ id }) => id) }));

@@ -48,7 +48,7 @@ describe("jobs that are added after a pause", () => {
     await pause(50);
     await storage.add([newJob(), newJob()]);
     await until(() => wakes.length === 2 && said.length === 2, "the others to be heard of");
-    expect(statements).toEqual(["add_one", "add_many"]);
+    expect(statements).toEqual(["add_uniform", "add_uniform"]);
     expect(wakes).toEqual([true, false]);
     expect(said).toMatchObject([{ queues: [["q", true]] }, { queues: [["q", false]] }]);
   });
@@ -62,7 +62,7 @@ describe("jobs that are added after a pause", () => {
     await other.query("SELECT pg_advisory_xact_lock(sluice.lock_key('telling', ''))");
     await storage.add([newJob()]);
     await until(() => wakes.length === 1, "it to be heard of");
-    expect(statements).toEqual(["add_one", "tell"]);
+    expect(statements).toEqual(["add_uniform", "tell"]);
   });
 
   it("are heard of by who begins to listen while they are being committed", async () => {

@@ -23,25 +23,25 @@ export interface AddAnswer extends Told {
   readonly others?: readonly (readonly [no: number, id: string])[] | null;
 }
 
-/** What stands between texts that are sent as one: it is in no JSON. */
-const BETWEEN = "\u001F";
+/** What stands between texts that are sent as one: it is in no JSON, and hardly in an id. */
+const SEPARATOR = "\u001F";
 const UNIQUE_VIOLATION = "23505";
 
-/**
- * Adds jobs: all of them or none, by the shortest way there is for them. `teller`: who may tell others of it from inside of
- * the transaction.
- */
+/** Adds jobs: all of them or none. `teller`: who may tell others of it from inside of the transaction. */
 export async function add(database: Steps, jobs: readonly NewJob[], teller: string | null): Promise<Added[]> {
-  const quickly = quick(database, jobs, teller);
-  if (quickly !== undefined) {
-    try {
-      return addedFrom(jobs, await quickly);
-    } catch (error) {
-      // One of them is there already, or comes twice. Nothing was added, and it is looked for which.
-      if (sqlStateOf(error) !== UNIQUE_VIOLATION) throw error;
-    }
-  }
-  return addedFrom(jobs, await database.once<AddAnswer>("add", [addArgument(jobs)], onceFor(jobs)));
+  if (jobs.length === 0) return [];
+  const once = onceFor(jobs);
+  const generally = (repeated: boolean) => database.once<AddAnswer>("add", [addArgument(jobs), repeated], once);
+  const answer = await (
+    isUniform(jobs)
+      ? database.once<AddAnswer>("add_uniform", [...textsOf(jobs), ...Object.values(columnsOf(jobs[0]!)), teller], once)
+      : generally(false)
+  ).catch((error: unknown) => {
+    // One of them is there already, or comes twice. Nothing was added, and it is looked for which.
+    if (sqlStateOf(error) !== UNIQUE_VIOLATION) throw error;
+    return generally(true);
+  });
+  return addedFrom(jobs, answer);
 }
 
 /**
@@ -56,105 +56,116 @@ const LONG_MS = 3_600_000;
 
 /** Adds jobs in a transaction of the user's; others hear of it when that is committed. */
 export async function addInside(database: Caller, jobs: readonly NewJob[]): Promise<Added[]> {
-  return addedFrom(jobs, await database.call<AddAnswer>("add", addArgument(jobs), true));
+  if (jobs.length === 0) return [];
+  return addedFrom(jobs, await database.call<AddAnswer>("add_inside", addArgument(jobs)));
 }
 
-/** One job, or several that are alike: no JSON has to be read for each. */
-function quick(database: Steps, jobs: readonly NewJob[], teller: string | null): Promise<AddAnswer> | undefined {
+/** What the function `add` takes. */
+export function addArgument(jobs: readonly NewJob[]): string {
+  const [ids, data, separator] = textsOf(jobs);
+  const { kinds, kindOf } = kindsOf(jobs);
+  const keys = jobs.some(({ idempotency }) => idempotency !== null) ? jobs.map(keyOf) : undefined;
+  return JSON.stringify({ ids, data, separator, kinds, kind_of: kinds.length === 1 ? undefined : kindOf, keys });
+}
+
+/** The ids and the data, as one text each, and what stands between them. */
+export function textsOf(jobs: readonly NewJob[]): readonly [ids: string, data: string, separator: string] {
+  const ids = jobs.map(({ id }) => id);
+  const separator = separatorFor(ids);
+  return [ids.join(separator), jobs.map(({ data }) => data).join(separator), separator];
+}
+
+/** A text that is in none of the ids, nor across two of them. */
+function separatorFor(ids: readonly string[]): string {
+  let separator = SEPARATOR;
+  if (!ids.some((id) => id.includes(SEPARATOR))) return separator;
+  for (let n = 0; ids.join(separator).split(separator).length !== ids.length; n++) {
+    separator = `${SEPARATOR}${n}${SEPARATOR}`;
+  }
+  return separator;
+}
+
+/** What jobs have in common, each once, and the number of each job among these, from 1. */
+function kindsOf(jobs: readonly NewJob[]): { readonly kinds: readonly object[]; readonly kindOf: readonly number[] } {
   const [first] = jobs;
-  if (first === undefined || first.idempotency !== null) return undefined;
-  const backoff = JSON.stringify(first.backoff);
-  if (jobs.length === 1) {
-    const { due, deadline, weights, queue, type, priority, group, timeout } = first;
-    const args = [
-      first.id,
-      first.data,
-      queue,
-      type,
-      instantOf(due),
-      delayOf(due),
-      priority,
-      group,
-      weights === null ? null : JSON.stringify(weights),
-      first.maxAttempts,
-      backoff,
-      timeout,
-      instantOf(deadline),
-      delayOf(deadline),
-      first.keepFor,
-      teller,
-    ];
-    return database.once<AddAnswer>("add_one", args, onceFor(jobs));
-  }
-  if (!jobs.every((job) => isAlike(job, first) && !job.id.includes(BETWEEN) && !job.data.includes(BETWEEN))) {
-    return undefined;
-  }
-  const ids = jobs.map(({ id }) => id).join(BETWEEN);
-  const data = jobs.map((job) => job.data).join(BETWEEN);
-  const args = [ids, data, JSON.stringify(columnsOf(first, backoff)), teller];
-  return database.once<AddAnswer>("add_many", args, onceFor([first]));
+  const kinds: object[] = [];
+  const numbers = new Map<string, number>();
+  const kindOf = jobs.map((job, i) => {
+    if (i > 0 && isAlike(job, first!)) return 1;
+    const kind = { ...columnsOf(job), weights: job.weights };
+    const text = JSON.stringify(kind);
+    const number = numbers.get(text) ?? kinds.push(kind);
+    numbers.set(text, number);
+    return number;
+  });
+  return { kinds, kindOf };
 }
 
+/** In the order in which the function `add_uniform` takes them. */
+export const columnsOf = ({
+  queue,
+  type,
+  due,
+  priority,
+  group,
+  weights,
+  maxAttempts,
+  backoff,
+  timeout,
+  deadline,
+  keepFor,
+}: NewJob) => ({
+  queue,
+  type,
+  due: instantOf(due),
+  due_in: delayOf(due),
+  priority,
+  grp: group,
+  weights: weights === null ? null : JSON.stringify(weights),
+  max_attempts: maxAttempts,
+  backoff: JSON.stringify(backoff),
+  timeout,
+  deadline: instantOf(deadline),
+  deadline_in: delayOf(deadline),
+  keep_for: keepFor,
+});
 const instantOf = (when: When | null): number | null => (when !== null && "at" in when ? when.at : null);
 const delayOf = (when: When | null): number | null => (when !== null && "inMs" in when ? when.inMs : null);
 
-/** What the function `add` takes: the columns of each job that are not empty. What all of them have alike is said once. */
-export function addArgument(jobs: readonly NewJob[]): string {
+const keyOf = ({ id, queue, idempotency }: NewJob) =>
+  idempotency === null
+    ? {}
+    : {
+        id,
+        queue,
+        key: idempotency.key,
+        fingerprint: idempotency.fingerprint,
+        ttl: idempotency.ttlMs,
+        on_duplicate: idempotency.onDuplicate,
+      };
+
+/** Do they differ in nothing but their ids and data? An empty id alone cannot be told from none. */
+function isUniform(jobs: readonly NewJob[]): boolean {
   const [first] = jobs;
-  if (first !== undefined && jobs.every((job) => isAlike(job, first))) {
-    return JSON.stringify({
-      ids: jobs.map(({ id }) => id),
-      data: jobs.map(({ data }) => data),
-      ...columnsOf(first, JSON.stringify(first.backoff)),
-    });
-  }
-  const texts = new Map<object, string>();
-  return JSON.stringify(
-    jobs.map((job) => ({
-      id: job.id,
-      data: job.data,
-      ...columnsOf(job, textOf(job.backoff, texts)),
-      ...(job.idempotency !== null && {
-        key: job.idempotency.key,
-        fingerprint: job.idempotency.fingerprint,
-        ttl: job.idempotency.ttlMs,
-        on_duplicate: job.idempotency.onDuplicate,
-      }),
-    })),
-  );
+  return first!.id !== "" && jobs.every((job) => job.idempotency === null && isAlike(job, first!));
 }
 
-/** What several jobs may have in common. */
-const columnsOf = (job: NewJob, backoff: string) => ({
-  queue: job.queue,
-  type: job.type,
-  ...("at" in job.due ? { due: job.due.at } : { due_in: job.due.inMs }),
-  priority: job.priority,
-  grp: job.group ?? undefined,
-  weights: job.weights ?? undefined,
-  max_attempts: job.maxAttempts,
-  backoff,
-  timeout: job.timeout ?? undefined,
-  ...(job.deadline !== null && deadlineOf(job.deadline)),
-  keep_for: job.keepFor ?? undefined,
-});
-
-/** Is it the same as the other, but for its id and data? If in doubt, no. */
+/** Is it the same as the other, but for its id, data and key? If in doubt, no. */
 function isAlike(job: NewJob, other: NewJob): boolean {
   return (
-    job.idempotency === null &&
-    job.queue === other.queue &&
-    job.type === other.type &&
-    job.priority === other.priority &&
-    job.group === other.group &&
-    job.maxAttempts === other.maxAttempts &&
-    job.timeout === other.timeout &&
-    job.keepFor === other.keepFor &&
-    job.weights === other.weights &&
-    isSameTime(job.due, other.due) &&
-    (job.deadline === other.deadline ||
-      (job.deadline !== null && other.deadline !== null && isSameTime(job.deadline, other.deadline))) &&
-    (job.backoff === other.backoff || JSON.stringify(job.backoff) === JSON.stringify(other.backoff))
+    job === other ||
+    (job.queue === other.queue &&
+      job.type === other.type &&
+      job.priority === other.priority &&
+      job.group === other.group &&
+      job.maxAttempts === other.maxAttempts &&
+      job.timeout === other.timeout &&
+      job.keepFor === other.keepFor &&
+      job.weights === other.weights &&
+      isSameTime(job.due, other.due) &&
+      (job.deadline === other.deadline ||
+        (job.deadline !== null && other.deadline !== null && isSameTime(job.deadline, other.deadline))) &&
+      (job.backoff === other.backoff || JSON.stringify(job.backoff) === JSON.stringify(other.backoff)))
   );
 }
 
@@ -169,15 +180,6 @@ export function addedFrom(jobs: readonly NewJob[], { refused, others }: AddAnswe
   const added: Added[] = jobs.map(({ id }) => ({ id, created: true }));
   for (const [no, id] of others ?? []) added[no] = { id, created: false };
   return added;
-}
-
-const deadlineOf = (when: When) => ("at" in when ? { deadline: when.at } : { deadline_in: when.inMs });
-
-/** Jobs that are added together often share their plan: it is written as text once. */
-function textOf(value: object, texts: Map<object, string>): string {
-  let text = texts.get(value);
-  if (text === undefined) texts.set(value, (text = JSON.stringify(value)));
-  return text;
 }
 
 /** Throws what a refusal means; none means nothing. */

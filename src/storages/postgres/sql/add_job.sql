@@ -36,6 +36,8 @@ DECLARE
   due_in float8;
   deadline float8;
   deadline_in float8;
+  key text;
+  ttl float8;
   duplicate text;
   answer json;
   refused json;
@@ -78,13 +80,16 @@ BEGIN
       deadline_in := {schema}.option_duration('deadline', options -> 'deadline', true);
     END IF;
   END IF;
+  key := {schema}.option_text('idempotencyKey', options -> 'idempotencyKey', 512);
+  ttl := coalesce({schema}.option_duration('idempotencyTtl', options -> 'idempotencyTtl', true), 86400000);
   duplicate := coalesce({schema}.option_text('onDuplicate', options -> 'onDuplicate', 255), 'return');
   IF duplicate NOT IN ('return', 'replace', 'reject') THEN
     PERFORM {schema}.wrong_option('onDuplicate', options -> 'onDuplicate', '"return" or "replace" or "reject"');
   END IF;
 
-  answer := {schema}.add(json_build_array(json_strip_nulls(json_build_object(
-    'id', id, 'queue', queue, 'type', type, 'data', kept, 'due', run_at, 'due_in', due_in,
+  -- No JSON has the separator in it.
+  answer := {schema}.add_inside(json_build_object('ids', id, 'data', kept, 'separator', chr(31), 'kinds', json_build_array(json_build_object(
+    'queue', queue, 'type', type, 'due', run_at, 'due_in', due_in,
     'priority', coalesce({schema}.option_integer('priority', options -> 'priority', -2147483647, 2147483647), 0),
     'grp', {schema}.option_text('group', options -> 'group', 255),
     'weights', {schema}.option_weights(options -> 'weights'),
@@ -92,12 +97,10 @@ BEGIN
     'backoff', {schema}.option_backoff(options -> 'backoff'),
     'timeout', {schema}.option_duration('timeout', options -> 'timeout', true),
     'deadline', deadline, 'deadline_in', deadline_in,
-    'keep_for', {schema}.option_duration('keepFor', options -> 'keepFor', false),
-    'key', {schema}.option_text('idempotencyKey', options -> 'idempotencyKey', 512),
-    'ttl', coalesce({schema}.option_duration('idempotencyTtl', options -> 'idempotencyTtl', true), 86400000),
-    'on_duplicate', duplicate,
-    'fingerprint', CASE WHEN options ? 'idempotencyKey' THEN encode(sha256(convert_to(
-      '[' || to_json(type) || ',' || to_json({schema}.canonical_json(data)) || ']', 'UTF8')), 'hex') END))), true)::json;
+    'keep_for', {schema}.option_duration('keepFor', options -> 'keepFor', false))),
+    'keys', CASE WHEN key IS NOT NULL THEN json_build_array(json_build_object('id', id, 'queue', queue, 'key', key, 'ttl', ttl,
+      'on_duplicate', duplicate, 'fingerprint', encode(sha256(convert_to(
+        '[' || to_json(type) || ',' || to_json({schema}.canonical_json(data)) || ']', 'UTF8')), 'hex'))) END))::json;
   refused := answer -> 'refused';
   IF refused ->> 'why' = 'key' THEN
     RAISE EXCEPTION 'add_job: the idempotency key "%" belongs to job "%": %', refused ->> 'key', refused ->> 'id',

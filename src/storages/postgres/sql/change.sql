@@ -115,8 +115,12 @@ $$;
 --
 -- Answers whom it wakes: [[queue, news]].
 CREATE OR REPLACE FUNCTION {schema}.bring_back(ids text[], now float8) RETURNS json
-LANGUAGE sql VOLATILE AS $$
-  WITH back AS (
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  back {schema}.arrival[];
+  woken json;
+BEGIN
+  WITH changed AS (
     UPDATE {schema}.jobs j SET state = 'waiting', first_due_at = NULL, due_wall = NULL,
       due_at = CASE WHEN j.state = 'scheduled' THEN coalesce(j.first_due_at, now) ELSE now END,
       finished_at = NULL, delete_at = NULL, result = NULL,
@@ -128,17 +132,12 @@ LANGUAGE sql VOLATILE AS $$
       deadline_wall = CASE WHEN j.state = 'scheduled' OR NOT {schema}.has_passed(j.deadline_wall) THEN j.deadline_wall END
     -- Of none at all the planner believes that they may be found by any index.
     WHERE j.id = ANY (ids) AND cardinality(ids) > 0
-    RETURNING j.seq, j.queue, j.type, j.priority, j.grp, j.due_at
-  ), arrived AS (
-    INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-    SELECT b.queue, b.type, b.priority, b.grp, min(b.due_at), (array_agg(b.seq ORDER BY b.due_at, b.seq))[1] FROM back b
-    WHERE b.grp IS NOT NULL GROUP BY b.queue, b.type, b.priority, b.grp ORDER BY 5, 6
+    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job
   )
-  SELECT json_agg(json_build_array(w.queue, w.news)) FROM (
-    SELECT l.queue, bool_or(l.news) AS news FROM (
-      SELECT b.queue, {schema}.lane_news(b.queue, b.type, b.priority, b.grp, now) AS news
-      FROM (SELECT DISTINCT b.queue, b.type, b.priority, b.grp FROM back b) b) l
-    WHERE l.news IS NOT NULL GROUP BY l.queue) w
+  SELECT c.jobs, {schema}.wake_ups(c.jobs, now) INTO back, woken FROM (SELECT array_agg(job) AS jobs FROM changed) c;
+  PERFORM {schema}.insert_arrivals(back);
+  RETURN woken;
+END
 $$;
 
 -- Deletes jobs, by their numbers and ids (in the same order), with all that is kept of them. Their rows are locked already.
@@ -208,8 +207,7 @@ BEGIN
     job.state := CASE WHEN job.due_at > now THEN 'scheduled' ELSE 'waiting' END;
   END IF;
   -- What others are to hear of it, as it is before it is there.
-  news := CASE WHEN job.state = 'waiting' THEN {schema}.lane_news(job.queue, job.type, job.priority, job.grp, now)
-    ELSE {schema}.is_first_due(job.queue, job.type, job.due_at) END;
+  news := (SELECT {schema}.wakes(job.queue, job.type, job.priority, job.grp, job.due_at, now, m.last, m.rules > 0) FROM {schema}.meta m);
   BEGIN
     UPDATE {schema}.jobs j SET data = job.data, priority = job.priority, grp = job.grp, weights = job.weights,
       max_attempts = job.max_attempts, backoff = job.backoff, timeout = job.timeout, keep_for = job.keep_for,
@@ -221,10 +219,7 @@ BEGIN
     GET STACKED DIAGNOSTICS wrong = PG_EXCEPTION_DETAIL;
     RETURN json_build_object('refused', wrong::json);
   END;
-  IF job.state = 'waiting' AND job.grp IS NOT NULL THEN
-    INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-    VALUES (job.queue, job.type, job.priority, job.grp, job.due_at, job.seq);
-  END IF;
+  PERFORM {schema}.insert_arrivals(ARRAY[(job.seq, job.queue, job.type, job.priority, job.grp, job.state, job.due_at)::{schema}.arrival]);
   IF cardinality(weighing) > 0 THEN
     -- It may be lighter now than it was when a claim looked at it.
     UPDATE {schema}.lanes l SET heavy = NULL

@@ -10,6 +10,7 @@ DECLARE
   due tid[];
   -- Those that somebody gave an instant for, which is still to come: the clock of the storage was set forward since.
   early tid[];
+  waiting {schema}.arrival[];
 BEGIN
   SELECT coalesce(array_agg(d.at) FILTER (WHERE d.passed), '{}'), array_agg(d.at) FILTER (WHERE NOT d.passed) INTO due, early FROM (
     SELECT j.ctid AS at, {schema}.has_passed(j.due_wall) AS passed FROM {schema}.jobs j
@@ -23,11 +24,10 @@ BEGIN
       UPDATE {schema}.jobs j SET state = 'waiting', due_at = coalesce(j.first_due_at, j.due_at), first_due_at = NULL,
         due_wall = NULL
       WHERE j.ctid = ANY (due)
-      RETURNING j.type, j.priority, j.grp, j.due_at, j.seq
+      RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job
     )
-    INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-    SELECT promote_due.queue, p.type, p.priority, p.grp, min(p.due_at), (array_agg(p.seq ORDER BY p.due_at, p.seq))[1]
-    FROM promoted p WHERE p.grp IS NOT NULL GROUP BY p.type, p.priority, p.grp ORDER BY 5, 6;
+    SELECT array_agg(p.job) INTO waiting FROM promoted p;
+    PERFORM {schema}.insert_arrivals(waiting);
   END IF;
   RETURN cardinality(due);
 END
@@ -50,36 +50,64 @@ BEGIN
 END
 $$;
 
--- Will a job of this type be the first of the scheduled jobs of its queue to come due; where there are limits, which may keep
--- other types back, of its type? Those that should have come due a second ago do not count: either nobody is there to start
--- them, or they have gone, and to pass them all takes time (jobs/first_open.sql).
-CREATE OR REPLACE FUNCTION {schema}.is_first_due(queue text, type text, due_at float8) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT NOT EXISTS (SELECT FROM {schema}.jobs j
-      WHERE j.queue = is_first_due.queue AND j.state = 'scheduled' AND j.due_at > m.last - 1000
-        AND j.due_at <= is_first_due.due_at)
-    OR (EXISTS (SELECT FROM {schema}.rules) AND NOT EXISTS (SELECT FROM (
+-- Is a job that comes to wait, or is scheduled, worth a wake-up? true: it is the first of its lane to wait, or the first of those to
+-- come due, and also workers look that a limit keeps back. false: others wait there already. NULL: no, for they wait for a limit.
+--
+-- last: meta.last. ruled: there are rules, or were. Called before the job is there, or in the statement that brings it: STABLE does not see it. Of jobs without a
+-- group, and of those that should have come due, only the last second is looked at: that tells once too often where others wait for
+-- longer, and takes no longer where many have gone and the index is full of them.
+CREATE OR REPLACE FUNCTION {schema}.wakes(queue text, type text, priority float8, grp text, due_at float8, now float8, last float8,
+  ruled boolean) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF due_at > now THEN
+    -- The first of its queue; where there are limits, which may keep other types back, of its type.
+    IF NOT EXISTS (SELECT FROM {schema}.jobs j
+      WHERE j.queue = wakes.queue AND j.state = 'scheduled' AND j.due_at > wakes.last - 1000 AND j.due_at <= wakes.due_at) THEN
+      RETURN true;
+    END IF;
+    IF NOT ruled THEN
+      RETURN false;
+    END IF;
+    RETURN NOT EXISTS (SELECT FROM (
       SELECT j.type, j.due_at FROM {schema}.jobs j
-      WHERE j.queue = is_first_due.queue AND j.state = 'scheduled' AND j.due_at > m.last - 1000 ORDER BY j.due_at LIMIT 64) coming
-      WHERE coming.type = is_first_due.type AND coming.due_at <= is_first_due.due_at))
-  FROM {schema}.meta m
+      WHERE j.queue = wakes.queue AND j.state = 'scheduled' AND j.due_at > wakes.last - 1000 ORDER BY j.due_at LIMIT 64) coming
+      WHERE coming.type = wakes.type AND coming.due_at <= wakes.due_at);
+  END IF;
+  IF grp IS NULL THEN
+    PERFORM FROM {schema}.jobs j WHERE j.queue = wakes.queue AND j.type = wakes.type AND j.priority = wakes.priority
+      AND j.state = 'waiting' AND j.grp IS NULL AND j.due_at > wakes.last - 1000 LIMIT 1;
+  ELSE
+    PERFORM FROM {schema}.jobs j WHERE j.queue = wakes.queue AND j.type = wakes.type AND j.priority = wakes.priority
+      AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.grp = wakes.grp LIMIT 1;
+  END IF;
+  IF NOT FOUND THEN
+    RETURN true;
+  END IF;
+  RETURN CASE WHEN (SELECT l.blocked_until FROM {schema}.lanes l WHERE l.queue = wakes.queue AND l.type = wakes.type
+    AND l.priority = wakes.priority AND l.grp = coalesce(':' || wakes.grp, '')) > wakes.now THEN NULL ELSE false END;
+END
 $$;
 
--- What is there to tell about a job that comes to wait: true, news, for nobody of its queue, type, priority and group waits
--- yet, and no claim has said when one could start; false, others do; NULL, nothing, for they wait for a limit. Without a group
--- only the last second is looked at: that is told once too often where others wait for longer, and takes no longer where many
--- have gone (jobs/first_open.sql).
-CREATE OR REPLACE FUNCTION {schema}.lane_news(queue text, type text, priority float8, grp text, now float8) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN n.first THEN true WHEN l.blocked_until > lane_news.now THEN NULL ELSE false END
-  FROM (SELECT CASE
-    WHEN lane_news.grp IS NULL THEN NOT EXISTS (SELECT FROM {schema}.jobs j
-      WHERE j.queue = lane_news.queue AND j.type = lane_news.type AND j.priority = lane_news.priority
-        AND j.state = 'waiting' AND j.grp IS NULL AND j.due_at > lane_news.now - 1000)
-    ELSE NOT EXISTS (SELECT FROM {schema}.jobs j
-      WHERE j.queue = lane_news.queue AND j.type = lane_news.type AND j.priority = lane_news.priority
-        AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.grp = lane_news.grp)
-    END AS first) n
-    LEFT JOIN {schema}.lanes l ON l.queue = lane_news.queue AND l.type = lane_news.type
-      AND l.priority = lane_news.priority AND l.grp = coalesce(':' || lane_news.grp, '')
+-- What is worth a wake-up of jobs that wait or are scheduled now: [[queue, true or false as `wakes` says]].
+CREATE OR REPLACE FUNCTION {schema}.wake_ups(jobs {schema}.arrival[], now float8) RETURNS json
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT json_agg(json_build_array(w.queue, w.wakes)) FROM (
+    SELECT l.queue, bool_or(l.wakes) AS wakes FROM (
+      SELECT k.queue, {schema}.wakes(k.queue, k.type, k.priority, k.grp, k.due_at, now, m.last, m.rules > 0) AS wakes FROM {schema}.meta m, (
+        SELECT j.queue, j.type, j.priority, j.grp, min(j.due_at) AS due_at FROM unnest(jobs) AS j
+        WHERE j.state IN ('waiting', 'scheduled') GROUP BY j.queue, j.type, j.priority, j.grp, j.state) k) l
+    WHERE l.wakes IS NOT NULL GROUP BY l.queue) w);
+END
+$$;
+
+-- Tells claims of jobs with a group that wait now: they open lanes for them.
+CREATE OR REPLACE FUNCTION {schema}.insert_arrivals(jobs {schema}.arrival[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
+  SELECT j.queue, j.type, j.priority, j.grp, min(j.due_at), (array_agg(j.seq ORDER BY j.due_at, j.seq))[1] FROM unnest(jobs) AS j
+  WHERE j.state = 'waiting' AND j.grp IS NOT NULL GROUP BY j.queue, j.type, j.priority, j.grp ORDER BY 5, 6;
+END
 $$;

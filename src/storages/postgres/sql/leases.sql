@@ -163,6 +163,7 @@ CREATE OR REPLACE FUNCTION {schema}.unspend(ids text[], tokens bigint[]) RETURNS
 LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
 DECLARE
   now float8 := {schema}.present();
+  waiting {schema}.arrival[];
   woken json;
 BEGIN
   IF ids IS NULL THEN
@@ -182,17 +183,11 @@ BEGIN
       error = (SELECT a.error FROM {schema}.attempts a WHERE a.job = s.seq AND a.seq < s.record ORDER BY a.seq DESC LIMIT 1),
       state = CASE WHEN s.state <> 'dead' THEN s.state WHEN j.due_at <= now THEN 'waiting' ELSE 'scheduled' END
     FROM stalled s WHERE j.ctid = s.at
-    RETURNING j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at, s.state = 'dead' AS died
-  ), arrived AS (
-    INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-    SELECT b.queue, b.type, b.priority, b.grp, min(b.due_at), (array_agg(b.seq ORDER BY b.due_at, b.seq))[1] FROM back b
-    WHERE b.died AND b.state = 'waiting' AND b.grp IS NOT NULL GROUP BY b.queue, b.type, b.priority, b.grp ORDER BY 5, 6
+    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job, s.state = 'dead' AS died
   )
-  SELECT json_agg(json_build_array(w.queue, w.news)) INTO woken FROM (
-    SELECT l.queue, bool_or(l.news) AS news FROM (
-      SELECT b.queue, {schema}.lane_news(b.queue, b.type, b.priority, b.grp, now) AS news
-      FROM (SELECT DISTINCT b.queue, b.type, b.priority, b.grp FROM back b WHERE b.died) b) l
-    WHERE l.news IS NOT NULL GROUP BY l.queue) w;
+  SELECT b.jobs, {schema}.wake_ups(b.jobs, now) INTO waiting, woken FROM (
+    SELECT array_agg(job) FILTER (WHERE died) AS jobs FROM back) b;
+  PERFORM {schema}.insert_arrivals(waiting);
   RETURN woken;
 END
 $$;

@@ -256,6 +256,8 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.release_leases(outcomes json, ats tid[], ns integer[], now float8,
   OUT woken json, OUT late boolean)
 LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
+DECLARE
+  back {schema}.arrival[];
 BEGIN
   WITH outcome AS MATERIALIZED (
     SELECT l.at, o.* FROM unnest(ats, ns) AS l (at, n)
@@ -290,23 +292,12 @@ BEGIN
     CROSS JOIN LATERAL (SELECT o.to IN ('dead', 'cancelled') OR was.cancel_requested AS ends,
       CASE WHEN o.in_ms > 0 THEN now + o.in_ms ELSE was.due_at END AS at) due
     WHERE j.ctid = o.at
-    RETURNING j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at, j.deadline
-  ), arrived AS (
-    INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-    SELECT r.queue, r.type, r.priority, r.grp, min(r.due_at), (array_agg(r.seq ORDER BY r.due_at, r.seq))[1] FROM released r
-    WHERE r.state = 'waiting' AND r.grp IS NOT NULL GROUP BY r.queue, r.type, r.priority, r.grp ORDER BY 5, 6
-  ), kinds AS (
-    SELECT r.queue, r.type, r.priority, r.grp, r.state, min(r.due_at) AS due_at
-    FROM released r WHERE r.state IN ('waiting', 'scheduled') GROUP BY r.queue, r.type, r.priority, r.grp, r.state
-  ), looked AS (
-    SELECT k.queue, CASE WHEN k.state = 'waiting' THEN {schema}.lane_news(k.queue, k.type, k.priority, k.grp, now)
-      ELSE {schema}.is_first_due(k.queue, k.type, k.due_at) END AS news
-    FROM kinds k
+    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job,
+      j.deadline <= now AND j.state IN ('waiting', 'scheduled') AS late
   )
-  SELECT (SELECT json_agg(json_build_array(w.queue, w.news)) FROM (
-      SELECT l.queue, bool_or(l.news) AS news FROM looked l WHERE l.news IS NOT NULL GROUP BY l.queue) w),
-    (SELECT coalesce(bool_or(r.deadline <= now), false) FROM released r WHERE r.state IN ('waiting', 'scheduled'))
-  INTO woken, late;
+  SELECT r.jobs, {schema}.wake_ups(r.jobs, now), r.late INTO back, woken, late FROM (
+    SELECT array_agg(job) AS jobs, coalesce(bool_or(r.late), false) AS late FROM released r) r;
+  PERFORM {schema}.insert_arrivals(back);
 END
 $$;
 

@@ -55,6 +55,7 @@ DECLARE
   now float8 := {schema}.present();
   leases {schema}.ended_lease[];
   given {schema}.limit_given[];
+  back {schema}.arrival[];
   ats tid[] := ARRAY(SELECT j.ctid FROM {schema}.jobs j WHERE j.state = 'active' AND j.lease_until <= now
     ORDER BY j.lease_until LIMIT 500 FOR UPDATE SKIP LOCKED);
 BEGIN
@@ -101,7 +102,7 @@ BEGIN
       finished_at = CASE WHEN l.state IN ('dead', 'cancelled') THEN now END,
       delete_at = CASE WHEN l.state IN ('dead', 'cancelled') THEN now + coalesce(j.keep_for, {schema}.kept_ms(l.state)) END
     FROM lost l WHERE j.ctid = l.at
-    RETURNING j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at
+    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job
   ), told_of AS (
     INSERT INTO {schema}.events (at, event)
     SELECT now, e.event FROM lost l CROSS JOIN LATERAL (VALUES
@@ -111,20 +112,9 @@ BEGIN
         WHEN 'dead' THEN json_build_object('event', 'dead', 'queue', l.queue, 'id', l.id, 'type', l.type, 'attempt', l.attempt,
           'error', l.error) END)) AS e (no, event)
     WHERE told AND e.event IS NOT NULL ORDER BY l.no, e.no
-  ), arrived AS (
-    INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-    SELECT r.queue, r.type, r.priority, r.grp, min(r.due_at), (array_agg(r.seq ORDER BY r.due_at, r.seq))[1] FROM recovered r
-    WHERE r.state = 'waiting' AND r.grp IS NOT NULL GROUP BY r.queue, r.type, r.priority, r.grp ORDER BY 5, 6
-  ), kinds AS (
-    SELECT r.queue, r.type, r.priority, r.grp, r.state, min(r.due_at) AS due_at
-    FROM recovered r WHERE r.state IN ('waiting', 'scheduled') GROUP BY r.queue, r.type, r.priority, r.grp, r.state
-  ), looked AS (
-    SELECT k.queue, CASE WHEN k.state = 'waiting' THEN {schema}.lane_news(k.queue, k.type, k.priority, k.grp, now)
-      ELSE {schema}.is_first_due(k.queue, k.type, k.due_at) END AS news
-    FROM kinds k
   )
-  SELECT json_agg(json_build_array(w.queue, w.news)) INTO woken FROM (
-    SELECT l.queue, bool_or(l.news) AS news FROM looked l WHERE l.news IS NOT NULL GROUP BY l.queue) w;
+  SELECT r.jobs, {schema}.wake_ups(r.jobs, now) INTO back, woken FROM (SELECT array_agg(job) AS jobs FROM recovered) r;
+  PERFORM {schema}.insert_arrivals(back);
   IF given IS NOT NULL THEN
     everybody := {schema}.is_news(given, now);
   END IF;

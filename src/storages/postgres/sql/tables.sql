@@ -512,6 +512,28 @@ CREATE TYPE {schema}.start_place AS (seq bigint, at float8);
 -- What was deleted, and whether there is more.
 CREATE TYPE {schema}.pruned AS (deleted integer, more boolean);
 
+-- What jobs that are added have in common (add), by its number from 1: columns of jobs.
+CREATE TYPE {schema}.job_kind AS (
+  no bigint,
+  queue text,
+  type text,
+  state text,
+  priority float8,
+  grp text,
+  weights jsonb,
+  max_attempts bigint,
+  backoff text,
+  timeout float8,
+  deadline float8,
+  deadline_wall float8,
+  keep_for float8,
+  due_at float8,
+  due_wall float8
+);
+
+-- A job that has come to wait, or is scheduled (wake_ups, insert_arrivals): columns of jobs.
+CREATE TYPE {schema}.arrival AS (seq bigint, queue text, type text, priority float8, grp text, state text, due_at float8);
+
 -- A job that waited and does not any more, though it has not started: what decides which lane that was.
 CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
 
