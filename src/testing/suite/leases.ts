@@ -64,6 +64,17 @@ export const leases: Cases = {
     equal(await s.state(id!), "completed", "the job");
   },
 
+  "of two outcomes for a lease that ran out one may say that the job was never started": async (s) => {
+    const id = await s.addOne({ maxAttempts: 1 });
+    const job = await s.claimOne({ leaseMs: 1 });
+    await s.clock.advance(1);
+    await s.storage.sweep();
+    equal(await s.state(id), "dead", "the state when the lease has run out");
+    equal(await s.settle(completed(job), back(job, { unstarted: true })), [id, id], "what is lost");
+    const { state, attempt } = await s.get(id);
+    equal({ state, attempt }, { state: "waiting", attempt: 0 }, "the job afterwards");
+  },
+
   "a job that is given back as never started after a sweep took its lease gets its attempt back, once": async (s) => {
     await s.add({ id: "a", maxAttempts: 1, group: "g" }, { id: "b", maxAttempts: 3 });
     const earlier = await s.claimOne({ leaseMs: 1_000 });

@@ -17,26 +17,34 @@ export interface Outcomes {
   readonly stale: (numbers: readonly number[]) => string[];
 }
 
-/** Of two outcomes for one lease the first holds; the other comes too late, whatever becomes of the first. */
+/**
+ * Of two outcomes for one lease the first holds; the other comes too late, whatever becomes of the first. Where the lease has run out
+ * both come too late, and it counts if either says that the job was never started.
+ */
 export function outcomesOf(outcomes: readonly Outcome[]): Outcomes {
   const places: number[] = [];
   const late: number[] = [];
+  const unspends = new Set<string>();
   const seen = new Set<string>();
-  for (const [place, { id, token }] of outcomes.entries()) {
-    const lease = `${token} ${id}`;
-    (seen.has(lease) ? late : places).push(place);
+  for (const [place, outcome] of outcomes.entries()) {
+    const lease = leaseOf(outcome);
+    const isLate = seen.has(lease);
+    (isLate ? late : places).push(place);
+    if (isLate && outcome.to === "back" && outcome.unstarted) unspends.add(lease);
     seen.add(lease);
   }
-  const isPlain = arePlain(places.map((place) => outcomes[place]!));
+  const isPlain = unspends.size === 0 && arePlain(places.map((place) => outcomes[place]!));
   // Who looks for a token among them finds it by halves.
   if (isPlain) places.sort((a, b) => outcomes[a]!.token - outcomes[b]!.token);
   const firsts = places.map((place) => outcomes[place]!);
   return {
-    text: isPlain ? plainly(firsts) : firsts.map(outcomeOf),
+    text: isPlain ? plainly(firsts) : firsts.map((one, n) => outcomeOf(one, n, unspends.has(leaseOf(one)))),
     stale: (numbers) =>
       [...numbers.map((n) => places[n]!), ...late].toSorted((a, b) => a - b).map((place) => outcomes[place]!.id),
   };
 }
+
+const leaseOf = ({ id, token }: Outcome): string => `${token} ${id}`;
 
 /** Nothing more is to be said of them than that they are done, and with what. */
 function arePlain(outcomes: readonly Outcome[]): boolean {
@@ -59,11 +67,12 @@ function plainly(outcomes: readonly Outcome[]): Plain {
 }
 
 /** One that ended well does not say so: almost all do. */
-function outcomeOf(outcome: Outcome, n: number): object {
+function outcomeOf(outcome: Outcome, n: number, unspends: boolean): object {
   const { id, token, to } = outcome;
-  if (to === "completed") return { n, id, token, result: outcome.result ?? undefined };
+  const unspend = unspends || undefined;
+  if (to === "completed") return { n, id, token, unspend, result: outcome.result ?? undefined };
   const { error } = outcome;
-  const of = { n, id, token, to, error: error === null ? undefined : JSON.stringify(error) };
+  const of = { n, id, token, unspend, to, error: error === null ? undefined : JSON.stringify(error) };
   switch (to) {
     case "dead":
       return { ...of, kinds: kindsOf(outcome.error) };

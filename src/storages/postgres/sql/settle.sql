@@ -189,7 +189,8 @@ BEGIN
   stale := '{}';
   IF cardinality(ats) < cardinality(ids) THEN
     SELECT {schema}.unspend(array_agg(o.id), array_agg(o.token)) INTO woken
-    FROM json_to_recordset(outcomes) AS o (id text, token bigint, unstarted boolean) WHERE o.unstarted;
+    FROM json_to_recordset(outcomes) AS o (id text, token bigint, unstarted boolean, unspend boolean)
+    WHERE o.unstarted OR o.unspend;
     stale := ARRAY(SELECT o.n FROM json_to_recordset(outcomes) AS o (n integer, id text, token bigint)
       WHERE (o.n IN (SELECT h.n FROM unnest(ns) AS h (n))) IS NOT TRUE AND NOT (again AND NOT EXISTS (
         SELECT FROM {schema}.jobs j WHERE j.id = o.id AND (j.token <> o.token OR j.lease_until IS NOT NULL OR coalesce(j.claim, -1) < 0)))
