@@ -57,7 +57,8 @@ function positionText({ higher, group, turns }: Explanation["position"]): string
 function earliestText({ earliest, heldBy }: Explanation, now: number): string {
   const missing = heldBy.some(({ kind }) => kind === "no-worker") ? ", once a worker handles it" : "";
   if (earliest !== undefined) {
-    return (Math.round(earliest.getTime() - now) <= 0 ? "now" : moment(earliest, now)) + missing;
+    // Instants of a Date are whole milliseconds, rounded up.
+    return (earliest.getTime() - now < 1 ? "now" : moment(earliest, now)) + missing;
   }
   const known = heldBy.flatMap(({ until }) => until?.getTime() ?? []);
   const least = known.length === 0 ? "" : `; not before ${moment(new Date(Math.max(...known)), now)}`;
