@@ -1,5 +1,5 @@
 /**
- * Additive increase, multiplicative decrease: find a limit that nobody tells you. While the allowance is used up and
+ * Additive increase, multiplicative decrease: finds a limit that the service does not publish. While the allowance is used up and
  * nothing is refused, it grows by a fixed step per window; a refusal cuts it by a factor.
  */
 export interface AimdRule {
@@ -20,7 +20,7 @@ export interface Aimd {
   changedAt: number;
   /** When it was last cut. */
   cutAt: number;
-  /** Was the allowance used up since then? Growing what nobody uses would only store up a burst. */
+  /** Was the allowance used up since then? An allowance that grows unused would only allow a later burst. */
   saturated: boolean;
 }
 
@@ -31,7 +31,7 @@ export const createAimd = (initial: number, now: number): Aimd => ({
   saturated: false,
 });
 
-/** Somebody had to wait, or the last unit was taken. */
+/** A start had to wait, or took the last of the allowance. */
 export function markSaturated(state: Aimd): void {
   state.saturated = true;
 }

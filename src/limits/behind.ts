@@ -5,23 +5,23 @@ import { NEVER } from "./wait.ts";
 
 /** Jobs that start before another one. */
 export interface Before {
-  /** Of its own lane. */
+  /** Jobs of its own lane. */
   readonly lane: number;
   /**
-   * Of its own type, so that whoever asks for it asks for them: its lane, higher priorities, and other groups by turns, but for
-   * groups where jobs of other types wait as well, which may be given first.
+   * Jobs of its own type, which every claim for that type also asks for: its lane, higher priorities, and other groups by turns, except
+   * groups in which jobs of other types wait too, because those may start first.
    */
   readonly type: number;
 }
 
-/** How many take of a limit before a job does, for certain: no more than its lane where a group may have to wait for itself. */
+/** How many jobs certainly start under a limit before this one. Where a limit is by group, only its own lane is certain. */
 export function startsBefore(rule: LimitRule, rules: readonly LimitRule[], { lane, type }: Before): number {
   return rule.byGroup || rules.some(({ byGroup }) => byGroup) ? lane : type;
 }
 
 /**
- * When may a start happen that `ahead` others come before, each of which starts as soon as the limit lets it? No earlier than
- * this. Only where every start counts for one: what others weigh may turn out to be less.
+ * The earliest instant at which a start may happen behind `ahead` others, each of which starts as soon as the limit grants
+ * it. Only where every start counts for one: weights of others may be settled lower.
  *
  * `used`: how much of the window is in use. `decision` answers for a start on its own.
  */

@@ -1,6 +1,6 @@
 import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
 
-/** What is held at this moment. */
+/** Slots in use. */
 export interface Slots {
   held: number;
 }

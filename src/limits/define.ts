@@ -41,18 +41,18 @@ export function defineLimits(definitions: LimitDefinitions, options: DefineLimit
   return defined(owner, definitions, { onConflict, version, owner: whose });
 }
 
-/** What somebody gave as limits: what `defineLimits` made, or definitions as they are. */
+/** Reads the `limits` option: the result of `defineLimits`, or plain definitions. */
 export function readLimits(owner: string, value: unknown): DefinedLimits {
   if (typeof value === "object" && value !== null && made.has(value)) return value as DefinedLimits;
   return defined(owner, value, { onConflict: "update", version: null, owner: null });
 }
 
-/** Those that this process has declared already. */
+/** Limits that this process has declared already. */
 const declaredAlready = new WeakSet<DefinedLimits>();
 
 /**
- * The same limits for a further worker of a process that has declared them: it knows their names and declares nothing, for it
- * would undo what was declared since.
+ * The same limits for a further worker of a process that has declared them. The worker knows their names and declares nothing,
+ * because a second declaration would undo changes made since.
  */
 export function alreadyDeclared(limits: DefinedLimits): DefinedLimits {
   const known = Object.freeze({ ...limits });
@@ -168,7 +168,7 @@ function ruleOf(within: string, name: string, definition: unknown): LimitRule {
   return rule;
 }
 
-/** All that ever fits, if that is less than what a start counts for that says nothing; undefined: it is enough. */
+/** The most that can ever fit, if the estimate exceeds it; undefined: the estimate fits. */
 export function tooSmall(rule: LimitRule, group: string | null): number | undefined {
   return rule.weight === null ? undefined : mostOf(quotaOf(rule, group), weighed(rule.quota, rule.estimate));
 }
@@ -277,13 +277,13 @@ function breakerOf(owner: string, given: unknown): BreakerRule {
   return { failures, openMs: open, probes, kinds: kinds ?? null };
 }
 
-/** Names that people choose, and what they gave for them. */
+/** The entries of an object whose keys are names chosen by the user. */
 function entriesOf(owner: string, option: string, given: unknown, expected: string): [string, unknown][] {
   if (!isPlain(given) || Symbol.iterator in given) throw new OptionsError(owner, option, given, expected);
   return Object.entries(given);
 }
 
-/** What was checked stays as it is: whoever holds it cannot change it. */
+/** Deep-frozen, so that checked limits cannot be changed later. */
 function frozen<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
   for (const part of Object.values(value)) frozen(part);

@@ -1,15 +1,15 @@
 import type { Duration } from "../core/duration.ts";
 
-/** Limits by name, as people write them. */
+/** Limits by name, as written in user code. */
 export type LimitDefinitions = Readonly<Record<string, LimitDefinition>>;
 
 /**
- * One limit, as people write it: how much may happen (`max` and `per`, `concurrency`, `every`, or several of them), for
+ * One limit, as written in user code: how much may happen (`max` and `per`, `concurrency`, `every`, or several of them), for
  * which jobs (`types`, `queues`, `by`, or `all: true`), and what a start counts for (`weight`).
  */
 export type LimitDefinition = LimitAmount & LimitScope & { readonly breaker?: BreakerDefinition | undefined };
 
-/** The same, all of it left out if one likes. */
+/** The same with every property optional. */
 type Maybe<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
 
 /** How much may happen: at least one of a window, concurrency and spacing. */
@@ -57,7 +57,7 @@ export interface WeightByName {
    * concurrency counts starts ("200,000 tokens a minute, 5 at a time"); without one concurrency is ("16 GB of memory").
    */
   readonly weight: string;
-  /** What a start counts for whose job says nothing. An integer from 1 to the `max` of every group. Default 1. */
+  /** What a start counts for when its job gives no weight. An integer from 1 to the `max` of every group. Default 1. */
   readonly estimate?: number | undefined;
 }
 
@@ -65,7 +65,7 @@ export interface WeightByName {
 export type LimitScope = LimitForAll | LimitForSome | LimitByGroup;
 
 interface LimitForAll {
-  /** It holds for all jobs of all queues. That has to be said: forgetting to say for which would be dangerous. */
+  /** It holds for all jobs of all queues. It must be given explicitly, because a forgotten scope would be dangerous. */
   readonly all: true;
   readonly types?: undefined;
   readonly queues?: undefined;
@@ -109,7 +109,7 @@ export interface LimitOverride {
   readonly per?: Duration | undefined;
   readonly concurrency?: number | undefined;
   readonly every?: Duration | undefined;
-  /** How many jobs the group starts each time it has its turn. An integer from 1 to 2,147,483,647. Default 1. */
+  /** How many jobs the group starts at each of its turns. An integer from 1 to 2,147,483,647. Default 1. */
   readonly share?: number | undefined;
 }
 
@@ -128,7 +128,7 @@ export interface BreakerDefinition {
 export interface DefineLimitsOptions {
   /**
    * What to do about a limit that is stored already and was declared in other words. `"update"` (the default): this declaration
-   * holds, being the newest; what was counted stays counted, and the change is told. `"keep"`: go by what is stored.
+   * holds, being the newest; what was counted stays counted, and an event reports the change. `"keep"`: the stored rule holds.
    * `"reject"`: fail with a `LimitConflictError`, unless `version` is higher than the stored one.
    */
   readonly onConflict?: "update" | "keep" | "reject" | undefined;

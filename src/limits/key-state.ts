@@ -4,18 +4,18 @@ import { type BreakerRule, type Charge, concurrencyWait, type LimitRule, mostOf,
 import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
 
 /**
- * What a limit keeps beside its window and what is held: plain numbers, one set for each group that it counts for. All
+ * The state of one key of a limit, without its window and its slots: plain numbers, one set for each group. All
  * instants are by the clock of the storage.
  */
 export interface KeyState {
   /** When the latest start was granted. */
   latestAt: number | null;
-  /** The latest instant at which it can have been called, and the grant by which that may still become less; null: it is known. */
+  /** The latest instant at which it can have been called, and the grant whose confirmation may lower it; null: it is confirmed. */
   calledAt: number | null;
   calledBy: number | null;
   /** How long the latest call that was confirmed took from its grant. */
   calledIn: number;
-  /** Nothing starts before: somebody from outside said so. */
+  /** Nothing starts before this instant: a service asked for a hold. */
   pausedUntil: number | null;
   /** What the service said is left, and until when that holds. */
   toldLeft: number | null;
@@ -38,46 +38,46 @@ export const newKeyState = (): KeyState => ({
   openUntil: null,
 });
 
-/** What is held at this moment. */
+/** The concurrency of a key that is in use. */
 export interface SlotsInUse {
   /** All slots together. */
   readonly slots: number;
   /** How many starts since the breaker went from open to half-open are under way. */
   readonly probes: number;
-  /** When the next of what is held runs out by itself; `WHEN_RELEASED`: only somebody can give it back. */
+  /** When the next slot expires; `WHEN_RELEASED`: no slot expires, so one has to be released. */
   readonly expiresIn: Wait;
 }
 
 export const NO_SLOTS: SlotsInUse = { slots: 0, probes: 0, expiresIn: WHEN_RELEASED };
 
-/** What keeps a start back. */
+/** Why a start is refused. */
 export type Reason =
   /** The window is full. */
   | "window"
-  /** The latest start was too short a time ago. */
+  /** The latest start is less than `every` ago. */
   | "spacing"
-  /** As many as may run at a time do. */
+  /** All slots are in use. */
   | "concurrency"
-  /** Somebody stopped the limit by hand. */
+  /** An operator paused the limit. */
   | "paused"
-  /** The service asked to be left alone (`RateLimitedError`, `Retry-After`). */
+  /** The service asked for a hold (`RateLimitedError`, `Retry-After`). */
   | "held"
-  /** The service said that no more is left. */
+  /** The service said that nothing remains. */
   | "told"
   /** Too many failures in a row. */
   | "breaker";
 
 export interface KeyDecision {
   readonly wait: Wait;
-  /** What is in the way the longest; null: nothing is. */
+  /** The reason with the longest wait; null: the start is granted. */
   readonly reason: Reason | null;
 }
 
 const FITS: KeyDecision = { wait: 0, reason: null };
 
 /**
- * When may a start that takes `charge` happen? `windowWait` answers for the window of the rule, whatever it is kept in:
- * asked for the weight only where the rule has one.
+ * Decides when a start with this `charge` may happen. `windowWait` answers for the window of the rule, however it is stored;
+ * it is called only where the rule has a window.
  */
 export function decideStart(
   rule: LimitRule,
@@ -114,7 +114,7 @@ export function decideStart(
   return decision;
 }
 
-/** How long until the next start may follow the latest; after one that is not confirmed: when to look again. */
+/** How long until the next start may follow the latest one. While that is not confirmed: when to look again. */
 function spacingWait({ calledAt, calledBy, calledIn, latestAt }: KeyState, everyMs: number, now: number): Wait {
   if (calledAt === null) return 0;
   const certain = Math.max(0, everyMs - (now - calledAt));
@@ -122,15 +122,15 @@ function spacingWait({ calledAt, calledBy, calledIn, latestAt }: KeyState, every
   return lookAgainIn(now - (latestAt + expectedDelay(calledIn, everyMs)), everyMs, certain);
 }
 
-/** A start that is granted now, and the last moment at which it is called. */
+/** A start that is granted now, and the latest instant at which it may be called. */
 export interface Granted {
   readonly by: number;
   readonly until: number;
 }
 
-/** A start is granted now; without `granted` it is called now as well. */
+/** Records a start that is granted now. Without `granted` it is also called now. */
 export function chargeKey(state: KeyState, { weight }: Charge, now: number, granted?: Granted): void {
-  // Where two are on their way at once, past the spacing, neither may lower what the other needs.
+  // While two granted starts are uncalled at once, the confirmation of one must not lower `calledAt` below what the other needs.
   const others = state.calledAt !== null && state.calledAt > now && state.calledBy !== granted?.by;
   state.latestAt = state.latestAt === null ? now : Math.max(state.latestAt, now);
   state.calledAt = Math.max(granted?.until ?? now, state.calledAt ?? Number.NEGATIVE_INFINITY);
@@ -138,10 +138,10 @@ export function chargeKey(state: KeyState, { weight }: Charge, now: number, gran
   if (state.toldLeft !== null) state.toldLeft = Math.max(0, state.toldLeft - weight);
 }
 
-/** The calls of this grant were made, the last at this instant, so long after it. */
+/** Confirms the calls of a grant: the last was made at `at`, `calledIn` after the grant. */
 export function confirmCall(state: KeyState, by: number, at: number, calledIn: number): void {
   if (state.calledBy !== by) {
-    // Another start came after it, or beside it; only a call that was made too late is later than what that needs.
+    // `calledAt` belongs to a later or parallel start; it only grows, if this call was made too late.
     if (state.calledAt !== null) state.calledAt = Math.max(state.calledAt, at);
     return;
   }
@@ -151,8 +151,8 @@ export function confirmCall(state: KeyState, by: number, at: number, calledIn: n
 }
 
 /**
- * The start that was granted at this instant never was. When it was granted, the time after the one before it was over. What a
- * service said is left stays as it is: it may have said so without knowing of this start.
+ * Takes back the charge of a start that was granted at this instant. The spacing before it was over when it was granted. What the
+ * service said remains is not changed: the service may not have counted this start.
  */
 export function cancelCharge(state: KeyState, startedAt: number): void {
   if (state.latestAt !== startedAt) return;
@@ -161,24 +161,24 @@ export function cancelCharge(state: KeyState, startedAt: number): void {
   state.calledBy = null;
 }
 
-/** A start turns out to have used more than was charged for it: so much less is left of what the service said. */
+/** A start used more than its charge: the difference is subtracted from what the service said remains. */
 export function correctCharge(state: KeyState, more: number): void {
   if (state.toldLeft !== null && more > 0) state.toldLeft = Math.max(0, state.toldLeft - more);
 }
 
-/** Nothing starts for so long. It only ever extends. */
+/** Holds the key until this instant. A hold is only ever extended. */
 export function holdKey(state: KeyState, until: number): void {
   state.pausedUntil = state.pausedUntil === null ? until : Math.max(state.pausedUntil, until);
 }
 
 /**
- * The service says what is left until its window begins anew. Of what it says about the same window the least holds, for
- * some of what has started may not have reached it yet; a later window is another one.
+ * Records what the service says remains until its window resets. Within one window the lowest value holds, because
+ * some starts may not have reached the service yet.
  */
 export function recordRemaining(state: KeyState, remaining: number, resetMs: number, now: number): void {
   const until = now + resetMs;
   const before = state.toldUntil !== null && now < state.toldUntil ? state.toldUntil : null;
-  // What is said about one window differs by the time that its answers took, and by how the service rounds: a second.
+  // Reset times of one window differ by the latency of the answers and by the rounding of the service, to a second.
   if (before !== null && until <= before + SAME_WINDOW_MS) {
     state.toldLeft = Math.min(state.toldLeft ?? remaining, remaining);
     state.toldUntil = Math.max(before, until);
@@ -190,7 +190,7 @@ export function recordRemaining(state: KeyState, remaining: number, resetMs: num
 
 const SAME_WINDOW_MS = 1_500;
 
-/** A start under this limit failed. The answer: does the breaker open with that? */
+/** Counts the failure of a start. Returns true if the breaker opens with it. */
 export function countFailure(
   state: KeyState,
   breaker: BreakerRule,
@@ -203,7 +203,7 @@ export function countFailure(
     state.failures += 1;
     if (state.failures < breaker.failures) return false;
   } else if (startedAt < state.openUntil) {
-    // It began before the breaker opened, and says nothing new.
+    // The start began before the breaker opened, so its failure is already counted.
     return false;
   }
   state.failures = 0;
@@ -211,7 +211,7 @@ export function countFailure(
   return true;
 }
 
-/** A start under this limit did well. The answer: does the breaker close with that? */
+/** Counts the success of a start. Returns true if the breaker closes with it. */
 export function countSuccess(state: KeyState, startedAt: number): boolean {
   state.failures = 0;
   if (state.openUntil === null || startedAt < state.openUntil) return false;
@@ -219,7 +219,7 @@ export function countSuccess(state: KeyState, startedAt: number): boolean {
   return true;
 }
 
-/** Is there nothing in it that could still matter, with spacing of `everyMs`? */
+/** True if no number of the state can affect a decision any more, with spacing of `everyMs`. */
 export function isKeyIdle(state: KeyState, everyMs: number | null, now: number): boolean {
   return (
     (state.pausedUntil === null || state.pausedUntil <= now) &&

@@ -1,6 +1,6 @@
 import type { Wait } from "./wait.ts";
 
-/** "Not before then", said from outside (a 429 with Retry-After). It only ever moves later. */
+/** A hold: nothing starts before `until`, because a service said so (a 429 with Retry-After). It only ever moves later. */
 export interface Pause {
   until: number;
 }

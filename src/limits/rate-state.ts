@@ -2,7 +2,7 @@ import { createPause, type Pause } from "./pause.ts";
 import { WakeUps } from "./wake-ups.ts";
 import { createLog, type StartLog } from "./window.ts";
 
-/** What is kept under one name: the starts, the pause from outside, and who waits for room. */
+/** The state kept under one name: the starts, the hold set from outside, and the wake-ups of waiters. */
 export interface RateState {
   log: StartLog;
   /** How many times it was cleared. A start of an earlier generation has nothing to give back. */
@@ -18,7 +18,7 @@ export const createRateState = (): RateState => ({
   wakeUps: new WakeUps(),
 });
 
-/** Back to the beginning. Starts that are under way hold on to the old log: what they give back is nobody's. Tells nobody. */
+/** Resets the state. Starts in flight keep the old log, so what they return is ignored. Sends no wake-up. */
 export function clearRateState(state: RateState): void {
   state.generation += 1;
   state.log = createLog();

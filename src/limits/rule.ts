@@ -28,7 +28,7 @@ export interface Keyed {
   readonly keys?: JobKeys | undefined;
 }
 
-/** Which of the states of a limit counts a job; null: the one for all, or for jobs that have none of its keys. */
+/** The value whose limit state counts a job; null: the state for all jobs, or for jobs without the keys of the limit. */
 export function valueOf({ byGroup, by }: LimitRule, { group, keys }: Keyed): string | null {
   if (!byGroup) return null;
   if (by === undefined) return group;
@@ -37,18 +37,18 @@ export function valueOf({ byGroup, by }: LimitRule, { group, keys }: Keyed): str
     return keys !== undefined && Object.hasOwn(keys, name) ? keys[name]! : null;
   });
   if (parts.length === 1) return parts[0]!;
-  // Names are not empty: a part that is missing cannot be taken for one that is there.
+  // Names are not empty, so a missing part never equals a present one.
   const text = parts.map((part) => part?.replaceAll(/[\\,]/g, String.raw`\$&`) ?? "").join(",");
   return parts.every((part) => part === null) ? null : text;
 }
 
-/** What holds for a group. */
+/** The quota of a group. */
 export function quotaOf({ quota, byGroup, groups }: LimitRule, group: string | null): Quota {
   const own = byGroup && group !== null && Object.hasOwn(groups, group) ? groups[group]! : undefined;
   return own === undefined ? quota : { ...quota, ...own };
 }
 
-/** How many jobs a group starts each time it has its turn: the most that any rule says. */
+/** How many jobs a group starts at each of its turns: the largest share of any rule. */
 export function shareOf(rules: readonly LimitRule[], group: string | null): number {
   let share = 1;
   for (const { byGroup, groups } of rules) {
@@ -57,17 +57,17 @@ export function shareOf(rules: readonly LimitRule[], group: string | null): numb
   return share;
 }
 
-/** What one start takes of a limit. */
+/** The charge of one start under one limit. */
 export interface Charge {
-  /** Of its window. */
+  /** Counted in the window. */
   readonly weight: number;
-  /** Of its concurrency. */
+  /** Counted in the concurrency. */
   readonly slots: number;
 }
 
 const ONE: Charge = { weight: 1, slots: 1 };
 
-/** What the start of a job with these weights takes. */
+/** The charge of a job with these weights. */
 export function chargeOf(
   { weight, estimate, quota }: LimitRule,
   weights: Readonly<Record<string, number>> | null,
@@ -77,12 +77,12 @@ export function chargeOf(
   return weighed(quota, said);
 }
 
-/** The same for a weight that is given as a number. */
+/** The charge of a weight that is given as a number. */
 export function weighed({ max }: Quota, weight: number): Charge {
   return max === null ? { weight: 1, slots: weight } : { weight, slots: 1 };
 }
 
-/** The most that could ever be charged at once, if the charge can never fit; undefined: it can. */
+/** The largest charge that can ever fit, if this one exceeds it; undefined: this one can fit. */
 export function mostOf({ max, concurrency }: Quota, { weight, slots }: Charge): number | undefined {
   if (max !== null && max > 0 && weight > max) return max;
   if (concurrency !== null && concurrency > 0 && slots > concurrency) return concurrency;
@@ -90,8 +90,8 @@ export function mostOf({ max, concurrency }: Quota, { weight, slots }: Charge): 
 }
 
 /**
- * For how long a rule that takes the place of another cannot know what started before: where it counts by group and did
- * not, or looks further back than before. What is not by group remembers by itself how far back it knows.
+ * For how long a rule that replaces another lacks a record of earlier starts: where it counts by group and the old one did
+ * not, or where its window is longer. A log that is not by group records itself how far back it reaches.
  */
 export function blindFor(before: LimitRule, after: LimitRule): number {
   const groups = after.byGroup ? Object.keys({ ...before.groups, ...after.groups }) : [];
@@ -105,14 +105,14 @@ export function blindFor(before: LimitRule, after: LimitRule): number {
   return longest;
 }
 
-/** When `slots` more fit beside what is held. `expiresIn`: when the next of what is held runs out by itself. */
-export function concurrencyWait(concurrency: number | null, held: number, slots: number, expiresIn: Wait): Wait {
-  if (concurrency === null || held + slots <= concurrency) return 0;
+/** When `slots` more fit beside those in use. `expiresIn`: when the next slot in use expires. */
+export function concurrencyWait(concurrency: number | null, inUse: number, slots: number, expiresIn: Wait): Wait {
+  if (concurrency === null || inUse + slots <= concurrency) return 0;
   if (concurrency > 0 && slots > concurrency) return NEVER;
   return concurrency === 0 ? WHEN_RELEASED : expiresIn;
 }
 
-/** One limit for one group, or for all, in words that people read. */
+/** The display name of a limit: `name`, or `name[group]`. */
 export function labelOf(name: string, group: string | null): string {
   return group === null ? name : `${name}[${group}]`;
 }

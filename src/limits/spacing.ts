@@ -55,7 +55,7 @@ export function callSpaced(state: Spacing, start: SpacedStart, now: number): voi
   start.at = Math.max(start.at, now);
   start.called = true;
   const { latest } = state;
-  // One that was recorded past it, while it was on its way, keeps the gap that follows the later call.
+  // A start that was recorded while this one was uncalled keeps its gap, counted from the later call.
   if (latest !== undefined && latest !== start && latest.called) latest.at = Math.max(latest.at, now);
 }
 

@@ -2,8 +2,8 @@
  * Every decision in this folder answers one question with one number: in how many milliseconds does this weight fit?
  *
  * - `0`: now.
- * - a number above 0: then exactly, if nobody takes anything before.
- * - `WHEN_RELEASED`: when something that is held is given back; no clock can tell.
+ * - a number above 0: exactly then, if nothing else starts before.
+ * - `WHEN_RELEASED`: when a slot is released; the instant is unknown.
  * - `NEVER`: not even into an empty limit.
  */
 export type Wait = number;

@@ -1,8 +1,8 @@
-/** Tells those who wait that something was given back, and those about to wait that they have just missed it. */
+/** Notifies listeners that capacity was returned. `times` lets a caller detect a wake-up that it missed before it listened. */
 export class WakeUps {
-  /** Replaced, never changed: whoever is being told may leave or join meanwhile. */
+  /** Replaced, never mutated: a listener may be added or removed while `notify` runs. */
   #listeners: readonly (() => void)[] = [];
-  /** How often something was given back. Read it before asking, compare it before going to sleep. */
+  /** How often capacity was returned. Read it before a decision, and compare it before sleeping. */
   times = 0;
 
   /** Calls back until the returned function is called. */

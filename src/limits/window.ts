@@ -9,8 +9,8 @@ import { NEVER, type Wait } from "./wait.ts";
  * estimate. Starts within a thousandth of the window (0.1 ms at the most) share an entry, stamped with the latest of
  * them: never over, hardly later, and the log is bounded by time and not by `max`.
  *
- * A start that is granted and not called yet stands beside the log: it is in use, and leaves no window before it was called.
- * Where nothing in this process can tell whether it was, it counts from the last moment at which it may have been (`until`).
+ * A start that is granted and not called yet is kept beside the log: it counts, and leaves no window before it was called.
+ * Where this process does not learn of the call, it counts from the latest instant at which it may have been made (`until`).
  *
  * One log may serve several windows ("10 a second and 300 a minute under one name"): each length has a view of its
  * own, and entries are kept for the longest.
@@ -49,7 +49,7 @@ export interface WindowView {
   from: number;
   /** Sum of the weights from there on. */
   total: number;
-  /** The latest start that the log no longer knew when this view was made: until it has left the window, all counts as full. */
+  /** The latest start that the log had dropped when this view was made. Until it has left the window, the window counts as full. */
   blindFor: number;
 }
 
@@ -58,14 +58,14 @@ export interface StartEntry {
   readonly log: StartLog;
   /** The entry that it is part of; `NOT_CALLED`: none yet. */
   seq: number;
-  /** What it holds of that entry. */
+  /** Its part of the weight of that entry. */
   weight: number;
-  /** What was charged for it and has left every window. It is never given back. */
+  /** The part of its charge that has left every window. It is never returned. */
   expired: number;
-  /** When it was granted, and the last moment at which it may be called. */
+  /** When it was granted, and the latest instant at which it may be called. */
   readonly since: number;
   readonly until: number;
-  /** Those that were granted before and after it, while it is not called. */
+  /** The granted starts before and after it, while it is not called. */
   before: StartEntry | undefined;
   after: StartEntry | undefined;
 }
@@ -75,11 +75,11 @@ const CANCELLED = -2;
 
 const FINEST_MS = 0.1;
 
-/** Room for so many entries at first; from the second number on an empty log gives its memory back. */
+/** The initial number of entries; from the second number on an empty log frees its memory. */
 const SMALLEST = 16;
 const LARGE = 1_024;
 
-/** `capacity`: room for so many entries at first, a power of two. */
+/** `capacity`: the initial number of entries, a power of two. */
 export function createLog(capacity: number = SMALLEST): StartLog {
   return {
     at: new Float64Array(capacity),
@@ -123,13 +123,13 @@ export function windowWait(log: StartLog, view: WindowView, max: number, now: nu
   return Math.max(blind, view.windowMs - (now - log.at[last & log.mask]!));
 }
 
-/** When to look whether so much has left, where some of what is in the way is not called yet: as if it were by then. */
+/** When to look whether `excess` has left the window, if some of it is not called yet. */
 function hopefulWait(log: StartLog, view: WindowView, now: number, excess: number): Wait {
   const { windowMs } = view;
   const delay = expectedDelay(log.calledIn, windowMs);
   const waitFor = ({ since, until }: StartEntry): Wait =>
     lookAgainIn(now - (since + delay), windowMs, windowMs - (now - until));
-  // Those that should have left already are looked at again when it is worth it; the others leave in the order of their grants.
+  // Starts that should have left already are looked at again by `lookAgainIn`; the others leave in the order of their grants.
   const overdue: { readonly wait: Wait; readonly weight: number }[] = [];
   let granted = log.firstGranted;
   for (; granted !== undefined && now - (granted.since + delay) >= windowMs; granted = granted.after) {
@@ -151,7 +151,7 @@ function hopefulWait(log: StartLog, view: WindowView, now: number, excess: numbe
   return wait;
 }
 
-/** How much of the window is in use. */
+/** The weight that the window counts now. */
 export function windowUsed(log: StartLog, view: WindowView, now: number): number {
   expire(log, view, now);
   return view.total + log.grantedWeight;
@@ -174,23 +174,23 @@ export function grantStart(
   return entry;
 }
 
-/** It was called at this instant: from now on it counts from there. One that counts already only ever moves later. */
+/** The start was called at this instant and counts from there. A start that is in the log already only moves later. */
 export function callStart(entry: StartEntry, at: number): void {
   if (entry.seq === NOT_CALLED) {
-    // What was given back was never called, and says nothing about calls.
+    // A start that was cancelled was never called, so `calledIn` is not updated.
     if (entry.weight > 0) entry.log.calledIn = Math.max(0, at - entry.since);
     enter(entry, at);
   } else if (entry.weight > 0 && at > entry.until) delayStart(entry, at);
 }
 
-/** It stood beside the log, and is part of it from now on. */
+/** Moves a granted start into the log. */
 function enter(entry: StartEntry, at: number): void {
   leave(entry);
   entry.seq = place(entry.log, at);
   weigh(entry.log, entry.seq, entry.weight);
 }
 
-/** It stands beside the log no longer. */
+/** Unlinks a granted start. */
 function leave(entry: StartEntry): void {
   const { log, before, after } = entry;
   if (before === undefined) log.firstGranted = after;
@@ -202,7 +202,7 @@ function leave(entry: StartEntry): void {
   log.grantedWeight -= entry.weight;
 }
 
-/** Those that may have been called at their last moment count from there. */
+/** Starts whose `until` has passed count from it. */
 function enterPassed(log: StartLog, now: number): void {
   const passed: StartEntry[] = [];
   log.grantedUntil = Number.POSITIVE_INFINITY;
@@ -213,7 +213,7 @@ function enterPassed(log: StartLog, now: number): void {
   for (const entry of passed.toSorted((a, b) => a.until - b.until)) enter(entry, entry.until);
 }
 
-/** Writes a start into the log, whether or not there was room. */
+/** Writes a start into the log, whether or not it fits. */
 export function recordStart(log: StartLog, now: number, weight: number): StartEntry {
   return add(log, place(log, now), weight);
 }
@@ -227,7 +227,7 @@ function place(log: StartLog, now: number): number {
   return seq;
 }
 
-/** The same with an entry of its own, which its number alone then names. */
+/** The same with an entry of its own, which is identified by its number alone. */
 export function recordAlone(log: StartLog, now: number, weight: number): StartEntry {
   const seq = append(log, now);
   log.newestFrom = Number.NEGATIVE_INFINITY;
@@ -239,7 +239,7 @@ function add(log: StartLog, seq: number, weight: number): StartEntry {
   return entryAt(log, seq, weight);
 }
 
-/** A start that is part of this entry, and holds so much of it. */
+/** A start that is part of this entry, with this share of its weight. */
 export function entryAt(log: StartLog, seq: number, weight: number): StartEntry {
   const at = seq < log.head ? log.forgottenAt : log.at[seq & log.mask]!;
   return { log, seq, weight, expired: 0, since: at, until: at, before: undefined, after: undefined };
@@ -256,14 +256,14 @@ export function growStart(entry: StartEntry, weight: number): void {
   change(entry, entry.weight + weight);
 }
 
-/** Of starts that are kept in one piece, so much never was. */
+/** Removes so much from starts that share one entry. */
 export function shrinkStart(entry: StartEntry, weight: number): void {
   if (isKept(entry)) change(entry, Math.max(0, entry.weight - weight));
 }
 
 /**
- * What a start really used, the last word holds. Inside the window the start's own entry changes, so the difference
- * counts at once; what becomes known after it has expired is charged from now on, and what has expired is not given back.
+ * Sets what a start really used; the latest call holds. Inside the window the start's own entry changes, so the difference
+ * counts at once. After the entry has expired, more is charged from now on, and less is not returned.
  */
 export function settleStart(entry: StartEntry, now: number, used: number): void {
   const { log } = entry;
@@ -306,7 +306,7 @@ function delayStart(entry: StartEntry, now: number): void {
   }
 }
 
-/** Is it still inside every window? What a view has passed it will not count again. */
+/** Is it still inside every window? A view does not count an entry again that its cursor has passed. */
 function seenByAll(log: StartLog, seq: number): boolean {
   for (let i = 0; i < log.views.length; i++) if (log.views[i]!.from > seq) return false;
   return true;
@@ -355,7 +355,7 @@ function expire(log: StartLog, view: WindowView, now: number): void {
   if (from === tail && mask >= LARGE) forget(log);
 }
 
-/** Drops what no view can see any more. Without a view nothing is dropped: nobody has said yet how long it matters. */
+/** Drops entries that no view can see any more. Without a view nothing is dropped, because the longest window is not known yet. */
 function forget(log: StartLog): void {
   let first = log.tail;
   for (const view of log.views) if (view.from < first) first = view.from;

@@ -2,25 +2,25 @@ import type { JobKeys } from "../core/job.ts";
 import { applies, type Charge, chargeOf, type Keyed, type LimitRule, valueOf } from "../limits/rule.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
 
-/** One limit as one claim sees it: for one group, or for all. What the claim takes is counted at once. */
+/** One key of a limit during one claim: for one group, or for all. The charges of the claim count at once. */
 export interface LimitKey {
   readonly rule: LimitRule;
   readonly group: string | null;
   /**
-   * When does this fit? Answers for the instant of the claim, with all that it has taken so far. `priority`: that of the job
-   * which asks, if one does; whoever is not before a job that waits for the limit already has to wait with it.
+   * When the charge fits, at the instant of the claim and with its charges so far. `priority`: that of the job that would start, if
+   * there is one. A job that does not come before a heavy job that waits for the key waits with it.
    */
   wait(charge: Charge, priority?: number): Wait;
   take(charge: Charge): void;
 }
 
-/** What a start takes of one limit. */
+/** The charge of a start under one key. */
 export interface KeyCharge {
   readonly key: LimitKey;
   readonly charge: Charge;
 }
 
-/** May a job start? If not, what is in its way the longest. */
+/** May a job start? If not, the key with the longest wait. */
 export type Decision =
   | { readonly granted: true; readonly charges: readonly KeyCharge[] }
   | { readonly granted: false; readonly by: LimitKey; readonly wait: Wait; readonly charge: Charge };
@@ -31,15 +31,15 @@ interface OfType {
   readonly perGroup: readonly LimitRule[];
   /** Does it matter how heavy a job is? */
   readonly weighs: boolean;
-  /** What a job that weighs nothing in particular takes, by its keys or else its group; of types without limits by those, under null. */
+  /** Charges of jobs without weights, by the job's keys or else its group; null where no limit of the type is by these. */
   readonly charges: Map<string | JobKeys | null, readonly KeyCharge[]>;
 }
 
 /**
  * The limits that the jobs of one claim run under. A start takes all of its limits or none.
  *
- * Nobody passes a job that came first and waits for a limit: when the head of a type does not fit into a limit that is not
- * per group, the limit is closed for whatever comes later in the claim. So a heavy job waits for one window at the most,
+ * A later job does not pass an earlier one that waits for a limit: when the head of a type does not fit under a limit that is not
+ * per group, the limit is closed for the rest of the claim. So a heavy job waits for one window at the most,
  * however many light ones there are.
  */
 export class ClaimLimits {
@@ -48,10 +48,10 @@ export class ClaimLimits {
   readonly #keyOf: (rule: LimitRule, group: string | null) => LimitKey;
   readonly #types = new Map<string, OfType>();
   readonly #keys = new Map<LimitRule, Map<string | null, LimitKey>>();
-  /** Limits that a head waits for, and how long. */
+  /** Keys that a head waits for, and how long. */
   readonly #closed = new Map<LimitKey, Wait>();
 
-  /** `rules`: those that are in force. `keyOf` is asked once for each limit and group. */
+  /** `rules`: those in force. `keyOf` is called once for each limit and group. */
   constructor(rules: readonly LimitRule[], queue: string, keyOf: (rule: LimitRule, group: string | null) => LimitKey) {
     this.#queue = queue;
     this.#rules = rules.filter(({ queues }) => queues === null || queues.includes(queue));
@@ -70,8 +70,8 @@ export class ClaimLimits {
   }
 
   /**
-   * May a job of this type, group, keys, weights and priority start now? Takes nothing. Jobs of one lane have the same object of
-   * keys, and those of others have another one.
+   * May a job of this type, group, keys, weights and priority start now? Charges nothing. Jobs of one lane share one `keys` object;
+   * jobs of another lane have another one.
    */
   ask(type: string, keyed: Keyed, weights: Readonly<Record<string, number>> | null, priority: number): Decision {
     const charges = this.#chargesOf(type, keyed, weights);
@@ -81,7 +81,7 @@ export class ClaimLimits {
       const { key, charge } = charged;
       const own = key.wait(charge, priority);
       if (own === NEVER) return { granted: false, by: key, wait: own, charge };
-      // Types are closed as a whole; those of a group are met here.
+      // A limit that is not per group closes whole types (`planClaim`); closed keys of one group are applied here.
       const closed = key.rule.byGroup && this.#closed.size > 0 ? (this.#closed.get(key) ?? 0) : 0;
       const wait = closed > own ? closed : own;
       if (wait <= longest) continue;
@@ -97,12 +97,12 @@ export class ClaimLimits {
     for (const { key, charge } of charges) key.take(charge);
   }
 
-  /** A head waits so long for this limit, for its group: from now on none of the group takes from it, in this claim. */
+  /** A head waits so long for this key: for the rest of the claim no other job starts under it. */
   close(key: LimitKey, wait: Wait): void {
     this.#closed.set(key, wait);
   }
 
-  /** When the limits of this type that are not per group would let a start happen that counts for one; and what is in its way. */
+  /** When the limits of this type that are not per group grant a start that counts for one; and the key with the longest wait. */
   earliest(type: string): { readonly wait: Wait; readonly by: LimitKey | null } {
     let wait: Wait = 0;
     let by: LimitKey | null = null;
@@ -120,9 +120,10 @@ export class ClaimLimits {
     const counted = perGroup.length === 0 ? null : (keyed.keys ?? keyed.group);
     const before = weighs ? undefined : known.get(counted);
     if (before !== undefined) return before;
-    const keys = perGroup.length === 0 ? general : [...general, ...perGroup.map((rule) => this.#key(rule, valueOf(rule, keyed)))];
+    const keys =
+      perGroup.length === 0 ? general : [...general, ...perGroup.map((rule) => this.#key(rule, valueOf(rule, keyed)))];
     const charges = keys.map((key): KeyCharge => ({ key, charge: chargeOf(key.rule, weights) }));
-    // Whatever a job says that nobody weighs, it takes the same as the others.
+    // No limit of the type weighs jobs, so the charges do not depend on the weights.
     if (!weighs) known.set(counted, charges);
     return charges;
   }

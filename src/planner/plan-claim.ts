@@ -22,18 +22,18 @@ export interface Allowance {
   take(data: string): boolean;
 }
 
-/** What a claim walks over: the lanes of a storage, as they are after each step that it took. */
+/** The lanes that a claim plans over, as they are after each of its steps. */
 export interface LaneSource<L extends ReadyLane> {
   /** The ready lane of this type whose turn it is; undefined: there is none. A lane that is blocked is not ready. */
   first(type: string): L | undefined;
   /** Ready lanes of its priority and group, of the types that the claim may take; it is one of them. */
   unit(lane: L): readonly L[];
-  /** Who is next in it; undefined: nobody, however many were counted. The lane is not ready then. */
+  /** The next job of the lane; undefined: the lane is empty, whatever its count says. It is not ready then. */
   head(lane: L): Head | undefined;
-  /** The head of the lane starts, and its unit has its turn. */
+  /** Starts the head of the lane. Its unit has had its turn. */
   start(lane: L, charges: readonly KeyCharge[]): void;
   /**
-   * Its group is full, or its head too heavy for what is left of a limit: the lane is not ready for so long
+   * Its group is full, or its head is heavier than what is available: the lane is not ready for so long
    * (`WHEN_RELEASED`: until something is given back).
    */
   block(lane: L, wait: Wait, by: LimitKey): void;
@@ -41,32 +41,32 @@ export interface LaneSource<L extends ReadyLane> {
   refuse(lane: L, decision: Decision & { readonly granted: false }): void;
 }
 
-/** What a planClaim found out beside the jobs that it started. */
+/** The result of `planClaim`, beside the jobs that it started. */
 export interface ClaimPlan {
   readonly started: number;
-  /** There is a job that could start at once; or nobody has looked far enough to tell (`cutShort`). */
+  /** There is a job that could start at once, or the plan ended before this was known (`cutShort`). */
   readonly more: boolean;
-  /** The limit that will be first to let a waiting job start, of those that keep one back; and when. */
+  /** Of the limits that refused a job, the one that grants it first; and when. */
   readonly blockedBy: string | null;
   readonly nextIn: Wait;
-  /** It gave up: too much was in the way for one claim. */
+  /** The plan ended early, after `MAX_REFUSALS` lanes and heads were refused. */
   readonly cutShort: boolean;
 }
 
-/** So many lanes are blocked, and heads refused for good, before a claim ends: then another one goes on. */
-const PATIENCE = 1_000;
+/** After so many blocked lanes and dead heads a claim ends; the next claim continues. */
+const MAX_REFUSALS = 1_000;
 
 const ONE: Charge = { weight: 1, slots: 1 };
 
-/** What keeps jobs back, and for how long. */
+/** The key that refused a job, and the wait. */
 interface Refused {
   readonly by: LimitKey;
   readonly wait: Wait;
 }
 
 /**
- * Starts as many jobs as it is allowed: by priority, then by turns, then as they came due, each with all of its limits or not at
- * all. What a limit keeps back is passed over whole: a type, or a lane.
+ * Starts as many jobs as the allowance permits: by priority, then by turns, then in due order, each under all of its limits or not
+ * at all. A refusal closes the whole type, or blocks the whole lane.
  */
 export function planClaim<L extends ReadyLane>(
   types: readonly string[],
@@ -75,12 +75,12 @@ export function planClaim<L extends ReadyLane>(
   allowance: Allowance,
 ): ClaimPlan {
   const open = new Set(types);
-  /** Types that are passed over since a limit that is not by group keeps one of them back. */
+  /** Types closed by a limit that is not by group. */
   const closed = new Map<string, Refused>();
-  /** Of each type that has lanes whose group is full: the one that has room first. */
+  /** For each type with blocked lanes: the refusal that ends first. */
   const blocked = new Map<string, Refused>();
   let started = 0;
-  let vain = 0;
+  let refusals = 0;
   const answer = (refused: Iterable<Refused>, more: boolean, cutShort = false): ClaimPlan => {
     let first: Refused | null = null;
     for (const one of refused) if (first === null || one.wait < first.wait) first = one;
@@ -93,13 +93,13 @@ export function planClaim<L extends ReadyLane>(
     const least = blocked.get(lane.type);
     if (least === undefined || wait < least.wait) blocked.set(lane.type, { by, wait });
   };
-  while (vain < PATIENCE) {
+  while (refusals < MAX_REFUSALS) {
     const next = nextLane(open, lanes);
     if (next === undefined) break;
     const lane = earliest(open, lanes, next);
     const head = lane === undefined ? undefined : lanes.head(lane);
     if (lane === undefined || head === undefined) {
-      vain += 1;
+      refusals += 1;
       continue;
     }
     const decision = limits.ask(lane.type, lane, head.weights, lane.priority);
@@ -111,21 +111,21 @@ export function planClaim<L extends ReadyLane>(
       continue;
     }
     if (decision.wait === NEVER) {
-      vain += 1;
+      refusals += 1;
       lanes.refuse(lane, decision);
     } else if (isForOneGroup(decision)) {
-      vain += 1;
+      refusals += 1;
       block(lane, decision);
     } else {
-      // One that is too heavy is remembered, so that others who claim do not take what it waits for.
+      // A head that is too heavy is recorded, so that other claims do not start jobs with what it waits for.
       if (isTooHeavy(decision)) block(lane, decision);
       for (const type of decision.by.rule.types ?? [...open]) if (open.delete(type)) closed.set(type, decision);
     }
   }
-  // Nothing starts any more: what was taken since a job was refused may keep it back for longer.
+  // Nothing starts any more. Charges made after a refusal may lengthen its wait, so refused types are decided again.
   const refused: Refused[] = [];
   for (const [type, closing] of closed) {
-    while (vain < PATIENCE) {
+    while (refusals < MAX_REFUSALS) {
       const lane = lanes.first(type);
       if (lane === undefined) break;
       const head = lanes.head(lane);
@@ -134,7 +134,7 @@ export function planClaim<L extends ReadyLane>(
         refused.push(decision.granted ? closing : decision);
         break;
       }
-      vain += 1;
+      refusals += 1;
       if (decision?.wait === NEVER) lanes.refuse(lane, decision);
       else if (decision !== undefined) block(lane, decision);
     }
@@ -143,21 +143,21 @@ export function planClaim<L extends ReadyLane>(
     const { wait, by } = limits.earliest(type);
     refused.push(by !== null && wait > one.wait ? { by, wait } : one);
   }
-  return vain < PATIENCE ? answer(refused, false) : answer(refused, true, true);
+  return refusals < MAX_REFUSALS ? answer(refused, false) : answer(refused, true, true);
 }
 
-/** Is only its group in the way? Of a limit that is stopped by hand no group starts anything. */
+/** Does the refusal concern one group only? Under a limit that is paused no group starts anything. */
 function isForOneGroup({ by: { rule } }: Refused): boolean {
   return rule.byGroup && !rule.paused;
 }
 
-/** Might a lighter one start before it? Who waits for something to be given back may wait for more than others do. */
+/** Could a lighter job start before it? A job that waits for a release may wait for more than others need. */
 function isTooHeavy({ by, wait, charge }: Decision & { readonly granted: false }): boolean {
   if (by.rule.weight === null || by.rule.paused) return false;
   return by.wait(ONE) !== wait || (wait === WHEN_RELEASED && Math.max(charge.weight, charge.slots) > 1);
 }
 
-/** The lane that speaks for the unit whose turn it is: the one that was served the longest ago. */
+/** The lane that ranks first: of the unit whose turn it is, the lane served the longest ago. */
 function nextLane<L extends ReadyLane>(open: Set<string>, lanes: LaneSource<L>): L | undefined {
   let next: L | undefined;
   for (const type of open) {
@@ -168,7 +168,7 @@ function nextLane<L extends ReadyLane>(open: Set<string>, lanes: LaneSource<L>):
   return next;
 }
 
-/** Of the lanes of a unit the one whose head starts next. */
+/** The lane of a unit whose head starts next. */
 function earliest<L extends ReadyLane>(open: ReadonlySet<string>, lanes: LaneSource<L>, lane: L): L | undefined {
   let first: { lane: L; head: Head } | undefined;
   for (const one of lanes.unit(lane)) {

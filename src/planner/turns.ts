@@ -10,7 +10,7 @@ export interface Lane {
   readonly priority: number;
   readonly group: string | null;
   readonly keys?: JobKeys | undefined;
-  /** When a claim that asked for its type last served its unit, as a number that grows with every turn; 0: never. */
+  /** When a claim for its type last served its unit: a number that grows with every turn; 0: never. */
   readonly turn: number;
   /** How many jobs wait in it. */
   readonly waiting: number;
@@ -22,9 +22,9 @@ export interface Lane {
  */
 export interface Unit<L> {
   readonly priority: number;
-  /** That of the lane, among those where jobs wait, that was served the longest ago. */
+  /** The turn of its lane with waiting jobs that was served the longest ago. */
   readonly turn: number;
-  /** The lane that `turn` is of. */
+  /** The id of that lane. */
   readonly id: number;
   readonly waiting: number;
   readonly lanes: readonly L[];
@@ -32,7 +32,7 @@ export interface Unit<L> {
 
 type Ranked = Pick<Lane, "priority" | "turn" | "id">;
 
-/** Who is served first: the higher priority, then who was served the longest ago, then who has been there the longest. */
+/** The order of service: the higher priority, then the lane served the longest ago, then the oldest lane. */
 export function byTurn(a: Ranked, b: Ranked): number {
   return b.priority - a.priority || a.turn - b.turn || a.id - b.id;
 }
@@ -41,13 +41,13 @@ export function byTurn(a: Ranked, b: Ranked): number {
  * The units that these lanes make up, in the order of their turns. Jobs wait in each of the lanes.
  *
  * A claim for all of the types turns all lanes of a unit together. They differ only where workers for different types share
- * a queue; then the lane that was served the longest ago speaks for its unit. So the first `n` lanes of each type have in
- * them the first `n` units: whoever is before a unit in the list of that lane's type is before it among the units.
+ * a queue; then the lane that was served the longest ago ranks its unit. So the first `n` lanes of each type contain
+ * the first `n` units: a lane before that lane in the list of its type belongs to a unit before its unit.
  */
 export function unitsOf<L extends Lane>(lanes: readonly L[]): Unit<L>[] {
   const groups = new Map<number, Map<string | null, { lanes: L[]; waiting: number }>>();
   const units: { lanes: L[]; waiting: number }[] = [];
-  // The first lane of each unit is the one that speaks for it.
+  // The first lane of each unit ranks it.
   for (const lane of lanes.toSorted(byTurn)) {
     let ofPriority = groups.get(lane.priority);
     if (ofPriority === undefined) groups.set(lane.priority, (ofPriority = new Map()));
@@ -66,9 +66,9 @@ export function unitsOf<L extends Lane>(lanes: readonly L[]): Unit<L>[] {
 }
 
 /**
- * Who gives how many of the `want` next jobs. `units` come in the order of `byTurn`, and at least `want` of them where
- * there are so many. Within a priority every unit gives one, then every unit another one, and so on; a lower priority gives
- * only when the higher ones have nothing left. The answers are in the order in which the units had their last turn.
+ * How many of the `want` next jobs each unit starts. `units` are in the order of `byTurn`, at least `want` of them where
+ * there are so many. Within a priority every unit starts one, then every unit another one, and so on; a lower priority starts
+ * jobs only when the higher ones have none left. The result is in the order in which the units had their last turn.
  */
 export function takeTurns<U extends Pick<Unit<unknown>, "priority" | "turn" | "waiting">>(
   units: readonly U[],
@@ -98,7 +98,7 @@ function shareOut<U extends { readonly waiting: number }>(
   let round = 0;
   while (left > 0 && open.length > 0) {
     round += 1;
-    // Whole rounds at once: as many as the shortest unit has, or as are wanted of each.
+    // Whole rounds at once: as many as the shortest unit has jobs, or as are wanted of each.
     let rounds = Math.floor(left / open.length);
     for (const { unit, take } of open) rounds = Math.min(rounds, unit.waiting - take);
     const whole = Math.max(1, rounds);
@@ -111,7 +111,7 @@ function shareOut<U extends { readonly waiting: number }>(
     }
     open = open.filter(({ unit, take }) => take < unit.waiting);
   }
-  // Whoever took part in the last round was served last.
+  // Units of the last round were served last.
   const order = new Map(shares.map((share, i) => [share, i]));
   return shares
     .filter(({ take }) => take > 0)

@@ -17,7 +17,7 @@ import {
 import { NEVER, WHEN_RELEASED } from "../../src/limits/wait.ts";
 
 describe("spacing", () => {
-  it("never lets two starts come nearer than the gap, and promises the exact instant", () => {
+  it("spacing never grants two starts closer than the gap, and promises the exact instant", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 50 }), fc.array(fc.integer({ min: 0, max: 60 })), (gap, gaps) => {
         const state = createSpacing();
@@ -37,7 +37,7 @@ describe("spacing", () => {
     );
   });
 
-  it("is as if a cancelled start had never been", () => {
+  it("a cancelled start leaves no spacing behind", () => {
     const state = createSpacing();
     recordSpaced(state, 0, 50);
     const second = recordSpaced(state, 50, 50);
@@ -46,7 +46,7 @@ describe("spacing", () => {
     expect(spacingWait(state, 51)).toBe(0);
   });
 
-  it("does not forgive a clock that is set back", () => {
+  it("spacing keeps the gap when the clock is set back", () => {
     const state = createSpacing();
     recordSpaced(state, 1_000, 50);
     expect(spacingWait(state, 900)).toBe(150);
@@ -54,7 +54,7 @@ describe("spacing", () => {
     expect(spacingWait(state, 1_000)).toBe(50);
   });
 
-  it("spaces so that `max` intervals never come to less than the window, by a hair at most", () => {
+  it("`max` intervals never add up to less than the window, and hardly to more", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 1_000_000 }),
@@ -71,7 +71,7 @@ describe("spacing", () => {
     expect(evenInterval(60, 60_000)).toBe(1_000);
   });
 
-  it("takes the average of the last durations off the interval, and never less than nothing", () => {
+  it("the adaptive gap is the interval less the average of the last durations, never below 0", () => {
     const durations = createDurations(2);
     expect(adaptiveGap(1_000, durations)).toBe(1_000);
     recordDuration(durations, 400);
@@ -94,7 +94,7 @@ function exact(value: number): bigint {
 }
 
 describe("concurrency", () => {
-  it("never holds more than the maximum, and gives back what was taken", () => {
+  it("slots in use never exceed the maximum, and a release returns what was taken", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 10 }), fc.array(fc.integer({ min: -5, max: 11 })), (max, moves) => {
         const slots = createSlots();
@@ -119,14 +119,14 @@ describe("concurrency", () => {
     );
   });
 
-  it("means paused at 0: everything waits, nothing is impossible", () => {
+  it("a concurrency of 0 means paused: everything waits, nothing is impossible", () => {
     expect(slotsWait(createSlots(), 0, 1)).toBe(WHEN_RELEASED);
     expect(slotsWait(createSlots(), 0, 7)).toBe(WHEN_RELEASED);
   });
 });
 
 describe("pause", () => {
-  it("only ever moves later", () => {
+  it("a hold only ever moves later", () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: -100, max: 1_000 }), { minLength: 1 }),
@@ -149,7 +149,7 @@ describe("composition", () => {
     fc.constant(NEVER),
   );
 
-  it("is the same in any order and any grouping, and waits for the longest unless one never will", () => {
+  it("the wait for several limits is the longest of them, in any order, unless one is never", () => {
     fc.assert(
       fc.property(wait, wait, wait, (a, b, c) => {
         expect(both(a, b)).toBe(both(b, a));
@@ -164,7 +164,7 @@ describe("composition", () => {
 describe("additive increase, multiplicative decrease", () => {
   const rule = { floor: 2, ceiling: 20, increase: 1, decrease: 0.5, windowMs: 1_000 };
 
-  it("stays between floor and ceiling whatever happens", () => {
+  it("the allowance stays between floor and ceiling", () => {
     const event = fc.record({ after: fc.integer({ min: 0, max: 3_000 }), what: fc.constantFrom("use", "ok", "429") });
     fc.assert(
       fc.property(fc.array(event), (events) => {
@@ -182,7 +182,7 @@ describe("additive increase, multiplicative decrease", () => {
     );
   });
 
-  it("grows once per window that was used up, and not while there was room to spare", () => {
+  it("the allowance grows once per window that was used up, and not while some was unused", () => {
     const state = createAimd(4, 0);
     accepted(state, rule, 1_500);
     expect(state.allowance).toBe(4);
@@ -196,7 +196,7 @@ describe("additive increase, multiplicative decrease", () => {
     expect(state.allowance).toBe(6);
   });
 
-  it("takes a burst of refusals for one: those of calls from before the cut say nothing new", () => {
+  it("a burst of refusals cuts the allowance once: calls from before the cut are ignored", () => {
     const state = createAimd(16, 0);
     for (let i = 0; i < 10; i++) refused(state, rule, 100 + i, 50);
     expect(state.allowance).toBe(8);

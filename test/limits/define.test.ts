@@ -31,7 +31,7 @@ class Own {
 const windowed = (rest: object) => ({ mail: { max: 10, per: "1s", types: ["send"], ...rest } });
 
 describe("defineLimits", () => {
-  it("takes the example of the guide", () => {
+  it("defineLimits accepts the example of the guide", () => {
     const limits = defineLimits({
       email_provider: { max: 120, per: "1m", types: ["send_email", "send_digest"] },
       openai_tokens: { max: 200_000, per: "1m", weight: "tokens", estimate: 1_500, types: ["chat"] },
@@ -78,7 +78,7 @@ describe("defineLimits", () => {
     ]);
   });
 
-  it("cannot be changed afterwards", () => {
+  it("defined limits are frozen", () => {
     const limits = defineLimits({
       tenant: {
         max: 5,
@@ -97,26 +97,26 @@ describe("defineLimits", () => {
     expect(within(limits).every((one) => Object.isFrozen(one))).toBe(true);
   });
 
-  it("takes objects without a prototype, and of another realm", () => {
+  it("defineLimits accepts objects without a prototype, and of another realm", () => {
     const bare = Object.assign(Object.create(null) as object, { a: { every: 1, all: true } });
     const foreign: unknown = runInNewContext("({ a: { every: 1, all: true } })");
     for (const given of [bare, foreign]) expect(defineLimits(given as never).rules).toHaveLength(1);
   });
 
-  it("takes the sign off a zero", () => {
+  it("defineLimits turns -0 into 0", () => {
     const [rule] = defineLimits({ a: { max: -0, per: 1, concurrency: -0, guard: -0, all: true } }).rules;
     expect([rule!.quota.max, rule!.quota.concurrency, rule!.quota.windowMs]).toEqual([0, 0, 1]);
     expect(Object.is(rule!.quota.max, 0)).toBe(true);
   });
 
-  it("makes the same of the same words in another order", () => {
+  it("the order of names and properties does not change a rule", () => {
     const [one] = defineLimits({ a: { concurrency: 1, types: ["b", "a", "b"], queues: ["y", "x"] } }).rules;
     const [other] = defineLimits({ a: { queues: ["x", "y"], types: ["a", "b"], concurrency: 1 } }).rules;
     expect(JSON.stringify(one)).toBe(JSON.stringify(other));
     expect(one?.types).toEqual(["a", "b"]);
   });
 
-  it("adds the guard to every window", () => {
+  it("the guard is added to every window", () => {
     const [rule] = defineLimits({
       t: { max: 5, per: "1s", guard: "50ms", by: "group", overrides: { slow: { per: "2s" } } },
     }).rules;
@@ -124,7 +124,7 @@ describe("defineLimits", () => {
     expect(rule?.groups).toEqual({ slow: { windowMs: 2_050 } });
   });
 
-  it("reads breakers, shares and several amounts under one name", () => {
+  it("one limit may have breakers, shares and several amounts", () => {
     const [rule] = defineLimits({
       t: {
         max: 5,
@@ -144,7 +144,7 @@ describe("defineLimits", () => {
     expect(any?.breaker).toEqual({ failures: 1, openMs: 5, probes: 2, kinds: null });
   });
 
-  it("takes names like any other that objects have already", () => {
+  it("names like `__proto__` and `constructor` are accepted like any other", () => {
     const overrides = JSON.parse('{"__proto__": {"max": 2}, "constructor": {"max": 3}}') as Record<
       string,
       { max: number }
@@ -264,11 +264,11 @@ describe("defineLimits", () => {
     expect(error.message).toMatch(message);
   });
 
-  it("lets what is stopped be heavier than it lets through", () => {
+  it("the estimate of a limit with a maximum of 0 may exceed it", () => {
     expect(() => defineLimits({ a: { max: 0, per: 1, weight: "t", estimate: 5, all: true } })).not.toThrow();
   });
 
-  it("refuses other answers to a conflict", () => {
+  it("defineLimits refuses an unknown `onConflict`", () => {
     expect(refusal({ a: { every: 1, all: true } }, { onConflict: "replace" }).option).toBe("onConflict");
     expect(refusal({ a: { every: 1, all: true } }, { onConflit: "keep" }).message).toContain(
       "did you mean `onConflict`",
@@ -276,7 +276,7 @@ describe("defineLimits", () => {
     expect(defineLimits({ a: { every: 1, all: true } }, { onConflict: "keep" }).onConflict).toBe("keep");
   });
 
-  it("is read again as what it is, and plain objects as what they say", () => {
+  it("readLimits returns defined limits as they are, and checks plain objects", () => {
     const limits = defineLimits({ a: { every: 1, all: true } }, { onConflict: "update" });
     expect(readLimits("Queue", limits)).toBe(limits);
     expect(readLimits("Queue", { a: { every: 1, all: true } })).toEqual({ ...limits, onConflict: "update" });
@@ -287,7 +287,7 @@ describe("defineLimits", () => {
 });
 
 describe("types of limits", () => {
-  it("allow what makes sense, and nothing else", () => {
+  it("the types of limits accept valid combinations and refuse others", () => {
     expectTypeOf(defineLimits).returns.toEqualTypeOf<DefinedLimits>();
     expectTypeOf<{ max: 1; per: "1s"; all: true }>().toExtend<LimitDefinition>();
     expectTypeOf<{

@@ -17,7 +17,7 @@ import {
 import { worstWindow } from "../limiter/support.ts";
 
 describe("when to look again at a start that is not confirmed", () => {
-  it("is at the hopeful instant, then ever less often, and at the certain instant at the latest", () => {
+  it("an unconfirmed start is looked at at the expected instant, then ever less often, and last at the certain instant", () => {
     const looks: number[] = [];
     for (let now = 0; now < 3_000;) {
       const wait = lookAgainIn(now, 1_000, 3_000 - now);
@@ -27,7 +27,7 @@ describe("when to look again at a start that is not confirmed", () => {
     expect(looks).toEqual([1_000, 1_250, 1_750, 2_750, 3_000]);
   });
 
-  it("is always later than now, and never later than the certain instant", () => {
+  it("the next look is always later than now, and never later than the certain instant", () => {
     const ms = fc.double({ min: 0.1, max: 1e6, noNaN: true });
     fc.assert(
       fc.property(fc.double({ min: -1e6, max: 1e6, noNaN: true }), ms, ms, (age, windowMs, certainIn) => {
@@ -38,7 +38,7 @@ describe("when to look again at a start that is not confirmed", () => {
     );
   });
 
-  it("takes few looks, however many such starts there are", () => {
+  it("many unconfirmed starts take few looks", () => {
     const ages = Array.from({ length: 300 }, (_, i) => i * 2);
     let looks = 0;
     for (let now = 1_000; now < 3_000; looks++) {
@@ -51,13 +51,13 @@ describe("when to look again at a start that is not confirmed", () => {
     expect(looks).toBeLessThan(320);
   });
 
-  it("takes few looks, however long the grant is good for", () => {
+  it("a long `grantTtl` takes few looks", () => {
     let looks = 0;
     for (let now = 0; now < 60_100; looks++) now += lookAgainIn(now, 100, 60_100 - now);
     expect(looks).toBeLessThan(15);
   });
 
-  it("expects a call as late as the latest one was, within a quarter of the window", () => {
+  it("a call is expected as late as the latest one was, within a quarter of the window", () => {
     expect(expectedDelay(40, 1_000)).toBe(40);
     expect(expectedDelay(900, 1_000)).toBe(250);
     expect(expectedDelay(-1, 1_000)).toBe(0);
@@ -65,7 +65,7 @@ describe("when to look again at a start that is not confirmed", () => {
 });
 
 describe("a granted start", () => {
-  it("leaves no window before it is called", () => {
+  it("a granted start leaves no window before it is called", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     const entry = grantStart(log, 0, 1);
@@ -75,7 +75,7 @@ describe("a granted start", () => {
     expect(windowUsed(log, view, 10_100)).toBe(0);
   });
 
-  it("counts from its last moment where nothing is heard of it", () => {
+  it("a granted start that is never confirmed counts from its latest possible instant", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     grantStart(log, 0, 2, 50);
@@ -83,7 +83,7 @@ describe("a granted start", () => {
     expect(windowUsed(log, view, 150)).toBe(0);
   });
 
-  it("moves later when its call turns out to have been too late, even after it has left", () => {
+  it("a granted start that was called too late moves later, even after it has left the window", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     const entry = grantStart(log, 0, 2, 50);
@@ -93,7 +93,7 @@ describe("a granted start", () => {
     expect(windowUsed(log, view, 310)).toBe(0);
   });
 
-  it("counts once when its call is heard of after it has left", () => {
+  it("a granted start that is confirmed after it has left the window counts once", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     const entry = grantStart(log, 0, 2, 50);
@@ -104,7 +104,7 @@ describe("a granted start", () => {
     expect(windowUsed(log, view, 200)).toBe(1);
   });
 
-  it("can be cancelled and settled before it is called", () => {
+  it("a granted start can be cancelled and settled before it is called", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     const [first, second] = [grantStart(log, 0, 3), grantStart(log, 0, 4)];
@@ -120,12 +120,12 @@ describe("a granted start", () => {
     expect(windowUsed(log, view, 130)).toBe(0);
   });
 
-  it("is waited for until it should have been called, among those that were", () => {
+  it("a refusal waits for an uncalled start until its call is expected, in order with the called ones", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     const early = grantStart(log, 0, 1);
     recordStart(log, 40, 1);
-    // The first to leave is the one that was granted first, though it is not called yet.
+    // The start that was granted first leaves first, though it is not called yet.
     expect(windowWait(log, view, 2, 50, 1)).toBe(50);
     expect(windowWait(log, view, 2, 50, 2)).toBe(90);
     expect(windowWait(log, view, 2, 110, 1)).toBe(25);
@@ -134,7 +134,7 @@ describe("a granted start", () => {
     expect(windowWait(log, view, 2, 130, 2)).toBe(90);
   });
 
-  it("is never over by the instants of the calls, whatever is granted, called, cancelled and lost", () => {
+  it("a window is never over by the instants of the calls, whatever is granted, called, cancelled and lost", () => {
     const action = fc.record({
       after: fc.integer({ min: 0, max: 30 }),
       what: fc.constantFrom("grant", "grant", "grant", "call", "call", "cancel", "lose"),
@@ -175,8 +175,8 @@ describe("a granted start", () => {
   });
 });
 
-describe("a granted start that others keep away from", () => {
-  it("lets none follow before it is called", () => {
+describe("a granted start with spacing", () => {
+  it("no start follows a spaced start before that is called", () => {
     const state = createSpacing();
     const start = grantSpaced(state, 0, 100);
     expect([spacingWait(state, 0), spacingWait(state, 100), spacingWait(state, 5_000) > 0]).toEqual([100, 25, true]);
@@ -184,7 +184,7 @@ describe("a granted start that others keep away from", () => {
     expect([spacingWait(state, 50), spacingWait(state, 129), spacingWait(state, 130)]).toEqual([80, 1, 0]);
   });
 
-  it("lets the next follow at once when it is cancelled, or keeps nothing apart", () => {
+  it("a start follows at once when the spaced start is cancelled or has no gap", () => {
     const state = createSpacing();
     cancelSpaced(state, grantSpaced(state, 0, 100));
     expect(spacingWait(state, 0)).toBe(0);

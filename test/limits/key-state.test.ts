@@ -26,7 +26,7 @@ const ONE: Charge = { weight: 1, slots: 1 };
 /** A limit for one group, kept in arrays. */
 class Toy {
   readonly rule: LimitRule;
-  readonly gauge = newKeyState();
+  readonly state = newKeyState();
   readonly starts: { at: number; weight: number }[] = [];
   holds: { readonly at: number; readonly slots: number; readonly until: number | null }[] = [];
 
@@ -36,7 +36,7 @@ class Toy {
 
   held(now: number): SlotsInUse {
     const held = this.holds.filter(({ until }) => until === null || until > now);
-    const { openUntil } = this.gauge;
+    const { openUntil } = this.state;
     return {
       slots: held.reduce((sum, { slots }) => sum + slots, 0),
       probes: openUntil === null || now < openUntil ? 0 : held.filter(({ at }) => at >= openUntil).length,
@@ -45,7 +45,7 @@ class Toy {
   }
 
   ask(charge: Charge, now: number): KeyDecision {
-    return decideStart(this.rule, null, this.gauge, this.held(now), charge, now, (max, windowMs, weight) => {
+    return decideStart(this.rule, null, this.state, this.held(now), charge, now, (max, windowMs, weight) => {
       const log = createLog();
       const view = viewOf(log, windowMs);
       for (const start of this.starts) recordAlone(log, start.at, start.weight);
@@ -54,7 +54,7 @@ class Toy {
   }
 
   take(charge: Charge, now: number, until: number | null): void {
-    chargeKey(this.gauge, charge, now);
+    chargeKey(this.state, charge, now);
     this.starts.push({ at: now, weight: charge.weight });
     this.holds.push({ at: now, slots: charge.slots, until });
   }
@@ -82,8 +82,8 @@ const acts = fc.array(
   { maxLength: 60, size: "max" },
 );
 
-describe("a gauge", () => {
-  it("refuses until exactly the promised instant and then allows, whatever is in the way", () => {
+describe("the state of a key", () => {
+  it("a key refuses until exactly the promised instant and then grants, whatever the reason", () => {
     let exact = 0;
     fc.assert(
       fc.property(rules, acts, (rule, life) => {
@@ -93,10 +93,10 @@ describe("a gauge", () => {
           now += after;
           const charge = rule.quota.max === null ? { weight: 1, slots: weight } : { weight, slots: 1 };
           if (act === "release") toy.holds.shift();
-          else if (act === "hold") holdKey(toy.gauge, now + weight * 7);
-          else if (act === "tell") recordRemaining(toy.gauge, weight - 1, weight * 9, now);
-          else if (act === "fail" && rule.breaker !== null) countFailure(toy.gauge, rule.breaker, [], now, now);
-          else if (act === "succeed") countSuccess(toy.gauge, now);
+          else if (act === "hold") holdKey(toy.state, now + weight * 7);
+          else if (act === "tell") recordRemaining(toy.state, weight - 1, weight * 9, now);
+          else if (act === "fail" && rule.breaker !== null) countFailure(toy.state, rule.breaker, [], now, now);
+          else if (act === "succeed") countSuccess(toy.state, now);
           if (act !== "start") continue;
           const { wait, reason } = toy.ask(charge, now);
           expect(reason === null).toBe(wait === 0);
@@ -114,7 +114,7 @@ describe("a gauge", () => {
     expect(exact).toBeGreaterThan(1_000);
   });
 
-  it("asks again when the next of what is held runs out, if that can help", () => {
+  it("the wait for concurrency ends when the next slot in use expires, if that can help", () => {
     const toy = new Toy(limitRule("k", { concurrency: 3 }, { weight: "n" }));
     toy.take(ONE, 0, null);
     toy.take(ONE, 0, 50);
@@ -126,7 +126,7 @@ describe("a gauge", () => {
     expect(toy.ask({ weight: 1, slots: 4 }, 50).wait).toBe(NEVER);
   });
 
-  it("is never over: not in any window, not at any instant, not nearer than the spacing", () => {
+  it("a key is never over in any window, at any instant, or closer than the spacing", () => {
     fc.assert(
       fc.property(rules, acts, (rule, life) => {
         const toy = new Toy(rule);
@@ -149,19 +149,19 @@ describe("a gauge", () => {
     );
   });
 
-  it("tells of several that are in the way the one that is so the longest", () => {
+  it("of several reasons for a refusal the one with the longest wait is given", () => {
     const toy = new Toy(limitRule("k", { max: 1, windowMs: 100, concurrency: 1, everyMs: 30 }));
     toy.take(ONE, 0, 60);
     expect(toy.ask(ONE, 10)).toEqual({ wait: 90, reason: "window" });
-    holdKey(toy.gauge, 500);
+    holdKey(toy.state, 500);
     expect(toy.ask(ONE, 10)).toEqual({ wait: 490, reason: "held" });
     const stopped = new Toy({ ...toy.rule, paused: true });
-    holdKey(stopped.gauge, 500);
+    holdKey(stopped.state, 500);
     expect(stopped.ask(ONE, 10)).toEqual({ wait: WHEN_RELEASED, reason: "paused" });
     expect(stopped.ask({ weight: 2, slots: 1 }, 10).wait).toBe(NEVER);
   });
 
-  it("lets nothing start under a limit of nothing, until that is changed", () => {
+  it("a limit of 0 grants nothing until it is changed", () => {
     expect(new Toy(limitRule("k", { max: 0, windowMs: 10 })).ask(ONE, 5)).toEqual({
       wait: WHEN_RELEASED,
       reason: "window",
@@ -170,31 +170,31 @@ describe("a gauge", () => {
     expect(slots.ask(ONE, 5)).toEqual({ wait: WHEN_RELEASED, reason: "concurrency" });
   });
 
-  it("is as if a cancelled start had never been, but for what a service said", () => {
-    const gauge = newKeyState();
-    recordRemaining(gauge, 5, 100, 0);
-    chargeKey(gauge, { weight: 3, slots: 1 }, 10);
-    cancelCharge(gauge, 10);
-    expect(gauge).toMatchObject({ latestAt: null, toldLeft: 2 });
-    chargeKey(gauge, ONE, 20);
-    chargeKey(gauge, ONE, 30);
-    cancelCharge(gauge, 20);
-    expect(gauge.latestAt).toBe(30);
+  it("a cancelled start leaves nothing behind but a lower remaining number of the service", () => {
+    const state = newKeyState();
+    recordRemaining(state, 5, 100, 0);
+    chargeKey(state, { weight: 3, slots: 1 }, 10);
+    cancelCharge(state, 10);
+    expect(state).toMatchObject({ latestAt: null, toldLeft: 2 });
+    chargeKey(state, ONE, 20);
+    chargeKey(state, ONE, 30);
+    cancelCharge(state, 20);
+    expect(state.latestAt).toBe(30);
   });
 
-  it("takes what was used beyond the charge off what a service said, and gives nothing back for less", () => {
-    const gauge = newKeyState();
-    correctCharge(gauge, 3);
-    expect(gauge.toldLeft).toBeNull();
-    recordRemaining(gauge, 10, 100, 0);
-    correctCharge(gauge, 4);
-    correctCharge(gauge, -3);
-    expect(gauge.toldLeft).toBe(6);
-    correctCharge(gauge, 9);
-    expect(gauge.toldLeft).toBe(0);
+  it("use beyond the charge lowers what the service said remains, and use below it does not raise it", () => {
+    const state = newKeyState();
+    correctCharge(state, 3);
+    expect(state.toldLeft).toBeNull();
+    recordRemaining(state, 10, 100, 0);
+    correctCharge(state, 4);
+    correctCharge(state, -3);
+    expect(state.toldLeft).toBe(6);
+    correctCharge(state, 9);
+    expect(state.toldLeft).toBe(0);
   });
 
-  it("is held for all groups by its rule, and its windows are full while it cannot know", () => {
+  it("a rule holds all of its groups, and its windows count as full while it lacks a record", () => {
     const quota = { max: 5, windowMs: 10 };
     const ask = (about: Partial<LimitRule>, now: number) => new Toy(limitRule("k", quota, about)).ask(ONE, now);
     expect(ask({ heldUntil: 50 }, 20)).toEqual({ wait: 30, reason: "held" });
@@ -204,87 +204,87 @@ describe("a gauge", () => {
     expect(new Toy(spaced).ask(ONE, 20)).toEqual({ wait: 0, reason: null });
   });
 
-  it("is held for as long as anybody said, whatever is said after that", () => {
+  it("a hold lasts until the latest instant that was set", () => {
     fc.assert(
       fc.property(fc.array(fc.nat({ max: 100 }), { minLength: 1 }), (instants) => {
-        const gauge = newKeyState();
-        for (const until of instants) holdKey(gauge, until);
-        expect(gauge.pausedUntil).toBe(Math.max(...instants));
+        const state = newKeyState();
+        for (const until of instants) holdKey(state, until);
+        expect(state.pausedUntil).toBe(Math.max(...instants));
       }),
     );
   });
 
-  it("takes of what is said about one window the least, and about a later window that", () => {
-    const gauge = newKeyState();
-    recordRemaining(gauge, 5, 60_000, 0);
-    recordRemaining(gauge, 8, 59_000, 500);
-    expect(gauge).toMatchObject({ toldLeft: 5, toldUntil: 60_000 });
-    recordRemaining(gauge, 3, 60_000, 1_000);
-    expect(gauge).toMatchObject({ toldLeft: 3, toldUntil: 61_000 });
-    recordRemaining(gauge, 90, 60_000, 30_000);
-    expect(gauge).toMatchObject({ toldLeft: 90, toldUntil: 90_000 });
-    recordRemaining(gauge, 7, 1_000, 90_000);
-    expect(gauge).toMatchObject({ toldLeft: 7, toldUntil: 91_000 });
+  it("the lowest remaining number holds within one window, and a later window replaces it", () => {
+    const state = newKeyState();
+    recordRemaining(state, 5, 60_000, 0);
+    recordRemaining(state, 8, 59_000, 500);
+    expect(state).toMatchObject({ toldLeft: 5, toldUntil: 60_000 });
+    recordRemaining(state, 3, 60_000, 1_000);
+    expect(state).toMatchObject({ toldLeft: 3, toldUntil: 61_000 });
+    recordRemaining(state, 90, 60_000, 30_000);
+    expect(state).toMatchObject({ toldLeft: 90, toldUntil: 90_000 });
+    recordRemaining(state, 7, 1_000, 90_000);
+    expect(state).toMatchObject({ toldLeft: 7, toldUntil: 91_000 });
   });
 });
 
 describe("a breaker", () => {
-  const verdict = (gauge: ReturnType<typeof newKeyState>, now: number, probes = 0) =>
+  const decision = (state: ReturnType<typeof newKeyState>, now: number, probes = 0) =>
     decideStart(
       limitRule("k", {}, { breaker: BREAKER }),
       null,
-      gauge,
+      state,
       { ...NO_SLOTS, probes, slots: probes },
       ONE,
       now,
       () => 0,
     );
 
-  it("opens after so many failures in a row, lets probes through, and closes when one succeeds", () => {
-    const gauge = newKeyState();
-    expect(countFailure(gauge, BREAKER, [], 0, 10)).toBe(false);
-    countSuccess(gauge, 0);
-    expect(countFailure(gauge, BREAKER, [], 0, 20)).toBe(false);
-    expect(countFailure(gauge, BREAKER, [], 0, 30)).toBe(true);
-    expect(verdict(gauge, 30)).toEqual({ wait: 100, reason: "breaker" });
-    expect(verdict(gauge, 129)).toEqual({ wait: 1, reason: "breaker" });
-    expect(verdict(gauge, 130)).toEqual({ wait: 0, reason: null });
-    expect(verdict(gauge, 130, 1)).toEqual({ wait: WHEN_RELEASED, reason: "breaker" });
-    expect(countSuccess(gauge, 130)).toBe(true);
-    expect(verdict(gauge, 131, 1)).toEqual({ wait: 0, reason: null });
+  it("a breaker opens after so many failures in a row, grants probes, and closes when one succeeds", () => {
+    const state = newKeyState();
+    expect(countFailure(state, BREAKER, [], 0, 10)).toBe(false);
+    countSuccess(state, 0);
+    expect(countFailure(state, BREAKER, [], 0, 20)).toBe(false);
+    expect(countFailure(state, BREAKER, [], 0, 30)).toBe(true);
+    expect(decision(state, 30)).toEqual({ wait: 100, reason: "breaker" });
+    expect(decision(state, 129)).toEqual({ wait: 1, reason: "breaker" });
+    expect(decision(state, 130)).toEqual({ wait: 0, reason: null });
+    expect(decision(state, 130, 1)).toEqual({ wait: WHEN_RELEASED, reason: "breaker" });
+    expect(countSuccess(state, 130)).toBe(true);
+    expect(decision(state, 131, 1)).toEqual({ wait: 0, reason: null });
   });
 
-  it("opens again when a probe fails, and does not heed those who began before", () => {
-    const gauge = newKeyState();
-    countFailure(gauge, BREAKER, [], 0, 0);
-    countFailure(gauge, BREAKER, [], 0, 0);
-    expect(countFailure(gauge, BREAKER, [], 0, 50)).toBe(false);
-    expect(countSuccess(gauge, 99)).toBe(false);
-    expect(gauge.openUntil).toBe(100);
-    expect(countFailure(gauge, BREAKER, [], 100, 140)).toBe(true);
-    expect(gauge.openUntil).toBe(240);
+  it("a breaker opens again when a probe fails, and ignores starts from before it opened", () => {
+    const state = newKeyState();
+    countFailure(state, BREAKER, [], 0, 0);
+    countFailure(state, BREAKER, [], 0, 0);
+    expect(countFailure(state, BREAKER, [], 0, 50)).toBe(false);
+    expect(countSuccess(state, 99)).toBe(false);
+    expect(state.openUntil).toBe(100);
+    expect(countFailure(state, BREAKER, [], 100, 140)).toBe(true);
+    expect(state.openUntil).toBe(240);
   });
 
-  it("counts only errors of its kinds", () => {
-    const gauge = newKeyState();
+  it("a breaker counts only errors of its kinds", () => {
+    const state = newKeyState();
     const picky = { ...BREAKER, failures: 1, kinds: ["E_TIMEOUT"] };
-    expect(countFailure(gauge, picky, ["TypeError", "E_OTHER"], 0, 0)).toBe(false);
-    expect(countFailure(gauge, picky, ["TypeError", "E_TIMEOUT"], 0, 0)).toBe(true);
+    expect(countFailure(state, picky, ["TypeError", "E_OTHER"], 0, 0)).toBe(false);
+    expect(countFailure(state, picky, ["TypeError", "E_TIMEOUT"], 0, 0)).toBe(true);
   });
 });
 
-describe("an idle gauge", () => {
-  it("is one in which nothing could matter any more, at the very instant", () => {
-    const happenings: Readonly<Record<string, (gauge: ReturnType<typeof newKeyState>) => void>> = {
-      "a start": (gauge) => chargeKey(gauge, ONE, 0),
-      "a hold": (gauge) => holdKey(gauge, 50),
-      "a word of the service": (gauge) => recordRemaining(gauge, 3, 50, 0),
+describe("an idle key", () => {
+  it("a key is idle from the very instant at which its state affects no decision", () => {
+    const happenings: Readonly<Record<string, (state: ReturnType<typeof newKeyState>) => void>> = {
+      "a start": (state) => chargeKey(state, ONE, 0),
+      "a hold": (state) => holdKey(state, 50),
+      "a remaining number of the service": (state) => recordRemaining(state, 3, 50, 0),
     };
     for (const [what, happen] of Object.entries(happenings)) {
-      const gauge = newKeyState();
-      expect(isKeyIdle(gauge, 50, 0), what).toBe(true);
-      happen(gauge);
-      expect([isKeyIdle(gauge, 50, 49), isKeyIdle(gauge, 50, 50)], what).toEqual([false, true]);
+      const state = newKeyState();
+      expect(isKeyIdle(state, 50, 0), what).toBe(true);
+      happen(state);
+      expect([isKeyIdle(state, 50, 49), isKeyIdle(state, 50, 50)], what).toEqual([false, true]);
     }
     const failing = newKeyState();
     countFailure(failing, BREAKER, [], 0, 0);

@@ -19,7 +19,7 @@ import { limitRule } from "../storages/jobs.ts";
 const rule = (said: Partial<LimitRule> = {}) => limitRule("k", { max: 10, windowMs: 1_000 }, said);
 
 describe("a rule", () => {
-  it("applies where both its queue and its type are among those it names; without names, everywhere", () => {
+  it("a rule applies to the queues and types it names; without names, to all", () => {
     const named = rule({ queues: ["q"], types: ["t", "u"] });
     expect(["q t", "q u", "q v", "r t"].map((of) => applies(named, ...(of.split(" ") as [string, string])))).toEqual([
       true,
@@ -32,7 +32,7 @@ describe("a rule", () => {
     expect(applies(rule({ types: [] }), "r", "v")).toBe(false);
   });
 
-  it("has numbers of its own for some groups, whatever they are called", () => {
+  it("a rule has numbers of its own for some groups, whatever their names", () => {
     const groups = { big: { max: 50, share: 4 }, ["__proto__"]: { concurrency: 1 } };
     const grouped = rule({ byGroup: true, groups });
     expect(quotaOf(grouped, "big")).toMatchObject({ max: 50, windowMs: 1_000 });
@@ -42,7 +42,7 @@ describe("a rule", () => {
     expect(quotaOf({ ...grouped, byGroup: false }, "big")).toEqual(grouped.quota);
   });
 
-  it("cannot know what started before where it counts by group and did not, or looks further back", () => {
+  it("a rule lacks a record of earlier starts where it is newly by group, or its window is longer", () => {
     const forAll = rule();
     const grouped = rule({ byGroup: true });
     const of = (one: LimitRule, windowMs: number | null) => ({ ...one, quota: { ...one.quota, windowMs } });
@@ -55,12 +55,12 @@ describe("a rule", () => {
     );
     expect(blindFor(of(grouped, null), grouped)).toBe(1_000);
     expect(blindFor(grouped, of(grouped, null))).toBe(0);
-    // What is for all knows by itself how far back it has counted.
+    // A log for all jobs records itself how far back it reaches.
     expect(blindFor(forAll, of(forAll, 9_000))).toBe(0);
     expect(blindFor(of(forAll, null), forAll)).toBe(1_000);
   });
 
-  it("gives a group the largest share that any rule says, one if none does", () => {
+  it("the share of a group is the largest of any rule, and 1 if no rule gives one", () => {
     const rules = [3, 5, 2].map((share) => rule({ byGroup: true, groups: { g: { share }, h: { max: 2 } } }));
     expect([shareOf(rules, "g"), shareOf(rules, "h"), shareOf(rules, "toString"), shareOf(rules, null)]).toEqual([
       5, 1, 1, 1,
@@ -68,7 +68,7 @@ describe("a rule", () => {
     expect(shareOf([], "g")).toBe(1);
   });
 
-  it("weighs its window if it has one, else its concurrency; what is not said is the estimate", () => {
+  it("a weight counts in the window if there is one, else in the concurrency; a missing weight is the estimate", () => {
     const tokens = rule({ weight: "tokens", estimate: 7 });
     expect(chargeOf(tokens, { tokens: 3 })).toEqual({ weight: 3, slots: 1 });
     expect(chargeOf(tokens, { other: 3 })).toEqual({ weight: 7, slots: 1 });
@@ -80,7 +80,7 @@ describe("a rule", () => {
     expect(weighed(memory.quota, 0)).toEqual({ weight: 1, slots: 0 });
   });
 
-  it("knows what can never fit; a limit of nothing is a pause and not impossible", () => {
+  it("a charge above the maximum can never fit; a maximum of 0 is a pause and not impossible", () => {
     const quota = { ...NO_QUOTA, max: 10, windowMs: 1, concurrency: 3 };
     expect(mostOf(quota, { weight: 10, slots: 3 })).toBeUndefined();
     expect(mostOf(quota, { weight: 11, slots: 1 })).toBe(10);
@@ -89,13 +89,13 @@ describe("a rule", () => {
     expect(mostOf(NO_QUOTA, { weight: 1e9, slots: 1e9 })).toBeUndefined();
   });
 
-  it("is called by its name, and by the group where that counts", () => {
+  it("the label of a limit is its name, with the group where it is by group", () => {
     expect([labelOf("tenant", "acme"), labelOf("gpu", null), labelOf("k", "")]).toEqual(["tenant[acme]", "gpu", "k[]"]);
   });
 });
 
 describe("concurrency", () => {
-  it("lets start what fits beside what is held, and else waits for the first that runs out", () => {
+  it("a start that does not fit beside the slots in use waits for the first of them to expire", () => {
     const small = fc.nat({ max: 12 });
     fc.assert(
       fc.property(small, small, small, fc.constantFrom(5, WHEN_RELEASED), (concurrency, held, slots, expiresIn) => {

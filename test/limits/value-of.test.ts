@@ -30,7 +30,7 @@ test.each([[["tenant"]], [["tenant", "model"]], [["group", "model"]], [["group",
   },
 );
 
-test("a limit that is not by keys has one value for all, and one by group that of the group", () => {
+test("a limit without keys has one value for all jobs, and a limit by group has the group as its value", () => {
   const job = { group: "g", keys: { tenant: "a" } };
   expect(valueOf(limitRule("k", { concurrency: 1 }), job)).toBeNull();
   expect(valueOf(limitRule("k", { concurrency: 1 }, { byGroup: true }), job)).toBe("g");

@@ -14,7 +14,7 @@ import {
 } from "../../src/limits/window.ts";
 import { NEVER } from "../../src/limits/wait.ts";
 
-/** The obvious way to count: every start, its weight, and who is inside the window. */
+/** The reference count: every start, its weight, and which starts are inside the window. */
 class Model {
   readonly starts: { at: number; weight: number }[] = [];
 
@@ -38,7 +38,7 @@ const arrival = fc.record({
 });
 
 describe("window", () => {
-  it("is never over in any window, whatever arrives with whatever weight", () => {
+  it("a window never counts more than `max`, whatever weights arrive", () => {
     fc.assert(
       fc.property(rule, fc.array(arrival, { maxLength: 200 }), ({ max, windowMs }, arrivals) => {
         const log = createLog();
@@ -60,7 +60,7 @@ describe("window", () => {
     );
   });
 
-  it("refuses until exactly the promised instant, then grants", () => {
+  it("a window refuses until exactly the promised instant, then grants", () => {
     fc.assert(
       fc.property(rule, fc.array(arrival, { maxLength: 60 }), ({ max, windowMs }, arrivals) => {
         const log = createLog();
@@ -85,7 +85,7 @@ describe("window", () => {
     );
   });
 
-  it("is never over by the true clock when the clock it reads is set back and forth", () => {
+  it("a window is never over by the true clock when the clock it reads is set back and forth", () => {
     const step = fc.record({ after: fc.integer({ min: 0, max: 40 }), back: fc.integer({ min: 0, max: 150 }) });
     fc.assert(
       fc.property(rule, fc.array(step, { maxLength: 150 }), ({ max, windowMs }, steps) => {
@@ -111,7 +111,7 @@ describe("window", () => {
     );
   });
 
-  it("loses and leaves nothing when the clock runs ahead and is set back", () => {
+  it("a window loses no start and keeps no expired start when the clock runs ahead and is set back", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     recordStart(log, 5, 1);
@@ -121,7 +121,7 @@ describe("window", () => {
     expect(windowUsed(log, view, 1_000)).toBe(0);
   });
 
-  it("agrees with the obvious way to count under starts, cancels, settles and delays in any order, for several windows at once", () => {
+  it("a log with several windows agrees with a full recount under starts, cancels, settles and delays in any order", () => {
     const commands = fc.oneof(
       fc.record({
         kind: fc.constant("start" as const),
@@ -156,7 +156,7 @@ describe("window", () => {
             if (command.kind === "cancel") {
               cancelStart(chosen.entry);
               if (now - chosen.start.at < longest) chosen.start.weight = 0;
-              // Once cancelled, nothing else is ever asked of an entry: a permit sees to that.
+              // A permit never uses an entry again after it was cancelled.
               entries.splice(entries.indexOf(chosen), 1);
             } else {
               const used = command.weight;
@@ -185,7 +185,7 @@ describe("window", () => {
     );
   });
 
-  it("forgets what no window can see, and gives back the memory of a burst", () => {
+  it("a log drops entries that no window can see, and frees the memory of a burst", () => {
     const log = createLog();
     const view = viewOf(log, 10);
     for (let i = 0; i < 5_000; i++) recordAlone(log, 0, 1);
@@ -199,19 +199,19 @@ describe("window", () => {
     expect(log.at.length).toBe(16);
   });
 
-  it("counts a window as full where it is longer than what is remembered", () => {
+  it("a window that is longer than what the log remembers counts as full", () => {
     const log = createLog();
     const short = viewOf(log, 10);
     for (let i = 0; i < 16; i++) recordAlone(log, 0, 1);
     expect(windowUsed(log, short, 20)).toBe(0);
-    recordStart(log, 20, 1); // there is no room for more, and nobody sees the first ones: they are forgotten
+    recordStart(log, 20, 1); // the ring is full, and no view sees the first entries: they are dropped
     const long = viewOf(log, 100);
     expect(windowWait(log, long, 5, 30, 1)).toBe(70);
     expect(windowWait(log, long, 5, 99, 1)).toBe(1);
     expect(windowWait(log, long, 5, 100, 1)).toBe(0);
   });
 
-  it("counts a start from when it is found to have happened, and those around it from when they did", () => {
+  it("a start counts from the instant of its call, and the starts around it keep theirs", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     const first = recordStart(log, 0, 1);
@@ -227,7 +227,7 @@ describe("window", () => {
     expect(windowUsed(log, view, 120)).toBe(0);
   });
 
-  it("counts a start that had left the window before it happened", () => {
+  it("a start whose grant had left the window before its call counts from its call", () => {
     const log = createLog();
     const view = viewOf(log, 10);
     const late = recordStart(log, 0, 2);
@@ -239,7 +239,7 @@ describe("window", () => {
     expect(windowUsed(log, view, 25)).toBe(0);
   });
 
-  it("does not delay those who share an entry with a start that turns out to be late", () => {
+  it("a late call does not delay the starts that share its entry", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     recordStart(log, 0, 1);
@@ -249,7 +249,7 @@ describe("window", () => {
     expect(windowWait(log, view, 1, 60, 1)).toBe(90);
   });
 
-  it("is bounded by time and not by what it admits: a million starts in a window", () => {
+  it("the size of a log is bounded by time and not by `max`: a million starts in a window", () => {
     const log = createLog();
     const view = viewOf(log, 100);
     for (let i = 0; i < 1_000_000; i++) recordStart(log, i / 10_000, 1);
@@ -259,7 +259,7 @@ describe("window", () => {
     expect(windowUsed(log, view, 150)).toBeGreaterThanOrEqual(500_000 - 1);
   });
 
-  it("puts starts together that are hardly apart: never over all the same, and hardly later", () => {
+  it("starts that are hardly apart share an entry: never over, and hardly later", () => {
     const instant = fc.integer({ min: 0, max: 40 }).map((n) => n / 64);
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 30 }), fc.array(instant, { maxLength: 300 }), (max, gaps) => {
@@ -283,7 +283,7 @@ describe("window", () => {
     );
   });
 
-  it("is exact for windows of fractions and readings with many digits", () => {
+  it("a window is exact for fractional lengths and clock readings with many digits", () => {
     const log = createLog();
     const view = viewOf(log, 0.3);
     recordStart(log, 123_456_789.1, 1);

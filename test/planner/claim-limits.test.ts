@@ -24,7 +24,7 @@ describe("the limits of one claim", () => {
   const grouped = limitRule("grouped", {}, { byGroup: true, weight: "n" });
   const elsewhere = limitRule("elsewhere", {}, { queues: ["r"] });
 
-  it("are those of its queue and of each type, for each group a state of its own, made once", () => {
+  it("a claim makes one key for each limit of its queue and types, and one for each group", () => {
     const { limits, keys } = under([general, grouped, elsewhere]);
     expect(["a", "c"].map((type) => limits.limits(type))).toEqual([true, true]);
     expect(under([general]).limits.limits("c")).toBe(false);
@@ -41,7 +41,7 @@ describe("the limits of one claim", () => {
     ]);
   });
 
-  it("grant a start with all that it takes, and take nothing for being asked", () => {
+  it("a granted decision lists all charges, and deciding charges nothing", () => {
     const { limits, keys } = under([general, grouped]);
     const decision = limits.ask("a", { group: "g" }, { n: 4 }, 0);
     expect(decision.granted && decision.charges.map(({ key, charge }) => [key.rule.name, charge])).toEqual([
@@ -53,18 +53,23 @@ describe("the limits of one claim", () => {
     expect(keys.map(({ left }) => left)).toEqual([8, 8]);
   });
 
-  it("name what is in the way the longest; what can never fit before all else", () => {
+  it("a refusal names the key with the longest wait, and a key that can never fit before all others", () => {
     const rules = ["a", "b", "c"].map((name) => limitRule(name, {}));
     const short = under(rules, { a: 0, b: 0, c: 9 }, { a: 10, b: 30 }).limits.ask("t", { group: null }, null, 0);
     expect(!short.granted && [short.by.rule.name, short.wait]).toEqual(["b", 30]);
-    const held = under(rules, { a: 0, b: 0, c: 0 }, { a: 10, b: WHEN_RELEASED, c: 99 }).limits.ask("t", { group: null }, null, 0);
+    const held = under(rules, { a: 0, b: 0, c: 0 }, { a: 10, b: WHEN_RELEASED, c: 99 }).limits.ask(
+      "t",
+      { group: null },
+      null,
+      0,
+    );
     expect(!held.granted && [held.by.rule.name, held.wait]).toEqual(["b", WHEN_RELEASED]);
     const never = limitRule("never", { max: 2, windowMs: 1 }, { weight: "n" });
     const impossible = under([...rules, never], { a: 0 }).limits.ask("t", { group: null }, { n: 3 }, 0);
     expect(!impossible.granted && [impossible.by.rule.name, impossible.wait]).toEqual(["never", NEVER]);
   });
 
-  it("tell when one that counts for one could start, but for those by group", () => {
+  it("the earliest start of a type ignores limits by group and counts for one", () => {
     const rules = [general, limitRule("other", {}, { types: ["a"] }), grouped];
     const { limits } = under(rules, { general: 0, other: 0, grouped: 0 }, { general: 20, other: 50, grouped: 90 });
     expect(limits.earliest("a")).toMatchObject({ wait: 50, by: { rule: { name: "other" } } });

@@ -2,19 +2,19 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { WHEN_RELEASED } from "../../src/limits/wait.ts";
 import { limitRule } from "../storages/jobs.ts";
-import { ToyLanes, ToyKey, walkUnder } from "./support.ts";
+import { ToyLanes, ToyKey, planUnder } from "./support.ts";
 
 const ids = (lanes: ToyLanes) => lanes.started.map(({ id }) => id).join(" ");
 
-describe("a walk", () => {
-  it("goes by priority, by turns, and as jobs came due, whatever their type", () => {
+describe("a plan", () => {
+  it("a plan starts jobs by priority, by turns, and in due order, whatever their type", () => {
     const lanes = new ToyLanes();
     lanes.add("a1", { group: "a", dueAt: 5 });
     lanes.add("a0", { group: "a", type: "u", dueAt: 3 });
     lanes.add("b1", { group: "b", dueAt: 1 });
     lanes.add("first", { priority: 1, dueAt: 9 });
     lanes.add("b2", { group: "b", dueAt: 2 });
-    expect(walkUnder(lanes, [], 10)).toEqual({
+    expect(planUnder(lanes, [], 10)).toEqual({
       started: 5,
       more: false,
       blockedBy: null,
@@ -24,43 +24,43 @@ describe("a walk", () => {
     expect(ids(lanes)).toBe("first a0 b1 a1 b2");
   });
 
-  it("says whether there is more, and with nothing wanted starts nothing", () => {
+  it("a plan says whether more could start, and with nothing wanted starts nothing", () => {
     const lanes = new ToyLanes();
     for (const id of ["a", "b"]) lanes.add(id);
     const key = new ToyKey(limitRule("k", {}), null, 1);
-    expect(walkUnder(lanes, [key], 0)).toMatchObject({ started: 0, more: true, blockedBy: null });
+    expect(planUnder(lanes, [key], 0)).toMatchObject({ started: 0, more: true, blockedBy: null });
     expect(key.left).toBe(1);
-    expect(walkUnder(lanes, [key], 1)).toMatchObject({ started: 1, more: false, blockedBy: "k", nextIn: 100 });
+    expect(planUnder(lanes, [key], 1)).toMatchObject({ started: 1, more: false, blockedBy: "k", nextIn: 100 });
   });
 
-  it("passes over a type whose limit is full, and all types under that limit, and no other", () => {
+  it("a full limit closes all types under it and no others", () => {
     const lanes = new ToyLanes();
     for (const type of ["a", "b", "c", "d"]) lanes.add(type, { type });
     const keys = [
       new ToyKey(limitRule("ab", {}, { types: ["a", "b"] }), null, 0, 70),
       new ToyKey(limitRule("c", {}, { types: ["c"] }), null, 0, 40),
     ];
-    expect(walkUnder(lanes, keys, 9)).toMatchObject({ started: 1, more: false, blockedBy: "c", nextIn: 40 });
+    expect(planUnder(lanes, keys, 9)).toMatchObject({ started: 1, more: false, blockedBy: "c", nextIn: 40 });
     expect(ids(lanes)).toBe("d");
   });
 
-  it("passes over a lane whose group is full, and tells which group", () => {
+  it("a full group blocks its lane, and the plan names the group", () => {
     const lanes = new ToyLanes();
     for (const id of ["g1", "g2", "h1", "h2"]) lanes.add(id, { group: id[0]! });
     const rule = limitRule("k", {}, { byGroup: true });
     const keys = [new ToyKey(rule, "g", 1), new ToyKey(rule, "h", 5)];
-    expect(walkUnder(lanes, keys, 9)).toMatchObject({ started: 3, more: false, blockedBy: "k[g]" });
+    expect(planUnder(lanes, keys, 9)).toMatchObject({ started: 3, more: false, blockedBy: "k[g]" });
     expect(ids(lanes)).toBe("g1 h1 h2");
     expect(lanes.lanes.map(({ blocked }) => blocked)).toEqual([true, false]);
   });
 
-  it("remembers a head that is too heavy for what is left, and no other", () => {
+  it("a plan blocks the lane of a head that is too heavy for what is available, and no other", () => {
     const weighed = limitRule("k", { max: 10, windowMs: 1 }, { weight: "n" });
     const blocked = (key: ToyKey, n: number) => {
       const lanes = new ToyLanes();
       lanes.add("head", { n });
       lanes.add("other", { n: 1, type: "u", priority: -1 });
-      expect(walkUnder(lanes, [key], 9)).toMatchObject({ started: 0, more: false, blockedBy: "k" });
+      expect(planUnder(lanes, [key], 9)).toMatchObject({ started: 0, more: false, blockedBy: "k" });
       return lanes.lanes.map((lane) => lane.blocked);
     };
     expect(blocked(new ToyKey(weighed, null, 5), 6)).toEqual([true, false]);
@@ -70,7 +70,7 @@ describe("a walk", () => {
     expect(blocked(new ToyKey(limitRule("k", {}), null, 0, WHEN_RELEASED), 6)).toEqual([false, false]);
   });
 
-  it("closes as many types as there are without giving up", () => {
+  it("closing types does not count toward the bound that cuts a plan short", () => {
     const lanes = new ToyLanes();
     const keys: ToyKey[] = [];
     for (let i = 0; i < 1_100; i++) {
@@ -78,19 +78,19 @@ describe("a walk", () => {
       keys.push(new ToyKey(limitRule(`k${i}`, {}, { types: [`t${i}`] }), null, 0));
     }
     lanes.add("last", { type: "free", priority: -1 });
-    expect(walkUnder(lanes, keys, 1)).toMatchObject({ started: 1, more: false, nextIn: 100, cutShort: false });
+    expect(planUnder(lanes, keys, 1)).toMatchObject({ started: 1, more: false, nextIn: 100, cutShort: false });
   });
 
-  it("ends what can never fit, and goes on with who comes next", () => {
+  it("a job that can never fit ends, and the plan continues with the next", () => {
     const lanes = new ToyLanes();
     lanes.add("heavy", { n: 6 });
     lanes.add("light", { n: 5 });
     const rule = limitRule("k", { max: 5, windowMs: 1 }, { weight: "n" });
-    expect(walkUnder(lanes, [new ToyKey(rule, null, 5)], 9)).toMatchObject({ started: 1, blockedBy: null });
+    expect(planUnder(lanes, [new ToyKey(rule, null, 5)], 9)).toMatchObject({ started: 1, blockedBy: null });
     expect([lanes.refused, ids(lanes)]).toEqual([["heavy"], "light"]);
   });
 
-  it("takes all limits of a job or none, and goes by what it has taken itself", () => {
+  it("a plan charges all limits of a job or none, and counts its own charges", () => {
     const job = fc.record({
       type: fc.constantFrom("a", "b", "c"),
       group: fc.constantFrom(null, "g", "h"),
@@ -118,7 +118,7 @@ describe("a walk", () => {
             return groups.map((group, of) => new ToyKey(rule, group, left[of]!, full));
           });
           const before = new Map(keys.map((key) => [key, key.left]));
-          const { started, more, blockedBy } = walkUnder(lanes, keys, want);
+          const { started, more, blockedBy } = planUnder(lanes, keys, want);
 
           expect(started).toBe(lanes.started.length);
           expect(started).toBeLessThanOrEqual(want);
@@ -146,7 +146,7 @@ describe("a walk", () => {
     );
   });
 
-  it("never lets anybody pass a heavy head: it starts within a window, however many light ones there are", () => {
+  it("no light job passes a heavy head: it starts within a window, however many light jobs wait", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 2, max: 10 }),
@@ -160,7 +160,7 @@ describe("a walk", () => {
             const lanes = new ToyLanes();
             for (const id of jobs) lanes.add(`${id}`, { n: sizes[id]!, type: id % 2 === 0 ? "even" : "odd" });
             const used = starts.filter(({ at }) => now - at < 10).reduce((sum, { n }) => sum + n, 0);
-            walkUnder(lanes, [new ToyKey(rule, null, max - used)], 3);
+            planUnder(lanes, [new ToyKey(rule, null, max - used)], 3);
             for (const { id } of lanes.started) {
               jobs.splice(jobs.indexOf(Number(id)), 1);
               starts.push({ at: now, id: Number(id), n: sizes[Number(id)]! });
@@ -174,7 +174,7 @@ describe("a walk", () => {
     );
   });
 
-  it("does not look at more because more is in the way: jobs, or lanes that were blocked before", () => {
+  it("blocked jobs and lanes do not raise the number of heads that a plan reads", () => {
     const looksWith = (jobs: number, blocked: number) => {
       const lanes = new ToyLanes();
       for (let i = 0; i < jobs; i++) lanes.add(`full${i}`, { type: "full", priority: 1 });
@@ -182,13 +182,13 @@ describe("a walk", () => {
       for (const lane of lanes.lanes) if (lane.group !== null) lane.blocked = true;
       lanes.add("free", { group: "free" });
       const full = new ToyKey(limitRule("k", {}, { types: ["full"] }), null, 0);
-      expect(walkUnder(lanes, [full], 9)).toMatchObject({ started: 1, blockedBy: "k" });
+      expect(planUnder(lanes, [full], 9)).toMatchObject({ started: 1, blockedBy: "k" });
       return lanes.looks;
     };
     expect(looksWith(2_000, 500)).toBe(looksWith(1, 1));
   });
 
-  it("gives up when too much is in the way for one claim, and says so", () => {
+  it("a plan is cut short after too many refusals, and says so", () => {
     const lanes = new ToyLanes();
     const rule = limitRule("k", {}, { byGroup: true });
     const keys: ToyKey[] = [];
@@ -196,7 +196,7 @@ describe("a walk", () => {
       lanes.add(`${i}`, { group: `g${i}` });
       keys.push(new ToyKey(rule, `g${i}`, 0));
     }
-    expect(walkUnder(lanes, keys, 9)).toMatchObject({ started: 0, more: true, cutShort: true });
-    expect(walkUnder(lanes, keys, 9)).toMatchObject({ started: 0, more: false, cutShort: false });
+    expect(planUnder(lanes, keys, 9)).toMatchObject({ started: 0, more: true, cutShort: true });
+    expect(planUnder(lanes, keys, 9)).toMatchObject({ started: 0, more: false, cutShort: false });
   });
 });

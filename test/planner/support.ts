@@ -17,7 +17,7 @@ export interface ToyLane extends ReadyLane {
   blocked: boolean;
 }
 
-/** What is left of a limit, as a number. It is full for `wait` then. */
+/** What is available under a key, as a number. After that it is full for `wait`. */
 export class ToyKey implements LimitKey {
   readonly rule: LimitRule;
   readonly group: string | null;
@@ -43,7 +43,7 @@ export class ToyKey implements LimitKey {
   }
 }
 
-/** Lanes in an array, and what a walk did to them. */
+/** Lanes in an array, and what a plan did to them. */
 export class ToyLanes implements LaneSource<ToyLane> {
   readonly lanes: ToyLane[] = [];
   readonly started: { readonly id: string; readonly charges: readonly KeyCharge[] }[] = [];
@@ -107,8 +107,8 @@ export class ToyLanes implements LaneSource<ToyLane> {
   }
 }
 
-/** Walks under these keys: one for each limit, or for each group of it. */
-export function walkUnder(
+/** Plans under these keys: one for each limit, or for each group of it. */
+export function planUnder(
   lanes: ToyLanes,
   keys: readonly ToyKey[],
   want: number,

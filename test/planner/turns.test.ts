@@ -28,8 +28,8 @@ const lanes: fc.Arbitrary<Lane[]> = fc
 const keyOf = ({ priority, group }: Pick<Lane, "priority" | "group">) => JSON.stringify([priority, group]);
 
 /**
- * One job at a time, the plainest way: of all lanes the first that has something; its unit gives one, and all lanes of the
- * unit go to the end. How many each unit gives, in the order of their last turns.
+ * The reference, one job at a time: the first of all lanes with jobs; its unit starts one, and all lanes of the
+ * unit go to the end. Returns how many each unit starts, in the order of their last turns.
  */
 function oneByOne(all: readonly Lane[], want: number): [string, number][] {
   const left = new Map([...Map.groupBy(all, keyOf)].map(([key, own]) => [key, waitingIn(own)]));
@@ -59,7 +59,7 @@ function batch(all: readonly Lane[], want: number): [string, number][] {
 const byUnit = (taken: readonly [string, number][]) => new Map(taken);
 
 describe("turns", () => {
-  it("give the same as taking one job at a time", () => {
+  it("turns for many jobs give the same as one job at a time", () => {
     fc.assert(
       fc.property(lanes, fc.nat(30), (all, want) => {
         expect(byUnit(batch(all, want))).toEqual(byUnit(oneByOne(all, want)));
@@ -68,7 +68,7 @@ describe("turns", () => {
     );
   });
 
-  it("need no more than the first lanes of each type to be seen", () => {
+  it("turns for n jobs need no more than the first n lanes of each type", () => {
     fc.assert(
       fc.property(lanes, fc.nat(12), (all, want) => {
         const types = [...Map.groupBy(all, ({ type }) => type).values()];
@@ -81,7 +81,7 @@ describe("turns", () => {
     );
   });
 
-  it("are taken by units: a group has one turn, however many types its jobs have", () => {
+  it("a group has one turn, however many types its jobs have", () => {
     fc.assert(
       fc.property(lanes, (all) => {
         const units = unitsOf(all);
@@ -100,7 +100,7 @@ describe("turns", () => {
     );
   });
 
-  it("are answered in the order in which units of a priority had their last turn", () => {
+  it("units of a priority are returned in the order of their last turn", () => {
     const a = { id: 1, priority: 0, turn: 1, waiting: 1 };
     const b = { id: 2, priority: 0, turn: 2, waiting: 3 };
     const c = { id: 3, priority: 0, turn: 3, waiting: 2 };
@@ -112,7 +112,7 @@ describe("turns", () => {
     expect(takeTurns([a, b, c], 3).map(({ unit }) => unit.id)).toEqual([1, 2, 3]);
   });
 
-  it("cost little for many units and for one long unit", () => {
+  it("turns cost little for many units and for one long unit", () => {
     const many = Array.from({ length: 10_000 }, (_, id) => ({ id, priority: 0, turn: id, waiting: 1_000_000 }));
     expect(takeTurns(many, 10_000)).toHaveLength(10_000);
     expect(takeTurns([many[0]!], 1_000_000)).toEqual([{ unit: many[0], take: 1_000_000 }]);
