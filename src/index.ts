@@ -70,7 +70,7 @@ export {
   type PauseOptions,
   type SyncResult,
 } from "./limiter/shared/limits.ts";
-export type { SharedLimitStorage } from "./limiter/shared/place.ts";
+export type { SharedLimitStorage } from "./limiter/shared/limit-wake-ups.ts";
 export { SharedLimiter, type SharedLimiterOptions } from "./limiter/shared/shared-limiter.ts";
 export type { Remaining } from "./limiter/shared/sync.ts";
 export { type DefinedLimits, defineLimits } from "./limits/define.ts";

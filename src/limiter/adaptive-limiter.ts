@@ -41,9 +41,9 @@ const RULES = {
 };
 
 /**
- * For a service whose limit nobody tells you: so many per window, where "so many" grows by a step while the service
- * takes everything and is cut by a factor when it refuses. Tell it what happened with `recordSuccess()` and
- * `recordRateLimited()`, or let `holdFromHeaders(limiter, response)` do so.
+ * For a service that does not publish its limit: so many per window, where "so many" grows by a step while the service
+ * accepts everything and is cut by a factor when it refuses. Report what happened with `recordSuccess()` and
+ * `recordRateLimited()`, or use `holdFromHeaders(limiter, response)`.
  */
 export class AdaptiveLimiter extends GateLimiter {
   readonly #gate: AdaptiveGate;
@@ -56,7 +56,7 @@ export class AdaptiveLimiter extends GateLimiter {
       throw new OptionsError(OWNER, "initial", initial, `between the floor (${floor}) and the ceiling (${ceiling})`);
     }
     const windowMs = read.windowSizeInSeconds * 1000 + read.guard;
-    const gate = new AdaptiveGate(initial, { ...read, windowMs, ledger: createRateState() });
+    const gate = new AdaptiveGate(initial, { ...read, windowMs, state: createRateState() });
     super([gate], AdaptiveLimiter);
     this.#gate = gate;
   }
@@ -66,7 +66,7 @@ export class AdaptiveLimiter extends GateLimiter {
     return this.#gate.allowance;
   }
 
-  /** The service took a call. */
+  /** The service accepted a call. */
   async recordSuccess(): Promise<void> {
     this.#gate.accepted();
   }
@@ -104,7 +104,7 @@ class AdaptiveGate extends WindowGate {
   }
 
   override rateLimited(): void {
-    // Nobody says when the refused call started. It may have been a window ago, but hardly more.
+    // The start of the refused call is not known. It may have been a window ago, but hardly more.
     const now = this.clock.now();
     refused(this.#state, this.#rule, now, now - this.#rule.windowMs);
     this.resize(this.allowance);
@@ -116,7 +116,7 @@ class AdaptiveGate extends WindowGate {
     return token;
   }
 
-  /** What is above the allowance of the moment waits for an empty window; above the ceiling there is no hope. */
+  /** A weight above the current allowance waits for an empty window; a weight above the ceiling never fits. */
   protected override fits(now: number, units: number): Wait {
     return units > this.#rule.ceiling ? NEVER : super.fits(now, Math.min(units, this.allowance));
   }

@@ -3,33 +3,33 @@ import { OptionsError } from "../core/errors.ts";
 import { both } from "../limits/compose.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { WaitingLine } from "./blocked.ts";
-import { type AnyPart, isLate, isSaid, type Member, type Tokens, weightFor, type Weights } from "./taking.ts";
+import { type AnyPart, isLate, isSaid, type Member, type Tokens, weightFor, type Weights } from "./charging.ts";
 
-/** All were taken, with what each gave for it; or one refused, and nothing was; or nobody wanted it any more. */
+/** All parts granted, with their tokens; or one refused, and nothing is charged; or the request was abandoned. */
 export type Attempt = { readonly tokens: readonly unknown[] } | Refused | "unwanted";
 
 export interface Refused {
   readonly refusedBy: AnyPart;
   readonly wait: Wait;
-  /** The most that the part could ever grant, where it never will grant this. */
+  /** The most that the part could ever grant, where the weight exceeds it. */
   readonly most?: number | undefined;
-  /** `room.times` of that part when it was asked: if it has moved on since, do not go to sleep. */
+  /** `wakeUps.times` of that part when it was asked: if it has changed since, do not sleep. */
   readonly times: number;
 }
 
-/** So often may a storage answer too late before that is an error. */
+/** After so many late answers of a storage the attempt fails. */
 const MOST_TOO_LATE = 5;
 
 /**
- * Takes all parts or none, where some of them cannot be taken synchronously:
+ * Charges all parts or none, where some of them are not gates:
  *
- * 1. Gates are asked: that costs nothing, and spares the others a take that would have to be undone.
- * 2. Checked parts are asked, in order, under their locks.
- * 3. Remote parts take, in order.
- * 4. Gates are asked again and take, in one synchronous step.
- * 5. Checked parts, which know no undo, are told. Nothing can refuse any more.
+ * 1. Gates are checked: that costs nothing, and avoids charges elsewhere that would have to be undone.
+ * 2. Checked parts are checked, in order, under their locks.
+ * 3. Remote parts are charged, in order.
+ * 4. Gates are checked again and charged, in one synchronous step.
+ * 5. Checked parts, which have no undo, record the start. Nothing can refuse any more.
  *
- * Whatever a refusal or a throw finds taken is given back.
+ * A refusal or an error returns what was charged before it.
  */
 export async function attempt(
   members: readonly Member[],
@@ -50,21 +50,21 @@ export async function attempt(
   }
 }
 
-/** On whose behalf it is. */
+/** The request that an attempt is for. */
 export interface Asker {
-  /** Does anybody still wait for it? */
+  /** Is the request still waiting? */
   readonly wanted: () => boolean;
-  /** May they start although this line waits at a gate that they need? */
+  /** May it start although this line is blocked at a gate that it needs? */
   readonly passes: (line: WaitingLine) => boolean;
 }
 
-/** Something that was taken, and how to give it back. */
+/** A charged member, and its token. */
 interface Step {
   readonly part: AnyPart;
   readonly undo: () => Promise<void> | void;
 }
 
-/** One go at all of them. */
+/** One attempt at all parts. */
 class Once {
   readonly #members: readonly Member[];
   readonly #weights: Weights;
@@ -101,7 +101,7 @@ class Once {
       await this.#tellChecked();
       return isLate(this.#members, this.#ordered) ? await this.#giveBack("too late") : { tokens: this.#tokens };
     } catch (error) {
-      // The first failure is the one to tell; what follows from it is not.
+      // Report the first failure, not those that follow from it.
       await this.#giveBack(undefined).catch(() => {});
       throw error;
     }
@@ -116,14 +116,14 @@ class Once {
     return undefined;
   }
 
-  /** The gate that is in the way the longest, if one is. */
+  /** The gate with the longest wait, if one refuses. */
   #askGates(): Refused | undefined {
     const now = this.#clock.now();
     let refused: Refused | undefined;
     for (const member of this.#members) {
       const gate = member.part;
       if (gate.kind !== "gate") continue;
-      // Nobody passes those who wait there in line.
+      // A line that is blocked at the gate is not passed.
       const behind = gate.blocked.first !== undefined && !this.#passes(gate.blocked.first);
       const wait = behind ? WHEN_RELEASED : gate.wait(gate.timeAt(this.#clock, now), weightFor(this.#weights, member));
       const joint = both(refused?.wait ?? 0, wait);
@@ -159,7 +159,7 @@ class Once {
     return undefined;
   }
 
-  /** What gates take counts from the call, however long the others take to be told. */
+  /** Charges of gates count from the call, however long the checked parts take to record it. */
   #takeGates(): void {
     const now = this.#clock.now();
     for (const [i, member] of this.#members.entries()) {
@@ -185,7 +185,7 @@ class Once {
     return this.#members.length === 1 ? this.#tokens[0] : this.#tokens;
   }
 
-  /** Last taken, first given back, and all of it, whatever fails. Who was refused for it meanwhile may try again. */
+  /** Returns all charges in reverse order, whichever of them fail, and wakes waiters that were refused meanwhile. */
   async #giveBack<T>(outcome: T): Promise<T> {
     let failure: { readonly error: unknown } | undefined;
     for (let step = this.#taken.pop(); step !== undefined; step = this.#taken.pop()) {
@@ -205,7 +205,7 @@ function refusedBy(part: AnyPart, wait: Wait): Refused {
   return { refusedBy: part, wait, times: part.wakeUps.times };
 }
 
-/** What to say of a storage that always answers too late. */
+/** The error for a storage that always answers too late. */
 function slow(members: readonly Member[]): OptionsError {
   const strictest = members
     .flatMap(({ part }) => (part.kind === "remote" ? [part] : []))

@@ -2,8 +2,8 @@ import { type BackoffRule, nextDelay, withJitter } from "../core/backoff.ts";
 import type { Random } from "../core/random.ts";
 
 /**
- * A delay that grows with every refusal in a row, and with every start that was recorded although there was no room. The first
- * answer that there is room clears it. It lives in this process only.
+ * A delay that grows with every refusal in a row, and with every start that was recorded although it did not fit. The first
+ * grant clears it. It lives in this process only.
  */
 export class Backoff {
   readonly #rule: BackoffRule;

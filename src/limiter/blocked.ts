@@ -1,26 +1,26 @@
 import type { WakeUps } from "../limits/wake-ups.ts";
 
-/** Those who wait in a row, of whom the first is held up by a limit. */
+/** A line of waiters whose first is blocked by a limit. */
 export interface WaitingLine {
-  /** When its first came, compared with everyone else in this process. */
+  /** When its first waiter came, compared with all others in this process. */
   readonly firstOrder: number;
-  /** How much longer that one waits at the least, as far as anybody can tell. */
+  /** How much longer that waiter waits at the least, as far as is known. */
   readonly remaining: number;
-  /** Lets everyone start whose turn has come. */
+  /** Starts the waiters whose turn has come. */
   advance(): void;
 }
 
-/** The lines that one limit holds up, in the order in which their first waiters came. Nobody passes the first of them. */
+/** The lines that one limit blocks, in the order in which their first waiters came. The first of them is not passed. */
 export class Blocked {
   readonly wakeUps: WakeUps;
-  /** The first line. A field of its own, for it is looked at before every start. */
+  /** The first line. A field of its own, because it is read before every start. */
   first: WaitingLine | undefined = undefined;
   readonly #lines: WaitingLine[] = [];
   #stopListening: (() => void) | undefined;
   #waking = false;
   #wakeAgain = false;
 
-  /** `wakeUps` tells when there may be room. */
+  /** `wakeUps` notifies when something was released. */
   constructor(wakeUps: WakeUps) {
     this.wakeUps = wakeUps;
   }
@@ -29,7 +29,7 @@ export class Blocked {
     return this.#lines.length;
   }
 
-  /** The first waiter of a line has to wait here. */
+  /** Registers a line whose first waiter has to wait here. */
   add(line: WaitingLine): void {
     let position = this.#lines.length;
     while (position > 0 && this.#lines[position - 1]!.firstOrder > line.firstOrder) position -= 1;
@@ -38,7 +38,7 @@ export class Blocked {
     this.#stopListening ??= this.wakeUps.listen(() => this.#wake());
   }
 
-  /** It need not any more. */
+  /** Removes a line. */
   remove(line: WaitingLine): void {
     const position = this.#lines.indexOf(line);
     if (position !== -1) this.#lines.splice(position, 1);
@@ -48,7 +48,7 @@ export class Blocked {
     this.#stopListening = undefined;
   }
 
-  /** There may be room: they try again, in order, until one has to go on waiting. */
+  /** Something was released: the lines try again, in order, until one stays blocked. */
   #wake(): void {
     if (this.#waking) {
       this.#wakeAgain = true;

@@ -2,13 +2,13 @@ import { QueueOverflowError } from "../core/errors.ts";
 import { readArgument, weight, weightOrZero } from "../core/options.ts";
 import { type Inside, jointLine } from "./composition.ts";
 import { type Line, NOT_NOW } from "./line.ts";
-import { type Member, release, settle, tellCalled, type Tokens, UNSAID, type Weights } from "./taking.ts";
+import { type Member, release, settle, reportCalled, type Tokens, DEFAULT_WEIGHT, type Weights } from "./charging.ts";
 import { Waiter } from "./waiter.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- any function at all may be wrapped
 export type AnyFunction = (this: any, ...args: any[]) => unknown;
 
-/** What a wrapped function is made of, so that a wrapper around a wrapper can ask for both limits at once. */
+/** The parts of a wrapped function, so that a wrapper around a wrapper can charge both limits at once. */
 export interface Wrapping {
   readonly fn: AnyFunction;
   /** Outermost first. */
@@ -61,7 +61,7 @@ export class Calls {
     if (this.#signals.length > 0) {
       for (const { aborted, reason } of this.#signals) if (aborted) return Promise.reject(reason);
     }
-    let weights = UNSAID;
+    let weights = DEFAULT_WEIGHT;
     if (this.#weighs) {
       try {
         weights = this.#weigh(args);
@@ -74,7 +74,7 @@ export class Calls {
     if (tokens !== NOT_NOW && !this.#settles) return this.#run(this.#line.members, tokens, weights, self, args);
     const promise = new Promise(keepResolve);
     const call = new Call(weights, this, self, args, lastResolve);
-    lastResolve = NOBODY;
+    lastResolve = NO_RESOLVE;
     this.waiting += 1;
     if (tokens === NOT_NOW) this.#wait(call);
     else call.start(this.#line.members, tokens);
@@ -104,7 +104,7 @@ export class Calls {
 
   #end(members: readonly Member[], tokens: Tokens, weights: Weights): void {
     this.running -= 1;
-    // Whatever could be taken on the spot is given back on the spot.
+    // Charges that were made synchronously are returned synchronously.
     void release(members, tokens, weights);
     this.finished();
   }
@@ -112,7 +112,7 @@ export class Calls {
   #wait(call: Call): void {
     this.#line.join(call);
     if (!call.inLine) return;
-    // The one about whom a storage elsewhere is being asked does not wait yet.
+    // The call that a remote part is being asked about does not count as waiting yet.
     const { first, local } = this.#line;
     const asked = !local && first instanceof Call && first.calls === this ? 1 : 0;
     if (this.waiting - asked > this.#maxQueue) {
@@ -123,16 +123,16 @@ export class Calls {
     }
   }
 
-  /** Makes the call, and says when. */
+  /** Makes the call, and reports when. */
   make(members: readonly Member[], tokens: Tokens, self: unknown, args: unknown[]): unknown {
     try {
       return this.fn.apply(self, args);
     } finally {
-      tellCalled(members, tokens);
+      reportCalled(members, tokens);
     }
   }
 
-  /** Gives everything back after a call that succeeded. A promise only where one is needed. */
+  /** Returns all charges after a call that succeeded. A promise only where one is needed. */
   giveBack(call: Call, members: readonly Member[], tokens: Tokens, result: unknown): Promise<void> | void {
     return this.#settles ? this.#settle(call, members, tokens, result) : release(members, tokens, call.weights);
   }
@@ -162,7 +162,7 @@ export class Calls {
     this.#stopWatching = undefined;
   }
 
-  /** A call is over, one way or the other, and everything is given back. */
+  /** A call has ended, and all of its charges are returned. */
   finished(): void {
     this.#unfinished -= 1;
     if (this.#unfinished > 0 || this.#idle.length === 0) return;
@@ -178,7 +178,7 @@ export class Calls {
     return weights.length === 1 ? weights[0]! : weights;
   }
 
-  /** Listens to the signals for as long as somebody waits. */
+  /** Listens to the signals while calls wait. */
   #watch(): () => void {
     const stops = this.#signals.map((abort) => {
       const onAbort = () => this.#abortAll(abort.reason);
@@ -192,7 +192,7 @@ export class Calls {
 
   #abortAll(reason: unknown): void {
     const ours = [...this.#line].filter((waiter) => waiter instanceof Call && waiter.calls === this);
-    // From the last: the first one's leaving would let the next start.
+    // From the last: removing the first would start the next.
     for (const call of ours.toReversed()) if (this.#line.leave(call)) call.fail(reason);
   }
 }
@@ -243,7 +243,7 @@ class Call extends Waiter {
     this.#resolve(Promise.reject(reason));
   }
 
-  /** Waits until everything is given back. If that fails the call fails, as after a `finally` that throws. */
+  /** Waits until all charges are returned. If that fails the call fails, as after a `finally` that throws. */
   #finish(given: Promise<void> | void, failed: boolean, outcome: unknown): void {
     if (given !== undefined) {
       given.then(
@@ -257,7 +257,7 @@ class Call extends Waiter {
   }
 }
 
-/** A promise of our own making or none that anybody tampered with: what is done with it cannot throw. */
+/** A native promise without overridden methods, so that `then` on it cannot throw. */
 function asPromise(result: unknown): Promise<unknown> {
   if (!(result instanceof Promise)) return Promise.resolve(result);
   const plain = result.constructor === Promise && result.then === Promise.prototype.then;
@@ -266,9 +266,9 @@ function asPromise(result: unknown): Promise<unknown> {
 
 export const NO_ARGUMENTS: unknown[] = [];
 
-/** The means to settle the promise made last. One function for all, where a closure each would fill the heap. */
-const NOBODY = (_value: unknown): void => {};
-let lastResolve: (value: unknown) => void = NOBODY;
+/** The `resolve` of the latest promise. One executor for all, because a closure for each would fill the heap. */
+const NO_RESOLVE = (_value: unknown): void => {};
+let lastResolve: (value: unknown) => void = NO_RESOLVE;
 function keepResolve(resolve: (value: unknown) => void): void {
   lastResolve = resolve;
 }

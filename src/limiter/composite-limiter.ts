@@ -5,7 +5,7 @@ import type { ILimiter } from "./limiter.ts";
 import { LineLimiter } from "./line-limiter.ts";
 import { checkNames, recompose } from "./composition.ts";
 import { overridesOf, partsOf, readLimiter } from "./parts.ts";
-import type { AnyPart } from "./taking.ts";
+import type { AnyPart } from "./charging.ts";
 
 const OWNER = "CompositeLimiter";
 const RECORDING = ["recordJobStart", "recordJobCompletion"] as const;
@@ -23,7 +23,7 @@ export class CompositeLimiter extends LineLimiter {
     for (const [i, limiter] of limiters.entries()) this.#add(`limiters[${i}]`, limiter);
   }
 
-  /** From now on a start needs this one too. Those that have started keep, and give back, what they took. */
+  /** From now on a start needs this limiter too. Starts in flight keep, and return, what they charged. */
   addLimiter(limiter: ILimiter): void {
     this.#add("limiter", limiter);
   }
@@ -55,7 +55,7 @@ export class CompositeLimiter extends LineLimiter {
   async clear(): Promise<void> {
     const gates = this.#parts().filter((part) => part.kind === "gate");
     for (const gate of gates) gate.reset();
-    // What is made of gates alone is done with; the others are asked to.
+    // Limiters made of gates alone are reset already; the others are cleared by their own method.
     await tellAll(
       this.#children.filter((child) => !CompositeLimiter.#clearsByReset(child)),
       (child) => child.clear(),
@@ -63,7 +63,7 @@ export class CompositeLimiter extends LineLimiter {
     for (const gate of gates) gate.wakeUps.notify();
   }
 
-  /** The parts of its children. `partsOf(this)` is another one where a subclass overrides methods. */
+  /** The parts of its children. `partsOf(this)` differs where a subclass overrides methods. */
   #parts(): readonly AnyPart[] {
     return this.#children.flatMap(partsOf);
   }
@@ -84,13 +84,13 @@ export class CompositeLimiter extends LineLimiter {
     );
   }
 
-  /** The limiters that write a start down, however deep: each once, and of those that write the same starts one. */
+  /** The limiters that record a start, however deep: each once, and one of those that record the same starts. */
   #writers(): readonly ILimiter[] {
     const ledgers = new Set<object>();
     return this.#leaves().filter((leaf) => {
-      const own = partsOf(leaf).map(({ ledger }) => ledger);
-      const known = own.length > 0 && own.every((ledger) => ledgers.has(ledger));
-      for (const ledger of own) ledgers.add(ledger);
+      const own = partsOf(leaf).map(({ state }) => state);
+      const known = own.length > 0 && own.every((state) => ledgers.has(state));
+      for (const state of own) ledgers.add(state);
       return !known;
     });
   }
@@ -109,7 +109,7 @@ export class CompositeLimiter extends LineLimiter {
   }
 }
 
-/** Everyone is told, in order, whoever fails; then the first failure is thrown. */
+/** Calls every limiter in order, whichever of them fail; then throws the first failure. */
 async function tellAll(limiters: readonly ILimiter[], tell: (limiter: ILimiter) => Promise<void>): Promise<void> {
   let failure: { readonly error: unknown } | undefined;
   for (const limiter of limiters) {

@@ -3,19 +3,19 @@ import { OptionsError } from "../core/errors.ts";
 import type { Gate } from "./gate.ts";
 import { Line } from "./line.ts";
 import type { MakeTurns } from "./remote-turns.ts";
-import type { AnyPart, Member } from "./taking.ts";
+import type { AnyPart, Member } from "./charging.ts";
 import type { Composition } from "./waiter.ts";
 
-/** What is known about a limiter that callers cannot see: what it is made of, and who waits for it. */
+/** The internals of a limiter: its parts, and the line of its waiters. */
 export interface Inside {
   readonly parts: () => readonly AnyPart[];
   readonly line: Line;
 }
 
-/** Grows with every change of any composite; until then what a line is made of need not be looked at again. */
+/** Grows with every change of any composite. While it is unchanged, a line keeps its composition. */
 let changes = 0;
 
-/** What a composite is made of has changed: every line that it is part of looks again. */
+/** The parts of a composite have changed: every line composes its members again. */
 export function recompose(): void {
   changes += 1;
 }
@@ -31,7 +31,7 @@ export function insideOfParts(parts: () => readonly AnyPart[], turns?: MakeTurns
   };
 }
 
-/** A limit of one gate, which nothing else is made of. */
+/** A limit of one gate that belongs to no other limit. */
 export function insideOfGate(gate: Gate): Inside {
   const parts = [gate];
   return insideOfParts(() => parts);
@@ -44,11 +44,11 @@ export function jointLine(owner: string, limits: readonly Inside[]): Line {
   return new Line(composing(groups), limits.find(({ line }) => line.turns !== undefined)?.line.turns);
 }
 
-/** A name counts starts or weights; both at once, in one composite, would be counted as one sum of the two. */
+/** A name counts starts or weights. Both in one composite would be added up. */
 export function checkNames(owner: string, option: string, parts: readonly AnyPart[]): void {
   const countedAs = new Map<object, AnyPart>();
   for (const part of parts) {
-    const known = countedAs.get(part.ledger);
+    const known = countedAs.get(part.state);
     if (known !== undefined && known.counts !== part.counts) {
       throw new OptionsError(
         owner,
@@ -58,7 +58,7 @@ export function checkNames(owner: string, option: string, parts: readonly AnyPar
         "give the two limiters names of their own",
       );
     }
-    countedAs.set(part.ledger, part);
+    countedAs.set(part.state, part);
   }
 }
 
@@ -75,12 +75,12 @@ function composing(groups: () => readonly (readonly AnyPart[])[]): () => Composi
 }
 
 function compose(groups: readonly (readonly AnyPart[])[]): Composition {
-  // Parts that write the same starts in the same way take once, for the largest weight that any of them is asked for;
-  // the same limiter twice is the plainest case of that.
+  // Parts that record the same starts in the same way are charged once, with the largest weight of any of them;
+  // the same limiter twice is the simplest case.
   const members: Member[] = [];
   for (const [group, parts] of groups.entries()) {
     for (const part of parts) {
-      const same = members.find((other) => other.part.ledger === part.ledger && other.part.counts === part.counts);
+      const same = members.find((other) => other.part.state === part.state && other.part.counts === part.counts);
       const its = same?.groups ?? []; // one list for all of them: what is added for one counts for all
       if (!its.includes(group)) its.push(group);
       if (members.some((other) => other.part === part)) continue;

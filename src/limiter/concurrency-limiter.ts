@@ -19,7 +19,7 @@ export class ConcurrencyLimiter extends GateLimiter {
     this.#gate = gate;
   }
 
-  /** How many may run at the same time. A higher number lets those who wait start at once. */
+  /** How many may run at the same time. After a higher number, waiters that fit start at once. */
   get maxConcurrentJobs(): number {
     return this.#gate.capacity;
   }
@@ -30,6 +30,6 @@ export class ConcurrencyLimiter extends GateLimiter {
 
   /** How much is running (the sum of the weights). */
   get running(): number {
-    return this.#gate.held;
+    return this.#gate.inUse;
   }
 }

@@ -13,7 +13,7 @@ export interface RateLimiterOptions {
   readonly maxExecutions: number;
   /** The length of the window in seconds; fractions are fine. */
   readonly windowSizeInSeconds: number;
-  /** Added to the window, so that starts whose calls are not equally long under way stay apart at the other end. Default 0. */
+  /** Added to the window, so that calls with different latencies stay apart at the service. Default 0. */
   readonly guard?: Duration | undefined;
 }
 
@@ -45,7 +45,7 @@ export class EvenlySpacedRateLimiter extends GateLimiter {
     const interval = evenInterval(maxExecutions, windowMs);
     super(
       [
-        new WindowGate(maxExecutions, { ...common, windowMs, ledger: createRateState() }),
+        new WindowGate(maxExecutions, { ...common, windowMs, state: createRateState() }),
         spacing === "strict"
           ? new SpacingGate(interval, common)
           : new AdaptiveSpacingGate(interval, maxExecutions, common),

@@ -15,15 +15,15 @@ export interface FeedbackOptions {
 
 const RULES = { maxHold: optional(positiveDuration, 86_400_000), clock: optional(clock, undefined) };
 
-/** Reads what a response says about limits, and does nothing about it. */
+/** Reads what a response says about limits, without applying it. */
 export function readRateLimitHeaders(source: HeaderSource, options: FeedbackOptions = {}): RateLimitFeedback {
   const read = readOptions("readRateLimitHeaders", RULES, options);
   return feedback("readRateLimitHeaders", source, read.maxHold, read.clock ?? systemClock);
 }
 
 /**
- * Does what a response says about limits: holds `limiter` until a quota that is used up comes back, or for as long as
- * `Retry-After` asks for. An `AdaptiveLimiter`, alone or in a composite, also learns from the status. The answer is what
+ * Applies what a response says about limits: holds `limiter` until a used-up quota resets, or for as long as
+ * `Retry-After` asks for. An `AdaptiveLimiter`, alone or in a composite, also learns from the status. Returns what
  * was read.
  */
 export async function holdFromHeaders(
@@ -38,12 +38,12 @@ export async function holdFromHeaders(
   const told = feedback("holdFromHeaders", source, read.maxHold, time);
   const lesson = lessonOf(told);
   if (lesson !== undefined) for (const part of parts) if (part.kind === "gate") part[lesson]();
-  // One millisecond more: dates hold whole ones, and what is asked for is the least.
+  // One millisecond more: dates hold whole milliseconds, and the service asks for a minimum.
   if (told.holdMs > 0) await target.setNextAvailableTime(dateIn(time, told.holdMs + 1));
   return told;
 }
 
-/** What a status says about the limit of the service. That it is broken (5xx) says nothing. */
+/** What a status says about the limit of the service. An error of the service (5xx) says nothing. */
 function lessonOf({ status, retryInMs }: RateLimitFeedback): "accepted" | "rateLimited" | undefined {
   if (status === 429 || (status === 503 && retryInMs !== undefined)) return "rateLimited";
   return status !== undefined && status < 500 ? "accepted" : undefined;

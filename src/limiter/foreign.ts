@@ -3,32 +3,32 @@ import { WakeUps } from "../limits/wake-ups.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { ILimiter, Limiter, Permit } from "./limiter.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
-import type { AnyPart } from "./taking.ts";
+import type { AnyPart } from "./charging.ts";
 
-/** The parts of the built-in limiter that the user's own one extends. Default: it extends none. */
+/** The parts of the built-in limiter that the user's limiter extends. Default: it extends none. */
 type Beneath = () => readonly AnyPart[];
 const NOTHING: Beneath = () => [];
 
-/** What parts that come from elsewhere have in common: their capacity is unknown. */
+/** The common part of limiters written by users: their capacity is unknown. */
 export abstract class ForeignPart {
   readonly name: string;
   readonly clock: Clock;
   readonly capacity = Number.POSITIVE_INFINITY;
   readonly counts = "weight";
   readonly wakeUps = new WakeUps();
-  readonly ledger: object;
+  readonly state: object;
   readonly beneath: Beneath;
 
   constructor(limiter: ILimiter, beneath: Beneath = NOTHING) {
-    this.ledger = limiter;
+    this.state = limiter;
     this.beneath = beneath;
-    // Its dates are told by the clock of the limiter that it extends.
+    // Its dates go by the clock of the limiter that it extends.
     this.clock = beneath()[0]?.clock ?? systemClock;
     this.name = limiter.constructor?.name ?? "limiter";
   }
 }
 
-/** A user's own limiter with the six methods: asked, then told; exact for one caller at a time, which the lock makes sure of. */
+/** A user's limiter with the six methods: checked, then recorded; exact for one caller at a time, which the lock ensures. */
 export class SixMethodPart extends ForeignPart implements CheckedPart {
   readonly kind = "checked";
   readonly lock = new Lock();
@@ -60,7 +60,7 @@ export class SixMethodPart extends ForeignPart implements CheckedPart {
   settle(): void {}
 }
 
-/** A limiter that is not ours but checks and takes in one step, and can undo. */
+/** A user's limiter that checks and charges in one step, and can undo. */
 export class OwnLimiterPart extends ForeignPart implements RemotePart {
   readonly kind = "remote";
   readonly grantTtl = Number.POSITIVE_INFINITY;
@@ -76,11 +76,11 @@ export class OwnLimiterPart extends ForeignPart implements RemotePart {
     const answer = await this.#limiter.tryAcquire({ weight });
     if (answer.granted) return { wait: 0, token: answer };
     if (answer.never) return { wait: NEVER };
-    // "At once" would be asked at once, and again: whoever says so is asked after a moment.
+    // A retry time of 0 would cause a busy loop, so it is raised to 1 ms.
     return { wait: answer.retryInMs === null ? WHEN_RELEASED : Math.max(answer.retryInMs, 1) };
   }
 
-  /** It alone knows what it counts, and from when. */
+  /** The limiter itself decides what it counts, and from when. */
   isLate(): boolean {
     return false;
   }

@@ -1,12 +1,12 @@
 import type { Clock } from "../core/clock.ts";
 import { both } from "../limits/compose.ts";
-import { createPause, type Pause, pauseUntil, pauseWait } from "../limits/pause.ts";
+import { createHold, type Hold, extendHold, holdWait } from "../limits/hold.ts";
 import { WakeUps } from "../limits/wake-ups.ts";
 import type { Wait } from "../limits/wait.ts";
 import { Blocked } from "./blocked.ts";
 import type { Part } from "./part.ts";
 
-/** What every gate is told. */
+/** The settings of every gate. */
 export interface GateSettings {
   readonly name: string;
   readonly clock: Clock;
@@ -15,8 +15,8 @@ export interface GateSettings {
 }
 
 /**
- * A part whose state is in this process. Asking and taking are synchronous, so nothing comes in between; a group of
- * gates is asked, all of them, and then taken, all of them, and a refusal has nothing to undo.
+ * A part whose state is in this process. Checking and charging are synchronous, so nothing comes in between; several
+ * gates are all checked and then all charged, and a refusal has nothing to undo.
  */
 export abstract class Gate<Token = unknown> implements Part {
   readonly kind = "gate";
@@ -25,7 +25,7 @@ export abstract class Gate<Token = unknown> implements Part {
   /** Does it matter at what instant a start happens? */
   abstract readonly timed: boolean;
   readonly counts: "weight" | "starts";
-  /** Who is held up here, and who hears of room. */
+  /** The lines blocked at this gate, and the wake-ups that they listen to. */
   readonly blocked: Blocked;
   readonly wakeUps: WakeUps;
 
@@ -39,60 +39,60 @@ export abstract class Gate<Token = unknown> implements Part {
 
   abstract get capacity(): number;
 
-  get ledger(): object {
+  get state(): object {
     return this;
   }
 
-  /** What its own clock says when another, that of the limiters it is combined with, says `now`. */
+  /** The time by the clock of this gate, when `clock` (that of the limiters it is combined with) reads `now`. */
   timeAt(clock: Clock, now: number): number {
     return clock === this.clock ? now : this.clock.now();
   }
 
   /** When does this weight fit? */
   wait(now: number, weight: number): Wait {
-    return both(this.fits(now, this.units(weight)), pauseWait(this.pause, now));
+    return both(this.fits(now, this.units(weight)), holdWait(this.currentHold, now));
   }
 
-  /** Takes, whether or not there is room. What goes by time counts from the call (`called`), and until then in any case. */
+  /** Charges a start, whether or not it fits. A timed gate counts it from its call (`called`), and until then in any case. */
   abstract take(now: number, weight: number): Token;
-  /** What `token` was given for is called now. */
+  /** The start that `token` was returned for is called now. */
   called(_token: Token, _now: number): void {}
   release(_token: Token, _weight: number): void {}
   abstract cancel(token: Token, weight: number): void;
   settle(_token: Token, _used: number): void {}
 
-  /** A start that nobody holds a permit for, and the end of one. */
+  /** A start without a permit, and the end of one. */
   recordStart(): void {
     this.take(this.clock.now(), 1);
   }
   recordCompletion(): void {}
 
-  /** Somebody was told to wait. */
+  /** A start was refused. */
   refused(_now: number): void {}
 
-  /** The service that the calls go to took one, or refused one for its limit. */
+  /** The called service accepted a call, or refused one for its limit. */
   accepted(): void {}
   rateLimited(): void {}
 
   /** Nothing may start in the next `ms`. */
   hold(ms: number): void {
-    pauseUntil(this.pause, this.clock.now() + ms);
+    extendHold(this.currentHold, this.clock.now() + ms);
   }
 
-  /** How long until one more could start, for somebody who plans ahead. Where only a release can tell: the pause. */
+  /** How long until one more could start. Where that depends on a release: the rest of the hold. */
   nextAvailableIn(now: number): number {
     const wait = this.wait(now, 1);
-    return Number.isFinite(wait) ? wait : pauseWait(this.pause, now);
+    return Number.isFinite(wait) ? wait : holdWait(this.currentHold, now);
   }
 
   /**
-   * Back to the beginning. What is still under way belongs to the past and gives nothing back. Nobody is told: where
-   * several gates are reset together, the first to start must find all of them so.
+   * Resets the state. Starts in flight return nothing afterwards. Sends no wake-up: where
+   * several gates are reset together, the first start must find all of them reset.
    */
   abstract reset(): void;
 
-  protected abstract get pause(): Pause;
-  /** When do `units` fit, the pause aside? */
+  protected abstract get currentHold(): Hold;
+  /** When do `units` fit, apart from a hold? */
   protected abstract fits(now: number, units: number): Wait;
 
   protected units(weight: number): number {
@@ -100,11 +100,11 @@ export abstract class Gate<Token = unknown> implements Part {
   }
 }
 
-/** A gate with a pause of its own, as most have. */
-export abstract class PausableGate<Token> extends Gate<Token> {
-  protected pause: Pause = createPause();
+/** A gate with a hold of its own, as most have. */
+export abstract class HoldableGate<Token> extends Gate<Token> {
+  protected currentHold: Hold = createHold();
 
   reset(): void {
-    this.pause = createPause();
+    this.currentHold = createHold();
   }
 }

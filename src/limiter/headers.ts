@@ -13,9 +13,9 @@ export interface RateLimitFeedback {
   readonly status: number | undefined;
   /** How long the service asks to wait (`Retry-After`, `retry-after-ms`). */
   readonly retryInMs: number | undefined;
-  /** The quotas the service told of. */
+  /** The quotas that the service reports. */
   readonly quotas: readonly Quota[];
-  /** How long nothing should start: what it asks for, or until the last used-up quota comes back. 0: go on. */
+  /** How long nothing should start: what it asks for, or until the last used-up quota resets. 0: no hold. */
   readonly holdMs: number;
 }
 
@@ -25,7 +25,7 @@ export interface Quota {
   readonly name: string;
   readonly limit: number | undefined;
   readonly remaining: number | undefined;
-  /** When it comes back. */
+  /** When it resets. */
   readonly resetInMs: number | undefined;
 }
 
@@ -55,9 +55,9 @@ const TRIPLES: readonly (readonly [name: string, limit: string, remaining: strin
 
 /**
  * Reads what a response says about limits: `Retry-After` (seconds or a date), `retry-after-ms`, `x-ratelimit-*`,
- * `anthropic-ratelimit-*`, and the IETF fields (`RateLimit: "default";r=0;t=30` and the three older ones). What it
- * cannot read it leaves out. Dates are compared with the response's own `Date` where there is one, so that it does not
- * matter whether the clocks agree; `wall` is this side's clock for where there is none.
+ * `anthropic-ratelimit-*`, and the IETF fields (`RateLimit: "default";r=0;t=30` and the three older ones). What
+ * cannot be read is left out. Dates are compared with the response's own `Date` where there is one, so that it does not
+ * matter whether the clocks agree; `wall` is the local clock, used where there is none.
  */
 export function readHeaders(source: HeaderSource, wall: number): RateLimitFeedback {
   const headers = "headers" in source ? source.headers : source;
@@ -105,7 +105,7 @@ function readTriple(triple: (typeof TRIPLES)[number], get: Get, now: number): Qu
   const quota = {
     name,
     limit: decimal(limit),
-    // Some count below nothing.
+    // Some services report negative numbers.
     remaining: remaining?.startsWith("-") ? 0 : decimal(remaining),
     resetInMs: reset === undefined ? undefined : readReset(reset, now),
   };
@@ -113,7 +113,7 @@ function readTriple(triple: (typeof TRIPLES)[number], get: Get, now: number): Qu
   return silent ? [] : [quota];
 }
 
-/** Seconds from now, an instant in seconds or milliseconds, a date, or `6m0s`. Services do all of these. */
+/** Seconds from now, an instant in seconds or milliseconds, a date, or `6m0s`. Services use all of these. */
 function readReset(text: string, now: number): number | undefined {
   const value = decimal(text);
   if (value !== undefined) {
@@ -158,7 +158,7 @@ function readField(text: string | undefined, policy = ""): Quota[] {
       },
     ];
   }
-  // Where it does not say when, the window of its policy is the longest that it can be.
+  // Without a reset time, the window of the policy is the longest possible one.
   const windows = new Map(policy.split(",").map((item) => [nameOf(item), parameters(item, ";").get("w")]));
   return text.split(",").flatMap((item) => {
     const given = parameters(item, ";");
@@ -188,7 +188,7 @@ function milliseconds(seconds: number | undefined): number | undefined {
   return seconds === undefined ? undefined : seconds * 1000;
 }
 
-/** Some hold numbers where text is due. */
+/** Some sources hold numbers instead of text. */
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" || typeof value === "number" ? String(value).trim() || undefined : undefined;
 }
@@ -209,7 +209,7 @@ const ASCTIME = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 
 function instant(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  // The oldest form does not say that it is in GMT, but it is.
+  // The oldest form does not name GMT, but it is in GMT.
   const full = ASCTIME.test(text) ? `${text} GMT` : INSTANTS.some((form) => form.test(text)) ? text : "";
   const at = Date.parse(full);
   return Number.isNaN(at) ? undefined : at;

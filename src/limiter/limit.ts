@@ -20,7 +20,7 @@ import { ownWindow } from "./window-gate.ts";
 export interface LimitOptions<F extends AnyFunction = AnyFunction> {
   /** How many calls may wait; one more is rejected at once with a `QueueOverflowError`. Default: no bound. */
   readonly maxQueue?: number | undefined;
-  /** Rejects all calls that wait, and all that come later, with its reason. What runs already goes on. */
+  /** Rejects all calls that wait, and all that come later, with its reason. Running calls continue. */
   readonly signal?: AbortSignal | undefined;
   /** How much a call counts for, from its arguments: an integer >= 1. Default 1. */
   readonly weight?: ((...args: Parameters<F>) => number) | undefined;
@@ -52,10 +52,10 @@ const OPTIONS = {
 const wrappings = new WeakMap<AnyFunction, Wrapping>();
 
 /**
- * `fn`, but every call first waits until `limiter` lets it start. Calls start in the order in which they were made. A
- * call that takes its turn is counted at the moment it is made, so that `fn` itself never sees more than the limit.
+ * `fn`, but every call first waits until `limiter` grants it. Calls start in the order in which they were made. A
+ * call is counted at the moment it is made, so that `fn` itself never sees more than the limit.
  *
- * Wrapping a wrapped function keeps both limits, in either order: a call then waits for both and takes both at once.
+ * Wrapping a wrapped function keeps both limits, in either order: a call then waits for both and charges both at once.
  */
 export function limit<F extends AnyFunction>(fn: F, limiter: ILimiter, options: LimitOptions<F> = {}): Limited<F> {
   return wrap("limit", fn, insideOf(readLimiter("limit", "limiter", limiter)), options);

@@ -4,7 +4,7 @@ import { hasMethods, missingMethod } from "../core/options.ts";
 export interface ILimiter {
   /** May a job start right now? Others may come in between this answer and `recordJobStart()`: see `Limiter.tryAcquire`. */
   canProceed(): Promise<boolean>;
-  /** A job starts, whether or not there is room. */
+  /** A job starts, whether or not it fits. */
   recordJobStart(): Promise<void>;
   /** A job that started has ended, well or badly. */
   recordJobCompletion(): Promise<void>;
@@ -12,16 +12,16 @@ export interface ILimiter {
   getNextAvailableTime(): Promise<Date>;
   /** Nothing may start before `date` (a 429 with Retry-After said so). It only ever moves later. */
   setNextAvailableTime(date: Date): Promise<void>;
-  /** Back to the beginning. */
+  /** Resets the limiter. */
   clear(): Promise<void>;
 }
 
-/** What every built-in limiter also offers: check and take in one step, so that nobody can slip in between. */
+/** What every built-in limiter also offers: check and charge in one step, so that no other start comes in between. */
 export interface Limiter extends ILimiter {
-  /** Takes if there is room and nobody waits ahead; else takes nothing and says what is in the way and for how long. */
+  /** Charges if the weight is available and no caller waits ahead; else charges nothing and returns the blocker and the wait. */
   tryAcquire(options?: TryAcquireOptions): Promise<Permit | Refusal>;
   /**
-   * Waits in line until there is room, then takes. First come, first served; a heavy one holds its place.
+   * Waits in line until the weight is available, then charges. First come, first served; a heavy waiter keeps its place.
    * Rejects with the signal's reason when aborted, and with an `OptionsError` when the weight can never fit.
    */
   acquire(options?: AcquireOptions): Promise<Permit>;
@@ -33,26 +33,26 @@ export interface TryAcquireOptions {
 }
 
 export interface AcquireOptions extends TryAcquireOptions {
-  /** Gives up waiting. A waiter that gives up leaves no trace. */
+  /** Ends the waiting. An aborted waiter leaves no trace. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Leave to start once. Whatever is called on it, in whatever order and however often, nothing is given back twice. */
+/** The right to start once. Whatever is called on it, in whatever order and however often, nothing is returned twice. */
 export interface Permit extends AsyncDisposable {
   readonly granted: true;
-  /** The work ended. Frees what is held for as long as work runs; a start that happened stays counted. */
+  /** The work ended. Releases its slots; a start that happened stays counted. */
   release(): Promise<void>;
-  /** The work never started: as if never taken. */
+  /** The work never started: takes the whole charge back. */
   cancel(): Promise<void>;
-  /** What the work really used, from 0 up: the difference counts at once. Also after `release()`; the last word holds. */
+  /** What the work really used, from 0 up: the difference counts at once. Also after `release()`; the latest call holds. */
   settle(weight: number): Promise<void>;
 }
 
 export interface Refusal {
   readonly granted: false;
-  /** The name of the limiter that is in the way the longest. */
+  /** The name of the limiter with the longest wait. */
   readonly blockedBy: string;
-  /** Milliseconds until it would be granted if nobody takes anything before; null: when something is released. */
+  /** Milliseconds until it would be granted if nothing else starts before; null: when something is released. */
   readonly retryInMs: number | null;
   /** This weight can never fit. */
   readonly never: boolean;
@@ -75,7 +75,7 @@ export function lacking(value: unknown): string | undefined {
 /** The methods of the six by which a start is decided and counted. */
 export const DECIDING = ["canProceed", "recordJobStart", "recordJobCompletion"] as const;
 
-/** Does it also check and take in one step? */
+/** Does it also check and charge in one step? */
 export function isLimiter(limiter: ILimiter): limiter is Limiter {
   return hasMethods(limiter, ["tryAcquire", "acquire"]);
 }

@@ -19,17 +19,17 @@ import {
   type Member,
   release,
   settle,
-  tellCalled,
+  reportCalled,
   type Tokens,
-  UNSAID,
+  DEFAULT_WEIGHT,
   type Weights,
-} from "./taking.ts";
+} from "./charging.ts";
 import { Waiter } from "./waiter.ts";
 
 const TRY = { weight: optional(weightRule, undefined) };
 const WAIT = { ...TRY, signal: optional(signal, undefined) };
 
-/** What all built-in limiters share: one takes from them in one step, or stands in line. */
+/** The common part of all built-in limiters: a request is charged in one step, or waits in line. */
 export abstract class LineLimiter implements Limiter {
   readonly #line: Line;
 
@@ -53,7 +53,7 @@ export abstract class LineLimiter implements Limiter {
     return new Promise((resolve, reject) => {
       const { weight, signal: abort } = readOptions("acquire", WAIT, options ?? {});
       const grant = (given: GrantedPermit) => resolve(this.#handOut(given, options));
-      const waiter = new PermitWaiter(weight ?? UNSAID, grant, reject);
+      const waiter = new PermitWaiter(weight ?? DEFAULT_WEIGHT, grant, reject);
       if (abort === undefined) this.#line.join(waiter);
       else waiter.joinUnlessAborted(this.#line, abort);
     });
@@ -72,19 +72,19 @@ export abstract class LineLimiter implements Limiter {
   }
 
   async #tryAcquire(options: TryAcquireOptions = {}): Promise<Permit | Refusal> {
-    const weights = readOptions("tryAcquire", TRY, options).weight ?? UNSAID;
+    const weights = readOptions("tryAcquire", TRY, options).weight ?? DEFAULT_WEIGHT;
     const answer = await this.#line.tryTake(weights);
     if ("granted" in answer) return answer;
     return this.#handOut(new GrantedPermit(answer.members, answer.tokens, weights), options);
   }
 
-  /** A permit is used from the moment at which it is handed out, unless its holder is going to say when it is. */
+  /** A permit is used from the moment at which it is handed out, unless its holder reports the call itself. */
   #handOut(permit: GrantedPermit, options?: object): Permit {
     if (this.#line.timed && (options === undefined || !uncalled.has(options))) calledSoon(permit);
     return permit;
   }
 
-  /** Would one more be let through on the spot? */
+  /** Would one more be granted at once? */
   protected hasRoom(): boolean {
     return this.#line.peek(1) === undefined;
   }
@@ -127,7 +127,7 @@ export abstract class GateLimiter extends LineLimiter {
   }
 }
 
-/** All of them go back to the beginning; then, and not before, those who wait are told. */
+/** Resets all gates, and only then sends wake-ups. */
 function resetGates(gates: readonly Gate[]): void {
   for (const gate of gates) gate.reset();
   for (const gate of gates) gate.wakeUps.notify();
@@ -165,7 +165,7 @@ class PermitWaiter extends Waiter {
   }
 }
 
-/** Options of those who say themselves when they use what they acquire. */
+/** Options of callers that report themselves when they use a permit. */
 const uncalled = new WeakSet<object>();
 
 /** With these options a permit of ours counts as not used yet, until `callPermit`, `cancel` or `release`. */
@@ -174,7 +174,7 @@ export function toBeCalled<Options extends object>(options: Options): Options {
   return options;
 }
 
-/** What the permit was taken for was called just now. */
+/** The work that the permit is for was called just now. */
 export function callPermit(permit: Permit): void {
   if (permit instanceof GrantedPermit) permit.call();
 }
@@ -188,7 +188,7 @@ export function isPermitLate(permit: Permit): boolean {
 let handedOut: GrantedPermit[] = [];
 let calling = false;
 
-/** So many microtasks after a permit was handed out the code that awaits it has continued, and what was queued before it, too. */
+/** After so many microtasks the code that awaits a permit has continued, and what was queued before it too. */
 const HOPS = 8;
 
 /**
@@ -214,7 +214,7 @@ async function callHandedOut(): Promise<void> {
 
 const DONE = Promise.resolve();
 
-/** What was taken, in the caller's hands. Gives it back at most once, whatever is called how often. */
+/** The permit of a caller. Returns its charges at most once, whatever is called how often. */
 class GrantedPermit implements Permit {
   readonly granted = true;
   #state: "open" | "released" | "cancelled" = "open";
@@ -236,7 +236,7 @@ class GrantedPermit implements Permit {
   call(): void {
     if (this.#called || this.#state === "cancelled") return;
     this.#called = true;
-    tellCalled(this.#members, this.#tokens);
+    reportCalled(this.#members, this.#tokens);
   }
 
   release(): Promise<void> {

@@ -6,54 +6,54 @@ import type { Gate } from "./gate.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
 import type { MakeTurns, RemoteTurns } from "./remote-turns.ts";
-import { type Member, type Taken, type Tokens, weightFor, type Weights } from "./taking.ts";
+import { type Member, type Charged, type Tokens, weightFor, type Weights } from "./charging.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
 /** Nothing was taken. */
 export const NOT_NOW: unique symbol = Symbol("not now");
 
 let arrivals = 0;
-/** Behind others one waits at least this long, whatever they are told. */
+/** A newcomer behind waiters is told to retry after at least this long. */
 const LEAST_MS = 1;
-/** The order of somebody who is not in line: after everyone who is. */
+/** The order of a request that is not in line: after all waiters. */
 const NEWCOMER = Number.POSITIVE_INFINITY;
-/** So often may somebody be sent from one full limit to the next before they keep their place at all of them. */
+/** After so many moves from one full gate to another a waiter is registered at all of its gates. */
 const MOST_MOVES = 16;
-/** So many more than wait may have left and still be linked. */
+/** Waiters that left may stay linked until they outnumber the others by so many. */
 const MOST_LEFT = 100;
 
 /**
- * Those who wait for the same parts, first come, first served. The first in line holds its place: nobody behind it
- * takes from the gate that holds it up, however little they ask for, and neither does any other line.
+ * Waiters for the same parts, first come, first served. The first in line keeps its place: no waiter behind it
+ * starts under the gate that blocks it, however light, and neither does a waiter of another line.
  *
- * While nobody waits a line costs nothing: no timer, no listener, no entry anywhere.
+ * An empty line costs nothing: no timer, no listener, no entry anywhere.
  */
 export class Line implements WaitingLine {
   readonly #composition: () => Composition;
 
-  /** In line, never one who has left. */
+  /** Never a waiter that has left. */
   #first: Waiter | undefined;
   #last: Waiter | undefined;
   #length = 0;
-  /** How many have left from the middle and are still linked. */
+  /** How many waiters have left from the middle and are still linked. */
   #left = 0;
 
-  /** The gate that holds up the first in line, and until when. The gate knows of it. */
-  #heldBy: Gate | undefined;
-  #heldFor: Waiter | undefined;
-  /** Where it is registered: at that gate; at all, for somebody who has been sent from one to the next too often. */
-  #places: readonly Blocked[] = NOWHERE;
-  /** How often the one who came at `#movedFor` has been sent from one gate to another. */
+  /** The gate that blocks the first in line, and until when. The line is registered at that gate. */
+  #blockedAt: Gate | undefined;
+  #blockedWaiter: Waiter | undefined;
+  /** Where the line is registered: at that gate, or at all gates after too many moves. */
+  #registeredAt: readonly Blocked[] = NONE;
+  /** How often the waiter with the order `#movedFor` was moved from one gate to another. */
   #moves = 0;
   #movedFor = 0;
-  #heldUntil = WHEN_RELEASED;
+  #blockedUntil = WHEN_RELEASED;
   #cancelTimer: (() => void) | undefined;
   #advancing = false;
-  /** How its turns are taken where some parts are no gates. A line that has none has gates alone, and loads nothing for others. */
+  /** How turns are taken where some parts are not gates. undefined: all parts are gates, and nothing else is loaded. */
   readonly turns: MakeTurns | undefined;
   readonly #remote: RemoteTurns | undefined;
 
-  /** What `#ask` found in the way. Fields, for this is asked at every start and must not allocate. */
+  /** The blocker that `#ask` found. Fields, because `#ask` runs at every start and must not allocate. */
   #blocker: Gate | undefined;
   #wait: Wait = 0;
 
@@ -68,7 +68,7 @@ export class Line implements WaitingLine {
     return this.#length;
   }
 
-  /** Stands in line. If nobody is ahead and there is room, `start` is called before this returns. */
+  /** Adds a waiter. If it is first and its weight is available, `start` is called before this returns. */
   join(waiter: Waiter): void {
     waiter.order = ++arrivals;
     if (this.#last === undefined) this.#first = waiter;
@@ -78,7 +78,7 @@ export class Line implements WaitingLine {
     if (this.#first === waiter) this.advance();
   }
 
-  /** Leaves the line. False: was not in it any more. */
+  /** Removes a waiter. False: it was not in line any more. */
   leave(waiter: Waiter): boolean {
     if (!waiter.inLine) return false;
     if (this.#first === waiter) {
@@ -86,7 +86,7 @@ export class Line implements WaitingLine {
       this.advance();
       return true;
     }
-    // Somebody in the middle stays linked until the line comes to them, or until there are too many of them.
+    // A waiter in the middle stays linked until the line reaches it, or until there are too many of them.
     waiter.order = 0;
     this.#length -= 1;
     this.#left += 1;
@@ -94,7 +94,7 @@ export class Line implements WaitingLine {
     return true;
   }
 
-  /** Everyone in line. */
+  /** All waiters in line. */
   *[Symbol.iterator](): Iterator<Waiter> {
     let waiter = this.#first;
     while (waiter !== undefined) {
@@ -104,17 +104,17 @@ export class Line implements WaitingLine {
     }
   }
 
-  /** How much longer its first waits at the least, as far as anybody can tell. */
+  /** How much longer its first waiter waits at the least, as far as is known. */
   get remaining(): Wait {
-    if (this.#heldBy === undefined || this.#heldUntil === WHEN_RELEASED) return WHEN_RELEASED;
-    return Math.max(0, this.#heldUntil - this.#heldBy.clock.now());
+    if (this.#blockedAt === undefined || this.#blockedUntil === WHEN_RELEASED) return WHEN_RELEASED;
+    return Math.max(0, this.#blockedUntil - this.#blockedAt.clock.now());
   }
 
   get firstOrder(): number {
     return this.#first?.order ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Takes on the spot, if nobody is ahead and there is room; else answers `NOT_NOW`. */
+  /** Charges synchronously if the line is empty and the weight is available; else returns `NOT_NOW`. */
   takeNow(weights: Weights): Tokens {
     if (this.#length > 0) return NOT_NOW;
     const { gates, clock, timed } = this.#composition();
@@ -123,28 +123,28 @@ export class Line implements WaitingLine {
     return this.#ask(gates, weights, clock, now, NEWCOMER) ? take(weights, gates, clock, now) : NOT_NOW;
   }
 
-  /** What it is made of now, and so what `takeNow` has just taken from. */
+  /** The current members, which `takeNow` has just charged. */
   get members(): readonly Member[] {
     return this.#composition().members;
   }
 
-  /** Takes now, or not at all and says why. */
-  tryTake(weights: Weights): Taken | Refusal | Promise<Taken | Refusal> {
+  /** Charges now, or returns the refusal. */
+  tryTake(weights: Weights): Charged | Refusal | Promise<Charged | Refusal> {
     const { gates, clock } = this.#composition();
     if (gates === undefined) return this.#remote!.tryTake(weights);
     const now = clock.now();
     return this.#refuse(gates, weights, clock, now) ?? { members: gates, tokens: take(weights, gates, clock, now) };
   }
 
-  /** What `tryTake` would say, with nothing taken. Only where everything is decided on the spot. */
+  /** The refusal that `tryTake` would return; charges nothing. Only where all parts are gates. */
   peek(weights: Weights): Refusal | undefined {
     const { gates, clock } = this.#composition();
     return gates && this.#refuse(gates, weights, clock, clock.now());
   }
 
-  /** Starts everyone whose turn has come, in order, until one has to wait. */
+  /** Starts waiters in order until one has to wait. */
   advance(): void {
-    // Something given back by the very work being started here: the loop that starts it will see.
+    // The work being started here released something: the running loop sees it.
     if (this.#advancing) return;
     this.#advancing = true;
     const inFrontAt = this.#inFrontAt();
@@ -155,8 +155,8 @@ export class Line implements WaitingLine {
         remote = true;
         break;
       }
-      // A place belongs to a waiter, not to the line: the next one may have come after others who wait there.
-      if (this.#heldFor !== waiter && this.#heldFor !== undefined && this.#crowded()) this.#free();
+      // The registration belongs to a waiter, not to the line: the next waiter may have come after those of other lines.
+      if (this.#blockedWaiter !== waiter && this.#blockedWaiter !== undefined && this.#crowded()) this.#unblock();
       const now = timed ? clock.now() : 0;
       if (this.#ask(gates, waiter.weights, clock, now, waiter.order)) {
         const tokens = take(waiter.weights, gates, clock, now);
@@ -166,13 +166,13 @@ export class Line implements WaitingLine {
         this.shift();
         waiter.fail(impossible(this.#blocker!, waiter.weights));
       } else {
-        this.#hold(waiter, this.#blocker!, now, gates);
+        this.#block(waiter, this.#blocker!, now, gates);
         break;
       }
     }
-    if (remote || this.#first === undefined) this.#free();
+    if (remote || this.#first === undefined) this.#unblock();
     this.#advancing = false;
-    // Whoever is in front there now has only waited for this line so far, and not for the limit itself.
+    // The line that is first there now has waited only for this line so far, and not for the limit itself.
     for (let i = 0; i < inFrontAt.length; i++) if (inFrontAt[i]!.first !== this) inFrontAt[i]!.wakeUps.notify();
     if (remote) this.#remote!.advance();
   }
@@ -182,7 +182,7 @@ export class Line implements WaitingLine {
     return this.#composition().timed;
   }
 
-  /** Is everything decided on the spot? */
+  /** Are all parts gates, so that every decision is synchronous? */
   get local(): boolean {
     return this.#composition().gates !== undefined;
   }
@@ -192,7 +192,7 @@ export class Line implements WaitingLine {
     return this.#first;
   }
 
-  /** Takes the first out of the line, and does not look whether the next may start. */
+  /** Removes the first waiter, without starting the next. */
   shift(): void {
     const first = this.#first;
     if (first === undefined) return;
@@ -208,7 +208,7 @@ export class Line implements WaitingLine {
     if (next === undefined) this.#last = undefined;
   }
 
-  /** Unlinks those in the middle who have left. */
+  /** Unlinks the waiters in the middle that have left. */
   #sweep(): void {
     let last = this.#first;
     for (let waiter = last?.next; waiter !== undefined; waiter = waiter.next) {
@@ -221,16 +221,16 @@ export class Line implements WaitingLine {
     this.#left = 0;
   }
 
-  /** Why somebody who comes now would have to wait. */
+  /** The refusal of a request that comes now; undefined: it is granted. */
   #refuse(gates: readonly Member<Gate>[], weights: Weights, clock: Clock, now: number): Refusal | undefined {
     if (this.#ask(gates, weights, clock, now, NEWCOMER) && this.#length === 0) return undefined;
-    const blocker = this.#blocker ?? this.#heldBy;
+    const blocker = this.#blocker ?? this.#blockedAt;
     const wait = this.#blocker === undefined ? this.remaining : this.#wait;
     blocker?.refused(now);
     return refusal(blocker?.name ?? gates[0]?.part.name ?? "", wait);
   }
 
-  /** Do all gates have room for somebody who came at `order`, with nobody ahead at any of them? */
+  /** Do all gates grant a waiter with this `order`, with no earlier line blocked at any of them? */
   #ask(gates: readonly Member<Gate>[], weights: Weights, clock: Clock, now: number, order: number): boolean {
     this.#blocker = undefined;
     this.#wait = 0;
@@ -240,7 +240,7 @@ export class Line implements WaitingLine {
       let wait = gate.wait(gate.timeAt(clock, now), weightFor(weights, member));
       const ahead = gate.blocked.first;
       if (ahead !== undefined && ahead !== this && ahead.firstOrder < order) {
-        // Somebody in line is woken when it is their turn; a newcomer wants to know when to come back.
+        // A waiter in line is woken when its turn comes; a newcomer gets the time after which to retry.
         wait = both(wait, order === NEWCOMER ? Math.max(ahead.remaining, LEAST_MS) : WHEN_RELEASED);
       }
       if (wait === 0) continue;
@@ -252,26 +252,26 @@ export class Line implements WaitingLine {
     return this.#blocker === undefined;
   }
 
-  /** The first in line waits at `gate`, for a release or for the time to come. */
-  #hold(waiter: Waiter, gate: Gate, now: number, gates: readonly Member<Gate>[]): void {
+  /** Registers the first in line at `gate`, and sets a timer unless it waits for a release. */
+  #block(waiter: Waiter, gate: Gate, now: number, gates: readonly Member<Gate>[]): void {
     if (this.#movedFor !== waiter.order) this.#moves = 0;
     this.#movedFor = waiter.order;
-    if (this.#heldBy !== gate) {
+    if (this.#blockedAt !== gate) {
       this.#moves += 1;
-      this.#free();
-      this.#heldBy = gate;
-      // Sent from one full limit to the next, again and again, it keeps its place at all of them until it gets them.
-      const places = this.#moves > MOST_MOVES ? gates.map(({ part }) => part.blocked) : [gate.blocked];
-      this.#places = [...new Set(places)];
-      for (const blocked of this.#places) blocked.add(this);
+      this.#unblock();
+      this.#blockedAt = gate;
+      // After too many moves the line stays registered at all gates until all of them grant.
+      const registered = this.#moves > MOST_MOVES ? gates.map(({ part }) => part.blocked) : [gate.blocked];
+      this.#registeredAt = [...new Set(registered)];
+      for (const blocked of this.#registeredAt) blocked.add(this);
       gate.refused(now);
     }
-    this.#heldFor = waiter;
+    this.#blockedWaiter = waiter;
     const until = this.#wait === WHEN_RELEASED ? WHEN_RELEASED : gate.clock.now() + this.#wait;
-    if (this.#cancelTimer !== undefined && until === this.#heldUntil) return;
+    if (this.#cancelTimer !== undefined && until === this.#blockedUntil) return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    this.#heldUntil = until;
+    this.#blockedUntil = until;
     if (until === WHEN_RELEASED) return;
     this.#cancelTimer = gate.clock.after(this.#wait, () => {
       this.#cancelTimer = undefined;
@@ -279,30 +279,30 @@ export class Line implements WaitingLine {
     });
   }
 
-  /** Do others wait where this line does, or does it wait at more than one place? */
+  /** Are other lines registered at the same gate, or is this line registered at several? */
   #crowded(): boolean {
-    return this.#places.length > 1 || (this.#places[0]?.length ?? 0) > 1;
+    return this.#registeredAt.length > 1 || (this.#registeredAt[0]?.length ?? 0) > 1;
   }
 
-  /** The places at which nobody is ahead. */
+  /** The gates at which this line is first. */
   #inFrontAt(): readonly Blocked[] {
-    if (this.#places.length > 1) return this.#places.filter((blocked) => blocked.first === this);
-    return this.#places[0]?.first === this ? this.#places : NOWHERE;
+    if (this.#registeredAt.length > 1) return this.#registeredAt.filter((blocked) => blocked.first === this);
+    return this.#registeredAt[0]?.first === this ? this.#registeredAt : NONE;
   }
 
-  #free(): void {
+  #unblock(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    for (const blocked of this.#places) blocked.remove(this);
-    this.#places = NOWHERE;
-    this.#heldBy = undefined;
-    this.#heldFor = undefined;
+    for (const blocked of this.#registeredAt) blocked.remove(this);
+    this.#registeredAt = NONE;
+    this.#blockedAt = undefined;
+    this.#blockedWaiter = undefined;
   }
 }
 
-const NOWHERE: readonly Blocked[] = [];
+const NONE: readonly Blocked[] = [];
 
-/** Every member takes, in one step. */
+/** Charges every member, in one step. */
 function take(weights: Weights, gates: readonly Member<Gate>[], clock: Clock, now: number): Tokens {
   if (gates.length === 1) return gates[0]!.part.take(now, weightFor(weights, gates[0]!));
   const tokens: unknown[] = [];

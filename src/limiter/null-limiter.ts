@@ -1,7 +1,7 @@
 import { dateIn, systemClock } from "../core/clock.ts";
 import { LineLimiter } from "./line-limiter.ts";
 
-/** No limit at all: everything may start at once, whatever anybody says. */
+/** No limit at all: everything may start at once, and holds have no effect. */
 export class NullLimiter extends LineLimiter {
   constructor() {
     super(() => [], NullLimiter);

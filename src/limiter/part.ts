@@ -6,59 +6,59 @@ import type { Wait } from "../limits/wait.ts";
  * The smallest thing that can refuse a start. A plain limiter is one part, a composite is the parts of its children,
  * however deep. There are three kinds:
  *
- * - `Gate`: state in this process; asked and taken in one synchronous step.
- * - `RemotePart`: state elsewhere; taken by one atomic call that can be undone.
- * - `CheckedPart`: can only be asked and then told (a user's six-method limiter); told last, when nothing can refuse.
+ * - `Gate`: state in this process; checked and charged in one synchronous step.
+ * - `RemotePart`: state elsewhere; charged by one atomic call that can be undone.
+ * - `CheckedPart`: can only be checked and then record (a user's six-method limiter); records last, when nothing can refuse.
  */
 export interface Part {
   readonly kind: "gate" | "remote" | "checked";
   readonly name: string;
   readonly clock: Clock;
-  /** The largest weight it could ever grant; Infinity: it alone can tell. */
+  /** The largest weight it could ever grant; Infinity: unknown. */
   readonly capacity: number;
   /** Does a start count for its weight, or for one? */
   readonly counts: "weight" | "starts";
-  /** Parts with the same ledger write the same starts: one start under both is written once, and asked of both. */
-  readonly ledger: object;
-  /** Who waits for something to be given back here. */
+  /** Parts with the same state record the same starts: a start under both is checked by both, and recorded once. */
+  readonly state: object;
+  /** Notified when something is returned here. */
   readonly wakeUps: WakeUps;
 
   /** The work ended. */
   release(token: unknown, weight: number): Promise<void> | void;
   /** The work never started. */
   cancel(token: unknown, weight: number): Promise<void> | void;
-  /** The work used so much: corrects what stays counted, not what is held while it runs. */
+  /** The work used so much: corrects what stays counted, not the slots in use while it runs. */
   settle(token: unknown, used: number): Promise<void> | void;
 }
 
-/** State elsewhere, taken by one atomic call. */
+/** State elsewhere, charged by one atomic call. */
 export interface RemotePart extends Part {
   readonly kind: "remote";
-  /** What was granted is used within so long of asking for it, or given back. */
+  /** A grant is used within so long of the request, or returned. */
   readonly grantTtl: number;
   /**
-   * It tells by itself when there may be room: whoever waits looks again after so long at the latest, to be sure. Left out:
-   * nobody tells, and whoever waits for something to be given back looks again ever less often.
+   * The part sends wake-ups by itself; a waiter asks again after so long at the latest. Left out:
+   * it sends none, and a waiter asks again ever less often.
    */
   readonly lookAgainMs?: number;
-  /** Takes, or says how long to wait. A weight of 0 takes nothing and only asks. `said`: somebody gave the weight. */
+  /** Charges, or returns how long to wait. A weight of 0 charges nothing and only checks. `said`: the weight was given. */
   tryTake(weight: number, said: boolean): Promise<RemoteAnswer>;
-  /** Was it asked for too long ago to be used? */
+  /** Was it requested too long ago to be used? */
   isLate(token: unknown): boolean;
-  /** What `token` was given for is called now. */
+  /** The start that `token` was returned for is called now. */
   called(token: unknown): void;
 }
 
 export type RemoteAnswer =
   | { readonly wait: 0; readonly token: unknown }
-  /** `most`: what would have fitted, where this never will. */
+  /** `most`: the largest weight that can fit, where this one never will. */
   | { readonly wait: Wait; readonly most?: number };
 
-/** Can be asked, then told; there is no undo, and only one may do it at a time. */
+/** Can be checked, and then record; there is no undo, and only one caller may do so at a time. */
 export interface CheckedPart extends Part {
   readonly kind: "checked";
   readonly lock: Lock;
-  /** `clock` is what the waiting will go by. */
+  /** `clock` is the clock that the waiting uses. */
   ask(weight: number, clock: Clock): Promise<Wait>;
   /** A start happens. */
   tell(): Promise<void>;
@@ -71,7 +71,7 @@ export class Lock {
   readonly order = ++Lock.#made;
   #tail: Promise<void> = Promise.resolve();
 
-  /** Waits for its turn; the answer ends the turn. */
+  /** Waits for its turn; the returned function ends it. */
   async take(): Promise<() => void> {
     const before = this.#tail;
     let end!: () => void;

@@ -4,7 +4,7 @@ import { ForeignPart, OwnLimiterPart, SixMethodPart } from "./foreign.ts";
 import { DECIDING, type ILimiter, isLimiter, lacking, type Limiter } from "./limiter.ts";
 import type { Line } from "./line.ts";
 import { remoteTurns } from "./remote-turns.ts";
-import type { AnyPart } from "./taking.ts";
+import type { AnyPart } from "./charging.ts";
 
 /** A built-in class, and so the methods that its instances have unless they are overridden. */
 export interface BuiltIn {
@@ -15,12 +15,12 @@ interface MadeByUs extends Inside {
   readonly builtIn: BuiltIn;
 }
 
-/** Kept beside the limiters and not in them: their types stay as small as their documentation. */
+/** Kept beside the limiters and not in them, so that their public types stay small. */
 const builtIns = new WeakMap<ILimiter, MadeByUs>();
-/** Limiters of the user's own, and built-in ones with methods of the user's own. */
+/** Users' own limiters, and built-in ones with overridden methods. */
 const foreigners = new WeakMap<ILimiter, Inside>();
 
-/** A built-in limiter says what it is made of, and of which class. The answer is the line in which one waits for it. */
+/** Registers the parts and the class of a built-in limiter. Returns the line of its waiters. */
 export function declare(limiter: ILimiter, parts: () => readonly AnyPart[], builtIn: BuiltIn): Line {
   const inside = insideOfParts(parts, remoteTurns);
   builtIns.set(limiter, { ...inside, builtIn });
@@ -28,10 +28,10 @@ export function declare(limiter: ILimiter, parts: () => readonly AnyPart[], buil
 }
 
 /**
- * The limiter, if `tryAcquire()` is what it is asked by; undefined: the six methods are. A subclass of a built-in limiter that
- * overrides one of the methods that decide is asked by these, for the `tryAcquire()` of its class would pass them by; unless it
- * overrides that one, too. A method that was assigned to an instance counts as overridden. An overridden `acquire()` alone changes
- * nothing: it is how one waits, and `tryAcquire()` is what decides.
+ * The limiter, if its `tryAcquire()` decides; undefined: its six methods do. A subclass of a built-in limiter that
+ * overrides one of the deciding methods is used by these, because the `tryAcquire()` of its class would bypass them; unless it
+ * overrides that one too. A method that was assigned to an instance counts as overridden. An overridden `acquire()` alone changes
+ * nothing: it only waits, and `tryAcquire()` decides.
  */
 export function takesAtOnce(limiter: ILimiter): Limiter | undefined {
   if (!isLimiter(limiter)) return undefined;
@@ -39,7 +39,7 @@ export function takesAtOnce(limiter: ILimiter): Limiter | undefined {
   return overridden.length === 0 || overridden.includes("tryAcquire") ? limiter : undefined;
 }
 
-/** Those of these methods that are not the ones of its built-in class. Of a limiter that is not ours: none. */
+/** The methods of these that override those of its built-in class. Of a user's own limiter: none. */
 export function overridesOf<Method extends keyof Limiter>(limiter: ILimiter, ...methods: readonly Method[]): Method[] {
   const prototype = builtIns.get(limiter)?.builtIn.prototype;
   return methods.filter((method) => prototype !== undefined && (limiter as Limiter)[method] !== prototype[method]);
@@ -49,7 +49,7 @@ export function partsOf(limiter: ILimiter): readonly AnyPart[] {
   return insideOf(limiter).parts();
 }
 
-/** The same, and what lies beneath the methods of the user's own. */
+/** The same, with the built-in parts beneath overridden methods. */
 export function allPartsOf(limiter: ILimiter): readonly AnyPart[] {
   return partsOf(limiter).flatMap(withBeneath);
 }
@@ -67,7 +67,7 @@ export function readLimiter(owner: string, option: string, value: unknown): ILim
   return value as ILimiter;
 }
 
-/** What a limiter of any kind is made of; one and the same however often it is asked for. */
+/** The parts and the line of a limiter of any kind; the same object at every call. */
 export function insideOf(limiter: ILimiter): Inside {
   const ours = builtIns.get(limiter);
   if (ours !== undefined && overridesOf(limiter, "tryAcquire", ...DECIDING).length === 0) return ours;

@@ -4,16 +4,16 @@ import { type HeaderSource, isHeaderSource, readHeaders } from "./headers.ts";
 
 export interface RateLimitedErrorOptions extends ErrorOptions {
   /**
-   * The limit that is over; of a limit by group, for the group of the job. Default: the limiter of the worker, and every
-   * shared limit that the job ran under, but for those by group. A name that nobody has declared holds the `RateLimiter` of
+   * The limit that is exceeded; of a limit by group, for the group of the job. Default: the limiter of the worker, and every
+   * shared limit that the job ran under, except those by group. A name that is not declared holds the `RateLimiter` of
    * that name over `storage.rates`, if there is one.
    */
   readonly limit?: string | undefined;
 }
 
 /**
- * Thrown by a handler: the service says that its limit is over. Nothing more is started under the limit until then, in
- * any process, and the job goes back without having spent an attempt.
+ * Thrown by a handler: the service refused for its limit. Nothing more starts under the limit until then, in
+ * any process, and the job returns to waiting without spending an attempt.
  */
 export class RateLimitedError extends HoldError {
   override readonly name = "RateLimitedError";
@@ -52,5 +52,5 @@ function isMilliseconds(value: unknown): boolean {
   return typeof value === "number" && durationOrZero.read(value) !== undefined;
 }
 
-/** A service that asks for more than a day is taken to have meant a day. */
+/** A hold is a day at most, whatever the service asks for. */
 const LONGEST_HOLD_MS = 86_400_000;

@@ -36,8 +36,8 @@ export interface RateLimiterWithBackoffOptions extends RateLimiterOptions, Count
   /** How far it grows, in milliseconds, before jitter. Default 600000 (10 minutes). */
   readonly maxBackoffDelay?: number | undefined;
   /**
-   * A grant that took longer than this, from the request to its use, was met by a paused process: it is dropped, stays
-   * counted, and is asked for again. Default 2 s.
+   * A grant that took longer than this from the request to its use is dropped (the process was suspended): it stays
+   * counted, and a new one is requested. Default 2 s.
    */
   readonly grantTtl?: Duration | undefined;
   /** Where jitter comes from. Default: `Math.random`. */
@@ -71,10 +71,10 @@ const SEVEN = [
 const THREE = ["tryRecordExecution", "cancelExecution", "settleExecution"];
 
 /**
- * At most `maxExecutions` in any window, exactly, shared by everyone who uses the same name in the same storage.
+ * At most `maxExecutions` in any window, exactly, shared by all limiters with the same name in the same storage.
  *
- * A refusal tells the exact wait. Beside it a back-off with jitter grows in this process with every refusal in a row;
- * it shapes only `getNextAvailableTime()`, so that workers who plan ahead by it do not all come back at once.
+ * A refusal gives the exact wait. Beside it a back-off with jitter grows in this process with every refusal in a row;
+ * it shapes only `getNextAvailableTime()`, so that workers that plan ahead by it do not all retry at once.
  */
 export class RateLimiter extends LineLimiter {
   readonly queueName: string;
@@ -153,6 +153,6 @@ function readStorage(storage: IRateLimiterStorage): IRateLimiterStorage {
 }
 
 function startsIn(storage: IRateLimiterStorage, rule: RateRule): Starts {
-  if (isLocal(storage)) return new LocalStarts(storage[LOCAL].ledger(rule.name), rule);
+  if (isLocal(storage)) return new LocalStarts(storage[LOCAL].state(rule.name), rule);
   return isAtomic(storage) ? new AtomicStarts(storage, rule) : new CheckedStarts(storage, rule);
 }

@@ -2,9 +2,9 @@ import { OptionsError } from "../core/errors.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { Refusal } from "./limiter.ts";
 import type { Part } from "./part.ts";
-import type { Weights } from "./taking.ts";
+import type { Weights } from "./charging.ts";
 
-/** The answer to somebody who does not want to wait. */
+/** The refusal for a request that does not wait. */
 export function refusal(blockedBy: string, wait: Wait): Refusal {
   return {
     granted: false,
@@ -14,7 +14,7 @@ export function refusal(blockedBy: string, wait: Wait): Refusal {
   };
 }
 
-/** What to tell somebody who asks for more than there can ever be: `most`, by what the part says. */
+/** The error for a weight that can never fit. `most`: the largest weight that can, if the part says so. */
 export function impossible(part: Part, weights: Weights, most?: number): OptionsError {
   const said = typeof weights === "number" ? [weights] : weights.filter((weight) => weight !== undefined);
   return new OptionsError(

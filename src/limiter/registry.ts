@@ -4,7 +4,7 @@ import { EvenlySpacedRateLimiter } from "./evenly-spaced-rate-limiter.ts";
 import type { ILimiter } from "./limiter.ts";
 import { NullLimiter } from "./null-limiter.ts";
 
-/** Names a service of type `T`, and knows how to make one where nobody has registered any. */
+/** Names a service of type `T`, and makes a default one where none is registered. */
 export interface ServiceToken<T> {
   readonly id: string;
   readonly create?: (() => T) | undefined;

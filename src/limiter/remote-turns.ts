@@ -4,27 +4,27 @@ import { type Attempt, attempt, type Refused } from "./attempt.ts";
 import type { Blocked, WaitingLine } from "./blocked.ts";
 import type { Refusal } from "./limiter.ts";
 import { impossible, refusal } from "./refusal.ts";
-import { cancel, isLate, type Member, type Taken, type Tokens, type Weights } from "./taking.ts";
+import { cancel, isLate, type Member, type Charged, type Tokens, type Weights } from "./charging.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
-/** The line that is moved. */
+/** The line whose turns are taken. */
 export interface Turns extends WaitingLine {
   readonly first: Waiter | undefined;
   readonly length: number;
   shift(): void;
 }
 
-/** Where waiting ends with something that nobody may tell us of (a limiter of the user's own is full), look again after this. */
+/** Without wake-ups (a user's own limiter is full) the next attempt follows after this. */
 const SLOW_POLL_MS = 100;
-/** But sooner at first: it may have said "now" for an instant that its date rounded down. */
+/** The first attempts follow sooner: the limiter's date may have been rounded down. */
 const FIRST_POLL_MS = 1;
 
-/** A place at a gate is kept for so long while something elsewhere is being asked. */
+/** A line stays registered at a gate for so long while a remote part is asked. */
 const KEEP_PLACE_MS = 2_000;
 
 /**
- * How a line moves when some of what it asks cannot answer on the spot: one attempt at a time, for the first in line;
- * refused, it sleeps until the time it was told or until something is given back.
+ * How a line advances when some of its parts are asynchronous: one attempt at a time, for the first in line;
+ * after a refusal it sleeps until the returned time or until a wake-up.
  */
 export class RemoteTurns {
   readonly #line: Turns;
@@ -32,10 +32,10 @@ export class RemoteTurns {
   #pollMs = FIRST_POLL_MS;
   #running = false;
   #endSleep: (() => void) | undefined;
-  /** What the first in line was told when it was last refused. */
+  /** The latest refusal of the first in line. */
   #refusedBy: string | undefined;
   #sleepsUntil = Number.POSITIVE_INFINITY;
-  /** Where the first in line waits, if a gate is what it waits for. Nobody who came later passes it there. */
+  /** Where the first in line waits, if a gate refused it. No later waiter passes it there. */
   #place: Blocked | undefined;
 
   constructor(line: Turns, composition: () => Composition) {
@@ -43,14 +43,14 @@ export class RemoteTurns {
     this.#composition = composition;
   }
 
-  /** Somebody joined or left, or there may be room. */
+  /** A waiter joined or left, or a wake-up came. */
   advance(): void {
     if (this.#running) this.#endSleep?.();
     else void this.#run();
   }
 
-  /** One attempt, past a line in which nobody waits. */
-  async tryTake(weights: Weights): Promise<Taken | Refusal> {
+  /** One attempt without a waiter, while the line is empty. */
+  async tryTake(weights: Weights): Promise<Charged | Refusal> {
     const { members, clock } = this.#composition();
     if (this.#line.length > 0) {
       const wait = this.#sleepsUntil - clock.now();
@@ -65,7 +65,7 @@ export class RemoteTurns {
     return this.tryTake(weights);
   }
 
-  /** Never rejects: what goes wrong is told to the one it goes wrong for. */
+  /** Never rejects: an error is passed to the waiter it concerns. */
   async #run(): Promise<void> {
     this.#running = true;
     for (let waiter = this.#line.first; waiter !== undefined; waiter = this.#line.first) {
@@ -80,7 +80,7 @@ export class RemoteTurns {
     const wanted = () => this.#line.first === waiter;
     const { order } = waiter;
     const passes = (other: WaitingLine) => other === this.#line || other.firstOrder > order;
-    // A storage that does not answer must not hold up those who have nothing to do with it.
+    // A storage that does not answer must not block lines that do not use it.
     const cancelTimer = this.#place === undefined ? undefined : clock.after(KEEP_PLACE_MS, () => this.#leavePlace());
     let outcome: Attempt;
     try {
@@ -97,7 +97,7 @@ export class RemoteTurns {
     if ("tokens" in outcome) {
       this.#pollMs = FIRST_POLL_MS;
       const tokens = inOrder(members, outcome.tokens);
-      // Looked at in the same step as the call: whatever is too late by now is asked for again.
+      // Checked in the same step as the call: grants that are too late by now are requested again.
       if (wanted() && !isLate(members, tokens)) {
         this.#line.shift();
         waiter.start(members, tokens);
@@ -131,7 +131,7 @@ export class RemoteTurns {
     place.wakeUps.notify();
   }
 
-  /** How long to sleep, unless something is heard before; undefined: until something is. */
+  /** How long to sleep, unless a wake-up comes before; undefined: until a wake-up. */
   #sleepMs({ refusedBy: part, wait }: Refused): number | undefined {
     if (part.kind === "remote" && part.lookAgainMs !== undefined) return Math.min(wait, part.lookAgainMs);
     if (Number.isFinite(wait)) return wait;
@@ -143,7 +143,7 @@ export class RemoteTurns {
 
   #sleep(refused: Refused, waitingBy: Clock): Promise<void> {
     const { refusedBy, wait } = refused;
-    // A gate knows the time by its own clock; the others have none.
+    // A gate has its own clock; the other parts have none.
     const clock = refusedBy.kind === "gate" ? refusedBy.clock : waitingBy;
     return new Promise((resolve) => {
       const ms = this.#sleepMs(refused);
@@ -161,7 +161,7 @@ export class RemoteTurns {
   }
 }
 
-/** For lines that may ask something which cannot answer on the spot. */
+/** For lines with parts that are not gates. */
 export type MakeTurns = (line: Turns, composition: () => Composition) => RemoteTurns;
 export const remoteTurns: MakeTurns = (line, composition) => new RemoteTurns(line, composition);
 

@@ -1,11 +1,11 @@
 import { createSlots, giveSlots, type Slots, slotsWait, takeSlots } from "../limits/concurrency.ts";
 import { both } from "../limits/compose.ts";
-import { pauseWait } from "../limits/pause.ts";
+import { holdWait } from "../limits/hold.ts";
 import type { Wait } from "../limits/wait.ts";
-import { type GateSettings, PausableGate } from "./gate.ts";
+import { type GateSettings, HoldableGate } from "./gate.ts";
 
-/** At most so much at the same time. A token is the state that was taken from: after `clear` that is nobody's. */
-export class SlotsGate extends PausableGate<Slots> {
+/** At most so much at the same time. A token is the state that was charged: after `clear` it is not used any more. */
+export class SlotsGate extends HoldableGate<Slots> {
   readonly timed = false;
   #max: number;
   #slots = createSlots();
@@ -21,11 +21,11 @@ export class SlotsGate extends PausableGate<Slots> {
     return this.#max;
   }
 
-  get held(): number {
-    return this.#slots.held;
+  get inUse(): number {
+    return this.#slots.inUse;
   }
 
-  /** Changes how many fit. More room is used at once. */
+  /** Changes the maximum. Waiters that fit now start at once. */
   resize(max: number): void {
     this.#max = max;
     this.wakeUps.notify();
@@ -62,10 +62,12 @@ export class SlotsGate extends PausableGate<Slots> {
     super.reset();
   }
 
-  /** Time matters only while it is paused, which is seldom: so nobody need read the clock for it. */
+  /** Time matters only during a hold, which is rare, so the clock is not read otherwise. */
   override wait(_now: number, weight: number): Wait {
     const wait = this.fits(0, this.units(weight));
-    return this.pause.until === Number.NEGATIVE_INFINITY ? wait : both(wait, pauseWait(this.pause, this.clock.now()));
+    return this.currentHold.until === Number.NEGATIVE_INFINITY
+      ? wait
+      : both(wait, holdWait(this.currentHold, this.clock.now()));
   }
 
   protected fits(_now: number, units: number): Wait {

@@ -11,10 +11,10 @@ import {
   spacingWait,
 } from "../limits/spacing.ts";
 import type { Wait } from "../limits/wait.ts";
-import { type GateSettings, PausableGate } from "./gate.ts";
+import { type GateSettings, HoldableGate } from "./gate.ts";
 
 /** At least so much time from one start to the next. */
-export class SpacingGate extends PausableGate<SpacedStart> {
+export class SpacingGate extends HoldableGate<SpacedStart> {
   readonly timed = true;
   readonly capacity = Number.POSITIVE_INFINITY;
   protected readonly interval: number;
@@ -57,7 +57,7 @@ export class SpacingGate extends PausableGate<SpacedStart> {
   }
 }
 
-/** The gap shrinks by what the work itself takes on average. On its own it bounds nothing: a window must stand beside it. */
+/** The gap shrinks by the average duration of the work. Alone it bounds nothing: it is combined with a window. */
 export class AdaptiveSpacingGate extends SpacingGate {
   readonly #remembered: number;
   #durations;

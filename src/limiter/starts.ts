@@ -14,10 +14,10 @@ import { OptionsError } from "../core/errors.ts";
 import type { Backoff } from "./backoff.ts";
 import { Blocked } from "./blocked.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
-import type { AnyPart } from "./taking.ts";
+import type { AnyPart } from "./charging.ts";
 import { WindowGate } from "./window-gate.ts";
 
-/** What a `RateLimiter` was told, checked. */
+/** The checked settings of a `RateLimiter`. */
 export interface RateRule {
   readonly name: string;
   readonly clock: Clock;
@@ -31,9 +31,9 @@ export interface RateRule {
 /** The starts that a `RateLimiter` counts, wherever they are kept. */
 export interface Starts {
   readonly part: AnyPart;
-  /** Is there room for one more, and nothing set from outside that holds it? Clears the back-off, or advances it. */
+  /** Is one more available, with no hold? Clears the back-off, or advances it. */
   hasRoom(): Promise<boolean>;
-  /** Writes a start, whether or not there is room. Clears the back-off if there was, else advances it. */
+  /** Records a start, whether or not it fits. Clears the back-off if it fits, else advances it. */
   record(): Promise<void>;
   /** Milliseconds until one more could start, the back-off included. */
   nextAvailableIn(): Promise<number>;
@@ -41,14 +41,14 @@ export interface Starts {
   clear(): Promise<void>;
 }
 
-/** Kept in this process: decided on the spot. */
+/** Starts kept in this process: decisions are synchronous. */
 export class LocalStarts implements Starts {
   readonly part: WindowGate;
   readonly #clock: Clock;
   readonly #backoff: Backoff;
 
-  constructor(ledger: RateState, rule: RateRule) {
-    this.part = new WindowGate(rule.maxExecutions, { ...rule, ledger, blocked: blockedBy(ledger, rule) });
+  constructor(state: RateState, rule: RateRule) {
+    this.part = new WindowGate(rule.maxExecutions, { ...rule, state, blocked: blockedBy(state, rule) });
     this.#clock = rule.clock;
     this.#backoff = rule.backoff;
   }
@@ -79,11 +79,11 @@ export class LocalStarts implements Starts {
   }
 }
 
-/** What is the same for all starts that are kept elsewhere. */
+/** The common part of starts that are kept in another storage. */
 abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Starts {
   readonly name: string;
   readonly clock: Clock;
-  readonly ledger: Name;
+  readonly state: Name;
   protected readonly storage: Storage;
   protected readonly rule: RateRule;
 
@@ -92,7 +92,7 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     this.clock = rule.clock;
     this.storage = storage;
     this.rule = rule;
-    this.ledger = nameIn(storage, rule.name);
+    this.state = nameIn(storage, rule.name);
   }
 
   abstract readonly part: AnyPart;
@@ -108,7 +108,7 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
   }
 
   get wakeUps(): WakeUps {
-    return this.ledger.wakeUps;
+    return this.state.wakeUps;
   }
 
   async hasRoom(): Promise<boolean> {
@@ -138,7 +138,7 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     this.wakeUps.notify();
   }
 
-  /** What the storage answers, or an error if it does not. An answer that comes later goes to `late`. */
+  /** The answer of the storage, or an error if none comes in time. A later answer goes to `late`. */
   protected answerOf<T>(answer: Promise<T>, late?: (answer: T) => void): Promise<T> {
     return inTime(this.clock, () => answer, { late, who: `the storage of "${this.name}"` });
   }
@@ -147,7 +147,7 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     return this.counts === "starts" ? Math.min(1, weight) : weight;
   }
 
-  /** What to tell somebody about the answer the storage gave. */
+  /** Advances or clears the back-off by the answer of the storage. */
   protected answered<T>(answer: T, granted: boolean): T {
     if (granted) this.rule.backoff.granted();
     else this.rule.backoff.refused(this.clock.now());
@@ -155,13 +155,13 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
   }
 }
 
-/** A start that was granted: how it is named, and since when it may be called. */
+/** A granted start: its token in the storage, and since when it may be called. */
 interface GrantedStart {
   readonly token: string;
   readonly asked: Mark;
 }
 
-/** Kept in a storage that checks and takes in one step. */
+/** Starts kept in a storage that checks and charges in one step. */
 export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> implements RemotePart {
   readonly kind = "remote";
   readonly part = this;
@@ -185,10 +185,10 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
       this.#confirmations === undefined ? window : { ...window, grantTtl },
     );
     const verdict = await this.answerOf(answering, ({ token }) => {
-      // Nobody waits for it any more.
+      // The caller does not wait for it any more.
       if (token !== undefined) this.cancel({ token, asked }).catch(() => {});
     });
-    // Whatever it says: a refusal is not to be asked about again at once, nor never.
+    // A refusal must not lead to a retry at once or to none, whatever the storage answers.
     const wait = verdict.retryInMs > 0 ? verdict.retryInMs : 1;
     const answer = verdict.granted ? ({ wait: 0, token: { token: verdict.token, asked } } as const) : { wait };
     return this.answered(answer, verdict.granted);
@@ -221,17 +221,17 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
   }
 }
 
-/** Can it be told when starts were called? */
+/** Does the storage accept confirmations of calls? */
 const confirms = (storage: AtomicRateLimiterStorage): storage is Required<AtomicRateLimiterStorage> =>
   storage.confirmExecution !== undefined;
 
-/** Kept in a storage with the seven methods only: exact for one caller at a time, which within this process is made sure. */
+/** Starts kept in a storage with the seven methods only: exact for one caller at a time, which a lock ensures within this process. */
 export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements CheckedPart {
   readonly kind = "checked";
   readonly part = this;
 
   get lock(): Lock {
-    return this.ledger.lock;
+    return this.state.lock;
   }
 
   async ask(weight: number): Promise<Wait> {
@@ -255,7 +255,7 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
   cancel(): void {}
   settle(): void {}
 
-  /** Such a storage may overwrite a later instant with an earlier one: it is not given the chance. */
+  /** Such a storage may overwrite a later instant with an earlier one, so an earlier one is never written. */
   override async holdUntil(until: Date): Promise<void> {
     const unlock = await this.lock.take();
     try {
@@ -283,19 +283,19 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
   }
 }
 
-/** Limiters with the same name and the same rule are one limit: who waits for one does not pass who waits for another. */
+/** Limiters with the same name and the same rule are one limit: their waiters are served in one order. */
 const blockedByRule = new WeakMap<RateState, Map<string, Blocked>>();
 
-function blockedBy(ledger: RateState, { maxExecutions, windowMs, count }: RateRule): Blocked {
-  let byRule = blockedByRule.get(ledger);
-  if (byRule === undefined) blockedByRule.set(ledger, (byRule = new Map()));
+function blockedBy(state: RateState, { maxExecutions, windowMs, count }: RateRule): Blocked {
+  let byRule = blockedByRule.get(state);
+  if (byRule === undefined) blockedByRule.set(state, (byRule = new Map()));
   const key = `${maxExecutions} ${windowMs} ${count}`;
   let blocked = byRule.get(key);
-  if (blocked === undefined) byRule.set(key, (blocked = new Blocked(ledger.wakeUps)));
+  if (blocked === undefined) byRule.set(key, (blocked = new Blocked(state.wakeUps)));
   return blocked;
 }
 
-/** One name in one storage: whoever counts under it takes turns where they must, and hears of room. */
+/** One name in one storage: its limiters share one lock and one source of wake-ups. */
 interface Name {
   readonly lock: Lock;
   readonly wakeUps: WakeUps;

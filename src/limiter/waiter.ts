@@ -1,14 +1,14 @@
 import type { Clock } from "../core/clock.ts";
 import type { Gate } from "./gate.ts";
-import type { Member, Tokens, Weights } from "./taking.ts";
+import type { Member, Tokens, Weights } from "./charging.ts";
 
-/** Somebody in line. Many may wait for long: nothing is kept here that only a start needs. */
+/** One waiter in line. Many may wait for long, so nothing is kept here that only a start needs. */
 export abstract class Waiter {
-  /** How much they ask for. */
+  /** The weights it asks for. */
   readonly weights: Weights;
-  /** When they came, compared with everyone else in this process. 0 while, and as soon as, they are not in line. */
+  /** When it came, compared with all others in this process. 0 while it is not in line. */
   order = 0;
-  /** Whoever comes next. There is no link back: with one, enqueueing costs twice as much (the collector's doing). */
+  /** The next waiter. There is no link back: with one, enqueueing costs twice as much (garbage collection). */
   next: Waiter | undefined = undefined;
 
   constructor(weights: Weights) {
@@ -19,9 +19,9 @@ export abstract class Waiter {
     return this.order > 0;
   }
 
-  /** Their turn has come: `tokens` were taken from `members`. Must not throw. */
+  /** Its turn has come: `members` were charged and returned `tokens`. Must not throw. */
   abstract start(members: readonly Member[], tokens: Tokens): void;
-  /** Their turn will not come. Must not throw. */
+  /** Its turn will not come. Must not throw. */
   abstract fail(reason: unknown): void;
 }
 
@@ -30,8 +30,8 @@ export interface Composition {
   readonly members: readonly Member[];
   /** The clock that the line waits by. */
   readonly clock: Clock;
-  /** Does any of them ask what time it is? Where none does, the clock is not read. */
+  /** Is any of them timed? Where none is, the clock is not read. */
   readonly timed: boolean;
-  /** The members again, if all of them are gates: then everything can be decided on the spot. */
+  /** The members, if all of them are gates: then every decision is synchronous. */
   readonly gates: readonly Member<Gate>[] | undefined;
 }

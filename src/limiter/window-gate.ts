@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import { clearRateState, createRateState, type RateState } from "../limits/rate-state.ts";
-import type { Pause } from "../limits/pause.ts";
+import type { Hold } from "../limits/hold.ts";
 import type { Wait } from "../limits/wait.ts";
 import {
   callStart,
@@ -20,15 +20,15 @@ import { Gate, type GateSettings } from "./gate.ts";
 
 export interface WindowGateSettings extends GateSettings {
   readonly windowMs: number;
-  readonly ledger: RateState;
+  readonly state: RateState;
   readonly backoff?: Backoff;
   /** Where its callers wait. Default: at this gate alone. */
   readonly blocked?: Blocked;
 }
 
-/** A window with no storage, whose starts nothing else counts. */
+/** A window without a storage, whose starts only this gate counts. */
 export function ownWindow(max: number, windowMs: number, name: string, clock: Clock): WindowGate {
-  return new WindowGate(max, { name, clock, count: "weight", windowMs, ledger: createRateState() });
+  return new WindowGate(max, { name, clock, count: "weight", windowMs, state: createRateState() });
 }
 
 /** A log, and one window's view of it. */
@@ -39,21 +39,21 @@ interface Look {
 
 const lookAt = (log: StartLog, windowMs: number): Look => ({ log, view: viewOf(log, windowMs) });
 
-/** At most so much in any window. Gates over the same ledger count the same starts, each by its own rule. */
+/** At most so much in any window. Gates over the same state count the same starts, each by its own rule. */
 export class WindowGate extends Gate<StartEntry> {
   readonly timed = true;
   readonly #windowMs: number;
-  readonly #ledger: RateState;
+  readonly #state: RateState;
   readonly #backoff: Backoff | undefined;
   #max: number;
   #seen: Look;
 
   constructor(max: number, settings: WindowGateSettings) {
-    super(settings, settings.blocked ?? new Blocked(settings.ledger.wakeUps));
+    super(settings, settings.blocked ?? new Blocked(settings.state.wakeUps));
     this.#max = max;
     this.#windowMs = settings.windowMs;
-    this.#ledger = settings.ledger;
-    this.#seen = lookAt(settings.ledger.log, settings.windowMs);
+    this.#state = settings.state;
+    this.#seen = lookAt(settings.state.log, settings.windowMs);
     this.#backoff = settings.backoff;
   }
 
@@ -61,18 +61,18 @@ export class WindowGate extends Gate<StartEntry> {
     return this.#max;
   }
 
-  override get ledger(): RateState {
-    return this.#ledger;
+  override get state(): RateState {
+    return this.#state;
   }
 
-  /** Changes how much fits. More room is used at once. */
+  /** Changes the maximum. Waiters that fit now start at once. */
   resize(max: number): void {
     const grows = max > this.#max;
     this.setMax(max);
     if (grows) this.wakeUps.notify();
   }
 
-  /** The same, and tells nobody. */
+  /** The same, without a wake-up. */
   protected setMax(max: number): void {
     this.#max = max;
   }
@@ -116,11 +116,11 @@ export class WindowGate extends Gate<StartEntry> {
 
   reset(): void {
     this.#backoff?.granted();
-    clearRateState(this.#ledger);
+    clearRateState(this.#state);
   }
 
-  protected get pause(): Pause {
-    return this.#ledger.pause;
+  protected get currentHold(): Hold {
+    return this.#state.hold;
   }
 
   protected fits(now: number, units: number): Wait {
@@ -128,9 +128,9 @@ export class WindowGate extends Gate<StartEntry> {
     return windowWait(log, view, this.#max, now, units);
   }
 
-  /** The log of today, and what this window sees of it. */
+  /** The current log, and the view of this window. */
   #look(): Look {
-    if (this.#seen.log !== this.#ledger.log) this.#seen = lookAt(this.#ledger.log, this.#windowMs);
+    if (this.#seen.log !== this.#state.log) this.#seen = lookAt(this.#state.log, this.#windowMs);
     return this.#seen;
   }
 }

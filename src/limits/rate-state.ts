@@ -1,4 +1,4 @@
-import { createPause, type Pause } from "./pause.ts";
+import { createHold, type Hold } from "./hold.ts";
 import { WakeUps } from "./wake-ups.ts";
 import { createLog, type StartLog } from "./window.ts";
 
@@ -7,14 +7,14 @@ export interface RateState {
   log: StartLog;
   /** How many times it was cleared. A start of an earlier generation has nothing to give back. */
   generation: number;
-  pause: Pause;
+  hold: Hold;
   readonly wakeUps: WakeUps;
 }
 
 export const createRateState = (): RateState => ({
   log: createLog(),
   generation: 0,
-  pause: createPause(),
+  hold: createHold(),
   wakeUps: new WakeUps(),
 });
 
@@ -22,5 +22,5 @@ export const createRateState = (): RateState => ({
 export function clearRateState(state: RateState): void {
   state.generation += 1;
   state.log = createLog();
-  state.pause = createPause();
+  state.hold = createHold();
 }

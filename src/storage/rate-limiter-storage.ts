@@ -72,7 +72,7 @@ export interface LocalRateLimiterStorage extends IRateLimiterStorage {
   readonly [LOCAL]: {
     /** The clock that the starts are stamped by. */
     readonly clock: Clock;
-    ledger(queueName: string): RateState;
+    state(queueName: string): RateState;
   };
 }
 

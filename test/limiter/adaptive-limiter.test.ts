@@ -4,7 +4,7 @@ import { FakeClock } from "../../src/testing/index.ts";
 import { granted, refused, settled } from "./support.ts";
 
 describe("AdaptiveLimiter", () => {
-  it("finds a limit that nobody told it, and stays near it", async () => {
+  it("finds a limit that the service does not publish, and stays near it", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ ceiling: 100, clock });
     // A service that takes 8 calls in any second.
@@ -52,7 +52,7 @@ describe("AdaptiveLimiter", () => {
     expect(limiter.allowance).toBe(3);
   });
 
-  it("does not grow what is not used up", async () => {
+  it("does not grow an allowance that is not used up", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ floor: 5, clock });
     for (let i = 0; i < 10; i++) {
@@ -63,7 +63,7 @@ describe("AdaptiveLimiter", () => {
     expect(limiter.allowance).toBe(5);
   });
 
-  it("lets those who wait start when the allowance grows", async () => {
+  it("starts waiters when the allowance grows", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ floor: 1, windowSizeInSeconds: 60, clock });
     granted(await limiter.tryAcquire());
@@ -78,7 +78,7 @@ describe("AdaptiveLimiter", () => {
     await next;
   });
 
-  it("lets a weight above the allowance of the moment in alone, and says never above the ceiling", async () => {
+  it("grants a weight above the current allowance alone, and answers never above the ceiling", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ floor: 2, ceiling: 50, clock });
     granted(await limiter.tryAcquire({ weight: 1 }));

@@ -24,7 +24,7 @@ function block(ms: number): void {
 
 const WINDOW = { maxExecutions: 5, windowSizeInSeconds: 0.03 };
 
-/** The same limit, five in any 30 ms, kept in different places. */
+/** The same limit, five in any 30 ms, kept in different storages. */
 const LIMITERS: Readonly<Record<string, (clock?: FakeClock) => Promise<Limiter>>> = {
   "in this process": async (clock) => new RateLimiter(new MemoryStorage({ clock }).rates, "api", WINDOW),
   "in a composite": async (clock) =>
@@ -48,7 +48,7 @@ const LIMITERS: Readonly<Record<string, (clock?: FakeClock) => Promise<Limiter>>
 
 for (const [where, make] of Object.entries(LIMITERS)) {
   describe(`a limit ${where}`, () => {
-    it("is kept by the instants at which permits are there, though one who got his blocks the others", async () => {
+    it("is exact by the instants at which permits arrive, though the holder of one blocks the event loop", async () => {
       const limiter = await make();
       const calls: number[] = [];
       await Promise.all(
@@ -61,7 +61,7 @@ for (const [where, make] of Object.entries(LIMITERS)) {
       expect(worstWindow(calls, 30)).toBeLessThanOrEqual(5);
     });
 
-    it("is kept by the instants of wrapped calls, whatever they do before they wait", async () => {
+    it("is exact by the instants of wrapped calls, whatever they do before they wait", async () => {
       const limiter = await make();
       const calls: number[] = [];
       const wrapped = limit(async () => {
@@ -72,7 +72,7 @@ for (const [where, make] of Object.entries(LIMITERS)) {
       expect(worstWindow(calls, 30)).toBeLessThanOrEqual(5);
     });
 
-    it("is to be had again when a permit was cancelled, used or not", async () => {
+    it("is available again when a permit was cancelled, used or not", async () => {
       const clock = new FakeClock();
       const limiter = await make(clock);
       const permits = await Promise.all(Array.from({ length: 5 }, () => limiter.acquire()));
@@ -84,7 +84,7 @@ for (const [where, make] of Object.entries(LIMITERS)) {
   });
 }
 
-describe("a permit whose holder says when it is used", () => {
+describe("a permit whose holder reports when it is used", () => {
   it.each([
     [
       "a window",
@@ -92,7 +92,7 @@ describe("a permit whose holder says when it is used", () => {
         new RateLimiter(new MemoryStorage({ clock }).rates, "api", { maxExecutions: 1, windowSizeInSeconds: 0.1 }),
     ],
     ["spacing", (clock: FakeClock) => new DelayLimiter(100, { clock })],
-  ])("keeps others away until then, and from then on: %s", async (_, make) => {
+  ])("counts until then, and from then on: %s", async (_, make) => {
     const clock = new FakeClock();
     const limiter = make(clock);
     const permit = granted(await limiter.tryAcquire(toBeCalled({})));
@@ -107,7 +107,7 @@ describe("a permit whose holder says when it is used", () => {
 });
 
 describe("calls that are only spaced", () => {
-  it("keep their distance by the instants of the calls", async () => {
+  it("keep the gap by the instants of the calls", async () => {
     const limiter = new DelayLimiter(10);
     const calls: number[] = [];
     await Promise.all(
@@ -121,8 +121,8 @@ describe("calls that are only spaced", () => {
   });
 });
 
-describe("somebody who asks again and again without letting the event loop have its turn", () => {
-  it("is granted the next permit when its time has come", async () => {
+describe("a caller that asks repeatedly without yielding to the event loop", () => {
+  it("is granted the next permit when the window allows it", async () => {
     const limiter = new RateLimiter(new InMemoryRateLimiterStorage(), "api", {
       maxExecutions: 1,
       windowSizeInSeconds: 0.005,

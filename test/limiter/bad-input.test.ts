@@ -222,7 +222,7 @@ describe("bad input", () => {
     },
   );
 
-  it("says what a misspelt option was meant to be", () => {
+  it("with a misspelt option suggests the right one", () => {
     expect(() => new RateLimiter(storage, "q", { maxExecution: 5, windowSizeInSeconds: 1 } as Anything)).toThrow(
       "RateLimiter: expected `maxExecution` to be left out (there is no such option), got 5 (number); did you mean `maxExecutions`?",
     );
@@ -234,7 +234,7 @@ describe("bad input", () => {
     expect(() => new AdaptiveLimiter(JSON.parse('{ "__proto__": 5 }'))).toThrow(/`__proto__`/);
   });
 
-  it("says what is missing", () => {
+  it("without a required option names it", () => {
     expect(() => new (RateLimiter as Anything)(storage, "q")).toThrow(/`options` to be an object, got undefined/);
     expect(() => new RateLimiter(storage, "q", { windowSizeInSeconds: 1 } as Anything)).toThrow(
       "RateLimiter: expected `maxExecutions` to be an integer >= 1, got undefined",
@@ -296,7 +296,7 @@ describe("bad input", () => {
     await expect(holdFromHeaders({} as Anything, new Headers())).rejects.toThrow(/`limiter`/);
   });
 
-  it("prints what it got without running any of it, and not without end", () => {
+  it("is printed without running any of it, and shortened", () => {
     const hostile = {
       get toString(): never {
         throw new Error("ran");

@@ -31,7 +31,7 @@ describe("CompositeLimiter", () => {
     granted(await window.tryAcquire({ weight: 3 }));
   });
 
-  it("names the limiter that is in the way the longest", async () => {
+  it("names the limiter with the longest wait", async () => {
     const clock = new FakeClock();
     const composite = new CompositeLimiter([new DelayLimiter(40, { clock }), rate(clock, 1)]);
     granted(await composite.tryAcquire());
@@ -50,7 +50,7 @@ describe("CompositeLimiter", () => {
     await waiting;
   });
 
-  it("is without limit when empty, and takes limiters at run time while permits are out", async () => {
+  it("has no limit when empty, and accepts limiters while permits are in use", async () => {
     const clock = new FakeClock();
     const composite = new CompositeLimiter();
     const before = granted(await composite.tryAcquire());
@@ -87,7 +87,7 @@ describe("CompositeLimiter", () => {
     expect(concurrency.running).toBe(0);
   });
 
-  it.each(["memory", "remote"])("writes a start once that two limiters of one name ask for (%s)", async (kind) => {
+  it.each(["memory", "remote"])("records a start of two limiters of one name once (%s)", async (kind) => {
     const clock = new FakeClock();
     const storage = kind === "memory" ? new InMemoryRateLimiterStorage({ clock }) : remote(clock);
     const composite = new CompositeLimiter([
@@ -104,7 +104,7 @@ describe("CompositeLimiter", () => {
     expect(refused(await composite.tryAcquire()).retryInMs).toBe(59_000);
   });
 
-  it("refuses to contain itself, and anything that is no limiter", () => {
+  it("refuses to contain itself, and values that are not limiters", () => {
     const outer = new CompositeLimiter();
     const inner = new CompositeLimiter([outer]);
     expect(() => outer.addLimiter(inner)).toThrow(OptionsError);
@@ -134,7 +134,7 @@ describe("CompositeLimiter", () => {
     expect(await composite.canProceed()).toBe(true);
   });
 
-  it("tells everyone of a completion even if one of them throws, and then throws that", async () => {
+  it("records a completion with all limiters even if one throws, and then throws that error", async () => {
     const broken = new SixMethodLimiter(1);
     broken.recordJobCompletion = () => Promise.reject(new Error("broken"));
     const sound = new SixMethodLimiter(1);
@@ -144,7 +144,7 @@ describe("CompositeLimiter", () => {
     expect(sound.running).toBe(0);
   });
 
-  it("never passes any of its limits, never leaks and never stalls, whatever is shared with whom", async () => {
+  it("never exceeds any of its limits, never leaks and never stalls, whatever limiters are shared", async () => {
     // Three leaves, five ways to combine them; callers come and go at random, some by tryAcquire, some give up.
     const caller = fc.record({
       by: fc.nat(4),

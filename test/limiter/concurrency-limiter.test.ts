@@ -22,7 +22,7 @@ describe("ConcurrencyLimiter", () => {
     expect(limiter.running).toBe(2);
   });
 
-  it("gives nothing back twice: release, cancel and settle in any order, any number of times", async () => {
+  it("returns nothing twice: release, cancel and settle in any order, any number of times", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(fc.nat(4), fc.constantFrom("release", "cancel", "settle", "dispose")), { maxLength: 40 }),
@@ -45,7 +45,7 @@ describe("ConcurrencyLimiter", () => {
     );
   });
 
-  it("counts recorded starts apart from permits: a completion too many frees nobody's permit", async () => {
+  it("counts recorded starts apart from permits: an extra completion releases no permit", async () => {
     const limiter = new ConcurrencyLimiter(2);
     granted(await limiter.tryAcquire());
     await limiter.recordJobStart();
@@ -67,7 +67,7 @@ describe("ConcurrencyLimiter", () => {
     expect(await limiter.canProceed()).toBe(true);
   });
 
-  it("serves waiters in order, and starts as many as have room", async () => {
+  it("serves waiters in order, and starts as many as fit", async () => {
     const limiter = new ConcurrencyLimiter(2);
     const permits = [granted(await limiter.tryAcquire()), granted(await limiter.tryAcquire())];
     const order: number[] = [];
@@ -83,12 +83,12 @@ describe("ConcurrencyLimiter", () => {
     expect(order).toEqual([0, 1, 2]);
   });
 
-  it("lets a heavy waiter hold its place against light ones behind it", async () => {
+  it("keeps the place of a heavy waiter against light ones behind it", async () => {
     const limiter = new ConcurrencyLimiter(4);
     const light = [granted(await limiter.tryAcquire()), granted(await limiter.tryAcquire({ weight: 2 }))];
     const heavy = limiter.acquire({ weight: 3 });
     const behind = limiter.acquire();
-    // One unit is free: enough for the light ones behind, and still nobody may take it.
+    // One slot is available: enough for the light ones behind, which still must wait.
     expect(refused(await limiter.tryAcquire())).toMatchObject({ blockedBy: "ConcurrencyLimiter", retryInMs: null });
     expect(await limiter.canProceed()).toBe(false);
     await light[0]!.release();
@@ -100,7 +100,7 @@ describe("ConcurrencyLimiter", () => {
     expect(limiter.running).toBe(4);
   });
 
-  it("says never to a weight above the maximum, at once and also when the maximum falls below it", async () => {
+  it("answers never to a weight above the maximum, at once and also when the maximum falls below it", async () => {
     const limiter = new ConcurrencyLimiter(3);
     expect(refused(await limiter.tryAcquire({ weight: 4 }))).toEqual({
       granted: false,
@@ -119,7 +119,7 @@ describe("ConcurrencyLimiter", () => {
     await behind;
   });
 
-  it("counts every start as one where told to", async () => {
+  it('counts every start as one with `count: "starts"`', async () => {
     const limiter = new ConcurrencyLimiter(2, { count: "starts" });
     const permit = granted(await limiter.tryAcquire({ weight: 1_000 }));
     granted(await limiter.tryAcquire({ weight: 5 }));
@@ -154,7 +154,7 @@ describe("ConcurrencyLimiter", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("does not care about the wall clock while it waits", async () => {
+  it("ignores the wall clock while it waits", async () => {
     const clock = new FakeClock();
     const limiter = new ConcurrencyLimiter(1, { clock });
     await limiter.setNextAvailableTime(new Date(clock.wall() + 500));
@@ -164,7 +164,7 @@ describe("ConcurrencyLimiter", () => {
     await waiting;
   });
 
-  it("starts afresh after clear(); what was held before gives nothing back", async () => {
+  it("is empty after clear(); permits from before return nothing", async () => {
     const clock = new FakeClock();
     const limiter = new ConcurrencyLimiter(1, { clock });
     const old = granted(await limiter.tryAcquire());
@@ -197,7 +197,7 @@ describe("ConcurrencyLimiter", () => {
       expect(limiter.running).toBe(1);
     });
 
-    it("lets those behind a heavy one pass when it gives up", async () => {
+    it("of a heavy waiter lets the ones behind it start", async () => {
       const limiter = new ConcurrencyLimiter(2);
       granted(await limiter.tryAcquire());
       const controller = new AbortController();
@@ -209,7 +209,7 @@ describe("ConcurrencyLimiter", () => {
       await light;
     });
 
-    it("keeps nothing of those who gave up in the middle of a long line, and keeps the order of the others", async () => {
+    it("in the middle of a long line frees the waiters, and keeps the order of the others", async () => {
       setFlagsFromString("--expose-gc");
       const collect = runInNewContext("gc") as () => void;
       const limiter = new ConcurrencyLimiter(1);
@@ -249,13 +249,13 @@ describe("ConcurrencyLimiter", () => {
       expect(order).toEqual([0, 500, 1_000, 1_500]);
     });
 
-    it("does not even stand in line when aborted before", async () => {
+    it("before the call rejects without waiting in line", async () => {
       const limiter = new ConcurrencyLimiter(1);
       await expect(limiter.acquire({ signal: AbortSignal.abort("no") })).rejects.toBe("no");
       expect(limiter.running).toBe(0);
     });
 
-    it("has no effect any more once granted", async () => {
+    it("has no effect once the permit is granted", async () => {
       const limiter = new ConcurrencyLimiter(1);
       const controller = new AbortController();
       const permit = await limiter.acquire({ signal: controller.signal });

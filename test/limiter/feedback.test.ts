@@ -83,7 +83,7 @@ describe("readRateLimitHeaders", () => {
     expect(read(headers as Record<string, string>).holdMs).toBe(expected);
   });
 
-  it("tells of quotas that are not used up, and holds nothing for them", () => {
+  it("reports quotas that are not used up, and holds nothing for them", () => {
     expect(
       read({
         "anthropic-ratelimit-requests-limit": "50",
@@ -102,7 +102,7 @@ describe("readRateLimitHeaders", () => {
     });
   });
 
-  it("takes the longest of what it is told", () => {
+  it("uses the longest of several holds", () => {
     expect(
       read({
         "retry-after": "3",
@@ -135,13 +135,13 @@ describe("readRateLimitHeaders", () => {
     ).toBe(0);
   });
 
-  it("holds for a day at most, unless told otherwise", () => {
+  it("holds for a day at most by default", () => {
     expect(read({ "retry-after": "99999999" }).holdMs).toBe(86_400_000);
     const headers = new Headers({ "retry-after": "99999999" });
     expect(readRateLimitHeaders(headers, { clock, maxHold: "1m" }).holdMs).toBe(60_000);
   });
 
-  it("survives anything, quickly, and never answers with less than nothing", () => {
+  it("survives any input, quickly, and never returns a negative number", () => {
     const text = fc.oneof(
       fc.string(),
       fc.stringMatching(/^[\d.;,="smhd rt:-]*$/),
@@ -195,7 +195,7 @@ describe("holdFromHeaders", () => {
     expect((await limiter.getNextAvailableTime()).getTime()).toBe(other.wall() + 60_001);
   });
 
-  it("leaves a limiter alone that nothing is said about", async () => {
+  it("does not hold a limiter without a rate-limit header", async () => {
     const limiter = new ConcurrencyLimiter(1, { clock });
     await holdFromHeaders(limiter, new Response("fine"), { clock });
     expect(await limiter.canProceed()).toBe(true);

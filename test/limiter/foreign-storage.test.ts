@@ -97,7 +97,7 @@ describe("RateLimiter over a storage with the seven methods", () => {
     await starts.acquire({ weight: 2 });
   });
 
-  it("fails only the one who waits when the storage fails, and goes on with the next", async () => {
+  it("fails only the first waiter when the storage fails, and continues with the next", async () => {
     const clock = new FakeClock();
     const storage = new SevenMethodStorage(clock);
     const limiter = new RateLimiter(storage, "api", { ...options, clock });
@@ -109,7 +109,7 @@ describe("RateLimiter over a storage with the seven methods", () => {
     await limiter.acquire();
   });
 
-  it("refuses a storage that is none, or has only some of the three atomic methods", () => {
+  it("refuses a value that is not a storage, or has only some of the three atomic methods", () => {
     const clock = new FakeClock();
     const half = Object.assign(new SevenMethodStorage(clock), {
       tryRecordExecution: async () => ({ granted: true, retryInMs: 0 }),

@@ -32,7 +32,7 @@ describe("limit", () => {
     ).rejects.toBe(failure);
     expect(await limit((n: number) => n + 1, new ConcurrencyLimiter(1))(1)).toBe(2);
     expect(await limit(() => undefined, new ConcurrencyLimiter(1))()).toBeUndefined();
-    // oxlint-disable-next-line unicorn/no-thenable -- anything with a `then` is a promise to those who await it
+    // oxlint-disable-next-line unicorn/no-thenable -- anything with a `then` is a promise to code that awaits it
     const thenable = { then: (resolve: (value: string) => void) => resolve("thenable") };
     expect(await limit(() => thenable, new ConcurrencyLimiter(1))()).toBe("thenable");
     expect(limit(function named() {}, new ConcurrencyLimiter(1)).name).toBe("named");
@@ -44,7 +44,7 @@ describe("limit", () => {
     expect(started).toBe(true);
   });
 
-  it("frees the slot whatever happens to the call", async () => {
+  it("releases the slot whatever the outcome of the call", async () => {
     const limiter = new ConcurrencyLimiter(1);
     const run = limit((what: () => unknown) => what(), limiter);
     await expect(run(() => Promise.reject(new Error("later")))).rejects.toThrow("later");
@@ -57,7 +57,7 @@ describe("limit", () => {
     expect(limiter.running).toBe(0);
   });
 
-  it("survives strange results, and so do those who wait behind", async () => {
+  it("survives strange results, and so do the calls behind", async () => {
     const limiter = new ConcurrencyLimiter(1);
     const run = limit((what: () => unknown) => what(), limiter);
     const revoked = Proxy.revocable({}, {});
@@ -106,7 +106,7 @@ describe("limit", () => {
     expect(refs.map((ref) => ref.deref())).toEqual([undefined, undefined]);
   });
 
-  it("tells the function itself no more than are running", async () => {
+  it("never runs more calls than the limit, as seen by the function", async () => {
     const seen: number[] = [];
     const run: { (): Promise<void>; readonly running: number } = concurrencyLimit(
       async () => void seen.push(run.running),
@@ -116,7 +116,7 @@ describe("limit", () => {
     expect(seen).toEqual([1, 1, 1]);
   });
 
-  it("starts in the order of the calls, together with those who acquire", async () => {
+  it("starts calls in order, together with callers of acquire()", async () => {
     const limiter = new ConcurrencyLimiter(1);
     const order: string[] = [];
     const run = limit(async (name: string) => void order.push(name), limiter);
@@ -157,7 +157,7 @@ describe("limit", () => {
   });
 
   describe("counts", () => {
-    it("tells how many run and wait, and when all is done", async () => {
+    it("show how many run and wait, and when all are done", async () => {
       const gates = [deferred(), deferred(), deferred()];
       const run = concurrencyLimit((i: number) => gates[i]!.promise, 2);
       expect([run.running, run.waiting]).toEqual([0, 0]);
@@ -179,7 +179,7 @@ describe("limit", () => {
   });
 
   describe("maxQueue", () => {
-    it("rejects at once when so many wait, and only those who would have to", async () => {
+    it("rejects at once when so many wait, and only calls that would have to wait", async () => {
       const gate = deferred();
       const run = concurrencyLimit(() => gate.promise, 1, { maxQueue: 2 });
       const kept = [run(), run(), run()];
@@ -192,7 +192,7 @@ describe("limit", () => {
       await run();
     });
 
-    it("does not count the one about whom a limiter elsewhere is being asked", async () => {
+    it("does not count the call that a remote part is being asked about", async () => {
       const own = new SixMethodLimiter(1);
       const gate = deferred();
       const run = limit(() => gate.promise, own, { maxQueue: 0 });
@@ -203,7 +203,7 @@ describe("limit", () => {
       await run();
     });
 
-    it("turns nobody away for whom there is room, also from inside a call", async () => {
+    it("rejects no call that could start, also from inside a call", async () => {
       for (const weight of [undefined, () => 1]) {
         const run: (depth: number) => Promise<string> = concurrencyLimit(
           async (depth: number): Promise<string> => (depth === 0 ? "ok" : run(depth - 1)),
@@ -214,7 +214,7 @@ describe("limit", () => {
       }
     });
 
-    it("0 means: now or not at all", async () => {
+    it("of 0 rejects every call that cannot start at once", async () => {
       const gate = deferred();
       const run = concurrencyLimit(() => gate.promise, 1, { maxQueue: 0 });
       const running = run();
@@ -226,7 +226,7 @@ describe("limit", () => {
   });
 
   describe("signal", () => {
-    it("rejects all that wait and all that come later; what runs goes on", async () => {
+    it("rejects all waiting and later calls; running calls continue", async () => {
       const gate = deferred<string>();
       const controller = new AbortController();
       let calls = 0;
@@ -243,7 +243,7 @@ describe("limit", () => {
       expect(calls).toBe(1);
     });
 
-    it("lets nobody start whom the leaving of another makes room for", async () => {
+    it("starts no call while it rejects the calls before it", async () => {
       const limiter = new ConcurrencyLimiter(2);
       const controller = new AbortController();
       let calls = 0;
@@ -274,7 +274,7 @@ describe("limit", () => {
       expect(await b).toBe("theirs");
     });
 
-    it("listens only while somebody waits", async () => {
+    it("is listened to only while calls wait", async () => {
       const controller = new AbortController();
       const listening: string[] = [];
       const { signal } = controller;
@@ -343,7 +343,7 @@ describe("limit", () => {
     expect([concurrency.running, wrong.running]).toEqual([0, 0]);
   });
 
-  it("works with a limiter of the user's own, and waits for its completion to be told", async () => {
+  it("works with a user's own limiter, and waits until it has recorded the completion", async () => {
     const own = new SixMethodLimiter(2);
     const gates = [deferred(), deferred(), deferred()];
     const run = limit((i: number) => gates[i]!.promise, own);
@@ -356,7 +356,7 @@ describe("limit", () => {
     expect(own.started).toBe(3);
   });
 
-  it("lets nobody hear of a failure before everything is given back, least of all the process", async () => {
+  it("reports a failure only after all charges are returned, with no unhandled rejection", async () => {
     const own = new SixMethodLimiter(1);
     const complete = own.recordJobCompletion.bind(own);
     own.recordJobCompletion = async () => {
@@ -398,7 +398,7 @@ describe("rateLimit", () => {
     expect(worstWindow(starts, 25)).toBe(20);
   });
 
-  it("leaves no timer behind when those who waited are gone", async () => {
+  it("leaves no timer behind when the waiters are gone", async () => {
     const controller = new AbortController();
     const run = rateLimit(() => 1, 86_400_000, 1, { signal: controller.signal });
     await run();

@@ -41,7 +41,7 @@ describe("nested wrappers", () => {
     expect(concurrency.running).toBe(0);
   });
 
-  it.each(["inside", "outside"])("keep the limit of a limiter that cannot answer on the spot: %s", async (place) => {
+  it.each(["inside", "outside"])("keep the limit of an asynchronous limiter: %s", async (place) => {
     const calls = [1, 2, 3].map(() => ({ started: deferred(), gate: deferred() }));
     let started = 0;
     const fn = () => {
@@ -97,7 +97,7 @@ describe("nested wrappers", () => {
     await running;
   });
 
-  it("of three are still one", async () => {
+  it("three deep keep all limits", async () => {
     const gate = deferred();
     const limiters = [3, 2, 4].map((max) => new ConcurrencyLimiter(max));
     const run = limiters.reduce<() => Promise<void>>(

@@ -23,7 +23,7 @@ function setUp(options: Partial<RateLimiterWithBackoffOptions> = {}) {
 }
 
 describe("RateLimiter", () => {
-  it("lets so many through in any window and promises the exact instant for the next", async () => {
+  it("grants so many in any window and promises the exact instant for the next", async () => {
     const { clock, limiter } = setUp();
     granted(await limiter.tryAcquire());
     await clock.advance(400);
@@ -93,7 +93,7 @@ describe("RateLimiter", () => {
     );
   });
 
-  it("weighs: a heavy waiter holds its place, and gets in when its weight fits", async () => {
+  it("keeps the place of a heavy waiter, and starts it when its weight fits", async () => {
     const { clock, limiter } = setUp({ maxExecutions: 10 });
     granted(await limiter.tryAcquire({ weight: 6 }));
     await clock.advance(500);
@@ -108,13 +108,13 @@ describe("RateLimiter", () => {
     granted(await limiter.tryAcquire({ weight: 1 }));
   });
 
-  it("says never to a weight above the window", async () => {
+  it("answers never to a weight above the window", async () => {
     const { limiter } = setUp();
     expect(refused(await limiter.tryAcquire({ weight: 4 }))).toMatchObject({ never: true, retryInMs: null });
     await expect(limiter.acquire({ weight: 4 })).rejects.toThrow(OptionsError);
   });
 
-  it("counts requests and not their weight where told to", async () => {
+  it('counts requests and not their weight with `count: "starts"`', async () => {
     const { limiter } = setUp({ count: "starts" });
     const permit = granted(await limiter.tryAcquire({ weight: 50_000 }));
     granted(await limiter.tryAcquire({ weight: 50_000 }));
@@ -123,8 +123,8 @@ describe("RateLimiter", () => {
     refused(await limiter.tryAcquire());
   });
 
-  describe("what was reserved and what was used", () => {
-    it("gives room back at once when less was used, also to those who wait", async () => {
+  describe("settling", () => {
+    it("returns what was not used at once, also to waiters", async () => {
       const { limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 90 }));
       const waiting = limiter.acquire({ weight: 50 });
@@ -144,7 +144,7 @@ describe("RateLimiter", () => {
       granted(await limiter.tryAcquire({ weight: 100 }));
     });
 
-    it("charges what becomes known after the window has passed from then on, once", async () => {
+    it("charges use that is reported after the window has passed from then on, once", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 10 }));
       await clock.advance(5_000);
@@ -154,7 +154,7 @@ describe("RateLimiter", () => {
       expect(refused(await limiter.tryAcquire()).retryInMs).toBe(1_000);
     });
 
-    it("holds to the last word, also about what has expired", async () => {
+    it("uses the latest number, also for an expired start", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 50 }));
       await clock.advance(5_000);
@@ -166,7 +166,7 @@ describe("RateLimiter", () => {
       granted(await limiter.tryAcquire({ weight: 100 }));
     });
 
-    it("does not give back what has expired", async () => {
+    it("returns nothing of an expired start", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 100 }));
       await clock.advance(1_000);
@@ -176,7 +176,7 @@ describe("RateLimiter", () => {
       refused(await limiter.tryAcquire());
     });
 
-    it("settles after release too; after cancel nothing counts", async () => {
+    it("works after release too; after cancel nothing counts", async () => {
       const { limiter } = setUp({ maxExecutions: 100 });
       const released = granted(await limiter.tryAcquire({ weight: 60 }));
       await released.release();
@@ -189,7 +189,7 @@ describe("RateLimiter", () => {
       refused(await limiter.tryAcquire());
     });
 
-    it("keeps the sum right under any sequence of takes, cancels and settles", async () => {
+    it("keeps the sum right under any sequence of starts, cancels and settles", async () => {
       const move = fc.oneof(
         fc.record({ kind: fc.constant("take" as const), weight: fc.integer({ min: 1, max: 8 }) }),
         fc.record({ kind: fc.constantFrom("cancel" as const, "release" as const), which: fc.nat(30) }),
@@ -226,7 +226,7 @@ describe("RateLimiter", () => {
   });
 
   describe("one name is one log of starts", () => {
-    it("is shared by every limiter of the storage, each keeping its own number", async () => {
+    it("and shared by every limiter of the storage, each with its own maximum", async () => {
       const { clock, storage, limiter } = setUp({ maxExecutions: 10 });
       const strict = new RateLimiter(storage, "api", { maxExecutions: 2, windowSizeInSeconds: 10 });
       granted(await strict.tryAcquire());
@@ -239,7 +239,7 @@ describe("RateLimiter", () => {
       expect(refused(await strict.tryAcquire()).retryInMs).toBe(9_000);
     });
 
-    it("wakes those who wait through another limiter of the same name", async () => {
+    it("and wakes waiters of another limiter of the same name", async () => {
       const { storage, limiter } = setUp({ maxExecutions: 1 });
       const other = new RateLimiter(storage, "api", { maxExecutions: 1, windowSizeInSeconds: 1 });
       const permit = granted(await limiter.tryAcquire());
@@ -249,7 +249,7 @@ describe("RateLimiter", () => {
       await waiting;
     });
 
-    it("keeps other names apart", async () => {
+    it("and separate from other names", async () => {
       const { storage, limiter } = setUp({ maxExecutions: 1 });
       granted(await limiter.tryAcquire());
       granted(await new RateLimiter(storage, "other", { maxExecutions: 1, windowSizeInSeconds: 1 }).tryAcquire());
@@ -265,7 +265,7 @@ describe("RateLimiter", () => {
   });
 
   describe("the time set from outside", () => {
-    it("always holds, also where the window has room, and only moves later", async () => {
+    it("always holds, also where the window is not full, and only moves later", async () => {
       const { clock, limiter } = setUp();
       await limiter.setNextAvailableTime(new Date(clock.wall() + 60_000));
       await limiter.setNextAvailableTime(new Date(clock.wall() + 1_000));
@@ -277,7 +277,7 @@ describe("RateLimiter", () => {
       expect(await limiter.canProceed()).toBe(true);
     });
 
-    it("lives in the storage: every limiter of the name keeps to it", async () => {
+    it("lives in the storage and binds every limiter of the name", async () => {
       const { clock, storage, limiter } = setUp();
       await limiter.setNextAvailableTime(new Date(clock.wall() + 60_000));
       const other = new RateLimiter(storage, "api", { maxExecutions: 5, windowSizeInSeconds: 1 });
@@ -315,10 +315,10 @@ describe("RateLimiter", () => {
   });
 
   it.each([5, 6, 7, 8, 9])(
-    "grants nothing that it has not taken, however time passes while it decides (%i)",
+    "grants nothing that it has not charged, however time passes during the decision (%i)",
     async (windowMs) => {
       let now = 0;
-      // A clock that moves on by one every time somebody looks.
+      // A clock that moves on by one at every reading.
       const clock = { now: () => now++, wall: () => 0, after: () => () => {} };
       const storage = new InMemoryRateLimiterStorage({ clock });
       const limiter = new RateLimiter(storage, "api", { maxExecutions: 1, windowSizeInSeconds: windowMs / 1_000 });
@@ -333,7 +333,7 @@ describe("RateLimiter", () => {
     },
   );
 
-  it("starts afresh after clear()", async () => {
+  it("is empty after clear()", async () => {
     const { clock, limiter } = setUp({ maxExecutions: 1 });
     const old = granted(await limiter.tryAcquire());
     await limiter.setNextAvailableTime(new Date(clock.wall() + 60_000));

@@ -21,7 +21,7 @@ import { deferred, granted, refused, settled } from "./support.ts";
 
 const NOW = Date.UTC(2030, 0, 1);
 
-/** A storage with these limits, that keeps a diary of what it is asked, and may be told to answer in another way. */
+/** A storage with these limits that records its calls, and whose answers may be replaced. */
 async function scene(definitions: LimitDefinitions) {
   const clock = new FakeClock(NOW);
   const memory = new MemoryStorage({ clock });
@@ -69,7 +69,7 @@ async function scene(definitions: LimitDefinitions) {
     storage,
     diary,
     answers,
-    /** Who hears of news. */
+    /** The listeners. */
     listening,
     limiter: (name: string, options: SharedLimiterOptions = {}) =>
       new SharedLimiter(storage, name, { clock, ...options }),
@@ -83,7 +83,7 @@ describe("SharedLimiter", () => {
     expect(() => new CompositeLimiter([new SharedLimiter(new MemoryStorage(), "a")])).not.toThrow();
   });
 
-  it("takes of the limit that jobs take of, and is refused when that is full", async () => {
+  it("charges the limit that jobs charge, and is refused when that is full", async () => {
     const { clock, limiter, use } = await scene({ mail: { max: 2, per: "1s", types: ["send"] } });
     const mail = limiter("mail");
     expect([mail.name, mail.group]).toEqual(["mail", undefined]);
@@ -102,7 +102,7 @@ describe("SharedLimiter", () => {
     expect(await use("mail")).toMatchObject({ used: 2 });
   });
 
-  it("waits in line, in order, until there is room", async () => {
+  it("waits in line, in order, until the limit grants", async () => {
     const { clock, limiter } = await scene({ mail: { max: 1, per: "1s", types: ["send"] } });
     const mail = limiter("mail");
     const starts: [string, number][] = [];
@@ -147,7 +147,7 @@ describe("SharedLimiter", () => {
       expect(diary).toEqual(["take null", "take null", "take 1"]);
     });
 
-    it("does so in wrappers, in composites, and where both are nested", async () => {
+    it("counts the estimate in wrappers, in composites, and where both are nested", async () => {
       const { limiter, use, diary } = await scene({ tokens });
       const shared = limiter("tokens");
       await limit(() => {}, shared)();
@@ -168,7 +168,7 @@ describe("SharedLimiter", () => {
       expect(await use("tokens")).toMatchObject({ used: 100 });
     });
 
-    it("corrects what was reserved", async () => {
+    it("settles what was reserved", async () => {
       const { limiter, use } = await scene({ tokens });
       const shared = limiter("tokens");
       const permit = await shared.acquire({ weight: 80 });
@@ -182,7 +182,7 @@ describe("SharedLimiter", () => {
       expect(await use("tokens")).toMatchObject({ used: 30 });
     });
 
-    it("refuses for good what can never fit, until the rule lets it", async () => {
+    it("refuses for good what can never fit, until the rule is changed", async () => {
       const { limiter, limits } = await scene({ tokens });
       const shared = limiter("tokens");
       expect(refused(await shared.tryAcquire({ weight: 101 }))).toMatchObject({ never: true, retryInMs: null });
@@ -224,7 +224,7 @@ describe("SharedLimiter", () => {
       expect(await use("gpu")).toMatchObject({ held: 0 });
     });
 
-    it("as if never taken when cancelled", async () => {
+    it("is available again when the permit is cancelled", async () => {
       const { limiter, use } = await scene({ both: { max: 5, per: "1m", concurrency: 2, all: true } });
       const permit = await limiter("both").acquire();
       expect(await use("both")).toMatchObject({ used: 1, held: 1 });
@@ -232,7 +232,7 @@ describe("SharedLimiter", () => {
       expect(await use("both")).toMatchObject({ used: 0, held: 0 });
     });
 
-    it("is told of what is given back in this process at once", async () => {
+    it("released in this process wakes a waiter at once", async () => {
       const { limiter, clock } = await scene({ gpu });
       const first = await limiter("gpu").acquire();
       const next = limiter("gpu").acquire();
@@ -244,7 +244,7 @@ describe("SharedLimiter", () => {
       expect(clock.now()).toBe(0);
     });
 
-    it("hears of what jobs give back", async () => {
+    it("released by jobs wakes a waiter", async () => {
       const { limiter, clock, memory } = await scene({ gpu });
       const request = { queue: "q", worker: "w", max: 1, types: null, leaseMs: 60_000, limits: [], settle: [] };
       await memory.add([
@@ -275,7 +275,7 @@ describe("SharedLimiter", () => {
       expect(clock.now()).toBe(300);
     });
 
-    it("looks once a second, and listens only while somebody waits", async () => {
+    it("is checked once a second, and listened to only while there are waiters", async () => {
       const { limiter, clock, diary, listening } = await scene({ gpu });
       const shared = limiter("gpu");
       const held = await shared.acquire();
@@ -297,7 +297,7 @@ describe("SharedLimiter", () => {
       expect(clock.timers).toBe(0);
     });
 
-    it("is not driven by news that is about something else", async () => {
+    it("is not checked for every wake-up that concerns another limit", async () => {
       const { limiter, clock, diary, limits } = await scene({ gpu, other: { max: 1, per: "1s", all: true } });
       const held = await limiter("gpu").acquire();
       const waiting = limiter("gpu").acquire();
@@ -315,7 +315,7 @@ describe("SharedLimiter", () => {
       await (await waiting).release();
     });
 
-    it("finds by looking what nobody told of", async () => {
+    it("released without a wake-up is found by the check", async () => {
       const { limiter, clock, memory, storage } = await scene({ gpu });
       const token = await memory.limits.take({ name: "gpu", group: null, weight: null, ttlMs: 60_000 });
       storage.subscribe = () => () => {};
@@ -328,7 +328,7 @@ describe("SharedLimiter", () => {
       expect(await settled(next)).toBe(true);
     });
 
-    it("does not miss what is given back between a refusal and listening", async () => {
+    it("released between a refusal and listening is not missed", async () => {
       const { limiter, clock, memory, answers } = await scene({ gpu });
       const taken = await memory.limits.take({ name: "gpu", group: null, weight: null, ttlMs: 60_000 });
       answers.take = async (request) => {
@@ -364,7 +364,7 @@ describe("SharedLimiter", () => {
       expect(diary.at(-1)).toBe("released");
     });
 
-    it("come back by themselves when nobody renews them", async () => {
+    it("expire when they are not renewed", async () => {
       const { limiter, clock, answers, use } = await scene({ gpu });
       answers.renew = () => Promise.reject(new StorageError("gone"));
       const shared = limiter("gpu", { ttl: "3s" });
@@ -424,7 +424,7 @@ describe("SharedLimiter", () => {
   });
 
   describe("grants", () => {
-    it("that come too late are given back, and asked for again", async () => {
+    it("that come too late are returned, and requested again", async () => {
       const { limiter, clock, answers, memory, use } = await scene({
         both: { max: 10, per: "1m", concurrency: 2, all: true },
       });
@@ -447,7 +447,7 @@ describe("SharedLimiter", () => {
       expect(clock.timers).toBe(0);
     });
 
-    it("are given back when they come after all hope was lost", async () => {
+    it("that come after the request has timed out are returned", async () => {
       const { limiter, clock, answers, memory, use } = await scene({
         both: { max: 10, per: "1h", concurrency: 2, all: true },
       });
@@ -469,7 +469,7 @@ describe("SharedLimiter", () => {
   });
 
   describe("in a composite", () => {
-    it("takes all or nothing", async () => {
+    it("charges all limits or none", async () => {
       const { limiter, use } = await scene({ a: { max: 5, per: "1m", all: true }, b: { concurrency: 1, all: true } });
       const both = new CompositeLimiter([limiter("a"), limiter("b")]);
       const permit = granted(await both.tryAcquire());
@@ -479,7 +479,7 @@ describe("SharedLimiter", () => {
       expect([(await use("a")).used, (await use("b")).held]).toEqual([1, 0]);
     });
 
-    it("is one limit, however often it is in it", async () => {
+    it("is one limit, however often it is contained", async () => {
       const { limiter, use } = await scene({ a: { max: 5, per: "1m", all: true } });
       granted(await new CompositeLimiter([limiter("a"), limiter("a")]).tryAcquire({ weight: 2 }));
       expect(await use("a")).toMatchObject({ used: 2 });
@@ -487,7 +487,7 @@ describe("SharedLimiter", () => {
   });
 
   describe("the six methods", () => {
-    it("say whether one more would be let through", async () => {
+    it("say whether one more would be granted", async () => {
       const { limiter, clock } = await scene({ mail: { max: 1, per: "1s", all: true } });
       const mail = limiter("mail");
       expect(await mail.canProceed()).toBe(true);
@@ -499,7 +499,7 @@ describe("SharedLimiter", () => {
       expect(await mail.canProceed()).toBe(true);
     });
 
-    it("say so for what the limit estimates", async () => {
+    it("check the estimate of the limit", async () => {
       const { limiter } = await scene({
         tokens: { max: 10, per: "1s", weight: "t", estimate: 6, all: true },
         memory: { concurrency: 10, weight: "gb", estimate: 6, all: true },
@@ -512,7 +512,7 @@ describe("SharedLimiter", () => {
       }
     });
 
-    it("do not pass who waits in line, however little they ask for", async () => {
+    it("do not pass waiters in line, however light the start is", async () => {
       const { limiter, clock } = await scene({ mail: { max: 10, per: "1s", all: true } });
       const mail = limiter("mail");
       await mail.acquire({ weight: 5 });
@@ -525,14 +525,14 @@ describe("SharedLimiter", () => {
       expect(await mail.canProceed()).toBe(true);
     });
 
-    it("say so for a group for which nothing was counted", async () => {
+    it("answer for a group without a limit state", async () => {
       const { limiter } = await scene({ tenant: { max: 1, per: "1s", by: "group" } });
       expect(await limiter("tenant", { group: "new" }).canProceed()).toBe(true);
       expect(await limiter("tenant").canProceed()).toBe(true);
       expect(await limiter("tenant").getNextAvailableTime()).toEqual(new Date(NOW));
     });
 
-    it("agree with tryAcquire, whatever is in the way", async () => {
+    it("agree with tryAcquire, whatever the reason of a refusal", async () => {
       const { limiter, limits, clock } = await scene({
         told: { max: 1_000, per: "1m", weight: "t", estimate: 10, all: true },
         paused: { max: 2, per: "1m", by: "group" },
@@ -560,7 +560,7 @@ describe("SharedLimiter", () => {
       granted(await limiter("free").tryAcquire());
     });
 
-    it("take nothing by asking", async () => {
+    it("charge nothing for a check", async () => {
       const { limiter, use } = await scene({ gpu: { max: 2, per: "1m", concurrency: 1, all: true } });
       const gpu = limiter("gpu");
       for (let i = 0; i < 3; i++) {
@@ -570,7 +570,7 @@ describe("SharedLimiter", () => {
       expect(await use("gpu")).toMatchObject({ used: 0, held: 0 });
     });
 
-    it("name no instant where something has to be given back", async () => {
+    it("name no instant where a release is needed", async () => {
       const { limiter, clock } = await scene({
         gpu: { concurrency: 1, all: true },
         memory: { concurrency: 10, weight: "gb", estimate: 6, all: true },
@@ -586,7 +586,7 @@ describe("SharedLimiter", () => {
       }
     });
 
-    it("never take past the limit: a start that is recorded waits", async () => {
+    it("never exceed the limit: a recorded start waits", async () => {
       const { limiter, clock, use } = await scene({ gpu: { concurrency: 1, all: true } });
       const gpu = limiter("gpu");
       await gpu.recordJobStart();
@@ -601,7 +601,7 @@ describe("SharedLimiter", () => {
       expect(await use("gpu")).toMatchObject({ held: 0 });
     });
 
-    it("hold it for everybody, only ever extending", async () => {
+    it("hold it for all limiters, only ever extending", async () => {
       const { limiter, clock, use } = await scene({ mail: { max: 9, per: "1s", all: true } });
       const mail = limiter("mail");
       await mail.setNextAvailableTime(new Date(NOW + 5_000));
@@ -620,7 +620,7 @@ describe("SharedLimiter", () => {
       expect((await use("mail")).pausedUntil?.getTime()).toBeGreaterThanOrEqual(NOW + 3_000);
     });
 
-    it("forget what was counted, and wake who waits", async () => {
+    it("reset what was counted, and wake waiters", async () => {
       const { limiter, clock, use } = await scene({
         mail: { max: 1, per: "1h", all: true },
         tenant: { max: 1, per: "1h", by: "group" },
@@ -641,7 +641,7 @@ describe("SharedLimiter", () => {
   });
 
   describe("of a storage", () => {
-    it("is one and the same for all who ask for it in the same words", async () => {
+    it("is the same instance for all calls with the same options", async () => {
       const { memory } = await scene({ a: { max: 10, per: "1s", weight: "t", all: true } });
       const one = memory.limiter("a", { group: "x" });
       expect(memory.limiter("a", { group: "x", ttl: "30s" })).toBe(one);
@@ -658,7 +658,7 @@ describe("SharedLimiter", () => {
       expect(() => memory.limiter("queue:a")).toThrow(OptionsError);
     });
 
-    it("does not let light ones pass a heavy one that waits, whoever asks", async () => {
+    it("does not let light waiters pass a heavy one, whichever call made the limiter", async () => {
       const { memory, clock } = await scene({ a: { max: 100, per: "1m", weight: "t", all: true } });
       await memory.limiter("a").acquire({ weight: 10 });
       const heavy = memory.limiter("a").acquire({ weight: 100 });
@@ -672,15 +672,15 @@ describe("SharedLimiter", () => {
       expect(await settled(light)).toBe(true);
     });
 
-    it("is one limit in a composite, however often it is in it", async () => {
+    it("is one limit in a composite, however often it is contained", async () => {
       const { memory, use } = await scene({ a: { max: 5, per: "1m", all: true } });
       granted(await new CompositeLimiter([memory.limiter("a"), memory.limiter("a")]).tryAcquire({ weight: 2 }));
       expect(await use("a")).toMatchObject({ used: 2 });
     });
   });
 
-  describe("what goes wrong", () => {
-    it("is a limit that nobody has declared", async () => {
+  describe("an error", () => {
+    it("is thrown for a limit that is not declared", async () => {
       const { limiter, limits } = await scene({});
       const shared = limiter("nobody's");
       for (const use of [
@@ -701,7 +701,7 @@ describe("SharedLimiter", () => {
       granted(await shared.tryAcquire());
     });
 
-    it("is a limit that is removed while somebody waits", async () => {
+    it("rejects waiters when the limit is removed", async () => {
       const { limiter, clock, limits } = await scene({ gpu: { concurrency: 0, all: true } });
       const waiting = limiter("gpu").acquire();
       waiting.catch(() => {});
@@ -711,7 +711,7 @@ describe("SharedLimiter", () => {
       await expect(waiting).rejects.toThrow(LimitNotFoundError);
     });
 
-    it("is a storage that is closed while somebody waits", async () => {
+    it("rejects waiters when the storage is closed", async () => {
       const { limiter, clock, memory } = await scene({ gpu: { concurrency: 0, all: true } });
       const shared = limiter("gpu");
       const waiting = shared.acquire();
@@ -723,7 +723,7 @@ describe("SharedLimiter", () => {
       await expect(shared.acquire()).rejects.toThrow(StorageError);
     });
 
-    it("is told to the one it goes wrong for, also where listening is refused", async () => {
+    it("rejects the call it concerns, also where listening is refused", async () => {
       const { limiter, clock, memory, storage } = await scene({ gpu: { concurrency: 0, all: true } });
       storage.subscribe = () => {
         throw new StorageError("closed");
@@ -746,7 +746,7 @@ describe("SharedLimiter", () => {
       ["ttl", () => new SharedLimiter(new MemoryStorage(), "a", { ttl: 0 })],
       ["grantTtl", () => new SharedLimiter(new MemoryStorage(), "a", { grantTtl: -1 })],
       ["grop", () => new SharedLimiter(new MemoryStorage(), "a", { grop: "x" } as object)],
-    ])("is refused: %s", (option, make) => {
+    ])("is thrown for a wrong option: %s", (option, make) => {
       expect(make).toThrow(expect.objectContaining({ name: "OptionsError", option }) as OptionsError);
     });
   });

@@ -31,7 +31,7 @@ async function scene(definitions: LimitDefinitions) {
 const mail = { max: 3, per: "1m", types: ["send"] } as const;
 
 describe("Limits", () => {
-  it("shows a limit as it is", async () => {
+  it("shows the current state of a limit", async () => {
     const { limits, take, clock } = await scene({ mail: { ...mail, concurrency: 2, every: "1s", queues: ["q"] } });
     await take("mail");
     expect(await limits.get("mail")).toEqual({
@@ -69,7 +69,7 @@ describe("Limits", () => {
     expect(await limits.get("nothing")).toBeUndefined();
   });
 
-  it("lists them all, by name", async () => {
+  it("lists all limits, by name", async () => {
     const { limits } = await scene({ b: { every: 1, all: true }, a: { concurrency: 1, all: true } });
     expect((await limits.list()).map(({ name, max, concurrency }) => [name, max, concurrency])).toEqual([
       ["a", undefined, 1],
@@ -98,7 +98,7 @@ describe("Limits", () => {
     expect(await limits.get("tenant", { group: "new" })).toMatchObject({ group: "new", used: 0, free: 4 });
   });
 
-  it("declares the same again without a word, and other words as it is told", async () => {
+  it("accepts the same declaration again, and treats another one by `onConflict`", async () => {
     const { limits, take } = await scene({ mail });
     await take("mail");
     await limits.define(defineLimits({ mail: { per: 60_000, max: 3, types: ["send", "send"] } }));
@@ -157,7 +157,7 @@ describe("Limits", () => {
   });
 
   describe("change", () => {
-    it("goes by other numbers until they are restored, whoever declares the old ones", async () => {
+    it("sets other numbers until they are restored, whichever process declares the old ones", async () => {
       const { limits, take } = await scene({ mail });
       await limits.change("mail", { max: 1, per: "2m", concurrency: 4, every: "5ms" });
       await limits.define({ mail });
@@ -187,7 +187,7 @@ describe("Limits", () => {
       expect(await limits.get("tenant", { group: "acme" })).toMatchObject({ max: 1, changed: false });
     });
 
-    it("takes a window where there was none, as a whole", async () => {
+    it("accepts a whole window where there was none", async () => {
       const { limits } = await scene({ gpu: { concurrency: 2, all: true } });
       await limits.change("gpu", { max: 5, per: "1s" });
       expect(await limits.get("gpu")).toMatchObject({ max: 5, per: 1_000, concurrency: 2 });
@@ -195,7 +195,7 @@ describe("Limits", () => {
       expect(await limits.get("gpu")).toMatchObject({ max: 6 });
     });
 
-    it("wakes who waits", async () => {
+    it("wakes waiters", async () => {
       const { limits, storage, clock } = await scene({ gpu: { concurrency: 0, all: true } });
       const waiting = new SharedLimiter(storage, "gpu", { clock }).acquire();
       await clock.advance(10);
@@ -292,7 +292,7 @@ describe("Limits", () => {
     expect(await limits.get("tenant", { group: "other" })).toMatchObject({ pausedUntil: undefined });
   });
 
-  it("pauses and holds all groups where none is named, also those that nobody has used", async () => {
+  it("pauses and holds all groups where none is named, also unused ones", async () => {
     const { limits, take, clock } = await scene({ tenant: { max: 5, per: "1s", by: "group" } });
     await limits.pause("tenant", { for: "10s" });
     expect(await limits.get("tenant")).toMatchObject({ free: 0, blockedBy: "held", pausedUntil: at(10_000) });
@@ -346,14 +346,14 @@ describe("Limits", () => {
       expect((await take("mail")).granted).toBe(true);
     });
 
-    it("takes what somebody read by themselves", async () => {
+    it("accepts numbers that user code has read", async () => {
       const { limits, take } = await scene({ mail });
       expect(await limits.sync("mail", { remaining: 0, reset: at(2_000) })).toMatchObject({ resetAt: at(2_000) });
       expect(await take("mail")).toMatchObject({ granted: false, retryInMs: 2_000 });
       expect(await limits.sync("mail", { remaining: 0, reset: "3s" })).toMatchObject({ resetAt: at(3_000) });
     });
 
-    it("holds when it is told to", async () => {
+    it("holds when the service asks for it", async () => {
       const { limits } = await scene({ mail });
       const response = new Response(null, { status: 429, headers: { "retry-after": "7" } });
       expect(await limits.sync("mail", response)).toEqual({
@@ -420,7 +420,7 @@ describe("Limits", () => {
       expect((await take("tenant", { group: "other" })).granted).toBe(true);
     });
 
-    it("has to be told to which group the service answered, where there are groups", async () => {
+    it("requires `group` for a limit by group", async () => {
       const { limits, take } = await scene({ tenant: { max: 5, per: "1s", by: "group" } });
       await expect(limits.sync("tenant", { remaining: 0, reset: 500 })).rejects.toMatchObject({
         name: "OptionsError",
@@ -444,7 +444,7 @@ describe("Limits", () => {
     });
   });
 
-  it("does not know a limit that nobody has declared", async () => {
+  it("throws for a limit that is not declared", async () => {
     const { limits } = await scene({});
     for (const use of [
       () => limits.change("x", { max: 1 }),
@@ -460,7 +460,7 @@ describe("Limits", () => {
     }
   });
 
-  it("refuses arguments that cannot be right", async () => {
+  it("refuses invalid arguments", async () => {
     const { limits } = await scene({ mail });
     const wrong: [() => Promise<unknown>, string][] = [
       [() => limits.get(5 as never), "name"],

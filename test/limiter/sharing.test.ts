@@ -13,7 +13,7 @@ import {
 import { FakeClock } from "../../src/testing/index.ts";
 import { refused, settled, SixMethodLimiter } from "./support.ts";
 
-/** Calls without end under `limiter`, each as long as told. */
+/** Endless calls under `limiter`, each of this length. */
 function keepBusy(limiter: ILimiter, clock: FakeClock, ms: number): { readonly started: number } {
   const seen = { started: 0 };
   const run = limit(() => {
@@ -27,7 +27,7 @@ function keepBusy(limiter: ILimiter, clock: FakeClock, ms: number): { readonly s
 }
 
 describe("limiters that several share", () => {
-  it("are not held up by a place whose owner has left", async () => {
+  it("are not blocked by the place of a waiter that has left", async () => {
     const leaf = new ConcurrencyLimiter(5);
     const [a, b] = [new CompositeLimiter([leaf]), new CompositeLimiter([leaf])];
     const held = await leaf.acquire();
@@ -37,14 +37,14 @@ describe("limiters that several share", () => {
     const third = a.acquire({ weight: 5 });
     controller.abort("enough");
     await expect(first).rejects.toBe("enough");
-    const permit = await second; // came before the third, and there is room for it
+    const permit = await second; // came before the third, and a slot is available for it
     expect(await settled(third)).toBe(false);
     await held.release();
     await permit.release();
     await third;
   });
 
-  it("let nobody pass a heavy waiter, not even a composite with parts elsewhere", async () => {
+  it("let no waiter pass a heavy one, not even a composite with remote parts", async () => {
     const clock = new FakeClock();
     const leaf = new ConcurrencyLimiter(2, { clock });
     const mixed = new CompositeLimiter([leaf, new SixMethodLimiter(1_000)]);
@@ -59,10 +59,10 @@ describe("limiters that several share", () => {
     expect(light.started - before).toBeLessThanOrEqual(1);
     await (await heavy).release();
     await clock.advance(100);
-    expect(light.started).toBeGreaterThan(before + 5); // and who stood back goes on
+    expect(light.started).toBeGreaterThan(before + 5); // and the waiter behind continues
   });
 
-  it("wake a composite with parts elsewhere when those it stood back for give up", async () => {
+  it("wake a composite with remote parts when the waiters before it are aborted", async () => {
     const leaf = new ConcurrencyLimiter(2);
     const mixed = new CompositeLimiter([leaf, new SixMethodLimiter(1_000)]);
     const held = await leaf.acquire();
@@ -76,7 +76,7 @@ describe("limiters that several share", () => {
     await held.release();
   });
 
-  it("do not starve somebody who needs two of them that are never free together", async () => {
+  it("do not starve a waiter that needs two of them that are never available together", async () => {
     const clock = new FakeClock();
     const [one, two] = [new ConcurrencyLimiter(1, { clock }), new ConcurrencyLimiter(1, { clock })];
     const others: { readonly started: number }[] = [];
@@ -112,7 +112,7 @@ describe("limiters that several share", () => {
     expect(await settled(heavy)).toBe(true);
   });
 
-  it("tell a newcomer behind a line when to come back", async () => {
+  it("give a newcomer behind a line the time to retry", async () => {
     const clock = new FakeClock();
     const rate = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", {
       maxExecutions: 2,
@@ -125,7 +125,7 @@ describe("limiters that several share", () => {
     expect(refused(await composite.tryAcquire())).toMatchObject({ blockedBy: "x", retryInMs: 1_000 });
   });
 
-  it("wait by the clock of the one that is in the way", async () => {
+  it("wait by the clock of the blocker", async () => {
     const clock = new FakeClock();
     const rate = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", {
       maxExecutions: 1,
@@ -138,7 +138,7 @@ describe("limiters that several share", () => {
     expect(await settled(waiting)).toBe(true);
   });
 
-  it("take the larger weight where nested wrappers share one", async () => {
+  it("charge the larger weight where nested wrappers share one", async () => {
     const storage = new InMemoryRateLimiterStorage();
     const tokens = new RateLimiter(storage, "tokens", { maxExecutions: 100, windowSizeInSeconds: 60 });
     let started = 0;
@@ -164,7 +164,7 @@ describe("limiters that several share", () => {
     ).toThrow(OptionsError);
   });
 
-  it("write a call once that nested wrappers ask for under one name", async () => {
+  it("record a call once that nested wrappers charge under one name", async () => {
     const clock = new FakeClock();
     const storage = new InMemoryRateLimiterStorage({ clock });
     const second = new RateLimiter(storage, "x", { maxExecutions: 10, windowSizeInSeconds: 1 });
@@ -181,39 +181,36 @@ describe("limiters that several share", () => {
     expect(calls).toBe(12);
   });
 
-  it.each([85, 90, 93, 300])(
-    "do not hand down the places of somebody who was sent from one to the other (%i)",
-    async (ms) => {
-      const clock = new FakeClock();
-      const [one, two] = [new ConcurrencyLimiter(1, { clock }), new ConcurrencyLimiter(2, { clock })];
-      const controller = new AbortController();
-      const busy = (limiter: ILimiter, weight: number) => {
-        const run = limit(() => new Promise<void>((resolve) => clock.after(10, resolve)), limiter, {
-          weight: () => weight,
-          signal: controller.signal,
-        });
-        const loop = async () => {
-          for (;;) await run();
-        };
-        for (let i = 0; i < 2; i++) loop().catch(() => {});
+  it.each([85, 90, 93, 300])("do not pass on the places of a waiter that was moved between them (%i)", async (ms) => {
+    const clock = new FakeClock();
+    const [one, two] = [new ConcurrencyLimiter(1, { clock }), new ConcurrencyLimiter(2, { clock })];
+    const controller = new AbortController();
+    const busy = (limiter: ILimiter, weight: number) => {
+      const run = limit(() => new Promise<void>((resolve) => clock.after(10, resolve)), limiter, {
+        weight: () => weight,
+        signal: controller.signal,
+      });
+      const loop = async () => {
+        for (;;) await run();
       };
-      busy(one, 1);
-      await clock.advance(5);
-      busy(two, 2);
-      await clock.advance(1);
-      const both = new CompositeLimiter([one, two]);
-      const first = both.acquire();
-      void both.acquire();
-      await clock.advance(ms);
-      controller.abort();
-      await clock.advance(100);
-      expect(await settled(first)).toBe(true);
-      // The second waits for `one`, which the first still holds; of `two` one is free, and nobody else wants it.
-      expect((await two.tryAcquire()).granted).toBe(true);
-    },
-  );
+      for (let i = 0; i < 2; i++) loop().catch(() => {});
+    };
+    busy(one, 1);
+    await clock.advance(5);
+    busy(two, 2);
+    await clock.advance(1);
+    const both = new CompositeLimiter([one, two]);
+    const first = both.acquire();
+    void both.acquire();
+    await clock.advance(ms);
+    controller.abort();
+    await clock.advance(100);
+    expect(await settled(first)).toBe(true);
+    // The second waits for `one`, which the first still holds; of `two` one is available, and no other waiter needs it.
+    expect((await two.tryAcquire()).granted).toBe(true);
+  });
 
-  it("serve a composite with parts elsewhere in its turn, although others always wait", async () => {
+  it("serve a composite with remote parts in its turn, although others always wait", async () => {
     const clock = new FakeClock();
     const leaf = new ConcurrencyLimiter(1, { clock });
     keepBusy(leaf, clock, 10);
@@ -246,7 +243,7 @@ describe("limiters that several share", () => {
 });
 
 describe("clear()", () => {
-  it("resets everything before anybody starts", async () => {
+  it("resets everything before any waiter starts", async () => {
     const clock = new FakeClock();
     const even = new EvenlySpacedRateLimiter({ maxExecutions: 10, windowSizeInSeconds: 1, clock });
     await (await even.acquire()).settle(20);
@@ -272,7 +269,7 @@ describe("clear()", () => {
     expect(started - before).toBe(10);
   });
 
-  it("resets all children of a composite before anybody starts", async () => {
+  it("resets all children of a composite before any waiter starts", async () => {
     const clock = new FakeClock();
     const rate = (maxExecutions: number) =>
       new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", { maxExecutions, windowSizeInSeconds: 1 });

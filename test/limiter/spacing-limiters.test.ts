@@ -5,7 +5,7 @@ import { FakeClock } from "../../src/testing/index.ts";
 import { granted, refused, settled, worstWindow } from "./support.ts";
 
 describe("DelayLimiter", () => {
-  it("keeps starts apart by 50 ms unless told otherwise, whatever their weight", async () => {
+  it("keeps starts 50 ms apart by default, whatever their weight", async () => {
     const clock = new FakeClock();
     const limiter = new DelayLimiter(undefined, { clock });
     expect(limiter.delayInMilliseconds).toBe(50);
@@ -65,7 +65,7 @@ describe("EvenlySpacedRateLimiter", () => {
     expect((await limiter.getNextAvailableTime()).getTime() - clock.wall()).toBe(700);
   });
 
-  it("lets a weight take as many intervals, and never more than the maximum into a window", async () => {
+  it("counts a weight as so many intervals, and never exceeds the maximum in a window", async () => {
     const clock = new FakeClock();
     const limiter = new EvenlySpacedRateLimiter({ maxExecutions: 10, windowSizeInSeconds: 10, clock });
     granted(await limiter.tryAcquire({ weight: 3 }));
@@ -119,7 +119,7 @@ describe("EvenlySpacedRateLimiter", () => {
     );
   });
 
-  it("starts afresh after clear(), also for those who wait", async () => {
+  it("is reset by clear(), also for waiters", async () => {
     const clock = new FakeClock();
     const limiter = new EvenlySpacedRateLimiter({ ...perMinute, spacing: "adaptive", clock });
     granted(await limiter.tryAcquire());

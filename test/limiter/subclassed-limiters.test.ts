@@ -117,7 +117,7 @@ class Diary extends ConcurrencyLimiter {
 }
 
 describe.each(DOORS)("a subclass of $name that overrides canProceed()", ({ make }) => {
-  it("is asked by limit(), and lets calls start when it says so", async () => {
+  it("decides for limit()", async () => {
     const clock = new FakeClock();
     const door = make(clock);
     let calls = 0;
@@ -126,14 +126,14 @@ describe.each(DOORS)("a subclass of $name that overrides canProceed()", ({ make 
     await clock.advance(500);
     expect(calls).toBe(0);
     door.open = true;
-    // A limiter of the user's own tells nobody when it opens: it is asked every 100 ms at the latest.
+    // A user's own limiter sends no wake-up when it opens: it is asked every 100 ms at the latest.
     const opened = Promise.race([first, new Promise((resolve) => void setTimeout(resolve, 1_000))]);
     await clock.advance(1_000);
     await opened;
     expect(calls).toBe(1);
   });
 
-  it("is asked by a composite, which takes nothing from the others when it refuses", async () => {
+  it("decides in a composite, which charges nothing when it refuses", async () => {
     const clock = new FakeClock();
     const door = make(clock);
     const slots = new ConcurrencyLimiter(1, { clock });
@@ -147,7 +147,7 @@ describe.each(DOORS)("a subclass of $name that overrides canProceed()", ({ make 
     expect(slots.running).toBe(0);
   });
 
-  it("is asked in a composite within a composite", async () => {
+  it("decides in a composite within a composite", async () => {
     const clock = new FakeClock();
     const composite = new CompositeLimiter([new CompositeLimiter([make(clock)])]);
     refused(await composite.tryAcquire());
@@ -156,7 +156,7 @@ describe.each(DOORS)("a subclass of $name that overrides canProceed()", ({ make 
 });
 
 describe("a subclass that overrides what is recorded", () => {
-  it("is told of every start and end by limit(), once each", async () => {
+  it("records every start and end of limit() once", async () => {
     const limiter = new Diary(2);
     await limit(async () => {}, limiter)();
     expect(limiter.diary).toEqual(["canProceed", "recordJobStart", "recordJobCompletion"]);
@@ -177,7 +177,7 @@ describe("a subclass that overrides what is recorded", () => {
     expect(limiter.diary.filter((word) => word === "recordJobStart")).toHaveLength(8);
   });
 
-  it("is told by the six methods and by tryAcquire() of a composite", async () => {
+  it("records starts of the six methods and of tryAcquire() of a composite", async () => {
     const limiter = new Diary(2);
     const composite = new CompositeLimiter([new CompositeLimiter([limiter])]);
     await granted(await composite.tryAcquire()).release();
@@ -188,7 +188,7 @@ describe("a subclass that overrides what is recorded", () => {
     expect(limiter.diary).toEqual(["recordJobStart", "recordJobCompletion"]);
   });
 
-  it("of a composite is told when it is part of another composite", async () => {
+  it("of a composite records starts when it is part of another composite", async () => {
     const told: string[] = [];
     class Told extends CompositeLimiter {
       override async recordJobStart(): Promise<void> {
@@ -226,7 +226,7 @@ describe("a subclass that overrides tryAcquire()", () => {
     }
   }
 
-  it("is asked by it, in a composite and in limit()", async () => {
+  it("decides by it, in a composite and in limit()", async () => {
     const limiter = new Counted(1);
     const permit = granted(await new CompositeLimiter([limiter]).tryAcquire());
     expect([limiter.asked, limiter.running]).toEqual([1, 1]);
@@ -235,7 +235,7 @@ describe("a subclass that overrides tryAcquire()", () => {
     expect([limiter.asked, limiter.running]).toEqual([2, 0]);
   });
 
-  it("is asked by it also when it overrides canProceed()", async () => {
+  it("decides by it also when it overrides canProceed()", async () => {
     class Both extends Counted {
       override async canProceed(): Promise<boolean> {
         return false;
@@ -248,7 +248,7 @@ describe("a subclass that overrides tryAcquire()", () => {
 });
 
 describe("a subclass that overrides none of the methods that decide", () => {
-  it("is decided on the spot, with weights, as its class is", async () => {
+  it("decides synchronously, with weights, as its class does", async () => {
     class Named extends ConcurrencyLimiter {
       cleared = 0;
       override async clear(): Promise<void> {

@@ -50,7 +50,7 @@ export function worstWindow(starts: readonly number[], windowMs: number): number
   return worst;
 }
 
-/** Somebody's own limiter with the six methods and nothing else. It keeps a diary. */
+/** A user's own limiter with the six methods and nothing else. It records its calls. */
 export class SixMethodLimiter implements ILimiter {
   readonly diary: string[] = [];
   running = 0;
@@ -88,7 +88,7 @@ export class SixMethodLimiter implements ILimiter {
   }
 }
 
-/** A window of a second, over a storage of its own unless told otherwise. */
+/** A window of a second, over a storage of its own unless one is given. */
 export function rate(clock: FakeClock, maxExecutions: number, name = "rate", storage?: IRateLimiterStorage) {
   return new RateLimiter(storage ?? new InMemoryRateLimiterStorage({ clock }), name, {
     maxExecutions,
@@ -132,7 +132,7 @@ export function remote(clock: FakeClock): IRateLimiterStorage & { calls: string[
   };
 }
 
-/** Somebody's storage with the seven methods and nothing else: slow, and never tidied up. */
+/** A user's storage with the seven methods and nothing else: slow, and never pruned. */
 export class SevenMethodStorage implements IRateLimiterStorage {
   readonly executions = new Map<string, number[]>();
   readonly next = new Map<string, string>();

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { accepted, createAimd, markSaturated, refused } from "../../src/limits/aimd.ts";
 import { both } from "../../src/limits/compose.ts";
 import { createSlots, giveSlots, slotsWait, takeSlots } from "../../src/limits/concurrency.ts";
-import { createPause, pauseUntil, pauseWait } from "../../src/limits/pause.ts";
+import { createHold, extendHold, holdWait } from "../../src/limits/hold.ts";
 import {
   adaptiveGap,
   cancelSpaced,
@@ -112,7 +112,7 @@ describe("concurrency", () => {
             }
           }
           const sum = held.reduce((a, b) => a + b, 0);
-          expect(slots.held).toBe(sum);
+          expect(slots.inUse).toBe(sum);
           expect(sum).toBeLessThanOrEqual(max);
         }
       }),
@@ -125,16 +125,16 @@ describe("concurrency", () => {
   });
 });
 
-describe("pause", () => {
+describe("hold", () => {
   it("a hold only ever moves later", () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: -100, max: 1_000 }), { minLength: 1 }),
         fc.integer({ min: 0, max: 1_100 }),
         (untils, now) => {
-          const pause = createPause();
-          for (const until of untils) pauseUntil(pause, until);
-          expect(pauseWait(pause, now)).toBe(Math.max(0, Math.max(...untils) - now));
+          const hold = createHold();
+          for (const until of untils) extendHold(hold, until);
+          expect(holdWait(hold, now)).toBe(Math.max(0, Math.max(...untils) - now));
         },
       ),
     );

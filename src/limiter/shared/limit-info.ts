@@ -21,26 +21,26 @@ export interface LimitUse extends LimitNumbers {
   readonly group: string | undefined;
   /** How much of the window is in use. */
   readonly used: number;
-  /** How much of `concurrency` is held. */
+  /** How many slots of `concurrency` are in use. */
   readonly held: number;
-  /** How much could start at once: 0 if anything is in the way; Infinity: as much as anybody likes. */
+  /** How much could start at once: 0 if there is any blocker; Infinity: no bound. */
   readonly free: number;
-  /** When one more could start. undefined: when something is given back, resumed or changed. */
+  /** When one more could start. undefined: when something is released, resumed or changed. */
   readonly availableAt: Date | undefined;
-  /** What is in the way of one more, the longest; undefined: nothing is. */
+  /** The reason that blocks one more the longest; undefined: none. */
   readonly blockedBy: Reason | undefined;
-  /** Until when nothing starts because a service, or somebody, said so; undefined: nobody has. */
+  /** The end of a hold, set by a service or by hand; undefined: there is none. */
   readonly pausedUntil: Date | undefined;
   readonly breaker: "closed" | "open" | "half-open";
 }
 
 /**
- * A limit, as it is now. What is in use is that of the group that was asked for; of a limit by group, where none was, that of
+ * A limit, as it is now. Use is that of the requested group; of a limit by group, where none was requested, that of
  * the fullest of `groups`.
  */
 export interface LimitInfo extends LimitUse {
   readonly name: string;
-  /** Stopped by hand until it is resumed. */
+  /** Paused by an operator until it is resumed. */
   readonly paused: boolean;
   /** How many jobs wait that it applies to. */
   readonly waiting: number;
@@ -52,7 +52,7 @@ export interface LimitInfo extends LimitUse {
   readonly by: "group" | undefined;
   /** What a start counts for is what its job says under this name; undefined: one. */
   readonly weight: string | undefined;
-  /** What a start counts for that says nothing. */
+  /** What a start without a weight counts for. */
   readonly estimate: number;
   /** What is different for some groups. */
   readonly overrides: Readonly<Record<string, LimitNumbers & { readonly share: number }>>;
@@ -66,13 +66,13 @@ export interface LimitInfo extends LimitUse {
   readonly version: number | undefined;
   /** The owners that declare it; none: only `remove` ends it. */
   readonly owners: readonly string[];
-  /** How many groups have something that counts; 1 for a limit that is not by group and was used. */
+  /** How many groups have a limit state; 1 for a limit that is not by group and was used. */
   readonly groupCount: number;
-  /** Of a limit by group: the groups that were used last, a hundred at the most, or the one that was asked for. */
+  /** Of a limit by group: the groups that were used last, at most a hundred, or the requested one. */
   readonly groups: readonly LimitUse[];
 }
 
-/** What is kept of a limit, for people. */
+/** The public view of a stored limit. */
 export function limitInfo(state: LimitState, clock: Clock, asked: string | null): LimitInfo {
   const { rule, declared, revision, version, owners, waiting } = state;
   const group = rule.byGroup ? asked : null;
@@ -108,7 +108,7 @@ function useOf(rule: LimitRule, state: GroupState, clock: Clock): LimitUse {
     used,
     held,
     free: free ?? Number.POSITIVE_INFINITY,
-    // What is held comes back when somebody gives it back; that it would run out by itself some day says nothing.
+    // A slot in use returns with its release; the instant of its expiry is no estimate of that.
     availableAt: nextInMs === null || reason === "concurrency" ? undefined : dateIn(clock, nextInMs),
     blockedBy: reason ?? undefined,
     pausedUntil: heldForMs > 0 ? dateIn(clock, heldForMs) : undefined,
@@ -140,14 +140,14 @@ function sameNumbers(rule: LimitRule, declared: LimitRule): boolean {
   });
 }
 
-/** The one that is closest to what it may have. */
+/** The state that is closest to its limit. */
 function fullest(uses: readonly LimitUse[]): LimitUse | undefined {
   const fullness = ({ max, concurrency, used, held, blockedBy }: LimitUse) =>
     (blockedBy === undefined ? 0 : 1) + Math.max(max ? used / max : 0, concurrency ? held / concurrency : 0);
   return uses.toSorted((a, b) => fullness(b) - fullness(a))[0];
 }
 
-/** What there is to say of a group for which nothing was counted. */
+/** The view of a group for which nothing was counted. */
 function idle(rule: LimitRule, group: string | null): GroupState {
   const { max, concurrency, everyMs } = quotaOf(rule, group);
   const free = rule.paused ? 0 : (max ?? concurrency ?? (everyMs === null ? null : 1));

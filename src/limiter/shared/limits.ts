@@ -27,13 +27,13 @@ import type { LimitHistoryEntry, LimitsDeclared, LimitState, LimitStorage } from
 import { dateAt } from "../../storage/span.ts";
 import type { HeaderSource } from "../headers.ts";
 import { type LimitInfo, limitInfo } from "./limit-info.ts";
-import { type SharedLimitStorage, sharedLimitStorage } from "./place.ts";
-import { holdOf, type Remaining, toldAbout } from "./sync.ts";
+import { type SharedLimitStorage, sharedLimitStorage } from "./limit-wake-ups.ts";
+import { holdOf, type Remaining, reportOn } from "./sync.ts";
 
 export interface LimitsOptions {
-  /** What dates are reckoned by. Default: the system's clock. */
+  /** The clock for dates. Default: the system's clock. */
   readonly clock?: Clock | undefined;
-  /** Who changes limits with this, for their history: the name of a person or a program. Default: it is not said. */
+  /** The author recorded in the history of limits: the name of a person or a program. Default: none. */
   readonly by?: string | undefined;
 }
 
@@ -47,7 +47,7 @@ export interface LimitHistoryItem extends LimitChanged {
   readonly at: Date;
 }
 
-/** Which group of a limit `by: "group"` is meant. */
+/** The group of a limit `by: "group"`. */
 export interface GroupOption {
   readonly group?: string | undefined;
 }
@@ -66,13 +66,13 @@ export interface PauseOptions extends GroupOption {
   readonly for?: Duration | undefined;
 }
 
-/** What was read from a service, and done about it. */
+/** What a service reported, and what was applied. */
 export interface SyncResult {
-  /** How much is left, by what it says; undefined: it does not say. */
+  /** How much remains, as reported; undefined: not reported. */
   readonly remaining: number | undefined;
   /** Until when that holds. */
   readonly resetAt: Date | undefined;
-  /** Until when nothing starts, because it asked for that. */
+  /** The end of the hold that it asked for. */
   readonly heldUntil: Date | undefined;
 }
 
@@ -87,11 +87,11 @@ const NUMBERS = {
   concurrency: optional(countOrZero, undefined),
   every: optional(positiveDuration, undefined),
 };
-/** A service that is over its limit and does not say for how long is left alone for this. */
+/** The hold for a service that refuses without saying for how long. */
 const UNSAID_HOLD_MS = 1_000;
 
 /**
- * The shared limits of a storage, to be looked at and changed while everything runs. What is changed takes effect at once,
+ * The shared limits of a storage, to read and change while workers run. A change takes effect at once,
  * in every process. A limit that does not exist is a `LimitNotFoundError`.
  */
 export class Limits {
@@ -111,8 +111,8 @@ export class Limits {
   }
 
   /**
-   * Declares limits, all of them or none. Of those that were declared in other words before the newest declaration holds, unless
-   * the options, or else what `defineLimits` was told, say otherwise. The answer says what was changed, and what was left as it
+   * Declares limits, all of them or none. Where a stored declaration differs the newest holds, unless
+   * the options, or else those of `defineLimits`, say otherwise. The answer says what was changed, and what was left as it
    * is because a newer version is stored.
    */
   async define(limits: DefinedLimits | LimitDefinitions, options: DefineLimitsOptions = {}): Promise<LimitsDeclared> {
@@ -150,8 +150,8 @@ export class Limits {
   }
 
   /**
-   * Goes by other numbers, for all or for one group, until `restore`, or until a declaration brings other numbers than before:
-   * processes that start again and declare what they always declared change nothing.
+   * Sets other numbers, for all groups or for one, until `restore`, or until a declaration has other numbers than before:
+   * a process that restarts with the same declaration changes nothing.
    */
   async change(name: string, numbers: LimitNumbersChange, options: GroupOption = {}): Promise<void> {
     const read = readOptions("change", NUMBERS, numbers);
@@ -170,14 +170,14 @@ export class Limits {
     await this.#limits.change(rule.name, { quota, group }, this.#by);
   }
 
-  /** The numbers as they were declared, for all groups. */
+  /** Restores the declared numbers, for all groups. */
   async restore(name: string): Promise<void> {
     await this.#limits.change(readArgument("restore", "name", limitName, name), { restore: true }, this.#by);
   }
 
   /**
-   * Nothing starts under it until it is resumed; with `for`, for so long, and then `group` may say in which group. Without one
-   * a limit by group is paused for all of them. What runs goes on.
+   * Nothing starts under it until it is resumed; with `for`, for so long, and then `group` may name one group. Without one
+   * a limit by group is paused for all of them. Running jobs continue.
    */
   async pause(name: string, options: PauseOptions = {}): Promise<void> {
     const limit = readArgument("pause", "name", limitName, name);
@@ -194,14 +194,14 @@ export class Limits {
     else await this.#limits.change(limit, { holdMs, group: await this.#group("pause", limit, group) });
   }
 
-  /** Goes on, whatever was holding it: somebody, a service, or its breaker. */
+  /** Ends a pause, a hold, or the open state of the breaker. */
   async resume(name: string): Promise<void> {
     await this.#limits.change(readArgument("resume", "name", limitName, name), { paused: false }, this.#by);
   }
 
   /**
    * Nothing starts until then: an instant, so long from now, or what a response asks for (a second if it does not say). It
-   * only ever extends. Of a limit by group: in that group, or without one in all of them. The answer is that instant.
+   * only ever extends. Of a limit by group: in that group, or without one in all of them. Returns that instant.
    */
   async hold(name: string, retry: Date | Duration | HeaderSource, options: GroupOption = {}): Promise<Date> {
     const limit = readArgument("hold", "name", limitName, name);
@@ -216,9 +216,9 @@ export class Limits {
   }
 
   /**
-   * Tightens the limit to what the service says is left, from the headers of a response: of the quota called like what the
-   * limit weighs, or else of requests. Where the response asks to wait, nothing starts for so long. Of a limit by group it has
-   * to be said to which group the service answered.
+   * Tightens the limit to what the service says remains, from the headers of a response: of the quota named like what the
+   * limit weighs, or else of requests. Where the response asks to wait, nothing starts for so long. For a limit by group,
+   * `group` names the group that the service answered.
    */
   async sync(name: string, source: HeaderSource | Remaining, options: GroupOption = {}): Promise<SyncResult> {
     const { group = null } = readOptions("sync", GROUP, options);
@@ -226,7 +226,7 @@ export class Limits {
     if (rule.byGroup && group === null) {
       throw new OptionsError("sync", "group", undefined, `given: the limit "${rule.name}" is by group`);
     }
-    const { remaining, resetMs, holdMs } = toldAbout(rule, group, source, this.#clock.wall());
+    const { remaining, resetMs, holdMs } = reportOn(rule, group, source, this.#clock.wall());
     const told = remaining !== undefined && resetMs !== undefined;
     if (told) await this.#limits.change(rule.name, { remaining, resetMs, group });
     if (holdMs > 0) await this.#limits.change(rule.name, { holdMs, group });
@@ -237,19 +237,19 @@ export class Limits {
     };
   }
 
-  /** Forgets what was counted, of one group or of all, and what holds it but for `pause`. What is held stays held. */
+  /** Resets the counts and holds of one group or of all, but not `pause`. Slots in use stay in use. */
   async reset(name: string, options: GroupOption = {}): Promise<void> {
     const limit = readArgument("reset", "name", limitName, name);
     const { group } = readOptions("reset", GROUP, options);
     await this.#limits.change(limit, { reset: true, group: await this.#group("reset", limit, group) });
   }
 
-  /** Forgets the limit and all that was counted under it. What runs goes on. False: there was none. */
+  /** Removes the limit and its state. Running jobs continue. False: there was none. */
   async remove(name: string): Promise<boolean> {
     return this.#limits.remove(readArgument("remove", "name", limitName, name), this.#by);
   }
 
-  /** What holds all groups is seen in each of them: where none has been used, in one that nobody knows. */
+  /** A hold of all groups shows in each of them. Where none was used, an unknown group is read. */
   async #seen(state: LimitState): Promise<LimitState> {
     const { rule, states } = state;
     if (states.length > 0 || (rule.heldUntil === undefined && rule.blindUntil === undefined)) return state;
@@ -266,7 +266,7 @@ export class Limits {
     return state;
   }
 
-  /** The group that is meant; looks only where one was given. */
+  /** The checked group; the limit is read only where a group was given. */
   async #group(owner: string, name: string, group: string | undefined): Promise<string | null> {
     if (group === undefined) return null;
     await this.#find(owner, name, group);
@@ -279,7 +279,7 @@ function checkGroup(owner: string, rule: LimitRule, group: string | null): void 
   throw new OptionsError(owner, "group", group, `left out: the limit "${rule.name}" is not by group`);
 }
 
-/** The rule with these numbers, to see whether it makes sense. */
+/** The rule with these numbers, to check it. */
 function changedRule(rule: LimitRule, quota: Partial<LimitRule["quota"]>, group: string | null): LimitRule {
   if (group === null) return { ...rule, quota: { ...rule.quota, ...quota } };
   const own = Object.hasOwn(rule.groups, group) ? rule.groups[group] : undefined;

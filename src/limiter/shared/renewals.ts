@@ -3,11 +3,11 @@ import { inTime } from "../../core/deadline.ts";
 import type { LimitStorage } from "../../storage/limit-storage.ts";
 
 /**
- * Keeps what the permits of one limiter hold: one timer for all of them, three renewals in the time that the storage keeps
- * them by itself, and none while nothing is held.
+ * Renews the permits of one limiter: one timer for all of them, three renewals in the time that the storage keeps
+ * them by itself, and none while there are no permits.
  *
- * What is lost (the process was paused for longer than that, or could not reach the storage) is not held any more, and
- * nothing can be done about it: its permit still counts as a start, and giving it back changes nothing.
+ * A permit that is lost (the process was suspended for longer, or could not reach the storage) has no slots any more, and
+ * cannot be restored: it still counts as a start, and its release changes nothing.
  */
 export class Renewals {
   readonly #limits: LimitStorage;
@@ -24,7 +24,7 @@ export class Renewals {
     this.#ttlMs = ttlMs;
   }
 
-  /** This was taken just now, and is held until `end`. */
+  /** Renews this permit until `end`. */
   begin(token: string): void {
     this.#tokens.add(token);
     if (this.#cancelTimer !== undefined || this.#renewing) return;
@@ -46,7 +46,7 @@ export class Renewals {
     this.#cancelTimer = undefined;
   }
 
-  /** Never rejects: it is tried again while there is hope. */
+  /** Never rejects: a failed renewal is retried until the permit has expired. */
   async #renew(): Promise<void> {
     this.#cancelTimer = undefined;
     this.#renewing = true;

@@ -7,23 +7,23 @@ import { quotaOf, weighed } from "../../limits/rule.ts";
 import type { LimitTaken } from "../../storage/limit-storage.ts";
 import type { Permit } from "../limiter.ts";
 import { LineLimiter } from "../line-limiter.ts";
-import { type Place, placeOf, type SharedLimitStorage, sharedLimitStorage } from "./place.ts";
+import { type LimitWakeUps, limitWakeUpsOf, type SharedLimitStorage, sharedLimitStorage } from "./limit-wake-ups.ts";
 import { SharedPart, type SharedSettings } from "./shared-part.ts";
 
 export interface SharedLimiterOptions {
   /** Of a limit `by: "group"`: the group that is counted for. Default: that of jobs without a group. */
   readonly group?: string | undefined;
   /**
-   * What a permit holds of `concurrency` comes back by itself after this if the process dies; while it lives it renews
-   * itself. Default 30 s.
+   * The slots of a permit return by themselves after this if the process dies; while it lives it renews
+   * them. Default 30 s.
    */
   readonly ttl?: Duration | undefined;
   /**
-   * A grant that took longer than this, from the request to its use, was met by a paused process: it is dropped, stays
-   * counted, and is asked for again. Default 2 s.
+   * A grant that took longer than this from the request to its use is dropped (the process was suspended): it stays
+   * counted, and a new one is requested. Default 2 s.
    */
   readonly grantTtl?: Duration | undefined;
-  /** Where waiting takes its time from. Default: the system's clock. */
+  /** The clock that waiting uses. Default: the system's clock. */
   readonly clock?: Clock | undefined;
 }
 
@@ -43,8 +43,8 @@ function readSettings(storage: SharedLimitStorage, name: string, options: Shared
 }
 
 /**
- * The limiter of this limit and group: one and the same for all in this process who ask for it in the same words, as long as
- * somebody uses it, so that they stand in one line.
+ * The limiter of this limit and group. Calls with the same options return the same instance, as long as it is in use, so that
+ * its callers wait in one line.
  */
 export function sharedLimiter(
   storage: SharedLimitStorage,
@@ -52,27 +52,27 @@ export function sharedLimiter(
   options: SharedLimiterOptions = {},
 ): SharedLimiter {
   const { limit, group, ttlMs, grantTtl, clock: time } = readSettings(storage, name, options);
-  const place = placeOf(storage, limit, group, time);
-  let limiters = limitersOf.get(place);
-  if (limiters === undefined) limitersOf.set(place, (limiters = new Map()));
+  const wakeUps = limitWakeUpsOf(storage, limit, group, time);
+  let limiters = limitersOf.get(wakeUps);
+  if (limiters === undefined) limitersOf.set(wakeUps, (limiters = new Map()));
   const words = `${ttlMs} ${grantTtl}`;
   let limiter = limiters.get(words);
   if (limiter === undefined) limiters.set(words, (limiter = new SharedLimiter(storage, name, options)));
   return limiter;
 }
 
-/** By place: that is kept as long as one of its limiters is, or somebody waits for one of them. */
-const limitersOf = new WeakMap<Place, Map<string, SharedLimiter>>();
+/** By their wake-ups, which live as long as one of the limiters, or a waiter for one of them. */
+const limitersOf = new WeakMap<LimitWakeUps, Map<string, SharedLimiter>>();
 
 /**
  * A shared limit, for code outside of the queue: what it grants counts with what workers start, exactly, in all processes.
  * `storage.limiter(name)` makes one.
  *
- * A start for which no weight is given counts for what the limit estimates. If nobody has declared the limit, everything
- * that asks it fails with a `LimitNotFoundError`.
+ * A start for which no weight is given counts for what the limit estimates. If the limit is not declared, everything
+ * that uses it fails with a `LimitNotFoundError`.
  *
- * Whoever waits in `acquire` has a place in line in this process: one that weighs much is not passed by lighter ones. Between
- * processes there is no such place: what others take while it waits may leave too little room for it, again and again.
+ * A caller that waits in `acquire` has a place in line in this process: a heavy one is not passed by lighter ones. Between
+ * processes there is no such order: starts of others while it waits may leave too little available for it, again and again.
  */
 export class SharedLimiter extends LineLimiter {
   /** The name of the limit. */
@@ -95,32 +95,32 @@ export class SharedLimiter extends LineLimiter {
     this.#ttlMs = settings.ttlMs;
   }
 
-  /** Would `tryAcquire()` be granted now, for what the limit estimates? Takes nothing. */
+  /** Would `tryAcquire()` be granted now, with the estimate of the limit? Charges nothing. */
   async canProceed(): Promise<boolean> {
     const { granted } = await this.#ask();
     return granted && this.waiting === 0;
   }
 
   /**
-   * Takes as `acquire` does: what is shared is never taken past the limit, so a start for which there is no room waits here
-   * until there is.
+   * Charges as `acquire` does: a shared limit is never exceeded, so a start that does not fit waits here
+   * until it fits.
    */
   async recordJobStart(): Promise<void> {
     this.#recorded.push(await this.acquire());
   }
 
-  /** The oldest of the starts that were recorded, and have not ended, has. */
+  /** Ends the oldest recorded start that has not ended. */
   async recordJobCompletion(): Promise<void> {
     await this.#recorded.shift()?.release();
   }
 
-  /** Where only somebody can tell, who gives back what is held or resumes what is paused: now, or the end of a hold. */
+  /** Where the next start depends on a release or a resume: now, or the end of a hold. */
   async getNextAvailableTime(): Promise<Date> {
     const asked = await this.#ask();
     return dateIn(this.#clock, asked.granted ? 0 : await this.#knownWait(asked.retryInMs));
   }
 
-  /** Nothing starts before, for anybody: in its group, if it has one, else in all groups. */
+  /** Nothing starts before, in any process: in its group, if it has one, else in all groups. */
   async setNextAvailableTime(at: Date): Promise<void> {
     const until = readArgument("setNextAvailableTime", "date", date, at);
     const holdMs = Math.max(0, until.getTime() - this.#clock.wall());
@@ -128,20 +128,20 @@ export class SharedLimiter extends LineLimiter {
   }
 
   /**
-   * Forgets what was counted under the limit, for everybody: of its group, if it has one, else of all groups. What is held
-   * stays held.
+   * Resets what was counted under the limit, in all processes: of its group, if it has one, else of all groups. Slots in use
+   * stay in use.
    */
   async clear(): Promise<void> {
     await this.#storage.limits.change(this.name, { reset: true, group: this.group ?? null });
   }
 
-  /** What `tryAcquire()` would be answered. */
+  /** The answer that `tryAcquire()` would get. */
   #ask(): Promise<LimitTaken> {
     const group = this.group ?? null;
     return this.#storage.limits.take({ name: this.name, group, weight: null, dry: true, ttlMs: this.#ttlMs });
   }
 
-  /** What is held comes back when somebody gives it back; that it would run out by itself some day says nothing. */
+  /** A slot in use returns with its release; the instant of its expiry is no estimate of that. */
   async #knownWait(retryInMs: number | null): Promise<number> {
     const asked = this.group ?? null;
     const [found] = await this.#storage.limits.read({ name: this.name, group: asked });

@@ -6,10 +6,10 @@ import { confirmationsOf } from "../../storage/confirmations.ts";
 import type { Grant } from "../../storage/grants.ts";
 import type { LimitGiven, LimitStorage, LimitTaken } from "../../storage/limit-storage.ts";
 import type { RemoteAnswer, RemotePart } from "../part.ts";
-import { type Place, placeOf, type SharedLimitStorage } from "./place.ts";
+import { type LimitWakeUps, limitWakeUpsOf, type SharedLimitStorage } from "./limit-wake-ups.ts";
 import { Renewals } from "./renewals.ts";
 
-/** What a `SharedLimiter` was told, checked. */
+/** The checked settings of a `SharedLimiter`. */
 export interface SharedSettings {
   readonly limit: string;
   readonly group: string | null;
@@ -18,27 +18,27 @@ export interface SharedSettings {
   readonly clock: Clock;
 }
 
-/** What was taken of a shared limit. */
-interface Taken {
+/** The charge of a start under a shared limit. */
+interface Charged {
   readonly token: string;
-  /** Something comes back when the work ends. */
+  /** It has slots, which return when the work ends. */
   readonly held: boolean;
   /** What is to be confirmed, and since when it may be called. */
   readonly grant: Grant | undefined;
   readonly asked: Mark;
 }
 
-/** A limit that the storage keeps: taken by one atomic call, that of the claims of workers. */
+/** A limit that the storage keeps: charged by one atomic call, with the same decision as claims of workers. */
 export class SharedPart implements RemotePart {
   readonly kind = "remote";
   readonly counts = "weight";
-  /** The rule may change at any time: only the storage can tell. */
+  /** The rule may change at any time, so only the storage knows. */
   readonly capacity = Number.POSITIVE_INFINITY;
   readonly lookAgainMs = 1_000;
   readonly name: string;
   readonly clock: Clock;
   readonly grantTtl: number;
-  readonly wakeUps: Place;
+  readonly wakeUps: LimitWakeUps;
   readonly #storage: SharedLimitStorage;
   readonly #settings: SharedSettings;
   readonly #renewals: Renewals;
@@ -48,7 +48,7 @@ export class SharedPart implements RemotePart {
     this.name = labelOf(limit, group);
     this.clock = clock;
     this.grantTtl = grantTtl;
-    this.wakeUps = placeOf(storage, limit, group, clock);
+    this.wakeUps = limitWakeUpsOf(storage, limit, group, clock);
     this.#storage = storage;
     this.#settings = settings;
     this.#renewals = new Renewals(storage.limits, clock, ttlMs);
@@ -59,13 +59,13 @@ export class SharedPart implements RemotePart {
     return this.#storage.limits === limits;
   }
 
-  /** Limiters of one limit and group write the same starts. */
-  get ledger(): object {
+  /** Limiters of one limit and group record the same starts. */
+  get state(): object {
     return this.wakeUps;
   }
 
   async tryTake(weight: number, said: boolean): Promise<RemoteAnswer> {
-    // Somebody else in this composite takes of the same limit for both.
+    // Another part of this composite charges the same limit for both.
     if (weight === 0) return { wait: 0, token: undefined };
     const { limit, group, ttlMs, grantTtl: grantTtlMs } = this.#settings;
     const request = { name: limit, group, weight: said ? weight : null, ttlMs, grantTtlMs };
@@ -78,35 +78,35 @@ export class SharedPart implements RemotePart {
       this.wakeUps.granted();
       if (taken.held) this.#renewals.begin(taken.token);
       const { token, held, grant } = taken;
-      return { wait: 0, token: { token, held, grant, asked } satisfies Taken };
+      return { wait: 0, token: { token, held, grant, asked } satisfies Charged };
     }
     if (taken.most !== null) return { wait: NEVER, most: taken.most };
-    // "At once" would be asked at once, and again: whoever says so is asked after a moment.
+    // A retry time of 0 would cause a busy loop, so it is raised to 1 ms.
     return { wait: taken.retryInMs === null ? WHEN_RELEASED : Math.max(taken.retryInMs, 1) };
   }
 
-  isLate({ asked }: Taken): boolean {
+  isLate({ asked }: Charged): boolean {
     return mostSince(this.clock, asked) > this.grantTtl;
   }
 
-  called({ grant, asked }: Taken): void {
+  called({ grant, asked }: Charged): void {
     if (grant === undefined) return;
     const confirmation = { grant: grant.id, calledInMs: mostSince(this.clock, asked) };
     confirmationsOf(this.#storage, this.clock).add(confirmation, grant.confirmInMs);
   }
 
-  release({ token, held }: Taken): Promise<void> | void {
+  release({ token, held }: Charged): Promise<void> | void {
     if (!held) return;
     this.#renewals.end(token);
     return this.#give(token, "released");
   }
 
-  cancel({ token }: Taken): Promise<void> {
+  cancel({ token }: Charged): Promise<void> {
     this.#renewals.end(token);
     return this.#give(token, "cancelled");
   }
 
-  settle({ token }: Taken, used: number): Promise<void> {
+  settle({ token }: Charged, used: number): Promise<void> {
     return this.#give(token, { used });
   }
 
@@ -114,7 +114,7 @@ export class SharedPart implements RemotePart {
     return inTime(this.clock, () => this.#storage.limits.give(token, given), { who: `the storage of "${this.name}"` });
   }
 
-  /** Nobody waits for it any more. */
+  /** The caller does not wait for it any more. */
   #cancelLate(answer: LimitTaken): void {
     if (answer.granted) this.#give(answer.token, "cancelled").catch(() => {});
   }

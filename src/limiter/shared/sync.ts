@@ -4,23 +4,23 @@ import { type Check, countOrZero, date, durationOrZero, readOptions, required } 
 import { type LimitRule, quotaOf } from "../../limits/rule.ts";
 import { type HeaderSource, isHeaderSource, type Quota, readHeaders } from "../headers.ts";
 
-/** What somebody read from a service by themselves. */
+/** What the user's code read from a service. */
 export interface Remaining {
   /** How much is left. */
   readonly remaining: number;
-  /** When the service begins to count anew: so long from now, or an instant. */
+  /** When the window of the service resets: so long from now, or an instant. */
   readonly reset: Duration | Date;
 }
 
 /** What a service said about one limit. */
-export interface Told {
+export interface ServiceReport {
   readonly remaining: number | undefined;
   readonly resetMs: number | undefined;
-  /** How long it asks to be left alone. */
+  /** The hold that it asks for. */
   readonly holdMs: number;
 }
 
-/** A service that asks for more than a day is taken to have meant a day. */
+/** A hold is a day at most, whatever the service asks for. */
 export const LONGEST_HOLD_MS = 86_400_000;
 
 const instantOrDuration: Check<Date | number> = {
@@ -30,8 +30,8 @@ const instantOrDuration: Check<Date | number> = {
 
 const REMAINING = { remaining: required(countOrZero), reset: required(instantOrDuration) };
 
-/** What `source` says about this limit; `wall` is this side's clock. */
-export function toldAbout(rule: LimitRule, group: string | null, source: unknown, wall: number): Told {
+/** What `source` says about this limit; `wall` is the local clock. */
+export function reportOn(rule: LimitRule, group: string | null, source: unknown, wall: number): ServiceReport {
   if (!isHeaderSource(source)) {
     if (typeof source !== "object" || source === null || !("remaining" in source || "reset" in source)) {
       throw new OptionsError("sync", "source", source, "a Response, Headers, or { remaining, reset }");
@@ -41,7 +41,7 @@ export function toldAbout(rule: LimitRule, group: string | null, source: unknown
   }
   const { quotas, retryInMs = 0 } = readHeaders(source, wall);
   const quota = quotaFor(rule, quotas);
-  // Where the service does not say when, its window is taken to be ours, and to have just begun: it cannot be longer.
+  // Without a reset time, the window of the limit is assumed, as if it had just begun: it cannot be longer.
   const resetMs = quota?.resetInMs ?? quotaOf(rule, group).windowMs ?? undefined;
   return {
     remaining: quota?.remaining === undefined ? undefined : Math.floor(quota.remaining),
@@ -50,7 +50,7 @@ export function toldAbout(rule: LimitRule, group: string | null, source: unknown
   };
 }
 
-/** How long to hold, by what somebody gave; undefined: it is none of these. 0: it does not say. */
+/** How long to hold; undefined: `retry` is none of these; 0: the response does not say. */
 export function holdOf(retry: Date | Duration | HeaderSource, wall: number): number | undefined {
   const read = instantOrDuration.read(retry);
   if (read !== undefined) return msUntil(read, wall);
@@ -62,8 +62,8 @@ function msUntil(when: Date | number, wall: number): number {
 }
 
 /**
- * The quota of the service that this limit is about: what it weighs, by name, or else requests; failing that the one that is
- * called like the limit, or the only one there is if starts are counted. Of several the one with least left.
+ * The quota of the service for this limit: the one named like its weight, or else `requests`; failing that the one
+ * named like the limit, or the only one if starts are counted. Of several the one with the least remaining.
  */
 function quotaFor({ name, weight }: LimitRule, quotas: readonly Quota[]): Quota | undefined {
   const known = quotas.filter(({ remaining }) => remaining !== undefined);

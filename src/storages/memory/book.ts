@@ -74,7 +74,7 @@ export class Book {
     this.#clock = clock;
     this.#origin = Math.round(clock.wall() - clock.now());
     this.rates = new InMemoryRateLimiterStorage({ clock });
-    this.limits = new LimitBook(this.rates[LOCAL].ledger, (tally) => this.#roomAppeared(tally));
+    this.limits = new LimitBook(this.rates[LOCAL].state, (tally) => this.#roomAppeared(tally));
   }
 
   /**

@@ -15,9 +15,9 @@ export interface Queued<Job extends Queued<Job>> extends Slotted {
 }
 
 /** Which of two starts first, in one unit? */
-export const byDue = (a: Place, b: Place): number => a.dueAt - b.dueAt || a.seq - b.seq;
+export const byDue = (a: LimitWakeUps, b: LimitWakeUps): number => a.dueAt - b.dueAt || a.seq - b.seq;
 
-interface Place {
+interface LimitWakeUps {
   readonly dueAt: number;
   readonly seq: number;
 }

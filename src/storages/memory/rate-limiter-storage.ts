@@ -12,7 +12,7 @@ import {
   weightOrZero,
 } from "../../core/options.ts";
 import { clearRateState, createRateState, type RateState } from "../../limits/rate-state.ts";
-import { pauseUntil, pauseWait } from "../../limits/pause.ts";
+import { extendHold, holdWait } from "../../limits/hold.ts";
 import { NEVER } from "../../limits/wait.ts";
 import {
   callStart,
@@ -99,13 +99,13 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
   }
 
   async getNextAvailableTime(queueName: string): Promise<string | undefined> {
-    const { pause } = this.#ledger(queueName);
-    return pause.until === Number.NEGATIVE_INFINITY ? undefined : this.#toInstant(pause.until);
+    const { hold } = this.#ledger(queueName);
+    return hold.until === Number.NEGATIVE_INFINITY ? undefined : this.#toInstant(hold.until);
   }
 
   async setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void> {
     const wait = readInstant("nextAvailableAt", nextAvailableAt) - this.#clock.wall();
-    pauseUntil(this.#ledger(queueName).pause, this.#clock.now() + wait);
+    extendHold(this.#ledger(queueName).hold, this.#clock.now() + wait);
   }
 
   async clear(queueName: string): Promise<void> {
@@ -121,7 +121,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
     const now = this.#clock.now();
     const room = windowWait(log, viewOf(log, windowMs), maxExecutions, now, weight);
     if (room === NEVER) throw new OptionsError(OWNER, "weight", weight, `at most maxExecutions (${maxExecutions})`);
-    const retryInMs = Math.max(room, pauseWait(ledger.pause, now));
+    const retryInMs = Math.max(room, holdWait(ledger.hold, now));
     if (retryInMs > 0 || weight === 0) return { granted: retryInMs === 0, retryInMs };
     if (grantTtl === undefined) {
       const { seq } = recordAlone(log, now, weight);
@@ -162,7 +162,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
   }
 
   get [LOCAL]() {
-    return { clock: this.#clock, ledger: (queueName: string) => this.#ledger(queueName) };
+    return { clock: this.#clock, state: (queueName: string) => this.#ledger(queueName) };
   }
 
   #ledger(queueName: string): RateState {

@@ -59,7 +59,7 @@ export function list(book: Book, query: ListQuery, now: number): JobPage {
   book.promoteAll(queue, now);
   const room = new PageRoom();
   let last = 0;
-  for (let i = placeOf(queue.added, before) - 1; i >= 0; i--) {
+  for (let i = limitWakeUpsOf(queue.added, before) - 1; i >= 0; i--) {
     const job = queue.added[i]!;
     if (job.gone || !matches(job, query, book.skew)) continue;
     if (jobs.length === query.limit || !room.take(job)) return { jobs, cursor: String(last) };
@@ -101,7 +101,7 @@ function readCursor(cursor: string): number {
 }
 
 /** How many stand before this place in the order of adding. */
-function placeOf(added: readonly StoredJob[], seq: number): number {
+function limitWakeUpsOf(added: readonly StoredJob[], seq: number): number {
   let low = 0;
   let high = added.length;
   while (low < high) {

@@ -14,7 +14,7 @@ import {
   type PostgresPool,
 } from "./driver.ts";
 import { closedError } from "./failures.ts";
-import { Line, type Place } from "./line.ts";
+import { Line, type LimitWakeUps } from "./line.ts";
 import { connectBeside, Reserve } from "./reserve.ts";
 import { openPool } from "./target.ts";
 
@@ -125,7 +125,7 @@ export class Connections {
         settle();
       };
       const refused = (error: unknown): void => end(() => reject(error));
-      const pooled: Place<PostgresClient> = {
+      const pooled: LimitWakeUps<PostgresClient> = {
         taken: (client) => {
           if (!this.#isDoubtful(client))
             return end(() => resolve(this.#pooled({ client, hush: hushed(client), uses: 0 })));
@@ -134,7 +134,7 @@ export class Connections {
         },
         refused,
       };
-      const reserved: Place<OwnClient> = {
+      const reserved: LimitWakeUps<OwnClient> = {
         taken: (client) => {
           if (!this.#isDoubtful(client)) return end(() => resolve(this.#reserved(client)));
           this.#reserve?.give(client, true);

@@ -1,5 +1,5 @@
 /** A place in a line. `leave` gives it up. */
-export interface Place<T> {
+export interface LimitWakeUps<T> {
   readonly taken: (value: T) => void;
   readonly refused: (error: unknown) => void;
 }
@@ -14,7 +14,7 @@ const MOST_GIVEN_UP = 2;
 export class Line<T> {
   readonly #ask: () => Promise<T>;
   readonly #unwanted: (value: T) => void;
-  readonly #places: Place<T>[] = [];
+  readonly #places: LimitWakeUps<T>[] = [];
   /** What is on its way, and may still come. */
   readonly #asks = new Set<object>();
   /** What nobody counts on any more. */
@@ -26,7 +26,7 @@ export class Line<T> {
     this.#unwanted = unwanted;
   }
 
-  join(place: Place<T>, first: boolean): void {
+  join(place: LimitWakeUps<T>, first: boolean): void {
     if (first) this.#places.unshift(place);
     else this.#places.push(place);
     if (this.#asks.size >= this.#places.length) return;
@@ -53,7 +53,7 @@ export class Line<T> {
    * `late`: it has waited for so long that what is on its way may never come. Who comes next asks anew; but nobody asks for
    * ever more.
    */
-  leave(place: Place<T>, late: boolean): void {
+  leave(place: LimitWakeUps<T>, late: boolean): void {
     const at = this.#places.indexOf(place);
     if (at === -1) return;
     this.#places.splice(at, 1);

@@ -18,11 +18,11 @@ export class LedgerGauge implements KeyState {
   }
 
   get pausedUntil(): number | null {
-    const { until } = this.#ledger.pause;
+    const { until } = this.#ledger.hold;
     return until === Number.NEGATIVE_INFINITY ? null : until;
   }
 
   set pausedUntil(until: number | null) {
-    this.#ledger.pause.until = until ?? Number.NEGATIVE_INFINITY;
+    this.#ledger.hold.until = until ?? Number.NEGATIVE_INFINITY;
   }
 }

@@ -51,7 +51,7 @@ interface OtherRow extends LaneRow {
   readonly waiting: number;
 }
 
-type Place = Pick<JobRow, "seq" | "due_at" | "priority" | "grp">;
+type LimitWakeUps = Pick<JobRow, "seq" | "due_at" | "priority" | "grp">;
 
 /** Where a job stands. */
 interface Ahead {
@@ -119,7 +119,7 @@ function headOf(step: Step, lane: number): Pick<JobRecord, "weights"> | undefine
 }
 
 function standOf(step: Step, queue: string, type: string, id: string, pauses: ReadonlySet<string>): Ahead {
-  const { seq, due_at: dueAt, priority, grp } = step.sql(PLACE).get(id) as Place;
+  const { seq, due_at: dueAt, priority, grp } = step.sql(PLACE).get(id) as LimitWakeUps;
   const { n: higher } = step.sql(HIGHER).get(queue, priority) as { readonly n: number };
   const lanes = step.sql(LANES).all(queue, priority, grpOf(grp)) as OwnRow[];
   let group = 0;

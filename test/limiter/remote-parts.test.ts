@@ -10,11 +10,11 @@ import {
   RateLimiter,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
-import { foreign, setUp, SlowSixMethodLimiter } from "./elsewhere.support.ts";
+import { foreign, setUp, SlowSixMethodLimiter } from "./remote-parts.support.ts";
 import { granted, settled, SixMethodLimiter, worstWindow } from "./support.ts";
 
-describe("limits that are kept elsewhere", () => {
-  it("give back what others granted when a storage answered too late", async () => {
+describe("remote parts", () => {
+  it("return what others granted when a storage answered too late", async () => {
     let slow = 3_000;
     const { clock, rate } = setUp({
       max: 100,
@@ -33,7 +33,7 @@ describe("limits that are kept elsewhere", () => {
     expect(slots.running).toBe(0);
   });
 
-  it("are not asked for somebody who has given up", async () => {
+  it("are not asked for a waiter that was aborted", async () => {
     const { clock, storage, rate } = setUp({ delay: () => 2_500 });
     const controller = new AbortController();
     const aborted = rate().acquire({ signal: controller.signal });
@@ -45,7 +45,7 @@ describe("limits that are kept elsewhere", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("that always answer too late are an error, not a quota spent on nothing", async () => {
+  it("that always answer too late fail the call, and spend no quota", async () => {
     const { clock, storage, rate } = setUp({ max: 100, delay: () => 2_500 });
     const limiter = rate();
     const failing = limiter.acquire();
@@ -57,7 +57,7 @@ describe("limits that are kept elsewhere", () => {
     expect(limiter.waiting).toBe(0);
   });
 
-  it("wake those who were refused for a take that was undone", async () => {
+  it("wake waiters that were refused because of a charge that was undone", async () => {
     const { clock, rate } = setUp();
     const controller = new AbortController();
     const slowOwn = foreign(new ConcurrencyLimiter(0, { clock }));
@@ -77,7 +77,7 @@ describe("limits that are kept elsewhere", () => {
     expect(at).toBe(50);
   });
 
-  it("hear of what is given back while they go to sleep, whenever that is", async () => {
+  it("do not miss a release while the line goes to sleep", async () => {
     for (let turns = 0; turns < 30; turns++) {
       const slots = new ConcurrencyLimiter(1);
       const permit = await slots.acquire();
@@ -88,7 +88,7 @@ describe("limits that are kept elsewhere", () => {
     }
   });
 
-  it("wake those who wait through another limiter of the same name", async () => {
+  it("wake waiters of another limiter of the same name", async () => {
     const { clock, rate } = setUp();
     const permit = await rate().acquire();
     const other = rate().acquire();
@@ -103,7 +103,7 @@ describe("limits that are kept elsewhere", () => {
     await third;
   });
 
-  it("are not taken and given back again and again while a six-method limiter is full", async () => {
+  it("are not charged and undone repeatedly while a six-method limiter is full", async () => {
     const { clock, storage, rate } = setUp();
     const controller = new AbortController();
     new CompositeLimiter([rate(), new SixMethodLimiter(0)]).acquire({ signal: controller.signal }).catch(() => {});
@@ -120,7 +120,7 @@ describe("limits that are kept elsewhere", () => {
     expect(storage.calls).toEqual([]);
   });
 
-  it("survive a storage that talks nonsense", async () => {
+  it("survive invalid answers of a storage", async () => {
     const { clock, storage, rate } = setUp();
     const answers = [-1, Number.NaN, 0, undefined];
     const sound = storage.tryRecordExecution.bind(storage);
@@ -131,7 +131,7 @@ describe("limits that are kept elsewhere", () => {
     await waiting;
   });
 
-  it("count a grant from when it is given, however long the others took to be told", async () => {
+  it("count a grant from the call, however long the other parts take to record it", async () => {
     const clock = new FakeClock();
     const storage = new InMemoryRateLimiterStorage({ clock });
     const rate = new RateLimiter(storage, "x", { maxExecutions: 2, windowSizeInSeconds: 0.1 });
@@ -168,7 +168,7 @@ describe("limits that are kept elsewhere", () => {
     expect(worstWindow(grants, 100)).toBe(1);
   });
 
-  it("do not let a place in a window expire before the call is made", async () => {
+  it("do not let the charge of a window expire before the call is made", async () => {
     for (const slow of [160, 1_000]) {
       const clock = new FakeClock();
       const rate = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", {
@@ -199,7 +199,7 @@ describe("limits that are kept elsewhere", () => {
     }
   });
 
-  it("that never answer are an error after a while, and hold up nobody", async () => {
+  it("that never answer fail the call after a while, and block no other line", async () => {
     const { clock, storage, rate } = setUp({ max: 9 });
     const sound = storage.tryRecordExecution.bind(storage);
     let lost = true;
@@ -240,7 +240,7 @@ describe("limits that are kept elsewhere", () => {
     expect(other.timers).toBe(0);
   });
 
-  it("that never answer when told or when asked to undo do not hold up the line either", async () => {
+  it("that never answer a record or an undo do not block the line either", async () => {
     const { clock, storage, rate } = setUp({ max: 9 });
     let lost = true;
     const sound = storage.cancelExecution.bind(storage);
@@ -284,7 +284,7 @@ describe("limits that are kept elsewhere", () => {
     expect(await settled(waiting)).toBe(true);
   });
 
-  it("say that they do not know when, while they are asked about somebody else", async () => {
+  it("give no retry time while they are asked about another call", async () => {
     let ms = 0;
     const { clock, rate } = setUp({ seconds: 1, delay: () => ms });
     const limiter = rate();
@@ -297,7 +297,7 @@ describe("limits that are kept elsewhere", () => {
     expect(await limiter.tryAcquire()).toMatchObject({ granted: false, retryInMs: null });
   });
 
-  it("record nothing for somebody who gave up while they were asked", async () => {
+  it("record nothing for a waiter that was aborted while they were asked", async () => {
     const clock = new FakeClock();
     const six = new SlowSixMethodLimiter(5, clock, () => 100);
     const controller = new AbortController();
@@ -308,7 +308,7 @@ describe("limits that are kept elsewhere", () => {
     expect(six.started).toBe(0);
   });
 
-  it("tell everyone although one throws without even a promise, and settle the call", async () => {
+  it("are all called although one throws synchronously, and the call settles", async () => {
     const bad = new SixMethodLimiter(9);
     bad.recordJobCompletion = () => {
       throw new Error("at once");
@@ -331,7 +331,7 @@ describe("limits that are kept elsewhere", () => {
     expect(await Promise.all(all)).toEqual(["ran", "ran"]);
   });
 
-  it("treat a foreign limiter with the whole interface as one that can undo", async () => {
+  it("include a user's limiter with the whole interface, which can undo", async () => {
     const clock = new FakeClock();
     const slots = new ConcurrencyLimiter(1, { clock });
     const full = new ConcurrencyLimiter(0, { clock });

@@ -3,7 +3,7 @@ import { type Check, hasMethods } from "../../core/options.ts";
 import { WakeUps } from "../../limits/wake-ups.ts";
 import type { JobStorage } from "../../storage/job-storage.ts";
 
-/** What is needed of a storage to go by its limits. */
+/** The parts of a storage that a shared limiter needs. */
 export type SharedLimitStorage = Pick<JobStorage, "limits" | "subscribe" | "confirm">;
 
 const LIMIT_METHODS = ["define", "remove", "change", "read", "take", "give", "renew"] as const;
@@ -17,23 +17,23 @@ export const sharedLimitStorage: Check<SharedLimitStorage> = {
   },
 };
 
-/** News is listened to for so long after the last one who waited has gone: the next one may come at once. */
+/** The subscription is kept for so long after the last waiter has left, because the next may come at once. */
 const LINGER_MS = 1_000;
-/** Looks that news leads to and that are in vain come ever less often, down to one in so long. */
+/** Wake-ups that lead to no grant are passed on ever less often, down to one in so long. */
 const LONGEST_GAP_MS = 64;
 
 /**
- * One limit of one storage, for one group: whoever waits for it in this process hears of room here. What is given back in
- * this process is told at once; what others give back is heard from the storage, for as long as somebody waits.
+ * The wake-ups of one limit of one storage, for one group, in this process. A release in
+ * this process notifies at once; a release elsewhere is heard from the storage, for as long as there are waiters.
  */
-export class Place extends WakeUps {
+export class LimitWakeUps extends WakeUps {
   readonly #storage: SharedLimitStorage;
   readonly #clock: Clock;
   #waiting = 0;
   #unsubscribe: (() => void) | undefined;
   #cancelLinger: (() => void) | undefined;
   #cancelGap: (() => void) | undefined;
-  /** How often news has led to a look since something was last granted. */
+  /** How many wake-ups were passed on since the latest grant. */
   #vain = 0;
   #quietUntil = Number.NEGATIVE_INFINITY;
 
@@ -56,7 +56,7 @@ export class Place extends WakeUps {
     };
   }
 
-  /** Something was granted: what was heard was worth a look. */
+  /** A start was granted, so the wake-up was useful. */
   granted(): void {
     this.#vain = 0;
     this.#quietUntil = Number.NEGATIVE_INFINITY;
@@ -67,10 +67,10 @@ export class Place extends WakeUps {
     try {
       this.#unsubscribe = this.#storage.subscribe({ queue: null, wake: (news) => news && this.#hear() });
     } catch {
-      // Of a storage that is closed the next look will say so, to the one who looks.
+      // If the storage is closed, the next request fails and reports it.
       return;
     }
-    // What was given back between the refusal and this moment nobody has told us.
+    // A release between the refusal and this moment was not heard of.
     queueMicrotask(() => this.notify());
   }
 
@@ -82,7 +82,7 @@ export class Place extends WakeUps {
     this.#cancelGap = undefined;
   }
 
-  /** The storage says that something has room which had none. It does not say what: it may be another limit. */
+  /** The storage says that a full limit has capacity again. It does not say which: it may be another one. */
   #hear(): void {
     if (this.#cancelGap !== undefined) return;
     const wait = this.#quietUntil - this.#clock.now();
@@ -100,28 +100,33 @@ export class Place extends WakeUps {
   }
 }
 
-interface Places {
-  readonly byName: Map<string, WeakRef<Place>>;
+interface Instances {
+  readonly byName: Map<string, WeakRef<LimitWakeUps>>;
   readonly gone: FinalizationRegistry<string>;
 }
 
-/** Kept as long as somebody uses them: there may be a group for every visitor of a site. */
-const placesOf = new WeakMap<SharedLimitStorage, Places>();
+/** Weakly held: there may be a group for every visitor of a site. */
+const instancesOf = new WeakMap<SharedLimitStorage, Instances>();
 
-/** The one place of this limit and group in this process. */
-export function placeOf(storage: SharedLimitStorage, name: string, group: string | null, clock: Clock): Place {
-  let places = placesOf.get(storage);
-  if (places === undefined) {
-    const byName: Places["byName"] = new Map();
+/** The one instance for this limit and group in this process. */
+export function limitWakeUpsOf(
+  storage: SharedLimitStorage,
+  name: string,
+  group: string | null,
+  clock: Clock,
+): LimitWakeUps {
+  let instances = instancesOf.get(storage);
+  if (instances === undefined) {
+    const byName: Instances["byName"] = new Map();
     const forget = (key: string) => byName.get(key)?.deref() === undefined && byName.delete(key);
-    placesOf.set(storage, (places = { byName, gone: new FinalizationRegistry(forget) }));
+    instancesOf.set(storage, (instances = { byName, gone: new FinalizationRegistry(forget) }));
   }
   const key = JSON.stringify([name, group]);
-  let place = places.byName.get(key)?.deref();
-  if (place === undefined) {
-    place = new Place(storage, clock);
-    places.byName.set(key, new WeakRef(place));
-    places.gone.register(place, key);
+  let wakeUps = instances.byName.get(key)?.deref();
+  if (wakeUps === undefined) {
+    wakeUps = new LimitWakeUps(storage, clock);
+    instances.byName.set(key, new WeakRef(wakeUps));
+    instances.gone.register(wakeUps, key);
   }
-  return place;
+  return wakeUps;
 }

@@ -1,46 +1,46 @@
 import type { Gate } from "./gate.ts";
 import type { CheckedPart, Part, RemotePart } from "./part.ts";
 
-/** One part of what a line asks for. */
+/** One part of a line, with what applies to it. */
 export interface Member<P extends Part = AnyPart> {
   readonly part: P;
-  /** Which of the weights of a request apply, the largest of them: nested wrappers bring a limiter and a weight each. */
+  /** Which weights of a request apply; the largest of them counts. Nested wrappers each bring a limiter and a weight. */
   readonly groups: number[];
-  /** False where a member before it writes the same starts: then this one is asked, but nothing is taken. */
+  /** False where an earlier member records the same starts: then this one is checked, but not charged. */
   readonly takes: boolean;
-  /** Does it matter to it at what instant a start is called? */
+  /** Does the instant at which a start is called matter to it? */
   readonly timed: boolean;
 }
 
 export type AnyPart = Gate | RemotePart | CheckedPart;
 
-/** How much a request asks for: one weight for all, or one per group. A group that is left out has not said anything. */
+/** The weight of a request: one for all, or one per group. A missing group has the default weight. */
 export type Weights = number | readonly (number | undefined)[];
 
-/** Nobody has said how much: that is one, or what a shared limit estimates. */
-export const UNSAID: Weights = [];
+/** No weight is given: it is one, or the estimate of a shared limit. */
+export const DEFAULT_WEIGHT: Weights = [];
 
 export function weightFor(weights: Weights, member: Member): number {
   if (typeof weights === "number") return weights;
-  if (weights === UNSAID) return 1;
+  if (weights === DEFAULT_WEIGHT) return 1;
   let heaviest = 0;
   for (const group of member.groups) heaviest = Math.max(heaviest, weights[group] ?? 1);
   return heaviest;
 }
 
-/** Has anybody said how much this member is asked for? */
+/** Was a weight given for this member? */
 export function isSaid(weights: Weights, member: Member): boolean {
   return typeof weights === "number" || member.groups.some((group) => weights[group] !== undefined);
 }
 
 /**
- * What was taken: by whom, what each of them gave for it (of a single member, not in an array), and how much. These
- * three are passed along as they are where an object for every start would be felt.
+ * What was charged: the members, the token of each (of a single member, not in an array), and the weights. These
+ * three are passed separately where an object for every start would cost too much.
  */
 export type Tokens = unknown;
 
-/** What was taken, and from whom. */
-export interface Taken {
+/** The members that were charged, and their tokens. */
+export interface Charged {
   readonly members: readonly Member[];
   readonly tokens: Tokens;
 }
@@ -50,10 +50,10 @@ function tokenOf(members: readonly Member[], tokens: Tokens, i: number): unknown
 }
 
 /**
- * The work has been called just now: limits that go by time count from here, not from the decision before. Read after the call,
+ * The work has just been called: timed limits count from here, not from the decision. The clock is read after the call,
  * so whatever came in between (a garbage collection, a slow first call), the calls themselves stay within the limit.
  */
-export function tellCalled(members: readonly Member[], tokens: Tokens): void {
+export function reportCalled(members: readonly Member[], tokens: Tokens): void {
   for (let i = 0; i < members.length; i++) {
     const { part, timed } = members[i]!;
     if (!timed) continue;
@@ -63,14 +63,14 @@ export function tellCalled(members: readonly Member[], tokens: Tokens): void {
   }
 }
 
-/** Was something of it granted too long ago to be used? Then it is given back, and never called. */
+/** Was one of the grants made too long ago to be used? Then it is returned, and never called. */
 export function isLate(members: readonly Member[], tokens: Tokens): boolean {
   return members.some(
     ({ part, takes }, i) => takes && part.kind === "remote" && part.isLate(tokenOf(members, tokens, i)),
   );
 }
 
-/** The work ended. A promise only where a part must be told by one. */
+/** The work ended. Returns a promise only where a part does. */
 export function release(members: readonly Member[], tokens: Tokens, weights: Weights): Promise<void> | void {
   return tellAll(RELEASE, members, tokens, weights);
 }
@@ -91,7 +91,7 @@ const RELEASE: Tell = (part, token, weight) => part.release(token, weight);
 const CANCEL: Tell = (part, token, weight) => part.cancel(token, weight);
 const SETTLE: Tell = (part, token, used) => part.settle(token, used);
 
-/** Everyone is told, whoever fails; then the first failure is thrown. */
+/** Calls every member, whichever of them fail; then throws the first failure. */
 function tellAll(
   tell: Tell,
   members: readonly Member[],

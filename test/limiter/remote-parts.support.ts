@@ -45,7 +45,7 @@ export class SlowStorage extends InMemoryRateLimiterStorage {
   }
 }
 
-/** Somebody's own limiter that takes its time. */
+/** A user's own limiter that answers late. */
 export class SlowSixMethodLimiter extends SixMethodLimiter {
   readonly #clock: FakeClock;
   readonly #ask: () => number;

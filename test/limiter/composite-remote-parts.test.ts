@@ -3,8 +3,8 @@ import { CompositeLimiter, ConcurrencyLimiter, NullLimiter, RateLimiter } from "
 import { FakeClock } from "../../src/testing/index.ts";
 import { granted, rate, refused, remote, settled, SixMethodLimiter } from "./support.ts";
 
-describe("CompositeLimiter with limiters that cannot answer on the spot", () => {
-  it("asks in order, takes all or nothing, and gives back what it took when a later one refuses", async () => {
+describe("CompositeLimiter with remote parts", () => {
+  it("charges in order, all or none, and undoes its charges when a later part refuses", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const composite = new CompositeLimiter([rate(clock, 5, "a", storage), rate(clock, 1, "b", storage)]);
@@ -34,7 +34,7 @@ describe("CompositeLimiter with limiters that cannot answer on the spot", () => 
     expect(concurrency.running).toBe(0);
   });
 
-  it("gives everything back when one of them throws", async () => {
+  it("undoes all charges when one of them throws", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const first = new SixMethodLimiter(5);
@@ -69,7 +69,7 @@ describe("CompositeLimiter with limiters that cannot answer on the spot", () => 
     expect(clock.timers).toBe(0);
   });
 
-  it("wakes when a part that refused is given back, and leaves no trace of somebody who gave up", async () => {
+  it("wakes when a part that refused has a release, and leaves no trace of an aborted waiter", async () => {
     const clock = new FakeClock();
     const own = new SixMethodLimiter(1);
     const composite = new CompositeLimiter([own, new NullLimiter()]);
@@ -87,7 +87,7 @@ describe("CompositeLimiter with limiters that cannot answer on the spot", () => 
     expect(clock.timers).toBe(0);
   });
 
-  it("asks a six-method limiter again soon when it says no until now, and ever less often after", async () => {
+  it("asks a six-method limiter again soon when its date is now, and ever less often after", async () => {
     const clock = new FakeClock();
     const own = new SixMethodLimiter(1);
     let opensAt = 21;
@@ -114,7 +114,7 @@ describe("CompositeLimiter with limiters that cannot answer on the spot", () => 
     await expect(aborted).rejects.toBe("enough");
   });
 
-  it("cancels a grant that arrives for somebody who has given up meanwhile", async () => {
+  it("cancels a grant that arrives for a waiter that was aborted", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const limiter = rate(clock, 1, "r", storage);
@@ -128,7 +128,7 @@ describe("CompositeLimiter with limiters that cannot answer on the spot", () => 
     expect(storage.calls).toEqual(["r took", "r cancelled", "r took"]);
   });
 
-  it("becomes one while others wait, when a six-method limiter is added", async () => {
+  it("changes from gates alone while callers wait, when a six-method limiter is added", async () => {
     const clock = new FakeClock();
     const concurrency = new ConcurrencyLimiter(1, { clock });
     const composite = new CompositeLimiter([concurrency]);
@@ -143,7 +143,7 @@ describe("CompositeLimiter with limiters that cannot answer on the spot", () => 
     expect(own.running).toBe(0);
   });
 
-  it("gives back a grant that its process was too slow to use, and asks again", async () => {
+  it("returns a grant that was not used in time, and requests another", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const slow = storage.tryRecordExecution!.bind(storage);
