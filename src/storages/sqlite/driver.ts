@@ -76,6 +76,7 @@ export function isBusy(error: unknown): boolean {
 export class Statements {
   readonly #connection: SqliteConnection;
   readonly #prepared = new Map<string, SqliteStatement>();
+  readonly #arrays = new Map<string, SqliteStatement>();
 
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
@@ -90,7 +91,24 @@ export class Statements {
     }
     return statement;
   }
+
+  /** The same, with rows as arrays of values, where the driver can: it makes an array in half the time of an object. */
+  arrays(sql: string): SqliteStatement {
+    let statement = this.#arrays.get(sql);
+    if (statement === undefined) {
+      statement = this.#connection.prepare(sql);
+      plain(statement);
+      const settings = statement as Settings;
+      if (settings.setReturnArrays === undefined) settings.raw?.(true);
+      else settings.setReturnArrays(true);
+      this.#arrays.set(sql, statement);
+    }
+    return statement;
+  }
 }
+
+/** The values of such a row, in the order of its columns. */
+export const valuesOf = (row: unknown): readonly unknown[] => (Array.isArray(row) ? row : Object.values(row as object));
 
 function plain(statement: SqliteStatement): void {
   const settings = statement as Settings;

@@ -73,6 +73,11 @@ export class Step {
     return this.#statements.get(text);
   }
 
+  /** The same, with rows as arrays (`valuesOf`). */
+  arrays(text: string): SqliteStatement {
+    return this.#statements.arrays(text);
+  }
+
   /** The wall clock: for instants that people give and see. */
   get wall(): number {
     return this.now - this.skew;

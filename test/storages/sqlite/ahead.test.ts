@@ -32,6 +32,19 @@ describe("a claim prefetches jobs that no limit applies to", () => {
     expect(ids(await storage.claim(claimOf({ max: 1, ahead: 2, types: ["t", "u"] })))).toEqual(["b", "a"]);
   });
 
+  test("of very many priorities some, and says that more is left", async () => {
+    const storage = open();
+    const many = Array.from({ length: 12 }, (_, i) => `p${i}`);
+    await storage.add(many.map((id, i) => newJob({ id, priority: 12 - i })));
+    const found: string[] = [];
+    for (let more = true; more;) {
+      const claim = await storage.claim(claimOf({ max: 1, ahead: 20 }));
+      found.push(...ids(claim));
+      more = claim.more;
+    }
+    expect(found).toEqual(many);
+  });
+
   test("more than are read at once", async () => {
     const storage = open();
     const many = Array.from({ length: 100 }, (_, i) => `j${i}`);

@@ -42,9 +42,9 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   const max = request.max > 0 && !types.paused ? Math.min(request.max, room.free) : 0;
   const ahead = types.paused || rules.length > 0 ? 0 : (request.ahead ?? 0);
   if (max + ahead === 0) return { jobs: [], stale, ...outlook(step, request, types, room, types.anyWaits) };
-  // One more than wanted, to see whether anything is left.
-  const units = types.units(max + ahead + 1);
-  // Groups take turns when jobs start: nothing is prefetched then.
+  // One more than starts, to see whether anything is left.
+  const units = types.units(max + 1);
+  // Groups take turns when jobs start: nothing is prefetched then. Without groups the first units have most of the jobs.
   const want = units.every(({ lanes: [lane] }) => lane!.group === "") ? max + ahead : max;
   const wanted = { max, most: want, maxBytes: request.maxBytes ?? STEP_BYTES };
   const given = units.length === 0 || want === 0 ? [] : giving(step, types, units, wanted);
@@ -55,7 +55,9 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   for (const { waiting } of units) counted += waiting;
   const wrong = rows.length === dealt.length && jobs.length < Math.min(want, counted);
   if (wrong) recount(step, units);
-  const found = outlook(step, request, types, room, wrong ? types.anyWaits : counted > jobs.length);
+  // Where all that was seen has started there may be units that were not looked at.
+  const unseen = counted === jobs.length && units.length > max;
+  const found = outlook(step, request, types, room, wrong || unseen ? types.anyWaits : counted > jobs.length);
   return { jobs, stale, ...found, ...(grant !== undefined && { grant }) };
 }
 

@@ -2,7 +2,7 @@ import { takeTurns, type Unit } from "../../../planner/turns.ts";
 import type { Step } from "../step.ts";
 import { Amount } from "./amount.ts";
 import type { LaneRow, OpenTypes } from "./ready.ts";
-import { COLUMNS, type JobRow } from "./record.ts";
+import { type JobRow, WAITING_COLUMNS, waitingRow } from "./record.ts";
 
 /** A unit whose turn it is. */
 export interface Giving {
@@ -15,15 +15,15 @@ export interface Giving {
 
 const ORDER = "ORDER BY due_at, seq LIMIT";
 const IN_TIME = "(deadline IS NULL OR deadline > ?)";
-const FIRST_OF_LANE = `SELECT ${COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND ${IN_TIME} ${ORDER} +?`;
-const NEXT_OF_LANE = `SELECT ${COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND (due_at, seq) > (?, ?)
+const FIRST_OF_LANE = `SELECT ${WAITING_COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND ${IN_TIME} ${ORDER} +?`;
+const NEXT_OF_LANE = `SELECT ${WAITING_COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND (due_at, seq) > (?, ?)
   AND ${IN_TIME} ${ORDER} +?`;
 // Who is next, by the index alone: the first of one lane, and the very first of each of many.
 const HEADS = `SELECT lane, due_at, seq FROM sluice_jobs WHERE lane = ? AND state = 'waiting' ${ORDER} +?`;
 const VERY_FIRST = `FROM sluice_jobs WHERE lane = of.value AND state = 'waiting' ${ORDER} 1`;
 const FIRST_OF_MANY = `SELECT of.value AS lane, (SELECT due_at ${VERY_FIRST}) AS due_at, (SELECT seq ${VERY_FIRST}) AS seq
   FROM json_each(?) AS of`;
-const PICKED = `SELECT ${COLUMNS} FROM sluice_jobs WHERE seq IN (SELECT value FROM json_each(?)) AND ${IN_TIME}`;
+const PICKED = `SELECT ${WAITING_COLUMNS} FROM sluice_jobs WHERE seq IN (SELECT value FROM json_each(?)) AND ${IN_TIME}`;
 
 type Head = Pick<JobRow, "lane" | "due_at" | "seq">;
 
@@ -86,14 +86,14 @@ function firstOf(step: Step, { filled, take }: Share, wanted: Wanted): JobRow[] 
 function firstOfLane(step: Step, lane: number, take: number, { max, maxBytes }: Wanted): JobRow[] {
   const amount = new Amount();
   let count = amount.of(take);
-  const rows = step.sql(FIRST_OF_LANE).all(lane, step.now, count) as JobRow[];
+  const rows = step.arrays(FIRST_OF_LANE).all(lane, step.now, count).map(waitingRow);
   amount.read(rows);
   for (let found = rows.length; found === count && rows.length < take && amount.bytes <= maxBytes;) {
     // Nothing is prefetched behind one that cannot be: the others would be read in vain.
     if (rows.length > max && !rows.slice(max).every(isPrefetchable)) break;
     count = amount.of(take - rows.length);
     const { due_at: dueAt, seq } = rows.at(-1)!;
-    const next = step.sql(NEXT_OF_LANE).all(lane, dueAt, seq, step.now, count) as JobRow[];
+    const next = step.arrays(NEXT_OF_LANE).all(lane, dueAt, seq, step.now, count).map(waitingRow);
     amount.read(next);
     rows.push(...next);
     found = next.length;
@@ -109,7 +109,7 @@ function giveOneEach(step: Step, shares: readonly Share[], maxBytes: number): vo
   const amount = new Amount();
   for (let from = 0; from < picked.length && amount.bytes <= maxBytes;) {
     const some = picked.slice(from, from + amount.of(picked.length - from));
-    const rows = step.sql(PICKED).all(JSON.stringify(some), step.now) as JobRow[];
+    const rows = step.arrays(PICKED).all(JSON.stringify(some), step.now).map(waitingRow);
     amount.read(rows);
     const bySeq = new Map(rows.map((row) => [row.seq, row]));
     for (const [i, seq] of some.entries()) {

@@ -1,26 +1,26 @@
 import type { Step } from "../step.ts";
 import type { Amount } from "./amount.ts";
 import type { ClaimLane } from "./line.ts";
-import { COLUMNS, type JobRow } from "./record.ts";
+import { WAITING_COLUMNS, waitingRow } from "./record.ts";
 
 const IN_TIME = "(deadline IS NULL OR deadline > ?)";
-const FIRST = `SELECT ${COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND ${IN_TIME}
+const FIRST = `SELECT ${WAITING_COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND ${IN_TIME}
   ORDER BY due_at, seq LIMIT +?`;
-const NEXT = `SELECT ${COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND (due_at, seq) > (?, ?)
+const NEXT = `SELECT ${WAITING_COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND (due_at, seq) > (?, ?)
   AND ${IN_TIME} ORDER BY due_at, seq LIMIT +?`;
 // The very first of each of many lanes: found by the index, and read by its number.
-const FIRST_OF_MANY = `SELECT ${COLUMNS} FROM sluice_jobs WHERE seq IN (SELECT
+const FIRST_OF_MANY = `SELECT ${WAITING_COLUMNS} FROM sluice_jobs WHERE seq IN (SELECT
   (SELECT seq FROM sluice_jobs WHERE lane = of.value AND state = 'waiting' ORDER BY due_at, seq LIMIT 1)
   FROM json_each(?) AS of)`;
 
 /** Reads the next jobs of a lane, so many at the most. */
 export function readNext(step: Step, lane: ClaimLane, count: number, amount: Amount): void {
   const last = lane.rows.at(-1);
-  const rows = (
+  const found =
     last === undefined
-      ? step.sql(FIRST).all(lane.id, step.now, count)
-      : step.sql(NEXT).all(lane.id, last.due_at, last.seq, step.now, count)
-  ) as JobRow[];
+      ? step.arrays(FIRST).all(lane.id, step.now, count)
+      : step.arrays(NEXT).all(lane.id, last.due_at, last.seq, step.now, count);
+  const rows = found.map(waitingRow);
   amount.read(rows);
   lane.whole = rows.length < count;
   if (last === undefined) lane.rows = rows;
@@ -30,7 +30,10 @@ export function readNext(step: Step, lane: ClaimLane, count: number, amount: Amo
 /** Reads the first job of each of the lanes, in one go. */
 export function readFirst(step: Step, lanes: readonly ClaimLane[], amount: Amount): void {
   const byId = new Map(lanes.map((lane) => [lane.id, lane]));
-  const rows = step.sql(FIRST_OF_MANY).all(JSON.stringify([...byId.keys()])) as JobRow[];
+  const rows = step
+    .arrays(FIRST_OF_MANY)
+    .all(JSON.stringify([...byId.keys()]))
+    .map(waitingRow);
   amount.read(rows);
   for (const row of rows) {
     const lane = byId.get(row.lane!)!;

@@ -1,4 +1,5 @@
 import type { JobRecord, JobState } from "../../../core/job.ts";
+import { valuesOf } from "../driver.ts";
 import { readBackoff, readError, readProgress, readWeights } from "../../../storage/kept.ts";
 
 /** A row of `sluice_jobs`. What is kept as JSON may be anything: somebody may have written it by hand. */
@@ -39,6 +40,75 @@ export interface JobRow {
 export const COLUMNS = `seq, id, queue, type, state, lane, priority, grp, data, weights, attempt, max_attempts, backoff,
   timeout, deadline, deadline_wall, keep_for, holds, created_at, due_at, due_wall, started_at, finished_at, worker, lease_until, token,
   cancel_requested, progress, result, error, idempotency_key`;
+
+/** The columns of a job that waits, as `waitingRow` reads them; those that its state decides are not among them. */
+export const WAITING_COLUMNS = `seq, id, queue, type, lane, priority, grp, data, weights, attempt, max_attempts, backoff, timeout,
+  deadline, deadline_wall, keep_for, holds, created_at, due_at, due_wall, cancel_requested, progress, error, idempotency_key`;
+
+type Waiting = [
+  seq: number,
+  id: string,
+  queue: string,
+  type: string,
+  lane: number | null,
+  priority: number,
+  grp: string | null,
+  data: string,
+  weights: string | null,
+  attempt: number,
+  maxAttempts: number,
+  backoff: string,
+  timeout: number | null,
+  deadline: number | null,
+  deadlineWall: number | null,
+  keepFor: number | null,
+  holds: number,
+  createdAt: number,
+  dueAt: number,
+  dueWall: number | null,
+  cancelRequested: number,
+  progress: string | null,
+  error: string | null,
+  idempotencyKey: string | null,
+];
+
+/** A claim reads many: an array takes half the time of an object, the driver's part included. */
+export function waitingRow(row: unknown): JobRow {
+  const v = valuesOf(row) as Waiting;
+  return {
+    seq: v[0],
+    id: v[1],
+    queue: v[2],
+    type: v[3],
+    state: "waiting",
+    lane: v[4],
+    priority: v[5],
+    grp: v[6],
+    data: v[7],
+    weights: v[8],
+    attempt: v[9],
+    max_attempts: v[10],
+    backoff: v[11],
+    timeout: v[12],
+    deadline: v[13],
+    deadline_wall: v[14],
+    keep_for: v[15],
+    holds: v[16],
+    created_at: v[17],
+    due_at: v[18],
+    due_wall: v[19],
+    started_at: null,
+    finished_at: null,
+    worker: null,
+    lease_until: null,
+    token: 0,
+    cancel_requested: v[20],
+    progress: v[21],
+    result: null,
+    error: v[22],
+    idempotency_key: v[23],
+  };
+}
 
 /** The lease that a claim has just written. */
 export interface NewLease {
