@@ -10,7 +10,7 @@ export interface OptionSpec {
   /** What stands for its value in the help; without one it is a flag. */
   readonly value?: string;
   readonly short?: string;
-  /** It may be said several times. */
+  /** It may be given several times. */
   readonly many?: true;
   readonly help: string;
 }
@@ -23,7 +23,7 @@ export interface IntegerRange {
   readonly fallback: number;
 }
 
-/** What was said on the command line, checked against the options that there are. */
+/** The command line, checked against the options of the command. */
 export class Arguments {
   /** What is not an option: ids, mostly. */
   readonly words: readonly string[];
@@ -42,7 +42,7 @@ export class Arguments {
     return this.texts(name).at(-1);
   }
 
-  /** Of an option that may be said several times: everything, in order. */
+  /** All values of an option that may be given several times, in order. */
   texts(name: string): readonly string[] {
     return (this.#values.get(name) ?? []).filter((value) => value !== true);
   }
@@ -83,7 +83,7 @@ export class Arguments {
 /** A thousand years: instants that far away can still be written down. */
 const LONGEST_MS = 365_250 * 86_400_000;
 
-/** Reads a command line by the options that a command knows. Whatever else is there is refused. */
+/** Reads a command line by the options of a command. Anything else is refused. */
 export function readArguments(args: readonly string[], specs: OptionSpecs): Arguments {
   const { tokens, positionals } = parseArgs({
     args: [...args],

@@ -21,7 +21,7 @@ export interface Command {
   readonly options: OptionSpecs;
   /** How many words may follow that are no options. */
   readonly words: "none" | "one" | "any";
-  /** Does the work. The answer is the exit code. */
+  /** Runs the command. Returns the exit code. */
   run(context: Context): Promise<number>;
 }
 

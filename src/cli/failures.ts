@@ -3,7 +3,7 @@ import { recordError } from "../core/error-record.ts";
 import { scrubAddresses } from "../core/scrub.ts";
 import type { Redact } from "./redact.ts";
 
-/** The command line cannot be right. Exit code 2. */
+/** The command line is wrong. Exit code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
   readonly code = "SLUICE_USAGE";
@@ -20,11 +20,11 @@ export class Failure extends Error {
   }
 }
 
-/** What is said about what somebody typed: they are their own words, and not to be taken for secrets. */
+/** Messages that quote the command line; they are not redacted as secrets. */
 const OWN_WORDS = [UsageError, Failure, OptionsError, LimitConflictError, LimitNotFoundError];
 const LONGEST = 2_000;
 
-/** What is shown of an error: short, and without what a service, a driver or an address may have let slip. */
+/** What is shown of an error: short, and without secrets from a service, a driver or an address. */
 export function shownOf(thrown: unknown, redact: Redact): { readonly code: string; readonly message: string } {
   const { message, code = "SLUICE_FAILED" } = recordError(thrown);
   if (!(thrown instanceof Error) || !OWN_WORDS.some((own) => thrown instanceof own)) return { code, message };

@@ -1,13 +1,13 @@
 import { styleText } from "node:util";
 import { type Clock, systemClock } from "../core/clock.ts";
 
-/** The styles that are used, few as they are. */
+/** The styles that are used. */
 export type Style = "bold" | "dim" | "green" | "red" | "yellow" | "cyan";
 
 /** Gives a text a colour, where colours are wanted. */
 export type Paint = (style: Style, text: string) => string;
 
-/** Everything that a command has to do with the world outside the database. */
+/** All input and output of a command other than the database. */
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
@@ -17,13 +17,13 @@ export interface Io {
   readonly paintError: Paint;
   /** Is the output a terminal that can be redrawn? */
   readonly terminal: boolean;
-  /** Does a person sit at both ends? */
+  /** Are both input and output a terminal? */
   readonly interactive: boolean;
-  /** How many columns there are; undefined: as many as it takes, for nobody looks at it in a terminal. */
+  /** The number of columns; undefined: no bound, because the output is not a terminal. */
   columns(): number | undefined;
   out(text: string): void;
   err(text: string): void;
-  /** Aborted by Ctrl-C and its like, or when nobody reads the output any more. A second Ctrl-C ends the process. */
+  /** Aborted by Ctrl-C and similar signals, or when the output is closed. A second Ctrl-C ends the process. */
   interrupted(): AbortSignal;
 }
 
@@ -37,7 +37,7 @@ export function processIo(): Io {
   const { env, stdin, stdout, stderr } = process;
   const stop = new AbortController();
   let listening = false;
-  // Whoever reads may stop reading: that is no failure, and there is no point in going on for long.
+  // The reader of a pipe may close it: that is no failure, and the command ends soon.
   for (const stream of [stdout, stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code !== "EPIPE") throw error;
@@ -65,7 +65,7 @@ export function processIo(): Io {
   };
 }
 
-/** Colours are for terminals that have them, and for people who want them (no-color.org). */
+/** Colours need a terminal that has them, and no `NO_COLOR` (no-color.org). */
 export function wantsColour(isTerminal: boolean, { NO_COLOR, TERM }: Io["env"]): boolean {
   return isTerminal && TERM !== "dumb" && (NO_COLOR ?? "") === "";
 }
@@ -74,7 +74,7 @@ function widthIn(text: string | undefined): number | undefined {
   return text !== undefined && /^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined;
 }
 
-/** Some releases of Node call their SQLite an experiment, on every run. Whoever runs this command cannot do anything about it. */
+/** Some releases of Node warn at every run that SQLite is experimental. The user of this command cannot change that. */
 function hideExperimentalWarnings(): void {
   const emit = process.emitWarning.bind(process) as (...args: unknown[]) => void;
   process.emitWarning = (...args: unknown[]) => {

@@ -3,16 +3,16 @@ import { recordError } from "../core/error-record.ts";
 import { Failure, UsageError } from "./failures.ts";
 import { shownWord } from "./redact.ts";
 
-/** More than anybody writes by hand. */
+/** Larger than any file written by hand. */
 const MOST_BYTES = 10_000_000;
 
-/** What a JSON file of the user holds. */
+/** Reads a JSON file of the user. */
 export function readJsonFile(path: string): unknown {
   let text: string;
   try {
     text = readFileSync(path, "utf8");
   } catch (error) {
-    // The message of Node says the path again.
+    // Node's message repeats the path.
     const { code, message } = recordError(error);
     const reason = code ?? message;
     throw new Failure("SLUICE_NO_FILE", `cannot read ${shownWord(path)}: ${reason}`);

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The binary. It looks at the version before anything else is read, for an old Node could not even read the rest.
+// The binary. It checks the version before it loads anything else, because an old Node could not parse the rest.
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 
 if (major < 22 || (major === 22 && minor < 13)) {

@@ -1,6 +1,6 @@
 import { nearest } from "../core/nearest.ts";
 
-/** The end of a message about a word that is not known: the one that was meant, or all there are. */
+/** The end of a message about an unknown word: the nearest known word, or all of them. */
 export function didYouMean(word: string, known: readonly string[], what: string): string {
   const near = nearest(word, known);
   if (near !== undefined) return `did you mean ${near}?`;

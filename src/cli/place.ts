@@ -26,8 +26,8 @@ export interface PostgresPlace {
 const DEFAULT_SCHEMA = "sluice";
 
 /**
- * Where the database is, by the command line or the environment. What stands on a command line is seen by everybody on the
- * computer: an address with a password is for the environment, or for a file.
+ * The address of the database, from the command line or the environment. Other users of the computer can see a command
+ * line, so an address with a password belongs in the environment, or in a file.
  */
 export function placeOf(context: Context): Place {
   const given = givenPlace(context).trim();
@@ -42,7 +42,7 @@ export function placeOf(context: Context): Place {
   return { kind: "sqlite", path: resolve(given) };
 }
 
-/** The same for what works with Postgres alone; the address may also stand behind the command. */
+/** The same for commands for Postgres alone; the address may also be an argument of the command. */
 export function postgresPlaceOf(context: Context): PostgresPlace {
   const [word] = context.args.words;
   if (word !== undefined && !isPostgres(word)) throw new UsageError("the address must begin with postgres://");
@@ -83,7 +83,7 @@ function givenPlace({ args, io: { env } }: Context): string {
   if (file !== undefined) return inFile(file);
   if (isSet(env["SLUICE_DB"])) return env["SLUICE_DB"];
   if (isSet(env["SLUICE_DB_FILE"])) return inFile(env["SLUICE_DB_FILE"]);
-  // That one is everybody's: only an address that can be meant is taken from it.
+  // `DATABASE_URL` is shared with other programs: only a Postgres address is used from it.
   if (isSet(env["DATABASE_URL"]) && isPostgres(env["DATABASE_URL"])) return env["DATABASE_URL"];
   throw new UsageError("which database? Say --db path/to/file.db or --db postgres://…, or set SLUICE_DB");
 }

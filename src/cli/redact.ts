@@ -1,12 +1,12 @@
 import { scrubAddresses } from "../core/scrub.ts";
 import type { Io } from "./io.ts";
 
-/** What is said in place of an address. */
+/** The text shown instead of an address. */
 export const NOT_SHOWN = "(an address, not shown here)";
 
 /**
- * What was typed, as it may be shown again. Whatever can be an address is not shown, however it was quoted, cut or written: it may
- * hold a password, and the place for it is the environment or a file.
+ * The argument as it may be shown. Anything that can be an address is not shown, however it was quoted, cut or written: it may
+ * contain a password, which belongs in the environment or in a file.
  */
 export function shownWord(text: string): string {
   return mayBeAddress(text) ? NOT_SHOWN : text;

@@ -10,7 +10,7 @@ import { didYouMean } from "./nearest.ts";
 import { type Redact, redacting, redactor } from "./redact.ts";
 import { jsonText, printable } from "./render/text.ts";
 
-/** Does what the command line says. The answer is the exit code: 0 done, 1 failed or not found, 2 wrong usage. */
+/** Runs the command line. Returns the exit code: 0 done, 1 failed or not found, 2 wrong usage. */
 export async function run(argv: readonly string[], outside: Io): Promise<number> {
   const redact = redactor(argv, outside.env);
   const io = redacting(outside, redact);

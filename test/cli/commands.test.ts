@@ -120,7 +120,7 @@ describe("sluice", () => {
     expect((await at(older, "pause", "-q", "mail")).err).toMatch(/start a worker of this release/);
   });
 
-  it("says what is wrong in a process of its own, too", async () => {
+  it("reports errors in a process of its own", async () => {
     expect(await sluice(["stast"])).toEqual({
       code: 2,
       out: "",
@@ -131,7 +131,7 @@ describe("sluice", () => {
     expect(errorOf(missing).code).toBe("SLUICE_NO_DATABASE");
   });
 
-  it("is colourful at a terminal alone, and not for people who say no", () => {
+  it("uses colours at a terminal alone, and not with NO_COLOR", () => {
     expect(wantsColour(true, {})).toBe(true);
     expect(wantsColour(true, { NO_COLOR: "" })).toBe(true);
     expect(wantsColour(true, { NO_COLOR: "1" })).toBe(false);
@@ -139,7 +139,7 @@ describe("sluice", () => {
     expect(wantsColour(false, {})).toBe(false);
   });
 
-  it("ends quietly when nobody reads its output", async () => {
+  it("ends quietly when its output is closed", async () => {
     const child = spawn(process.execPath, [MAIN, "stats", "--watch", "--json", "--db", database], { stdio: "pipe" });
     child.stdout.destroy();
     const [err, [code, signal]] = await Promise.all([text(child.stderr), once(child, "exit")]);
@@ -175,13 +175,13 @@ describe("stats", () => {
     expect(table.out).not.toContain("\u001b");
   });
 
-  it("knows no queue that is not there", async () => {
+  it("fails for a queue that does not exist", async () => {
     const ended = await look("stats", "--json", "--queue", "mial");
     expect(ended.code).toBe(1);
     expect(errorOf(ended)).toEqual({ code: "SLUICE_NO_QUEUE", message: "there is no queue mial; did you mean mail?" });
   });
 
-  it("watches until it is told to stop", async () => {
+  it("watches until it is aborted", async () => {
     const child = spawn(process.execPath, [MAIN, "stats", "--watch", "--json", "--db", database], { stdio: "pipe" });
     const lines: string[] = [];
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
@@ -243,7 +243,7 @@ describe("jobs", () => {
     expect(people.out).toContain(`More: --cursor ${first.cursor}`);
   });
 
-  it("by state, type, group and age", async () => {
+  it("filters by state, type, group and age", async () => {
     const found = async (...args: string[]) =>
       (json(await look("jobs", "-q", "mail", "--json", ...args)) as Page).jobs.map(({ id }) => id);
     expect(await found("--state", "dead,active")).toEqual([ids.active, ids.dead]);
@@ -267,7 +267,7 @@ describe("jobs", () => {
     expect(people.out).toContain("it broke \\u001b[31mbadly");
   });
 
-  it("wants to know which queue, where there are several", async () => {
+  it("requires --queue where there are several queues", async () => {
     const ended = await look("jobs");
     expect(ended.code).toBe(2);
     expect(ended.err).toContain("--queue with one of mail, other");
@@ -279,7 +279,7 @@ describe("jobs", () => {
 });
 
 describe("show", () => {
-  it("tells everything but the payload", async () => {
+  it("shows everything but the payload", async () => {
     const [completed, dead] = await Promise.all([spawned(database, "show", ids.completed), look("show", ids.dead)]);
     expect(completed.code).toBe(0);
     for (const part of [
@@ -433,7 +433,7 @@ describe("changes", () => {
     expect(await at(db, "remove", "-q", "mail", "--state", "active")).toMatchObject({ code: 2 });
   });
 
-  it("many for a person at a terminal only with --yes", async () => {
+  it("of many jobs need --yes at a terminal", async () => {
     const db = copyOf(database, "persons");
     const args = ["drain", "-q", "mail", "--db", db];
     const asked = await inProcess(args, { interactive: true });
@@ -445,7 +445,7 @@ describe("changes", () => {
     expect(await statesOf(db, ids.waiting)).toEqual([undefined]);
   });
 
-  it("many are stopped by Ctrl-C, and say how many are done", async () => {
+  it("of many jobs stop at Ctrl-C, and say how many are done", async () => {
     const db = copyOf(database, "stopped");
     const stopped = await inProcess(["drain", "-q", "mail", "--db", db], { interrupted: () => AbortSignal.abort() });
     expect(stopped).toMatchObject({ code: 1, out: "" });
@@ -520,7 +520,7 @@ describe("changes", () => {
     expect(await statesOf(db, ids.active, ids.completed, ids.waiting)).toEqual(["active", undefined, undefined]);
   });
 
-  it("purge for a person at a terminal only with --yes", async () => {
+  it("purge at a terminal only with --yes", async () => {
     const db = copyOf(database, "person");
     const args = ["purge", "-q", "mail", "--all", "--db", db];
     const asked = await inProcess(args, { interactive: true });

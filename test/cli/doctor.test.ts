@@ -42,7 +42,7 @@ const served = (more: Partial<NonNullable<Facts["kept"]>["served"]>) =>
 const found = (facts: Partial<Facts>) => findings({ ...WELL, ...facts });
 
 describe("findings", () => {
-  it("are all well where all is well", () => {
+  it("are ok where nothing is wrong", () => {
     expect(found({}).map(({ status }) => status)).toEqual(found({}).map(() => "ok"));
     expect(found({})).toContainEqual({ check: "rows", status: "ok", says: "jobs 12,345" });
   });
@@ -179,7 +179,7 @@ describe("doctor", () => {
     expect((await examine(db)).bad.map(({ check }) => check)).toEqual(["limits"]);
   });
 
-  it("does not call what is paused stuck", async () => {
+  it("does not report paused jobs as stuck", async () => {
     const db = copyOf(database, "paused");
     tamper(db, "UPDATE sluice_jobs SET due_at = due_at - 1e7 WHERE state = 'waiting'");
     expect((await examine(db)).bad).toHaveLength(1);

@@ -65,18 +65,18 @@ describe("sluice explain <id>", () => {
     expect(out).toMatch(/^earliest +(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(in (59 m( \d+ s)?|1 h)\)$/m);
   });
 
-  it("says who is before it", async () => {
+  it("says which jobs are before it", async () => {
     expect((await explain("last")).out).toMatch(
       /^position +behind 2 jobs of its group and 1 job of other groups by turns$/m,
     );
   });
 
   it.each([
-    ["infer", /^held by +gpu: 1\/1 at a time, until one ends$/m, /^earliest +nobody can tell$/m],
+    ["infer", /^held by +gpu: 1\/1 at a time, until one ends$/m, /^earliest +cannot be estimated$/m],
     ["chat", /^held by +tokens: 900\/1,000 used, and it needs 200, until /m, /^earliest +.*\(in /m],
     ["later", /^held by +its delay, until .*\(in (23 h 59 m|1 d)\)$/m, /^state +scheduled$/m],
     ["free", /^held by +nothing: it starts when a worker asks$/m, /^earliest +now$/m],
-    ["stopped", /^held by +Jobs of type "stopped" are paused\.$/m, /^earliest +nobody can tell$/m],
+    ["stopped", /^held by +Jobs of type "stopped" are paused\.$/m, /^earliest +cannot be estimated$/m],
     ["running", /^held by +It is running since /m, /^state +active$/m],
   ])("%s", async (name, holds, also) => {
     const { code, out } = await explain(name);
@@ -101,18 +101,18 @@ describe("sluice explain <id>", () => {
     expect(json(await explain("free", "--json"))).toMatchObject({ runnable: true, heldBy: [] });
   });
 
-  it("does so in a process of its own, too", async () => {
+  it("works in a process of its own", async () => {
     expect(await sluice(["explain", ids["infer"]!, "--db", database])).toEqual(await explain("infer"));
   });
 
-  it("fails where there is no such job, or too much was said", async () => {
+  it("fails where there is no such job, or too many arguments are given", async () => {
     expect(await look("explain", "nope")).toMatchObject({ code: 1, out: "", err: 'error there is no job "nope"\n' });
     expect((await explain("next", "--queue", "work")).err).toMatch(/or --queue, not both/);
   });
 });
 
 describe("sluice explain --queue", () => {
-  it("says what waits and what takes the longest for it", async () => {
+  it("shows the waiting jobs of a queue and the limit that takes the longest", async () => {
     const { code, out } = await look("explain", "--queue", "work");
     expect(code).toBe(0);
     expect(out).toMatch(/^waiting +7$/m);
@@ -123,7 +123,7 @@ describe("sluice explain --queue", () => {
     expect(out).toMatch(/^gpu +1 +0 +concurrency +\?$/m);
   });
 
-  it("estimates when it drains, once that can be told", async () => {
+  it("estimates when a queue drains, once there is enough data", async () => {
     const db = copyOf(database, "drain");
     await inProcess(["resume", "--queue", "work", "--type", "stopped", "--db", db]);
     await inProcess(["cancel", ids["infer"]!, "--db", db]);

@@ -95,7 +95,7 @@ describe("the state of a limit", () => {
   });
 });
 
-describe("limits for people", () => {
+describe("limits as text", () => {
   it("fit into 80 columns, whatever the names and numbers", async () => {
     const long = "a_limit_with_a_name_that_goes_on_and_on_for_longer_than_anybody_would_like_it_to";
     const most = 9_007_199_254_740_991;
@@ -176,8 +176,8 @@ describe("limits for people", () => {
   });
 });
 
-describe("an explanation for people", () => {
-  it("has everything that holds a job", async () => {
+describe("an explanation as text", () => {
+  it("has every blocker of a job", async () => {
     await define({ mail: { max: 2, per: "1m", all: true }, gpu: { concurrency: 2, all: true } });
     const jobs = await add(4);
     await claim();
@@ -192,7 +192,7 @@ describe("an explanation for people", () => {
       position  behind 1 job of its group
       held by   gpu: 2/2 at a time, until one ends
                 mail: 2/2 used, until 12:01:00 (in 3.2 s)
-      earliest  nobody can tell; not before 12:01:00 (in 3.2 s)
+      earliest  cannot be estimated; not before 12:01:00 (in 3.2 s)
       "
     `);
     expect(waitingLine(explained, clock.wall())).toBe(
@@ -200,7 +200,7 @@ describe("an explanation for people", () => {
     );
   });
 
-  it("leaves those before it to its position", async () => {
+  it("shows the jobs before it as its position", async () => {
     const [, second] = await add(2);
     const explained = await explain(second!.id);
     const text = explanationText(explained, clock.wall(), surface);
@@ -210,7 +210,7 @@ describe("an explanation for people", () => {
     expect(waitingLine(explained, clock.wall())).toBe("a worker");
   });
 
-  it("says that those before it may take the room", async () => {
+  it("says that jobs before it may start first", async () => {
     await define({ mail: { max: 9, per: "1m", weight: "n", all: true } });
     const [, second] = await add(2, "send", { weights: { n: 2 }, group: "b" });
     await add(1, "send", { weights: { n: 2 }, priority: 3 });
@@ -219,11 +219,11 @@ describe("an explanation for people", () => {
     expect(text).toContain(
       "position  behind 1 job of its group and 1 job of other groups by turns and 1 job of a higher",
     );
-    expect(text).toContain("\nheld by   those before it, who may take the room first\nearliest  now\n");
+    expect(text).toContain("\nheld by   jobs before it, which may start first\nearliest  now\n");
     expect(waitingLine(await explain(third.id), clock.wall())).toBe("those before it");
   });
 
-  it("says that nothing does", async () => {
+  it("says that nothing blocks a job", async () => {
     const [job] = await add(1);
     const explained = await explain(job!.id);
     expect(explanationText({ ...explained, id: "the-id" }, clock.wall(), surface)).toMatchInlineSnapshot(`
@@ -251,7 +251,7 @@ describe("an explanation for people", () => {
     expect(waitingLine(await explain(job!.id), clock.wall())).toBe(line);
   });
 
-  it("of a queue says what takes the longest", async () => {
+  it("of a queue shows the limit that takes the longest", async () => {
     await define({ mail: { max: 2, per: "1m", all: true }, pace: { every: "1s", types: ["send"] } });
     await add(7);
     await claim();

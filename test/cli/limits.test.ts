@@ -57,7 +57,7 @@ describe("sluice limits", () => {
     expect(lines).toHaveLength(6);
   });
 
-  it("does so in a process of its own, too", async () => {
+  it("works in a process of its own", async () => {
     expect(await sluice(["limits", "mail", "--db", database])).toEqual(await look("mail"));
   });
 
@@ -101,7 +101,7 @@ describe("sluice limits", () => {
   it("says so where there are none", async () => {
     const empty = own("empty");
     for (const name of Object.keys(DEFINED)) await at(empty, "remove", name, "--yes");
-    expect(await at(empty)).toMatchObject({ code: 0, out: "There are no limits: nobody has declared one.\n" });
+    expect(await at(empty)).toMatchObject({ code: 0, out: "There are no limits: none is declared.\n" });
     expect(json(await at(empty, "--json"))).toEqual({ limits: [] });
   });
 });
@@ -119,7 +119,7 @@ describe("sluice limits set, restore", () => {
     expect(json(await at(db, "mail", "--json"))).toMatchObject({ changed: false });
   });
 
-  it("of one group alone", async () => {
+  it("changes the numbers of one group alone", async () => {
     const db = own("set-group");
     expect((await at(db, "set", "tenant", "--max", "9", "--per", "1m", "--group", "small")).out).toBe(
       "set tenant[small]: 9 per 1m, open\n",
@@ -127,7 +127,7 @@ describe("sluice limits set, restore", () => {
     expect((await at(db, "tenant")).out).toMatch(/acme: 50 per 1h, 3 in a turn\n +small: 9 per 1m/);
   });
 
-  it("of every kind", async () => {
+  it("changes numbers of every kind", async () => {
     const db = own("set-kinds");
     expect((await at(db, "set", "gpu", "--concurrency", "0")).out).toBe("set gpu: 0 at a time, closed: allows none\n");
     expect((await at(db, "set", "crawl", "--every", "2s")).out).toMatch(/^set crawl: every 2s/);
@@ -135,7 +135,7 @@ describe("sluice limits set, restore", () => {
 });
 
 describe("sluice limits pause, resume, reset", () => {
-  it("stops a limit and lets it go on", async () => {
+  it("pauses and resumes a limit", async () => {
     const db = own("pause");
     expect(await at(db, "pause", "tokens")).toMatchObject({
       code: 0,
@@ -145,7 +145,7 @@ describe("sluice limits pause, resume, reset", () => {
     expect((await at(db, "resume", "tokens")).out).toBe("resumed tokens: 1,000 tokens per 1h, open\n");
   });
 
-  it("for a while, also for one group", async () => {
+  it("pauses for a while, also one group", async () => {
     const db = own("pause-for");
     expect((await at(db, "pause", "tokens", "--for", "10m")).out).toMatch(
       /^paused for 10 m: tokens: 1,000 tokens per 1h, held until \d/,
@@ -158,7 +158,7 @@ describe("sluice limits pause, resume, reset", () => {
     expect((await at(db, "tenant")).out).toMatch(/^small +0\/1 +held until \d/m);
   });
 
-  it("for a while for all groups, also for those that nobody has used", async () => {
+  it("pauses all groups for a while, also unused ones", async () => {
     const db = own("pause-all");
     expect((await at(db, "pause", "tenant", "--for", "10m")).out).toMatch(
       /^paused for 10 m: tenant: 1 per 1h, all groups held until \d/,
@@ -168,7 +168,7 @@ describe("sluice limits pause, resume, reset", () => {
     expect((await at(db, "resume", "tenant")).out).toMatch(/^resumed tenant: 1 per 1h, open/);
   });
 
-  it("forgets what was counted, of all or of one group", async () => {
+  it("resets what was counted, of all groups or of one", async () => {
     const db = own("reset");
     expect((await at(db, "reset", "mail")).out).toBe("reset mail: 2 per 1h, open\n");
     expect(json(await at(db, "reset", "tenant", "--group", "acme", "--json"))).toMatchObject({ states: [{ used: 0 }] });
@@ -198,7 +198,7 @@ describe("sluice limits define, remove", () => {
     expect(json(await at(db, "mail", "--json"))).toMatchObject({ allows: "9 per 1h", revision: 2 });
   });
 
-  it("removes one, if that is really wanted", async () => {
+  it("removes a limit only with --yes", async () => {
     const db = own("remove");
     const asked = await at(db, "remove", "mail");
     expect(asked).toMatchObject({ code: 1, out: "" });
@@ -207,7 +207,7 @@ describe("sluice limits define, remove", () => {
     expect((await at(db, "mail")).err).toMatch(/there is no limit mail; limits: crawl, gpu, tenant, tokens/);
   });
 
-  it("goes by versions and owners", async () => {
+  it("declares by version and owner", async () => {
     const db = own("versions");
     define({ a: { every: "1s", all: true }, b: { every: "2s", all: true } });
     expect((await at(db, "define", file, "--version", "5", "--owner", "billing")).code).toBe(0);
@@ -253,7 +253,7 @@ describe("sluice limits define, remove", () => {
     expect(await at(db, "pause", "gpu", "--history")).toMatchObject({ code: 2 });
   });
 
-  it("refuses a file that says something wrong, whole", async () => {
+  it("refuses the whole file where one limit is wrong", async () => {
     const db = own("wrong");
     define({ fresh: { max: 1, per: "1s", all: true }, wrong: { max: 1, all: true } });
     const ended = await at(db, "define", file);

@@ -51,7 +51,7 @@ describe("on Postgres", () => {
     expect(out).toMatch(/^mail /m);
   });
 
-  it("jobs, show and explain tell of jobs", async () => {
+  it("jobs, show and explain show jobs", async () => {
     const page = json(await look("jobs", "-q", "mail", "-n", "3", "--json")) as { jobs: object[]; cursor: string };
     expect(page.jobs).toHaveLength(3);
     expect(json(await look("jobs", "-q", "mail", "--cursor", page.cursor, "--json"))).toMatchObject({
@@ -66,7 +66,7 @@ describe("on Postgres", () => {
     expect(errorOf(await look("show", "nobody", "--json"))).toMatchObject({ code: "SLUICE_JOB_NOT_FOUND" });
   });
 
-  it("what changes jobs changes them", async () => {
+  it("the commands that change jobs work", async () => {
     const queue = new Queue("changes", { storage });
     const [a, b, c] = await queue.addBulk([
       { type: "t", data: 1 },
@@ -160,7 +160,7 @@ describe("migrate", () => {
     expect((await inProcess(["migrate", url, "--schema", "mine"])).err).toMatch(/newer version/);
   });
 
-  it("prints what psql can run, as often as one likes", async () => {
+  it("prints SQL that psql can run repeatedly", async () => {
     const { out, code } = await inProcess(["migrate", "--print", "--schema", "printed"]);
     expect({ out, code }).toEqual({ out: migrationSql("printed"), code: 0 });
     const url = await temporaryDatabase();
@@ -170,7 +170,7 @@ describe("migrate", () => {
     expect((await inProcess(["migrate", "--print", "--role", "worker"])).out).toContain(grantSql("sluice", "worker"));
   });
 
-  it("lets a role work that owns nothing", async () => {
+  it("grants a role that owns nothing what it needs", async () => {
     const url = await temporaryDatabase();
     const role = `worker_${process.pid}`;
     await once(url, `DROP ROLE IF EXISTS ${role}`);
@@ -221,7 +221,7 @@ const settings = (more: Partial<PostgresFacts["settings"]>) => ({ settings: { ..
 const holder = { kind: "session", name: "4711", state: "idle in transaction", ageMs: 720_000 } as const;
 
 describe("doctor", () => {
-  it("finds all well where all is well", () => {
+  it("reports ok where nothing is wrong", () => {
     const found = postgresFindings(WELL);
     expect(found.map(({ status }) => status)).toEqual(found.map(() => "ok"));
     expect(found[0]!.says).toBe("db:5432/jobs, Postgres 18.4, as worker");
@@ -275,7 +275,7 @@ describe("doctor", () => {
     expect(checks).not.toContain("vacuum");
   });
 
-  it("finds leases that ran out, jobs that nobody starts and wrong stamps", async () => {
+  it("finds expired leases, jobs that no worker starts and wrong stamps", async () => {
     const url = await temporaryDatabase();
     await using own = new PostgresStorage(url);
     await fillStorage(own);
@@ -298,7 +298,7 @@ describe("doctor", () => {
     expect((await bad("--stuck", "3h")).checks).not.toContain("waiting");
   });
 
-  it("sees who keeps old rows, and who waits for a lock", async () => {
+  it("finds sessions that keep old rows, and sessions that wait for a lock", async () => {
     const { url } = database;
     const [holds, waits] = [new pg.Client({ connectionString: url }), new pg.Client({ connectionString: url })];
     await Promise.all([holds.connect(), waits.connect()]);

@@ -10,7 +10,7 @@ import type { JobCounts, JobRecord } from "../../src/core/job.ts";
 
 const surface = (columns?: number) => ({ paint: plain, columns });
 
-describe("text of other people", () => {
+describe("untrusted text", () => {
   it("cannot move the cursor, change colours, or turn the line around", () => {
     expect(printable("a\u001b[2Jb\u0007\u009b31m\u202ec\u2028d")).toBe("a\\u001b[2Jb\\u0007\\u009b31m\\u202ec\\u2028d");
     expect(printable("one\ntwo\tthree\r")).toBe("one⏎two three\\u000d");
@@ -94,7 +94,7 @@ describe("a table", () => {
     ).toBe("name       count\na              1\nlong name     22\n");
   });
 
-  it("is put closer together and cut where there is too little room", () => {
+  it("is narrowed and cut where there are too few columns", () => {
     expect(table(columns, [["long name", "22"]], surface(15))).toBe("name      count\nlong name    22\n");
     expect(table(columns, [["long name", "22"]], surface(12))).toBe("name   count\nlong …    22\n");
     expect(table(columns, [["long name", "22"]], surface(1))).toBe("name count\nlon…    22\n");
@@ -240,7 +240,7 @@ describe("a list of jobs", () => {
     );
   });
 
-  it("shows more where there is room, and nothing cut where nobody measures", () => {
+  it("shows more columns where they fit, and cuts nothing where the width is unknown", () => {
     const text = jobsTable(jobs, 60_000, surface());
     expect(text).toContain("send_a_rather_long_email_with_pictures  acme   Error: broke\\u001b[2J");
     expect(jobsTable([job({})], 0, surface())).not.toMatch(/due|group|error/);

@@ -22,7 +22,7 @@ describe("sluice simulate", () => {
     for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(60);
   });
 
-  it("does so in a process of its own, too", async () => {
+  it("works in a process of its own", async () => {
     expect(await sluice(args, { COLUMNS: "60" })).toEqual(await inProcess(args, { columns: () => 60 }));
   });
 
@@ -44,7 +44,7 @@ describe("sluice simulate", () => {
     });
   });
 
-  it("takes a plan from a file, and what the command line says besides", async () => {
+  it("reads a plan from a file, with options of the command line", async () => {
     const file = join(folder.path, "plan.json");
     writeFileSync(file, JSON.stringify({ limits: mail, work: [{ type: "send", jobs: 120 }], concurrency: 200 }));
     expect(json(await inProcess(["simulate", file, "--json"]))).toMatchObject({ tookMs: 60_100 });
@@ -55,7 +55,7 @@ describe("sluice simulate", () => {
     expect(json(await inProcess(["simulate", file, "--limits", limits, "--json"]))).toMatchObject({ tookMs: 120_100 });
   });
 
-  it("takes limits from a database, as they are in force, and leaves them alone", async () => {
+  it("reads the limits in force from a database, and does not change them", async () => {
     const db = join(folder.path, "limits.db");
     const storage = new SqliteStorage(db);
     await storage.limits.define(readLimits("test", mail).rules);
@@ -78,7 +78,7 @@ describe("sluice simulate", () => {
     expect(out).toContain("No jobs were added after the first 20: --max-jobs would allow more.");
   });
 
-  it("refuses what cannot be right", async () => {
+  it("refuses invalid options", async () => {
     const bad = join(folder.path, "bad.json");
     writeFileSync(bad, "{ work");
     const empty = join(folder.path, "array.json");

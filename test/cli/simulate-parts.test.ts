@@ -189,7 +189,7 @@ describe("parts of a simulation", () => {
     clock.moveTo(5);
     clock.moveTo(3);
     expect([clock.now(), clock.wall()]).toEqual([5, 5]);
-    expect(() => clock.after()).toThrow(/nobody sleeps/);
+    expect(() => clock.after()).toThrow(/no timers/);
     expect(onGrid(0.3) * 1_024).toBe(307);
     expect(later(7, 5)).toBe(7);
     expect(later(5, 5)).toBeGreaterThan(5);
@@ -210,7 +210,7 @@ describe("parts of a simulation", () => {
     expect(lognormal(random, 3, 0)).toBe(3);
   });
 
-  it("a crew gives work to each of its workers in turn, as long as one has a hand free", () => {
+  it("a crew gives jobs to its workers in turn, as long as one has an unused slot", () => {
     const crew = new Crew("q", 2, 2);
     const seen = [];
     for (let next = crew.next(); next !== undefined; next = crew.next()) {
@@ -257,7 +257,7 @@ describe("a plot", () => {
     expect(drawn).toMatch(/^[\x20-\x7e\n]*$/);
   });
 
-  it("names the middle where there is room", () => {
+  it("names the middle where it fits", () => {
     const [axis] = plot(
       Array.from({ length: 40 }, () => 1),
       60_000,

@@ -51,7 +51,7 @@ describe("a simulation is exact", () => {
     expect(summary.limits[0]).toMatchObject({ use: 1, share: 1 });
   });
 
-  it("as many start as the weights let", async () => {
+  it("as many start as the weights allow", async () => {
     const limits = { tokens: { max: 10_000, per: "1m", weight: "tokens", all: true } };
     const work = { jobs: 20, duration: "200ms", weights: { tokens: 1_200 } };
     const played = await play(planOf({ limits, concurrency: 50, work: [work] }));
@@ -62,7 +62,7 @@ describe("a simulation is exact", () => {
     ]);
   });
 
-  it("what was not used comes back when a job ends, and what was used too much is charged", async () => {
+  it("unused weight is returned when a job ends, and use beyond the weight is charged", async () => {
     const limits = { tokens: { max: 10_000, per: "1m", weight: "tokens", all: true } };
     const work = { jobs: 17, duration: "200ms", weights: { tokens: 1_200 } };
     const half = await play(planOf({ limits, concurrency: 50, work: [{ ...work, used: { tokens: 0.5 } }] }));
@@ -91,7 +91,7 @@ describe("a simulation is exact", () => {
     ]);
   });
 
-  it("every group has its own, and some another", async () => {
+  it("every group has a limit of its own, and some have other numbers", async () => {
     const limits = { tenant: { max: 1, per: "1s", by: "group", overrides: { big: { max: 3 } } } };
     const kinds = ["big", "small"].map((name) => ({ jobs: 6, duration: "10ms", groups: { [name]: 1 } }));
     const { runs } = await play(planOf({ limits, work: kinds }));
@@ -118,7 +118,7 @@ describe("a simulation is exact", () => {
     expect(runs.every(({ endedAt }) => endedAt !== null)).toBe(true);
   });
 
-  it("higher priorities pass", async () => {
+  it("jobs of higher priority start first", async () => {
     const work = [
       { type: "low", jobs: 4, duration: "10ms" },
       { type: "high", jobs: 2, duration: "10ms", priority: 5, from: "500ms" },
@@ -194,8 +194,8 @@ describe("a simulation by chance", () => {
   });
 });
 
-describe("what is in the way", () => {
-  it("is said, and what would be next", async () => {
+describe("the bottleneck", () => {
+  it("is named, and the next one too", async () => {
     const limits = {
       tokens: { max: 600, per: "1m", weight: "tokens", types: ["chat"] },
       gpu: { concurrency: 1, types: ["chat"] },
@@ -210,7 +210,7 @@ describe("what is in the way", () => {
     expect(doubled!.limits.find(({ name }) => name === "gpu")!.use).toBeCloseTo(1, 2);
   });
 
-  it("is nothing where there is room", async () => {
+  it("is none where nothing waited", async () => {
     const { summary, doubled } = await simulate(
       planOf({ limits: mail, work: [{ type: "send", jobs: 60, rate: "1/m" }] }),
     );
@@ -268,7 +268,7 @@ describe("a simulation ends", () => {
     }
   });
 
-  it("names what holds those that can never start, whatever others waited for", async () => {
+  it("naming the blocker of jobs that can never start, whatever others waited for", async () => {
     const simulation = await simulate(
       planOf({
         limits: { slow: { max: 1, per: "1m", types: ["a"] }, shut: { max: 0, per: "1m", types: ["b"] } },
@@ -281,7 +281,7 @@ describe("a simulation ends", () => {
     expect(simulation.summary).toMatchObject({ ended: "stuck", jobs: { ended: 5, waiting: 1 }, bottleneck: "shut" });
   });
 
-  it("says of what allows nothing that twice of it would be nothing", async () => {
+  it("and does not double a limit of 0", async () => {
     const simulation = await simulate(
       planOf({ limits: { shut: { max: 0, per: "1m", all: true } }, work: [{ rate: "1/s" }], for: "1m" }),
     );

@@ -4,7 +4,7 @@ import { answer, type Context } from "../command.ts";
 import { UsageError } from "../failures.ts";
 import { plural, printable } from "../render/text.ts";
 
-/** How an action is told. */
+/** The texts of an action. */
 export interface ChangeWords {
   readonly action: ChangeAction;
   /** What has become of a job: `cancelled`. */

@@ -52,7 +52,7 @@ export const clock: Command = {
     }),
 };
 
-/** How the storage stands with the wall clock. */
+/** The difference between the storage's clock and the wall clock. */
 function wordsOf(offsetMs: number): string {
   if (Math.abs(offsetMs) < 1) return "the storage goes by the wall clock";
   return `the storage is ${duration(Math.abs(offsetMs))} ${offsetMs > 0 ? "ahead of" : "behind"} the wall clock`;

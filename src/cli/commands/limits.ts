@@ -62,7 +62,7 @@ async function showAll(context: Context, { storage, look }: Database): Promise<n
   const now = await look.now();
   answer(context, { limits: found.map((limit) => limitJson(limit, now)) }, () =>
     found.length === 0
-      ? "There are no limits: nobody has declared one.\n"
+      ? "There are no limits: none is declared.\n"
       : limitsTable(found, now, { paint: io.paint, columns: io.columns() }),
   );
   return 0;
@@ -92,7 +92,7 @@ async function showHistory(context: Context, { storage }: Database, name: string
   return 0;
 }
 
-/** Whoever says how much must have meant to set it. */
+/** Refuses options of actions where no action is given. */
 function refuseOptions({ args }: Context): void {
   for (const option of ["max", "per", "concurrency", "every", "for", "on-conflict", "version", "owner", "yes"]) {
     if (args.flag(option)) throw new UsageError(`--${option} says what to change; which action? sluice help limits`);

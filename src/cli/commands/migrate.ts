@@ -12,7 +12,7 @@ export const migrate: Command = {
   usage: ["[postgres://…] [--schema name] [--role name]", "--print [--schema name] [--role name]"],
   about: [
     "Storages do it themselves on first use, unless they are opened with",
-    "`migrate: false`: then one who may create schemas does it, by this command or",
+    "`migrate: false`: then a role that may create them does it, by this command or",
     "with what --print prints, and the others need what --role grants.",
     "It may be run again, and by several at the same time.",
   ].join("\n"),

@@ -12,7 +12,7 @@ import {
 import { isWritable } from "../sqlite/database.ts";
 import type { KeptFacts } from "./kept.ts";
 
-/** All that the findings go by. */
+/** The facts that findings are made from. */
 export interface Facts extends FileFacts {
   readonly path: string;
   readonly writable: boolean;
@@ -29,15 +29,15 @@ export interface Facts extends FileFacts {
 export interface Examination {
   readonly path: string;
   readonly wall: number;
-  /** How long a job may wait before that is worth a word. */
+  /** How long a job may wait before it is reported. */
   readonly stuckMs: number;
-  /** Every index as well. */
+  /** Check every index as well. */
   readonly full: boolean;
 }
 
-/** Looks at everything, and changes nothing. */
+/** Reads all facts, and changes nothing. */
 export function factsOf(connection: SqliteConnection, { path, wall, stuckMs, full }: Examination): Facts {
-  // Whatever goes wrong here, nothing is written.
+  // Nothing is written, even after an error.
   connection.exec("PRAGMA query_only = 1");
   const broken = brokenIn(connection, { full });
   const schema = schemaOf(connection);

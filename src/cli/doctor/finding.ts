@@ -1,4 +1,4 @@
-/** One line of what the doctor says. */
+/** One line of the doctor's report. */
 export interface Finding {
   readonly check: string;
   readonly status: "ok" | "warn" | "fail";

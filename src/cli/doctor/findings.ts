@@ -10,7 +10,7 @@ const MEGABYTE = 1e6;
 /** A log this large is not being written back into the database. */
 const LARGE_WAL = 64 * MEGABYTE;
 const LARGE_HINT = MEGABYTE;
-/** So much free room in the file is worth giving back. */
+/** From so much free space in the file on, a vacuum is advised. */
 const MUCH_FREE = 100 * MEGABYTE;
 const SOUND_SQLITE = [3, 51, 3] as const;
 
@@ -20,7 +20,7 @@ export function unreadable(error: unknown): Finding {
   return { check: "file", status: "fail", says: printable(recordError(error).message), advice };
 }
 
-/** What is well, what is not, and what to do: from facts alone. */
+/** The findings and the advice, from facts alone. */
 export function findings(facts: Facts): readonly Finding[] {
   const { kept } = facts;
   return [

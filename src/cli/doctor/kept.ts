@@ -4,7 +4,7 @@ import { number, plural, printable } from "../render/text.ts";
 import { duration } from "../render/time.ts";
 import type { Finding } from "./finding.ts";
 
-/** What is kept, in whatever storage, and by which clock. */
+/** The contents of any storage, and its clock. */
 export type KeptFacts = JobFacts & { readonly offsetMs: number };
 
 /** A sweep comes every few seconds while a worker runs. */
@@ -34,7 +34,7 @@ export function workers({ served: { workers: live, unhandled } }: KeptFacts): Fi
   };
 }
 
-/** So many limits are named. */
+/** At most so many limits are named. */
 const MOST_NAMED = 5;
 
 export function limits({ served: { limits: all, undeclared } }: KeptFacts): Finding {

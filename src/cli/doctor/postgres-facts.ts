@@ -5,14 +5,14 @@ import type { SchemaVersion } from "../opened.ts";
 import type { PostgresPlace } from "../place.ts";
 import type { KeptFacts } from "./kept.ts";
 
-/** All that the findings go by. */
+/** The facts that findings are made from. */
 export interface PostgresFacts extends ServerFacts, TableFacts {
-  /** Where it is, without what may be secret. */
+  /** The address, without secrets. */
   readonly place: string;
   readonly name: string;
-  /** How long a notification was under way, from one connection to another; what is wrong, if none came. */
+  /** The latency of a notification from one connection to another; the error, if none came. */
   readonly heard: { readonly ms: number } | { readonly failed: string };
-  /** By so much the clock of the server is ahead of that of this computer. */
+  /** How far the clock of the server is ahead of the local one. */
   readonly clockAheadMs: number;
   readonly schema: SchemaVersion;
   /** Undefined: the tables are of another version, or there are none. */
@@ -22,15 +22,15 @@ export interface PostgresFacts extends ServerFacts, TableFacts {
 export interface PostgresExamination {
   readonly place: PostgresPlace;
   readonly wall: number;
-  /** How long a job may wait before that is worth a word. */
+  /** How long a job may wait before it is reported. */
   readonly stuckMs: number;
-  /** The same of a transaction. */
+  /** How long a transaction may be open before it is reported. */
   readonly longMs: number;
-  /** Sends a notification to itself. How long that took, in milliseconds. */
+  /** Sends a notification from one connection to another. Returns the latency in milliseconds. */
   readonly listen: () => Promise<number>;
 }
 
-/** Looks at everything, and changes nothing. */
+/** Reads all facts, and changes nothing. */
 export async function postgresFacts(
   inspected: Inspected,
   { place, wall, stuckMs, longMs, listen }: PostgresExamination,

@@ -6,16 +6,16 @@ import { clock, keeping, leases, limits, rows, stuck, workers } from "./kept.ts"
 import type { PostgresFacts } from "./postgres-facts.ts";
 
 const OLDEST_VERSION = 140_000;
-/** A notification takes a millisecond or two, and the way to the server. */
+/** A notification takes a millisecond or two, plus the network latency. */
 const SLOW_NOTIFICATION_MS = 1_000;
-/** Waiting for a lock for longer than this is no coincidence. */
+/** Waiting for a lock for longer than this is reported. */
 const LOCKED_MS = 5_000;
-/** Dead rows are many when there are so many of them, and more than of the living. */
+/** Dead rows are reported from this number on, if they outnumber live rows. */
 const MANY_DEAD = 100_000;
-/** So much of the connections that there are is near the end of them. */
+/** The part of `max_connections` from which on their use is reported. */
 const NEARLY_FULL = 0.8;
 
-/** What is well, what is not, and what to do: from facts alone. */
+/** The findings and the advice, from facts alone. */
 export function postgresFindings(facts: PostgresFacts): readonly Finding[] {
   const { kept } = facts;
   return [
@@ -35,7 +35,7 @@ export function postgresFindings(facts: PostgresFacts): readonly Finding[] {
   ];
 }
 
-/** When nobody answers, or nothing can be read. */
+/** The finding when the server does not answer, or nothing can be read. */
 export function unreachable(message: string): Finding {
   return {
     check: "server",
@@ -57,7 +57,7 @@ function server({ version, place, user, readOnly }: PostgresFacts): Finding {
       check,
       status: "fail",
       says: `${says}: read-only`,
-      advice: "connect to the primary, as a user who may write",
+      advice: "connect to the primary, as a user with write access",
     };
   }
   return { check, status: "ok", says };
@@ -120,7 +120,7 @@ function connections({ connections: { used, most } }: PostgresFacts): Finding {
   return { check, status: "warn", says, advice: "smaller pools, a pooler, or a greater max_connections" };
 }
 
-/** Who sees only himself must not say that all is well. */
+/** A role that sees only its own sessions cannot report that all is well. */
 function unseen(check: string, user: string): Finding {
   const says = `what others do cannot be seen as ${printable(user)}`;
   return { check, status: "warn", says, advice: "GRANT pg_monitor to this role, or ask as another" };
@@ -129,10 +129,10 @@ function unseen(check: string, user: string): Finding {
 function locks({ waiting: { sessions, oldestMs }, seesAll, user }: PostgresFacts): Finding {
   const check = "locks";
   if (sessions === 0 && !seesAll) return unseen(check, user);
-  if (sessions === 0) return { check, status: "ok", says: "nobody waits for one" };
+  if (sessions === 0) return { check, status: "ok", says: "no session waits for one" };
   const says = `${plural(sessions, "session")} waiting for one, for ${duration(oldestMs)} at most`;
   if (oldestMs < LOCKED_MS) return { check, status: "ok", says };
-  return { check, status: "warn", says, advice: "pg_blocking_pids(pid) says who holds it" };
+  return { check, status: "warn", says, advice: "pg_blocking_pids(pid) names the sessions that hold it" };
 }
 
 function transactions({ holders, seesAll, user }: PostgresFacts): Finding {
@@ -185,7 +185,7 @@ function indexes({ invalid }: PostgresFacts): Finding {
   return { check, status: "fail", says, advice: "REINDEX INDEX, for each of them" };
 }
 
-/** Clocks of clients do not matter. That of the server does where it was set forward: nothing there can tell it from time. */
+/** Clocks of clients do not matter. The clock of the server does if it was set forward: the server cannot detect that. */
 function serverClock({ clockAheadMs }: PostgresFacts, kept: NonNullable<PostgresFacts["kept"]>): Finding {
   const found = clock(kept);
   const differs = Math.abs(clockAheadMs) > 1_000;

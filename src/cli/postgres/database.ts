@@ -10,7 +10,7 @@ import { Failure } from "../failures.ts";
 import { checkVersion, type Database, type KeptClock } from "../opened.ts";
 import type { PostgresPlace } from "../place.ts";
 
-/** How long a server may take to let somebody in. */
+/** How long a connection to a server may take. */
 const CONNECT_MS = 10_000;
 const CONNECTIONS = 4;
 /** A notification that takes longer will not come. */
@@ -70,12 +70,12 @@ export async function connected<T>(
     );
     return await use(pool);
   } finally {
-    // A connection that never came about would not let go.
+    // A connection that was never established would not close.
     await inTime(clock, async () => (pool as PoolTraits).end?.call(pool), { withinMs: CONNECT_MS }).catch(() => {});
   }
 }
 
-/** Sends a notification from one connection to another. How long it was under way, in milliseconds. */
+/** Sends a notification from one connection to another. Returns the latency in milliseconds. */
 export async function notificationTime(pool: PostgresPool, clock: Clock): Promise<number> {
   const { Client, options } = pool as PoolTraits;
   if (Client === undefined) throw new Error("this pool cannot make a connection that listens");
@@ -95,9 +95,9 @@ export async function notificationTime(pool: PostgresPool, clock: Clock): Promis
   }
 }
 
-/** Where a host has several addresses, Node tells of all of them and says nothing itself. */
+/** For a host with several addresses, the message of Node's error is empty and its parts have one each. */
 function wordsOf(error: unknown): string {
   const all = error instanceof AggregateError ? (error.errors as unknown[]) : [];
   const { message, code } = recordError(all[0] ?? error);
-  return message === "" ? (code ?? "nobody answers") : message;
+  return message === "" ? (code ?? "the server does not answer") : message;
 }

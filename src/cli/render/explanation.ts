@@ -29,13 +29,13 @@ export function explanationText(explained: Explanation, now: number, surface: Su
   );
 }
 
-/** What holds it, but for those before it: they are in its position. */
+/** Its blockers, without the jobs before it: these are in its position. */
 function holdsOf({ heldBy }: Explanation): readonly Holdup[] {
   return heldBy.filter(({ kind }) => kind !== "order");
 }
 
 function nothingText({ runnable }: Explanation): string {
-  return runnable ? "nothing: it starts when a worker asks" : "those before it, who may take the room first";
+  return runnable ? "nothing: it starts when a worker asks" : "jobs before it, which may start first";
 }
 
 /** What it waits for, in one line. */
@@ -62,7 +62,7 @@ function earliestText({ earliest, heldBy }: Explanation, now: number): string {
   }
   const known = heldBy.flatMap(({ until }) => until?.getTime() ?? []);
   const least = known.length === 0 ? "" : `; not before ${moment(new Date(Math.max(...known)), now)}`;
-  return `nobody can tell${least}`;
+  return `cannot be estimated${least}`;
 }
 
 /** `12:00:03 (in 3.2 s)`. */
@@ -98,7 +98,7 @@ function limitLine(
   return `${name}: ${words[reason]}`;
 }
 
-/** What of a queue waits, and how long its limits take for it. */
+/** The waiting jobs of a queue, and how long its limits take for them. */
 export function queueExplanationText(explained: QueueExplanation, now: number, surface: Surface): string {
   const { queue, waiting, scheduled, active, limits, bottleneck, drainsInMs, text, assumed } = explained;
   const rows: (Row | undefined)[] = [

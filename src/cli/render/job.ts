@@ -8,7 +8,7 @@ import { distance, duration, instant } from "./time.ts";
 export interface JobDetails {
   readonly job: JobRecord;
   readonly history: JobHistory;
-  /** Why it does not start, if somebody paused it. */
+  /** The pause that keeps it from starting, if there is one. */
   readonly paused: string | undefined;
   /** What it waits for, in a line; undefined: it does not wait. */
   readonly waitsFor: string | undefined;

@@ -3,12 +3,12 @@ import { type Column, type Surface, table } from "./table.ts";
 import { printable } from "./text.ts";
 import { shortDuration } from "./time.ts";
 
-/** From this width on there is room for more than what every job has. */
+/** From this width on further columns are shown. */
 const ROOMY = 100;
 
 interface JobColumn extends Column {
   readonly of: (job: JobRecord, now: number) => string;
-  /** Only where there is something in it; `roomy`: and only where there is much room. */
+  /** Shown only where it has content; `roomy`: and only on a wide terminal. */
   readonly only?: "filled" | "roomy";
 }
 
@@ -23,7 +23,7 @@ const COLUMNS: readonly JobColumn[] = [
   { title: "error", atLeast: 12, of: errorText, only: "roomy" },
 ];
 
-/** Jobs as a table. A star behind the state: somebody asked for the job to be cancelled. */
+/** Jobs as a table. A star behind the state: a cancellation of the job was requested. */
 export function jobsTable(jobs: readonly JobRecord[], now: number, surface: Surface): string {
   const roomy = surface.columns === undefined || surface.columns >= ROOMY;
   const columns = COLUMNS.filter(

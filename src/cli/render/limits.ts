@@ -6,7 +6,7 @@ import { allowanceText, scopeText } from "./limit-words.ts";
 import { type Surface, table, wrappedListing } from "./table.ts";
 import { number, plural, printable } from "./text.ts";
 
-/** All limits, one in a line. A star behind what one allows: it was changed by hand. */
+/** All limits, one in a line. A star behind the numbers: they were changed by hand. */
 export function limitsTable(limits: readonly LimitState[], now: number, surface: Surface): string {
   const columns = [
     { title: "limit", atLeast: 8 },

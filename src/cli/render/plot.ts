@@ -11,7 +11,7 @@ export interface PlotStyle {
 const BLOCKS = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const SIGNS = [" ", ".", ":", "#"];
 
-/** How many bars there is room for. */
+/** How many bars fit. */
 export const roomFor = (columns: number) => Math.max(10, columns - LABEL - 2);
 const LABEL = 8;
 
@@ -35,7 +35,7 @@ export function plot(values: readonly number[], bucketMs: number, { rows, ascii 
   return lines.map((line) => `${line}\n`).join("");
 }
 
-/** Times below the bars: the beginning, the end and, where there is room, the middle. */
+/** Times below the bars: the beginning, the end and, where it fits, the middle. */
 function axis(bars: number, bucketMs: number): string {
   const [middle, end] = [duration(Math.floor(bars / 2) * bucketMs), duration(bars * bucketMs)];
   const middleAt = Math.floor(bars / 2) - Math.floor(middle.length / 2);

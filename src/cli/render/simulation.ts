@@ -11,11 +11,11 @@ import { type Surface, table } from "./table.ts";
 import { number, plural, printable, wrap } from "./text.ts";
 import { duration } from "./time.ts";
 
-/** Where nobody says how wide it is. */
+/** The width where none is known. */
 const USUAL_COLUMNS = 80;
 const ROWS = 8;
 
-/** How a simulation went, for people. */
+/** The result of a simulation as text. */
 export function simulationText(simulation: Simulation, surface: Surface, ascii: boolean): string {
   const { plan, played, summary } = simulation;
   const columns = Math.max(40, surface.columns ?? USUAL_COLUMNS);
@@ -110,7 +110,7 @@ function waitsTable({ waits }: Summary, surface: Surface): string {
   return table(columns, types.length === 1 ? types : [row("all", waits.all), ...types], surface);
 }
 
-/** A part of the whole, as people read it. */
+/** A fraction as a percentage. */
 export function percent(part: number): string {
   const value = part * 100;
   return `${value > 0 && value < 1 ? "<1" : value < 100 && value > 99 ? Math.floor(value) : Math.round(value)} %`;
@@ -133,10 +133,10 @@ function limitsTable({ workers, concurrency }: Plan, limits: readonly LimitSumma
   return table(columns, rows, surface);
 }
 
-/** What was in the way, and what would be if there were more of it, in one sentence. */
+/** The bottleneck, and what doubling it would change, in one sentence. */
 export function bottleneckText({ summary, doubled }: Simulation): string {
   const { bottleneck, limits } = summary;
-  if (bottleneck === null) return "Nothing waited: there is room for more.";
+  if (bottleneck === null) return "Nothing waited: there is capacity for more.";
   const { rule, share } = limits.find(({ name }) => name === bottleneck)!;
   const first =
     summary.ended === "stuck"

@@ -10,7 +10,7 @@ export interface Stats {
   readonly queues: readonly QueueOverview[];
   /** How many live workers each queue has. */
   readonly workers: ReadonlyMap<string, number>;
-  /** Those that hold something back or have counted something lately. */
+  /** Limits that block jobs or have counted something lately. */
   readonly limits: readonly LimitInUse[];
 }
 

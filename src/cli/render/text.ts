@@ -1,7 +1,7 @@
-/** What a terminal would obey, or what would turn the direction of writing: names and messages are other people's text. */
+/** Control characters and marks of writing direction: names and messages are untrusted text. */
 const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
-/** The text in one line, with everything that does something shown as what it is. */
+/** The text in one line, with control characters escaped. */
 export function printable(text: string): string {
   return text
     .toWellFormed()
@@ -19,7 +19,7 @@ export function printableLines(text: string): string[] {
   return text.split(/\r?\n/).map((line) => printable(line.replaceAll("\t", "  ")));
 }
 
-/** JSON in one line that no terminal obeys either. */
+/** JSON in one line, with control characters escaped. */
 export function jsonText(value: unknown): string {
   return JSON.stringify(value).replace(
     UNPRINTABLE,

@@ -18,18 +18,18 @@ interface Lane {
 
 /** What is going on, beside the waiting. */
 export interface AtWork {
-  /** Has somebody of this queue a hand free? */
+  /** Does a worker of this queue have an unused slot? */
   isFree(queue: string): boolean;
   /** Jobs that run, and when each of them will end. */
   running(): Iterable<{ readonly run: Run; readonly endsAt: number }>;
 }
 
-/** After so many questions they are asked at longer intervals: what holds a lane seldom changes from one instant to the next. */
+/** After so many explanations they are requested at longer intervals: what blocks a lane rarely changes from one instant to the next. */
 const QUESTIONS = 20_000;
 
 /**
- * Who waits, and what for. The first of every lane is asked what holds it, by the storage's own account, and all that stand
- * behind it wait for the same. The times are exact; where very many lanes wait for very long, what holds them is a sample.
+ * Which jobs wait, and what for. The storage explains what blocks the first job of every lane, and all jobs
+ * behind it wait for the same. The times are exact; where very many lanes wait for very long, the blockers are a sample.
  */
 export class Blame {
   readonly #storage: JobStorage;
@@ -62,7 +62,7 @@ export class Blame {
     this.#count(lane, now);
     lane.head += 1;
     if (lane.head < lane.runs.length) {
-      // What has started is let go, now and then.
+      // Started jobs are dropped at intervals.
       if (lane.head > 1_000 && lane.head * 2 > lane.runs.length) {
         lane.runs = lane.runs.slice(lane.head);
         lane.head = 0;
@@ -75,7 +75,7 @@ export class Blame {
     this.#waiting.delete(lane);
   }
 
-  /** The instant is over: what does everybody wait for who still does? */
+  /** Ends an instant: finds what each lane that still waits is waiting for. */
   async look(now: number): Promise<void> {
     const all = now >= this.#nextLook;
     const free: Lane[] = [];
@@ -86,7 +86,7 @@ export class Blame {
       if (blocker === TURN) free.push(lane);
       lane.blocker = blocker;
     }
-    // Nobody passes one who came first: a lane that could start waits for what holds another one under the same limit.
+    // A job is not passed by later ones: a lane that could start waits for what blocks an earlier one under the same limit.
     for (const lane of free) lane.blocker = await this.#heldWith(lane);
     if (all) this.#nextLook = now + this.#interval(now);
   }
@@ -106,7 +106,7 @@ export class Blame {
     return held;
   }
 
-  /** Of several limits the one that is in the way the longest; a window rather than what ends at the same time. */
+  /** Of several limits the one with the longest wait; at equal waits a window. */
   async #ask(lane: Lane, now: number): Promise<string> {
     let worst: string | undefined;
     let longest = 0;

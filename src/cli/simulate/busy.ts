@@ -1,4 +1,4 @@
-/** Stretches of time in which somebody waited, in order and apart from each other. */
+/** Intervals in which jobs waited, in order and disjoint. */
 export class Busy {
   readonly #from: number[] = [];
   readonly #to: number[] = [];
@@ -25,7 +25,7 @@ export class Busy {
     return this.#total;
   }
 
-  /** How much of the time from `from` to `to` somebody waited. */
+  /** For how much of the time from `from` to `to` jobs waited. */
   within(from: number, to: number): number {
     return Math.max(0, this.#until(to) - this.#until(from));
   }

@@ -1,6 +1,6 @@
 import type { Clock } from "../../core/clock.ts";
 
-/** Time that goes where the simulation sends it. It begins at 0, and nobody sleeps by it: there are no timers. */
+/** A clock that the simulation sets. It begins at 0, and has no timers. */
 export class VirtualClock implements Clock {
   #now = 0;
 
@@ -13,7 +13,7 @@ export class VirtualClock implements Clock {
   }
 
   after(): () => void {
-    throw new Error("nobody sleeps in a simulation");
+    throw new Error("a simulated clock has no timers");
   }
 
   /** Time never goes back. */
@@ -24,7 +24,7 @@ export class VirtualClock implements Clock {
 
 /**
  * Instants and durations that are made up here are multiples of this: a fraction of two, so that sums and differences of
- * them are exact, and what frees at an instant is free at that instant.
+ * them are exact, and what is released at an instant is available at that instant.
  */
 const GRAIN_MS = 1 / 1_024;
 

@@ -1,10 +1,10 @@
-/** Who works on the jobs of one queue. */
+/** The workers of one queue. */
 export class Crew {
   readonly queue: string;
   /** When it makes sense to ask for jobs again, as the storage said. */
   lookAt = Number.POSITIVE_INFINITY;
   readonly #concurrency: number;
-  /** How many jobs each of the workers has in hand. */
+  /** The number of in-flight jobs of each worker. */
   readonly #inHand: number[];
   #free: number;
   #turn = 0;
@@ -21,7 +21,7 @@ export class Crew {
     return this.#free;
   }
 
-  /** The next worker that has a hand free, by turns; undefined: none has. */
+  /** The next worker with an unused slot, by turns; undefined: none has one. */
   next(): { readonly worker: number; readonly free: number } | undefined {
     if (this.#free === 0) return undefined;
     for (;;) {

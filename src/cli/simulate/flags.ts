@@ -105,7 +105,7 @@ function numberIn(flag: string, text: string): number {
   throw new UsageError(`expected --${flag} to be a number, got ${quoted(text)}`);
 }
 
-/** What is wrong is said by the names that were used. */
+/** Errors use the names of the options that were given. */
 function named<T>(read: () => T): T {
   try {
     return read();

@@ -1,7 +1,7 @@
 import { UsageError } from "../failures.ts";
 import { quoted } from "../arguments.ts";
 
-/** A limit as it would stand in `defineLimits`; whether it makes sense is for others to say. */
+/** A limit as in `defineLimits`; it is checked there. */
 export interface NamedDefinition {
   readonly name: string;
   readonly definition: Readonly<Record<string, unknown>>;

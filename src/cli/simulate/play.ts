@@ -8,7 +8,7 @@ import { Crew } from "./crew.ts";
 import type { Arrival, Plan } from "./plan.ts";
 import type { Played, Run } from "./runs.ts";
 
-/** A job that a worker has in hand. */
+/** An in-flight job. */
 interface InHand {
   readonly run: Run;
   readonly crew: Crew;
@@ -18,19 +18,19 @@ interface InHand {
   slot: number;
 }
 
-/** Nobody is killed here, so no lease has to run out. */
+/** No worker crashes here, so no lease has to expire. */
 const LEASE_MS = 1e12;
-/** As workers do: now and then the storage is swept. */
+/** The storage is swept at intervals, as workers do. */
 const SWEEP_MS = 30_000;
 /** The storage takes so many jobs at a time. */
 const BATCH = 1_000;
-/** For each job there are a few instants at which something happens. More than this, and something turns in circles. */
+/** Each job causes a few events. More than this means an endless loop. */
 const STEPS_PER_JOB = 20;
 
 /**
  * Runs the jobs of a plan on a clock of its own, against a storage in memory that decides by the same code as any other.
- * The clock jumps from one instant to the next at which something happens: a job comes, a job ends, or the storage has
- * said that one can start.
+ * The clock jumps from one event to the next: a job comes, a job ends, or the instant at which
+ * the storage said that one can start.
  */
 export function play(plan: Plan): Promise<Played> {
   return new Stage(plan).play();
@@ -75,7 +75,7 @@ class Stage {
         while ((await this.#storage.sweep()).more);
         sweepAt = now + SWEEP_MS;
       }
-      // Who of several queues comes first is not always the same.
+      // The first of several queues varies.
       for (let i = 0; i < this.#crews.length; i++)
         await this.#startJobs(this.#crews[(steps + i) % this.#crews.length]!, now);
       await this.#blame.look(now);
@@ -176,7 +176,7 @@ function newJob(id: string, { work, group, weights }: Arrival): NewJob {
   };
 }
 
-/** What the job really used, if that is not what it said; undefined: it is. */
+/** What the job really used, if that differs from its weights; undefined: it does not. */
 export function usedBy({ work, weights }: Arrival): Readonly<Record<string, number>> | undefined {
   const names = Object.keys(work.used);
   if (names.length === 0 || weights === null) return undefined;

@@ -66,7 +66,7 @@ const WORK = {
   used: optional(anything, {}),
 };
 
-/** How long a job runs of which nothing is said. */
+/** The default duration of a job. */
 const USUAL_MS = 100;
 
 /** Reads one kind of work. `timed`: the simulation ends at some time, whatever is left. */

@@ -20,7 +20,7 @@ export interface Played {
   readonly capped: boolean;
   /** For how long jobs waited for each limit, all jobs together, in milliseconds. */
   readonly blame: ReadonlyMap<string, number>;
-  /** What those wait for who still do, and how many of them. */
+  /** What the jobs that still wait are waiting for, and how many of them. */
   readonly held: ReadonlyMap<string, number>;
   /** How often the storage was asked for jobs. */
   readonly claims: number;
@@ -28,5 +28,5 @@ export interface Played {
 
 /** Stands for the workers among the limits: all of them were busy. */
 export const WORKERS = "workers";
-/** Stands for nothing in particular: others came first. */
+/** Stands for the order of jobs: others came first. */
 export const TURN = "turn";

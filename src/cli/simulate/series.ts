@@ -9,7 +9,7 @@ export interface Series {
   readonly starts: readonly number[];
 }
 
-/** Lengths that people can read on an axis. */
+/** Lengths that are easy to read on an axis. */
 const LENGTHS = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30].map((s) => s * 1_000)].concat(
   [1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1_440].map((m) => m * 60_000),
 );
@@ -21,7 +21,7 @@ export function seriesOf({ runs, endedAt }: Played, most: number): Series {
   // What happens at the very end belongs to the last stretch.
   const place = (at: number) => Math.min(size - 1, Math.floor(at / bucketMs));
   const starts = Array.from({ length: size }, () => 0);
-  // Who waits for how long in which stretch: the change at its beginning, and the rest of the first and last.
+  // How long jobs wait in each stretch: the change at its beginning, and the rest of the first and last.
   const area = new Float64Array(size);
   const steps = new Float64Array(size + 1);
   for (const { at, startedAt } of runs) {

@@ -4,12 +4,12 @@ import type { Played } from "./runs.ts";
 import { type Summary, summarise } from "./summary.ts";
 import { doubled } from "./what-if.ts";
 
-/** A plan, how it went, and how it would go with twice as much of what was in the way the most. */
+/** A plan, its result, and the result with the main bottleneck doubled. */
 export interface Simulation {
   readonly plan: Plan;
   readonly played: Played;
   readonly summary: Summary;
-  /** null: nobody waited, or there is nothing to double. */
+  /** null: no job waited, or there is nothing to double. */
   readonly doubled: Summary | null;
 }
 

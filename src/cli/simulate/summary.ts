@@ -17,7 +17,7 @@ export interface Summary {
   /** Of jobs that started. */
   readonly waits: { readonly all: Waits; readonly types: readonly (readonly [type: string, Waits])[] };
   readonly limits: readonly LimitSummary[];
-  /** The one that most of the waiting was for; where nothing of what waits can ever start, what holds it. null: nobody waited. */
+  /** What most of the waiting was for; where no waiting job can ever start, its blocker. null: no job waited. */
   readonly bottleneck: string | null;
 }
 
@@ -72,7 +72,7 @@ export function summarise(plan: Plan, played: Played): Summary {
   };
 }
 
-/** What holds most of those that still wait. */
+/** The blocker of most jobs that still wait. */
 function mostHeld({ held }: Played): string | null {
   return [...held].toSorted(([, a], [, b]) => b - a)[0]?.[0] ?? null;
 }
@@ -91,7 +91,7 @@ function atTheEnd({ limits, work }: Plan, started: readonly Run[], { ended, ende
   // When all is done, what counts is the time in which jobs started; the last of them opens a stretch that is not over.
   const last = ended === "time" ? endedAt : starts.reduce((most, at) => Math.max(most, at), 0);
   if (!(last > first)) return null;
-  // Whatever makes starts come in bursts: they are counted over whole windows, and over whole rounds of jobs.
+  // Starts may come in bursts, so they are counted over whole windows, and over whole rounds of jobs.
   const windows = limits.flatMap(({ quota }) => quota.windowMs ?? quota.everyMs ?? []);
   const grain = Math.max(1, ...windows, ...work.map(({ durationMs }) => durationMs));
   const stretch = Math.min(last - first, Math.ceil((last - first) / 10 / grain) * grain);

@@ -4,7 +4,7 @@ import type { Plan } from "./plan.ts";
 import { usedBy } from "./play.ts";
 import type { Played, Run } from "./runs.ts";
 
-/** What was used of something, and what could have been, over the time in which somebody waited: areas, amount by time. */
+/** What was used, and what could have been, over the time in which jobs waited: areas, amount by time. */
 interface Area {
   used: number;
   allowed: number;
@@ -30,7 +30,7 @@ export function useOf(rule: LimitRule, { runs, endedAt }: Played): number | null
   return uses.length === 0 ? null : Math.max(...uses.map(({ used, allowed }) => used / allowed));
 }
 
-/** The same of the hands of all workers. */
+/** The same for the slots of all workers. */
 export function useOfWorkers({ workers, concurrency }: Plan, { runs, endedAt }: Played): number | null {
   const total = area();
   for (const own of Map.groupBy(runs, ({ work }) => work.queue).values()) {
@@ -71,7 +71,7 @@ function addUse(
   const settled = Math.min(end, leaves);
   const used = really === undefined ? reserved.weight : weighed(rule.quota, really).weight;
   total.window.used += reserved.weight * busy.within(startedAt, settled) + used * busy.within(settled, leaves);
-  // More than was said, and said too late: that is charged when it is known.
+  // Use beyond the weight that is reported after the window is charged when it is reported.
   if (end > leaves && used > reserved.weight)
     total.window.used += (used - reserved.weight) * busy.within(end, end + windowMs);
 }

@@ -58,7 +58,7 @@ function allows(path: string, mode: number): boolean {
   }
 }
 
-/** SQLITE_PERM, READONLY and CANTOPEN: the file may be sound, but who reads a database writes beside it. */
+/** SQLITE_PERM, READONLY and CANTOPEN: the file may be sound, but reading a database writes files beside it. */
 export function isForbidden(error: unknown): boolean {
   const { errcode } = error as { readonly errcode?: unknown };
   return typeof errcode === "number" && [3, 8, 14].includes(errcode & 0xff);
