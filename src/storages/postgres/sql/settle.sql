@@ -90,9 +90,25 @@ DECLARE
   more bigint[];
   gone text[];
   seqs bigint[];
+  failed bigint[];
+  logged bigint[];
 BEGIN
   IF NOT keeps THEN
-    done := {schema}.delete_completed(ids, leased);
+    WITH deleted AS (
+      DELETE FROM {schema}.jobs j
+      WHERE j.id = ANY (ids) AND leased[width_bucket(j.token, leased)] = j.token AND ids[width_bucket(j.token, leased)] = j.id
+        AND j.lease_until IS NOT NULL AND j.keep_for = 0
+      RETURNING j.token, CASE WHEN j.attempt > 1 OR j.error IS NOT NULL THEN j.seq END AS failed,
+        CASE WHEN j.logged THEN j.seq END AS logged
+    )
+    SELECT coalesce(array_agg(d.token), '{}'), array_agg(d.failed) FILTER (WHERE d.failed IS NOT NULL),
+      array_agg(d.logged) FILTER (WHERE d.logged IS NOT NULL) INTO done, failed, logged FROM deleted d;
+    IF failed IS NOT NULL THEN
+      DELETE FROM {schema}.attempts a WHERE a.job = ANY (failed);
+    END IF;
+    IF logged IS NOT NULL THEN
+      DELETE FROM {schema}.log l WHERE l.job = ANY (logged);
+    END IF;
     IF cardinality(done) = cardinality(ids) THEN
       RETURN done;
     END IF;
@@ -114,36 +130,6 @@ BEGIN
     PERFORM {schema}.delete_jobs(seqs, gone);
   END IF;
   RETURN done || more;
-END
-$$;
-
--- Deletes jobs that have ended well and are not to be kept, with all that is kept of them; others among them are left alone. The
--- rows are taken in the order of their ids.
---
--- ids, leased: as complete_plainly. Answers with the tokens of those that were deleted.
-CREATE OR REPLACE FUNCTION {schema}.delete_completed(ids text[], leased bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  done bigint[];
-  failed bigint[];
-  logged bigint[];
-BEGIN
-  WITH gone AS (
-    DELETE FROM {schema}.jobs j
-    WHERE j.id = ANY (ids) AND leased[width_bucket(j.token, leased)] = j.token AND ids[width_bucket(j.token, leased)] = j.id
-      AND j.lease_until IS NOT NULL AND j.keep_for = 0
-    RETURNING j.token, CASE WHEN j.attempt > 1 OR j.error IS NOT NULL THEN j.seq END AS failed,
-      CASE WHEN j.logged THEN j.seq END AS logged
-  )
-  SELECT coalesce(array_agg(g.token), '{}'), array_agg(g.failed) FILTER (WHERE g.failed IS NOT NULL),
-    array_agg(g.logged) FILTER (WHERE g.logged IS NOT NULL) INTO done, failed, logged FROM gone g;
-  IF failed IS NOT NULL THEN
-    DELETE FROM {schema}.attempts a WHERE a.job = ANY (failed);
-  END IF;
-  IF logged IS NOT NULL THEN
-    DELETE FROM {schema}.log l WHERE l.job = ANY (logged);
-  END IF;
-  RETURN done;
 END
 $$;
 
@@ -214,11 +200,11 @@ $$;
 
 -- Writes down how leases ended. Everything but limits: those hear of it first.
 --
--- ats, ns, tos, results: as lock_leases answers. woken: [[queue, news]]. late: one came back whose deadline has passed. told:
--- events were written.
+-- ats, ns, tos, results: as lock_leases answers. woken: [[queue, as `wakes` says]]. late: one came back whose deadline has passed.
+-- told: events were written.
 CREATE OR REPLACE FUNCTION {schema}.end_leases(outcomes json, ats tid[], ns integer[], tos text[], results text[], now float8,
   OUT woken json, OUT late boolean, OUT told boolean)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
 DECLARE
   well integer := cardinality(ats) - cardinality(array_remove(tos, NULL));
   count integer := 0;
@@ -226,7 +212,23 @@ BEGIN
   late := false;
   told := {schema}.events_wanted(now);
   IF told THEN
-    PERFORM {schema}.tell_ended(outcomes, ats, ns, now);
+    INSERT INTO {schema}.events (at, event)
+    SELECT now, CASE
+      WHEN o.to IS NULL THEN
+        json_build_object('event', 'completed', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt)
+      WHEN o.to = 'dead' THEN
+        json_build_object('event', 'dead', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
+          'error', o.error::json)
+      WHEN o.to = 'cancelled' OR j.cancel_requested THEN
+        json_build_object('event', 'cancelled', 'queue', j.queue, 'id', j.id, 'type', j.type)
+      ELSE
+        json_build_object('event', 'retried', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
+          'inMs', o.in_ms, 'error', o.error::json)
+      END
+    FROM unnest(ats, ns) AS l (at, n)
+    JOIN json_to_recordset(outcomes) AS o (n integer, "to" text, in_ms float8, error text) ON o.n = l.n
+    JOIN {schema}.jobs j ON j.ctid = l.at
+    ORDER BY o.n;
   ELSIF {schema}.ends_wanted(now) THEN
     told := {schema}.tell_ends(ARRAY(SELECT j.id FROM unnest(ats) AS l (at) JOIN {schema}.jobs j ON j.ctid = l.at), now);
   END IF;
@@ -243,33 +245,33 @@ BEGIN
     END IF;
   END IF;
   IF well < cardinality(ats) THEN
-    SELECT r.woken, r.late INTO woken, late FROM {schema}.release_leases(outcomes, ats, ns, now) r;
+    SELECT r.woken, r.late INTO woken, late FROM {schema}.release_leases(ARRAY(
+      SELECT (l.at, o.to, o.in_ms, o.held, o.error)::{schema}.lease_end FROM unnest(ats, ns) AS l (at, n)
+      JOIN json_to_recordset(outcomes) AS o (n integer, "to" text, in_ms float8, held boolean, error text) ON o.n = l.n
+      WHERE o.to IS NOT NULL ORDER BY o.n), false, now) r;
   END IF;
 END
 $$;
 
 -- Ends leases in every way but well: jobs are tried again, given back, dead or cancelled. One that was asked to stop does not come
--- back: nobody wants it any more.
+-- back. One that is tried again or given back takes its old place when it is due.
 --
--- One that is tried again or given back later takes its old place when it is due.
---
--- As end_leases; outcomes that ended well are passed over.
-CREATE OR REPLACE FUNCTION {schema}.release_leases(outcomes json, ats tid[], ns integer[], now float8,
-  OUT woken json, OUT late boolean)
-LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
+-- ends: the rows, which are locked, and how they end, in the order in which attempts are recorded. stalled: the leases have run out; the
+-- claim that started the jobs is kept with its sign changed then, for it is not the end that its worker had in mind, and may be
+-- undone (unspend). woken, late: as end_leases.
+CREATE OR REPLACE FUNCTION {schema}.release_leases(ends {schema}.lease_end[], stalled boolean, now float8, OUT woken json,
+  OUT late boolean)
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  back {schema}.arrival[];
+  grouped {schema}.arrival[];
 BEGIN
   WITH outcome AS MATERIALIZED (
-    SELECT l.at, o.* FROM unnest(ats, ns) AS l (at, n)
-    JOIN json_to_recordset(outcomes)
-      AS o (n integer, "to" text, in_ms float8, held boolean, error text) ON o.n = l.n
-    WHERE o.to IS NOT NULL
+    SELECT o.*, row_number() OVER () AS no FROM unnest(ends) AS o
   ), failed AS (
     INSERT INTO {schema}.attempts (job, attempt, started_at, ended_at, worker, error)
     SELECT j.seq, j.attempt, coalesce(j.started_at, now), now, coalesce(j.worker, ''), o.error
     FROM outcome o JOIN {schema}.jobs j ON j.ctid = o.at WHERE o.to <> 'back' AND o.error IS NOT NULL
-    ORDER BY o.n
+    ORDER BY o.no
     RETURNING job
   ), trimmed AS (
     DELETE FROM {schema}.attempts a USING failed f WHERE a.job = f.job AND a.seq <=
@@ -285,6 +287,7 @@ BEGIN
         now + coalesce(j.keep_for, {schema}.kept_ms(CASE WHEN o.to = 'dead' THEN 'dead' ELSE 'cancelled' END)) END,
       worker = CASE WHEN due.ends THEN j.worker END,
       lease_until = NULL,
+      claim = CASE WHEN stalled THEN -j.claim ELSE j.claim END,
       attempt = j.attempt - CASE WHEN o.to = 'back' THEN 1 ELSE 0 END,
       holds = j.holds + CASE WHEN o.held THEN 1 ELSE 0 END,
       error = coalesce(o.error, j.error)
@@ -296,30 +299,11 @@ BEGIN
     RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job,
       j.deadline <= now AND j.state IN ('waiting', 'scheduled') AS late
   )
-  SELECT r.jobs, {schema}.wake_ups(r.jobs, now), r.late INTO back, woken, late FROM (
-    SELECT array_agg(job) AS jobs, coalesce(bool_or(r.late), false) AS late FROM released r) r;
-  PERFORM {schema}.insert_arrivals(back);
+  SELECT r.grouped, {schema}.wake_ups(r.jobs, now), r.late INTO grouped, woken, late FROM (
+    SELECT array_agg(r.job) AS jobs, array_agg(r.job) FILTER (WHERE (r.job).grp IS NOT NULL) AS grouped,
+      coalesce(bool_or(r.late), false) AS late FROM released r) r;
+  IF grouped IS NOT NULL THEN
+    PERFORM {schema}.insert_arrivals(grouped);
+  END IF;
 END
-$$;
-
--- Tells how leases ended, in the order of their outcomes. ats, ns: as lock_leases answers; the jobs are active still.
-CREATE OR REPLACE FUNCTION {schema}.tell_ended(outcomes json, ats tid[], ns integer[], now float8) RETURNS void
-LANGUAGE sql VOLATILE SET enable_hashjoin = on AS $$
-  INSERT INTO {schema}.events (at, event)
-  SELECT now, CASE
-    WHEN o.to IS NULL THEN
-      json_build_object('event', 'completed', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt)
-    WHEN o.to = 'dead' THEN
-      json_build_object('event', 'dead', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
-        'error', o.error::json)
-    WHEN o.to = 'cancelled' OR j.cancel_requested THEN
-      json_build_object('event', 'cancelled', 'queue', j.queue, 'id', j.id, 'type', j.type)
-    ELSE
-      json_build_object('event', 'retried', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
-        'inMs', o.in_ms, 'error', o.error::json)
-    END
-  FROM unnest(ats, ns) AS l (at, n)
-  JOIN json_to_recordset(outcomes) AS o (n integer, "to" text, in_ms float8, error text) ON o.n = l.n
-  JOIN {schema}.jobs j ON j.ctid = l.at
-  ORDER BY o.n
 $$;

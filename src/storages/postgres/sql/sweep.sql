@@ -43,8 +43,7 @@ END
 $$;
 
 -- Jobs whose lease has run out go back into the queue, 500 at the most, unless that was their last attempt or they are not wanted.
--- They take their old place: what was not their fault is not to cost them an hour of backlog. The claim that started them is
--- kept with its sign changed: it is not the end that their worker had in mind, and may be undone (unspend).
+-- They take their old place: what was not their fault is not to cost them an hour of backlog.
 --
 -- names: limits to be locked beside those of the jobs; NULL: nobody else can be at any limit. stalled: how many. woken, everybody:
 -- as all steps tell it. told: events were written.
@@ -55,7 +54,7 @@ DECLARE
   now float8 := {schema}.present();
   leases {schema}.ended_lease[];
   given {schema}.limit_given[];
-  back {schema}.arrival[];
+  ends {schema}.lease_end[];
   ats tid[] := ARRAY(SELECT j.ctid FROM {schema}.jobs j WHERE j.state = 'active' AND j.lease_until <= now
     ORDER BY j.lease_until LIMIT 500 FOR UPDATE SKIP LOCKED);
 BEGIN
@@ -82,39 +81,23 @@ BEGIN
     given := {schema}.give_back(leases, now);
   END IF;
   told := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
-  WITH lost AS MATERIALIZED (
-    SELECT j.ctid AS at, j.seq, j.id, j.queue, j.type, j.attempt, j.started_at, j.worker, e.error, CASE
-      WHEN j.cancel_requested THEN 'cancelled' WHEN j.attempt >= j.max_attempts THEN 'dead'
-      WHEN j.due_at <= now THEN 'waiting' ELSE 'scheduled' END AS state,
-      row_number() OVER (ORDER BY j.lease_until, j.seq) AS no
-    FROM {schema}.jobs j CROSS JOIN LATERAL (SELECT json_build_object('name', 'StalledJobError', 'code', 'SLUICE_STALLED',
-      'message', 'the lease of worker ' || coalesce(j.worker, '') || ' ran out before it was done') AS error) e
-    WHERE j.ctid = ANY (ats)
-  ), failed AS (
-    INSERT INTO {schema}.attempts (job, attempt, started_at, ended_at, worker, error)
-    SELECT l.seq, l.attempt, coalesce(l.started_at, now), now, coalesce(l.worker, ''), l.error FROM lost l ORDER BY l.no
-  ), trimmed AS (
-    DELETE FROM {schema}.attempts a USING lost l WHERE a.job = l.seq AND a.seq <=
-      (SELECT b.seq FROM {schema}.attempts b WHERE b.job = l.seq ORDER BY b.seq DESC OFFSET 99 LIMIT 1)
-  ), recovered AS (
-    UPDATE {schema}.jobs j SET state = l.state, lease_until = NULL, claim = -j.claim, error = l.error,
-      worker = CASE WHEN l.state IN ('dead', 'cancelled') THEN j.worker END,
-      finished_at = CASE WHEN l.state IN ('dead', 'cancelled') THEN now END,
-      delete_at = CASE WHEN l.state IN ('dead', 'cancelled') THEN now + coalesce(j.keep_for, {schema}.kept_ms(l.state)) END
-    FROM lost l WHERE j.ctid = l.at
-    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job
-  ), told_of AS (
+  SELECT array_agg((j.ctid, CASE WHEN j.cancel_requested THEN 'cancelled' WHEN j.attempt >= j.max_attempts THEN 'dead' ELSE 'retry' END,
+    NULL, NULL, json_build_object('name', 'StalledJobError', 'code', 'SLUICE_STALLED',
+      'message', 'the lease of worker ' || coalesce(j.worker, '') || ' ran out before it was done'))::{schema}.lease_end
+    ORDER BY j.lease_until, j.seq)
+  INTO ends FROM {schema}.jobs j WHERE j.ctid = ANY (ats);
+  IF told THEN
     INSERT INTO {schema}.events (at, event)
-    SELECT now, e.event FROM lost l CROSS JOIN LATERAL (VALUES
-      (1, json_build_object('event', 'stalled', 'queue', l.queue, 'id', l.id, 'type', l.type, 'attempt', l.attempt,
-        'worker', coalesce(l.worker, ''))),
-      (2, CASE l.state WHEN 'cancelled' THEN json_build_object('event', 'cancelled', 'queue', l.queue, 'id', l.id, 'type', l.type)
-        WHEN 'dead' THEN json_build_object('event', 'dead', 'queue', l.queue, 'id', l.id, 'type', l.type, 'attempt', l.attempt,
-          'error', l.error) END)) AS e (no, event)
-    WHERE told AND e.event IS NOT NULL ORDER BY l.no, e.no
-  )
-  SELECT r.jobs, {schema}.wake_ups(r.jobs, now) INTO back, woken FROM (SELECT array_agg(job) AS jobs FROM recovered) r;
-  PERFORM {schema}.insert_arrivals(back);
+    SELECT now, e.event FROM unnest(ends) WITH ORDINALITY AS l (at, state, in_ms, held, error, no)
+    JOIN {schema}.jobs j ON j.ctid = l.at CROSS JOIN LATERAL (VALUES
+      (1, json_build_object('event', 'stalled', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
+        'worker', coalesce(j.worker, ''))),
+      (2, CASE l.state WHEN 'cancelled' THEN json_build_object('event', 'cancelled', 'queue', j.queue, 'id', j.id, 'type', j.type)
+        WHEN 'dead' THEN json_build_object('event', 'dead', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
+          'error', l.error::json) END)) AS e (no, event)
+    WHERE e.event IS NOT NULL ORDER BY l.no, e.no;
+  END IF;
+  woken := (SELECT r.woken FROM {schema}.release_leases(ends, true, now) r);
   IF given IS NOT NULL THEN
     everybody := {schema}.is_news(given, now);
   END IF;

@@ -512,6 +512,10 @@ CREATE TYPE {schema}.start_place AS (seq bigint, at float8);
 -- What was deleted, and whether there is more.
 CREATE TYPE {schema}.pruned AS (deleted integer, more boolean);
 
+-- How a lease ends that does not end well (release_leases): the row of its job, retry, back, dead or cancelled, when it is tried again
+-- (NULL: at once), whether a service refused its start, and the error as JSON.
+CREATE TYPE {schema}.lease_end AS (at tid, "to" text, in_ms float8, held boolean, error text);
+
 -- What jobs that are added have in common (add), by its number from 1: columns of jobs.
 CREATE TYPE {schema}.job_kind AS (
   no bigint,
