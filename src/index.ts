@@ -158,7 +158,7 @@ export { QueuedJob, type ResultOptions } from "./queue/queued-job.ts";
 export type { WorkerInfo } from "./queue/worker-info.ts";
 export type { StandardSchema } from "./queue/schema.ts";
 export type { BatchContext } from "./worker/batch.ts";
-export type { ErrorListener, JobReference } from "./worker/complaints.ts";
+export type { ErrorListener, JobReference } from "./worker/error-reporter.ts";
 export type { JobContext, JobView } from "./worker/context.ts";
 export type { BatchHandler, Handler } from "./worker/handlers.ts";
 export type { BatchOptions, BatchWorkerOptions, LimiterOptions, WorkerOptions } from "./worker/options.ts";

@@ -3,7 +3,7 @@ import type { WorkerEntry } from "../src/storage/workers.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Registers a worker of the queue that is live for a day, for tests about what else is in the way of a job. */
+/** Registers a worker of the queue that is live for a day, for tests about other blockers of a job. */
 export async function liveWorker(storage: JobStorage, queue: string, said: Partial<WorkerEntry> = {}): Promise<void> {
   const entry = {
     id: `live-${queue}`,

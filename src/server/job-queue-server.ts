@@ -3,7 +3,7 @@ import type { JobEventName, JobEvents } from "../core/events.ts";
 import { durationOrZero, optional, readArgument, readOptions, workerCountOrZero } from "../core/options.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { listen, type StorageOrStore } from "../storage/open.ts";
-import { Complaints, type ErrorListener } from "../worker/complaints.ts";
+import { ErrorReporter, type ErrorListener } from "../worker/error-reporter.ts";
 import type { Handler } from "../worker/handlers.ts";
 import { declaredLimits } from "../worker/options.ts";
 import { type StopOptions, Worker } from "../worker/worker.ts";
@@ -34,7 +34,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   readonly #stats: Stats;
   readonly #counted: JobStorage;
   /** What goes wrong in any of its workers. */
-  readonly #complaints: Complaints;
+  readonly #errors: ErrorReporter;
   readonly #workers = new Set<Worker>();
   /** Workers that claim nothing more and have jobs to end: until then nobody takes their place. */
   readonly #leaving = new Set<Worker>();
@@ -57,7 +57,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     this.#stats = new Stats(this.#settings.clock);
     this.#counted = counted(this.storage, this.#stats);
     this.#handlers = this.#handlersFor(jobClass);
-    this.#complaints = new Complaints(this.queueName, this.#settings.clock, this.#settings.worker.onError);
+    this.#errors = new ErrorReporter(this.queueName, this.#settings.clock, this.#settings.worker.onError);
     // Whatever a worker would refuse is refused now.
     this.#newWorker();
     refuseLocalWindow(this.#settings.worker.limiter);
@@ -139,7 +139,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   /** Calls back for every such event in the queue, in any process, until the returned function is called. */
   on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void;
   on(event: JobEventName | "error", listener: unknown): () => void {
-    if (event === "error") return this.#complaints.listen(listener as ErrorListener);
+    if (event === "error") return this.#errors.listen(listener as ErrorListener);
     return listen(this.storage, this.queueName, event, listener as (event: JobEvents[JobEventName]) => void, ["error"]);
   }
 
@@ -169,7 +169,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   #newWorker(): Worker {
     const { queueName, worker } = this.#settings;
     const concurrency = worker.concurrency ?? concurrencyUnder(worker.limiter);
-    const onError = this.#complaints.report;
+    const onError = this.#errors.report;
     const limits = this.#declared ? declaredLimits(worker.limits) : worker.limits;
     const own = { limits, concurrency, onError, storage: this.#counted, autostart: false };
     return new Worker(queueName, this.#handlers, { ...worker, ...own });
@@ -183,7 +183,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
       retentions,
       everyMs: cleanupIntervalMs,
       clock,
-      report: this.#complaints.report,
+      report: this.#errors.report,
     });
   }
 

@@ -10,7 +10,7 @@ import { WHEN_RELEASED } from "../limits/wait.ts";
 import type { ClaimLimit } from "../storage/job-storage.ts";
 import type { WindowLimit } from "./options.ts";
 
-/** What a limiter gave for one start. */
+/** What a limiter granted for one start. */
 export interface Grant {
   /** Was it granted too long ago to be used? */
   readonly late: boolean;
@@ -18,51 +18,51 @@ export interface Grant {
   start(): Promise<void> | void;
   /** Its handler has just been called: windows count from here. */
   called(): void;
-  /** No handler is called for it: as if it had never been given. */
+  /** No handler is called for it: as if it had never been granted. */
   cancel(): Promise<void> | void;
   /** The work ended. */
   release(): Promise<void> | void;
 }
 
-/** Who waits for leave to start something. */
+/** The worker, as its admission sees it. */
 export interface Applicant {
   readonly clock: Clock;
   /** How many more jobs could run. */
   free(): number;
-  /** So many are worth asking for at once, though it is not known that there are as many jobs: the size of a batch, or one. */
+  /** The fewest grants to ask for at once, even if fewer jobs may wait: the size of a batch, or one. */
   readonly atLeast: number;
-  /** Some leave was granted. */
+  /** The limiter granted some starts. */
   granted(): void;
-  /** There is work, and it may not start. */
+  /** Jobs wait, and the limiter refuses them. */
   blocked(blockedBy: string, retryInMs: number | null): void;
   failed(error: unknown): void;
 }
 
 /**
- * What stands between a worker and its next claim. Nothing is asked of a limiter before there is work for it, and nothing
- * is claimed before the limiter has said yes; what no job was found for is given back.
+ * Decides how many jobs a worker may claim, by its limiter. The limiter is asked only when jobs wait, jobs are claimed only after it
+ * granted their starts, and a grant for which no job was claimed is given back.
  */
 export interface Admission {
-  /** Limits that the claim takes from by itself. */
+  /** Limits that the claim itself charges. */
   readonly limits: readonly ClaimLimit[];
-  /** Nothing stands in the way, and no limit comes along with the claim. */
+  /** There is no limiter, and the claim has no limits of its own. */
   readonly open: boolean;
   /** How many of `free` may be claimed now. */
   ready(free: number): number;
-  /** There is work: leave is asked for, for as many as could run. */
+  /** Jobs wait: asks the limiter for as many as could run. */
   want(): void;
-  /** Is leave being asked for? Then there is work, and no need to look. */
+  /** Is the limiter being asked? Then jobs wait, and no claim is needed to find out. */
   readonly asking: boolean;
-  /** Takes one grant for each of so many jobs, and gives back the rest. */
+  /** Returns one grant for each of `jobs` jobs, and gives back the rest. */
   use(jobs: number): readonly Grant[];
-  /** Nothing starts for so long. */
+  /** Nothing starts for `ms`. */
   hold(ms: number): Promise<void>;
-  /** When one more could start, from now. */
+  /** In how many milliseconds one more job could start. */
   nextIn(): Promise<number>;
   stop(): void;
 }
 
-/** What stands before the claims of a worker with this limiter. */
+/** The admission of a worker with this limiter. */
 export function admissionFor(
   limiter: ILimiter | WindowLimit | undefined,
   queue: string,
@@ -81,7 +81,7 @@ export function queueLimitKey(queue: string): string {
   return `queue:${queue}`;
 }
 
-/** No limiter, or limits that the storage takes together with the jobs. */
+/** No limiter, or limits that the storage charges together with the claim. */
 class OpenAdmission implements Admission {
   readonly limits: readonly ClaimLimit[];
   readonly open: boolean;
@@ -106,7 +106,7 @@ class OpenAdmission implements Admission {
   stop(): void {}
 }
 
-/** Somebody's limiter, ours or the user's own. */
+/** A limiter in this process, built-in or the user's own. */
 class LimiterAdmission implements Admission {
   readonly limits: readonly ClaimLimit[] = [];
   readonly open = false;
@@ -115,11 +115,11 @@ class LimiterAdmission implements Admission {
   readonly #stop = new AbortController();
   #grants: Grant[] = [];
   #asking = false;
-  /** More work was seen meanwhile. */
+  /** `want` was called while the limiter was being asked. */
   #wanted = false;
   /**
-   * So many are asked for at once: twice as many as there were jobs for the last time. What is asked for and not used costs two
-   * calls where the limiter is elsewhere, and others are refused for it meanwhile.
+   * How many grants to ask for at once: twice as many as there were jobs for the last time. A grant that is not used costs two calls of
+   * a shared limiter, and other callers are refused for it meanwhile.
    */
   #atOnce: number;
 
@@ -148,7 +148,7 @@ class LimiterAdmission implements Admission {
     void this.#askUntilAnswered();
   }
 
-  /** Could more run than there is leave for? */
+  /** Could more jobs run than there are grants? */
   get #lacks(): boolean {
     return this.#grants.length < Math.min(this.#applicant.free(), this.#atOnce);
   }
@@ -196,7 +196,7 @@ class LimiterAdmission implements Admission {
     const limiter = takesAtOnce(this.#limiter);
     if (limiter === undefined) this.#grants.push(await this.#askChecked(this.#limiter));
     else {
-      // What was granted first must not grow old while more is asked for.
+      // The first grant must not become too old while more are asked for.
       let until = Number.POSITIVE_INFINITY;
       for (let first = true; this.#lacks && this.#applicant.clock.now() < until; first = false) {
         if (!(await this.#take(limiter, first))) break;
@@ -205,11 +205,14 @@ class LimiterAdmission implements Admission {
     }
   }
 
-  /** Takes one; the first is worth waiting for. */
+  /** Takes one grant; `wait`: waits for it if the limiter refuses. */
   async #take(limiter: Limiter, wait: boolean): Promise<boolean> {
     const answer = await limiter.tryAcquire(toBeCalled({}));
     if (answer.granted) return this.#keep(answer);
-    if (answer.never) throw new JobError(`the limiter ${answer.blockedBy} says that it will never let a job start`);
+    if (answer.never)
+      throw new JobError(
+        `the limiter ${answer.blockedBy} can never grant a start: its maximum is below the weight of a job`,
+      );
     if (!wait) return false;
     this.#applicant.blocked(answer.blockedBy, answer.retryInMs);
     return this.#keep(await limiter.acquire(toBeCalled({ signal: this.#stop.signal })));
@@ -229,8 +232,8 @@ class LimiterAdmission implements Admission {
   }
 
   /**
-   * A limiter with six methods can be asked and told, and nothing taken back: it is asked, then a job is claimed, and
-   * only then it is told. Until then nobody else in this process asks it.
+   * A limiter with only the six methods of `ILimiter` cannot take a start back: it is asked first, then a job is claimed, and only then
+   * the start is recorded. A lock keeps other callers in this process from asking it meanwhile.
    */
   async #askChecked(limiter: ILimiter): Promise<Grant> {
     const part = partsOf(limiter)[0] as CheckedPart;
@@ -256,7 +259,7 @@ class LimiterAdmission implements Admission {
     }
   }
 
-  /** Until there is room, for so long at most, or until it is stopped. */
+  /** Sleeps until a wake-up, for at most `ms`, or until the admission is stopped. */
   #sleep(ms: number, wakeUps?: WakeUps): Promise<void> {
     const { signal } = this.#stop;
     return new Promise((resolve) => {
@@ -277,34 +280,34 @@ class LimiterAdmission implements Admission {
   }
 }
 
-/** A limiter that cannot tell when it has room is asked again, ever less often. */
+/** A limiter that does not say when the next start is available is asked again, ever less often. */
 const FIRST_POLL_MS = 1;
 const SLOW_POLL_MS = 100;
-/** So long leave is gathered for one claim. */
+/** How long grants are gathered for one claim. */
 const GATHER_MS = 50;
-/** And one that fails, after this. */
+/** A limiter that failed is asked again after this. */
 const FAILED_MS = 1_000;
 
-/** What a limiter with six methods said holds for so long. */
+/** How long the answer of a limiter with only six methods holds. */
 const CHECKED_TTL_MS = 2_000;
 
 function checkedGrant(limiter: ILimiter, part: CheckedPart, isLate: () => boolean, unlock: () => void): Grant {
-  let told = false;
+  let recorded = false;
   const grant: Grant = {
     get late() {
-      return !told && isLate();
+      return !recorded && isLate();
     },
     async start() {
       try {
         await limiter.recordJobStart();
-        told = true;
+        recorded = true;
       } finally {
         unlock();
       }
     },
     called() {},
-    // What it was told cannot be taken back: it has ended.
-    cancel: () => (told ? grant.release() : unlock()),
+    // A recorded start cannot be taken back: it is recorded as completed.
+    cancel: () => (recorded ? grant.release() : unlock()),
     async release() {
       await limiter.recordJobCompletion();
       part.wakeUps.notify();

@@ -1,6 +1,6 @@
 import { JobError } from "../core/errors.ts";
 import type { JobContext, JobView } from "./context.ts";
-import type { RunningJob } from "./running.ts";
+import type { InFlightJob } from "./in-flight-job.ts";
 
 /** What a handler of several jobs can do beside its work. */
 export interface BatchContext {
@@ -12,7 +12,7 @@ export interface BatchContext {
 
 /** One job of a batch. */
 export interface BatchPart {
-  readonly running: RunningJob;
+  readonly running: InFlightJob;
   readonly view: JobView;
   readonly context: JobContext;
 }
@@ -25,7 +25,7 @@ export function batchContext(parts: readonly BatchPart[]): BatchContext {
       going.delete(running);
       if (going.size === 0) all.abort(running.signal.reason);
     };
-    // One that was told before anybody could listen counts as well.
+    // A job that was aborted before this listener was added counts as well.
     if (running.signal.aborted) stopped();
     else running.signal.addEventListener("abort", stopped, { once: true });
   }
@@ -33,18 +33,20 @@ export function batchContext(parts: readonly BatchPart[]): BatchContext {
     signal: all.signal,
     of: (job) => {
       const part = parts.find(({ view }) => view === job);
-      if (part === undefined) throw new JobError("that job is not in this batch");
+      if (part === undefined) throw new JobError("expected one of the jobs of this batch, got another job");
       return part.context;
     },
   };
 }
 
-/** What the handler said about job number `i` of `size`. */
+/** What the handler returned for job number `i` of `size`. */
 export function partOf(returned: unknown, i: number, size: number): { value: unknown } | { thrown: unknown } {
   if (returned === undefined) return { value: undefined };
   if (!Array.isArray(returned) || returned.length !== size) {
     const got = Array.isArray(returned) ? `${returned.length} of them` : typeof returned;
-    return { thrown: new JobError(`a batch handler returns one outcome for each of its ${size} jobs, got ${got}`) };
+    return {
+      thrown: new JobError(`expected the batch handler to return one outcome for each of its ${size} jobs, got ${got}`),
+    };
   }
   try {
     const outcome: unknown = returned[i];
@@ -54,7 +56,7 @@ export function partOf(returned: unknown, i: number, size: number): { value: unk
   }
 }
 
-/** Of any realm: in test runners, errors of Node itself are of another one. A result that cannot be looked at is a result all the same. */
+/** Recognises errors of any realm: in test runners, errors of Node itself belong to another one. A proxy that throws is no error. */
 function isError(outcome: unknown): boolean {
   try {
     return outcome instanceof Error || Object.prototype.toString.call(outcome) === "[object Error]";

@@ -1,8 +1,8 @@
 import { STEP_BYTES } from "../storage/step-bytes.ts";
 
-/** Less than this is never asked for: a claim has to be worth its round trip. One job is answered in any case. */
+/** A claim never asks for less than this: it has to be worth its round trip. One job is answered in any case. */
 const LEAST_BYTES = 65_536;
-/** An answer that took no more than this part of the time that it may take leaves room for twice as much. */
+/** After an answer that took no more than this part of the allowed time, the next claim asks for twice as much. */
 const QUICK = 1 / 4;
 
 /** What a claim brought. */
@@ -30,7 +30,7 @@ export class ClaimSize {
     return this.#bytes;
   }
 
-  /** An answer came too late. How often that was so in a row. */
+  /** An answer came too late. Returns how often that has happened in a row. */
   late({ jobs, bytes }: Brought): number {
     this.#jobs = Math.max(1, Math.floor(Math.min(jobs, this.#jobs) / 2));
     this.#bytes = Math.max(LEAST_BYTES, Math.floor(Math.min(bytes, this.#bytes) / 2));
@@ -38,12 +38,12 @@ export class ClaimSize {
     return this.#late;
   }
 
-  /** There was no answer. It may have been too large. */
+  /** There was no answer, perhaps because it was too large. */
   failed(): void {
     this.#bytes = Math.max(LEAST_BYTES, Math.floor(this.#bytes / 2));
   }
 
-  /** An answer came in time: after so long, where it may have taken so long. */
+  /** An answer came in time: after `tookMs` of `allowedMs`. */
   inTime(tookMs: number, allowedMs: number): void {
     this.#late = 0;
     if (tookMs > allowedMs * QUICK) return;

@@ -5,24 +5,24 @@ export interface ClaimedStartsOptions {
   readonly clock: Clock;
   /** When the claim was sent for the first time. */
   readonly asked: Mark;
-  /** What the claim said: each call is made within so long of that, or never. */
+  /** The `grantTtlMs` of the claim: each call is made within so long of `asked`, or never. */
   readonly grantTtlMs: number;
   readonly grant: Grant;
-  /** How many jobs it brought. */
+  /** How many jobs the claim answered. */
   readonly count: number;
-  /** All of them were called, or never will be. */
+  /** Is called when the last handler was called, or never will be. */
   readonly confirm: (confirmation: Confirmation, inMs: number) => void;
 }
 
 /**
- * The starts of one claim under limits that go by time. The storage counts them as if they were called at the last moment;
- * when the last of them was called it is told when that was.
+ * The starts of one claim under limits that go by time. The storage counts them at the last possible instant of their call, until a
+ * confirmation gives the instant of the slowest one.
  */
 export class ClaimedStarts {
   readonly #options: ClaimedStartsOptions;
   /** How many are neither called nor given back. */
   #left: number;
-  /** How long the slowest call took; 0: none was made, and nothing has to be waited for. */
+  /** How long after `asked` the latest call was made; 0: none was made. */
   #calledIn = 0;
 
   constructor(options: ClaimedStartsOptions) {
@@ -30,15 +30,15 @@ export class ClaimedStarts {
     this.#left = options.count;
   }
 
-  /** Is it too late to call a handler? Asked in the same step as the call. */
+  /** Is it too late to call a handler? Read in the same synchronous step as the call. */
   get late(): boolean {
     const { clock, asked, grantTtlMs } = this.#options;
     return mostSince(clock, asked) > grantTtlMs;
   }
 
   /**
-   * A handler was called just now: read after its synchronous part, so never before its first statement. The answer: by how
-   * many milliseconds that was too late, because the process stood still within the step itself; 0: it was not.
+   * A handler was called just now: the clock is read after its synchronous part, so never before its first statement. Returns by how
+   * many milliseconds that was too late, because the process stood still between check and call; 0: it was not.
    */
   called(): number {
     const { clock, asked, grantTtlMs } = this.#options;
@@ -48,7 +48,7 @@ export class ClaimedStarts {
     return Math.max(0, calledIn - grantTtlMs);
   }
 
-  /** One of them is never called. */
+  /** One of the handlers will not be called. */
   dropped(): void {
     this.#done();
   }

@@ -6,7 +6,7 @@ import { storable, textOf } from "../core/text.ts";
 import type { Report } from "../storage/job-storage.ts";
 import { LARGEST_DETAILS, type Reporter } from "./reporter.ts";
 
-/** What a handler sees of its job. */
+/** The job as its handler sees it. */
 export interface JobView<Data = unknown> {
   readonly id: string;
   readonly queue: string;
@@ -24,10 +24,10 @@ export interface JobView<Data = unknown> {
 /**
  * What a handler can do beside its work.
  *
- * What it says about its job (`updateProgress`, `log`, `settle`) never fails the job: nothing throws, and what cannot be used is
- * left out, with a warning in the job's log and a `warning` event, once for each of them in an attempt. The promises resolve when
- * it is written, or when the storage could not write it, which `onError` hears of. They reject only with a `StaleLeaseError`: the
- * job is another worker's by now, and how this attempt ends changes nothing.
+ * `updateProgress`, `log` and `settle` never fail the job: they do not throw, and a value that cannot be used is left out, with a
+ * warning in the job's log and a `warning` event, once for each method in an attempt. The promises resolve when the report is
+ * written, or when the write failed, which `onError` is called with. They reject only with a `StaleLeaseError`: the lease is lost,
+ * and the end of this attempt changes nothing.
  */
 export interface JobContext {
   /** Aborted when the job is cancelled, takes too long, or must stop; `reason` says why. Pass it on to what can be aborted. */
@@ -37,16 +37,16 @@ export interface JobContext {
   /** The fencing token of this lease: greater than that of any lease before it. For systems that can check it. */
   readonly token: number;
   /**
-   * Tells how far the job is: percent, a message, and details that JSON can hold. Percent below 0 is 0, above 100 is 100; one
-   * that is no number leaves it where it was. Details are kept like a result: exactly, or as `JSON.stringify` writes them.
+   * Reports how far the job is: percent, a message, and details that JSON can hold. Percent is clamped to 0 to 100; if it is not a
+   * number, the last percent stays. Details are kept like a result: exactly, or as `JSON.stringify` writes them.
    */
   readonly updateProgress: (percent: number, message?: string, details?: unknown) => Promise<void>;
-  /** Writes a line into the log of the job. What is no string is written as one; longer lines than 4,000 characters are cut. */
+  /** Writes a line into the log of the job. Other values are converted to a string; lines longer than 4,000 characters are cut. */
   readonly log: (text: string) => Promise<void>;
   /**
-   * Tells what the job really used, by name: `{ tokens: 1480 }`. Less than was reserved gives room back at once, more is
-   * charged at once. It may be said again, and the last word about each name holds. Of what is never
-   * said, or is no weight, the estimate does; after a `RateLimitedError` nothing of it counts.
+   * Reports the weights that the job really used, by name: `{ tokens: 1480 }`. If it is less than was reserved, the rest is available
+   * at once; if it is more, the rest is charged at once. It may be called again: the last value of each name holds. For a name without a valid
+   * value the estimate holds; after a `RateLimitedError` it is given back.
    */
   readonly settle: (weights: Readonly<Record<string, number>>) => Promise<void>;
 }
@@ -74,7 +74,7 @@ export function viewOf(job: JobRecord, data: unknown): JobView {
 export interface Running {
   readonly job: JobRecord;
   readonly signal: AbortSignal;
-  /** The weights, by name, that the handler said what it used of. */
+  /** The names of the weights that the handler settled. */
   settled: readonly string[];
 }
 
@@ -98,7 +98,7 @@ export class Context implements JobContext {
     this.#reporter = reporter;
   }
 
-  // Properties, so that a handler may take them out: `async (job, { signal, log }) => …`.
+  // Properties, so that a handler may destructure them: `async (job, { signal, log }) => …`.
   readonly updateProgress = (percent: number, message?: string, details?: unknown): Promise<void> => {
     if (typeof percent === "number" && !Number.isNaN(percent)) this.#percent = Math.min(100, Math.max(0, percent));
     else void this.#warn("progress", "percent was ignored: expected a number");
@@ -127,7 +127,7 @@ export class Context implements JobContext {
     return this.#say({ weights: used });
   };
 
-  /** As they are now: what the handler does to them afterwards is not part of what it said. */
+  /** A copy: what the handler changes in them afterwards is not reported. */
   #detailsOf(details: unknown): { readonly details?: unknown } {
     if (details === undefined) return {};
     const { text, warning } = keepJson("details", details, LARGEST_DETAILS);
@@ -135,7 +135,7 @@ export class Context implements JobContext {
     return text === null ? {} : { details: fromJson(text) };
   }
 
-  /** Once about each: a handler may say the same in a loop. */
+  /** Warns once about each: a handler may report the same in a loop. */
   #warn(about: JobWarning["about"], message: string): Promise<void> {
     if (this.#warned.has(about)) return Promise.resolve();
     this.#warned.add(about);
@@ -153,7 +153,7 @@ export function warningOf(about: JobWarning["about"], message: string): Pick<Rep
   return { log: [`warning: ${text}`], warnings: [{ about, message: text }] };
 }
 
-/** The weights that can be used, and what is wrong with the first of the others. */
+/** The valid weights, and what is wrong with the first of the others. */
 function readWeights(weights: unknown): { readonly used: Readonly<Record<string, number>>; readonly wrong?: string } {
   const expected = `a plain object of up to ${MOST_WEIGHTS} names and weights`;
   try {

@@ -12,43 +12,43 @@ import { settlingHere } from "../storage/waiters.ts";
 import { type Admission, admissionFor, type Grant } from "./admission.ts";
 import { ClaimSize } from "./claim-size.ts";
 import { ClaimedStarts } from "./claimed-starts.ts";
-import { Complaints, type ErrorListener, type JobReference } from "./complaints.ts";
+import { ErrorReporter, type ErrorListener, type JobReference } from "./error-reporter.ts";
 import { inTime } from "../core/deadline.ts";
 import { Fairness } from "./fairness.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
-import { Hands } from "./hands.ts";
+import { InFlight } from "./in-flight.ts";
 import type { WorkerOptions, WorkerSettings } from "./options.ts";
 import { givenBack } from "./outcome.ts";
-import { Outlook } from "./outlook.ts";
+import { WakeUpTime } from "./wake-up-time.ts";
 import { registration } from "./registration.ts";
 import { Reporter } from "./reporter.ts";
 import { Sleep } from "./sleep.ts";
 import { Sweeper } from "./sweeper.ts";
 
 /**
- * A handler is called within so long of asking for its start, or never: the storage counts with that until it knows better. If
- * a storage takes longer to answer, the next claim asks for more time, up to the second number.
+ * A handler is called within `GRANT_TTL_MS` of the claim, or never: the storage counts its start at the end of that time until it is
+ * confirmed. If a storage takes longer to answer, the next claim asks for more time, up to the second number.
  */
 const GRANT_TTL_MS = 2_000;
 const LONGEST_GRANT_TTL_MS = 60_000;
-/** Every so many times that grants of the limiter are too old it is told. */
-const TELL_STALE = 5;
-/** When answers to claims came too late so many times in a row it is told, once until one comes in time. */
-const TELL_LATE = 3;
-/** Jobs that were told to stop have so long to end; then they are given back as they are. */
+/** Reported every time that grants of the limiter were too old for so many claims in a row. */
+const REPORT_STALE = 5;
+/** Reported when answers to claims came too late so many times in a row, once until one comes in time. */
+const REPORT_LATE = 3;
+/** Jobs that were aborted have so long to end; then they are given back. */
 const LAST_GRACE_MS = 500;
-/** And the storage has so long to take them back; else they come back when their leases expire. */
-const LAST_WORDS_MS = 2_000;
-/** When the storage has failed for so long, what ended is settled one by one. */
+/** The storage has so long to settle them; after that they return when their leases expire. */
+const LAST_SETTLE_MS = 2_000;
+/** When the storage has failed for so long, jobs that ended are settled one by one. */
 const SETTLE_APART_AFTER_MS = 1_000;
-/** Waits between tries when the storage fails, doubled each time. */
+/** The wait between tries when the storage fails, doubled each time, up to the second number. */
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 2_000;
 
 /**
- * The heart of a worker: claim, start, execute, settle, again. One claim at a time; what ended while it was under way is
- * settled by the next one, in the same step. It sleeps when there is nothing to do, until it is woken: by a job that
- * ended, by the storage, by its limiter, or at the instant that the storage computed.
+ * The loop of a worker: claim, start, execute, settle, again. One claim at a time; jobs that ended while it was under way are
+ * settled by the next one, in the same step. The loop sleeps when there is nothing to do, until it is woken up: by a job that
+ * ended, by the storage, by the limiter, or at the wake-up time that the storage computed.
  */
 export class Engine {
   readonly #queue: string;
@@ -58,42 +58,42 @@ export class Engine {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
   readonly #sleep: Sleep;
-  readonly #outlook: Outlook;
-  /** Hears of what goes wrong outside of handlers. */
+  readonly #wakeUpTime: WakeUpTime;
+  /** Reports an error that does not come from a handler. */
   readonly #report: (error: unknown, job?: JobReference) => void;
-  readonly #complaints: Complaints;
+  readonly #errors: ErrorReporter;
   readonly #admission: Admission;
-  readonly #hands: Hands;
+  readonly #inFlight: InFlight;
   readonly #confirmations: Confirmations;
   readonly #sweeper: Sweeper;
 
   #state: "new" | "running" | "stopping" | "stopped" = "new";
   #started: Promise<void> | undefined;
-  /** It was refused, and will never start. */
+  /** Its limits were refused, and it will never start. */
   #refused = false;
   #looping: Promise<void> | undefined;
   #unsubscribe: () => void = () => {};
   #unregister: () => Promise<void> = () => Promise.resolve();
   #stopping: Promise<void> | undefined;
   #cutAt: (() => void) | undefined;
-  /** Resolves when a worker that stops waits no longer for its storage. */
+  /** Resolves when a worker that stops no longer waits for its storage. */
   readonly #gaveUp = Promise.withResolvers<void>();
-  /** Ends all waiting for answers. */
+  /** Aborts all waiting for answers of the storage. */
   readonly #ended = new AbortController();
   #grantTtl = GRANT_TTL_MS;
   readonly #size = new ClaimSize();
-  /** How often in a row grants of the limiter were too old. */
+  /** For how many claims in a row grants of the limiter were too old. */
   #stale = 0;
-  /** Who was to be cancelled while a claim was under way: the claim may bring them. */
+  /** Jobs that were cancelled while a claim was under way: the claim may answer with them. */
   readonly #cancelled = new Set<string>();
   #claiming = false;
   #outcomes: Outcome[] = [];
-  /** The latest claim was given more than could run: there may be more to take ahead. */
-  #ahead = false;
+  /** The latest claim got more jobs than could run: there may be more to prefetch. */
+  #gotPrefetched = false;
 
-  /** The queue was found empty, and nothing was heard since. */
+  /** The queue was found empty, and no wake-up came since. */
   #empty = false;
-  /** Something was done since that was last told. */
+  /** A job has started since `drained` was last published. */
   #busy = false;
   #idle: (() => void)[] = [];
 
@@ -106,21 +106,21 @@ export class Engine {
     this.#clock = settings.clock;
     this.#sleep = new Sleep(this.#clock);
     this.#confirmations = confirmationsOf(this.#storage, this.#clock);
-    this.#outlook = new Outlook(settings.batch?.linger ?? 0);
-    this.#complaints = new Complaints(queue, this.#clock, settings.onError as WorkerOptions["onError"]);
+    this.#wakeUpTime = new WakeUpTime(settings.batch?.linger ?? 0);
+    this.#errors = new ErrorReporter(queue, this.#clock, settings.onError as WorkerOptions["onError"]);
     this.#report = (error, job) => {
-      if (this.#state !== "stopped") this.#complaints.report(error, job);
+      if (this.#state !== "stopped") this.#errors.report(error, job);
     };
     this.#admission = admissionFor(settings.limiter, queue, id, {
       clock: this.#clock,
-      free: () => (this.#state === "running" ? this.#hands.free : 0),
+      free: () => (this.#state === "running" ? this.#inFlight.free : 0),
       atLeast: settings.batch?.size ?? 1,
       granted: () => this.#sleep.signal(),
       blocked: (blockedBy, retryInMs) => this.#blocked(blockedBy, retryInMs),
       failed: this.#report,
     });
     this.#sweeper = new Sweeper(this.#storage, this.#clock, settings.random, settings.lease, this.#report);
-    this.#hands = new Hands({
+    this.#inFlight = new InFlight({
       storage: this.#storage,
       clock: this.#clock,
       concurrency: settings.concurrency,
@@ -144,17 +144,19 @@ export class Engine {
   }
 
   get running(): number {
-    return this.#hands.size - this.#hands.waiting;
+    return this.#inFlight.size - this.#inFlight.prefetched;
   }
 
-  /** Calls back with what goes wrong outside of handlers, until the returned function is called. */
+  /** Calls the listener with errors that do not come from handlers, until the returned function is called. */
   onError(listener: ErrorListener): () => void {
-    return this.#complaints.listen(listener);
+    return this.#errors.listen(listener);
   }
 
   start(): Promise<void> {
     if (!this.#refused && (this.#state === "stopping" || this.#state === "stopped")) {
-      return Promise.reject(new JobError("the worker was stopped: make another one"));
+      return Promise.reject(
+        new JobError("expected a worker that was not stopped: a stopped worker cannot start again, create a new one"),
+      );
     }
     this.#started ??= this.#begin();
     return this.#started;
@@ -169,7 +171,7 @@ export class Engine {
     if (this.#state === "running") {
       this.#state = "stopping";
       this.#admission.stop();
-      this.#hands.giveBackWaiting();
+      this.#inFlight.giveBackPrefetched();
       this.#stopping = this.#end();
     }
     if (timeout === 0) this.#cutAll();
@@ -188,7 +190,7 @@ export class Engine {
   }
 
   async #begin(): Promise<void> {
-    // A turn of its own: whoever made the worker can still listen, or stop it.
+    // In a later microtask, so that the code that made the worker can add listeners or stop it first.
     await Promise.resolve();
     if (this.#state !== "new") return;
     this.#state = "running";
@@ -211,7 +213,7 @@ export class Engine {
     this.#looping = this.#loop();
   }
 
-  /** Nothing is claimed before the limits are known that it is to run under. */
+  /** Declares the limits of the worker, before the first claim. */
   async #declare(): Promise<void> {
     const { limits, onLimitChange } = this.#settings;
     if (limits === undefined || isDeclared(limits) || this.#state !== "running") return;
@@ -219,12 +221,12 @@ export class Engine {
     await this.#ask(() => declareLimits(this.#storage, limits, `worker ${this.#id}`, listener));
   }
 
-  /** What it declares is in conflict with what is stored, and it asked to be rejected then: trying again would not help. */
+  /** Its limits differ from the stored ones, and it has `onConflict: "reject"`: another try would not help. */
   #refuse(conflict: LimitConflictError): never {
-    this.#complaints.reportLast(conflict);
-    // Without a listener, and where `start()` is not awaited, the rejection is left unhandled, which ends the process: it must not
-    // live on without running anything.
-    if (this.#complaints.heard) this.#started?.catch(() => {});
+    this.#errors.reportLast(conflict);
+    // Without a listener, and if `start()` is not awaited, the rejection stays unhandled and ends the process: a process whose worker
+    // runs nothing must not go unnoticed.
+    if (this.#errors.hasListener) this.#started?.catch(() => {});
     this.#refused = true;
     this.#state = "stopped";
     this.#admission.stop();
@@ -232,7 +234,7 @@ export class Engine {
     throw conflict;
   }
 
-  /** Nothing waits for it: a worker that is not registered works all the same. */
+  /** The worker does not wait for its registration, and works without it. */
   #register(): () => Promise<void> {
     const worker = {
       id: this.#id,
@@ -247,13 +249,13 @@ export class Engine {
   #subscribe(): () => void {
     return this.#storage.subscribe({
       queue: this.#queue,
-      wake: (news) => {
+      wake: (mayStart) => {
         this.#empty = false;
-        if (news) this.#outlook.heardNews();
+        if (mayStart) this.#wakeUpTime.wakeUp();
         this.#sleep.signal();
       },
       cancelled: (ids) => {
-        this.#hands.cancel(new Set(ids));
+        this.#inFlight.cancel(new Set(ids));
         if (this.#claiming) for (const id of ids) this.#cancelled.add(id);
       },
     });
@@ -270,32 +272,32 @@ export class Engine {
     this.#ended.abort(new JobError("the worker was stopped"));
     this.#sleep.signal();
     this.#cutAt?.();
-    this.#hands.close();
+    this.#inFlight.close();
     this.#sweeper.stop();
     this.#unsubscribe();
     this.#becameIdle();
     const stopped = { event: "worker-stopped", queue: this.#queue, worker: this.#id } as const;
-    const lastWords = async () => {
+    const leave = async () => {
       await this.#confirmations.flush();
       await Promise.allSettled([this.#unregister(), this.#storage.publish(stopped)]);
     };
-    await inTime(this.#clock, lastWords, { withinMs: LAST_WORDS_MS }).catch(() => {});
+    await inTime(this.#clock, leave, { withinMs: LAST_SETTLE_MS }).catch(() => {});
   }
 
-  /** Time is up: what still runs is told to stop, and what does not listen is given back as it is. */
+  /** The time to stop is up: running jobs are aborted, and those that do not end are given back. */
   #cutAll(): void {
-    // It may be up while the last words are said.
+    // The time may be up while the worker is being unregistered.
     if (this.#state === "stopped") return;
-    this.#hands.stop();
+    this.#inFlight.stop();
     this.#cutAt ??= afterAll(this.#clock, LAST_GRACE_MS, () => {
-      this.#hands.abandon();
-      this.#cutAt = afterAll(this.#clock, LAST_WORDS_MS, () => this.#gaveUp.resolve());
+      this.#inFlight.abandon();
+      this.#cutAt = afterAll(this.#clock, LAST_SETTLE_MS, () => this.#gaveUp.resolve());
     });
   }
 
   get #over(): boolean {
     if (this.#state === "stopped") return true;
-    return this.#state === "stopping" && this.#hands.size === 0 && this.#outcomes.length === 0;
+    return this.#state === "stopping" && this.#inFlight.size === 0 && this.#outcomes.length === 0;
   }
 
   async #loop(): Promise<void> {
@@ -303,9 +305,9 @@ export class Engine {
     let failingSince = 0;
     const fairness = new Fairness(this.#clock);
     while (!this.#over) {
-      // Jobs that were taken ahead begin without the loop: what ends in one turn of the event loop is settled together. A storage in
-      // this process would settle them one by one: measured on SQLite, that is half of the time of a job that does nothing.
-      const turn = this.#hands.waiting > 0 ? fairness.turn() : fairness.step();
+      // Prefetched jobs start without this loop: jobs that end in one turn of the event loop are settled together. A storage in this
+      // process would settle them one by one: measured on SQLite, that is half of the time of a job that does nothing.
+      const turn = this.#inFlight.prefetched > 0 ? fairness.turn() : fairness.step();
       if (turn !== undefined) await turn;
       this.#sleep.begin();
       try {
@@ -320,13 +322,13 @@ export class Engine {
         await this.#sleep.rest(retryIn(failures), () => this.#state === "stopped");
         continue;
       }
-      if (!this.#sleep.signalled && !this.#over) await this.#sleep.pause(this.#outlook.nextAt - this.#clock.now());
+      if (!this.#sleep.signalled && !this.#over) await this.#sleep.pause(this.#wakeUpTime.nextAt - this.#clock.now());
     }
   }
 
   /**
-   * Something that ended may be what the storage cannot take: it must not hold up the rest. Each is settled on its own;
-   * what is refused while others are taken, or for as long as a lease, is given up, and comes back when its lease expires.
+   * One outcome that the storage cannot write must not hold up the others. Each is settled on its own; an outcome that is refused
+   * while others are written, or for as long as a lease, is given up, and its job returns when the lease expires.
    */
   async #settleApart(expired: boolean): Promise<void> {
     const outcomes = this.#outcomes;
@@ -336,47 +338,51 @@ export class Engine {
       await this.#ask(() => this.#storage.settle([outcome])).catch(() => refused.push(outcome));
     }
     if (!expired && refused.length === outcomes.length) this.#outcomes.unshift(...refused);
-    else for (const { id } of refused) this.#report(new JobError(`how job ${id} ended could not be written`));
+    else
+      for (const { id } of refused)
+        this.#report(
+          new JobError(`the outcome of job ${id} could not be written: it runs again when its lease expires`),
+        );
   }
 
-  /** What the storage answers, unless it takes too long or the worker has stopped. */
+  /** The answer of the storage; rejects if it takes too long or the worker has stopped. */
   #ask<T>(ask: () => Promise<T>, late?: (answer: T) => void): Promise<T> {
     return inTime(this.#clock, ask, { late, signal: this.#ended.signal });
   }
 
-  /** Settles what ended, claims what may start, starts it. */
+  /** Settles jobs that ended, claims jobs that may start, and starts them. */
   async #turn(): Promise<void> {
-    this.#hands.check();
-    const free = this.#state === "running" ? this.#hands.free : 0;
+    this.#inFlight.check();
+    const free = this.#state === "running" ? this.#inFlight.free : 0;
     const now = this.#clock.now();
-    const lingers = this.#outlook.lingers(now);
+    const lingers = this.#wakeUpTime.lingers(now);
     if (free === 0) this.#admission.use(0);
-    // A batch is worth waiting for until all that could run has been asked for.
+    // A batch waits until the limiter has answered for all jobs that could run.
     const gathers = this.#settings.batch !== undefined && this.#admission.asking;
     const max = lingers || gathers ? 0 : Math.min(this.#size.jobs, this.#admission.ready(free));
-    const ahead = Math.min(this.#size.jobs - max, this.#takesAhead(free));
-    if (this.#outcomes.length === 0 && !this.#mayFindWork(free + ahead, max + ahead, now)) {
-      // Another limit is in the way: what the limiter granted is not kept from others meanwhile.
+    const prefetch = Math.min(this.#size.jobs - max, this.#prefetchCount(free));
+    if (this.#outcomes.length === 0 && !this.#mayFindWork(free + prefetch, max + prefetch, now)) {
+      // Another limit blocks: grants of the limiter are given back, so that other callers can have them.
       if (!this.#admission.asking) this.#admission.use(0);
       return;
     }
     const { settle, rest } = firstOf(latestOf(this.#outcomes));
     this.#outcomes = [...rest];
     if (rest.length > 0) this.#sleep.signal();
-    if (free + ahead === 0) {
+    if (free + prefetch === 0) {
       await this.#settling(
         settle,
         () => this.#ask(() => this.#storage.settle(settle)),
         (lost) => lost,
       );
-      this.#outlook.rest();
+      this.#wakeUpTime.rest();
       return;
     }
     const request = {
       queue: this.#queue,
       worker: this.#id,
       max,
-      ahead,
+      ahead: prefetch,
       maxBytes: this.#size.bytes,
       types: this.#handlers.types,
       leaseMs: this.#settings.lease,
@@ -386,13 +392,13 @@ export class Engine {
     };
     this.#claiming = true;
     this.#cancelled.clear();
-    this.#outlook.looks(now);
+    this.#wakeUpTime.claims(now);
     const asked = markOf(this.#clock);
     const claim = await this.#confirmations.carriedBy((confirm) =>
       this.#settling(
         settle,
         () =>
-          // An answer that comes after the deadline is too old to be started.
+          // Jobs of an answer that comes after the deadline are too old to start.
           this.#ask(
             () => this.#storage.claim({ ...request, confirm }),
             (late) => this.#giveBack(late),
@@ -404,36 +410,36 @@ export class Engine {
       ),
     );
     this.#claiming = false;
-    this.#ahead = claim.jobs.length > max;
-    // What the claim says about later counts from here: calling handlers takes its time.
+    this.#gotPrefetched = claim.jobs.length > max;
+    // `nextInMs` counts from here: calling handlers takes time.
     const answeredAt = this.#clock.now();
     this.#startAll(claim, asked, this.#admission.use(claim.jobs.length));
-    this.#lookAhead(claim, { max: max + ahead, lingers, answeredAt });
+    this.#planNext(claim, { max: max + prefetch, lingers, answeredAt });
   }
 
   /**
-   * How many more to take than can run, if the storage gives any. Where all hands are busy that is worth a call only while the
-   * storage gives some, and when half of what waited is begun.
+   * How many more jobs to claim than can run. While all slots are in use, a claim is worth its round trip only if the latest one got
+   * prefetched jobs, and half of these have started.
    */
-  #takesAhead(free: number): number {
+  #prefetchCount(free: number): number {
     if (this.#state !== "running" || !this.#admission.open || !this.#settings.ahead) return 0;
-    const wanted = this.#hands.ahead();
-    const { waiting } = this.#hands;
-    if (free === 0 && (!this.#ahead || 2 * waiting > wanted)) return 0;
-    return Math.max(0, wanted - waiting);
+    const wanted = this.#inFlight.prefetchSize();
+    const { prefetched } = this.#inFlight;
+    if (free === 0 && (!this.#gotPrefetched || 2 * prefetched > wanted)) return 0;
+    return Math.max(0, wanted - prefetched);
   }
 
-  /** Is there any use in asking the storage? */
+  /** Could a claim get anything? */
   #mayFindWork(free: number, max: number, now: number): boolean {
     if (free === 0) {
-      this.#outlook.rest();
+      this.#wakeUpTime.rest();
       return false;
     }
-    if (max > 0 || !this.#admission.asking) return this.#outlook.mayAsk(now);
-    return this.#outlook.mayPeek(now, this.#idle.length > 0 && !this.#empty);
+    if (max > 0 || !this.#admission.asking) return this.#wakeUpTime.mayClaim(now);
+    return this.#wakeUpTime.mayPeek(now, this.#idle.length > 0 && !this.#empty);
   }
 
-  /** What could not be settled is settled the next time. Who waits in this process for a job that ended is told by `lostOf`. */
+  /** Outcomes that could not be settled are settled the next time. Waiters of this process are resolved for all jobs but those of `lostOf`. */
   async #settling<T>(
     settle: readonly Outcome[],
     step: () => Promise<T>,
@@ -449,7 +455,7 @@ export class Engine {
       this.#outcomes.unshift(...settle);
       this.#claiming = false;
       this.#admission.use(0);
-      this.#outlook.heardNews();
+      this.#wakeUpTime.wakeUp();
       throw error;
     }
   }
@@ -466,7 +472,7 @@ export class Engine {
     const stale = grants.some((one) => one.late);
     if (late) this.#grantTtl = Math.min(2 * this.#grantTtl, LONGEST_GRANT_TTL_MS);
     else if (now - asked.now <= GRANT_TTL_MS) this.#grantTtl = GRANT_TTL_MS;
-    // What is nearly over when it is heard of is not begun either: somebody else may begin it any moment.
+    // A job whose lease is half over is not started either: the lease may expire, and another worker may start the job.
     const tookMs = now - asked.now;
     const allowedMs = Math.min(this.#settings.lease / 2, starts === undefined ? Number.POSITIVE_INFINITY : ttl);
     const expired = tookMs >= this.#settings.lease / 2;
@@ -480,30 +486,30 @@ export class Engine {
     this.#size.inTime(tookMs, allowedMs);
     const leasedUntil = asked.now + this.#settings.lease;
     const { defaults: withTimeout } = this.#settings;
-    this.#hands.take(
+    this.#inFlight.add(
       withTimeout === undefined ? jobs : jobs.map(withTimeout),
-      { takenAt: now, leasedUntil, grants, starts },
+      { claimedAt: now, leasedUntil, grants, starts },
       this.#cancelled,
     );
   }
 
-  /** What the limiter granted was too old when a job had been claimed for it. If that is always so, nothing ever starts. */
+  /** Grants of the limiter were too old when jobs had been claimed for them. If that is always so, nothing ever starts. */
   #metStale(): void {
     this.#stale += 1;
-    if (this.#stale % TELL_STALE !== 0) return;
+    if (this.#stale % REPORT_STALE !== 0) return;
     this.#report(
       new JobError(
-        `what the limiter granted was too old ${this.#stale} times in a row when jobs had been claimed for it: ` +
-          "give it a longer `grantTtl`, or the storage less to do",
+        `the grants of the limiter were too old ${this.#stale} times in a row when jobs had been claimed for them: ` +
+          "give the limiter a longer `grantTtl`, or reduce the load of the storage",
       ),
     );
   }
 
-  /** Jobs were claimed, and their answer came when they could not be started any more. The next claim asks for less. */
+  /** The answer to a claim came too late to start its jobs. The next claim asks for less. */
   #metLate(jobs: readonly JobRecord[], tookMs: number, allowedMs: number): void {
     const bytes = jobs.reduce((sum, { data }) => sum + data.length, 0);
     const times = this.#size.late({ jobs: jobs.length, bytes });
-    if (times !== TELL_LATE) return;
+    if (times !== REPORT_LATE) return;
     this.#report(
       new JobError(
         `claims were answered too late ${times} times in a row, and their jobs given back: the latest took ` +
@@ -514,7 +520,7 @@ export class Engine {
     );
   }
 
-  /** What the claim counted under limits that go by time. */
+  /** The starts that the claim counted under limits that go by time. */
   #startsOf(grant: NonNullable<Claim["grant"]>, asked: Mark, count: number): ClaimedStarts {
     return new ClaimedStarts({
       clock: this.#clock,
@@ -526,24 +532,24 @@ export class Engine {
     });
   }
 
-  /** None of its jobs was called, nor will be: the storage has nothing to wait for. */
+  /** Gives back all jobs of a claim. None of their handlers was called, so the grant is confirmed at once. */
   #giveBack({ jobs, grant }: Claim): void {
     if (grant !== undefined) this.#confirmations.add({ grant: grant.id, calledInMs: 0 }, grant.confirmInMs);
     const back = jobs.map((job) => givenBack(job));
-    // After the last turn nothing else would hand it in.
+    // After the last turn of the loop no other call would settle them.
     if (this.#state === "stopped" && back.length > 0) this.#safely(() => this.#storage.settle(back));
     else this.#outcomes.push(...back);
     this.#sleep.signal();
   }
 
-  /** What to do next, by what the claim said. */
-  #lookAhead(claim: Claim, { max, lingers, answeredAt }: Asked): void {
+  /** Decides what to do next, by the answer to the claim. */
+  #planNext(claim: Claim, { max, lingers, answeredAt }: Asked): void {
     const { jobs, more, nextInMs, blockedBy } = claim;
-    const telling = this.#outlook.learn(claim, max, lingers, answeredAt);
-    if (telling) this.#blocked(blockedBy!, nextInMs);
+    const reports = this.#wakeUpTime.answered(claim, max, lingers, answeredAt);
+    if (reports) this.#blocked(blockedBy!, nextInMs);
     if (more && !lingers) this.#admission.want();
     const empty = jobs.length === 0 && !more && nextInMs === null && blockedBy === null;
-    if (empty && !this.#sleep.signalled && this.#hands.size === 0 && this.#outcomes.length === 0) this.#foundEmpty();
+    if (empty && !this.#sleep.signalled && this.#inFlight.size === 0 && this.#outcomes.length === 0) this.#foundEmpty();
   }
 
   #foundEmpty(): void {
@@ -570,14 +576,14 @@ export class Engine {
   }
 }
 
-/** What was asked for, and when the answer came. */
+/** The claim that was made, and when its answer came. */
 interface Asked {
   readonly max: number;
   readonly lingers: boolean;
   readonly answeredAt: number;
 }
 
-/** One for each job: of a job that was lost and won again, what ended under the older lease is stale for certain. */
+/** The latest outcome of each job: if a job was lost and claimed again, the outcome under its older lease is stale. */
 function latestOf(outcomes: readonly Outcome[]): readonly Outcome[] {
   if (outcomes.length < 2) return outcomes;
   const latest = new Map<string, Outcome>();
@@ -587,7 +593,7 @@ function latestOf(outcomes: readonly Outcome[]): readonly Outcome[] {
   return latest.size === outcomes.length ? outcomes : [...latest.values()];
 }
 
-/** As many as are worth one step, by what they bring along: one at least. */
+/** As many outcomes as fit into `STEP_BYTES`, at least one. */
 function firstOf(outcomes: readonly Outcome[]): { settle: readonly Outcome[]; rest: readonly Outcome[] } {
   let bytes = 0;
   const end = outcomes.findIndex((outcome, i) => (bytes += sizeOf(outcome)) > STEP_BYTES && i > 0);

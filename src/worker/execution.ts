@@ -6,13 +6,13 @@ import type { BackoffStrategy } from "../core/retry.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission, Grant } from "./admission.ts";
 import { batchContext, type BatchPart, partOf } from "./batch.ts";
-import type { JobReference } from "./complaints.ts";
+import type { JobReference } from "./error-reporter.ts";
 import { Context, type JobView, viewOf, warningOf } from "./context.ts";
 import { inTime } from "../core/deadline.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import { failed, givenBack, putOff, succeeded } from "./outcome.ts";
 import type { Reporter } from "./reporter.ts";
-import type { Call, RunningJob } from "./running.ts";
+import type { Call, InFlightJob } from "./in-flight-job.ts";
 
 export interface ExecutionOptions {
   readonly handlers: Handlers<Handler | BatchHandler>;
@@ -24,9 +24,9 @@ export interface ExecutionOptions {
   readonly strategies: ReadonlyMap<string, BackoffStrategy>;
   readonly maxHolds: number;
   readonly admission: Admission;
-  /** How a job ended has been decided. Called once for each. */
-  readonly settled: (running: RunningJob, outcome: Outcome) => void;
-  /** A handler has returned after so long, or is waited for no longer. Called once for each call. */
+  /** The outcome of a job has been decided. Called once for each job. */
+  readonly settled: (running: InFlightJob, outcome: Outcome) => void;
+  /** A handler returned after `tookMs`, or the worker no longer waits for it. Called once for each call. */
   readonly callEnded: (tookMs: number) => void;
   readonly report: (error: unknown, job?: JobReference) => void;
 }
@@ -34,15 +34,15 @@ export interface ExecutionOptions {
 /** How a handler ended for one job. */
 type End = { readonly value: unknown } | { readonly thrown: unknown };
 
-/** A limiter that is asked about a failed job has so long to answer; then it is decided without. */
+/** A limiter that is asked about a failed job has so long to answer; then the outcome is decided without it. */
 const ASKING_LIMITER = { withinMs: 5_000, who: "the limiter" };
-/** A job whose limiter could not be told of its start is tried again after this. */
+/** A job whose start the limiter could not record is tried again after this. */
 const PUT_OFF_MS = 1_000;
 
-/** Calls handlers, keeps their time, and decides how their jobs ended. */
+/** Calls handlers, enforces timeouts and deadlines, and decides the outcome of jobs. */
 export class Execution {
   readonly #options: ExecutionOptions;
-  /** Handlers whose jobs were given back because others of their batch took too long, in the order in which that happened. */
+  /** Handlers whose jobs were given back because other handlers of their batch took too long, in that order. */
   readonly #passedOver = new Set<BatchHandler>();
 
   constructor(options: ExecutionOptions) {
@@ -50,31 +50,31 @@ export class Execution {
   }
 
   /** Starts one call for these jobs: one, or a batch. */
-  start(jobs: readonly RunningJob[]): void {
+  start(jobs: readonly InFlightJob[]): void {
     const call = { left: jobs.length, beganAt: this.#options.clock.now(), ended: false };
     for (const running of jobs) running.call = call;
     void this.#run(jobs, call);
   }
 
-  /** Waits no longer: neither for its handler nor for anybody who is asked about it. */
-  abandon(running: RunningJob): void {
+  /** Settles a job without waiting for its handler or its limiter. */
+  abandon(running: InFlightJob): void {
     if (!running.over) this.#settle(running, this.#failed(running, running.signal.reason, 0));
   }
 
   /** Never rejects. */
-  async #run(jobs: readonly RunningJob[], call: Call): Promise<void> {
+  async #run(jobs: readonly InFlightJob[], call: Call): Promise<void> {
     try {
       await (this.#options.batch ? this.#runBatch(jobs) : this.#runOne(jobs));
     } catch (error) {
-      // Whatever it was: no job is left behind.
+      // Whatever failed: every job is settled.
       this.#options.report(error, jobs.length === 1 ? jobs[0]!.job : undefined);
       for (const running of jobs) this.#settle(running, this.#failed(running, error, 0));
     }
     this.#endCall(call);
   }
 
-  /** Nothing is waited for but what has to be: every wait takes longer than all else that is done for a short job. */
-  async #runOne(jobs: readonly RunningJob[]): Promise<void> {
+  /** Awaits only where it must: one await takes longer than everything else that is done for a short job. */
+  async #runOne(jobs: readonly InFlightJob[]): Promise<void> {
     const running = jobs[0]!;
     const view = this.#viewOf(running);
     if (view === undefined) return;
@@ -87,10 +87,10 @@ export class Execution {
   }
 
   /**
-   * A handler gets jobs of its own types: a batch for several handlers is several calls, one after the other. Under limits the
-   * last of them may come too late: a handler that was passed over is called first in the next batch.
+   * A handler gets jobs of its own types: a batch for several handlers is several calls, one after the other. Under limits the last call may
+   * come too late: a handler that was passed over is called first in the next batch.
    */
-  async #runBatch(jobs: readonly RunningJob[]): Promise<void> {
+  async #runBatch(jobs: readonly InFlightJob[]): Promise<void> {
     const byHandler = new Map<BatchHandler, BatchPart[]>();
     for (const running of jobs) {
       const view = this.#viewOf(running);
@@ -109,7 +109,7 @@ export class Execution {
   async #callBatch(handler: BatchHandler, all: readonly BatchPart[]): Promise<void> {
     const begun: BatchPart[] = [];
     for (const part of all) if (await this.#begin(part.running)) begun.push(part);
-    // One that was given up while others began is somebody else's by now, and counts nowhere.
+    // A job that was abandoned while others began is settled already.
     const ours = begun.filter(({ running }) => !running.over);
     const parts = ours.filter(({ running }) => !this.#giveBackLate(running));
     if (parts.length === 0) {
@@ -120,22 +120,22 @@ export class Execution {
     const views = parts.map(({ view }) => view);
     const jobs = parts.map(({ running }) => running);
     const call = this.#call(() => handler(views, batchContext(parts)), jobs);
-    // A handler that does not listen holds up the others for no longer than its jobs are waited for.
+    // A handler that ignores its signal holds up the others only until its jobs are abandoned.
     const end = await Promise.race([call, whenOver(jobs)]);
     if (end === undefined) return;
     const ends = jobs.map((_, i) => ("value" in end ? partOf(end.value, i, jobs.length) : end));
     await Promise.all(jobs.map(async (running, i) => this.#finish(running, ends[i]!)));
   }
 
-  /** Its start was granted too long ago: it counts nowhere, and is asked for again. Nothing is waited for after this look. */
-  #giveBackLate(running: RunningJob): boolean {
+  /** Gives back a job whose start was granted too long ago: the start counts nowhere. No await may lie between this check and the call. */
+  #giveBackLate(running: InFlightJob): boolean {
     if (!running.late) return false;
     this.#settle(running, givenBack(running.job));
     return true;
   }
 
-  /** Calls, and says when: whatever came between the grant and this moment, windows count from here. */
-  async #call(handler: () => unknown, jobs: readonly RunningJob[]): Promise<End> {
+  /** Calls the handler, and records when: windows count from here, however long ago the grant was. */
+  async #call(handler: () => unknown, jobs: readonly InFlightJob[]): Promise<End> {
     try {
       let returned: unknown;
       try {
@@ -150,32 +150,32 @@ export class Execution {
     }
   }
 
-  #wasCalled(running: RunningJob): void {
+  #wasCalled(running: InFlightJob): void {
     const lateBy = running.wasCalled();
     if (lateBy > 0) this.#options.report(new LateCallError(running.job.id, lateBy), running.job);
   }
 
-  /** Is the handler to be called? The limiter is told first; a job that was told to stop before it began is at its end. */
-  #begin(running: RunningJob): boolean | Promise<boolean> {
+  /** Is the handler to be called? The limiter records the start first; a job that was aborted before that ends here. */
+  #begin(running: InFlightJob): boolean | Promise<boolean> {
     if (running.over) return false;
     if (this.#deadlineIn(running) === 0) running.stop("deadline");
     if (running.cut !== undefined) return this.#endUnbegun(running);
-    if (running.grant !== undefined) return this.#tell(running, running.grant);
+    if (running.grant !== undefined) return this.#recordStart(running, running.grant);
     this.#keepTime(running);
     return true;
   }
 
-  async #tell(running: RunningJob, grant: Grant): Promise<boolean> {
+  async #recordStart(running: InFlightJob, grant: Grant): Promise<boolean> {
     try {
-      const told = grant.start();
-      if (told !== undefined) await told;
+      const recorded = grant.start();
+      if (recorded !== undefined) await recorded;
     } catch (error) {
       this.#options.report(error, running.job);
       this.#settle(running, putOff(running.job, PUT_OFF_MS));
       return false;
     }
     if (running.over) {
-      // It was given up while its limiter was being told: that has ended, too.
+      // The job was abandoned while its limiter recorded the start: the limiter has to record its end, too.
       this.#giveBack(running, () => grant.release());
       return false;
     }
@@ -184,32 +184,40 @@ export class Execution {
     return true;
   }
 
-  async #endUnbegun(running: RunningJob): Promise<false> {
+  async #endUnbegun(running: InFlightJob): Promise<false> {
     await this.#finish(running, { thrown: running.signal.reason });
     return false;
   }
 
-  #contextOf(running: RunningJob): Context {
+  #contextOf(running: InFlightJob): Context {
     return new Context(running, this.#options.reporter);
   }
 
-  /** What the handler gets to see; undefined: there is none, or the data is no JSON, and that is settled. */
-  #viewOf(running: RunningJob): JobView | undefined {
+  /** The job as the handler sees it; undefined: there is no handler, or the data is no JSON, and the job is settled. */
+  #viewOf(running: InFlightJob): JobView | undefined {
     const { job } = running;
     if (this.#options.handlers.of(job.type) === undefined) {
-      // A storage gave what was not asked for: others may know what to do with it.
-      this.#options.report(new JobError(`there is no handler for type "${job.type}"`), job);
+      // The storage answered with a type that was not asked for: another worker may handle it.
+      this.#options.report(
+        new JobError(
+          `the storage returned a job of type "${job.type}", which this worker has no handler for: it was given back`,
+        ),
+        job,
+      );
       this.#settle(running, givenBack(job));
       return undefined;
     }
     const data = fromJson(job.data);
     if (data !== undefined) return viewOf(job, data);
-    this.#settle(running, this.#failed(running, new PermanentJobError("the data of the job is no JSON"), 0));
+    this.#settle(
+      running,
+      this.#failed(running, new PermanentJobError("expected the data of the job to be JSON, and it is not"), 0),
+    );
     return undefined;
   }
 
-  /** Tells the handler to stop when its time is up; one that does not listen is waited for as long as a lease. */
-  #keepTime(running: RunningJob): void {
+  /** Aborts the handler when its timeout or deadline has passed; a handler that ignores that is abandoned after the length of a lease. */
+  #keepTime(running: InFlightJob): void {
     const { clock, leaseMs } = this.#options;
     const { timeout } = running.job;
     const stop = (cut: "timeout" | "deadline") => () => {
@@ -221,15 +229,15 @@ export class Execution {
     if (deadlineIn !== undefined) running.atEnd(afterAll(clock, deadlineIn, stop("deadline")));
   }
 
-  /** How much time is left until its deadline, if it has one: from its start, and it may have waited in our hands since. */
-  #deadlineIn({ job, takenAt }: RunningJob): number | undefined {
+  /** How much time is left until its deadline, if it has one: counted from the claim, since the job may have been prefetched. */
+  #deadlineIn({ job, claimedAt }: InFlightJob): number | undefined {
     const { deadline, startedAt } = job;
     if (deadline === null || startedAt === null) return undefined;
-    return Math.max(0, deadline - startedAt - (this.#options.clock.now() - takenAt));
+    return Math.max(0, deadline - startedAt - (this.#options.clock.now() - claimedAt));
   }
 
-  /** Decides how it ended, and hands that on once all that it reported is written. */
-  #finish(running: RunningJob, end: End): Promise<void> | undefined {
+  /** Decides the outcome, and settles the job once all its reports are written. */
+  #finish(running: InFlightJob, end: End): Promise<void> | undefined {
     if (running.over) return undefined;
     const outcome = this.#outcome(running, end);
     const written = this.#options.reporter.written(running.job.token);
@@ -238,15 +246,15 @@ export class Execution {
     return undefined;
   }
 
-  async #finishLater(running: RunningJob, outcome: Outcome | Promise<Outcome>): Promise<void> {
+  async #finishLater(running: InFlightJob, outcome: Outcome | Promise<Outcome>): Promise<void> {
     const decided = await outcome;
     await this.#options.reporter.written(running.job.token);
     this.#settle(running, decided);
   }
 
-  #outcome(running: RunningJob, end: End): Outcome | Promise<Outcome> {
+  #outcome(running: InFlightJob, end: End): Outcome | Promise<Outcome> {
     const { cut } = running;
-    // A job that was cancelled or took too long is so, whatever its handler made of it in the end.
+    // A job that was cancelled or timed out stays so, whatever its handler returned in the end.
     const counts = cut === undefined || cut === "stopped" || cut === "lost";
     if ("value" in end && counts) return this.#succeeded(running, end.value);
     const thrown: unknown = "thrown" in end ? end.thrown : running.signal.reason;
@@ -254,17 +262,17 @@ export class Execution {
     return asks ? this.#consultLimiter(running, thrown) : this.#failed(running, thrown, 0);
   }
 
-  #succeeded({ job }: RunningJob, value: unknown): Outcome {
+  #succeeded({ job }: InFlightJob, value: unknown): Outcome {
     const { outcome, warning } = succeeded(job, value);
     if (warning !== undefined) {
-      // It is written before the job is settled, while its lease is held.
+      // The warning is written before the job is settled, while the lease holds.
       void this.#options.reporter.report({ id: job.id, token: job.token, ...warningOf("result", warning) });
     }
     return outcome;
   }
 
-  /** What the limiter says about the next start, or is told about it, before the job goes back. Never rejects. */
-  async #consultLimiter(running: RunningJob, thrown: unknown): Promise<Outcome> {
+  /** Asks the limiter for its next available time, or sets it, before the outcome is decided. Never rejects. */
+  async #consultLimiter(running: InFlightJob, thrown: unknown): Promise<Outcome> {
     const { admission, clock, report } = this.#options;
     let limiterIn = 0;
     try {
@@ -280,8 +288,8 @@ export class Execution {
     return this.#failed(running, thrown, limiterIn);
   }
 
-  /** Never throws, whatever was thrown and whatever strategies for back-off make of it. */
-  #failed(running: RunningJob, thrown: unknown, limiterIn: number): Outcome {
+  /** Never throws, whatever the handler or a back-off strategy threw. */
+  #failed(running: InFlightJob, thrown: unknown, limiterIn: number): Outcome {
     const { random, strategies, maxHolds, admission, clock, report } = this.#options;
     const limitKeys = admission.limits.map(({ key }) => key);
     const { called, settled } = running;
@@ -300,12 +308,12 @@ export class Execution {
       return failed(running.job, thrown, running.cut, policy);
     } catch (error) {
       report(error, running.job);
-      const plain = new JobError("the job failed with something that cannot be looked at");
+      const plain = new JobError("the handler threw a value that cannot be read, such as a proxy whose traps throw");
       return failed(running.job, plain, running.cut, { ...policy, strategies: new Map() });
     }
   }
 
-  #settle(running: RunningJob, outcome: Outcome): void {
+  #settle(running: InFlightJob, outcome: Outcome): void {
     if (running.over) return;
     running.end();
     const { grant, call } = running;
@@ -316,9 +324,9 @@ export class Execution {
     if (call.left === 0) this.#endCall(call);
   }
 
-  /** Tells a limiter, whatever it makes of that. */
-  #giveBack({ job }: RunningJob, tell: () => Promise<void> | void): void {
-    (async () => tell())().catch((error: unknown) => this.#options.report(error, job));
+  /** Releases or cancels a grant; reports the error if the limiter fails. */
+  #giveBack({ job }: InFlightJob, step: () => Promise<void> | void): void {
+    (async () => step())().catch((error: unknown) => this.#options.report(error, job));
   }
 
   #endCall(call: Call): void {
@@ -328,15 +336,15 @@ export class Execution {
   }
 }
 
-/** Resolves when all of them are over, whatever their handler still does. */
-function whenOver(jobs: readonly RunningJob[]): Promise<undefined> {
+/** Resolves when all jobs are over, even if their handler still runs. */
+function whenOver(jobs: readonly InFlightJob[]): Promise<undefined> {
   return new Promise((resolve) => {
     let left = jobs.length;
     for (const running of jobs) running.atEnd(() => --left === 0 && resolve(undefined));
   });
 }
 
-/** `instanceof`, for things that may not like to be asked. */
+/** `instanceof`, for values that may throw when they are read. */
 function isAbout(thrown: unknown, ...kinds: readonly (abstract new (...args: never[]) => unknown)[]): boolean {
   try {
     return kinds.some((kind) => thrown instanceof kind);

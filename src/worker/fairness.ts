@@ -1,27 +1,27 @@
 import { type Clock, systemClock } from "../core/clock.ts";
 
-/** So many steps, and so much time, without a turn of the event loop are enough. */
+/** After so many steps and so much time without a turn of the event loop, the worker lets it have one. */
 const MOST_STEPS = 8;
 const MOST_MS = 10;
 
 /**
- * Makes sure that the event loop has its turn: a storage in this process answers without one, so a busy worker could go on
- * for ever while timers, sockets and signals wait, its own heartbeats among them.
+ * Makes sure that the event loop has its turn: a storage in this process answers without one, so a busy worker could keep timers,
+ * sockets and signals waiting for ever, its own heartbeats among them.
  */
 export class Fairness {
   readonly #clock: Clock;
   #steps = 0;
   #since = 0;
-  /** Resolves at the next turn of the event loop, if that is being watched for. */
+  /** Resolves at the next turn of the event loop. */
   #turn: Promise<void> | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** One more step. A promise: the event loop has waited long enough. */
+  /** Counts one step. Returns a promise to await if the event loop has waited long enough. */
   step(): Promise<void> | undefined {
-    // A clock that is moved by hand knows no event loop.
+    // A fake clock does not advance with the event loop.
     if (this.#clock !== systemClock) return undefined;
     this.#turn ??= this.#watch();
     this.#steps += 1;

@@ -4,19 +4,19 @@ import { fn, hasMethods, readArgument } from "../core/options.ts";
 import type { JobContext, JobView } from "./context.ts";
 import type { BatchContext } from "./batch.ts";
 
-/** What is called for a job. What it returns is the job's result. */
+/** Is called for a job. Its return value is the job's result. */
 export type Handler<Data = unknown, Result = unknown> = (
   job: JobView<Data>,
   context: JobContext,
 ) => Result | Promise<Result>;
 
-/** What is called for several jobs at once. It returns one outcome for each: its result, or an Error. */
+/** Is called for several jobs at once. It returns one outcome for each: its result, or an Error. */
 export type BatchHandler<Data = unknown, Result = unknown> = (
   jobs: readonly JobView<Data>[],
   context: BatchContext,
 ) => readonly (Result | Error)[] | void | Promise<readonly (Result | Error)[] | void>;
 
-/** The handlers of a worker: for all types, or by type. Names of types are data: no prototype is ever looked at. */
+/** The handlers of a worker: one for all types, or one by type. Names of types are data: prototypes are never looked up. */
 export interface Handlers<H> {
   /** The types to claim; null: any. */
   readonly types: readonly string[] | null;

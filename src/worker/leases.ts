@@ -1,27 +1,27 @@
 import type { Clock } from "../core/clock.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { inTime } from "../core/deadline.ts";
-import type { RunningJob } from "./running.ts";
+import type { InFlightJob } from "./in-flight-job.ts";
 
-/** So much of a lease is left when its job is told to stop: it is to be over before somebody else begins. */
+/** A job is aborted when so much of its lease is left: its handler should end before another worker starts the job. */
 const MARGIN = 0.1;
-/** A renewal that takes longer is given up: it is to be over before the next one is due. */
+/** A heartbeat that takes longer than this part of a lease is given up, before the next one is due. */
 const ANSWERED = 0.3;
 
 /**
- * Keeps the leases of a worker's jobs, all in one call, three times in the length of a lease. A renewal that fails is
- * tried again; a job whose lease is lost, or can no longer be known to be ours, is told to stop.
+ * Renews the leases of a worker's jobs by heartbeats, all in one call, three times in the length of a lease. A heartbeat that fails
+ * is tried again; a job whose lease is lost, or may be, is aborted.
  */
 export class Leases {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
   readonly #leaseMs: number;
-  readonly #running: ReadonlyMap<number, RunningJob>;
+  readonly #running: ReadonlyMap<number, InFlightJob>;
   readonly #warn: (error: unknown) => void;
   #cancelTimer: (() => void) | undefined;
   #renewing = false;
   #renewAt = 0;
-  /** When the timer was to fire; never, without one. */
+  /** When the timer is to fire; infinite without a timer. */
   #dueAt = Number.POSITIVE_INFINITY;
   #checkedAt = Number.NEGATIVE_INFINITY;
 
@@ -29,7 +29,7 @@ export class Leases {
     storage: JobStorage,
     clock: Clock,
     leaseMs: number,
-    running: ReadonlyMap<number, RunningJob>,
+    running: ReadonlyMap<number, InFlightJob>,
     warn: (error: unknown) => void,
   ) {
     this.#storage = storage;
@@ -39,7 +39,7 @@ export class Leases {
     this.#warn = warn;
   }
 
-  /** Something runs now. */
+  /** A job was added. */
   watch(): void {
     if (this.#cancelTimer !== undefined) return;
     this.#renewAt = this.#clock.now() + this.#leaseMs / 3;
@@ -47,8 +47,8 @@ export class Leases {
   }
 
   /**
-   * Something is about to begin. If the process was paused, that is reported and what was lost meanwhile is told to stop before:
-   * the next handler may block the event loop, and this timer with it.
+   * To be called before a job starts. If the process was paused, this reports it and aborts the jobs that were lost meanwhile: the next
+   * handler may block the event loop, and this timer with it.
    */
   check(): void {
     const now = this.#clock.now();
@@ -60,7 +60,7 @@ export class Leases {
     this.#forgetTimer();
   }
 
-  /** The next look: to renew, or because a lease is nearly over that could not be renewed. */
+  /** Sets the timer: for the next heartbeat, or for a lease that is nearly over because it could not be renewed. */
   #schedule(): void {
     const now = this.#clock.now();
     let next = this.#renewAt;
@@ -89,13 +89,13 @@ export class Leases {
     this.#schedule();
   }
 
-  /** Was the process paused, and what has expired? By our own clock, which runs on when the storage cannot be reached. */
+  /** Reports a pause of the process, and aborts expired jobs, by the clock of the process: the storage may be unreachable. */
   #look(now: number): void {
     this.#checkedAt = now;
     const late = now - this.#dueAt;
     if (late > this.#leaseMs / 3) {
       this.#warn(new Error(`the event loop was blocked, or the process paused, for ${Math.round(late)} ms`));
-      // Said once: whatever comes after this is another pause.
+      // Each pause is reported once.
       this.#dueAt = now;
     }
     for (const running of this.#running.values()) {
@@ -113,11 +113,11 @@ export class Leases {
       const ask = () => this.#storage.heartbeat(leases, this.#leaseMs);
       const { lost, cancelled } = await inTime(this.#clock, ask, { withinMs: this.#leaseMs * ANSWERED });
       const gone = new Set(lost);
-      const unwanted = new Set(cancelled);
+      const toCancel = new Set(cancelled);
       for (const running of renewed) {
         if (gone.has(running.job.id)) running.stop("lost");
         else running.leasedUntil = until;
-        if (unwanted.has(running.job.id)) running.stop("cancelled");
+        if (toCancel.has(running.job.id)) running.stop("cancelled");
       }
     } catch (error) {
       this.#warn(error);
@@ -126,9 +126,9 @@ export class Leases {
     }
   }
 
-  /** What is to be renewed: of a job that this worker has lost and won again, the latest lease alone. */
-  #latest(): RunningJob[] {
-    const latest = new Map<string, RunningJob>();
+  /** The leases to renew: of a job that this worker lost and claimed again, only the latest. */
+  #latest(): InFlightJob[] {
+    const latest = new Map<string, InFlightJob>();
     for (const running of this.#running.values()) {
       const other = latest.get(running.job.id);
       const older = other !== undefined && other.job.token > running.job.token ? running : other;

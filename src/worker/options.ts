@@ -28,10 +28,10 @@ import type { LimitDefinitions } from "../limits/definition.ts";
 import type { LimitListener } from "../storage/declaring.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { jobStorage, namingStorage, type StorageOrStore } from "../storage/open.ts";
-import type { JobReference } from "./complaints.ts";
+import type { JobReference } from "./error-reporter.ts";
 import { timeouts } from "./timeouts.ts";
 
-/** So many starts in any window. */
+/** A window: at most `max` starts in any `duration`. */
 export interface LimiterOptions {
   /** At most so many starts … */
   readonly max: number;
@@ -47,7 +47,7 @@ export interface LimiterOptions {
 }
 
 export interface BatchOptions {
-  /** How many jobs one call of the handler gets at most. */
+  /** The most jobs that one call of the handler gets. */
   readonly size: number;
   /** How long to wait for a batch to fill once there is something to do. Default 0: take what is there. */
   readonly linger?: Duration | undefined;
@@ -62,42 +62,42 @@ export interface CommonWorkerOptions {
   /** What starts are limited by: `{ max, duration }`, or any limiter. Default: nothing. */
   readonly limiter?: ILimiter | LimiterOptions | undefined;
   /**
-   * Shared limits to declare before anything is claimed: what `defineLimits` gave, or the same as a plain object. All limits
-   * of the storage bind the worker, also those that others declared. Of one that was declared in other words before the newest
-   * declaration holds. With `onConflict: "reject"` the worker does not start: `start()` rejects with a `LimitConflictError`,
-   * and `onError` hears it.
+   * Shared limits to declare before the first claim: what `defineLimits` returned, or the same as a plain object. All limits of the
+   * storage bind the worker, also those that other workers declared. If a limit was declared differently before, the newest
+   * declaration holds. With `onConflict: "reject"` the worker does not start then: `start()` rejects with a `LimitConflictError`,
+   * and `onError` is called with it.
    */
   readonly limits?: DefinedLimits | LimitDefinitions | undefined;
-  /** Hears which limits its declaration changed, and which it left as a newer version declared them. Default: a console line. */
+  /** Is called with the limits that its declaration changed, and those that it left because a newer version declared them. Default: a console line. */
   readonly onLimitChange?: LimitListener | undefined;
   /**
-   * How long a job stays this worker's without a sign of life; a sign is given three times as often. What a killed worker
-   * had comes back after this and a sweep. At least 100 ms. Default 30 s.
+   * How long a job stays this worker's without a heartbeat; the worker sends three heartbeats in that time. The jobs of a killed worker
+   * return to `waiting` after this and a sweep. At least 100 ms. Default 30 s.
    */
   readonly lease?: Duration | undefined;
   /**
-   * Takes short jobs ahead where no limit holds them, if the storage gives any: as many as it begins in a moment, so that they
-   * need not wait for the storage one by one. Default true; with false a job is claimed only when it can run, and the next
-   * one begins only when the end of the one before is written.
+   * Prefetches short jobs that run under no limit, if the storage supports it: as many as the worker starts in 50 ms, so that they
+   * need not wait for a round trip each. Default true; with false a job is claimed only when it can run, and the next one starts
+   * only when the end of the one before is written.
    */
   readonly ahead?: boolean | undefined;
   /** Starts by itself. Default true; with false, call `start()`. */
   readonly autostart?: boolean | undefined;
   /**
-   * The `defaults` of the queue. A job that was added without a `timeout`, by SQL or by a process that does not know them, has the
-   * one they give its type. What else they say is kept with a job when it is added.
+   * The `defaults` of the queue. A job that was added without a `timeout`, by SQL or by a process without these defaults, gets the
+   * timeout of its type from them. All other defaults are stored with a job when it is added.
    */
   readonly defaults?: QueueDefaults<AnyJobs> | undefined;
   /**
-   * What `backoff: { kind: "custom", name }` of a job means. One that is missing here, throws, or returns no number of milliseconds is
-   * told to `onError`, and the default back-off is used.
+   * The strategies for `backoff: { kind: "custom", name }` of a job. If one is missing here, throws, or returns no number of milliseconds,
+   * `onError` is called and the default back-off is used.
    */
   readonly backoffs?: Readonly<Record<string, BackoffStrategy>> | undefined;
   /** How often a job may be sent back by a `RateLimitedError` before that counts as a failed attempt. Default 100. */
   readonly maxHolds?: number | undefined;
   /**
-   * Hears of what goes wrong outside of handlers: the storage cannot be reached, the event loop was blocked. With the job, where
-   * it is about one. `worker.on("error")` hears the same. Without either: a line on the console, every 10 s at most.
+   * Is called with errors that do not come from handlers: the storage cannot be reached, the event loop was blocked. With the job, if
+   * the error is about one. `worker.on("error")` gets the same errors. Without either: a line on the console, at most every 10 s.
    */
   readonly onError?: ((error: unknown, job?: JobReference) => void) | undefined;
   /** Where the time comes from. Default: the system's clock. */
@@ -124,7 +124,7 @@ const WINDOW = {
   guard: optional(durationOrZero, 0),
 };
 
-/** The shorthand, read. */
+/** The shorthand `{ max, duration }`, checked. */
 export interface WindowLimit {
   readonly max: number;
   readonly windowMs: number;
@@ -209,12 +209,12 @@ export function readWorkerOptions(options: StorageOrStore<WorkerOptions> | Stora
   return read;
 }
 
-/** The limits for a further worker of one that has declared them. */
+/** The limits for a further worker of a process whose first worker has declared them. */
 export function declaredLimits(given: CommonWorkerOptions["limits"]): DefinedLimits | undefined {
   return given === undefined ? undefined : alreadyDeclared(readLimits(OWNER, given));
 }
 
-/** Where a shared limit applies to the jobs of a worker, asking for it as well would count every start twice. */
+/** A shared limit of the worker's own storage already applies to its claims: as a limiter it would count every start twice. */
 function refuseOwnLimit(own: ILimiter | WindowLimit | undefined, { limits: kept }: JobStorage): void {
   if (own === undefined || "windowMs" in own) return;
   const part = allPartsOf(own).find((one) => one instanceof SharedPart && one.isOf(kept));

@@ -13,34 +13,34 @@ import type { Random } from "../core/random.ts";
 import { type BackoffStrategy, DEFAULT_BACKOFF, plannedDelay, retryDelay } from "../core/retry.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 
-/** Why a running job was told to stop. */
+/** Why a running job was aborted. */
 export type Cut = "cancelled" | "timeout" | "deadline" | "lost" | "stopped";
 
-/** What a decision about a failure goes by. */
+/** What decides how a failed attempt is settled. */
 export interface RetryPolicy {
   readonly random: Random;
   readonly strategies: ReadonlyMap<string, BackoffStrategy>;
   /** How often a job may be sent back by a service that is over its limit before that counts as a failure. */
   readonly maxHolds: number;
-  /** The limits that the claim brought along: what a `RateLimitedError` without a name holds beside the shared ones. */
+  /** The limits of the claim itself: a `RateLimitedError` without a name holds them beside the shared ones. */
   readonly limitKeys: readonly string[];
-  /** The weights, by name, that its handler said what it used of: these are not given back when a service refused the start. */
+  /** The names of the weights that its handler settled: these are not given back when a service refused the start. */
   readonly settled: readonly string[];
   /** Was the handler called? If not, the start of a job that goes back counts nowhere. */
   readonly called: boolean;
   /** The wall clock now. */
   readonly wall: number;
-  /** Tells what is wrong with the back-off of the job. It is tried again all the same. */
+  /** Reports a back-off that cannot be used. The job is tried again all the same. */
   readonly report: (error: JobError) => void;
-  /** When the limiter would let the next one start, from now. */
+  /** In how many milliseconds the limiter would let the next job start. */
   readonly limiterIn: number;
 }
 
 const LARGEST_RESULT = 2 ** 20;
-/** A service that is over its limit and does not say for how long is left alone for this. */
+/** The hold for a service that is over its limit and does not say for how long. */
 const UNSAID_HOLD_MS = 1_000;
 
-/** The handler returned: its work is done, and the job completed, whatever can be kept of what it returned. */
+/** The handler returned: the job is completed, even if its result cannot be kept. */
 export function succeeded(job: JobRecord, value: unknown): { readonly outcome: Outcome; readonly warning?: string } {
   const completed = (result: string | null): Outcome => ({ id: job.id, token: job.token, to: "completed", result });
   if (value === undefined) return { outcome: completed(null) };
@@ -48,12 +48,12 @@ export function succeeded(job: JobRecord, value: unknown): { readonly outcome: O
   return { outcome: completed(text), ...(warning !== undefined && { warning }) };
 }
 
-/** It was given back before its handler was called: no attempt is spent, and its start counts under no limit. */
+/** Gives a job back before its handler was called: no attempt is spent, and its start counts under no limit. */
 export function givenBack(job: JobRecord): Outcome {
   return back(job, 0, true);
 }
 
-/** It could not be started for a reason that is not its own: the same, and it is tried again in a while. */
+/** As `givenBack`, but the job is due only after `inMs`: it could not start for a reason that is not its own. */
 export function putOff(job: JobRecord, inMs: number): Outcome {
   return back(job, inMs, true);
 }
@@ -62,7 +62,7 @@ function back(job: JobRecord, inMs: number, unstarted: boolean): Outcome {
   return { id: job.id, token: job.token, to: "back", inMs, held: false, error: null, hold: null, unstarted };
 }
 
-/** The handler threw, or was told to stop. */
+/** The handler threw, or was aborted. */
 export function failed(job: JobRecord, thrown: unknown, cut: Cut | undefined, policy: RetryPolicy): Outcome {
   const lease = { id: job.id, token: job.token };
   if (cut === "stopped") return back(job, 0, !policy.called);
@@ -98,7 +98,7 @@ function held(job: JobRecord, thrown: HoldError, policy: RetryPolicy): Outcome {
   };
 }
 
-/** Another attempt, if there is one left. */
+/** Retries the job, if it has an attempt left. */
 function again(job: JobRecord, thrown: unknown, policy: RetryPolicy): Outcome {
   const lease = { id: job.id, token: job.token };
   const error = recordError(thrown);

@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import { hostOf } from "../core/host.ts";
 import type { LiveWorker } from "../storage/registrar.ts";
 
-/** A registration names so many types and limits at the most: every heartbeat carries them. */
+/** A registration names at most so many types and limits: every heartbeat carries them. */
 const MOST_NAMES = 1_000;
 
 export interface Registrant {
@@ -15,11 +15,11 @@ export interface Registrant {
   readonly limits: readonly string[];
 }
 
-/** A worker as it is registered, from now on. */
+/** The registry entry of a worker that starts now. */
 export function registration(worker: Registrant, clock: Clock, report: (error: unknown) => void): LiveWorker {
   const { id, queue, types, concurrency, limits } = worker;
   const since = clock.now();
-  const said = {
+  const entry = {
     id,
     queue,
     ...hostOf(),
@@ -29,5 +29,5 @@ export function registration(worker: Registrant, clock: Clock, report: (error: u
     limits: limits.slice(0, MOST_NAMES),
     moreLimits: Math.max(0, limits.length - MOST_NAMES),
   };
-  return { entry: () => ({ ...said, upMs: clock.now() - since }), report };
+  return { entry: () => ({ ...entry, upMs: clock.now() - since }), report };
 }

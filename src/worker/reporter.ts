@@ -13,11 +13,11 @@ interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
-/** Writes progress, log lines and real weights of all jobs of a worker, one call at a time: what comes meanwhile goes together. */
+/** Writes progress, log lines and real weights of all jobs of a worker, one call at a time; the next call writes all that came meanwhile. */
 export class Reporter {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
-  /** Hears of what could not be written. */
+  /** Is called with the error when a write fails. */
   readonly #failed: (error: unknown) => void;
   /** The latest report of each lease that is not written yet, by token. */
   readonly #latest = new Map<number, Promise<void>>();
@@ -31,23 +31,23 @@ export class Reporter {
   }
 
   /**
-   * Resolves when it is written, or could not be: a job does not fail because the storage did. Rejects with a `StaleLeaseError`
-   * if the job is another worker's by now; a caller that does not wait for it need not handle that.
+   * Resolves when the report is written, or its write failed: a job does not fail because the storage did. Rejects with a
+   * `StaleLeaseError` if the lease is lost; a caller that does not await it need not handle that.
    */
   report(report: Report): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#pending.push({ report, resolve, reject });
     const { token } = report;
     const over = () => {
-      if (this.#latest.get(token) === heard) this.#latest.delete(token);
+      if (this.#latest.get(token) === written) this.#latest.delete(token);
     };
-    const heard = promise.then(over, over);
-    this.#latest.set(token, heard);
+    const written = promise.then(over, over);
+    this.#latest.set(token, written);
     if (!this.#writing) void this.#write();
     return promise;
   }
 
-  /** Resolves when all that was reported under this lease so far is written, or could not be; undefined: it is. */
+  /** Resolves when all reports under this lease so far are written or have failed; undefined: nothing is pending. */
   written(token: number): Promise<void> | undefined {
     return this.#latest.get(token);
   }
@@ -55,7 +55,7 @@ export class Reporter {
   /** Never rejects. */
   async #write(): Promise<void> {
     this.#writing = true;
-    // Whatever is reported in the same turn goes along.
+    // Reports of the same turn are written by the same call.
     await Promise.resolve();
     while (this.#pending.length > 0) {
       const batch = this.#takeBatch();
@@ -73,7 +73,7 @@ export class Reporter {
     this.#writing = false;
   }
 
-  /** As much as is worth one step, but for one lease of each job only: the answer names jobs and not leases. */
+  /** At most `STEP_BYTES`, and for one lease of each job only: the answer names jobs and not leases. */
   #takeBatch(): Pending[] {
     const leases = new Map<string, number>();
     const batch: Pending[] = [];
@@ -91,14 +91,14 @@ export class Reporter {
   }
 }
 
-/** About how much there is to write: details are taken to be as large as they may be. */
+/** The size in bytes, roughly: details count as if they had their largest size. */
 function sizeOf({ log = [], progress }: Report): number {
-  const said = progress === undefined ? 0 : (progress.message?.length ?? 0);
+  const message = progress === undefined ? 0 : (progress.message?.length ?? 0);
   const details = progress?.details === undefined ? 0 : LARGEST_DETAILS;
-  return log.reduce((sum, line) => sum + line.length, 0) + said + details;
+  return log.reduce((sum, line) => sum + line.length, 0) + message + details;
 }
 
-/** One report for each job: the last progress, all lines and warnings, and the last word about each weight. */
+/** One report for each job: the last progress, all lines and warnings, and the last value of each weight. */
 function merge(batch: readonly Pending[]): Report[] {
   const byJob = new Map<string, Report>();
   for (const { report } of batch) {

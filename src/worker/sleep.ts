@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 
-/** Where a loop sleeps until it is signalled. A signal that comes while it is awake is not lost. */
+/** Lets a loop sleep until it is signalled. A signal that comes while the loop is awake is not lost. */
 export class Sleep {
   readonly #clock: Clock;
   #signalled = false;
@@ -10,12 +10,12 @@ export class Sleep {
     this.#clock = clock;
   }
 
-  /** Something changed since `begin` was called. */
+  /** A signal came since `begin` was called. */
   get signalled(): boolean {
     return this.#signalled;
   }
 
-  /** What is signalled from here on has not been looked at yet. */
+  /** From here on, a signal means that the loop has to run again. */
   begin(): void {
     this.#signalled = false;
   }
@@ -25,13 +25,13 @@ export class Sleep {
     this.#wake?.();
   }
 
-  /** Sleeps for so long, whatever is signalled, unless `enough`. */
+  /** Sleeps for `ms`, signalled or not, but ends early once `enough` returns true. */
   async rest(ms: number, enough: () => boolean): Promise<void> {
     const until = this.#clock.now() + ms;
     for (let left = ms; left > 0 && !enough(); left = until - this.#clock.now()) await this.pause(left);
   }
 
-  /** Sleeps until the next signal, for so long at most. */
+  /** Sleeps until the next signal, for at most `ms`. */
   pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const cancelTimer = Number.isFinite(ms) ? this.#clock.after(Math.max(0, ms), () => this.#wake?.()) : () => {};

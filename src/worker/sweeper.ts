@@ -5,7 +5,7 @@ import { inTime } from "../core/deadline.ts";
 
 const LONGEST_MS = 5_000;
 
-/** Does the housekeeping of the storage every now and then: six times in the length of a lease, every 5 s at least. */
+/** Sweeps the storage regularly: six times in the length of a lease, and at least every 5 s. */
 export class Sweeper {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
@@ -24,7 +24,7 @@ export class Sweeper {
   }
 
   start(): void {
-    // Many workers, each at its own time.
+    // Jitter, so that workers do not sweep at the same time.
     const ms = this.#everyMs * (0.75 + this.#random() / 4);
     this.#cancelTimer = this.#clock.after(ms, () => {
       this.#sweep()

@@ -7,7 +7,7 @@ export type WithTimeout = (job: JobRecord) => JobRecord;
 
 const OWNER = "Worker";
 
-/** What a worker makes of defaults. A timeout is all that a job can have left open: what else they say is kept with it. */
+/** The timeouts in the defaults of a queue. A worker needs nothing else of them: all other defaults are stored with a job when it is added. */
 export const timeouts: Check<WithTimeout> = {
   expected: "an object of options, and of options by type",
   read: (value) => {

@@ -7,13 +7,13 @@ import { queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { listen, type StorageOrStore } from "../storage/open.ts";
-import type { ErrorListener } from "./complaints.ts";
+import type { ErrorListener } from "./error-reporter.ts";
 import { Engine } from "./engine.ts";
 import { type BatchHandler, type Handler, readHandlers } from "./handlers.ts";
 import { type BatchWorkerOptions, readWorkerOptions, type WorkerOptions } from "./options.ts";
 
 export interface StopOptions {
-  /** How long running jobs may take to end by themselves; then they are told to stop and given back. Default 10 s. */
+  /** How long running jobs may take to end by themselves; then they are aborted and given back. Default 10 s. */
   readonly timeout?: Duration | undefined;
 }
 
@@ -28,15 +28,14 @@ export type BatchHandlerMap<Jobs> = {
 const STOP = { timeout: optional(durationOrZero, 10_000) };
 
 /**
- * Claims jobs of a queue and runs them. Starts by itself. Every worker is its own: two of the same name share nothing but
- * the storage.
+ * Claims jobs of a queue and runs them. Starts by itself. Two workers of the same queue share nothing but the storage.
  *
  * `handlers`: one function for all types, or an object of functions by type; other types are then left to other workers.
  */
 export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
   /** The queue it works for. */
   readonly queue: string;
-  /** A name that no other worker has, ever. */
+  /** Unique among all workers, for ever. */
   readonly id: string;
   readonly storage: JobStorage;
   /** The names of the shared limits that it declares. */
@@ -70,16 +69,16 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
   }
 
   /**
-   * Begins to claim. Resolves when the storage is set up; one that cannot be reached is tried again. Rejects with a
-   * `LimitConflictError` if its `limits` say `onConflict: "reject"` and there is one: then it has stopped.
+   * Begins to claim. Resolves when the storage is set up; a storage that cannot be reached is tried again. Rejects with a
+   * `LimitConflictError`, and has stopped, if its `limits` have `onConflict: "reject"` and differ from the stored ones.
    */
   start(): Promise<void> {
     return this.#engine.start();
   }
 
   /**
-   * Claims nothing more, lets running jobs end, and gives back those that do not end in time: they have not spent an
-   * attempt and can be claimed at once. A second call with a shorter timeout shortens the first.
+   * Claims nothing more, lets running jobs end, and gives back those that do not end in time: these spend no attempt and can be
+   * claimed at once. A second call with a shorter timeout shortens the first.
    */
   async stop(options: StopOptions = {}): Promise<void> {
     await this.#engine.stop(readOptions("stop", STOP, options).timeout);
@@ -89,22 +88,22 @@ export class Worker<Jobs = AnyJobs> implements AsyncDisposable {
     return this.stop();
   }
 
-  /** How many jobs it runs at the moment. */
+  /** How many jobs run at the moment. */
   get running(): number {
     return this.#engine.running;
   }
 
-  /** Resolves when it runs nothing and the queue has nothing more for it, now or later. What is paused does not count. */
+  /** Resolves when no job runs and the queue has no more jobs for this worker, now or later. Paused jobs do not count. */
   onIdle(): Promise<void> {
     return this.#engine.onIdle();
   }
 
   /**
-   * Calls back with everything that goes wrong in this worker outside of handlers, as `onError` does, until the returned
-   * function is called. With the job, where it is about one. What a handler throws is told by `retried` and `dead`.
+   * Calls the listener with every error of this worker that does not come from a handler, as `onError` does, until the returned
+   * function is called. With the job, if the error is about one. Errors of handlers are part of the events `retried` and `dead`.
    */
   on(event: "error", listener: ErrorListener): () => void;
-  /** Calls back for every such event in the queue, in any process, until the returned function is called. */
+  /** Calls the listener for every such event of the queue, in any process, until the returned function is called. */
   on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void;
   on(event: JobEventName | "error", listener: unknown): () => void {
     if (event === "error") return this.#engine.onError(listener as ErrorListener);

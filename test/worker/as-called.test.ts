@@ -10,7 +10,7 @@ import { deferred, HOUSES, many, work } from "./support.ts";
 const used = async (storage: (typeof HOUSES)[number]["open"] extends () => infer H ? H : never, name: string) =>
   (await storage.storage.limits.read({ name, group: null }))[0]!.states[0]!.used;
 
-/** A limiter with six methods that has room when it is open, and writes down what it said and was told, and when. */
+/** A limiter with only six methods that is available while it is open, and records its answers and calls with their instants. */
 function sixMethods(clock: FakeClock, isOpen: () => boolean) {
   const diary: string[] = [];
   const limiter: ILimiter = {
@@ -30,7 +30,7 @@ function sixMethods(clock: FakeClock, isOpen: () => boolean) {
 
 for (const { name, open } of HOUSES) {
   describe(`${name}: calls under limits`, () => {
-    it("count from when the handler was called, however slow the answer of the claim was", async () => {
+    it("a start counts from the call of its handler, however slow the answer to the claim was", async () => {
       const house = open();
       const storage = faultyStorage(
         house.storage,
@@ -49,7 +49,7 @@ for (const { name, open } of HOUSES) {
       await Promise.all([...workers.map((worker) => worker.stop()), house.clock.advance(3_000)]);
     });
 
-    it("are not made when the answer came too late: the jobs are given back, and asked for with more time", async () => {
+    it("jobs of a claim that was answered too late are given back uncalled, and the next claim asks for more time", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(2, 1_000))]);
       const ttls: unknown[] = [];
@@ -72,7 +72,7 @@ for (const { name, open } of HOUSES) {
       await Promise.all([worker.stop(), house.clock.advance(3_000)]);
     });
 
-    it("are checked one by one: those that others held up for too long are given back", async () => {
+    it("each call is checked on its own, and a job that earlier handlers held up for too long is given back", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(3, 1_000))]);
       await house.queue.addBulk(many(3));
@@ -99,7 +99,7 @@ for (const { name, open } of HOUSES) {
       await Promise.all([worker.stop(), house.clock.advance(3_000)]);
     });
 
-    it("that were made too late, because the process stood still within the call, are counted and told", async () => {
+    it("a call that was made too late because the process stood still is counted and reported", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(1, 1_000))]);
       await house.queue.addBulk(many(2));
@@ -123,7 +123,7 @@ for (const { name, open } of HOUSES) {
       await Promise.all([worker.stop(), house.clock.advance(3_000)]);
     });
 
-    it("are confirmed with the next claim, and by themselves only where none is made", async () => {
+    it("calls are confirmed with the next claim, and by a call of its own only if no claim follows", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(100, 1_000))]);
       const storage = faultyStorage(house.storage, () => undefined, { clock: house.clock });
@@ -144,7 +144,7 @@ for (const { name, open } of HOUSES) {
       await Promise.all([slow.worker.stop(), house.clock.advance(3_000)]);
     });
 
-    it("are confirmed for every claim, whatever became of its jobs", async () => {
+    it("calls are confirmed for every claim, however its jobs ended", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(2, 1_000))]);
       const { storage, clock } = house;
@@ -152,7 +152,7 @@ for (const { name, open } of HOUSES) {
       const confirm = storage.confirm.bind(storage);
       const granted: string[] = [];
       const confirmed: string[] = [];
-      // In time, too late to call, and too late for anybody to wait for.
+      // In time, too late to call, and after the deadline of the claim.
       const delays = [0, 3_000, 31_000];
       storage.claim = async (request) => {
         confirmed.push(...(request.confirm ?? []).map(({ grant }) => grant));
@@ -176,7 +176,7 @@ for (const { name, open } of HOUSES) {
       await Promise.all([worker.stop(), house.clock.advance(3_000)]);
     });
 
-    it("are confirmed when the worker stops", async () => {
+    it("calls are confirmed when the worker stops", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(5, 60_000))]);
       await house.queue.addBulk(many(1));
@@ -189,7 +189,7 @@ for (const { name, open } of HOUSES) {
       expect(house.clock.timers).toBe(0);
     });
 
-    it("that never come in time for the grants of a limiter are told, instead of nothing happening for ever", async () => {
+    it("a worker whose limiter's grants are always too old reports that instead of starting nothing silently", async () => {
       const house = open();
       const { clock } = house;
       const storage = faultyStorage(
@@ -203,11 +203,11 @@ for (const { name, open } of HOUSES) {
       const limiter = new RateLimiter(rates, "api", { maxExecutions: 5, windowSizeInSeconds: 1, clock });
       const { worker, errors } = work(house, async () => {}, { storage, limiter });
       await clock.advance(60_000);
-      expect(errors[0]).toMatchObject({ message: expect.stringContaining("give it a longer `grantTtl`") });
+      expect(errors[0]).toMatchObject({ message: expect.stringContaining("give the limiter a longer `grantTtl`") });
       await Promise.all([worker.stop(), clock.advance(5_000)]);
     });
 
-    it("are not made for what a limiter with six methods said too long ago: it is asked again", async () => {
+    it("a limiter with only six methods is asked again if its answer is too old when a job is claimed", async () => {
       const house = open();
       const { clock } = house;
       let claims = 0;
@@ -220,7 +220,7 @@ for (const { name, open } of HOUSES) {
         },
         { clock },
       );
-      // It has room at first, and somebody else takes that while the claim is under way.
+      // It is available at first, and another caller takes that while the claim is under way.
       const { limiter, diary } = sixMethods(clock, () => clock.now() < 1_000 || clock.now() >= 5_000);
       await house.queue.addBulk(many(1));
       const { worker, errors } = work(house, async () => void diary.push(`${clock.now()}: call`), { storage, limiter });
@@ -240,14 +240,14 @@ for (const { name, open } of HOUSES) {
       await Promise.all([worker.stop(), clock.advance(3_000)]);
     });
 
-    it("are made, however long a limiter with six methods takes to be told of them", async () => {
+    it("a handler is called however long a limiter with only six methods takes to record its start", async () => {
       const house = open();
       const { clock } = house;
       const { limiter, diary } = sixMethods(clock, () => true);
-      const told = limiter.recordJobStart.bind(limiter);
+      const record = limiter.recordJobStart.bind(limiter);
       limiter.recordJobStart = async () => {
         await new Promise<void>((resolve) => clock.after(3_000, resolve));
-        await told();
+        await record();
       };
       await house.queue.addBulk(many(1));
       const { worker, errors } = work(house, async () => void diary.push(`${clock.now()}: call`), { limiter });
@@ -257,7 +257,7 @@ for (const { name, open } of HOUSES) {
       await worker.stop();
     });
 
-    it("that were cancelled before they were made give back their share after a window", async () => {
+    it("a job that was cancelled before its call gives its start back after a window", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(2, 1_000))]);
       const held = deferred();
@@ -280,7 +280,7 @@ for (const { name, open } of HOUSES) {
       await Promise.all([worker.stop(), house.clock.advance(3_000)]);
     });
 
-    it("of a batch count one by one", async () => {
+    it("the jobs of a batch count one by one", async () => {
       const house = open();
       await house.storage.limits.define([rule("api", window(4, 1_000))]);
       await house.queue.addBulk(many(12));
@@ -298,7 +298,7 @@ for (const { name, open } of HOUSES) {
       await Promise.all([worker.stop(), house.clock.advance(3_000)]);
     });
 
-    it("under a limiter of the process count from the handler, though claims take longer than its window", async () => {
+    it("starts under a limiter of the process count from the handler though claims take longer than its window", async () => {
       const house = open();
       const storage = faultyStorage(
         house.storage,

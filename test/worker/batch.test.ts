@@ -32,7 +32,7 @@ function workInBatches(
 }
 
 describe("a batch", () => {
-  it("gets up to `size` jobs at once, and each is settled on its own", async () => {
+  it("a batch has up to `size` jobs, and each is settled on its own", async () => {
     const house = open();
     const sizes: number[] = [];
     const { worker } = workInBatches(
@@ -53,7 +53,7 @@ describe("a batch", () => {
     await worker.stop();
   });
 
-  it("counts each of its jobs against the limit", async () => {
+  it("each job of a batch counts against the limit", async () => {
     const house = open();
     const starts: number[] = [];
     const handler = async (jobs: readonly JobView[]) => {
@@ -77,7 +77,7 @@ describe("a batch", () => {
     await own.worker.stop();
   });
 
-  it("takes an Error of another realm for one, as test runners make them", async () => {
+  it("an Error of another realm, as test runners make them, fails its job", async () => {
     const house = open();
     const foreign = () => runInNewContext("new TypeError('of another realm')") as Error;
     const { worker } = workInBatches(house, async (jobs) => jobs.map(foreign), {});
@@ -87,7 +87,7 @@ describe("a batch", () => {
     await worker.stop();
   });
 
-  it("fails as a whole when the handler throws, or returns what is not one outcome for each", async () => {
+  it("all jobs of a batch fail when the handler throws, or does not return one outcome for each", async () => {
     const house = open();
     const answers: (() => unknown)[] = [
       () => {
@@ -104,7 +104,7 @@ describe("a batch", () => {
     await worker.stop();
   });
 
-  it("waits for more as long as it lingers, and not at all when there is enough", async () => {
+  it("a batch waits for more jobs as long as `linger`, and not at all when it is full", async () => {
     const house = open();
     const calls: [at: number, size: number][] = [];
     const { worker } = workInBatches(house, async (jobs) => void calls.push([house.clock.now(), jobs.length]), {
@@ -127,7 +127,7 @@ describe("a batch", () => {
     await worker.stop();
   });
 
-  it("has a signal for each job, and one for all of them", async () => {
+  it("a batch has a signal for each job, and one for all of them", async () => {
     const house = open();
     const seen: { context: BatchContext; jobs: readonly JobView<number>[] }[] = [];
     const end = Promise.withResolvers<void>();
@@ -147,7 +147,7 @@ describe("a batch", () => {
     await first!.cancel();
     expect([context.of(jobs[0]!).signal.aborted, context.of(jobs[1]!).signal.aborted]).toEqual([true, false]);
     expect(context.signal.aborted).toBe(false);
-    expect(() => context.of({ ...jobs[0]! })).toThrow(/not in this batch/);
+    expect(() => context.of({ ...jobs[0]! })).toThrow(/expected one of the jobs of this batch/);
     end.resolve();
     expect(await second!.result()).toBe("done");
     expect(await first!.info()).toMatchObject({ state: "cancelled", progress: { percent: 10 } });
@@ -182,7 +182,7 @@ async function keepComing({ clock, queue }: House, types: readonly string[], sec
 
 for (const { name, open: openHouse } of HOUSES) {
   describe(`${name}: a batch for several handlers`, () => {
-    it("calls each of them in its turn under a limit, however long those before it take", async () => {
+    it("a batch under a limit calls each handler in its turn, however long the handlers before it take", async () => {
       const house = openHouse();
       await house.storage.limits.define([rule("api", window(100, 1_000))]);
       let claimedAt = 0;
@@ -200,7 +200,7 @@ for (const { name, open: openHouse } of HOUSES) {
       await Promise.all([worker.stop(), house.clock.advance(10_000)]);
     });
 
-    it("calls those that are quick one after the other, under a limit too", async () => {
+    it("a batch under a limit calls quick handlers one after the other", async () => {
       const house = openHouse();
       await house.storage.limits.define([rule("api", window(100, 1_000))]);
       const { seen, handlers } = slowHandlers(house, { a: 100, b: 100 });
@@ -213,7 +213,7 @@ for (const { name, open: openHouse } of HOUSES) {
       await worker.stop();
     });
 
-    it("calls the next when all jobs of one before it were given up, though its handler never ends", async () => {
+    it("a batch calls the next handler once all jobs of a handler that never ends were abandoned", async () => {
       const house = openHouse();
       const done: number[] = [];
       const handlers: Record<string, BatchHandler<number>> = {
@@ -234,7 +234,7 @@ for (const { name, open: openHouse } of HOUSES) {
       await Promise.all([worker.stop(), house.clock.advance(3_000)]);
     });
 
-    it("calls them one after the other without a limit, in the order of their jobs, however long they take", async () => {
+    it("a batch without a limit calls handlers one after the other, in the order of their jobs, however long they take", async () => {
       const house = openHouse();
       const { seen, handlers } = slowHandlers(house, { a: 3_000, b: 2_500 });
       const { worker, errors } = workInBatches(house, handlers, {});

@@ -13,7 +13,7 @@ function openBroken() {
 }
 
 describe('worker.on("error")', () => {
-  it("hears what goes wrong outside of handlers, beside onError, until it is called off", async () => {
+  it("a listener is called with errors that do not come from handlers, beside onError, until it is removed", async () => {
     const { house, storage } = openBroken();
     const { worker, errors } = work(house, async () => "ran", { storage });
     const heard: Error[] = [];
@@ -29,7 +29,7 @@ describe('worker.on("error")', () => {
     await worker.stop({ timeout: 0 });
   });
 
-  it("takes the place of the line on the console, which stays for a worker without a listener", async () => {
+  it("a worker without a listener prints errors on the console, and one with a listener does not", async () => {
     const line = vi.spyOn(console, "error").mockImplementation(() => {});
     try {
       const { house, storage } = openBroken();
@@ -49,7 +49,7 @@ describe('worker.on("error")', () => {
     }
   });
 
-  it("may throw: other listeners hear of the error, and the worker goes on", async () => {
+  it("a listener that throws keeps neither other listeners nor the worker from going on", async () => {
     const { house, storage } = openBroken();
     const { worker } = work(house, async () => "ran", { storage });
     const heard: unknown[] = [];
@@ -66,7 +66,7 @@ describe('worker.on("error")', () => {
     await worker.stop();
   });
 
-  it("may be asynchronous and reject, as may onError: no rejection is left unhandled", async () => {
+  it("a rejection of an asynchronous listener or onError is not left unhandled", async () => {
     const { house, storage } = openBroken();
     const heard: unknown[] = [];
     const unhandled: unknown[] = [];
@@ -90,7 +90,7 @@ describe('worker.on("error")', () => {
     }
   });
 
-  it("gets an Error and the job it is about, whatever was thrown", async () => {
+  it("a listener gets an Error and the job it is about, whatever was thrown", async () => {
     const house = open();
     const permit = { granted: true, release: () => Promise.reject("not an error"), cancel: async () => {} };
     const limiter = {
@@ -117,14 +117,14 @@ describe('worker.on("error")', () => {
     await worker.stop();
   });
 
-  it("is one of the names that are named when another is asked for, and its listener is checked", () => {
+  it("an unknown event name is refused with the list of names, and a listener that is no function is refused", () => {
     const { house, storage } = openBroken();
     const worker = new Worker("q", async () => {}, { storage, clock: house.clock, autostart: false });
     expect(() => worker.on("errors" as "error", () => {})).toThrow(/"drained".*"error"/);
     expect(() => worker.on("error", "no" as never)).toThrow(/`listener`/);
   });
 
-  it("is typed", () => {
+  it('a listener of "error" has typed arguments', () => {
     const check = (worker: Worker) => {
       worker.on("error", (error, job) => {
         expectTypeOf(error).toEqualTypeOf<Error>();
@@ -141,7 +141,7 @@ describe('server.on("error")', () => {
     async execute() {}
   }
 
-  it("hears what goes wrong in its workers and in its clean-up", async () => {
+  it("a server reports the errors of its workers and of its clean-up", async () => {
     const house = open();
     const storage = faultyStorage(house.storage, ({ member }) =>
       member === "setup" || member === "change" ? { kind: "fail-before" } : undefined,
@@ -166,7 +166,7 @@ describe('server.on("error")', () => {
 });
 
 describe('queue.on("error")', () => {
-  it("is refused with the place where errors are heard: the calls of a queue reject", () => {
+  it('a queue refuses "error" and names the places that report errors', () => {
     const queue = new Queue("q", { storage: open().storage });
     expect(() => queue.on("error" as never, () => {})).toThrow(/rejects.*worker\.on\("error"\)/);
   });

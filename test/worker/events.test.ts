@@ -4,7 +4,7 @@ import type { JobEventName } from "../../src/index.ts";
 import { open, work } from "./support.ts";
 
 describe("events", () => {
-  it("tell the life of a job, in order, at once", async () => {
+  it("the events of a job come in order and at once", async () => {
     const house = open();
     const heard: string[] = [];
     for (const name of JOB_EVENT_NAMES) house.queue.on(name, () => heard.push(name));
@@ -23,7 +23,7 @@ describe("events", () => {
     expect(heard).toEqual(life.split(" "));
   });
 
-  it("tell of the end in each of its forms", async () => {
+  it("each kind of end has its event", async () => {
     const house = open();
     const heard: [string, string][] = [];
     for (const name of ["dead", "cancelled", "stalled"] as const) {
@@ -56,7 +56,7 @@ describe("events", () => {
     ]);
   });
 
-  it("can be stopped listening to, and refuse names that do not exist", async () => {
+  it("a listener can be removed, and an unknown event name is refused", async () => {
     const house = open();
     const heard: unknown[] = [];
     const off = house.queue.on("added", (event) => heard.push(event));
@@ -68,7 +68,7 @@ describe("events", () => {
     expect(() => house.queue.on("added", "no function" as never)).toThrow(/`listener`/);
   });
 
-  it("of progress reach whoever follows one job", async () => {
+  it("progress events reach the listeners of their job", async () => {
     const house = open();
     const { worker } = work(house, async (_job, context) => {
       await context.updateProgress(25);

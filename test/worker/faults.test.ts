@@ -10,25 +10,28 @@ function openFaulty(plan: FaultPlan) {
 }
 
 describe("a worker whose storage fails", () => {
-  it.each(["fail-before", "fail-after"] as const)("settles again what it could not settle: %s", async (kind) => {
-    let failed = false;
-    const { house, storage } = openFaulty(({ member, args }) => {
-      const settles = member === "claim" && (args[0] as { settle: unknown[] }).settle.length > 0;
-      if (!(settles || member === "settle") || failed) return undefined;
-      failed = true;
-      return { kind };
-    });
-    let runs = 0;
-    const { worker, errors } = work(house, async () => ++runs, { storage });
-    const job = await house.queue.add("t", null);
-    await house.clock.advance(1_000);
-    expect(await job.info()).toMatchObject({ state: "completed", result: 1, attempt: 1 });
-    await house.clock.advance(60_000);
-    expect([runs, errors.length]).toEqual([1, 1]);
-    await worker.stop();
-  });
+  it.each(["fail-before", "fail-after"] as const)(
+    "a worker settles a job again when settling failed: %s",
+    async (kind) => {
+      let failed = false;
+      const { house, storage } = openFaulty(({ member, args }) => {
+        const settles = member === "claim" && (args[0] as { settle: unknown[] }).settle.length > 0;
+        if (!(settles || member === "settle") || failed) return undefined;
+        failed = true;
+        return { kind };
+      });
+      let runs = 0;
+      const { worker, errors } = work(house, async () => ++runs, { storage });
+      const job = await house.queue.add("t", null);
+      await house.clock.advance(1_000);
+      expect(await job.info()).toMatchObject({ state: "completed", result: 1, attempt: 1 });
+      await house.clock.advance(60_000);
+      expect([runs, errors.length]).toEqual([1, 1]);
+      await worker.stop();
+    },
+  );
 
-  it("does not hold on to a permit meanwhile", async () => {
+  it("a worker gives back its permit while the storage fails", async () => {
     const { house, storage } = openFaulty(({ member, args }) =>
       member === "claim" && (args[0] as { max: number }).max > 0 ? { kind: "fail-before" } : undefined,
     );
@@ -47,7 +50,7 @@ describe("a worker whose storage fails", () => {
     await worker.stop();
   });
 
-  it("waits half a minute for an answer; what is claimed by one that comes later is given back", async () => {
+  it("a worker waits half a minute for an answer, and gives back the jobs of a later one", async () => {
     const { house, storage } = openFaulty(({ member, nth }) =>
       member === "claim" && nth === 1 ? { kind: "delay-answer", ms: 31_000 } : undefined,
     );
@@ -62,7 +65,7 @@ describe("a worker whose storage fails", () => {
     await worker.stop();
   });
 
-  it("gives back what a claim brings after it was stopped, and no attempt is spent", async () => {
+  it("a stopped worker gives back the jobs of a late claim, and no attempt is spent", async () => {
     const { house, storage } = openFaulty(({ member, nth }) =>
       member === "claim" && nth === 1 ? { kind: "delay-answer", ms: 10_000 } : undefined,
     );
@@ -77,7 +80,7 @@ describe("a worker whose storage fails", () => {
     expect(await job.info()).toMatchObject({ state: "waiting", attempt: 0 });
   });
 
-  it("hears of a cancel by its heartbeat if it does not hear of it otherwise", async () => {
+  it("a heartbeat cancels a job whose cancellation was not notified", async () => {
     const house = open();
     const deaf = new Proxy(house.storage, {
       get(target, key) {
@@ -99,7 +102,7 @@ describe("a worker whose storage fails", () => {
     await worker.stop();
   });
 
-  it("gives up what it cannot settle when it stops: the lease brings it back", async () => {
+  it("a job that a stopping worker cannot settle returns when its lease expires", async () => {
     const { house, storage } = openFaulty(({ member }) => (member === "settle" ? { kind: "fail-before" } : undefined));
     const { worker } = work(house, () => new Promise<never>(() => {}), { storage, lease: "60s" });
     const job = await house.queue.add("t", null, { maxAttempts: 5 });
@@ -113,7 +116,7 @@ describe("a worker whose storage fails", () => {
     expect(await job.info()).toMatchObject({ state: "waiting", attempt: 1 });
   });
 
-  it("writes what a job reported before it settles it, awaited or not", async () => {
+  it("a worker writes the reports of a job before it settles it, awaited or not", async () => {
     const { house, storage } = openFaulty(({ member }) =>
       member === "report" ? { kind: "delay", ms: 100 } : undefined,
     );
@@ -132,7 +135,7 @@ describe("a worker whose storage fails", () => {
     await worker.stop();
   });
 
-  it("starts when the storage can be set up at last", async () => {
+  it("a worker starts as soon as the storage can be set up", async () => {
     const { house, storage } = openFaulty(({ member }) => (member === "setup" ? { kind: "fail-before" } : undefined));
     const { worker, errors } = work(house, async () => "ran", { storage });
     const job = await house.queue.add("t", null);

@@ -28,7 +28,7 @@ async function maxOf({ storage }: House): Promise<number | null> {
 
 describe.each(HOUSES)("$name", ({ open }) => {
   describe("limits that a worker declares", () => {
-    it("may be declared by any number of workers, in the same words", async () => {
+    it("any number of workers may declare the same limits", async () => {
       const house = open();
       const workers = [FIVE, defineLimits(FIVE), { api: { all: true, per: 1_000, max: 5 } } as const].map((limits) =>
         work(house, async () => {}, { limits }),
@@ -42,27 +42,27 @@ describe.each(HOUSES)("$name", ({ open }) => {
       }
     });
 
-    it("with another number than the stored one: the newest holds, the worker runs, and is told", async () => {
+    it("a limit that is declared with another number replaces the stored one, and the worker runs and reports the change", async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       await house.queue.addBulk(many(9));
       const changed: JobEvents["limit-changed"][] = [];
       house.queue.on("limit-changed", (event) => changed.push(event));
-      const told: LimitDeclared[] = [];
+      const changes: LimitDeclared[] = [];
       const { worker, errors } = work(house, async () => {}, {
         limits: NINE,
         concurrency: 9,
-        onLimitChange: (declared) => told.push(declared),
+        onLimitChange: (declared) => changes.push(declared),
       });
       await house.clock.advance(10);
       expect([(await house.queue.counts()).completed, await maxOf(house), errors]).toEqual([9, 9, []]);
       const change = { limit: "api", kind: "declared", by: `worker ${worker.id}` };
-      expect(told).toMatchObject([{ outcome: "changed", ...change }]);
+      expect(changes).toMatchObject([{ outcome: "changed", ...change }]);
       expect(changed).toMatchObject([{ ...change, from: { quota: { max: 5 } }, to: { quota: { max: 9 } } }]);
       await worker.stop();
     });
 
-    it("with another number: without a listener the change is a line on the console", async () => {
+    it("a changed limit is a line on the console if the worker has no listener", async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       const line = vi.spyOn(console, "info").mockImplementation(() => {});
@@ -73,7 +73,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("whose listener fails, starts all the same", async () => {
+    it("a worker starts though its listener for limit changes throws", async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       const onLimitChange = () => {
@@ -85,7 +85,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("declared once, when the worker starts: two that differ do not take turns", async () => {
+    it("a worker declares its limits once, so that two workers that differ do not replace them in turns", async () => {
       const house = open();
       const onLimitChange = () => {};
       const workers = [FIVE, NINE].map((limits) => work(house, async () => {}, { limits, onLimitChange }));
@@ -96,12 +96,12 @@ describe.each(HOUSES)("$name", ({ open }) => {
       for (const { worker } of workers) await worker.stop();
     });
 
-    it("of a lower version than the stored: the worker runs under what is stored, and is told", async () => {
+    it("a worker that declares a lower version runs under the stored limits and reports that", async () => {
       const house = open();
-      const told: LimitDeclared[] = [];
+      const changes: LimitDeclared[] = [];
       const kept: JobEvents["limit-kept"][] = [];
       house.queue.on("limit-kept", (event) => kept.push(event));
-      const onLimitChange = (declared: LimitDeclared) => told.push(declared);
+      const onLimitChange = (declared: LimitDeclared) => changes.push(declared);
       const ran: number[] = [];
       const handler = async () => void ran.push(house.clock.now());
       const start = (version: number, limits: LimitDefinitions) =>
@@ -112,11 +112,11 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await house.clock.advance(10);
       // An old process starts once more, while the new one runs.
       await old.worker.stop();
-      told.length = 0;
+      changes.length = 0;
       const again = start(1, FIVE);
       await house.clock.advance(10);
-      expect(told).toMatchObject([{ outcome: "kept", limit: "api", version: 1, keptVersion: 2 }]);
-      expect(declaredText(told[0]!)).toBe(
+      expect(changes).toMatchObject([{ outcome: "kept", limit: "api", version: 1, keptVersion: 2 }]);
+      expect(declaredText(changes[0]!)).toBe(
         `the limit "api" stays as version 2 declared it; the declaration by worker ${again.worker.id} is version 1 (max 9 -> 5)`,
       );
       expect(kept).toMatchObject([{ limit: "api", declared: { quota: { max: 5 } }, kept: { quota: { max: 9 } } }]);
@@ -129,7 +129,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await again.worker.stop();
     });
 
-    it("of an owner that declares fewer: the others are removed, and what waited for them starts", async () => {
+    it("limits that their owner no longer declares are removed, and jobs that waited for them start", async () => {
       const house = open();
       const onLimitChange = () => {};
       const full = { ...FIVE, full: { concurrency: 0, types: ["t"] } } as const;
@@ -144,7 +144,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       for (const { worker } of [before, after]) await worker.stop();
     });
 
-    it("in other words, to be rejected: start() rejects, the worker hears of it, has stopped and claims nothing", async () => {
+    it('with onConflict "reject" start() rejects, onError is called, and the worker claims nothing', async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       await house.queue.add("t", 1);
@@ -162,7 +162,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(house.clock.timers).toBe(0);
     });
 
-    it("to be rejected: a worker that starts by itself is not silent about it", async () => {
+    it('with onConflict "reject" a worker that starts by itself reports the conflict', async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       const { worker, errors } = work(house, async () => {}, { limits: REJECTED });
@@ -174,7 +174,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("to be rejected: it is told on the console, however soon after another complaint", async () => {
+    it('with onConflict "reject" the conflict is printed on the console, however soon after another error', async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       const storage = faultyStorage(
@@ -199,7 +199,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       lines.mockRestore();
     });
 
-    it("to be rejected: a worker that starts by itself and has no listener is an unhandled rejection", async () => {
+    it('with onConflict "reject" a worker that starts by itself and has no listener is an unhandled rejection', async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       const lines = vi.spyOn(console, "error").mockImplementation(() => {});
@@ -216,7 +216,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       }
     });
 
-    it('are left with onConflict: "keep"', async () => {
+    it('with onConflict: "keep" the stored limits stay', async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       const { worker, errors } = work(house, async () => {}, { limits: defineLimits(NINE, { onConflict: "keep" }) });
@@ -225,7 +225,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("are declared before the first claim, however often the storage fails meanwhile", async () => {
+    it("limits are declared before the first claim, however often the storage fails meanwhile", async () => {
       const house = open();
       await house.queue.addBulk(many(9));
       const storage = faultyStorage(
@@ -242,7 +242,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("are not declared by a worker that is stopped before it began", async () => {
+    it("a worker that is stopped before it began declares no limits", async () => {
       const house = open();
       const { worker } = work(house, async () => {}, { limits: FIVE });
       await worker.stop();
@@ -250,7 +250,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(await house.storage.limits.read({ name: null, group: null })).toEqual([]);
     });
 
-    it("are no limiter for a worker of the same storage: every start would count twice", async () => {
+    it("a shared limit is refused as the limiter of a worker of the same storage", async () => {
       const house = open();
       await house.storage.limits.define(defineLimits(FIVE).rules);
       const own = new SharedLimiter(house.storage, "api", { clock: house.clock });
@@ -268,7 +268,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("are checked when the worker is made", () => {
+    it("limits are checked when the worker is made", () => {
       const { storage } = open();
       const wrong = (limits: unknown) => () => new Worker("q", async () => {}, { storage, limits: limits as never });
       expect(wrong({ api: { max: 5, per: "1s" } })).toThrow(OptionsError);

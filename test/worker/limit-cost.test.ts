@@ -18,7 +18,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
     const limits = defineLimits({ api: { max: 1, per: "1h", types: ["call"] } });
     const gpu = defineLimits({ gpu: { concurrency: 1, types: ["call"] } });
 
-    it("is one call a second at the most, though jobs of the blocked type are added 20 times a second", async () => {
+    it("a blocked worker makes at most one call a second, though jobs of the blocked type are added 20 times a second", async () => {
       const house = open();
       const storage = counted(house);
       const { worker } = work(house, async () => {}, { storage, limits });
@@ -37,7 +37,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       await worker.stop();
     });
 
-    it("is the same where nobody knows when something will be given back", async () => {
+    it("a worker that waits for a release makes at most one call a second", async () => {
       const house = open();
       const { handler, end, seen } = gate();
       await house.storage.limits.define(gpu.rules);
@@ -63,7 +63,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       await Promise.all([busy.worker.stop({ timeout: 0 }), worker.stop({ timeout: 0 }), house.clock.advance(5_000)]);
     });
 
-    it("stays near one call a second though every job that is added is news", async () => {
+    it("a blocked worker makes about one call a second though every added job wakes it up", async () => {
       const house = open();
       const storage = counted(house);
       const { worker } = work(house, async () => {}, { storage, limits });
@@ -74,12 +74,12 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
         await house.queue.add("call", i, { group: String(i) });
         await house.clock.advance(50);
       }
-      // Some more at the beginning, until it has lost its patience.
+      // Some more at the beginning, until its back-off is long.
       expect(storage.calls.length - before).toBeLessThanOrEqual(SECONDS + 8 + REGISTRY_CALLS);
       await worker.stop();
     });
 
-    it("does not keep it from looking at once when a job of a free type comes", async () => {
+    it("a blocked worker claims at once when a job of another type is added", async () => {
       const house = open();
       const starts: string[] = [];
       const { worker } = work(house, async ({ type }) => void starts.push(`${type} ${house.clock.now()}`), { limits });
@@ -91,7 +91,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       await worker.stop();
     });
 
-    it("does not keep it from hearing what came while it was looking", async () => {
+    it("a wake-up that comes during a claim is not lost", async () => {
       const house = open();
       await house.storage.limits.define(gpu.rules);
       const { handler, end, seen } = gate();
@@ -118,7 +118,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       await worker.stop();
     });
 
-    it("is that it finds out by itself, half a minute late, when nobody tells it anything", async () => {
+    it("a blocked worker that gets no wake-up claims again after half a minute", async () => {
       const house = open();
       await house.storage.limits.define(gpu.rules);
       const { handler, end, seen } = gate();
@@ -160,36 +160,39 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       },
     };
 
-    it.each(Object.keys(limiters))("is given back, so that others may have it: %s", async (kind) => {
-      const house = open();
-      const { clock, storage } = house;
-      const limiter = limiters[kind]!(clock);
-      const limits = defineLimits({ api: { max: 2, per: "1h", all: true } });
-      const { handler, end, seen } = gate();
-      await house.queue.addBulk(many(3));
-      const { worker, errors } = work(house, handler, { limits, limiter, concurrency: 2 });
-      await clock.advance(1_000);
-      expect(seen.starts).toBe(1);
-      // While its limiter is asked for the second, somebody else takes the rest of the shared limit, and the first ends.
-      await storage.limits.take({ name: "api", group: null, weight: null, ttlMs: 1_000 });
-      end();
-      await clock.advance(30_000);
-      expect(seen.starts).toBe(1);
-      let reached = 0;
-      void limit(async () => void (reached += 1), limiter)();
-      await clock.advance(1_000);
-      expect(reached).toBe(1);
-      await clock.advance(3_600_000);
-      expect(seen.starts).toBe(3);
-      end(2);
-      await clock.advance(1);
-      await worker.stop();
-      expect(errors).toEqual([]);
-    });
+    it.each(Object.keys(limiters))(
+      "a grant that a worker cannot use is given back, so that other workers can have it: %s",
+      async (kind) => {
+        const house = open();
+        const { clock, storage } = house;
+        const limiter = limiters[kind]!(clock);
+        const limits = defineLimits({ api: { max: 2, per: "1h", all: true } });
+        const { handler, end, seen } = gate();
+        await house.queue.addBulk(many(3));
+        const { worker, errors } = work(house, handler, { limits, limiter, concurrency: 2 });
+        await clock.advance(1_000);
+        expect(seen.starts).toBe(1);
+        // While its limiter is asked for the second, another caller takes the rest of the shared limit, and the first ends.
+        await storage.limits.take({ name: "api", group: null, weight: null, ttlMs: 1_000 });
+        end();
+        await clock.advance(30_000);
+        expect(seen.starts).toBe(1);
+        let reached = 0;
+        void limit(async () => void (reached += 1), limiter)();
+        await clock.advance(1_000);
+        expect(reached).toBe(1);
+        await clock.advance(3_600_000);
+        expect(seen.starts).toBe(3);
+        end(2);
+        await clock.advance(1);
+        await worker.stop();
+        expect(errors).toEqual([]);
+      },
+    );
   });
 
-  describe("hot waiters", () => {
-    it("cost two calls for each start and one a second for each worker: 5,000 jobs on 5 a second", async () => {
+  describe("the cost of many waiting jobs", () => {
+    it("5,000 jobs under 5 a second cost two calls for each start and one a second for each worker", async () => {
       const house = open();
       const limits = defineLimits({ api: { max: 5, per: "1s", types: ["call"] } });
       const storages = Array.from({ length: 4 }, () => counted(house));
@@ -210,7 +213,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
   });
 
   describe("10,000 jobs of a full group, or a full type, in front of a free one", () => {
-    it("do not keep it from starting at once", async () => {
+    it("10,000 blocked jobs do not keep a job of another group or type from starting at once", async () => {
       const house = open();
       const starts: string[] = [];
       const limits = defineLimits({
@@ -275,7 +278,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
   });
 
   describe("a claim that met a paused process", () => {
-    it("starts nothing, and costs its shared limits nothing", async () => {
+    it("a claim that met a paused process starts nothing, and is not charged to its shared limits", async () => {
       const house = open();
       const starts: number[] = [];
       const paused = deferred();
@@ -302,7 +305,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       await worker.stop();
     });
 
-    it("costs jobs that no limit holds nothing, however slow the storage always is", async () => {
+    it("jobs without limits start however slow the storage always is", async () => {
       const house = open();
       const storage = faultyStorage(
         house.storage,
@@ -318,7 +321,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       expect((await house.queue.counts()).completed).toBe(1);
     });
 
-    it("costs nothing either when the worker stops while the limiter is still being told of its starts", async () => {
+    it("a worker that stops while its limiter records starts gives everything back", async () => {
       const house = open();
       const six: ILimiter = {
         canProceed: async () => true,
@@ -340,7 +343,7 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
       expect(state!.states[0]).toMatchObject({ used: 0, held: 0 });
     });
 
-    it("and one that is stopped before its handlers were called give back what they took", async () => {
+    it("a worker that stops before its handlers were called gives back what its claim took", async () => {
       const house = open();
       const answer = deferred();
       const claim = house.storage.claim.bind(house.storage);

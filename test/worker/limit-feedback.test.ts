@@ -36,7 +36,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
   };
 
   describe("a RateLimitedError", () => {
-    it("with a name holds that limit, for every queue and worker, and nothing else", async () => {
+    it("a RateLimitedError with a name holds that limit, for every queue and worker, and nothing else", async () => {
       const house = open2();
       const { starts, handler } = failing(house, "mail", () => new RateLimitedError(30_000, { limit: "mail" }));
       const workers = ["q", "other"].map((queue) => work(house, handler, { queue, limits: LIMITS, concurrency: 5 }));
@@ -54,7 +54,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       }
     });
 
-    it("without one holds all that the job ran under but for what is by group, and the worker's own limiter", async () => {
+    it("a RateLimitedError without a name holds the worker's limiter and all limits of the job that are not by group", async () => {
       const house = open2();
       const { starts, handler } = failing(house, "call/acme", () => new RateLimitedError(5_000));
       const limiter = { max: 50, duration: "1s" } as const;
@@ -73,7 +73,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       for (const { worker } of workers) await worker.stop();
     });
 
-    it("with the name of a limit by group holds it for the group of the job", async () => {
+    it("a RateLimitedError with the name of a limit by group holds it for the group of the job", async () => {
       const house = open2();
       const { starts, handler } = failing(house, "call/acme", () => new RateLimitedError(5_000, { limit: "tenant" }));
       const { worker } = work(house, handler, { limits: LIMITS, concurrency: 5 });
@@ -87,7 +87,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("takes what a response says, and only ever extends", async () => {
+    it("a RateLimitedError takes its delay from a response, and a hold is only ever extended", async () => {
       const house = open2();
       const answers = ["20", "3"];
       const handler = async () => {
@@ -108,7 +108,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("holds a limiter of the worker's own together with the shared ones", async () => {
+    it("a RateLimitedError holds the worker's own limiter together with the shared limits", async () => {
       const house = open2();
       const limiter = new ConcurrencyLimiter(5, { clock: house.clock });
       const { starts, handler } = failing(house, "mail", () => new RateLimitedError(5_000));
@@ -132,7 +132,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       override readonly name = "Overloaded";
     }
 
-    it("opens after so many failures of a kind in a row, lets one probe through, and closes when that did well", async () => {
+    it("a breaker opens after so many failures of a kind in a row, lets one probe through, and closes when the probe succeeds", async () => {
       const house = open2();
       const starts: number[] = [];
       let down = true;
@@ -154,7 +154,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       for (const { worker } of workers) await worker.stop();
     });
 
-    it("does not count failures of another kind, nor jobs that go back", async () => {
+    it("a breaker does not count failures of another kind, nor jobs that are given back", async () => {
       const house = open2();
       let calls = 0;
       const handler = async () => {
@@ -182,7 +182,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       return { house, starts, worker };
     }
 
-    it("lets more start at once when it is widened, and goes back when it is restored", async () => {
+    it("a limit that is widened lets more jobs start at once, until it is restored", async () => {
       const { house, starts, worker } = await blocked();
       await house.storage.limits.change("api", { quota: { max: 5 }, group: null });
       await house.clock.advance(1);
@@ -196,7 +196,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("starts anew when it is reset, and is gone when it is removed", async () => {
+    it("a limit that is reset counts from zero, and one that is removed no longer limits", async () => {
       const { house, starts, worker } = await blocked();
       await house.storage.limits.change("api", { reset: true, group: null });
       await house.clock.advance(1);
@@ -207,7 +207,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("stands still while it is paused, and goes on at once", async () => {
+    it("a paused limit lets nothing start, and a resumed one lets jobs start at once", async () => {
       const { house, starts, worker } = await blocked();
       await house.storage.limits.change("api", { paused: true });
       await house.clock.advance(2 * 3_600_000);
@@ -218,7 +218,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("goes by what the service says is left", async () => {
+    it("a limit lets as much start as the service says is remaining", async () => {
       const { house, starts, worker } = await blocked();
       await house.storage.limits.change("api", { quota: { max: 100 }, group: null });
       await house.storage.limits.change("api", { remaining: 0, resetMs: 5_000, group: null });

@@ -28,7 +28,7 @@ function counted<S extends object>(storage: S, calls: Record<string, number>): S
 }
 
 describe("limiter: { max, duration }", () => {
-  it("is shared by all workers of the queue, exact, and never idle", async () => {
+  it("the limiter shorthand is shared by all workers of the queue, exact, and never idle", async () => {
     const house = open();
     const starts: number[] = [];
     const workers = Array.from({ length: 3 }, () =>
@@ -49,7 +49,7 @@ describe("limiter: { max, duration }", () => {
     }
   });
 
-  it('has a window for every worker with scope: "worker"', async () => {
+  it('with scope: "worker" every worker has a window of its own', async () => {
     const house = open();
     const starts: number[] = [];
     const limiter = { max: 10, duration: 1_000, scope: "worker" } as const;
@@ -64,7 +64,7 @@ describe("limiter: { max, duration }", () => {
     for (const { worker } of workers) await worker.stop();
   });
 
-  it("asks the storage once a second at the most while it is in the way, however often it is woken", async () => {
+  it("a worker that the limit blocks asks the storage at most once a second, however often it is woken up", async () => {
     const house = open();
     const calls: Record<string, number> = {};
     const { worker } = work(house, async () => {}, {
@@ -86,7 +86,7 @@ describe("limiter: { max, duration }", () => {
     await worker.stop();
   });
 
-  it("notices before long that the limit was cleared", async () => {
+  it("a blocked worker notices within seconds that the limit was cleared", async () => {
     const house = open();
     const starts: number[] = [];
     const { worker } = work(house, async () => void starts.push(house.clock.now()), {
@@ -101,7 +101,7 @@ describe("limiter: { max, duration }", () => {
     await worker.stop();
   });
 
-  it("starts nothing by a claim that met a paused process: it is taken back, and made again", async () => {
+  it("a claim that met a paused process starts nothing, and is made again", async () => {
     const house = open();
     const starts: number[] = [];
     const claim = house.storage.claim.bind(house.storage);
@@ -129,7 +129,7 @@ describe("limiter: { max, duration }", () => {
 });
 
 describe("any limiter", () => {
-  it("is never exceeded by several workers that share it", async () => {
+  it("a limiter that several workers share is never exceeded", async () => {
     const house = open();
     let running = 0;
     let peak = 0;
@@ -157,7 +157,7 @@ describe("any limiter", () => {
     expect((await limiter.tryAcquire({ weight: 2 })).granted).toBe(true);
   });
 
-  it("is asked for nothing while there is no work, and gets back what no job was found for", async () => {
+  it("a limiter is not asked while no job waits, and gets back grants that no job was claimed for", async () => {
     const house = open();
     const rates = new InMemoryRateLimiterStorage({ clock: house.clock });
     const limiter = new RateLimiter(rates, "service", { maxExecutions: 3, windowSizeInSeconds: 3_600 });
@@ -172,7 +172,7 @@ describe("any limiter", () => {
     await worker.stop();
   });
 
-  it("is asked for little more than there is work, however many jobs could run", async () => {
+  it("a limiter is asked for little more than there are jobs, however many could run", async () => {
     const house = open();
     const storage = remote(house.clock);
     const limiter = rate(house.clock, 1_000, "api", storage);
@@ -190,7 +190,7 @@ describe("any limiter", () => {
     expect(errors).toEqual([]);
   });
 
-  it("composes: no permit is spent without a start, no job is claimed without a permit", async () => {
+  it("a composite limiter spends no permit without a start, and no job is claimed without a permit", async () => {
     const house = open();
     const rates = new InMemoryRateLimiterStorage({ clock: house.clock });
     const limiter = new CompositeLimiter([
@@ -208,7 +208,7 @@ describe("any limiter", () => {
     await worker.stop();
   });
 
-  it("may have six methods only: asked, then told, one claim at a time", async () => {
+  it("a limiter with only six methods is asked, then the start is recorded, one claim at a time", async () => {
     const house = open();
     const log: string[] = [];
     let running = 0;
@@ -249,13 +249,13 @@ describe("any limiter", () => {
     }
   });
 
-  it("with six methods is not told of a job that another worker was faster to claim", async () => {
+  it("a limiter with only six methods records no start for a job that another worker claimed first", async () => {
     const house = open();
-    const told: string[] = [];
+    const recorded: string[] = [];
     const six: ILimiter = {
       canProceed: async () => true,
-      recordJobStart: async () => void told.push("start"),
-      recordJobCompletion: async () => void told.push("end"),
+      recordJobStart: async () => void recorded.push("start"),
+      recordJobCompletion: async () => void recorded.push("end"),
       getNextAvailableTime: async () => new Date(house.clock.wall()),
       setNextAvailableTime: async () => {},
       clear: async () => {},
@@ -270,14 +270,14 @@ describe("any limiter", () => {
     const { worker } = work(house, async () => {}, { limiter: six });
     await house.queue.add("t", 1);
     await house.clock.advance(10);
-    expect([taken, told]).toEqual([true, []]);
+    expect([taken, recorded]).toEqual([true, []]);
     await house.queue.add("t", 2);
     await house.clock.advance(10);
-    expect(told).toEqual(["start", "end", "start", "end"]);
+    expect(recorded).toEqual(["start", "end", "start", "end"]);
     await worker.stop();
   });
 
-  it("that fails is asked again after a while, and costs no attempt", async () => {
+  it("a limiter that fails is asked again after a while, and no attempt is spent", async () => {
     const house = open();
     const good = new ConcurrencyLimiter(1);
     let broken = true;
@@ -302,7 +302,7 @@ describe("any limiter", () => {
     await worker.stop();
   });
 
-  it("tells who is in the way", async () => {
+  it("the rate-limited event names the limiter that blocks", async () => {
     const house = open();
     const { worker } = work(house, async () => {}, { limiter: { max: 1, duration: 1_000 } });
     const heard: unknown[] = [];

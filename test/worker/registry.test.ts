@@ -9,7 +9,7 @@ const counted = (house: House) => faultyStorage(house.storage, () => {}, { clock
 
 describe.each(HOUSES)("$name", ({ open }) => {
   describe("the registry of workers", () => {
-    it("shows an idle worker: where it runs, what it handles, and which limits it declares", async () => {
+    it("the registry shows where an idle worker runs, what it handles, and which limits it declares", async () => {
       const house = open();
       const limits = defineLimits({ api: { max: 9, per: "1s", types: ["a"] } });
       const { worker } = work(house, { a: () => {}, b: () => {} }, { concurrency: 4, limits });
@@ -36,7 +36,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(await house.storage.workers()).toEqual([]);
     });
 
-    it("lists up to a thousand types of a worker, and says how many there are more", async () => {
+    it("the registry lists up to a thousand types of a worker, and the number of the others", async () => {
       const house = open();
       const handlers = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`t${i}`, () => {}]));
       const { worker } = work(house, handlers);
@@ -48,7 +48,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("keeps all workers of a process by one call every 15 s", async () => {
+    it("one heartbeat every 15 s keeps all workers of a process registered", async () => {
       const house = open();
       const storage = counted(house);
       const workers = [1, 2, 3].map(() => work(house, () => {}, { storage }).worker);
@@ -66,7 +66,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await Promise.all(workers.map((worker) => worker.stop()));
     });
 
-    it("does not lose a heartbeat because other workers come and go", async () => {
+    it("a heartbeat is not lost because other workers start and stop", async () => {
       const house = open();
       const { worker } = work(house, () => {});
       for (let i = 0; i < 30; i++) {
@@ -78,7 +78,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("does not hold up jobs when it does not answer, nor a stop for long", async () => {
+    it("a registry that does not answer holds up no jobs, and stop() only briefly", async () => {
       const house = open();
       const storage = faultyStorage(
         house.storage,
@@ -94,7 +94,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(errors).toEqual([]);
     });
 
-    it("tries again when it fails, and tells that to onError once, when it has lasted", async () => {
+    it("a failed registration is tried again, and reported to onError once when it lasts", async () => {
       const house = open();
       const storage = counted(house);
       const { worker, errors } = work(house, () => {}, { storage });
@@ -116,7 +116,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("is left by a worker whose storage was closed first, and that stops all the same", async () => {
+    it("a worker whose storage was closed first stops all the same", async () => {
       const house = open();
       const { worker } = work(house, () => {});
       await house.clock.advance(0);
@@ -125,7 +125,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(house.clock.timers).toBe(0);
     });
 
-    it("follows a server that is scaled", async () => {
+    it("the registry follows a server that is scaled", async () => {
       const house = open();
       class Ping extends Job<void, void> {
         static readonly type: string = "ping";
@@ -145,7 +145,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
   });
 
   describe("a type that no live worker handles", () => {
-    it("is explained, and not runnable", async () => {
+    it("explain() says that no live worker handles the type, and that the job is not runnable", async () => {
       const house = open();
       const typo = await house.queue.add("send_emial", null);
       expect(await typo.explain()).toMatchObject({
@@ -177,31 +177,31 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("is told once after half a minute, by one worker of the storage, until it is handled", async () => {
+    it("the unhandled event comes once after half a minute, from one worker of the storage, until the type is handled", async () => {
       const house = open();
-      const told: (JobEvents["unhandled"] & { readonly at: number })[] = [];
-      house.queue.on("unhandled", ({ queue, type }) => told.push({ queue, type, at: house.clock.now() }));
+      const events: (JobEvents["unhandled"] & { readonly at: number })[] = [];
+      house.queue.on("unhandled", ({ queue, type }) => events.push({ queue, type, at: house.clock.now() }));
       const { worker } = work(house, () => {}, { queue: "another" });
       const second = work({ ...house, storage: counted(house) }, () => {}, { queue: "another" });
       await house.clock.advance(0);
       await house.queue.addBulk(many(20, "typo"));
       await house.clock.advance(30_000);
-      expect(told).toEqual([]);
+      expect(events).toEqual([]);
       await house.clock.advance(10 * MINUTE);
-      expect(told).toEqual([{ queue: "q", type: "typo", at: 60_000 }]);
+      expect(events).toEqual([{ queue: "q", type: "typo", at: 60_000 }]);
       const handling = work(house, { typo: () => {} });
       await house.clock.advance(MINUTE);
       await Promise.all([handling.worker.stop(), house.clock.advance(0)]);
       await house.queue.add("typo", null);
       await house.clock.advance(2 * MINUTE);
-      expect(told).toHaveLength(2);
+      expect(events).toHaveLength(2);
       await Promise.all([worker.stop(), second.worker.stop()]);
     });
 
-    it("is not told while a deploy lasts, nor while the type is paused", async () => {
+    it("the unhandled event does not come during a deploy, nor while the type is paused", async () => {
       const house = open();
-      const told: unknown[] = [];
-      house.queue.on("unhandled", (event) => told.push(event));
+      const events: unknown[] = [];
+      house.queue.on("unhandled", (event) => events.push(event));
       const { worker } = work(house, { other: () => {} });
       await house.queue.add("late", null);
       await house.queue.add("stopped", null);
@@ -209,7 +209,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await house.clock.advance(20_000);
       const late = work(house, { late: () => {} });
       await house.clock.advance(10 * MINUTE);
-      expect(told).toEqual([]);
+      expect(events).toEqual([]);
       await Promise.all([worker.stop(), late.worker.stop()]);
     });
   });

@@ -14,7 +14,7 @@ function clocked(house: House, by: (job: { type: string; group: string | undefin
 
 describe.each(HOUSES)("$name", ({ open }) => {
   describe("a shared limit", () => {
-    it("holds for its types and for no others, whatever stands in front", async () => {
+    it("a shared limit holds for its types and no others, whatever jobs come first", async () => {
       const house = open();
       const { starts, handler } = clocked(house, ({ type }) => type);
       const limits = defineLimits({ webhooks: { max: 5, per: "1m", types: ["send_webhook"] } });
@@ -29,7 +29,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("is one quota for all types, queues and workers that call one service", async () => {
+    it("a shared limit is one quota for all types, queues and workers that call one service", async () => {
       const house = open();
       const all: number[] = [];
       const handler = async () => void all.push(house.clock.now());
@@ -49,7 +49,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       }
     });
 
-    it("binds workers that have never heard of it", async () => {
+    it("a shared limit binds workers that did not declare it", async () => {
       const house = open();
       const { rules } = defineLimits({ all: { max: 3, per: "1s", all: true } });
       await house.storage.limits.define(rules);
@@ -63,7 +63,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("by group counts for each on its own, with what some of them have instead; jobs without a group are one", async () => {
+    it("a limit by group counts each group on its own, with overrides, and jobs without a group as one group", async () => {
       const house = open();
       const { starts, handler } = clocked(house, ({ group }) => group ?? "none");
       const limits = defineLimits({ tenant: { max: 2, per: "1s", by: "group", overrides: { acme: { max: 5 } } } });
@@ -84,7 +84,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("of concurrency is never exceeded by workers of several queues, and what is given back is taken at once", async () => {
+    it("a concurrency limit is never exceeded by workers of several queues, and a released slot is taken at once", async () => {
       const house = open();
       const { seen, handler, end } = gate();
       const limits = defineLimits({ gpu: { concurrency: 2, types: ["infer"] } });
@@ -104,7 +104,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       for (const { worker } of workers) await worker.stop();
     });
 
-    it("of spacing keeps starts apart, over two workers", async () => {
+    it("a spacing limit keeps the starts of two workers apart", async () => {
       const house = open();
       const { starts, handler } = clocked(house, () => "all");
       const limits = defineLimits({ crawler: { every: "500ms", queues: ["q"] } });
@@ -115,7 +115,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       for (const { worker } of workers) await worker.stop();
     });
 
-    it("may be several things under one name, and starts take all of several limits or none", async () => {
+    it("a limit may combine window, spacing and concurrency, and a start is charged to all limits or none", async () => {
       const house = open();
       const { starts, handler } = clocked(house, () => "all");
       const limits = defineLimits({
@@ -132,7 +132,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("and the limiter of the worker hold together", async () => {
+    it("a shared limit and the worker's own limiter hold together", async () => {
       const house = open();
       const { starts, handler } = clocked(house, () => "all");
       const limits = defineLimits({ api: { max: 3, per: "1s", all: true } });
@@ -143,7 +143,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("counts every job of a batch", async () => {
+    it("a shared limit counts every job of a batch", async () => {
       const house = open();
       const sizes: number[] = [];
       const worker = new Worker("q", async (jobs) => void sizes.push(jobs.length), {

@@ -106,7 +106,7 @@ async function violations(storage: MemoryStorage): Promise<string[]> {
     const all = { type: null, group: null, since: null, until: null, limit: 100, cursor: null };
     return storage.list({ queue, states: ["active"], ...all });
   };
-  // Asked in one go: this storage answers all of it before anybody else is next.
+  // Asked in one step: this storage answers all of it before the next call.
   const [a, b, limits] = await Promise.all([
     running("a"),
     running("b"),
@@ -130,7 +130,7 @@ async function violations(storage: MemoryStorage): Promise<string[]> {
 }
 
 describe("workers behind networks that fail, under shared limits", () => {
-  it("are never over, leak nothing, and finish", async () => {
+  it("workers behind failing networks never exceed shared limits, leak nothing, and finish", async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 2 ** 31 }), (seed) => live(seed)),
       { numRuns: 15 },

@@ -106,7 +106,7 @@ async function live(seed: number): Promise<void> {
 }
 
 describe("workers behind networks that fail", () => {
-  it("lose nothing, settle once, keep the limit, and recover", async () => {
+  it("workers behind failing networks lose no job, settle each once, keep the limit, and recover", async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 2 ** 31 }), (seed) => live(seed)),
       { numRuns: 25 },

@@ -30,7 +30,7 @@ function far({ storage, clock }: ReturnType<typeof open>, bytesPerSecond: number
 }
 
 describe("claims whose answers come too late", () => {
-  it("are made smaller until their jobs can be started, and all of them are", async () => {
+  it("claims that are answered too late become smaller until all their jobs can start", async () => {
     const house = open();
     await house.queue.addBulk(large(20));
     // Two megabytes take four seconds, and half a lease is two.
@@ -49,7 +49,7 @@ describe("claims whose answers come too late", () => {
     await worker.stop();
   });
 
-  it("are made larger again when they are answered quickly", async () => {
+  it("claims become larger again when they are answered quickly", async () => {
     const house = open();
     const asked: number[] = [];
     const storage = faultyStorage(
@@ -71,7 +71,7 @@ describe("claims whose answers come too late", () => {
     await worker.stop();
   });
 
-  it("are told once, with what to do, and again when it happens anew", async () => {
+  it("claims that are answered too late are reported once with advice, and again when it happens anew", async () => {
     const house = open();
     let late = true;
     const storage = faultyStorage(
@@ -102,8 +102,8 @@ describe("claims whose answers come too late", () => {
   });
 });
 
-describe("what a worker hands in", () => {
-  it("is bounded in bytes: large results that are there together are settled in several steps", async () => {
+describe("the size of what a worker settles", () => {
+  it("large results that end together are settled in several steps, bounded in bytes", async () => {
     const house = open();
     const sizes: number[] = [];
     const storage = faultyStorage(
@@ -126,7 +126,7 @@ describe("what a worker hands in", () => {
     await worker.stop();
   });
 
-  it("is bounded in bytes: many lines that are logged together are written in several steps", async () => {
+  it("many lines that are logged together are written in several steps, bounded in bytes", async () => {
     const house = open();
     const sizes: number[] = [];
     const storage = faultyStorage(

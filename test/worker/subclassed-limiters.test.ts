@@ -3,44 +3,47 @@ import { CompositeLimiter, ConcurrencyLimiter, type Permit, RateLimiter, type Re
 import { many, open, work } from "./support.ts";
 
 describe("a subclass of a built-in limiter as the limiter of a worker", () => {
-  it.each(["alone", "in a composite"])("holds every start while its canProceed() says no, %s", async (how) => {
-    class Door extends ConcurrencyLimiter {
-      open = false;
-      override async canProceed(): Promise<boolean> {
-        return this.open && super.canProceed();
+  it.each(["alone", "in a composite"])(
+    "a subclassed limiter blocks every start while its canProceed() returns false, %s",
+    async (how) => {
+      class Door extends ConcurrencyLimiter {
+        open = false;
+        override async canProceed(): Promise<boolean> {
+          return this.open && super.canProceed();
+        }
       }
-    }
-    const house = open();
-    const door = new Door(2, { clock: house.clock });
-    let ran = 0;
-    const { worker, errors } = work(house, async () => void (ran += 1), {
-      concurrency: 5,
-      limiter: how === "alone" ? door : new CompositeLimiter([door]),
-    });
-    await house.queue.addBulk(many(4));
-    await house.clock.advance(5_000);
-    expect(ran).toBe(0);
-    door.open = true;
-    await house.clock.advance(5_000);
-    expect([ran, door.running]).toEqual([4, 0]);
-    await worker.stop();
-    expect(errors).toEqual([]);
-  });
+      const house = open();
+      const door = new Door(2, { clock: house.clock });
+      let ran = 0;
+      const { worker, errors } = work(house, async () => void (ran += 1), {
+        concurrency: 5,
+        limiter: how === "alone" ? door : new CompositeLimiter([door]),
+      });
+      await house.queue.addBulk(many(4));
+      await house.clock.advance(5_000);
+      expect(ran).toBe(0);
+      door.open = true;
+      await house.clock.advance(5_000);
+      expect([ran, door.running]).toEqual([4, 0]);
+      await worker.stop();
+      expect(errors).toEqual([]);
+    },
+  );
 
-  it("is told of every start and every end", async () => {
-    class Told extends RateLimiter {
-      readonly told: string[] = [];
+  it("a subclassed limiter records every start and every end", async () => {
+    class Recording extends RateLimiter {
+      readonly recorded: string[] = [];
       override async recordJobStart(): Promise<void> {
-        this.told.push("start");
+        this.recorded.push("start");
         await super.recordJobStart();
       }
       override async recordJobCompletion(): Promise<void> {
-        this.told.push("end");
+        this.recorded.push("end");
         await super.recordJobCompletion();
       }
     }
     const house = open();
-    const limiter = new Told(house.storage.rates, "api", {
+    const limiter = new Recording(house.storage.rates, "api", {
       maxExecutions: 2,
       windowSizeInSeconds: 1,
       initialBackoffDelay: 1,
@@ -52,13 +55,13 @@ describe("a subclass of a built-in limiter as the limiter of a worker", () => {
     const { worker, errors } = work(house, async () => void starts.push(house.clock.now()), { limiter });
     await house.queue.addBulk(many(5));
     await house.clock.advance(5_000);
-    expect(limiter.told).toEqual(["start", "end", "start", "end", "start", "end", "start", "end", "start", "end"]);
+    expect(limiter.recorded).toEqual(["start", "end", "start", "end", "start", "end", "start", "end", "start", "end"]);
     expect(starts.map((at) => Math.floor(at / 1_000))).toEqual([0, 0, 1, 1, 2]);
     await worker.stop();
     expect(errors).toEqual([]);
   });
 
-  it("is asked by its own tryAcquire()", async () => {
+  it("a subclassed limiter is asked by its own tryAcquire()", async () => {
     class Mine extends ConcurrencyLimiter {
       asked = 0;
       override async tryAcquire(): Promise<Permit | Refusal> {
@@ -77,7 +80,7 @@ describe("a subclass of a built-in limiter as the limiter of a worker", () => {
     expect(errors).toEqual([]);
   });
 
-  it("of a shared limit of its own storage is refused all the same", async () => {
+  it("a subclass of a shared limit of the worker's own storage is refused", async () => {
     const house = open();
     const limiter = house.storage.limiter("api");
     limiter.canProceed = async () => true;

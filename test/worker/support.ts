@@ -11,7 +11,7 @@ import type { JobStorage } from "../../src/storage/job-storage.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
-/** A queue in memory, on a clock that is moved by hand. */
+/** A queue in memory, on a fake clock. */
 export function open(options: { readonly defaults?: JobDefaults } = {}) {
   const clock = new FakeClock();
   const storage = new MemoryStorage({ clock });
@@ -60,7 +60,7 @@ export function work(
 export const many = (n: number, type = "t", options: AddOptions = {}) =>
   Array.from({ length: n }, (_, data) => ({ type, data, options }));
 
-/** Handlers that run until they are told to end, the one that began first at first. */
+/** Handlers that run until the test ends them, the oldest first. */
 export function gate() {
   const ends: (() => void)[] = [];
   const seen = { running: 0, peak: 0, starts: 0 };

@@ -18,7 +18,7 @@ describe("progress", () => {
     [-1, 0],
     [Number.NEGATIVE_INFINITY, 0],
     [12.5, 12.5],
-  ])("of %d is kept as %d", async (said, kept) => {
+  ])("progress of %d is kept as %d", async (said, kept) => {
     const house = open();
     const { worker } = work(house, async (_job, context) => context.updateProgress(said));
     const job = await house.queue.add("t", null, { maxAttempts: 1 });
@@ -28,7 +28,7 @@ describe("progress", () => {
     await worker.stop();
   });
 
-  it("that is no number stays where it was, with one warning for all of them", async () => {
+  it("progress that is no number keeps the last percent, with one warning for all of them", async () => {
     const house = open();
     const { worker, errors } = work(house, async (_job, context: JobContext) => {
       await context.updateProgress(40);
@@ -47,7 +47,7 @@ describe("progress", () => {
     await worker.stop();
   });
 
-  it("keeps of a message and of details what can be kept, and never fails the job", async () => {
+  it("progress keeps what can be stored of message and details, and never fails the job", async () => {
     const house = open();
     const hostile = { toString: fail, toJSON: fail };
     const said: readonly (readonly [unknown, unknown])[] = [
@@ -79,7 +79,7 @@ describe("progress", () => {
 });
 
 describe("log lines", () => {
-  it("that are no text are written as text, or left out with a warning, and never fail the job", async () => {
+  it("log lines that are no strings are converted, or left out with a warning, and never fail the job", async () => {
     const house = open();
     const { worker } = work(house, async (_job, context: JobContext) => {
       for (const line of ["text", 7, { a: 1 }, new TypeError("wrong"), undefined, Symbol("s")]) {
@@ -103,7 +103,7 @@ describe("log lines", () => {
 });
 
 describe("a storage that cannot write what a handler says", () => {
-  it("fails no job, and is told to onError", async () => {
+  it("a storage that cannot write reports fails no job, and onError is called", async () => {
     const house = open();
     const storage = faultyStorage(house.storage, ({ member }) =>
       member === "report" ? { kind: "fail-before" } : undefined,
@@ -126,7 +126,7 @@ describe("a storage that cannot write what a handler says", () => {
 });
 
 describe("results that cannot be kept", () => {
-  it("complete the jobs of a batch, each on its own", async () => {
+  it("results that cannot be kept complete the jobs of a batch, each on its own", async () => {
     const house = open();
     const hidden = new Proxy({}, { getPrototypeOf: () => expect.unreachable() });
     const worker = new Worker("q", async () => [10n, { a: undefined }, hidden, "fine"], {
@@ -142,7 +142,7 @@ describe("results that cannot be kept", () => {
     await worker.stop();
   });
 
-  it("complete the jobs of a class", async () => {
+  it("results that cannot be kept complete the jobs of a class", async () => {
     const house = open();
     class Mail extends Job<null> {
       async execute() {

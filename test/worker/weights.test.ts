@@ -39,7 +39,7 @@ function talking(house: House) {
 
 describe.each(HOUSES)("$name", ({ open }) => {
   describe("weights", () => {
-    it("are reserved by the estimate or by what the job says, and nothing more starts than fits", async () => {
+    it("weights are reserved by the estimate or the job's own number, and no more starts than fits", async () => {
       const house = open();
       const { contexts, end } = talking(house);
       await house.queue.addBulk([...many(1, "chat", { weights: { tokens: 550 } }), ...many(5, "chat")]);
@@ -51,7 +51,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await end();
     });
 
-    it("that turn out to be less give room back at once", async () => {
+    it("a weight that is settled lower is available again at once", async () => {
       const house = open();
       const { contexts, end } = talking(house);
       await house.queue.addBulk(many(5, "chat"));
@@ -67,7 +67,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await end();
     });
 
-    it("that turn out to be more are charged at once, as debt if need be", async () => {
+    it("a weight that is settled higher is charged at once, as debt if need be", async () => {
       const house = open();
       const { contexts, end } = talking(house);
       await house.queue.addBulk(many(2, "chat"));
@@ -82,7 +82,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await end();
     });
 
-    it("may be said again, and the last word holds; names that no limit knows mean nothing", async () => {
+    it("weights may be settled again, the last value holds, and names without a limit are ignored", async () => {
       const house = open();
       const { contexts, end } = talking(house);
       await house.queue.addBulk(many(1, "chat"));
@@ -96,7 +96,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await end();
     });
 
-    it("keep the estimate when the handler says nothing, fails, or is lost with its worker", async () => {
+    it("the estimate holds when the handler settles nothing, fails, or is lost with its worker", async () => {
       const house = open();
       const { worker } = work(
         house,
@@ -113,7 +113,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(await used(house)).toBe(900);
     });
 
-    it("are written before the job ends, though nobody waited for that", async () => {
+    it("settled weights are written before the job ends, though the handler did not await that", async () => {
       const house = open();
       const { worker } = work(house, async (_, context) => void context.settle({ tokens: 10 }), { limits: TOKENS });
       const job = await house.queue.add("chat", null);
@@ -123,7 +123,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("of a start that the service refused under another limit are free again when it is tried again", async () => {
+    it("weights of a start that the service refused under another limit are available when the job is tried again", async () => {
       const house = open();
       const limits = defineLimits({
         requests: { max: 100, per: "10s", types: ["chat"] },
@@ -147,7 +147,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(errors).toEqual([]);
     });
 
-    it("of a refused start are kept where ctx.settle spoke of them, whether or not that was waited for", async () => {
+    it("weights of a refused start that ctx.settle named stay charged, awaited or not", async () => {
       const house = open();
       const { worker, errors } = work(
         house,
@@ -164,7 +164,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       expect(errors).toEqual([]);
     });
 
-    it("of a refused start in a batch are given back job by job", async () => {
+    it("weights of refused starts in a batch are given back job by job", async () => {
       const house = open();
       const worker = new Worker(
         "q",
@@ -180,7 +180,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("go by the job in a batch", async () => {
+    it("weights of a batch are charged by job", async () => {
       const house = open();
       const worker = new Worker(
         "q",
@@ -195,7 +195,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await worker.stop();
     });
 
-    it("cannot be told by somebody who has lost the job", async () => {
+    it("a handler that lost its lease cannot settle weights", async () => {
       const house = open();
       const { contexts, end } = talking(house);
       const job = await house.queue.add("chat", null);
@@ -209,7 +209,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await end();
     });
 
-    it("that can never fit are refused when the job is added, or end it when the limit has shrunk since", async () => {
+    it("a weight that can never fit is refused when the job is added, and ends the job if the limit has shrunk since", async () => {
       const house = open();
       await house.storage.limits.define(TOKENS.rules);
       await expect(house.queue.add("chat", null, { weights: { tokens: 1_001 } })).rejects.toThrow(OptionsError);
@@ -224,7 +224,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await end();
     });
 
-    it("are ignored where they are none, with a warning in the log: the job does not fail, and the estimate holds", async () => {
+    it("invalid weights are ignored with a warning in the log, and the estimate holds", async () => {
       const house = open();
       const { contexts, end } = talking(house);
       const job = await house.queue.add("chat", null);

@@ -17,7 +17,7 @@ const untilAborted = (_job: unknown, { signal }: JobContext) =>
   });
 
 describe("a worker", () => {
-  it("runs what is added, and the result comes back", async () => {
+  it("a worker runs an added job, and its result can be awaited", async () => {
     const house = open();
     const { worker, errors } = work(house, async (job) => ({ twice: job.data.n * 2 }));
     const job = await house.queue.add("double", { n: 21 });
@@ -28,7 +28,7 @@ describe("a worker", () => {
     expect(house.clock.timers).toBe(0);
   });
 
-  it("claims only types that it has a handler for, whatever their names", async () => {
+  it("a worker claims only types that it has a handler for, whatever their names", async () => {
     const house = open();
     const ran: string[] = [];
     const { worker } = work(house, { known: async (job) => void ran.push(job.type) });
@@ -40,7 +40,7 @@ describe("a worker", () => {
     await worker.stop();
   });
 
-  it("can handle a type of any name when told to", async () => {
+  it("a worker can handle a type of any name", async () => {
     const house = open();
     const { worker } = work(house, { ["__proto__"]: async () => "a name like any other", constructor: async () => 1 });
     const job = await house.queue.add("__proto__", {});
@@ -48,7 +48,7 @@ describe("a worker", () => {
     await worker.stop();
   });
 
-  it("never runs more than `concurrency` at once, and fills a slot as soon as it is free", async () => {
+  it("a worker never runs more than `concurrency` at once, and fills a slot as soon as it is free", async () => {
     const house = open();
     const ends: (() => void)[] = [];
     let running = 0;
@@ -75,7 +75,7 @@ describe("a worker", () => {
     await worker.stop();
   });
 
-  it("is idle when all is done, and not before", async () => {
+  it("a worker is idle when all jobs have ended, and not before", async () => {
     const house = open();
     const { worker } = work(house, async () => {});
     await worker.onIdle();
@@ -92,7 +92,7 @@ describe("a worker", () => {
     await worker.stop();
   });
 
-  it("starts a delayed job at its instant, by one timer", async () => {
+  it("a worker starts a delayed job at its instant, by one timer", async () => {
     const house = open();
     const at: number[] = [];
     const { worker } = work(house, async () => void at.push(house.clock.now()), { lease: "10d" });
@@ -106,7 +106,7 @@ describe("a worker", () => {
 });
 
 describe("retries", () => {
-  it("tries again with full jitter until the attempts are spent, then the job is dead with its history", async () => {
+  it("a failed job is retried with full jitter until its attempts are spent, then it is dead with its history", async () => {
     const house = open();
     const at: number[] = [];
     const { worker } = work(house, async () => {
@@ -131,8 +131,8 @@ describe("retries", () => {
   it.each([
     ["fixed", { kind: "fixed", delay: "7s" } as const, [0, 7_000, 14_000]],
     ["custom", { kind: "custom", name: "linear" } as const, [0, 100, 300]],
-    ["a custom one that nobody knows", { kind: "custom", name: "other" } as const, [0, 500, 1_500]],
-  ])("waits as the plan says: %s", async (_, backoff, expected) => {
+    ["a custom strategy that the worker does not have", { kind: "custom", name: "other" } as const, [0, 500, 1_500]],
+  ])("a retry waits as its back-off says: %s", async (_, backoff, expected) => {
     const house = open();
     const at: number[] = [];
     const { worker } = work(
@@ -149,7 +149,7 @@ describe("retries", () => {
     await worker.stop();
   });
 
-  it("does as a RetryableJobError says: at its date, or when the limiter has room", async () => {
+  it("a RetryableJobError retries the job at its date, or when its limiter has a start available", async () => {
     const house = open();
     const at: number[] = [];
     const { worker } = work(house, {
@@ -187,7 +187,7 @@ describe("retries", () => {
     await second.worker.stop();
   });
 
-  it("ends at once with a PermanentJobError", async () => {
+  it("a PermanentJobError ends the job at once", async () => {
     const house = open();
     const { worker } = work(house, async () => {
       throw new PermanentJobError("no such address");
@@ -198,7 +198,7 @@ describe("retries", () => {
     await worker.stop();
   });
 
-  it("keeps no secrets of an error", async () => {
+  it("secrets in an error are not stored", async () => {
     const house = open();
     const { worker } = work(house, async () => {
       throw new PermanentJobError("connect postgres://user:hunter2@db:5432/x failed, bearer abcdefgh12345678");
@@ -210,7 +210,7 @@ describe("retries", () => {
     await worker.stop();
   });
 
-  it("completes what returns something that cannot be kept, without result, and does not do the work again", async () => {
+  it("a job whose result cannot be kept is completed without result, and not run again", async () => {
     const house = open();
     let runs = 0;
     const { worker } = work(house, async () => {
@@ -226,7 +226,7 @@ describe("retries", () => {
 });
 
 describe("a RateLimitedError", () => {
-  it("holds the limit for everybody and spends no attempt", async () => {
+  it("a RateLimitedError holds the limit for all workers and spends no attempt", async () => {
     const house = open();
     const starts: number[] = [];
     let first = true;
@@ -252,7 +252,7 @@ describe("a RateLimitedError", () => {
     await two.worker.stop();
   });
 
-  it("becomes a failure after `maxHolds`", async () => {
+  it("a RateLimitedError counts as a failed attempt after `maxHolds`", async () => {
     const house = open();
     const { worker } = work(
       house,
@@ -267,7 +267,7 @@ describe("a RateLimitedError", () => {
     await worker.stop();
   });
 
-  it("holds a limiter of the worker's own", async () => {
+  it("a RateLimitedError holds the worker's own limiter", async () => {
     const house = open();
     const starts: number[] = [];
     const { worker } = work(
@@ -290,7 +290,7 @@ describe("a RateLimitedError", () => {
 });
 
 describe("stopping a job", () => {
-  it("cancels a waiting job at once and a running one through its signal", async () => {
+  it("cancel() ends a waiting job at once and a running one through its signal", async () => {
     const house = open();
     const { worker } = work(house, untilAborted);
     const running = await house.queue.add("t", null);
@@ -305,7 +305,7 @@ describe("stopping a job", () => {
     await worker.stop();
   });
 
-  it("aborts what takes too long, and tries again", async () => {
+  it("a job that exceeds its timeout is aborted and retried", async () => {
     const house = open();
     const reasons: unknown[] = [];
     const { worker } = work(house, (job, context) => {
@@ -327,7 +327,7 @@ describe("stopping a job", () => {
     await worker.stop();
   });
 
-  it("waits for a handler that does not listen as long as a lease, so that two runs do not overlap", async () => {
+  it("a worker waits for a handler that ignores its signal as long as a lease, so that two runs do not overlap", async () => {
     const house = open();
     let runs = 0;
     const { worker } = work(
@@ -348,7 +348,7 @@ describe("stopping a job", () => {
     await stopped;
   });
 
-  it("does not start, nor go on, after the deadline", async () => {
+  it("a job neither starts nor continues after its deadline", async () => {
     const house = open();
     const late = await house.queue.add("t", null, { deadline: "1s" });
     await house.clock.advance(1_000);
@@ -364,7 +364,7 @@ describe("stopping a job", () => {
 });
 
 describe("leases", () => {
-  it("are kept while a job runs, and come back when the worker is gone", async () => {
+  it("a lease is renewed while its job runs, and the job returns when its worker is gone", async () => {
     const house = open();
     const first = work(house, untilAborted, { lease: "3s" });
     const job = await house.queue.add("t", null, { maxAttempts: 5 });
@@ -375,7 +375,7 @@ describe("leases", () => {
     expect(await job.info()).toMatchObject({ state: "waiting", attempt: 0 });
   });
 
-  it("end the handler of a worker that could not renew, and refuse what it writes", async () => {
+  it("a lease that could not be renewed aborts its handler and refuses what it writes", async () => {
     const house = open();
     const signals: AbortSignal[] = [];
     const written: unknown[] = [];
@@ -421,7 +421,7 @@ describe("leases", () => {
     await cut.worker.stop();
   });
 
-  it("may be lost and won again by the same worker, while the old handler still runs", async () => {
+  it("a worker may lose a job and claim it again while the old handler still runs", async () => {
     const house = open();
     const ends: ((value: string) => void)[] = [];
     const { worker } = work(house, () => new Promise<string>((resolve) => ends.push(resolve)), {
@@ -449,7 +449,7 @@ describe("leases", () => {
 });
 
 describe("shutdown", () => {
-  it("lets running jobs end, claims nothing more, and gives back the rest without an attempt", async () => {
+  it("stop() lets running jobs end, claims nothing more, and gives back the rest without spending an attempt", async () => {
     const house = open();
     const end = deferred();
     const { worker } = work(house, { short: () => end.promise, long: untilAborted }, { concurrency: 2 });
@@ -469,7 +469,7 @@ describe("shutdown", () => {
     expect(house.clock.timers).toBe(0);
   });
 
-  it("does not wait for ever for a handler that does not listen", async () => {
+  it("stop() does not wait for ever for a handler that ignores its signal", async () => {
     const house = open();
     const { worker } = work(house, () => new Promise<never>(() => {}));
     const job = await house.queue.add("t", null);
@@ -480,7 +480,7 @@ describe("shutdown", () => {
     expect(await job.info()).toMatchObject({ state: "waiting", attempt: 0 });
   });
 
-  it("is hastened by a second call", async () => {
+  it("a second stop() with a shorter timeout shortens the first", async () => {
     const house = open();
     const { worker } = work(house, untilAborted);
     await house.queue.add("t", null);
@@ -491,7 +491,7 @@ describe("shutdown", () => {
     expect(house.clock.now()).toBe(0);
   });
 
-  it("gives back what a claim brings when it is too late, and its place under the limit too", async () => {
+  it("stop() gives back the jobs of a late claim, and their starts under the limit", async () => {
     const house = open();
     const claim = house.storage.claim.bind(house.storage);
     const answer = deferred();
@@ -513,7 +513,7 @@ describe("shutdown", () => {
     await other.worker.stop();
   });
 
-  it("happens at the end of a scope", async () => {
+  it("a worker stops at the end of its `await using` scope", async () => {
     const house = open();
     {
       await using worker = work(house, async () => 1).worker;

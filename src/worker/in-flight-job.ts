@@ -13,54 +13,54 @@ export interface Call {
   ended: boolean;
 }
 
-/** How a job came into the hands of this worker. */
-export interface Taken {
-  readonly takenAt: number;
+/** How a job came to this worker. */
+export interface Origin {
+  readonly claimedAt: number;
   readonly leasedUntil: number;
   readonly grant: Grant | undefined;
-  /** Those of its claim, if it counts under limits that go by time. */
+  /** The starts of its claim, if the job counts under limits that go by time. */
   readonly starts: ClaimedStarts | undefined;
 }
 
 const NONE: readonly string[] = [];
 
-/** A job in the hands of this worker. */
-export class RunningJob {
+/** A job that this worker has claimed and not settled. */
+export class InFlightJob {
   readonly job: JobRecord;
-  /** What its limiter gave for it. */
+  /** What the worker's limiter granted for it. */
   readonly grant: Grant | undefined;
   readonly #starts: ClaimedStarts | undefined;
   readonly #controller = new AbortController();
-  /** When it came into our hands, on the monotonic clock. */
-  readonly takenAt: number;
-  /** Until when the lease is ours for certain, on the monotonic clock: counted from before it was asked for. */
+  /** When the claim was answered, on the monotonic clock. */
+  readonly claimedAt: number;
+  /** Until when the lease certainly holds, on the monotonic clock: counted from before it was asked for. */
   leasedUntil: number;
   /** The call that it is part of, once it has been started. */
   call: Call | undefined;
-  /** Why it was told to stop, if it was. */
+  /** Why the job was aborted, if it was. */
   cut: Cut | undefined;
-  /** Its handler was called: from then on its start counts, whatever becomes of it. */
+  /** Its handler was called: from then on its start counts, however the job ends. */
   called = false;
-  /** The weights, by name, that its handler said what it used of. */
+  /** The names of the weights that its handler settled. */
   settled = NONE;
-  /** How it ended has been handed on; whatever its handler still does is of no account. */
+  /** Its outcome is decided; what its handler still does changes nothing. */
   over = false;
   readonly #atEnd: (() => void)[] = [];
 
-  constructor(job: JobRecord, { takenAt, leasedUntil, grant, starts }: Taken) {
+  constructor(job: JobRecord, { claimedAt, leasedUntil, grant, starts }: Origin) {
     this.job = job;
-    this.takenAt = takenAt;
+    this.claimedAt = claimedAt;
     this.leasedUntil = leasedUntil;
     this.grant = grant;
     this.#starts = starts;
   }
 
-  /** Was its start granted too long ago? Then its handler is not called any more. */
+  /** Was its start granted too long ago? Then its handler is not called. */
   get late(): boolean {
     return this.#starts?.late === true || this.grant?.late === true;
   }
 
-  /** Its handler has been called just now: windows count from here. The answer: by how much that was too late. */
+  /** Its handler has been called just now: windows count from here. Returns by how many milliseconds that was too late. */
   wasCalled(): number {
     this.grant?.called();
     return this.#starts?.called() ?? 0;
@@ -70,14 +70,14 @@ export class RunningJob {
     return this.#controller.signal;
   }
 
-  /** Tells the handler to stop. The first reason holds. */
+  /** Aborts the handler's signal. The first reason holds. */
   stop(cut: Cut): void {
     if (this.over || this.cut !== undefined) return;
     this.cut = cut;
     this.#controller.abort(this.#reason(cut));
   }
 
-  /** Called when the job is over: what calls off a timer, for one. */
+  /** Runs `step` when the job is over, at once if it is: to cancel a timer, for example. */
   atEnd(step: () => void): void {
     if (this.over) step();
     else this.#atEnd.push(step);

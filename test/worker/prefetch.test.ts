@@ -10,10 +10,10 @@ import {
   type WorkerOptions,
 } from "../../src/index.ts";
 import { FakeClock } from "../../src/testing/index.ts";
-import { Pace } from "../../src/worker/pace.ts";
+import { PrefetchSize } from "../../src/worker/prefetch.ts";
 import { many, work } from "./support.ts";
 
-/** Gives as many ahead as it is asked for, and remembers what it was asked. */
+/** Prefetches as many jobs as it is asked for, and records the requests. */
 class GenerousStorage extends MemoryStorage {
   readonly requests: ClaimRequest[] = [];
   readonly gave: number[] = [];
@@ -33,8 +33,8 @@ class GenerousStorage extends MemoryStorage {
     return super.settle(outcomes);
   }
 
-  /** The most that was ever taken beyond what could run. */
-  get ahead(): number {
+  /** The most jobs that a claim returned beyond what could run. */
+  get prefetched(): number {
     return Math.max(...this.gave.map((n, i) => n - this.requests[i]!.max));
   }
 }
@@ -65,8 +65,8 @@ async function until({ clock }: House, holds: () => boolean): Promise<void> {
   expect(holds()).toBe(true);
 }
 
-describe("a worker takes jobs ahead", () => {
-  it("as many as it begins in a moment, and runs them one by one in their order", async () => {
+describe("prefetched jobs", () => {
+  it("a worker prefetches as many jobs as it starts in 50 ms, and runs them one by one in their order", async () => {
     const house = open();
     const { seen, handler } = timed(house, () => 1);
     await house.queue.addBulk(many(400));
@@ -76,8 +76,8 @@ describe("a worker takes jobs ahead", () => {
     expect(seen.ran).toEqual(Array.from({ length: 400 }, (_, n) => n));
     expect(seen.peak).toBe(1);
     // One in a millisecond: fifty are enough for the next 50 ms.
-    expect(house.storage.ahead).toBeGreaterThan(20);
-    expect(house.storage.ahead).toBeLessThanOrEqual(50);
+    expect(house.storage.prefetched).toBeGreaterThan(20);
+    expect(house.storage.prefetched).toBeLessThanOrEqual(50);
     expect(house.storage.requests.length).toBeLessThan(200);
     expect((await house.queue.counts()).completed).toBe(400);
     await worker.stop();
@@ -85,18 +85,18 @@ describe("a worker takes jobs ahead", () => {
     expect(house.clock.timers).toBe(0);
   });
 
-  it("none, where jobs take long", async () => {
+  it("a worker prefetches nothing when jobs take long", async () => {
     const house = open();
     const { seen, handler } = timed(house, () => 1_000);
     await house.queue.addBulk(many(12));
     const { worker } = work(house, handler, { concurrency: 3 });
     for (let n = 0; n < 5; n++) await house.clock.advance(1_000);
     expect(seen.ran.length).toBe(12);
-    expect(house.storage.ahead).toBe(0);
+    expect(house.storage.prefetched).toBe(0);
     await worker.stop();
   });
 
-  it("and gives back what it cannot begin soon, as if it had never had it", async () => {
+  it("a worker gives back prefetched jobs that it cannot start soon, and no attempt is spent", async () => {
     const house = open();
     // From the hundredth on they take a minute.
     const { seen, handler } = timed(house, (n) => (n < 100 ? 1 : 60_000));
@@ -117,7 +117,7 @@ describe("a worker takes jobs ahead", () => {
     await Promise.all([worker.stop({ timeout: 0 }), second.stop(), house.clock.advance(5_000)]);
   });
 
-  it("and gives them back at once when it stops", async () => {
+  it("a worker gives back prefetched jobs at once when it stops", async () => {
     const house = open();
     const { seen, handler } = timed(house, (n) => (n < 60 ? 1 : 5_000));
     await house.queue.addBulk(many(200));
@@ -134,7 +134,7 @@ describe("a worker takes jobs ahead", () => {
     expect(house.clock.timers).toBe(0);
   });
 
-  it("and does not begin those that are cancelled meanwhile", async () => {
+  it("a prefetched job that is cancelled does not start", async () => {
     const house = open();
     const { seen, handler } = timed(house, (n) => (n < 60 ? 1 : 100));
     const jobs = await house.queue.addBulk(many(63));
@@ -149,7 +149,7 @@ describe("a worker takes jobs ahead", () => {
     await worker.stop();
   });
 
-  it("and does not begin those whose deadline passes meanwhile", async () => {
+  it("a prefetched job whose deadline passes does not start", async () => {
     const house = open();
     const { seen, handler } = timed(house, (n) => (n < 60 ? 1 : 200));
     const jobs = await house.queue.addBulk(many(62, "t", { deadline: "220ms" }));
@@ -162,7 +162,7 @@ describe("a worker takes jobs ahead", () => {
     await worker.stop();
   });
 
-  it("and asks again for those that lay there while the process was paused", async () => {
+  it("a worker gives back prefetched jobs after a pause of the process, and claims them again", async () => {
     const house = open();
     const { seen, handler } = timed(house, () => 1);
     const jobs = await house.queue.addBulk(many(300));
@@ -191,8 +191,8 @@ describe("a worker takes jobs ahead", () => {
   it.each<[string, Partial<WorkerOptions>]>([
     ["under a limiter", { limiter: { max: 1_000, duration: "1s" } }],
     ["with a limiter of its own", { limiter: new ConcurrencyLimiter(5) }],
-    ["if it is told not to", { ahead: false }],
-  ])("never %s", async (_, options) => {
+    ["with the option `ahead: false`", { ahead: false }],
+  ])("a worker prefetches nothing %s", async (_, options) => {
     const house = open();
     const { seen, handler } = timed(house, () => 1);
     await house.queue.addBulk(many(100));
@@ -203,8 +203,8 @@ describe("a worker takes jobs ahead", () => {
   });
 });
 
-describe("jobs that hands are free for", () => {
-  it("are begun, however long those before them kept the process busy", async () => {
+describe("jobs that have a free slot", () => {
+  it("jobs with a free slot start, however long the jobs before them kept the process busy", async () => {
     const house = open();
     let busy = 0;
     const clock: Clock = {
@@ -219,7 +219,7 @@ describe("jobs that hands are free for", () => {
     await worker.stop();
   });
 
-  it("may end before they begin, thousands at once", async () => {
+  it("thousands of jobs may end at once before their handlers are called", async () => {
     const house = open();
     await house.queue.addBulk(many(5_000, "t", { deadline: "10s" }));
     const claim = house.storage.claim.bind(house.storage);
@@ -235,7 +235,7 @@ describe("jobs that hands are free for", () => {
     await worker.stop();
   });
 
-  it("may end before they begin when they were taken ahead, too", async () => {
+  it("prefetched jobs may end before their handlers are called", async () => {
     const house = open();
     await house.queue.addBulk(many(400));
     const claim = house.storage.claim.bind(house.storage);
@@ -251,33 +251,33 @@ describe("jobs that hands are free for", () => {
   });
 });
 
-describe("the pace of a worker", () => {
-  it("is what all hands begin in a moment, by what jobs took of late, bounded", () => {
-    const pace = new Pace(30_000, 4);
-    expect(pace.ahead()).toBe(0);
-    pace.ended(10);
-    pace.ended(30);
-    // 4 hands, 20 ms each: 10 in 50 ms; and it stays so until something else has ended.
-    expect(pace.ahead()).toBe(10);
-    expect(pace.ahead()).toBe(10);
-    pace.ended(0);
-    expect(pace.ahead()).toBe(500);
-    pace.ended(1_000);
-    expect(pace.ahead()).toBe(0);
+describe("the prefetch size of a worker", () => {
+  it("the prefetch size is what all slots start in 50 ms, by how long recent jobs took, bounded", () => {
+    const size = new PrefetchSize(30_000, 4);
+    expect(size.next()).toBe(0);
+    size.ended(10);
+    size.ended(30);
+    // 4 slots, 20 ms each: 10 in 50 ms; and it stays so until something else has ended.
+    expect(size.next()).toBe(10);
+    expect(size.next()).toBe(10);
+    size.ended(0);
+    expect(size.next()).toBe(500);
+    size.ended(1_000);
+    expect(size.next()).toBe(0);
   });
 
-  it("begins from nothing when it was wrong", () => {
-    const pace = new Pace(30_000, 1);
-    pace.ended(0.1);
-    expect(pace.ahead()).toBe(500);
-    pace.ended(0.1);
-    pace.slowed();
-    expect(pace.ahead()).toBe(0);
+  it("the prefetch size is zero after a reset", () => {
+    const size = new PrefetchSize(30_000, 1);
+    size.ended(0.1);
+    expect(size.next()).toBe(500);
+    size.ended(0.1);
+    size.reset();
+    expect(size.next()).toBe(0);
   });
 
-  it("leaves most of a short lease for the work", () => {
-    const pace = new Pace(100, 1);
-    pace.ended(1);
-    expect(pace.ahead()).toBe(10);
+  it("the prefetch size leaves most of a short lease for the work", () => {
+    const size = new PrefetchSize(100, 1);
+    size.ended(1);
+    expect(size.next()).toBe(10);
   });
 });

@@ -44,7 +44,7 @@ const untilAborted = (_job: unknown, { signal }: JobContext) =>
   });
 
 describe("a worker and its limiter", () => {
-  it("count from the call, however long the claim takes after the grant", async () => {
+  it("a limiter counts from the call, however long the claim takes after the grant", async () => {
     const house = open();
     const starts: number[] = [];
     let slow = true;
@@ -69,7 +69,7 @@ describe("a worker and its limiter", () => {
     await worker.stop();
   });
 
-  it("leave no lock and no start behind for a job that cannot be read", async () => {
+  it("a job that cannot be read leaves no lock and no recorded start in its limiter", async () => {
     const house = open();
     const limiter = new Six(5);
     const claim = house.storage.claim.bind(house.storage);
@@ -87,7 +87,7 @@ describe("a worker and its limiter", () => {
     expect(limiter.running).toBe(0);
   });
 
-  it("count no end without a start: a limiter that cannot be told puts the job off", async () => {
+  it("a job is put off, and no end is recorded, if its limiter cannot record the start", async () => {
     const house = open();
     const limiter = new Six(1);
     let fails = 1;
@@ -116,7 +116,7 @@ describe("a worker and its limiter", () => {
     await worker.stop();
   });
 
-  it("ask for no more than there are slots, however slowly it answers", async () => {
+  it("a limiter is asked for no more grants than there are slots, however slowly it answers", async () => {
     const house = open();
     const inner = new ConcurrencyLimiter(10);
     let held = 0;
@@ -156,7 +156,7 @@ describe("a worker and its limiter", () => {
     await worker.stop();
   });
 
-  it("do not spin when it says never", async () => {
+  it("a worker does not spin when its limiter answers never", async () => {
     const house = open();
     let asked = 0;
     const limiter = Object.assign(new Six(0), {
@@ -175,8 +175,8 @@ describe("a worker and its limiter", () => {
   });
 });
 
-describe("whatever a handler throws", () => {
-  it("is settled, and the worker can be stopped", async () => {
+describe("what a handler throws", () => {
+  it("a job is settled whatever its handler throws, and the worker can be stopped", async () => {
     const house = open();
     const { proxy, revoke } = Proxy.revocable({}, {});
     revoke();
@@ -209,7 +209,7 @@ describe("whatever a handler throws", () => {
     await worker.stop();
   });
 
-  it("does not wait for ever for a limiter that is asked about it, nor believe it everything", async () => {
+  it("a failed job is settled though its limiter does not answer, or answers nonsense", async () => {
     for (const next of [() => new Promise<Date>(() => {}), async () => new Date(Number.NaN)]) {
       const house = open();
       const limiter = Object.assign(new Six(5), { getNextAvailableTime: next });
@@ -227,14 +227,14 @@ describe("whatever a handler throws", () => {
     }
   });
 
-  it("cannot be a RateLimitedError that makes no sense", () => {
+  it("a RateLimitedError with an invalid delay is refused", () => {
     for (const retry of ["5s", -1, Number.NaN, {}, null]) {
       expect(() => new RateLimitedError(retry as never)).toThrow(/`retry`/);
     }
   });
 });
 
-it("a short failure of all writes costs no run: what ended is settled when it is over", async () => {
+it("jobs that ended while all writes failed for a short time are settled afterwards, and not run again", async () => {
   const house = open();
   let failing = false;
   const storage = faultyStorage(
@@ -262,7 +262,7 @@ it("a short failure of all writes costs no run: what ended is settled when it is
   await worker.stop();
 });
 
-it("a job that is given up while its limiter is being told is not started any more", async () => {
+it("a job that is abandoned while its limiter records the start is not called", async () => {
   for (const how of ["stop", "cancel"] as const) {
     const house = open();
     const limiter = new Six(1);
@@ -286,7 +286,7 @@ it("a job that is given up while its limiter is being told is not started any mo
   }
 });
 
-it("a storage that throws instead of answering is survived", async () => {
+it("a worker goes on when its storage throws synchronously", async () => {
   const house = open();
   let rude = false;
   const storage = new Proxy(house.storage, {
@@ -310,7 +310,7 @@ it("a storage that throws instead of answering is survived", async () => {
   await worker.stop();
 });
 
-it("a batch whose outcome cannot be looked at is settled all the same", async () => {
+it("a batch whose returned value throws when it is read is settled", async () => {
   const house = open();
   const strange = new Proxy(
     {},
@@ -332,7 +332,7 @@ it("a batch whose outcome cannot be looked at is settled all the same", async ()
   await worker.stop();
 });
 
-it("a permit that throws when it is given back leaves no job behind", async () => {
+it("a job is settled though its permit throws when it is given back", async () => {
   const house = open();
   const permit = {
     granted: true,
@@ -373,7 +373,7 @@ it("a worker that has stopped leaves no subscription and no timer, whenever the 
   expect([subscribed, house.clock.timers]).toEqual([0, 0]);
 });
 
-it("leaves no timer if the time to stop is up while it says that it has stopped", async () => {
+it("a worker leaves no timer if the time to stop is up while it publishes that it has stopped", async () => {
   const house = open();
   const publish = Promise.withResolvers<void>();
   const storage = new Proxy(house.storage, {
@@ -392,7 +392,7 @@ it("leaves no timer if the time to stop is up while it says that it has stopped"
   expect(house.clock.timers).toBe(0);
 });
 
-it("is idle when its work was taken away while it stood in line", async () => {
+it("a worker is idle when its jobs were removed while it waited for its limiter", async () => {
   const house = open();
   const limiter = new ConcurrencyLimiter(1);
   const permit = await limiter.acquire();
@@ -409,7 +409,7 @@ it("is idle when its work was taken away while it stood in line", async () => {
   await worker.stop();
 });
 
-it("what a storage cannot take does not hold up the rest", async () => {
+it("an outcome that the storage cannot write does not hold up the others", async () => {
   const house = open();
   const refusing = new Proxy(house.storage, {
     get(target, key) {
@@ -442,7 +442,7 @@ it("what a storage cannot take does not hold up the rest", async () => {
 });
 
 describe("reports", () => {
-  it("of other jobs do not hold up a job that has ended", async () => {
+  it("reports of other jobs do not hold up a job that has ended", async () => {
     const house = open();
     const storage = faultyStorage(
       house.storage,
@@ -476,7 +476,7 @@ describe("reports", () => {
     await stopped;
   });
 
-  it("may fail without anybody waiting for them", async () => {
+  it("a report that is not awaited may fail", async () => {
     const house = open();
     const storage = faultyStorage(house.storage, ({ member }) =>
       member === "report" ? { kind: "fail-before" } : undefined,
@@ -484,7 +484,7 @@ describe("reports", () => {
     const { worker } = work(
       house,
       async (_job, context) => {
-        void context.log("nobody listens");
+        void context.log("not awaited");
         void context.updateProgress(50);
         return "done";
       },
@@ -494,13 +494,13 @@ describe("reports", () => {
     await worker.stop();
   });
 
-  it("keep what was said, whatever becomes of the object", async () => {
+  it("a report keeps its details as they were, though the handler changes the object afterwards", async () => {
     const house = open();
     const { worker } = work(house, async (_job, context) => {
       const details: Record<string, unknown> = { left: 1 };
-      const told = context.updateProgress(50, "half", details);
+      const reported = context.updateProgress(50, "half", details);
       details["left"] = 10n;
-      await told;
+      await reported;
     });
     const job = await house.queue.add("t", null);
     await job.result();
@@ -510,17 +510,17 @@ describe("reports", () => {
 });
 
 describe("leases that cannot be renewed", () => {
-  it("are given up before anybody else may have the job", async () => {
+  it("a job whose lease cannot be renewed is aborted before another worker can claim it", async () => {
     const house = open();
     const storage = faultyStorage(house.storage, ({ member }) =>
       member === "heartbeat" ? { kind: "fail-before" } : undefined,
     );
-    const told: number[] = [];
+    const abortedAt: number[] = [];
     const { worker } = work(
       house,
       (job, context) => {
         const from = house.clock.now();
-        context.signal.addEventListener("abort", () => told.push(house.clock.now() - from));
+        context.signal.addEventListener("abort", () => abortedAt.push(house.clock.now() - from));
         return untilAborted(job, context);
       },
       { storage, lease: "30s", concurrency: 2 },
@@ -529,14 +529,14 @@ describe("leases that cannot be renewed", () => {
     await house.clock.advance(4_000);
     await house.queue.add("t", 2);
     await house.clock.advance(29_999 - 4_000);
-    expect(told[0]).toBeLessThan(30_000);
+    expect(abortedAt[0]).toBeLessThan(30_000);
     await house.clock.advance(4_000);
-    expect(told[1]).toBeLessThan(30_000);
-    expect(told[1]).toBeGreaterThan(25_000);
+    expect(abortedAt[1]).toBeLessThan(30_000);
+    expect(abortedAt[1]).toBeGreaterThan(25_000);
     await worker.stop({ timeout: 0 });
   });
 
-  it("survive one heartbeat that is never answered", async () => {
+  it("a lease survives one heartbeat that is never answered", async () => {
     const house = open();
     const storage = faultyStorage(house.storage, ({ member, nth }) =>
       member === "heartbeat" && nth === 1 ? { kind: "never" } : undefined,
@@ -548,7 +548,7 @@ describe("leases that cannot be renewed", () => {
     await worker.stop({ timeout: 0 });
   });
 
-  it("do not take the new lease of the same job with them", async () => {
+  it("a lost lease does not end the new lease of the same job", async () => {
     const house = open();
     const aborted: [token: number, reason: unknown][] = [];
     const { worker } = work(
@@ -576,7 +576,7 @@ describe("leases that cannot be renewed", () => {
   });
 });
 
-it("a worker settles one lease of a job at a time: what ended under an older one is not sent", async () => {
+it("a worker settles only the latest lease of a job, and not the outcome under an older one", async () => {
   const house = open();
   const ends: ((value: string) => void)[] = [];
   const sent: string[][] = [];
@@ -605,7 +605,7 @@ it("a worker settles one lease of a job at a time: what ended under an older one
 });
 
 describe("batches", () => {
-  it("hear of a job that was cancelled before they began", async () => {
+  it("a batch is told of a job that was cancelled before the batch began", async () => {
     const house = open();
     let cancelled = false;
     house.queue.on("started", ({ id }) => {
@@ -625,7 +625,7 @@ describe("batches", () => {
     await worker.stop();
   });
 
-  it("of several types keep to the concurrency", async () => {
+  it("batches of several types keep to the concurrency", async () => {
     const house = open();
     let running = 0;
     let peak = 0;
@@ -648,7 +648,7 @@ describe("batches", () => {
 });
 
 describe("stopping", () => {
-  it("does not wait for a storage that does not answer", async () => {
+  it("stop() does not wait for a storage that does not answer", async () => {
     for (const silent of ["setup", "claim", "settle"] as const) {
       const house = open();
       const storage = faultyStorage(house.storage, ({ member }) => (member === silent ? { kind: "never" } : undefined));
@@ -662,16 +662,16 @@ describe("stopping", () => {
     }
   });
 
-  it("ends those who wait for it to be idle, and cannot be undone", async () => {
+  it("stop() resolves onIdle(), and a stopped worker cannot be started again", async () => {
     const house = open();
     const { worker } = work(house, async () => {}, { autostart: false });
     const idle = worker.onIdle();
     await worker.stop();
     await idle;
-    await expect(worker.start()).rejects.toThrow(/make another one/);
+    await expect(worker.start()).rejects.toThrow(/create a new one/);
   });
 
-  it("is not upset by a storage that is closed", async () => {
+  it("stop() succeeds though the storage is closed", async () => {
     const house = open();
     const { worker, errors } = work(house, async () => {});
     await Promise.resolve();
@@ -684,7 +684,7 @@ describe("stopping", () => {
   });
 });
 
-it("a busy worker lets timers have their turn", async () => {
+it("timers fire while a worker is busy", async () => {
   const storage = new MemoryStorage();
   const queue = new Queue("q", { storage });
   await queue.addBulk(many(10_000));
@@ -696,7 +696,7 @@ it("a busy worker lets timers have their turn", async () => {
   expect(turns).toBeGreaterThan(2);
 });
 
-it("late claims that are slow every time get their jobs started in the end", async () => {
+it("jobs start in the end though every claim is answered late", async () => {
   const house = open();
   const storage = faultyStorage(
     house.storage,
@@ -716,7 +716,7 @@ it("late claims that are slow every time get their jobs started in the end", asy
   await stopped;
 });
 
-it("after a pause of the process tells what it lost to stop before it begins anything else", async () => {
+it("after a pause of the process a worker aborts the jobs it lost before it starts others", async () => {
   const still = new FakeClock();
   let pausedFor = 0;
   // Time has passed, and no timer has been called yet.
@@ -744,7 +744,7 @@ it("after a pause of the process tells what it lost to stop before it begins any
   await worker.stop({ timeout: 0 });
 });
 
-it("says of each pause that the process stood still, though the next handler begins before its timer has its turn", async () => {
+it("each pause of the process is reported, though the next handler starts before the timer fires", async () => {
   const house = open();
   let jump = 0;
   const now = house.clock.now.bind(house.clock);
@@ -765,7 +765,7 @@ it("says of each pause that the process stood still, though the next handler beg
 
 describe("a back-off that a worker cannot use", () => {
   it.each([
-    ["is not known", "other", /does not know the back-off "other".*backoffs/],
+    ["is missing", "other", /does not know the back-off "other".*backoffs/],
     ["returns NaN", "nan", /"nan" returned NaN \(number\), expected milliseconds/],
     ["returns nothing", "nothing", /"nothing" returned undefined/],
     ["returns less than 0", "negative", /"negative" returned -1/],
@@ -773,7 +773,7 @@ describe("a back-off that a worker cannot use", () => {
     ["returns a promise", "promise", /"promise" returned/],
     ["throws", "broken", /"broken" threw an error/],
   ])(
-    "because it %s: the job is tried again as by default, keeps its error, and onError hears of it",
+    "a job whose back-off strategy %s is retried by the default back-off, keeps its error, and onError is called",
     async (_, name, message) => {
       const house = open();
       const at: number[] = [];

@@ -3,7 +3,7 @@ import { JobError } from "../core/errors.ts";
 import { fn, readArgument } from "../core/options.ts";
 import { textOf } from "../core/text.ts";
 
-const COMPLAIN_EVERY_MS = 10_000;
+const PRINT_EVERY_MS = 10_000;
 
 /** The job that an error is about. */
 export interface JobReference {
@@ -13,17 +13,17 @@ export interface JobReference {
   readonly attempt: number;
 }
 
-/** Hears of what goes wrong outside of handlers; with the job, where it is about one. */
+/** Is called with every error that does not come from a handler; with the job, if the error is about one. */
 export type ErrorListener = (error: Error, job?: JobReference) => void;
 
-/** Tells what goes wrong outside of handlers. Never throws: a listener must not be able to stop a worker. */
-export class Complaints {
+/** Reports errors that do not come from handlers. Never throws: a listener must not be able to stop a worker. */
+export class ErrorReporter {
   readonly #queue: string;
   readonly #clock: Clock;
   readonly #onError: ((error: unknown, job?: JobReference) => void) | undefined;
-  /** Replaced, never changed: a listener may leave or join while it is told. */
+  /** Replaced, never changed: a listener may be added or removed while listeners are called. */
   #listeners: readonly { readonly listener: ErrorListener }[] = [];
-  #complainedAt = Number.NEGATIVE_INFINITY;
+  #printedAt = Number.NEGATIVE_INFINITY;
 
   constructor(queue: string, clock: Clock, onError: ((error: unknown, job?: JobReference) => void) | undefined) {
     this.#queue = queue;
@@ -31,12 +31,11 @@ export class Complaints {
     this.#onError = onError;
   }
 
-  /** Is there a listener? */
-  get heard(): boolean {
+  get hasListener(): boolean {
     return this.#onError !== undefined || this.#listeners.length > 0;
   }
 
-  /** Until the returned function is called. */
+  /** Calls the listener until the returned function is called. */
   listen(listener: ErrorListener): () => void {
     const own = { listener: readArgument("on", "listener", fn, listener) as ErrorListener };
     this.#listeners = [...this.#listeners, own];
@@ -47,22 +46,22 @@ export class Complaints {
 
   readonly report = (error: unknown, job?: JobReference): void => {
     const about = job && referenceTo(job);
-    if (!this.heard) this.#complain(error);
+    if (!this.hasListener) this.#print(error);
     safely(() => this.#onError?.(error, about));
     for (const { listener } of this.#listeners) safely(() => listener(errorOf(error), about));
   };
 
-  /** The last thing that is told: it ends the worker, so no earlier complaint keeps it from being told. */
+  /** Reports the error that ends the worker: it is printed even if another error was printed just before. */
   readonly reportLast = (error: unknown): void => {
-    this.#complainedAt = Number.NEGATIVE_INFINITY;
+    this.#printedAt = Number.NEGATIVE_INFINITY;
     this.report(error);
   };
 
-  /** Without a listener, a line now and then: a worker that fails in silence is worse. */
-  #complain(error: unknown): void {
+  /** Without a listener, prints an error at most every 10 s: a worker must not fail silently. */
+  #print(error: unknown): void {
     const now = this.#clock.now();
-    if (now - this.#complainedAt < COMPLAIN_EVERY_MS) return;
-    this.#complainedAt = now;
+    if (now - this.#printedAt < PRINT_EVERY_MS) return;
+    this.#printedAt = now;
     // oxlint-disable-next-line no-console -- see above; `onError` and `on("error")` take its place
     safely(() => console.error(`sluice: worker of queue "${this.#queue}":`, error));
   }
@@ -76,10 +75,10 @@ function errorOf(error: unknown): Error {
     : new JobError(textOf(error) ?? "an error that cannot be shown", { cause: error });
 }
 
-/** What a listener throws has no one else to be told to. An asynchronous one would end the process by rejecting. */
-function safely(tell: () => unknown): void {
+/** Ignores what a listener throws, and what an asynchronous one rejects with: an unhandled rejection would end the process. */
+function safely(call: () => unknown): void {
   try {
-    void Promise.resolve(tell()).catch(() => {});
+    void Promise.resolve(call()).catch(() => {});
   } catch {
     // As above.
   }
