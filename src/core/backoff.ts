@@ -12,7 +12,7 @@ export function nextDelay(rule: BackoffRule, previous: number | undefined): numb
   return previous === undefined ? rule.initial : Math.min(previous * rule.multiplier, rule.max);
 }
 
-/** The delay and up to as much again, so that those who were refused together do not come back together. */
+/** The delay plus up to as much again, so that calls that were refused together are not retried together. */
 export function withJitter(delay: number, random: Random): number {
   return delay + random() * delay;
 }

@@ -1,6 +1,6 @@
 /**
  * The one place where time enters. Everything else takes `now` as an argument or a `Clock` as an option,
- * so that tests can move time by hand and decisions never depend on a wall clock that somebody may set.
+ * so that tests can set the time and decisions never depend on a wall clock, which may be changed.
  */
 export interface Clock {
   /** Monotonic milliseconds, with fractions. Only differences between two readings mean anything. */
@@ -9,7 +9,7 @@ export interface Clock {
   wall(): number;
   /**
    * Calls `callback` once, about `ms` milliseconds from now; it may come a little early, so look at `now()` again.
-   * The timer keeps the process alive until it fires or the returned function calls it off.
+   * The timer keeps the process alive until it fires or the returned function cancels it.
    */
   after(ms: number, callback: () => void): () => void;
 }
@@ -18,8 +18,8 @@ export interface Clock {
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /**
- * Timers count whole milliseconds. The rest of a wait is spent asking again at every turn of the event loop, where the
- * platform can: measured under a saturated window, starts are then 0.1 ms late in the median and not 1 ms.
+ * Timers count whole milliseconds. For the rest of a wait the clock is read at every turn of the event loop, if the platform has
+ * `setImmediate`: measured under a saturated window, starts are then 0.1 ms late in the median and not 1 ms.
  */
 interface Immediates {
   readonly setImmediate?: (callback: () => void) => unknown;
@@ -70,8 +70,8 @@ const RATE_ERROR = 0.01;
 const WALL_ERROR_MS = 5;
 
 /**
- * The most that can have passed since then by any clock that is trusted: the monotonic clock stops while a machine sleeps, so
- * the wall clock is asked as well, and the rate of either may be off by a little.
+ * The most time that can have passed since `mark` by either clock: the monotonic clock stops while a machine sleeps, so the wall clock
+ * is read as well, and the rate of either may be slightly off.
  */
 export function mostSince(clock: Clock, mark: Mark): number {
   const monotonic = clock.now() - mark.now;

@@ -1,12 +1,12 @@
 import type { Clock } from "./clock.ts";
 import { StorageError } from "./errors.ts";
 
-/** Who has not answered by then is taken to have failed: a connection is gone and nobody noticed. */
+/** The default deadline: a call without an answer by then has failed, since its connection may be gone unnoticed. */
 const ANSWER_WITHIN_MS = 30_000;
 
 /**
- * Calls `callback` once, when `ms` milliseconds have passed and what came in meanwhile was looked at. In a process that was
- * paused, or busy, timers are due before answers are read: who answered long ago would be taken for silent.
+ * Calls `callback` once, when `ms` milliseconds have passed and all input of that time was processed. In a process that was paused
+ * or busy, timers fire before answers are read: an answer that arrived in time would count as missing.
  */
 export function afterAnswers(clock: Clock, ms: number, callback: () => void): () => void {
   let cancel = clock.after(ms, () => {
@@ -16,17 +16,17 @@ export function afterAnswers(clock: Clock, ms: number, callback: () => void): ()
 }
 
 export interface Waiting<T> {
-  /** Takes an answer that comes when nobody waits for it any more. */
+  /** Is called with an answer that comes after the deadline. */
   readonly late?: ((answer: T) => void) | undefined;
   /** How long to wait. Default 30 s. */
   readonly withinMs?: number | undefined;
-  /** Who is asked, for the message. */
+  /** What is called, for the error message. */
   readonly who?: string | undefined;
-  /** Waits no longer. */
+  /** Ends the wait when it is aborted. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What is answered, or an error if nothing is. Whatever `ask` does, this is a promise. */
+/** The answer of `ask`, or an error if none comes by the deadline. Returns a promise even if `ask` throws. */
 export function inTime<T>(clock: Clock, ask: () => Promise<T>, waiting: Waiting<T> = {}): Promise<T> {
   const { late, withinMs = ANSWER_WITHIN_MS, who = "the storage", signal } = waiting;
   return new Promise((resolve, reject) => {
@@ -43,7 +43,7 @@ export function inTime<T>(clock: Clock, ask: () => Promise<T>, waiting: Waiting<
       end(() => reject(new StorageError(`${who} has not answered for ${Math.round(withinMs) / 1_000} s`))),
     );
     signal?.addEventListener("abort", onAbort, { once: true });
-    // Also for those who throw before they have a promise to give.
+    // In an async function, for an `ask` that throws before it returns a promise.
     new Promise<T>((answer) => answer(ask())).then(
       (value) => {
         if (over) late?.(value);

@@ -5,13 +5,13 @@ import { scrub } from "./scrub.ts";
 const LONGEST_MESSAGE = 2_000;
 const LONGEST_STACK = 8_000;
 
-/** What to keep of whatever was thrown: bounded, without secrets, and without trusting the thing to behave. */
+/** What is stored of a thrown value: bounded, without secrets. Reading the value may throw. */
 export function recordError(thrown: unknown): ErrorRecord {
   try {
     return describe(thrown);
   } catch {
-    // A proxy that does not let itself be looked at, or the like.
-    return { name: "Error", message: "something that cannot be looked at was thrown" };
+    // A proxy whose traps throw, for example.
+    return { name: "Error", message: "a value that cannot be read was thrown" };
   }
 }
 
@@ -26,7 +26,7 @@ function describe(thrown: unknown): ErrorRecord {
   };
 }
 
-/** The error that a record tells of, for somebody in another process. What was thrown there is the `cause`. */
+/** The error of a record, for another process. The `cause` has the name and message of what was thrown. */
 export function errorFrom(record: ErrorRecord): JobError {
   const cause = new Error(record.message);
   cause.name = record.name;
@@ -49,7 +49,7 @@ function readError(thrown: object): { name?: string; message?: string; stack?: s
       const value = (thrown as Record<string, unknown>)[key];
       if (typeof value === "string" || typeof value === "number") read[key] = String(value);
     } catch {
-      // Whatever it hides is not worth a second failure.
+      // A property that throws is left out.
     }
   }
   return read;
@@ -63,7 +63,7 @@ function textOf(thrown: unknown): string {
   }
 }
 
-/** Cut first, generously, and not within a word: half a secret could not be known as one. */
+/** Cuts the text first, generously, and not within a word: half a secret could not be recognised. */
 function cut(text: string, longest: number): string {
   const start = text.slice(0, longest);
   const word = text.length > longest ? /\S{1,512}$/.exec(start.slice(-513)) : null;

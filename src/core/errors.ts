@@ -4,7 +4,7 @@ export class JobError extends Error {
   readonly code: string = "SLUICE_JOB";
 }
 
-/** An option, argument or weight that cannot be right. Thrown before anything has happened. */
+/** An option, argument or weight is invalid. Thrown before anything is changed. */
 export class OptionsError extends JobError {
   override readonly name = "OptionsError";
   override readonly code = "SLUICE_OPTIONS";
@@ -12,7 +12,7 @@ export class OptionsError extends JobError {
   readonly option: string;
   /** What was received. */
   readonly value: unknown;
-  /** What would have been right, as in "an integer >= 1". */
+  /** What was expected, as in "an integer >= 1". */
   readonly expected: string;
 
   constructor(owner: string, option: string, value: unknown, expected: string, hint = "") {
@@ -23,7 +23,7 @@ export class OptionsError extends JobError {
   }
 }
 
-/** A call was turned away because `maxQueue` others are waiting already. */
+/** A call was rejected because `maxQueue` other calls are waiting already. */
 export class QueueOverflowError extends JobError {
   override readonly name = "QueueOverflowError";
   override readonly code = "SLUICE_QUEUE_OVERFLOW";
@@ -55,11 +55,11 @@ export class RetryableJobError extends JobError {
 }
 
 /**
- * Thrown by a handler: nothing starts under a limit for a while, for the service says so. Workers know a `RateLimitedError` by
- * this class, and so load nothing that reads headers.
+ * Thrown by a handler: a limit is held for a while, because the service said so. Workers recognise a `RateLimitedError` by this class,
+ * and so need not load the code that reads headers.
  */
 export abstract class HoldError extends JobError {
-  /** The limit that is over; undefined: those that the job ran under. */
+  /** The limit to hold; undefined: those that the job ran under. */
   abstract readonly limit: string | undefined;
   /** How long to hold, at the time `wall`; undefined: the service does not say. */
   abstract holdMs(wall: number): number | undefined;
@@ -95,7 +95,7 @@ export class JobNotFoundError extends JobError {
   }
 }
 
-/** The worker has lost its lease on the job, which may run elsewhere by now: what it wanted to write was refused. */
+/** The worker has lost its lease on the job, which may run elsewhere by now: the write was refused. */
 export class StaleLeaseError extends JobError {
   override readonly name = "StaleLeaseError";
   override readonly code = "SLUICE_STALE_LEASE";
@@ -108,9 +108,9 @@ export class StaleLeaseError extends JobError {
 }
 
 /**
- * A handler may have been called later than its start was granted for: between the look at the clock before the call and the one
- * after its synchronous part the process stood still, or the handler worked for long. The call is counted from the latter. Only
- * `onError` of a worker hears of it.
+ * A handler may have been called later than its start was granted for: between the clock reading before the call and the one after
+ * its synchronous part the process stood still, or the handler blocked for long. The call is counted at the second reading. Only
+ * `onError` of a worker is called with this error.
  */
 export class LateCallError extends JobError {
   override readonly name = "LateCallError";
@@ -128,7 +128,7 @@ export class LateCallError extends JobError {
   }
 }
 
-/** An idempotency key is taken: by a job with another payload, or where duplicates are to be rejected. */
+/** The idempotency key belongs to another job: one with another payload, or any with `onDuplicate: "reject"`. */
 export class DuplicateJobError extends JobError {
   override readonly name = "DuplicateJobError";
   override readonly code = "SLUICE_DUPLICATE";
@@ -143,7 +143,7 @@ export class DuplicateJobError extends JobError {
   }
 }
 
-/** A limit of this name is stored already, was declared differently, and the declaration asked for `onConflict: "reject"`. */
+/** A limit of this name is stored with other numbers, and the declaration has `onConflict: "reject"`. */
 export class LimitConflictError extends JobError {
   override readonly name = "LimitConflictError";
   override readonly code = "SLUICE_LIMIT_CONFLICT";
@@ -167,7 +167,7 @@ export class LimitConflictError extends JobError {
   }
 }
 
-/** There is no shared limit of this name: nobody has declared it, or it was removed. */
+/** There is no shared limit of this name: it was never declared, or it was removed. */
 export class LimitNotFoundError extends JobError {
   override readonly name = "LimitNotFoundError";
   override readonly code = "SLUICE_LIMIT_NOT_FOUND";
@@ -179,16 +179,16 @@ export class LimitNotFoundError extends JobError {
   }
 }
 
-/** The storage could not do what it was asked: busy for too long, closed, or of another version. */
+/** The storage could not serve the call: it was busy for too long, closed, or has another version. */
 export class StorageError extends JobError {
   override readonly name: string = "StorageError";
   override readonly code: string = "SLUICE_STORAGE";
 }
 
 /**
- * The storage has stopped waiting for an answer, and whether the call was done is not known. What it may have done is undone or
- * fenced off as soon as the storage can be reached: jobs that a claim has started are given back without an attempt spent,
- * permits are cancelled, and what has not happened yet never will.
+ * The deadline of a call has passed, and it is not known whether the call took effect. Its effect is undone or fenced off as soon as
+ * the storage can be reached: jobs that a claim leased are given back without spending an attempt, permits are cancelled, and a call
+ * that has not taken effect yet never will.
  */
 export class UnknownOutcomeError extends StorageError {
   override readonly name = "UnknownOutcomeError";

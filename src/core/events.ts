@@ -1,30 +1,30 @@
 import type { ErrorRecord, JobProgress, JobWarning } from "./job.ts";
 import type { LimitChanged, LimitKept } from "./limit-change.ts";
 
-/** What every event of a job says. */
+/** Fields of every event of a job. */
 interface OfJob {
   readonly queue: string;
   readonly id: string;
   readonly type: string;
 }
 
-/** What every event of a worker says. */
+/** Fields of every event of a worker. */
 interface OfWorker {
   readonly queue: string;
   readonly worker: string;
 }
 
-/** What every event of a shared limit says: it belongs to no queue, and listeners of every queue hear it. */
+/** Fields of every event of a shared limit: it belongs to no queue, and listeners of every queue get it. */
 interface OfLimit {
   readonly queue: null;
 }
 
-/** Everything that can be heard of, by its name. */
+/** All events, by name. */
 export interface JobEvents {
   readonly added: OfJob;
   readonly started: OfJob & { readonly attempt: number; readonly worker: string };
   readonly progress: OfJob & { readonly progress: JobProgress };
-  /** Its result, progress, log line or real weights could not be kept as its handler gave them. The job goes on as if they were. */
+  /** A result, progress, log line or weight could not be kept as the handler gave it. The job goes on. */
   readonly warning: OfJob & JobWarning & { readonly attempt: number };
   readonly completed: OfJob & { readonly attempt: number };
   /** It failed, or was given back, and will be tried again in `inMs`. */
@@ -33,7 +33,7 @@ export interface JobEvents {
   readonly cancelled: OfJob;
   /** Its worker let the lease run out. It goes back into the queue, or is dead if that was the last attempt. */
   readonly stalled: OfJob & { readonly attempt: number; readonly worker: string };
-  /** A worker has work and may not start it: what is in the way, and for how long (null: until something is released). */
+  /** Jobs wait, and a limit blocks them: its name, and for how long (null: until a release). */
   readonly "rate-limited": OfWorker & { readonly blockedBy: string; readonly retryInMs: number | null };
   /** A worker finished the last job there was, and nothing waits. */
   readonly drained: OfWorker;
@@ -45,14 +45,14 @@ export interface JobEvents {
   readonly "limit-kept": OfLimit & LimitKept;
   /**
    * Jobs of this type wait, and no live worker of the queue has handled the type for half a minute: a name is misspelt, or a
-   * worker is missing. Told once, until it is handled or none waits. A live worker of any queue in the storage notices it.
+   * worker is missing. Published once, until the type is handled or no job of it waits, by a live worker of any queue in the storage.
    */
   readonly unhandled: { readonly queue: string; readonly type: string };
 }
 
 export type JobEventName = keyof JobEvents;
 
-/** One event, told apart by `event`. */
+/** One event; `event` is its name. */
 export type JobEvent = { [Name in JobEventName]: { readonly event: Name } & JobEvents[Name] }[JobEventName];
 
 export const JOB_EVENT_NAMES: readonly JobEventName[] = [

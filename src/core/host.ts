@@ -1,4 +1,4 @@
-/** Where this process runs, for people who look for it. null: not known, as in a browser. */
+/** Where this process runs, as the registry shows it. null: not known, as in a browser. */
 export interface Host {
   readonly host: string | null;
   readonly pid: number | null;

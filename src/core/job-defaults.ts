@@ -36,13 +36,13 @@ export interface JobDefaults {
   readonly maxAttempts?: number | undefined;
   /** How long to wait after a failed attempt. Default: exponential from 1 s, at most 10 minutes, full jitter. */
   readonly backoff?: BackoffOption | undefined;
-  /** How long one attempt may take; then its signal is aborted. Default: as long as it likes. */
+  /** How long one attempt may take; then its signal is aborted. Default: no timeout. */
   readonly timeout?: Duration | undefined;
   /** How long the job is kept once it has ended; 0: not at all. Default: a day, and 30 days if dead. */
   readonly keepFor?: Duration | undefined;
   /** What the job weighs under limits that count something else than starts: `{ tokens: 1200 }`. */
   readonly weights?: Readonly<Record<string, number>> | undefined;
-  /** How long an idempotency key is kept, whatever becomes of the job. Default one day. */
+  /** How long an idempotency key is kept, even if the job ends before. Default one day. */
   readonly idempotencyTtl?: Duration | undefined;
   /**
    * What to do when the idempotency key is taken. `"return"` (the default): answer with the earlier job if its payload is
@@ -53,17 +53,17 @@ export interface JobDefaults {
 
 /**
  * Defaults of a queue: options for all of its jobs, and, under the name of a type, for those of that type:
- * `{ timeout: "1m", send_email: { maxAttempts: 3 } }`. What is said for a job itself comes first, then its type, then the queue. The
- * name of an option is always that option, and cannot be a type here.
+ * `{ timeout: "1m", send_email: { maxAttempts: 3 } }`. An option of the job itself comes first, then one of its type, then one of the queue.
+ * The name of an option is always that option, and cannot be a type here.
  */
 export type QueueDefaults<Jobs> =
   string extends TypeOf<Jobs>
     ? JobDefaults | (JobDefaults & { readonly [type: string]: JobDefaults | JobDefaults[keyof JobDefaults] })
     : JobDefaults & { readonly [Type in Exclude<TypeOf<Jobs>, keyof JobDefaults>]?: JobDefaults | undefined };
 
-/** Defaults, read: for all types, and by type. */
+/** Checked defaults: for all types, and by type. */
 export interface ReadDefaults {
-  /** What is the default for a job of this type. */
+  /** The defaults for a job of this type. */
   of(type: string): JobDefaults;
 }
 
@@ -111,7 +111,7 @@ const backoff: Check<BackoffPlan> = {
 
 const ONE_DAY = 86_400_000;
 
-/** The options that defaults may set, with what we say where nothing else does. */
+/** The options that defaults may set, with the built-in default of each. */
 export const JOB_DEFAULTS = {
   priority: optional(priority, 0),
   maxAttempts: optional(smallCount, 5),
@@ -143,7 +143,7 @@ export function readDefaults(owner: string, defaults: unknown): ReadDefaults {
   return { of: (type) => types.get(type) ?? all };
 }
 
-/** Without what is left out by saying `undefined`. */
+/** Without the options that are `undefined`. */
 export function given<T extends object>(options: T): Partial<T> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

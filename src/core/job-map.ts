@@ -1,13 +1,13 @@
-/** What one type of job takes and gives. */
+/** The data and the result of one type of job. */
 export interface JobShape {
   readonly data: unknown;
   readonly result?: unknown;
 }
 
-/** Maps types to what they take and give. An interface of the user's own fits as well as a type. */
+/** Maps types of jobs to their data and result. Interfaces and type aliases both fit. */
 export type JobMap<Jobs> = { readonly [Type in keyof Jobs]: JobShape };
 
-/** Where nothing was said, anything goes. */
+/** The map of a queue without type parameter: any type, with any data and result. */
 // oxlint-disable-next-line typescript/no-explicit-any -- without a map, data is whatever the handler says it is
 export type AnyJobs = Record<string, { data: any; result: any }>;
 

@@ -49,7 +49,7 @@ export interface ErrorRecord {
   readonly stack?: string;
 }
 
-/** How far a job has come, in its own words. */
+/** How far a job has come, as its handler reported it. */
 export interface JobProgress {
   /** From 0 to 100. */
   readonly percent: number;
@@ -58,13 +58,13 @@ export interface JobProgress {
   readonly details?: unknown;
 }
 
-/** Something that a handler gave could not be kept as it was. It fails no job: the log and an event say what became of it. */
+/** A value that a handler gave could not be kept as it was. It does not fail the job: the log and an event say what was kept. */
 export interface JobWarning {
   readonly about: "result" | "progress" | "log" | "weights";
   readonly message: string;
 }
 
-/** One attempt that did not end well. */
+/** One failed attempt. */
 export interface AttemptRecord {
   readonly attempt: number;
   readonly startedAt: number;
@@ -83,14 +83,14 @@ export interface LogLine {
 export type JobKeys = Readonly<Record<string, string>>;
 
 /**
- * All that a storage knows about a job. Instants are wall time, in milliseconds since 1970, for people: only differences between
- * those of one answer decide anything.
+ * All that a storage knows about a job. Instants are wall time, in milliseconds since 1970, to be shown: decisions use only differences
+ * between instants of one answer.
  */
 export interface JobRecord {
   readonly id: string;
   readonly queue: string;
   readonly type: string;
-  /** JSON text. Whoever wrote it checked it; whoever reads it parses it with care all the same. */
+  /** JSON text. It is checked when it is written, and may still be invalid when it is read, if it was written by SQL. */
   readonly data: string;
   readonly state: JobState;
   /** Higher runs first. */
@@ -105,16 +105,16 @@ export interface JobRecord {
   readonly backoff: BackoffPlan;
   /** How long one attempt may take. */
   readonly timeout: number | null;
-  /** Not to be started, nor to run, after this. */
+  /** The job does not start, nor run, after this. */
   readonly deadline: number | null;
   /** How long it is kept once it has ended; null: a day, and 30 days if dead. */
   readonly keepFor: number | null;
-  /** How often it was sent back by a service that was over its limit. */
+  /** How often the job was given back because a service was over its limit. */
   readonly holds: number;
   readonly createdAt: number;
   /**
-   * When it may start. Jobs of one lane start in this order. While it backs off: when that is over; it is what it was before then,
-   * so that the job takes its old place.
+   * When it may start. Jobs of one lane start in this order. During a back-off it is the end of the back-off; afterwards it is the
+   * earlier instant again, so that the job takes its old place.
    */
   readonly dueAt: number;
   /** When the latest attempt started: the instant that windows count. */
@@ -128,7 +128,7 @@ export interface JobRecord {
   readonly progress: JobProgress | null;
   /** JSON text; null: none. */
   readonly result: string | null;
-  /** What went wrong last. */
+  /** The error of the latest failed attempt. */
   readonly error: ErrorRecord | null;
   readonly idempotencyKey: string | null;
 }

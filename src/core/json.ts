@@ -1,32 +1,32 @@
 import { OptionsError } from "./errors.ts";
 
-/** What JSON holds and gives back exactly. */
+/** Values that survive a round trip through JSON exactly. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
-/** Deeper than this no payload goes: parsers and people give up on it. */
+/** The deepest payload that is accepted: parsers of some storages refuse deeper ones. */
 const DEEPEST = 100;
 
 /**
  * The JSON text of `value`, if reading it back gives the same value; else an `OptionsError` that names the place. Members that
- * are `undefined` are left out: reading them gives `undefined` all the same. No code of the value is run: what has getters,
- * `toJSON` or a class of its own is refused. `-0`, `NaN`, `undefined` in an array, dates, lone surrogates and U+0000 would come
- * back as something else, or not at all, from one storage or another.
+ * are `undefined` are left out: reading them gives `undefined` all the same. No code of the value is run: values with getters,
+ * `toJSON` or a class of their own are refused. `-0`, `NaN`, `undefined` in an array, dates, lone surrogates and U+0000 are refused, since
+ * some storage would change or lose them.
  */
 export function toJson(owner: string, option: string, value: unknown, maxBytes: number): string {
   return written(writerFor(owner, option, maxBytes), value);
 }
 
-/** What is kept of a value that must not be refused. */
+/** What is stored of a value that must not be refused. */
 export interface KeptJson {
   /** JSON text; null: nothing can be kept. */
   readonly text: string | null;
-  /** What of the value was changed or lost. Undefined: it is kept exactly. */
+  /** What part of the value was changed or lost. Undefined: it is kept exactly. */
   readonly warning: string | undefined;
 }
 
 /**
- * The same for a value that comes from work that is done: never throws. What cannot be kept exactly is kept as `JSON.stringify`
- * writes it, in text that every storage takes; what that cannot write, or what is too large, is not kept.
+ * The same for a value that must not be refused, such as a result: never throws. A value that cannot be kept exactly is kept as
+ * `JSON.stringify` writes it, in text that every storage accepts; a value that it cannot write, or that is too large, is not kept.
  */
 export function keepJson(what: string, value: unknown, maxBytes: number): KeptJson {
   const writer = writerFor("", what, maxBytes);
@@ -42,7 +42,7 @@ export function keepJson(what: string, value: unknown, maxBytes: number): KeptJs
   }
 }
 
-/** As `JSON.stringify` writes it, without what storages refuse; null: it cannot, or that is too large or too deep. */
+/** The text of `JSON.stringify`, without characters that storages refuse; null: there is none, or it is too large or too deep. */
 function asJsonWrites(what: string, value: unknown, maxBytes: number): string | null {
   try {
     let size = 0;
@@ -59,7 +59,7 @@ function asJsonWrites(what: string, value: unknown, maxBytes: number): string | 
   }
 }
 
-/** In text that `JSON.stringify` wrote, U+0000 and lone surrogates are escapes, and nothing else is written like them. */
+/** `JSON.stringify` writes U+0000 and lone surrogates as these escapes, and writes nothing else like them. */
 function wellFormed(json: string): string {
   return json.replaceAll(/\\(u0000|ud[89a-f][0-9a-f]{2}|.)/g, (escape, named: string) =>
     named === "u0000" ? "" : named.startsWith("ud") ? "\ufffd" : escape,
@@ -74,7 +74,7 @@ function reasonOf(error: unknown): string {
   }
 }
 
-/** The value that `text` holds, or undefined where it is no JSON: somebody else has written it. */
+/** The value of `text`, or undefined if it is no JSON: it may have been written by SQL. */
 export function fromJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -112,7 +112,7 @@ function byCodePoint(a: string, b: string): number {
 
 const isSurrogate = (unit: number) => unit >= 0xd800 && unit <= 0xdfff;
 
-/** What is being written: the value is read once, and what was read is what is written. */
+/** The state of one writing: each part of the value is read once, and that reading is written. */
 interface Writer {
   readonly owner: string;
   readonly path: (string | number)[];
@@ -142,7 +142,7 @@ function writerFor(owner: string, option: string, maxBytes: number): Writer {
 
 function written(writer: Writer, value: unknown): string {
   write(writer, value);
-  // A character takes three bytes at the most: short text need not be counted.
+  // A character takes at most three bytes: short text need not be measured.
   if (writer.text.length * 3 > writer.maxBytes) checkBytes(writer, new TextEncoder().encode(writer.text).length);
   return writer.text;
 }
@@ -194,7 +194,7 @@ function writeInside(writer: Writer, value: object): void {
 function writeArray(writer: Writer, array: readonly unknown[]): void {
   const { length } = array;
   if (Object.getPrototypeOf(array) !== Array.prototype) throw wrong(writer, array, "a plain array");
-  // All that it owns are its places, and its length.
+  // An array owns only its elements and its length.
   if (Object.keys(array).length !== length || Reflect.ownKeys(array).length !== length + 1) {
     throw wrong(writer, array, "an array without holes or names");
   }
@@ -246,7 +246,7 @@ function enter(writer: Writer, key: string | number, value: unknown): void {
   writer.path.pop();
 }
 
-/** Looked at as it grows: what is too large is not written to its end. */
+/** Checked while the text grows: a value that is too large is not written to its end. */
 function checkBytes(writer: Writer, bytes: number): void {
   const { owner, path, maxBytes } = writer;
   if (bytes <= maxBytes) return;

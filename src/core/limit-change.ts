@@ -1,6 +1,6 @@
 import type { LimitRule } from "./limit-rule.ts";
 
-/** What a change was: by a declaration, or by hand. */
+/** The kind of a change: by a declaration, or by an operator. */
 export type LimitChangeKind = "declared" | "changed" | "restored" | "paused" | "resumed" | "removed";
 
 /**
@@ -9,9 +9,9 @@ export type LimitChangeKind = "declared" | "changed" | "restored" | "paused" | "
  */
 export type LimitRulePart = Pick<LimitRule, "quota" | "paused"> & Partial<LimitRule>;
 
-/** Who said so, as far as it is known. */
+/** Where a change came from, as far as it is known. */
 export interface LimitAuthor {
-  /** Such as `"worker 0193…"`, `"queue mail"`, `"cli alice"`; null: it was not said. */
+  /** Such as `"worker 0193…"`, `"queue mail"`, `"cli alice"`; null: not known. */
   readonly by: string | null;
   /** Of a declaration: its `owner`; null: it has none. */
   readonly owner: string | null;
@@ -19,7 +19,7 @@ export interface LimitAuthor {
   readonly version: number | null;
 }
 
-/** One change of a shared limit. Plain data: it is kept as the history of the limit, and told as an event. */
+/** One change of a shared limit. Plain data: it is kept in the history of the limit, and published as an event. */
 export interface LimitChanged extends LimitAuthor {
   readonly limit: string;
   readonly kind: LimitChangeKind;
@@ -29,13 +29,13 @@ export interface LimitChanged extends LimitAuthor {
   readonly to: LimitRulePart | null;
 }
 
-/** A declaration that did not take effect, because what is stored is newer. */
+/** A declaration that did not take effect, because the stored limit is newer. */
 export interface LimitKept extends LimitAuthor {
   readonly limit: string;
   /** What was declared, where it differs. */
   readonly declared: LimitRulePart;
-  /** What holds; null: the limit was removed by a newer version of its owner. */
+  /** The stored limit that holds; null: it was removed by a newer version of its owner. */
   readonly kept: LimitRulePart | null;
-  /** The version of what holds; null: it has none. */
+  /** The version of the stored limit; null: it has none. */
   readonly keptVersion: number | null;
 }

@@ -1,4 +1,4 @@
-/** How much may happen. null: not limited in this way. */
+/** The numbers of a limit. null: not limited in this way. */
 export interface Quota {
   /** At most so much … (0: nothing, until that is changed.) */
   readonly max: number | null;
@@ -22,7 +22,7 @@ export interface BreakerRule {
   readonly kinds: readonly string[] | null;
 }
 
-/** What is different for one group. */
+/** The overrides for one group. */
 export interface GroupRule extends Partial<Quota> {
   /** How many jobs the group starts each time it has its turn. */
   readonly share?: number;
@@ -31,7 +31,7 @@ export interface GroupRule extends Partial<Quota> {
 /**
  * A named limit, as it is kept and shared. Plain data, all of it checked: it is written as JSON and compared.
  *
- * It applies to a job if its type is among `types` and its queue among `queues`; null: whatever they are.
+ * It applies to a job if its type is among `types` and its queue among `queues`; null: any.
  */
 export interface LimitRule {
   readonly name: string;
@@ -45,20 +45,20 @@ export interface LimitRule {
    * combination of values, has a state of its own; jobs that have none of the keys share one.
    */
   readonly by?: readonly string[];
-  /** What is different for some groups. Empty unless `byGroup`. */
+  /** The overrides for some groups. Empty unless `byGroup`. */
   readonly groups: Readonly<Record<string, GroupRule>>;
   /**
-   * A start counts for what the job says under this name; null: for one. Where the rule has a window that is what is
-   * weighed, and concurrency counts starts; else concurrency is.
+   * The name of the weight that a start is charged; null: a start is charged one. If the rule has a window, the weight is charged to the
+   * window, and concurrency counts starts; else the weight is charged to concurrency.
    */
   readonly weight: string | null;
-  /** What a start counts for whose job says nothing. */
+  /** The weight of a job that does not have one under this name. */
   readonly estimate: number;
   readonly breaker: BreakerRule | null;
-  /** Stopped by hand: nothing starts until it is resumed. */
+  /** Paused by an operator: nothing starts until it is resumed. */
   readonly paused: boolean;
-  /** Nothing starts before, in any group: somebody from outside said so. By the clock of the storage. */
+  /** A hold: nothing starts before this instant, in any group. By the clock of the storage. */
   readonly heldUntil?: number;
-  /** Starts of before may not have been counted as this rule would have: its windows are full until then. */
+  /** Earlier starts may not have been counted as this rule counts them: its windows are full until then. */
   readonly blindUntil?: number;
 }

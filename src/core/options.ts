@@ -5,7 +5,7 @@ import { nearest } from "./nearest.ts";
 import type { Random } from "./random.ts";
 
 /**
- * How one option is read: `read` gives the value to use, or `undefined` where the input cannot be right, and
+ * How one option is read: `read` returns the value to use, or `undefined` if the input is invalid, and
  * `expected` completes the sentence "expected `max` to be …".
  */
 export interface Check<T> {
@@ -16,7 +16,7 @@ export interface Check<T> {
 const check = <T>(expected: string, read: (value: unknown) => T | undefined): Check<T> => ({ expected, read });
 
 const number = (expected: string, fits: (value: number) => boolean): Check<number> =>
-  // Without the sign of a zero, for it would be written and compared as another number.
+  // `-0` becomes `0`: it would be written and compared as another number.
   check(expected, (value) => (typeof value === "number" && fits(value) ? value + 0 : undefined));
 
 function integer(least: number, most: number): Check<number> {
@@ -25,7 +25,7 @@ function integer(least: number, most: number): Check<number> {
 
 /** How many: 1, 2, 3, … */
 export const count = /* @__PURE__ */ number("an integer >= 1", (n) => Number.isSafeInteger(n) && n >= 1);
-/** How many, where none is an answer too. */
+/** How many, 0 included. */
 export const countOrZero = /* @__PURE__ */ number("an integer >= 0", (n) => Number.isSafeInteger(n) && n >= 0);
 /** How many, or no bound at all. */
 export const countOrInfinity = /* @__PURE__ */ number(
@@ -34,7 +34,7 @@ export const countOrInfinity = /* @__PURE__ */ number(
 );
 /** The largest number of attempts, failures, shares, probes or slots: the largest that every storage keeps. */
 export const LARGEST_COUNT = 2 ** 31 - 1;
-/** How many of what a storage keeps as a small number: 1, 2, 3, … */
+/** How many, where storages keep the number in a small integer: 1, 2, 3, … */
 export const smallCount = /* @__PURE__ */ integer(1, LARGEST_COUNT);
 export const smallCountOrZero = /* @__PURE__ */ integer(0, LARGEST_COUNT);
 /** How many workers one server has: each is a loop of its own in this process. */
@@ -71,7 +71,7 @@ export const positiveDuration = /* @__PURE__ */ check(
   },
 );
 
-/** A name that people will read in answers and logs. */
+/** A name that is shown in answers and logs. */
 export const name = /* @__PURE__ */ check("a string of 1 to 255 characters", (value) =>
   typeof value === "string" && value.length >= 1 && value.length <= 255 ? value : undefined,
 );
@@ -80,7 +80,7 @@ export const name = /* @__PURE__ */ check("a string of 1 to 255 characters", (va
 export const oneOf = <const T extends string>(...words: readonly T[]): Check<T> =>
   check(words.map((word) => `"${word}"`).join(" or "), (value) => words.find((word) => word === value));
 
-/** Any function. What it takes and returns is for the caller's type to say. */
+/** Any function. Its parameters and result are given by the caller's type. */
 export const fn = /* @__PURE__ */ check("a function", (value) =>
   typeof value === "function" ? (value as (...args: never[]) => unknown) : undefined,
 );
@@ -107,11 +107,11 @@ export const date = /* @__PURE__ */ check("a valid Date", (value) =>
   value instanceof Date && !Number.isNaN(value.getTime()) ? value : undefined,
 );
 
-/** Is `value` an object as one writes it, `{ … }`? What is of a class hides what it holds, or means something else. */
+/** Is `value` a plain object, `{ … }`? An instance of a class may hide its fields, or mean something else. */
 export function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
-  // One that nothing stands above is that of plain objects, here or in another realm.
+  // A prototype that has no prototype is that of plain objects, of this realm or another.
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
@@ -129,14 +129,14 @@ export function missingMethod(value: unknown, methods: readonly string[]): strin
   return methods.find((method) => typeof (value as Record<string, unknown>)[method] !== "function");
 }
 
-/** Reads one argument, or says what is wrong with it. `owner` is the class or function it was given to. */
+/** Reads one argument, or throws an `OptionsError`. `owner` is the class or function it was given to. */
 export function readArgument<T>(owner: string, option: string, rule: Check<T>, value: unknown): T {
   const read = rule.read(value);
   if (read === undefined) throw new OptionsError(owner, option, value, rule.expected);
   return read;
 }
 
-/** The rule for one option, and what it is when left out. Without a `fallback` it cannot be left out. */
+/** The rule for one option, and its default. An option without a `fallback` is required. */
 export interface OptionRule<T> {
   readonly check: Check<T>;
   readonly fallback?: { readonly value: T };
@@ -150,7 +150,7 @@ export const optional = <T, Default extends T | undefined>(
   value: Default,
 ): OptionRule<T | Default> => ({ check: rule, fallback: { value } });
 
-/** What `readOptions` gives for a table of rules. */
+/** What `readOptions` returns for a table of rules. */
 export type OptionsRead<Rules extends Readonly<Record<string, OptionRule<unknown>>>> = {
   readonly [Key in keyof Rules]: Rules[Key] extends OptionRule<infer T> ? T : never;
 };
@@ -184,7 +184,7 @@ export function readOptions<const Rules extends Readonly<Record<string, OptionRu
   for (const key of known) {
     const rule = rules[key];
     if (rule === undefined) continue;
-    // What stands on a prototype was not meant as an option of this call.
+    // Properties of a prototype are not options of this call.
     const value = Object.hasOwn(options, key) ? (options as Record<string, unknown>)[key] : undefined;
     read[key] =
       value === undefined && rule.fallback !== undefined

@@ -1,11 +1,11 @@
 /** A number from 0 (included) to 1 (excluded). Tests pass their own. */
 export type Random = () => number;
 
-/** The real thing. */
+/** The default: `Math.random`. */
 export const systemRandom: Random = () => Math.random();
 
 /**
- * A name that nobody else has: a UUID of version 7, so that names made later sort later and indexes grow at their end.
+ * A unique id: a UUID of version 7, so that later ids sort later and indexes grow at their end.
  * `wall` is the time it is made, in milliseconds since 1970.
  */
 export function newId(wall: number): string {
@@ -25,7 +25,7 @@ export function newId(wall: number): string {
   return id;
 }
 
-/** Chance is asked for in larger pieces: measured, a call for every name takes a third of the time of adding a job. */
+/** Random bytes are read in larger pieces: measured, a call for every id takes a third of the time of adding a job. */
 const POOL_BYTES = 4_096;
 let pool: Uint8Array | undefined;
 let used = 0;

@@ -5,7 +5,7 @@ import type { Random } from "./random.ts";
 /** A delay of your own: how long to wait, in milliseconds, after attempt number `attempt` (from 1) failed with `error`. */
 export type BackoffStrategy = (attempt: number, error: unknown) => number;
 
-/** From one second, doubled each time, up to ten minutes; any part of it, so that those who failed together spread out. */
+/** From one second, doubled each time, up to ten minutes, with full jitter, so that jobs that failed together spread out. */
 export const DEFAULT_BACKOFF = { kind: "exponential", initial: 1_000, max: 600_000 } as const satisfies BackoffPlan;
 
 const LONGEST_MS = 1e12;
@@ -22,8 +22,8 @@ export function plannedDelay(
 }
 
 /**
- * How long to wait after attempt number `attempt` (from 1) failed. A strategy that is not known here, or gives no duration, is a
- * `JobError`: then the default back-off is for the caller to use.
+ * How long to wait after attempt number `attempt` (from 1) failed. For a strategy that is missing, throws, or returns no duration the result
+ * is a `JobError`: the caller then uses the default back-off.
  */
 export function retryDelay(
   plan: BackoffPlan,

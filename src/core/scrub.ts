@@ -1,6 +1,6 @@
 /**
- * Takes out of a text what must not be read by all who may read errors. It is a net for what services and drivers let slip, not
- * a wall: it knows the shapes below (docs: SECURITY.md), and a secret of any other shape passes.
+ * Removes secrets from a text that is stored or shown as an error. It recognises the shapes below (docs: SECURITY.md), which services
+ * and drivers are known to put into messages; a secret of any other shape passes.
  *
  * Every step is linear in the length of the text: a value is passed once, and no pattern can begin inside of what it has passed.
  */
@@ -17,7 +17,7 @@ export function scrubAddresses(text: string): string {
   return values(urls(text), KEYWORD, valueEnd);
 }
 
-/** What stands before the value of a secret: the name, perhaps its closing quote (escaped, in JSON within JSON), and `=` or `:`. */
+/** The text before the value of a secret: the name, perhaps its closing quote (escaped, in JSON within JSON), and `=` or `:`. */
 const CLOSING = String.raw`(?:\\{0,15}["'])?`;
 const BETWEEN = String.raw`\s{0,4}(?:=>?|:|%3[da])\s{0,4}`;
 /** Counts and limits of tokens are no secrets. */
@@ -32,7 +32,7 @@ const FLAG = new RegExp(
 );
 const HEADER = new RegExp(`(?:authorization|cookie)${CLOSING}\\s{0,4}:\\s{0,4}`, "gi");
 
-/** Tokens that are known by how they look. What stands before the first group stays. */
+/** Tokens that are recognised by their shape. The text before the first group stays. */
 const SHAPES = [
   /(?<![\w-])((?:bearer|basic|token)\s{1,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{6,}/gi,
   // A header and claims in JSON, in base64: a JWT.
@@ -44,7 +44,7 @@ const SHAPES = [
   /()-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^]*?(?:-----END [A-Z ]{0,40}-----|$)/g,
 ];
 
-/** Takes out what follows every match of `before`, up to where `end` says. */
+/** Removes the text after every match of `before`, up to the position that `end` returns. */
 function values(text: string, before: RegExp, end: (text: string, from: number) => number): string {
   let kept = "";
   let at = 0;
@@ -75,7 +75,7 @@ function valueEnd(text: string, from: number): number {
   return Math.min(at, text.length);
 }
 
-/** The value of a header is all of its line, unless it stands in quotes. */
+/** The value of a header is the rest of its line, unless it is in quotes. */
 function headerEnd(text: string, from: number): number {
   const opening = quoteAt(text, from);
   if (opening !== undefined) return quotedEnd(text, opening);
@@ -118,7 +118,7 @@ function quotedEnd(text: string, { mark, depth, end }: Quote): number {
 const SCHEME = /(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,30}:\/{1,3}/gi;
 const ENDS_URL = /[\s"'`<>]/g;
 
-/** Takes `user:password@` out of URLs. A path that was made of a URL has one slash left. */
+/** Removes `user:password@` from URLs. A path that was made of a URL has one slash left. */
 function urls(text: string): string {
   // A word with many schemes in it is looked at once.
   let word = { end: 0, lastAt: -1 };

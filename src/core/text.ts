@@ -3,7 +3,7 @@ export function storable(text: string, longest: number): string {
   return text.slice(0, longest).toWellFormed().replaceAll("\u0000", "");
 }
 
-/** What a value says, in whatever form it came. Undefined: it cannot be shown. Never throws. */
+/** The text of any value. Undefined: it cannot be shown. Never throws. */
 export function textOf(value: unknown): string | undefined {
   try {
     if (typeof value === "string") return value;
