@@ -15,13 +15,13 @@ import type { Idempotency, NewJob, When } from "../storage/job-storage.ts";
 
 /** Options of one job. */
 export interface JobOptions extends JobDefaults {
-  /** Not before so long from now. */
+  /** The job starts no sooner than so long from now. */
   readonly delay?: Duration | undefined;
-  /** Not before this instant. */
+  /** The job starts no sooner than this instant. */
   readonly runAt?: Date | undefined;
   /** Groups of a priority take turns; within a group jobs start in order. */
   readonly group?: string | undefined;
-  /** Not to be started, nor to run, after this: so long from now, or an instant. Then it is dead. */
+  /** The job is dead after this, if it has not ended: so long from now, or an instant. */
   readonly deadline?: Duration | Date | undefined;
   /** Only one job for this key in the queue, for as long as the key is kept. */
   readonly idempotencyKey?: string | undefined;
@@ -30,8 +30,8 @@ export interface JobOptions extends JobDefaults {
 /** How jobs are added. */
 export interface BulkOptions {
   /**
-   * A transaction of yours, open on the database of the storage: the jobs are added when it commits, and not if it does not.
-   * Until then nobody sees them, nor can wait for their results. With `PostgresStorage`: a client of `pg` or `postgres`, or the
+   * A transaction of yours, open on the database of the storage: the jobs are added when it commits, and not if it rolls back. Until
+   * then they are not visible, and their results cannot be awaited. With `PostgresStorage`: a client of `pg` or `postgres`, or the
    * transaction of Drizzle, Kysely or Prisma.
    */
   readonly tx?: object | undefined;
@@ -61,19 +61,19 @@ const OPTIONS = {
   group: optional(nameText, undefined),
   deadline: optional(deadline, undefined),
   idempotencyKey: optional(keyText, undefined),
-  // Parted from the others where it may be given.
+  // `partTransaction` takes it out of the options where it may be given.
   tx: optional({ expected: "given for all jobs together: addBulk(jobs, { tx })", read: () => undefined }, undefined),
 };
 const BULK = { tx: optional(transaction, undefined) };
 
-/** What the options of one job come to; what is left out is as the queue says, or as we say. */
+/** The checked options of one job, with the defaults of the queue and the built-in ones. */
 export type ReadAddOptions = Omit<NewJob, "id" | "queue" | "type" | "data" | "idempotency"> & {
   readonly idempotency: Omit<Idempotency, "fingerprint"> | null;
 };
 
-/** Parts what is said of the job from the transaction to add it in. */
+/** Separates the options of the job from the transaction to add it in. */
 export function partTransaction(owner: string, options: AddOptions): [job: JobOptions, tx: object | undefined] {
-  // What is no object of options is left to be refused.
+  // A value that is no options object is refused later.
   if (typeof options !== "object" || options === null || !Object.hasOwn(options, "tx")) return [options, undefined];
   const { tx, ...job } = options;
   return [job, readTransaction(owner, { tx })];
@@ -104,7 +104,7 @@ export function readAddOptions(owner: string, defaults: JobDefaults, options: Jo
 }
 
 function withDefaults(defaults: JobDefaults, options: JobOptions): JobOptions {
-  // What is no plain object is left to be refused.
+  // A value that is no plain object is refused later.
   if (typeof options !== "object" || options === null || Symbol.iterator in options) return options;
   return { ...defaults, ...given(options) };
 }

@@ -6,9 +6,9 @@ import { keyText } from "../core/names.ts";
 import { type Check, durationOrZero, fn, optional, readOptions, required, signal } from "../core/options.ts";
 import type { ChangeAction, ChangeFilter, JobStorage } from "../storage/job-storage.ts";
 
-/** How work on many jobs is followed. It is done in small steps, and what was done stays done. */
+/** Options of a change of many jobs. The change is made in small steps, and completed steps are not undone. */
 export interface FollowOptions {
-  /** Hears after every step how many jobs have been changed so far. */
+  /** Is called after every step with the number of jobs changed so far. */
   readonly onProgress?: ((changed: number) => void) | undefined;
   /** Stops between two steps, with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
@@ -22,11 +22,11 @@ export interface DrainOptions extends FollowOptions {
   readonly idempotencyKey?: string | undefined;
 }
 
-/** Which jobs. At least one of these is to be said. */
+/** Which jobs. At least one of these is required. */
 export interface ChangeAllOptions extends DrainOptions {
   /** Only jobs in this state, or one of these. Default: all that the change applies to. */
   readonly state?: JobState | readonly JobState[] | undefined;
-  /** Needed where nothing else says which. */
+  /** Required if no other filter is given. */
   readonly all?: true | undefined;
 }
 
@@ -47,7 +47,7 @@ export interface PurgeOptions extends FollowOptions {
   readonly olderThan?: Duration | undefined;
   readonly type?: string | undefined;
   readonly group?: string | undefined;
-  /** Needed where nothing else says which. */
+  /** Required if no other filter is given. */
   readonly all?: true | undefined;
 }
 
@@ -58,7 +58,7 @@ interface Place {
   readonly clock: Clock;
 }
 
-/** How many jobs are changed in one step: long work is done in small ones, so that others come in between. */
+/** How many jobs are changed in one step: small steps let other calls come in between. */
 const STEP = 500;
 
 export const states: Check<readonly JobState[]> = {
@@ -87,7 +87,7 @@ const PURGE = {
   all: optional(yes, undefined),
 };
 
-/** The states in which jobs of a queue can be meant. */
+/** The states that a filter can name. */
 const NOT_STARTED: readonly JobState[] = ["waiting", "scheduled", "awaiting"];
 const CANCELLABLE: readonly JobState[] = [...NOT_STARTED, "active"];
 const REMOVABLE: readonly JobState[] = [...NOT_STARTED, ...ENDED];
@@ -148,13 +148,13 @@ async function changeWanted(
   const where = whereOf(statesOf(owner, read.state, applies, applies), read);
   if (idempotencyKey !== undefined) return changeHolder(place, action, where, idempotencyKey, read);
   const [overview] = await place.storage.overview(place.queue);
-  // As many as there were: producers that go on adding need not be outrun.
+  // At most as many as there were at the beginning, since producers may go on adding.
   let most = 0;
   for (const state of where.states) most += overview?.counts[state] ?? 0;
   return changeAll(place, action, where, read, most);
 }
 
-/** The job that has the key, if it is one of these. */
+/** The job that has the key, if the filter matches it. */
 async function changeHolder(
   { storage, queue }: Place,
   action: ChangeAction,
@@ -180,7 +180,7 @@ async function changeAll(
   const since = clock.now();
   for (let all = 0; ;) {
     follow.signal?.throwIfAborted();
-    // Jobs that end while this goes on (redriven, and dead again) are not its business.
+    // Jobs that end while this runs (redriven, and dead again) are not changed.
     const elapsed = all === 0 ? 0 : clock.now() - since;
     const endedForMs = onlyEnded(where) && elapsed > 0 ? Math.max(where.endedForMs ?? 0, elapsed) : where.endedForMs;
     const limit = Math.min(STEP, most - all);
@@ -195,7 +195,7 @@ function tell({ onProgress }: Wanted, changed: number): void {
   (onProgress as FollowOptions["onProgress"])?.(changed);
 }
 
-/** Are only jobs meant that have ended? */
+/** Does the filter match only jobs that have ended? */
 function onlyEnded({ states: meant }: ChangeFilter): boolean {
   return meant.every((state) => ENDED.includes(state));
 }
@@ -215,10 +215,10 @@ function statesOf(
   throw new OptionsError(owner, "state", wrong, `a state that this applies to: ${applies.join(", ")}`);
 }
 
-/** A misspelt or forgotten filter is not to mean everything. */
+/** A misspelt or forgotten filter must not match all jobs. */
 function sayWhich(owner: string, said: readonly unknown[]): void {
   if (said.every((one) => one === undefined)) {
-    throw new OptionsError(owner, "all", undefined, "true where nothing else says which jobs");
+    throw new OptionsError(owner, "all", undefined, "true if no other filter is given");
   }
 }
 

@@ -3,13 +3,13 @@ import { type DefinedLimits, readLimits } from "../limits/define.ts";
 import { declareLimits, type LimitListener } from "../storage/declaring.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 
-/** Limits that a queue is given. */
+/** The `limits` option of a queue. */
 export const queueLimits = (owner: string): Check<DefinedLimits> => ({
   expected: "what defineLimits() gives, or an object of limits by name",
   read: (value) => (typeof value === "object" && value !== null ? readLimits(owner, value) : undefined),
 });
 
-/** Declares limits, once; where that fails it is tried again by the next who needs them. */
+/** Declares limits once; if that fails, the next call tries again. */
 export function declaring(
   storage: JobStorage,
   queue: string,

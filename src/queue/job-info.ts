@@ -1,7 +1,7 @@
 import { fromJson } from "../core/json.ts";
 import type { ErrorRecord, JobProgress, JobRecord, JobState } from "../core/job.ts";
 
-/** What is known about a job at one moment. */
+/** A job as it was at one moment. */
 export interface JobInfo<Data = unknown, Result = unknown> {
   readonly id: string;
   readonly queue: string;
@@ -21,12 +21,12 @@ export interface JobInfo<Data = unknown, Result = unknown> {
   readonly finishedAt: Date | undefined;
   readonly deadline: Date | undefined;
   readonly timeout: number | undefined;
-  /** Who runs it, or ran it last. */
+  /** The id of the worker that runs it, or ran it last. */
   readonly worker: string | undefined;
   readonly cancelRequested: boolean;
   readonly progress: JobProgress | undefined;
   readonly result: Result | undefined;
-  /** What went wrong last. */
+  /** The error of the latest failed attempt. */
   readonly error: ErrorRecord | undefined;
   readonly idempotencyKey: string | undefined;
 }

@@ -48,23 +48,23 @@ export interface QueueOptions<Jobs> {
   /** Where the jobs are kept. `store` is another word for it. */
   readonly storage: JobStorage;
   /**
-   * Options for jobs that do not say otherwise: for all of them, and by type, `{ timeout: "1m", send_email: { maxAttempts: 3 } }`.
-   * Give the same object to the workers.
+   * Default options of jobs: for all of them, and by type, `{ timeout: "1m", send_email: { maxAttempts: 3 } }`. Give the same object to
+   * the workers.
    */
   readonly defaults?: QueueDefaults<NoInfer<Jobs>> | undefined;
-  /** Schemas by type (zod, valibot, arktype, …): data is checked when it is added, and what the schema makes of it is kept. */
+  /** Schemas by type (zod, valibot, arktype, …): data is checked when it is added, and the output of the schema is stored. */
   readonly schemas?: { readonly [Type in TypeOf<NoInfer<Jobs>>]?: StandardSchema } | undefined;
   /** How many bytes the data of a job may have, as JSON. Default 1 MiB, at most 16 MiB. */
   readonly maxDataBytes?: number | undefined;
   /**
-   * Shared limits to declare before the first job is added: what `defineLimits` gave, or the same as a plain object. They bind
-   * every worker of the storage. Of one that was declared in other words before the newest declaration holds; with
-   * `onConflict: "reject"`, `add` fails with a `LimitConflictError`.
+   * Shared limits to declare before the first job is added: what `defineLimits` returned, or the same as a plain object. They bind
+   * every worker of the storage. If a limit was declared differently before, the newest declaration holds; with
+   * `onConflict: "reject"`, `add` fails with a `LimitConflictError` then.
    */
   readonly limits?: DefinedLimits | LimitDefinitions | undefined;
-  /** Hears which limits its declaration changed, and which it left as a newer version declared them. Default: a console line. */
+  /** Is called with the limits that its declaration changed, and those that it left because a newer version declared them. Default: a console line. */
   readonly onLimitChange?: LimitListener | undefined;
-  /** Where waiting takes its time from. Default: the system's clock. */
+  /** The clock for timeouts. Default: the system's clock. */
   readonly clock?: Clock | undefined;
 }
 
@@ -93,7 +93,7 @@ export interface ListOptions {
 }
 
 export interface ListPage<Jobs> {
-  /** Newest first. As many as `limit` says, or fewer, if those are large. */
+  /** Newest first. At most `limit`; fewer if the jobs are large. */
   readonly jobs: readonly JobInfo<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>>[];
   /** For the next page; undefined: this was the last. A page that is not full need not be the last. */
   readonly cursor: string | undefined;
@@ -102,9 +102,9 @@ export interface ListPage<Jobs> {
 const OWNER = "Queue";
 const MEBIBYTE = 2 ** 20;
 const MOST_IN_BULK = 10_000;
-/** One job goes to a storage and comes from it as a whole: within the time that a call has, over a network that is not fast. */
+/** The most bytes of one job: it is sent and read as a whole, within the deadline of a call, over a slow network too. */
 const LARGEST_DATA = 16 * MEBIBYTE;
-/** What is added together goes to a storage in one statement, which is all or nothing. */
+/** The most bytes of jobs that are added together: they are sent in one statement, which is all or nothing. */
 const LARGEST_BULK = 64 * MEBIBYTE;
 
 const dataBytes: Check<number> = {
@@ -141,9 +141,9 @@ const LIST = {
   cursor: optional(anyText, undefined),
 };
 /**
- * A named line of jobs: where they are added and looked after. Workers of the same name and storage run them.
+ * A named queue of jobs: adds, reads and changes them. Workers of the same name and storage run them.
  *
- * `Jobs` maps types to what they take and give: `Queue<{ send_email: { data: { to: string }; result: void } }>`.
+ * `Jobs` maps types to their data and result: `Queue<{ send_email: { data: { to: string }; result: void } }>`.
  */
 export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   readonly name: string;
@@ -153,9 +153,9 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   readonly #maxDataBytes: number;
   readonly #clock: Clock;
   readonly #place: JobPlace;
-  /** What no options come to, by the defaults of a type. */
+  /** The checked options of a job without options of its own, by type. */
   readonly #plain = new Map<JobDefaults, ReadAddOptions>();
-  /** Declares the limits of the queue, unless that was done. */
+  /** Declares the limits of the queue, once. */
   readonly #declare: () => Promise<void>;
 
   constructor(name: string, options: StorageOrStore<QueueOptions<Jobs>>) {
@@ -176,7 +176,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   }
 
   /**
-   * Adds a job. When this resolves it is kept, whatever happens to this process; in a transaction of yours (`tx`), when that
+   * Adds a job. When this resolves the job is stored, and survives a crash of this process; in a transaction of yours (`tx`), when that
    * has committed.
    */
   async add<Type extends TypeOf<Jobs>>(
@@ -190,8 +190,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   }
 
   /**
-   * Adds all of them or, if one cannot be added, none. The answers are in order. At most 10,000 jobs, with 64 MiB of data together:
-   * what is more is added in several calls.
+   * Adds all of them or, if one cannot be added, none. Returns the jobs in order. At most 10,000 jobs, with 64 MiB of data together:
+   * add more in several calls.
    */
   async addBulk(
     entries: readonly BulkEntry<Jobs>[],
@@ -216,7 +216,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return record === undefined || record.queue !== this.name ? undefined : this.#jobOf(record);
   }
 
-  /** The job that has this idempotency key now. Undefined: the key is kept no longer, or its job is gone. */
+  /** The job that has this idempotency key now. Undefined: the key has expired, or its job is deleted. */
   async getByKey(
     idempotencyKey: string,
   ): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> | undefined> {
@@ -225,13 +225,13 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return record && this.#jobOf(record);
   }
 
-  /** What is known about the job of this id. */
+  /** The state of the job with this id. */
   async info(id: string): Promise<ListPage<Jobs>["jobs"][number] | undefined> {
     const [record] = await this.storage.find([readArgument("info", "id", anyText, id)]);
     return record === undefined || record.queue !== this.name ? undefined : infoOf(record);
   }
 
-  /** What waits in the queue, what its limits are, and an estimate of how long they take for it. Declares nothing. */
+  /** The waiting jobs of the queue, their limits, and an estimate of how long the limits take for them. Declares nothing. */
   explain(): Promise<QueueExplanation>;
   /** See `QueuedJob.explain`. */
   explain(id: string): Promise<Explanation>;
@@ -267,12 +267,12 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return overview?.counts ?? noJobs();
   }
 
-  /** The live workers of this queue in any process, idle ones too; that which began first is first. */
+  /** The live workers of this queue in any process, idle ones too; the oldest first. */
   async workers(): Promise<readonly WorkerInfo[]> {
     return (await this.storage.workers(this.name)).map(workerInfoOf);
   }
 
-  /** Nothing starts any more, in any process, until `resume`; with a type, nothing of that type. What runs goes on. */
+  /** No job starts, in any process, until `resume`; with a type, no job of that type. Running jobs go on. */
   async pause(type?: TypeOf<Jobs>): Promise<void> {
     await this.#setPaused("pause", type, true);
   }
@@ -281,7 +281,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     await this.#setPaused("resume", type, false);
   }
 
-  /** What is paused: the queue as a whole, and single types. */
+  /** Whether the queue is paused, and which types are. */
   async paused(): Promise<{ readonly queue: boolean; readonly types: readonly string[] }> {
     const [overview] = await this.storage.overview(this.name);
     return { queue: overview?.paused ?? false, types: overview?.pausedTypes ?? [] };
@@ -313,37 +313,37 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   }
 
   /**
-   * Cancels jobs, of a type, of a group, or the one that has an idempotency key: as `cancel` does, running ones are asked to stop. The
-   * answer is how many.
+   * Cancels jobs, of a type, of a group, or the one that has an idempotency key: as `cancel` does, running ones are aborted. Returns
+   * how many.
    */
   async cancelAll(options: ChangeAllOptions): Promise<number> {
     return cancelAll(this.#place, options);
   }
 
-  /** Deletes jobs that are not running, of a type, of a group, or the one that has an idempotency key. The answer is how many. */
+  /** Deletes jobs that are not running, of a type, of a group, or the one that has an idempotency key. Returns how many. */
   async removeAll(options: ChangeAllOptions): Promise<number> {
     return removeAll(this.#place, options);
   }
 
   /**
-   * Removes what has not started: everything, or only of a type, of a group, or with an idempotency key. What runs goes on. The
-   * answer is how many were removed.
+   * Removes jobs that have not started: all, or only of a type, of a group, or with an idempotency key. Running jobs go on. Returns how
+   * many were removed.
    */
   async drain(options: DrainOptions = {}): Promise<number> {
     return drainQueue(this.#place, options);
   }
 
-  /** Sends dead jobs back to their first attempt: one, some, or all. The answer is how many. */
+  /** Sends dead jobs back to their first attempt: one, some, or all. Returns how many. */
   async redrive(target: RedriveTarget): Promise<number> {
     return redrive(this.#place, target);
   }
 
-  /** Deletes jobs that have ended, before their time. The answer is how many. */
+  /** Deletes jobs that have ended, before `keepFor` is over. Returns how many. */
   async purge(options: PurgeOptions): Promise<number> {
     return purge(this.#place, options);
   }
 
-  /** Calls back for every such event in this queue, in any process, until the returned function is called. */
+  /** Calls the listener for every such event of this queue, in any process, until the returned function is called. */
   on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void {
     return listen(this.storage, this.name, event, listener);
   }
@@ -360,7 +360,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
       if (bytes > LARGEST_BULK) throw tooMuch(owner, entries.length, bytes);
       return job;
     };
-    // `Array.from`, for holes in an array are not skipped by it.
+    // `Array.from` does not skip holes in an array.
     const made = Array.from(entries, (entry) => {
       const job = this.#newJob(owner, entry);
       takesTime ||= typeof job === "function";
@@ -383,7 +383,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     );
   }
 
-  /** The job of an entry; or what makes it, where that takes time. */
+  /** The job of an entry; or a function that makes it, if a schema or a fingerprint has to be awaited. */
   #newJob(
     owner: string,
     entry: { readonly type: string; readonly data: unknown; readonly options?: JobOptions | undefined },
@@ -407,7 +407,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return { ...options, id: newId(this.#clock.wall()), queue: this.name, type, data, idempotency: null };
   }
 
-  /** What the options of a job come to. Most have none of their own. */
+  /** The checked options of a job. Most jobs have none of their own. */
   #optionsOf(owner: string, type: string, options: JobOptions | undefined): ReadAddOptions {
     const defaults = this.#defaults.of(type);
     if (options !== undefined && options !== null) return readAddOptions(owner, defaults, options);
@@ -418,7 +418,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 
   async #update(job: { readonly id: string; readonly type?: string }, options: UpdateOptions): Promise<UpdateAnswer> {
     const { id } = job;
-    // What is wrong with the other options is said before anything is looked up.
+    // The other options are checked before anything is looked up.
     readUpdate(options, options?.data === undefined ? undefined : "");
     let data: string | undefined;
     if (options.data !== undefined) {
@@ -460,7 +460,7 @@ function tooMuch(owner: string, entries: number, bytes: number): OptionsError {
   );
 }
 
-/** Tells one payload from another, in whatever order its keys came. */
+/** A hash of the payload that does not depend on the order of its keys. */
 async function fingerprint(type: string, data: string): Promise<string> {
   const bytes = new TextEncoder().encode(JSON.stringify([type, canonicalJson(data)]));
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));

@@ -19,16 +19,16 @@ export interface ResultOptions {
 
 const RESULT = { signal: optional(signal, undefined), timeout: optional(positiveDuration, undefined) };
 
-/** Where a job is, and whose time is gone by. */
+/** What a job needs of its queue. */
 export interface JobPlace {
   readonly storage: JobStorage;
   readonly queue: string;
   readonly clock: Clock;
-  /** Changes a job before it starts; `type` is looked up where it is not known. */
+  /** Changes a job before it starts; `type` is looked up if it is not known. */
   update(job: { readonly id: string; readonly type?: string }, options: UpdateOptions): Promise<UpdateAnswer>;
 }
 
-/** A job in a queue, in the hands of whoever added it or looked it up. */
+/** A job of a queue, as `add` and the lookups return it. */
 export class QueuedJob<Data = unknown, Result = unknown> {
   readonly id: string;
   readonly queue: string;
@@ -54,11 +54,11 @@ export class QueuedJob<Data = unknown, Result = unknown> {
   }
 
   /**
-   * Resolves with what the handler returned once the job has ended, in whatever process; rejects with the job's error if
-   * it is dead, an `AbortSignalJobError` if it was cancelled, a `JobNotFoundError` if it is gone.
+   * Resolves with what the handler returned once the job has ended, in any process; rejects with the job's error if it is dead, an
+   * `AbortSignalJobError` if it was cancelled, a `JobNotFoundError` if it was deleted.
    */
   result(options: ResultOptions = {}): Promise<Result> {
-    // One promise and no more, for there may be very many that wait.
+    // Only one promise each: very many callers may wait.
     return new Promise((resolve, reject) => {
       const { signal: abort, timeout } = readOptions("result", RESULT, options);
       if (!this.#kept) {
@@ -70,15 +70,15 @@ export class QueuedJob<Data = unknown, Result = unknown> {
     });
   }
 
-  /** What is known about it now; undefined if it is gone. */
+  /** The state of the job now; undefined if it was deleted. */
   async info(): Promise<JobInfo<Data, Result> | undefined> {
     const [record] = await this.#place.storage.find([this.id]);
     return record && infoOf<Data, Result>(record);
   }
 
   /**
-   * Could it start now? If not: everything that keeps it from that, each limit with how much of it is in use, and when it can
-   * start at the earliest. A `JobNotFoundError` if it is gone.
+   * Explains whether the job could start now. If not: all blockers, each limit with how much of it is in use, and the earliest start. A
+   * `JobNotFoundError` if it was deleted.
    */
   explain(): Promise<Explanation> {
     return explainOne(this.#place, this.id);
@@ -90,8 +90,8 @@ export class QueuedJob<Data = unknown, Result = unknown> {
   }
 
   /**
-   * Not to be run, or no longer: a job that has not started is cancelled at once, a running one has its signal aborted.
-   * False: it had ended already.
+   * Cancels the job: one that has not started is cancelled at once, a running one has its signal aborted. False: it had ended
+   * already.
    */
   cancel(): Promise<boolean> {
     return changeOne(this.#place, "cancel", this.id);
@@ -103,9 +103,9 @@ export class QueuedJob<Data = unknown, Result = unknown> {
   }
 
   /**
-   * Changes it before it starts: its data, when it is due, its priority, group, weights, and the other options of `add`. It keeps its
-   * place, by due time and age, in whatever priority and group it is then, unless `delay` or `runAt` is given. The answer says whether it
-   * was updated: a job that runs or has ended is left as it is. `data` of this object stays what it was.
+   * Changes the job before it starts: its data, when it is due, its priority, group, weights, and the other options of `add`. It keeps
+   * its place, by due time and age, within its new priority and group, unless `delay` or `runAt` is given. The answer says whether it
+   * was updated: a job that runs or has ended is not changed. `data` of this object stays what it was.
    */
   async update(options: UpdateOptions<Data>): Promise<UpdateAnswer> {
     const answer = await this.#place.update({ id: this.id, type: this.type }, options);
@@ -114,7 +114,7 @@ export class QueuedJob<Data = unknown, Result = unknown> {
     return answer;
   }
 
-  /** Due now. False: it was not scheduled. */
+  /** Makes a scheduled job due now. False: it was not scheduled. */
   promote(): Promise<boolean> {
     return changeOne(this.#place, "promote", this.id);
   }
@@ -124,7 +124,7 @@ export class QueuedJob<Data = unknown, Result = unknown> {
     return changeOne(this.#place, "remove", this.id);
   }
 
-  /** Calls back with every progress that is heard of, until the job ends or the returned function is called. */
+  /** Calls the listener with every reported progress, until the job ends or the returned function is called. */
   onProgress(callback: (progress: JobProgress) => void): () => void {
     readArgument("onProgress", "callback", fn, callback);
     return followProgress(this.#place.storage, this.queue, this.id, callback);
@@ -138,7 +138,7 @@ export async function explainOne({ storage, queue }: JobPlace, id: string): Prom
   return explainJob(standing);
 }
 
-/** Does something to one job. False: it does not apply to the state it is in. */
+/** Changes one job. False: the change does not apply to its state. */
 export async function changeOne({ storage, queue }: JobPlace, action: ChangeAction, id: string): Promise<boolean> {
   const changed = await storage.change({ action, queue, ids: [id] });
   if (changed.length > 0) return true;

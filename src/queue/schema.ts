@@ -1,7 +1,7 @@
 import { OptionsError } from "../core/errors.ts";
 import { hasMethods } from "../core/options.ts";
 
-/** What is used of the Standard Schema interface: zod, valibot, arktype and others have it. */
+/** The part of the Standard Schema interface that is used: zod, valibot, arktype and others implement it. */
 export interface StandardSchema {
   readonly "~standard": {
     readonly validate: (value: unknown) => SchemaResult | Promise<SchemaResult>;
@@ -17,7 +17,7 @@ interface SchemaIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-/** Looks up the schema of a type. Types are names that users choose: `constructor` is one like any other. */
+/** Looks up the schema of a type. Users choose the names of types: `constructor` is a valid one. */
 export function readSchemas(owner: string, schemas: unknown): ReadonlyMap<string, StandardSchema> {
   if (typeof schemas !== "object" || schemas === null) throw new OptionsError(owner, "schemas", schemas, "an object");
   const read = new Map<string, StandardSchema>();
@@ -31,7 +31,7 @@ export function readSchemas(owner: string, schemas: unknown): ReadonlyMap<string
   return read;
 }
 
-/** What the schema makes of `data`, or an error that says all that is wrong with it. */
+/** The output of the schema for `data`, or an error with all its issues. */
 export async function validate(schema: StandardSchema, type: string, data: unknown): Promise<unknown> {
   const result = await schema["~standard"].validate(data);
   if (result.issues === undefined) return result.value;

@@ -8,13 +8,13 @@ import type { JobStorage, JobUpdate } from "../storage/job-storage.ts";
 import { deadline } from "./add-options.ts";
 
 /**
- * What is to be different about a job that has not started, checked as `add` checks it. What is left out stays as it is; `null` takes
- * it away. At least one is to be said.
+ * Changes of a job that has not started, checked as `add` checks them. An option that is left out stays as it is; `null` removes it. At
+ * least one is required.
  */
 export interface UpdateOptions<Data = unknown> {
-  /** Not before so long from now. The job goes to the end of those that are due then. */
+  /** The job starts no sooner than so long from now. It goes behind the jobs that are due by then. */
   readonly delay?: Duration | undefined;
-  /** Not before this instant. */
+  /** The job starts no sooner than this instant. */
   readonly runAt?: Date | undefined;
   readonly data?: Data | undefined;
   readonly priority?: number | undefined;
@@ -27,12 +27,12 @@ export interface UpdateOptions<Data = unknown> {
   readonly keepFor?: Duration | null | undefined;
 }
 
-/** Was the job updated? If not, it has started or ended, as `state` says, and was left as it is. */
+/** Whether the job was updated. If not, it has started or ended, as `state` says, and was not changed. */
 export type UpdateAnswer =
   | { readonly updated: true; readonly state: "waiting" | "scheduled" }
   | { readonly updated: false; readonly state: JobState };
 
-/** An option that can also be taken away. */
+/** An option that `null` removes. */
 function clearable<T>({ expected, read }: Check<T>): OptionRule<T | null | undefined> {
   return optional(
     { expected: `${expected}, or null`, read: (value) => (value === null ? null : read(value)) },
@@ -45,7 +45,7 @@ const unless = <T>({ check }: OptionRule<T>): OptionRule<T | undefined> => optio
 const OPTIONS = {
   delay: optional(durationOrZero, undefined),
   runAt: optional(date, undefined),
-  // Read by the queue, which knows its schema and its size.
+  // The queue checks it by schema and size.
   data: optional<unknown, undefined>({ expected: "what JSON can hold", read: (value) => value }, undefined),
   priority: unless(JOB_DEFAULTS.priority),
   group: clearable(nameText),
@@ -57,7 +57,7 @@ const OPTIONS = {
   keepFor: clearable(JOB_DEFAULTS.keepFor.check),
 };
 
-/** What is to be set; `data` is JSON text already. */
+/** The values to set; `data` is JSON text already. */
 export function readUpdate(options: UpdateOptions, data: string | undefined): JobUpdate["set"] {
   const { delay, runAt, data: _, ...read } = readOptions("update", OPTIONS, options);
   if (delay !== undefined && runAt !== undefined) {

@@ -14,8 +14,8 @@ export interface Awaited {
 }
 
 /**
- * Lets the waiter know when the job has ended, here or in any other process. Every way out settles it and leaves nothing behind:
- * ended, removed, aborted, too late.
+ * Calls the waiter when the job has ended, in this or any other process. Whether the job ended, was removed, or the wait was aborted or
+ * timed out: the waiter is settled, and no timer or listener is left.
  */
 export function waitForEnd({ storage, id, clock, signal, timeout }: Awaited, waiter: ResultWaiter): void {
   signal?.throwIfAborted();
@@ -37,7 +37,7 @@ export function waitForEnd({ storage, id, clock, signal, timeout }: Awaited, wai
   waiters.add(id, waiter);
 }
 
-/** Settles a promise. There may be very many of them: what only some need is made for those alone. */
+/** Settles a promise. There may be very many: timers and listeners are made only for waits that need them. */
 export class ResultWaiter implements Waiter {
   before: Waiter | undefined;
   after: Waiter | undefined;

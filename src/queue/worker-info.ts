@@ -1,6 +1,6 @@
 import type { WorkerRecord } from "../storage/workers.ts";
 
-/** A live worker: it runs, or ended less than 45 s ago without saying so. */
+/** A live worker: it runs, or was killed less than 45 s ago. */
 export interface WorkerInfo {
   /** The same as `Worker.id`, and as the `worker` of its jobs. */
   readonly id: string;

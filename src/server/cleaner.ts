@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import type { JobState } from "../core/job.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 
-/** Jobs in this state go when they ended so long ago. */
+/** Jobs in this state are removed when they ended so long ago. */
 export interface Retention {
   readonly state: JobState;
   readonly afterMs: number;
@@ -17,10 +17,10 @@ export interface CleanerOptions {
   readonly report: (error: unknown) => void;
 }
 
-/** How many jobs are removed in one step: much is removed in small steps, so that others come in between. */
+/** How many jobs are removed in one step: small steps let other calls come in between. */
 const STEP = 500;
 
-/** Removes jobs of a queue that ended long enough ago, when it starts and every so often. */
+/** Removes jobs of a queue that ended long enough ago, when it starts and at an interval. */
 export class Cleaner {
   readonly #options: CleanerOptions;
   #stopped = false;
@@ -35,14 +35,14 @@ export class Cleaner {
     if (this.#options.retentions.length > 0) this.#cleaning = this.#clean();
   }
 
-  /** Resolves when it has left the storage alone. */
+  /** Resolves when no call to the storage is under way. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#cancelTimer();
     await this.#cleaning;
   }
 
-  /** Never rejects: what failed is tried again the next time. */
+  /** Never rejects: a failed step is tried again the next time. */
   async #clean(): Promise<void> {
     const { retentions, clock, everyMs, report } = this.#options;
     try {

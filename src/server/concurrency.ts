@@ -2,14 +2,14 @@ import { type ILimiter, lacking } from "../limiter/limiter.ts";
 import { allPartsOf } from "../limiter/parts.ts";
 import { SlotsGate } from "../limiter/slots-gate.ts";
 
-/** Where the limiter does not say how many may run, each worker runs so many at the most: memory stays bounded. */
+/** If the limiter does not bound how many jobs run, each worker runs at most so many, so that memory stays bounded. */
 const MOST_UNSAID = 100;
 
 /**
- * How many jobs a worker of a server runs at a time where `concurrency` is not given. Without a limiter, or with one that limits
- * nothing: one. With a limiter: as many as that lets start, which one worker alone must be able to run.
+ * How many jobs a worker of a server runs at a time if `concurrency` is not given. Without a limiter, or with one that limits nothing:
+ * one. With a limiter: as many as it lets start, since one worker alone must be able to run them.
  *
- * `{ max, duration }` is no limiter of the server's but a number of the queue, and leaves it at one.
+ * `{ max, duration }` is a limit of the queue and not a limiter of the server: with it, one.
  */
 export function concurrencyUnder(limiter: unknown): number {
   if (lacking(limiter) !== undefined) return 1;

@@ -2,10 +2,10 @@ import type { JobProgress } from "../core/job.ts";
 import { fn, readArgument } from "../core/options.ts";
 import type { QueuedJob, ResultOptions } from "../queue/queued-job.ts";
 
-/** Hears how far a job is: what `updateProgress` was called with. */
+/** Is called with the arguments of `updateProgress`. */
 export type JobProgressListener = (progress: number, message: string | undefined, details: unknown) => void;
 
-/** A job in the hands of whoever submitted it. */
+/** A submitted job. */
 export class JobHandle<Output = unknown> {
   readonly id: string;
   /** False where an idempotency key found an earlier job. */
@@ -29,14 +29,14 @@ export class JobHandle<Output = unknown> {
     return this.#job.cancel();
   }
 
-  /** Calls back with every progress that is heard of, until the job ends or the returned function is called. */
+  /** Calls the listener with every reported progress, until the job ends or the returned function is called. */
   onProgress(listener: JobProgressListener): () => void {
     readArgument("onProgress", "listener", fn, listener);
     return this.#job.onProgress(spread(listener));
   }
 }
 
-/** The listener for what a storage tells. */
+/** The listener for progress as a storage publishes it. */
 export function spread(listener: JobProgressListener): (progress: JobProgress) => void {
   return ({ percent, message, details }) => listener(percent, message, details);
 }

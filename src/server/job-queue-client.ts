@@ -19,25 +19,25 @@ import { JobHandle, type JobProgressListener, spread } from "./job-handle.ts";
 export interface JobQueueClientOptions<Input, Output> {
   readonly storage: JobStorage;
   readonly queueName: string;
-  /** The class of the jobs: its type is the type of what is submitted. Needed where a server has several classes. */
+  /** The class of the jobs: its type is the type of submitted jobs. Required if the server has several classes. */
   readonly jobClass?: JobClass<Input, Output> | undefined;
   /** The type itself, where the class is not at hand. */
   readonly type?: string | undefined;
-  /** Options for jobs that do not say otherwise: for all of them, and by type. */
+  /** Default options of jobs: for all of them, and by type. */
   readonly defaults?: QueueDefaults<AnyJobs> | undefined;
   /** How many bytes an input may have, as JSON. Default 1 MiB, at most 16 MiB. */
   readonly maxDataBytes?: number | undefined;
-  /** Where waiting takes its time from. Default: the system's clock. */
+  /** The clock for timeouts. Default: the system's clock. */
   readonly clock?: Clock | undefined;
 }
 
-/** The options of a job, and its type where it is not the client's. */
+/** The options of a job, and its type if it is not the client's. */
 export interface SubmitOptions extends AddOptions {
   readonly type?: string | undefined;
   readonly jobClass?: AnyJobClass | undefined;
 }
 
-/** What is known about a job at one moment. */
+/** A job as it was at one moment. */
 export interface JobDetails<Input, Output> extends Omit<JobInfo, "queue" | "data" | "state" | "result"> {
   readonly queueName: string;
   readonly input: Input;
@@ -67,8 +67,8 @@ const RULES = {
 };
 
 /**
- * Submits jobs to a queue and follows them, in whatever process they run: all it needs is the storage. There is nothing to
- * attach, and nothing to close.
+ * Submits jobs to a queue and follows them, in whatever process they run. It needs only the storage: there is nothing to attach or
+ * close.
  */
 // oxlint-disable-next-line typescript/no-explicit-any -- nothing is said about what the jobs take and give
 export class JobQueueClient<Input = any, Output = any> {
@@ -85,13 +85,13 @@ export class JobQueueClient<Input = any, Output = any> {
     this.storage = this.#queue.storage;
   }
 
-  /** Adds a job. When this resolves it is kept, whatever happens to this process. */
+  /** Adds a job. When this resolves the job is stored, and survives a crash of this process. */
   async submit(input: Input, options: SubmitOptions = {}): Promise<JobHandle<Output>> {
     const { type, rest } = this.#read("submit", options);
     return this.#handle(await this.#queue.add(type, input, rest));
   }
 
-  /** Adds a job for each input, all with these options, or, if one cannot be added, none. The answers are in order. */
+  /** Adds a job for each input, all with these options, or, if one cannot be added, none. Returns the jobs in order. */
   async submitBatch(
     inputs: readonly Input[],
     options: Omit<SubmitOptions, "idempotencyKey"> = {},
@@ -112,7 +112,7 @@ export class JobQueueClient<Input = any, Output = any> {
 
   /**
    * Resolves with the output of a job once it has ended; rejects with its error if it is dead, an `AbortSignalJobError` if
-   * it was aborted, a `JobNotFoundError` if it is gone.
+   * it was aborted, a `JobNotFoundError` if it was deleted.
    */
   async waitFor(id: string, options: ResultOptions = {}): Promise<Output> {
     const job = await this.#queue.get(id);
@@ -121,20 +121,20 @@ export class JobQueueClient<Input = any, Output = any> {
   }
 
   /**
-   * Not to be run, or no longer: a job that has not started is cancelled at once, a running one has its signal aborted.
-   * False: it had ended, or was being aborted already.
+   * Cancels a job: one that has not started is cancelled at once, a running one has its signal aborted. False: it had ended, or
+   * was being aborted already.
    */
   abort(id: string): Promise<boolean> {
     return this.#queue.cancel(id);
   }
 
-  /** Calls back with every progress that is heard of, until the job ends or the returned function is called. */
+  /** Calls the listener with every reported progress, until the job ends or the returned function is called. */
   onJobProgress(id: string, listener: JobProgressListener): () => void {
     readArgument("onJobProgress", "listener", fn, listener);
     return followProgress(this.storage, this.queueName, id, spread(listener));
   }
 
-  /** What is known about a job of this queue; undefined if there is none of this id. */
+  /** The state of a job of this queue; undefined if there is none with this id. */
   async getJob(id: string): Promise<JobDetails<Input, Output> | undefined> {
     const info = await this.#queue.info(id);
     return info && detailsOf(info);
@@ -145,7 +145,7 @@ export class JobQueueClient<Input = any, Output = any> {
     const found: JobDetails<Input, Output>[] = [];
     let cursor: string | undefined;
     do {
-      // A page of large jobs is shorter than it may be.
+      // A page of large jobs may be shorter than its limit.
       const page = await this.#queue.list({ state: status ?? NOT_STARTED, limit: num - found.length, cursor });
       for (const job of page.jobs) found.push(detailsOf(job));
       cursor = page.cursor;
@@ -162,7 +162,7 @@ export class JobQueueClient<Input = any, Output = any> {
     return (status === undefined ? NOT_STARTED : [status]).reduce((sum, state) => sum + counts[state], 0);
   }
 
-  /** Calls back for every such event in the queue, in any process, until the returned function is called. */
+  /** Calls the listener for every such event of the queue, in any process, until the returned function is called. */
   on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void {
     return this.#queue.on(event, listener);
   }

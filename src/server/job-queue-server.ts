@@ -15,15 +15,15 @@ import { counted, type JobQueueStats, Stats } from "./stats.ts";
 
 const OWNER = "JobQueueServer";
 const STOP = { timeout: optional(durationOrZero, 10_000) };
-/** Workers that are no longer needed let their jobs end, however long that takes. */
+/** Workers that are removed let their jobs end, however long that takes. */
 const SCALE = { timeout: optional(durationOrZero, 1e15) };
 
 /**
- * Runs the jobs of a queue, each as an instance of its class, with as many workers as wanted. All of them go by one
- * limiter, which decides how many jobs run; without one every worker runs one at a time. It does not start by itself.
+ * Runs the jobs of a queue, each as an instance of its class, with `workerCount` workers. All of them share one limiter, which decides
+ * how many jobs run; without one every worker runs one at a time. It does not start by itself.
  *
- * A server of one class runs jobs of that class's type, and those that were submitted without a type. A server of several
- * runs those whose type one of them has.
+ * A server of one class runs jobs of that class's type, and those that were submitted without a type. A server of several classes runs
+ * jobs whose type one of them has.
  */
 // oxlint-disable-next-line typescript/no-explicit-any -- nothing is said about what the jobs take and give
 export class JobQueueServer<Input = any, Output = any> implements AsyncDisposable {
@@ -33,15 +33,15 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   readonly #handlers: Readonly<Record<string, Handler>>;
   readonly #stats: Stats;
   readonly #counted: JobStorage;
-  /** What goes wrong in any of its workers. */
+  /** Reports the errors of all its workers. */
   readonly #errors: ErrorReporter;
   readonly #workers = new Set<Worker>();
-  /** Workers that claim nothing more and have jobs to end: until then nobody takes their place. */
+  /** Workers that claim nothing more and still have running jobs: until these end, no new worker replaces them. */
   readonly #leaving = new Set<Worker>();
   #cleaner: Cleaner | undefined;
   #wanted: number;
   #running = false;
-  /** Its limits were declared when it started: workers that come later declare nothing. */
+  /** Its limits were declared when it started: later workers declare nothing. */
   #declared = false;
 
   constructor(jobClass: JobClass<Input, Output>, options: StorageOrStore<JobQueueServerOptions>);
@@ -58,14 +58,14 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     this.#counted = counted(this.storage, this.#stats);
     this.#handlers = this.#handlersFor(jobClass);
     this.#errors = new ErrorReporter(this.queueName, this.#settings.clock, this.#settings.worker.onError);
-    // Whatever a worker would refuse is refused now.
+    // Options that a worker would refuse are refused now.
     this.#newWorker();
     refuseLocalWindow(this.#settings.worker.limiter);
   }
 
   /**
-   * Begins to work. Resolves when the storage is set up; one that cannot be reached is tried again. Rejects with a
-   * `LimitConflictError`, and runs nothing, if its `limits` say `onConflict: "reject"` and there is one.
+   * Starts the workers. Resolves when the storage is set up; a storage that cannot be reached is tried again. Rejects with a
+   * `LimitConflictError`, and runs nothing, if its `limits` have `onConflict: "reject"` and differ from the stored ones.
    */
   async start(): Promise<this> {
     if (!this.#running) {
@@ -85,8 +85,8 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   }
 
   /**
-   * Starts nothing more, lets running jobs end, and gives back those that do not end in time: they have not spent an
-   * attempt. Called again with a shorter timeout, it shortens the wait. It can be started again.
+   * Starts nothing more, lets running jobs end, and gives back those that do not end in time: these spend no attempt. A second call
+   * with a shorter timeout shortens the wait. The server can be started again.
    */
   async stop(options: StopOptions = {}): Promise<this> {
     const read = readOptions("stop", STOP, options);
@@ -102,13 +102,13 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   }
 
   /**
-   * From now on so many workers. Resolves when no more than that are left: those that are not needed let their jobs end
-   * (or give them back after a `timeout`). 0: nothing runs until there are more; at most 10,000.
+   * Sets the number of workers. Resolves when no more than that are left: removed workers let their jobs end (or give them back after
+   * a `timeout`). 0: nothing runs until there are more; at most 10,000.
    */
   async scaleWorkers(workers: number, options: StopOptions = {}): Promise<void> {
     const read = readOptions("scaleWorkers", SCALE, options);
     this.#wanted = readArgument("scaleWorkers", "workers", workerCountOrZero, workers);
-    // Those with nothing to do leave first.
+    // Idle workers are removed first.
     const idleFirst = [...this.#workers].toSorted((a, b) => a.running - b.running);
     const dismissed = idleFirst.slice(0, Math.max(0, idleFirst.length - this.#wanted));
     const left = dismissed.map((worker) => this.#dismiss(worker, read));
@@ -126,29 +126,29 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     return this.#wanted;
   }
 
-  /** What this server has done. For what there is in the queue, ask `JobQueueClient.size` or `Queue.counts`. */
+  /** What this server has done. For the jobs in the queue, see `JobQueueClient.size` and `Queue.counts`. */
   getStats(): JobQueueStats {
     return this.#stats.snapshot;
   }
 
   /**
-   * Calls back with everything that goes wrong in this server outside of `execute`, as `onError` does, until the returned
-   * function is called. With the job, where it is about one.
+   * Calls the listener with every error of this server that does not come from `execute`, as `onError` does, until the returned
+   * function is called. With the job, if the error is about one.
    */
   on(event: "error", listener: ErrorListener): () => void;
-  /** Calls back for every such event in the queue, in any process, until the returned function is called. */
+  /** Calls the listener for every such event of the queue, in any process, until the returned function is called. */
   on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void;
   on(event: JobEventName | "error", listener: unknown): () => void {
     if (event === "error") return this.#errors.listen(listener as ErrorListener);
     return listen(this.storage, this.queueName, event, listener as (event: JobEvents[JobEventName]) => void, ["error"]);
   }
 
-  /** As many workers as wanted, those that leave included. */
+  /** Starts workers until there are `workerCount`, those that are being removed included. */
   #fill(): void {
     while (this.#running && this.#workers.size + this.#leaving.size < this.#wanted) {
       const worker = this.#newWorker();
       this.#workers.add(worker);
-      // One that is refused for its limits is none; whoever waits for it is told.
+      // A worker whose limits are refused is removed; `start()` rejects.
       worker.start().catch(() => this.#workers.delete(worker));
     }
   }
@@ -208,7 +208,7 @@ function isList(given: AnyJobClass | readonly AnyJobClass[]): given is readonly 
   return Array.isArray(given);
 }
 
-/** A window for each worker would be `workerCount` times as wide as it says. */
+/** With a window for each worker the server would start `workerCount` times as many jobs as the limiter says. */
 function refuseLocalWindow(limiter: object | undefined): void {
   if (limiter !== undefined && "scope" in limiter && limiter.scope === "worker") {
     const expected = "left out (the limiter of a server is one for all its workers)";

@@ -6,7 +6,7 @@ import type { JobContext, JobView } from "../worker/context.ts";
 /** What `execute` can do beside its work: its signal, progress, log, real weights, attempt and fencing token. */
 export type IJobExecuteContext = JobContext;
 
-/** What an instance is made of. Only `input` is needed to make one by hand, in a test of `execute`. */
+/** The arguments of the constructor. Only `input` is needed to make an instance in a test of `execute`. */
 export interface JobFields<Input> {
   readonly input: Input;
   readonly id?: string | undefined;
@@ -21,15 +21,15 @@ export interface JobFields<Input> {
 }
 
 /**
- * A job as a class: what it does is `execute`. The server makes a new instance for every attempt, so what an instance
- * remembers is gone afterwards.
+ * A job as a class: `execute` does the work. The server makes a new instance for every attempt, so the fields of an instance do not
+ * outlive it.
  *
- * A `static type` names the type; without one it is the name of the class. Give it where names are shortened by a bundler,
- * for the type of a waiting job must mean the same tomorrow.
+ * A `static type` names the type; without one it is the name of the class. Give it if a bundler shortens names, since the type of a
+ * waiting job must mean the same in the next version.
  */
 export abstract class Job<Input = unknown, Output = unknown> {
   readonly input: Input;
-  /** Empty if made by hand. */
+  /** Empty if the instance was not made by a server. */
   readonly id: string;
   readonly queueName: string;
   readonly type: string;
@@ -39,7 +39,7 @@ export abstract class Job<Input = unknown, Output = unknown> {
   readonly priority: number;
   readonly group: string | undefined;
   readonly weights: Readonly<Record<string, number>> | undefined;
-  /** When it was submitted; undefined if made by hand. */
+  /** When it was submitted; undefined if the instance was not made by a server. */
   readonly createdAt: Date | undefined;
 
   constructor(fields: JobFields<Input>) {
@@ -55,7 +55,7 @@ export abstract class Job<Input = unknown, Output = unknown> {
     this.createdAt = fields.createdAt;
   }
 
-  /** Does the work. What it returns is the job's output; what it throws decides whether it is tried again. */
+  /** Does the work. The return value is the job's output; a thrown error decides whether the job is tried again. */
   abstract execute(input: Input, context: IJobExecuteContext): Promise<Output>;
 }
 
@@ -69,10 +69,10 @@ export interface JobClass<Input, Output> {
 // oxlint-disable-next-line typescript/no-explicit-any -- classes of several inputs and outputs have nothing else in common
 export type AnyJobClass = JobClass<any, any>;
 
-/** The type of a job that was submitted without one. A server of a single class runs it, whatever the class is called. */
+/** The type of a job that was submitted without one. A server of a single class runs it, whatever the name of the class. */
 export const DEFAULT_TYPE = "default";
 
-/** Checks that it is a class of jobs that can be named. */
+/** Checks that the value is a class of jobs with a valid type. */
 export function readJobClass(owner: string, option: string, value: unknown): AnyJobClass {
   const known = fn.read(value) as { readonly prototype?: { readonly execute?: unknown } } | undefined;
   if (fn.read(known?.prototype?.execute) === undefined) {

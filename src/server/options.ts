@@ -17,18 +17,18 @@ import { jobStorage, namingStorage, type StorageOrStore } from "../storage/open.
 import type { WorkerOptions } from "../worker/options.ts";
 import type { Retention } from "./cleaner.ts";
 
-/** The options of its workers, and what a server does beside them. */
+/** The options of the workers, and those of the server itself. */
 export interface JobQueueServerOptions extends Omit<WorkerOptions, "autostart" | "batch" | "concurrency"> {
   readonly queueName: string;
   /** How many workers there are: loops that claim and run jobs, each up to `concurrency` at a time. Default 1. */
   readonly workerCount?: number | undefined;
   /**
    * How many jobs each worker runs at a time. Default: without a `limiter`, or with a `NullLimiter` or `{ max, duration }`, one;
-   * so `workerCount` is how many jobs run. With any other limiter as many as that lets start, whatever `workerCount` is:
+   * so `workerCount` is how many jobs run. With any other limiter as many as it lets start, whatever `workerCount` is:
    * `ConcurrencyLimiter(10)` runs ten. A limiter that limits rates alone, or is your own, lets up to 100 run for each worker.
    */
   readonly concurrency?: number | undefined;
-  /** Completed jobs of the queue are removed so long after they ended; 0: at the next clean-up. Default: see `keepFor`. */
+  /** How long after their end completed jobs of the queue are removed; 0: at the next clean-up. Default: see `keepFor`. */
   readonly deleteAfterCompletionMs?: Duration | undefined;
   /** The same for dead jobs. */
   readonly deleteAfterFailureMs?: Duration | undefined;

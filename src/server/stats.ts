@@ -14,11 +14,11 @@ export interface JobQueueStats {
   readonly abortedJobs: number;
   /** Failed, and tried again. */
   readonly retriedJobs: number;
-  /** Sent back by a service that was over its limit; no attempt was spent. */
+  /** Given back because a service was over its limit; no attempt was spent. */
   readonly heldJobs: number;
   /** How long `execute` took on average, in milliseconds; undefined: none has ended yet. */
   readonly averageProcessingTime: number | undefined;
-  /** When any of these last changed. */
+  /** When one of these numbers last changed. */
   readonly lastUpdateTime: Date;
 }
 
@@ -32,7 +32,7 @@ const ENDINGS: Readonly<Record<Outcome["to"], Ending>> = {
   back: "heldJobs",
 };
 
-/** Counts what becomes of the jobs of a server. */
+/** Counts the outcomes of the jobs of a server. */
 export class Stats {
   readonly #clock: Clock;
   readonly #endings = { completedJobs: 0, failedJobs: 0, abortedJobs: 0, retriedJobs: 0, heldJobs: 0 };
@@ -60,7 +60,7 @@ export class Stats {
     }
   }
 
-  /** These were settled, but for those whose lease was lost. */
+  /** Counts settled outcomes, without those whose lease was lost. */
   settled(outcomes: readonly Outcome[], stale: readonly string[]): void {
     for (const outcome of outcomes) {
       const ending = endingOf(outcome);
@@ -85,7 +85,7 @@ export class Stats {
   }
 }
 
-/** The same storage; what is settled through it is counted. So the counts are what the storage said, and cost nothing. */
+/** The same storage, with its settled outcomes counted: the counts are what the storage answered, and need no call of their own. */
 export function counted(storage: JobStorage, stats: Stats): JobStorage {
   const steps: Pick<JobStorage, "claim" | "settle"> = {
     async claim(request) {
@@ -103,7 +103,7 @@ export function counted(storage: JobStorage, stats: Stats): JobStorage {
     get(_, key) {
       if (key === "claim" || key === "settle") return steps[key];
       const member: unknown = Reflect.get(storage, key);
-      // Bound: storages have private members, which only they themselves can reach.
+      // Bound to the storage, since its methods use private members.
       return typeof member === "function" ? (member.bind(storage) as unknown) : member;
     },
   });
