@@ -5,27 +5,27 @@ import type { JobStorage } from "./job-storage.ts";
 import type { ConfirmingRateLimiterStorage, ExecutionCall } from "./rate-limiter-storage.ts";
 
 /**
- * After a failure it is tried again, each time after twice as long; then it is given up: what is not confirmed counts as if it
- * were called at the last moment, which is safe and soon makes no difference any more.
+ * After a failure the call is tried again, each time after twice as long; then the confirmations are given up: an unconfirmed start counts
+ * at the last possible instant of its call, which is safe and soon makes no difference.
  */
 const FIRST_RETRY_MS = 50;
 const MOST_RETRIES = 3;
 const WITHIN_MS = 2_000;
 
 /**
- * What this process has to confirm: it goes along with the next step that can carry it, or is sent by itself, all of
- * it together, when the first of it is worth a call.
+ * The confirmations that this process has to send: the next step that can carry them takes them along, or one call of their own
+ * sends them all when the first is due.
  */
 export class Confirmations<Item = Confirmation> {
   readonly #clock: Clock;
   readonly #send: (items: readonly Item[]) => Promise<void>;
   #items: Item[] = [];
-  /** When the first of it is worth a call. */
+  /** When the first confirmation is due for a call of its own. */
   #dueAt = Number.POSITIVE_INFINITY;
-  /** It may come too early, for what has gone along with a step since: then it is set anew, or goes. */
+  /** The timer may fire too early, if a step took the confirmations along: then it is set again or removed. */
   #timerAt = Number.POSITIVE_INFINITY;
   #cancelTimer: (() => void) | undefined;
-  /** How often in a row it has failed. */
+  /** How many calls in a row have failed. */
   #failures = 0;
   #closed = false;
   #sending: Promise<void> | undefined;
@@ -35,14 +35,14 @@ export class Confirmations<Item = Confirmation> {
     this.#send = send;
   }
 
-  /** `inMs`: after so long it is worth a call of its own. */
+  /** `inMs`: after so long the confirmation is due for a call of its own. */
   add(item: Item, inMs: number): void {
     if (this.#closed) return;
     this.#items.push(item);
     this.#sendIn(inMs);
   }
 
-  /** All there is goes along with a step. One that fails may not have confirmed it; to confirm twice is harmless. */
+  /** Runs a step that carries all confirmations. If it fails they are sent again; to confirm twice is harmless. */
   async carriedBy<T>(step: (items: readonly Item[]) => Promise<T>): Promise<T> {
     const items = this.#take();
     try {
@@ -73,7 +73,7 @@ export class Confirmations<Item = Confirmation> {
     this.#sendIn(FIRST_RETRY_MS * 2 ** (this.#failures - 1));
   }
 
-  /** Sends what there is, now. Never rejects: what fails is tried again later. */
+  /** Sends all confirmations now. Never rejects: a failed call is tried again later. */
   async flush(): Promise<void> {
     while (this.#sending !== undefined) await this.#sending;
     this.#cancel();
@@ -84,7 +84,7 @@ export class Confirmations<Item = Confirmation> {
     this.#sending = undefined;
   }
 
-  /** The storage is about to close: what there is goes now, or never, and no timer is left. Undefined: there is nothing. */
+  /** The storage is about to close: all confirmations are sent now, once, and no timer is left. Undefined: there are none. */
   close(): Promise<void> | undefined {
     this.#closed = true;
     this.#cancel();
@@ -115,11 +115,11 @@ export class Confirmations<Item = Confirmation> {
   }
 }
 
-/** What is to be confirmed to a storage of jobs, and to one of rates, as long as that is used. */
+/** The confirmations of each storage of jobs, and of each storage of rates. */
 const ofJobs = new WeakMap<object, Confirmations>();
 const ofRates = new WeakMap<object, Confirmations<RateCall>>();
 
-/** Those of this storage: one for all workers and limiters of the process, so that one call confirms for all of them. */
+/** The confirmations of this storage: one instance for all workers and limiters of the process, so that one call confirms for all. */
 export function confirmationsOf(storage: Pick<JobStorage, "confirm">, clock: Clock): Confirmations {
   let confirmations = ofJobs.get(storage);
   if (confirmations === undefined) {
@@ -134,7 +134,7 @@ export interface RateCall extends ExecutionCall {
   readonly name: string;
 }
 
-/** The same for a storage of rates: one for all limiters over it, and one call for each name. */
+/** The same for a storage of rates: one instance for all its limiters, and one call for each name. */
 export function rateConfirmationsOf(
   storage: Pick<ConfirmingRateLimiterStorage, "confirmExecution">,
   clock: Clock,
@@ -156,7 +156,7 @@ export function rateConfirmationsOf(
   return confirmations;
 }
 
-/** For a storage that is about to close: what its process has not confirmed yet is confirmed now. Undefined: there is nothing. */
+/** For storages that are about to close: sends their confirmations now. Undefined: there are none. */
 export function closeConfirmations(...storages: readonly object[]): Promise<unknown> | undefined {
   const closing = storages.flatMap((storage) =>
     [ofJobs.get(storage)?.close(), ofRates.get(storage)?.close()].filter((one) => one !== undefined),

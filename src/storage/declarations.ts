@@ -12,13 +12,13 @@ export interface DeclaredBefore {
   readonly owners: ReadonlyMap<string, number>;
 }
 
-/** What a declaration comes to: what is to be written, in one step, and what is to be told. */
+/** The effect of a declaration: what to write, in one step, and what to publish. */
 export interface Declared {
-  /** Rules as they are from now on. Of those in `changes` something else is in force; the others only belong to other owners. */
+  /** Rules to write. For those in `changes` other numbers are in force now; the others only have other owners. */
   readonly writes: readonly StoredRule[];
-  /** Names of rules that end, with all that is counted under them. */
+  /** Names of rules to remove, with all that is counted under them. */
   readonly removed: readonly string[];
-  /** The version that the owner has declared, if that is to be remembered. */
+  /** The version that the owner has declared, if it is to be stored. */
   readonly owner: { readonly name: string; readonly version: number } | undefined;
   readonly changes: readonly LimitChanged[];
   readonly kept: readonly LimitKept[];
@@ -30,8 +30,8 @@ export function isUnchanged({ writes, removed, owner }: Declared): boolean {
 }
 
 /**
- * What becomes of the stored rules when these are declared (docs/changing-limits.md has the table). Fails, with nothing done,
- * where a conflict is to be rejected.
+ * Decides what a declaration changes in the stored rules (docs/changing-limits.md has the table). Throws if a conflict is to be
+ * rejected; then nothing is changed.
  */
 export function declareRules(
   before: DeclaredBefore,
@@ -42,7 +42,7 @@ export function declareRules(
   const { onConflict = "update", version = null, owner = null, by = null } = options;
   const author: LimitAuthor = { by, owner, version };
   const seen = owner === null ? undefined : before.owners.get(owner);
-  // A process of an older deploy: its owner declares other limits by now, and it must neither bring back nor remove any.
+  // A process of an older deploy: a newer version of its owner has declared its limits, and the old one must neither restore nor remove any.
   const stale = seen !== undefined && isOlder(version, seen);
   const after = new Map<string, StoredRule>();
   const changed = new Set<string>();
@@ -83,7 +83,7 @@ export function declareRules(
   };
 }
 
-/** What is remembered of owners and has no meaning any more once this rule is removed by hand: they own nothing else. */
+/** The owners that own no other rule: their stored versions are deleted when this rule is removed by an operator. */
 export function ownersWithout({ stored }: Pick<DeclaredBefore, "stored">, name: string): readonly string[] {
   const others = [...stored.values()].filter(({ declared }) => declared.name !== name);
   return (stored.get(name)?.owners ?? []).filter((owner) => !others.some(({ owners }) => owners.includes(owner)));
@@ -95,15 +95,15 @@ function isOlder(version: number | null, stored: number | null): boolean {
 }
 
 /**
- * A rule that is declared, possibly with other numbers than before. What was counted stays counted, and a pause stays. Numbers
- * that were set by hand stay too, unless the declaration speaks of the same numbers: then it is newer.
+ * A rule that is declared, possibly with other numbers than before. Counted starts stay counted, and a pause stays. Numbers that an
+ * operator set stay too, unless the declaration changes the same numbers: then the declaration is newer.
  */
 function declaredAs(before: StoredRule | undefined, rule: LimitRule, now: number): StoredRule {
   if (before === undefined) {
     return { declared: rule, quota: {}, groups: {}, paused: false, revision: 1, version: null, owners: [] };
   }
   const { declared } = before;
-  // Numbers that weigh something else cannot be compared with those of before.
+  // Numbers for another weight cannot be compared with the earlier ones.
   const anew = declared.weight !== rule.weight || declared.estimate !== rule.estimate;
   const groups = Object.entries(before.groups).filter(
     ([group]) => !anew && same(numbersOf(declared, group), numbersOf(rule, group)),
@@ -118,12 +118,12 @@ function declaredAs(before: StoredRule | undefined, rule: LimitRule, now: number
   return looking(before, after, now);
 }
 
-/** What a rule says about one group alone. */
+/** The overrides of a rule for one group. */
 function numbersOf({ groups }: LimitRule, group: string): GroupRule | undefined {
   return Object.hasOwn(groups, group) ? groups[group] : undefined;
 }
 
-/** The rules of this owner that are not among these, without it. */
+/** The rules of this owner that it no longer declares, with the owner removed. */
 function noLongerDeclared({ stored }: DeclaredBefore, rules: readonly LimitRule[], owner: string): StoredRule[] {
   const names = new Set(rules.map(({ name }) => name));
   const without = (rule: StoredRule): StoredRule => ({ ...rule, owners: rule.owners.filter((one) => one !== owner) });

@@ -4,17 +4,17 @@ import type { JobStorage } from "./job-storage.ts";
 import type { LimitsDeclared } from "./limit-storage.ts";
 import { spanText } from "./span.ts";
 
-/** What the declaration of a worker or a queue came to, for each limit that was changed or left as it is. */
+/** The effect of a declaration of a worker or a queue, for each limit that was changed or kept. */
 export type LimitDeclared =
   | ({ readonly outcome: "changed" } & LimitChanged)
   | ({ readonly outcome: "kept" } & LimitKept);
 
-/** Hears what came of a declaration. */
+/** Is called with the effect of a declaration. */
 export type LimitListener = (declared: LimitDeclared) => void;
 
 /**
- * Declares limits for a worker or a queue, and tells what came of it: the storage tells what it changed, this what it kept
- * because a newer version is stored. `by`: who declares, such as `worker 0193…`.
+ * Declares limits for a worker or a queue, and calls the listener. The storage publishes changes; this function publishes limits that were
+ * kept because a newer version is stored. `by`: the author, such as `worker 0193…`.
  */
 export async function declareLimits(
   storage: JobStorage,
@@ -29,7 +29,7 @@ export async function declareLimits(
   }
 }
 
-/** What there is to tell of a declaration. Not of limits that are new: they change nothing. */
+/** The effects to report. New limits are left out: they change nothing that was in force. */
 export function outcomesOf({ changes, kept }: LimitsDeclared): readonly LimitDeclared[] {
   const outcomes: LimitDeclared[] = [];
   for (const change of changes) if (change.from !== null) outcomes.push({ outcome: "changed", ...change });
@@ -42,7 +42,7 @@ function tell(hear: LimitListener, declared: LimitDeclared): void {
   try {
     hear(declared);
   } catch {
-    // The event and the history tell it too.
+    // The event and the history have the change, too.
   }
 }
 
@@ -51,7 +51,7 @@ function log(declared: LimitDeclared): void {
   console.info(`sluice: ${declaredText(declared)}`);
 }
 
-/** In one line what was changed, or kept. */
+/** The change as one line of text. */
 export function declaredText(declared: LimitDeclared): string {
   const { limit, by } = declared;
   if (declared.outcome === "changed") return `the limit "${limit}" was ${changeText(declared)}, by ${by}`;
@@ -61,7 +61,7 @@ export function declaredText(declared: LimitDeclared): string {
   return `the limit "${limit}" ${held}; the declaration by ${by} ${own} (${differenceText(kept, declared.declared)})`;
 }
 
-/** What was changed: `declared (max 10 -> 20)`. */
+/** The change as text: `declared (max 10 -> 20)`. */
 export function changeText({ kind, from, to }: LimitChanged): string {
   const difference = to === null || kind === "paused" || kind === "resumed" ? "" : differenceText(from, to);
   return difference === "" ? kind : `${kind} (${difference})`;
@@ -77,7 +77,7 @@ function differenceText(from: LimitRulePart | null, to: LimitRulePart): string {
     .join(", ");
 }
 
-/** The parts of a rule that say something, by the words in which people declare them. */
+/** The parts of a rule that differ from the default, by the names of their options. */
 function wordsOf({ quota, groups = {}, paused, ...rest }: LimitRulePart): Map<string, string> {
   const { max, windowMs, concurrency, everyMs } = quota;
   const words: [string, string | null][] = [
@@ -89,7 +89,7 @@ function wordsOf({ quota, groups = {}, paused, ...rest }: LimitRulePart): Map<st
     ...Object.entries(rest).map(([key, value]): [string, string] => [key, JSON.stringify(value)]),
     ...Object.entries(groups).map(([group, own]): [string, string] => [`group ${group}`, JSON.stringify(own)]),
   ];
-  // What a start counts for that says nothing means nothing where all count for one.
+  // The estimate has no meaning if every start has weight one.
   const silent = (key: string, value: string | null) =>
     value === null || value === "null" || value === "false" || (key === "estimate" && rest.weight === null);
   return new Map(words.filter((entry): entry is [string, string] => !silent(...entry)));

@@ -2,8 +2,8 @@ import type { JobRecord } from "../core/job.ts";
 import type { Change, JobUpdate, ListQuery } from "./job-storage.ts";
 
 /**
- * Can a database keep this text? U+0000 and halves of characters it cannot, so nothing is found under such an id or name. A driver
- * would fail on it, or look for another text.
+ * Can a database keep this text? U+0000 and lone surrogates it cannot, so no job has such an id or name. A driver would fail on it, or
+ * look for another text.
  */
 export function isKeepable(text: string | null): boolean {
   return text === null || (text.isWellFormed() && !text.includes("\u0000"));
@@ -11,7 +11,7 @@ export function isKeepable(text: string | null): boolean {
 
 type Found = JobRecord | undefined;
 
-/** Looks for jobs by the ids among these that can be kept. */
+/** Finds jobs by those of the ids that can be kept. */
 export async function findKeepable(
   ids: readonly string[],
   find: (ids: readonly string[]) => Promise<readonly Found[]>,
@@ -26,7 +26,7 @@ export function isListable({ queue, type, group }: Pick<ListQuery, "queue" | "ty
   return isKeepable(queue) && isKeepable(type) && isKeepable(group);
 }
 
-/** The same change for jobs that can be there; undefined: there are none. */
+/** The same change without ids that cannot exist; undefined: nothing is left. */
 export function keepableChange(wanted: Change): Change | undefined {
   if ("ids" in wanted) return isKeepable(wanted.queue) ? { ...wanted, ids: wanted.ids.filter(isKeepable) } : undefined;
   return isListable({ queue: wanted.queue, ...wanted.where }) ? wanted : undefined;

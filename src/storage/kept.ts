@@ -1,10 +1,10 @@
 import type { BackoffPlan, ErrorRecord, JobProgress } from "../core/job.ts";
 
 /*
- * What storages in databases keep of a job as JSON, read with care: somebody may have written into the tables by hand.
+ * Reads the parts of a job that databases keep as JSON. The text may be invalid: rows can be written by SQL.
  */
 
-/** An error that was kept; a stand-in for one that cannot be read. */
+/** A stored error; a placeholder if it cannot be read. */
 export function readError(text: string): ErrorRecord {
   const error = readObject(text) as ErrorRecord | null;
   if (error !== null && typeof error.name === "string" && typeof error.message === "string") return error;
@@ -13,11 +13,11 @@ export function readError(text: string): ErrorRecord {
 
 export const DEFAULT_BACKOFF: BackoffPlan = { kind: "exponential", initial: 1_000, max: 600_000 };
 
-/** Almost all jobs have the plan of the one before. */
+/** A cache of one plan: almost all jobs have the plan of the one before. */
 let latestText = "";
 let latestPlan: BackoffPlan = DEFAULT_BACKOFF;
 
-/** The plan that was kept; the usual one for one that cannot be read. */
+/** A stored back-off plan; the default if it cannot be read. */
 export function readBackoff(text: string): BackoffPlan {
   if (text !== latestText) {
     const plan = readObject(text) as BackoffPlan | null;
@@ -42,20 +42,20 @@ function isBackoff(plan: BackoffPlan): boolean {
 
 const isDelay = (value: unknown): boolean => typeof value === "number" && value >= 0;
 
-/** What a job weighs, as it was kept; null: nothing that can be read. */
+/** The stored weights of a job; null: none that can be read. */
 export function readWeights(kept: unknown): Readonly<Record<string, number>> | null {
   const weights = typeof kept === "string" ? readObject(kept) : isObject(kept) ? kept : null;
   if (weights === null || !Object.values(weights).every((weight) => typeof weight === "number")) return null;
   return weights as Readonly<Record<string, number>>;
 }
 
-/** How far a job has come, as it was kept; null: nothing that can be read. */
+/** The stored progress of a job; null: none that can be read. */
 export function readProgress(text: string): JobProgress | null {
   const progress = readObject(text) as JobProgress | null;
   return typeof progress?.percent === "number" ? progress : null;
 }
 
-/** The object in a text, whatever it is made of; null if there is none. */
+/** The object in a JSON text; null if there is none. */
 function readObject(text: string): object | null {
   try {
     const value: unknown = JSON.parse(text);

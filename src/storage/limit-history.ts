@@ -8,10 +8,10 @@ import { ruleInForce, type StoredRule } from "./stored-rules.ts";
 export const KEPT_CHANGES = 100;
 export const KEPT_CHANGES_OF_ALL = 10_000;
 
-/** Of so many groups a change tells the numbers: a rule may have thousands. */
+/** A change lists the numbers of so many groups: a rule may have thousands. */
 const GROUPS = 100;
 
-/** What a change of a stored rule was, for its history and for listeners. */
+/** The change of a stored rule, for its history and for listeners. */
 export function changeOf(
   kind: LimitChangeKind,
   before: StoredRule | undefined,
@@ -24,7 +24,7 @@ export function changeOf(
   return { limit, kind, by, owner, version, from, to };
 }
 
-/** The same for what is done by hand; undefined: it is no change of the rule. */
+/** The same for a change by an operator; undefined: it does not change the rule. */
 export function changeByHand(
   before: StoredRule,
   after: StoredRule | undefined,
@@ -41,19 +41,19 @@ function kindOf(change: LimitChange): LimitChangeKind {
   return "changed";
 }
 
-/** What a declaration was that did not take effect. */
+/** A declaration that did not take effect. */
 export function keptOf(before: StoredRule | undefined, rule: LimitRule, author: LimitAuthor): LimitKept {
   const [kept = null, declared] = partsOf(before?.declared, rule);
   const { by, owner, version } = author;
   return { limit: rule.name, by, owner, version, declared: declared!, kept, keptVersion: before?.version ?? null };
 }
 
-/** The parts in which two rules differ, of each. Where there is only one of them, all of it. */
+/** The parts in which two rules differ, of each. If there is only one, all of it. */
 function partsOf(before: LimitRule | undefined, after: LimitRule | undefined): readonly (LimitRulePart | null)[] {
   return [before && partOf(before, after), after && partOf(after, before)].map((part) => part ?? null);
 }
 
-/** Told in another way; or an instant, which says nothing about what was changed. */
+/** Fields that are not compared: they are reported elsewhere, or are instants. */
 const APART: ReadonlySet<string> = new Set<keyof LimitRule>([
   "name",
   "quota",
@@ -76,12 +76,12 @@ function partOf(rule: LimitRule, other: LimitRule | undefined): LimitRulePart {
   };
 }
 
-/** What a record of names holds under one of them: it may be called `__proto__`. */
+/** The value under a name that may be `__proto__`. */
 function ownOf<T>(record: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
   return record !== undefined && Object.hasOwn(record, name) ? record[name] : undefined;
 }
 
-/** Are these the same data, in whatever order their keys came? */
+/** Are these the same data, whatever the order of their keys? */
 export function same(one: unknown, other: unknown): boolean {
   return wordsOf(one) === wordsOf(other);
 }

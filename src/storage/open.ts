@@ -31,7 +31,7 @@ const MEMBERS = [
   "publish",
 ] as const satisfies readonly (keyof JobStorage)[];
 
-/** Any storage for jobs, ours or the user's own. */
+/** Any storage for jobs, built-in or the user's own. */
 export const jobStorage: Check<JobStorage> = {
   expected: "a storage for jobs, such as new MemoryStorage() or new SqliteStorage(path)",
   read: (value) => (missingMethod(value, MEMBERS) === undefined ? (value as JobStorage) : undefined),
@@ -42,7 +42,7 @@ export type StorageOrStore<Options> =
   | Options
   | (Omit<Options, "storage"> & { readonly store: JobStorage; readonly storage?: undefined });
 
-/** Options as their table of rules knows them: what was given as `store` is the `storage`. */
+/** The options with `store` renamed to `storage`. */
 export function namingStorage(owner: string, options: unknown): unknown {
   if (typeof options !== "object" || options === null || !Object.hasOwn(options, "store")) return options;
   const { store, ...others } = options as { readonly store: unknown; readonly storage?: unknown };
@@ -58,7 +58,7 @@ const NO_ERRORS =
 
 /**
  * Calls `listener` for every event of this name in the queue, from any process, until the returned function is called. `others`:
- * names that the caller knows beside these.
+ * further names that the caller accepts.
  */
 export function listen<Name extends JobEventName>(
   storage: JobStorage,

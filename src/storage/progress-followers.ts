@@ -2,7 +2,7 @@ import type { JobEvent } from "../core/events.ts";
 import type { JobProgress } from "../core/job.ts";
 import type { JobStorage } from "./job-storage.ts";
 
-/** So many jobs are asked about in one look-up. */
+/** How many jobs one look-up asks for. */
 const STEP = 500;
 
 interface Follower {
@@ -12,11 +12,11 @@ interface Follower {
 
 type Source = Pick<JobStorage, "endings" | "subscribe">;
 
-/** All that follow, in this process, the progress of jobs of one storage: one subscription, and each event goes to its followers. */
+/** All followers of progress of one storage in this process: one subscription, and each event goes to the followers of its job. */
 class ProgressFollowers {
   readonly #storage: Source;
   readonly #followers = new Map<string, Set<Follower>>();
-  /** Followed since the last look-up: they may have ended before. */
+  /** Jobs followed since the last look-up: they may have ended before. */
   #fresh: string[] = [];
   #unsubscribe: (() => void) | undefined;
 
@@ -48,9 +48,9 @@ class ProgressFollowers {
     }
   }
 
-  /** Of jobs that have ended, or are gone, there is nothing to hear. Never rejects. */
+  /** Ends the followers of jobs that have ended or do not exist. Never rejects. */
   async #leaveEnded(): Promise<void> {
-    // What begins in the same turn is looked up together.
+    // Followers of the same turn are looked up together.
     await Promise.resolve();
     const ids = [...new Set(this.#fresh.splice(0))];
     for (let n = 0; n < ids.length; n += STEP) {
@@ -73,7 +73,7 @@ class ProgressFollowers {
 
 const ofStorage = new WeakMap<object, ProgressFollowers>();
 
-/** Calls back with every progress of the job that is heard of, until it ends or the returned function is called. */
+/** Calls the listener with every published progress of the job, until it ends or the returned function is called. */
 export function followProgress(
   storage: Source,
   queue: string,
@@ -89,6 +89,6 @@ function safely(tell: () => void): void {
   try {
     tell();
   } catch {
-    // One that fails to listen keeps no other one from it.
+    // A listener that throws does not keep the others from being called.
   }
 }

@@ -7,13 +7,13 @@ export interface ExecutionWindow {
   readonly maxExecutions: number;
   readonly windowMs: number;
   /**
-   * How much this start counts for (default 1). 0 records nothing and asks when what is recorded fits into
-   * `maxExecutions`, which may then be 0 as well.
+   * The weight of this start (default 1). 0 records nothing and asks when the recorded starts fit into `maxExecutions`, which may then
+   * be 0 as well.
    */
   readonly weight?: number;
   /**
    * The start is made within so many milliseconds of asking, or cancelled, and confirmed with `confirmExecution`: until then it
-   * counts as if it were made at the last moment. Left out: it counts from the grant.
+   * counts at the end of that time. Left out: it counts from the grant.
    */
   readonly grantTtl?: number;
 }
@@ -21,13 +21,13 @@ export interface ExecutionWindow {
 /** A start that was made. */
 export interface ExecutionCall {
   readonly token: string;
-  /** From asking for it to making it, in milliseconds: never less than that. */
+  /** The time from asking to the call, in milliseconds: never less than that. */
   readonly calledInMs: number;
 }
 
 export interface ExecutionVerdict {
   readonly granted: boolean;
-  /** 0 when granted, else the exact time until this weight fits, if nobody takes anything before. */
+  /** 0 when granted, else the exact time until this weight fits, if nothing else starts before. */
   readonly retryInMs: number;
   /** Names this start for `cancelExecution`, `settleExecution` and `confirmExecution`. */
   readonly token?: string;
@@ -37,14 +37,13 @@ export interface ExecutionVerdict {
  * Where a `RateLimiter` keeps the starts it counts. Instants are ISO 8601 strings.
  *
  * The first seven methods are enough, and are then exact for one caller at a time, without weights. Three optional
- * ones come together and make it exact for any number of callers: check and take in one step that nothing can come
- * between, and a way to take back. With `confirmExecution` beside them windows are exact by the instants of the calls, and
- * not only by those of the grants.
+ * ones come together and make it exact for any number of callers: check and take in one atomic step, and a way to undo it. With
+ * `confirmExecution` beside them windows are exact by the instants of the calls, and not only by those of the grants.
  */
 export interface IRateLimiterStorage {
   /** Creates what the storage needs. Safe to call any number of times. */
   setupDatabase(): Promise<void>;
-  /** Writes a start, whether or not there is room. */
+  /** Writes a start, whether or not it fits. */
   recordExecution(queueName: string): Promise<void>;
   /** How many starts lie after `windowStartTime`. */
   getExecutionCount(queueName: string, windowStartTime: string): Promise<number>;
@@ -59,15 +58,15 @@ export interface IRateLimiterStorage {
 
   /** Records a start if it fits into the window and the instant set from outside has come; else changes nothing. */
   tryRecordExecution?(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict>;
-  /** As if the start had never been. A token that is unknown or expired changes nothing. */
+  /** Removes the start. A token that is unknown or expired changes nothing. */
   cancelExecution?(queueName: string, token: string): Promise<void>;
-  /** What the start really used: less gives room back at once, more is charged at once. */
+  /** Sets the weight that the start really used: the difference is given back or charged at once. */
   settleExecution?(queueName: string, token: string, weight: number): Promise<void>;
-  /** When starts were made that were asked for with `grantTtl`. They count from then. Others are left as they are. */
+  /** Records when starts with `grantTtl` were made. They count from then. Other starts are not changed. */
   confirmExecution?(queueName: string, calls: readonly ExecutionCall[]): Promise<void>;
 }
 
-/** A storage in this process opens its books, so that limiters over it can decide without a detour through promises. */
+/** A storage in this process gives limiters direct access to its state, so that they decide without promises. */
 export interface LocalRateLimiterStorage extends IRateLimiterStorage {
   readonly [LOCAL]: {
     /** The clock that the starts are stamped by. */
@@ -87,7 +86,7 @@ type Atomic = "tryRecordExecution" | "cancelExecution" | "settleExecution";
 /** A storage that checks and takes in one step. */
 export type AtomicRateLimiterStorage = IRateLimiterStorage & Required<Pick<IRateLimiterStorage, Atomic>>;
 
-/** And one that can be told when starts were called, as ours can. */
+/** A storage that also records when starts were called, as the built-in ones do. */
 export type ConfirmingRateLimiterStorage = Required<IRateLimiterStorage>;
 
 export function isAtomic(storage: IRateLimiterStorage): storage is AtomicRateLimiterStorage {

@@ -9,33 +9,32 @@ const EVERY_MS = 15_000;
 const TTL_MS = 45_000;
 /** A heartbeat that is not answered by then has failed. */
 const WITHIN_MS = 10_000;
-/** After a failure it is tried again, each time after twice as long. */
+/** After a failure the call is tried again, each time after twice as long. */
 const FIRST_RETRY_MS = 500;
 /**
- * With every second heartbeat it is looked for types that no live worker handles, and what two looks in a row have seen is told: a
- * deploy is no alarm. A little less than two heartbeats, for timers may come early.
+ * Every second heartbeat looks for types that no live worker handles, and a type that two looks in a row have found is published, so that
+ * a deploy raises no alarm. A little less than two heartbeats, since timers may fire early.
  */
 const LOOK_EVERY_MS = 1.9 * EVERY_MS;
 
-/** A worker, for as long as it runs. */
+/** A running worker. */
 export interface LiveWorker {
   readonly entry: () => WorkerEntry;
-  /** Hears that the worker cannot be registered, if that lasts. */
+  /** Is called with an error if the worker cannot be registered for long. */
   readonly report: (error: unknown) => void;
 }
 
 type Registry = Pick<JobStorage, "register" | "unhandled" | "publish">;
 
 /**
- * Keeps the workers of this process registered in one storage: all of them in one call, now and then. Nothing waits for it but a
- * worker that stops. The process of the worker that has been running for the longest also watches for types that no live
- * worker handles.
+ * Keeps the workers of this process registered in one storage by heartbeats, one call for all. Only a worker that stops waits for it. The
+ * process of the oldest worker also watches for types that no live worker handles.
  */
 export class Registrar {
   readonly #storage: Registry;
   readonly #clock: Clock;
   readonly #live = new Set<LiveWorker>();
-  /** To be registered by the next call, which removes those that are gone. */
+  /** Workers that the next call registers; it also removes those that are gone. */
   #due = new Set<LiveWorker>();
   #gone: string[] = [];
   #sending: Promise<void> | undefined;
@@ -44,7 +43,7 @@ export class Registrar {
   #registeredAt = 0;
   #reported = false;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  /** The unhandled types that the latest look has seen, and whether they were told of. */
+  /** The unhandled types of the latest look, and whether each was published. */
   #unhandled = new Map<string, "seen" | "told">();
 
   constructor(storage: Registry, clock: Clock) {
@@ -52,7 +51,7 @@ export class Registrar {
     this.#clock = clock;
   }
 
-  /** Registers a worker, soon. What it gives back removes the worker again: it rejects if that cannot be done. */
+  /** Registers a worker with the next call. The returned function removes the worker; it rejects if that fails. */
   add(worker: LiveWorker): () => Promise<void> {
     if (this.#live.size === 0) this.#registeredAt = this.#clock.now();
     this.#live.add(worker);
@@ -78,9 +77,9 @@ export class Registrar {
     await this.#flush();
   }
 
-  /** One call at a time: what comes while one is under way goes with the next. */
+  /** One call at a time: workers that come while one is under way go with the next. */
   async #flush(): Promise<void> {
-    // Those that begin or stop in the same turn go together.
+    // Workers that start or stop in the same turn go together.
     await Promise.resolve();
     while (this.#sending !== undefined) await this.#sending.catch(() => {});
     if (this.#due.size === 0 && this.#gone.length === 0) return;
@@ -98,7 +97,7 @@ export class Registrar {
     this.#due = new Set();
     this.#gone = [];
     const entries = due.map(({ entry }) => entry());
-    // Else it is about some that begin or stop, and the heartbeat of the others comes in its own time.
+    // Otherwise the call is only for workers that start or stop, and the heartbeat of the others comes in its own time.
     const ofAll = due.length > 0 && due.length === this.#live.size;
     const register = () => this.#storage.register(entries, TTL_MS, gone);
     try {
@@ -111,7 +110,7 @@ export class Registrar {
       }
     } catch (error) {
       for (const one of due) if (this.#live.has(one)) this.#due.add(one);
-      // Without workers nothing is tried again: those that are gone are not shown after their time.
+      // Without live workers the call is not repeated: removed workers expire by themselves.
       if (this.#live.size > 0) this.#gone.push(...gone);
       this.#failed(error);
       throw error;
@@ -120,7 +119,7 @@ export class Registrar {
     }
   }
 
-  /** A failure is told when the workers are not shown as live any more, and once. */
+  /** A failure is reported once, when the workers are no longer shown as live. */
   #failed(error: unknown): void {
     this.#failures += 1;
     if (this.#reported || this.#clock.now() - this.#registeredAt < TTL_MS) return;
@@ -145,7 +144,7 @@ export class Registrar {
     this.#cancelTimer = undefined;
   }
 
-  /** Looks for types that no live worker handles, and tells of each once, for as long as that lasts. */
+  /** Looks for types that no live worker handles, and publishes each once, for as long as that lasts. */
   async #watch(first: boolean): Promise<void> {
     const now = this.#clock.now();
     if (!first) {
@@ -176,7 +175,7 @@ const keyOf = ({ queue, type }: UnhandledType) => JSON.stringify([queue, type]);
 
 const ofStorages = new WeakMap<object, Registrar>();
 
-/** The registrar of this storage: one for all workers of the process. */
+/** The registrar of this storage: one instance for all workers of the process. */
 export function registrarOf(storage: Registry, clock: Clock): Registrar {
   let registrar = ofStorages.get(storage);
   if (registrar === undefined) {

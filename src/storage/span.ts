@@ -5,13 +5,13 @@ const UNITS: readonly (readonly [ms: number, unit: string])[] = [
   [1_000, "s"],
 ];
 
-/** A length of time in the words in which it would be given: in the largest unit of which it is a whole number. */
+/** A length of time as text, in the largest unit of which it is a whole number. */
 export function spanText(ms: number): string {
   const [size, unit] = UNITS.find(([of]) => ms >= of && ms % of === 0) ?? [1, "ms"];
   return `${Math.round((ms / size) * 1_000) / 1_000}${unit}`;
 }
 
-/** About how long: two units at the most, `2h 5m`. */
+/** A length of time as rough text, in at most two units: `2h 5m`. */
 export function roughText(ms: number): string {
   if (ms < 1_000) return `${Math.ceil(ms)}ms`;
   let left = Math.ceil(ms / 1_000) * 1_000;

@@ -2,7 +2,7 @@ import type { ErrorRecord } from "../core/job.ts";
 
 export const STALLED = "SLUICE_STALLED";
 
-/** What is kept of an attempt whose lease ran out. */
+/** The error of an attempt whose lease expired. */
 export const stalledError = (worker: string): ErrorRecord => ({
   name: "StalledJobError",
   code: STALLED,

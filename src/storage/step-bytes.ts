@@ -2,13 +2,13 @@ import type { JobRecord } from "../core/job.ts";
 import type { ClaimRequest } from "./job-storage.ts";
 
 /**
- * So many bytes of data or results go through one step: the answer to a claim, a page, what a worker hands in. Over 100 Mbit/s
- * that takes a third of a second, so that it arrives long before a start is too old or a deadline has passed; and a claim
- * of this size costs far more than the round trip that the next one needs.
+ * The most bytes of data or results in one step: the answer to a claim, a page, the outcomes that a worker settles. Over 100 Mbit/s they
+ * take a third of a second, so that they arrive long before a start is too old or a deadline has passed; and a claim of this size costs
+ * far more than the round trip of the next one.
  */
 export const STEP_BYTES = 4 * 2 ** 20;
 
-/** What a claim may still start: so many jobs, and so many bytes of their data, but one job in any case. */
+/** What a claim may still return: so many jobs, and so many bytes of their data, but one job in any case. */
 export class Allowance {
   #jobs: number;
   #bytes: number;
@@ -29,7 +29,7 @@ export class Allowance {
   }
 }
 
-/** Whether one more job goes onto a page, which has so many bytes at most, but one job in any case. */
+/** Whether one more job fits into a page, which has at most so many bytes, but one job in any case. */
 export class PageRoom {
   #bytes = STEP_BYTES;
   #first = true;

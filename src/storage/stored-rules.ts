@@ -14,7 +14,7 @@ import {
 import type { ClaimLimit, NewJob } from "./job-storage.ts";
 import type { LimitChange } from "./limit-storage.ts";
 
-/** A rule as it is kept: what was declared, and what was changed by hand since. Plain data. */
+/** A stored rule: the declaration, and the changes that operators made since. Plain data. */
 export interface StoredRule {
   readonly declared: LimitRule;
   readonly quota: Partial<Quota>;
@@ -24,26 +24,26 @@ export interface StoredRule {
   readonly revision: number;
   /** The version of the declaration; null: it has none. */
   readonly version: number | null;
-  /** The owners that declare it, sorted; none: only a removal by hand ends it. */
+  /** The owners that declare it, sorted; none: only an operator can remove it. */
   readonly owners: readonly string[];
   /** As of a rule. */
   readonly heldUntil?: number;
   readonly blindUntil?: number;
 }
 
-/** What is told about where a rule comes from. */
+/** Where a rule comes from. */
 export type Origin = Pick<StoredRule, "declared" | "revision" | "version" | "owners">;
 
 export function originOf({ declared, revision, version, owners }: StoredRule): Origin {
   return { declared, revision, version, owners };
 }
 
-/** A rule that a claim brought along was declared by it, once. */
+/** The origin of a limit of a claim: declared by the claim, once. */
 export function originOfClaim(rule: LimitRule): Origin {
   return { declared: rule, revision: 1, version: null, owners: [] };
 }
 
-/** What is in force. */
+/** The rule that is in force. */
 export function ruleInForce(stored: StoredRule): LimitRule {
   const { declared, quota, groups, paused, heldUntil, blindUntil } = stored;
   // By entries: a group may be called `__proto__`.
@@ -60,15 +60,15 @@ export function ruleInForce(stored: StoredRule): LimitRule {
   };
 }
 
-/** Where the rule cannot know what started before, its windows are full until it does. */
+/** If the new rule counts starts that the old one did not, its windows are full until these have left them. */
 export function looking(before: StoredRule, after: StoredRule, now: number): StoredRule {
   const blind = blindFor(ruleInForce(before), ruleInForce(after));
   return blind > 0 ? { ...after, blindUntil: Math.max(now + blind, before.blindUntil ?? 0) } : after;
 }
 
 /**
- * What becomes of a rule that somebody changes; undefined: it stays as it is, whatever becomes of what is counted for its
- * groups. What holds all groups of a limit is kept with its rule.
+ * The rule after a change by an operator or a service; undefined: the rule stays as it is, only the state of its groups changes. A hold of
+ * all groups is stored with the rule.
  */
 export function changeRule(before: StoredRule, change: LimitChange, now: number): StoredRule | undefined {
   const revision = before.revision + 1;
@@ -95,7 +95,7 @@ export function changeRule(before: StoredRule, change: LimitChange, now: number)
   return undefined;
 }
 
-/** A rule that was kept as text; undefined: it cannot be read. */
+/** A rule that was stored as text; undefined: it cannot be read. */
 export function readStoredRule(text: string): StoredRule | undefined {
   try {
     const stored = JSON.parse(text) as StoredRule;
@@ -105,7 +105,7 @@ export function readStoredRule(text: string): StoredRule | undefined {
   }
 }
 
-/** The limit that a claim brings along, as a rule for all of its jobs. */
+/** A limit of a claim, as a rule for all of its jobs. */
 export function ruleOfClaim({ key, max, windowMs }: ClaimLimit): LimitRule {
   return {
     name: key,
@@ -140,13 +140,13 @@ export function refuseImpossible(
   }
 }
 
-/** Why a job is not added that could never start: under this limit it weighs more than is ever let through. */
+/** The error for a job that could never start: it weighs more than the limit can ever grant. */
 export function tooHeavy(limit: string, name: string, weight: number, most: number): OptionsError {
   const hint = `the limit "${limit}" never lets more than that start`;
   return new OptionsError("add", `weights.${name}`, weight, `at most ${most}`, hint);
 }
 
-/** Why a job is dead that can never fit, for the limit was made smaller after it had been added. */
+/** The error of a job that can never fit, because the limit was reduced after the job was added. */
 interface OfLimit {
   readonly rule: LimitRule;
   readonly group: string | null;

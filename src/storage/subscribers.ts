@@ -1,29 +1,29 @@
 import type { JobEvent } from "../core/events.ts";
 import type { Subscriber } from "./job-storage.ts";
 
-/** One subscription: the same subscriber may come twice, and leave once. */
+/** One subscription: the same subscriber may be added twice, and removed once. */
 interface Listening {
   readonly subscriber: Subscriber;
 }
 
 /**
- * Who listens to a storage, and what they are to be told. A step of the storage notes what happened; `tell` is called when
- * the step is over, so that whoever hears of it finds it done, and may call the storage at once.
+ * The subscribers of a storage, and their pending notifications. A step of the storage notes what happened; `tell` is called when the step
+ * is over, so that subscribers see its effect, and may call the storage at once.
  */
 export class Subscribers {
-  /** Replaced, never changed: whoever is being told may leave or join meanwhile. */
+  /** Replaced, never changed: a subscriber may be added or removed while others are notified. */
   #all: readonly Listening[] = [];
   #events: JobEvent[] = [];
   #ended: string[] = [];
   #cancelled = new Map<string, string[]>();
-  /** Is it news for those whom a limit keeps back? */
+  /** Should workers that a limit blocks claim, too? */
   #awake = new Map<string, boolean>();
   #telling = false;
-  /** Is any event wanted, or that jobs ended? Else nothing of that need be noted. */
+  /** Does a subscriber want events, or ended jobs? Otherwise none need be noted. */
   hearEvents = false;
-  /** Are all events wanted? */
+  /** Does a subscriber want all events? */
   hearAll = false;
-  /** Is it wanted that jobs ended? */
+  /** Does a subscriber want ended jobs? */
   hearEnds = false;
 
   get size(): number {
@@ -45,13 +45,13 @@ export class Subscribers {
     if (this.#all.length > 0) this.#awake.set(queue, news || this.#awake.get(queue) === true);
   }
 
-  /** The same for every queue that somebody listens to. */
+  /** The same for every queue that has a subscriber. */
   wakeAll(news: boolean): void {
-    // A name that no queue has reaches those who listen to all of them.
+    // A name that no queue has reaches the subscribers of all queues.
     for (const { subscriber } of this.#all) this.wake(subscriber.queue ?? "", news);
   }
 
-  /** An active job is asked to stop. */
+  /** An active job is to be aborted. */
   cancelled(queue: string, id: string): void {
     if (this.#all.length === 0) return;
     const ids = this.#cancelled.get(queue);
@@ -69,7 +69,7 @@ export class Subscribers {
     if (this.hearEnds) this.#ended.push(...ids);
   }
 
-  /** Tells what was noted, in order. What is noted while it tells comes after that, for everybody. */
+  /** Sends the noted notifications, in order. Those that are noted meanwhile are sent after them. */
   tell(): void {
     if (this.#telling) return;
     this.#telling = true;
@@ -97,14 +97,14 @@ export class Subscribers {
     this.hearEvents = this.hearAll || this.hearEnds;
   }
 
-  /** `queue`: null is for everyone. */
+  /** `queue`: null is for all subscribers. */
   #each(queue: string | null, hear: (subscriber: Subscriber) => void): void {
     for (const { subscriber } of this.#all) {
       if (queue !== null && subscriber.queue !== null && subscriber.queue !== queue) continue;
       try {
         hear(subscriber);
       } catch {
-        // Whoever fails to listen must not keep others from it, nor the step from having happened.
+        // A subscriber that throws must not keep others from being notified, nor fail the step.
       }
     }
   }

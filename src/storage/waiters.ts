@@ -3,45 +3,45 @@ import { inTime } from "../core/deadline.ts";
 import { StorageError } from "../core/errors.ts";
 import type { Ending, JobStorage, Outcome } from "./job-storage.ts";
 
-/** So many jobs are asked about in one look-up. */
+/** How many jobs one look-up asks for. */
 const STEP = 500;
-/** What is heard is a hint and may be lost: so often the next of those that are waited for are looked up. */
+/** Notifications are hints and may be lost: the next awaited jobs are looked up so often. */
 const POLL_MS = 1_000;
-/** After a look-up for so many jobs, what is heard within this time is looked up together. */
+/** After a full look-up, notifications within this time are looked up together. */
 const MANY = 10;
 const GAP_MS = 5;
 
 /** Waits for a job to end. */
 export interface Waiter {
-  /** Those that came before and after it for the same job. */
+  /** The waiters before and after it for the same job. */
   before: Waiter | undefined;
   after: Waiter | undefined;
   ended(ending: Ending): void;
   failed(error: unknown): void;
 }
 
-/** A job that is waited for. */
+/** An awaited job. */
 interface Awaited {
   readonly id: string;
-  /** A list, for a set for each job takes more time than all the rest. Undefined: the job is not waited for any more. */
+  /** A linked list: a set for each job takes more time than all the rest. Undefined: the job is no longer awaited. */
   first: Waiter | undefined;
   last: Waiter | undefined;
-  /** A worker of this process is ending its lease. */
+  /** A worker of this process is settling it. */
   settling: boolean;
 }
 
 /**
- * All that wait, in this process, for jobs of one storage to end: one subscription, and one look-up at a time of a bounded number
- * of jobs, whatever the number of waiters. What the storage tells, and what workers of this process settle, goes by its id to
- * those that wait for it. While nothing is heard there is one look-up a second, for the next jobs in turn.
+ * All waiters of this process for jobs of one storage: one subscription, and one look-up at a time of a bounded number of jobs, whatever
+ * the number of waiters. Notifications of the storage, and jobs that workers of this process settle, go by id to their waiters. Without
+ * notifications there is one look-up a second, for the next jobs in turn.
  */
 export class Waiters {
   readonly #storage: Pick<JobStorage, "endings" | "subscribe">;
   readonly #clock: Clock;
   readonly #awaited = new Map<string, Awaited>();
-  /** To be looked up. */
+  /** Jobs to look up. */
   readonly #due = new Set<Awaited>();
-  /** Where the next poll goes on, and for how many: those that come later must not keep the first from their next turn. */
+  /** The cursor of the poll, and how many jobs are left of its round: later jobs must not delay the next turn of the first. */
   #turn: Iterator<Awaited> | undefined;
   #turnLeft = 0;
   #unsubscribe: (() => void) | undefined;
@@ -56,12 +56,12 @@ export class Waiters {
     this.#clock = clock;
   }
 
-  /** How many jobs are waited for. */
+  /** How many jobs are awaited. */
   get size(): number {
     return this.#awaited.size;
   }
 
-  /** The waiter is called once, unless it leaves before. */
+  /** Adds a waiter. It is called once, unless it is removed before. */
   add(id: string, waiter: Waiter): void {
     this.#unsubscribe ??= this.#storage.subscribe({ queue: null, ended: (ids) => this.#heard(ids) });
     this.#cancelPoll ??= this.#clock.after(POLL_MS, this.#poll);
@@ -75,7 +75,7 @@ export class Waiters {
     this.#plan();
   }
 
-  /** A waiter that was not called yet is not called any more. */
+  /** Removes a waiter: it is not called from here on. */
   leave(id: string, { before, after }: Waiter): void {
     const job = this.#awaited.get(id);
     if (job === undefined) return;
@@ -87,8 +87,8 @@ export class Waiters {
   }
 
   /**
-   * A worker of this process is about to end these leases. What is heard of the jobs meanwhile need not be looked up: the
-   * returned function is told which of the leases were lost, and knows how the others ended; or that it is not known.
+   * A worker of this process is about to settle these jobs, so notifications about them need no look-up. The returned function is to be
+   * called with the lost leases, and resolves the waiters of the other jobs; or with undefined, if the outcome is not known.
    */
   settling(outcomes: readonly Outcome[]): (lost: readonly string[] | undefined) => void {
     const jobs: Awaited[] = [];
@@ -112,7 +112,7 @@ export class Waiters {
     };
   }
 
-  /** The storage is closed: what is waited for will not be heard of. */
+  /** The storage is closed: all waiters fail. */
   close(): void {
     for (const job of this.#awaited.values()) this.#fail(job, new StorageError("the storage is closed"));
   }
@@ -163,7 +163,7 @@ export class Waiters {
 
   /** Never rejects. */
   async #look(): Promise<void> {
-    // What is asked for in the same turn goes along.
+    // Waiters of the same turn are looked up together.
     await Promise.resolve();
     this.#cancelPause?.();
     this.#cancelPause = undefined;
@@ -207,7 +207,7 @@ export class Waiters {
     return first;
   }
 
-  /** With the last one, all that was done for them ends. */
+  /** After the last waiter, the subscription and the timer end. */
   #forget(job: Awaited): void {
     this.#awaited.delete(job.id);
     this.#due.delete(job);
@@ -222,17 +222,17 @@ export class Waiters {
   }
 }
 
-/** By what a storage has in common with what stands in front of it, such as the counting one of a server: its limits. */
+/** By the `limits` of a storage, which a wrapper such as the counting storage of a server shares with it. */
 const byLimits = new WeakMap<object, Waiters>();
 
-/** Those of this storage: one for all queues of the process. */
+/** The waiters of this storage: one instance for all queues of the process. */
 export function waitersOf(storage: Pick<JobStorage, "endings" | "subscribe" | "limits">, clock: Clock): Waiters {
   let waiters = byLimits.get(storage.limits);
   if (waiters === undefined) byLimits.set(storage.limits, (waiters = new Waiters(storage, clock)));
   return waiters;
 }
 
-/** See `Waiters.settling`. Undefined: no job is waited for. */
+/** See `Waiters.settling`. Undefined: no job is awaited. */
 export function settlingHere(
   { limits }: Pick<JobStorage, "limits">,
   outcomes: readonly Outcome[],

@@ -1,6 +1,6 @@
-/** What a worker says of itself when it registers. */
+/** What a worker registers about itself. */
 export interface WorkerEntry {
-  /** A name that no other worker has, ever: the one that it claims with. */
+  /** Unique among all workers, for ever: the id that it claims with. */
   readonly id: string;
   readonly queue: string;
   /** The name of its machine, and the number of its process there. null: not known, as in a browser. */
@@ -30,7 +30,7 @@ export interface WorkerRecord extends Omit<WorkerEntry, "upMs"> {
 
 /** What the storage answers to a registration. */
 export interface Registered {
-  /** One of these workers has been running for the longest of all: its process watches for unhandled types. */
+  /** One of these workers is the oldest of all: its process watches for unhandled types. */
   readonly first: boolean;
 }
 
@@ -48,7 +48,7 @@ export interface WorkerCounts {
 
 type Handling = Pick<WorkerEntry, "types" | "moreTypes">;
 
-/** A worker with more types than are listed may handle any: what is not known is not said to be missing. */
+/** A worker with more types than are listed may handle any: an unlisted type is not reported as unhandled. */
 export function handles({ types, moreTypes }: Handling, type: string): boolean {
   return types === null || moreTypes > 0 || types.includes(type);
 }
@@ -57,17 +57,17 @@ export function workersFor(workers: readonly Handling[], type: string): WorkerCo
   return { live: workers.length, handling: workers.filter((one) => handles(one, type)).length };
 }
 
-/** The types of a queue of which jobs wait, and what of the queue is paused ('' for all of it, ':' and the type for one). */
+/** The types of a queue that have waiting jobs, and its pauses ('' for the queue, ':' and the type for one type). */
 export interface WaitingTypes {
   readonly queue: string;
   readonly types: readonly string[];
   readonly pauses: readonly string[];
 }
 
-/** So many types are told of at once. */
+/** At most so many types are returned. */
 const MOST_UNHANDLED = 1_000;
 
-/** What waits, is not paused, and has no live worker. */
+/** The types that have waiting jobs, are not paused, and have no live worker. */
 export function unhandledOf(waiting: readonly WaitingTypes[], workers: readonly WorkerRecord[]): UnhandledType[] {
   const byQueue = Map.groupBy(workers, ({ queue }) => queue);
   const unhandled: UnhandledType[] = [];
@@ -82,17 +82,17 @@ export function unhandledOf(waiting: readonly WaitingTypes[], workers: readonly 
   return unhandled.slice(0, MOST_UNHANDLED);
 }
 
-/** Since when, then by id: the order in which workers are shown, and the first of which watches. */
+/** By `since`, then by id: the order in which workers are shown. The process of the first one watches for unhandled types. */
 export function bySince(a: WorkerRecord, b: WorkerRecord): number {
   return a.since - b.since || (a.id < b.id ? -1 : 1);
 }
 
-/** As people see it: by the wall clock, which the clock of the storage is ahead of by `skew`. */
+/** The worker with wall time: the clock of the storage is ahead of the wall clock by `skew`. */
 export function wallWorker(worker: WorkerRecord, skew: number): WorkerRecord {
   return { ...worker, since: worker.since - skew, seenAt: worker.seenAt - skew };
 }
 
-/** What of an entry is kept as it is: all but what the storage itself has columns for. */
+/** The fields of an entry that have no column of their own. */
 export type WorkerDetails = Omit<WorkerEntry, "id" | "queue" | "upMs">;
 
 export function detailsOf({
