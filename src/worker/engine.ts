@@ -154,9 +154,7 @@ export class Engine {
 
   start(): Promise<void> {
     if (!this.#refused && (this.#state === "stopping" || this.#state === "stopped")) {
-      return Promise.reject(
-        new JobError("expected a worker that was not stopped: a stopped worker cannot start again, create a new one"),
-      );
+      return Promise.reject(new JobError("a stopped worker cannot start again: create a new one"));
     }
     this.#started ??= this.#begin();
     return this.#started;

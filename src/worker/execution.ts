@@ -198,21 +198,13 @@ export class Execution {
     const { job } = running;
     if (this.#options.handlers.of(job.type) === undefined) {
       // The storage answered with a type that was not asked for: another worker may handle it.
-      this.#options.report(
-        new JobError(
-          `the storage returned a job of type "${job.type}", which this worker has no handler for: it was given back`,
-        ),
-        job,
-      );
+      this.#options.report(new JobError(`there is no handler for type "${job.type}": the job was given back`), job);
       this.#settle(running, givenBack(job));
       return undefined;
     }
     const data = fromJson(job.data);
     if (data !== undefined) return viewOf(job, data);
-    this.#settle(
-      running,
-      this.#failed(running, new PermanentJobError("expected the data of the job to be JSON, and it is not"), 0),
-    );
+    this.#settle(running, this.#failed(running, new PermanentJobError("the data of the job is not JSON"), 0));
     return undefined;
   }
 
@@ -308,7 +300,7 @@ export class Execution {
       return failed(running.job, thrown, running.cut, policy);
     } catch (error) {
       report(error, running.job);
-      const plain = new JobError("the handler threw a value that cannot be read, such as a proxy whose traps throw");
+      const plain = new JobError("the handler threw a value that cannot be read");
       return failed(running.job, plain, running.cut, { ...policy, strategies: new Map() });
     }
   }
