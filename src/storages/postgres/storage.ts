@@ -56,6 +56,7 @@ import { endings, find, findByKey, history, list } from "./jobs/list.ts";
 import { overview, setPaused } from "./jobs/overview.ts";
 import { settle } from "./jobs/settle.ts";
 import { sweep } from "./jobs/sweep.ts";
+import { PlannedClaims } from "./jobs/take.ts";
 import { update } from "./jobs/update.ts";
 import { PostgresLimits } from "./limits/limit-storage.ts";
 import { PostgresRates } from "./rates.ts";
@@ -86,6 +87,13 @@ export interface PostgresStorageOptions {
   readonly clock?: Clock | undefined;
   /** Where chance comes from, for the waits between attempts. */
   readonly random?: Random | undefined;
+  /**
+   * How claims under limits and among groups choose their jobs: in SQL (`"walk"`, the default), or planned in this process and taken
+   * there (`"take"`).
+   *
+   * @internal
+   */
+  readonly claims?: "walk" | "take" | undefined;
 }
 
 const yesOrNo: Check<boolean> = {
@@ -93,7 +101,13 @@ const yesOrNo: Check<boolean> = {
   read: (value) => (typeof value === "boolean" ? value : undefined),
 };
 
+const ways: Check<"walk" | "take"> = {
+  expected: '"walk" or "take"',
+  read: (value) => (value === "walk" || value === "take" ? value : undefined),
+};
+
 export const OPTIONS = {
+  claims: optional(ways, "walk"),
   schema: optional(schemaName, "sluice"),
   migrate: optional(yesOrNo, true),
   timeout: optional(positiveDuration, 10_000),
@@ -116,6 +130,7 @@ export class PostgresStorage implements JobStorage {
   readonly #database: PostgresDatabase;
   readonly #hub: Hub;
   readonly #adding: Adding;
+  readonly #planned: PlannedClaims | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(database: string | PostgresPool, options: PostgresStorageOptions = {}) {
@@ -124,6 +139,7 @@ export class PostgresStorage implements JobStorage {
     this.#database = new PostgresDatabase(target, settings);
     this.#hub = new Hub(this.#database, settings.schema);
     this.#adding = new Adding(this.#database);
+    this.#planned = settings.claims === "take" ? new PlannedClaims(settings.clock) : undefined;
     this.limits = new PostgresLimits(this.#database);
     this.rates = new PostgresRates(this.#database, OWNER);
   }
@@ -158,7 +174,8 @@ export class PostgresStorage implements JobStorage {
   }
 
   async claim(request: ClaimRequest): Promise<Claim> {
-    return claim(this.#open(), request);
+    const database = this.#open();
+    return this.#planned === undefined ? claim(database, request) : this.#planned.claim(database, request);
   }
 
   async confirm(confirmations: readonly Confirmation[]): Promise<void> {

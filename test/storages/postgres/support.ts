@@ -1,6 +1,6 @@
 import pg from "pg";
 import { afterAll } from "vitest";
-import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
+import { PostgresStorage, type PostgresStorageOptions } from "../../../src/storages/postgres/index.ts";
 import type { OpenedStorage } from "../../../src/testing/index.ts";
 import { createDatabase } from "./server.ts";
 import { ServerClock } from "./server-clock.ts";
@@ -20,9 +20,9 @@ export interface EmptyStorage extends OpenedStorage {
 /**
  * Storages that are empty, one after the other, in one database; their time is moved by hand. Emptying the tables takes two
  * milliseconds, a database of its own for each would take thirty, and connections that know its functions some more. Call
- * it where tests are declared.
+ * it where tests are declared. `options`: of the storages.
  */
-export function emptyStorages(): () => Promise<EmptyStorage> {
+export function emptyStorages(options: PostgresStorageOptions = {}): () => Promise<EmptyStorage> {
   let made: Promise<House> | undefined;
   afterAll(async () => {
     const house = await made;
@@ -30,7 +30,7 @@ export function emptyStorages(): () => Promise<EmptyStorage> {
   });
   return async () => {
     made ??= House.build();
-    return (await made).open();
+    return (await made).open(options);
   };
 }
 
@@ -56,12 +56,12 @@ class House {
   }
 
   /** Whoever was there before has left then. */
-  async open(): Promise<EmptyStorage> {
+  async open(options: PostgresStorageOptions): Promise<EmptyStorage> {
     await this.#latest?.close();
     await this.#admin.query(await emptying(this.#admin));
     const tell = (wall: number) => this.#admin.query("UPDATE test_clock SET wall = $1", [wall]);
     const clock = new ServerClock(this.#traffic, tell);
-    const storage = new PostgresStorage(this.#pool, { clock });
+    const storage = new PostgresStorage(this.#pool, { ...options, clock });
     this.#latest = storage;
     return { storage, clock, pool: this.#pool, url: this.#url };
   }

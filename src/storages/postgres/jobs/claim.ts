@@ -4,7 +4,9 @@ import { STEP_BYTES } from "../../../storage/step-bytes.ts";
 import type { Database, Steps } from "../database.ts";
 import { confirmed, granted, type GrantRow } from "../grants.ts";
 import { type Outcomes, outcomesOf } from "./outcomes.ts";
+import type { ProposalText } from "./proposal.ts";
 import { type JobRow, toRecord } from "./record.ts";
+import type { Snapshot } from "./snapshot.ts";
 import { startedRecords, type StartedJobs } from "./started.ts";
 
 interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
@@ -12,10 +14,26 @@ interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
   readonly jobs: readonly JobRow[] | StartedJobs;
   readonly stale: readonly number[];
   readonly grant?: GrantRow | null;
+  /** Of one that came with a plan, where lanes are needed: what the next plan, and what comes after the claim, is made from. */
+  readonly snapshot?: Snapshot | null;
+  /** With it: in so long it is looked for jobs before marks; one that is due is in the hands of another transaction. */
+  readonly lookIn?: number | null;
+  readonly stuck?: boolean;
+}
+
+/** The answer, and the jobs to be settled whose lease was lost. */
+export interface Asked extends Answer {
+  readonly lost: readonly string[];
 }
 
 /** Settles and confirms, then takes jobs and room together. */
 export async function claim(database: Database, request: ClaimRequest): Promise<Claim> {
+  const { jobs, lost, more, nextInMs, blockedBy, grant } = await ask(database, request);
+  return { jobs: recordsOf(jobs, request), stale: lost, more, nextInMs, blockedBy, ...granted(grant) };
+}
+
+/** The same, as it was answered. `plan`: what is to be taken where lanes are needed. */
+export async function ask(database: Database, request: ClaimRequest, plan?: ProposalText): Promise<Asked> {
   const {
     queue,
     worker,
@@ -44,20 +62,14 @@ export async function claim(database: Database, request: ClaimRequest): Promise<
     ...settling(settled),
     grant_ttl: grantTtlMs,
     ...confirmed(confirm),
+    plan,
   });
-  const { jobs, stale, more, nextInMs, blockedBy, grant } = await database.once<Answer>("claim", [text], {
+  const answer = await database.once<Answer>("claim", [text], {
     as: "itself",
     number,
     undo: (steps) => giveBack(steps, number, worker),
   });
-  return {
-    jobs: recordsOf(jobs, request),
-    stale: settled.stale(stale),
-    more,
-    nextInMs,
-    blockedBy,
-    ...granted(grant),
-  };
+  return { ...answer, lost: settled.stale(answer.stale) };
 }
 
 interface Claimed {

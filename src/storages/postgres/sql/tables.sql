@@ -542,7 +542,8 @@ CREATE TYPE {schema}.arrival AS (seq bigint, queue text, type text, priority flo
 CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
 
 -- What a claim is asked for (jobs/claim.sql). many: there are so many limits that it has the storage for itself. arrived: when it
--- came, by the clock of the server. overtaken: a later attempt at the same claim is under way.
+-- came, by the clock of the server. overtaken: a later attempt at the same claim is under way. plan: what is to be taken, as
+-- claim_plan says it; NULL: the claim walks over lanes by itself.
 CREATE TYPE {schema}.claim_request AS (
   claim bigint,
   queue text,
@@ -560,9 +561,41 @@ CREATE TYPE {schema}.claim_request AS (
   grant_ttl float8,
   grants bigint[],
   called float8[],
+  plan json,
   many boolean,
   arrived float8,
   overtaken boolean
+);
+
+-- What a claim proposes to take (jobs/take.sql), made from a snapshot (jobs/snapshot.sql). epoch: the number of the rules that it was
+-- made with; NULL: none are known. page: so many lanes of each type belong to the next snapshot. number: of an earlier grant of the
+-- same claim, which this one continues.
+CREATE TYPE {schema}.claim_plan AS (
+  epoch bigint,
+  page integer,
+  number bigint,
+  -- Of which types lanes are taken from.
+  types text[],
+  -- How many lanes of each type the plan has looked at, in their order, and all lanes that it knew. NULL: whether others come first
+  -- now is not asked.
+  seen_types text[],
+  seen_counts integer[],
+  known bigint[],
+  -- Lanes that have their turns with others, and their heads: where another job is first now, that precedes the plan.
+  front_lanes bigint[],
+  front_dues float8[],
+  front_seqs bigint[],
+  -- Lanes, and what is proposed for their heads, in order: each names a lane by its place, and what becomes of the head: 1, it
+  -- starts; 2, it never can; 3, its lane is blocked. seqs: which job it has to be; NULL: whichever is first. passes: is the turn of
+  -- its group over with this start? NULL: always.
+  lanes bigint[],
+  places integer[],
+  kinds integer[],
+  dues float8[],
+  seqs bigint[],
+  passes boolean[],
+  -- Lanes that are left empty.
+  emptied bigint[]
 );
 
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:

@@ -1,6 +1,6 @@
 -- Settles, then takes jobs and room under limits together.
 --
--- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called} (jobs/claim.ts); claim: a
+-- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called, plan} (jobs/claim.ts); claim: a
 -- number of its own for this request, by which the first attempt at it excludes later ones and is fenced off, as by begin_attempt; later
 -- ones call that before. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
 -- is confirmed first (limits/confirm.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
@@ -12,7 +12,8 @@
 -- is done in claim_alike, as a rule. The rest is for claim_with_care.
 --
 -- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, everybody,
--- events, ends, grant: what is to be confirmed, as opened_claim says it}.
+-- events, ends, grant: what is to be confirmed, as opened_claim says it, snapshot: of one that came with a plan, where groups or
+-- limits make lanes necessary: what the next plan is made from, and more, nextInMs and blockedBy (jobs/snapshot.sql)}.
 CREATE OR REPLACE FUNCTION {schema}.claim(request json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
@@ -48,9 +49,9 @@ BEGIN
   SELECT r.*, arrived, NOT again AND NOT pg_try_advisory_xact_lock(r.claim),
     CASE WHEN r.many THEN false ELSE pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL END
   INTO q FROM (
-    SELECT r.*, EXISTS (SELECT FROM {schema}.rules OFFSET 64) AS many FROM json_to_record(request) AS r (claim bigint, queue text,
+    SELECT r.*, r.plan IS NULL AND EXISTS (SELECT FROM {schema}.rules OFFSET 64) AS many FROM json_to_record(request) AS r (claim bigint, queue text,
       worker text, max integer, ahead integer, bytes float8, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
-      tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[])
+      tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[], plan json)
     OFFSET 0
   ) r;
   IF q.many THEN

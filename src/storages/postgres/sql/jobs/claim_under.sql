@@ -71,7 +71,8 @@ BEGIN
   took := greatest(0, {schema}.wall() - arrived);
   -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
   now := greatest(walked.at, {schema}.present());
-  SELECT * INTO written FROM {schema}.write_walk(queue_name, worker_name, claim_name, lease_ms, types, walked, ttl, now - took, now);
+  SELECT * INTO written FROM {schema}.write_walk(queue_name, worker_name, claim_name, lease_ms, types, walked, ttl, now - took, now,
+    NULL);
   granted := written.granted;
   jobs := written.jobs;
   everybody := written.everybody;

@@ -56,6 +56,10 @@ DECLARE
   told boolean := false;
   ends_told boolean := false;
   granted json;
+  -- What it proposes to take, if it came with that; then claims of its queue go on beside it.
+  plan {schema}.claim_plan;
+  snapshot json;
+  answer text;
 BEGIN
   now := sign.now;
   lanes := sign.lanes;
@@ -124,6 +128,10 @@ BEGIN
       decided := way.decided;
       walks := way.walks;
     END IF;
+    IF walks AND q.plan IS NOT NULL THEN
+      plan := json_populate_record(NULL::{schema}.claim_plan, q.plan);
+      rules := {schema}.rules_to_take(q.queue, q.types, plan.types, q.limits);
+    END IF;
   END IF;
   IF limited THEN
     -- In their order, as they come if all of them are done (complete_plainly).
@@ -145,7 +153,7 @@ BEGIN
     names := names || {schema}.names_of(rules);
   END IF;
   IF NOT alone AND NOT paused THEN
-    waited := {schema}.lock_queue(q.queue, NOT walks);
+    waited := {schema}.lock_queue(q.queue, NOT walks OR q.plan IS NOT NULL);
   END IF;
   IF NOT alone AND cardinality(names) > 0 THEN
     overtaken := {schema}.lock_limits(names) OR waited;
@@ -184,7 +192,14 @@ BEGIN
     PERFORM {schema}.remember_claim(q.queue, q.limits, now);
   END IF;
 
-  IF walks THEN
+  IF walks AND q.plan IS NOT NULL THEN
+    SELECT * INTO started FROM {schema}.take(q, plan, rules, now);
+    jobs := coalesce(jobs, started.jobs);
+    granted := coalesce(granted, started.granted);
+    everybody := everybody OR started.everybody;
+    told := told OR started.told;
+    snapshot := started.snapshot;
+  ELSIF walks THEN
     SELECT * INTO started
     FROM {schema}.claim_under(q.queue, q.worker, q.claim, least(q.max, 10000), q.bytes, q.types, q.lease_ms, rules,
       q.grant_ttl, q.arrived, now);
@@ -231,8 +246,13 @@ BEGIN
     -- Counted from now, and not from when the locks were taken: the rest of the step took its time.
     next_in := greatest(0, next_in - greatest(0, {schema}.present() - coalesce(since, now)));
   END IF;
-  RETURN json_build_object('jobs', coalesce(jobs, '[]'), 'stale', stale, 'more', more,
+  answer := json_build_object('jobs', coalesce(jobs, '[]'), 'stale', stale, 'more', more,
     'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', blocked_by, 'woken', woken, 'everybody', everybody,
     'events', told, 'ends', ends_told, 'grant', granted);
+  IF snapshot IS NOT NULL THEN
+    answer := left(answer, -1) || concat(',"snapshot":', snapshot, ',"lookIn":', coalesce((look_at - now)::text, 'null'),
+      ',"stuck":', to_json(coalesce(stuck, false)), '}');
+  END IF;
+  RETURN answer;
 END
 $$;

@@ -1,10 +1,10 @@
 -- Counts the starts of a walk under all of their limits. Answers with what is kept of that with each job, in order (NULL:
 -- nothing), and when the claim is to be confirmed (NULL: never).
 --
--- walked: what the claim came to. first: the token of the first start; the others follow. stamp: when they start. ttl, began: as
--- account_save.
+-- walked: what the claim came to. first: the token of the first start; the others follow. stamp: when they start. number, ttl, began:
+-- as account_save.
 CREATE OR REPLACE FUNCTION {schema}.take_walked(
-  walked {schema}.walked, first bigint, ttl float8, began float8, stamp float8, OUT answer jsonb[], OUT confirm_in float8
+  walked {schema}.walked, first bigint, number bigint, ttl float8, began float8, stamp float8, OUT answer jsonb[], OUT confirm_in float8
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -21,7 +21,7 @@ BEGIN
   IF walked.use_starts = '{}' THEN
     RETURN;
   END IF;
-  SELECT * INTO saved FROM {schema}.save_accounts(walked.accounts, first, ttl, began, stamp);
+  SELECT * INTO saved FROM {schema}.save_accounts(walked.accounts, number, ttl, began, stamp);
   IF ttl IS NOT NULL THEN
     SELECT {schema}.confirm_in(min(least(CASE WHEN m.max IS NOT NULL THEN m.window_ms END, m.every_ms))) INTO confirm_in
       FROM unnest(walked.meters) AS m JOIN unnest(walked.accounts) WITH ORDINALITY AS a ON a.ordinality = m.account

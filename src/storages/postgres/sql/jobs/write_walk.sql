@@ -3,10 +3,11 @@
 -- somebody else has his hands on (`taken`); whether events were written; and what is to be confirmed, as opened_claim says it.
 --
 -- queue_name, worker_name, claim_name, lease_ms: who claims. types: which may start. walked: what it came to. ttl, began: as
--- account_save. stamp: when they start; the walk was a moment before.
+-- account_save. stamp: when they start; the walk was a moment before. number: of the grant that this one belongs to; NULL: it is one of
+-- its own.
 CREATE OR REPLACE FUNCTION {schema}.write_walk(
   queue_name text, worker_name text, claim_name bigint, lease_ms float8, types text[], walked {schema}.walked,
-  ttl float8, began float8, stamp float8,
+  ttl float8, began float8, stamp float8, number bigint,
   OUT jobs json, OUT everybody boolean, OUT others_may_look boolean, OUT taken boolean,
   OUT told boolean, OUT granted json
 )
@@ -26,9 +27,9 @@ BEGIN
   told := wanted AND (walked.places <> '{}' OR walked.refused <> '{}');
   IF walked.places <> '{}' THEN
     first := nextval('{schema}.numbers');
-    kept := {schema}.take_walked(walked, first, ttl, began, stamp);
+    kept := {schema}.take_walked(walked, first, coalesce(number, first), ttl, began, stamp);
     IF kept.confirm_in IS NOT NULL THEN
-      granted := json_build_array(first, kept.confirm_in);
+      granted := json_build_array(coalesce(number, first), kept.confirm_in);
     END IF;
     SELECT greatest(m.skew, m.last - {schema}.wall()) INTO skew FROM {schema}.meta m;
     WITH started AS (

@@ -1,0 +1,152 @@
+import type { LimitRule } from "../../../limits/rule.ts";
+import { ClaimLimits } from "../../../planner/claim-limits.ts";
+import { type Allowance, type ClaimPlan, planClaim } from "../../../planner/plan-claim.ts";
+import { SnapshotKeys } from "../limits/snapshot-keys.ts";
+import type { Snapshot } from "./snapshot.ts";
+import { BEYOND_SNAPSHOT, type PlanLane, SnapshotLanes, START } from "./snapshot-lanes.ts";
+
+/** What a claim proposes to take, as `claim_plan` (sql/tables.sql) reads it. */
+export interface ProposalText {
+  readonly epoch: number | undefined;
+  readonly page: number;
+  readonly number?: number | undefined;
+  readonly types: readonly string[];
+  readonly seen_types: readonly string[];
+  readonly seen_counts: readonly number[];
+  readonly known?: readonly number[] | undefined;
+  readonly front_lanes?: readonly number[];
+  readonly front_dues?: readonly number[];
+  readonly front_seqs?: readonly number[];
+  readonly lanes: readonly number[];
+  readonly places: readonly number[];
+  readonly kinds: readonly number[];
+  readonly dues?: readonly (number | null)[];
+  readonly seqs?: readonly (number | null)[];
+  readonly passes?: readonly boolean[];
+  readonly emptied: readonly number[];
+}
+
+/** A plan that was made from a snapshot. */
+export interface Proposal {
+  readonly text: Omit<ProposalText, "page">;
+  /** Nothing is to be done. */
+  readonly isEmpty: boolean;
+  readonly started: number;
+  /** The snapshot ended before the plan did: what it says about the rest is not known. */
+  readonly cut: boolean;
+  /** Undefined: it was cut. */
+  readonly plan: ClaimPlan | undefined;
+  readonly limits: ClaimLimits;
+  /** The instant that it was made for, by the clock of the storage. */
+  readonly now: number;
+}
+
+/** How much a plan may start. */
+export interface Wanted {
+  readonly max: number;
+  readonly bytes: number;
+  /** Something was started before, in the same claim: one job in any case is no more. */
+  readonly begun: boolean;
+}
+
+/**
+ * `ttlMs`: what starts is called within so long; undefined: at once.
+ *
+ * `earlier`: the snapshot was answered to an earlier claim, so long ago. A plan from such a one that starts less than is wanted ends
+ * where it first keeps a lane back, for the rest is planned anew: what has room by now is not known.
+ */
+export function propose(
+  snapshot: Snapshot,
+  queue: string,
+  rules: readonly LimitRule[],
+  wanted: Wanted,
+  ttlMs: number | undefined,
+  earlier?: { readonly elapsed: number },
+): Proposal {
+  const keys = new SnapshotKeys(snapshot.states, snapshot.heavy, snapshot.now, earlier?.elapsed ?? 0, ttlMs);
+  const lanes = new SnapshotLanes(snapshot, queue, rules, keys);
+  const limits = new ClaimLimits(rules, queue, keys.key);
+  let plan: ClaimPlan | undefined;
+  try {
+    plan = planClaim(snapshot.types, lanes, limits, allowanceOf(wanted, lanes));
+  } catch (error) {
+    if (error !== BEYOND_SNAPSHOT) throw error;
+  }
+  const started = lanes.entries.filter(({ kind }) => kind === START).length;
+  const firstOther = lanes.entries.findIndex(({ kind }) => kind !== START);
+  if (earlier !== undefined && started < wanted.max && firstOther >= 0) lanes.cut(firstOther);
+  return {
+    text: textOf(snapshot, lanes, limits, started >= wanted.max),
+    isEmpty: lanes.entries.length === 0 && lanes.emptied.size === 0,
+    started,
+    cut: plan === undefined,
+    plan,
+    limits,
+    now: keys.now,
+  };
+}
+
+function allowanceOf({ max, bytes, begun }: Wanted, lanes: SnapshotLanes): Allowance {
+  let jobs = max;
+  let left = bytes;
+  let first = !begun;
+  return {
+    take: () => {
+      if (jobs <= 0 || !(first || lanes.bytes <= left)) return false;
+      jobs -= 1;
+      left -= lanes.bytes;
+      first = false;
+      return true;
+    },
+  };
+}
+
+/** `full`: as many start as are wanted, so that lanes behind those it looked at do not matter. */
+function textOf(snapshot: Snapshot, lanes: SnapshotLanes, limits: ClaimLimits, full: boolean): Proposal["text"] {
+  const { entries } = lanes;
+  const places = new Map<PlanLane, number>();
+  let again = false;
+  for (const { lane, kind } of entries) {
+    if (!places.has(lane)) places.set(lane, places.size + 1);
+    else if (kind === START) again = true;
+  }
+  const types = new Set([...places.keys()].map(({ type }) => type));
+  // Where it matters how heavy a job is, or which of several lanes has the first, none may have come before it.
+  const exact = (lane: PlanLane): boolean => limits.weighs(lane.type) || lane.unit.lanes.length > 1;
+  return {
+    epoch: snapshot.epoch,
+    types: [...types],
+    seen_types: [...snapshot.types],
+    seen_counts: snapshot.types.map((type) => {
+      const { count, all } = lanes.seen(type);
+      return all && (again || !full) ? count + 1 : count;
+    }),
+    known: snapshot.lines.flatMap(([, ids]) => ids),
+    ...frontOf(places.keys()),
+    lanes: Array.from(places.keys(), ({ id }) => id),
+    places: entries.map(({ lane }) => places.get(lane)!),
+    kinds: entries.map(({ kind }) => kind),
+    ...(entries.some(({ lane }) => exact(lane)) && {
+      dues: entries.map(({ lane, dueAt }) => (exact(lane) ? dueAt : null)),
+      seqs: entries.map(({ lane, seq }) => (exact(lane) ? seq : null)),
+    }),
+    ...(entries.some(({ kind, passes }) => kind === START && !passes) && {
+      passes: entries.map(({ passes }) => passes),
+    }),
+    emptied: Array.from(lanes.emptied, ({ id }) => id),
+  };
+}
+
+/** Lanes that have their turns with others, and their heads in the snapshot; of one in which none waits, after all others. */
+function frontOf(
+  lanes: Iterable<PlanLane>,
+): Pick<ProposalText, "front_lanes" | "front_dues" | "front_seqs"> | undefined {
+  const units = new Set(Array.from(lanes, ({ unit }) => unit).filter((unit) => unit.lanes.length > 1));
+  const front = [...units].flatMap((unit) => unit.lanes);
+  if (front.length === 0) return undefined;
+  return {
+    front_lanes: front.map(({ id }) => id),
+    front_dues: front.map(({ heads }) => heads[0]?.[0] ?? Number.MAX_VALUE),
+    front_seqs: front.map(({ heads }) => heads[0]?.[1] ?? 0),
+  };
+}

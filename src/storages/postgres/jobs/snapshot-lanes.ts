@@ -1,0 +1,219 @@
+import { applies, type LimitRule, shareOf } from "../../../limits/rule.ts";
+import type { Wait } from "../../../limits/wait.ts";
+import type { Decision, KeyCharge, LimitKey } from "../../../planner/claim-limits.ts";
+import type { Head, LaneSource, ReadyLane } from "../../../planner/plan-claim.ts";
+import { byTurn } from "../../../planner/turns.ts";
+import { readWeights } from "../../../storage/kept.ts";
+import type { SnapshotKeys } from "../limits/snapshot-keys.ts";
+import type { HeadRow, LaneRow, Snapshot } from "./snapshot.ts";
+
+/** What a plan wants to become of the head of a lane (`claim_plan` in sql/tables.sql). */
+export const START = 1;
+export const REFUSE = 2;
+export const BLOCK = 3;
+
+export interface Entry {
+  readonly lane: PlanLane;
+  readonly kind: number;
+  readonly dueAt: number;
+  readonly seq: number;
+  /** Is the turn of its group over with this start? */
+  readonly passes: boolean;
+}
+
+/** A lane as a plan sees it, with all that the plan has done so far. */
+export interface PlanLane extends ReadyLane {
+  turn: number;
+  ready: boolean;
+  /** It had its turn in this plan: it stands behind all others of its priority. */
+  moved: boolean;
+  readonly unit: Unit;
+  readonly heads: readonly HeadRow[];
+  /** The first that has not started; are these all? */
+  at: number;
+  readonly whole: boolean;
+  readonly heavy: number | null;
+  readonly by: string | null;
+  readonly since: number | null;
+}
+
+interface Unit {
+  readonly lanes: PlanLane[];
+  served: number;
+}
+
+/** The ready lanes of one type. */
+interface Line {
+  readonly fresh: readonly PlanLane[];
+  at: number;
+  readonly whole: boolean;
+  /** Those that had their turn in this plan, by priority, in that order. */
+  readonly served: Map<number, PlanLane[]>;
+}
+
+/** Thrown where a snapshot does not reach far enough to tell what comes next: the plan ends there. */
+export const BEYOND_SNAPSHOT = new Error("the snapshot of lanes ends here");
+
+/** Turns of a plan come after all others. */
+const LATER = Number.MAX_SAFE_INTEGER - 1e9;
+
+/** The lanes of a snapshot. What a plan does to them is kept as its entries, in order. */
+export class SnapshotLanes implements LaneSource<PlanLane> {
+  readonly entries: Entry[] = [];
+  /** Lanes in which no job is left, as far as the snapshot tells. */
+  readonly emptied = new Set<PlanLane>();
+  /** How much data the head has that was asked for last. */
+  bytes = 0;
+  readonly #queue: string;
+  readonly #rules: readonly LimitRule[];
+  readonly #shares: boolean;
+  readonly #keys: SnapshotKeys;
+  readonly #lines = new Map<string, Line>();
+  #turn = LATER;
+
+  constructor(snapshot: Snapshot, queue: string, rules: readonly LimitRule[], keys: SnapshotKeys) {
+    this.#queue = queue;
+    this.#rules = rules;
+    this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
+    this.#keys = keys;
+    const heads = new Map(snapshot.heads);
+    const lanes = new Map<number, PlanLane>();
+    const units = new Map<number, Unit>();
+    for (const row of snapshot.lanes) {
+      let unit = units.get(row[7]);
+      if (unit === undefined) units.set(row[7], (unit = { lanes: [], served: 0 }));
+      const lane = laneOf(row, unit, heads.get(row[0]) ?? [], snapshot.each);
+      unit.lanes.push(lane);
+      unit.served = Math.max(unit.served, row[5]);
+      lanes.set(lane.id, lane);
+      if (row[6] === 1 && !lane.ready) this.emptied.add(lane);
+    }
+    for (const [type, ids] of snapshot.lines) {
+      const fresh = ids.map((id) => lanes.get(id)!);
+      this.#lines.set(type, { fresh, at: 0, whole: ids.length < snapshot.page, served: new Map() });
+    }
+  }
+
+  /** How many of the lanes of each type it has looked at, and whether these are all that there are. */
+  seen(type: string): { readonly count: number; readonly all: boolean } {
+    const line = this.#lines.get(type);
+    if (line === undefined) return { count: 0, all: true };
+    const count = Math.min(line.fresh.length, line.at + 1);
+    return { count, all: line.whole };
+  }
+
+  /** Only the first entries are kept. */
+  cut(count: number): void {
+    this.entries.length = count;
+    this.emptied.clear();
+  }
+
+  first(type: string): PlanLane | undefined {
+    const line = this.#lines.get(type);
+    if (line === undefined) return undefined;
+    const { fresh, served } = line;
+    while (line.at < fresh.length && (!fresh[line.at]!.ready || fresh[line.at]!.moved)) line.at += 1;
+    const next = fresh[line.at];
+    if (next === undefined && !line.whole) throw BEYOND_SNAPSHOT;
+    let first = next;
+    for (const lanes of served.values()) {
+      while (lanes.length > 0 && !lanes[0]!.ready) lanes.shift();
+      const lane = lanes[0];
+      if (lane !== undefined && (first === undefined || byTurn(lane, first) < 0)) first = lane;
+    }
+    return first;
+  }
+
+  unit({ unit }: PlanLane): readonly PlanLane[] {
+    return unit.lanes.filter(({ ready }) => ready);
+  }
+
+  head(lane: PlanLane): Head | undefined {
+    const row = lane.heads[lane.at];
+    if (row === undefined) {
+      if (!lane.whole) throw BEYOND_SNAPSHOT;
+      lane.ready = false;
+      this.emptied.add(lane);
+      return undefined;
+    }
+    const [dueAt, seq, bytes, weights] = row;
+    const waited = seq === lane.heavy;
+    this.bytes = bytes;
+    this.#keys.asking = { id: lane.id, by: waited ? lane.by : null, since: lane.since ?? 0 };
+    return { dueAt, seq, weights: weights === null ? null : readWeights(weights), data: "" };
+  }
+
+  start(lane: PlanLane, _charges: readonly KeyCharge[]): void {
+    const { unit } = lane;
+    const head = this.#leave(lane);
+    this.#keys.start += 1;
+    unit.served += 1;
+    const passes = !this.#shares || unit.served >= this.#shareOf(lane);
+    this.entries.push({ lane, kind: START, ...head, passes });
+    if (!passes) return;
+    unit.served = 0;
+    this.#turn += 1;
+    for (const other of unit.lanes) {
+      other.turn = this.#turn;
+      other.moved = true;
+      if (!other.ready) continue;
+      const served = this.#lines.get(other.type)?.served;
+      const level = served?.get(other.priority)?.filter((one) => one !== other) ?? [];
+      served?.set(other.priority, [...level, other]);
+    }
+  }
+
+  block(lane: PlanLane, _wait: Wait, _by: LimitKey): void {
+    lane.ready = false;
+    this.entries.push({ lane, kind: BLOCK, ...headOf(lane), passes: false });
+  }
+
+  refuse(lane: PlanLane, _decision: Decision & { readonly granted: false }): void {
+    this.entries.push({ lane, kind: REFUSE, ...this.#leave(lane), passes: false });
+  }
+
+  /** The head of the lane is not there any more. */
+  #leave(lane: PlanLane): Pick<Entry, "dueAt" | "seq"> {
+    const head = headOf(lane);
+    lane.at += 1;
+    if (lane.at === lane.heads.length && lane.whole) {
+      lane.ready = false;
+      this.emptied.add(lane);
+    }
+    return head;
+  }
+
+  #shareOf({ type, group }: PlanLane): number {
+    return shareOf(
+      this.#rules.filter((rule) => applies(rule, this.#queue, type)),
+      group,
+    );
+  }
+}
+
+function headOf({ heads, at }: PlanLane): Pick<Entry, "dueAt" | "seq"> {
+  const [dueAt, seq] = heads[at]!;
+  return { dueAt, seq };
+}
+
+function laneOf(row: LaneRow, unit: Unit, heads: readonly HeadRow[], each: number): PlanLane {
+  const [id, type, priority, group, turn, , ready, , heavy, by, since] = row;
+  return {
+    id,
+    type,
+    priority,
+    group,
+    turn,
+    waiting: heads.length,
+    // One whose jobs are gone is ready until a claim looks at it; it speaks for no other.
+    ready: ready === 1 && heads.length > 0,
+    moved: false,
+    unit,
+    heads,
+    at: 0,
+    whole: heads.length < each,
+    heavy,
+    by,
+    since,
+  };
+}

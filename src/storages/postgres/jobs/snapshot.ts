@@ -1,0 +1,79 @@
+import type { LimitRule } from "../../../limits/rule.ts";
+
+/** What a plan is made from (sql/jobs/snapshot.sql). Instants are by the clock of the storage. */
+export interface Snapshot {
+  readonly now: number;
+  /** The number of the rules; and, where they are others than the client knew, those of the queue. */
+  readonly epoch: number;
+  readonly rules: readonly LimitRule[] | null;
+  /** At most so many ready lanes of each type, and so many heads of each lane, are in it. */
+  readonly page: number;
+  readonly each: number;
+  /** The types that may start, and those of the queue that are paused. */
+  readonly types: readonly string[];
+  readonly paused: readonly string[] | null;
+  readonly lanes: readonly LaneRow[];
+  /** Of each type that has some: its ready lanes, in the order of their turns. */
+  readonly lines: readonly (readonly [type: string, lanes: readonly number[]])[];
+  readonly heads: readonly (readonly [lane: number, heads: readonly HeadRow[]])[];
+  readonly states: readonly LimitStateRow[];
+  readonly heavy: readonly HeavyRow[];
+  /** Of each type the blocked lane that is let go on first. */
+  readonly blocked: readonly (readonly [type: string, group: string | null, by: string | null, until: number])[];
+  /** The scheduled jobs that come due first. */
+  readonly due: readonly (readonly [type: string, at: number])[];
+  /** Another transaction has something that might start; some arrivals are not folded into lanes yet. */
+  readonly busy: boolean;
+  /** Something of the plan that it answers was done; not all of it was. */
+  readonly changed: boolean;
+  readonly again: boolean;
+  readonly outside: boolean;
+}
+
+export type LaneRow = readonly [
+  id: number,
+  type: string,
+  priority: number,
+  group: string | null,
+  turn: number,
+  served: number,
+  ready: 0 | 1,
+  unit: number,
+  heavy: number | null,
+  heavyBy: string | null,
+  heavySince: number | null,
+];
+
+export type HeadRow = readonly [dueAt: number, seq: number, bytes: number, weights: unknown];
+
+/** A head that is too heavy for what is left of a limit. `group`: of a limit by group, as lanes say it. */
+export type HeavyRow = readonly [
+  limit: string,
+  grp: string | null,
+  lane: number,
+  priority: number,
+  until: number,
+  since: number,
+];
+
+/** What is stored of a limit, for one group or for all, as one window looks at it. */
+export type LimitStateRow = readonly [
+  name: string,
+  grp: string,
+  windowMs: number | null,
+  used: number | null,
+  slots: number | null,
+  probes: number | null,
+  expiresIn: number | null,
+  latestAt: number | null,
+  calledAt: number | null,
+  calledBy: number | null,
+  calledIn: number | null,
+  pausedUntil: number | null,
+  toldLeft: number | null,
+  toldUntil: number | null,
+  openUntil: number | null,
+  forgottenAt: number | null,
+  leaving: readonly (readonly [wait: number, n: number])[] | null,
+  delay: number | null,
+];

@@ -1,0 +1,191 @@
+import type { LimitRule } from "../../../limits/rule.ts";
+import type { JobRecord } from "../../../core/job.ts";
+import type { Clock } from "../../../core/clock.ts";
+import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
+import type { ClaimLimits } from "../../../planner/claim-limits.ts";
+import type { ClaimPlan } from "../../../planner/plan-claim.ts";
+import { STEP_BYTES } from "../../../storage/step-bytes.ts";
+import { ruleOfClaim } from "../../../storage/stored-rules.ts";
+import type { Database } from "../database.ts";
+import { granted, type GrantRow } from "../grants.ts";
+import { ask, type Asked, recordsOf } from "./claim.ts";
+import { propose, type Proposal, type ProposalText, type Wanted } from "./proposal.ts";
+import type { Snapshot } from "./snapshot.ts";
+import { wakeUp } from "./wake-up.ts";
+
+/** The rules of a queue, as they stood when they had this number. */
+interface KnownRules {
+  readonly epoch: number;
+  readonly rules: readonly LimitRule[];
+}
+
+interface KnownSnapshot {
+  /** The types that were asked for, and the limits that came along. */
+  readonly key: string;
+  readonly snapshot: Snapshot;
+  /** When it was answered. */
+  readonly at: number;
+}
+
+/** So often a claim asks; then what it has is its answer, and another claim goes on. */
+const MOST_TRIPS = 5;
+/** From here on it is not asked any more whether lanes came that precede the plan: they come faster than plans are made. */
+const UNCHECKED_TRIP = 4;
+/** So many lanes of each type are asked for, at least; and where those were not enough. */
+const PAGE = 16;
+const LARGE_PAGE = 1_000;
+/** So old a snapshot may be that a claim begins with: others have had their turns since. */
+const FRESH_MS = 1_000;
+/** So many queues are remembered. */
+const MOST_KNOWN = 100;
+
+/**
+ * Claims under limits and among groups: planned here, from what the storage was like a moment ago, and taken there
+ * (sql/jobs/take.sql), as far as it fits. What a claim answers about the next one is planned from the snapshot that it came with.
+ */
+export class PlannedClaims {
+  readonly #clock: Clock;
+  readonly #rules = new Map<string, KnownRules>();
+  readonly #snapshots = new Map<string, KnownSnapshot>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  async claim(database: Database, request: ClaimRequest): Promise<Claim> {
+    const { queue, max, maxBytes = STEP_BYTES } = request;
+    const key = JSON.stringify([request.types, request.limits]);
+    const jobs: JobRecord[] = [];
+    let bytes = maxBytes;
+    let stale: readonly string[] = [];
+    let grant: GrantRow | undefined;
+    let page = Math.max(PAGE, max + 1);
+    let wanted: Wanted = { max, bytes, begun: false };
+    let proposal = this.#recall(request, key, wanted);
+    for (let trip = 1; ; trip++) {
+      const plan = this.#textOf(queue, proposal, page, trip, grant);
+      const answer = await this.#ask(database, request, trip, wanted, plan, jobs.length > 0);
+      if (answer === undefined) return { jobs, stale, more: true, nextInMs: 0, blockedBy: null, ...granted(grant) };
+      const records = recordsOf(answer.jobs, request);
+      for (const { data } of records) bytes -= data.length;
+      jobs.push(...records);
+      if (trip === 1) stale = answer.lost;
+      if (answer.grant) grant = grant === undefined ? answer.grant : [grant[0], Math.min(grant[1], answer.grant[1])];
+      const { snapshot } = answer;
+      if (snapshot === undefined || snapshot === null) {
+        const { more, nextInMs, blockedBy } = answer;
+        return { jobs, stale, more, nextInMs, blockedBy, ...granted(grant) };
+      }
+      if (snapshot.rules !== null) this.#rules.set(queue, { epoch: snapshot.epoch, rules: snapshot.rules });
+      this.#remember(queue, { key, snapshot, at: this.#clock.now() });
+      wanted = { max: max - jobs.length, bytes, begun: jobs.length > 0 };
+      const next = propose(snapshot, queue, this.#rulesOf(request), wanted, request.grantTtlMs);
+      const isFull = jobs.length > 0 && wanted.max <= 0;
+      // All of the plan was done; one from an earlier snapshot counts if it left nothing to be wanted.
+      const done = (trip > 1 || isFull) && !snapshot.again && proposal?.plan !== undefined;
+      // It came to nothing: another transaction has what could start.
+      const inVain = trip > 1 && snapshot.busy && !snapshot.changed;
+      if (next.isEmpty || done || inVain || isFull || trip >= MOST_TRIPS) {
+        const last = done ? after(proposal!, next, trip > 1) : next.plan;
+        const told = inVain ? last && { ...last, more: false } : last;
+        return {
+          jobs,
+          stale,
+          ...this.#ahead(answer, snapshot, request, told, next.limits, jobs.length),
+          ...granted(grant),
+        };
+      }
+      if (next.cut && next.started === 0) page = LARGE_PAGE;
+      proposal = next;
+    }
+  }
+
+  /** Undefined: it failed, and what was started before is to be told. */
+  async #ask(
+    database: Database,
+    request: ClaimRequest,
+    trip: number,
+    { max, bytes }: Wanted,
+    plan: ProposalText,
+    begun: boolean,
+  ): Promise<Asked | undefined> {
+    const rest = trip === 1 ? request : { ...request, settle: [], confirm: [] };
+    try {
+      return await ask(database, { ...rest, max, maxBytes: Math.max(1, bytes) }, plan);
+    } catch (error) {
+      if (!begun) throw error;
+      return undefined;
+    }
+  }
+
+  #rulesOf({ queue, limits }: ClaimRequest): readonly LimitRule[] {
+    return [...(this.#rules.get(queue)?.rules ?? []), ...limits.map((limit) => ruleOfClaim(limit))];
+  }
+
+  #textOf(
+    queue: string,
+    proposal: Proposal | undefined,
+    page: number,
+    trip: number,
+    grant: GrantRow | undefined,
+  ): ProposalText {
+    const epoch = this.#rules.get(queue)?.epoch;
+    if (proposal === undefined) return { ...NOTHING, epoch, page };
+    const { known, ...text } = proposal.text;
+    return { ...text, epoch, page, ...(trip < UNCHECKED_TRIP && { known }), ...(grant && { number: grant[0] }) };
+  }
+
+  /** What comes after the claim. */
+  #ahead(
+    answer: Asked,
+    snapshot: Snapshot,
+    request: ClaimRequest,
+    plan: ClaimPlan | undefined,
+    limits: ClaimLimits,
+    started: number,
+  ): Ahead {
+    if (plan === undefined) return { more: true, nextInMs: 0, blockedBy: null };
+    const { max, types } = request;
+    const ahead = wakeUp(snapshot, plan, limits, this.#rulesOf(request), types, { started, max });
+    let { nextInMs } = ahead;
+    if (ahead.more) return ahead;
+    if (answer.lookIn !== null && answer.lookIn !== undefined) {
+      // While a limit keeps jobs back there is hardly another reason to look.
+      const look = Math.max(ahead.blockedBy === null ? 250 : 5_000, answer.lookIn);
+      nextInMs = nextInMs === null ? look : Math.min(nextInMs, look);
+    }
+    if (answer.stuck === true && nextInMs !== null && nextInMs <= 0) nextInMs = 100;
+    return { ...ahead, nextInMs };
+  }
+
+  /** A plan from what the latest claim of a queue was answered, if it asked for the same a moment ago. */
+  #recall(request: ClaimRequest, key: string, wanted: Wanted): Proposal | undefined {
+    const { queue } = request;
+    const known = this.#snapshots.get(queue);
+    // Claims of one process that come together plan from different snapshots.
+    this.#snapshots.delete(queue);
+    if (known?.key !== key) return undefined;
+    const elapsed = Math.max(0, this.#clock.now() - known.at);
+    if (elapsed > FRESH_MS) return undefined;
+    return propose(known.snapshot, queue, this.#rulesOf(request), wanted, request.grantTtlMs, { elapsed });
+  }
+
+  #remember(queue: string, known: KnownSnapshot): void {
+    if (this.#snapshots.size >= MOST_KNOWN) this.#snapshots.clear();
+    this.#snapshots.set(queue, known);
+  }
+}
+
+/**
+ * What a plan said that was done, by the time of the snapshot after it; where it left something that can start, that is to be had.
+ * `fresh`: it was made from a snapshot of the same claim; of an earlier one it does not know when others can start.
+ */
+function after({ plan, now }: Proposal, next: Proposal, fresh: boolean): ClaimPlan | undefined {
+  if (plan === undefined || next.plan === undefined) return next.plan;
+  const more = plan.more || next.plan.more || next.started > 0;
+  return fresh ? { ...plan, more, nextIn: Math.max(0, plan.nextIn - (next.now - now)) } : { ...next.plan, more };
+}
+
+type Ahead = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
+
+const NOTHING = { types: [], seen_types: [], seen_counts: [], lanes: [], places: [], kinds: [], emptied: [] };

@@ -1,0 +1,189 @@
+import { chargeKey, decideStart, type KeyState, newKeyState, NO_SLOTS } from "../../../limits/key-state.ts";
+import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import type { LimitKey } from "../../../planner/claim-limits.ts";
+import type { HeavyRow, LimitStateRow } from "../jobs/snapshot.ts";
+import { stateGrpOf } from "./groups.ts";
+
+/** The lane that asks, and since when its head waits for which limit, if it does. */
+export interface Asking {
+  readonly id: number;
+  readonly by: string | null;
+  readonly since: number;
+}
+
+/** What a plan has taken of the state that rules of one name share. */
+interface Taken {
+  weight: number;
+  slots: number;
+  starts: number;
+  /** Which start it was last charged for, and how much. */
+  latest: number;
+  charged: number;
+}
+
+const RELEASED = 1e18;
+/** Stands for the grant that a plan will be. */
+const PLANNED = -1;
+/** When its instant has come a heavy one is still waited for, so long: the claim that takes it is on the way. */
+const ON_ITS_WAY_MS = 100;
+
+/** The limits of one snapshot, as one plan sees them. */
+export class SnapshotKeys {
+  readonly now: number;
+  /** How long ago the snapshot was taken. */
+  readonly elapsed: number;
+  readonly #states = new Map<string, LimitStateRow>();
+  readonly #taken = new Map<string, Taken>();
+  readonly #heavy: readonly HeavyRow[];
+  /** Which start of the plan is under way. */
+  start = 1;
+  asking: Asking | undefined;
+
+  /** What starts is called within so long; undefined: at once. */
+  readonly ttlMs: number | undefined;
+
+  constructor(
+    states: readonly LimitStateRow[],
+    heavy: readonly HeavyRow[],
+    now: number,
+    elapsed: number,
+    ttlMs: number | undefined,
+  ) {
+    this.ttlMs = ttlMs;
+    for (const row of states) this.#states.set(stateKey(row[0], row[1], row[2]), row);
+    this.#heavy = heavy;
+    this.now = now + elapsed;
+    this.elapsed = elapsed;
+  }
+
+  readonly key = (rule: LimitRule, group: string | null): SnapshotKey => new SnapshotKey(this, rule, group);
+
+  state(name: string, grp: string, windowMs: number | null): LimitStateRow | undefined {
+    return this.#states.get(stateKey(name, grp, windowMs));
+  }
+
+  taken(name: string, grp: string): Taken {
+    const key = stateKey(name, grp, null);
+    let taken = this.#taken.get(key);
+    if (taken === undefined) {
+      this.#taken.set(key, (taken = { weight: 0, slots: 0, starts: 0, latest: 0, charged: 0 }));
+    }
+    return taken;
+  }
+
+  /** How long heads that are too heavy for this limit are waited for, by a job of this priority that asks now. */
+  behind(name: string, grp: string | null, priority: number): Wait {
+    const { id, by, since: waits } = this.asking ?? { id: 0, by: null, since: 0 };
+    const since = by === name ? waits : Number.POSITIVE_INFINITY;
+    let longest: Wait = 0;
+    for (const [limit, group, lane, own, until, waited] of this.#heavy) {
+      if (limit !== name || (grp !== null && group !== grp) || lane === id || own < priority) continue;
+      if (own === priority && (waited > since || (waited === since && lane > id))) continue;
+      const moment = until >= RELEASED ? WHEN_RELEASED : (until > this.now ? until : until + ON_ITS_WAY_MS) - this.now;
+      longest = Math.max(longest, moment);
+    }
+    return longest;
+  }
+}
+
+const stateKey = (name: string, grp: string, windowMs: number | null): string =>
+  `${name.length} ${name}${grp.length} ${grp}${windowMs ?? ""}`;
+
+/** One limit as a plan sees it. */
+export class SnapshotKey implements LimitKey {
+  readonly rule: LimitRule;
+  readonly group: string | null;
+  readonly #keys: SnapshotKeys;
+  readonly #quota: Quota;
+  readonly #row: LimitStateRow | undefined;
+  readonly #state: KeyState;
+  readonly #holds: boolean;
+  readonly #taken: Taken;
+  /** The group as lanes say it, where the limit is by group. */
+  readonly #lanes: string | null;
+
+  constructor(keys: SnapshotKeys, rule: LimitRule, group: string | null) {
+    this.rule = rule;
+    this.group = group;
+    this.#keys = keys;
+    this.#quota = quotaOf(rule, group);
+    const grp = stateGrpOf(rule, group);
+    this.#row = keys.state(rule.name, grp, this.#quota.max === null ? null : this.#quota.windowMs);
+    this.#state = stateOf(this.#row);
+    this.#holds = rule.breaker !== null || this.#quota.concurrency !== null;
+    this.#taken = keys.taken(rule.name, grp);
+    this.#lanes = rule.byGroup ? (group === null ? "" : `:${group}`) : null;
+  }
+
+  wait(charge: Charge, priority?: number): Wait {
+    const row = this.#row;
+    const taken = this.#taken;
+    const expiresIn = row?.[6] ?? null;
+    const held = this.#holds
+      ? {
+          slots: (row?.[4] ?? 0) + taken.slots,
+          probes: (row?.[5] ?? 0) + taken.starts,
+          expiresIn: expiresIn === null ? WHEN_RELEASED : Math.max(0, expiresIn - this.#keys.elapsed),
+        }
+      : NO_SLOTS;
+    const { wait } = decideStart(
+      this.rule,
+      this.group,
+      this.#state,
+      held,
+      charge,
+      this.#keys.now,
+      (max, windowMs, weight) => this.#windowWait(max, windowMs, weight),
+    );
+    if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
+    return Math.max(wait, this.#keys.behind(this.rule.name, this.#lanes, priority));
+  }
+
+  take({ weight, slots }: Charge): void {
+    const taken = this.#taken;
+    const { start, now, ttlMs } = this.#keys;
+    if (taken.latest !== start) {
+      taken.latest = start;
+      taken.charged = 0;
+      taken.starts += 1;
+    }
+    const more = Math.max(0, weight - taken.charged);
+    taken.charged += more;
+    taken.weight += more;
+    if (this.#holds) taken.slots += slots;
+    const granted = ttlMs === undefined ? undefined : { by: PLANNED, until: now + ttlMs };
+    chargeKey(this.#state, { weight: more, slots }, now, granted);
+  }
+
+  /** The arithmetic of `limits/window.ts` on the starts that leave the window first. */
+  #windowWait(max: number, windowMs: number, weight: number): Wait {
+    const { elapsed, now, ttlMs = 0 } = this.#keys;
+    const used = (this.#row?.[3] ?? 0) + this.#taken.weight;
+    const forgottenAt = this.#row?.[15] ?? null;
+    const blind = forgottenAt === null ? 0 : Math.max(0, windowMs - (now - forgottenAt));
+    let excess = used + weight - max;
+    for (const [wait, n] of this.#row?.[16] ?? []) {
+      if (excess <= 0) break;
+      excess -= n;
+      if (excess <= 0) return Math.max(blind, wait - elapsed, 0);
+    }
+    // What the plan has taken itself leaves last.
+    return excess <= 0 ? blind : Math.max(blind, windowMs + Math.min(ttlMs, this.#row?.[17] ?? 0));
+  }
+}
+
+function stateOf(row: LimitStateRow | undefined): KeyState {
+  if (row === undefined) return newKeyState();
+  return {
+    latestAt: row[7],
+    calledAt: row[8],
+    calledBy: row[9],
+    calledIn: row[10] ?? 0,
+    pausedUntil: row[11],
+    toldLeft: row[12],
+    toldUntil: row[13],
+    failures: 0,
+    openUntil: row[14],
+  };
+}

@@ -1,0 +1,92 @@
+-- As let_in, for a claim that shares its queue with others: one claim at a time folds arrivals into lanes, and the others go on
+-- without. A lane is looked at only under the lock of its row: another claim may be about to set it not ready. Where a row is locked
+-- the jobs are as if they had only just arrived. Answers whether some may be left; NULL: another transaction is about to change these
+-- lanes.
+--
+-- queue_name, types, others, names, most, at: as let_in.
+CREATE OR REPLACE FUNCTION {schema}.fold_arrivals(
+  queue_name text, types text[], others text[], names text[], most integer, at float8
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  -- What has arrived, one of each lane: the first of its jobs; and all jobs that were named.
+  k_types text[];
+  k_priorities float8[];
+  k_grps text[];
+  k_dues float8[];
+  k_jobs bigint[];
+  jobs bigint[];
+  too_many boolean := false;
+  found_ids bigint[];
+  locked bigint[];
+  -- As in let_in.
+  new_types text[];
+  priorities float8[];
+  grps text[];
+  turns bigint[];
+  dues float8[];
+  seqs bigint[];
+  idle bigint[];
+  blocked bigint[];
+BEGIN
+  IF NOT pg_try_advisory_xact_lock({schema}.lock_key('fold', queue_name)) THEN
+    RETURN NULL;
+  END IF;
+  IF EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = queue_name) THEN
+    WITH RECURSIVE arrived AS (
+      (SELECT a.type FROM {schema}.arrivals a WHERE a.queue = queue_name ORDER BY a.type LIMIT 1)
+      UNION ALL
+      SELECT n.type FROM arrived o CROSS JOIN LATERAL (SELECT a.type FROM {schema}.arrivals a
+        WHERE a.queue = queue_name AND a.type > o.type ORDER BY a.type LIMIT 1) n
+    ), parts AS MATERIALIZED (
+      SELECT a.type, ceil(most / count(*) OVER (PARTITION BY a.type = ANY (types))::float8)::integer AS most FROM arrived a
+    ), met AS (
+      DELETE FROM {schema}.arrivals a WHERE a.ctid = ANY (ARRAY(
+        SELECT w.place FROM parts p CROSS JOIN LATERAL (
+          SELECT f.ctid AS place FROM {schema}.arrivals f WHERE f.queue = queue_name AND f.type = p.type
+          ORDER BY f.priority DESC, f.seq LIMIT p.most FOR UPDATE SKIP LOCKED) w))
+      RETURNING a.type, a.priority, ':' || a.grp AS grp, a.due_at, a.job
+    ), kinds AS (
+      SELECT m.type, m.priority, m.grp, min(m.due_at) AS due_at, min(m.job) AS job FROM met m GROUP BY m.type, m.priority, m.grp
+    )
+    SELECT array_agg(k.type), array_agg(k.priority), array_agg(k.grp), array_agg(k.due_at), array_agg(k.job),
+        (SELECT array_agg(m.job) FROM met m), (SELECT count(*) FROM met) >= (SELECT min(p.most) FROM parts p)
+      INTO k_types, k_priorities, k_grps, k_dues, k_jobs, jobs, too_many FROM kinds k;
+  END IF;
+  IF k_types IS NOT NULL THEN
+    locked := ARRAY(SELECT l.id FROM unnest(k_types, k_priorities, k_grps) AS k (type, priority, grp)
+      JOIN {schema}.lanes l ON l.queue = queue_name AND l.priority = k.priority AND l.grp = k.grp AND l.type = k.type
+      FOR UPDATE OF l SKIP LOCKED);
+    WITH found AS (
+      SELECT k.*, l.* FROM unnest(k_types, k_priorities, k_grps, k_dues, k_jobs) AS k (type, priority, grp, due_at, job)
+        CROSS JOIN LATERAL (
+          SELECT max(n.turn) AS turn, max(n.id) FILTER (WHERE n.type = k.type) AS id,
+            bool_or(n.type = k.type AND NOT n.ready) AS idle, bool_or(n.type = k.type AND n.blocked_until IS NOT NULL) AS blocked
+          FROM {schema}.lanes n WHERE n.queue = queue_name AND n.priority = k.priority AND n.grp = k.grp) l
+    ), kept AS (
+      INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
+      SELECT queue_name, f.type, f.priority, substr(f.grp, 2), f.due_at, f.job FROM found f WHERE f.id <> ALL (locked)
+    )
+    SELECT array_agg(f.type) FILTER (WHERE f.id IS NULL), array_agg(f.priority) FILTER (WHERE f.id IS NULL),
+        array_agg(f.grp) FILTER (WHERE f.id IS NULL), array_agg(coalesce(f.turn, 0)) FILTER (WHERE f.id IS NULL),
+        array_agg(f.due_at) FILTER (WHERE f.id IS NULL), array_agg(f.job) FILTER (WHERE f.id IS NULL),
+        array_agg(f.id) FILTER (WHERE f.idle AND f.id = ANY (locked)), array_agg(f.id) FILTER (WHERE f.blocked AND f.id = ANY (locked)),
+        array_agg(f.id) FILTER (WHERE f.id IS NOT NULL)
+      INTO new_types, priorities, grps, turns, dues, seqs, idle, blocked, found_ids FROM found f;
+  END IF;
+  PERFORM {schema}.open_lanes(queue_name, others, new_types, priorities, grps, turns, dues, seqs, at);
+  IF idle IS NOT NULL THEN
+    UPDATE {schema}.lanes SET ready = true, used_at = at WHERE id = ANY (idle);
+  END IF;
+  IF blocked IS NOT NULL THEN
+    names := names || {schema}.lock_blocking(queue_name, blocked, names);
+  END IF;
+  IF names <> '{}' THEN
+    PERFORM {schema}.look_again(queue_name, types, blocked, jobs, names, at);
+  END IF;
+  IF EXISTS (SELECT FROM unnest(found_ids) AS f (id) WHERE f.id <> ALL (locked)) THEN
+    RETURN NULL;
+  END IF;
+  RETURN coalesce(too_many, false);
+END
+$$;
