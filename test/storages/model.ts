@@ -4,9 +4,14 @@ import type { OpenedStorage } from "../../src/testing/index.ts";
 import { commands } from "./model-commands.ts";
 import { Model } from "./model-state.ts";
 
+/** `SLUICE_LIVES=50 SLUICE_SEED=7 vitest run …` plays fifty times as many, from another beginning. */
+const MORE = Number(process.env["SLUICE_LIVES"] ?? 1);
+const SEED = Number(process.env["SLUICE_SEED"] ?? 20_300_101);
+
 /** Does a storage answer as the model does, whatever is done to it? A failure prints the shortest way to it, and its seed. */
-export function modelTest(name: string, open: () => Promise<OpenedStorage>, numRuns: number, seed?: number): void {
-  it(`${name} answers as the model does (${numRuns} random lives)`, { timeout: 120_000 }, async () => {
+export function modelTest(name: string, open: () => Promise<OpenedStorage>, runs: number, seed = SEED): void {
+  const numRuns = runs * MORE;
+  it(`${name} answers as the model does (${numRuns} random lives)`, { timeout: 120_000 * MORE }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.noBias(commands(100)), async (life) => {
         const { storage, clock, close } = await open();
@@ -19,7 +24,7 @@ export function modelTest(name: string, open: () => Promise<OpenedStorage>, numR
         }
       }),
       // What fails is told before the test is out of time, as short as it has become until then.
-      { numRuns, interruptAfterTimeLimit: 100_000, markInterruptAsFailure: true, ...(seed !== undefined && { seed }) },
+      { numRuns, seed, interruptAfterTimeLimit: 100_000 * MORE, markInterruptAsFailure: true },
     );
   });
 }
