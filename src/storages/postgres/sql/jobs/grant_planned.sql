@@ -28,7 +28,7 @@ DECLARE
   l_group integer[]; l_stuck boolean[]; l_gave boolean[];
   -- Their jobs, those of a lane side by side: from where to where.
   l_at integer[]; l_end integer[];
-  j_due float8[] := '{}'; j_seq bigint[] := '{}'; j_place tid[] := '{}'; j_weights jsonb[] := '{}'; j_bytes integer[] := '{}';
+  j_lane integer[]; j_due float8[]; j_seq bigint[]; j_place tid[]; j_weights jsonb[]; j_bytes integer[];
   -- Lanes of one priority and group have their turns together: how many were started since the last turn was over, and with which
   -- start that was (0: with none of these).
   l_unit integer[]; u_served integer[] := '{}'; u_turn integer[] := '{}';
@@ -85,36 +85,34 @@ BEGIN
     l_gave[i] := false;
     again := again OR l_stuck[i];
   END LOOP;
-  FOR opened IN
-    WITH wanted AS MATERIALIZED (
-      SELECT u.lane, count(*) AS n FROM unnest(plan.places) AS u (lane) WHERE l_id[u.lane] IS NOT NULL GROUP BY u.lane
-    ), open AS (
-      SELECT w.lane, j.* FROM wanted w CROSS JOIN LATERAL (
-        SELECT k.seq, k.due_at, k.ctid AS place, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
-        WHERE k.queue = queue_name AND k.type = plan.types[l_type[w.lane]] AND k.priority = l_priority[w.lane]
-          AND k.state = 'waiting' AND k.grp IS NULL AND (k.deadline IS NULL OR k.deadline > now)
-        ORDER BY k.due_at, k.seq LIMIT w.n FOR UPDATE SKIP LOCKED) j
-      WHERE l_grp[w.lane] = ''
-    ), grouped AS (
-      SELECT w.lane, j.* FROM wanted w CROSS JOIN LATERAL (
-        SELECT k.seq, k.due_at, k.ctid AS place, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
-        WHERE k.queue = queue_name AND k.type = plan.types[l_type[w.lane]] AND k.priority = l_priority[w.lane]
-          AND k.state = 'waiting' AND k.grp IS NOT NULL AND k.grp = substr(l_grp[w.lane], 2)
-          AND (k.deadline IS NULL OR k.deadline > now)
-        ORDER BY k.due_at, k.seq LIMIT w.n FOR UPDATE SKIP LOCKED) j
-      WHERE l_grp[w.lane] <> ''
-    )
-    SELECT f.lane, array_agg(f.due_at ORDER BY f.due_at, f.seq) AS dues, array_agg(f.seq ORDER BY f.due_at, f.seq) AS seqs, array_agg(f.place ORDER BY f.due_at, f.seq) AS places,
-      array_agg(f.weights ORDER BY f.due_at, f.seq) AS weights, array_agg(f.bytes ORDER BY f.due_at, f.seq) AS bytes
-    FROM (SELECT * FROM open UNION ALL SELECT * FROM grouped) f GROUP BY f.lane
-  LOOP
-    l_at[opened.lane] := cardinality(j_seq) + 1;
-    j_due := j_due || opened.dues;
-    j_seq := j_seq || opened.seqs;
-    j_place := j_place || opened.places;
-    j_weights := j_weights || opened.weights;
-    j_bytes := j_bytes || opened.bytes;
-    l_end[opened.lane] := cardinality(j_seq);
+  WITH wanted AS MATERIALIZED (
+    SELECT u.lane, count(*) AS n FROM unnest(plan.places) AS u (lane) WHERE l_id[u.lane] IS NOT NULL GROUP BY u.lane
+  ), open AS (
+    SELECT w.lane, j.* FROM wanted w CROSS JOIN LATERAL (
+      SELECT k.seq, k.due_at, k.ctid AS place, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
+      WHERE k.queue = queue_name AND k.type = plan.types[l_type[w.lane]] AND k.priority = l_priority[w.lane]
+        AND k.state = 'waiting' AND k.grp IS NULL AND (k.deadline IS NULL OR k.deadline > now)
+      ORDER BY k.due_at, k.seq LIMIT w.n FOR UPDATE SKIP LOCKED) j
+    WHERE l_grp[w.lane] = ''
+  ), grouped AS (
+    SELECT w.lane, j.* FROM wanted w CROSS JOIN LATERAL (
+      SELECT k.seq, k.due_at, k.ctid AS place, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
+      WHERE k.queue = queue_name AND k.type = plan.types[l_type[w.lane]] AND k.priority = l_priority[w.lane]
+        AND k.state = 'waiting' AND k.grp IS NOT NULL AND k.grp = substr(l_grp[w.lane], 2)
+        AND (k.deadline IS NULL OR k.deadline > now)
+      ORDER BY k.due_at, k.seq LIMIT w.n FOR UPDATE SKIP LOCKED) j
+    WHERE l_grp[w.lane] <> ''
+  )
+  SELECT coalesce(array_agg(f.lane), '{}'), array_agg(f.due_at), array_agg(f.seq), array_agg(f.place), array_agg(f.weights),
+      array_agg(f.bytes)
+    INTO j_lane, j_due, j_seq, j_place, j_weights, j_bytes
+    FROM (SELECT * FROM open UNION ALL SELECT * FROM grouped ORDER BY lane, due_at, seq) f;
+  FOR k IN 1 .. cardinality(j_lane) LOOP
+    lane := j_lane[k];
+    IF l_end[lane] = 0 THEN
+      l_at[lane] := k;
+    END IF;
+    l_end[lane] := k;
   END LOOP;
 
   -- The limits, each read once, after their locks were taken; and who waits for one that weighs.

@@ -30,6 +30,9 @@ DECLARE
   weights float8[] := '{}';
   heaviest float8;
   latest float8;
+  -- Do some of the rules weigh? May they block lanes?
+  weighs boolean := false;
+  blocks boolean := false;
 BEGIN
   WITH read AS MATERIALIZED (
     SELECT p.* FROM {schema}.walk_page(q.queue, q.types, types, array_fill(page, ARRAY[cardinality(types)]),
@@ -66,6 +69,8 @@ BEGIN
 
   rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
   FOREACH rule IN ARRAY rules LOOP
+    weighs := weighs OR rule.weight IS NOT NULL;
+    blocks := blocks OR rule.by_group OR rule.weight IS NOT NULL;
     heaviest := 1;
     IF rule.weight IS NOT NULL THEN
       SELECT greatest(rule.estimate, max((w.value ->> rule.weight)::float8)) INTO heaviest
@@ -83,7 +88,10 @@ BEGIN
       weights := weights || heaviest + CASE WHEN rule.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(meter.max, 0) END;
     END LOOP;
   END LOOP;
-  LOOP
+  states := '[]';
+  heavy := '[]';
+  blocked := '[]';
+  WHILE names <> '{}' LOOP
     SELECT coalesce(json_agg(json_build_array(names[k.place], s_grps[k.place], windows[k.place], k.used, (k.account).held,
           (k.account).probes, nullif((k.account).expires_in, 'Infinity'), (k.account).latest_at, (k.account).called_at,
           (k.account).called_by, (k.account).called_in, (k.account).pause_until, (k.account).told_left, (k.account).told_until,
@@ -98,12 +106,16 @@ BEGIN
     EXIT WHEN latest IS NULL OR latest <= now;
     now := latest;
   END LOOP;
-  SELECT coalesce(json_agg(json_build_array(r.name, CASE WHEN r.by_group THEN h.grp END, h.lane, h.priority, h.until, h.since)), '[]')
-    INTO heavy FROM unnest(rules) AS r CROSS JOIN LATERAL {schema}.heavy_heads(r.name, NULL, now) AS h WHERE r.weight IS NOT NULL;
-  SELECT coalesce(json_agg(json_build_array(t.type, CASE WHEN f.grp <> '' THEN substr(f.grp, 2) END, f.blocked_by, f.blocked_until)
-      ORDER BY t.place), '[]')
-    INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL {schema}.first_blocked(q.queue, t.type) AS f
-    WHERE f.id IS NOT NULL AND EXISTS (SELECT FROM unnest(rules) AS r WHERE r.by_group OR r.weight IS NOT NULL);
+  IF weighs THEN
+    SELECT coalesce(json_agg(json_build_array(r.name, CASE WHEN r.by_group THEN h.grp END, h.lane, h.priority, h.until, h.since)), '[]')
+      INTO heavy FROM unnest(rules) AS r CROSS JOIN LATERAL {schema}.heavy_heads(r.name, NULL, now) AS h WHERE r.weight IS NOT NULL;
+  END IF;
+  IF blocks THEN
+    SELECT coalesce(json_agg(json_build_array(t.type, CASE WHEN f.grp <> '' THEN substr(f.grp, 2) END, f.blocked_by, f.blocked_until)
+        ORDER BY t.place), '[]')
+      INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL {schema}.first_blocked(q.queue, t.type) AS f
+      WHERE f.id IS NOT NULL;
+  END IF;
   RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'types', types, 'paused', paused, 'lanes', lanes, 'lines', lines,
     'heads', heads, 'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'changed', changed, 'again', again, 'outside', outside,
     'rules', CASE WHEN plan.epoch IS DISTINCT FROM epoch THEN (
