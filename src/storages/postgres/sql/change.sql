@@ -16,7 +16,7 @@
 -- others wait behind the rules lock meanwhile. Then the client comes back (55P03).
 CREATE OR REPLACE FUNCTION {schema}.change(wanted json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-  SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+  SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   q record;
   alone boolean := {schema}.many_rules();
@@ -158,7 +158,7 @@ $$;
 -- As in change the row is waited for only for a moment, and a job that has come due counts as one that waits.
 CREATE OR REPLACE FUNCTION {schema}.update_job(wanted json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-  SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+  SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   q record;
   alone boolean := {schema}.many_rules();
@@ -219,7 +219,9 @@ BEGIN
     GET STACKED DIAGNOSTICS wrong = PG_EXCEPTION_DETAIL;
     RETURN json_build_object('refused', wrong::json);
   END;
-  PERFORM {schema}.insert_arrivals(ARRAY[(job.seq, job.queue, job.type, job.priority, job.grp, job.state, job.due_at)::{schema}.arrival]);
+  IF job.grp IS NOT NULL THEN
+    PERFORM {schema}.insert_arrivals(ARRAY[(job.seq, job.queue, job.type, job.priority, job.grp, job.state, job.due_at)::{schema}.arrival]);
+  END IF;
   IF cardinality(weighing) > 0 THEN
     -- It may be lighter now than it was when a claim looked at it.
     UPDATE {schema}.lanes l SET heavy = NULL

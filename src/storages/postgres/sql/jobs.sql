@@ -5,7 +5,7 @@
 -- will write that down.
 CREATE OR REPLACE FUNCTION {schema}.find_jobs(ids json, bytes float8) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-  SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+  SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   now float8 := {schema}.present();
   skew float8 := {schema}.skew();
@@ -43,7 +43,7 @@ $$;
 -- Each state is a range of its own in the index; the ranges are merged.
 CREATE OR REPLACE FUNCTION {schema}.list_jobs(query json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-  SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+  SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   q record;
   skew float8 := {schema}.skew();
@@ -189,7 +189,7 @@ $$;
 -- [id] where there is no such job. Of large results no more than `most` bytes, and one at least; more: there are others.
 CREATE OR REPLACE FUNCTION {schema}.endings(ids json, most integer) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-  SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+  SET jit = off SET enable_seqscan = off AS $$
   SELECT json_build_object('ended', coalesce(json_agg(CASE
       WHEN f.state IS NULL THEN json_build_array(f.id)
       WHEN f.error IS NOT NULL THEN json_build_array(f.id, f.state, f.result, f.error)

@@ -12,8 +12,7 @@
 -- wants to stop.
 CREATE OR REPLACE FUNCTION {schema}.heartbeat(leases json, lease_ms float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
-  SET enable_mergejoin = off AS $$
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   now float8;
   ns integer[];
@@ -61,8 +60,7 @@ $$;
 -- weights: {name: weight}}]. Answer: {lost: [n], everybody, events}.
 CREATE OR REPLACE FUNCTION {schema}.report(reports json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
-  SET enable_mergejoin = off AS $$
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   now float8;
   alone boolean := {schema}.many_rules();

@@ -1,4 +1,10 @@
 -- How every step begins, and the locks that steps take, in their order: rules, jobs, queue, limits.
+--
+-- Settings that functions have which are called from outside:
+-- search_path: no name means anything of the user's.
+-- enable_seqscan = off: plans are kept for a session, also those made while the tables were empty.
+-- jit = off: what is scanned all the same counts as so expensive then that the server would compile it, for 164 ms an expression.
+-- plan_cache_mode = force_generic_plan, for what is called often: settling 100 jobs took 7 ms with it, and 13 without.
 
 -- Every step begins with it. Decisions are made on what was committed before the locks were taken: only READ COMMITTED
 -- looks again after a lock. No step waits for a lock for longer than a few seconds.
