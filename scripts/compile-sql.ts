@@ -71,7 +71,7 @@ function compileSql(): string {
   return `${HEAD}${entries.join("")}];\n`;
 }
 
-/** Writes the module, if it has changed. Whoever reads it meanwhile finds it whole. */
+/** Writes the module, if it has changed. It is replaced atomically, so that a reader never sees part of it. */
 export function writeSql(): void {
   const compiled = compileSql();
   if (current() === compiled) return;

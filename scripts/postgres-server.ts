@@ -123,7 +123,7 @@ class RunningServer implements PostgresServer {
 
 /** Ends with this process, however that ends short of SIGKILL. */
 async function launch(postgres: string, args: readonly string[], options: object): Promise<ChildProcess> {
-  // In a group of its own: Ctrl-C in a terminal is for whoever started it, who may still have questions to it.
+  // In a process group of its own: Ctrl-C in a terminal goes to the parent process, which may still query the server.
   const server = spawn(postgres, args, { ...options, detached: true, stdio: ["ignore", "ignore", "pipe"] });
   const end = () => server.kill("SIGQUIT");
   process.once("exit", end);
@@ -166,12 +166,12 @@ async function enterable(folder: string): Promise<string> {
   }
   const tried = [...new Set([folder, ...OPEN_TO_ALL])].join(", ");
   throw new Error(
-    `a Postgres server that root starts runs as user ${NOBODY}, who can use none of ${tried}; ` +
+    `a Postgres server that root starts runs as user ${NOBODY}, which can use none of ${tried}; ` +
       "set TMPDIR to a folder that every user may enter",
   );
 }
 
-/** Where somebody else may not enter the folder of the package, he gets a copy. */
+/** Where another user may not enter the folder of the package, the user gets a copy. */
 async function reachable(found: Binaries, base: string, asNobody: boolean): Promise<Binaries> {
   if (!asNobody || (await isOpen(found.postgres))) return found;
   const native = dirname(dirname(found.postgres));

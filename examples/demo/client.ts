@@ -9,7 +9,7 @@ export interface Answer {
   readonly body: string;
 }
 
-/** The service, seen from the side of whoever calls it. */
+/** The client of the service. */
 export class ServiceClient {
   readonly #url: string;
   // Not `fetch`: it works several times as long on a call, and so its calls are less equally long under way.

@@ -71,7 +71,7 @@ interface Viewing {
   readonly stopped: AbortSignal;
 }
 
-/** Lets the processes work until all is done, somebody wants to stop, or nothing is heard any more. */
+/** Lets the processes work until all jobs are done, the signal aborts, or no message comes any more. */
 async function work(queue: Queue, settings: WorkerSettings, { io, live, stopped }: Viewing): Promise<Scoreboard> {
   const { clock } = io;
   const board = new Scoreboard(settings.plan, clock.now());

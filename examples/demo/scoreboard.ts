@@ -23,7 +23,7 @@ export interface Killing {
   againAt: number | undefined;
 }
 
-/** How far the demo is. Whoever hears of something writes it down here; the picture is drawn from it. */
+/** The progress of the demo. Every message is recorded here; the picture is drawn from it. */
 export class Scoreboard {
   readonly plan: Plan;
   /** When work began. */
@@ -85,7 +85,7 @@ export class Scoreboard {
     const one = this.players[player]!;
     one.killed = true;
     one.running.clear();
-    // The call was made, but nobody wrote down that it was.
+    // The call was made, but was not recorded.
     for (const id of inHand) if (this.done.delete(id)) one.done -= 1;
     this.killing = { player, at: now, inHand: new Set(inHand), backAt: undefined, againAt: undefined };
   }

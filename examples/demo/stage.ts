@@ -70,7 +70,7 @@ async function onOwnServer(args: Arguments): Promise<Stage> {
 async function onServer(url: string, keep: boolean, clock: Clock): Promise<Stage> {
   const schema = `sluice_demo_${newId(clock.wall()).slice(-12)}`;
   const place = postgresPlace(url, schema);
-  // Whether somebody is there is better known before anything else is started.
+  // The server is checked before anything else is started.
   await connected(place, clock, async () => {});
   const drop = () =>
     connected(place, clock, async (pool) => void (await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)));

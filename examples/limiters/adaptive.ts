@@ -1,4 +1,4 @@
-// A service whose limit nobody tells you: the allowance grows while the service takes everything and is cut when it
+// A service that does not publish its limit: the allowance grows while the service accepts everything and is cut when it
 // refuses, so it hovers about the limit.
 import assert from "node:assert/strict";
 import { AdaptiveLimiter, holdFromHeaders, limit } from "sluice";

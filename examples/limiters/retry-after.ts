@@ -1,5 +1,5 @@
 // Doing what the service says: a 429 with Retry-After holds the limiter, so that nothing starts before the service wants
-// it, whoever asks. The call that met the 429 simply stands in line again.
+// it. The call that met the 429 waits in line again.
 import assert from "node:assert/strict";
 import { ConcurrencyLimiter, holdFromHeaders, limit } from "sluice";
 import { serve } from "../common/serve.ts";

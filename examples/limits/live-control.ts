@@ -1,4 +1,4 @@
-// Looking at limits and changing them while everything runs: fewer, none for a while, more again. Nobody restarts anything.
+// Looking at limits and changing them while everything runs: fewer, none for a while, more again. Nothing is restarted.
 import assert from "node:assert/strict";
 import { Limits, MemoryStorage, Queue, Worker } from "sluice";
 import { FakeClock } from "sluice/testing";

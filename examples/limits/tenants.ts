@@ -1,5 +1,5 @@
-// Every tenant has its own limit, one of them a larger one. A tenant with ten thousand jobs in front of the others delays
-// nobody, and the turns go round.
+// Every tenant has its own limit, one of them a larger one. A tenant with ten thousand jobs in front of the others does
+// not delay them: groups take turns.
 import assert from "node:assert/strict";
 import { defineLimits, MemoryStorage, Queue, Worker } from "sluice";
 import { FakeClock } from "sluice/testing";

@@ -1,4 +1,4 @@
-// A trigger adds a job for every new row, whoever inserts it: another program, another language, somebody with psql. The job
+// A trigger adds a job for every new row, whichever program inserts it: another language, or psql. The job
 // commits with the row, and a worker hears of it at once.
 import assert from "node:assert/strict";
 import pg from "pg";

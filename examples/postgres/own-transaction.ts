@@ -1,5 +1,5 @@
 // An order and the jobs that it brings are one transaction: both are there, or neither is, whatever crashes in between. No
-// table of outgoing messages, and nobody who carries them over.
+// outbox table is needed, and no process that empties it.
 import assert from "node:assert/strict";
 import pg from "pg";
 import { Queue, Worker } from "sluice";
@@ -25,7 +25,7 @@ async function placeOrder(id: number, paid: boolean) {
     await tx.query("BEGIN");
     await tx.query(`INSERT INTO ${schema}.orders VALUES ($1, $2)`, [id, paid]);
     const job = await queue.add("confirm", { order: id }, { tx, idempotencyKey: `confirm-${id}` });
-    assert.equal((await queue.counts()).waiting, 0, "nobody sees it before the commit");
+    assert.equal((await queue.counts()).waiting, 0, "no other transaction sees it before the commit");
     if (!paid) throw new Error("not paid");
     await tx.query("COMMIT");
     return job;

@@ -1,5 +1,5 @@
 // M operations per window is not one per M-th of a window. Two operations of 200 ms under "2 per 200 ms" are done after
-// 200 ms; under "1 per 100 ms" the same two take 300, and nobody has gained anything.
+// 200 ms; under "1 per 100 ms" the same two take 300, with no benefit.
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { rateLimit } from "sluice";

@@ -12,7 +12,7 @@ const operation = rateLimit(async (name: string) => {
 }, WINDOW);
 
 const results = ["a", "b", "c", "d"].map((name) => operation(name));
-assert.equal(starts.length, 1, "the first has started before anybody waits for anything");
+assert.equal(starts.length, 1, "the first has started before the first await");
 assert.equal(operation.waiting, 3);
 
 assert.deepEqual(await Promise.all(results), ["A", "B", "C", "D"]);

@@ -18,7 +18,7 @@ async function deliver(to: string, subject: string): Promise<string> {
   return `message-${sent.length}`;
 }
 
-// Everything is there before anybody works on it, so that the order can be seen.
+// All jobs are added before the worker starts, so that the order can be seen.
 const order = { idempotencyKey: "order-17" };
 const receipt = await queue.add("send_email", { to: "ada@example.com", subject: "Your receipt" }, order);
 const twice = await queue.add("send_email", { to: "ada@example.com", subject: "Your receipt" }, order);
@@ -58,7 +58,7 @@ const { jobs: dead } = await queue.deadLetters();
 console.log(dead.map(({ data, error }) => `${data.to}: ${error?.message}`));
 assert.equal(dead.length, 1);
 
-known.add("alan@example.com"); // somebody mended it
+known.add("alan@example.com"); // the address is repaired
 assert.equal(await queue.redrive({ all: true }), 1);
 console.log(await lost.result());
 assert.equal(sent.at(-1), "News to alan@example.com");

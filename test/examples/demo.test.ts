@@ -98,14 +98,14 @@ describe("the report", () => {
     expect(reportText(lost, surface)).toContain("Failed: 1 job not done.");
   });
 
-  it("tells of jobs that ran twice without an excuse", () => {
+  it("names jobs that ran twice without a killed process", () => {
     const twice = makeReport(played(), { calls: [...calls, { at: 3_300, job: "a", status: 200 }] }, COUNTS);
     expect(twice.jobs).toMatchObject({ ranAgain: 2, ranAgainUnexplained: 1 });
   });
 });
 
 describe("the scoreboard", () => {
-  it("does not count what a killed process had in hand, whenever it said so", () => {
+  it("does not count the in-flight jobs of a killed process, whenever it reported them", () => {
     const board = new Scoreboard(PLAN, 0);
     for (const pid of [11, 12]) board.players.push({ pid, done: 0, running: new Set(), killed: false });
     for (const id of ["a", "b", "c"]) board.started(1, id, 0);
@@ -131,7 +131,7 @@ describe("the picture", () => {
     for (const line of picture(board, 2_300, columns, plain)) expect(line.length).toBeLessThan(columns);
   });
 
-  it("shows who does what, and what is in the way", () => {
+  it("shows what each process does, and what blocks it", () => {
     const board = played();
     board.blocked = { by: "queue:demo", until: 5_000 };
     const lines = picture(board, 2_300, 120, plain).join("\n");

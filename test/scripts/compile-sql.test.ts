@@ -22,7 +22,7 @@ afterEach(() => {
 });
 
 describe("the SQL files", () => {
-  it("come as they are, sorted by path", () => {
+  it("are compiled as they are, sorted by path", () => {
     const files = { "tables.sql": "tables\n", "jobs/b.sql": "b\n", "jobs/a.sql": "-- {schema}, $1, $&\n" };
     const found = compiled(files);
     expect(found).toEqual(files);
@@ -68,7 +68,7 @@ END
       "jobs/one.part.sql:1: there is no jobs/two.part.sql",
     ],
     [
-      "a part that nobody uses",
+      "a part that is not used",
       { "jobs/f.sql": "f\n", "jobs/f/one.part.sql": "a\n", "jobs/f/two.part.sql": "b\n" },
       "jobs/f/one.part.sql, jobs/f/two.part.sql: a part of no function",
     ],

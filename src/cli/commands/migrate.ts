@@ -12,8 +12,8 @@ export const migrate: Command = {
   usage: ["[postgres://…] [--schema name] [--role name]", "--print [--schema name] [--role name]"],
   about: [
     "Storages do it themselves on first use, unless they are opened with",
-    "`migrate: false`: then a role that may create them does it, by this command or",
-    "with what --print prints, and the others need what --role grants.",
+    "`migrate: false`: then a role that may create tables does it, by this command",
+    "or with what --print prints, and the others need what --role grants.",
     "It may be run again, and by several at the same time.",
   ].join("\n"),
   options: {
