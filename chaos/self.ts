@@ -70,7 +70,7 @@ for (const plant of wanted) {
   const isControl = (CONTROLS as readonly string[]).includes(plant);
   const isRight = seen !== isControl && !failed;
   if (!isRight) missed += 1;
-  const by = isControl ? `control: ${seen ? "FOUND" : "nothing"} by ${expected}` : found.join(", ") || "nobody";
+  const by = isControl ? `control: ${seen ? "FOUND" : "nothing"} by ${expected}` : found.join(", ") || "no checker";
   rows.push(`${plant} | ${name} | ${isRight ? "" : "WRONG: "}${by} | ${example}`);
   console.log(rows.at(-1));
 }

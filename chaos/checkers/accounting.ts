@@ -20,7 +20,7 @@ export function accounting(history: Digest, final: Final): Verdict {
   const removed = new Set(history.changes.flatMap(({ action, ids }) => (action === "remove" ? (ids ?? []) : [])));
   const unknown = history.changes.some(({ action, ids }) => action === "remove" && ids === null);
   for (const { id } of final.jobs) {
-    found.check(added.has(id) || perhaps.has(id), () => `job ${id} is there, and nobody added it`);
+    found.check(added.has(id) || perhaps.has(id), () => `job ${id} is there, and was never added`);
     found.check(!removed.has(id), () => `job ${id} is there, and was removed`);
   }
   const expected = [...added].filter((id) => !removed.has(id)).length;

@@ -6,13 +6,13 @@ export interface Span {
   readonly to: number;
 }
 
-/** While the database can be written to, somebody does so more often than this. */
+/** While the database can be written to, a write ends more often than this. */
 const QUIET_MS = 100;
 
 /**
- * When a process that was stopped had the lock of the database in its hands. Nobody can write then, and no storage in a file
- * can help it: such times are left out where something has to happen in time. They are known by both: somebody is stopped,
- * and nobody's write gets done.
+ * When a stopped process held the lock of the database. No process can write then, and no storage in a file
+ * can prevent that: such times are left out where something has to happen in time. They are recognised by both: a process is
+ * stopped, and no write ends.
  */
 export function blockedBy(history: Digest): Span[] {
   const writes = [

@@ -3,7 +3,7 @@ import { Finding, type Verdict } from "./verdict.ts";
 
 /**
  * I7, concurrency: a worker never runs more handlers at once than it may. Handlers that went on after their signal was
- * aborted do not count, and are listed: nobody can stop them.
+ * aborted do not count, and are listed: they cannot be stopped.
  */
 export function concurrency(history: Digest, limits: ReadonlyMap<string, number>): Verdict {
   const found = new Finding("I7", "runs");

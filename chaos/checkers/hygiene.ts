@@ -7,15 +7,15 @@ const WARM_MS = 30_000;
 const MOST_MB_PER_MINUTE = 1;
 /**
  * A process that is younger than some minutes is given this much for its heap to find its size, whatever the slope: one that
- * makes much and keeps nothing grows to several times of what is alive in it before it stays as it is.
+ * allocates much and keeps nothing grows to several times its live size before it stays constant.
  */
 const BREATH_MB = 64;
 /** A storage is given so long to answer, more or less, before a worker says something. */
 const NEAR_MS = 1_500;
 
 /**
- * I15, hygiene: no error that nobody looked after, none about locks, nothing left alive at the end, no growth. A worker says
- * so when its process was paused, also in the middle of a call, when answers come too late to start anything (that work goes on all
+ * I15, hygiene: no unhandled error, none about locks, nothing left open at the end, no growth. A worker reports
+ * when its process was paused, also in the middle of a call, when answers come too late to start anything (that work continues all
  * the same is for other checkers), or when its storage did not answer for a while: that is what it should do, the latter only if a
  * stopped process had the lock, or if others kept the processors busy (`busy`). `outages`: the storage was not to be reached at
  * times, and workers may say that.
@@ -50,7 +50,7 @@ export function hygiene(
   return found.verdict;
 }
 
-/** A worker goes on by itself; whoever adds is to hear of nothing that a moment of patience would have helped. */
+/** A worker recovers by itself; a producer must see no error that a short retry would have avoided. */
 const isAboutStorage = (p: string, text: string) => p.startsWith("worker") && text.startsWith("StorageError");
 
 /** Megabytes a minute, from the median of the middle third of its life to that of the last. */

@@ -2,7 +2,7 @@ import type { Digest } from "../history/digest.ts";
 import type { Final } from "../history/final.ts";
 import { Finding, type Verdict } from "./verdict.ts";
 
-/** I10, idempotency: one job for each key, and everybody who asked is told of the same one. */
+/** I10, idempotency: one job for each key, and every add with that key is answered with it. */
 export function idempotency(history: Digest, final: Final): Verdict {
   const found = new Finding("I10", "keys");
   const answers = new Map<string, { ids: Set<string>; created: number }>();

@@ -11,8 +11,8 @@ const SLACK_MS = 5;
 const REPEATED_MS = 3_000;
 
 /**
- * I4, exclusive leases: nobody gets a job while the lease of somebody else on it lasts. A lease lasts for its time from the
- * claim or the last sign of life, or until its holder gives the job back. No two workers go by the same id, however alike they were started.
+ * I4, exclusive leases: no worker gets a job while the lease of another worker on it lasts. A lease lasts for its time from the
+ * claim or the last heartbeat, or until its holder returns the job. No two workers have the same id, however alike they were started.
  */
 export function exclusiveLeases(history: Digest): Verdict {
   const found = new Finding("I4", "leases");

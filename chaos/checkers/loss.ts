@@ -4,7 +4,7 @@ import type { Final } from "../history/final.ts";
 import { Finding, type Verdict } from "./verdict.ts";
 
 /**
- * I1, no loss: every acknowledged job is there at the end, unless somebody removed it, and after a drain all have ended.
+ * I1, no loss: every acknowledged job is there at the end, unless a command removed it, and after a drain all have ended.
  * What was added together is there as a whole or not at all; what was refused is not there.
  */
 export function noLoss(history: Digest, final: Final, { drained }: { readonly drained: boolean }): Verdict {

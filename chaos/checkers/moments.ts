@@ -53,7 +53,7 @@ export function warnedAfterPause(
   return found.verdict;
 }
 
-/** A worker that is told to stop claims nothing more, is gone in time and with code 0. */
+/** A worker that receives a signal to stop claims nothing more, and exits in time with code 0. */
 export function stopsInTime(
   history: Digest,
   exits: ReadonlyMap<string, { readonly hr: number; readonly code: number | null }>,
@@ -102,7 +102,7 @@ export function attemptsKept(history: Digest): Verdict {
   return found.verdict;
 }
 
-/** A job that is cancelled while it runs is told so soon, in whatever process it runs, unless that is killed before. */
+/** The signal of a job that is cancelled while it runs is aborted soon, in whatever process, unless that is killed before. */
 export function cancelHeard(history: Digest, withinMs: number): Verdict {
   const found = new Finding("cancel", "cancelled runs");
   const killed = new Map(history.faults.flatMap(({ kind, target, hr }) => (kind === "kill" ? [[target, hr]] : [])));
@@ -123,7 +123,7 @@ export function cancelHeard(history: Digest, withinMs: number): Verdict {
   return found.verdict;
 }
 
-/** Jobs that kill whoever runs them are dead after so many attempts, no more and no fewer. */
+/** Jobs that kill their process are dead after so many attempts, no more and no fewer. */
 export function poisonDies(
   history: Digest,
   jobs: readonly { readonly id: string; readonly state: string; readonly attempt: number }[],

@@ -12,7 +12,7 @@ interface First {
 /**
  * I12, order: jobs of one queue, group and priority that were due at once start in the order in which they were added. Only
  * first starts are compared: what was given back or recovered has another place. `sideBySide`: claims of one queue may run at
- * the same time, and their tokens do not tell which was first; then one is before another if it had ended when that began.
+ * the same time, and their tokens do not show which was first; then one is before another if it had ended when that began.
  */
 export function order(history: Digest, { sideBySide }: { readonly sideBySide: boolean }): Verdict {
   const found = new Finding("I12", "starts in order");

@@ -33,7 +33,7 @@ function grantsOf(history: Digest, limiter: string): number[] {
     .toSorted((a, b) => a - b);
 }
 
-/** I5, rate: in any window at most so many calls, by the stamps of those who were called. Nothing is allowed for. */
+/** I5, rate: in any window at most so many calls, by the stamps of the called functions. There is no tolerance. */
 export function rate(history: Digest, limit: Rate): Verdict {
   const found = new Finding("I5", "windows");
   const { closest, most } = windows(found, callsOf(history, limit.limiter), limit, { of: "calls", slack: 0 });
@@ -160,7 +160,7 @@ export interface Stretch {
   /** How many windows make one. */
   readonly windows: number;
   readonly least: number;
-  /** What the machine itself has kept everybody waiting. */
+  /** How long the machine itself delayed all processes. */
   readonly slackMs: number;
 }
 

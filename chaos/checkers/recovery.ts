@@ -10,9 +10,9 @@ export interface RecoveryBounds {
 }
 
 /**
- * I8, recovery: what a killed process held is back in the queue within a lease and a sweep, or a sweep after somebody is
- * there to do it. The storage writes down when it took the job away from its worker; the conductor, when it killed it. Time
- * in which a stopped process has the lock does not count.
+ * I8, recovery: the jobs of a killed process are back in the queue within a lease and a sweep, or a sweep after a worker is
+ * there to do it. The storage records when it took the job away from its worker; the conductor, when it killed it. Time
+ * in which a stopped process holds the lock does not count.
  */
 export function recovery(history: Digest, final: Final, { leaseMs, sweepMs, slackMs }: RecoveryBounds): Verdict {
   const found = new Finding("I8", "recovered leases");
@@ -78,7 +78,7 @@ function livesOf(history: Digest): Life[] {
   return lives;
 }
 
-/** The first instant from `at` on when somebody is there who stays for a sweep. */
+/** The first instant from `at` on at which a worker runs that lives for a whole sweep interval. */
 function firstLive(lives: readonly Life[], at: number, sweepMs: number): number {
   return lives.reduce((first, { from, to }) => {
     const begin = Math.max(from, at);

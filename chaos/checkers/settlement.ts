@@ -4,7 +4,7 @@ import type { Final } from "../history/final.ts";
 import { Finding, type Verdict } from "./verdict.ts";
 
 /**
- * I2, one settlement: every job ends once (once more each time somebody asks for a retry), every lease is settled once,
+ * I2, one settlement: every job ends once (once more after each retry command), every lease is settled once,
  * and what is kept of the end is what the holder of the last lease said.
  */
 export function oneSettlement(history: Digest, final: Final): Verdict {
@@ -29,7 +29,7 @@ export function oneSettlement(history: Digest, final: Final): Verdict {
     const said = (byJob.get(id) ?? []).some(
       (settle) => settle.to === "completed" && settle.token === token && settle.verdict !== "stale",
     );
-    found.check(said, () => `job ${id} is completed under token ${token}, and nobody with that token said so`);
+    found.check(said, () => `job ${id} is completed under token ${token}, and no worker reported that with this token`);
     const by = tokenIn(result);
     found.check(by === undefined || by === token, () => `the result of job ${id} is of lease ${by}, not ${token}`);
   }

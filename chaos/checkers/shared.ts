@@ -10,7 +10,7 @@ const EPSILON_MS = 0.001;
 /** A limit by weight is full when next to nothing fits any more. */
 const FULL = 0.9;
 
-/** One start under a limit, as the storage itself wrote it down, whoever lived to tell. */
+/** One start under a limit, as the storage itself recorded it, even if its process died. */
 interface Start {
   readonly from: number;
   /** When its lease ended: it was settled, or taken away. */
@@ -23,7 +23,7 @@ interface Start {
 
 /**
  * I5 and I7 for shared limits as granted, by the clock and the records of the storage alone: claims that were never answered count
- * like all others. A start needs room for what is reserved beside what all others in the window have used at least; and beside
+ * like all others. What a start reserves must fit beside what all others in the window have used at least; and beside
  * no more than so many others that have not ended.
  */
 export function shared(final: Final): Verdict[] {
@@ -167,12 +167,15 @@ function checkSpacing(found: Finding, name: string, { everyMs }: Quota, calls: r
   return [`${name} never closer than ${round(closest)} of ${everyMs} ms`];
 }
 
-/** I7, no leak: when all work is done nothing is held, and whatever may run at once could. */
+/** I7, no leak: when all work is done no slot is in use, and all slots are available. */
 export function slotsBack(final: Final): Verdict {
   const found = new Finding("I7", "limits");
   for (const { rule, states } of final.limits) {
     for (const { group, held } of states) {
-      found.check(held === 0, () => `${rule.name}${group === null ? "" : `[${group}]`}: ${held} are held by nobody`);
+      found.check(
+        held === 0,
+        () => `${rule.name}${group === null ? "" : `[${group}]`}: ${held} slots in use without a job`,
+      );
     }
   }
   return found.verdict;

@@ -13,7 +13,7 @@ const STEP_MS = 30_000;
 
 let worn: Clock | undefined;
 
-/** The clock of this process: one for all that ask in it, and for whoever asks the system for the date. */
+/** The clock of this process: one for all its code, also for code that reads the system's date. */
 export function clockOf({ clock: kind, seed }: Worn): Clock {
   if (kind === undefined) return systemClock;
   if (worn === undefined) {

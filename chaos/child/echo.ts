@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { House } from "./house.ts";
 
-/** The outside service: it writes down when each call arrives. Tells its port on standard output. */
+/** The outside service: it records when each call arrives. Prints its port on standard output. */
 export async function echo({ recorder }: House): Promise<void> {
   const server = createServer((call, response) => {
     const { searchParams } = new URL(call.url ?? "/", "http://127.0.0.1");

@@ -22,7 +22,7 @@ export interface House {
 }
 
 const TICK_MS = 10;
-/** A tick that comes so late was held up by a pause, or by somebody who blocks the event loop. */
+/** A tick that comes so late was delayed by a pause, or by a blocked event loop. */
 const PAUSE_MS = 400;
 const MEMORY_EVERY_MS = 1_000;
 /** What ends by itself so soon after the storage was closed is not left open: limiters listen, and confirm, for a moment more. */

@@ -10,7 +10,7 @@ import { work } from "./worker.ts";
 
 /** Every process of the harness but the conductor begins here. What it is to do is its one argument. */
 const spec = JSON.parse(process.argv[2] ?? "") as Spec;
-// Whoever conducts is gone: nobody would ever end this process.
+// The conductor is gone: nothing else would ever end this process.
 process.stdin.on("close", () => process.exit(3)).resume();
 (process.stdin as Socket).unref();
 const house = openHouse(spec);

@@ -55,7 +55,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
   "client-clock": (soil) => limitedBy(soil, { skew: soil.chance.integer(-1_500, 1_500), steps: 1 }),
   "client-clock, all right": (soil) => limitedBy(soil, { skew: 0, steps: 1 }),
 
-  /** What is given back is counted, not named: a second time gives back somebody else's. */
+  /** Releases are counted, not named: a second release returns the slot of another job. */
   "double-release": (soil) => releasing(soil, { again: true }),
   "double-release, once": (soil) => releasing(soil, { again: false }),
 
@@ -68,14 +68,14 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
       },
     }),
 
-  /** Nobody is woken, and nobody looks again. */
+  /** No wake-ups, and no later look. */
   "lost-wake-up": ({ storage }) =>
     instead(storage, {
       subscribe: (subscriber) => storage.subscribe({ ...subscriber, wake: undefined }),
       claim: async (request) => ({ ...(await storage.claim(request)), nextInMs: null, more: false }),
     }),
 
-  /** Whoever a limit keeps back comes a while later than it could. */
+  /** A worker that a limit blocks comes a while later than it could. */
   "late-wake-up": ({ storage }) =>
     instead(storage, {
       claim: async (request) => {
@@ -84,7 +84,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
       },
     }),
 
-  /** Looks who waits, and takes them a moment later without looking again. */
+  /** Reads the waiting jobs, and starts them a moment later without checking again. */
   "claim-not-atomic": ({ storage, db }) =>
     instead(storage, {
       claim: async (request) => {
@@ -144,7 +144,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
     });
   },
 
-  /** A crash gives the attempt back: whoever kills its worker does so for ever. */
+  /** A crash gives the attempt back: a job that kills its worker does so for ever. */
   "attempts-not-counted": ({ storage, db }) =>
     instead(storage, {
       sweep: () => {
@@ -168,7 +168,7 @@ const PLANTED: Readonly<Record<Plant, (soil: Soil) => JobStorage>> = {
       },
     }),
 
-  /** Now and then a job ends, and somebody still holds a slot. */
+  /** Now and then a job ends, and its slot stays in use. */
   "slot-leak": ({ storage, chance }) =>
     instead(storage, {
       claim: async (request) => {
@@ -312,7 +312,7 @@ class OwnWindow {
 const LATE_MS = 400;
 const SLEEPY_MS = 150;
 
-/** The first time a start is given back it is its own; `again`: every further time, whoever's is the latest. */
+/** The first time a start is returned it is its own; `again`: every further time, the latest of any job. */
 function releasing({ storage, db }: Soil, { again }: { readonly again: boolean }): JobStorage {
   const { rates } = storage;
   const given = new Set<string>();

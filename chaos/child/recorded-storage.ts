@@ -35,7 +35,7 @@ export interface RecordedOptions {
   readonly duplicate: number;
 }
 
-/** A storage whose steps are written down, before and after: the history that checkers go by. */
+/** A storage that records its steps, before and after: the history that checkers use. */
 export class RecordedStorage implements JobStorage {
   readonly rates: ConfirmingRateLimiterStorage;
   readonly limits: LimitStorage;

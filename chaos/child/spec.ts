@@ -10,7 +10,7 @@ export interface CrashPoint {
   readonly signal: "SIGKILL" | "SIGSTOP";
 }
 
-/** Bugs that the harness must find. Each is put between the product and its storage, in the process that is told to. */
+/** Bugs that the harness must find. Each is put between the product and its storage, in the processes ordered to plant it. */
 export const PLANTS = [
   "no-token-check",
   "two-step-limiter",

@@ -12,7 +12,7 @@ import { type House, textOf } from "./house.ts";
 import { sleep } from "./sleep.ts";
 import type { Work, WorkerSpec } from "./spec.ts";
 
-/** Runs jobs until it is told to stop, or killed. */
+/** Runs jobs until it receives a signal to stop, or is killed. */
 export async function work(house: House, spec: WorkerSpec): Promise<void> {
   const { storage, recorder } = house;
   const note = (kind: "ready" | "term" | "error", text: string, value: number) =>

@@ -22,7 +22,7 @@ export class Member {
   readonly child: ChildProcess;
   readonly exited: Promise<Exit>;
   exit: Exit | undefined;
-  /** It was told to end, or is to be left alone. */
+  /** It is ending, or is exempt from faults. */
   retired = false;
 
   constructor(p: string, order: Order, child: ChildProcess) {
@@ -63,7 +63,7 @@ export class Fleet {
   #started = 0;
   /** How often each kind of fault was injected. */
   readonly faults = new Map<string, number>();
-  /** What was done to whom, and when. */
+  /** The faults: which process, what and when. */
   readonly schedule: string[] = [];
   readonly #begin = hr();
 
@@ -107,13 +107,13 @@ export class Fleet {
     this.#signal(member, "SIGTERM", "term");
   }
 
-  /** It will stop itself, nobody knows when: from now on it may be stopped. */
+  /** It will stop itself at an unknown time: from now on it may be stopped. */
   willStop(member: Member): void {
     this.#note("stop", member.p);
     this.#count("stop");
   }
 
-  /** It killed itself at a crash point: the history is to know. */
+  /** Records that it killed itself at a crash point. */
   died(member: Member): void {
     this.#note("kill", member.p);
     this.#count("crash");

@@ -3,14 +3,14 @@ import type { JobStorage } from "../../src/storage/job-storage.ts";
 import { groundOf } from "../grounds/index.ts";
 import type { Final } from "../history/final.ts";
 
-/** What is in the storage: as it tells, and as its tables have it. */
+/** The contents of the storage: by its contract, and by its tables. */
 export async function inspect(database: string): Promise<Final> {
   const ground = groundOf(database);
   const storage = ground.open({ database });
   try {
     const jobs: JobRecord[] = [];
     for (const { queue } of await storage.overview()) for (const job of await listAll(storage, queue)) jobs.push(job);
-    // Counted right after it was told: jobs come due meanwhile, if not much.
+    // Counted right after the contract answered: a few jobs may come due in between.
     const overviews = await storage.overview();
     return {
       jobs,

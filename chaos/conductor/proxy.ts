@@ -12,11 +12,11 @@ export interface Way {
 
 /** One connection through the proxy. */
 export interface Passage {
-  /** What the client sent first, as far as it was kept: enough to tell what kind of connection it is. */
+  /** What the client sent first, as far as it was kept: enough to recognise the kind of connection. */
   readonly said: string;
-  /** From now on nothing comes through, in either direction, and nobody is told. */
+  /** From now on nothing comes through, in either direction, without an error on either side. */
   blackhole(): void;
-  /** From now on nothing comes through, in either direction; what is sent is kept on the way, whoever leaves meanwhile. */
+  /** From now on nothing comes through, in either direction; what is sent is buffered, even if a side closes meanwhile. */
   stall(): void;
   /** What was kept on the way arrives, in order, however late. */
   resume(): void;
@@ -28,7 +28,7 @@ export interface Passage {
 
 const KEPT_BYTES = 4_096;
 
-/** Stands between clients and a server on this computer, and makes the way between them worse. */
+/** A proxy between clients and a local server that injects network faults. */
 export class Proxy {
   readonly passages = new Set<Passage>();
   way: Way = {};
@@ -118,7 +118,7 @@ export class Proxy {
       });
       from.on("error", () => {});
       from.on("close", () => {
-        // A blackhole does not tell the client; a client that has gone is told to nobody either.
+        // A blackhole neither closes the client's connection nor passes on that the client has closed it.
         const leave = () => {
           if (stalled) kept.push(() => to.end());
           else to.destroy();

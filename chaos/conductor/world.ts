@@ -60,7 +60,7 @@ export class World {
   /** The longest that the conductor itself was kept waiting: bounds on time allow for what the machine does not give. */
   stallMs = 0;
   readonly #watch: NodeJS.Timeout;
-  /** What the conductor itself was told has been added. */
+  /** The jobs that the conductor itself added. */
   readonly #added: Entry[] = [];
   /** Things that are not signals, for the table. */
   readonly #others = new Map<string, number>();

@@ -2,7 +2,7 @@ import type { JobStorage } from "../../src/storage/job-storage.ts";
 import type { Spec } from "../child/spec.ts";
 import type { Final } from "../history/final.ts";
 
-/** The part of what a process is told that says how it reaches its storage. */
+/** The part of a process's orders that says how to reach its storage. */
 export type Opening = Pick<Spec, "database"> & Partial<Pick<Spec, "crash" | "checkpoint" | "via" | "clock" | "seed">>;
 
 /** What the scenarios are played on: a kind of storage, and what can be known about it beside its contract. */
@@ -14,6 +14,6 @@ export interface Ground {
   unfinished(database: string, queue?: string): Promise<number>;
   /** What its tables hold, and what is wrong with them. */
   tables(database: string): Promise<Pick<Final, "attempts" | "rows" | "damage">>;
-  /** What is wrong with the database as such, while everybody works on it. */
+  /** What is wrong with the database as such, while workers use it. */
   integrity(database: string): Promise<string[]>;
 }

@@ -25,7 +25,7 @@ export function crashingPool(database: string, point: CrashPoint): pg.Pool {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
   };
   class CrashingClient extends pg.Client {
-    // Every statement of a pool goes through a client, whoever asks for it and however.
+    // Every statement of a pool goes through a client, however it is issued.
     override query(...given: unknown[]): never {
       const [first] = given;
       const { text = first, values = given[1] } = (typeof first === "object" ? first : {}) as Record<string, unknown>;

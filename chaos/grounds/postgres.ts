@@ -40,7 +40,7 @@ const COUNTS = "SELECT queue, state, count(*)::int AS n FROM sluice.jobs GROUP B
 /** Questions whose answer is 0 in a sound database. */
 const SOUND: readonly (readonly [string, string])[] = [
   [
-    "waiting jobs in a group that nobody looks at",
+    "waiting jobs in a group without a ready lane",
     `SELECT count(*)::int AS n FROM sluice.jobs j WHERE state = 'waiting' AND grp IS NOT NULL
        AND NOT EXISTS (SELECT FROM sluice.lanes l
          WHERE (l.queue, l.type, l.priority, l.grp) = (j.queue, j.type, j.priority, ':' || j.grp) AND l.ready)

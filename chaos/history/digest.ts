@@ -10,7 +10,7 @@ interface Spanned {
 
 export interface AddCall extends Spanned {
   readonly jobs: readonly AddedJob[];
-  /** null: nobody knows whether it happened. */
+  /** null: it is unknown whether it happened. */
   answers: readonly { readonly id: string; readonly created: boolean }[] | null;
   /** It was refused: nothing may have happened. */
   failed: boolean;
@@ -56,11 +56,11 @@ export interface CallFact {
 
 export interface ChangeFact extends Spanned {
   readonly action: ChangeAction;
-  /** Those that were changed or, while nobody knows, those that were asked for; null: whichever fitted. */
+  /** The jobs that were changed or, if that is unknown, those that were requested; null: all that matched. */
   ids: readonly string[] | null;
 }
 
-/** What happened, as facts that checkers go by. */
+/** What happened, as the facts that checkers use. */
 export interface Digest {
   readonly adds: readonly AddCall[];
   readonly claims: readonly ClaimFact[];
@@ -87,7 +87,7 @@ export interface Digest {
 
 type Of<Op extends Body["op"]> = Extract<Entry, { op: Op }>;
 
-/** Puts what was asked and what was answered together. Entries come in the order of the clock. */
+/** Joins requests and answers. Entries come in the order of the clock. */
 export function digest(entries: readonly Entry[]): Digest {
   const book = new Book();
   for (const entry of entries) book.read(entry);

@@ -63,7 +63,7 @@ export type Body =
   /** Its `hr` is taken by the first statement of the handler. `under`: the limits of its worker. */
   | { op: "run"; phase: "invoke"; job: string; token: number; attempt: number; under: readonly string[] }
   | { op: "run"; phase: "ok" | "fail"; job: string; token: number; attempt: number }
-  /** A handler says what it used of what was reserved for it. Written before the storage is told. */
+  /** A handler settles what it used of its reservation. Written before the call to the storage. */
   | { op: "use"; phase: "info"; job: string; token: number; tokens: number }
   /** A call outside of jobs. Its `hr` is taken by the first statement after the permit, or of the wrapped function. */
   | { op: "call"; phase: "info"; under: readonly string[] }
@@ -88,8 +88,8 @@ export type FaultKind = "spawn" | "kill" | "stop" | "cont" | "term";
  *
  * - `ready`: it works from now on; `text` is the id of its worker, `value` its concurrency.
  * - `paused`: its event loop stood still for `value` ms, and runs again now.
- * - `term`: it was told to stop, and began to.
- * - `error`: something went wrong outside of handlers; `unhandled`: and nobody looked after it.
+ * - `term`: it received a signal to stop, and began to.
+ * - `error`: something went wrong outside of handlers; `unhandled`: without a handler for it.
  * - `memory`: its resident set in bytes.
  * - `left`: it ends by itself; `value` is the number of things that would still keep it alive.
  */

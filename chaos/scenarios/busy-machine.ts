@@ -112,7 +112,7 @@ export async function busyMachine(world: World): Promise<Outcome> {
 /** Mostly for a moment; now and then for longer than a start may wait for its call. */
 async function stop({ fleet, chance }: World, member: Member): Promise<void> {
   const forMs = chance.chance(0.8) ? chance.integer(5, 400) : chance.integer(1_000, 2_500);
-  // Nobody else is to choose it meanwhile.
+  // No other fault may choose it meanwhile.
   member.retired = true;
   fleet.pause(member);
   await wait(forMs);

@@ -27,9 +27,9 @@ const BUSY = 0.2;
 type Start = (order: Order, kind: WrongClock) => Member;
 
 /**
- * Every worker takes another time for right: wrong by an hour, twice and half as fast, set by half a minute every second. They share
+ * Every worker has another wrong clock: off by an hour, twice and half as fast, set by half a minute every second. They share
  * one limit; their jobs take longer than a lease. The clock of the server is the only one that counts: by it, and by one that
- * nobody sets, no window is over, nothing of the allowance is wasted, no lease is lost and what is delayed starts when it should.
+ * is never set, no window is over, nothing of the allowance is wasted, no lease is lost and what is delayed starts when it should.
  */
 export function clocks(world: World): Promise<Outcome> {
   // Twice and half as fast is more than the rate of a clock is trusted for: what its error comes to is for the guard.
@@ -37,7 +37,7 @@ export function clocks(world: World): Promise<Outcome> {
   return play(world, start, { calledMs: WINDOW_MS - GUARD_MS });
 }
 
-/** Where Debian and others put it; or where somebody says. */
+/** Where Debian and others install it; or the path from the environment. */
 const LIBRARIES = [
   process.env["LIBFAKETIME"] ?? "",
   "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -45,7 +45,7 @@ const LIBRARIES = [
   "/usr/lib64/faketime/libfaketimeMT.so.1",
 ];
 
-/** The same, with processes whose system tells them a wrong date: whoever asks, and however, is told it. */
+/** The same, with processes whose system clock is wrong for all code that reads it. */
 export async function fakedClocks(world: World): Promise<Outcome> {
   const library = LIBRARIES.find((path) => path !== "" && existsSync(path));
   if (library === undefined) {
@@ -101,7 +101,7 @@ async function play(world: World, start: Start, { calledMs }: { readonly calledM
   }
   world.count("clocks set wrong", CLOCKS.length * 2);
   await wait(forMs);
-  // What a dead worker held comes back in time, whatever those who look after it take for the time.
+  // Jobs of a killed worker return in time, whatever the clocks of the sweeping workers show.
   await addJobs(world, QUEUE, MAX * 2, { do: "sleep", ms: LEASE_MS }, { priority: 1 });
   await wait(2 * WINDOW_MS);
   for (const [i, member] of workers.entries()) {
@@ -135,7 +135,7 @@ function before(history: Digest, workers: readonly Member[]): Digest {
   });
 }
 
-/** Only who was killed has lost a job. */
+/** Only killed workers have lost a job. */
 export function leasesKept(history: Digest, final: Final): Verdict {
   const found = new Finding("leases kept", "runs");
   const names = new Map(history.notes.flatMap(({ kind, p, text }) => (kind === "ready" ? [[text, p]] : [])));
@@ -166,7 +166,7 @@ export function notEarly(history: Digest): Verdict {
   return found.verdict;
 }
 
-/** Nobody spins while there is nothing to do. */
+/** No process polls in a loop while there is nothing to do. */
 async function busyIn(members: readonly Member[], forMs: number): Promise<Verdict> {
   const found = new Finding("idle", "processes");
   const from = members.map(processorMs);

@@ -8,8 +8,8 @@ import { usual } from "./usual.ts";
 const LEASE_MS = 900;
 
 /**
- * People cancel, remove, retry, promote, drain and purge while jobs run, and workers are killed: no ghosts, nothing that
- * was removed comes back, and whoever still works on what is gone is told so.
+ * Commands cancel, remove, retry, promote, drain and purge while jobs run, and workers are killed: no unknown job appears, nothing
+ * that was removed comes back, and handlers of removed jobs are aborted.
  */
 export async function commands(world: World): Promise<Outcome> {
   const { fleet, chance } = world;
@@ -38,7 +38,7 @@ export async function commands(world: World): Promise<Outcome> {
       { do: "sleep", ms: 150 },
       { do: "sleep", ms: 100, deaf: true },
       { do: "fail", until: 2 },
-      // Long enough to be cancelled while it runs, and does not listen: when it is told can be seen.
+      // Long enough to be cancelled while it runs, and ignores its signal: the instant of the abort is recorded.
       ...Array.from({ length: 2 }, () => ({ do: "sleep", ms: 2_000, deaf: true }) as const),
     ],
   });

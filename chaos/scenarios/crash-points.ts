@@ -10,10 +10,10 @@ import { usual } from "./usual.ts";
 
 const LEASE_MS = 1_000;
 
-/** It is in nobody's way: what is held of it must come and go with the leases. */
+/** It never blocks: its slots must come and go with the leases. */
 const LIMITS: LimitDefinitions = { slots: { concurrency: 100, queues: ["points"] } };
 
-/** Who meets each point, and what it takes to get there. */
+/** The process that reaches each point, and what it needs to get there. */
 const POINTS: readonly { readonly step: CrashPoint["step"]; readonly by: "producer" | "bulk" | "worker" }[] = [
   { step: "add", by: "producer" },
   { step: "add", by: "bulk" },
@@ -47,13 +47,13 @@ export async function crashPoints(world: World): Promise<Outcome> {
     role: "producer",
     seed: world.seed(),
     queue: "points",
-    // Whoever is to die adds until then.
+    // The process that is to crash adds until then.
     forMs: crash !== undefined ? PATIENCE_MS : by === "worker" ? 1_000 : 400,
     perSecond: by === "bulk" ? 2_500 : 120,
     maxAttempts: 100,
     ...(by === "bulk" && { bulk: { size: 250, probability: 1 } }),
     ...(by === "producer" && { keyMs: 20 }),
-    // Long enough for a sign of life, where somebody is to die while giving one.
+    // Long enough for a heartbeat, where a worker is to crash during one.
     work: [by === "worker" ? { do: "sleep", ms: LEASE_MS / 2 } : { do: "nothing" }],
     crash,
   });
@@ -66,9 +66,9 @@ export async function crashPoints(world: World): Promise<Outcome> {
         const crash: CrashPoint = { step, at, nth, signal: "SIGKILL" };
         return { at, member: fleet.start(by === "worker" ? worker(crash) : producer(by, crash)) };
       });
-      // One that lives adds under the same keys: those who die may do so before any is acknowledged.
+      // A producer that survives adds under the same keys: those that crash may do so before any is acknowledged.
       if (by === "producer") fleet.start(producer("producer"));
-      // Something to do for those who wait for their point, and leases to recover for those who sweep.
+      // Jobs for processes that wait for their point, and leases to recover for those that sweep.
       if (by === "worker") fleet.start(producer("worker"));
       if (step === "sweep") {
         const prey = fleet.start(worker());
@@ -80,7 +80,7 @@ export async function crashPoints(world: World): Promise<Outcome> {
         const struck = member.exit?.signal === "SIGKILL";
         if (struck) fleet.died(member);
         else fleet.terminate(member);
-        // Two who wait for the same sweep may find that the third was quicker.
+        // Of several processes that wait for the same sweep only the first finds something.
         reached.check(struck || step === "sweep", () => `${by} never came to ${step}, ${at}`);
       }
     }

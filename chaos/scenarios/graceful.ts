@@ -8,7 +8,7 @@ import { slotsOf, usual } from "./usual.ts";
 const GRACE_MS = 300;
 
 /**
- * Workers are told to stop under load and replaced, again and again, with jobs that are shorter and longer than their grace
+ * Workers are stopped by a signal under load and replaced, again and again, with jobs that are shorter and longer than their grace
  * and some that do not listen: they claim nothing more, end in time and with code 0, and what they were in the middle of is
  * claimed by others at once, its attempt not spent.
  */

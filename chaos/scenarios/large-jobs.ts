@@ -9,7 +9,7 @@ import { throughProxy } from "./outages.ts";
 import { usual } from "./usual.ts";
 
 const BYTES = 500_000;
-/** A worker has room for far more jobs than its connection carries while a lease is good. */
+/** A worker has slots for far more jobs than its connection carries within a lease. */
 const CONCURRENCY = 60;
 
 /**

@@ -15,7 +15,7 @@ const WINDOW_MS = 1_000;
 /** The service's window is so much shorter than ours: what calls may come closer on the way. */
 const GUARD_MS = 100;
 const LEASE_MS = 1_000;
-/** Whoever is killed between a start and its confirmation leaves it counted as if it were called at the last moment. */
+/** A start whose process was killed before its confirmation counts from its latest possible instant. */
 const LEAST_USE = 0.9;
 const BULK = 5_000;
 

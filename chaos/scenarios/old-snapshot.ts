@@ -29,8 +29,8 @@ interface Cost {
 }
 
 /**
- * Somebody has a transaction open that sees everything as it was, and jobs go through meanwhile: the server may clean up nothing that
- * it could still want to see. As many jobs go through first without it. What a claim costs is counted in pages, which does not
+ * A transaction with an old snapshot stays open while jobs are processed: the server may clean up nothing that
+ * it could still see. As many jobs are processed first without it. The cost of a claim is counted in pages, which does not
  * depend on what else the machine does; and when the transaction has ended it costs what it did before.
  */
 export async function oldSnapshot(world: World): Promise<Outcome> {

@@ -27,7 +27,7 @@ export async function restarts(world: World): Promise<Outcome> {
   const server = world.server!;
   const rounds = 3 * world.scale;
   staff(world, "restarts", undefined, { forMs: 6_000 + rounds * 4_500 });
-  // A server that was never there is another story: everybody has reached it before it goes.
+  // Start-up without a server is not tested here: every process has connected before the outage.
   await wait(4_000);
   const back: Moment[] = [];
   for (let round = 0; round < rounds; round++) {
@@ -97,7 +97,7 @@ export async function halfOpen(world: World): Promise<Outcome> {
 
 /** The address of the server behind a proxy. */
 /**
- * Commits wait for a synchronous standby that does not answer, and connections stand still: answers come late, or never, and what was
+ * Commits wait for a synchronous standby that does not answer, and connections stall: answers come late, or never, and what was
  * sent may arrive when it was repeated long since. Jobs have one attempt, so none may be dead that was never called.
  */
 export async function unknownOutcomes(world: World): Promise<Outcome> {
@@ -171,7 +171,7 @@ async function finish(
 ): Promise<Outcome> {
   world.say("no more faults");
   await wait(300);
-  // While somebody adds there is always one that has not ended.
+  // While a producer adds, there is always a job that has not ended.
   await Promise.all(world.fleet.live("producer").map(({ exited }) => exited));
   await world.drain(30_000, queue);
   const { history, final } = await world.collect();
@@ -192,7 +192,7 @@ async function terminateAll(database: string): Promise<void> {
   await client.end();
 }
 
-/** After each time that the server was back somebody claims within so long. */
+/** After each outage a worker claims within so long. */
 function resumed({ claims }: Digest, back: readonly Moment[], withinMs: number): Verdict {
   const found = new Finding("I13", "outages");
   let longest = 0;
@@ -205,7 +205,7 @@ function resumed({ claims }: Digest, back: readonly Moment[], withinMs: number):
   return found.verdict;
 }
 
-/** No lease ran out although its worker was alive. */
+/** No lease of a live worker expired. */
 function noLeaseLost({ sweeps }: Digest): Verdict {
   const found = new Finding("leases kept", "sweeps");
   found.n = Math.max(1, sweeps.length);

@@ -14,15 +14,15 @@ const QUEUE = "pauses";
 const LEASE_MS = 800;
 const WORKERS = 3;
 const CONCURRENCY = 5;
-/** So many that each worker has one at least: the others have no room for all of them. */
+/** So many that each worker has at least one: the slots of the others do not suffice for all of them. */
 const LONG = (WORKERS - 1) * CONCURRENCY + 1;
 /** How long workers have to begin with them. */
 const BEGIN_MS = 10_000;
 
 /**
- * Workers that stand still while they hold jobs: stopped from outside for two leases, stopped in the middle of a sweep
- * between looking and writing, blocked by a handler for three leases. Others take the jobs over; whoever wakes up is told
- * to stop, and what it still wants to write is refused.
+ * Workers that are suspended with in-flight jobs: stopped from outside for two leases, stopped in the middle of a sweep
+ * between reading and writing, blocked by a handler for three leases. Other workers take the jobs over; a resumed worker aborts
+ * its handlers, and its late writes are refused.
  */
 export async function pauses(world: World): Promise<Outcome> {
   const { fleet, chance } = world;
@@ -47,13 +47,13 @@ export async function pauses(world: World): Promise<Outcome> {
       { do: "sleep", ms: 300, deaf: true },
       { do: "sleep", ms: 600, deaf: true },
       { do: "sleep", ms: 600 },
-      // Still at it when its process goes on after a pause: it must be told.
+      // Still running when its process is resumed: its signal must be aborted.
       { do: "sleep", ms: 5_000, deaf: true },
       { do: "sleep", ms: 5_000, deaf: true },
     ],
   });
   for (let i = 0; i < WORKERS; i++) fleet.start(worker());
-  // Whoever is stopped first is at it.
+  // Each worker has a long job, also the first that is stopped.
   await addJobs(world, QUEUE, LONG, { do: "sleep", ms: 5_000, deaf: true }, { maxAttempts: 100 });
   await running(world, LONG);
   const rounds = 3 * world.scale;
@@ -65,8 +65,8 @@ export async function pauses(world: World): Promise<Outcome> {
     const victim = chance.pick(fleet.live("worker"))!;
     victim.retired = true;
     fleet.pause(victim);
-    // Somebody who stops itself when it has seen an expired lease: before it writes, or before it commits and lets go of
-    // the lock. It looks more often than the others, so it is the first to see.
+    // A worker that stops itself when it has read an expired lease: before it writes, or before it commits and releases
+    // the lock. It sweeps more often than the others, so it is the first to read it.
     const at = round % 2 === 0 ? "begin" : "before-commit";
     const sweeper = fleet.start(
       worker({ concurrency: 1, leaseMs: LEASE_MS / 5, crash: { step: "sweep", at, nth: 1, signal: "SIGSTOP" } }),
@@ -76,7 +76,7 @@ export async function pauses(world: World): Promise<Outcome> {
     await wait(LEASE_MS * 2);
     fleet.resume(victim);
     victim.retired = false;
-    // Whoever blocks its process for longer than its lease never gets done: it is dead when its attempts are spent.
+    // A job that blocks its process for longer than its lease never ends: it is dead when its attempts are spent.
     spinner ??= fleet.start({
       ...producer(300),
       maxAttempts: 2,
@@ -86,7 +86,7 @@ export async function pauses(world: World): Promise<Outcome> {
     if (isStopped(sweeper)) swept.n += 1;
     fleet.resume(sweeper);
     await wait(300);
-    // It may come to its point only now: stopped for good, with the lock in its hands.
+    // It may reach its point only now: stopped for good, while it holds the lock.
     fleet.kill(sweeper);
   }
   await spinner!.exited;

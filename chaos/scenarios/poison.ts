@@ -9,7 +9,7 @@ import { usual } from "./usual.ts";
 const LEASE_MS = 1_000;
 const MAX_ATTEMPTS = 3;
 
-/** Jobs that kill their process, by abort or by filling its heap, among good ones; whoever dies is replaced. */
+/** Jobs that kill their process, by abort or by filling its heap, among good ones; killed processes are replaced. */
 export async function poison(world: World): Promise<Outcome> {
   const { fleet } = world;
   const each = world.planted ? 1 : Math.min(5, 2 * world.scale);

@@ -12,7 +12,7 @@ import { usual } from "./usual.ts";
 
 const LEASE_MS = 1_200;
 const STORM_MS = 8_000;
-/** Whoever brings jobs back waits for the same limits as everybody: it is to be done within a second of the lease. */
+/** A sweep takes the same locks of limits as claims: it must be done within a second of the lease. */
 const BACK_MS = 1_000;
 const QUEUES = ["front", "back"] as const;
 const GROUPS = ["big", "b", "c", "d"] as const;
@@ -62,7 +62,7 @@ export async function sharedLimits(world: World): Promise<Outcome> {
   }
   for (const burner of burners) fleet.terminate(burner);
   world.say("no more faults");
-  // What the dead held kept others from starting: the longer it lasted, the more is left to do.
+  // Slots of killed processes blocked other starts: the longer that lasted, the more is left to do.
   await world.drain(20_000 * world.scale);
   const { history, final } = await world.collect();
   const verdicts = [

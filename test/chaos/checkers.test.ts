@@ -36,7 +36,7 @@ function wrong(verdict: Verdict, about: RegExp): void {
 describe("I1, no loss", () => {
   const drained = { drained: true };
 
-  it("is content when every acknowledged job has ended", () => {
+  it("accepts a history in which every acknowledged job has ended", () => {
     right(
       noLoss(new Story().add(0, "a", ["1", "2"]).told, finalOf([{ id: "1" }, { id: "2", state: "dead" }]), drained),
     );
@@ -46,7 +46,7 @@ describe("I1, no loss", () => {
     wrong(noLoss(new Story().add(0, "a", ["1", "2"]).told, finalOf([{ id: "1" }]), drained), /job 2, .* is gone/);
   });
 
-  it("knows that a job was removed", () => {
+  it("accepts that a removed job is gone", () => {
     right(noLoss(new Story().add(0, "a", ["1"]).change(5, "remove", ["1"]).told, finalOf([]), drained));
   });
 
@@ -56,7 +56,7 @@ describe("I1, no loss", () => {
     right(noLoss(told, finalOf([{ id: "1", state: "active" }]), { drained: false }));
   });
 
-  it("takes what was never answered as a whole or not at all", () => {
+  it("accepts all or none of an add that was never answered", () => {
     const { told } = new Story().addAndDie(0, "a", ["1", "2"]);
     right(noLoss(told, finalOf([]), drained));
     right(noLoss(told, finalOf([{ id: "1" }, { id: "2" }]), drained));
@@ -70,7 +70,7 @@ describe("I1, no loss", () => {
 });
 
 describe("I2, one settlement", () => {
-  it("is content when the last lease ended the job", () => {
+  it("accepts a history in which the last lease ended the job", () => {
     const { told } = new Story().settle(5, "a", "1", 1, { stale: true }).settle(9, "b", "1", 2);
     right(oneSettlement(told, finalOf([{ id: "1", token: 2, result: '{"token":2}' }])));
   });
@@ -90,9 +90,9 @@ describe("I2, one settlement", () => {
     wrong(oneSettlement(told, finalOf([])), /lease 1 of job 1 was settled 2 times/);
   });
 
-  it("sees an end that nobody reported, and a result of somebody else", () => {
+  it("sees an end that no worker reported, and a result of another worker", () => {
     const { told } = new Story().settle(5, "a", "1", 1);
-    wrong(oneSettlement(told, finalOf([{ id: "1", token: 2 }])), /nobody with that token/);
+    wrong(oneSettlement(told, finalOf([{ id: "1", token: 2 }])), /no worker reported that with this token/);
     wrong(
       oneSettlement(told, finalOf([{ id: "1", token: 1, result: '{"token":7}' }])),
       /result of job 1 is of lease 7/,
@@ -103,7 +103,7 @@ describe("I2, one settlement", () => {
 describe("I3, fencing", () => {
   const claimed = () => new Story().claim(0, "a", "1", 1).claim(2_000, "b", "1", 2);
 
-  it("is content when the stale write was refused", () => {
+  it("accepts a history in which the stale write was refused", () => {
     right(fencing(claimed().settle(2_500, "a", "1", 1, { stale: true }).told, finalOf([{ id: "1", token: 2 }])));
   });
 
@@ -122,7 +122,7 @@ describe("I3, fencing", () => {
 });
 
 describe("I4, exclusive leases", () => {
-  it("is content when the first lease had run out, or the job was given back", () => {
+  it("accepts a history in which the first lease had run out, or the job was given back", () => {
     right(exclusiveLeases(new Story().claim(0, "a", "1", 1).claim(1_010, "b", "1", 2).told));
     right(
       exclusiveLeases(
@@ -135,12 +135,12 @@ describe("I4, exclusive leases", () => {
     wrong(exclusiveLeases(new Story().claim(0, "a", "1", 1).claim(500, "b", "1", 2).told), /overlap by 500 ms/);
   });
 
-  it("sees two workers that go by the same id", () => {
+  it("sees two workers with the same id", () => {
     right(exclusiveLeases(new Story().ready(0, "a").ready(0, "b").told));
     wrong(exclusiveLeases(new Story().ready(0, "a").ready(5, "a").told), /id of another worker/);
   });
 
-  it("counts from the last sign of life", () => {
+  it("counts from the last heartbeat", () => {
     const story = new Story().claim(0, "a", "1", 1).beat(900, "a", "1", 1).claim(1_100, "b", "1", 2);
     wrong(exclusiveLeases(story.told), /before the lease of a ran out/);
   });
@@ -155,11 +155,11 @@ describe("I5, I6 and I9, rates", () => {
     return story;
   };
 
-  it("is content with full windows that touch", () => {
+  it("accepts full windows that touch", () => {
     right(rate(calls(0, 0, 100, 100, 200, 200).told, limit));
   });
 
-  it("sees one too many, wherever the window begins, and allows for nothing", () => {
+  it("sees one too many, wherever the window begins, without tolerance", () => {
     wrong(rate(calls(0, 99, 99.5, 180).told, limit), /3 calls in 99.5 ms/);
     wrong(rate(calls(0, 50, 99.9999).told, limit), /3 calls in 100 ms, 100 ms needed/);
     expect(rate(calls(0, 99, 99.5, 180).told, limit).note).toMatch(/at most 3 of 2 calls in a window/);
@@ -234,7 +234,7 @@ describe("I5, I6 and I9, rates", () => {
 describe("I7, concurrency", () => {
   const slots = new Map([["a", 1]]);
 
-  it("is content with one after the other", () => {
+  it("accepts one handler after the other", () => {
     right(concurrency(new Story().run(0, 10, "a", "1", 1).run(10, 20, "a", "2", 2).told, slots));
   });
 
@@ -272,7 +272,7 @@ describe("I8, recovery", () => {
       },
     });
 
-  it("is content within a lease and a sweep", () => {
+  it("accepts a recovery within a lease and a sweep", () => {
     right(recovery(story().told, stalled(1_600), bounds));
   });
 
@@ -288,7 +288,7 @@ describe("I8, recovery", () => {
     wrong(recovery(others.told, stalled(1_800), bounds), /300 ms after it could have/);
   });
 
-  it("counts from when somebody is there to sweep", () => {
+  it("counts from when a worker is there to sweep", () => {
     const later = story().fault(600, "kill", "b").ready(2_000, "c");
     right(recovery(later.told, stalled(2_100), bounds));
     wrong(recovery(later.told, stalled(2_200), bounds), /200 ms after it could have/);
@@ -298,7 +298,7 @@ describe("I8, recovery", () => {
 describe("I10, idempotency", () => {
   const keyed = finalOf([{ id: "1", idempotencyKey: "k" }]);
 
-  it("is content when everybody is told of the same job", () => {
+  it("accepts adds that are all answered with the same job", () => {
     right(
       idempotency(
         new Story().add(0, "a", ["1"], { key: "k" }).add(0, "b", ["2"], { key: "k", answer: "1" }).told,
@@ -317,7 +317,7 @@ describe("I10, idempotency", () => {
     wrong(idempotency(told, both), /has 2 jobs in the storage/);
   });
 
-  it("sees that nobody's job is there", () => {
+  it("sees that the job of a key is missing", () => {
     wrong(idempotency(new Story().add(0, "a", ["1"], { key: "k" }).told, finalOf([])), /has 0 jobs/);
   });
 });
@@ -325,7 +325,7 @@ describe("I10, idempotency", () => {
 describe("I12, order", () => {
   const inOrder = (history: Digest) => order(history, { sideBySide: false });
 
-  it("is content with first in, first out", () => {
+  it("accepts first in, first out", () => {
     right(inOrder(new Story().add(0, "a", ["1"]).add(5, "a", ["2"]).claim(9, "b", "1", 1).claim(9, "b", "2", 2).told));
   });
 
@@ -361,7 +361,7 @@ describe("I12, order", () => {
 describe("I13, liveness", () => {
   const bounds = { queue: "q", workers: new Map([["b", 1]]), longestMs: 100 };
 
-  it("is content when a free worker takes what waits", () => {
+  it("accepts a history in which an idle worker starts what waits", () => {
     right(liveness(new Story().ready(0, "b").add(10, "a", ["1"]).claim(50, "b", "1", 1).told, bounds));
   });
 
@@ -372,7 +372,7 @@ describe("I13, liveness", () => {
     );
   });
 
-  it("knows that the worker was busy, or dead", () => {
+  it("accepts that a job waits while the worker is busy, or dead", () => {
     const busy = new Story().ready(0, "b").add(0, "a", ["0"]).claim(5, "b", "0", 1).add(10, "a", ["1"]);
     right(liveness(busy.settle(150, "b", "0", 1).claim(151, "b", "1", 2).told, bounds));
     const dead = new Story()
@@ -407,12 +407,12 @@ describe("I13, liveness", () => {
 describe("I14, accounting", () => {
   const { told } = new Story().add(0, "a", ["1", "2"]).change(5, "remove", ["2"]);
 
-  it("is content when everything adds up", () => {
+  it("accepts a history in which everything adds up", () => {
     right(accounting(told, finalOf([{ id: "1" }])));
   });
 
-  it("sees ghosts, and what is missing", () => {
-    wrong(accounting(told, finalOf([{ id: "1" }, { id: "9" }])), /job 9 is there, and nobody added it/);
+  it("sees jobs that were never added, and jobs that are missing", () => {
+    wrong(accounting(told, finalOf([{ id: "1" }, { id: "9" }])), /job 9 is there, and was never added/);
     wrong(accounting(told, finalOf([{ id: "1" }, { id: "2" }])), /job 2 is there, and was removed/);
     wrong(accounting(told, finalOf([])), /0 jobs are there, 1 expected/);
   });
@@ -424,23 +424,23 @@ describe("I14, accounting", () => {
 });
 
 describe("I15, hygiene", () => {
-  it("is content with a quiet process, and one that says it was paused", () => {
+  it("accepts a quiet process, and one that reports a pause", () => {
     right(hygiene(new Story().ready(0, "a").note(1, "a", "left").told));
     right(hygiene(new Story().note(0, "a", "error", 0, "Error: the event loop was blocked, or …").told));
   });
 
-  it("lets a worker say that there was no answer, if a stopped process had the lock", () => {
+  it("accepts a report of a missing answer, if a stopped process had the lock", () => {
     const text = "StorageError: has not answered for 267 ms";
     right(hygiene(new Story().fault(0, "stop", "c").note(400, "a", "error", 0, text).fault(900, "cont", "c").told));
     wrong(hygiene(new Story().note(400, "a", "error", 0, text).told), /has not answered for/);
   });
 
-  it("lets a worker say that there was no answer, if others kept the processors busy", () => {
+  it("accepts a report of a missing answer, if other processes kept the processors busy", () => {
     const { told } = new Story().note(400, "a", "error", 0, "StorageError: has not answered for 267 ms");
     right(hygiene(told, { busy: true }));
   });
 
-  it("lets a worker say that its process was stopped in the middle of a call", () => {
+  it("accepts a report that the process was stopped in the middle of a call", () => {
     const text = 'LateCallError: job "1" may have been called 257 ms too late for its limits';
     right(hygiene(new Story().note(400, "a", "error", 0, text).told));
   });
@@ -458,7 +458,7 @@ describe("I15, hygiene", () => {
 });
 
 describe("moments", () => {
-  it("wants the signal aborted soon after a pause", () => {
+  it("require the signal to be aborted soon after a pause", () => {
     const paused = () => new Story().run(0, null, "a", "1", 1).note(2_000, "a", "paused", 1_900);
     const abort = { op: "abort", phase: "info", job: "1", token: 1, reason: "lost" } as const;
     const bounds = { leaseMs: 1_000, withinMs: 100 };
@@ -467,7 +467,7 @@ describe("moments", () => {
     wrong(abortedAfterPause(paused().told, bounds), /Infinity/);
   });
 
-  it("wants a worker whose process stood still while a handler ran to say so", () => {
+  it("require a worker whose process was suspended during a handler to report it", () => {
     const text = "Error: the event loop was blocked, or the process paused, for 1900 ms";
     const paused = () => new Story().run(80, 2_000, "a", "1", 1).note(2_000, "a", "paused", 1_900);
     const bounds = { leaseMs: 1_000, withinMs: 100 };
@@ -480,7 +480,7 @@ describe("moments", () => {
     expect(warnedAfterPause(new Story().run(0, 999, "a", "1", 1).note(999, "a", "paused", 900).told, bounds).n).toBe(0);
   });
 
-  it("wants a worker that is told to stop to do so", () => {
+  it("require a worker to stop on a signal", () => {
     const bounds = { claimMs: 100, exitMs: 1_000 };
     const exit = (hr: number, code: number) => new Map([["a", { hr, code }]]);
     const told = () => new Story().note(0, "a", "term");
@@ -491,13 +491,13 @@ describe("moments", () => {
     wrong(stopsInTime(told().told, new Map(), bounds), /did not end/);
   });
 
-  it("wants what was given back to have its attempt still", () => {
+  it("require a returned job to keep its attempt", () => {
     const back = () => new Story().claim(0, "a", "1", 1).settle(5, "a", "1", 1, { to: "back" });
     right(attemptsKept(back().claim(9, "b", "1", 2).told));
     wrong(attemptsKept(back().claim(9, "b", "1", 2, { attempt: 2 }).told), /given back in attempt 1, and is in 2/);
   });
 
-  it("wants a cancelled run to be told", () => {
+  it("require the signal of a cancelled run to be aborted", () => {
     const abort = { op: "abort", phase: "info", job: "1", token: 1, reason: "cancelled" } as const;
     const cancelled = () => new Story().run(0, 5_000, "a", "1", 1).change(100, "cancel", ["1"]);
     right(cancelHeard(cancelled().at(600, "a", abort).told, 1_000));
@@ -506,7 +506,7 @@ describe("moments", () => {
     expect(cancelHeard(cancelled().fault(500, "kill", "a").told, 1_000).n).toBe(0);
   });
 
-  it("wants poison to die after its attempts", () => {
+  it("require a poison job to be dead after its attempts", () => {
     const { told } = new Story().run(0, null, "a", "1", 1).run(9, null, "b", "1", 2);
     right(poisonDies(told, [{ id: "1", state: "dead", attempt: 2 }], 2));
     wrong(poisonDies(told, [{ id: "1", state: "waiting", attempt: 2 }], 2), /is waiting/);
@@ -514,7 +514,7 @@ describe("moments", () => {
   });
 });
 
-it("findings under one id are one, and a checker that looked at nothing is no good", () => {
+it("findings under one id are merged, and a checker that checked nothing fails", () => {
   const of = "things";
   const one = { id: "I5", n: 1, of, violations: ["a"], note: "x" };
   expect(together([one, { id: "I5", n: 2, of, violations: ["b"] }])).toEqual([

@@ -48,7 +48,7 @@ describe("windows of shared limits", () => {
     ]);
   });
 
-  it("count attempts that nobody lived to tell of", () => {
+  it("count starts of processes that were killed", () => {
     const kept = [job("1", 60, 70), job("2", 50, 51)];
     expect(violations(kept, two)).toEqual([]);
     expect(violations(kept, two, { 1: [stalled(0, 55)] })).toHaveLength(1);
@@ -62,7 +62,7 @@ describe("windows of shared limits", () => {
     expect(violations([...right, job("6", 9, 10, { group: "a" })], limits)).toEqual([expect.stringContaining("[a]")]);
   });
 
-  it("need room for what is reserved beside what was used", () => {
+  it("must fit what is reserved beside what was used", () => {
     const limits = { tokens: { max: 100, per: 100, weight: "tokens", all: true } } as const;
     const heavy = (id: string, at: number, reserved: number, tokens: number) =>
       job(id, at, at + 5, { weights: { tokens: reserved }, data: JSON.stringify({ tokens }) });
@@ -143,6 +143,6 @@ describe("slots of shared limits", () => {
   it("are all back in the end", () => {
     const held = (n: number) => slotsBack(finalOf([], { limits: limitsOf(one, [{ group: null, held: n }]) }));
     expect(held(0)).toMatchObject({ n: 1, violations: [] });
-    expect(held(1).violations).toEqual(["gpu: 1 are held by nobody"]);
+    expect(held(1).violations).toEqual(["gpu: 1 slots in use without a job"]);
   });
 });
