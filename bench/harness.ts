@@ -1,4 +1,4 @@
-/** What somebody who is measured stands for. */
+/** The role of a contender. */
 export type Role =
   | "sluice"
   | "peer"
@@ -38,8 +38,8 @@ export interface Rounds {
 }
 
 /**
- * Everyone once per round, each round beginning with another, so that whatever else the machine does meanwhile falls on
- * all alike. Absolute figures stay noise; ratios within one run are what counts.
+ * Runs every contender once per round, each round beginning with another, so that other load of the machine affects
+ * all alike. Absolute figures are noise; only ratios within one run count.
  */
 export async function interleave<Figure>(
   contenders: readonly Contender<Figure>[],

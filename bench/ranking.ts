@@ -1,6 +1,6 @@
 import { type Measured, median, ratio } from "./harness.ts";
 
-/** Everyone, the best first, and those that the others are compared with. */
+/** All contenders, the best first, and those that the others are compared with. */
 export interface Ranking {
   readonly ranked: readonly Measured<number>[];
   readonly bestPeer: Measured<number> | undefined;

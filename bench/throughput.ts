@@ -10,7 +10,7 @@ export interface Goals {
 /** Two that are nearer to each other than this change places from run to run. */
 const NOISE = 0.1;
 
-/** Operations per second of everyone, the quickest first, with the ratios that matter. */
+/** Operations per second of all contenders, the quickest first, with the ratios that matter. */
 export async function compareThroughput(
   contenders: readonly Contender<number>[],
   rounds: Rounds,

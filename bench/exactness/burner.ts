@@ -1,4 +1,4 @@
-// Keeps a processor busy until it is told to end. Now and then it looks whether whoever started it is still there.
+// Keeps a processor busy until it is killed. At intervals it checks whether its parent process still runs.
 const SLICE_MS = 50;
 
 function burn(): void {

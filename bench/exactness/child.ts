@@ -2,7 +2,7 @@ import { Calls } from "./calls.ts";
 import type { Order, Told, Word } from "./order.ts";
 import { STARTERS } from "./starters.ts";
 
-// One of several processes under one limit. It calls what it may until it is told to end, and then says when that was.
+// One of several processes under one limit. It makes calls until it receives the order to end, and then reports their times.
 const order = JSON.parse(process.argv[2] ?? "") as Order;
 const calls = new Calls();
 const begin = await STARTERS[order.kind](order, calls);

@@ -9,7 +9,7 @@ export interface Timing {
   readonly measureMs: number;
 }
 
-/** What all processes of a cell told together. */
+/** The reports of all processes of a cell. */
 export interface Heard extends Told {
   /** When they were taken to be warm. */
   readonly warmAt: number;

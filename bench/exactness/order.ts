@@ -1,4 +1,4 @@
-/** Who is measured, by a short name: it also selects the cells that are run. */
+/** The contenders by short names, which also select the cells that are run. */
 export type Kind =
   | "memory"
   | "sqlite"
@@ -11,7 +11,7 @@ export type Kind =
   | "bullmq-redis"
   | "bottleneck";
 
-/** What one process of a cell is told. */
+/** The orders of one process of a cell. */
 export interface Order {
   readonly kind: Kind;
   /** A database, or the file of one. Empty: everything is kept in the process. */

@@ -21,7 +21,7 @@ const LIMITS: readonly (Limit & { readonly tag: string })[] = [
 ];
 const BURNERS = { calm: 0, busy: 2 } as const;
 
-/** What is told of one kind selects; a kind of which nothing is told is run as a whole. */
+/** Arguments of one kind select cells; a kind without arguments is run as a whole. */
 const KINDS = {
   limits: LIMITS.map(({ tag }) => tag),
   machine: Object.keys(BURNERS),

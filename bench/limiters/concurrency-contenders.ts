@@ -4,12 +4,12 @@ import { minimalSemaphore } from "./minimal-semaphore.ts";
 import { load, type Work } from "./peers.ts";
 import { lineBefore } from "./workglow-line.ts";
 
-/** Somebody who can wrap a function so that at most `max` calls of it run at the same time. */
+/** A contender that can wrap a function so that at most `max` calls of it run at the same time. */
 export interface ConcurrencyWrapper {
   readonly name: string;
   readonly role: Role;
   readonly note?: string;
-  /** So much slower than the others that it gets no more calls than this where nobody has to wait for time. */
+  /** Set for contenders that are much slower than the others: the number of calls where no call waits for time. */
   readonly atMost?: number;
   readonly create: (max: number, fn: Work) => Promise<Work>;
 }

@@ -43,7 +43,7 @@ export function minimalSemaphore(max: number): (fn: Work) => Promise<unknown> {
 
 const DONE = Promise.resolve();
 
-/** The same for those who take and give back by hand. Nothing protects from giving back twice. */
+/** The same with explicit acquire and release. Nothing protects from a second release. */
 export class MinimalSemaphore {
   #free: number;
   readonly #waiting: (() => void)[] = [];

@@ -4,12 +4,12 @@ import { MinimalWindow } from "./minimal-window.ts";
 import { load, type Work } from "./peers.ts";
 import { lineBefore } from "./workglow-line.ts";
 
-/** Somebody who can wrap a function so that at most `max` calls of it start in `windowMs`. */
+/** A contender that can wrap a function so that at most `max` calls of it start in `windowMs`. */
 export interface RateWrapper {
   readonly name: string;
   readonly role: Role;
   readonly note?: string;
-  /** So much slower than the others that it gets no more calls than this where nobody has to wait for time. */
+  /** Set for contenders that are much slower than the others: the number of calls where no call waits for time. */
   readonly atMost?: number;
   readonly create: (max: number, windowMs: number, fn: Work) => Promise<Limited>;
 }

@@ -11,7 +11,7 @@ const ROUNDS = 3;
 const TOLERATED_MS = 2;
 const USE = 0.99;
 
-/** Those who need seconds per window of a large limit are given fewer of them. */
+/** Contenders that need seconds per window of a large limit get fewer windows. */
 const SLOW: Readonly<Record<string, number>> = { "p-throttle strict": 2, "bottleneck reservoir": 2 };
 
 function saturating({ name, role, note, create }: RateWrapper, max: number): Contender<WindowFigures> {
@@ -40,7 +40,7 @@ function saturating({ name, role, note, create }: RateWrapper, max: number): Con
 
 async function measure(max: number): Promise<Answer> {
   const contenders = rateWrappers.map((wrapper) => saturating(wrapper, max));
-  // One window has warmed everyone up. The pause lets the last window of the run before pass.
+  // One window is the warm-up. The pause lets the last window of the run before pass.
   const { measured, skipped } = await interleave(contenders, { rounds: ROUNDS, warmUp: false, pauseMs: WINDOW_MS });
   const lines: string[][] = [];
   const verdicts: Verdict[] = [];

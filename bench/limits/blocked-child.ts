@@ -3,11 +3,11 @@ import type { Cost } from "../queue/cost-child.ts";
 import { sleep, withFile } from "../queue/temporary.ts";
 import { type Case, SIZES } from "./blocked.ts";
 import { countedStorage } from "./counted-storage.ts";
-import { places } from "./place.ts";
+import { storageKinds } from "./storages.ts";
 
 // Workers that a full limit keeps back, and what they ask of their storage meanwhile.
 const { jobs, workers, seconds } = SIZES;
-const { place, limit, addsPerSecond } = JSON.parse(process.argv[2]!) as Case;
+const { kind, limit, addsPerSecond } = JSON.parse(process.argv[2]!) as Case;
 
 const limits = defineLimits({
   provider: { max: 1, per: "10m", ...(limit === "group" ? { by: "group" } : { all: true }) },
@@ -15,7 +15,7 @@ const limits = defineLimits({
 const options = limit === "group" ? { group: "acme" } : {};
 
 await withFile(async (file) => {
-  const storage = places.find(({ name }) => name === place)!.open(file);
+  const storage = storageKinds.find(({ name }) => name === kind)!.open(file);
   const queue = new Queue("bench", { storage });
   await queue.addBulk(Array.from({ length: jobs }, (_, n) => ({ type: "bench", data: { n }, options })));
   const calls = { count: 0 };

@@ -3,11 +3,11 @@ import { thousands } from "../ranking.ts";
 import type { Answer, Row } from "../row.ts";
 import type { Cost } from "../queue/cost-child.ts";
 import { quick } from "../queue/scale.ts";
-import { type Place, places } from "./place.ts";
+import { type StorageKind, storageKinds } from "./storages.ts";
 
-/** What one process is told. */
+/** The orders of one process. */
 export interface Case {
-  readonly place: Place["name"];
+  readonly kind: StorageKind["name"];
   /** The limit that is full: one for all jobs, or that of the only group there is. */
   readonly limit: "general" | "group";
   readonly addsPerSecond: number;
@@ -17,7 +17,7 @@ const CALLS_PER_SECOND = 1;
 export const SIZES = { jobs: 5_000, workers: 4, seconds: quick ? 2 : 8 };
 
 const CASES: readonly Case[] = (["general", "group"] as const).flatMap((limit) =>
-  [0, 20].flatMap((addsPerSecond) => places.map(({ name }): Case => ({ place: name, limit, addsPerSecond }))),
+  [0, 20].flatMap((addsPerSecond) => storageKinds.map(({ name }): Case => ({ kind: name, limit, addsPerSecond }))),
 );
 
 /** All side by side, each in a process of its own: they hardly do anything. */
@@ -41,9 +41,9 @@ async function measure(): Promise<Answer> {
   };
 }
 
-function describe({ place, limit, addsPerSecond }: Case): string {
+function describe({ kind, limit, addsPerSecond }: Case): string {
   const what = limit === "group" ? "a limit by group" : "a limit for all";
-  return `${place}, ${what}${addsPerSecond === 0 ? "" : `, ${addsPerSecond} adds/s`}`;
+  return `${kind}, ${what}${addsPerSecond === 0 ? "" : `, ${addsPerSecond} adds/s`}`;
 }
 
 export const rows: readonly Row[] = [

@@ -4,7 +4,7 @@ import { thousands, times } from "../ranking.ts";
 import type { Answer, Row, Verdict } from "../row.ts";
 import type { Backlog } from "../queue/backlog.ts";
 import { quick, rounds } from "../queue/scale.ts";
-import { type Place, places } from "./place.ts";
+import { type StorageKind, storageKinds } from "./storages.ts";
 import { type Shelf, withShelf } from "./shelf.ts";
 
 const MAX = 10;
@@ -12,7 +12,7 @@ const CLAIMS = 100;
 const WITHIN = 2;
 
 interface Case extends Backlog {
-  /** So many of the groups have no room. */
+  /** So many of the groups are full. */
   readonly full: number;
 }
 
@@ -92,7 +92,7 @@ async function prepared(shelf: Shelf, { jobs, groups, full }: Case): Promise<Job
     const { granted } = await storage.limits.take({ ...take, group: `group ${n}` });
     if (!granted) throw new Error(`group ${n} was full before it was filled`);
   }
-  // Every group once, those with room and those without: a claim gives up after so many that it looked at in vain.
+  // Every group once, full or not: a claim ends after so many refused heads.
   if (full > 0) for (let n = 0; n < full / 500 + (groups - full) / MAX; n++) await claimOnce(storage);
   return storage;
 }
@@ -165,15 +165,15 @@ function describe({ jobs, groups, full }: Case): string {
   return `${thousands(jobs)} jobs in ${thousands(groups)} groups${room}`;
 }
 
-function rowFor(place: Place): Row {
+function rowFor(kind: StorageKind): Row {
   return {
-    title: `Claims under a limit by group: ${place.name}`,
+    title: `Claims under a limit by group: ${kind.name}`,
     compares:
       `One claim of ${MAX} jobs under a limit by group, from backlogs of different sizes: the median of ${CLAIMS} per round. What ` +
       "was claimed is given back as not started, which takes it back from the limit. Full: the window of the group is " +
       "used up, and claims have come across that before.",
-    measure: () => withShelf(place, compare),
+    measure: () => withShelf(kind, compare),
   };
 }
 
-export const rows: readonly Row[] = places.map(rowFor);
+export const rows: readonly Row[] = storageKinds.map(rowFor);

@@ -4,7 +4,7 @@ import { thousands } from "../ranking.ts";
 import type { Answer, Row } from "../row.ts";
 import { size, warmedUp } from "../queue/scale.ts";
 import { withFile } from "../queue/temporary.ts";
-import { type Place, places } from "./place.ts";
+import { type StorageKind, storageKinds } from "./storages.ts";
 
 const FRONT = 10_000;
 const FREE = 10;
@@ -51,10 +51,10 @@ async function fillLimits(storage: JobStorage, { type, groups }: Case): Promise<
   }
 }
 
-/** How many claims it takes until all free jobs have started, and how long. Nobody has looked at the jobs in front before. */
-function toStart(place: Place, one: Case | undefined, front: number): Promise<Found> {
+/** How many claims it takes until all free jobs have started, and how long. The jobs in front were not read before. */
+function toStart(kind: StorageKind, one: Case | undefined, front: number): Promise<Found> {
   return withFile(async (file) => {
-    const storage = place.open(file);
+    const storage = kind.open(file);
     const queue = new Queue("bench", { storage });
     if (one !== undefined) {
       const { type, groups } = one;
@@ -89,14 +89,14 @@ function casesOf(front: number): readonly Case[] {
   ];
 }
 
-async function compare(place: Place): Promise<Answer> {
+async function compare(kind: StorageKind): Promise<Answer> {
   const front = size(FRONT);
   const cases = casesOf(front);
   const contender = (name: string, one: Case | undefined): Contender<Found> => ({
     name,
     role: "sluice",
     note: one?.goal === false ? "no goal: what no claim has come across yet, it has to look at" : undefined,
-    prepare: async () => () => toStart(place, one, front),
+    prepare: async () => () => toStart(kind, one, front),
   });
   const contenders = [contender(NOTHING, undefined), ...cases.map((one) => contender(one.name, one))];
   const { measured, skipped } = await interleave(contenders, warmedUp(3));
@@ -114,7 +114,7 @@ async function compare(place: Place): Promise<Answer> {
       .map(({ name }) => {
         const found = most[measured.findIndex((entry) => entry.name === name)]!;
         return {
-          goal: `${place.name}: ${name} in front delay free ones by no more than ${CLAIMS} claim`,
+          goal: `${kind.name}: ${name} in front delay free ones by no more than ${CLAIMS} claim`,
           outcome: found <= CLAIMS ? "won" : "lost",
           found: `all have started after ${found}`,
         };
@@ -123,10 +123,10 @@ async function compare(place: Place): Promise<Answer> {
   };
 }
 
-export const rows: readonly Row[] = places.map((place) => ({
-  title: `Full limits in front of free jobs: ${place.name}`,
+export const rows: readonly Row[] = storageKinds.map((kind) => ({
+  title: `Full limits in front of free jobs: ${kind.name}`,
   compares:
     `${FREE} jobs that could start were added after ${thousands(FRONT)} whose limit is full. Claims of ${FREE} until all of the free ones have ` +
     "started: the most of all rounds, and how long that took. It is the first claim that comes across the jobs in front.",
-  measure: () => compare(place),
+  measure: () => compare(kind),
 }));

@@ -4,7 +4,7 @@ import { percent, thousands } from "../ranking.ts";
 import type { Answer, Row } from "../row.ts";
 import { perSecond } from "../throughput.ts";
 import { quick, size } from "../queue/scale.ts";
-import { memory, type Place, sqlite } from "./place.ts";
+import { memory, type StorageKind, sqlite } from "./storages.ts";
 import { type Shelf, withShelf } from "./shelf.ts";
 import { wideByGroup } from "./wide.ts";
 
@@ -73,13 +73,13 @@ function describe({ groups, limited }: Case): string {
   return `${thousands(groups)} ${groups === 1 ? "group" : "groups"}, ${limited ? "limited by group" : "no limit"}`;
 }
 
-function rowFor(place: Place, jobs: number): Row {
+function rowFor(kind: StorageKind, jobs: number): Row {
   return {
-    title: `Jobs under a limit by group: ${place.name}`,
+    title: `Jobs under a limit by group: ${kind.name}`,
     compares:
       `${thousands(BACKLOG)} jobs wait in so many groups; a worker with concurrency ${CONCURRENCY} works off ${thousands(jobs)} of them. ` +
       "Without a limit, and with a window of its own for each group that never refuses. No goal; for comparison.",
-    measure: () => withShelf(place, (shelf) => compare(shelf, size(jobs))),
+    measure: () => withShelf(kind, (shelf) => compare(shelf, size(jobs))),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Skipped } from "../harness.ts";
 
-/** Who would be measured beside us if what it needs were there. */
+/** The peers that are measured where their packages are installed. */
 export const absent: readonly Skipped[] = [
   {
     name: "BullMQ",

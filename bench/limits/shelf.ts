@@ -4,19 +4,19 @@ import { join } from "node:path";
 import type { JobStorage } from "../../dist/index.js";
 import { SqliteStorage } from "../../dist/storages/sqlite/index.js";
 import { type Backlog, inMemory, onSqlite } from "../queue/backlog.ts";
-import type { Place } from "./place.ts";
+import type { StorageKind } from "./storages.ts";
 
 /** Storages with jobs that wait in them, open until everything has been measured. */
 export interface Shelf {
-  /** A storage with such a backlog, nobody else's. */
+  /** A storage with such a backlog, used by one contender alone. */
   put(backlog: Backlog): Promise<JobStorage>;
 }
 
-export async function withShelf<T>(place: Place, use: (shelf: Shelf) => Promise<T>): Promise<T> {
+export async function withShelf<T>(kind: StorageKind, use: (shelf: Shelf) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
   const open: JobStorage[] = [];
   const made = new Map<string, string>();
-  /** A backlog is written once, and copied as a file for everybody. */
+  /** A backlog is written once, and copied as a file for each contender. */
   const copied = async (backlog: Backlog): Promise<JobStorage> => {
     const key = `${backlog.jobs}-${backlog.groups}`;
     let original = made.get(key);
@@ -32,7 +32,7 @@ export async function withShelf<T>(place: Place, use: (shelf: Shelf) => Promise<
   try {
     return await use({
       async put(backlog) {
-        const storage = await (place.name === "SqliteStorage" ? copied(backlog) : inMemory(backlog));
+        const storage = await (kind.name === "SqliteStorage" ? copied(backlog) : inMemory(backlog));
         open.push(storage);
         return storage;
       },

@@ -7,7 +7,7 @@ import { dataOf } from "../queue/bench.ts";
 import { quick, size } from "../queue/scale.ts";
 import { withFile } from "../queue/temporary.ts";
 import { absent } from "./peers.ts";
-import { memory, type Place, sqlite } from "./place.ts";
+import { memory, type StorageKind, sqlite } from "./storages.ts";
 import { wideLimits } from "./wide.ts";
 
 const LIMITS = [0, 1, 3, 10];
@@ -19,15 +19,15 @@ const ROUNDS: Rounds = { rounds: quick ? 3 : 5 };
 const GOAL = { limits: 3, concurrency: 100, share: 0.8 };
 
 interface Course {
-  readonly place: Place;
+  readonly kind: StorageKind;
   readonly jobs: number;
   readonly concurrency: number;
 }
 
 /** From the start of the worker, which declares its limits, until all that was waiting is settled. */
-function drained({ place, jobs, concurrency }: Course, count: number): Promise<number> {
+function drained({ kind, jobs, concurrency }: Course, count: number): Promise<number> {
   return withFile(async (file) => {
-    const storage = place.open(file);
+    const storage = kind.open(file);
     const queue = new Queue("bench", { storage });
     for (let n = 0; n < jobs; n += FILL) {
       const length = Math.min(FILL, jobs - n);
@@ -68,7 +68,7 @@ async function compare(course: Course): Promise<Answer> {
         ? []
         : [
             {
-              goal: `${course.place.name}: ${named(GOAL.limits)} keep ${percent(GOAL.share)} of the speed without`,
+              goal: `${course.kind.name}: ${named(GOAL.limits)} keep ${percent(GOAL.share)} of the speed without`,
               outcome: goal >= GOAL.share ? "won" : "lost",
               found: percent(goal),
             },
@@ -81,14 +81,14 @@ function named(count: number): string {
   return `${count === 0 ? "no" : count} ${count === 1 ? "limit" : "limits"}`;
 }
 
-function rowFor(place: Place, jobs: number, concurrency: number): Row {
+function rowFor(kind: StorageKind, jobs: number, concurrency: number): Row {
   return {
-    title: `Jobs under shared limits, ${place.name}: ${concurrency} at a time`,
+    title: `Jobs under shared limits, ${kind.name}: ${concurrency} at a time`,
     compares:
       `${thousands(jobs)} jobs that do nothing wait; a worker with concurrency ${concurrency} starts, under limits that all ` +
       "apply to all of them and never refuse. Until all are settled. One limit is a window; three are two windows and one of " +
       `concurrency; ten are six and four.${concurrency === GOAL.concurrency ? "" : " No goal; for comparison."}`,
-    measure: () => compare({ place, jobs: size(jobs), concurrency }),
+    measure: () => compare({ kind, jobs: size(jobs), concurrency }),
   };
 }
 

@@ -1,6 +1,6 @@
 import { defineLimits } from "../../dist/index.js";
 
-/** More than anybody here starts. */
+/** More than any benchmark here starts. */
 const PLENTY = 1_000_000;
 
 /** Windows of several lengths and limits of concurrency, over all jobs or over their type. None is ever in the way. */

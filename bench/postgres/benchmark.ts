@@ -5,12 +5,12 @@ export const benchmark: Benchmark = {
   title: "Postgres",
   intro:
     "What a job costs on Postgres, in one process and in two. One server on this " +
-    "computer serves everybody, with its durable settings; each contender has a database of its own, whose tables are " +
-    "emptied before each measurement and analyzed once they are filled. Whoever works is a process of its own that stays " +
+    "computer serves all contenders, with its durable settings; each has a database of its own, whose tables are " +
+    "emptied before each measurement and analyzed once they are filled. Workers are processes of their own that stay " +
     "for all rounds. Every contender runs once per round, each round begins with another one, where throughput is measured " +
-    "a first round is not counted, and the median of the rounds is reported. Like is compared with like: who deletes " +
-    "finished jobs with who deletes them (`keepFor: 0`), who keeps them with who keeps them. Raw SQL is the least tables and " +
-    "statements, written by hand. What is kept in Redis is shown, and is no peer: it commits nothing. Jobs do nothing and " +
+    "a first round is not counted, and the median of the rounds is reported. Like is compared with like: contenders that delete " +
+    "finished jobs with each other (`keepFor: 0`), and contenders that keep them with each other. Raw SQL is the least tables and " +
+    "statements, written by hand. Queues in Redis are shown for orientation, not as peers: they commit nothing. Jobs do nothing and " +
     "carry 40 bytes of data.",
   quick: true,
   setUp: startServers,

@@ -7,7 +7,7 @@ import type { Finished } from "./bench.ts";
 const NOISE = 0.1;
 const OF_RAW = 0.7;
 
-/** One who was measured, with what becomes of its finished jobs. */
+/** One measured contender, with what becomes of its finished jobs. */
 export interface Entry {
   readonly measured: Measured<number>;
   readonly finished: Finished;

@@ -1,7 +1,7 @@
 import pg from "pg";
 import { postgresUrl } from "./servers.ts";
 
-/** A database that nobody has used, on the server of the benchmark. */
+/** A new database on the server of the benchmark. */
 export async function newDatabase(): Promise<string> {
   const client = new pg.Client(postgresUrl());
   await client.connect();
@@ -15,13 +15,13 @@ export async function newDatabase(): Promise<string> {
 
 export function newPool(url: string, max: number): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, max });
-  // A connection that is lost fails whoever uses it; one that nobody uses is no reason to end.
+  // A lost connection fails the code that uses it; a lost idle connection is no reason to end.
   pool.on("error", () => {});
   pool.on("connect", (client) => client.on("error", () => {}));
   return pool;
 }
 
-/** What is the same for all who keep their jobs in tables. */
+/** The common part of contenders that keep their jobs in tables. */
 export interface Tables {
   /** The one with the jobs first. */
   readonly names: readonly string[];

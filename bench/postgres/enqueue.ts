@@ -77,7 +77,7 @@ export const rows: readonly Row[] = [
   },
   {
     title: `Adding: ${IN_FLIGHT} calls at a time`,
-    compares: `One job per call, ${IN_FLIGHT} calls under way at any time. Everybody has 10 connections.`,
+    compares: `One job per call, ${IN_FLIGHT} calls under way at any time. Each contender has 10 connections.`,
     measure: () => compare(size(2_000), singly(IN_FLIGHT)),
   },
   {

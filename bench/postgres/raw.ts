@@ -36,7 +36,7 @@ const leased =
         return (await client.query<Row>({ name: `step ${finished}`, text: step(finished), values: [batch, ended] }))
           .rows;
       } catch (error) {
-        // Two who settle and claim in one statement may hold each other up.
+        // Two sessions that settle and claim in one statement may deadlock.
         if ((error as { readonly code?: string }).code !== "40P01") throw error;
       }
     }
@@ -50,7 +50,7 @@ async function open(url: string, connections: number, next: Step): Promise<Bench
   const pool = newPool(url, 10);
   await pool.query(CREATE);
   const tables = new TableKeeper(pool, { names: ["raw.jobs"], unsettled: "state < 2" });
-  /** Until nobody waits. */
+  /** Until no job waits. */
   const loop = async (client: pg.PoolClient, handle: (data: Data) => void) => {
     for (let ended: string[] = []; ;) {
       const claimed = await next(client, ended);

@@ -20,7 +20,7 @@ const SHOWN = ["fsync", "synchronous_commit", "full_page_writes", "shared_buffer
 const POSTGRES = "SLUICE_BENCH_POSTGRES";
 const REDIS = "SLUICE_BENCH_REDIS";
 
-/** One server for all rows, and one for those who keep their jobs in Redis, if there is a `redis-server`. */
+/** One server for all rows, and one for contenders that keep their jobs in Redis, if there is a `redis-server`. */
 export async function startServers(): Promise<SetUp> {
   const postgres = await startPostgres({ settings: SETTINGS });
   const redis = await startRedis();
@@ -66,7 +66,7 @@ export function postgresUrl(): string {
   return url;
 }
 
-/** Throws what a row says about those who need it. */
+/** Throws the text that a row shows for contenders that need the server. */
 export function redisUrl(): string {
   const url = process.env[REDIS];
   if (url === undefined) throw new Error("there is no redis-server on the path");

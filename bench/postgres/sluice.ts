@@ -6,7 +6,7 @@ import { newPool, TableKeeper } from "./database.ts";
 
 type Jobs = { bench: { data: Data; result: unknown } };
 
-/** All but the clock, the rules and who is listening. */
+/** All tables but the clock, the rules and the listeners. */
 export const TABLES = {
   names: ["jobs", "attempts", "log", "lanes", "keys", "claims", "limits", "holds", "starts", "events"].map(
     (table) => `sluice.${table}`,

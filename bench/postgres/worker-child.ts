@@ -1,7 +1,7 @@
 import { sharedNow } from "../queue/temporary.ts";
 import { named } from "./contenders.ts";
 
-/** What a worker is told. */
+/** The orders of a worker. */
 export type Order = "start" | "stop";
 
 /** What it says: when it had started, how many jobs it has handled and when the first, and how long they took to start. */
@@ -11,7 +11,7 @@ export type Word =
   | { readonly kind: "handled"; readonly jobs: number; readonly firstAt: number }
   | { readonly kind: "stopped"; readonly latencies: readonly number[] };
 
-// A process that works when it is told to. It keeps its connections.
+// A process that works on order. It keeps its connections.
 const [name = "", url = "", concurrency = ""] = process.argv.slice(2);
 const TELL_MS = 5;
 const bench = await named(name).open(url, Number(concurrency));

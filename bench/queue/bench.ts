@@ -34,8 +34,8 @@ export interface QueueContender {
   readonly noBulk?: string;
   /** So much slower than the others that it gets no more jobs than this. */
   readonly atMost?: number;
-  /** It looks for work at intervals: fewer samples tell its latency. */
+  /** It polls at intervals: its latency is measured with fewer samples. */
   readonly polls?: true;
-  /** `file`: where the database is, for those who keep one. `concurrency`: how many jobs run at the same time. */
+  /** `file`: the database, for contenders that have one. `concurrency`: how many jobs run at the same time. */
   readonly create: (file: string, concurrency: number) => Promise<Bench>;
 }

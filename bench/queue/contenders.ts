@@ -32,7 +32,7 @@ export interface Course {
   readonly run: (bench: Bench, jobs: number, contender: QueueContender) => Promise<number>;
 }
 
-/** Everybody over the same course, each on a queue that was made for it. */
+/** Runs every contender through the same case, each on a new queue. */
 export function over(contenders: readonly QueueContender[], { jobs, concurrency, run }: Course): Contender<number>[] {
   return contenders.map((contender) => {
     const { name, role, note, atMost = jobs, create } = contender;

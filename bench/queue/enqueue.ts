@@ -51,7 +51,7 @@ function row(
 }
 
 function rowsFor({ where, contenders, skipped }: Field, jobs: number): Row[] {
-  // One by one, everybody adds one by one.
+  // In this mode every contender adds one by one.
   const others = contenders.filter((contender) => contender !== rawOneByOne);
   const unable = others.flatMap(({ name, noBulk }) => (noBulk === undefined ? [] : [{ name, reason: noBulk }]));
   return [

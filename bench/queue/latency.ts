@@ -9,7 +9,7 @@ import { quick, rounds, size } from "./scale.ts";
 import { sharedNow, sleep, withFile } from "./temporary.ts";
 
 const SAMPLES = 150;
-/** Whoever looks for work once a second is asked less often, at any moment of that second. */
+/** A contender that polls once a second gets fewer samples, at any moment of that second. */
 const FEW = 4;
 
 const pauseBefore = ({ polls }: QueueContender) => (polls === true ? 1_000 * Math.random() : 2 + 3 * Math.random());
@@ -17,7 +17,7 @@ const pauseBefore = ({ polls }: QueueContender) => (polls === true ? 1_000 * Mat
 /** Milliseconds from the call that adds a job to the call of its handler, while a worker does nothing else. */
 type Measure = (contender: QueueContender, samples: number, file: string) => Promise<number[]>;
 
-/** The worker and whoever adds are one process. */
+/** The worker and the producer are one process. */
 const here: Measure = async (contender, samples, file) => {
   const bench = await contender.create(file, 1);
   try {
@@ -68,7 +68,7 @@ async function collect(bench: Bench, samples: number, add: (n: number) => Promis
 }
 
 async function compare(contenders: readonly QueueContender[], measure: Measure): Promise<Answer> {
-  // Whoever looks once a second takes too long for a first look.
+  // A contender that polls once a second takes too long for a warm-up.
   const able = contenders.filter(({ role, polls }) => (role === "sluice" || role === "peer") && !(quick && polls));
   const runs: Contender<number[]>[] = able.map((contender) => ({
     name: contender.name,

@@ -18,7 +18,7 @@ async function drained(bench: Bench, jobs: number): Promise<number> {
 }
 
 function rowFor({ where, contenders, skipped }: Field, jobs: number, concurrency: number): Row {
-  // One at a time, everybody works one by one.
+  // With a concurrency of one every contender works one by one.
   const able = concurrency === 1 ? contenders.filter((contender) => contender !== rawOneByOne) : contenders;
   return {
     title: `Processing ${where}: ${concurrency} at a time`,

@@ -76,7 +76,7 @@ export const liteque: QueueContender = {
           start(() => {});
         }),
       serve: async (handle) => start(handle),
-      // It cannot be told when the runner has stopped, so the connection is left open.
+      // The end of the runner is not observable, so the connection is left open.
       close: async () => runner?.stop(),
     };
     return bench;
