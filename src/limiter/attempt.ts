@@ -175,7 +175,7 @@ class Once {
   async #tellChecked(): Promise<void> {
     for (const { part, takes } of this.#members) {
       if (part.kind !== "checked" || !takes) continue;
-      await part.tell();
+      await part.recordStart();
       this.#taken.push({ part, undo: () => part.release(undefined, 1) });
     }
   }

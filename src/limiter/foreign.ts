@@ -45,7 +45,7 @@ export class SixMethodPart extends ForeignPart implements CheckedPart {
     return wait > 0 ? wait : WHEN_RELEASED;
   }
 
-  async tell(): Promise<void> {
+  async recordStart(): Promise<void> {
     await this.#limiter.recordJobStart();
   }
 

@@ -61,7 +61,7 @@ export interface CheckedPart extends Part {
   /** `clock` is the clock that the waiting uses. */
   ask(weight: number, clock: Clock): Promise<Wait>;
   /** A start happens. */
-  tell(): Promise<void>;
+  recordStart(): Promise<void>;
 }
 
 /** One at a time, in order. */

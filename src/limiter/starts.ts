@@ -247,7 +247,7 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
     return this.answered(wait, wait === 0);
   }
 
-  async tell(): Promise<void> {
+  async recordStart(): Promise<void> {
     await this.answerOf(this.storage.recordExecution(this.name));
   }
 
