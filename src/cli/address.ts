@@ -7,14 +7,14 @@ import { UsageError } from "./failures.ts";
 import { mayBeAddress, shownWord } from "./redact.ts";
 
 /** Where a database is. */
-export type Place = SqlitePlace | PostgresPlace;
+export type DatabaseAddress = SqliteAddress | PostgresAddress;
 
-export interface SqlitePlace {
+export interface SqliteAddress {
   readonly kind: "sqlite";
   readonly path: string;
 }
 
-export interface PostgresPlace {
+export interface PostgresAddress {
   readonly kind: "postgres";
   /** It may hold a password, and is never shown. */
   readonly url: string;
@@ -29,9 +29,9 @@ const DEFAULT_SCHEMA = "sluice";
  * The address of the database, from the command line or the environment. Other users of the computer can see a command
  * line, so an address with a password belongs in the environment, or in a file.
  */
-export function placeOf(context: Context): Place {
+export function addressOf(context: Context): DatabaseAddress {
   const given = givenPlace(context).trim();
-  if (isPostgres(given)) return postgresPlace(given, schemaOf(context));
+  if (isPostgres(given)) return postgresAddress(given, schemaOf(context));
   if (mayBeAddress(given)) {
     throw new UsageError(
       "the database must be a SQLite file or postgres://…, without quotes, and this is another address (not shown here)",
@@ -43,12 +43,12 @@ export function placeOf(context: Context): Place {
 }
 
 /** The same for commands for Postgres alone; the address may also be an argument of the command. */
-export function postgresPlaceOf(context: Context): PostgresPlace {
+export function postgresAddressOf(context: Context): PostgresAddress {
   const [word] = context.args.words;
   if (word !== undefined && !isPostgres(word)) throw new UsageError("the address must begin with postgres://");
-  const place = word === undefined ? placeOf(context) : postgresPlace(word, schemaOf(context));
-  if (place.kind === "postgres") return place;
-  throw new UsageError(`${place.path} is a SQLite file, and this is for Postgres: workers look after its tables`);
+  const address = word === undefined ? addressOf(context) : postgresAddress(word, schemaOf(context));
+  if (address.kind === "postgres") return address;
+  throw new UsageError(`${address.path} is a SQLite file, and this is for Postgres: workers look after its tables`);
 }
 
 export function isPostgres(text: string): boolean {
@@ -62,7 +62,7 @@ export function schemaOf({ args, io }: Context): string {
   throw new UsageError(`expected --schema to be ${schemaName.expected}, got ${quoted(schema)}`);
 }
 
-export function postgresPlace(url: string, schema: string = DEFAULT_SCHEMA): PostgresPlace {
+export function postgresAddress(url: string, schema: string = DEFAULT_SCHEMA): PostgresAddress {
   if (!URL.canParse(url)) throw new UsageError("the address of the database cannot be read (it is not shown here)");
   const { hostname, port, pathname, search, hash, username } = new URL(url);
   // Half of a password was then read as the host, the port or the database, and would be shown.

@@ -7,7 +7,7 @@ import { Arrivals } from "../../src/cli/simulate/arrivals.ts";
 import { Busy } from "../../src/cli/simulate/busy.ts";
 import { exponential, lognormal, seeded } from "../../src/cli/simulate/chance.ts";
 import { later, onGrid, VirtualClock } from "../../src/cli/simulate/clock.ts";
-import { Crew } from "../../src/cli/simulate/crew.ts";
+import { QueueWorkers } from "../../src/cli/simulate/queue-workers.ts";
 import { PLAN_OPTIONS, planFrom, WORK_OPTIONS } from "../../src/cli/simulate/flags.ts";
 import { readLimitText } from "../../src/cli/simulate/limit-text.ts";
 import type { Arrival } from "../../src/cli/simulate/plan.ts";
@@ -210,16 +210,16 @@ describe("parts of a simulation", () => {
     expect(lognormal(random, 3, 0)).toBe(3);
   });
 
-  it("a crew gives jobs to its workers in turn, as long as one has an unused slot", () => {
-    const crew = new Crew("q", 2, 2);
+  it("a workers gives jobs to its workers in turn, as long as one has an unused slot", () => {
+    const workers = new QueueWorkers("q", 2, 2);
     const seen = [];
-    for (let next = crew.next(); next !== undefined; next = crew.next()) {
+    for (let next = workers.next(); next !== undefined; next = workers.next()) {
       seen.push(next.worker);
-      crew.take(next.worker, 1);
+      workers.take(next.worker, 1);
     }
     expect(seen).toEqual([0, 1, 0, 1]);
-    crew.give(1);
-    expect([crew.free, crew.next()]).toEqual([1, { worker: 1, free: 1 }]);
+    workers.give(1);
+    expect([workers.free, workers.next()]).toEqual([1, { worker: 1, free: 1 }]);
   });
 
   it("stretches of waiting are joined, and their parts measured", () => {

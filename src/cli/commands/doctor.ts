@@ -6,7 +6,7 @@ import type { Finding } from "../doctor/finding.ts";
 import { findings, unreadable } from "../doctor/findings.ts";
 import { postgresFacts } from "../doctor/postgres-facts.ts";
 import { postgresFindings, unreachable } from "../doctor/postgres-findings.ts";
-import { placeOf, type PostgresPlace } from "../place.ts";
+import { addressOf, type PostgresAddress } from "../address.ts";
 import { connected, notificationTime } from "../postgres/database.ts";
 import { findingsText } from "../render/findings.ts";
 import { openExisting } from "../sqlite/database.ts";
@@ -28,8 +28,10 @@ export const doctor: Command = {
   words: "none",
   async run(context) {
     const { io } = context;
-    const place = placeOf(context);
-    const { found, facts } = await (place.kind === "sqlite" ? ofFile(context, place.path) : ofServer(context, place));
+    const address = addressOf(context);
+    const { found, facts } = await (address.kind === "sqlite"
+      ? ofFile(context, address.path)
+      : ofServer(context, address));
     const failed = found.some(({ status }) => status === "fail");
     answer(context, { ok: !failed, findings: found, facts }, () =>
       findingsText(found, { paint: io.paint, columns: io.columns() }),
@@ -64,13 +66,19 @@ function examine(connection: SqliteConnection, examination: Examination): Examin
 }
 
 /** So is a server that cannot be reached. */
-async function ofServer({ args, io }: Context, place: PostgresPlace): Promise<Examined> {
+async function ofServer({ args, io }: Context, address: PostgresAddress): Promise<Examined> {
   const stuckMs = args.duration("stuck") ?? STUCK_MS;
   try {
-    const facts = await connected(place, io.clock, (pool) =>
+    const facts = await connected(address, io.clock, (pool) =>
       postgresFacts(
-        { executor: pool, schema: place.schema },
-        { place, wall: io.clock.wall(), stuckMs, longMs: LONG_MS, listen: () => notificationTime(pool, io.clock) },
+        { executor: pool, schema: address.schema },
+        {
+          place: address,
+          wall: io.clock.wall(),
+          stuckMs,
+          longMs: LONG_MS,
+          listen: () => notificationTime(pool, io.clock),
+        },
       ),
     );
     return { facts, found: postgresFindings(facts) };

@@ -3,7 +3,7 @@ import { schemaOf as versionOf } from "../../storages/postgres/inspect.ts";
 import { PostgresStorage } from "../../storages/postgres/storage.ts";
 import { answer, type Command, type Context, DATABASE } from "../command.ts";
 import { UsageError } from "../failures.ts";
-import { postgresPlaceOf, schemaOf } from "../place.ts";
+import { postgresAddressOf, schemaOf } from "../address.ts";
 import { connected } from "../postgres/database.ts";
 
 export const migrate: Command = {
@@ -36,9 +36,9 @@ async function print(context: Context): Promise<number> {
 }
 
 async function apply(context: Context): Promise<number> {
-  const place = postgresPlaceOf(context);
-  const { schema, shown } = place;
-  return connected(place, context.io.clock, async (pool) => {
+  const address = postgresAddressOf(context);
+  const { schema, shown } = address;
+  return connected(address, context.io.clock, async (pool) => {
     const inspected = { executor: pool, schema };
     const before = (await versionOf(inspected)).found;
     const storage = new PostgresStorage(pool, { schema });

@@ -2,7 +2,7 @@ import { recordError } from "../../core/error-record.ts";
 import { type ServerFacts, serverFacts, type TableFacts, tableFacts } from "../../storages/postgres/health.ts";
 import { type Inspected, jobFacts, schemaOf, timeOf } from "../../storages/postgres/inspect.ts";
 import type { SchemaVersion } from "../opened.ts";
-import type { PostgresPlace } from "../place.ts";
+import type { PostgresAddress } from "../address.ts";
 import type { KeptFacts } from "./kept.ts";
 
 /** The facts that findings are made from. */
@@ -20,7 +20,7 @@ export interface PostgresFacts extends ServerFacts, TableFacts {
 }
 
 export interface PostgresExamination {
-  readonly place: PostgresPlace;
+  readonly place: PostgresAddress;
   readonly wall: number;
   /** How long a job may wait before it is reported. */
   readonly stuckMs: number;

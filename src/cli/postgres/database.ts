@@ -8,7 +8,7 @@ import { PostgresStorage } from "../../storages/postgres/storage.ts";
 import { openPool } from "../../storages/postgres/target.ts";
 import { Failure } from "../failures.ts";
 import { checkVersion, type Database, type KeptClock } from "../opened.ts";
-import type { PostgresPlace } from "../place.ts";
+import type { PostgresAddress } from "../address.ts";
 
 /** How long a connection to a server may take. */
 const CONNECT_MS = 10_000;
@@ -18,12 +18,12 @@ const LISTEN_MS = 3_000;
 
 /** Opens a database whose tables are there, lets `use` work with it, and closes it. */
 export async function withPostgres<T>(
-  place: PostgresPlace,
+  address: PostgresAddress,
   clock: Clock,
   use: (database: Database) => Promise<T>,
 ): Promise<T> {
-  return connected(place, clock, async (pool) => {
-    const { schema, shown } = place;
+  return connected(address, clock, async (pool) => {
+    const { schema, shown } = address;
     const inspected = { executor: pool, schema };
     const none = `${shown} holds no jobs of Sluice: it has none of its tables in the schema ${schema}, which \`sluice migrate\` creates`;
     checkVersion(await schemaOf(inspected), none);
@@ -56,7 +56,7 @@ function keptClock(inspected: Inspected, shown: string): KeptClock {
 
 /** Lets `use` work with connections to a server that was there a moment ago. */
 export async function connected<T>(
-  { url, shown }: PostgresPlace,
+  { url, shown }: PostgresAddress,
   clock: Clock,
   use: (pool: PostgresPool) => Promise<T>,
 ): Promise<T> {

@@ -2,16 +2,16 @@ import type { NewJob, Outcome, Report } from "../../storage/job-storage.ts";
 import { MemoryStorage } from "../../storages/memory/job-storage.ts";
 import { Heap, NOWHERE } from "../../storages/memory/heap.ts";
 import { Arrivals } from "./arrivals.ts";
-import { Blame } from "./blame.ts";
+import { WaitReasons } from "./wait-reasons.ts";
 import { later, VirtualClock } from "./clock.ts";
-import { Crew } from "./crew.ts";
+import { QueueWorkers } from "./queue-workers.ts";
 import type { Arrival, Plan } from "./plan.ts";
 import type { Played, Run } from "./runs.ts";
 
 /** An in-flight job. */
-interface InHand {
+interface InFlight {
   readonly run: Run;
-  readonly crew: Crew;
+  readonly workers: QueueWorkers;
   readonly worker: number;
   readonly token: number;
   readonly endsAt: number;
@@ -41,10 +41,10 @@ class Stage {
   readonly #clock = new VirtualClock();
   readonly #storage = new MemoryStorage({ clock: this.#clock });
   readonly #arrivals: Arrivals;
-  readonly #crews: readonly Crew[];
-  readonly #blame: Blame;
+  readonly #queues: readonly QueueWorkers[];
+  readonly #reasons: WaitReasons;
   readonly #runs: Run[] = [];
-  readonly #inHand = new Heap<InHand>((a, b) => a.endsAt - b.endsAt || a.token - b.token);
+  readonly #inFlight = new Heap<InFlight>((a, b) => a.endsAt - b.endsAt || a.token - b.token);
   #capped = false;
   #claims = 0;
 
@@ -52,10 +52,10 @@ class Stage {
     this.#plan = plan;
     this.#arrivals = new Arrivals(plan.work, plan.seed);
     const queues = [...new Set(plan.work.map(({ queue }) => queue))];
-    this.#crews = queues.map((queue) => new Crew(queue, plan.workers, plan.concurrency));
-    this.#blame = new Blame(this.#storage, {
-      isFree: (queue) => this.#crews.some((crew) => crew.queue === queue && crew.free > 0),
-      running: () => this.#inHand,
+    this.#queues = queues.map((queue) => new QueueWorkers(queue, plan.workers, plan.concurrency));
+    this.#reasons = new WaitReasons(this.#storage, {
+      isFree: (queue) => this.#queues.some((workers) => workers.queue === queue && workers.free > 0),
+      running: () => this.#inFlight,
     });
   }
 
@@ -65,7 +65,7 @@ class Stage {
     let sweepAt = SWEEP_MS;
     for (let steps = 0; ; steps++) {
       const now = this.#nextInstant();
-      if (now === undefined) return this.#result(this.#blame.anybody ? "stuck" : "done", this.#clock.now());
+      if (now === undefined) return this.#result(this.#reasons.anyWaits ? "stuck" : "done", this.#clock.now());
       if (now > end) return this.#result("time", end);
       if (steps > STEPS_PER_JOB * this.#plan.maxJobs) return this.#result("too much", this.#clock.now());
       this.#clock.moveTo(now);
@@ -76,26 +76,26 @@ class Stage {
         sweepAt = now + SWEEP_MS;
       }
       // The first of several queues varies.
-      for (let i = 0; i < this.#crews.length; i++)
-        await this.#startJobs(this.#crews[(steps + i) % this.#crews.length]!, now);
-      await this.#blame.look(now);
+      for (let i = 0; i < this.#queues.length; i++)
+        await this.#startJobs(this.#queues[(steps + i) % this.#queues.length]!, now);
+      await this.#reasons.look(now);
     }
   }
 
   #nextInstant(): number | undefined {
-    const ends = this.#inHand.first?.endsAt ?? Number.POSITIVE_INFINITY;
-    const next = Math.min(this.#arrivals.nextAt, ends, ...this.#crews.map(({ lookAt }) => lookAt));
+    const ends = this.#inFlight.first?.endsAt ?? Number.POSITIVE_INFINITY;
+    const next = Math.min(this.#arrivals.nextAt, ends, ...this.#queues.map(({ lookAt }) => lookAt));
     return next === Number.POSITIVE_INFINITY ? undefined : next;
   }
 
   async #endJobs(now: number): Promise<void> {
     const outcomes: Outcome[] = [];
     const reports: Report[] = [];
-    for (let first = this.#inHand.first; first !== undefined && first.endsAt <= now; first = this.#inHand.first) {
-      const { run, crew, worker, token } = first;
-      this.#inHand.remove(first);
+    for (let first = this.#inFlight.first; first !== undefined && first.endsAt <= now; first = this.#inFlight.first) {
+      const { run, workers, worker, token } = first;
+      this.#inFlight.remove(first);
       run.endedAt = now;
-      crew.give(worker);
+      workers.give(worker);
       const weights = usedBy(run);
       if (weights !== undefined) reports.push({ id: run.id, token, weights });
       outcomes.push({ id: run.id, token, to: "completed", result: null });
@@ -116,19 +116,19 @@ class Stage {
         }
         const run: Run = { ...arrival, id: String(this.#runs.length), startedAt: null, endedAt: null };
         this.#runs.push(run);
-        this.#blame.arrive(run);
+        this.#reasons.arrive(run);
         jobs.push(newJob(run.id, arrival));
       }
       if (jobs.length > 0) await this.#storage.add(jobs);
     }
   }
 
-  async #startJobs(crew: Crew, now: number): Promise<void> {
-    crew.lookAt = Number.POSITIVE_INFINITY;
-    for (let next = crew.next(); next !== undefined; next = crew.next()) {
+  async #startJobs(workers: QueueWorkers, now: number): Promise<void> {
+    workers.lookAt = Number.POSITIVE_INFINITY;
+    for (let next = workers.next(); next !== undefined; next = workers.next()) {
       const { worker, free } = next;
       const { jobs, more, nextInMs } = await this.#storage.claim({
-        queue: crew.queue,
+        queue: workers.queue,
         worker: `worker-${worker}`,
         max: free,
         types: null,
@@ -137,22 +137,22 @@ class Stage {
         settle: [],
       });
       this.#claims += 1;
-      crew.take(worker, jobs.length);
+      workers.take(worker, jobs.length);
       for (const { id, token } of jobs) {
         const run = this.#runs[Number(id)]!;
         run.startedAt = now;
-        this.#blame.start(run, now);
-        this.#inHand.add({ run, crew, worker, token, endsAt: now + run.durationMs, slot: NOWHERE });
+        this.#reasons.start(run, now);
+        this.#inFlight.add({ run, workers, worker, token, endsAt: now + run.durationMs, slot: NOWHERE });
       }
       if (more) continue;
-      if (nextInMs !== null) crew.lookAt = later(now + nextInMs, now);
+      if (nextInMs !== null) workers.lookAt = later(now + nextInMs, now);
       return;
     }
   }
 
   #result(ended: Played["ended"], endedAt: number): Played {
-    const blame = this.#blame.result(endedAt);
-    const held = this.#blame.held();
+    const blame = this.#reasons.result(endedAt);
+    const held = this.#reasons.held();
     return { runs: this.#runs, endedAt, ended, capped: this.#capped, blame, held, claims: this.#claims };
   }
 }

@@ -1,18 +1,18 @@
 /** The workers of one queue. */
-export class Crew {
+export class QueueWorkers {
   readonly queue: string;
   /** When it makes sense to ask for jobs again, as the storage said. */
   lookAt = Number.POSITIVE_INFINITY;
   readonly #concurrency: number;
   /** The number of in-flight jobs of each worker. */
-  readonly #inHand: number[];
+  readonly #inFlight: number[];
   #free: number;
   #turn = 0;
 
   constructor(queue: string, workers: number, concurrency: number) {
     this.queue = queue;
     this.#concurrency = concurrency;
-    this.#inHand = Array.from({ length: workers }, () => 0);
+    this.#inFlight = Array.from({ length: workers }, () => 0);
     this.#free = workers * concurrency;
   }
 
@@ -26,19 +26,19 @@ export class Crew {
     if (this.#free === 0) return undefined;
     for (;;) {
       const worker = this.#turn;
-      this.#turn = (this.#turn + 1) % this.#inHand.length;
-      const free = this.#concurrency - this.#inHand[worker]!;
+      this.#turn = (this.#turn + 1) % this.#inFlight.length;
+      const free = this.#concurrency - this.#inFlight[worker]!;
       if (free > 0) return { worker, free };
     }
   }
 
   take(worker: number, jobs: number): void {
-    this.#inHand[worker]! += jobs;
+    this.#inFlight[worker]! += jobs;
     this.#free -= jobs;
   }
 
   give(worker: number): void {
-    this.#inHand[worker]! -= 1;
+    this.#inFlight[worker]! -= 1;
     this.#free += 1;
   }
 }

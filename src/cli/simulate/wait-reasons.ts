@@ -31,7 +31,7 @@ const QUESTIONS = 20_000;
  * Which jobs wait, and what for. The storage explains what blocks the first job of every lane, and all jobs
  * behind it wait for the same. The times are exact; where very many lanes wait for very long, the blockers are a sample.
  */
-export class Blame {
+export class WaitReasons {
   readonly #storage: JobStorage;
   readonly #work: AtWork;
   readonly #lanes = new Map<string, Lane>();
@@ -46,7 +46,7 @@ export class Blame {
     this.#work = work;
   }
 
-  get anybody(): boolean {
+  get anyWaits(): boolean {
     return this.#waiting.size > 0;
   }
 
