@@ -3,7 +3,7 @@ import { applies, type GroupRule, type LimitRule, type Quota, weighed } from "..
 import type { Backlog, GroupState, LimitState, TypeBacklog } from "./limit-storage.ts";
 import { roughText } from "./span.ts";
 
-/** What of a queue waits, and how long its limits take for it. */
+/** The waiting jobs of a queue, and how long its limits take for them. */
 export interface QueueExplanation {
   readonly queue: string;
   readonly paused: boolean;
@@ -15,46 +15,46 @@ export interface QueueExplanation {
   /** Due later: not part of the estimate. */
   readonly scheduled: number;
   readonly active: number;
-  /** Limits that apply to jobs that wait; what takes the longest first. */
+  /** Limits that apply to waiting jobs; the slowest first. */
   readonly limits: readonly LimitDrain[];
   /** The limit that takes the longest; undefined: no limit takes any time. */
   readonly bottleneck: string | undefined;
   /**
-   * An estimate of how long it takes until the last of what waits now has started, as far as the limits go: with workers
-   * enough. undefined: nobody can tell, and `unknown` says why.
+   * An estimate of how long it takes until the last of the jobs that wait now has started, with enough workers. undefined: not known,
+   * and `unknown` says why.
    */
   readonly drainsInMs: number | undefined;
-  /** It takes at least so long, by what is known. */
+  /** The least time that it takes, by the known limits. */
   readonly atLeastMs: number;
-  /** What cannot be told, in sentences. */
+  /** Why there is no estimate, in sentences. */
   readonly unknown: readonly string[];
-  /** What the estimate takes for granted, in sentences. */
+  /** What the estimate assumes, in sentences. */
   readonly assumed: readonly string[];
-  /** All of that in a sentence. */
+  /** A summary in a sentence. */
   readonly text: string;
 }
 
-/** How long one limit takes for what waits under it. */
+/** How long one limit takes for the jobs that wait under it. */
 export interface LimitDrain {
   readonly limit: string;
   /** Jobs of this queue that wait under it. */
   readonly waiting: number;
-  /** Jobs of other queues that wait under it too, and are counted in. */
+  /** Jobs of other queues that wait under it too, and are included. */
   readonly elsewhere: number;
-  /** What in it takes the longest; undefined: nothing in it takes any time. */
+  /** The slowest part of the limit; undefined: none takes any time. */
   readonly binds: "window" | "spacing" | "concurrency" | undefined;
-  /** Nothing starts under it, until somebody resumes or changes it. */
+  /** Nothing starts under it until it is resumed or changed. */
   readonly stopped: boolean;
-  /** undefined: nobody can tell, and `unknown` says why. */
+  /** undefined: not known, and `unknown` says why. */
   readonly drainsInMs: number | undefined;
-  /** It takes at least so long, by what is known. */
+  /** The least time that it takes, by the known limits. */
   readonly atLeastMs: number;
   readonly unknown: string | undefined;
-  /** What the estimate takes for granted, in sentences. */
+  /** What the estimate assumes, in sentences. */
   readonly assumed: readonly string[];
 }
 
-/** Estimates when what waits will have started, under the limits as they are. */
+/** Estimates when the waiting jobs will have started, under the limits as they are. */
 export function drain({ queue, paused, types, limits }: Backlog): QueueExplanation {
   const total = (count: (type: TypeBacklog) => number) => types.reduce((sum, type) => sum + count(type), 0);
   const waiting = total((type) => type.waiting);
@@ -98,7 +98,7 @@ export function drain({ queue, paused, types, limits }: Backlog): QueueExplanati
   };
 }
 
-/** So many types are named. */
+/** A text names at most so many types. */
 const MOST_NAMED = 10;
 
 function unhandledText(types: readonly string[]): string {
@@ -107,18 +107,18 @@ function unhandledText(types: readonly string[]): string {
   return `No live worker handles ${types.length === 1 ? "type" : "types"} ${[...named, ...more].join(", ")}: such jobs wait until one does.`;
 }
 
-/** What waits under a limit: in all, or of the fullest group where every group has the limit for itself. */
+/** The jobs that wait under a limit: all, or those of the largest group if the limit is by group. */
 interface Demand {
   readonly starts: number;
-  /** What they take of the window. */
+  /** Their charge to the window. */
   readonly weight: number;
-  /** What they hold of the concurrency. */
+  /** The slots that they take. */
   readonly slots: number;
-  /** For how long they hold how much of it; undefined: nobody knows how long they run. */
+  /** The sum of slots times run time; undefined: the run time is not known. */
   readonly slotMs: number | undefined;
 }
 
-/** What one part of a limit takes. Without `ms` nobody can tell, and `why` says why. */
+/** How long one part of a limit takes. Without `ms` it is not known, and `why` says why. */
 interface Span {
   readonly binds: LimitDrain["binds"];
   readonly ms: number | undefined;
@@ -200,7 +200,7 @@ function spansOf(quota: Quota, state: LimitState, demand: Demand): Span[] {
   const stoppedMs = stopOf(state, fullest);
   const next = (reason: Reason) => (fullest?.reason === reason ? (fullest.nextInMs ?? 0) : 0);
   const spans: Span[] = [];
-  // What is in use now comes back while nothing may start: of the two the longer counts.
+  // The window empties while nothing may start: the longer of the two counts.
   const takes = (binds: LimitDrain["binds"], fromNow: number, afterStop: number) =>
     spans.push({ binds, ms: stoppedMs === 0 ? fromNow : Math.max(fromNow, stoppedMs + afterStop) });
   const stops = (binds: LimitDrain["binds"]) =>
@@ -217,9 +217,9 @@ function spansOf(quota: Quota, state: LimitState, demand: Demand): Span[] {
   }
   if (concurrency === 0) stops("concurrency");
   else if (concurrency !== null) {
-    // Those that find a slot free start at once.
+    // Jobs that find a free slot start at once.
     const queued = (running: number) => Math.min(1, Math.max(0, slots + running - concurrency) / slots);
-    if (queued(held) > 0 && slotMs === undefined) spans.push(NOBODY_RAN);
+    if (queued(held) > 0 && slotMs === undefined) spans.push(NONE_RAN);
     else {
       const turn = (slotMs ?? 0) / concurrency;
       takes("concurrency", turn * queued(held), turn * queued(0));
@@ -231,17 +231,17 @@ function spansOf(quota: Quota, state: LimitState, demand: Demand): Span[] {
 /** For how long nothing starts under a limit, whatever its numbers are. */
 function stopOf({ rule, states }: LimitState, state: GroupState | undefined): number {
   if (!rule.byGroup) return state === undefined || NUMBERS.has(state.reason) ? 0 : (state.nextInMs ?? 0);
-  // What holds all groups is seen in each of them; what holds one says nothing about the others.
+  // A hold of all groups is part of the state of each; a hold of one group says nothing about the others.
   return rule.heldUntil === undefined || states.length === 0 ? 0 : Math.min(...states.map((one) => one.heldForMs));
 }
 
-const NOBODY_RAN: Span = {
+const NONE_RAN: Span = {
   binds: "concurrency",
   ms: undefined,
   why: "depends on how long jobs run, and none of some type has completed yet",
 };
 
-/** What is in the way when it is the numbers of the limit that are. */
+/** The reasons that come from the numbers of the limit. */
 const NUMBERS: ReadonlySet<Reason | null> = /* @__PURE__ */ new Set([
   null,
   "window",
@@ -257,8 +257,8 @@ function textOf(
   const wait = waiting === 1 ? "1 job waits" : `${waiting} jobs wait`;
   if (drainsInMs === undefined) {
     const least = atLeastMs > 0 ? ` It takes ${roughText(atLeastMs)} at the least.` : "";
-    return `${wait}, and nobody can tell for how long: ${unknown.join(" ")}${least}`;
+    return `${wait}, and it is not known for how long: ${unknown.join(" ")}${least}`;
   }
-  if (drainsInMs === 0) return `${wait}, and no limit is in the way: workers decide how long it takes.`;
-  return `${wait}. With workers enough the last starts in about ${roughText(drainsInMs)}; ${bottleneck} is the bottleneck.`;
+  if (drainsInMs === 0) return `${wait}, and no limit blocks: the workers decide how long it takes.`;
+  return `${wait}. With enough workers the last starts in about ${roughText(drainsInMs)}; ${bottleneck} is the bottleneck.`;
 }

@@ -4,30 +4,30 @@ import { labelOf, type Quota, quotaOf, weighed } from "../limits/rule.ts";
 import type { LimitStanding, Standing } from "./limit-storage.ts";
 import { dateAt, spanText } from "./span.ts";
 
-/** Why a job does not start, or that it could. */
+/** The explanation why a job does not start, or that it could. */
 export interface Explanation {
   readonly id: string;
   readonly queue: string;
   readonly type: string;
   readonly state: JobState;
   /**
-   * It is certain to start if a worker asks now for as many as wait: a live worker handles its type, nothing holds it, and
-   * either nobody is ahead of it or every limit that it runs under has room for all of them and for it.
+   * The job certainly starts if a worker claims all waiting jobs now: a live worker handles its type, nothing blocks it, and either no
+   * job comes before it or every limit that applies to it has enough available for these jobs and for it.
    */
   readonly runnable: boolean;
   /**
-   * All that keeps it from starting now: that no live worker handles its type comes first, then what lasts the longest, and
-   * last the jobs ahead of it that may take the room.
+   * All blockers: that no live worker handles its type comes first, then the blocker that lasts the longest, and last the jobs
+   * before it that may start instead.
    */
   readonly heldBy: readonly Holdup[];
   /**
-   * It does not start before this instant, whether or not a live worker handles its type, unless something is cancelled, changed or added with a higher priority. Jobs of its
-   * type that start before it are counted, other groups by turns too; not counted are other types, other queues, weights of others,
-   * how long jobs run, and other groups where a limit is by group. undefined: when something is resumed, given back or changed;
-   * or never, for it runs already or has ended.
+   * The job does not start before this instant, whether or not a live worker handles its type, unless something is cancelled, changed or
+   * added with a higher priority. Jobs of its type that start before it are counted, other groups by turns too; not counted are other
+   * types, other queues, weights of other jobs, how long jobs run, and other groups if a limit is by group. undefined: after a resume, a
+   * release or a change; or never, because it runs already or has ended.
    */
   readonly earliest: Date | undefined;
-  /** How many wait and start before it, counted up to 10,000 of each. */
+  /** How many waiting jobs start before it, counted up to 10,000 of each. */
   readonly position: {
     /** Of a higher priority. */
     readonly higher: number;
@@ -38,14 +38,14 @@ export interface Explanation {
   };
 }
 
-/** One thing that keeps a job from starting. */
+/** One blocker: a reason why a job does not start. */
 export type Holdup = LimitHoldup | OtherHoldup;
 
 export interface OtherHoldup {
   readonly kind: "no-worker" | "queue-paused" | "type-paused" | "delay" | "order" | "dependency" | "running" | "ended";
-  /** Until when. undefined: nobody can tell. */
+  /** Until when it blocks. undefined: not known. */
   readonly until: Date | undefined;
-  /** A sentence for people. */
+  /** The blocker as a sentence. */
   readonly text: string;
 }
 
@@ -55,23 +55,23 @@ export interface LimitHoldup {
   readonly limit: string;
   /** The group that it counts for, where it is by group and the job has one. */
   readonly group: string | undefined;
-  /** What in it is in the way. undefined: the job can never fit. */
+  /** The part of the limit that blocks. undefined: the job can never fit. */
   readonly reason: Reason | undefined;
   /** How much of its window is in use, of how much; `max` is undefined if it has none. */
   readonly used: number;
   readonly max: number | undefined;
-  /** How much of its concurrency is held, of how much; `concurrency` is undefined if it has none. */
+  /** How many of its slots are in use, of how many; `concurrency` is undefined if it has none. */
   readonly held: number;
   readonly concurrency: number | undefined;
-  /** What the job would take. */
+  /** The weight of the job. */
   readonly weight: number;
-  /** When it has room for the job. undefined: when something is given back, resumed or changed. */
+  /** When the job fits. undefined: after a release, a resume or a change. */
   readonly until: Date | undefined;
-  /** A sentence for people. */
+  /** The blocker as a sentence. */
   readonly text: string;
 }
 
-/** Says why a job does not start, from what the storage knows about it at one instant. */
+/** Explains why a job does not start, from its state in the storage at one instant. */
 export function explainJob(standing: Standing): Explanation {
   const { job, ahead } = standing;
   const about = {
@@ -86,7 +86,7 @@ export function explainJob(standing: Standing): Explanation {
   const holdups = [...pausesOf(standing), ...delayOf(standing), ...limitsOf(standing)].toSorted(byLength);
   const missing = workersOf(standing);
   const runnable =
-    holdups.length === 0 && missing.length === 0 && standing.limits.every((limit) => hasRoomForAll(limit, ahead));
+    holdups.length === 0 && missing.length === 0 && standing.limits.every((limit) => fitsAll(limit, ahead));
   return {
     ...about,
     runnable,
@@ -95,20 +95,23 @@ export function explainJob(standing: Standing): Explanation {
   };
 }
 
-/** Is there room for those ahead of a job and for the job, whatever they are? */
-function hasRoomForAll({ rule, group, used, held }: LimitStanding, ahead: Standing["ahead"]): boolean {
-  // Other groups take nothing of what is counted for this one.
+/** Has the limit enough available for a job and for all jobs before it, whatever these are? */
+function fitsAll({ rule, group, used, held }: LimitStanding, ahead: Standing["ahead"]): boolean {
+  // Other groups are not charged to the state of this one.
   const others = ahead.higher + ahead.group + (rule.byGroup ? 0 : ahead.turns);
   if (others === 0) return true;
   const { max, concurrency, everyMs } = quotaOf(rule, group);
-  // What others weigh is not known, nor whether one of them would be the last probe of a breaker.
+  // The weights of other jobs are not known, nor whether one of them would be the last probe of a breaker.
   if (rule.weight !== null || rule.breaker !== null || everyMs !== null) return false;
   const uncounted = Object.values(ahead).some((count) => count >= MOST_COUNTED);
-  const room = Math.min((max ?? Number.POSITIVE_INFINITY) - used, (concurrency ?? Number.POSITIVE_INFINITY) - held);
-  return room === Number.POSITIVE_INFINITY || (!uncounted && room >= others + 1);
+  const available = Math.min(
+    (max ?? Number.POSITIVE_INFINITY) - used,
+    (concurrency ?? Number.POSITIVE_INFINITY) - held,
+  );
+  return available === Number.POSITIVE_INFINITY || (!uncounted && available >= others + 1);
 }
 
-/** Nobody waits for its start any more, or not yet. */
+/** The blocker of a job that is not waiting to start: it runs, has ended, or awaits its flow. */
 function overOf({ job }: Standing): OtherHoldup | undefined {
   if (job.state === "active") {
     const since = job.startedAt === null ? "" : ` since ${dateAt(job.startedAt).toISOString()}`;
@@ -148,7 +151,7 @@ function limitsOf({ limits, now }: Standing): LimitHoldup[] {
     const { rule, group, weight, used, held, waitMs, reason, most } = standing;
     if (waitMs === 0 && most === null) return [];
     const quota = quotaOf(rule, group);
-    // What is held comes back when somebody gives it back; that it would run out by itself some day says nothing.
+    // Slots come back by a release; when their leases would expire says nothing about that.
     const untold = waitMs === null || most !== null || reason === "concurrency";
     const until = untold ? undefined : dateAt(now + waitMs);
     return {
@@ -177,7 +180,7 @@ function orderOf({ ahead: { higher, group, turns } }: Standing): OtherHoldup[] {
   const last = before.pop()!;
   const all = before.length === 0 ? last : `${before.join(", ")} and ${last}`;
   const wait = higher + group + turns === 1 ? "waits" : "wait";
-  return [{ kind: "order", until: undefined, text: `Before it ${all} ${wait}, and may take the room first.` }];
+  return [{ kind: "order", until: undefined, text: `Before it ${all} ${wait}, and may start first.` }];
 }
 
 const MOST_COUNTED = 10_000;
@@ -186,15 +189,15 @@ function howMany(count: number): string {
   return count >= MOST_COUNTED ? `${MOST_COUNTED} or more` : String(count);
 }
 
-/** What lasts the longest first; what nobody can tell the end of before that. */
+/** The blocker that lasts the longest first; one without a known end before that. */
 function byLength(a: Holdup, b: Holdup): number {
   const length = ({ until }: Holdup) => until?.getTime() ?? Number.MAX_VALUE;
   return length(b) - length(a);
 }
 
-/** There may be room for it that those before it will take. */
+/** The limit may have enough available for the job, and the jobs before it will use that. */
 function fullOr(withIt: number, most: number | null): string {
-  return most !== null && withIt <= most ? "goes to those before it" : "is full";
+  return most !== null && withIt <= most ? "goes to the jobs before it" : "is full";
 }
 
 function limitText(standing: LimitStanding, quota: Quota, until: Date | undefined): string {
@@ -214,16 +217,16 @@ function limitText(standing: LimitStanding, quota: Quota, until: Date | undefine
       if (quota.concurrency === 0) return `${limit} lets nothing start ${then}.`;
       return `${limit} ${fullOr(held + slots, quota.concurrency)} until one ends: ${held} of ${quota.concurrency} at a time are running${needs}.`;
     case "paused":
-      return `${limit} is paused, until somebody resumes it.`;
+      return `${limit} is paused until it is resumed.`;
     case "held":
-      return `${limit} is held ${then}: the service, or somebody, asked for that.`;
+      return `${limit} is held ${then}: the service or an operator asked for that.`;
     case "told":
-      return `${limit} waits ${then}: the service said that not enough is left${needs}.`;
+      return `${limit} waits ${then}: the service said that not enough remains${needs}.`;
     case "breaker":
-      if (until === undefined) return `${limit} had too many failures in a row, and waits for how a probe ends.`;
+      if (until === undefined) return `${limit} had too many failures in a row, and waits for the end of a probe.`;
       return `${limit} had too many failures in a row, and lets nothing start ${then}.`;
     case null:
       break;
   }
-  return `${limit} has no room ${then}.`;
+  return `${limit} is full ${then}.`;
 }

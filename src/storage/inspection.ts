@@ -2,25 +2,24 @@ import type { JobState } from "../core/job.ts";
 import { handles, type WorkerRecord } from "./workers.ts";
 
 /*
- * What can be seen of a storage from outside, for people who look after it. Nothing of it writes, and nothing of it is on the
- * way of a job: these are questions that no storage asks itself.
+ * Read-only queries for the operators of a storage. No job depends on them.
  */
 export interface Inspection {
   /** The wall clock that the storage shows instants by. */
   now(): Promise<number>;
-  /** Limits that hold something back or have counted something lately, those that hold first. */
+  /** Limits that are held or have counted starts lately, the held ones first. */
   limits(most: number): Promise<readonly LimitInUse[]>;
-  /** How many jobs a change would meet. */
+  /** How many jobs a change would apply to. */
   count(filter: CountFilter): Promise<number>;
 }
 
 export interface LimitInUse {
   readonly name: string;
-  /** Starts that are counted … */
+  /** The counted starts … */
   readonly starts: number;
   /** … in the longest window that was asked for under this name. */
   readonly windowMs: number;
-  /** For how long nothing starts under it because somebody said so; null: nobody did. */
+  /** How long it is held; null: it is not. */
   readonly heldForMs: number | null;
 }
 
@@ -32,7 +31,7 @@ export interface CountFilter {
   readonly endedForMs: number | null;
 }
 
-/** Jobs of one type that wait. */
+/** The waiting jobs of one type. */
 export interface WaitingJobs {
   readonly queue: string;
   readonly type: string;
@@ -43,23 +42,23 @@ export interface WaitingJobs {
   readonly lastStartMs: number | null;
 }
 
-/** The health of what is kept. */
+/** The health of the stored jobs. */
 export interface JobFacts {
   readonly rows: readonly { readonly table: string; readonly rows: number }[];
-  /** Leases that have run out and were not taken back. */
+  /** Leases that have expired and were not swept. */
   readonly expired: { readonly jobs: number; readonly oldestMs: number };
-  /** Jobs that have been kept long enough and are still there. */
+  /** Jobs whose `keepFor` is over and that were not deleted. */
   readonly overdue: { readonly jobs: number; readonly oldestMs: number };
   /** Jobs with a stamp that lies in the future. */
   readonly fromTheFuture: number;
   readonly served: ServedFacts;
 }
 
-/** What waits and what is declared, compared with the live workers. */
+/** The waiting jobs and the declared limits, compared with the live workers. */
 export interface ServedFacts {
   /** How many live workers there are. */
   readonly workers: number;
-  /** Types that a live worker handles, and of which none starts all the same. */
+  /** Types that a live worker handles, and of which no job starts. */
   readonly stuck: readonly WaitingJobs[];
   /** Types that no live worker handles. */
   readonly unhandled: readonly WaitingJobs[];
@@ -79,11 +78,11 @@ export interface Served {
   readonly stuckMs: number;
 }
 
-/** A type without a worker is told of when its first job has waited for so long: a deploy is no alarm. */
+/** A type without a worker is reported when its first job has waited for so long, so that a deploy raises no alarm. */
 const UNHANDLED_MS = 60_000;
 const MOST_TYPES = 10;
 
-/** Types that wait for less than this are not looked at. */
+/** Types whose jobs wait for less than this are ignored. */
 export const waitingLeast = (stuckMs: number): number => Math.min(stuckMs, UNHANDLED_MS);
 
 export function servedFacts({ waiting, workers, limits, stuckMs }: Served): ServedFacts {

@@ -268,7 +268,7 @@ describe("an explanation as text", () => {
       mail         6          0  window   2 m 30 s
       pace         6          0  spacing       6 s
 
-      6 jobs wait. With workers enough the last starts in about 2m 30s; mail is the bottleneck.
+      6 jobs wait. With enough workers the last starts in about 2m 30s; mail is the bottleneck.
       "
     `);
   });

@@ -21,8 +21,8 @@ async function filled(name: keyof typeof STORAGES) {
   return { queue, storage, active, keyed };
 }
 
-describe.each(Object.keys(STORAGES) as (keyof typeof STORAGES)[])("work on many jobs, in %s", (name) => {
-  it("cancels by type, by group and by key, and says how many", async () => {
+describe.each(Object.keys(STORAGES) as (keyof typeof STORAGES)[])("changes of many jobs, in %s", (name) => {
+  it("cancelAll() cancels by type, by group and by key, and returns how many", async () => {
     const { queue, active, keyed } = await filled(name);
     expect(await queue.cancelAll({ type: "a", group: "h" })).toBe(5);
     expect(await queue.cancelAll({ idempotencyKey: "k", type: "a" })).toBe(0);
@@ -37,7 +37,7 @@ describe.each(Object.keys(STORAGES) as (keyof typeof STORAGES)[])("work on many 
     expect(await queue.counts()).toMatchObject({ waiting: 0, scheduled: 0, active: 1, cancelled: 20 });
   });
 
-  it("removes by type, by group and by key, but for what runs", async () => {
+  it("removeAll() removes by type, by group and by key, but not running jobs", async () => {
     const { queue } = await filled(name);
     await queue.cancelAll({ type: "b", state: "waiting" });
     expect(await queue.removeAll({ idempotencyKey: "k" })).toBe(1);
@@ -47,7 +47,7 @@ describe.each(Object.keys(STORAGES) as (keyof typeof STORAGES)[])("work on many 
     expect(await queue.counts()).toMatchObject({ waiting: 0, scheduled: 0, active: 1, cancelled: 0 });
   });
 
-  it("drains by type, by group and by key, and leaves alone what has begun or ended", async () => {
+  it("drain() removes by type, by group and by key, but not jobs that have started or ended", async () => {
     const { queue } = await filled(name);
     await queue.cancelAll({ type: "a", group: "h" });
     expect(await queue.drain({ idempotencyKey: "k", group: "h" })).toBe(0);
@@ -57,7 +57,7 @@ describe.each(Object.keys(STORAGES) as (keyof typeof STORAGES)[])("work on many 
     expect(await queue.counts()).toMatchObject({ waiting: 0, scheduled: 0, active: 1, cancelled: 5 });
   });
 
-  it("tells how far it is, and can be stopped between two steps", async () => {
+  it("a change of many jobs reports its progress, and can be aborted between two steps", async () => {
     const { queue } = await filled(name);
     await queue.addBulk(many(1_500, "c"));
     const stop = new AbortController();
@@ -78,7 +78,7 @@ describe.each(Object.keys(STORAGES) as (keyof typeof STORAGES)[])("work on many 
     expect(seen).toHaveLength(5);
   });
 
-  it("ends, though a producer adds as many as it removes", async () => {
+  it("drain() ends though a producer adds as many jobs as it removes", async () => {
     const { queue } = await filled(name);
     await queue.addBulk(many(600, "c"));
     let adding = Promise.resolve<unknown>(undefined);
@@ -90,7 +90,7 @@ describe.each(Object.keys(STORAGES) as (keyof typeof STORAGES)[])("work on many 
   });
 });
 
-it("says which option is wrong, and does not take nothing for everything", async () => {
+it("a wrong filter is refused with the name of its option, and an empty one does not match all jobs", async () => {
   const queue = new Queue("q", { storage: new MemoryStorage() });
   await queue.add("t", null);
   await expect(queue.cancelAll({})).rejects.toThrow(/^cancelAll: .*`all`/s);

@@ -31,7 +31,7 @@ const message = (make: () => unknown) => {
 };
 
 describe("defaults by type", () => {
-  it("what a job says comes first, then its type, then the queue, then what we say", async () => {
+  it("options of a job come first, then those of its type, then of the queue, then the built-in defaults", async () => {
     const { queue, storage } = queueWith({
       maxAttempts: 9,
       timeout: "1m",
@@ -50,7 +50,7 @@ describe("defaults by type", () => {
     ]);
   });
 
-  it("an option that is undefined is left out, of a job and of a type", async () => {
+  it("an option that is undefined counts as left out, of a job and of a type", async () => {
     const { queue } = queueWith({
       maxAttempts: 9,
       send_email: { maxAttempts: undefined, priority: 4 },
@@ -60,7 +60,7 @@ describe("defaults by type", () => {
     expect(await job.info()).toMatchObject({ maxAttempts: 9, priority: 4 });
   });
 
-  it("of a bulk each job has those of its own type", async () => {
+  it("each job of a bulk has the defaults of its own type", async () => {
     const { queue, storage } = queueWith({ send_email: { maxAttempts: 3 }, resize: { maxAttempts: 7 } });
     const jobs = await queue.addBulk([
       { type: "send_email", data: "a" },
@@ -72,7 +72,7 @@ describe("defaults by type", () => {
     expect(found.map((job) => job?.maxAttempts)).toEqual([3, 7, 2, 5]);
   });
 
-  it("a wrong one is refused when the queue is made, and says where it is", () => {
+  it("a wrong default is refused when the queue is made, with its place", () => {
     const storage = new MemoryStorage();
     const make = (defaults: object) => () => new Queue("q", { storage, defaults: defaults as JobDefaults });
     expect(message(make({ send_email: { maxAttemps: 3 } }))).toMatch(/^Queue defaults\.send_email: .*maxAttempts/s);
@@ -86,7 +86,7 @@ describe("defaults by type", () => {
     expect(message(make([]))).toMatch(/^Queue: .*`defaults`/s);
   });
 
-  it("a client has them, too", async () => {
+  it("a JobQueueClient has defaults, too", async () => {
     const storage = new MemoryStorage();
     const client = new JobQueueClient({
       storage,
@@ -100,7 +100,7 @@ describe("defaults by type", () => {
 });
 
 describe("the same defaults given to a worker", () => {
-  it("a job that was added without a timeout has that of its type", async () => {
+  it("a job that was added without a timeout gets the default of its type from the worker", async () => {
     const house = open();
     const defaults = { timeout: "1h", slow: { timeout: "2s", maxAttempts: 1 } } as const;
     const { worker } = work(
@@ -122,7 +122,7 @@ describe("the same defaults given to a worker", () => {
     await worker.stop();
   });
 
-  it("wrong ones are refused when the worker is made", () => {
+  it("wrong defaults are refused when the worker is made", () => {
     const house = open();
     expect(message(() => work(house, () => {}, { defaults: { send_email: { timeout: 0 } } }))).toMatch(
       /^Worker defaults\.send_email: .*`timeout`/s,

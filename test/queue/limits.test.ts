@@ -34,7 +34,7 @@ function scene() {
 }
 
 describe("the limits of a queue", () => {
-  it("are declared before its first job, once", async () => {
+  it("the limits of a queue are declared once, before its first job", async () => {
     const { storage, clock, claim } = scene();
     const declared: string[] = [];
     const { limits } = storage;
@@ -58,7 +58,7 @@ describe("the limits of a queue", () => {
     expect((await claim("mail")).jobs).toHaveLength(1);
   });
 
-  it("may be a plain object", async () => {
+  it("the limits of a queue may be a plain object", async () => {
     const { storage, claim } = scene();
     const queue = new Queue("q", { storage, limits: { one: { concurrency: 1, all: true } } });
     await queue.addBulk([
@@ -68,7 +68,7 @@ describe("the limits of a queue", () => {
     expect((await claim("q")).jobs).toHaveLength(1);
   });
 
-  it("of which one has another number than the stored: the newest holds, and is told", async () => {
+  it("a limit with another number replaces the stored one, and the change is reported", async () => {
     const { storage } = scene();
     const limits = new Limits(storage);
     await limits.define({ mail: { max: 1, per: "1s", types: ["send"] } });
@@ -86,7 +86,7 @@ describe("the limits of a queue", () => {
     expect(told).toMatchObject([{ outcome: "changed", limit: "mail", by: "queue mail" }]);
   });
 
-  it("are rejected for whoever adds, if that was asked for, and tried again", async () => {
+  it('with onConflict "reject" add() fails on a conflict, and the next add() declares again', async () => {
     const { storage } = scene();
     const limits = new Limits(storage);
     await limits.define({ mail: { max: 1, per: "1s", types: ["send"] } });
@@ -100,7 +100,7 @@ describe("the limits of a queue", () => {
     expect(await limits.get("mail")).toMatchObject({ max: 2 });
   });
 
-  it("are tried again after the storage could not be reached", async () => {
+  it("limits are declared again after the storage could not be reached", async () => {
     const { storage } = scene();
     const define = storage.limits.define.bind(storage.limits);
     storage.limits.define = () => Promise.reject(new StorageError("busy"));
@@ -111,7 +111,7 @@ describe("the limits of a queue", () => {
     expect(await new Limits(storage).get("mail")).toMatchObject({ waiting: 1 });
   });
 
-  it("are checked when the queue is made", () => {
+  it("the limits of a queue are checked when the queue is made", () => {
     const { storage } = scene();
     const make = (limits: unknown) => () => new Queue("q", { storage, limits: limits as never });
     expect(make({ mail: { max: 1 } })).toThrow("Queue limits.mail: expected `per`");
@@ -125,7 +125,7 @@ describe("the limits of a queue", () => {
     }
   });
 
-  it("refuse a weight that can never fit when the job is added", async () => {
+  it("a weight that can never fit under a limit is refused when the job is added", async () => {
     const { storage } = scene();
     const queue = new Queue("q", { storage, limits: { tokens: { max: 10, per: "1m", weight: "tokens", all: true } } });
     await expect(queue.add("chat", null, { weights: { tokens: 11 } })).rejects.toMatchObject({
@@ -156,7 +156,7 @@ describe("weights", () => {
 });
 
 describe("explaining jobs", () => {
-  it("says that a job can start, that it runs, and that it has ended", async () => {
+  it("explain() says that a job can start, that it runs, and that it has ended", async () => {
     const { storage, clock, claim } = scene();
     await liveWorker(storage, "q");
     const queue = new Queue("q", { storage, clock });
@@ -181,7 +181,7 @@ describe("explaining jobs", () => {
     expect(await job.explain()).toMatchObject({ runnable: false, heldBy: [{ kind: "ended" }], earliest: undefined });
   });
 
-  it("names the limit that holds it, until when, and the one that would let it", async () => {
+  it("explain() names the limit that blocks a job, and until when", async () => {
     const { storage, clock, claim } = scene();
     await liveWorker(storage, "q");
     const queue = new Queue("q", {
@@ -196,8 +196,8 @@ describe("explaining jobs", () => {
     const behind = await second!.explain();
     expect(behind).toMatchObject({ runnable: false, earliest: at(60_000), position: { higher: 0, group: 1 } });
     expect(behind.heldBy.map(({ text }) => text)).toEqual([
-      "The limit mail goes to those before it until 2030-01-01T00:01:00.000Z: 0 of 1 per 1m in use.",
-      "Before it 1 of its own priority and group waits, and may take the room first.",
+      "The limit mail goes to the jobs before it until 2030-01-01T00:01:00.000Z: 0 of 1 per 1m in use.",
+      "Before it 1 of its own priority and group waits, and may start first.",
     ]);
     await claim("q");
     await clock.advance(15_000);
@@ -210,7 +210,7 @@ describe("explaining jobs", () => {
     expect(await second!.explain()).toMatchObject({ runnable: true });
   });
 
-  it("names pauses, delays and a group that is full", async () => {
+  it("explain() names pauses, delays and a group that is full", async () => {
     const { storage, clock, claim } = scene();
     await liveWorker(storage, "q");
     const queue = new Queue("q", { storage, clock, limits: { tenant: { concurrency: 1, by: "group" } } });
@@ -241,7 +241,7 @@ describe("explaining jobs", () => {
     });
   });
 
-  it("does not know jobs that are gone, or of another queue", async () => {
+  it("explain() rejects for jobs that were deleted, or belong to another queue", async () => {
     const { storage } = scene();
     const [queue, other] = [new Queue("q", { storage }), new Queue("other", { storage })];
     const job = await queue.add("a", null);
@@ -254,7 +254,7 @@ describe("explaining jobs", () => {
 });
 
 describe("explaining a queue", () => {
-  it("estimates how long its limits take for what waits", async () => {
+  it("explaining a queue estimates how long its limits take for the waiting jobs", async () => {
     const { storage, clock, claim } = scene();
     await liveWorker(storage, "q");
     const queue = new Queue("q", {
@@ -285,7 +285,7 @@ describe("explaining a queue", () => {
     expect(await queue.explain()).toMatchObject({ drainsInMs: undefined, atLeastMs: 180_000, bottleneck: "tokens" });
   });
 
-  it("has types that tell the two apart", () => {
+  it("the types of explain() distinguish a job from a queue", () => {
     expectTypeOf<QueuedJob["explain"]>().returns.toEqualTypeOf<Promise<Explanation>>();
     const queue = new Queue("q", { storage: scene().storage });
     expectTypeOf(() => queue.explain("1")).returns.toEqualTypeOf<Promise<Explanation>>();
@@ -294,7 +294,7 @@ describe("explaining a queue", () => {
     expect(() => new Queue("q", { storage: scene().storage, limits: { a: { all: true } } })).toThrow(OptionsError);
   });
 
-  it("says that nothing waits in a queue that nobody knows", async () => {
+  it("explaining a queue without jobs says that nothing waits", async () => {
     const { storage } = scene();
     expect(await new Queue("empty", { storage }).explain()).toMatchObject({ waiting: 0, drainsInMs: 0, limits: [] });
   });

@@ -30,7 +30,7 @@ const claimOne = async ({ storage }: ReturnType<typeof open>) => {
 };
 
 describe("looking up", () => {
-  it("gives the job that has an idempotency key, and refuses what cannot be one", async () => {
+  it("a job is found by its idempotency key, and an invalid key is refused", async () => {
     const { queue, clock } = open();
     const job = await queue.add("t", { n: 1 }, { idempotencyKey: "k", idempotencyTtl: "1s" });
     const found = await queue.getByKey("k");
@@ -44,7 +44,7 @@ describe("looking up", () => {
 });
 
 describe("adding", () => {
-  it("adds all of a bulk or, if one is wrong, none", async () => {
+  it("addBulk() adds all jobs or, if one is invalid, none", async () => {
     const { queue } = open();
     const bad = [
       { type: "t", data: 1 },
@@ -67,14 +67,14 @@ describe("adding", () => {
     expect(await queue.counts()).toMatchObject({ waiting: 2, scheduled: 1 });
   });
 
-  it("takes its defaults from the queue, and from the job what it says itself", async () => {
+  it("options of a job come before the defaults of its queue", async () => {
     const { storage, clock } = open();
     const queue = new Queue("q", { storage, clock, defaults: { maxAttempts: 2, priority: 7 } });
     const own = await queue.add("t", null, { priority: 1, maxAttempts: undefined });
     expect(await own.info()).toMatchObject({ priority: 1, maxAttempts: 2 });
   });
 
-  it("finds the earlier job of an idempotency key, and tells other payloads apart", async () => {
+  it("add() finds the earlier job of an idempotency key, and refuses another payload", async () => {
     const { queue, clock } = open();
     const options = { idempotencyKey: "order-1", idempotencyTtl: "2d" } as const;
     const first = await queue.add("t", { a: 1, b: [2] }, options);
@@ -91,7 +91,7 @@ describe("adding", () => {
     expect((await queue.list()).jobs.map(({ data }) => data)).toEqual([{ a: 3 }]);
   });
 
-  it("checks data by the schema of its type, and keeps what the schema makes of it", async () => {
+  it("add() checks data by the schema of its type, and stores the output of the schema", async () => {
     const { storage, clock } = open();
     const schema = {
       "~standard": {
@@ -113,7 +113,7 @@ describe("adding", () => {
 });
 
 describe("waiting for a result", () => {
-  it("ends however the job ends: cancelled, removed, dead, gone", async () => {
+  it("result() settles however the job ends: cancelled, removed, dead, deleted", async () => {
     const house = open();
     const { queue } = house;
     const cancelled = await queue.add("t", null);
@@ -134,7 +134,7 @@ describe("waiting for a result", () => {
     expect(house.clock.timers).toBe(0);
   });
 
-  it("can be given up, by a signal or after a time; the job goes on", async () => {
+  it("result() can be aborted by a signal or a timeout, and the job goes on", async () => {
     const { queue, clock } = open();
     const job = await queue.add("t", null);
     const stop = new AbortController();
@@ -149,7 +149,7 @@ describe("waiting for a result", () => {
     expect(await job.info()).toMatchObject({ state: "waiting" });
   });
 
-  it("is refused where nothing is kept", async () => {
+  it("result() is refused if keepFor is 0", async () => {
     const { queue } = open();
     const job = await queue.add("t", null, { keepFor: 0 });
     await expect(job.result()).rejects.toThrow(/`keepFor`/);
@@ -157,7 +157,7 @@ describe("waiting for a result", () => {
 });
 
 describe("looking after jobs", () => {
-  it("lists by state, type, group and time, page by page", async () => {
+  it("jobs are listed by state, type, group and time, page by page", async () => {
     const { queue, clock } = open();
     for (let i = 0; i < 7; i++) {
       await queue.add(i % 2 === 0 ? "even" : "odd", i, { group: i < 4 ? "a" : "b", delay: i === 6 ? "1h" : 0 });
@@ -181,7 +181,7 @@ describe("looking after jobs", () => {
     await expect(queue.list({ cursor: "garbage" })).rejects.toThrow(OptionsError);
   });
 
-  it("retries, promotes and removes one job, if its state allows", async () => {
+  it("a job is retried, promoted and removed if its state allows", async () => {
     const { queue } = open();
     const job = await queue.add("t", null, { delay: "1h" });
     expect(await queue.retry(job.id)).toBe(false);
@@ -196,7 +196,7 @@ describe("looking after jobs", () => {
     await expect(queue.cancel("nobody")).rejects.toThrow(/there is no job "nobody"/);
   });
 
-  it("leaves jobs of other queues alone", async () => {
+  it("a queue does not change jobs of other queues", async () => {
     const { queue, storage, clock } = open();
     const other = new Queue("other", { storage, clock });
     const job = await other.add("t", null);
@@ -207,7 +207,7 @@ describe("looking after jobs", () => {
     expect((await other.counts()).waiting).toBe(1);
   });
 
-  it("redrives dead letters: one, some, all of a type", async () => {
+  it("dead jobs are redriven: one, some, all of a type", async () => {
     const house = open();
     const { queue } = house;
     const jobs = await queue.addBulk(Array.from({ length: 6 }, (_, i) => ({ type: i < 4 ? "a" : "b", data: i })));
@@ -224,7 +224,7 @@ describe("looking after jobs", () => {
     expect(await jobs[0]!.info()).toMatchObject({ attempt: 0, state: "waiting" });
   });
 
-  it("drains and purges any number in small steps", async () => {
+  it("any number of jobs is drained and purged in small steps", async () => {
     const { queue, clock } = open();
     await queue.addBulk(Array.from({ length: 1_200 }, (_, i) => ({ type: "t", data: i })));
     await queue.add("t", null, { delay: "1h" });
@@ -240,7 +240,7 @@ describe("looking after jobs", () => {
     expect(await queue.purge({ all: true })).toBe(0);
   });
 
-  it("pauses the queue, or one type, for everybody", async () => {
+  it("pause() stops the queue, or one type, for all workers", async () => {
     const house = open();
     const { queue } = house;
     await queue.pause("slow");
@@ -313,7 +313,7 @@ describe("`store`, the other word for `storage`", () => {
     ],
   ];
 
-  it.each(faces)("is taken by %s, and refused where it says something else than `storage`", (_, make) => {
+  it.each(faces)("`store` is accepted by %s, and refused if it differs from `storage`", (_, make) => {
     const store = new MemoryStorage();
     expect(make({ store })).toMatchObject({ storage: store });
     expect(make({ store, storage: store })).toMatchObject({ storage: store });

@@ -15,7 +15,7 @@ const large = (n: number, length: number) => {
 };
 
 describe("the data of a job", () => {
-  it("has at most 16 MiB, whatever is said", () => {
+  it("the data of a job has at most 16 MiB, whatever `maxDataBytes` is", () => {
     expect(() => open({ maxDataBytes: 16 * MEBIBYTE })).not.toThrow();
     for (const maxDataBytes of [16 * MEBIBYTE + 1, 0, 1.5, Infinity, "1MB" as unknown as number]) {
       expect(() => open({ maxDataBytes })).toThrow(
@@ -24,7 +24,7 @@ describe("the data of a job", () => {
     }
   });
 
-  it("may be as large as that", async () => {
+  it("the data of a job may have 16 MiB", async () => {
     const { queue } = open({ maxDataBytes: 16 * MEBIBYTE });
     const [{ data, type }] = large(1, 16 * MEBIBYTE) as [{ data: string; type: string }];
     const job = await queue.add(type, data);
@@ -34,12 +34,12 @@ describe("the data of a job", () => {
 });
 
 describe("addBulk", () => {
-  it("takes 64 MiB of data in one call", async () => {
+  it("addBulk() accepts 64 MiB of data in one call", async () => {
     const { queue } = open();
     expect(await queue.addBulk(large(64, MEBIBYTE))).toHaveLength(64);
   });
 
-  it("refuses more than that as a whole, and says how to split it", async () => {
+  it("addBulk() refuses more than 64 MiB as a whole, and says how to split it", async () => {
     const { queue } = open();
     const refused = expect.objectContaining({
       name: "OptionsError",
@@ -50,7 +50,7 @@ describe("addBulk", () => {
     expect(await queue.counts()).toMatchObject({ waiting: 0 });
   });
 
-  it("counts what a schema makes of the data, too", async () => {
+  it("addBulk() counts the output of schemas, too", async () => {
     const longer = {
       "~standard": { version: 1, vendor: "test", validate: () => ({ value: "x".repeat(MEBIBYTE - 2) }) },
     };
@@ -62,7 +62,7 @@ describe("addBulk", () => {
 });
 
 describe("pages of large jobs", () => {
-  it("are shorter than asked for, and miss nothing", async () => {
+  it("pages of large jobs are shorter than their limit, and miss no job", async () => {
     const { queue } = open();
     await queue.addBulk(large(10, MEBIBYTE));
     const seen: string[] = [];
@@ -77,7 +77,7 @@ describe("pages of large jobs", () => {
     expect(seen).toHaveLength(10);
   });
 
-  it("are put together by `peek`, which has no cursor", async () => {
+  it("peek() reads several pages of large jobs", async () => {
     const { queue, storage } = open();
     await queue.addBulk(large(10, MEBIBYTE));
     const client = new JobQueueClient({ storage, queueName: "q", type: "t" });

@@ -24,7 +24,7 @@ function listening(): { readonly storage: JobStorage; readonly given: unknown[][
 const tx = { query: () => {} };
 
 describe("a transaction of the user's", () => {
-  it("reaches the storage, with add and with addBulk", async () => {
+  it("a transaction is passed to the storage by add and by addBulk", async () => {
     const { storage, given } = listening();
     const queue = new Queue("q", { storage });
     await queue.add("t", 1);
@@ -43,7 +43,7 @@ describe("a transaction of the user's", () => {
     expect((await job.info())!.priority).toBe(3);
   });
 
-  it("reaches it from the class-based face", async () => {
+  it("a transaction is passed to the storage by JobQueueClient", async () => {
     const { storage, given } = listening();
     const client = new JobQueueClient({ storage, queueName: "q" });
     await client.submit({ a: 1 }, { tx });
@@ -51,7 +51,7 @@ describe("a transaction of the user's", () => {
     expect(given).toEqual([[tx], [tx]]);
   });
 
-  it("is passed on by a storage that fails", async () => {
+  it("a transaction is passed on by a faulty storage", async () => {
     const { storage, given } = listening();
     const faulty = faultyStorage(storage, ({ nth }) => (nth === 1 ? { kind: "fail-before" } : undefined));
     const queue = new Queue("q", { storage: faulty });
@@ -63,7 +63,7 @@ describe("a transaction of the user's", () => {
   it.each<[string, () => JobStorage]>([
     ["MemoryStorage", () => new MemoryStorage()],
     ["SqliteStorage", () => new SqliteStorage(":memory:")],
-  ])("is refused by a %s, which adds nothing", async (name, open) => {
+  ])("a transaction is refused by a %s, which adds nothing", async (name, open) => {
     const storage = open();
     const queue = new Queue("q", { storage });
     for (const refused of [queue.add("t", 1, { tx }), queue.addBulk([{ type: "t", data: 1 }], { tx })]) {
@@ -76,7 +76,7 @@ describe("a transaction of the user's", () => {
     await storage.close();
   });
 
-  it("is one for all jobs of a bulk", async () => {
+  it("a transaction is given for all jobs of a bulk together", async () => {
     const queue = new Queue("q", { storage: listening().storage });
     // What the types refuse is refused without them as well.
     const entries = [{ type: "t", data: 1, options: { tx } as object }];
@@ -84,13 +84,13 @@ describe("a transaction of the user's", () => {
     await expect(queue.addBulk([], { xt: tx } as object)).rejects.toThrow("did you mean `tx`?");
   });
 
-  it.each([5, "tx", null, true])("cannot be %j", async (wrong) => {
+  it.each([5, "tx", null, true])("a transaction cannot be %j", async (wrong) => {
     const queue = new Queue("q", { storage: listening().storage });
     await expect(queue.add("t", 1, { tx: wrong as never })).rejects.toThrow("expected `tx` to be an open transaction");
     await expect(queue.addBulk([], { tx: wrong as never })).rejects.toThrow("expected `tx` to be an open transaction");
   });
 
-  it("may be left out in so many words", async () => {
+  it("a transaction may be undefined", async () => {
     const { storage, given } = listening();
     await new Queue("q", { storage }).add("t", 1, { tx: undefined });
     expect(given).toEqual([[]]);

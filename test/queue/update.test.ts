@@ -19,7 +19,7 @@ class SqliteInMemory extends SqliteStorage {
 }
 
 describe("updating a job", () => {
-  it("changes what is said, and answers with its state", async () => {
+  it("update() changes the given options, and answers with the state of the job", async () => {
     const { queue } = open();
     const job = await queue.add("t", { n: 1 }, { group: "g", timeout: "5s" });
     expect(
@@ -38,7 +38,7 @@ describe("updating a job", () => {
     expect(job.data).toEqual({ n: 1 });
   });
 
-  it("reaches the handler, and makes a worker that sleeps look", async () => {
+  it("an update reaches the handler, and wakes up a worker that sleeps", async () => {
     const house = open();
     const seen: unknown[] = [];
     const { worker } = work(house, ({ data }) => void seen.push(data));
@@ -72,7 +72,7 @@ describe("updating a job", () => {
     },
   );
 
-  it("that is kept from now on, or no longer, is known to who waits for its result", async () => {
+  it("a change of keepFor is respected by callers that wait for the result", async () => {
     const house = open();
     const [kept, gone] = await house.queue.addBulk([
       { type: "t", data: 1, options: { keepFor: 0, delay: 10 } },
@@ -87,7 +87,7 @@ describe("updating a job", () => {
     await worker.stop();
   });
 
-  it("a job that runs or has ended is left as it is, and the answer says so", async () => {
+  it("a job that runs or has ended is not updated, and the answer says so", async () => {
     const { queue, storage } = open();
     const job = await queue.add("t", 1);
     const claim = { queue: "q", worker: "w", max: 1, types: null, leaseMs: 60_000, limits: [], settle: [] };
@@ -103,7 +103,7 @@ describe("updating a job", () => {
     await expect(queue.update(other.id, { priority: 1 })).rejects.toThrow(JobNotFoundError);
   });
 
-  it("is checked as adding is", async () => {
+  it("update() checks its options as add() does", async () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });
     const limits = defineLimits({ tokens: { max: 10, per: "1m", weight: "tokens", all: true } });
@@ -133,7 +133,7 @@ describe("updating a job", () => {
     expect(await job.update({ weights: { tokens: 10 } })).toMatchObject({ updated: true });
   });
 
-  it("goes by the schema of the type, whether or not the caller knows it", async () => {
+  it("update() checks data by the schema of the type, whether or not the caller knows the type", async () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });
     const schema: StandardSchema = {
@@ -150,7 +150,7 @@ describe("updating a job", () => {
     expect((await job.info())?.data).toBe(42);
   });
 
-  it("of another priority it overtakes", async () => {
+  it("a job whose priority is raised overtakes others", async () => {
     const house = open();
     const jobs = await house.queue.addBulk([1, 2, 3].map((data) => ({ type: "t", data })));
     await jobs[2]!.update({ priority: 1 });

@@ -12,7 +12,7 @@ const burst = fc.record({
 });
 
 describe.each(STORAGES)("bursts around the edges of windows ($name)", ({ open, runs }) => {
-  it("are never over in any window, and refused to the exact instant", async () => {
+  it("bursts never exceed a window, and are refused to the exact instant", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(burst, { minLength: 2, maxLength: 8 }),

@@ -29,7 +29,7 @@ const jobStep = fc.oneof(
 );
 
 describe.each(STORAGES)("what is given back twice or late ($name)", ({ open, runs }) => {
-  it("gives a start back once, however often and whenever it is cancelled", async () => {
+  it("a start is given back once, however often and whenever it is cancelled", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 24 }), async (steps) => {
         const { storage, clock } = await open();
@@ -55,7 +55,7 @@ describe.each(STORAGES)("what is given back twice or late ($name)", ({ open, run
     );
   });
 
-  it("settles a lease once: the second, late or foreign settle changes nothing, and gives nothing back", async () => {
+  it("a lease is settled once, and a second, late or foreign settle changes nothing", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(jobStep, { maxLength: 24 }), async (steps) => {
         const { storage, clock } = await open();

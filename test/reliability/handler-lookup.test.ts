@@ -5,7 +5,7 @@ import { STORAGES } from "./support.ts";
 const NAMES = ["constructor", "__proto__", "toString", "valueOf", "hasOwnProperty", "../../x", "node:fs", "then"];
 
 describe.each(STORAGES)("types that are names of other things ($name)", ({ open }) => {
-  it("are left to whoever has a handler of that name, and nothing of theirs is called", async () => {
+  it("a type that is named like a built-in property is left to workers that handle it", async () => {
     const { storage } = await open();
     const queue = new Queue("q", { storage });
     const odd = await queue.addBulk(NAMES.map((type) => ({ type, data: null })));
@@ -24,7 +24,7 @@ describe.each(STORAGES)("types that are names of other things ($name)", ({ open 
     expect(states.map((info) => [info?.state, info?.attempt])).toEqual(NAMES.map(() => ["waiting", 0]));
   });
 
-  it("run where somebody has such a handler", async () => {
+  it("a type that is named like a built-in property runs if a worker handles it", async () => {
     const { storage } = await open();
     const queue = new Queue("q", { storage });
     const handlers = Object.fromEntries(

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { Queue, Worker } from "../../src/index.ts";
 import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 
-/** What somebody writes straight into the tables: which column, what, and what becomes of the job. */
+/** Values that SQL may write into the tables: the column, the value, and the state in which the job ends. */
 const POISON: readonly {
   readonly column: string;
   readonly value: string | number;
@@ -19,7 +19,7 @@ const POISON: readonly {
   { column: "progress", value: '{"percent":"half"}', state: "completed" },
   { column: "error", value: "x".repeat(1_000_000), state: "completed" },
   { column: "error", value: '{"name":1}', state: "completed" },
-  { column: "type", value: "a type that nobody knows", state: "completed" },
+  { column: "type", value: "an unknown type", state: "completed" },
   { column: "grp", value: "another group than its lane's", state: "completed" },
   { column: "attempt", value: 1_000_000, state: "completed" },
   { column: "max_attempts", value: -1, state: "completed" },
@@ -27,7 +27,7 @@ const POISON: readonly {
   { column: "token", value: 2 ** 52, state: "completed" },
 ];
 
-describe("rows that somebody else wrote", () => {
+describe("rows that were written by SQL", () => {
   it.each(POISON)(
     "$column = $value: the job ends $state, others run, and everything can be looked at",
     async (poison) => {
@@ -57,7 +57,7 @@ describe("rows that somebody else wrote", () => {
     },
   );
 
-  it("keeps running when events and attempts are garbage", async () => {
+  it("a worker keeps running when stored events and attempts are invalid", async () => {
     const connection = new DatabaseSync(":memory:");
     const storage = new SqliteStorage(connection);
     const queue = new Queue("q", { storage });

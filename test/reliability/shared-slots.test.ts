@@ -57,7 +57,7 @@ const step = fc.oneof(
 );
 
 describe.each(STORAGES)("slots of a shared limit ($name)", ({ open, runs }) => {
-  it("are never too many, never leak and come back once: late, twice, by a zombie or by nobody", async () => {
+  it("slots are never exceeded, never leak, and are released once: late, twice, by a zombie or by the sweep", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 24 }), async (steps) => {
         const { storage, clock } = await open();
@@ -89,7 +89,7 @@ describe.each(STORAGES)("slots of a shared limit ($name)", ({ open, runs }) => {
           expect(running).toBeLessThanOrEqual(SLOTS);
           expect((await gpu())?.held ?? 0).toBe(running);
         }
-        // Whoever had them is dead: all are back within a lease and a sweep, and all can be taken again.
+        // The holders are dead: all slots are back within a lease and a sweep, and all can be taken again.
         await clock.advance(LEASE_MS);
         await storage.sweep();
         expect(await gpu()).toMatchObject({ held: 0, free: SLOTS });
@@ -101,7 +101,7 @@ describe.each(STORAGES)("slots of a shared limit ($name)", ({ open, runs }) => {
     );
   });
 
-  it("come back when 500 holders are killed one after the other", async () => {
+  it("slots come back when 500 holders are killed one after the other", async () => {
     const { storage, clock } = await open();
     const { rules } = defineLimits({
       gpu: { concurrency: 5, types: ["work"] },

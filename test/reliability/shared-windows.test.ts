@@ -21,7 +21,7 @@ const burst = fc.record({
 });
 
 describe.each(STORAGES)("claims around the edges of windows ($name)", ({ open, runs }) => {
-  it("are never over in any window, for all or by group, and told the instant", async () => {
+  it("claims never exceed a window, for all or by group, and get the exact wake-up time", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(burst, { minLength: 2, maxLength: 8 }),
@@ -80,7 +80,7 @@ interface Start {
 }
 
 describe.each(STORAGES)("weights and several limits together ($name)", ({ open, runs }) => {
-  it("start exactly what fits under all of them, and what is refused takes of none", async () => {
+  it("jobs start exactly as far as all limits allow, and a refused job is charged to none", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(step, { maxLength: 30 }),

@@ -13,7 +13,7 @@ class Any extends Job<string, string> {
 }
 
 describe("clean-up", () => {
-  it("removes each kind of ended job at its age, and nothing else", async () => {
+  it("clean-up removes each kind of ended job at its age, and nothing else", async () => {
     const { clock, storage, server, client } = await open(Any, {
       workerCount: 4,
       deleteAfterCompletionMs: 60_000,
@@ -42,7 +42,7 @@ describe("clean-up", () => {
     await Promise.all([server.stop({ timeout: 0 }), clock.advance(1_000)]);
   });
 
-  it("removes whatever there is, in small steps, when it starts", async () => {
+  it("clean-up removes any number of jobs in small steps when the server starts", async () => {
     const { clock, storage, server, client } = await open(Any);
     await client.submitBatch(numbers(1_200).map(String));
     while ((await client.size("completed")) < 1_200) await clock.advance(1);
@@ -67,7 +67,7 @@ describe("clean-up", () => {
     expect(steps).toHaveLength(4);
   });
 
-  it("is over when the server has stopped, even if it was in the middle of it", async () => {
+  it("clean-up has ended when the server has stopped, even if it was running", async () => {
     const { clock, storage, server, client } = await open(Any, { deleteAfterCompletionMs: 0 });
     await client.submitBatch(numbers(700).map(String));
     while ((await client.size("completed")) < 700) await clock.advance(1);
@@ -86,7 +86,7 @@ describe("clean-up", () => {
     expect(await client.size("completed")).toBe(200);
   });
 
-  it("leaves jobs alone that nothing is said about", async () => {
+  it("clean-up does not remove jobs in states without an age", async () => {
     const { clock, server, client } = await open(Any, { deleteAfterFailureMs: 0, cleanupIntervalMs: 10 });
     await client.submit("fine");
     await clock.advance(60_000);
@@ -94,7 +94,7 @@ describe("clean-up", () => {
     await server.stop();
   });
 
-  it("asks nothing of the storage if there is nothing to remove", async () => {
+  it("clean-up makes no call if no age is set", async () => {
     class Watched extends MemoryStorage {
       changes = 0;
       override change(...args: Parameters<MemoryStorage["change"]>) {
@@ -111,7 +111,7 @@ describe("clean-up", () => {
     await server.stop();
   });
 
-  it("tries again when the storage failed", async () => {
+  it("clean-up tries again after the storage failed", async () => {
     const scene = await open(Any, { deleteAfterCompletionMs: 0, cleanupIntervalMs: 1_000 });
     const { clock, storage, server, client, errors } = scene;
     await client.submit("fine");

@@ -45,7 +45,7 @@ describe("a client elsewhere", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it("gets results, errors and progress", async () => {
+  it("a client in another process gets results, errors and progress", async () => {
     const [fine, dead] = await client.submitBatch(["fine", "dead"]);
     expect(await fine!.waitFor()).toBe("FINE");
     await expect(client.waitFor(dead!.id)).rejects.toThrow(PermanentJobError);
@@ -53,7 +53,7 @@ describe("a client elsewhere", () => {
     expect(server.getStats()).toMatchObject({ completedJobs: 1, failedJobs: 1 });
   });
 
-  it("aborts what runs and what waits", async () => {
+  it("a client in another process aborts running and waiting jobs", async () => {
     const started = new Promise<unknown[]>((resolve) => {
       const ids: unknown[] = [];
       client.on("progress", ({ id }) => {
@@ -70,7 +70,7 @@ describe("a client elsewhere", () => {
     expect(server.getStats()).toMatchObject({ totalJobs: 2, abortedJobs: 2 });
   });
 
-  it("hears of the end when the server starts later", async () => {
+  it("a client in another process gets the result though the server starts later", async () => {
     await server.stop();
     const handle = await client.submit("later");
     const waiting = handle.waitFor();

@@ -18,7 +18,7 @@ import {
 import { gated, numbers, open } from "./support.ts";
 
 describe("JobQueueClient", () => {
-  it("submits, and the output comes back", async () => {
+  it("a client submits a job, and gets its output", async () => {
     class Upper extends Job<{ text: string }, { text: string }> {
       async execute({ text }: { text: string }): Promise<{ text: string }> {
         return { text: text.toUpperCase() };
@@ -41,7 +41,7 @@ describe("JobQueueClient", () => {
     await server.stop();
   });
 
-  it("submits a batch in order, all or nothing", async () => {
+  it("a client submits a batch in order, all or nothing", async () => {
     const { GatedJob, seen } = gated();
     const { clock, server, client } = await open(GatedJob);
     const handles = await client.submitBatch([1, 2, 3], { group: "g" });
@@ -58,7 +58,7 @@ describe("JobQueueClient", () => {
     await Promise.all([server.stop({ timeout: 0 }), clock.advance(1_000)]);
   });
 
-  it("finds the earlier job by its idempotency key", async () => {
+  it("a client finds the earlier job by its idempotency key", async () => {
     const { client, server } = await open(gated().GatedJob);
     const first = await client.submit(1, { idempotencyKey: "k" });
     const second = await client.submit(1, { idempotencyKey: "k" });
@@ -67,7 +67,7 @@ describe("JobQueueClient", () => {
     await server.stop({ timeout: 0 });
   });
 
-  it("follows progress, for one job and no other, until it ends", async () => {
+  it("a client follows the progress of one job and no other, until it ends", async () => {
     class Steps extends Job<string, void> {
       async execute(input: string, { updateProgress }: IJobExecuteContext): Promise<void> {
         await updateProgress(25, `${input} began`);
@@ -103,7 +103,7 @@ describe("JobQueueClient", () => {
     await server.stop();
   });
 
-  it("hears of events in the queue, whoever runs it", async () => {
+  it("a client gets the events of the queue, whatever server runs it", async () => {
     class Fine extends Job<number, number> {
       async execute(input: number): Promise<number> {
         return input;
@@ -120,7 +120,7 @@ describe("JobQueueClient", () => {
   });
 });
 
-/** A limiter of somebody's own that never refuses. */
+/** A limiter of the user that never refuses. */
 const sixMethods = (): ILimiter => ({
   canProceed: async () => true,
   recordJobStart: async () => {},
@@ -131,7 +131,7 @@ const sixMethods = (): ILimiter => ({
 });
 
 describe("every way out settles waitFor", () => {
-  it("aborted while it waits to start", async () => {
+  it("waitFor() rejects when the job is aborted while it waits to start", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob);
     const [first, second] = await client.submitBatch([1, 2]);
@@ -148,7 +148,7 @@ describe("every way out settles waitFor", () => {
     await server.stop();
   });
 
-  it("aborted while it runs", async () => {
+  it("waitFor() rejects when the job is aborted while it runs", async () => {
     const { GatedJob, seen } = gated();
     const { clock, server, client } = await open(GatedJob);
     const handle = await client.submit(1);
@@ -162,7 +162,7 @@ describe("every way out settles waitFor", () => {
     await server.stop();
   });
 
-  it("aborted while it is being claimed: nobody waits for the next sign of life", async () => {
+  it("waitFor() rejects before the next heartbeat when the job is aborted while it is being claimed", async () => {
     const { GatedJob, seen, end } = gated();
     for (const limiter of [undefined, new ConcurrencyLimiter(1), sixMethods()]) {
       const { clock, storage, server, client } = await open(GatedJob, { limiter });
@@ -212,7 +212,7 @@ describe("every way out settles waitFor", () => {
     await server.stop();
   });
 
-  it("removed, or never there, or in another queue", async () => {
+  it("waitFor() rejects for a job that was removed, never existed, or is in another queue", async () => {
     const { GatedJob } = gated();
     const { clock, storage, server, client } = await open(GatedJob);
     await server.stop();
@@ -228,7 +228,7 @@ describe("every way out settles waitFor", () => {
     expect(await client.getJob(elsewhere.id)).toBeUndefined();
   });
 
-  it("waited for long enough", async () => {
+  it("waitFor() rejects after its timeout", async () => {
     const { GatedJob } = gated();
     const { clock, server, client } = await open(GatedJob);
     const handle = await client.submit(1);
@@ -242,7 +242,7 @@ describe("every way out settles waitFor", () => {
 });
 
 describe("looking at the queue", () => {
-  it("counts and shows what has not started, or what has a status", async () => {
+  it("a client counts and lists jobs that have not started, or jobs with a status", async () => {
     const { GatedJob, end } = gated();
     const { clock, server, client } = await open(GatedJob);
     await client.submitBatch(numbers(4));
@@ -273,12 +273,12 @@ describe("options of a client", () => {
     ["a bad type", { storage, queueName: "q", type: "" }, "type"],
     ["a bad class", { storage, queueName: "q", jobClass: {} }, "jobClass"],
     ["bad defaults", { storage, queueName: "q", defaults: { maxAttempts: 0 } }, "maxAttempts"],
-  ])("refuses %s", (_, options, hint) => {
+  ])("a client refuses %s", (_, options, hint) => {
     expect(() => new JobQueueClient(options as never)).toThrow(OptionsError);
     expect(() => new JobQueueClient(options as never)).toThrow(hint);
   });
 
-  it("refuses what makes no sense for a job", async () => {
+  it("a client refuses invalid options of a job", async () => {
     // @ts-expect-error -- misspelt
     await expect(client.submit(1, { maxAtempts: 3 })).rejects.toThrow("did you mean `maxAttempts`?");
     await expect(client.submit(1, { type: "" })).rejects.toThrow(OptionsError);

@@ -108,7 +108,7 @@ describe("JobQueueServer", () => {
       await client.submit(10, { type: "halve" }),
     ];
     expect(await Promise.all(jobs.map((job) => job.waitFor()))).toEqual([20, 5, 5]);
-    // Nobody could say whose it is.
+    // The class of the job would be ambiguous.
     await new JobQueueClient({ storage, queueName: "q", clock }).submit(1);
     await clock.advance(1_000);
     expect(await client.size("waiting")).toBe(1);
@@ -580,7 +580,7 @@ describe("getStats", () => {
     const { clock, storage, server, client } = await open(GatedJob, { lease: 100 });
     await client.submit(1);
     await clock.advance(0);
-    // Somebody else takes it: the process was paused for longer than its lease.
+    // Another worker claims it: the process was paused for longer than its lease.
     const heartbeat = storage.heartbeat.bind(storage);
     storage.heartbeat = async () => ({ lost: [], cancelled: [] });
     await clock.advance(150);

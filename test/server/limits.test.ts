@@ -15,7 +15,7 @@ const SLOW = defineLimits({ api: { max: 2, per: "1s", all: true } });
 const FAST = { api: { max: 9, per: "1s", all: true } } as const;
 
 describe("the limits of a server", () => {
-  it("are declared, and one for all of its workers", async () => {
+  it("the limits of a server are declared, and shared by all its workers", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, client, server, errors } = await open(GatedJob, { workerCount: 3, concurrency: 2, limits: SLOW });
     await client.submitBatch(numbers(6));
@@ -29,7 +29,7 @@ describe("the limits of a server", () => {
     expect(errors).toEqual([]);
   });
 
-  it("in other words than before, to be rejected: it does not start, says why, and can be started once that is mended", async () => {
+  it('with onConflict "reject" a server does not start on a conflict, reports it, and can be started once that is resolved', async () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });
     await storage.limits.define(SLOW.rules);
@@ -55,7 +55,7 @@ describe("the limits of a server", () => {
     await server.stop();
   });
 
-  it("are declared when it starts: a worker that is added later goes by what was declared since", async () => {
+  it("a worker that is added later does not declare the limits of its server again", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, storage, client, server, errors } = await open(GatedJob, { concurrency: 9, limits: FAST });
     await storage.limits.define(SLOW.rules);
@@ -78,7 +78,7 @@ describe("the limits of a server", () => {
     expect(errors).toEqual([]);
   });
 
-  it("let a job of a class tell what it really used", async () => {
+  it("a job class can settle the weights it really used", async () => {
     class Chat extends Job<number, void> {
       async execute(input: number, { settle }: IJobExecuteContext): Promise<void> {
         await settle({ tokens: input });

@@ -22,7 +22,7 @@ function setUp(answer: (call: number) => Promise<void> = async () => {}) {
 const item = (grant: string): Confirmation => ({ grant, calledInMs: 1 });
 
 describe("confirmations", () => {
-  it("are sent together, when the first of them is worth a call", async () => {
+  it("confirmations are sent together when the first is due", async () => {
     const { clock, sent, confirmations } = setUp();
     confirmations.add(item("a"), 500);
     await clock.advance(100);
@@ -33,7 +33,7 @@ describe("confirmations", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("go along with a step that carries them, and are not sent then", async () => {
+  it("confirmations that a step carried are not sent again", async () => {
     const { clock, sent, confirmations } = setUp();
     confirmations.add(item("a"), 500);
     const carried = () => confirmations.carriedBy(async (items) => items);
@@ -44,7 +44,7 @@ describe("confirmations", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("are sent when they are due, whatever was due before and has gone along with a step", async () => {
+  it("confirmations are sent when they are due though a step carried earlier ones", async () => {
     const { clock, sent, confirmations } = setUp();
     confirmations.add(item("a"), 500);
     await clock.advance(100);
@@ -58,7 +58,7 @@ describe("confirmations", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("are sent by themselves when the step that carried them failed", async () => {
+  it("confirmations are sent by a call of their own when the step that carried them failed", async () => {
     const { clock, sent, confirmations } = setUp();
     confirmations.add(item("a"), 500);
     const fails = async () => {
@@ -70,7 +70,7 @@ describe("confirmations", () => {
     expect(sent).toEqual([{ at: 50, grants: ["a", "b"] }]);
   });
 
-  it("are tried again after a failure, ever less often, and given up in the end", async () => {
+  it("confirmations are tried again after a failure, ever less often, and given up in the end", async () => {
     const { clock, sent, confirmations } = setUp(() => Promise.reject(new Error("down")));
     confirmations.add(item("a"), 0);
     await clock.advance(60_000);
@@ -78,7 +78,7 @@ describe("confirmations", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("are not given up for failures that lie apart", async () => {
+  it("confirmations are not given up for failures that are not in a row", async () => {
     const { clock, sent, confirmations } = setUp(async (call) => {
       if (call < 5) throw new Error("down");
     });
@@ -92,7 +92,7 @@ describe("confirmations", () => {
     expect(sent.map(({ grants }) => grants)).toEqual([["a"], ["b"], ["c"], ["d"], ["d"]]);
   });
 
-  it("are not held up for ever by a storage that does not answer", async () => {
+  it("confirmations do not wait for ever for a storage that does not answer", async () => {
     const { clock, sent, confirmations } = setUp((call) => (call === 1 ? new Promise(() => {}) : Promise.resolve()));
     confirmations.add(item("a"), 0);
     await clock.advance(1_000);
@@ -102,7 +102,7 @@ describe("confirmations", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("are sent before their storage closes, and leave no timer", async () => {
+  it("confirmations are sent before their storage closes, and leave no timer", async () => {
     const { clock, sent, confirmations } = setUp(() => Promise.reject(new Error("closed")));
     confirmations.add(item("a"), 500);
     await confirmations.close();
@@ -112,7 +112,7 @@ describe("confirmations", () => {
     expect(confirmations.close()).toBeUndefined();
   });
 
-  it("are all answered when their storage closes, those too that others send already", async () => {
+  it("close() waits for all confirmations, also those that are being sent", async () => {
     const answers = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const { clock, sent, confirmations } = setUp((call) => answers[call - 1]!.promise);
     confirmations.add(item("a"), 0);
@@ -128,14 +128,14 @@ describe("confirmations", () => {
     await closing;
   });
 
-  it("are the same for all that use a storage in this process", () => {
+  it("all users of a storage in one process share its confirmations", () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });
     expect(confirmationsOf(storage, clock)).toBe(confirmationsOf(storage, clock));
     expect(confirmationsOf(new MemoryStorage({ clock }), clock)).not.toBe(confirmationsOf(storage, clock));
   });
 
-  it("are those of all limiters over a storage of rates: sent together, one call for each name", async () => {
+  it("confirmations of all limiters over a storage of rates are sent together, one call for each name", async () => {
     const clock = new FakeClock();
     const sent: unknown[] = [];
     const storage = { confirmExecution: async (...call: unknown[]) => void sent.push([clock.now(), ...call]) };

@@ -70,7 +70,7 @@ const under = (definition: LimitDefinition, rest: Partial<LimitStanding>): Limit
 });
 
 describe("explaining a job", () => {
-  it("says that it could start", () => {
+  it("explainJob() says that a job could start", () => {
     expect(explainJob(standing({}, { limits: [under({ max: 1, per: 1, all: true }, {})] }))).toEqual({
       id: "1",
       queue: "mail",
@@ -83,7 +83,7 @@ describe("explaining a job", () => {
     });
   });
 
-  it("says that a scheduled job that has come due could start too", () => {
+  it("explainJob() says that a scheduled job that has come due could start", () => {
     expect(explainJob(standing({ state: "scheduled" })).runnable).toBe(true);
   });
 
@@ -102,7 +102,7 @@ describe("explaining a job", () => {
     expect(explained.heldBy).toEqual([{ kind, until: undefined, text }]);
   });
 
-  it("names everything that holds it, the longest first, and those ahead of it last", () => {
+  it("explainJob() names all blockers, the longest first, and the jobs before it last", () => {
     const explained = explainJob(
       standing(
         { state: "scheduled", dueAt: NOW + 300 },
@@ -130,11 +130,11 @@ describe("explaining a job", () => {
       'Jobs of type "send" are paused.',
       "The limit quota is full until 2030-01-01T00:00:00.700Z: 5 of 5 per 1s in use.",
       "It is due at 2030-01-01T00:00:00.300Z.",
-      "Before it 2 of a higher priority, 10000 or more of its own priority and group and 1 of other groups by turns wait, and may take the room first.",
+      "Before it 2 of a higher priority, 10000 or more of its own priority and group and 1 of other groups by turns wait, and may start first.",
     ]);
   });
 
-  it("can start at the earliest when the longest of what holds it is over", () => {
+  it("the earliest start of a job is the end of its longest blocker", () => {
     const limits = [
       under({ max: 5, per: "1s", all: true }, { used: 5, waitMs: 100.2, reason: "window" }),
       under({ every: "1s", all: true }, { waitMs: 50, reason: "spacing" }),
@@ -147,7 +147,7 @@ describe("explaining a job", () => {
   const behind = (before: Standing["ahead"], definition: LimitDefinition, rest: Partial<LimitStanding> = {}) =>
     explainJob(standing({}, { ahead: before, limits: [under(definition, rest)] }));
 
-  it("is certain to start with those ahead of it where nothing limits them", () => {
+  it("a job is runnable behind others if nothing limits them", () => {
     const explained = explainJob(standing({}, { ahead: ahead(1, 10_000, 3) }));
     expect(explained).toMatchObject({ runnable: true, earliest: at(0), heldBy: [] });
     expect(explained.position).toEqual({ higher: 1, group: 10_000, turns: 3 });
@@ -164,7 +164,7 @@ describe("explaining a job", () => {
       { max: 99, per: "1s", concurrency: 10, all: true },
       { used: 3, held: 3 },
     ],
-  ])("is certain to start if there is room for all ahead of it and itself: %j", (definition, rest) => {
+  ])("a job is runnable if the limit has enough available for it and all jobs before it: %j", (definition, rest) => {
     expect(behind(ahead(1, 2, 3), definition, rest)).toMatchObject({ runnable: true, heldBy: [] });
     expect(behind(ahead(1, 2, 4), definition, rest)).toMatchObject({
       runnable: false,
@@ -172,13 +172,13 @@ describe("explaining a job", () => {
       heldBy: [
         {
           kind: "order",
-          text: "Before it 1 of a higher priority, 2 of its own priority and group and 4 of other groups by turns wait, and may take the room first.",
+          text: "Before it 1 of a higher priority, 2 of its own priority and group and 4 of other groups by turns wait, and may start first.",
         },
       ],
     });
   });
 
-  it("does not mind other groups where its own has the limit for itself", () => {
+  it("jobs of other groups do not count under a limit by group", () => {
     const limit: LimitDefinition = { max: 3, per: "1s", by: "group" };
     expect(behind(ahead(0, 2, 500), limit, { group: "acme" }).runnable).toBe(true);
     expect(behind(ahead(1, 2, 0), limit, { group: "acme" }).runnable).toBe(false);
@@ -189,21 +189,21 @@ describe("explaining a job", () => {
     { max: 100, per: "1s", weight: "tokens", all: true },
     { concurrency: 100, weight: "gb", all: true },
     { concurrency: 100, breaker: { failures: 1, open: "1s" }, all: true },
-  ])("cannot be certain of what one ahead of it leaves: %j", (definition) => {
+  ])("a job behind another is not runnable under %j", (definition) => {
     expect(behind(ahead(0, 1, 0), definition)).toMatchObject({
       runnable: false,
-      heldBy: [{ text: "Before it 1 of its own priority and group waits, and may take the room first." }],
+      heldBy: [{ text: "Before it 1 of its own priority and group waits, and may start first." }],
     });
     expect(behind(ahead(0, 0, 0), definition)).toMatchObject({ runnable: true, heldBy: [] });
   });
 
-  it("cannot be certain where more are ahead than were counted", () => {
+  it("a job is not runnable if more jobs come before it than were counted", () => {
     const limit: LimitDefinition = { max: 1_000_000, per: "1s", all: true };
     expect(behind(ahead(0, 9_999, 9_999), limit).runnable).toBe(true);
     expect(behind(ahead(0, 0, 10_000), limit).runnable).toBe(false);
   });
 
-  it("keeps to instants that a date can hold", () => {
+  it("explainJob() returns only instants that a Date can hold", () => {
     const last = new Date(8.64e15);
     const limits = [under({ every: 1e15, all: true }, { waitMs: 12e15, reason: "spacing" })];
     expect(explainJob(standing({ dueAt: 9e15 }, { limits }))).toMatchObject({
@@ -241,17 +241,17 @@ describe("explaining a job", () => {
     [
       { concurrency: 2, all: true },
       { waitMs: null, reason: "paused" },
-      "The limit quota is paused, until somebody resumes it.",
+      "The limit quota is paused until it is resumed.",
     ],
     [
       { concurrency: 2, all: true },
       { waitMs: 5, reason: "held" },
-      "The limit quota is held until 2030-01-01T00:00:00.005Z: the service, or somebody, asked for that.",
+      "The limit quota is held until 2030-01-01T00:00:00.005Z: the service or an operator asked for that.",
     ],
     [
       { concurrency: 2, all: true },
       { waitMs: 5, reason: "told" },
-      "The limit quota waits until 2030-01-01T00:00:00.005Z: the service said that not enough is left.",
+      "The limit quota waits until 2030-01-01T00:00:00.005Z: the service said that not enough remains.",
     ],
     [
       { concurrency: 2, all: true },
@@ -261,20 +261,20 @@ describe("explaining a job", () => {
     [
       { concurrency: 2, all: true },
       { waitMs: null, reason: "breaker" },
-      "The limit quota had too many failures in a row, and waits for how a probe ends.",
+      "The limit quota had too many failures in a row, and waits for the end of a probe.",
     ],
-    [{ concurrency: 2, all: true }, { waitMs: 5 }, "The limit quota has no room until 2030-01-01T00:00:00.005Z."],
+    [{ concurrency: 2, all: true }, { waitMs: 5 }, "The limit quota is full until 2030-01-01T00:00:00.005Z."],
     [
       { max: 5, per: "1s", by: "group" },
       { group: "acme", used: 5, waitMs: 5, reason: "window" },
       "The limit quota[acme] is full until 2030-01-01T00:00:00.005Z: 5 of 5 per 1s in use.",
     ],
-  ])("puts %j into words", (definition, rest, text) => {
+  ])("explainJob() describes %j as a sentence", (definition, rest, text) => {
     const [holdup] = explainJob(standing({}, { limits: [under(definition, rest)] })).heldBy;
     expect(holdup?.text).toBe(text);
   });
 
-  it("gives the numbers of a limit, those of the group", () => {
+  it("explainJob() returns the numbers of a limit, for its group", () => {
     const limit = under(
       { max: 5, per: "1s", concurrency: 9, by: "group", overrides: { acme: { max: 50 } } },
       { group: "acme", used: 50, held: 3, waitMs: 5, reason: "window" },
@@ -293,7 +293,7 @@ describe("explaining a job", () => {
     });
   });
 
-  it("says of room that those before it will take it", () => {
+  it("explainJob() says that jobs before it will use what is available", () => {
     const limits = [
       under({ max: 5, per: "1s", all: true }, { used: 3, waitMs: 700, reason: "window" }),
       under({ concurrency: 2, all: true }, { held: 1, waitMs: null, reason: "concurrency" }),
@@ -303,20 +303,20 @@ describe("explaining a job", () => {
       ({ text }) => text,
     );
     expect(texts).toEqual([
-      "The limit quota goes to those before it until one ends: 1 of 2 at a time are running.",
+      "The limit quota goes to the jobs before it until one ends: 1 of 2 at a time are running.",
       "The limit quota is full until one ends: 5 of 8 at a time are running, and the job needs 4.",
-      "The limit quota goes to those before it until 2030-01-01T00:00:00.700Z: 3 of 5 per 1s in use.",
-      "Before it 4 of its own priority and group wait, and may take the room first.",
+      "The limit quota goes to the jobs before it until 2030-01-01T00:00:00.700Z: 3 of 5 per 1s in use.",
+      "Before it 4 of its own priority and group wait, and may start first.",
     ]);
   });
 
-  it("does not say when something that is held will be given back", () => {
+  it("explainJob() does not say when slots will be released", () => {
     const limits = [under({ concurrency: 1, all: true }, { held: 1, waitMs: 30_000, reason: "concurrency" })];
     const explained = explainJob(standing({}, { limits }));
     expect(explained).toMatchObject({ runnable: false, earliest: undefined, heldBy: [{ until: undefined }] });
   });
 
-  it("says that a job never fits", () => {
+  it("explainJob() says that a job never fits", () => {
     const limit = under(
       { max: 5, per: "1s", weight: "t", all: true },
       { weight: 9, waitMs: null, reason: "window", most: 5 },
@@ -372,7 +372,7 @@ const backlog = (types: readonly TypeBacklog[], limits: readonly LimitState[], p
 });
 
 describe("how long a backlog takes", () => {
-  it("is nothing where nothing waits, or nothing limits", () => {
+  it("a queue without waiting jobs or limits takes no time", () => {
     expect(drain(backlog([], []))).toMatchObject({
       waiting: 0,
       drainsInMs: 0,
@@ -381,10 +381,10 @@ describe("how long a backlog takes", () => {
     });
     const free = drain(backlog([typeOf("a", 7)], []));
     expect(free).toMatchObject({ waiting: 7, drainsInMs: 0, limits: [], unknown: [] });
-    expect(free.text).toBe("7 jobs wait, and no limit is in the way: workers decide how long it takes.");
+    expect(free.text).toBe("7 jobs wait, and no limit blocks: the workers decide how long it takes.");
   });
 
-  it("goes by the rate of a window, after what is left of it", () => {
+  it("a window takes the time of its rate, after what is available now", () => {
     const limits = [limitOf({ max: 10, per: "1s", all: true }, { state: { used: 4, nextInMs: 0 } })];
     expect(drain(backlog([typeOf("a", 6)], limits)).drainsInMs).toBe(0);
     expect(drain(backlog([typeOf("a", 106)], limits))).toMatchObject({
@@ -392,17 +392,17 @@ describe("how long a backlog takes", () => {
       atLeastMs: 10_000,
       bottleneck: "quota",
       limits: [{ limit: "quota", binds: "window", waiting: 106, drainsInMs: 10_000, stopped: false }],
-      text: "106 jobs wait. With workers enough the last starts in about 10s; quota is the bottleneck.",
+      text: "106 jobs wait. With enough workers the last starts in about 10s; quota is the bottleneck.",
     });
   });
 
-  it("weighs jobs by what they say, or by the estimate", () => {
+  it("the estimate uses the weights of jobs, or the estimated weight", () => {
     const limit = limitOf({ max: 100, per: "1m", weight: "tokens", estimate: 10, all: true }, { state: { used: 100 } });
     const types = [typeOf("said", 10, { weights: { tokens: { part: 1, mean: 25 } } }), typeOf("unsaid", 5)];
     expect(drain(backlog(types, [limit])).drainsInMs).toBe(180_000);
   });
 
-  it("weighs jobs of a type of which only some say what they weigh by both", () => {
+  it("the estimate combines weights and estimated weight if only some jobs of a type have weights", () => {
     const limit = limitOf(
       { max: 1_000, per: "1m", weight: "tokens", estimate: 10, all: true },
       { state: { used: 1_000 } },
@@ -413,13 +413,13 @@ describe("how long a backlog takes", () => {
     expect(drain(backlog([others], [limit])).drainsInMs).toBe(60_000);
   });
 
-  it("counts only types that the limit applies to", () => {
+  it("the estimate counts only types that the limit applies to", () => {
     const limit = limitOf({ max: 1, per: "1s", types: ["a"] }, { state: { used: 1 } });
     expect(drain(backlog([typeOf("a", 2), typeOf("b", 50)], [limit])).drainsInMs).toBe(2_000);
     expect(drain(backlog([typeOf("b", 50)], [limit]))).toMatchObject({ limits: [], drainsInMs: 0 });
   });
 
-  it("goes from start to start where they are spaced", () => {
+  it("spacing takes the time from start to start", () => {
     const spaced = { every: "500ms", all: true } as const;
     const justNow = limitOf(spaced, { state: { nextInMs: 500, reason: "spacing" } });
     expect(drain(backlog([typeOf("a", 11)], [justNow])).drainsInMs).toBe(5_500);
@@ -429,7 +429,7 @@ describe("how long a backlog takes", () => {
     });
   });
 
-  it("goes by how long jobs ran where so many run at a time", () => {
+  it("concurrency takes the time that jobs ran", () => {
     const limits = [limitOf({ concurrency: 2, all: true }, { state: { held: 0 } })];
     expect(drain(backlog([typeOf("a", 2, { ranMs: 100 })], limits)).drainsInMs).toBe(0);
     expect(drain(backlog([typeOf("a", 12, { ranMs: 100 })], limits)).drainsInMs).toBe(500);
@@ -443,7 +443,7 @@ describe("how long a backlog takes", () => {
     ).toBe(100);
   });
 
-  it("says that it cannot tell where no job has ever run", () => {
+  it("the estimate is unknown under concurrency if no job has ever run", () => {
     const limits = [
       limitOf({ concurrency: 2, all: true }, { name: "gpu" }),
       limitOf({ max: 1, per: "1s", all: true }, { state: { used: 1 } }),
@@ -458,7 +458,7 @@ describe("how long a backlog takes", () => {
     expect(drain(backlog([typeOf("a", 2)], limits.slice(0, 1))).drainsInMs).toBe(0);
   });
 
-  it("goes by the fullest group where every group has the limit for itself", () => {
+  it("a limit by group takes the time of its largest group", () => {
     const limit = limitOf({ max: 10, per: "1s", by: "group", overrides: { acme: { max: 50 } } });
     const explained = drain(backlog([typeOf("a", 1_000, { groups: 20, mostInGroup: 60 })], [limit]));
     expect(explained.drainsInMs).toBe(5_000);
@@ -471,7 +471,7 @@ describe("how long a backlog takes", () => {
     expect(drain(backlog([typeOf("a", 60)], [full])).drainsInMs).toBe(6_000);
   });
 
-  it("takes the type with most in a group, and says so, where groups may have jobs of several", () => {
+  it("the estimate takes the type with the most jobs in a group, and says so, if groups may have jobs of several types", () => {
     const limit = limitOf({ max: 1, per: "1s", concurrency: 1, by: "group" }, { state: { group: "a" } });
     const types = [1, 4, 2].map((most, i) => typeOf(`t${i}`, 10, { groups: 5, mostInGroup: most, ranMs: 100 }));
     const explained = drain(backlog(types, [limit]));
@@ -480,14 +480,14 @@ describe("how long a backlog takes", () => {
     expect(drain(backlog(types.slice(0, 1), [limit])).assumed).toHaveLength(1);
   });
 
-  it("counts in what waits under the limit in other queues", () => {
+  it("the estimate includes jobs of other queues under the limit", () => {
     const limit = limitOf({ max: 10, per: "1s", all: true }, { waiting: 100, state: { used: 10 } });
     const explained = drain(backlog([typeOf("a", 50)], [limit]));
     expect(explained).toMatchObject({ drainsInMs: 10_000, limits: [{ elsewhere: 50 }] });
     expect(explained.assumed).toEqual(["50 jobs of other queues under quota are taken to be like those of this one."]);
   });
 
-  it("takes the limit that takes the longest, and what holds it now", () => {
+  it("the estimate is that of the slowest limit, with its hold", () => {
     const limits = [
       limitOf({ max: 10, per: "1s", all: true }, { name: "fast" }),
       limitOf(
@@ -503,7 +503,7 @@ describe("how long a backlog takes", () => {
     expect(explained).toMatchObject({ bottleneck: "slow", drainsInMs: 70_000 });
   });
 
-  it("counts the longer of what holds a limit and what is in use, for that comes back meanwhile", () => {
+  it("the estimate takes the longer of a hold and the window in use, which empties meanwhile", () => {
     const held = (ms: number, used: number) =>
       limitOf(
         { max: 10, per: "1m", weight: "t", all: true },
@@ -519,7 +519,7 @@ describe("how long a backlog takes", () => {
     expect(drain(backlog([typeOf("a", 2, { ranMs: 100 })], [busy(5_000)])).drainsInMs).toBe(5_000);
   });
 
-  it("waits for the end of what holds all groups, not of what holds one", () => {
+  it("the estimate waits for the end of a hold of all groups, not of one group", () => {
     const limit = limitOf(
       { max: 1, per: "1s", by: "group" },
       { state: { group: "a", nextInMs: 7_000, reason: "held", heldForMs: 7_000 } },
@@ -530,7 +530,7 @@ describe("how long a backlog takes", () => {
     expect(drain(backlog([typeOf("a", 1)], [{ ...all, states: [] }])).drainsInMs).toBe(0);
   });
 
-  it("cannot tell when somebody will resume what is paused", () => {
+  it("the estimate is unknown while a limit, queue or type is paused", () => {
     const paused = limitOf({ concurrency: 1, all: true });
     const limit = { ...paused, rule: { ...paused.rule, paused: true } };
     expect(drain(backlog([typeOf("a", 1)], [limit]))).toMatchObject({
@@ -549,7 +549,7 @@ describe("how long a backlog takes", () => {
   it.each<LimitDefinition>([
     { max: 0, per: 1, all: true },
     { concurrency: 0, all: true },
-  ])("cannot tell when somebody will change what lets nothing start: %j", (definition) => {
+  ])("the estimate is unknown under a limit that lets nothing start: %j", (definition) => {
     expect(drain(backlog([typeOf("a", 1)], [limitOf(definition)]))).toMatchObject({
       drainsInMs: undefined,
       unknown: ["The limit quota lets nothing start."],
@@ -557,7 +557,7 @@ describe("how long a backlog takes", () => {
     });
   });
 
-  it("says what it does not count", () => {
+  it("the estimate says what it does not count", () => {
     const explained = drain(backlog([typeOf("a", 1, { scheduled: 5, active: 2 })], []));
     expect(explained).toMatchObject({ scheduled: 5, active: 2 });
     expect(explained.assumed).toEqual(["5 more are due later, and are not counted."]);
@@ -574,7 +574,7 @@ describe("lengths of time in words", () => {
     [86_400_000, "1d"],
     [0.5, "0.5ms"],
     [0, "0ms"],
-  ])("are as they were given: %d is %s", (ms, text) => expect(spanText(ms)).toBe(text));
+  ])("a duration is shown in its largest whole unit: %d is %s", (ms, text) => expect(spanText(ms)).toBe(text));
 
   it.each([
     [0.2, "1ms"],
@@ -584,5 +584,5 @@ describe("lengths of time in words", () => {
     [3_600_000, "1h"],
     [3_605_000, "1h"],
     [90_000_000, "1d 1h"],
-  ])("are rough where they are estimates: %d is %s", (ms, text) => expect(roughText(ms)).toBe(text));
+  ])("an estimated duration is shown roughly: %d is %s", (ms, text) => expect(roughText(ms)).toBe(text));
 });

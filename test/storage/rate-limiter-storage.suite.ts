@@ -12,7 +12,7 @@ export function rateLimiterStorageSuite(
   const epoch = new Date(0).toISOString();
 
   describe(`${name} as a rate limiter storage`, () => {
-    it("sets itself up any number of times", async () => {
+    it("setup may be called any number of times", async () => {
       const { storage } = await open();
       await storage.setupDatabase();
       await storage.recordExecution("q");
@@ -20,7 +20,7 @@ export function rateLimiterStorageSuite(
       expect(await storage.getExecutionCount("q", epoch)).toBe(1);
     });
 
-    it("counts the starts after an instant, and finds one by its place, oldest first", async () => {
+    it("starts are counted after an instant, and found by their place, oldest first", async () => {
       const { storage, clock } = await open();
       const times: number[] = [];
       for (let i = 0; i < 4; i++) {
@@ -36,7 +36,7 @@ export function rateLimiterStorageSuite(
       expect(await storage.getExecutionCount("other", epoch)).toBe(0);
     });
 
-    it("remembers as far back as it is asked, for as long as it is asked", async () => {
+    it("starts are kept as far back as they are asked for", async () => {
       const { storage, clock } = await open();
       const twoHours = 7_200_000;
       const count = () => storage.getExecutionCount("q", new Date(clock.wall() - twoHours).toISOString());
@@ -47,7 +47,7 @@ export function rateLimiterStorageSuite(
       }
     });
 
-    it("keeps the instant set from outside, and only moves it later", async () => {
+    it("the next available time is kept, and only moves later", async () => {
       const { storage, clock } = await open();
       expect(await storage.getNextAvailableTime("q")).toBeUndefined();
       const later = new Date(clock.wall() + 5_000).toISOString();
@@ -59,7 +59,7 @@ export function rateLimiterStorageSuite(
       expect(await storage.tryRecordExecution("q", rule)).toMatchObject({ granted: true });
     });
 
-    it("checks and takes in one step", async () => {
+    it("a start is checked and recorded in one step", async () => {
       const { storage } = await open();
       const verdicts = await Promise.all(Array.from({ length: 20 }, () => storage.tryRecordExecution("q", rule)));
       expect(verdicts.filter(({ granted }) => granted)).toHaveLength(3);
@@ -67,7 +67,7 @@ export function rateLimiterStorageSuite(
       for (const verdict of verdicts) expect(verdict.retryInMs).toBe(verdict.granted ? 0 : 1_000);
     });
 
-    it("asks without taking for a weight of 0", async () => {
+    it("a weight of 0 asks without recording", async () => {
       const { storage } = await open();
       const ask = () => storage.tryRecordExecution("q", { ...rule, maxExecutions: rule.maxExecutions - 1, weight: 0 });
       expect(await ask()).toMatchObject({ granted: true, retryInMs: 0 });
@@ -76,7 +76,7 @@ export function rateLimiterStorageSuite(
       expect(await storage.getExecutionCount("q", epoch)).toBe(3);
     });
 
-    it("takes back a start once, and never one that another holds", async () => {
+    it("a start is cancelled once, and never that of another token", async () => {
       const { storage, clock } = await open();
       const first = await storage.tryRecordExecution("q", rule);
       await storage.tryRecordExecution("q", { ...rule, weight: 2 });
@@ -91,7 +91,7 @@ export function rateLimiterStorageSuite(
       expect((await storage.tryRecordExecution("q", rule)).granted).toBe(false);
     });
 
-    it("settles to what was used: room at once, charge at once, and late overuse from then on", async () => {
+    it("a settled weight is given back or charged at once, and late overuse counts from then on", async () => {
       const { storage, clock } = await open();
       const ten = { maxExecutions: 10, windowMs: 1_000 };
       const first = await storage.tryRecordExecution("q", { ...ten, weight: 8 });
@@ -108,7 +108,7 @@ export function rateLimiterStorageSuite(
       expect(await storage.tryRecordExecution("q", ten)).toMatchObject({ granted: false, retryInMs: 1_000 });
     });
 
-    it("settles late as often as it is told, and charges once; what is cancelled stays so", async () => {
+    it("a late settle may be repeated and is charged once, and a cancelled start stays cancelled", async () => {
       const { storage, clock } = await open();
       const hundred = { maxExecutions: 100, windowMs: 1_000 };
       const late = await storage.tryRecordExecution("q", { ...hundred, weight: 50 });
@@ -122,7 +122,7 @@ export function rateLimiterStorageSuite(
       expect((await storage.tryRecordExecution("other", { ...hundred, weight: 100 })).granted).toBe(true);
     });
 
-    it("lets two rules share one name, each keeping its own number", async () => {
+    it("two windows may share one name, each with its own number", async () => {
       const { storage, clock } = await open();
       const slow = { maxExecutions: 4, windowMs: 10_000 };
       for (let i = 0; i < 3; i++) expect((await storage.tryRecordExecution("q", rule)).granted).toBe(true);
@@ -134,7 +134,7 @@ export function rateLimiterStorageSuite(
       expect((await storage.tryRecordExecution("q", rule)).granted).toBe(true);
     });
 
-    it("forgets everything under a name, and nothing under another", async () => {
+    it("clear removes everything under a name, and nothing under another", async () => {
       const { storage, clock } = await open();
       const before = await storage.tryRecordExecution("q", rule);
       await storage.recordExecution("other");
@@ -148,7 +148,7 @@ export function rateLimiterStorageSuite(
       expect(await storage.getExecutionCount("q", epoch)).toBe(1);
     });
 
-    it("never grants more than fits into any window, whatever comes", async () => {
+    it("no window ever has more starts than fit", async () => {
       const step = fc.record({ after: fc.integer({ min: 0, max: 400 }), weight: fc.integer({ min: 1, max: 3 }) });
       await fc.assert(
         fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
@@ -169,7 +169,7 @@ export function rateLimiterStorageSuite(
       );
     });
 
-    it("refuses what makes no sense", async () => {
+    it("invalid arguments are refused", async () => {
       const { storage } = await open();
       await expect(storage.tryRecordExecution("q", { ...rule, weight: 4 })).rejects.toThrow(/`weight`/);
       await expect(storage.tryRecordExecution("q", { ...rule, weight: -1 })).rejects.toThrow(/`weight`/);

@@ -31,7 +31,7 @@ function declare(
 const stored = (): StoredRule => declare(undefined, RULE)!;
 
 describe("a stored rule", () => {
-  it("is at first what was declared", () => {
+  it("a stored rule is at first what was declared", () => {
     expect(stored()).toEqual({
       declared: RULE,
       quota: {},
@@ -44,7 +44,7 @@ describe("a stored rule", () => {
     expect(ruleInForce(stored())).toEqual(RULE);
   });
 
-  it("keeps apart what was declared and what was changed by hand", () => {
+  it("a stored rule keeps the declaration and the changes of operators apart", () => {
     let kept = changeRule(stored(), { quota: { max: 6 }, group: null }, NOW)!;
     kept = changeRule(kept, { quota: { max: 7 }, group: "g" }, NOW)!;
     kept = changeRule(kept, { quota: { windowMs: 20 }, group: "__proto__" }, NOW)!;
@@ -63,7 +63,7 @@ describe("a stored rule", () => {
     expect(ruleInForce(restored)).toEqual({ ...anew.declared, paused: true, blindUntil: NOW + 980 });
   });
 
-  it("is not written again for what changes nothing about it", () => {
+  it("a stored rule is not written again if nothing changes", () => {
     expect(changeRule(stored(), { paused: false }, NOW)).toBeUndefined();
     expect(changeRule(stored(), { holdMs: 5, group: "g" }, NOW)).toBeUndefined();
     const forAll = declare(undefined, { ...RULE, byGroup: false, groups: {} }, "reject")!;
@@ -72,7 +72,7 @@ describe("a stored rule", () => {
     expect(changeRule(stored(), { remaining: 1, resetMs: 1, group: null }, NOW)).toBeUndefined();
   });
 
-  it("keeps what holds all of its groups, until it goes on or is reset", () => {
+  it("a stored rule keeps a hold of all its groups until it is resumed or reset", () => {
     const held = changeRule(stored(), { holdMs: 50, group: null }, NOW)!;
     expect([held.heldUntil, held.revision]).toEqual([NOW + 50, 1]);
     expect(ruleInForce(held)).toEqual({ ...RULE, heldUntil: NOW + 50 });
@@ -82,7 +82,7 @@ describe("a stored rule", () => {
     expect(changeRule(held, { reset: true, group: "g" }, NOW)).toBeUndefined();
   });
 
-  it("is blind for as long as it looks further back than it counted", () => {
+  it("a stored rule has a full window for as long as the window reaches further back than it counted", () => {
     const blindFor = (kept: StoredRule) => (kept.blindUntil === undefined ? 0 : kept.blindUntil - NOW);
     expect(blindFor(changeRule(stored(), { quota: { windowMs: 1_500 }, group: null }, NOW)!)).toBe(500);
     expect(blindFor(changeRule(stored(), { quota: { windowMs: 900 }, group: null }, NOW)!)).toBe(0);
@@ -94,7 +94,7 @@ describe("a stored rule", () => {
     expect(ruleInForce(changeRule(longer, { reset: true, group: null }, NOW)!).blindUntil).toBeUndefined();
   });
 
-  it("says in what another declaration differs, and does not mind the order of words", () => {
+  it("a declaration differs by its numbers, and not by the order of its keys", () => {
     const other = { ...RULE, quota: { ...RULE.quota, max: 6 } };
     expect(() => declare(stored(), other, "reject")).toThrow(LimitConflictError);
     expect(() => declare(stored(), other, "reject")).toThrow(
@@ -106,14 +106,14 @@ describe("a stored rule", () => {
     expect(declare(stored(), turned, "reject")).toBeUndefined();
   });
 
-  it("survives being text, and text that is something else is not taken for one", () => {
+  it("a stored rule survives a round trip as text, and other text is refused", () => {
     expect(readStoredRule(JSON.stringify(stored()))).toEqual(stored());
     for (const text of ["", "null", "{}", "[]", '{"declared":{}}', '{"declared":{"name":"k"}}', "7"]) {
       expect(readStoredRule(text), text).toBeUndefined();
     }
   });
 
-  it("of a claim is one for all of its jobs", () => {
+  it("a limit of a claim is a rule for all its jobs", () => {
     expect(ruleOfClaim({ key: "queue:q", max: 3, windowMs: 50 })).toEqual(
       limitRule("queue:q", { max: 3, windowMs: 50 }),
     );
@@ -128,7 +128,7 @@ describe("what can never fit", () => {
     { weight: "gb", byGroup: true, groups: { big: { concurrency: 9 } } },
   );
 
-  it("is refused by what the job says, the limit, and the most that fits", () => {
+  it("a weight that can never fit is refused with the weight, the limit, and the maximum", () => {
     const call = () => refuseImpossible([tokens, memory], [newJob(), newJob({ weights: { n: 11 } })]);
     expect(call).toThrow(OptionsError);
     expect(call).toThrow(/weights\.n.*at most 10.*"tokens"/s);
@@ -136,7 +136,7 @@ describe("what can never fit", () => {
     expect(() => refuseImpossible([{ ...memory, estimate: 5 }], [newJob()])).toThrow(/at most 4/);
   });
 
-  it("is told from what fits, exactly", () => {
+  it("the largest weight that fits is accepted, and anything above is refused", () => {
     fc.assert(
       fc.property(
         fc.nat({ max: 15 }),
@@ -153,7 +153,7 @@ describe("what can never fit", () => {
     );
   });
 
-  it("is nothing under a limit of nothing, which is a pause", () => {
+  it("no weight is refused under a limit of 0, which is a pause", () => {
     const none = limitRule("none", { max: 0, windowMs: 1 }, { weight: "n" });
     expect(() => refuseImpossible([none], [newJob({ weights: { n: 11 } })])).not.toThrow();
   });

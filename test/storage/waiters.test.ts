@@ -50,7 +50,7 @@ const zero = (counts: Record<string, number>) =>
   Object.keys(counts).forEach((key) => key !== "subscriptions" && (counts[key] = 0));
 
 describe.each(STORAGES)("8,000 waiters on %s", (_, make) => {
-  it("are one subscription, and one look-up of 500 jobs a second while nothing happens", async () => {
+  it("8,000 waiters need one subscription, and one look-up of 500 jobs a second while nothing happens", async () => {
     const { clock, counts, queue } = open(make);
     const jobs = await queue.addBulk(many(8_000));
     zero(counts);
@@ -68,7 +68,7 @@ describe.each(STORAGES)("8,000 waiters on %s", (_, make) => {
     expect([counts.subscriptions, clock.timers]).toEqual([0, 0]);
   });
 
-  it("are told by the workers of their process, without a look-up", async () => {
+  it("waiters are resolved by the workers of their process without a look-up", async () => {
     const { clock, counts, queue, storage } = open(make);
     const jobs = await queue.addBulk(many(8_000));
     const waits = Promise.all(jobs.map((job) => job.result()));
@@ -81,7 +81,7 @@ describe.each(STORAGES)("8,000 waiters on %s", (_, make) => {
     expect(counts.subscriptions).toBe(0);
   });
 
-  it("look up what others settled, hundreds at a time", async () => {
+  it("waiters look up jobs that other processes settled, hundreds at a time", async () => {
     const { clock, counts, queue, inner } = open(make);
     const jobs = await queue.addBulk(many(8_000));
     const waits = Promise.all(jobs.map((job) => job.result()));
@@ -102,7 +102,7 @@ describe.each(STORAGES)("8,000 waiters on %s", (_, make) => {
 });
 
 describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
-  it("finds its end by looking, if it is not heard of", async () => {
+  it("a waiter finds the end of its job by a look-up if the notification is lost", async () => {
     const { clock, inner, queue } = open(make, { deaf: true });
     const job = await queue.add("t", 7);
     const result = job.result();
@@ -113,7 +113,7 @@ describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
     await worker.stop();
   });
 
-  it("ends with a JobNotFoundError when the job is removed", async () => {
+  it("a waiter gets a JobNotFoundError when the job is removed", async () => {
     const { clock, queue, counts } = open(make);
     const job = await queue.add("t", null);
     const result = expect(job.result()).rejects.toThrow(JobNotFoundError);
@@ -124,7 +124,7 @@ describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
     expect([counts.subscriptions, clock.timers]).toEqual([0, 0]);
   });
 
-  it("ends when it is cancelled, in whatever way, for all that wait for it", async () => {
+  it("all waiters of a job end when it is cancelled in any way", async () => {
     const { clock, queue, counts } = open(make);
     const job = await queue.add("t", null);
     const others = await queue.get(job.id);
@@ -138,7 +138,7 @@ describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
     expect([counts.subscriptions, clock.timers]).toEqual([0, 0]);
   });
 
-  it("leaves nothing behind when it is given up, and the others go on", async () => {
+  it("a waiter that gives up leaves nothing behind, and the others go on", async () => {
     const { clock, queue, counts, storage } = open(make);
     const job = await queue.add("t", null);
     const controller = new AbortController();
@@ -160,7 +160,7 @@ describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
     expect(await job.result()).toBe("done");
   });
 
-  it("ends with a StorageError as soon as the storage is closed", async () => {
+  it("a waiter gets a StorageError as soon as the storage is closed", async () => {
     const { clock, queue, storage } = open(make);
     const jobs = await queue.addBulk(many(3));
     const waits = jobs.map((job) => expect(job.result()).rejects.toThrow(StorageError));
@@ -170,7 +170,7 @@ describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
     expect(clock.timers).toBe(0);
   });
 
-  it("ends with the error of a look-up that fails", async () => {
+  it("a waiter gets the error of a failed look-up", async () => {
     const clock = new FakeClock();
     const storage = faultyStorage(make(clock), ({ member }) =>
       member === "endings" ? { kind: "fail-before" } : undefined,
@@ -180,7 +180,7 @@ describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
     expect(clock.timers).toBe(0);
   });
 
-  it("gets a result that was settled again after an answer that got lost", async () => {
+  it("a waiter gets the result of a job that was settled again after a lost answer", async () => {
     const clock = new FakeClock();
     let lost = 0;
     const storage = faultyStorage(make(clock), ({ member, args }) => {
@@ -199,7 +199,7 @@ describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
 });
 
 describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
-  it("is one subscription for all of them, and each follower hears of its own job until that ends", async () => {
+  it("all followers of progress share one subscription, and each gets the progress of its own job until it ends", async () => {
     const { clock, queue, storage, counts } = open(make);
     const jobs = await queue.addBulk(many(1_000));
     const heard = jobs.map((): number[] => []);
@@ -227,7 +227,7 @@ describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
   });
 });
 
-it("a job is looked up in its turn while more and more are waited for", async () => {
+it("an awaited job is looked up in its turn though more and more jobs are awaited", async () => {
   const clock = new FakeClock();
   let isOver = false;
   const endings = async (ids: readonly string[]) => ({
