@@ -1,14 +1,14 @@
-/** Throws unless the two are alike, to the last property. Two things that are both missing are alike. */
+/** Throws unless the two values are deeply equal. A missing property equals one that is undefined. */
 export function equal(actual: unknown, expected: unknown, what: string): void {
   if (!alike(actual, expected)) throw new Error(`${what}: expected ${show(expected)}, got ${show(actual)}`);
 }
 
-/** Throws unless it is so. */
+/** Throws unless `holds`. */
 export function ok(holds: boolean, what: string): asserts holds {
   if (!holds) throw new Error(what);
 }
 
-/** The code of the error that a call is refused with. Throws if it is not refused at all. */
+/** The code of the error that a call is refused with. Throws if the call succeeds. */
 export async function refused(call: () => unknown, what: string): Promise<unknown> {
   try {
     await call();

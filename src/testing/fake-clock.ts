@@ -5,13 +5,13 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** Time that stands still until it is moved. Give it to a limiter as `clock`, then `await clock.advance(1000)`. */
+/** A clock that only `advance` moves. Give it to a limiter as `clock`, then `await clock.advance(1000)`. */
 export class FakeClock implements Clock {
   #now = 0;
   #wall: number;
   readonly #timers = new Set<Timer>();
 
-  /** `wall`: what the wall clock shows at the beginning, in milliseconds since 1970. Default: 2030-01-01. */
+  /** `wall`: the wall clock at the beginning, in milliseconds since 1970. Default: 2030-01-01. */
   constructor(wall: number = Date.UTC(2030, 0, 1)) {
     this.#wall = wall;
   }
@@ -25,7 +25,7 @@ export class FakeClock implements Clock {
   }
 
   after(ms: number, callback: () => void): () => void {
-    // However short the wait, time has moved on when it is over.
+    // Time has advanced when the wait is over, however short it was.
     const soonest = ms > 0 ? this.#now * (1 + Number.EPSILON) + Number.MIN_VALUE : this.#now;
     const timer = { at: Math.max(soonest, this.#now + ms), callback };
     this.#timers.add(timer);
@@ -43,7 +43,7 @@ export class FakeClock implements Clock {
     return next && next.at - this.#now;
   }
 
-  /** Moves time on, calling the timers that come due in their order; promises are given room before, between and after. */
+  /** Advances time, and calls the timers that come due in their order; pending promises settle before, between and after. */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;
     await settle();
@@ -56,7 +56,7 @@ export class FakeClock implements Clock {
     this.#move(end);
   }
 
-  /** Moves the wall clock alone, forwards or back, as an administrator would. */
+  /** Moves only the wall clock, forwards or back, as an administrator would. */
   stepWall(ms: number): void {
     this.#wall += ms;
   }
@@ -73,7 +73,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Lets all promises that can settle do so: a task of its own runs only after every microtask. */
+/** Lets all promises that can settle do so: a macrotask runs only after every microtask. */
 function settle(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();

@@ -3,17 +3,17 @@ import { StorageError } from "../core/errors.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import type { LimitStorage } from "../storage/limit-storage.ts";
 
-/** What goes wrong with one call. */
+/** The fault of one call. */
 export type Fault =
-  /** It fails and nothing has happened. */
+  /** The call fails and has no effect. */
   | { readonly kind: "fail-before"; readonly error?: Error }
-  /** It happens, but the answer is lost: the caller sees a failure. */
+  /** The call takes effect, but its answer is lost: the caller gets an error. */
   | { readonly kind: "fail-after"; readonly error?: Error }
-  /** It happens so much later. */
+  /** The call takes effect so much later. */
   | { readonly kind: "delay"; readonly ms: number }
-  /** It happens at once, and the answer comes so much later. */
+  /** The call takes effect at once, and its answer comes so much later. */
   | { readonly kind: "delay-answer"; readonly ms: number }
-  /** Nothing happens and no answer ever comes. */
+  /** The call has no effect, and no answer ever comes. */
   | { readonly kind: "never" };
 
 /** The members of a storage that can be made to fail: all that answer with a promise, but for `close` and those of `rates`. */
@@ -24,36 +24,36 @@ export type FaultyMember =
 /** One call, as a plan sees it. */
 export interface FaultyCall {
   readonly member: FaultyMember;
-  /** The how-manieth call of this member it is, from 1. */
+  /** The number of the call among those of this member, from 1. */
   readonly nth: number;
-  /** The how-manieth call of any member it is, from 1. */
+  /** The number of the call among all calls, from 1. */
   readonly call: number;
   readonly args: readonly unknown[];
-  /** A number from 0 to 1 by chance, the same in every run with the same `seed`. */
+  /** A random number from 0 to 1, the same in every run with the same `seed`. */
   readonly random: () => number;
 }
 
-/** Decides for each call what goes wrong with it; nothing, if it answers with nothing. */
+/** Decides the fault of each call; undefined: none. */
 export type FaultPlan = (call: FaultyCall) => Fault | undefined | void;
 
 export interface FaultyStorageOptions {
-  /** Where chance begins. Default: 1. */
+  /** The seed of the random numbers. Default: 1. */
   readonly seed?: number;
-  /** What delays go by. Default: the system's clock. */
+  /** The clock for delays. Default: the system's clock. */
   readonly clock?: Clock;
 }
 
 export interface FaultyStorage extends JobStorage {
-  /** Every call there was, in order, and what went wrong with it. */
+  /** All calls so far, in order, with their faults. */
   readonly calls: readonly { readonly member: FaultyMember; readonly fault: Fault | undefined }[];
-  /** From now on nothing goes wrong. */
+  /** From now on no call has a fault. */
   heal(): void;
   /** From now on another plan holds. */
   plan(plan: FaultPlan): void;
 }
 
 /**
- * A storage that fails as networks and disks do, to see what code over it makes of that:
+ * A storage that fails as networks and disks do, to test the code that uses it:
  *
  * ```ts
  * const storage = faultyStorage(new MemoryStorage(), ({ member, nth }) => {
@@ -61,7 +61,7 @@ export interface FaultyStorage extends JobStorage {
  * });
  * ```
  *
- * Closing, subscriptions and `rates` are those of the storage itself: no plan is asked about them.
+ * Closing, subscriptions and `rates` are those of the storage itself, and have no faults.
  */
 export function faultyStorage(
   storage: JobStorage,
@@ -151,7 +151,7 @@ export function faultyStorage(
   };
 }
 
-/** Numbers from 0 to 1 that look like chance and are the same for the same seed. */
+/** Pseudo-random numbers from 0 to 1, the same for the same seed. */
 function chance(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

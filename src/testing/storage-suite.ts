@@ -32,15 +32,15 @@ import { updating } from "./suite/updating.ts";
 import { weights } from "./suite/weights.ts";
 import { workers } from "./suite/workers.ts";
 
-/** An empty storage of its own for one case, and the clock that it goes by. */
+/** An empty storage for one case, and its clock. */
 export interface OpenedStorage {
   readonly storage: JobStorage;
   readonly clock: FakeClock;
-  /** Deletes what the case leaves behind. The storage itself is closed before. */
+  /** Deletes the data of the case. The storage itself is closed before. */
   readonly close?: (() => Promise<void>) | undefined;
 }
 
-/** One thing that every storage must do. It throws an Error that says what was not so. */
+/** One requirement on every storage. `run` throws an Error that says what differed. */
 export interface StorageCase {
   readonly name: string;
   readonly run: () => Promise<void>;
@@ -85,13 +85,13 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
 };
 
 /**
- * What the contract of `JobStorage` says, as cases for any test runner:
+ * The contract of `JobStorage`, as cases for any test runner:
  *
  * ```ts
  * for (const { name, run } of storageSuite(open)) test(name, run);
  * ```
  *
- * Every case opens a storage of its own. The storage must take its time from the clock that `open` gives.
+ * Every case opens a storage of its own. The storage must use the clock that `open` returns.
  */
 export function storageSuite(
   open: () => Promise<OpenedStorage>,

@@ -212,7 +212,7 @@ export const adding: Cases = {
     await s.sweep();
     equal(await again(), expected, "just before the key expires");
     await s.clock.advance(1);
-    equal((await again())[0]?.created, true, "when the key has expired, whether or not anybody has swept");
+    equal((await again())[0]?.created, true, "when the key has expired, swept or not");
   },
 
   "an expired key can be taken by another payload": async (s) => {

@@ -34,7 +34,7 @@ export const backlog: Cases = {
     equal(u.weights["m"], { part: 0.5, mean: 4 }, "what only one of them says");
     const { queue, paused: stopped, types } = await s.storage.backlog("q");
     equal([queue, stopped, types.length], ["q", false, 2], "the queue");
-    equal((await s.storage.backlog("nobody")).types, [], "a queue that nobody knows");
+    equal((await s.storage.backlog("nobody")).types, [], "a queue without jobs");
   },
 
   "how long the latest jobs of a type ran": async (s) => {

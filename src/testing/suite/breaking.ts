@@ -97,7 +97,7 @@ export const breaking: Cases = {
     await s.clock.advance(1_000);
     await s.claimOne({ leaseMs: 500 });
     await s.clock.advance(500);
-    equal((await said(s)).nextInMs, null, "while nobody has noticed");
+    equal((await said(s)).nextInMs, null, "before a sweep");
     await s.sweep();
     equal([await stateOf(s), (await said(s)).nextInMs], ["open", 1_000], "after that");
   },

@@ -236,7 +236,7 @@ export const confirming: Cases = {
     await confirm(s, returned.id, 0);
     await granted(s);
     equal(await said(s), blocked(1_040), "as long after the grant as the one that was called");
-    equal((await countOf(s, "k")).nextInMs, 1_040, "for those who only look, too");
+    equal((await countOf(s, "k")).nextInMs, 1_040, "for a reader, too");
   },
 
   "a permit that was cancelled says nothing about how long calls take": async (s) => {

@@ -142,7 +142,9 @@ export const declaring: Cases = {
     equal(await maxOf(s), 100, "a start that says nothing fits");
   },
 
-  "what an owner no longer declares is removed; what others declare, or nobody owns, stays": async (s) => {
+  "limits that an owner no longer declares are removed; those of other owners, or without an owner, stay": async (
+    s,
+  ) => {
     await many(s, 5);
     await define(s, rule("free", window(100, 1_000)));
     await declare(s, { owner: "billing" }, rule("a", window(9, 1_000)), rule("b", { concurrency: 1 }));
@@ -175,7 +177,7 @@ export const declaring: Cases = {
     equal(
       [await maxOf(s), (await limitOf(s, "k")).owners],
       [6, ["billing", "mail"]],
-      "the newest holds, whoever owns it",
+      "the newest holds, whatever its owner",
     );
     await declare(s, { owner: "mail" });
     await declare(s, { owner: "billing" });

@@ -93,7 +93,7 @@ export const explaining: Cases = {
       },
       "the explanation",
     );
-    equal(await s.storage.explain("nobody"), undefined, "a job that nobody knows");
+    equal(await s.storage.explain("nobody"), undefined, "a job that does not exist");
   },
 
   "pauses of the queue and of the type": async (s) => {
@@ -389,7 +389,7 @@ export const explaining: Cases = {
     await s.claim();
     await s.clock.advance(100);
     const [heavy, behind] = await s.add({ weights: { n: 8 } }, { weights: { n: 1 } });
-    equal(await why(s, behind!), [900, "window"], "in its lane, though nobody has looked yet");
+    equal(await why(s, behind!), [900, "window"], "in its lane, before any claim");
     await s.claim();
     const other = await s.addOne({ weights: { n: 1 }, type: "u" });
     const higher = await s.addOne({ weights: { n: 1 }, type: "u", priority: 1 });

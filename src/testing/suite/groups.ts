@@ -99,7 +99,7 @@ export const groups: Cases = {
     const order: string[] = [];
     let job = await s.claimOne();
     for (let i = 0; i < 3; i++) {
-      // Whoever looks finds the lane blocked.
+      // A claim finds the lane blocked.
       equal([await count(s), await count(s, { queue: "r" })], [0, 0], "while one runs");
       order.push(`${job.queue}${job.type}${job.priority}`);
       await s.settle(completed(job));
@@ -122,7 +122,7 @@ export const groups: Cases = {
     equal(await groupsOf(s), "a", "without the limit");
   },
 
-  "a group whose jobs have gone is in nobody's way": async (s) => {
+  "a group whose jobs have gone blocks no other group": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     const [, first] = await s.add(...of("aa"));
     equal((await said(s)).count, 1, "the first of a");
@@ -137,7 +137,7 @@ export const groups: Cases = {
     equal(await said(s), { count: 0, more: false, nextInMs: 600, blockedBy: "k[a]" }, "with another one of a");
   },
 
-  "who has gone leaves his turn to nobody": async (s) => {
+  "a group whose jobs have gone does not pass on its turn": async (s) => {
     const [first] = await s.add({ type: "b" });
     await s.add({ type: "b", group: "a" });
     await s.add({ type: "c" });

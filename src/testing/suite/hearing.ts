@@ -133,7 +133,7 @@ export const hearing: Cases = {
     equal(events, expected, "the events");
   },
 
-  "jobs that ended are heard of by those who wait for them, whatever their queue": async (s) => {
+  "subscribers that wait for jobs are notified when they end, whatever their queue": async (s) => {
     const ended = new Set<string>();
     s.storage.subscribe({ queue: null, ended: (ids) => ids.forEach((id) => ended.add(id)) });
     await s.add({ id: "good" }, { id: "bad" }, { id: "again" });
@@ -228,7 +228,7 @@ export const hearing: Cases = {
     equal([mine.events, other.events, all.events], [[event], [], [event]], "who heard what");
   },
 
-  "a subscriber that throws disturbs nobody": async (s) => {
+  "a subscriber that throws disturbs no other": async (s) => {
     const fail = () => {
       throw new Error("I never listen");
     };

@@ -33,12 +33,12 @@ export const heavyHeads: Cases = {
     equal([await count(s, LIGHT), await granted(s), await granted(s)], [2, false, false], "then the light ones");
   },
 
-  "of a type that is paused it keeps nobody waiting": async (s) => {
+  "of a type that is paused it keeps no other job waiting": async (s) => {
     await waiting(s);
     let news = false;
     const leave = s.storage.subscribe({ queue: "r", wake: (something) => (news ||= something) });
     await s.storage.setPaused("q", "heavy", true);
-    ok(await s.hears(() => news), "expected it to be news that nobody waits for the heavy one any more");
+    ok(await s.hears(() => news), "expected a wake-up when no job waits for the heavy one any more");
     leave();
     equal([await count(s, LIGHT), await count(s, { queue: "r" })], [2, 2], "the light ones");
   },
@@ -74,7 +74,7 @@ export const heavyHeads: Cases = {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     await s.add(light(6));
     await s.claimOne(LIGHT);
-    // Its lane is there first: somebody has seen a job in it.
+    // Its lane exists before: a claim has seen a job in it.
     const seen = await s.addOne({ ...light(1), group: "g" });
     await s.claim({ ...LIGHT, max: 0 });
     await s.change("cancel", seen);
@@ -115,7 +115,7 @@ export const heavyHeads: Cases = {
     equal([await s.claimIds(HEAVY), await count(s, LIGHT)], [[id], 1], "the heavy one, and what fits beside it");
   },
 
-  "nobody waits for one that is gone, or for a limit that is another": async (s) => {
+  "no job waits for one that is gone, or for a limit that is another": async (s) => {
     const ends: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
       cancelled: (id) => s.change("cancel", id),
       removed: (id) => s.change("remove", id),

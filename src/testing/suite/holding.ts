@@ -157,7 +157,7 @@ export const holding: Cases = {
     equal([(await countOf(s, "k")).used, (await said(s)).nextInMs], [1, 3_000], "what is used, and when it goes on");
   },
 
-  "a limit by group that is held is held for all groups, also for those that nobody knows yet": async (s) => {
+  "a limit by group that is held is held for all groups, also for those without jobs yet": async (s) => {
     await define(s, rule("k", window(9, 1_000), { byGroup: true }));
     await s.add({ group: "a" });
     await s.claim();
@@ -168,7 +168,7 @@ export const holding: Cases = {
     const heldFor = async (group: string) => (await countOf(s, "k", group)).heldForMs;
     equal([await heldFor("a"), await heldFor("b"), await heldFor("nobody")], [900, 500, 500], "for how long");
     const { free, nextInMs, reason } = await countOf(s, "k", "nobody");
-    equal([free, nextInMs, reason], [0, 500, "held"], "a group that nobody knows");
+    equal([free, nextInMs, reason], [0, 500, "held"], "a group without jobs");
     equal((await limitOf(s, "k")).rule.heldUntil, s.clock.wall() + 500, "the instant");
     const { count: started, nextInMs: next } = await said(s);
     equal([started, next], [0, 500], "who starts");
@@ -201,7 +201,7 @@ export const holding: Cases = {
     equal(await count(s), 2, "the others");
   },
 
-  "a window that looks further back than anybody has counted is full until it can know": async (s) => {
+  "a window that reaches further back than starts were counted is full until that has passed": async (s) => {
     await define(s, rule("k", window(2, 1_000), { byGroup: true }));
     await many(s, 2, { group: "a" });
     equal(await count(s), 2, "at first");

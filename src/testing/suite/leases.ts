@@ -55,7 +55,7 @@ export const leases: Cases = {
     equal((await s.overview())?.counts.completed, 2, "how many are completed");
   },
 
-  "an expired lease that nobody has noticed can still be settled and reported on": async (s) => {
+  "an expired lease that no sweep has ended can still be settled and reported on": async (s) => {
     const [id] = await s.add({});
     const job = await s.claimOne({ leaseMs: 1_000 });
     await s.clock.advance(5_000);

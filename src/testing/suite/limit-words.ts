@@ -13,7 +13,7 @@ import type { Scene } from "./scene.ts";
 type LimitRule = LimitState["rule"];
 type Quota = LimitRule["quota"];
 
-/** A rule for all jobs, but for what is said about it. */
+/** A rule for all jobs, but for the given fields. */
 export function rule(name: string, quota: Partial<Quota>, about: Partial<LimitRule> = {}): LimitRule {
   return {
     name,
@@ -50,7 +50,7 @@ export async function limitOf(s: Scene, name: string): Promise<LimitState> {
   return found;
 }
 
-/** What is counted under a limit: for a group, for those without one, or for all. */
+/** The state of a limit: for a group, for jobs without one, or for all. */
 export async function countOf(s: Scene, name: string, group: string | null = null): Promise<GroupState> {
   const [found] = await s.storage.limits.read({ name, group });
   const state = found?.states.find((one) => one.group === group);
@@ -58,7 +58,7 @@ export async function countOf(s: Scene, name: string, group: string | null = nul
   return state;
 }
 
-/** How much of its window is in use, and how much is held. */
+/** How much of its window is in use, and how many slots. */
 export async function usedAndHeld(s: Scene, name: string, group: string | null = null): Promise<readonly number[]> {
   const { used, held } = await countOf(s, name, group);
   return [used, held];
@@ -71,7 +71,7 @@ export interface Said {
   readonly blockedBy: string | null;
 }
 
-/** How many jobs a claim gets, and what it says besides. */
+/** How many jobs a claim gets, and the rest of its answer. */
 export async function said(s: Scene, request: Partial<ClaimRequest> = {}): Promise<Said> {
   const { jobs, more, nextInMs, blockedBy } = await s.claim(request);
   return { count: jobs.length, more, nextInMs, blockedBy };
@@ -84,11 +84,11 @@ export const count = async (s: Scene, request: Partial<ClaimRequest> = {}): Prom
 export const many = (s: Scene, howMany: number, about: Parameters<Scene["job"]>[0] = {}): Promise<string[]> =>
   s.add(...Array.from({ length: howMany }, () => about));
 
-/** Takes of a limit outside of any job. */
+/** Takes a permit of a limit outside of any job. */
 export const take = (s: Scene, name: string, about: Partial<LimitTake> = {}): Promise<LimitTaken> =>
   s.storage.limits.take({ name, group: null, weight: null, ttlMs: 10_000, ...about });
 
-/** The token of what is granted. Throws if it is not. */
+/** The token of a granted permit. Throws if it is refused. */
 export async function taken(s: Scene, name: string, about: Partial<LimitTake> = {}): Promise<string> {
   const answer = await take(s, name, about);
   ok(answer.granted, `expected ${name} to be granted`);

@@ -48,7 +48,7 @@ export const news: Cases = {
     const job = await s.claimOne({ types: ["u"] });
     const last = await s.claimOne({ types: ["u"] });
     await s.settle(completed(job));
-    await isNews(s, "one that is given back to where nobody waits", () => s.settle(back(last)));
+    await isNews(s, "one that is given back to an empty lane", () => s.settle(back(last)));
   },
 
   "who is added where others wait for a limit brings no news": async (s) => {
@@ -69,7 +69,7 @@ export const news: Cases = {
     await isNews(s, "one of another type", () => s.add({ type: "free", due: { inMs: 1_000 } }));
   },
 
-  "a job for a lane that was blocked, and was left by those who waited there": async (s) => {
+  "a job for a lane that was blocked, and whose waiting jobs have left it": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     await s.add({ group: "g" });
     const waits = await s.addOne({ group: "g" });
@@ -79,7 +79,7 @@ export const news: Cases = {
     await isNews(s, "another one", () => s.add({ group: "g" }));
   },
 
-  "a job for a lane that is blocked, and was left by those who waited there": async (s) => {
+  "a job for a lane that is blocked, and whose waiting jobs have left it": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     for (const group of ["g", null]) {
       const [, waits] = await s.add({ group }, { group });

@@ -33,7 +33,7 @@ export const rules: Cases = {
       ],
       "the limit",
     );
-    equal(await s.storage.limits.read({ name: "nobody", group: null }), [], "a limit that nobody declared");
+    equal(await s.storage.limits.read({ name: "nobody", group: null }), [], "a limit that was not declared");
   },
 
   "all are found by name": async (s) => {
@@ -217,7 +217,7 @@ export const rules: Cases = {
     equal(await count(s), 2, "all groups");
   },
 
-  "removed it binds nobody, and is forgotten": async (s) => {
+  "a removed limit binds no claim, and its state is deleted": async (s) => {
     await many(s, 10);
     const declared = rule("k", { ...window(1, 10_000), concurrency: 5 });
     await define(s, declared);

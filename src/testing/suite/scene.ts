@@ -13,7 +13,7 @@ import type {
 } from "../../storage/job-storage.ts";
 import type { FakeClock } from "../fake-clock.ts";
 
-/** What a case is played on: an empty storage, the clock it goes by, and short words for what is said often. */
+/** The fixture of a case: an empty storage, its clock, and helpers for frequent calls. */
 export class Scene {
   readonly storage: JobStorage;
   readonly clock: FakeClock;
@@ -24,7 +24,7 @@ export class Scene {
     this.clock = clock;
   }
 
-  /** A job as simple as can be, but for what is said about it. */
+  /** A job with defaults, but for the given fields. */
   job(said: Partial<NewJob> = {}): NewJob {
     this.#made += 1;
     return {
@@ -46,7 +46,7 @@ export class Scene {
     };
   }
 
-  /** Adds jobs in one step and gives their ids. */
+  /** Adds jobs in one step and returns their ids. */
   async add(...said: readonly Partial<NewJob>[]): Promise<string[]> {
     return (await this.storage.add(said.map((one) => this.job(one)))).map(({ id }) => id);
   }
@@ -126,7 +126,7 @@ export class Scene {
     return (await this.storage.overview(queue))[0];
   }
 
-  /** Moves time on until something was heard, for as long as a hint may take. */
+  /** Advances time until a notification came, for as long as one may take. */
   async hears(heard: () => boolean): Promise<boolean> {
     await this.clock.advance(0);
     for (let i = 0; i < 10 && !heard(); i++) await this.clock.advance(100);
@@ -173,5 +173,5 @@ export const back = (job: Lease, said: Partial<Extract<Outcome, { to: "back" }>>
 
 export const limit = (key: string, max: number, windowMs: number): ClaimLimit => ({ key, max, windowMs });
 
-/** The cases of one subject: what must be so, and how to see it. */
+/** The cases of one subject: the requirement, and the function that checks it. */
 export type Cases = Readonly<Record<string, (scene: Scene) => Promise<void>>>;

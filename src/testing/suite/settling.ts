@@ -217,7 +217,7 @@ export const settling: Cases = {
     equal([log.length, log[0]?.text, log.at(-1)?.text], [1_000, "200", "again 599"], "how many, first and last");
   },
 
-  "a job nobody knows has no history": async (s) => {
+  "a job that does not exist has no history": async (s) => {
     equal(await s.storage.history("nobody"), { attempts: [], log: [] }, "the history");
   },
 };

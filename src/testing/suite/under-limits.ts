@@ -34,7 +34,7 @@ export const underLimits: Cases = {
     equal(await count(s), 1, "time that was not used is not saved up");
   },
 
-  "concurrency: so many at a time, and only somebody can give it back": async (s) => {
+  "concurrency: so many at a time, and only a release gives a slot back": async (s) => {
     await many(s, 4);
     await define(s, rule("k", { concurrency: 2 }));
     const { jobs, ...rest } = await s.claim();

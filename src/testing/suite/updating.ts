@@ -9,7 +9,7 @@ const update = (s: Scene, id: string | undefined, set: JobUpdate["set"]) =>
 const WAITS = { updated: true, state: "waiting" };
 const SCHEDULED = { updated: true, state: "scheduled" };
 
-/** Is anybody woken by this, and is it news? */
+/** Does this step send a wake-up, and does it wake up blocked workers too? */
 async function wakes(s: Scene, step: () => Promise<unknown>): Promise<boolean> {
   let heard = false;
   const leave = s.storage.subscribe({ queue: "q", wake: () => (heard = true) });

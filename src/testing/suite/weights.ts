@@ -336,7 +336,7 @@ export const weights: Cases = {
     equal([await used(s), (await countOf(s, "all")).used], [2, 1], "what is used");
   },
 
-  "a limit of nothing is a pause, and nobody is dead for it": async (s) => {
+  "a limit of 0 is a pause, and no job is dead because of it": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens" }));
     const [id] = await s.add(weighing(8));
     await change(s, "k", { quota: { max: 0 }, group: null });
