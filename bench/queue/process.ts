@@ -4,6 +4,7 @@ import { type Bench, dataOf } from "./bench.ts";
 import { type Field, memory, over, sqlite } from "./contenders.ts";
 import { rawOneByOne } from "./raw.ts";
 import { size, warmedUp } from "./scale.ts";
+import { onSqlite, onSqliteAlike } from "./sluice.ts";
 
 const FILL = 1_000;
 
@@ -19,7 +20,8 @@ async function drained(bench: Bench, jobs: number): Promise<number> {
 
 function rowFor({ where, contenders, skipped }: Field, jobs: number, concurrency: number): Row {
   // With a concurrency of one every contender works one by one.
-  const able = concurrency === 1 ? contenders.filter((contender) => contender !== rawOneByOne) : contenders;
+  const able = concurrency === 1 ? contenders.filter((contender) => contender !== rawOneByOne) : [...contenders];
+  if (contenders.includes(onSqlite)) able.push(onSqliteAlike);
   return {
     title: `Processing ${where}: ${concurrency} at a time`,
     compares:

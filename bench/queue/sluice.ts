@@ -8,11 +8,13 @@ class SluiceQueue implements Bench {
   readonly #storage: JobStorage;
   readonly #queue: Queue<Jobs>;
   readonly #concurrency: number;
+  readonly #ahead: boolean;
   #worker: Worker | undefined;
 
-  constructor(storage: JobStorage, concurrency: number) {
+  constructor(storage: JobStorage, concurrency: number, ahead = true) {
     this.#storage = storage;
     this.#concurrency = concurrency;
+    this.#ahead = ahead;
     this.#queue = new Queue<Jobs>("bench", { storage });
   }
 
@@ -42,7 +44,7 @@ class SluiceQueue implements Bench {
   }
 
   #work(handle: (data: Data) => void): void {
-    const options = { storage: this.#storage, concurrency: this.#concurrency };
+    const options = { storage: this.#storage, concurrency: this.#concurrency, ahead: this.#ahead };
     this.#worker = new Worker("bench", async ({ data }: { data: Data }) => handle(data), options);
   }
 }
@@ -54,6 +56,18 @@ export const onSqlite: QueueContender = {
     const storage = new SqliteStorage(file);
     await storage.setup();
     return new SluiceQueue(storage, concurrency);
+  },
+};
+
+/** The same with a transaction for as many jobs as run at the same time, as the driver by hand has it. */
+export const onSqliteAlike: QueueContender = {
+  name: "sluice on SqliteStorage, ahead: false",
+  role: "aside",
+  note: "claims only what can run, as the driver by hand",
+  async create(file, concurrency) {
+    const storage = new SqliteStorage(file);
+    await storage.setup();
+    return new SluiceQueue(storage, concurrency, false);
   },
 };
 

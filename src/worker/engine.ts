@@ -58,6 +58,7 @@ export class Engine {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
   readonly #sleep: Sleep;
+  readonly #fairness: Fairness;
   readonly #wakeUpTime: WakeUpTime;
   /** Reports an error that does not come from a handler. */
   readonly #report: (error: unknown, job?: JobReference) => void;
@@ -91,6 +92,9 @@ export class Engine {
   /** The latest claim got more jobs than could run: there may be more to prefetch. */
   #gotPrefetched = false;
 
+  /** The storage answered the latest claim or settle before the event loop had its turn. */
+  #answersAtOnce = false;
+
   /** The queue was found empty, and no wake-up came since. */
   #empty = false;
   /** A job has started since `drained` was last published. */
@@ -105,6 +109,7 @@ export class Engine {
     this.#storage = settings.storage;
     this.#clock = settings.clock;
     this.#sleep = new Sleep(this.#clock);
+    this.#fairness = new Fairness(this.#clock);
     this.#confirmations = confirmationsOf(this.#storage, this.#clock);
     this.#wakeUpTime = new WakeUpTime(settings.batch?.linger ?? 0);
     this.#errors = new ErrorReporter(queue, this.#clock, settings.onError as WorkerOptions["onError"]);
@@ -301,11 +306,12 @@ export class Engine {
   async #loop(): Promise<void> {
     let failures = 0;
     let failingSince = 0;
-    const fairness = new Fairness(this.#clock);
     while (!this.#over) {
       // Prefetched jobs start without this loop: jobs that end in one turn of the event loop are settled together. A storage in this
       // process would settle them one by one: measured on SQLite, that is half of the time of a job that does nothing.
-      const turn = this.#inFlight.prefetched > 0 ? fairness.turn() : fairness.step();
+      // A storage over a network gathers them itself, while it answers.
+      const gathers = this.#answersAtOnce && this.#inFlight.prefetched > 0;
+      const turn = gathers ? this.#fairness.turn() : this.#fairness.step();
       if (turn !== undefined) await turn;
       this.#sleep.begin();
       try {
@@ -445,7 +451,9 @@ export class Engine {
   ): Promise<T> {
     const settled = settlingHere(this.#storage, settle);
     try {
+      const { turns } = this.#fairness;
       const answer = await step();
+      this.#answersAtOnce = turns === this.#fairness.turns;
       settled?.(lostOf(answer));
       return answer;
     } catch (error) {

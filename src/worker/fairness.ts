@@ -10,6 +10,8 @@ const MOST_MS = 10;
  */
 export class Fairness {
   readonly #clock: Clock;
+  /** How many turns the event loop has had, of those that were watched for. */
+  turns = 0;
   #steps = 0;
   #since = 0;
   /** Resolves at the next turn of the event loop. */
@@ -39,6 +41,7 @@ export class Fairness {
     this.#since = this.#clock.now();
     return new Promise((resolve) => {
       this.#clock.after(0, () => {
+        this.turns += 1;
         this.#turn = undefined;
         resolve();
       });
