@@ -68,7 +68,7 @@ async function whatFor(storage: JobStorage, { id, state }: JobRecord, now: numbe
   return standing === undefined ? undefined : waitingLine(explainJob(standing), now);
 }
 
-/** Why a job that could start does not, if somebody paused it. */
+/** Why a job that could start does not, if its queue or type is paused. */
 async function whyPaused(storage: JobStorage, { queue, type, state }: JobRecord): Promise<string | undefined> {
   if (state !== "waiting" && state !== "scheduled") return undefined;
   const [overview] = await storage.overview(queue);

@@ -26,11 +26,11 @@ export function findingsText(all: readonly Finding[], { paint, columns }: Surfac
 
 /** A sentence in as many lines as it takes beside what stands before it. */
 function folded(text: string, columns: number | undefined, before: string): string[] {
-  const room = columns === undefined ? Infinity : Math.max(20, columns - widthOf(before));
+  const width = columns === undefined ? Infinity : Math.max(20, columns - widthOf(before));
   const lines = [""];
   for (const word of text.split(" ")) {
     const longer = `${lines.at(-1)} ${word}`.trimStart();
-    if (widthOf(longer) <= room || lines.at(-1) === "") lines[lines.length - 1] = longer;
+    if (widthOf(longer) <= width || lines.at(-1) === "") lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   return lines;
