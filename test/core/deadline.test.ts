@@ -8,13 +8,13 @@ import { FakeClock } from "../../src/testing/index.ts";
 /** Nothing of this thread runs meanwhile. */
 const holdUp = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-it("an answer that came while the process was held up is in time", async () => {
+it("an answer that came while the process was blocked is in time", async () => {
   const answer = inTime(systemClock, () => stat("."), { withinMs: 5 });
   holdUp(300);
   expect((await answer).isDirectory()).toBe(true);
 });
 
-it("no answer is an error when the time is up, and not before", async () => {
+it("a missing answer is an error when the deadline has passed, and not before", async () => {
   const clock = new FakeClock();
   let error: unknown;
   inTime(clock, () => new Promise(() => {}), { withinMs: 400 }).catch((reason: unknown) => (error = reason));
@@ -26,7 +26,7 @@ it("no answer is an error when the time is up, and not before", async () => {
   expect(clock.timers).toBe(0);
 });
 
-it("leaves no timer when it is answered at the last moment", async () => {
+it("a call that is answered at the last moment leaves no timer", async () => {
   const clock = new FakeClock();
   const { promise, resolve } = Promise.withResolvers<string>();
   const asked = inTime(clock, () => promise, { withinMs: 400 });

@@ -3,7 +3,7 @@ import { errorFrom, recordError } from "../../src/core/error-record.ts";
 import { JobTimeoutError, PermanentJobError, RetryableJobError } from "../../src/index.ts";
 
 describe("what is kept of an error", () => {
-  it("is bounded", () => {
+  it("the record of an error is bounded", () => {
     const error = new Error("x".repeat(100_000));
     error.stack = "y".repeat(100_000);
     const record = recordError(error);
@@ -41,7 +41,7 @@ describe("what is kept of an error", () => {
     expect(record.message).not.toContain("\u0000");
   });
 
-  it("has no half of a secret where it was cut", () => {
+  it("the record of an error has no half of a secret where it was cut", () => {
     const record = recordError(
       new Error(
         `${"postgres://a:bbbbbbbbbbbbbb@h ".repeat(130)}${"x".repeat(80)} postgres://u:hunter2${"y".repeat(60)}@h`,
@@ -52,7 +52,7 @@ describe("what is kept of an error", () => {
     expect(recordError(new Error("x".repeat(1_000_000))).message.length).toBe(2_000);
   });
 
-  it("comes back as an error of its kind", () => {
+  it("the record of an error comes back as an error of its class", () => {
     for (const error of [new PermanentJobError("p"), new RetryableJobError("r"), new JobTimeoutError("t")]) {
       const back = errorFrom(recordError(error));
       expect(back).toBeInstanceOf(error.constructor);

@@ -6,7 +6,7 @@ import { OptionsError } from "../../src/index.ts";
 const write = (value: unknown) => toJson("add", "data", value, 2 ** 20);
 
 describe("payloads", () => {
-  it("come back exactly, or are refused", () => {
+  it("values come back exactly, or are refused", () => {
     fc.assert(
       fc.property(
         fc.anything({ withBigInt: true, withDate: true, withSparseArray: true, withNullPrototype: true }),
@@ -27,7 +27,7 @@ describe("payloads", () => {
     );
   });
 
-  it("that JSON can hold are never refused", () => {
+  it("values that JSON can hold are never refused", () => {
     fc.assert(
       fc.property(fc.jsonValue({ noUnicodeString: false, maxDepth: 5 }), (value) => {
         const text = JSON.stringify(value);
@@ -76,23 +76,23 @@ describe("payloads", () => {
     expect(() => write(value)).toThrow(OptionsError);
   });
 
-  it("lose members that are undefined, as JSON does", () => {
+  it("members that are undefined are left out, as JSON does", () => {
     expect(write({ a: undefined, b: [{ c: undefined, d: 1 }], e: undefined })).toBe('{"b":[{"d":1}]}');
     expect(write({ a: undefined })).toBe("{}");
   });
 
-  it("are read once: what a proxy says the second time does not matter", () => {
+  it("values are read once, so a second answer of a proxy does not matter", () => {
     const changing = new Proxy({ a: 1 }, { get: () => Number.NaN });
     expect(write(changing)).toBe('{"a":1}');
   });
 
-  it("that grow by sharing are refused before they are written out", () => {
+  it("values that grow by sharing are refused before they are written out", () => {
     let shared: unknown = ["x".repeat(100)];
     for (let i = 0; i < 40; i++) shared = [shared, shared];
     expect(() => write(shared)).toThrow(/at most 1048576 bytes/);
   });
 
-  it("keep __proto__ as a name like any other, and change nothing else", () => {
+  it("__proto__ is kept as a name like any other", () => {
     const value = fromJson('{"__proto__":{"polluted":true},"constructor":{"prototype":1}}');
     const back = fromJson(write(value)) as object;
     expect(Object.keys(back)).toEqual(["__proto__", "constructor"]);
@@ -100,7 +100,7 @@ describe("payloads", () => {
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
   });
 
-  it("may hold the same object twice, as long as it is not inside itself", () => {
+  it("a value may hold the same object twice, but not inside itself", () => {
     const shared = { a: 1 };
     expect(write({ x: shared, y: [shared] })).toBe('{"x":{"a":1},"y":[{"a":1}]}');
   });
@@ -117,7 +117,7 @@ describe("results", () => {
   let shared: unknown = [new Date(0)];
   for (let i = 0; i < 40; i++) shared = [shared, shared];
 
-  it("that can be kept exactly are, without a warning", () => {
+  it("results that can be kept exactly are kept without a warning", () => {
     expect(keep({ a: [1, "x", null] })).toEqual({ text: '{"a":[1,"x",null]}', warning: undefined });
   });
 
@@ -158,7 +158,7 @@ describe("results", () => {
     expect(kept.warning).toMatch(warning);
   });
 
-  it("of any kind are kept as JSON writes them, or left out", () => {
+  it("results of any kind are kept as JSON writes them, or left out", () => {
     const anything = fc.anything({
       withBigInt: true,
       withDate: true,

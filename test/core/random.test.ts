@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { newId } from "../../src/core/random.ts";
 
-it("names are UUIDs of version 7, all different, and sort by the time they were made", () => {
+it("ids are UUIDs of version 7, all different, and sort by the time they were made", () => {
   const names = Array.from({ length: 10_000 }, (_, i) => newId(1_700_000_000_000 + i));
   expect(new Set(names).size).toBe(names.length);
   expect(names.toSorted()).toEqual(names);

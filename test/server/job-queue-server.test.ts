@@ -30,7 +30,7 @@ class Double extends Job<number, number> {
 }
 
 describe("JobQueueServer", () => {
-  it("does not start by itself", async () => {
+  it("a server does not start by itself", async () => {
     const storage = new MemoryStorage();
     const server = new JobQueueServer(Double, { storage, queueName: "q" });
     const client = new JobQueueClient<number, number>({ storage, queueName: "q" });
@@ -44,7 +44,7 @@ describe("JobQueueServer", () => {
     expect(server.isRunning()).toBe(false);
   });
 
-  it("makes an instance for every attempt, which knows what it is", async () => {
+  it("a server makes an instance for every attempt, with its id and attempt", async () => {
     const seen: object[] = [];
     class Fails extends Job<{ n: number }, never> {
       static readonly type = "fails";
@@ -74,12 +74,12 @@ describe("JobQueueServer", () => {
     await server.stop();
   });
 
-  it("can be tried without a queue", async () => {
+  it("a job class can be instantiated without a queue", async () => {
     const job = new Double({ input: 4 });
     expect(job).toMatchObject({ input: 4, id: "", type: "Double", attempt: 1 });
   });
 
-  it("leaves jobs of other types to other workers, unless they have none", async () => {
+  it("a server leaves jobs of other types to other workers, and runs jobs without a type", async () => {
     const { clock, storage, server, client } = await open(Double);
     const queue = new Queue("q", { storage, clock });
     const other = await queue.add("other", 1);
@@ -90,7 +90,7 @@ describe("JobQueueServer", () => {
     await server.stop();
   });
 
-  it("runs several classes, each its own type", async () => {
+  it("a server runs several classes, each for its own type", async () => {
     class Halve extends Job<number, number> {
       static readonly type = "halve";
       async execute(input: number): Promise<number> {
@@ -115,7 +115,7 @@ describe("JobQueueServer", () => {
     await server.stop();
   });
 
-  it("runs as many at once as it has workers", async () => {
+  it("a server runs as many jobs at once as it has workers", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob, { workerCount: 3 });
     const handles = await client.submitBatch(numbers(10));
@@ -131,7 +131,7 @@ describe("JobQueueServer", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("runs `concurrency` for each of its workers", async () => {
+  it("a server runs `concurrency` jobs for each of its workers", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob, { workerCount: 2, concurrency: 2 });
     await client.submitBatch(numbers(10));
@@ -143,7 +143,7 @@ describe("JobQueueServer", () => {
     expect(seen.peak).toBe(4);
   });
 
-  it("stops gracefully, gives back what does not end in time, and can be started again", async () => {
+  it("stop() lets jobs end, gives back those that do not end in time, and the server can be started again", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob, { workerCount: 2 });
     const [first, second, third] = await client.submitBatch([1, 2, 3]);
@@ -165,7 +165,7 @@ describe("JobQueueServer", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("stops at once if stopped again in a hurry", async () => {
+  it("a second stop() without a timeout stops the server at once", async () => {
     const { GatedJob } = gated();
     const { clock, server, client } = await open(GatedJob);
     const handle = await client.submit(1);
@@ -176,7 +176,7 @@ describe("JobQueueServer", () => {
     expect(await client.getJob(handle.id)).toMatchObject({ status: "waiting", attempt: 0 });
   });
 
-  it("is stopped by `await using`", async () => {
+  it("a server is stopped by `await using`", async () => {
     const clock = new FakeClock();
     const storage = new MemoryStorage({ clock });
     {
@@ -187,7 +187,7 @@ describe("JobQueueServer", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("keeps stop() waiting for nothing when it never started", async () => {
+  it("stop() resolves at once if the server never started", async () => {
     const server = new JobQueueServer(Double, { storage: new MemoryStorage(), queueName: "q" });
     await server.stop();
     expect(server.isRunning()).toBe(false);
@@ -195,7 +195,7 @@ describe("JobQueueServer", () => {
 });
 
 describe("scaleWorkers", () => {
-  it("goes up, at once", async () => {
+  it("scaling up starts workers at once", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob);
     await client.submitBatch(numbers(6));
@@ -210,7 +210,7 @@ describe("scaleWorkers", () => {
     await stopped;
   });
 
-  it("goes down by letting jobs end, and never aborts one", async () => {
+  it("scaling down lets jobs end, and never aborts one", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob, { workerCount: 3 });
     await client.submitBatch(numbers(9));
@@ -229,7 +229,7 @@ describe("scaleWorkers", () => {
     await stopped;
   });
 
-  it("never has more at once than it was scaled to, however often it changes its mind", async () => {
+  it("a server never runs more workers than it was scaled to, however often it is scaled", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob, { workerCount: 3 });
     await client.submitBatch(numbers(20));
@@ -247,7 +247,7 @@ describe("scaleWorkers", () => {
     await server.stop();
   });
 
-  it("lets those go first that have nothing to do", async () => {
+  it("scaling down removes idle workers first", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob, { workerCount: 3 });
     await client.submit(1);
@@ -263,7 +263,7 @@ describe("scaleWorkers", () => {
     await stopped;
   });
 
-  it("goes down to nothing and up again", async () => {
+  it("a server can be scaled to 0 and up again", async () => {
     const { clock, server, client } = await open(Double);
     await server.scaleWorkers(0);
     const handle = await client.submit(1);
@@ -274,7 +274,7 @@ describe("scaleWorkers", () => {
     await server.stop();
   });
 
-  it("says how many before it is started", async () => {
+  it("a server reports its number of workers before it is started", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob);
     await server.stop();
@@ -292,7 +292,7 @@ describe("scaleWorkers", () => {
 });
 
 describe("the limiter of a server", () => {
-  it("is one for all its workers", async () => {
+  it("a limiter is shared by all workers of a server", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, server, client } = await open(GatedJob, { workerCount: 3, limiter: new ConcurrencyLimiter(2) });
     await client.submitBatch(numbers(9));
@@ -305,7 +305,7 @@ describe("the limiter of a server", () => {
     await server.stop();
   });
 
-  it("is one for all its workers when it is the user's own", async () => {
+  it("a limiter of the user is shared by all workers of a server", async () => {
     const calls: string[] = [];
     let running = 0;
     const own: ILimiter = {
@@ -337,7 +337,7 @@ describe("the limiter of a server", () => {
     await server.stop();
   });
 
-  it("may be a subclass of a built-in one, whose methods are asked", async () => {
+  it("the methods of a subclassed limiter are called", async () => {
     class Door extends ConcurrencyLimiter {
       open = false;
       override async canProceed(): Promise<boolean> {
@@ -391,7 +391,7 @@ describe("the limiter of a server", () => {
     expect([errors, clock.timers]).toEqual([[], 0]);
   });
 
-  it("decides how many run when it is the user's own", async () => {
+  it("a limiter of the user decides how many jobs run", async () => {
     const clock = new FakeClock();
     const { GatedJob, seen, end } = gated();
     const { server, client } = await open(GatedJob, { limiter: new SixMethodLimiter(10) }, clock);
@@ -406,7 +406,7 @@ describe("the limiter of a server", () => {
     await server.stop();
   });
 
-  it("decides how many run however many workers are left, and when it is raised", async () => {
+  it("a limiter decides how many jobs run however many workers are left, and when it is raised", async () => {
     const clock = new FakeClock();
     const limiter = new ConcurrencyLimiter(6, { clock });
     const { GatedJob, seen, end } = gated();
@@ -430,7 +430,7 @@ describe("the limiter of a server", () => {
     expect(seen.peak).toBe(20);
   });
 
-  it("that limits nothing leaves it at one job for each worker", async () => {
+  it("with a limiter that limits nothing each worker runs one job", async () => {
     for (const limiter of [new NullLimiter(), new CompositeLimiter([new NullLimiter()])]) {
       const { GatedJob, seen, end } = gated();
       const { clock, server, client } = await open(GatedJob, { workerCount: 3, limiter });
@@ -443,7 +443,7 @@ describe("the limiter of a server", () => {
     }
   });
 
-  it("that limits rates alone lets jobs run side by side, a hundred for each worker at the most", async () => {
+  it("with a limiter of rates alone each worker runs up to a hundred jobs at once", async () => {
     const clock = new FakeClock();
     const rates = (maxExecutions: number) =>
       new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "api", { maxExecutions, windowSizeInSeconds: 1 });
@@ -464,7 +464,7 @@ describe("the limiter of a server", () => {
     }
   });
 
-  it("spaces the starts of all its workers", async () => {
+  it("a limiter spaces the starts of all workers of a server", async () => {
     const clock = new FakeClock();
     const starts: number[] = [];
     class Note extends Job<number, void> {
@@ -480,7 +480,7 @@ describe("the limiter of a server", () => {
     await server.stop();
   });
 
-  it("can be the shorthand, which the whole queue shares", async () => {
+  it("the limiter may be the shorthand, which the whole queue shares", async () => {
     const clock = new FakeClock();
     const starts: number[] = [];
     class Note extends Job<number, void> {
@@ -498,7 +498,7 @@ describe("the limiter of a server", () => {
     await Promise.all([server.stop(), second.stop()]);
   });
 
-  it("is asked when to try again, unless the error says so", async () => {
+  it("the limiter decides when to try again, unless the error has a date", async () => {
     const clock = new FakeClock();
     const starts: number[] = [];
     const limiter = new ConcurrencyLimiter(1, { clock });
@@ -528,7 +528,7 @@ describe("the limiter of a server", () => {
 });
 
 describe("getStats", () => {
-  it("counts how attempts ended", async () => {
+  it("stats count how attempts ended", async () => {
     const clock = new FakeClock();
     class Mixed extends Job<string, string> {
       async execute(input: string, { signal }: IJobExecuteContext): Promise<string> {
@@ -575,7 +575,7 @@ describe("getStats", () => {
     await server.stop();
   });
 
-  it("does not count what another worker has by now, nor what was given back", async () => {
+  it("stats count neither jobs that another worker has by now, nor jobs that were given back", async () => {
     const { GatedJob, end } = gated();
     const { clock, storage, server, client } = await open(GatedJob, { lease: 100 });
     await client.submit(1);
@@ -649,7 +649,7 @@ describe("options of a server", () => {
     expect(make({}, jobClass)).toThrow(OptionsError);
   });
 
-  it("refuses bad arguments before anything happens", async () => {
+  it("a server refuses bad arguments before anything happens", async () => {
     const server = await make({})().start();
     // @ts-expect-error -- misspelt
     await expect(server.stop({ timeuot: 1 })).rejects.toThrow("did you mean `timeout`?");

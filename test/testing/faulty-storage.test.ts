@@ -17,13 +17,13 @@ describe("a faulty storage without faults", () => {
 });
 
 describe("a faulty storage", () => {
-  it("fails before: nothing has happened", async () => {
+  it('a call with "fail-before" has no effect', async () => {
     const { storage, inner } = open(({ member }) => (member === "add" ? { kind: "fail-before" } : undefined));
     await expect(storage.add([newJob()])).rejects.toMatchObject({ code: "SLUICE_STORAGE" });
     expect(await count(inner)).toBe(0);
   });
 
-  it("fails after: it has happened, and the answer is lost", async () => {
+  it('a call with "fail-after" takes effect, and its answer is lost', async () => {
     const error = new Error("connection reset");
     const { storage, inner } = open(({ nth }) => (nth === 2 ? { kind: "fail-after", error } : undefined));
     await storage.add([newJob()]);
@@ -31,7 +31,7 @@ describe("a faulty storage", () => {
     expect(await count(inner)).toBe(2);
   });
 
-  it("delays what happens, or only the answer", async () => {
+  it("a faulty storage delays a call, or only its answer", async () => {
     const { storage, inner, clock } = open(({ nth }) => ({ kind: nth === 1 ? "delay" : "delay-answer", ms: 500 }));
     let answers = 0;
     const counted = () => {
@@ -46,7 +46,7 @@ describe("a faulty storage", () => {
     expect([await count(inner), answers]).toEqual([2, 2]);
   });
 
-  it("never answers", async () => {
+  it("a faulty storage can leave a call without an answer", async () => {
     const { storage, inner, clock } = open(() => ({ kind: "never" }));
     let answered = false;
     void storage.add([newJob()]).finally(() => {
@@ -56,7 +56,7 @@ describe("a faulty storage", () => {
     expect([answered, await count(inner)]).toEqual([false, 0]);
   });
 
-  it("plans by member, by how many calls there were, and by what was asked", async () => {
+  it("a plan sees the member, the number of the call, and its arguments", async () => {
     const seen: string[] = [];
     const { storage } = open(({ member, nth, call, args }) => {
       seen.push(`${member} ${nth} ${call} ${args.length}`);
@@ -85,7 +85,7 @@ describe("a faulty storage", () => {
     ]);
   });
 
-  it("plans for what is done to limits as well", async () => {
+  it("a plan applies to calls of limits as well", async () => {
     const { storage, inner } = open(({ member, nth }) =>
       member === "limits.take" && nth === 1 ? { kind: "fail-after" } : undefined,
     );
@@ -97,7 +97,7 @@ describe("a faulty storage", () => {
     expect(storage.calls.map(({ member }) => member)).toEqual(["limits.define", "limits.take", "limits.take"]);
   });
 
-  it("fails by chance, the same with the same seed", async () => {
+  it("random faults are the same with the same seed", async () => {
     const run = async (seed: number) => {
       const { storage } = open(({ random }) => (random() < 0.3 ? { kind: "fail-before" } : undefined), seed);
       for (let i = 0; i < 200; i++) await storage.find([]).catch(() => {});
@@ -111,7 +111,7 @@ describe("a faulty storage", () => {
     expect(failed).toBeLessThan(85);
   });
 
-  it("heals, and takes another plan", async () => {
+  it("a faulty storage can be healed, and given another plan", async () => {
     const { storage } = open(() => ({ kind: "fail-before" }));
     await expect(storage.find([])).rejects.toThrow("find failed");
     storage.heal();
