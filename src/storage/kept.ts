@@ -1,4 +1,4 @@
-import type { BackoffPlan, ErrorRecord, JobProgress } from "../core/job.ts";
+import type { BackoffPlan, ErrorRecord, JobKeys, JobProgress } from "../core/job.ts";
 
 /*
  * Reads the parts of a job that databases keep as JSON. The text may be invalid: rows can be written by SQL.
@@ -47,6 +47,19 @@ export function readWeights(kept: unknown): Readonly<Record<string, number>> | n
   const weights = typeof kept === "string" ? readObject(kept) : isObject(kept) ? kept : null;
   if (weights === null || !Object.values(weights).every((weight) => typeof weight === "number")) return null;
   return weights as Readonly<Record<string, number>>;
+}
+
+/** The keys of a job as text: the same for the same keys, in whatever order they were given. */
+export function textOfKeys(keys: JobKeys): string {
+  const pairs = Object.entries(keys).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify(Object.fromEntries(pairs));
+}
+
+/** The keys of a job, as they were kept; undefined: none that can be read. */
+export function readKeys(text: string): JobKeys | undefined {
+  const keys = readObject(text);
+  if (keys === null || !Object.values(keys).every((value) => typeof value === "string")) return undefined;
+  return keys as JobKeys;
 }
 
 /** The stored progress of a job; null: none that can be read. */

@@ -21,5 +21,6 @@ describe("storages under limits", () => {
       return { clock, storage: new SqliteStorage(":memory:", { clock }) };
     },
     25,
+    { keys: true },
   );
 });

@@ -35,6 +35,8 @@ export const SCHEMA_1 = `
     lane INTEGER,
     priority REAL NOT NULL,
     grp TEXT,
+    -- What limits count it by besides its group, as JSON, sorted by name; NULL: nothing.
+    keys TEXT,
     data TEXT NOT NULL,
     weights TEXT,
     attempt INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0),
@@ -125,36 +127,72 @@ export const SCHEMA_1 = `
     DELETE FROM sluice_log WHERE job = old.seq;
   END;
 
-  -- Jobs of one queue, type, priority and group that wait. grp: '' without a group, ':' and its name with one. The lanes
-  -- of a group in a priority take turns together: the unique key finds all of them, whatever their type. served: how many
-  -- were started since it is their turn. blocked_until: the limit blocked_by is full for the group until then, or has too
-  -- little left for the job heavy, which waits for it since heavy_since.
+  -- Jobs of one queue, type, priority, group and keys that wait. grp: '' without a group, ':' and its name with one. keys: as
+  -- jobs say them, '' without. The lanes of a group in a priority take turns together, whatever their type and keys. Of lanes
+  -- that differ only in their keys the latest turn holds; own is the first of them, and they go by their first jobs: head_at and
+  -- head_seq, 0 in a lane without keys. served: how many were started since it is their turn. gate: where it stands while it
+  -- waits for a limit; NULL: nowhere, it is ready. heavy: the job that a limit had too little left for, since heavy_since.
   CREATE TABLE sluice_lanes (
     id INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
     type TEXT NOT NULL,
     priority REAL NOT NULL,
     grp TEXT NOT NULL,
+    keys TEXT NOT NULL DEFAULT '',
+    own INTEGER NOT NULL,
     waiting INTEGER NOT NULL CHECK (waiting >= 0),
     turn INTEGER NOT NULL,
     served INTEGER NOT NULL DEFAULT 0,
-    blocked_until REAL,
-    blocked_by TEXT,
+    head_at REAL NOT NULL DEFAULT 0,
+    head_seq INTEGER NOT NULL DEFAULT 0,
+    gate INTEGER,
     heavy INTEGER,
     heavy_since REAL,
     used_at REAL NOT NULL,
-    UNIQUE (queue, priority, grp, type)
+    UNIQUE (queue, priority, grp, keys, type)
   ) STRICT;
-  -- Whose turn is it?
-  CREATE INDEX sluice_lanes_ready ON sluice_lanes (queue, type, priority DESC, turn, id)
-    WHERE waiting > 0 AND blocked_until IS NULL;
-  -- Whose limits have room again?
-  CREATE INDEX sluice_lanes_blocked ON sluice_lanes (queue, type, blocked_until)
-    WHERE waiting > 0 AND blocked_until IS NOT NULL;
-  -- Which lanes wait for this limit, of this group?
-  CREATE INDEX sluice_lanes_group ON sluice_lanes (blocked_by, grp) WHERE blocked_until IS NOT NULL;
+  -- Whose turn is it, of those that wait for no limit?
+  CREATE INDEX sluice_lanes_ready ON sluice_lanes (queue, type, priority DESC, turn, own, head_at, head_seq)
+    WHERE waiting > 0 AND gate IS NULL;
+  -- Whose turn is it, of those at a gate?
+  CREATE INDEX sluice_lanes_gate ON sluice_lanes (gate, priority DESC, turn, own, head_at, head_seq)
+    WHERE waiting > 0 AND gate IS NOT NULL;
+  -- Which turn holds for lanes that differ in their keys?
+  CREATE INDEX sluice_lanes_keyed ON sluice_lanes (queue, priority, grp, type, turn) WHERE keys <> '';
+  CREATE TRIGGER sluice_lanes_first_keys AFTER INSERT ON sluice_lanes
+  WHEN new.keys <> '' AND NOT EXISTS (SELECT 1 FROM sluice_lanes WHERE queue = new.queue AND keys <> '' AND id <> new.id) BEGIN
+    UPDATE sluice_meta SET settings = settings + 1;
+  END;
+  CREATE TRIGGER sluice_lanes_last_keys AFTER DELETE ON sluice_lanes
+  WHEN old.keys <> '' AND NOT EXISTS (SELECT 1 FROM sluice_lanes WHERE queue = old.queue AND keys <> '') BEGIN
+    UPDATE sluice_meta SET settings = settings + 1;
+  END;
   -- Which lanes has nobody used for long?
   CREATE INDEX sluice_lanes_empty ON sluice_lanes (used_at) WHERE waiting = 0;
+
+  -- Where lanes of one queue and type stand that wait for the same key of a limit: the state grp of the limit name
+  -- (limits/groups.ts). It opens and closes as a whole. until: it is closed until then; NULL: it is open. front: it is for
+  -- this lane alone, whose first job is too heavy; else 0. The rest is the place of its first lane, or an earlier one.
+  CREATE TABLE sluice_gates (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    grp TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    type TEXT NOT NULL,
+    front INTEGER NOT NULL,
+    until REAL,
+    priority REAL NOT NULL,
+    turn INTEGER NOT NULL,
+    own INTEGER NOT NULL,
+    head_at REAL NOT NULL,
+    head_seq INTEGER NOT NULL,
+    UNIQUE (name, grp, queue, type, front)
+  ) STRICT;
+  -- Which open gate has the lane whose turn it is?
+  CREATE INDEX sluice_gates_open ON sluice_gates (queue, type, priority DESC, turn, own, head_at, head_seq)
+    WHERE until IS NULL;
+  -- Which gate opens first?
+  CREATE INDEX sluice_gates_closed ON sluice_gates (queue, type, until) WHERE until IS NOT NULL;
 
   -- type: '' for the whole queue, ':' and the type for one.
   CREATE TABLE sluice_pauses (

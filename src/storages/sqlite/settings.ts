@@ -2,6 +2,8 @@ import type { Statements } from "./driver.ts";
 import { readRules, RuleBook } from "./limits/rule-book.ts";
 
 const PAUSES = "SELECT queue, type FROM sluice_pauses";
+// From one queue to the next along the index, however many lanes lie between them.
+const NEXT_KEYED = "SELECT queue FROM sluice_lanes WHERE keys <> '' AND queue > ? ORDER BY queue LIMIT 1";
 const CLAIMS = "SELECT queue FROM sluice_claims";
 
 /** What people and workers have set for all steps. Read once, and shared by all steps until its number changes. */
@@ -10,6 +12,8 @@ export interface Settings {
   readonly rules: RuleBook;
   /** By queue: the types that are paused, as they are kept (schema.ts). */
   readonly pauses: ReadonlyMap<string, ReadonlySet<string>>;
+  /** The queues that have lanes with keys. */
+  readonly keyed: ReadonlySet<string>;
   /** The queues for which something is kept that claims brought along. */
   readonly claims: ReadonlySet<string>;
 }
@@ -19,6 +23,7 @@ export const NO_SETTINGS: Settings = {
   number: 0,
   rules: new RuleBook(new Map()),
   pauses: new Map(),
+  keyed: new Set(),
   claims: new Set(),
 };
 
@@ -30,5 +35,15 @@ export function readSettings(statements: Statements, number: number): Settings {
     else types.add(type);
   }
   const claims = statements.get(CLAIMS).all() as { queue: string }[];
-  return { number, rules: readRules(statements), pauses, claims: new Set(claims.map(({ queue }) => queue)) };
+  const keyed = keyedQueues(statements);
+  return { number, rules: readRules(statements), pauses, keyed, claims: new Set(claims.map(({ queue }) => queue)) };
+}
+
+function keyedQueues(statements: Statements): ReadonlySet<string> {
+  const queues = new Set<string>();
+  for (let after = ""; ;) {
+    const row = statements.get(NEXT_KEYED).get(after) as { readonly queue: string } | undefined;
+    if (row === undefined) return queues;
+    queues.add((after = row.queue));
+  }
 }

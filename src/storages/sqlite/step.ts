@@ -40,6 +40,8 @@ export class Step {
   /** What was set when it began, and of that the rules. */
   readonly settings: Settings;
   readonly rules: RuleBook;
+  /** Queues that have lanes with keys since it began. */
+  readonly keyed = new Set<string>();
   /** Queues where something changed that may let a job start; and whether it is news for those whom a limit keeps back. */
   readonly woken = new Map<string, boolean>();
   /** News for every queue: a limit has room again. */
@@ -81,6 +83,11 @@ export class Step {
   /** The wall clock: for instants that people give and see. */
   get wall(): number {
     return this.now - this.skew;
+  }
+
+  /** Are there lanes with keys in the queue? */
+  hasKeys(queue: string): boolean {
+    return this.settings.keyed.has(queue) || this.keyed.has(queue);
   }
 
   wake(queue: string, news: boolean): void {

@@ -10,6 +10,7 @@ import {
   type WorkerRow,
 } from "../../storage/workers.ts";
 import { queueNames } from "./jobs/overview.ts";
+import { gateTypes } from "./limits/gates.ts";
 import type { Step } from "./step.ts";
 
 const REMOVE = "DELETE FROM sluice_workers WHERE id = ?";
@@ -18,10 +19,8 @@ const REGISTER = `INSERT INTO sluice_workers (id, queue, info, since, seen_at, u
 const FIRST = "SELECT id FROM sluice_workers WHERE until > ? ORDER BY since, id LIMIT 1";
 const LIVE = `SELECT id, queue, info, since, seen_at AS seenAt FROM sluice_workers
   WHERE until > ? AND queue = coalesce(?, queue) ORDER BY since, id`;
-// From one type to the next along each index, however many lanes lie between them.
-const READY = `SELECT type FROM sluice_lanes WHERE queue = ? AND waiting > 0 AND blocked_until IS NULL AND type > ?
-  ORDER BY type LIMIT 1`;
-const BLOCKED = `SELECT type FROM sluice_lanes WHERE queue = ? AND waiting > 0 AND blocked_until IS NOT NULL AND type > ?
+// From one type to the next along the index, however many lanes lie between them.
+const READY = `SELECT type FROM sluice_lanes WHERE queue = ? AND waiting > 0 AND gate IS NULL AND type > ?
   ORDER BY type LIMIT 1`;
 // Jobs that have come due and are not shown as such yet: the first of them.
 const DUE = `SELECT DISTINCT type FROM
@@ -60,13 +59,12 @@ export function unhandled(step: Step): UnhandledType[] {
 
 function waitingTypes(step: Step, queue: string): string[] {
   const types = new Set(typesOf(step.sql(DUE).all(queue, step.now)));
-  for (const sql of [READY, BLOCKED]) {
-    for (let after = ""; ;) {
-      const [next] = typesOf(step.sql(sql).all(queue, after));
-      if (next === undefined) break;
-      types.add((after = next));
-    }
+  for (let after = ""; ;) {
+    const [next] = typesOf(step.sql(READY).all(queue, after));
+    if (next === undefined) break;
+    types.add((after = next));
   }
+  for (const open of [true, false]) for (const type of gateTypes(step, queue, open)) types.add(type);
   return [...types].toSorted();
 }
 

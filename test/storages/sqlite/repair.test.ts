@@ -14,6 +14,7 @@ const OTHERS = [
   "sluice_jobs.due_wall",
   "sluice_jobs.deadline_wall",
   "sluice_lanes.priority",
+  "sluice_gates.priority",
   "sluice_limit_changes.at_wall",
   "sluice_limits.called_in",
   "sluice_limits.told_left",

@@ -1,14 +1,15 @@
 import { DuplicateJobError } from "../../../core/errors.ts";
 import type { Added, Idempotency, NewJob, When } from "../../../storage/job-storage.ts";
+import { textOfKeys } from "../../../storage/kept.ts";
 import { refuseImpossible } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
 import { isFirstDue } from "./due.ts";
 import { LaneMoves } from "./lanes.ts";
 import type { JobRow } from "./record.ts";
 
-const INSERT = `INSERT INTO sluice_jobs (id, queue, type, state, lane, priority, grp, data, weights, max_attempts, backoff,
+const INSERT = `INSERT INTO sluice_jobs (id, queue, type, state, lane, priority, grp, keys, data, weights, max_attempts, backoff,
     timeout, deadline, deadline_wall, keep_for, created_at, due_at, due_wall, idempotency_key)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`;
 const EXISTS = "SELECT 1 FROM sluice_jobs WHERE id = ?";
 const HOLDER = "SELECT fingerprint, job FROM sluice_keys WHERE queue = ? AND key = ? AND expires_at > ?";
 const STATE = "SELECT seq, state, lane FROM sluice_jobs WHERE id = ?";
@@ -49,7 +50,8 @@ function addOne(step: Step, job: NewJob, lanes: LaneMoves, texts: Map<object, st
   const dueAt = Math.max(step.now, instantOf(job.due, step));
   const waits = dueAt <= step.now;
   const first = !waits && isFirstDue(step, queue, type, dueAt);
-  const lane = waits ? lanes.enter(job) : null;
+  const keys = job.keys === undefined ? null : textOf(job.keys, texts, textOfKeys);
+  const lane = waits ? lanes.enter({ queue, type, priority: job.priority, group: job.group, keys }) : null;
   const { changes } = step
     .sql(INSERT)
     .run(
@@ -60,6 +62,7 @@ function addOne(step: Step, job: NewJob, lanes: LaneMoves, texts: Map<object, st
       lane,
       job.priority,
       job.group,
+      keys,
       job.data,
       job.weights === null ? null : textOf(job.weights, texts),
       job.maxAttempts,
@@ -124,8 +127,12 @@ export function instantOf(when: When, step: Step): number {
 const givenInstant = (when: When | null): number | null => (when !== null && "at" in when ? when.at : null);
 
 /** Jobs that are added together often share their plan: it is written as text once. */
-function textOf(value: object, texts: Map<object, string>): string {
+function textOf<T extends object>(
+  value: T,
+  texts: Map<object, string>,
+  write: (value: T) => string = JSON.stringify,
+): string {
   let text = texts.get(value);
-  if (text === undefined) texts.set(value, (text = JSON.stringify(value)));
+  if (text === undefined) texts.set(value, (text = write(value)));
   return text;
 }

@@ -8,7 +8,7 @@ import type { JobRow as WholeRow } from "./record.ts";
 import { selectJobs } from "./select.ts";
 
 /** What of a job has to be known. Not its data: it may be large, and there may be many. */
-const KNOWN = ["seq", "id", "queue", "type", "state", "lane", "priority", "grp", "cancel_requested"] as const;
+const KNOWN = ["seq", "id", "queue", "type", "state", "lane", "priority", "grp", "keys", "cancel_requested"] as const;
 type JobRow = Pick<WholeRow, (typeof KNOWN)[number]>;
 
 const FIND = `SELECT ${KNOWN.join(", ")} FROM sluice_jobs WHERE id = ? AND queue = ?`;

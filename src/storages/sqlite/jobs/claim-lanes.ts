@@ -1,18 +1,29 @@
-import { applies, chargeOf, type LimitRule, shareOf } from "../../../limits/rule.ts";
+import { applies, chargeOf, type LimitRule, shareOf, valueOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import type { Decision, LimitKey, KeyCharge } from "../../../planner/claim-limits.ts";
 import type { LaneSource, Head } from "../../../planner/plan-claim.ts";
-import type { Blocking, OfType } from "../limits/blocked.ts";
-import { groupOf } from "../limits/groups.ts";
-import type { SqliteKeys } from "../limits/keys.ts";
+import type { OfType } from "../limits/gates.ts";
+import { groupOf, grpOf } from "../limits/groups.ts";
+import type { SqliteKey, SqliteKeys } from "../limits/keys.ts";
 import type { Step } from "../step.ts";
 import { Amount } from "./amount.ts";
-import { type ClaimLaneRow, readyLanes, unitsOf } from "./lane-rows.ts";
+import { type ClaimGate, ClaimGates } from "./claim-gates.ts";
+import { ClaimTurns, type KeyedUnit } from "./claim-turns.ts";
 import { readFirst, readNext } from "./heads.ts";
-import { type ClaimLane, type ClaimUnit, Line, type Page } from "./line.ts";
+import {
+  type AtGate,
+  type ClaimLaneRow,
+  homeLanes,
+  laneById,
+  lanesAt,
+  lanesOfTurn,
+  openGates,
+  unitsOf,
+} from "./lane-rows.ts";
+import { type ClaimLane, IN_FRONT, isOpen, Line, type Place, type Source } from "./line.ts";
 import type { OpenTypes } from "./ready.ts";
 import { type JobRow } from "./record.ts";
-import { readWeights } from "../../../storage/kept.ts";
+import { readKeys, readWeights } from "../../../storage/kept.ts";
 
 /** A job that is to start, and what it takes. */
 export interface Starting {
@@ -29,28 +40,40 @@ export interface Refused {
 /** No more than this is read at once. */
 const PAGE = 1_000;
 
+/** What a heavy job waited for. */
+interface HeavyStart {
+  readonly name: string;
+  readonly grp: string;
+}
+
 /** The lanes of a queue as a claim walks over them. It reads what is needed, in few statements, and writes nothing. */
 export class ClaimLanes implements LaneSource<ClaimLane> {
   readonly started: Starting[] = [];
   readonly refused: Refused[] = [];
-  readonly blocked: Blocking[] = [];
-  /** Units of which something was started. */
-  readonly served = new Set<ClaimUnit>();
+  readonly gates = new ClaimGates();
+  /** Lanes of which something is to be written. */
+  readonly written = new Set<ClaimLane>();
   /** Lanes that count more than there is. */
   readonly miscounted = new Set<ClaimLane>();
-  /** Lanes of which a job was started that was too heavy before: others may have waited for it. */
-  readonly heavy = new Set<ClaimLane>();
+  /** Jobs were started that were too heavy before: others may have waited for them. */
+  readonly heavy: HeavyStart[] = [];
   /** Some of them have. */
   othersMayLook = false;
+  /** Lanes of which the first job has become too heavy, or is so no more. */
+  readonly weighed = new Map<number, number | null>();
   readonly #step: Step;
   readonly #types: OpenTypes;
   readonly #rules: readonly LimitRule[];
   readonly #keys: SqliteKeys;
   readonly #want: number;
   readonly #shares: boolean;
+  /** Where lanes have keys. */
+  readonly #turns: ClaimTurns | undefined;
   readonly #lanes = new Map<number, ClaimLane>();
   readonly #lines = new Map<string, Line>();
   readonly #amount = new Amount();
+  /** A gate has closed, or has no lanes. */
+  #gatesChanged = false;
   /** How many ready lanes it knows. */
   #known = 0;
   /** The number of the next start: its turn, and its token. */
@@ -63,12 +86,17 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     this.#keys = keys;
     this.#want = want;
     this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
+    this.#turns = types.keyed ? new ClaimTurns(step, types.queue, types.asked, this.#shares) : undefined;
     this.#turn = step.sequence + 1;
+  }
+
+  get queue(): string {
+    return this.#types.queue;
   }
 
   /** Is there anything to write? */
   get changed(): boolean {
-    return this.started.length + this.refused.length + this.blocked.length + this.miscounted.size > 0;
+    return this.#gatesChanged || this.started.length + this.refused.length + this.miscounted.size > 0;
   }
 
   /** May the claim take jobs of this queue and type? */
@@ -76,19 +104,50 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     return queue === this.#types.queue && this.#types.has(type);
   }
 
+  /** Lanes that have a later turn than is written there. */
+  get stale(): Iterable<ClaimLane> {
+    return this.#turns?.stale ?? [];
+  }
+
   first(type: string): ClaimLane | undefined {
     return this.#line(type).first;
   }
 
   unit(lane: ClaimLane): readonly ClaimLane[] {
+    if (this.#turns !== undefined) return this.#withKeys(lane, this.#turns.unit(lane));
     const { lanes } = lane.unit!;
-    return lanes.length === 1 ? lanes : lanes.filter(({ ready }) => ready);
+    return lanes.length === 1 ? lanes : lanes.filter(isOpen);
+  }
+
+  /** Of each other type of the unit the lanes that may have the job which starts next. */
+  #withKeys(lane: ClaimLane, { turns }: KeyedUnit): readonly ClaimLane[] {
+    if (turns.length === 1) return [lane];
+    const ready = [lane];
+    const { priority, group } = lane;
+    for (const { type } of turns) {
+      if (type === lane.type || !this.#types.has(type)) continue;
+      const { first } = this.#line(type);
+      if (first !== undefined && first.priority === priority && first.group === group) {
+        ready.push(first);
+        continue;
+      }
+      let earliest: ClaimLane | undefined;
+      for (const row of lanesOfTurn(this.#step, this.queue, priority, grpOf(group), type, MOST_LOOKS)) {
+        const one = this.#atGate(row);
+        if (!isOpen(one)) continue;
+        if (!one.keyed) ready.push(one);
+        else if (earliest === undefined || byHead(one, earliest) < 0) earliest = one;
+      }
+      if (earliest !== undefined) ready.push(earliest);
+    }
+    return ready;
   }
 
   head(lane: ClaimLane): Head | undefined {
     const head = lane.head ?? this.#readHead(lane);
-    const waited = head !== undefined && head.seq === lane.heavy;
-    this.#keys.asking = { id: lane.id, by: waited ? lane.by : null, since: lane.since ?? 0 };
+    const { gate, id, since } = lane;
+    const waited = head !== undefined && head.seq === lane.heavy && gate !== undefined && gate.front !== 0;
+    this.#keys.asking = { id, by: waited ? gate.name : null, since: since ?? 0 };
     return head;
   }
 
@@ -99,6 +158,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     if (row === undefined) {
       lane.ready = false;
       this.miscounted.add(lane);
+      this.#move(lane, undefined);
       return undefined;
     }
     const weights = row.weights === null ? null : readWeights(row.weights);
@@ -106,40 +166,81 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   }
 
   start(lane: ClaimLane, charges: readonly KeyCharge[]): void {
-    const row = this.#decision(lane);
-    if (row.seq === lane.heavy) this.heavy.add(lane);
+    const { gate } = lane;
+    const row = this.#pass(lane);
+    if (gate !== undefined && gate.front !== 0 && row.seq === lane.heavy) this.heavy.push(gate);
     this.started.push({ row, charges });
     lane.gave += 1;
     this.#keys.start += 1;
     const turn = this.#turn++;
-    const unit = lane.unit!;
-    this.served.add(unit);
+    const unit = (lane.unit ??= this.#turns!.unit(lane));
     unit.served += 1;
-    if (this.#shares && unit.served < this.#shareOf(lane)) return;
-    unit.served = 0;
-    for (const other of unit.lanes) {
-      other.turn = turn;
-      this.#lines.get(other.type)?.serve(other);
+    const goesOn = this.#shares && unit.served < this.#shareOf(lane);
+    if (!goesOn) unit.served = 0;
+    if (this.#turns !== undefined) {
+      this.#serveWithKeys(lane, this.#turns, goesOn ? undefined : turn);
+      return;
+    }
+    for (const other of unit.lanes) this.#serve(other, goesOn ? other.turn : turn);
+  }
+
+  #serveWithKeys(lane: ClaimLane, all: ClaimTurns, turn: number | undefined): void {
+    const unit = all.unit(lane);
+    const own = all.of(lane);
+    if (turn === undefined || !all.takesTurns(lane)) {
+      this.#serve(lane, own.at);
+      return;
+    }
+    for (const one of unit.turns) {
+      one.at = turn;
+      const carrier = one === own ? lane : this.#atGate(laneById(this.#step, one.carrier)!);
+      carrier.unit = unit;
+      this.#serve(carrier, turn);
     }
   }
 
+  /** The lane has this turn from now on. */
+  #serve(lane: ClaimLane, turn: number): void {
+    lane.turn = turn;
+    lane.turned = true;
+    this.written.add(lane);
+    if (lane.gate !== undefined) lane.gate.changed = true;
+    this.#lines.get(lane.type)?.put(lane);
+  }
+
   block(lane: ClaimLane, wait: Wait, by: LimitKey): void {
-    lane.ready = false;
     const heavy = isHeavy(lane.head, by) ? lane.head!.seq : null;
-    this.blocked.push({ id: lane.id, wait, by: by.rule.name, heavy });
+    const { grp } = (by as SqliteKey).account;
+    const gate = this.gates.of(lane.type, by.rule.name, grp, heavy === null ? 0 : lane.id);
+    // Who waited already keeps his place.
+    const waited = heavy !== null && heavy === lane.heavy && lane.gate === gate;
+    if (!waited && (heavy !== null || lane.heavy !== null)) this.weighed.set(lane.id, heavy);
+    this.#move(lane, gate);
+    gate.close(wait);
+    this.#gatesChanged = true;
   }
 
   refuse(lane: ClaimLane, decision: Decision & { readonly granted: false }): void {
-    this.refused.push({ row: this.#decision(lane), decision });
+    this.refused.push({ row: this.#pass(lane), decision });
+    if (lane.gate !== undefined) lane.gate.changed = true;
+    this.#lines.get(lane.type)?.put(lane);
+  }
+
+  #move(lane: ClaimLane, gate: ClaimGate | undefined): void {
+    if (lane.gate === gate) return;
+    this.gates.move(lane, gate);
+    this.written.add(lane);
   }
 
   /** The head of the lane is not there any more. */
-  #decision(lane: ClaimLane): JobRow {
+  #pass(lane: ClaimLane): JobRow {
     const row = lane.rows[lane.at]!;
     lane.at += 1;
     lane.head = undefined;
     lane.waiting -= 1;
     if (lane.waiting <= 0) lane.ready = false;
+    if (lane.waiting <= 0 || (lane.gate !== undefined && lane.gate.front !== 0)) this.#move(lane, undefined);
+    if (lane.headSeq > 0 && lane.ready) this.#lookAt(lane);
     return row;
   }
 
@@ -152,52 +253,147 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
 
   #line(type: string): Line {
     let line = this.#lines.get(type);
-    if (line === undefined) this.#lines.set(type, (line = new Line((from) => this.#page(type, from))));
+    if (line === undefined) {
+      line = new Line([this.#home(type), this.#gatesOf(type)], (lane) => this.#isRight(lane));
+      this.#lines.set(type, line);
+    }
     return line;
   }
 
+  /** Does the lane stand where it belongs? */
+  #isRight(lane: ClaimLane): boolean {
+    const turns = this.#turns;
+    if (turns === undefined) return true;
+    const isRight = turns.isRight(lane);
+    if (lane.headSeq > 0 || !turns.of(lane).many) return isRight;
+    // Beside lanes with keys one without goes by its first job, too. It is not written down: there is one at the most.
+    this.#lookAt(lane);
+    return false;
+  }
+
+  #lookAt(lane: ClaimLane): void {
+    const head = lane.head ?? this.#readHead(lane);
+    lane.headAt = head?.dueAt ?? 0;
+    lane.headSeq = head?.seq ?? 0;
+  }
+
   /** One more than can start, to see whether anything is left; more, if those before have all been in vain. */
-  #page(type: string, from: number): Page {
-    const count = Math.min(PAGE, Math.max(from, this.#left(type)));
-    const lanes = readyLanes(this.#step, this.#types.queue, type, count, from).map((row) => this.#lane(row));
-    this.#join(lanes.filter(({ unit }) => unit === undefined));
-    return { lanes, last: lanes.length < count };
+  #count(type: string, from: number): number {
+    return Math.min(PAGE, Math.max(from, this.#left(type)));
+  }
+
+  #home(type: string): Source {
+    let from = 0;
+    const read = () => {
+      const count = this.#count(type, from);
+      const rows = homeLanes(this.#step, this.queue, type, count, from);
+      from += rows.length;
+      source.whole = rows.length < count;
+      if (rows.length > 0) source.bound = placeOfRow(rows.at(-1)!);
+      return this.#join(rows.map((row) => this.#lane(row, undefined)));
+    };
+    const source: Source = { bound: undefined, whole: false, read };
+    return source;
+  }
+
+  #gatesOf(type: string): Source {
+    let from = 0;
+    const read = () => {
+      const count = this.#count(type, from);
+      const rows = openGates(this.#step, this.queue, type, count, from);
+      from += rows.length;
+      source.whole = rows.length < count;
+      const lanes: ClaimLane[] = [];
+      for (const row of rows) {
+        const gate = this.gates.read(type, row);
+        const { gatePriority: priority, gateTurn: turn, gateOwn: own, gateAt: headAt, gateSeq: headSeq } = row;
+        source.bound = gate.known = { priority, turn, own, headAt, headSeq };
+        gate.others = row.more !== null;
+        if (row.id === null) {
+          this.#gatesChanged = true;
+          continue;
+        }
+        gate.bound = placeOfRow(row, gate);
+        lanes.push(this.#lane(row, gate));
+        if (gate.others) this.#lines.get(type)!.add(this.#lanesAt(type, gate));
+      }
+      return this.#join(lanes);
+    };
+    const source: Source = { bound: undefined, whole: false, read };
+    return source;
+  }
+
+  /** Its lanes behind the first. */
+  #lanesAt(type: string, gate: ClaimGate): Source {
+    let from = 1;
+    const read = () => {
+      const count = this.#count(type, from);
+      const rows = lanesAt(this.#step, gate.id!, count, from);
+      from += rows.length;
+      gate.others = rows.length === count;
+      if (rows.length > 0) gate.bound = placeOfRow(rows.at(-1)!, gate);
+      return this.#join(rows.map((row) => this.#lane(row, gate)));
+    };
+    return {
+      get bound() {
+        return gate.bound;
+      },
+      get whole() {
+        return !gate.others || !gate.open;
+      },
+      read,
+    };
   }
 
   /** Finds the lanes that have their turn with these. */
-  #join(lanes: readonly ClaimLane[]): void {
+  #join(lanes: readonly ClaimLane[]): readonly ClaimLane[] {
+    if (this.#turns !== undefined) return lanes;
     const { asked } = this.#types;
-    if (lanes.length === 0) return;
+    const alone = lanes.filter(({ unit }) => unit === undefined);
+    if (alone.length === 0) return lanes;
     if (asked?.length === 1) {
-      for (const lane of lanes) lane.unit = { lanes: [lane], served: lane.served };
-      return;
+      for (const lane of alone) lane.unit = { lanes: [lane], served: lane.served };
+      return lanes;
     }
     const units = unitsOf(
       this.#step,
-      Array.from(lanes, ({ id }) => id),
+      alone.map(({ id }) => id),
       asked,
     );
     for (const rows of units) {
-      const own = rows.map((row) => this.#lane(row));
+      const own = rows.map((row) => this.#atGate(row));
       const unit = { lanes: own, served: Math.max(...own.map(({ served }) => served)) };
       for (const lane of own) lane.unit = unit;
     }
+    return lanes;
   }
 
-  #lane(row: ClaimLaneRow): ClaimLane {
+  #atGate(row: AtGate): ClaimLane {
+    return this.#lanes.get(row.id) ?? this.#lane(row, row.gate === null ? undefined : this.gates.read(row.type, row));
+  }
+
+  #lane(row: ClaimLaneRow, gate: ClaimGate | undefined): ClaimLane {
     let lane = this.#lanes.get(row.id);
     if (lane === undefined) {
-      const { id, type, priority, grp, turn, waiting, served } = row;
+      const { id, type, priority, grp, keys, own, turn, waiting, served } = row;
       lane = {
         id,
         type,
         priority,
         group: groupOf(grp),
+        keys: keys === "" ? undefined : readKeys(keys),
+        keyed: keys !== "",
+        own,
         turn,
+        headAt: row.head_at,
+        headSeq: row.head_seq,
         waiting,
         served,
-        ready: waiting > 0 && row.blocked === 0 && this.#types.has(type),
+        ready: waiting > 0 && this.#types.has(type),
+        gate,
         moved: false,
+        turned: false,
+        version: 0,
         unit: undefined,
         rows: [],
         at: 0,
@@ -206,26 +402,26 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
         head: undefined,
         gave: 0,
         heavy: row.heavy,
-        by: row.by,
-        since: row.since,
+        since: row.heavy_since,
       };
       this.#lanes.set(id, lane);
-      if (lane.ready) this.#known += 1;
+      gate?.lanes.add(lane);
+      if (isOpen(lane)) this.#known += 1;
     }
     return lane;
   }
 
   /** How many jobs of a type may still be looked at: those that can start, and one more. */
   #left(type: string): number {
-    return Math.min(this.#want - this.started.length, this.#room(type, null, false)) + 1;
+    return Math.min(this.#want - this.started.length, this.#room(type, null)) + 1;
   }
 
-  /** How many could start under the limits for all, or under those of a group. */
-  #room(type: string, group: string | null, byGroup: boolean): number {
+  /** How many could start under the limits for all, or under those that count by what the lane has. */
+  #room(type: string, lane: ClaimLane | null): number {
     let room = Number.POSITIVE_INFINITY;
     for (const rule of this.#rules) {
-      if (rule.byGroup !== byGroup || !applies(rule, this.#types.queue, type)) continue;
-      room = Math.min(room, this.#keys.key(rule, group).free ?? room);
+      if (rule.byGroup !== (lane !== null) || !applies(rule, this.#types.queue, type)) continue;
+      room = Math.min(room, this.#keys.key(rule, lane === null ? null : valueOf(rule, lane)).free ?? room);
     }
     return room;
   }
@@ -239,20 +435,34 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
       return;
     }
     lane.read = true;
-    const count = Math.min(PAGE, share + 1, this.#room(lane.type, lane.group, true) + 1);
+    const count = Math.min(PAGE, share + 1, this.#room(lane.type, lane) + 1);
     readNext(this.#step, lane, this.#amount.of(count), this.#amount);
   }
 
   /** This lane and those that come after it, none of which was read: as many as may be asked for. */
   #alike(lane: ClaimLane, count: number): readonly ClaimLane[] {
     const lanes = new Set([lane]);
-    for (const one of this.#line(lane.type).unserved) {
+    for (const one of this.#line(lane.type).upcoming()) {
       if (lanes.size >= count) break;
-      for (const other of one.unit!.lanes) if (other.ready && !other.read) lanes.add(other);
+      if (!one.read) lanes.add(one);
+      for (const other of one.unit?.lanes ?? []) if (!other.read && isOpen(other)) lanes.add(other);
     }
     for (const one of lanes) one.read = true;
     return [...lanes];
   }
+}
+
+/** So many lanes of one type and unit are looked at, if others of the type come before them. */
+const MOST_LOOKS = 64;
+
+const byHead = (a: Place, b: Place): number => a.headAt - b.headAt || a.headSeq - b.headSeq;
+
+/** Where a lane stands in the tables. */
+function placeOfRow(
+  { priority, turn, own, head_at: headAt, head_seq: headSeq }: ClaimLaneRow,
+  gate?: ClaimGate,
+): Place {
+  return { priority, turn: gate !== undefined && gate.front !== 0 ? IN_FRONT : turn, own, headAt, headSeq };
 }
 
 /** Is it too heavy for what is left? Those who only wait behind such a one are not. */

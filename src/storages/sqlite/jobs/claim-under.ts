@@ -4,7 +4,7 @@ import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance } from "../../../storage/step-bytes.ts";
 import { ClaimLimits } from "../../../planner/claim-limits.ts";
 import { planClaim, type ClaimPlan } from "../../../planner/plan-claim.ts";
-import { type BlockedLane, blockedTypes, firstBlocked, unblockRipe } from "../limits/blocked.ts";
+import { type ClosedGate, firstClosed, gateTypes, openDue } from "../limits/gates.ts";
 import { SqliteKeys } from "../limits/keys.ts";
 import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
@@ -24,7 +24,7 @@ class LimitedClaim {
   readonly #rules: readonly LimitRule[];
   readonly #keys: SqliteKeys;
   readonly #limits: ClaimLimits;
-  /** May lanes be blocked? */
+  /** May lanes stand at gates? */
   readonly #blocks: boolean;
 
   /** `writes`: limits are prepared to keep what they need. */
@@ -49,7 +49,7 @@ class LimitedClaim {
 
   planClaim(wanted: Pick<ClaimRequest, "max" | "maxBytes">): { readonly lanes: ClaimLanes; readonly plan: ClaimPlan } {
     const lanes = new ClaimLanes(this.#step, this.#types, this.#rules, this.#keys, wanted.max);
-    return { lanes, plan: planClaim([...this.#types.candidates()], lanes, this.#limits, new Allowance(wanted)) };
+    return { lanes, plan: planClaim(this.#types.open, lanes, this.#limits, new Allowance(wanted)) };
   }
 
   /** Is there a job that has come due, is not in its lane yet, and may start? */
@@ -63,13 +63,13 @@ class LimitedClaim {
   /** What comes after a claim. While limits are full it makes no sense to ask again, even if a job comes due before. */
   outlook(plan: ClaimPlan): Outlook {
     let { blockedBy, nextIn } = plan;
-    for (const lane of this.#blocked()) {
-      const general = this.#limits.earliest(lane.type);
-      const wait = Math.max(lane.wait, general.wait);
+    for (const gate of this.#closed()) {
+      const general = this.#limits.earliest(gate.type);
+      const wait = Math.max(gate.wait, general.wait);
       // Its instant has come, and too many others came before it in this step.
       if (wait === 0) return { more: true, nextInMs: 0, blockedBy };
       if (blockedBy === null || wait < nextIn) {
-        blockedBy = lane.wait < general.wait ? general.by!.rule.name : this.#labelOf(lane);
+        blockedBy = gate.wait < general.wait ? general.by!.rule.name : labelOf(gate.name, gate.group);
       }
       nextIn = Math.min(nextIn, wait);
     }
@@ -80,16 +80,12 @@ class LimitedClaim {
     return { more: false, nextInMs: instantOf(Math.min(nextIn, due.wait)), blockedBy };
   }
 
-  #labelOf({ by, group }: BlockedLane): string {
-    return labelOf(by, this.#step.rules.byName.get(by)?.byGroup === true ? group : null);
-  }
-
-  /** Of each type the blocked lane that has room first. */
-  #blocked(): BlockedLane[] {
+  /** Of each type the closed gate that opens first. */
+  #closed(): ClosedGate[] {
     if (!this.#blocks) return [];
     const { queue, asked } = this.#types;
-    const types = (asked ?? blockedTypes(this.#step, queue)).filter((type) => this.#types.has(type));
-    return types.flatMap((type) => firstBlocked(this.#step, queue, type) ?? []);
+    const types = (asked ?? gateTypes(this.#step, queue, false)).filter((type) => this.#types.has(type));
+    return types.flatMap((type) => firstClosed(this.#step, queue, type) ?? []);
   }
 
   /** When the next scheduled job can start; and what is in its way, if it is due. */
@@ -108,15 +104,15 @@ class LimitedClaim {
     return { wait: more ? Math.min(next, Math.max(0, jobs.at(-1)!.due_at - now)) : next, by: first };
   }
 
-  unblock(): void {
+  openGates(): void {
     if (!this.#blocks) return;
     const { queue, asked } = this.#types;
-    unblockRipe(this.#step, queue, asked ?? blockedTypes(this.#step, queue));
+    openDue(this.#step, queue, asked ?? gateTypes(this.#step, queue, false));
   }
 
-  /** Are there lanes whose instant has come? */
+  /** Are there closed gates whose instant has come? */
   get anyRipe(): boolean {
-    return this.#blocked().some(({ wait }) => wait === 0);
+    return this.#closed().some(({ wait }) => wait === 0);
   }
 }
 
@@ -128,7 +124,7 @@ export function claimUnder(
 ): Omit<Claim, "stale"> {
   if (types.paused) return { jobs: [], ...NOTHING };
   const limited = new LimitedClaim(step, types, rules, true, request.grantTtlMs);
-  limited.unblock();
+  limited.openGates();
   const { lanes, plan } = limited.planClaim(request);
   const { jobs, grant } = lanes.changed ? writeDown(step, request, lanes) : { jobs: [], grant: undefined };
   const ahead = limited.outlook({ ...plan, more: plan.more || lanes.othersMayLook });

@@ -36,7 +36,8 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   remember(step, request);
   const types = new OpenTypes(step, request.queue, request.types);
   const rules = step.rules.forClaim(request);
-  if (!isUniform(rules, request)) return { stale, ...claimUnder(step, request, types, rules) };
+  // Lanes with keys go by their first jobs: that is for the planner.
+  if (!isUniform(rules, request) || types.keyed) return { stale, ...claimUnder(step, request, types, rules) };
   const room = new ClaimRoom(step, rules, request);
   room.prepare();
   const max = request.max > 0 && !types.paused ? Math.min(request.max, room.free) : 0;

@@ -7,7 +7,7 @@ import type { JobRow } from "./record.ts";
 /** How many jobs come due, or are too late, in one step. */
 const STEP = 1_000;
 
-const DUE = `SELECT seq, queue, type, priority, grp FROM sluice_jobs
+const DUE = `SELECT seq, queue, type, priority, grp, keys FROM sluice_jobs
   WHERE queue = ? AND state = 'scheduled' AND due_at <= ? ORDER BY due_at, seq LIMIT ${STEP}`;
 const WAIT = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = coalesce(first_due_at, due_at),
   first_due_at = NULL, due_wall = NULL WHERE seq = ?`;
@@ -34,7 +34,7 @@ const TOO_LATE: ErrorRecord = {
 };
 
 type Coming = Pick<JobRow, "type" | "due_at">;
-type Due = Pick<JobRow, "seq" | "queue" | "type" | "priority" | "grp">;
+type Due = Pick<JobRow, "seq" | "queue" | "type" | "priority" | "grp" | "keys">;
 type Late = Pick<JobRow, "seq" | "id" | "queue" | "type" | "state" | "lane" | "attempt">;
 
 /** Is there a scheduled job of the queue that has come due? */
@@ -67,8 +67,8 @@ export function promoteDue(step: Step, queue: string): void {
   if (due.length === 0) return;
   // Whoever waits for them knows when they come due.
   const lanes = new LaneMoves(step, false);
-  for (const { seq, type, priority, grp } of due) {
-    step.sql(WAIT).run(lanes.enter({ queue, type, priority, group: grp }, true), seq);
+  for (const { seq, type, priority, grp, keys } of due) {
+    step.sql(WAIT).run(lanes.enter({ queue, type, priority, group: grp, keys }, true), seq);
   }
   lanes.write();
 }

@@ -1,6 +1,6 @@
 import { type Before, startsBefore, waitBehind } from "../../../limits/behind.ts";
 import type { KeyDecision } from "../../../limits/key-state.ts";
-import { chargeOf, mostOf, wallRule } from "../../../limits/rule.ts";
+import { chargeOf, mostOf, valueOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER } from "../../../limits/wait.ts";
 import type { JobRecord } from "../../../core/job.ts";
 import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
@@ -19,18 +19,22 @@ import { liveWorkers } from "../workers.ts";
 /** How far jobs that come before are counted. */
 const MOST = 10_000;
 
-const PLACE = "SELECT seq, coalesce(first_due_at, due_at) AS due_at, priority, grp FROM sluice_jobs WHERE id = ?";
+const PLACE = "SELECT seq, coalesce(first_due_at, due_at) AS due_at, priority, grp, keys FROM sluice_jobs WHERE id = ?";
+// Of those at gates the ones that are open, or about to.
+const READY = `waiting > 0
+  AND (gate IS NULL OR EXISTS (SELECT 1 FROM sluice_gates WHERE sluice_gates.id = gate AND ifnull(until, 0) <= ?))`;
 const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 const HIGHER = `SELECT total(waiting) AS n FROM
   (SELECT waiting FROM sluice_lanes WHERE queue = ? AND priority > ? AND waiting > 0 LIMIT ${MOST})`;
 const HIGHER_OF_TYPE = `SELECT total(waiting) AS n FROM (SELECT waiting FROM sluice_lanes
-  WHERE queue = ? AND type = ? AND priority > ? AND waiting > 0 AND (blocked_until IS NULL OR blocked_until <= ?)
-  LIMIT ${MOST})`;
-const LANES = `SELECT id, type, turn, heavy, blocked_by AS by, heavy_since AS since FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ? AND waiting > 0`;
+  WHERE queue = ? AND type = ? AND priority > ? AND ${READY} LIMIT ${MOST})`;
+const LANES = `SELECT id, type, keys, turn, heavy, heavy_since AS since,
+    (SELECT name FROM sluice_gates WHERE sluice_gates.id = gate AND front <> 0) AS by
+  FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ? AND waiting > 0`;
 const BEFORE = `SELECT count(*) AS n FROM (SELECT 1 FROM sluice_jobs
   WHERE lane = ? AND state = 'waiting' AND (due_at, seq) < (?, ?) LIMIT +?)`;
 const OTHERS = `SELECT id, type, grp, turn, waiting FROM sluice_lanes
-  WHERE queue = ? AND priority = ? AND waiting > 0 AND (blocked_until IS NULL OR blocked_until <= ?) LIMIT ${MOST}`;
+  WHERE queue = ? AND priority = ? AND ${READY} LIMIT ${MOST}`;
 const HEAD = "SELECT weights FROM sluice_jobs WHERE lane = ? AND state = 'waiting' ORDER BY due_at, seq LIMIT 1";
 
 interface LaneRow {
@@ -41,6 +45,7 @@ interface LaneRow {
 
 /** The job that was too heavy when a claim looked at it; for which limit; and since when it waits. */
 interface OwnRow extends LaneRow {
+  readonly keys: string;
   readonly heavy: number | null;
   readonly by: string | null;
   readonly since: number | null;
@@ -51,7 +56,7 @@ interface OtherRow extends LaneRow {
   readonly waiting: number;
 }
 
-type LimitWakeUps = Pick<JobRow, "seq" | "due_at" | "priority" | "grp">;
+type Place = Pick<JobRow, "seq" | "due_at" | "priority" | "grp" | "keys">;
 
 /** Where a job stands. */
 interface Ahead {
@@ -71,7 +76,7 @@ const NOWHERE: Ahead = {
 export function explain(step: Step, id: string): Standing | undefined {
   const [job] = find(step, [id]);
   if (job === undefined) return undefined;
-  const { queue, type, group, weights, priority } = job;
+  const { queue, type, weights, priority } = job;
   const pauses = new Set((step.sql(PAUSES).all(queue) as { readonly type: string }[]).map((row) => row.type));
   const queued = job.state === "waiting" || job.state === "scheduled";
   const { ahead, before, lane } = queued ? standOf(step, queue, type, id, pauses) : NOWHERE;
@@ -84,7 +89,7 @@ export function explain(step: Step, id: string): Standing | undefined {
   const keys = new SqliteKeys(step);
   const rules = [...step.rules.of(queue, type), ...remembered(step, queue)];
   const limits = rules.map((rule): LimitStanding => {
-    const own = rule.byGroup ? group : null;
+    const own = valueOf(rule, job);
     const key = keys.key(rule, own);
     const charge = chargeOf(rule, weights);
     const { used, held } = key;
@@ -119,17 +124,18 @@ function headOf(step: Step, lane: number): Pick<JobRecord, "weights"> | undefine
 }
 
 function standOf(step: Step, queue: string, type: string, id: string, pauses: ReadonlySet<string>): Ahead {
-  const { seq, due_at: dueAt, priority, grp } = step.sql(PLACE).get(id) as LimitWakeUps;
+  const { seq, due_at: dueAt, priority, grp, keys } = step.sql(PLACE).get(id) as Place;
   const { n: higher } = step.sql(HIGHER).get(queue, priority) as { readonly n: number };
   const lanes = step.sql(LANES).all(queue, priority, grpOf(grp)) as OwnRow[];
+  const isOwn = (one: OwnRow) => one.type === type && one.keys === (keys ?? "");
   let group = 0;
   let before = 0;
   for (const one of lanes) {
     const { n } = step.sql(BEFORE).get(one.id, dueAt, seq, MOST) as { readonly n: number };
     group += n;
-    if (one.type === type) before = n;
+    if (isOwn(one)) before = n;
   }
-  const own = lanes.find((one) => one.type === type);
+  const own = lanes.find(isOwn);
   const others = (step.sql(OTHERS).all(queue, priority, step.now) as OtherRow[]).filter(
     (one) => one.grp !== grpOf(grp) && !pauses.has(`:${one.type}`),
   );

@@ -1,18 +1,58 @@
-import { byTurn } from "../../../planner/turns.ts";
+import type { JobKeys } from "../../../core/job.ts";
 import type { Head, ReadyLane } from "../../../planner/plan-claim.ts";
+import type { ClaimGate } from "./claim-gates.ts";
 import type { JobRow } from "./record.ts";
+
+/** Where a lane stands among those of its type. Lanes without keys have no first job to go by: there is one of each turn. */
+export interface Place {
+  readonly priority: number;
+  readonly turn: number;
+  readonly own: number;
+  readonly headAt: number;
+  readonly headSeq: number;
+}
+
+/** Who comes first: the higher priority, who was served the longest ago, and of those whose first job is older. */
+export function byPlace(a: Place, b: Place): number {
+  return b.priority - a.priority || a.turn - b.turn || a.own - b.own || a.headAt - b.headAt || a.headSeq - b.headSeq;
+}
+
+/** Before all other turns: those of lanes that are in front of their priority. */
+export const IN_FRONT = -1;
+
+/** The place of a lane: by its turn, or in front of its priority. */
+export function placeOf({ priority, turn, own, headAt, headSeq, gate }: ClaimLane): Place {
+  return { priority, turn: gate !== undefined && gate.front !== 0 ? IN_FRONT : turn, own, headAt, headSeq };
+}
+
+/** The same as it will be in the tables: there it has a first job only if it has keys. */
+export function writtenPlaceOf(lane: ClaimLane): Place {
+  return lane.keyed ? placeOf(lane) : { ...placeOf(lane), headAt: 0, headSeq: 0 };
+}
 
 /** A lane as a claim sees it, with all that the claim has done so far. Nothing of that is written before its end. */
 export interface ClaimLane extends ReadyLane {
+  readonly keys: JobKeys | undefined;
+  readonly keyed: boolean;
+  readonly own: number;
   turn: number;
+  /** Its first job, if it has keys, or stands beside lanes that have; else 0. */
+  headAt: number;
+  headSeq: number;
   /** How many were started since it was its turn, when it was read. */
   readonly served: number;
   /** How many it counts. */
   waiting: number;
-  /** May it be taken from? */
+  /** May it be taken from, if its gate is open? */
   ready: boolean;
-  /** Its turn has come in this claim: it stands among those that were served. */
+  /** Where it stands; undefined: at none. */
+  gate: ClaimGate | undefined;
+  /** It stands at another one than before. */
   moved: boolean;
+  /** It has the turn of its unit, as far as this claim has given one. */
+  turned: boolean;
+  /** How often its place has changed. */
+  version: number;
   /** The lanes that have their turn with it. */
   unit: ClaimUnit | undefined;
   /** Its next jobs, as far as they were read; the first of them that has not started; and whether these are all. */
@@ -25,96 +65,117 @@ export interface ClaimLane extends ReadyLane {
   head: Head | undefined;
   /** How many it gave. */
   gave: number;
-  /** The job that was too heavy when a claim looked at it; for which limit; and since when it waits. */
+  /** The job that was too heavy when a claim looked at it; and since when it waits. */
   readonly heavy: number | null;
-  readonly by: string | null;
   readonly since: number | null;
 }
 
+export const isOpen = ({ ready, gate }: ClaimLane): boolean => ready && (gate === undefined || gate.open);
+
 /** The lanes of one priority and group, of the types that the claim asks for. */
 export interface ClaimUnit {
-  /** All of them, empty, blocked or paused as they may be. */
+  /** All of them, empty, at closed gates or paused as they may be; where lanes have keys, none. */
   readonly lanes: readonly ClaimLane[];
   /** How many were started since it is their turn. */
   served: number;
 }
 
-/** Lanes that were read together; and whether there are no more. */
-export interface Page {
-  readonly lanes: readonly ClaimLane[];
-  readonly last: boolean;
+/** Lanes that are read in pages, in the order of their places. */
+export interface Source {
+  /** The place of the last that was read, as it is in the tables: none that is not read comes before. undefined: none was read. */
+  bound: Place | undefined;
+  /** There are no more. */
+  whole: boolean;
+  /** Reads some more, and answers with them. */
+  read(): readonly ClaimLane[];
 }
 
-/** Lanes that were served in this claim, of one priority, in the order of their turns. */
-interface Level {
-  readonly priority: number;
-  readonly lanes: ClaimLane[];
-  readonly turns: number[];
-  at: number;
+/** A lane at the place that it had when it was put there. */
+interface Standing extends Place {
+  readonly lane: ClaimLane;
+  readonly version: number;
 }
 
 /**
- * The ready lanes of one type, in the order of their turns. They are read in pages as they are needed. Those that had their
- * turn in this claim stand behind all others of their priority, read or not, so they are kept apart.
+ * The lanes of one type that stand at no gate or at open ones, in the order of their turns. They are read as they are needed: a
+ * page of one of the sources, when what was read from it is behind the first of all.
  */
 export class Line {
-  readonly #more: (from: number) => Page;
-  readonly #fresh: ClaimLane[] = [];
-  readonly #served: Level[] = [];
-  #at = 0;
-  #whole = false;
+  readonly #sources: Source[];
+  /** Is the lane where it belongs? Else it has a later turn now. */
+  readonly #isRight: (lane: ClaimLane) => boolean;
+  /** The first comes last. Those that are not there any more stay until they are first. */
+  #standing: Standing[] = [];
 
-  /** `more` reads the next lanes from this place on. */
-  constructor(more: (from: number) => Page) {
-    this.#more = more;
+  constructor(sources: readonly Source[], isRight: (lane: ClaimLane) => boolean) {
+    this.#sources = [...sources];
+    this.#isRight = isRight;
   }
 
-  /** Lanes that were read and have not had their turn, from the first on. */
-  get unserved(): readonly ClaimLane[] {
-    return this.#fresh.slice(this.#at);
+  /** Lanes that were read, from the first on. */
+  *upcoming(): Iterable<ClaimLane> {
+    for (let i = this.#standing.length - 1; i >= 0; i--) {
+      const { lane, version } = this.#standing[i]!;
+      if (lane.version === version && isOpen(lane)) yield lane;
+    }
   }
 
   get first(): ClaimLane | undefined {
-    const fresh = this.#firstFresh();
-    const served = this.#firstServed();
-    if (fresh === undefined || served === undefined) return fresh ?? served;
-    return byTurn(fresh, served) < 0 ? fresh : served;
-  }
-
-  /** The lane had its turn. */
-  serve(lane: ClaimLane): void {
-    lane.moved = true;
-    if (!lane.ready) return;
-    let level = this.#served.find(({ priority }) => priority === lane.priority);
-    if (level === undefined) {
-      level = { priority: lane.priority, lanes: [], turns: [], at: 0 };
-      this.#served.push(level);
-      this.#served.sort((a, b) => b.priority - a.priority);
-    }
-    level.lanes.push(lane);
-    level.turns.push(lane.turn);
-  }
-
-  #firstFresh(): ClaimLane | undefined {
     for (;;) {
-      for (; this.#at < this.#fresh.length; this.#at++) {
-        const lane = this.#fresh[this.#at]!;
-        if (lane.ready && !lane.moved) return lane;
+      const top = this.#top();
+      const source = this.#unread(top);
+      if (source !== undefined) {
+        this.#enter(source.read());
+        continue;
       }
-      if (this.#whole) return undefined;
-      const { lanes, last } = this.#more(this.#fresh.length);
-      this.#whole = last;
-      this.#fresh.push(...lanes);
+      if (top === undefined) return undefined;
+      const { lane } = top;
+      if (this.#isRight(lane)) return lane;
+      this.put(lane);
     }
   }
 
-  #firstServed(): ClaimLane | undefined {
-    for (const level of this.#served) {
-      for (; level.at < level.lanes.length; level.at++) {
-        const lane = level.lanes[level.at]!;
-        if (lane.ready && lane.turn === level.turns[level.at]) return lane;
-      }
+  /** More lanes are to be read from here. */
+  add(source: Source): void {
+    this.#sources.push(source);
+  }
+
+  /** The lane has another place now. */
+  put(lane: ClaimLane): void {
+    lane.version += 1;
+    if (!isOpen(lane)) return;
+    const standing = standingOf(lane);
+    let [from, to] = [0, this.#standing.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if (byPlace(this.#standing[middle]!, standing) > 0) from = middle + 1;
+      else to = middle;
+    }
+    this.#standing.splice(from, 0, standing);
+  }
+
+  #enter(lanes: readonly ClaimLane[]): void {
+    for (const lane of lanes) if (isOpen(lane)) this.#standing.push(standingOf(lane));
+    this.#standing.sort((a, b) => byPlace(b, a));
+  }
+
+  #top(): Standing | undefined {
+    for (;;) {
+      const top = this.#standing.at(-1);
+      if (top === undefined || (top.lane.version === top.version && isOpen(top.lane))) return top;
+      this.#standing.pop();
+    }
+  }
+
+  /** A source that may have a lane before this one. */
+  #unread(top: Place | undefined): Source | undefined {
+    for (let i = this.#sources.length - 1; i >= 0; i--) {
+      const source = this.#sources[i]!;
+      if (source.whole) this.#sources.splice(i, 1);
+      else if (top === undefined || source.bound === undefined || byPlace(source.bound, top) < 0) return source;
     }
     return undefined;
   }
 }
+
+const standingOf = (lane: ClaimLane): Standing => ({ ...placeOf(lane), lane, version: lane.version });

@@ -1,6 +1,6 @@
 import { JOB_STATES, type JobCounts, type JobState, noJobs } from "../../../core/job.ts";
 import type { QueueOverview } from "../../../storage/job-storage.ts";
-import { unblockHeavy } from "../limits/blocked.ts";
+import { openGatesOf } from "../limits/gates.ts";
 import type { Step } from "../step.ts";
 import type { JobRow } from "./record.ts";
 
@@ -86,7 +86,7 @@ export function setPaused(step: Step, queue: string, type: string | null, paused
   }
   // Whoever waited for a heavy one of those that are paused now does not any more.
   for (const name of step.rules.weighing) {
-    unblockHeavy(step, name);
+    openGatesOf(step, name);
     step.everybody = true;
   }
 }

@@ -1,4 +1,5 @@
 import { type Lane, type Unit, unitsOf } from "../../../planner/turns.ts";
+import { gateTypes } from "../limits/gates.ts";
 import type { Step } from "../step.ts";
 
 /** A row of `sluice_lanes`. The group is as it is kept there: '' without one, ':' and its name with one. */
@@ -13,26 +14,27 @@ export interface Sibling {
   readonly waiting: number;
 }
 
-type AnyLane = LaneRow & Sibling & { readonly blocked: number };
+type AnyLane = LaneRow & Sibling & { readonly gated: number };
 
 /** A queue with no more lanes than this is looked at as a whole: one statement in place of four, half the time of a look. */
 const FEW = 8;
 
-const ALL = `SELECT id, type, priority, grp AS "group", turn, waiting, blocked_until IS NOT NULL AS blocked FROM sluice_lanes
+const ALL = `SELECT id, type, priority, grp AS "group", turn, waiting, gate IS NOT NULL AS gated FROM sluice_lanes
   WHERE queue = ? LIMIT ${FEW + 1}`;
 
 // From one type to the next along the index, however many lanes lie between them.
-const READY = "waiting > 0 AND blocked_until IS NULL";
+const READY = "waiting > 0 AND gate IS NULL";
 const FIRST_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND ${READY} ORDER BY type LIMIT 1`;
 const NEXT_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND type > ? AND ${READY} ORDER BY type LIMIT 1`;
 const LANES = `SELECT id, priority, grp AS "group", turn, waiting FROM sluice_lanes
-  WHERE queue = ? AND type = ? AND ${READY} ORDER BY priority DESC, turn, id LIMIT +?`;
+  WHERE queue = ? AND type = ? AND ${READY} ORDER BY priority DESC, turn, own LIMIT +?`;
 const UNIT = `SELECT 0 AS unit, id, type, waiting FROM sluice_lanes AS lane
-  WHERE lane.queue = ? AND lane.priority = ? AND lane.grp = ?`;
+  WHERE lane.queue = ? AND lane.priority = ? AND lane.grp = ? AND lane.keys = ''`;
 // The same for a list of lanes, one of each unit. Each is looked up in turn, along the unique key.
 const UNITS = `SELECT unit.key AS unit, lane.id, lane.type, lane.waiting FROM json_each(?) AS unit
   CROSS JOIN sluice_lanes AS one ON one.id = unit.value
-  CROSS JOIN sluice_lanes AS lane ON lane.queue = one.queue AND lane.priority = one.priority AND lane.grp = one.grp`;
+  CROSS JOIN sluice_lanes AS lane ON lane.queue = one.queue AND lane.priority = one.priority AND lane.grp = one.grp
+    AND lane.keys = ''`;
 
 const NOTHING: ReadonlySet<string> = new Set();
 
@@ -59,6 +61,11 @@ export class OpenTypes {
     return !this.#paused.has(`:${type}`) && (this.asked === null || this.asked.includes(type));
   }
 
+  /** Are there lanes with keys in the queue? */
+  get keyed(): boolean {
+    return this.#step.hasKeys(this.queue);
+  }
+
   /** Does anything wait? */
   get anyWaits(): boolean {
     for (const type of this.candidates()) if (this.#lanes(type, 1).length > 0) return true;
@@ -75,7 +82,7 @@ export class OpenTypes {
       const lanes = this.#step.sql(ALL).all(this.queue) as AnyLane[];
       if (lanes.length <= FEW) {
         this.#few = lanes;
-        return unitsOf(lanes.filter(({ type, waiting, blocked }) => waiting > 0 && blocked === 0 && this.has(type)));
+        return unitsOf(lanes.filter(({ type, waiting, gated }) => waiting > 0 && gated === 0 && this.has(type)));
       }
     }
     const byType = Array.from(this.candidates(), (type) => this.#lanes(type, count));
@@ -116,7 +123,15 @@ export class OpenTypes {
     return this.#step.sql(LANES).all(this.queue, type, count) as unknown as LaneRow[];
   }
 
-  /** The types it may take of which jobs may be ready. */
+  /** The types it may take of which jobs may be ready, whether or not their lanes stand at gates. */
+  get open(): readonly string[] {
+    const types = [...this.candidates()];
+    if (this.asked !== null || this.paused) return types;
+    const atGates = gateTypes(this.#step, this.queue, true).filter((type) => this.has(type));
+    return atGates.length === 0 ? types : [...new Set([...types, ...atGates])];
+  }
+
+  /** The types it may take of which jobs may be ready in lanes at no gate. */
   *candidates(): Iterable<string> {
     if (this.paused) return;
     if (this.asked !== null) {

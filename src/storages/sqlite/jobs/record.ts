@@ -1,6 +1,7 @@
 import type { JobRecord, JobState } from "../../../core/job.ts";
+import type { Keyed } from "../../../limits/rule.ts";
 import { valuesOf } from "../driver.ts";
-import { readBackoff, readError, readProgress, readWeights } from "../../../storage/kept.ts";
+import { readBackoff, readError, readKeys, readProgress, readWeights } from "../../../storage/kept.ts";
 
 /** A row of `sluice_jobs`. What is kept as JSON may be anything: somebody may have written it by hand. */
 export interface JobRow {
@@ -12,6 +13,7 @@ export interface JobRow {
   readonly lane: number | null;
   readonly priority: number;
   readonly grp: string | null;
+  readonly keys: string | null;
   readonly data: string;
   readonly weights: string | null;
   readonly attempt: number;
@@ -37,13 +39,14 @@ export interface JobRow {
   readonly idempotency_key: string | null;
 }
 
-export const COLUMNS = `seq, id, queue, type, state, lane, priority, grp, data, weights, attempt, max_attempts, backoff,
+export const COLUMNS = `seq, id, queue, type, state, lane, priority, grp, keys, data, weights, attempt, max_attempts, backoff,
   timeout, deadline, deadline_wall, keep_for, holds, created_at, due_at, due_wall, started_at, finished_at, worker, lease_until, token,
   cancel_requested, progress, result, error, idempotency_key`;
 
 /** The columns of a job that waits, as `waitingRow` reads them; those that its state decides are not among them. */
 export const WAITING_COLUMNS = `seq, id, queue, type, lane, priority, grp, data, weights, attempt, max_attempts, backoff, timeout,
-  deadline, deadline_wall, keep_for, holds, created_at, due_at, due_wall, cancel_requested, progress, error, idempotency_key`;
+  deadline, deadline_wall, keep_for, holds, created_at, due_at, due_wall, cancel_requested, progress, error, idempotency_key,
+  keys`;
 
 type Waiting = [
   seq: number,
@@ -70,6 +73,7 @@ type Waiting = [
   progress: string | null,
   error: string | null,
   idempotencyKey: string | null,
+  keys: string | null,
 ];
 
 /** A claim reads many: an array takes half the time of an object, the driver's part included. */
@@ -84,6 +88,7 @@ export function waitingRow(row: unknown): JobRow {
     lane: v[4],
     priority: v[5],
     grp: v[6],
+    keys: v[24],
     data: v[7],
     weights: v[8],
     attempt: v[9],
@@ -130,6 +135,7 @@ export function toRecord(row: JobRow, skew: number, lease?: NewLease): JobRecord
     state: lease === undefined ? row.state : "active",
     priority: row.priority,
     group: row.grp,
+    ...(row.keys !== null && { keys: readKeys(row.keys) }),
     weights: row.weights === null ? null : readWeights(row.weights),
     attempt: lease === undefined ? row.attempt : row.attempt + 1,
     maxAttempts: row.max_attempts,
@@ -154,3 +160,8 @@ export function toRecord(row: JobRow, skew: number, lease?: NewLease): JobRecord
 }
 
 const wallOf = (instant: number | null, skew: number): number | null => (instant === null ? null : instant - skew);
+
+/** What limits count the job by. */
+export function keyedOf({ grp, keys }: Pick<JobRow, "grp" | "keys">): Keyed {
+  return keys === null ? { group: grp } : { group: grp, keys: readKeys(keys) };
+}

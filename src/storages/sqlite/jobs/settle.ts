@@ -1,5 +1,6 @@
 import type { ErrorRecord } from "../../../core/job.ts";
 import { holdKey } from "../../../limits/key-state.ts";
+import { valueOf } from "../../../limits/rule.ts";
 import type { Hold, Outcome } from "../../../storage/job-storage.ts";
 import { changeGauge } from "../limits/gauges.ts";
 import { stateGrpOf } from "../limits/groups.ts";
@@ -11,12 +12,12 @@ import { complete, type Completed } from "./complete.ts";
 import { isFirstDue } from "./due.ts";
 import { KEPT_MS } from "./ended.ts";
 import { LaneMoves } from "./lanes.ts";
-import type { JobRow } from "./record.ts";
+import { type JobRow, keyedOf } from "./record.ts";
 import { unspend } from "./unspend.ts";
 
 /** The lease is told by the job's latest token; one that ran out is still its holder's until the sweep takes it away. */
 const HELD = "id = ? AND token = ? AND state = 'active'";
-const FIND = `SELECT seq, id, queue, type, priority, grp, attempt, started_at, worker, cancel_requested, due_at, token,
+const FIND = `SELECT seq, id, queue, type, priority, grp, keys, attempt, started_at, worker, cancel_requested, due_at, token,
     limits
   FROM sluice_jobs WHERE ${HELD}`;
 const END = `UPDATE sluice_jobs SET state = ?, finished_at = ?, lease_until = NULL, attempt = ?, holds = holds + ?,
@@ -32,6 +33,7 @@ export type HeldRow = Pick<
   | "type"
   | "priority"
   | "grp"
+  | "keys"
   | "attempt"
   | "started_at"
   | "worker"
@@ -101,13 +103,15 @@ function release(step: Step, outcome: Exclude<Outcome, { to: "completed" }>, lan
 }
 
 /** What a service said about its limits. */
-function holdLimits(step: Step, { queue, type, grp }: HeldRow, hold: Hold | null): void {
+function holdLimits(step: Step, row: HeldRow, hold: Hold | null): void {
   if (hold === null) return;
+  const { queue, type } = row;
   const until = step.now + hold.forMs;
   const scope = hold.scope ? step.rules.of(queue, type).filter(({ byGroup }) => !byGroup) : [];
   for (const name of new Set([...hold.names, ...scope.map((rule) => rule.name)])) {
     const rule = step.rules.byName.get(name);
-    changeGauge(step, name, rule === undefined ? "" : stateGrpOf(rule, grp), (gauge) => holdKey(gauge, until));
+    const grp = rule === undefined ? "" : stateGrpOf(rule, valueOf(rule, keyedOf(row)));
+    changeGauge(step, name, grp, (gauge) => holdKey(gauge, until));
   }
 }
 

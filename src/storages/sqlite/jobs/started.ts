@@ -2,15 +2,13 @@ import type { JobRecord } from "../../../core/job.ts";
 import type { Grant } from "../../../storage/grants.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import { neverFits } from "../../../storage/stored-rules.ts";
-import { blockLanes, unblockBehind } from "../limits/blocked.ts";
+import { openBehind } from "../limits/gates.ts";
 import { grantOf } from "../limits/grants.ts";
-import { grpOf } from "../limits/groups.ts";
 import { takeLimits } from "../limits/taking.ts";
 import type { Step } from "../step.ts";
 import { KEPT_MS } from "./ended.ts";
 import type { ClaimLanes, Refused } from "./claim-lanes.ts";
-import { LaneMoves } from "./lanes.ts";
-import type { ClaimLane, ClaimUnit } from "./line.ts";
+import { HEAD, LaneMoves } from "./lanes.ts";
 import { toRecord } from "./record.ts";
 
 // One statement for all, each with a token of its own: a list of [number of the job, what it took], or of numbers alone.
@@ -26,6 +24,11 @@ const SERVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served 
 const MANY_SERVED = `UPDATE sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
   used_at = iif(served.value ->> 2, ?, used_at), served = served.value ->> 3
   FROM json_each(?) AS served WHERE sluice_lanes.id = served.value ->> 0`;
+// The same for a lane that stands somewhere else now, and for one with keys.
+const MOVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served = ?, used_at = iif(?, ?, used_at), gate = ?`;
+const MOVED_ONE = `${MOVED} WHERE id = ?`;
+const KEYED = `${MOVED}, ${HEAD} WHERE id = ?`;
+const WEIGHED = "UPDATE sluice_lanes SET heavy = ?, heavy_since = ? WHERE id = ?";
 const RECOUNT = `UPDATE sluice_lanes SET waiting =
   (SELECT count(*) FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting') WHERE id = ?`;
 const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
@@ -44,13 +47,13 @@ export interface Started {
 export function writeDown(step: Step, request: ClaimRequest, plan: ClaimLanes): Started {
   const started = plan.started.length === 0 ? { jobs: [], grant: undefined } : start(step, request, plan);
   if (plan.refused.length > 0) endRefused(step, plan.refused);
-  for (const lane of plan.heavy) letOthersLook(step, lane, plan);
-  if (plan.blocked.length > 0) blockLanes(step, plan.blocked);
+  for (const waited of plan.heavy) letOthersLook(step, waited, plan);
+  writeLanes(step, plan);
   for (const { id } of plan.miscounted) step.sql(RECOUNT).run(id);
   return started;
 }
 
-function start(step: Step, request: ClaimRequest, { started, served }: ClaimLanes): Started {
+function start(step: Step, request: ClaimRequest, { started }: ClaimLanes): Started {
   const { worker, leaseMs, grantTtlMs } = request;
   const first = step.numbers(started.length);
   const taken = takeLimits(
@@ -68,7 +71,6 @@ function start(step: Step, request: ClaimRequest, { started, served }: ClaimLane
     const list = JSON.stringify(started.map(({ row }, i) => [row.seq, taken[i]]));
     step.sql(START).run(now, leaseUntil, worker, first, list);
   }
-  writeTurns(step, served);
   const jobs = started.map(({ row }, i) => {
     const { queue, id, type, attempt } = row;
     if (step.eventsWanted) step.event({ event: "started", queue, id, type, attempt: attempt + 1, worker });
@@ -78,20 +80,39 @@ function start(step: Step, request: ClaimRequest, { started, served }: ClaimLane
   return { jobs, grant: grantTtlMs === undefined ? undefined : grantOf(first, charges) };
 }
 
-function writeTurns(step: Step, units: Iterable<ClaimUnit>): void {
-  const lanes: (readonly [id: number, turn: number, gave: number, served: number])[] = [];
-  for (const { lanes: own, served } of units) {
-    for (const { id, turn, gave } of own) lanes.push([id, turn, gave, served]);
+/** Lanes that had their turn, or stand somewhere else; and the gates. */
+function writeLanes(step: Step, plan: ClaimLanes): void {
+  const { gates, written, queue } = plan;
+  for (const lane of gates.sendHome()) written.add(lane);
+  for (const lane of plan.stale) written.add(lane);
+  gates.writeClosed(step, queue);
+  const plain: Served[] = [];
+  for (const lane of written) {
+    const { id, turn, gave, gate, turned, unit } = lane;
+    const served = turned ? unit!.served : lane.served;
+    if (lane.keyed || lane.moved) {
+      step.sql(lane.keyed ? KEYED : MOVED_ONE).run(turn, gave, served, gave, step.now, gate?.id ?? null, id);
+    } else plain.push([id, turn, gave, served]);
   }
+  writeServed(step, plain);
+  for (const [lane, heavy] of plan.weighed) step.sql(WEIGHED).run(heavy, heavy === null ? null : step.now, lane);
+  gates.writePlaces(step);
+}
+
+type Served = readonly [id: number, turn: number, gave: number, served: number];
+
+function writeServed(step: Step, lanes: readonly Served[]): void {
   if (lanes.length >= MANY) step.sql(MANY_SERVED).run(step.now, JSON.stringify(lanes));
   else for (const [id, turn, gave, served] of lanes) step.sql(SERVED).run(turn, gave, served, gave, step.now, id);
 }
 
 /** Whoever waited only for what has started now is worth a look, and hears of it. */
-function letOthersLook(step: Step, { by, group }: ClaimLane, plan: ClaimLanes): void {
-  const rule = by === null ? undefined : step.rules.byName.get(by);
-  if (rule === undefined) return;
-  for (const other of unblockBehind(step, rule.name, rule.byGroup ? grpOf(group) : null)) {
+function letOthersLook(
+  step: Step,
+  { name, grp }: { readonly name: string; readonly grp: string },
+  plan: ClaimLanes,
+): void {
+  for (const other of openBehind(step, name, grp)) {
     step.everybody = true;
     plan.othersMayLook ||= plan.takes(other);
   }

@@ -20,7 +20,7 @@ const CLAIM_KEPT_MS = 30 * 86_400_000;
 const EVENT_KEPT_MS = 60_000;
 const EVENTS_KEPT = 10_000;
 
-const STALLED = `SELECT seq, id, queue, type, priority, grp, attempt, max_attempts, started_at, worker, cancel_requested,
+const STALLED = `SELECT seq, id, queue, type, priority, grp, keys, attempt, max_attempts, started_at, worker, cancel_requested,
     due_at, token
   FROM sluice_jobs WHERE lease_until IS NOT NULL AND lease_until <= ? ORDER BY lease_until LIMIT ${STEP}`;
 

@@ -5,7 +5,7 @@ import type { LaneMoves } from "./lanes.ts";
 import type { JobRow } from "./record.ts";
 
 /** A job that nothing has happened to since its latest lease ran out; of those that are dead, only this was their last attempt. */
-const FIND = `SELECT j.seq, j.queue, j.type, j.priority, j.grp, j.state, a.seq AS record
+const FIND = `SELECT j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, a.seq AS record
   FROM sluice_jobs j JOIN sluice_attempts a ON a.job = j.seq
   WHERE j.id = ? AND j.token = ? AND a.attempt = j.attempt AND a.started_at = j.started_at
     AND json_extract(a.error, '$.code') = '${STALLED}'
@@ -17,7 +17,9 @@ const UNSPEND = `UPDATE sluice_jobs SET attempt = attempt - 1,
 const REVIVE = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, worker = NULL, finished_at = NULL, delete_at = NULL
   WHERE seq = ?`;
 
-type StalledRow = Pick<JobRow, "seq" | "queue" | "type" | "priority" | "grp" | "state"> & { readonly record: number };
+type StalledRow = Pick<JobRow, "seq" | "queue" | "type" | "priority" | "grp" | "keys" | "state"> & {
+  readonly record: number;
+};
 
 /** The handler of this lease was never called: if a sweep has taken the lease away meanwhile, its attempt is given back. */
 export function unspend(step: Step, { id, token }: Lease, lanes: LaneMoves): void {

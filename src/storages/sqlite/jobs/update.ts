@@ -5,7 +5,7 @@ import type { Step } from "../step.ts";
 import { instantOf } from "./add.ts";
 import { isFirstDue, promoteDue } from "./due.ts";
 import { LaneMoves } from "./lanes.ts";
-import type { JobRow } from "./record.ts";
+import { type JobRow, keyedOf } from "./record.ts";
 
 const FIND = "SELECT * FROM sluice_jobs WHERE id = ? AND queue = ?";
 const WRITE = `UPDATE sluice_jobs SET state = ?, lane = ?, priority = ?, grp = ?, data = ?, weights = ?, max_attempts = ?,
@@ -26,7 +26,8 @@ export function update(step: Step, { queue, id, set }: JobUpdate): Updated {
   const priority = set.priority ?? row.priority;
   const group = set.group === undefined ? row.grp : set.group;
   const weights = set.weights === undefined ? (row.weights === null ? null : readWeights(row.weights)) : set.weights;
-  if (step.rules.weighing.length > 0) refuseImpossible(step.rules.inForce, [{ queue, type, group, weights }]);
+  if (step.rules.weighing.length > 0)
+    refuseImpossible(step.rules.inForce, [{ queue, type, group, keys: keyedOf(row).keys, weights }]);
 
   const due = dueOf(step, row, set.due);
   const waits = due.at <= step.now;
@@ -36,7 +37,7 @@ export function update(step: Step, { queue, id, set }: JobUpdate): Updated {
     lanes.leave(row.lane);
   }
   const first = !waits && isFirstDue(step, queue, type, due.at);
-  const lane = waits ? lanes.enter({ queue, type, priority, group }, true) : null;
+  const lane = waits ? lanes.enter({ queue, type, priority, group, keys: row.keys }, true) : null;
   const deadline =
     set.deadline === undefined ? { at: row.deadline, wall: row.deadline_wall } : givenOf(step, set.deadline);
   step

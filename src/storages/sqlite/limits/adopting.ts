@@ -1,5 +1,6 @@
-import { applies, chargeOf, type LimitRule } from "../../../limits/rule.ts";
+import { applies, chargeOf, type LimitRule, valueOf } from "../../../limits/rule.ts";
 import { type JobRow } from "../jobs/record.ts";
+import { keyedOf } from "../jobs/record.ts";
 import { readWeights } from "../../../storage/kept.ts";
 import { openLimit } from "../limit-row.ts";
 import type { Step } from "../step.ts";
@@ -7,14 +8,14 @@ import { stateGrpOf } from "./groups.ts";
 import { holds } from "./holds.ts";
 
 // Along the index of leases: every job that runs has one.
-const RUNNING = `SELECT token, queue, type, grp, weights, started_at FROM sluice_jobs
+const RUNNING = `SELECT token, queue, type, grp, keys, weights, started_at FROM sluice_jobs
   WHERE lease_until IS NOT NULL AND lease_until > ?`;
 const HOLD = "INSERT INTO sluice_holds (limit_id, token, slots, at) VALUES (?, ?, ?, ?) ON CONFLICT DO ";
 const UNLESS_HELD = `${HOLD} NOTHING`;
 // What was there only kept the group in mind.
 const IN_PLACE = `${HOLD} UPDATE SET slots = excluded.slots`;
 
-type Running = Pick<JobRow, "token" | "queue" | "type" | "grp" | "weights" | "started_at">;
+type Running = Pick<JobRow, "token" | "queue" | "type" | "grp" | "keys" | "weights" | "started_at">;
 
 /**
  * A rule holds from now on: so do the jobs that run already, as if they had started under it. Those that hold something of it
@@ -23,7 +24,9 @@ type Running = Pick<JobRow, "token" | "queue" | "type" | "grp" | "weights" | "st
 export function adopt(step: Step, before: LimitRule | undefined, rule: LimitRule): void {
   if (!mayHold(rule)) return;
   const ids = new Map<string, number>();
-  for (const { token, queue, type, grp: group, weights, started_at: at } of step.sql(RUNNING).all(0) as Running[]) {
+  for (const job of step.sql(RUNNING).all(0) as Running[]) {
+    const { token, queue, type, weights, started_at: at } = job;
+    const group = valueOf(rule, keyedOf(job));
     if (!applies(rule, queue, type) || !holds(rule, group)) continue;
     const grp = stateGrpOf(rule, group);
     let id = ids.get(grp);

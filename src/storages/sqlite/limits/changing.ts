@@ -8,8 +8,8 @@ import { changeRule, ruleInForce, type StoredRule } from "../../../storage/store
 import { findLimit, type LimitRow, limitById } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { adopt } from "./adopting.ts";
-import { unblockAll } from "./blocked.ts";
 import { windowFreed } from "./freed.ts";
+import { clearGates, openAll } from "./gates.ts";
 import { changeGauge, gaugeOf } from "./gauges.ts";
 import { stateGrpOf } from "./groups.ts";
 import { forgetOwner, ownersOf, rememberOwner, tellChanges } from "./history.ts";
@@ -36,10 +36,7 @@ export function define(step: Step, rules: readonly LimitRule[], options: Declare
   const inForce = writes.filter((stored) => changed.has(stored.declared.name));
   if (writes.length > 0) write(step, writes);
   // No job has waited for one that is new.
-  loosen(
-    step,
-    inForce.map(({ declared: { name } }) => name).filter((name) => step.rules.stored.has(name)),
-  );
+  for (const { declared: rule } of inForce) if (step.rules.stored.has(rule.name)) release(step, rule.name);
   for (const stored of inForce) adopt(step, step.rules.byName.get(stored.declared.name), ruleInForce(stored));
   for (const name of removed) erase(step, step.rules.byName.get(name)!);
   if (owner !== undefined) rememberOwner(step, owner);
@@ -64,7 +61,7 @@ function erase(step: Step, rule: LimitRule): void {
   step.sql(DELETE).run(name);
   for (const { id } of step.sql(IDS).all(name, firstGrp(rule)) as { readonly id: number }[]) dropLimit(step, id);
   step.sql(CHANGED).run();
-  loosen(step, [name]);
+  release(step, name);
 }
 
 export function change(step: Step, name: string, wanted: LimitChange, by: string | null): void {
@@ -76,12 +73,12 @@ export function change(step: Step, name: string, wanted: LimitChange, by: string
   const changed = changeByHand(before, after, wanted, by);
   if (changed !== undefined) tellChanges(step, [changed]);
   if (after !== undefined && ("quota" in wanted || "restore" in wanted)) {
-    loosen(step, [name]);
+    loosen(step, name);
     adopt(step, rule, ruleInForce(after));
   }
   if ("paused" in wanted && !wanted.paused) {
     step.sql(GO_ON).run(name, firstGrp(rule));
-    loosen(step, [name]);
+    loosen(step, name);
   }
   // What holds all groups is kept with the rule.
   if ("holdMs" in wanted && after === undefined) {
@@ -108,7 +105,7 @@ function reset(step: Step, rule: LimitRule, group: string | null): void {
     ? (step.sql(IDS).all(name, firstGrp(rule)) as { readonly id: number }[]).map(({ id }) => limitById(step, id))
     : [findLimit(step, name, stateGrpOf(rule, group))];
   for (const row of rows.filter((one): one is LimitRow => one !== undefined)) resetLimit(step, row);
-  if (all) loosen(step, [name]);
+  if (all) loosen(step, name);
   else windowFreed(step, { name, grp: stateGrpOf(rule, group) });
 }
 
@@ -118,8 +115,14 @@ function write(step: Step, rules: readonly StoredRule[]): void {
   step.sql(CHANGED).run();
 }
 
-/** Whatever waited for one of these looks again. */
-function loosen(step: Step, names: readonly string[]): void {
-  for (const name of names) unblockAll(step, name);
-  if (names.length > 0) step.everybody = true;
+/** What waited for it looks again. */
+function loosen(step: Step, name: string): void {
+  openAll(step, name);
+  step.everybody = true;
+}
+
+/** What waited for it may be under it no more. */
+function release(step: Step, name: string): void {
+  clearGates(step, name);
+  step.everybody = true;
 }

@@ -3,7 +3,7 @@ import { concurrencyWait, type LimitRule, quotaOf } from "../../../limits/rule.t
 import type { Wait } from "../../../limits/wait.ts";
 import { type LimitRow, limitById } from "../limit-row.ts";
 import type { Given, Step } from "../step.ts";
-import { unblockGroups, unblockHeavy } from "./blocked.ts";
+import { openGates } from "./gates.ts";
 import { groupOf } from "./groups.ts";
 import { type EndedHold, heldOf } from "./holds.ts";
 import { SqliteKeys } from "./keys.ts";
@@ -53,15 +53,13 @@ export function release(step: Step, ended: readonly EndedHold[]): void {
     for (const { id, grp } of states) {
       if (!step.given.has(id)) step.given.set(id, before(step, rule, id, grp, own.get(id)!));
     }
-    const grps = states.map(({ grp }) => grp);
-    if (unblock(step, rule, grps)) for (const { id } of states) step.given.get(id)!.awaited = true;
+    for (const { id, grp } of states) if (mayOpen(step, rule, grp)) step.given.get(id)!.awaited = true;
   }
 }
 
-/** Lanes that waited for these states of a limit may look again. Were there any? */
-function unblock(step: Step, { name, byGroup, weight }: LimitRule, grps: readonly string[]): boolean {
-  if (byGroup) return unblockGroups(step, name, grps);
-  return weight !== null && unblockHeavy(step, name);
+/** Lanes that waited for this state of a limit may look again. Were there any? */
+function mayOpen(step: Step, { name, byGroup, weight }: LimitRule, grp: string): boolean {
+  return (byGroup || weight !== null) && openGates(step, name, grp);
 }
 
 function before(step: Step, rule: LimitRule, id: number, grp: string, ended: readonly EndedHold[]): Given {
@@ -79,7 +77,7 @@ function before(step: Step, rule: LimitRule, id: number, grp: string, ended: rea
 /** There is more room in a window, or no pause any more. */
 export function windowFreed(step: Step, { name, grp }: Pick<LimitRow, "name" | "grp">): void {
   const rule = step.rules.byName.get(name);
-  if (rule !== undefined) unblock(step, rule, [grp]);
+  if (rule !== undefined) mayOpen(step, rule, grp);
   step.everybody = true;
 }
 

@@ -17,6 +17,3 @@ export function stateGrpOf({ byGroup }: Pick<LimitRule, "byGroup">, group: strin
 }
 
 export const groupOf = (grp: string): string | null => (grp === "" || grp === NOBODY ? null : grp.slice(1));
-
-/** The lanes that a state by group is for. */
-export const laneGrpOf = (grp: string): string => (grp === NOBODY ? "" : grp);

@@ -5,8 +5,8 @@ import type { LimitKey } from "../../../planner/claim-limits.ts";
 import type { Step } from "../step.ts";
 import { windowWait } from "../windows.ts";
 import { Account } from "./account.ts";
-import { type Asking, type HeavyHead, heavyHeads, waitForHeavy } from "./blocked.ts";
-import { laneGrpOf, stateGrpOf } from "./groups.ts";
+import { stateGrpOf } from "./groups.ts";
+import { type Asking, type HeavyHead, heavyHeads, waitForHeavy } from "./heavy-heads.ts";
 import { holds } from "./holds.ts";
 
 /** From this number on starts share rows: by a thousandth of the window at the most, which nobody will notice. */
@@ -146,14 +146,9 @@ export class SqliteKey implements LimitKey {
     );
   }
 
-  /** The group whose lanes wait for it; null: any. */
-  get #lanes(): string | null {
-    return this.rule.byGroup ? laneGrpOf(this.account.grp) : null;
-  }
-
   /** How long others wait for it who come before somebody of this priority. */
   #behind(priority: number, asking: Asking | undefined, promptly = false): Wait {
-    this.#heavy ??= heavyHeads(this.#step, this.rule.name, this.#lanes);
+    this.#heavy ??= heavyHeads(this.#step, this.rule.name, this.account.grp);
     if (this.#heavy.length === 0) return 0;
     return waitForHeavy(this.#step, this.#heavy, priority, asking, promptly);
   }

@@ -1,8 +1,8 @@
 import { countFailure, countSuccess } from "../../../limits/key-state.ts";
 import { type LimitRow, limitById } from "../limit-row.ts";
 import type { Step } from "../step.ts";
-import { isAnyAwaited } from "./blocked.ts";
 import { noteHeld, release, windowFreed } from "./freed.ts";
+import { isAnyAwaited } from "./gates.ts";
 import { gaugeOf, saveGauge } from "./gauges.ts";
 import type { EndedHold } from "./holds.ts";
 

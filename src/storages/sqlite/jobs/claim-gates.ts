@@ -1,0 +1,158 @@
+import type { Wait } from "../../../limits/wait.ts";
+import { deleteEmpty, untilOf } from "../limits/gates.ts";
+import type { Step } from "../step.ts";
+import type { GateRow } from "./lane-rows.ts";
+import { EARLIER } from "./lanes.ts";
+import { byPlace, type ClaimLane, type Place, writtenPlaceOf } from "./line.ts";
+
+const PLACE = "priority, turn, own, head_at, head_seq";
+const CLOSE = `UPDATE sluice_gates SET until = ?, (${PLACE}) = (?, ?, ?, ?, ?) WHERE id = ?`;
+// Of one that was not read nothing is known but that others may stand there.
+const CLOSE_UNREAD = `INSERT INTO sluice_gates (name, grp, queue, type, front, until, ${PLACE})
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (name, grp, queue, type, front) DO UPDATE SET until = excluded.until RETURNING id`;
+const MOVE = `UPDATE sluice_gates SET (${PLACE}) = (?, ?, ?, ?, ?) WHERE id = ?`;
+
+/** A gate as a claim sees it. */
+export class ClaimGate {
+  readonly type: string;
+  readonly name: string;
+  /** The state of the limit. */
+  readonly grp: string;
+  /** The lane that it is for alone; 0: for all. */
+  readonly front: number;
+  /** undefined: it is not known whether there is one in the tables. */
+  id: number | undefined;
+  open = true;
+  /** The claim has closed it, for so long. */
+  wait: Wait | undefined;
+  /** The lanes there that the claim knows. */
+  readonly lanes = new Set<ClaimLane>();
+  /** Others may stand there, too: behind `bound`, or anywhere. */
+  others: boolean;
+  bound: Place | undefined;
+  /** The place that it is known by, if it was read in its turn. */
+  known: Place | undefined;
+  /** A lane there was served, or has left. */
+  changed = false;
+
+  constructor({ type, name, grp, front }: Pick<ClaimGate, "type" | "name" | "grp" | "front">) {
+    this.type = type;
+    this.name = name;
+    this.grp = grp;
+    this.front = front;
+    this.others = front === 0;
+  }
+
+  close(wait: Wait): void {
+    this.open = false;
+    this.wait = wait;
+  }
+
+  /** Is nothing known to stand there any more? */
+  get isEmpty(): boolean {
+    return this.lanes.size === 0 && !this.others;
+  }
+
+  /** No lane there comes before this place. undefined: that is not known. */
+  get first(): Place | undefined {
+    let first = this.others ? this.bound : undefined;
+    if (this.others && first === undefined) return undefined;
+    for (const lane of this.lanes) {
+      const place = writtenPlaceOf(lane);
+      if (first === undefined || byPlace(place, first) < 0) first = place;
+    }
+    return first;
+  }
+}
+
+/** The gates that a claim has to do with. */
+export class ClaimGates {
+  readonly #gates = new Map<string, ClaimGate>();
+
+  get all(): Iterable<ClaimGate> {
+    return this.#gates.values();
+  }
+
+  of(type: string, name: string, grp: string, front: number): ClaimGate {
+    const key = `${type.length} ${type} ${name.length} ${name} ${front} ${grp}`;
+    let gate = this.#gates.get(key);
+    if (gate === undefined) this.#gates.set(key, (gate = new ClaimGate({ type, name, grp, front })));
+    return gate;
+  }
+
+  /** The gate of a row. */
+  read(type: string, { gate: id, name, state, front, until }: GateRow): ClaimGate {
+    const gate = this.of(type, name, state, front);
+    if (gate.id === undefined) {
+      gate.id = id;
+      // What the claim has closed stays closed, whatever it was before.
+      if (gate.wait === undefined) gate.open = until === null;
+    }
+    return gate;
+  }
+
+  /** The lane stands there from now on. */
+  move(lane: ClaimLane, gate: ClaimGate | undefined): void {
+    if (lane.gate === gate) return;
+    if (lane.gate !== undefined) {
+      lane.gate.lanes.delete(lane);
+      lane.gate.changed = true;
+    }
+    lane.gate = gate;
+    lane.moved = true;
+    gate?.lanes.add(lane);
+  }
+
+  /**
+   * A lane that was served and is alone at a gate that is still open goes home: to keep the place of the gate right would be
+   * another row for each start. Answers with those.
+   */
+  *sendHome(): Iterable<ClaimLane> {
+    for (const gate of this.#gates.values()) {
+      if (!gate.open || !gate.changed || gate.others || gate.lanes.size !== 1 || gate.front !== 0) continue;
+      const [lane] = gate.lanes;
+      this.move(lane!, undefined);
+      yield lane!;
+    }
+  }
+
+  /** Writes down which gates are closed. From now on all of them have a number. */
+  writeClosed(step: Step, queue: string): void {
+    for (const gate of this.#gates.values()) {
+      if (gate.wait === undefined) continue;
+      const until = untilOf(step, gate.wait);
+      const place = gate.first;
+      if (gate.id !== undefined && place !== undefined) {
+        if (step.sql(CLOSE).run(until, ...values(place), gate.id).changes !== 0) continue;
+      }
+      const { name, grp, type, front } = gate;
+      const [one] = gate.lanes;
+      const at = place ?? writtenPlaceOf(one!);
+      const row = step.sql(CLOSE_UNREAD).get(name, grp, queue, type, front, until, ...values(at));
+      gate.id = (row as { readonly id: number }).id;
+    }
+  }
+
+  /** The lanes are written: gates without any are deleted, and none is known by a place that is too late. */
+  writePlaces(step: Step): void {
+    for (const gate of this.#gates.values()) {
+      if (gate.id === undefined) continue;
+      if (gate.isEmpty || (gate.changed && gate.lanes.size === 0)) deleteEmpty(step, gate.id);
+      const { first: place, known } = gate;
+      if (place === undefined) {
+        for (const lane of gate.lanes) if (lane.moved) step.sql(EARLIER).run(lane.id);
+      } else if (gate.wait === undefined && gate.changed && known !== undefined && byPlace(place, known) !== 0) {
+        step.sql(MOVE).run(...values(place), gate.id);
+      }
+    }
+  }
+}
+
+const values = ({ priority, turn, own, headAt, headSeq }: Place): [number, number, number, number, number] => [
+  priority,
+  turn,
+  own,
+  headAt,
+  headSeq,
+];

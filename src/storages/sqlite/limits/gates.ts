@@ -1,0 +1,125 @@
+import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import type { Step } from "../step.ts";
+import { groupOf } from "./groups.ts";
+
+/*
+ * Lanes that a key of a limit refuses stand at its gate. The gate is closed until an instant, or until something is given back,
+ * and opens as a whole: one row is written, however many lanes stand there. A lane stands at a gate only while jobs wait in it.
+ */
+
+/** Stands for "until something is given back". */
+const RELEASED = 1e18;
+
+/** How many gates open by themselves in one step. */
+const STEP = 1_000;
+
+const CLOSED = "until IS NOT NULL";
+// A heavy one is still waited for when something was given back, until a claim looks at it: it may be taken by others before.
+const OPEN = `UPDATE sluice_gates SET until = iif(front = 0, NULL, min(until, ?)) WHERE name = ? AND grp = ? AND ${CLOSED}`;
+const ANY = "SELECT 1 FROM sluice_gates WHERE name = ? AND grp = ? LIMIT 1";
+const OPEN_BEHIND = `UPDATE sluice_gates SET until = NULL WHERE name = ? AND grp = ? AND front = 0 AND ${CLOSED}
+  RETURNING queue, type`;
+const OPEN_ALL = `UPDATE sluice_gates SET until = NULL WHERE name = ? AND ${CLOSED}`;
+const OPEN_HEAVY = `UPDATE sluice_gates SET until = iif(front = 0, NULL, min(until, ?)) WHERE name = ? AND ${CLOSED}`;
+const DUE = `SELECT id FROM sluice_gates WHERE queue = ? AND type = ? AND ${CLOSED} AND until <= ? ORDER BY until LIMIT +?`;
+const OPEN_DUE = "UPDATE sluice_gates SET until = NULL WHERE id = ?";
+const GO_HOME = `UPDATE sluice_lanes SET gate = NULL
+  WHERE waiting > 0 AND gate IN (SELECT id FROM sluice_gates WHERE name = ?)`;
+const DELETE_ALL = "DELETE FROM sluice_gates WHERE name = ?";
+const DELETE_EMPTY = `DELETE FROM sluice_gates WHERE id = ?
+  AND NOT EXISTS (SELECT 1 FROM sluice_lanes WHERE gate = sluice_gates.id AND waiting > 0)`;
+const AWAITED = `SELECT 1 FROM sluice_gates WHERE name IN (SELECT value FROM json_each(?)) AND ${CLOSED} LIMIT 1`;
+const FIRST = `SELECT name, grp, until FROM sluice_gates WHERE queue = ? AND type = ? AND ${CLOSED} ORDER BY until LIMIT 1`;
+// From one type to the next along the index.
+const NEXT_CLOSED = `SELECT type FROM sluice_gates WHERE queue = ? AND type > ? AND ${CLOSED} ORDER BY type LIMIT 1`;
+const NEXT_OPEN = "SELECT type FROM sluice_gates WHERE queue = ? AND type > ? AND until IS NULL ORDER BY type LIMIT 1";
+
+/** The instant in the tables. */
+export const untilOf = (step: Step, wait: Wait): number => (wait === WHEN_RELEASED ? RELEASED : step.now + wait);
+
+export const waitUntil = (step: Step, until: number): Wait =>
+  until >= RELEASED ? WHEN_RELEASED : Math.max(0, until - step.now);
+
+/** A gate that will open first. */
+export interface ClosedGate {
+  readonly type: string;
+  /** The limit that its lanes wait for. */
+  readonly name: string;
+  readonly group: string | null;
+  readonly wait: Wait;
+}
+
+/** The types of a queue that have lanes at closed gates, or at open ones. */
+export function gateTypes(step: Step, queue: string, open: boolean): string[] {
+  const types: string[] = [];
+  for (let after = ""; ;) {
+    const row = step.sql(open ? NEXT_OPEN : NEXT_CLOSED).get(queue, after) as { readonly type: string } | undefined;
+    if (row === undefined) return types;
+    types.push((after = row.type));
+  }
+}
+
+/** The first of the closed gates of a type to open; undefined: none is closed. */
+export function firstClosed(step: Step, queue: string, type: string): ClosedGate | undefined {
+  const row = step.sql(FIRST).get(queue, type) as
+    | { readonly name: string; readonly grp: string; readonly until: number }
+    | undefined;
+  return row && { type, name: row.name, group: groupOf(row.grp), wait: waitUntil(step, row.until) };
+}
+
+/** Gates of these types whose instant has come are open, as many as open in one step. */
+export function openDue(step: Step, queue: string, types: readonly string[]): void {
+  let left = STEP;
+  for (const type of types) {
+    const due = step.sql(DUE).all(queue, type, step.now, left) as { readonly id: number }[];
+    for (const { id } of due) step.sql(OPEN_DUE).run(id);
+    left -= due.length;
+    if (left === 0) return;
+  }
+}
+
+/**
+ * Something of a limit was given back for this state: whatever waited for it may look again. Does anything wait? It does until a
+ * claim has looked at it: what was given back before may have been taken by others.
+ */
+export function openGates(step: Step, name: string, grp: string): boolean {
+  return Number(step.sql(OPEN).run(step.now, name, grp).changes) > 0 || step.sql(ANY).get(name, grp) !== undefined;
+}
+
+/** The same of all its states. */
+export function openGatesOf(step: Step, name: string): boolean {
+  return Number(step.sql(OPEN_HEAVY).run(step.now, name).changes) > 0;
+}
+
+/** A heavy one has started: those who waited only for it may look again. */
+export function openBehind(step: Step, name: string, grp: string): readonly OfType[] {
+  return step.sql(OPEN_BEHIND).all(name, grp) as OfType[];
+}
+
+/** Of which queue and type. */
+export interface OfType {
+  readonly queue: string;
+  readonly type: string;
+}
+
+/** The numbers of the limit have changed: all that wait for it look again, and for none of them longer than before. */
+export function openAll(step: Step, name: string): void {
+  step.sql(OPEN_ALL).run(name);
+}
+
+/** The limit is another one, or gone: its lanes may be under it no more. */
+export function clearGates(step: Step, name: string): void {
+  step.sql(GO_HOME).run(name);
+  step.sql(DELETE_ALL).run(name);
+}
+
+/** A lane has left the gate: without lanes there is none. */
+export function deleteEmpty(step: Step, gate: number): void {
+  step.sql(DELETE_EMPTY).run(gate);
+}
+
+/** Does a lane wait for one of the limits that weigh? */
+export function isAnyAwaited(step: Step): boolean {
+  const { weighing } = step.rules;
+  return weighing.length > 0 && step.sql(AWAITED).get(JSON.stringify(weighing)) !== undefined;
+}
