@@ -190,6 +190,44 @@ test("a blocked lane is not looked at again until its instant, however many ther
   expect(started).toBe(1_500);
 });
 
+test("a key opens with few changes of rows, however many lanes wait for it", async () => {
+  const { database, storage } = open();
+  await storage.limits.define([rule("model", { concurrency: 1 }, { byGroup: true, by: ["model"] })]);
+  const keys = { model: "large" };
+  await storage.add(Array.from({ length: 10_000 }, (_, i) => newJob({ group: `g${i}`, keys })));
+  const changes = () => (database.prepare("SELECT total_changes() AS n").get() as { n: number }).n;
+  let [running] = (await storage.claim(claimOf({ max: 10 }))).jobs;
+  // Each lane is looked at once, and stands at the gate from then on.
+  while ((await storage.claim(claimOf({ max: 10 }))).more);
+  for (let i = 0; i < 3; i++) {
+    const before = changes();
+    const { id, token } = running!;
+    const settle = [{ id, token, to: "completed" as const, result: null }];
+    const { jobs, more } = await storage.claim(claimOf({ max: 10, settle }));
+    expect([jobs.length, more]).toEqual([1, false]);
+    expect(changes() - before).toBeLessThanOrEqual(12);
+    [running] = jobs;
+  }
+  expect(wrong(database)).toEqual([]);
+});
+
+test("a heavy job starts first when it fits, though other groups of its priority had their turn longer ago", async () => {
+  const { clock, database, storage } = open();
+  await storage.limits.define([rule("k", { max: 10, windowMs: 1_000 }, { weight: "n" })]);
+  const add = (id: string, group: string, n: number) => storage.add([newJob({ id, group, weights: { n } })]);
+  const ids = async () => (await storage.claim(claimOf({ max: 10 }))).jobs.map(({ id }) => id).join(" ");
+  await add("h1", "h", 1);
+  expect(await ids()).toBe("h1");
+  await add("g1", "g", 5);
+  expect(await ids()).toBe("g1");
+  await add("heavy", "g", 9);
+  expect(await ids()).toBe("");
+  for (let i = 0; i < 5; i++) await add(`light${i}`, "h", 2);
+  await clock.advance(1_000);
+  expect(await ids()).toBe("heavy");
+  expect(wrong(database)).toEqual([]);
+});
+
 test("nothing of limits grows for ever", async () => {
   const { clock, database, storage } = open();
   const breaker = { failures: 9, openMs: 1, probes: 1, kinds: null };

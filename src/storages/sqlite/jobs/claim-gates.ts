@@ -141,7 +141,8 @@ export class ClaimGates {
       if (gate.isEmpty || (gate.changed && gate.lanes.size === 0)) deleteEmpty(step, gate.id);
       const { first: place, known } = gate;
       if (place === undefined) {
-        for (const lane of gate.lanes) if (lane.moved) step.sql(EARLIER).run(lane.id);
+        const [first] = [...gate.lanes].filter(({ moved }) => moved).toSorted((a, b) => byPlace(writtenPlaceOf(a), writtenPlaceOf(b)));
+        if (first !== undefined) step.sql(EARLIER).run(first.id);
       } else if (gate.wait === undefined && gate.changed && known !== undefined && byPlace(place, known) !== 0) {
         step.sql(MOVE).run(...values(place), gate.id);
       }
