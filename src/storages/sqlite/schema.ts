@@ -172,7 +172,7 @@ export const SCHEMA_1 = `
 
   -- Where lanes of one queue and type stand that wait for the same key of a limit: the state grp of the limit name
   -- (limits/groups.ts). It opens and closes as a whole. until: it is closed until then; NULL: it is open. front: it is for
-  -- this lane alone, whose first job is too heavy; else 0. The rest is the place of its first lane, or an earlier one.
+  -- this lane alone, whose first job is too heavy until heavy_until; else 0. The rest is the place of its first lane, or an earlier one.
   CREATE TABLE sluice_gates (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
@@ -181,6 +181,7 @@ export const SCHEMA_1 = `
     type TEXT NOT NULL,
     front INTEGER NOT NULL,
     until REAL,
+    heavy_until REAL,
     priority REAL NOT NULL,
     turn INTEGER NOT NULL,
     own INTEGER NOT NULL,

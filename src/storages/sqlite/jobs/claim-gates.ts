@@ -6,11 +6,12 @@ import { EARLIER } from "./lanes.ts";
 import { byPlace, type ClaimLane, type Place, writtenPlaceOf } from "./line.ts";
 
 const PLACE = "priority, turn, own, head_at, head_seq";
-const CLOSE = `UPDATE sluice_gates SET until = ?, (${PLACE}) = (?, ?, ?, ?, ?) WHERE id = ?`;
+const CLOSE = `UPDATE sluice_gates SET until = ?, heavy_until = ?, (${PLACE}) = (?, ?, ?, ?, ?) WHERE id = ?`;
 // Of one that was not read nothing is known but that others may stand there.
-const CLOSE_UNREAD = `INSERT INTO sluice_gates (name, grp, queue, type, front, until, ${PLACE})
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT (name, grp, queue, type, front) DO UPDATE SET until = excluded.until RETURNING id`;
+const CLOSE_UNREAD = `INSERT INTO sluice_gates (name, grp, queue, type, front, until, heavy_until, ${PLACE})
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (name, grp, queue, type, front) DO UPDATE
+  SET until = excluded.until, heavy_until = excluded.heavy_until RETURNING id`;
 const MOVE = `UPDATE sluice_gates SET (${PLACE}) = (?, ?, ?, ?, ?) WHERE id = ?`;
 
 /** A gate as a claim sees it. */
@@ -26,6 +27,8 @@ export class ClaimGate {
   open = true;
   /** The claim has closed it, for so long. */
   wait: Wait | undefined;
+  /** Of one that is for a lane alone: when its first job fits, by itself. */
+  fits: Wait = 0;
   /** The lanes there that the claim knows. */
   readonly lanes = new Set<ClaimLane>();
   /** Others may stand there, too: behind `bound`, or anywhere. */
@@ -44,9 +47,10 @@ export class ClaimGate {
     this.others = front === 0;
   }
 
-  close(wait: Wait): void {
+  close(wait: Wait, fits: Wait): void {
     this.open = false;
     this.wait = wait;
+    this.fits = fits;
   }
 
   /** Is nothing known to stand there any more? */
@@ -122,14 +126,15 @@ export class ClaimGates {
     for (const gate of this.#gates.values()) {
       if (gate.wait === undefined) continue;
       const until = untilOf(step, gate.wait);
+      const heavyUntil = gate.front === 0 ? null : untilOf(step, gate.fits);
       const place = gate.first;
       if (gate.id !== undefined && place !== undefined) {
-        if (step.sql(CLOSE).run(until, ...values(place), gate.id).changes !== 0) continue;
+        if (step.sql(CLOSE).run(until, heavyUntil, ...values(place), gate.id).changes !== 0) continue;
       }
       const { name, grp, type, front } = gate;
       const [one] = gate.lanes;
       const at = place ?? writtenPlaceOf(one!);
-      const row = step.sql(CLOSE_UNREAD).get(name, grp, queue, type, front, until, ...values(at));
+      const row = step.sql(CLOSE_UNREAD).get(name, grp, queue, type, front, until, heavyUntil, ...values(at));
       gate.id = (row as { readonly id: number }).id;
     }
   }
@@ -141,7 +146,9 @@ export class ClaimGates {
       if (gate.isEmpty || (gate.changed && gate.lanes.size === 0)) deleteEmpty(step, gate.id);
       const { first: place, known } = gate;
       if (place === undefined) {
-        const [first] = [...gate.lanes].filter(({ moved }) => moved).toSorted((a, b) => byPlace(writtenPlaceOf(a), writtenPlaceOf(b)));
+        const [first] = [...gate.lanes]
+          .filter(({ moved }) => moved)
+          .toSorted((a, b) => byPlace(writtenPlaceOf(a), writtenPlaceOf(b)));
         if (first !== undefined) step.sql(EARLIER).run(first.id);
       } else if (gate.wait === undefined && gate.changed && known !== undefined && byPlace(place, known) !== 0) {
         step.sql(MOVE).run(...values(place), gate.id);

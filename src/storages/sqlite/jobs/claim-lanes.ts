@@ -209,14 +209,15 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   }
 
   block(lane: ClaimLane, wait: Wait, by: LimitKey): void {
-    const heavy = isHeavy(lane.head, by) ? lane.head!.seq : null;
+    const fits = heavyFor(lane.head, by);
+    const heavy = fits > 0 ? lane.head!.seq : null;
     const { grp } = (by as SqliteKey).account;
     const gate = this.gates.of(lane.type, by.rule.name, grp, heavy === null ? 0 : lane.id);
     // Who waited already keeps his place.
     const waited = heavy !== null && heavy === lane.heavy && lane.gate === gate;
     if (!waited && (heavy !== null || lane.heavy !== null)) this.weighed.set(lane.id, heavy);
     this.#move(lane, gate);
-    gate.close(wait);
+    gate.close(wait, fits);
     this.#gatesChanged = true;
   }
 
@@ -465,8 +466,8 @@ function placeOfRow(
   return { priority, turn: gate !== undefined && gate.front !== 0 ? IN_FRONT : turn, own, headAt, headSeq };
 }
 
-/** Is it too heavy for what is left? Those who only wait behind such a one are not. */
-function isHeavy(head: Head | undefined, by: LimitKey): boolean {
-  if (head === undefined || by.rule.weight === null) return false;
-  return by.wait(chargeOf(by.rule, head.weights)) > 0;
+/** How long it is too heavy for what is left; 0: it is not. Those who only wait behind such a one are not. */
+function heavyFor(head: Head | undefined, by: LimitKey): Wait {
+  if (head === undefined || by.rule.weight === null) return 0;
+  return by.wait(chargeOf(by.rule, head.weights));
 }

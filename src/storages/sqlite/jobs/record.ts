@@ -135,7 +135,7 @@ export function toRecord(row: JobRow, skew: number, lease?: NewLease): JobRecord
     state: lease === undefined ? row.state : "active",
     priority: row.priority,
     group: row.grp,
-    ...(row.keys !== null && { keys: readKeys(row.keys) }),
+    keys: row.keys === null ? undefined : readKeys(row.keys),
     weights: row.weights === null ? null : readWeights(row.weights),
     attempt: lease === undefined ? row.attempt : row.attempt + 1,
     maxAttempts: row.max_attempts,

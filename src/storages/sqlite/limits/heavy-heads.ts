@@ -11,9 +11,9 @@ import { waitUntil } from "./gates.ts";
 const ON_ITS_WAY_MS = 100;
 
 // One that is not there any more, or is paused, is waited for by nobody.
-const HEAVY = `SELECT one.id, one.priority, gate.until, one.heavy_since AS since
+const HEAVY = `SELECT one.id, one.priority, min(gate.until, gate.heavy_until) AS until, one.heavy_since AS since
   FROM sluice_gates AS gate CROSS JOIN sluice_lanes AS one ON one.id = gate.front
-  WHERE gate.name = ? AND gate.grp = ? AND gate.front > 0 AND gate.until > ? - ${ON_ITS_WAY_MS}
+  WHERE gate.name = ? AND gate.grp = ? AND gate.front > 0 AND min(gate.until, gate.heavy_until) > ? - ${ON_ITS_WAY_MS}
     AND EXISTS (SELECT 1 FROM sluice_jobs WHERE seq = one.heavy AND lane = one.id AND state = 'waiting')
     AND NOT EXISTS (SELECT 1 FROM sluice_pauses
       WHERE sluice_pauses.queue = one.queue AND sluice_pauses.type IN ('', ':' || one.type))`;
