@@ -151,6 +151,7 @@ async function underLimits(storage: SqliteStorage, clock: FakeClock): Promise<vo
   await limits.change("tenant", { paused: false });
   for (const name of ["plain", "window", "many", "tenant", "pinned", "memory"]) await limits.remove(name);
   await heavyOnes(storage, clock);
+  await keyedOnes(storage, clock);
 }
 
 /** One that is too heavy for what is left, others behind it, and all that becomes of them. */
@@ -188,10 +189,42 @@ async function heavyOnes(storage: SqliteStorage, clock: FakeClock): Promise<void
   for (const name of ["tokens", "slots", "share"]) await limits.remove(name);
 }
 
+/** Lanes with keys, in groups and without, of several types, at gates and not. */
+async function keyedOnes(storage: SqliteStorage, clock: FakeClock): Promise<void> {
+  const { limits } = storage;
+  await limits.define([
+    rule("model", { concurrency: 1 }, { byGroup: true, by: ["model"], queues: ["k", "kg"] }),
+    rule(
+      "tenant",
+      { max: 2, windowMs: 50 },
+      { byGroup: true, by: ["tenant"], queues: ["k", "kg"], groups: { a: { share: 2 } } },
+    ),
+  ]);
+  for (const queue of ["k", "kg"]) {
+    const jobs = Array.from({ length: 40 }, (_, i) =>
+      newJob({
+        queue,
+        type: i % 3 ? "t" : "u",
+        group: queue === "k" ? null : ["a", "b"][i % 2]!,
+        ...(i % 7 > 0 && { keys: { model: `m${i % 5}`, tenant: `t${i % 4}` } }),
+      }),
+    );
+    await storage.add(jobs);
+    for (let i = 0; i < 6; i++) {
+      const { jobs: started } = await storage.claim(claimOf({ queue, max: 4, types: i % 2 ? null : ["t", "u"] }));
+      await storage.settle(started.map(({ id, token }) => ({ id, token, to: "completed" as const, result: null })));
+      await clock.advance(20);
+    }
+    await storage.explain(jobs[39]!.id);
+    await storage.change({ action: "remove", queue, ids: jobs.slice(-2).map(({ id }) => id) });
+  }
+  for (const name of ["model", "tenant"]) await limits.remove(name);
+}
+
 const EVERYTHING = { states: null, type: null, group: null, since: null, until: null, cursor: null };
 
 /** Tables that may grow. The others have one row, or few. */
-const LARGE = /sluice_(?:jobs|lanes|starts|limits|holds|claims|keys|attempts|log|events)\b/;
+const LARGE = /sluice_(?:jobs|lanes|gates|starts|limits|holds|claims|keys|attempts|log|events)\b/;
 
 /** Statements that walk along an index on purpose. */
 const WALKS: readonly RegExp[] = [

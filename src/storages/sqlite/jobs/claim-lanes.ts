@@ -27,6 +27,7 @@ import { readKeys, readWeights } from "../../../storage/kept.ts";
 
 /** A job that is to start, and what it takes. */
 export interface Starting {
+  readonly lane: ClaimLane;
   readonly row: JobRow;
   readonly charges: readonly KeyCharge[];
 }
@@ -67,6 +68,8 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   readonly #keys: SqliteKeys;
   readonly #want: number;
   readonly #shares: boolean;
+  /** May lanes stand at gates? */
+  readonly #blocks: boolean;
   /** Where lanes have keys. */
   readonly #turns: ClaimTurns | undefined;
   readonly #lanes = new Map<number, ClaimLane>();
@@ -86,6 +89,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     this.#keys = keys;
     this.#want = want;
     this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
+    this.#blocks = rules.some(blocks);
     this.#turns = types.keyed ? new ClaimTurns(step, types.queue, types.asked, this.#shares) : undefined;
     this.#turn = step.sequence + 1;
   }
@@ -169,7 +173,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     const { gate } = lane;
     const row = this.#pass(lane);
     if (gate !== undefined && gate.front !== 0 && row.seq === lane.heavy) this.heavy.push(gate);
-    this.started.push({ row, charges });
+    this.started.push({ lane, row, charges });
     lane.gave += 1;
     this.#keys.start += 1;
     const turn = this.#turn++;
@@ -255,7 +259,8 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   #line(type: string): Line {
     let line = this.#lines.get(type);
     if (line === undefined) {
-      line = new Line([this.#home(type), this.#gatesOf(type)], (lane) => this.#isRight(lane));
+      const home = this.#home(type);
+      line = new Line(this.#blocks ? [home, this.#gatesOf(type)] : [home], (lane) => this.#isRight(lane));
       this.#lines.set(type, line);
     }
     return line;
@@ -305,11 +310,10 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
       from += rows.length;
       source.whole = rows.length < count;
       const lanes: ClaimLane[] = [];
-      for (const row of rows) {
+      for (const { row, more, place } of rows) {
         const gate = this.gates.read(type, row);
-        const { gatePriority: priority, gateTurn: turn, gateOwn: own, gateAt: headAt, gateSeq: headSeq } = row;
-        source.bound = gate.known = { priority, turn, own, headAt, headSeq };
-        gate.others = row.more !== null;
+        source.bound = gate.known = place;
+        gate.others = more !== null;
         if (row.id === null) {
           this.#gatesChanged = true;
           continue;
@@ -465,6 +469,9 @@ function placeOfRow(
 ): Place {
   return { priority, turn: gate !== undefined && gate.front !== 0 ? IN_FRONT : turn, own, headAt, headSeq };
 }
+
+/** May lanes stand at a gate of the rule? */
+export const blocks = ({ byGroup, weight }: LimitRule): boolean => byGroup || weight !== null;
 
 /** How long it is too heavy for what is left; 0: it is not. Those who only wait behind such a one are not. */
 function heavyFor(head: Head | undefined, by: LimitKey): Wait {

@@ -1,5 +1,5 @@
 import { type LimitRule, labelOf } from "../../../limits/rule.ts";
-import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance } from "../../../storage/step-bytes.ts";
 import { ClaimLimits } from "../../../planner/claim-limits.ts";
@@ -9,7 +9,8 @@ import { SqliteKeys } from "../limits/keys.ts";
 import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { comingDue } from "./due.ts";
-import { ClaimLanes } from "./claim-lanes.ts";
+import { blocks, ClaimLanes } from "./claim-lanes.ts";
+import { isOpen } from "./line.ts";
 import type { OpenTypes } from "./ready.ts";
 import { writeDown } from "./started.ts";
 
@@ -32,7 +33,7 @@ class LimitedClaim {
     this.#step = step;
     this.#types = types;
     this.#rules = rules;
-    this.#blocks = rules.some(({ byGroup, weight }) => byGroup || weight !== null);
+    this.#blocks = rules.some(blocks);
     this.#keys = new SqliteKeys(step, ttlMs);
     this.#limits = new ClaimLimits(rules, types.queue, (rule, group) => {
       const key = this.#keys.key(rule, group);
@@ -49,7 +50,29 @@ class LimitedClaim {
 
   planClaim(wanted: Pick<ClaimRequest, "max" | "maxBytes">): { readonly lanes: ClaimLanes; readonly plan: ClaimPlan } {
     const lanes = new ClaimLanes(this.#step, this.#types, this.#rules, this.#keys, wanted.max);
-    return { lanes, plan: planClaim(this.#types.open, lanes, this.#limits, new Allowance(wanted)) };
+    const plan = planClaim(
+      this.#blocks ? this.#types.open : [...this.#types.candidates()],
+      lanes,
+      this.#limits,
+      new Allowance(wanted),
+    );
+    if (this.#blocks) this.#closeFull(lanes);
+    return { lanes, plan };
+  }
+
+  /**
+   * Lanes that took the last of a key wait for it from now on. The next claim would find that out, and write all that is written of
+   * them once more.
+   */
+  #closeFull(lanes: ClaimLanes): void {
+    for (const lane of lanes.started.map((one) => one.lane)) {
+      if (!isOpen(lane) || this.#limits.weighs(lane.type)) continue;
+      const decision = this.#limits.ask(lane.type, lane, null, lane.priority);
+      if (decision.granted || decision.wait === NEVER || !decision.by.rule.byGroup || decision.by.rule.paused) continue;
+      // What is held is mostly given back before the lane has its turn again.
+      if (decision.wait === WHEN_RELEASED) continue;
+      lanes.block(lane, decision.wait, decision.by);
+    }
   }
 
   /** Is there a job that has come due, is not in its lane yet, and may start? */

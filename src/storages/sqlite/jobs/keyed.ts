@@ -24,7 +24,6 @@ export interface Carrier {
 const GROUPED = "SELECT 1 FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp > '' LIMIT 1";
 const UNIT = "queue = ? AND priority = ? AND grp = ?";
 const PLAIN = `SELECT id, own, turn, served FROM sluice_lanes WHERE ${UNIT} AND keys = '' AND type = ?`;
-const PLAIN_TURN = `SELECT coalesce(max(turn), 0) AS turn FROM sluice_lanes WHERE ${UNIT} AND keys = ''`;
 const LATEST = `SELECT id, own, turn, served FROM sluice_lanes WHERE ${UNIT} AND keys <> '' AND type = ? ORDER BY turn DESC LIMIT 2`;
 const PLAIN_TYPES = `SELECT type FROM sluice_lanes WHERE ${UNIT} AND keys = ''`;
 const NEXT_TYPE = `SELECT type FROM sluice_lanes WHERE ${UNIT} AND keys <> '' AND type > ? ORDER BY type LIMIT 1`;
@@ -56,15 +55,7 @@ export function typesOf(step: Step, { queue, priority, grp }: Omit<OfTurn, "type
 }
 
 /** Where a new lane stands: beside those that differ only in their keys, else where its unit does. */
-export function turnOfNew(
-  step: Step,
-  lane: OfTurn,
-  keys: string,
-): { readonly own: number | null; readonly turn: number } {
-  const { queue, priority, grp } = lane;
-  if (keys === "" && !step.hasKeys(queue)) {
-    return { own: null, ...(step.sql(PLAIN_TURN).get(queue, priority, grp) as Pick<Carrier, "turn">) };
-  }
+export function turnOfNew(step: Step, lane: OfTurn): { readonly own: number | null; readonly turn: number } {
   const [carrier] = carriersOf(step, lane);
   if (carrier !== undefined) return carrier;
   let turn = 0;

@@ -1,4 +1,6 @@
+import { valuesOf } from "../driver.ts";
 import type { Step } from "../step.ts";
+import type { Place } from "./line.ts";
 
 /** A row of `sluice_lanes`, as a claim under limits reads it. */
 export interface ClaimLaneRow {
@@ -30,18 +32,15 @@ export interface GateRow {
 /** A lane, and the gate where it stands, if it does. */
 export type AtGate = ClaimLaneRow & (GateRow | { readonly gate: null });
 
-/** An open gate with its first lane: `id` is null if it has none. */
-export type OpenGateRow = GateRow &
-  ({ readonly id: null } | ClaimLaneRow) & {
-    /** 1: there are other lanes. */
-    readonly more: number | null;
-    /** The place that it is known by. */
-    readonly gatePriority: number;
-    readonly gateTurn: number;
-    readonly gateOwn: number;
-    readonly gateAt: number;
-    readonly gateSeq: number;
-  };
+/** An open gate with its first lane. */
+export interface OpenGateRow {
+  /** `id` is null if there is no lane. */
+  readonly row: GateRow & ({ readonly id: null } | ClaimLaneRow);
+  /** 1: there are other lanes. */
+  readonly more: number | null;
+  /** The place that the gate is known by. */
+  readonly place: Place;
+}
 
 const columns = (of: string) =>
   ["id", "type", "priority", "grp", "keys", "own", "turn", "waiting", "served", "head_at", "head_seq", "heavy"]
@@ -55,7 +54,7 @@ const order = (of: string) =>
 const HOME = `SELECT ${columns("lane")} FROM sluice_lanes AS lane
   WHERE lane.queue = ? AND lane.type = ? AND lane.waiting > 0 AND lane.gate IS NULL ORDER BY ${order("lane")} LIMIT +? OFFSET +?`;
 const AT_GATE = "FROM sluice_lanes AS other WHERE other.gate = gate.id AND other.waiting > 0";
-const GATES = `SELECT ${GATE}, ${columns("lane")}, (SELECT 1 ${AT_GATE} LIMIT 1 OFFSET 1) AS more, gate.priority AS gatePriority,
+const GATES = `SELECT ${columns("lane")}, ${GATE}, (SELECT 1 ${AT_GATE} LIMIT 1 OFFSET 1) AS more, gate.priority AS gatePriority,
     gate.turn AS gateTurn, gate.own AS gateOwn, gate.head_at AS gateAt, gate.head_seq AS gateSeq
   FROM sluice_gates AS gate LEFT JOIN sluice_lanes AS lane
     ON lane.id = (SELECT other.id ${AT_GATE} ORDER BY ${order("other")} LIMIT 1)
@@ -65,7 +64,7 @@ const OF_GATE = `SELECT ${columns("lane")} FROM sluice_lanes AS lane
 const WITH_GATE = `${columns("lane")}, ${GATE}`;
 const JOIN_GATE = "LEFT JOIN sluice_gates AS gate ON gate.id = lane.gate";
 // For a list of lanes, one of each unit, in a queue where lanes have no keys. Each is looked up in turn, along the unique key.
-const UNITS = `SELECT unit.key AS unit, ${WITH_GATE}
+const UNITS = `SELECT ${WITH_GATE}, unit.key AS unit
   FROM json_each(?) AS unit
   CROSS JOIN sluice_lanes AS one ON one.id = unit.value
   CROSS JOIN sluice_lanes AS lane ON lane.queue = one.queue AND lane.priority = one.priority AND lane.grp = one.grp
@@ -80,32 +79,32 @@ const KEYED = `${OF_TURN} AND lane.keys <> '' LIMIT +?`;
 
 /** The lanes of a type at no gate in the order of their turns, so many from this place on. */
 export function homeLanes(step: Step, queue: string, type: string, count: number, from: number): ClaimLaneRow[] {
-  return step.sql(HOME).all(queue, type, count, from) as ClaimLaneRow[];
+  return step.arrays(HOME).all(queue, type, count, from).map(rowOf);
 }
 
 /** The open gates of a type in the order of the places that they are known by, so many from this one on. */
 export function openGates(step: Step, queue: string, type: string, count: number, from: number): OpenGateRow[] {
-  return step.sql(GATES).all(queue, type, count, from) as OpenGateRow[];
+  return step.arrays(GATES).all(queue, type, count, from).map(openGateOf);
 }
 
 /** The lanes at a gate, in the same way. */
 export function lanesAt(step: Step, gate: number, count: number, from: number): ClaimLaneRow[] {
-  return step.sql(OF_GATE).all(gate, count, from) as ClaimLaneRow[];
+  return step.arrays(OF_GATE).all(gate, count, from).map(rowOf);
 }
 
 /** For each of the lanes, each of another unit: all lanes of its unit, of these types or of any. */
 export function unitsOf(step: Step, lanes: readonly number[], types: readonly string[] | null): AtGate[][] {
   const list = JSON.stringify(lanes);
-  const rows = (
-    types === null ? step.sql(UNITS).all(list) : step.sql(UNITS + ASKED).all(list, JSON.stringify(types))
-  ) as (AtGate & { readonly unit: number })[];
+  const rows =
+    types === null ? step.arrays(UNITS).all(list) : step.arrays(UNITS + ASKED).all(list, JSON.stringify(types));
   const units = lanes.map((): AtGate[] => []);
-  for (const row of rows) units[row.unit]!.push(row);
+  for (const row of rows) units[valuesOf(row)[UNIT] as number]!.push(rowOf(row));
   return units;
 }
 
 export function laneById(step: Step, id: number): AtGate | undefined {
-  return step.sql(ONE).get(id) as AtGate | undefined;
+  const row = step.arrays(ONE).get(id);
+  return row === undefined ? undefined : rowOf(row);
 }
 
 /** Lanes of a unit and type in which jobs wait: the one without keys, and so many of the others. */
@@ -118,7 +117,41 @@ export function lanesOfTurn(
   count: number,
 ): AtGate[] {
   return [
-    ...step.sql(PLAIN).all(queue, priority, grp, type),
-    ...step.sql(KEYED).all(queue, priority, grp, type, count),
-  ] as AtGate[];
+    ...step.arrays(PLAIN).all(queue, priority, grp, type),
+    ...step.arrays(KEYED).all(queue, priority, grp, type, count),
+  ].map(rowOf);
+}
+
+/** Where the number of the unit is, behind the columns of a lane and of its gate. */
+const UNIT = 18;
+
+/** A lane in its columns, and those of its gate if they were asked for. */
+function rowOf(row: unknown): AtGate {
+  const v = valuesOf(row) as never[];
+  return {
+    id: v[0]!,
+    type: v[1]!,
+    priority: v[2]!,
+    grp: v[3]!,
+    keys: v[4]!,
+    own: v[5]!,
+    turn: v[6]!,
+    waiting: v[7]!,
+    served: v[8]!,
+    head_at: v[9]!,
+    head_seq: v[10]!,
+    heavy: v[11]!,
+    heavy_since: v[12]!,
+    gate: v[13]!,
+    name: v[14]!,
+    state: v[15]!,
+    front: v[16]!,
+    until: v[17]!,
+  };
+}
+
+function openGateOf(row: unknown): OpenGateRow {
+  const v = valuesOf(row) as never[];
+  const place = { priority: v[19]!, turn: v[20]!, own: v[21]!, headAt: v[22]!, headSeq: v[23]! };
+  return { row: rowOf(row) as OpenGateRow["row"], more: v[18]!, place };
 }

@@ -24,6 +24,10 @@ const FIND = "SELECT id FROM sluice_lanes WHERE queue = ? AND type = ? AND prior
 // Where no other lane differs from it only in its keys, it is the first of its own: its number is the next.
 const OPEN = `INSERT INTO sluice_lanes (queue, type, priority, grp, keys, own, waiting, turn, used_at)
   VALUES (?, ?, ?, ?, ?, coalesce(?, (SELECT coalesce(max(id), 0) + 1 FROM sluice_lanes)), 0, ?, ?) RETURNING id`;
+// The same without keys, in a queue where no lane has any.
+const OPEN_PLAIN = `INSERT INTO sluice_lanes (queue, type, priority, grp, own, waiting, turn, used_at)
+  VALUES (?, ?, ?, ?, (SELECT coalesce(max(id), 0) + 1 FROM sluice_lanes), 0, (SELECT coalesce(max(turn), 0) FROM sluice_lanes
+    WHERE queue = ? AND priority = ? AND grp = ? AND keys = ''), ?) RETURNING id`;
 const ENTER = `UPDATE sluice_lanes SET waiting = waiting + ? WHERE id = ? RETURNING queue, waiting,
   gate IS NOT NULL AND EXISTS (SELECT 1 FROM sluice_gates WHERE sluice_gates.id = gate AND until > ?) AS closed`;
 const GATE = "SELECT gate FROM sluice_lanes WHERE id = ?";
@@ -148,9 +152,13 @@ export class LaneMoves {
 
   /** A new lane stands where its unit does: a group is not served twice because it has jobs of another type now. */
   #open(queue: string, type: string, priority: number, grp: string, keys: string): unknown {
-    const { own, turn } = turnOfNew(this.#step, { queue, type, priority, grp }, keys);
-    if (keys !== "") this.#step.keyed.add(queue);
-    return this.#step.sql(OPEN).get(queue, type, priority, grp, keys, own, turn, this.#step.now);
+    const step = this.#step;
+    if (keys === "" && !step.hasKeys(queue)) {
+      return step.sql(OPEN_PLAIN).get(queue, type, priority, grp, queue, priority, grp, step.now);
+    }
+    const { own, turn } = turnOfNew(step, { queue, type, priority, grp });
+    if (keys !== "") step.keyed.add(queue);
+    return step.sql(OPEN).get(queue, type, priority, grp, keys, own, turn, step.now);
   }
 }
 

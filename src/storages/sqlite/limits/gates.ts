@@ -22,7 +22,7 @@ const OPEN_BEHIND = `UPDATE sluice_gates SET until = NULL WHERE name = ? AND grp
 const OPEN_ALL = `UPDATE sluice_gates SET until = NULL WHERE name = ? AND ${CLOSED}`;
 const OPEN_HEAVY = `UPDATE sluice_gates SET until = iif(front = 0, NULL, min(until, ?)) WHERE name = ? AND ${CLOSED}`;
 const DUE = `SELECT id FROM sluice_gates WHERE queue = ? AND type = ? AND ${CLOSED} AND until <= ? ORDER BY until LIMIT +?`;
-const OPEN_DUE = "UPDATE sluice_gates SET until = NULL WHERE id = ?";
+const OPEN_DUE = "UPDATE sluice_gates SET until = NULL WHERE id IN (SELECT value FROM json_each(?))";
 const GO_HOME = `UPDATE sluice_lanes SET gate = NULL
   WHERE waiting > 0 AND gate IN (SELECT id FROM sluice_gates WHERE name = ?)`;
 const DELETE_ALL = "DELETE FROM sluice_gates WHERE name = ?";
@@ -72,7 +72,7 @@ export function openDue(step: Step, queue: string, types: readonly string[]): vo
   let left = STEP;
   for (const type of types) {
     const due = step.sql(DUE).all(queue, type, step.now, left) as { readonly id: number }[];
-    for (const { id } of due) step.sql(OPEN_DUE).run(id);
+    if (due.length > 0) step.sql(OPEN_DUE).run(JSON.stringify(due.map(({ id }) => id)));
     left -= due.length;
     if (left === 0) return;
   }
