@@ -1,9 +1,8 @@
-import type { Wait } from "../../../limits/wait.ts";
 import { deleteEmpty, untilOf } from "../limits/gates.ts";
 import type { Step } from "../step.ts";
 import type { GateRow } from "./lane-rows.ts";
 import { EARLIER } from "./lanes.ts";
-import { byPlace, type ClaimLane, type Place, writtenPlaceOf } from "./line.ts";
+import { byPlace, ClaimGate, type ClaimLane, type Place, writtenPlaceOf } from "./line.ts";
 
 const PLACE = "priority, turn, own, head_at, head_seq";
 const CLOSE = `UPDATE sluice_gates SET until = ?, heavy_until = ?, (${PLACE}) = (?, ?, ?, ?, ?) WHERE id = ?`;
@@ -13,62 +12,6 @@ const CLOSE_UNREAD = `INSERT INTO sluice_gates (name, grp, queue, type, front, u
   ON CONFLICT (name, grp, queue, type, front) DO UPDATE
   SET until = excluded.until, heavy_until = excluded.heavy_until RETURNING id`;
 const MOVE = `UPDATE sluice_gates SET (${PLACE}) = (?, ?, ?, ?, ?) WHERE id = ?`;
-
-/** A gate as a claim sees it. */
-export class ClaimGate {
-  readonly type: string;
-  readonly name: string;
-  /** The state of the limit. */
-  readonly grp: string;
-  /** The lane that it is for alone; 0: for all. */
-  readonly front: number;
-  /** undefined: it is not known whether there is one in the tables. */
-  id: number | undefined;
-  open = true;
-  /** The claim has closed it, for so long. */
-  wait: Wait | undefined;
-  /** Of one that is for a lane alone: when its first job fits, by itself. */
-  fits: Wait = 0;
-  /** The lanes there that the claim knows. */
-  readonly lanes = new Set<ClaimLane>();
-  /** Others may stand there, too: behind `bound`, or anywhere. */
-  others: boolean;
-  bound: Place | undefined;
-  /** The place that it is known by, if it was read in its turn. */
-  known: Place | undefined;
-  /** A lane there was served, or has left. */
-  changed = false;
-
-  constructor({ type, name, grp, front }: Pick<ClaimGate, "type" | "name" | "grp" | "front">) {
-    this.type = type;
-    this.name = name;
-    this.grp = grp;
-    this.front = front;
-    this.others = front === 0;
-  }
-
-  close(wait: Wait, fits: Wait): void {
-    this.open = false;
-    this.wait = wait;
-    this.fits = fits;
-  }
-
-  /** Is nothing known to stand there any more? */
-  get isEmpty(): boolean {
-    return this.lanes.size === 0 && !this.others;
-  }
-
-  /** No lane there comes before this place. undefined: that is not known. */
-  get first(): Place | undefined {
-    let first = this.others ? this.bound : undefined;
-    if (this.others && first === undefined) return undefined;
-    for (const lane of this.lanes) {
-      const place = writtenPlaceOf(lane);
-      if (first === undefined || byPlace(place, first) < 0) first = place;
-    }
-    return first;
-  }
-}
 
 /** The gates that a claim has to do with. */
 export class ClaimGates {

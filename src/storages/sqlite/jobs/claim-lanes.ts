@@ -7,7 +7,7 @@ import { groupOf, grpOf } from "../limits/groups.ts";
 import type { SqliteKey, SqliteKeys } from "../limits/keys.ts";
 import type { Step } from "../step.ts";
 import { Amount } from "./amount.ts";
-import { type ClaimGate, ClaimGates } from "./claim-gates.ts";
+import { ClaimGates } from "./claim-gates.ts";
 import { ClaimTurns, type KeyedUnit } from "./claim-turns.ts";
 import { readFirst, readNext } from "./heads.ts";
 import {
@@ -20,7 +20,7 @@ import {
   openGates,
   unitsOf,
 } from "./lane-rows.ts";
-import { type ClaimLane, IN_FRONT, isOpen, Line, type Place, type Source } from "./line.ts";
+import { type ClaimGate, type ClaimLane, IN_FRONT, isOpen, Line, type Place, type Source } from "./line.ts";
 import type { OpenTypes } from "./ready.ts";
 import { type JobRow } from "./record.ts";
 import { readKeys, readWeights } from "../../../storage/kept.ts";

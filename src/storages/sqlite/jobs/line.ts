@@ -1,6 +1,6 @@
 import type { JobKeys } from "../../../core/job.ts";
+import type { Wait } from "../../../limits/wait.ts";
 import type { Head, ReadyLane } from "../../../planner/plan-claim.ts";
-import type { ClaimGate } from "./claim-gates.ts";
 import type { JobRow } from "./record.ts";
 
 /** Where a lane stands among those of its type. Lanes without keys have no first job to go by: there is one of each turn. */
@@ -68,6 +68,62 @@ export interface ClaimLane extends ReadyLane {
   /** The job that was too heavy when a claim looked at it; and since when it waits. */
   readonly heavy: number | null;
   readonly since: number | null;
+}
+
+/** A gate as a claim sees it. */
+export class ClaimGate {
+  readonly type: string;
+  readonly name: string;
+  /** The state of the limit. */
+  readonly grp: string;
+  /** The lane that it is for alone; 0: for all. */
+  readonly front: number;
+  /** undefined: it is not known whether there is one in the tables. */
+  id: number | undefined;
+  open = true;
+  /** The claim has closed it, for so long. */
+  wait: Wait | undefined;
+  /** Of one that is for a lane alone: when its first job fits, by itself. */
+  fits: Wait = 0;
+  /** The lanes there that the claim knows. */
+  readonly lanes = new Set<ClaimLane>();
+  /** Others may stand there, too: behind `bound`, or anywhere. */
+  others: boolean;
+  bound: Place | undefined;
+  /** The place that it is known by, if it was read in its turn. */
+  known: Place | undefined;
+  /** A lane there was served, or has left. */
+  changed = false;
+
+  constructor({ type, name, grp, front }: Pick<ClaimGate, "type" | "name" | "grp" | "front">) {
+    this.type = type;
+    this.name = name;
+    this.grp = grp;
+    this.front = front;
+    this.others = front === 0;
+  }
+
+  close(wait: Wait, fits: Wait): void {
+    this.open = false;
+    this.wait = wait;
+    this.fits = fits;
+  }
+
+  /** Is nothing known to stand there any more? */
+  get isEmpty(): boolean {
+    return this.lanes.size === 0 && !this.others;
+  }
+
+  /** No lane there comes before this place. undefined: that is not known. */
+  get first(): Place | undefined {
+    let first = this.others ? this.bound : undefined;
+    if (this.others && first === undefined) return undefined;
+    for (const lane of this.lanes) {
+      const place = writtenPlaceOf(lane);
+      if (first === undefined || byPlace(place, first) < 0) first = place;
+    }
+    return first;
+  }
 }
 
 export const isOpen = ({ ready, gate }: ClaimLane): boolean => ready && (gate === undefined || gate.open);
