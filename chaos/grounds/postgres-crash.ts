@@ -3,7 +3,7 @@ import type { CrashPoint } from "../child/spec.ts";
 
 /** How a step is known by the function that it calls, and what that was given. */
 const MARKS: Readonly<Record<CrashPoint["step"], (text: string, values: readonly unknown[]) => boolean>> = {
-  add: (text) => /\.add(_one|_many)?\(/.test(text),
+  add: (text) => /\.add(_uniform)?\(/.test(text),
   claim: (text) => text.includes(".claim("),
   settle: (text, values) =>
     text.includes(".settle(") || (text.includes(".claim(") && /"(settle|ids)":\[/.test(String(values[0]))),

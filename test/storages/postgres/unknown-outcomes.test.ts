@@ -7,6 +7,7 @@ import type { JobStorage, NewJob } from "../../../src/storage/job-storage.ts";
 import { PostgresStorage, type PostgresStorageOptions } from "../../../src/storages/postgres/index.ts";
 import { anything } from "../jobs.ts";
 import { hurried, poolOf, until } from "./client-support.ts";
+import { addArgument } from "../../../src/storages/postgres/jobs/add.ts";
 import { temporaryDatabase } from "./server.ts";
 import { newJob, rule } from "./support.ts";
 
@@ -409,4 +410,28 @@ describe("a synchronous standby that does not answer", () => {
     },
     120_000,
   );
+});
+
+test("a repeat of an add that waits for the first sending to be committed answers that the jobs were added", async () => {
+  const { admin, direct } = await scene(patient());
+  const jobs = [newJob({ id: "one" }), newJob({ id: "two", type: "other" })];
+  const [first, second] = await Promise.all([admin.connect(), admin.connect()]);
+  onTestFinished(() => [first, second].forEach((client) => client.release()));
+  await first.query("BEGIN");
+  await first.query("SELECT sluice.add($1, false)", [addArgument(jobs)]);
+  const { rows } = await second.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  const repeat = second.query<{ add: string }>("SELECT sluice.add($1, false, again => true)", [addArgument(jobs)]);
+  await until(
+    async () => {
+      const { rows: blocked } = await admin.query("SELECT 1 WHERE cardinality(pg_blocking_pids($1)) > 0", [
+        rows[0]!.pid,
+      ]);
+      return blocked.length > 0;
+    },
+    "the repeat to wait",
+    60_000,
+  );
+  await first.query("COMMIT");
+  expect(JSON.parse((await repeat).rows[0]!.add)).toMatchObject({ others: null });
+  expect((await direct.find(["one", "two"])).map((job) => job?.state)).toEqual(["waiting", "waiting"]);
 });

@@ -107,6 +107,9 @@ DECLARE
   taken record;
   -- By the number of the job: the id that there is instead. NULL: all of them are added.
   instead text[];
+  -- The same, with those that give way to a later one of the call; and the ids of the jobs that were inserted.
+  left_out text[];
+  made text[];
   added text[];
   -- Jobs that have given way, and waited.
   gone {schema}.gone_job[];
@@ -126,18 +129,28 @@ BEGIN
     IF repeated OR notify OR again THEN
       instead := {schema}.ids_there(ids);
     END IF;
-    PERFORM {schema}.insert_jobs(ids, data, NULL, said.kind_of, instead, kinds.kinds_due, seen.now);
+    left_out := instead;
+    made := {schema}.insert_jobs(ids, data, NULL, said.kind_of, left_out, kinds.kinds_due, seen.now);
   ELSE
     BEGIN
       SELECT * INTO taken FROM {schema}.take_keys(said.keys, ids, seen.now);
       instead := taken.instead;
       gone := taken.gone;
-      PERFORM {schema}.insert_jobs(ids, data, taken.keys, said.kind_of, taken.left_out, kinds.kinds_due, seen.now);
+      left_out := taken.left_out;
+      made := {schema}.insert_jobs(ids, data, taken.keys, said.kind_of, left_out, kinds.kinds_due, seen.now);
       PERFORM {schema}.refuse_impossible(ARRAY(SELECT i.id FROM unnest(ids, instead) AS i (id, other) WHERE i.other IS NULL));
     EXCEPTION WHEN SQLSTATE 'SL002' THEN
       GET STACKED DIAGNOSTICS wrong = PG_EXCEPTION_DETAIL;
       RETURN json_build_object('refused', wrong::json);
     END;
+  END IF;
+  -- A concurrent call has added some of them since they were looked for: an earlier attempt of this one, as a rule.
+  IF cardinality(made) < (SELECT count(*) FROM unnest(ids, left_out) AS i (id, other) WHERE i.other IS NULL) THEN
+    IF NOT (repeated OR notify OR again) THEN
+      RAISE unique_violation USING MESSAGE = 'a job with one of the ids is there already';
+    END IF;
+    instead := ARRAY(SELECT CASE WHEN i.gone IS NULL AND i.id <> ALL (made) THEN i.id ELSE i.other END
+      FROM unnest(ids, instead, left_out) WITH ORDINALITY AS i (id, other, gone, no) ORDER BY i.no);
   END IF;
   added := ids;
   IF instead IS NOT NULL THEN
@@ -222,21 +235,29 @@ BEGIN
 END
 $$;
 
--- Inserts jobs in their order, so that they are numbered by it.
+-- Inserts jobs in their order, so that they are numbered by it. Ids that are there are left out; one that a concurrent transaction is
+-- adding is waited for. Answers with the ids of those that were inserted.
 --
 -- data, keys, kind_of: by the number of the job; keys, kind_of: NULL where none has a key, and all are of the first kind.
 -- instead: jobs that have an entry here are left out; NULL: none is.
 CREATE OR REPLACE FUNCTION {schema}.insert_jobs(ids text[], data text[], keys text[], kind_of integer[], instead text[],
-  kinds {schema}.job_kind[], now float8) RETURNS void
+  kinds {schema}.job_kind[], now float8) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  made text[];
 BEGIN
-  INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, data, weights, max_attempts, backoff, timeout, deadline,
-    deadline_wall, keep_for, created_at, due_at, due_wall, idempotency_key)
-  SELECT n.id, k.queue, k.type, k.state, k.priority, k.grp, n.data, k.weights, k.max_attempts, k.backoff, k.timeout, k.deadline,
-    k.deadline_wall, k.keep_for, now, k.due_at, k.due_wall, n.key
-  FROM unnest(ids, insert_jobs.data, kind_of, keys, instead) WITH ORDINALITY AS n (id, data, kind, key, other, no)
-  JOIN unnest(kinds) AS k ON k.no = coalesce(n.kind, 1)
-  WHERE n.other IS NULL ORDER BY n.no;
+  WITH made AS (
+    INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, data, weights, max_attempts, backoff, timeout, deadline,
+      deadline_wall, keep_for, created_at, due_at, due_wall, idempotency_key)
+    SELECT n.id, k.queue, k.type, k.state, k.priority, k.grp, n.data, k.weights, k.max_attempts, k.backoff, k.timeout, k.deadline,
+      k.deadline_wall, k.keep_for, now, k.due_at, k.due_wall, n.key
+    FROM unnest(ids, insert_jobs.data, kind_of, keys, instead) WITH ORDINALITY AS n (id, data, kind, key, other, no)
+    JOIN unnest(kinds) AS k ON k.no = coalesce(n.kind, 1)
+    WHERE n.other IS NULL ORDER BY n.no
+    ON CONFLICT (id) DO NOTHING RETURNING id
+  )
+  SELECT array_agg(m.id) INTO made FROM made m;
+  RETURN coalesce(made, '{}');
 END
 $$;
 
