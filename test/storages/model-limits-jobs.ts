@@ -240,7 +240,8 @@ export class LimitModel {
         Object.assign(job, { state: "ended", dead: true });
         continue;
       }
-      if (by.limit.declared.byGroup) passed.add(this.#lane(job)!);
+      // Of a limit that is paused no group starts anything: all types under it are passed over.
+      if (by.limit.declared.byGroup && !by.limit.paused) passed.add(this.#lane(job)!);
       else closed.add(by.limit);
     }
   }
