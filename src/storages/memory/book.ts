@@ -250,7 +250,7 @@ export class Book {
   }
 
   #turnOf({ own, line, priority }: JobLane, turns: readonly JobTurn[]): void {
-    // Where there are no groups nobody takes turns, and lanes with different keys go on in the order of their jobs.
+    // Without groups there are no turns: lanes with different keys go on in the order of their jobs.
     if (own.lanes.length > 1 && this.queue(line.queue).isUngrouped(priority)) return;
     this.#turn += 1;
     for (const turn of turns) {

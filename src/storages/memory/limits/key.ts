@@ -26,7 +26,7 @@ export class MemoryKey implements LimitKey {
   readonly #looking: Looking;
   readonly #time: number;
   #tally: Tally | undefined;
-  /** Where every start counts for one, and under this key only: how many more fit. Undefined: nobody has asked yet. */
+  /** Where every start counts for one, and under this key only: how many more fit. Undefined: not computed yet. */
   #free: number | undefined;
   readonly #simple: boolean;
   #common: Taken | undefined;

@@ -65,7 +65,7 @@ export class ClaimTurns {
     return false;
   }
 
-  /** Where there are no groups nobody takes turns, and lanes with different keys go on in the order of their jobs. */
+  /** Without groups there are no turns: lanes with different keys go on in the order of their jobs. */
   takesTurns(lane: ClaimLane): boolean {
     if (lane.group !== null || !this.of(lane).many) return true;
     let grouped = this.#grouped.get(lane.priority);
