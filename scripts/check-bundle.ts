@@ -6,13 +6,13 @@ import { build } from "esbuild";
  * there is and little more, so that it does not grow unnoticed; docs/decisions/0011-size.md says what it consists of.
  */
 const MOST_BYTES: Readonly<Record<string, number>> = {
-  '* from "sluice"': 79_600,
-  '* from "sluice/server"': 44_500,
+  '* from "sluice"': 80_400,
+  '* from "sluice/server"': 44_800,
   '{ rateLimit } from "sluice"': 7_900,
   '{ concurrencyLimit } from "sluice"': 6_050,
   '{ limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage } from "sluice"': 15_800,
   '{ Queue } from "sluice"': 17_200,
-  '{ Queue, Worker, MemoryStorage } from "sluice"': 66_300,
+  '{ Queue, Worker, MemoryStorage } from "sluice"': 67_000,
 };
 
 /** These doors bundle for a browser with nothing of Node in it, stay small, and do nothing when imported. */
