@@ -182,10 +182,19 @@ export class LimitModel {
       (a, b) => a.turn - b.turn || this.lanes.indexOf(a) - this.lanes.indexOf(b),
     );
     const named = first.find(({ id }) => id === said);
-    const { group } = named !== undefined && this.#lane(named)!.sure <= lane!.turn ? named : lane!;
+    // The lane that was served the longest ago ranks its group, of whatever type the job is that starts.
+    const isTied = first.some((job) => job.group === named?.group && this.#lane(job)!.sure <= lane!.turn);
+    const { group } = named !== undefined && isTied ? named : lane!;
     return first
       .filter((job) => job.group === group)
       .toSorted((a, b) => a.firstDueAt - b.firstDueAt || a.seq - b.seq)[0];
+  }
+
+  /** Without groups of their priority, lanes that differ only in their keys have no turns: they go on in the order of their jobs. */
+  #takesTurns({ queue, type, priority, group }: LimitedJob): boolean {
+    const others = this.lanes.filter((lane) => lane.queue === queue && lane.priority === priority);
+    const own = others.filter((lane) => lane.type === type && lane.group === group);
+    return own.length === 1 || others.some((lane) => lane.group !== null);
   }
 
   start(job: LimitedJob, request: ClaimRequest, asked: readonly Asked[]): void {
@@ -197,6 +206,7 @@ export class LimitModel {
     job.startedAt = this.now;
     job.leaseUntil = this.now + leaseMs;
     job.uses = asked.map(({ limit, group, charge }) => limit.take(group, charge, this.now, null));
+    if (!this.#takesTurns(job)) return;
     this.#turns += 1;
     for (const lane of this.lanes) {
       const unit = lane.queue === job.queue && lane.priority === job.priority && lane.group === job.group;
