@@ -289,6 +289,13 @@ export function cancelStart(entry: StartEntry): void {
 /** Is it in the log, or beside it? */
 export const isKept = ({ log, seq }: StartEntry): boolean => seq >= log.head || seq === NOT_CALLED;
 
+/** The latest instant at which it can have happened, or what was charged for it later did; undefined: it has left the log. */
+export function startedAt(entry: StartEntry): number | undefined {
+  const { log, seq, until } = entry;
+  if (!isKept(entry)) return undefined;
+  return seq === NOT_CALLED ? until : log.at[seq & log.mask];
+}
+
 /** The start happened later than its decision: `now`. Those that share its entry keep their time. */
 function delayStart(entry: StartEntry, now: number): void {
   const { log, seq } = entry;

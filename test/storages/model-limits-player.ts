@@ -250,7 +250,8 @@ export class Player {
     if (use.hold === undefined && !lives && permit.ended === undefined) return;
     await this.#storage.limits.give(token, given);
     if (typeof given === "object") {
-      const counts = permit.ended === "released" && now < use.at + permit.windowMs;
+      // What was charged when the start had left the window is in the window as a start is.
+      const counts = permit.ended === "released" && now < (use.start?.at ?? use.at) + permit.windowMs;
       if (lives || counts) settleUse(use, given.used, now);
       return;
     }

@@ -222,6 +222,28 @@ export const permits: Cases = {
     }
   },
 
+  "what was charged when a start had left the window may be corrected after the end, while it is in the window": async (
+    s,
+  ) => {
+    await define(s, rule("k", window(10, 1_000), { weight: "n" }));
+    const token = await taken(s, "k", { weight: 1 });
+    await s.clock.advance(1_000);
+    await s.storage.limits.give(token, { used: 5 });
+    await s.storage.limits.give(token, "released");
+    equal((await countOf(s, "k")).used, 4, "charged when the start has left the window");
+    await s.clock.advance(999);
+    for (const [used, counts] of [
+      [9, 8],
+      [3, 2],
+    ] as const) {
+      await s.storage.limits.give(token, { used });
+      equal((await countOf(s, "k")).used, counts, `charged then, if it used ${used}`);
+    }
+    await s.clock.advance(1);
+    await s.storage.limits.give(token, { used: 9 });
+    equal((await countOf(s, "k")).used, 0, "when that has left the window, too");
+  },
+
   "what is only counted may be corrected for ten minutes": async (s) => {
     await define(
       s,

@@ -1,5 +1,6 @@
 import { type Charge, chargeOf, type LimitRule, mostOf, quotaOf, weighed } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
+import { startedAt } from "../../../limits/window.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
 import type { Book } from "../book.ts";
 import { NOWHERE } from "../heap.ts";
@@ -84,11 +85,12 @@ export function give(book: Book, token: string, given: LimitGiven, time: number)
   if (given === "released") end(book, permit, time);
 }
 
-/** The work is done. What it really used may become known while its start counts. */
+/** The work is done. What it really used may become known while its start counts, or what was charged for it later does. */
 function end({ permits }: Book, permit: Permit, time: number): void {
-  const { tally, rule, at, entry } = permit.taken;
-  const until = at + (quotaOf(rule, tally.group).windowMs ?? 0);
-  if (entry === undefined || until <= time) {
+  const { tally, rule, entry } = permit.taken;
+  const at = entry === undefined ? undefined : startedAt(entry);
+  const until = at === undefined ? time : at + (quotaOf(rule, tally.group).windowMs ?? 0);
+  if (until <= time) {
     permits.remove(permit);
     return;
   }
