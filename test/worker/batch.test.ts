@@ -247,3 +247,44 @@ for (const { name, open: openHouse } of HOUSES) {
     });
   });
 }
+
+it("a batch is told of a job that was cancelled before the batch began", async () => {
+  const house = open();
+  let cancelled = false;
+  house.queue.on("started", ({ id }) => {
+    if (cancelled) return;
+    cancelled = true;
+    void house.queue.cancel(id);
+  });
+  const worker = new Worker<Record<string, { data: number }>>("q", async (jobs) => jobs.map(({ data }) => data), {
+    storage: house.storage,
+    clock: house.clock,
+    batch: { size: 5 },
+  });
+  const [first, second] = await house.queue.addBulk(many(2));
+  await house.clock.advance(10);
+  expect(await first!.info()).toMatchObject({ state: "cancelled" });
+  expect(await second!.info()).toMatchObject({ state: "completed", result: 1 });
+  await worker.stop();
+});
+
+it("batches of several types keep to the concurrency", async () => {
+  const house = open();
+  let running = 0;
+  let peak = 0;
+  const handler = async () => {
+    peak = Math.max(peak, ++running);
+    await new Promise<void>((resolve) => house.clock.after(10, resolve));
+    running -= 1;
+  };
+  const worker = new Worker<Record<string, { data: number }>>(
+    "q",
+    { a: () => handler(), b: () => handler(), c: () => handler() },
+    { storage: house.storage, clock: house.clock, batch: { size: 10 } },
+  );
+  await house.queue.addBulk(["a", "b", "c", "a"].map((type, data) => ({ type, data })));
+  await house.clock.advance(1_000);
+  expect((await house.queue.counts()).completed).toBe(4);
+  expect(peak).toBe(1);
+  await worker.stop();
+});

@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { ConcurrencyLimiter, type JobContext, type JobStorage, StorageError } from "../../src/index.ts";
+import {
+  ConcurrencyLimiter,
+  type JobContext,
+  type JobStorage,
+  MemoryStorage,
+  Queue,
+  StorageError,
+  Worker,
+} from "../../src/index.ts";
 import { type FaultPlan, faultyStorage } from "../../src/testing/index.ts";
-import { open, work } from "./support.ts";
+import { many, open, work } from "./support.ts";
 
 /** A queue whose worker sees a storage that fails as planned. */
 function openFaulty(plan: FaultPlan) {
@@ -146,4 +154,40 @@ describe("a worker whose storage fails", () => {
     expect(await job.info()).toMatchObject({ state: "completed" });
     await worker.stop();
   });
+});
+
+it("a worker goes on when its storage throws synchronously", async () => {
+  const house = open();
+  let rude = false;
+  const storage = new Proxy(house.storage, {
+    get(target, key) {
+      const member: unknown = Reflect.get(target, key);
+      if (typeof member !== "function") return member;
+      return (...args: unknown[]) => {
+        if (rude && key !== "subscribe") throw new Error("rude");
+        return (member as (...args: unknown[]) => unknown).apply(target, args);
+      };
+    },
+  });
+  const { worker } = work(house, async () => "done", { storage });
+  await worker.onIdle();
+  rude = true;
+  const job = await house.queue.add("t", null);
+  await house.clock.advance(10_000);
+  rude = false;
+  await house.clock.advance(10_000);
+  expect(await job.info()).toMatchObject({ state: "completed" });
+  await worker.stop();
+});
+
+it("timers fire while a worker is busy", async () => {
+  const storage = new MemoryStorage();
+  const queue = new Queue("q", { storage });
+  await queue.addBulk(many(10_000));
+  let turns = 0;
+  const timer = setInterval(() => (turns += 1), 1);
+  await using worker = new Worker("q", async () => {}, { storage, concurrency: 1 });
+  await worker.onIdle();
+  clearInterval(timer);
+  expect(turns).toBeGreaterThan(2);
 });
