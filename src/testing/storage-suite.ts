@@ -4,22 +4,21 @@ import { adding } from "./suite/adding.ts";
 import { adopting } from "./suite/adopting.ts";
 import { backlog } from "./suite/backlog.ts";
 import { breaking } from "./suite/breaking.ts";
+import { changing } from "./suite/changing.ts";
 import { claiming } from "./suite/claiming.ts";
 import { clocks } from "./suite/clocks.ts";
 import { confirming } from "./suite/confirming.ts";
 import { declaring } from "./suite/declaring.ts";
 import { explaining } from "./suite/explaining.ts";
 import { groups } from "./suite/groups.ts";
-import { hearing } from "./suite/hearing.ts";
 import { heavyHeads } from "./suite/heavy.ts";
 import { holding } from "./suite/holding.ts";
 import { keys } from "./suite/keys.ts";
 import { leases } from "./suite/leases.ts";
 import { limiting } from "./suite/limiting.ts";
 import { names } from "./suite/names.ts";
-import { news } from "./suite/news.ts";
+import { notifying } from "./suite/notifying.ts";
 import { order } from "./suite/order.ts";
-import { people } from "./suite/people.ts";
 import { permits } from "./suite/permits.ts";
 import { reading } from "./suite/reading.ts";
 import { releasing } from "./suite/releasing.ts";
@@ -29,6 +28,7 @@ import { settling } from "./suite/settling.ts";
 import { sizes } from "./suite/sizes.ts";
 import { underLimits } from "./suite/under-limits.ts";
 import { updating } from "./suite/updating.ts";
+import { wakeUps } from "./suite/wake-ups.ts";
 import { weights } from "./suite/weights.ts";
 import { workers } from "./suite/workers.ts";
 
@@ -60,11 +60,11 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   settling,
   limits: limiting,
   confirming,
-  people,
+  changing,
   updating,
   clocks,
   reading,
-  hearing,
+  notifying,
   names,
   rules,
   declaring,
@@ -80,7 +80,7 @@ const SUBJECTS: Readonly<Record<string, Cases>> = {
   permits,
   explaining,
   backlog,
-  news,
+  "wake-ups": wakeUps,
   workers,
 };
 

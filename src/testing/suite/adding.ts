@@ -102,7 +102,7 @@ export const adding: Cases = {
     );
   },
 
-  "an instant that has passed means now, one to come is kept": async (s) => {
+  "a job for an instant that has passed is due now, and one for an instant to come keeps it": async (s) => {
     const now = s.clock.wall();
     const [past, minus, later] = await s.add(
       { due: { at: now - 5_000 } },
@@ -224,14 +224,14 @@ export const adding: Cases = {
     equal(again?.created, true, "created");
   },
 
-  "reject refuses whatever the payload": async (s) => {
+  "onDuplicate reject refuses a taken key, whatever the payload": async (s) => {
     await s.add({ idempotency: key() });
     const again = () => s.storage.add([s.job({ idempotency: key({ onDuplicate: "reject" }) })]);
     equal(await refused(again, "a second job"), "SLUICE_DUPLICATE", "the code");
     equal(await total(s), 1, "how many jobs there are");
   },
 
-  "replace removes one that has not started and extends the key": async (s) => {
+  "onDuplicate replace removes a job that has not started and extends the key": async (s) => {
     for (const due of [{ inMs: 0 }, { inMs: 60_000 }]) {
       const [first] = await s.add({ due, idempotency: key() });
       await s.clock.advance(6_000);
@@ -246,7 +246,7 @@ export const adding: Cases = {
     }
   },
 
-  "replace is refused while the other is active, and leaves one that ended": async (s) => {
+  "onDuplicate replace is refused while the other job is active, and leaves one that ended": async (s) => {
     const [first] = await s.add({ idempotency: key() });
     const job = await s.claimOne();
     const again = s.job({ idempotency: key({ onDuplicate: "replace" }) });
@@ -256,7 +256,7 @@ export const adding: Cases = {
     equal(await s.state(first!), "completed", "the one that ended");
   },
 
-  "replace removes one that waits to be tried again": async (s) => {
+  "onDuplicate replace removes a job that backs off": async (s) => {
     const [first] = await s.add({ idempotency: key() });
     await s.settle(retry(await s.claimOne(), 1_000));
     const again = s.job({ idempotency: key({ onDuplicate: "replace" }) });
@@ -264,7 +264,7 @@ export const adding: Cases = {
     equal(await s.state(first!), undefined, "the one replaced");
   },
 
-  "keys within one step are seen by those after them": async (s) => {
+  "an idempotency key counts for the jobs after it in the same step": async (s) => {
     const [a, b] = await s.storage.add([s.job({ idempotency: key() }), s.job({ idempotency: key() })]);
     equal(b, { id: a?.id, created: false }, "the second of two with one key");
     const jobs = [
@@ -276,7 +276,7 @@ export const adding: Cases = {
     equal(await s.state(jobs[1]!.id), "waiting", "the one in its place");
   },
 
-  "all are added or none": async (s) => {
+  "all jobs of a step are added, or none": async (s) => {
     await s.add({ id: "holder", idempotency: key() });
     const bad = key({ onDuplicate: "reject" });
     const replaced = await s.addOne({ idempotency: key({ key: "r" }) });
@@ -296,7 +296,7 @@ export const adding: Cases = {
     equal(fresh?.created, true, "the key of a job that was not added is free");
   },
 
-  "all or none, even where a step replaces a job and brings it back": async (s) => {
+  "all jobs of a step are added or none, even where it replaces a job and brings it back": async (s) => {
     const first = s.job({ idempotency: key() });
     await s.storage.add([first]);
     const jobs = [
@@ -313,7 +313,7 @@ export const adding: Cases = {
     equal(again, { id: first.id, created: true }, "without its key it can come back");
   },
 
-  "two of one step with one key to be rejected: none is added": async (s) => {
+  "two jobs of one step with the same key and reject: none is added": async (s) => {
     const reject = key({ onDuplicate: "reject" });
     const jobs = [s.job({ idempotency: reject }), s.job({ idempotency: reject })];
     equal(await refused(() => s.storage.add(jobs), "the step"), "SLUICE_DUPLICATE", "the code");
@@ -326,7 +326,7 @@ export const adding: Cases = {
     equal(await s.claimIds({ max: 1_000 }), ids, "the order in which they are claimed");
   },
 
-  "what many add at once is all there": async (s) => {
+  "all jobs that many callers add at once are there": async (s) => {
     const each = await Promise.all(Array.from({ length: 20 }, () => s.add({}, {})));
     equal(await total(s), 40, "how many jobs there are");
     const [holder] = await s.add({ idempotency: key() });

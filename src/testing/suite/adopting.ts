@@ -6,7 +6,7 @@ const LONG = { leaseMs: 600_000 };
 const held = async (s: Scene, name = "k", group: string | null = null) => (await countOf(s, name, group)).held;
 
 export const adopting: Cases = {
-  "jobs that run hold of a concurrency that is added": async (s) => {
+  "running jobs take slots of a concurrency that is added to their limit": async (s) => {
     await define(s, rule("k", window(100, 60_000)));
     await many(s, 6);
     const { jobs } = await s.claim({ max: 3, ...LONG });
@@ -22,7 +22,7 @@ export const adopting: Cases = {
     equal(await held(s), 0, "held when all leases have run out");
   },
 
-  "jobs that run hold of a limit that is new, or that applies to them now": async (s) => {
+  "running jobs take slots of a limit that is new, or that applies to them now": async (s) => {
     await s.add({ type: "a" }, { type: "a" }, { type: "b" });
     const { jobs } = await s.claim(LONG);
     await define(s, rule("k", { concurrency: 3 }, { types: ["a"] }));
@@ -35,7 +35,7 @@ export const adopting: Cases = {
     equal([await held(s), await count(s)], [2, 1], "when one of them has ended");
   },
 
-  "each in its group, where the limit counts by group from now on": async (s) => {
+  "running jobs take slots of their own group where the limit counts by group from now on": async (s) => {
     await define(s, rule("k", { concurrency: 2 }));
     await s.add({ group: "a" }, { group: "b" });
     const { jobs } = await s.claim(LONG);
@@ -49,7 +49,7 @@ export const adopting: Cases = {
     equal([await held(s), await count(s)], [3, 0], "what is held for all again, and who starts");
   },
 
-  "each for what it weighs": async (s) => {
+  "running jobs take as many slots of a new limit as they weigh": async (s) => {
     await s.add({ weights: { gb: 6 } }, {});
     const { jobs } = await s.claim(LONG);
     await define(s, rule("k", { concurrency: 10 }, { weight: "gb", estimate: 3 }));
@@ -60,7 +60,7 @@ export const adopting: Cases = {
     equal([await held(s), await count(s)], [6, 1], "when one has ended");
   },
 
-  "the failure of one that runs counts for a breaker that is new": async (s) => {
+  "the failure of a running job counts for a breaker that is new": async (s) => {
     await many(s, 2);
     const { jobs } = await s.claim({ max: 1, ...LONG });
     await define(s, rule("k", {}, { breaker: { ...BREAKER, failures: 1 } }));
@@ -68,7 +68,7 @@ export const adopting: Cases = {
     equal([(await countOf(s, "k")).breaker, await count(s)], ["open", 0], "the breaker, and who starts");
   },
 
-  "a limit that is removed and declared again": async (s) => {
+  "running jobs take slots of a limit that is removed and declared again": async (s) => {
     await define(s, rule("k", { concurrency: 2 }), rule("g", { concurrency: 2 }, { byGroup: true }));
     await many(s, 4, { group: "a" });
     const { jobs } = await s.claim(LONG);

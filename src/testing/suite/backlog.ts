@@ -11,7 +11,7 @@ async function backlogOf(s: Scene, type: string): Promise<TypeBacklog> {
 }
 
 export const backlog: Cases = {
-  "what has not started, by type": async (s) => {
+  "a backlog counts the jobs that have not started, by type": async (s) => {
     await s.add(...["a", "a", "b", null].map((group) => ({ type: "t", group })));
     await s.add(
       { type: "t", due: { inMs: 5_000 } },
@@ -37,7 +37,7 @@ export const backlog: Cases = {
     equal((await s.storage.backlog("nobody")).types, [], "a queue without jobs");
   },
 
-  "how long the latest jobs of a type ran": async (s) => {
+  "a backlog says how long the latest jobs of a type ran": async (s) => {
     await many(s, 4);
     equal((await backlogOf(s, "t")).ranMs, null, "before any has ended");
     for (const ms of [100, 300]) {
@@ -51,7 +51,7 @@ export const backlog: Cases = {
     equal((await backlogOf(s, "t")).ranMs, 200, "on average");
   },
 
-  "the limits that apply to one of the types, and their state": async (s) => {
+  "a backlog shows the limits that apply to one of the types, and their state": async (s) => {
     await define(
       s,
       rule("a", window(5, 1_000), { types: ["t", "x"] }),

@@ -15,7 +15,7 @@ async function fail(s: Scene): Promise<void> {
 const stateOf = async (s: Scene) => (await countOf(s, "k")).breaker;
 
 export const breaking: Cases = {
-  "after so many failures in a row nothing starts, for so long": async (s) => {
+  "a breaker opens after so many failures in a row, and nothing starts for so long": async (s) => {
     await broken(s);
     await many(s, 10);
     await fail(s);
@@ -33,7 +33,7 @@ export const breaking: Cases = {
     equal(await stateOf(s), "half-open", "then");
   },
 
-  "one success, and the count begins anew": async (s) => {
+  "one success sets the count of failures to zero": async (s) => {
     await broken(s);
     await many(s, 10);
     await fail(s);
@@ -42,7 +42,7 @@ export const breaking: Cases = {
     equal(await stateOf(s), "closed", "never two in a row");
   },
 
-  "who is given back or cancelled has neither failed nor succeeded": async (s) => {
+  "a job that is given back or cancelled counts neither as a failure nor as a success": async (s) => {
     await broken(s);
     await many(s, 10);
     await fail(s);
@@ -53,7 +53,7 @@ export const breaking: Cases = {
     equal(await stateOf(s), "open", "after another failure");
   },
 
-  "half-open as many probes as it says may run": async (s) => {
+  "a half-open breaker lets as many probes run as its rule says": async (s) => {
     await broken(s, { probes: 2 });
     await many(s, 10);
     await fail(s);
@@ -65,7 +65,7 @@ export const breaking: Cases = {
     equal(await count(s), 1, "another, for one that has said nothing");
   },
 
-  "a probe that succeeds closes it": async (s) => {
+  "a probe that succeeds closes the breaker": async (s) => {
     await broken(s);
     await many(s, 10);
     await fail(s);
@@ -77,7 +77,7 @@ export const breaking: Cases = {
     equal([await stateOf(s), await count(s)], ["closed", 7], "when it has succeeded");
   },
 
-  "a probe that fails opens it again": async (s) => {
+  "a probe that fails opens the breaker again": async (s) => {
     await broken(s);
     await many(s, 10);
     await fail(s);
@@ -89,7 +89,7 @@ export const breaking: Cases = {
     equal(await count(s), 1, "the next probe");
   },
 
-  "a probe that crashes opens it again, when that is noticed": async (s) => {
+  "a probe whose lease expires opens the breaker again at the sweep": async (s) => {
     await broken(s);
     await many(s, 10);
     await fail(s);
@@ -102,7 +102,7 @@ export const breaking: Cases = {
     equal([await stateOf(s), (await said(s)).nextInMs], ["open", 1_000], "after that");
   },
 
-  "a probe that crashes where only other errors count makes room for another": async (s) => {
+  "a probe whose lease expires where only other errors count gives its slot to another probe": async (s) => {
     await broken(s, { kinds: ["E_BROKE"] });
     await many(s, 10);
     await fail(s);
@@ -114,7 +114,7 @@ export const breaking: Cases = {
     equal([await stateOf(s), await count(s)], ["half-open", 1], "the breaker, and how many start");
   },
 
-  "a job that stalls has failed": async (s) => {
+  "a job that stalls counts as a failure for the breaker": async (s) => {
     await broken(s, { failures: 1 });
     await many(s, 2);
     await s.claimOne({ leaseMs: 500 });
@@ -123,7 +123,7 @@ export const breaking: Cases = {
     equal(await stateOf(s), "open", "the breaker");
   },
 
-  "only errors of a kind count, by name or by code": async (s) => {
+  "only errors that the breaker names, by name or by code, count as failures": async (s) => {
     await broken(s, { failures: 1, kinds: ["E_OTHER", "TypeError"] });
     await many(s, 5);
     const first = await s.claimOne();
@@ -148,7 +148,7 @@ export const breaking: Cases = {
     equal(await stateOf(s), "open", "its code");
   },
 
-  "who began before it opened says nothing new": async (s) => {
+  "a job that started before the breaker opened does not change it": async (s) => {
     await broken(s);
     await many(s, 10);
     const { jobs } = await s.claim({ max: 5 });
@@ -163,7 +163,7 @@ export const breaking: Cases = {
     equal([await stateOf(s), await count(s)], ["half-open", 1], "not even half-open");
   },
 
-  "every group breaks by itself": async (s) => {
+  "every group of a limit has a breaker of its own": async (s) => {
     await define(s, rule("k", WIDE, { breaker: { ...BREAKER, failures: 1 }, byGroup: true }));
     await s.add({ group: "a" }, { group: "a" }, { group: "b" }, { group: "b" });
     const { jobs } = await s.claim({ max: 2 });
@@ -182,7 +182,7 @@ export const breaking: Cases = {
     equal([next.map(({ group }) => group), blockedBy, nextInMs], [["b"], "k[a]", 1_000], "who starts");
   },
 
-  "resumed or reset it is closed": async (s) => {
+  "a breaker is closed when its limit is resumed or reset": async (s) => {
     await broken(s, { failures: 1 });
     await many(s, 9);
     await fail(s);

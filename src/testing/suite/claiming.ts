@@ -19,20 +19,20 @@ export const claiming: Cases = {
     equal(await s.get(id), job, "the job as it is found");
   },
 
-  "a job is claimed by one only": async (s) => {
+  "a job is claimed by one worker only": async (s) => {
     const ids = await s.add(...Array.from({ length: 30 }, () => ({})));
     const claims = await Promise.all(Array.from({ length: 10 }, (_, i) => s.claim({ worker: `w${i}`, max: 4 })));
     const got = claims.flatMap(({ jobs }) => jobs.map(({ id }) => id));
     equal(got.toSorted(), ids.toSorted(), "all that were claimed, together");
   },
 
-  "an empty queue has nothing and says never": async (s) => {
+  "a claim of an empty queue gets nothing and has no wake-up time": async (s) => {
     equal(await s.claim(), NOTHING, "the claim");
     await s.add({ queue: "other" });
     equal(await s.claim(), NOTHING, "the claim while another queue has a job");
   },
 
-  "more says whether another could be claimed at once": async (s) => {
+  "`more` says whether another job could be claimed at once": async (s) => {
     await s.add({}, {}, {}, { due: { inMs: 1_000 } });
     equal((await s.claim({ max: 2 })).more, true, "one more waits");
     equal((await s.claim({ max: 1 })).more, false, "only a scheduled one is left");
@@ -40,13 +40,13 @@ export const claiming: Cases = {
     equal((await s.claim({ types: ["t"] })).more, false, "only one of another type is left");
   },
 
-  "with more there is no need to wait": async (s) => {
+  "a claim that answers `more` has no wake-up time": async (s) => {
     await s.add({}, {});
     const { more, nextInMs, blockedBy } = await s.claim({ max: 1 });
     equal({ more, nextInMs, blockedBy }, { more: true, nextInMs: 0, blockedBy: null }, "the claim");
   },
 
-  "with max 0 it only looks": async (s) => {
+  "a claim with max 0 starts nothing and says whether jobs wait": async (s) => {
     equal(await s.claim({ max: 0 }), NOTHING, "an empty queue");
     const [id] = await s.add({});
     equal(await s.claim({ max: 0 }), { ...NOTHING, more: true, nextInMs: 0 }, "a queue with a job");
@@ -54,14 +54,16 @@ export const claiming: Cases = {
     equal((await s.get(id!)).attempt, 0, "its attempts");
   },
 
-  "with max 0 it settles": async (s) => {
+  "a claim with max 0 settles what it is handed": async (s) => {
     await s.add({});
     const job = await s.claimOne();
     equal(await s.claim({ max: 0, settle: [completed(job, "1")] }), NOTHING, "the claim");
     equal((await s.get(job.id)).result, "1", "the result");
   },
 
-  "what is taken ahead comes behind the others, in order, and may be tried again": async (s) => {
+  "prefetched jobs come behind the others, in order, and only those that may be tried again are prefetched": async (
+    s,
+  ) => {
     const ids = await s.add({}, {}, { maxAttempts: 1 }, {}, {}, {});
     const { jobs, more } = await s.claim({ max: 1, ahead: 3 });
     const possible = ids.filter((id) => id !== ids[2]);
@@ -76,14 +78,14 @@ export const claiming: Cases = {
     equal((await s.claim({ max: 1 })).jobs[0]?.id, jobs.length === 1 ? ids[1] : ids[2], "the next that starts at once");
   },
 
-  "nothing is taken ahead under a limit": async (s) => {
+  "no job under a limit is prefetched": async (s) => {
     await s.add({}, {}, {});
     const limits = [{ key: "k", max: 10, windowMs: 1_000 }];
     equal((await s.claim({ max: 1, ahead: 2, limits })).jobs.length, 1, "how many were claimed");
     equal((await s.claim({ max: 0, ahead: 2, limits })).jobs.length, 0, "how many were claimed without a free hand");
   },
 
-  "a claim settles first, and answers what was stale": async (s) => {
+  "a claim settles first, and answers with the outcomes that were stale": async (s) => {
     await s.add({}, {});
     const [a, b] = (await s.claim({ max: 2 })).jobs;
     await s.settle(completed(b!));
@@ -106,7 +108,7 @@ export const claiming: Cases = {
     equal(await s.claimIds(), [id], "the claim when it is due");
   },
 
-  "nextInMs is that of the first job to come due among those asked for": async (s) => {
+  "the wake-up time of a claim is that of the first job to come due among the types asked for": async (s) => {
     await s.add(
       { due: { inMs: 300 } },
       { due: { inMs: 200 } },
@@ -137,7 +139,7 @@ export const claiming: Cases = {
     equal((await s.claimOne()).attempt, 2, "the attempt");
   },
 
-  "nothing of a paused queue starts; what runs goes on": async (s) => {
+  "no job of a paused queue starts, and running jobs go on": async (s) => {
     const [a] = await s.add({}, {}, { due: { inMs: 100 } });
     const job = await s.claimOne();
     await s.storage.setPaused("q", null, true);
@@ -156,7 +158,7 @@ export const claiming: Cases = {
     ok(ids.length === 3 && ids.includes(added), `expected three jobs after resuming, got ${ids.length}`);
   },
 
-  "nothing of a paused type starts; others do": async (s) => {
+  "no job of a paused type starts, and jobs of other types do": async (s) => {
     const [a, b] = await s.add({ type: "a" }, { type: "b" });
     await s.storage.setPaused("q", "a", true);
     equal(await s.claimIds(), [b], "a claim of any type");
@@ -203,7 +205,7 @@ export const claiming: Cases = {
     );
   },
 
-  "a deadline given as an instant holds": async (s) => {
+  "a deadline that is given as an instant is kept": async (s) => {
     const at = s.clock.wall() + 50;
     const [id] = await s.add({ deadline: { at } });
     equal((await s.get(id!)).deadline, at, "the deadline");

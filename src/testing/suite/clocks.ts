@@ -90,7 +90,7 @@ export const clocks: Cases = {
     equal((await s.get(second!)).state, "dead", "the state of the other one, after it");
   },
 
-  "a clock that is set forward brings the instants nearer that people gave": async (s) => {
+  "instants that users gave come sooner when the clock is set forward": async (s) => {
     const at = s.clock.wall() + 2 * HOUR_MS;
     const id = await s.addOne({ due: { at } });
     s.clock.stepWall(HOUR_MS);
@@ -154,7 +154,7 @@ export const clocks: Cases = {
     near((await s.get(id)).finishedAt, now);
   },
 
-  "after the clock was ahead, an explanation tells instants by the wall clock": async (s) => {
+  "after the clock was ahead, an explanation shows instants by the wall clock": async (s) => {
     await wasAhead(s);
     const limits = [{ key: "k", max: 1, windowMs: 10_000 }];
     await s.add({}, {});

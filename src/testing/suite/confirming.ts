@@ -60,7 +60,7 @@ export const confirming: Cases = {
     equal((await said(s)).count, 2, "when it has left");
   },
 
-  "what a claim confirms counts for the claim itself": async (s) => {
+  "what a claim confirms counts for its own decisions": async (s) => {
     const limits = [limit("k", 2, 1_000)];
     await many(s, 6);
     const { id } = await granted(s, { limits });
@@ -90,7 +90,7 @@ export const confirming: Cases = {
     equal(await said(s), blocked(1_040), "as long after the grant as the one before");
   },
 
-  "one slow call is no rule for the next": async (s) => {
+  "one slow call does not change how long the next ones are expected to take": async (s) => {
     await define(s, rule("k", window(1, 1_000)));
     await many(s, 6);
     const { id } = await granted(s);
@@ -132,7 +132,7 @@ export const confirming: Cases = {
     equal(await said(s), blocked(5), "then the other");
   },
 
-  "what is given back without a call counts nowhere, confirmed or not": async (s) => {
+  "a start that is given back without a call counts nowhere, confirmed or not": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
     await many(s, 6);
     const { jobs, id } = await granted(s);
@@ -207,7 +207,7 @@ export const confirming: Cases = {
     equal((await said(s)).count, 2, "it has left");
   },
 
-  "even if its start had left the window already": async (s) => {
+  "a call that was made too late counts from then, even if its start had left the window already": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
     await many(s, 6);
     const { id } = await granted(s);
@@ -270,7 +270,7 @@ export const confirming: Cases = {
     }
   },
 
-  "spacing goes by the call": async (s) => {
+  "spacing counts from the call, not from the grant": async (s) => {
     await define(s, rule("k", { everyMs: 1_000 }));
     await many(s, 6);
     const { id } = await granted(s);
@@ -284,7 +284,7 @@ export const confirming: Cases = {
     equal((await said(s)).count, 1, "at the instant");
   },
 
-  "spacing after a start that is not confirmed": async (s) => {
+  "spacing counts from the last possible call of a start that is not confirmed": async (s) => {
     await define(s, rule("k", { everyMs: 1_000 }));
     await many(s, 6);
     await granted(s);
@@ -295,7 +295,7 @@ export const confirming: Cases = {
     equal((await said(s)).count, 1, "at the certain instant");
   },
 
-  "a start that is given back leaves no gap": async (s) => {
+  "a start that is given back leaves no spacing behind it": async (s) => {
     await define(s, rule("k", { everyMs: 1_000 }));
     await many(s, 6);
     const { jobs } = await granted(s);
@@ -303,7 +303,7 @@ export const confirming: Cases = {
     equal((await said(s)).count, 1, "the next one");
   },
 
-  "each group has its own": async (s) => {
+  "each group has its own starts to confirm": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     await s.add({ group: "a" }, { group: "b" }, { group: "a" }, { group: "b" });
     const { jobs, id } = await granted(s);
@@ -363,7 +363,7 @@ export const confirming: Cases = {
     equal((await said(s, { limits })).count, 3, "at the instant");
   },
 
-  "what was cleared is not confirmed any more": async (s) => {
+  "a start that was cleared is not confirmed any more": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
     await many(s, 6);
     const { id } = await granted(s);
@@ -374,7 +374,7 @@ export const confirming: Cases = {
     equal((await countOf(s, "k")).used, 2, "what is in use");
   },
 
-  "no call was made after it was confirmed, whatever its caller says": async (s) => {
+  "a call counts no later than its confirmation, whatever its caller says": async (s) => {
     await define(s, rule("k", window(1, 1_000)), rule("spaced", { everyMs: 1_000 }, { queues: ["other"] }));
     await many(s, 3);
     await many(s, 3, { queue: "other" });
@@ -426,7 +426,7 @@ export const confirming: Cases = {
     equal((await said(s)).count, 1, "when the last moment is long enough ago");
   },
 
-  "debt that became known late is not forgotten when the call is confirmed": async (s) => {
+  "debt that became known late stays when the call is confirmed": async (s) => {
     const { rates } = s.storage;
     const ask = { maxExecutions: 10, windowMs: 1_000, weight: 10, grantTtl: TTL };
     const { token } = await rates.tryRecordExecution("k", ask);
@@ -454,7 +454,7 @@ export const confirming: Cases = {
     equal((await granted(s, { queue: "other" })).grant!.confirmInMs, 1_000, "a second at the most");
   },
 
-  "there is nothing to confirm where nothing goes by time": async (s) => {
+  "a claim under no window and no spacing has nothing to confirm": async (s) => {
     await many(s, 4);
     equal((await s.claim({ max: 1, grantTtlMs: TTL })).grant, undefined, "no limits");
     await define(s, rule("slots", { concurrency: 2 }));

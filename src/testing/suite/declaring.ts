@@ -74,7 +74,7 @@ export const declaring: Cases = {
     equal([inForce.quota.max, version, revision], [1, 5, 1], "the limit");
   },
 
-  "of one version the newest declaration holds; one without a version is older than any with one": async (s) => {
+  "of one version the newest declaration holds, and one without a version is older than any with one": async (s) => {
     await define(s, k(1));
     await declare(s, { version: 0 }, k(2));
     equal(await maxOf(s), 2, "a version against none");
@@ -84,7 +84,7 @@ export const declaring: Cases = {
     equal([await maxOf(s), (await limitOf(s, "k")).version], [4, 0], "the same version");
   },
 
-  "rejected is what was declared differently, unless its version is higher": async (s) => {
+  "onConflict reject refuses a declaration that differs, unless its version is higher": async (s) => {
     const reject = (version: number | null, max: number) =>
       declare(s, { onConflict: "reject", version }, rule("new", window(1, 1)), k(max));
     await define(s, k(1));
@@ -101,7 +101,7 @@ export const declaring: Cases = {
     equal(await namesOf(s), ["k"], "what came along with it");
   },
 
-  "kept it goes by what is stored, whatever the version": async (s) => {
+  "onConflict keep leaves what is stored, whatever the version": async (s) => {
     await declare(s, { version: 1 }, k(1));
     const { changes, kept } = await declare(s, { version: 2, onConflict: "keep" }, k(2), rule("new", window(1, 1)));
     equal([changes.map(({ limit }) => limit), kept], [["new"], []], "what is said");
@@ -123,7 +123,7 @@ export const declaring: Cases = {
     equal(await maxOf(s), 3, "restored");
   },
 
-  "numbers set by hand for a group stay until a declaration speaks of that group": async (s) => {
+  "numbers set by hand for a group stay until a declaration names that group": async (s) => {
     const byGroup = (max: number, groups: LimitRule["groups"] = {}) => k(max, { byGroup: true, groups });
     await define(s, byGroup(1));
     await change(s, "k", { quota: { max: 50 }, group: "acme" });
@@ -134,7 +134,7 @@ export const declaring: Cases = {
     equal((await limitOf(s, "k")).rule.groups, { acme: { max: 9 }, other: { max: 60 } }, "when acme gets nine");
   },
 
-  "numbers set by hand go when something else is weighed": async (s) => {
+  "numbers set by hand go when the limit counts another weight": async (s) => {
     const weighed = (estimate: number) => k(100, { weight: "tokens", estimate });
     await define(s, weighed(5));
     await change(s, "k", { quota: { max: 20 }, group: null });
@@ -142,7 +142,7 @@ export const declaring: Cases = {
     equal(await maxOf(s), 100, "a start that says nothing fits");
   },
 
-  "limits that an owner no longer declares are removed; those of other owners, or without an owner, stay": async (
+  "limits that an owner no longer declares are removed, and those of other owners or without an owner stay": async (
     s,
   ) => {
     await many(s, 5);
@@ -184,7 +184,7 @@ export const declaring: Cases = {
     equal(await namesOf(s), [], "when both have left");
   },
 
-  "an owner takes what was declared without one, and a declaration without one leaves it": async (s) => {
+  "an owner takes over a limit that was declared without one, and a declaration without one leaves it": async (s) => {
     await define(s, k(5));
     await declare(s, { owner: "billing" }, k(5));
     await define(s, k(5));
@@ -214,7 +214,7 @@ export const declaring: Cases = {
     equal(await namesOf(s), ["k"], "when all it had was removed by hand, it begins anew");
   },
 
-  "what was changed is kept, the newest first: what, when, by whom, from and to": async (s) => {
+  "the history of limits says what was changed, when, by whom, from and to, the newest first": async (s) => {
     const at = (await limitsNow(s)) ?? 0;
     await declare(s, { by: "worker 1", version: 1, owner: "billing" }, k(1));
     await s.clock.advance(60_000);
@@ -250,7 +250,7 @@ export const declaring: Cases = {
     equal(await historyOf(s, "nobody"), [], "of a limit that never was");
   },
 
-  "of a change only what differs is told, and always the numbers": async (s) => {
+  "an entry of the history has only what differs, and always the numbers": async (s) => {
     const groups = { a: { max: 1 }, b: { max: 2 } };
     await define(s, k(5, { byGroup: true, groups }));
     await define(s, k(5, { byGroup: true, groups: { ...groups, b: { max: 3 } }, types: ["t"] }));
@@ -266,7 +266,7 @@ export const declaring: Cases = {
     );
   },
 
-  "a hundred changes of a limit are kept, and those of others beside them": async (s) => {
+  "the latest hundred changes of each limit are kept": async (s) => {
     await define(s, rule("other", window(1, 1)));
     for (let max = 1; max <= 105; max++) await define(s, k(max));
     const history = await historyOf(s, "k", 1_000);
@@ -274,7 +274,7 @@ export const declaring: Cases = {
     equal((await historyOf(s, "other")).length, 1, "of the other");
   },
 
-  "every change of a limit is an event that all queues hear": async (s) => {
+  "every change of a limit is an event for subscribers of all queues": async (s) => {
     const heard: JobEvent[] = [];
     const leave = s.storage.subscribe({ queue: "any", event: (event) => heard.push(event) });
     await declare(s, { by: "worker 1" }, k(1));
@@ -282,7 +282,7 @@ export const declaring: Cases = {
     await define(s, k(2));
     await change(s, "k", { paused: true });
     await s.storage.limits.remove("k", "cli alice");
-    ok(await s.hears(() => heard.length >= 4), "expected four events within a second");
+    ok(await s.notified(() => heard.length >= 4), "expected four events within a second");
     equal(
       heard.map((event) =>
         event.event === "limit-changed" ? [event.queue, event.limit, event.kind, event.by] : event,
@@ -304,7 +304,7 @@ export const declaring: Cases = {
     equal((await historyOf(s)).length <= 5, true, "how often it changed");
   },
 
-  "names of owners are data": async (s) => {
+  "an owner may have any name": async (s) => {
     for (const owner of ["__proto__", "constructor", "a'b\"c", "日本 💧"]) {
       await declare(s, { owner, version: 2 }, rule(`of ${owner}`, window(1, 1)));
       await declare(s, { owner, version: 1 });

@@ -77,7 +77,7 @@ async function saturated(s: Scene, seed: number): Promise<void> {
 }
 
 export const explaining: Cases = {
-  "a job that nothing holds": async (s) => {
+  "the explanation of a runnable job has no blocker": async (s) => {
     const id = await s.addOne();
     await s.clock.advance(50);
     const { job, now, queuePaused, typePaused, ahead, limits } = await explained(s, id);
@@ -96,7 +96,7 @@ export const explaining: Cases = {
     equal(await s.storage.explain("nobody"), undefined, "a job that does not exist");
   },
 
-  "pauses of the queue and of the type": async (s) => {
+  "an explanation names the pauses of the queue and of the type": async (s) => {
     const [a, b] = await s.add({ type: "a" }, { type: "b" });
     await s.storage.setPaused("q", "a", true);
     equal([(await explained(s, a!)).typePaused, (await explained(s, b!)).typePaused], [true, false], "the type");
@@ -104,7 +104,7 @@ export const explaining: Cases = {
     equal([(await explained(s, a!)).queuePaused, (await explained(s, b!)).queuePaused], [true, true], "the queue");
   },
 
-  "who is before it: of a higher priority, and of its own priority and group": async (s) => {
+  "an explanation counts the jobs before it, of a higher priority and of its own priority and group": async (s) => {
     await s.add({ priority: 9 }, { priority: 7, group: "x" }, { priority: 5, group: "g" }, { priority: 5, group: "h" });
     await s.add({ priority: 5, group: "g", type: "u" }, { priority: 5, group: "g", due: { inMs: 99 } });
     const id = await s.addOne({ priority: 5, group: "g" });
@@ -121,7 +121,7 @@ export const explaining: Cases = {
     equal([await group(a), await group(b), await group(c)], [0, 1, 2], "when it is due again");
   },
 
-  "every limit that it runs under, and no other": async (s) => {
+  "an explanation shows every limit that applies to the job, and no other": async (s) => {
     await define(
       s,
       rule("a", window(5, 1_000), { types: ["t"] }),
@@ -153,7 +153,7 @@ export const explaining: Cases = {
     );
   },
 
-  "a full window: what is used, and when it fits": async (s) => {
+  "an explanation of a full window says what is used, and when the job fits": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
     await many(s, 2);
     await s.claim();
@@ -170,7 +170,7 @@ export const explaining: Cases = {
     equal(await s.claimIds(), [id], "what a claim does then");
   },
 
-  "behind others of its lane: when they have started, each as soon as it can": async (s) => {
+  "the earliest start of a job behind others of its lane is after theirs, each as soon as it can": async (s) => {
     await define(s, rule("k", window(2, 1_000)), rule("spaced", { everyMs: 100 }, { types: ["u"] }));
     await many(s, 2);
     await s.claim();
@@ -197,7 +197,7 @@ export const explaining: Cases = {
     );
   },
 
-  "when a heavy job fits, not just any": async (s) => {
+  "an explanation says when a heavy job fits, by its weight": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     await s.add({ weights: { n: 4 } });
     await s.claim();
@@ -216,7 +216,7 @@ export const explaining: Cases = {
     );
   },
 
-  "spacing, concurrency, and what can run out": async (s) => {
+  "an explanation names spacing and concurrency, with the slots in use": async (s) => {
     await define(s, rule("spaced", { everyMs: 500 }), rule("slots", { concurrency: 1 }));
     const [, id] = await s.add({}, {});
     const job = await s.claimOne();
@@ -236,7 +236,7 @@ export const explaining: Cases = {
     equal(await why(s, id!, "slots"), [900, "concurrency"], "held outside the queue");
   },
 
-  "stopped by hand, asked to be left alone, told that nothing is left, broken": async (s) => {
+  "an explanation names a paused limit, a hold, a service that has nothing left, and an open breaker": async (s) => {
     await define(
       s,
       rule("paused", window(9, 1_000)),
@@ -263,7 +263,7 @@ export const explaining: Cases = {
     );
   },
 
-  "its group, and not another": async (s) => {
+  "an explanation goes by the group of the job, not by another": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     const [, , b] = await s.add({ group: "a" }, { group: "a" }, { group: "b" });
     await s.claim({ max: 1 });
@@ -278,14 +278,14 @@ export const explaining: Cases = {
     );
   },
 
-  "what can never fit": async (s) => {
+  "an explanation says that a weight can never fit": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     const id = await s.addOne({ weights: { n: 8 } });
     await change(s, "k", { quota: { max: 5 }, group: null });
     equal((await standing(s, id, "k")).most, 5, "the most that fits");
   },
 
-  "the limit that the latest claim of the queue brought along": async (s) => {
+  "an explanation names the limit that the latest claim of the queue brought along": async (s) => {
     const ids = await many(s, 3);
     await s.claim({ max: 1, limits: [limit("queue:q", 1, 1_000)] });
     await s.clock.advance(100);
@@ -297,7 +297,7 @@ export const explaining: Cases = {
     );
   },
 
-  "looking takes nothing": async (s) => {
+  "an explanation charges nothing": async (s) => {
     await define(s, rule("k", { ...window(1, 1_000), concurrency: 1, everyMs: 5 }));
     const id = await s.addOne();
     for (let i = 0; i < 3; i++) {
@@ -307,7 +307,7 @@ export const explaining: Cases = {
     equal(await count(s), 1, "how many start");
   },
 
-  "those of other groups that have their turn before it": async (s) => {
+  "an explanation counts jobs of other groups that have their turn before": async (s) => {
     await many(s, 5, { group: "a" });
     await s.add({ group: "b" });
     const own = await many(s, 4, { group: "c" });
@@ -375,7 +375,7 @@ export const explaining: Cases = {
     }
   },
 
-  "those whose group is full do not have a turn": async (s) => {
+  "jobs whose group is full do not count as having their turn before": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
     await many(s, 3, { group: "a" });
     equal([await count(s), await count(s)], [1, 0], "who starts");
@@ -383,7 +383,7 @@ export const explaining: Cases = {
     equal((await explained(s, id)).ahead.turns, 0, "ahead of another group");
   },
 
-  "a light one waits for a heavy one before it": async (s) => {
+  "the earliest start of a light job is after that of a heavy job before it": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     await s.add({ weights: { n: 5 } });
     await s.claim();

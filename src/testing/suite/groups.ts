@@ -11,7 +11,7 @@ const of = (groups: string, about: Parameters<Scene["job"]>[0] = {}) =>
   Array.from(groups, (group) => ({ ...about, group: group === "-" ? null : group }));
 
 export const groups: Cases = {
-  "all groups of a limit that is stopped are passed over at once": async (s) => {
+  "all groups of a paused limit are passed over at once": async (s) => {
     await define(s, rule("k", window(9, 1_000), { byGroup: true, types: ["t"] }));
     await change(s, "k", { paused: true });
     await s.add(...Array.from({ length: 1_500 }, (_, n) => ({ group: `g${n}`, priority: 1 })));
@@ -21,7 +21,7 @@ export const groups: Cases = {
     equal((await s.claim({ max: 1_500 })).jobs.length, 1_500, "how many start when it goes on");
   },
 
-  "every group has a count of its own": async (s) => {
+  "every group has a limit state of its own": async (s) => {
     await define(s, rule("k", window(2, 1_000), { byGroup: true }));
     await s.add(...of("aaabbc"));
     equal(await said(s), { count: 5, more: false, nextInMs: 1_000, blockedBy: "k[a]" }, "the first claim");
@@ -36,7 +36,7 @@ export const groups: Cases = {
     equal(await said(s), { count: 1, more: false, nextInMs: null, blockedBy: null }, "at the instant");
   },
 
-  "jobs without a group share one": async (s) => {
+  "jobs without a group share one limit state": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
     await s.add(...of("--a"));
     const { jobs, nextInMs, blockedBy } = await s.claim();
@@ -46,7 +46,7 @@ export const groups: Cases = {
     equal(await groupsOf(s), "-", "when one has ended");
   },
 
-  "some groups have numbers of their own": async (s) => {
+  "a rule may have other numbers for some groups": async (s) => {
     const own = { a: { max: 3 }, b: { concurrency: 1 }, c: { max: null, windowMs: null } };
     await define(s, rule("k", window(2, 1_000), { byGroup: true, groups: own }));
     await s.add(...of("aaaaabbbbccccdddd"));
@@ -55,7 +55,7 @@ export const groups: Cases = {
     equal(["a", "b", "c", "d"].map(started), [3, 1, 4, 2], "how many of each start");
   },
 
-  "a group counts for all queues and types under the limit": async (s) => {
+  "a group has one limit state for all queues and types under the limit": async (s) => {
     await define(s, rule("k", window(3, 1_000), { byGroup: true, types: ["t", "u"] }));
     await s.add(...of("a"), ...of("a", { queue: "r" }), ...of("aa", { type: "u" }), ...of("aa", { type: "free" }));
     equal(await count(s, { queue: "r" }), 1, "another queue");
@@ -81,7 +81,7 @@ export const groups: Cases = {
     equal(await groupsOf(s, { max: 1_000 }), "free", "the free one");
   },
 
-  "a group whose room comes back is served again": async (s) => {
+  "a group is served again when its limit becomes available": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
     await s.add(...of("aaabbb"));
     const { jobs } = await s.claim();
@@ -93,7 +93,7 @@ export const groups: Cases = {
     equal(await groupsOf(s), "a", "when the other has");
   },
 
-  "room that comes back serves every lane of the group: types, priorities, queues": async (s) => {
+  "a limit that becomes available for a group serves all its lanes: types, priorities, queues": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
     await s.add(...of("a"), ...of("a", { type: "u" }), ...of("a", { priority: 5 }), ...of("a", { queue: "r" }));
     const order: string[] = [];
@@ -109,7 +109,7 @@ export const groups: Cases = {
     equal(order, ["qt5", "qt0", "qu0", "rt0"], "who starts");
   },
 
-  "changed for a group, it is served at once": async (s) => {
+  "a group whose numbers are changed is served at once": async (s) => {
     await define(s, rule("k", window(1, 60_000), { byGroup: true }));
     await s.add(...of("aaabb"));
     equal(await groupsOf(s), "ab", "one of each");
@@ -146,7 +146,7 @@ export const groups: Cases = {
     equal(await groupsOf(s, { max: 1 }), "a", "who has waited for longest");
   },
 
-  "a limit by group and one for all hold together": async (s) => {
+  "a limit by group and one for all are both kept": async (s) => {
     await define(s, rule("all", window(3, 1_000)), rule("tenant", window(2, 2_000), { byGroup: true }));
     await s.add(...of("aaaabb"));
     equal(await groupsOf(s), "aba", "the first three");
@@ -187,7 +187,7 @@ export const groups: Cases = {
     equal(order, "aaababb", "one by one");
   },
 
-  "state of idle groups is deleted after its time, and not before": async (s) => {
+  "the limit state of an idle group is deleted after its time, and not before": async (s) => {
     await define(s, rule("w", window(2, 5_000), { byGroup: true }));
     const names = Array.from({ length: 100 }, (_, i) => ({ group: `g${i}` }));
     await s.add(...names);
@@ -208,7 +208,7 @@ export const groups: Cases = {
     equal((await limitOf(s, "w")).groups, 0, "when that has passed as well");
   },
 
-  "whatever a limit counts, a group that is idle is forgotten": async (s) => {
+  "the limit state of an idle group is deleted, whatever the limit counts": async (s) => {
     await define(
       s,
       rule("slots", { concurrency: 1 }, { byGroup: true }),
@@ -238,7 +238,7 @@ export const groups: Cases = {
     );
   },
 
-  "nothing of a group is deleted while it counts: held, spaced, asked to be left alone, failing": async (s) => {
+  "the limit state of a group is kept while it has slots, spacing, a hold or failures": async (s) => {
     const breaker = { failures: 3, openMs: 1_000, probes: 1, kinds: null };
     await define(
       s,
@@ -260,7 +260,7 @@ export const groups: Cases = {
     equal((await countOf(s, "left alone", "b")).nextInMs, 1, "how long it is left alone");
   },
 
-  "of many groups the hundred that were used last are shown, and any that is asked for": async (s) => {
+  "of many groups the hundred that were used last are shown, and any group that is asked for": async (s) => {
     await define(s, rule("k", window(9, 60_000), { byGroup: true }));
     await s.add(...Array.from({ length: 130 }, (_, i) => ({ group: `g${i}` })));
     await s.claim({ max: 130 });

@@ -22,7 +22,7 @@ async function waiting(s: Scene): Promise<string> {
 const granted = async (s: Scene) => (await take(s, "k", { weight: 1 })).granted;
 
 export const heavyHeads: Cases = {
-  "who waits for a limit is not passed by light ones of other claims": async (s) => {
+  "a heavy head that waits for a limit is not passed by light jobs of other claims": async (s) => {
     const id = await waiting(s);
     await s.clock.advance(300);
     equal(await said(s, LIGHT), { count: 0, more: false, nextInMs: 700, blockedBy: "k" }, "of another type");
@@ -33,17 +33,17 @@ export const heavyHeads: Cases = {
     equal([await count(s, LIGHT), await granted(s), await granted(s)], [2, false, false], "then the light ones");
   },
 
-  "of a type that is paused it keeps no other job waiting": async (s) => {
+  "a heavy head of a paused type keeps no other job waiting": async (s) => {
     await waiting(s);
     let news = false;
     const leave = s.storage.subscribe({ queue: "r", wake: (something) => (news ||= something) });
     await s.storage.setPaused("q", "heavy", true);
-    ok(await s.hears(() => news), "expected a wake-up when no job waits for the heavy one any more");
+    ok(await s.notified(() => news), "expected a wake-up when no job waits for the heavy one any more");
     leave();
     equal([await count(s, LIGHT), await count(s, { queue: "r" })], [2, 2], "the light ones");
   },
 
-  "nor if they had been looked at, and wait for something to be given back": async (s) => {
+  "a heavy head is not passed by light jobs that were refused before and wait for a release": async (s) => {
     await define(s, rule("k", { concurrency: 16 }, { weight: "n" }));
     await s.add(light(8));
     await s.claimOne(LIGHT);
@@ -53,14 +53,14 @@ export const heavyHeads: Cases = {
     equal(await count(s, LIGHT), 1, "the light one");
   },
 
-  "but by those of a higher priority": async (s) => {
+  "a heavy head is passed by jobs of a higher priority": async (s) => {
     await waiting(s);
     const higher = await s.addOne({ ...light(1), priority: 5 });
     await s.add({ ...light(1), priority: -5 });
     equal(await s.claimIds(LIGHT), [higher], "who starts");
   },
 
-  "when its time has come its claim has a moment to come by": async (s) => {
+  "when a heavy head fits, other claims leave it a moment to be claimed": async (s) => {
     const id = await waiting(s);
     await s.clock.advance(1_000);
     equal(await said(s, LIGHT), { count: 0, more: false, nextInMs: 100, blockedBy: "k" }, "light ones, at the instant");
@@ -70,7 +70,7 @@ export const heavyHeads: Cases = {
     equal(await count(s, LIGHT), 2, "the light ones after that");
   },
 
-  "a claim that looks at it itself goes by turns, as ever": async (s) => {
+  "a claim that may take the heavy head itself goes by turns": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     await s.add(light(6));
     await s.claimOne(LIGHT);
@@ -85,13 +85,13 @@ export const heavyHeads: Cases = {
     equal(await s.claimIds(), [other, id], "who starts");
   },
 
-  "and no longer than that": async (s) => {
+  "other claims leave a heavy head that moment and no longer": async (s) => {
     await waiting(s);
     await s.clock.advance(1_100);
     equal([await count(s, LIGHT), await count(s, { queue: "r" }), await granted(s)], [2, 2, true], "who starts");
   },
 
-  "what is given back is for the heavy one first": async (s) => {
+  "what is given back goes to the heavy head first": async (s) => {
     await define(s, rule("k", { concurrency: 10 }, { weight: "n" }));
     await s.add(light(6));
     const first = await s.claimOne(LIGHT);
@@ -104,7 +104,7 @@ export const heavyHeads: Cases = {
     equal(await count(s, LIGHT), 2, "and who fits beside it");
   },
 
-  "less used than was reserved is for the heavy one first": async (s) => {
+  "what was reserved and not used goes to the heavy head first": async (s) => {
     await define(s, rule("k", window(10, 60_000), { weight: "n" }));
     await s.add(light(6));
     const first = await s.claimOne(LIGHT);
@@ -115,7 +115,7 @@ export const heavyHeads: Cases = {
     equal([await s.claimIds(HEAVY), await count(s, LIGHT)], [[id], 1], "the heavy one, and what fits beside it");
   },
 
-  "no job waits for one that is gone, or for a limit that is another": async (s) => {
+  "no job waits for a heavy head that is gone, or whose limit was changed": async (s) => {
     const ends: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
       cancelled: (id) => s.change("cancel", id),
       removed: (id) => s.change("remove", id),
@@ -131,7 +131,7 @@ export const heavyHeads: Cases = {
     }
   },
 
-  "a light one that backed off takes its old place in front of a heavy one": async (s) => {
+  "a light job that backed off takes its old place in front of a heavy head": async (s) => {
     for (const group of [null, "g"]) {
       const name = `k ${group}`;
       await define(s, rule(name, window(10, 1_000), { weight: "n", types: [name] }));
@@ -148,7 +148,7 @@ export const heavyHeads: Cases = {
     }
   },
 
-  "heavy ones of several claims start one after another": async (s) => {
+  "heavy heads of several claims start one after another": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     await s.add(light(6));
     await s.claimOne(LIGHT);

@@ -21,7 +21,7 @@ export const holding: Cases = {
     equal([await count(s), (await countOf(s, "k")).heldForMs], [3, 0], "when it is over");
   },
 
-  "it only ever extends": async (s) => {
+  "a hold is only ever extended": async (s) => {
     await define(s, rule("k", window(50, 1_000)));
     await many(s, 5);
     const { jobs } = await s.claim({ max: 3 });
@@ -36,7 +36,7 @@ export const holding: Cases = {
     equal((await said(s)).nextInMs, 4_000, "a longer one by hand");
   },
 
-  "of a limit by group it holds the group of the job": async (s) => {
+  "a hold of a limit by group is for the group of the job": async (s) => {
     await define(s, rule("k", window(50, 1_000), { byGroup: true }));
     await s.add(...["a", "a", "b", "b"].map((group) => ({ group })));
     const job = await s.claimOne();
@@ -48,7 +48,7 @@ export const holding: Cases = {
     equal(await said(s), { count: 0, more: false, nextInMs: 500, blockedBy: "k[c]" }, "a group by hand");
   },
 
-  "with its scope it holds every limit that it ran under, but for those by group": async (s) => {
+  "a hold of the whole scope is for every limit that applied to the job, but for those by group": async (s) => {
     await define(
       s,
       rule("all", window(50, 1_000)),
@@ -76,7 +76,7 @@ export const holding: Cases = {
     );
   },
 
-  "a name that is no limit is held under that name": async (s) => {
+  "a name without a rule can be held": async (s) => {
     await many(s, 3);
     await s.settle(back(await s.claimOne(), hold(["queue:q", "__proto__"], true, 700)));
     const limits = [limit("queue:q", 5, 1_000)];
@@ -88,7 +88,7 @@ export const holding: Cases = {
     equal(await count(s), 3, "who does not");
   },
 
-  "it counts even if the job was to be cancelled, and not if the lease was lost": async (s) => {
+  "a hold counts even if the job was to be cancelled, and not if its lease was lost": async (s) => {
     await define(s, rule("k", window(50, 1_000)));
     await many(s, 3);
     const { jobs } = await s.claim({ max: 2, leaseMs: 1_000 });
@@ -101,7 +101,7 @@ export const holding: Cases = {
     equal(await count(s), 2, "lost");
   },
 
-  "a service says how much is left until when": async (s) => {
+  "what a service says is remaining bounds the starts until its instant": async (s) => {
     await define(s, rule("k", window(50, 1_000)));
     await many(s, 9);
     await change(s, "k", { remaining: 2, resetMs: 5_000, group: null });
@@ -114,14 +114,14 @@ export const holding: Cases = {
     equal(await count(s), 7, "when its window begins anew");
   },
 
-  "what a service says only tightens the limit": async (s) => {
+  "what a service says is remaining only tightens the limit": async (s) => {
     await define(s, rule("k", window(2, 10_000)));
     await many(s, 9);
     await change(s, "k", { remaining: 100, resetMs: 1_000, group: null });
     equal(await said(s), { count: 2, more: false, nextInMs: 10_000, blockedBy: "k" }, "more is left there than here");
   },
 
-  "of what a service says about one window the least holds": async (s) => {
+  "of what a service says is remaining in one window the least counts": async (s) => {
     await define(s, rule("k", window(50, 1_000)));
     await many(s, 20);
     await change(s, "k", { remaining: 3, resetMs: 10_000, group: null });
@@ -133,14 +133,14 @@ export const holding: Cases = {
     equal(await count(s), 6, "another window");
   },
 
-  "what weighs is taken off what a service said was left": async (s) => {
+  "weights are subtracted from what a service said is remaining": async (s) => {
     await define(s, rule("k", window(100, 1_000), { weight: "n" }));
     await s.add(...[30, 15, 10].map((n) => ({ weights: { n } })));
     await change(s, "k", { remaining: 50, resetMs: 5_000, group: null });
     equal(await said(s), { count: 2, more: false, nextInMs: 5_000, blockedBy: "k" }, "45 of 50");
   },
 
-  "a service may speak of one group": async (s) => {
+  "what a service says is remaining may be for one group": async (s) => {
     await define(s, rule("k", window(50, 1_000), { byGroup: true }));
     await s.add(...["a", "a", "b", "b"].map((group) => ({ group })));
     await change(s, "k", { remaining: 1, resetMs: 5_000, group: "a" });
@@ -148,7 +148,7 @@ export const holding: Cases = {
     equal([jobs.map(({ group }) => group).join(""), nextInMs, blockedBy], ["abb", 5_000, "k[a]"], "who starts");
   },
 
-  "a job that reports its weights may be held as well": async (s) => {
+  "a job that settles its weights may bring a hold as well": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n", estimate: 5 }));
     await many(s, 3);
     const job = await s.claimOne();
@@ -178,7 +178,7 @@ export const holding: Cases = {
     equal(await count(s), 1, "who was held by itself");
   },
 
-  "a limit by group goes on when it is resumed or reset": async (s) => {
+  "a hold of a limit by group ends when the limit is resumed or reset": async (s) => {
     await define(s, rule("k", window(9, 1_000), { byGroup: true }));
     for (const go of [{ paused: false }, { reset: true, group: null }] as const) {
       await change(s, "k", { holdMs: 60_000, group: null });
@@ -189,7 +189,7 @@ export const holding: Cases = {
     }
   },
 
-  "a job that a service refused holds its own group only": async (s) => {
+  "a job that a service refused holds only its own group": async (s) => {
     await define(s, rule("k", window(9, 1_000), { byGroup: true }));
     for (const group of ["a", null]) {
       await s.add({ group });

@@ -44,7 +44,7 @@ export const keys: Cases = {
     equal(await ids(s), "a2", "when there is room again");
   },
 
-  "jobs without the key share one count": async (s) => {
+  "jobs without the key share one limit state": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, BY("tenant")));
     await s.add({ id: "n1" }, { id: "n2", keys: { model: "x" } }, { id: "a", keys: { tenant: "a" } });
     equal(await ids(s), "n1 a", "what starts");
@@ -110,7 +110,7 @@ export const keys: Cases = {
     equal(order.join(" "), "g1 h1 g2 h2 g3", "the order");
   },
 
-  "a key that is full hides no job that could start": async (s) => {
+  "a full key hides no job that could start": async (s) => {
     await define(s, rule("tenant", { concurrency: 2 }, BY("tenant")), rule("model", { concurrency: 1 }, BY("model")));
     const both = { tenant: "a", model: "x" };
     await s.add(

@@ -39,7 +39,7 @@ export const leases: Cases = {
     equal((await s.claim({ limits })).jobs.length, 1, "how many the limit lets through");
   },
 
-  "settled once: the second time is stale": async (s) => {
+  "a lease is settled once, and the second outcome is stale": async (s) => {
     const [id] = await s.add({});
     const job = await s.claimOne();
     equal(await s.settle(completed(job, "1"), completed(job, "2")), [id], "twice in one step");
@@ -48,7 +48,7 @@ export const leases: Cases = {
     equal({ state, result }, { state: "completed", result: "1" }, "the job");
   },
 
-  "one stale outcome does not keep the others from being settled": async (s) => {
+  "a stale outcome does not prevent the others from being settled": async (s) => {
     await s.add({}, {});
     const [a, b] = (await s.claim()).jobs;
     equal(await s.settle(completed({ id: "nobody", token: 5 }), completed(a!), completed(b!)), ["nobody"], "stale");
@@ -224,7 +224,7 @@ export const leases: Cases = {
     equal([await s.state(short.id), await s.state(middle.id)], ["waiting", "waiting"], "the others");
   },
 
-  "a job that takes every worker down with it is dead after its last attempt": async (s) => {
+  "a job that ends every worker that runs it is dead after its last attempt": async (s) => {
     const [id] = await s.add({ maxAttempts: 2 });
     for (const state of ["waiting", "dead"]) {
       await s.claimOne({ leaseMs: 1_000 });
@@ -237,7 +237,7 @@ export const leases: Cases = {
     equal((await s.claim()).jobs, [], "a further claim");
   },
 
-  "an expired lease of a job that is to be cancelled ends it": async (s) => {
+  "a job that is to be cancelled is cancelled when its lease expires": async (s) => {
     const [id] = await s.add({});
     await s.claimOne({ leaseMs: 1_000 });
     await s.change("cancel", id!);

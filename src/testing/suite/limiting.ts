@@ -10,7 +10,7 @@ const said = async (s: Scene, request: Parameters<Scene["claim"]>[0]) => {
 };
 
 export const limiting: Cases = {
-  "no more start than the limit allows, and the wait is exact": async (s) => {
+  "no more jobs start than the limit allows, and the wake-up time is exact": async (s) => {
     await many(s, 10);
     const limits = [limit("k", 3, 1_000)];
     equal(await said(s, { limits }), { count: 3, more: false, nextInMs: 1_000, blockedBy: "k" }, "the first claim");
@@ -32,7 +32,7 @@ export const limiting: Cases = {
     equal(await said(s, { limits }), { count: 2, more: false, nextInMs: 600, blockedBy: "k" }, "two have left");
   },
 
-  "never more than the limit in any window, whatever the claims": async (s) => {
+  "no window has more starts than the limit, whatever the claims": async (s) => {
     await many(s, 300);
     const starts: number[] = [];
     for (let i = 0; i < 120; i++) {
@@ -46,7 +46,7 @@ export const limiting: Cases = {
     }
   },
 
-  "a start needs room under every limit, and a refusal spends nothing": async (s) => {
+  "a start needs every limit to be available, and a refusal charges nothing": async (s) => {
     await many(s, 20);
     const both = [limit("wide", 10, 1_000), limit("narrow", 2, 5_000)];
     equal(await said(s, { limits: both }), { count: 2, more: false, nextInMs: 5_000, blockedBy: "narrow" }, "both");
@@ -55,7 +55,7 @@ export const limiting: Cases = {
     equal(count, 8, "what is left of the wide one");
   },
 
-  "of several limits the one in the way the longest is named": async (s) => {
+  "of several limits the one that blocks the longest is named": async (s) => {
     await many(s, 20);
     const both = [limit("long", 4, 3_000), limit("short", 4, 1_000)];
     equal(
@@ -89,7 +89,7 @@ export const limiting: Cases = {
     );
   },
 
-  "two claimers with different numbers under one name each keep their own": async (s) => {
+  "two claims with different numbers under one name each keep to their own": async (s) => {
     await many(s, 20);
     equal((await said(s, { limits: [limit("k", 5, 1_000)] })).count, 5, "five");
     equal((await said(s, { limits: [limit("k", 7, 1_000)] })).count, 2, "two more under seven");
@@ -99,7 +99,7 @@ export const limiting: Cases = {
     equal((await said(s, { limits: [limit("k", 7, 1_000)] })).count, 0, "none under seven a second");
   },
 
-  "a limit holds across queues, and not where it is not asked for": async (s) => {
+  "a limit counts across queues, and only for claims that bring it along": async (s) => {
     await s.add({}, {}, { queue: "other" }, { queue: "other" });
     const limits = [limit("k", 1, 1_000)];
     equal((await said(s, { limits })).count, 1, "one queue");
@@ -108,7 +108,7 @@ export const limiting: Cases = {
     equal((await said(s, {})).count, 1, "the same queue without it");
   },
 
-  "a limit that holds some types does not hold others": async (s) => {
+  "a limit that blocks some types does not block others": async (s) => {
     await s.add({ type: "a", priority: 9 }, { type: "a", priority: 9 }, { type: "b" });
     const limits = [limit("k", 1, 1_000)];
     equal((await said(s, { types: ["a"], limits })).count, 1, "the limited type");
@@ -116,14 +116,14 @@ export const limiting: Cases = {
     equal((await said(s, { types: ["b"] })).count, 1, "the other type");
   },
 
-  "nothing that is due is blocked by nothing": async (s) => {
+  "a claim without a due job is blocked by no limit": async (s) => {
     await many(s, 1);
     const limits = [limit("k", 1, 1_000)];
     equal(await said(s, { limits }), { count: 1, more: false, nextInMs: null, blockedBy: null }, "the only job");
     equal(await said(s, { limits }), { count: 0, more: false, nextInMs: null, blockedBy: null }, "an empty queue");
   },
 
-  "a job to come is asked for when it is due and the limit has room": async (s) => {
+  "the wake-up time for a scheduled job is when it is due and the limit is available": async (s) => {
     await s.add({}, { due: { inMs: 300 } });
     const limits = [limit("k", 1, 1_000)];
     equal(await said(s, { limits }), { count: 1, more: false, nextInMs: 1_000, blockedBy: null }, "room comes later");
@@ -135,7 +135,7 @@ export const limiting: Cases = {
     equal((await said(s, { limits })).nextInMs, 5_000, "the job comes later than the room");
   },
 
-  "with max 0 it says whether a limit is in the way": async (s) => {
+  "a claim with max 0 says whether a limit blocks": async (s) => {
     await many(s, 3);
     const limits = [limit("k", 2, 1_000)];
     equal(await said(s, { max: 0, limits }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "room");
@@ -183,7 +183,7 @@ export const limiting: Cases = {
     equal((await said(s, { limits: [limit("k", 3, 1_000)] })).count, 3, "after everything was cleared");
   },
 
-  "a pause set through rates holds claims": async (s) => {
+  "a hold set through rates holds claims": async (s) => {
     await many(s, 10);
     const until = new Date(s.clock.wall() + 700).toISOString();
     await s.storage.rates.setNextAvailableTime("k", until);
@@ -195,7 +195,7 @@ export const limiting: Cases = {
     equal((await said(s, { limits })).count, 3, "when it is over");
   },
 
-  "the longer of pause and window counts": async (s) => {
+  "the longer of hold and window counts": async (s) => {
     await many(s, 10);
     const limits = [limit("k", 3, 1_000)];
     await said(s, { limits });
@@ -313,7 +313,7 @@ export const limiting: Cases = {
     equal((await said(s, { limits })).nextInMs, 4_000, "nextInMs");
   },
 
-  "settling and claiming in one step sees the room it gave back": async (s) => {
+  "a claim that settles sees what it gave back as available": async (s) => {
     await many(s, 5);
     const limits = [limit("k", 1, 1_000)];
     const job = await s.claimOne({ limits });

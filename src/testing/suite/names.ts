@@ -158,7 +158,7 @@ export const names: Cases = {
     equal(JSON.stringify((await s.get(job.id)).progress?.details), JSON.stringify(details), "the details");
   },
 
-  "numbers may be large, small and broken": async (s) => {
+  "numbers of a job may be large, small and fractional": async (s) => {
     const said = {
       priority: 2_147_483_647,
       maxAttempts: 2_147_483_647,

@@ -8,7 +8,7 @@ export const order: Cases = {
     equal(await s.claimIds(), ids.slice(2), "the others");
   },
 
-  "higher priority first, whatever the group": async (s) => {
+  "jobs of a higher priority start first, whatever the group": async (s) => {
     const [low, high, negative, highInGroup] = await s.add(
       { priority: 1 },
       { priority: 10 },
@@ -18,7 +18,7 @@ export const order: Cases = {
     equal(await s.claimIds(), [high, highInGroup, low, negative], "the order");
   },
 
-  "groups take turns within a priority, and no group is one more group": async (s) => {
+  "groups take turns within a priority, and jobs without a group are one more group": async (s) => {
     const [a1, a2, a3, b1, b2, none1, none2] = await s.add(
       { group: "a" },
       { group: "a" },
@@ -59,7 +59,7 @@ export const order: Cases = {
     equal(await s.claimIds(), [a1, b1, a2], "the lower one");
   },
 
-  "within a group by due time, then as they were added": async (s) => {
+  "within a group jobs start by due time, then in the order of adding": async (s) => {
     const [later, sooner, sameAsLater] = await s.add(
       { due: { inMs: 200 } },
       { due: { inMs: 100 } },
@@ -71,7 +71,7 @@ export const order: Cases = {
     equal(await s.claimIds(), [sooner, now, later, sameAsLater], "the order");
   },
 
-  "given back at once, it takes its old place": async (s) => {
+  "a job that is given back at once takes its old place": async (s) => {
     const ids = await s.add({}, {}, {}, {});
     const { jobs } = await s.claim({ max: 2 });
     await s.clock.advance(10);
@@ -80,7 +80,7 @@ export const order: Cases = {
     equal(await s.claimIds(), ids, "the order");
   },
 
-  "to be tried again at once, it takes its old place": async (s) => {
+  "a job that is retried at once takes its old place": async (s) => {
     const [a, b] = await s.add({}, {});
     const job = await s.claimOne();
     await s.clock.advance(10);
@@ -115,7 +115,7 @@ export const order: Cases = {
     equal(await s.claimIds(), [a, b], "the order");
   },
 
-  "many that back off for different times take their old places": async (s) => {
+  "jobs that back off for different times take their old places": async (s) => {
     const ids = await s.add(...Array.from({ length: 30 }, (_, i) => ({ type: `t${i % 2}` })));
     const { jobs } = await s.claim({ max: 20 });
     await s.settle(...jobs.map((job, i) => retry(job, 1 + ((i * 7) % 20))));
@@ -133,7 +133,7 @@ export const order: Cases = {
     );
   },
 
-  "promoted while it backs off, a job takes its old place": async (s) => {
+  "a job that is promoted while it backs off takes its old place": async (s) => {
     const [a, b] = await s.add({}, {});
     await s.settle(retry(await s.claimOne(), 60_000));
     await s.clock.advance(10);
@@ -141,7 +141,7 @@ export const order: Cases = {
     equal(await s.claimIds(), [a, b], "the order");
   },
 
-  "cancelled while it backs off and sent back by hand, a job goes to the end": async (s) => {
+  "a job that is cancelled while it backs off and retried by hand goes to the end": async (s) => {
     const [a, b] = await s.add({}, {});
     await s.settle(retry(await s.claimOne(), 100));
     await s.change("cancel", a!);
@@ -151,7 +151,7 @@ export const order: Cases = {
     equal(await s.claimIds(), [b, a], "the order");
   },
 
-  "many that are given back out of order take their old places": async (s) => {
+  "jobs that are given back out of order take their old places": async (s) => {
     const ids = await s.add(...Array.from({ length: 60 }, () => ({})));
     const { jobs } = await s.claim({ max: 40 });
     const mixed = jobs.toSorted((a, b) => ((a.token * 17) % 41) - ((b.token * 17) % 41));
@@ -161,7 +161,7 @@ export const order: Cases = {
     equal(await s.claimIds({ max: 100 }), kept, "the order");
   },
 
-  "only the types asked for, and none of them is everything": async (s) => {
+  "a claim gets only the types it asks for, and any type if it names none": async (s) => {
     const [a, b, c] = await s.add({ type: "a" }, { type: "b" }, { type: "c" });
     equal(await s.claimIds({ types: ["unknown"] }), [], "an unknown type");
     equal(await s.claimIds({ types: [] }), [], "no type at all");
@@ -169,7 +169,7 @@ export const order: Cases = {
     equal(await s.claimIds({ types: null }), [b], "any type");
   },
 
-  "first in, first out, whatever the types": async (s) => {
+  "jobs start first in, first out, whatever their types": async (s) => {
     const ids = await s.add(...["a", "a", "a", "b", "a", "c", "b", "b", "a", "c"].map((type) => ({ type })));
     equal(await s.claimIds({ max: 1 }), ids.slice(0, 1), "one");
     equal(await s.claimIds({ max: 3 }), ids.slice(1, 4), "some");
@@ -177,7 +177,7 @@ export const order: Cases = {
     equal(await s.claimIds(), ids.slice(7), "the others");
   },
 
-  "first in, first out within a group, whatever the types, while groups take turns": async (s) => {
+  "jobs of a group start first in, first out, whatever their types, while groups take turns": async (s) => {
     const [g1, g2, g3, g4, h1, h2, none1, none2] = await s.add(
       { group: "g", type: "a" },
       { group: "g", type: "a" },
@@ -206,7 +206,7 @@ export const order: Cases = {
     equal(await s.claimIds(), [h2, g3, h3], "the others");
   },
 
-  "who takes only one type gets its jobs in order, and groups take turns": async (s) => {
+  "a claim for one type gets its jobs in order, and groups take turns": async (s) => {
     const [a1, , a2, , a3, a4] = await s.add(
       { group: "g", type: "a" },
       { group: "g", type: "b" },
@@ -232,7 +232,7 @@ export const order: Cases = {
     equal(served, ["g", "h", "g", "h", "g", "h"], "the groups that who takes both types serves");
   },
 
-  "a type that is paused is passed over, and has its place afterwards": async (s) => {
+  "jobs of a paused type are passed over, and take their place when it is resumed": async (s) => {
     const [a1, b1, a2, b2] = await s.add({ type: "a" }, { type: "b" }, { type: "a" }, { type: "b" });
     await s.storage.setPaused("q", "a", true);
     equal(await s.claimIds({ max: 1 }), [b1], "while it is paused");
@@ -240,7 +240,7 @@ export const order: Cases = {
     equal(await s.claimIds(), [a1, a2, b2], "afterwards");
   },
 
-  "delayed, retried or given back, a job takes its place among those of other types": async (s) => {
+  "a job that was delayed, retried or given back takes its place among those of other types": async (s) => {
     const [delayed, first, second] = await s.add({ type: "a", due: { inMs: 100 } }, { type: "b" }, { type: "a" });
     const jobs = [await s.claimOne(), await s.claimOne()];
     equal(
@@ -256,7 +256,7 @@ export const order: Cases = {
     equal(await s.claimIds(), [first, second, before, delayed, last], "by the time they first came due");
   },
 
-  "three types in five groups: one turn for each group, in order within each": async (s) => {
+  "five groups with three types have one turn each, in order within each group": async (s) => {
     const types = ["a", "b", "c"];
     const groups = ["v", "w", "x", "y", "z"];
     const added = Array.from({ length: 60 }, (_, i) => ({
@@ -287,7 +287,7 @@ export const order: Cases = {
     }
   },
 
-  "hundreds of groups of several types: one turn each, and each gives its first": async (s) => {
+  "hundreds of groups with several types have one turn each, and each starts its first job": async (s) => {
     const groups = Array.from({ length: 300 }, (_, i) => `g${i}`);
     const types = ["a", "b", "c"];
     // The lanes of each type come into being in another order.
@@ -308,7 +308,7 @@ export const order: Cases = {
     equal(again.more, false, "more");
   },
 
-  "what is asked for is not held up by other types": async (s) => {
+  "jobs of other types do not hold up those that are asked for": async (s) => {
     await s.add(...Array.from({ length: 300 }, () => ({ type: "other", priority: 100 })));
     const mine = await s.addOne({ type: "mine" });
     const { jobs, more } = await s.claim({ types: ["mine"] });
@@ -321,7 +321,7 @@ export const order: Cases = {
     equal((await s.overview())?.counts.waiting, 300, "those of the other type");
   },
 
-  "only the queue asked for": async (s) => {
+  "a claim gets only jobs of its queue": async (s) => {
     const [mine] = await s.add({ queue: "mine" });
     const [other] = await s.add({ queue: "other" });
     equal(await s.claimIds({ queue: "nobody" }), [], "a queue without jobs");

@@ -17,7 +17,7 @@ import {
 import { type Cases, completed, dead, lease } from "./scene.ts";
 
 export const permits: Cases = {
-  "what has ended cannot be taken back": async (s) => {
+  "a permit that has ended cannot be cancelled": async (s) => {
     await define(s, rule("k", { everyMs: 1_000 }));
     const token = await taken(s, "k");
     await s.storage.limits.give(token, "released");
@@ -25,7 +25,7 @@ export const permits: Cases = {
     equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "the next one");
   },
 
-  "who takes outside the queue and the jobs share one window": async (s) => {
+  "permits and jobs share one window": async (s) => {
     await define(s, rule("k", window(3, 1_000)));
     await many(s, 5);
     const answer = await take(s, "k");
@@ -40,7 +40,7 @@ export const permits: Cases = {
     ok((await take(s, "k")).granted, "expected to be granted at the instant");
   },
 
-  "and one concurrency": async (s) => {
+  "permits and jobs share one concurrency": async (s) => {
     await define(s, rule("k", { concurrency: 2 }));
     await many(s, 5);
     const answer = await take(s, "k", { ttlMs: 1_000 });
@@ -54,7 +54,7 @@ export const permits: Cases = {
     equal(await count(s), 1, "when a permit was released");
   },
 
-  "and spacing, holds and breakers": async (s) => {
+  "permits and jobs share spacing, holds and breakers": async (s) => {
     await define(s, rule("spaced", { everyMs: 300 }, { types: ["a"] }), rule("held", window(5, 1_000)));
     await s.add({ type: "a" });
     await taken(s, "spaced");
@@ -65,7 +65,7 @@ export const permits: Cases = {
     equal(await take(s, "held"), { granted: false, retryInMs: null, most: null }, "stopped by hand");
   },
 
-  "what is held runs out by itself, at its instant": async (s) => {
+  "the slot of a permit is free when the permit expires": async (s) => {
     await define(s, rule("k", { concurrency: 1 }));
     await many(s, 3);
     const token = await taken(s, "k", { ttlMs: 1_000 });
@@ -79,7 +79,7 @@ export const permits: Cases = {
     equal([await count(s), (await countOf(s, "k")).held], [0, 1], "what comes too late changes nothing");
   },
 
-  "it is kept while it is renewed": async (s) => {
+  "a permit is kept while it is renewed": async (s) => {
     await define(s, rule("k", { concurrency: 2 }));
     const [kept, lost] = [await taken(s, "k", { ttlMs: 1_000 }), await taken(s, "k", { ttlMs: 1_000 })];
     for (let i = 0; i < 3; i++) {
@@ -94,7 +94,7 @@ export const permits: Cases = {
     equal((await countOf(s, "k")).held, 0, "what is held then");
   },
 
-  "it is given back once": async (s) => {
+  "a permit is given back once": async (s) => {
     await define(s, rule("k", { ...window(10, 60_000), concurrency: 3 }));
     const tokens = [await taken(s, "k"), await taken(s, "k"), await taken(s, "k")];
     await s.storage.limits.give(tokens[0]!, "released");
@@ -108,7 +108,7 @@ export const permits: Cases = {
     equal(await s.storage.limits.renew(tokens, 1_000), [tokens[0], tokens[1]], "which are lost");
   },
 
-  "what never started costs nothing": async (s) => {
+  "a permit that is cancelled costs nothing": async (s) => {
     await define(s, rule("k", { ...window(1, 60_000), everyMs: 50_000 }));
     const token = await taken(s, "k");
     equal((await take(s, "k")).granted, false, "while it counts");
@@ -124,7 +124,7 @@ export const permits: Cases = {
     }
   },
 
-  "weights: what is said, or the estimate; asked for nothing it only asks": async (s) => {
+  "a permit has the weight that is given or the estimate, and with weight 0 nothing is taken": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n", estimate: 4 }));
     await taken(s, "k");
     await taken(s, "k", { weight: 5 });
@@ -137,7 +137,7 @@ export const permits: Cases = {
     equal([never.granted, "most" in never ? never.most : null], [false, 10], "what can never fit");
   },
 
-  "what was really used": async (s) => {
+  "a permit is settled with the weight that was really used": async (s) => {
     await define(s, rule("k", { ...window(10, 1_000), concurrency: 5 }, { weight: "n", estimate: 4 }));
     const token = await taken(s, "k");
     for (const used of [2, 9, 1]) {
@@ -151,7 +151,7 @@ export const permits: Cases = {
     equal(await usedAndHeld(s, "k"), [2, 0], "released");
   },
 
-  "every group by itself; where the limit is not by group it is ignored": async (s) => {
+  "permits count by group, and the group is ignored where the limit is not by group": async (s) => {
     await define(
       s,
       rule("g", { concurrency: 1 }, { byGroup: true }),
@@ -179,7 +179,7 @@ export const permits: Cases = {
     equal(await count(s), 1, "when it is released");
   },
 
-  "a probe outside the queue": async (s) => {
+  "a permit can be the probe of a breaker": async (s) => {
     await define(s, rule("k", window(100, 60_000), { breaker: { ...BREAKER, failures: 1 } }));
     await many(s, 3);
     await s.settle(dead(await s.claimOne()));
@@ -192,7 +192,7 @@ export const permits: Cases = {
     equal(await count(s), 1, "a job that probes instead");
   },
 
-  "rates of the same name count in the same log": async (s) => {
+  "permits and rates of the same name count in the same log": async (s) => {
     await define(s, rule("k", window(3, 1_000)));
     await many(s, 5);
     const asked = { maxExecutions: 3, windowMs: 1_000 };
@@ -204,7 +204,7 @@ export const permits: Cases = {
     equal([granted, retryInMs], [false, 1_000], "what is left for rates");
   },
 
-  "what was really used may be said after the end, while the start is in the window": async (s) => {
+  "a permit may be settled after its end, while its start is in the window": async (s) => {
     for (const [name, quota] of [
       ["window", window(1_000, 60_000)],
       ["both", { ...window(1_000, 60_000), concurrency: 5 }],
@@ -222,9 +222,7 @@ export const permits: Cases = {
     }
   },
 
-  "what was charged when a start had left the window may be corrected after the end, while it is in the window": async (
-    s,
-  ) => {
+  "a late charge of a permit may be corrected after its end, while that charge is in the window": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     const token = await taken(s, "k", { weight: 1 });
     await s.clock.advance(1_000);
@@ -244,7 +242,7 @@ export const permits: Cases = {
     equal((await countOf(s, "k")).used, 0, "when that has left the window, too");
   },
 
-  "what is only counted may be corrected for ten minutes": async (s) => {
+  "a permit without slots may be settled for ten minutes": async (s) => {
     await define(
       s,
       rule("k", window(10_000, 10_000), { weight: "n" }),
@@ -257,7 +255,7 @@ export const permits: Cases = {
     equal([(await countOf(s, "k")).used, (await countOf(s, "g", "a")).used], [8_900, 8_900], "charged from now");
   },
 
-  "it is never renewed for less long than it has": async (s) => {
+  "renewing a permit never makes it expire sooner": async (s) => {
     await define(s, rule("k", { concurrency: 1 }));
     const token = await taken(s, "k", { ttlMs: 10_000 });
     equal(await s.storage.limits.renew([token], 1_000), [], "lost");
@@ -267,7 +265,7 @@ export const permits: Cases = {
     equal((await countOf(s, "k")).held, 0, "what is held then");
   },
 
-  "who only asks takes nothing": async (s) => {
+  "asking whether a permit would be granted takes nothing": async (s) => {
     await define(s, rule("k", { ...window(5, 1_000), concurrency: 1, everyMs: 50 }, { weight: "n", estimate: 4 }));
     for (let i = 0; i < 3; i++) {
       equal(await take(s, "k", { dry: true }), { granted: true, token: "", held: false }, "what fits");
@@ -281,7 +279,7 @@ export const permits: Cases = {
     equal(await usedAndHeld(s, "k"), [4, 1], "used and held then");
   },
 
-  "what a service said is left: more used is taken off, and nothing is given back": async (s) => {
+  "more used than reserved is subtracted from what a service said is remaining, and less is not added": async (s) => {
     await define(s, rule("k", window(1_000, 60_000), { weight: "n", estimate: 10 }));
     const [first, second] = [await taken(s, "k"), await taken(s, "k")];
     await change(s, "k", { remaining: 100, resetMs: 30_000, group: null });

@@ -57,7 +57,7 @@ export const reading: Cases = {
     equal(await found("K"), undefined, "when the job is gone");
   },
 
-  "how jobs ended is told of those that have, and which are gone": async (s) => {
+  "endings() says how jobs ended, and which are gone": async (s) => {
     const ids = ["plain", "result", "dead", "cancelled", "running", "waiting", "scheduled"];
     await s.add(...ids.slice(0, 5).map((id) => ({ id })));
     const [plain, result, failed, , running] = (await s.claim({ max: 5 })).jobs;
@@ -83,7 +83,7 @@ export const reading: Cases = {
     equal(await s.storage.endings([]), { ended: [], more: false }, "of none");
   },
 
-  "how many jobs ended is told in as many answers as their results need": async (s) => {
+  "endings() of large results come in several answers": async (s) => {
     const large = JSON.stringify("x".repeat(2 ** 20 - 2));
     const ids = await s.add(...Array.from({ length: 20 }, () => ({})));
     const { jobs } = await s.claim({ max: 20 });
@@ -181,7 +181,7 @@ export const reading: Cases = {
     );
   },
 
-  "the overview says how long the first of the waiting has been due": async (s) => {
+  "the overview says how long the first waiting job has been due": async (s) => {
     await s.add({ due: { inMs: 1_000 } });
     equal((await s.overview())?.oldestWaitingMs, null, "none waits");
     await s.clock.advance(300);
@@ -254,7 +254,7 @@ export const reading: Cases = {
     equal((await pages(s, { limit: 15 })).ids, [added, ...kept.toReversed()], "the list in the end");
   },
 
-  "what was answered does not change afterwards": async (s) => {
+  "answers do not change afterwards": async (s) => {
     const [id] = await s.add({ weights: { tokens: 1 } });
     const waiting = await s.get(id!);
     const before = structuredClone(waiting);

@@ -31,7 +31,7 @@ const counted = async (s: Scene) => [
 ];
 
 export const releasing: Cases = {
-  "what is held is given back however a job ends; its start stays counted": async (s) => {
+  "slots are released however a job ends, and its start stays counted": async (s) => {
     await underThree(s);
     let starts = 0;
     for (const [name, end] of Object.entries(ENDS)) {
@@ -45,7 +45,7 @@ export const releasing: Cases = {
     }
   },
 
-  "what is held is given back by a claim that settles, and can be taken in the same step": async (s) => {
+  "a claim that settles releases slots, and can take them in the same step": async (s) => {
     await underThree(s);
     await many(s, 9, { group: "g" });
     let job = await s.claimOne();
@@ -57,7 +57,7 @@ export const releasing: Cases = {
     }
   },
 
-  "what is held is given back once": async (s) => {
+  "slots are released once": async (s) => {
     await define(s, rule("k", { concurrency: 3 }));
     await many(s, 6);
     const { jobs } = await s.claim();
@@ -67,7 +67,7 @@ export const releasing: Cases = {
     equal(await count(s), 1, "how many start");
   },
 
-  "a job that is asked to stop holds until it has": async (s) => {
+  "a job that is asked to stop keeps its slots until it ends": async (s) => {
     await define(s, rule("k", { concurrency: 1 }));
     await many(s, 2);
     const job = await s.claimOne();
@@ -77,7 +77,7 @@ export const releasing: Cases = {
     equal(await count(s), 1, "when it has stopped");
   },
 
-  "who crashes gives back what is held, with the lease; the start stays counted": async (s) => {
+  "an expired lease releases its slots, and its start stays counted": async (s) => {
     await underThree(s);
     await many(s, 2, { group: "g" });
     const job = await s.claimOne({ leaseMs: 1_000 });
@@ -93,7 +93,7 @@ export const releasing: Cases = {
     equal(await counted(s), [1, 1, 2], "the next start");
   },
 
-  "who crashes in the last attempt gives back as well": async (s) => {
+  "an expired lease of the last attempt releases its slots, too": async (s) => {
     await define(s, rule("k", { concurrency: 1 }));
     const [id] = await s.add({ maxAttempts: 1 });
     await s.claimOne({ leaseMs: 1_000 });
@@ -102,7 +102,7 @@ export const releasing: Cases = {
     equal([await s.state(id!), (await countOf(s, "k")).held], ["dead", 0], "the job, and what is held");
   },
 
-  "a lease that is kept keeps what it holds": async (s) => {
+  "a lease that is renewed keeps its slots": async (s) => {
     await define(s, rule("k", { concurrency: 1 }));
     await many(s, 2);
     const job = await s.claimOne({ leaseMs: 1_000 });
@@ -114,7 +114,7 @@ export const releasing: Cases = {
     equal(await count(s), 0, "how many start");
   },
 
-  "a start that never was costs nothing: not of windows, not of spacing": async (s) => {
+  "a start that never happened costs nothing of windows and of spacing": async (s) => {
     await many(s, 5);
     await define(s, rule("w", window(1, 10_000)), rule("s", { everyMs: 5_000 }));
     const job = await s.claimOne();
@@ -125,7 +125,7 @@ export const releasing: Cases = {
     equal(await count(s), 1, "how many start");
   },
 
-  "a start that never was gives back what it weighed, and nothing else": async (s) => {
+  "a start that never happened gives back its weights, and nothing else": async (s) => {
     await define(s, rule("k", window(10, 10_000), { weight: "n" }));
     await s.add({ weights: { n: 3 } }, { weights: { n: 4 } });
     const [first] = (await s.claim()).jobs;
@@ -136,7 +136,7 @@ export const releasing: Cases = {
     equal((await countOf(s, "k")).used, 0, "used when the window has passed");
   },
 
-  "what was taken under a rule is given back though the rule has changed": async (s) => {
+  "what was charged under a rule is given back though the rule has changed": async (s) => {
     await many(s, 9);
     await define(s, rule("k", { concurrency: 2 }));
     const { jobs } = await s.claim();
@@ -148,7 +148,7 @@ export const releasing: Cases = {
     equal(await count(s), 2, "how many start");
   },
 
-  "what began without a limit holds of it, and gives back nothing else": async (s) => {
+  "a job that started without the limit takes its slots, and gives back nothing else": async (s) => {
     await many(s, 5);
     const [before] = (await s.claim({ max: 1 })).jobs;
     await define(s, rule("k", { ...window(2, 10_000), concurrency: 2 }));

@@ -3,7 +3,7 @@ import { change, count, countOf, define, limitOf, many, rule, said, usedAndHeld,
 import { type Cases, completed } from "./scene.ts";
 
 export const rules: Cases = {
-  "what was declared is found, with nothing counted": async (s) => {
+  "a declared limit is found, with nothing counted": async (s) => {
     const declared = rule("mail", { ...window(3, 1_000), concurrency: 2 }, { types: ["t"], queues: ["q", "r"] });
     await define(s, declared);
     equal(
@@ -36,7 +36,7 @@ export const rules: Cases = {
     equal(await s.storage.limits.read({ name: "nobody", group: null }), [], "a limit that was not declared");
   },
 
-  "all are found by name": async (s) => {
+  "limits are listed by name": async (s) => {
     await define(s, rule("b", window(1, 1)), rule("a", window(1, 1)), rule("c", window(1, 1)));
     const found = await s.storage.limits.read({ name: null, group: null });
     equal(
@@ -46,7 +46,7 @@ export const rules: Cases = {
     );
   },
 
-  "it says how many jobs wait that it applies to": async (s) => {
+  "a limit says how many waiting jobs it applies to": async (s) => {
     await define(s, rule("k", window(1, 1_000), { types: ["a", "b"] }), rule("all", window(9, 1_000)));
     await s.add(
       { type: "a" },
@@ -60,7 +60,7 @@ export const rules: Cases = {
     equal([(await limitOf(s, "k")).waiting, (await limitOf(s, "all")).waiting], [2, 2], "who waits after a claim");
   },
 
-  "declared in the same words it is left as it is": async (s) => {
+  "a limit that is declared again with the same rule is left as it is": async (s) => {
     const declared = rule("k", window(2, 1_000), { byGroup: true, groups: { g: { max: 5, share: 2 } } });
     await define(s, declared);
     // The same in another order.
@@ -72,7 +72,7 @@ export const rules: Cases = {
     equal((await limitOf(s, "k")).revision, 1, "the revision");
   },
 
-  "declared in other words it is rejected, if that was asked for, and with it all that comes along": async (s) => {
+  "a limit that is declared with another rule and reject is refused, with all that are declared with it": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
     const other = [rule("new", window(1, 1)), rule("k", window(3, 1_000))];
     equal(
@@ -84,7 +84,7 @@ export const rules: Cases = {
     equal(await s.storage.limits.read({ name: "new", group: null }), [], "what came along");
   },
 
-  "declared in other words it is replaced; what was counted stays counted": async (s) => {
+  "a limit that is declared with another rule is replaced, and what was counted stays counted": async (s) => {
     await many(s, 10);
     await define(s, rule("k", window(2, 1_000)));
     equal(await count(s), 2, "under two");
@@ -93,7 +93,7 @@ export const rules: Cases = {
     equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "under three");
   },
 
-  "declared in other words it is kept, if that was asked for": async (s) => {
+  "a limit that is declared with another rule and keep is left as it is": async (s) => {
     await many(s, 10);
     await define(s, rule("k", window(2, 1_000)));
     await s.storage.limits.define([rule("k", window(3, 1_000)), rule("new", window(5, 1))], { onConflict: "keep" });
@@ -102,7 +102,7 @@ export const rules: Cases = {
     equal(await count(s), 2, "under two");
   },
 
-  "numbers can be changed, at once, until they are restored": async (s) => {
+  "numbers of a limit can be changed, at once, until they are restored": async (s) => {
     await many(s, 20);
     const declared = rule("k", window(2, 1_000));
     await define(s, declared);
@@ -120,7 +120,7 @@ export const rules: Cases = {
     equal(await count(s), 2, "as declared again");
   },
 
-  "a group can have numbers of its own, by hand": async (s) => {
+  "a group can be given numbers of its own by hand": async (s) => {
     await s.add(...["a", "a", "a", "b", "b", "b"].map((group) => ({ group })));
     await define(s, rule("k", window(1, 1_000), { byGroup: true, groups: { b: { max: 2 } } }));
     await change(s, "k", { quota: { max: 2 }, group: "a" });
@@ -130,7 +130,7 @@ export const rules: Cases = {
     equal((await limitOf(s, "k")).rule.groups, { b: { max: 2 } }, "restored");
   },
 
-  "fewer at run time: nothing starts until it fits": async (s) => {
+  "after a limit is lowered nothing starts until it fits": async (s) => {
     await many(s, 10);
     await define(s, rule("k", { ...window(4, 1_000), concurrency: 4 }));
     const { jobs } = await s.claim();
@@ -144,7 +144,7 @@ export const rules: Cases = {
     equal(await said(s), { count: 2, more: false, nextInMs: null, blockedBy: "k" }, "none is held");
   },
 
-  "a shorter window frees what has left it": async (s) => {
+  "a shorter window makes available what has left it": async (s) => {
     await many(s, 10);
     await define(s, rule("k", window(2, 10_000)));
     equal(await count(s), 2, "the first two");
@@ -168,7 +168,7 @@ export const rules: Cases = {
     equal(await count(s), 2, "when the long one has passed since the change");
   },
 
-  "stopped by hand nothing starts; what runs goes on": async (s) => {
+  "no job starts under a paused limit, and running jobs go on": async (s) => {
     await s.add({ type: "a" }, { type: "a" }, { type: "b" });
     await define(s, rule("k", window(5, 1_000), { types: ["a"] }));
     const job = await s.claimOne();
@@ -185,7 +185,7 @@ export const rules: Cases = {
     equal(await count(s), 1, "resumed");
   },
 
-  "resumed it goes on, whatever was holding it": async (s) => {
+  "a limit that is resumed lets jobs start, whatever hold it had": async (s) => {
     await many(s, 3);
     await define(s, rule("k", window(5, 1_000)));
     await change(s, "k", { holdMs: 5_000, group: null });
@@ -194,7 +194,7 @@ export const rules: Cases = {
     equal(await count(s), 3, "resumed");
   },
 
-  "reset it forgets what was counted, but not what is held": async (s) => {
+  "a limit that is reset forgets what was counted, but keeps its slots": async (s) => {
     await many(s, 20);
     await define(s, rule("k", { ...window(3, 10_000), concurrency: 4 }));
     equal(await count(s), 3, "the first");
@@ -206,7 +206,7 @@ export const rules: Cases = {
     equal((await countOf(s, "k")).reason, "concurrency", "what is in the way then");
   },
 
-  "reset for one group leaves the others": async (s) => {
+  "a reset of one group leaves the others": async (s) => {
     await s.add(...["a", "a", "b", "b"].map((group) => ({ group })));
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     equal(await count(s), 2, "one of each");
@@ -233,7 +233,7 @@ export const rules: Cases = {
     equal(await count(s), 1, "under it");
   },
 
-  "what there is not can neither be changed nor taken from": async (s) => {
+  "a limit that does not exist can neither be changed nor taken from": async (s) => {
     const { limits } = s.storage;
     const calls = {
       pause: () => limits.change("k", { paused: true }),
@@ -249,7 +249,7 @@ export const rules: Cases = {
     }
   },
 
-  "names are data": async (s) => {
+  "a limit may have any name": async (s) => {
     const odd = ["__proto__", "constructor", "a'b\"c", "%_", "日本 💧", "x; DROP TABLE jobs"];
     await s.add(
       ...odd.flatMap((name) => [

@@ -127,10 +127,10 @@ export class Scene {
   }
 
   /** Advances time until a notification came, for as long as one may take. */
-  async hears(heard: () => boolean): Promise<boolean> {
+  async notified(seen: () => boolean): Promise<boolean> {
     await this.clock.advance(0);
-    for (let i = 0; i < 10 && !heard(); i++) await this.clock.advance(100);
-    return heard();
+    for (let i = 0; i < 10 && !seen(); i++) await this.clock.advance(100);
+    return seen();
   }
 
   /** Sweeps until nothing is left to do. */

@@ -4,7 +4,7 @@ import { back, cancelled, type Cases, completed, dead, ERROR, lease, retry } fro
 const DAY = 86_400_000;
 
 export const settling: Cases = {
-  "completed: the result is kept": async (s) => {
+  "a completed job keeps its result": async (s) => {
     const [a, b] = await s.add({}, {});
     const [first, second] = (await s.claim()).jobs;
     await s.clock.advance(20);
@@ -18,7 +18,7 @@ export const settling: Cases = {
     equal((await s.get(b!)).result, null, "a job without a result");
   },
 
-  "dead: the error and the attempt are kept": async (s) => {
+  "a dead job keeps its error and its attempt": async (s) => {
     const [id] = await s.add({});
     const job = await s.claimOne({ worker: "me" });
     await s.clock.advance(30);
@@ -32,7 +32,7 @@ export const settling: Cases = {
     );
   },
 
-  "cancelled: with an error or without": async (s) => {
+  "a job is cancelled with an error or without": async (s) => {
     const [a, b] = await s.add({}, {});
     const [first, second] = (await s.claim()).jobs;
     await s.settle(cancelled(first!), cancelled(second!, ERROR));
@@ -42,7 +42,7 @@ export const settling: Cases = {
     equal((await s.get(a!)).finishedAt, s.clock.wall(), "finishedAt");
   },
 
-  "retry: spends an attempt and keeps the error": async (s) => {
+  "a retry spends an attempt and keeps the error": async (s) => {
     const [id] = await s.add({});
     for (const attempt of [1, 2, 3, 4]) {
       const job = await s.claimOne();
@@ -58,7 +58,7 @@ export const settling: Cases = {
     );
   },
 
-  "back: spends no attempt": async (s) => {
+  "a job that is given back spends no attempt": async (s) => {
     const [id] = await s.add({});
     for (let i = 0; i < 3; i++) {
       const job = await s.claimOne();
@@ -70,7 +70,7 @@ export const settling: Cases = {
     equal((await s.storage.history(id!)).attempts, [], "its attempts");
   },
 
-  "back: later, it is scheduled": async (s) => {
+  "a job that is given back for later is scheduled": async (s) => {
     const [id] = await s.add({});
     await s.settle(back(await s.claimOne(), { inMs: 500 }));
     const { state, dueAt } = await s.get(id!);
@@ -78,7 +78,7 @@ export const settling: Cases = {
     equal((await s.claim()).nextInMs, 500, "nextInMs");
   },
 
-  "back: held counts among the holds": async (s) => {
+  "a job that is given back as held counts its holds": async (s) => {
     const [id] = await s.add({});
     await s.settle(retry(await s.claimOne()));
     for (const holds of [1, 2]) {
@@ -137,7 +137,7 @@ export const settling: Cases = {
     equal(await s.storage.overview(), [], "the overview");
   },
 
-  "without keepFor: a day, and 30 days if dead": async (s) => {
+  "jobs without keepFor are kept for a day, and dead ones for 30 days": async (s) => {
     const done = await s.ended("completed");
     const unwanted = await s.ended("cancelled");
     const failed = await s.ended("dead");
@@ -179,7 +179,7 @@ export const settling: Cases = {
     equal([attempts.length, attempts[0]?.attempt, attempts.at(-1)?.attempt], [100, 6, 105], "how many, first and last");
   },
 
-  "progress and log lines of a running job": async (s) => {
+  "progress and log lines of a running job are kept": async (s) => {
     const [id] = await s.add({});
     const job = await s.claimOne();
     const progress = { percent: 12.5, message: "half of a quarter", details: { rows: [1, 2], none: null } };

@@ -70,7 +70,7 @@ export const sizes: Cases = {
     equal(await s.state(ids[0]!), "completed", "the first");
   },
 
-  "jobs taken ahead count among the bytes": async (s) => {
+  "prefetched jobs count among the bytes": async (s) => {
     const ids = await s.add(...Array.from({ length: 6 }, () => HUNDRED));
     const found = await rounds(s, { max: 1, ahead: 9, maxBytes: 250 });
     equal(found.flat(), ids, "all of them, in order");
@@ -99,7 +99,7 @@ export const sizes: Cases = {
     equal([jobs.length, blockedBy], [1, "k"], "the third, and then the limit");
   },
 
-  "under concurrency only what a claim answers with holds a slot": async (s) => {
+  "under concurrency only what a claim answers with takes a slot": async (s) => {
     await s.add(...Array.from({ length: 8 }, () => HUNDRED));
     await define(s, rule("k", { concurrency: 5 }));
     const first = await s.claim(BOUNDED);

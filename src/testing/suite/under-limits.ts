@@ -3,7 +3,7 @@ import { change, count, countOf, define, many, rule, said, usedAndHeld, window }
 import { type Cases, completed, limit } from "./scene.ts";
 
 export const underLimits: Cases = {
-  "a window: no more start than it allows, and the wait is exact": async (s) => {
+  "under a window no more start than it allows, and the wake-up time is exact": async (s) => {
     await many(s, 10);
     await define(s, rule("k", window(3, 1_000)));
     equal(await said(s, { max: 2 }), { count: 2, more: true, nextInMs: 0, blockedBy: null }, "the first two");
@@ -21,7 +21,7 @@ export const underLimits: Cases = {
     );
   },
 
-  "spacing: one at a time, and the wait is exact": async (s) => {
+  "under spacing one starts at a time, and the wake-up time is exact": async (s) => {
     await many(s, 4);
     await define(s, rule("k", { everyMs: 250 }));
     equal(await said(s), { count: 1, more: false, nextInMs: 250, blockedBy: "k" }, "the first");
@@ -34,7 +34,7 @@ export const underLimits: Cases = {
     equal(await count(s), 1, "time that was not used is not saved up");
   },
 
-  "concurrency: so many at a time, and only a release gives a slot back": async (s) => {
+  "under concurrency so many run at a time, and only a release frees a slot": async (s) => {
     await many(s, 4);
     await define(s, rule("k", { concurrency: 2 }));
     const { jobs, ...rest } = await s.claim();
@@ -48,7 +48,7 @@ export const underLimits: Cases = {
     equal(await said(s), { count: 1, more: false, nextInMs: null, blockedBy: "k" }, "when one has ended");
   },
 
-  "several numbers under one name hold together": async (s) => {
+  "several numbers of one limit are all kept": async (s) => {
     await many(s, 10);
     await define(s, rule("k", { ...window(3, 1_000), concurrency: 2, everyMs: 100 }));
     const first = await s.claimOne();
@@ -67,7 +67,7 @@ export const underLimits: Cases = {
     equal(await usedAndHeld(s, "k"), [3, 2], "used and held");
   },
 
-  "a limit of nothing lets nothing start until that is changed": async (s) => {
+  "a limit of 0 lets nothing start until it is changed": async (s) => {
     await s.add({ type: "a" }, { type: "b" });
     await define(
       s,
@@ -81,7 +81,7 @@ export const underLimits: Cases = {
     equal(await count(s), 2, "when that was changed");
   },
 
-  "it binds the types it names, and no others": async (s) => {
+  "a limit binds the types it names, and no others": async (s) => {
     await s.add({ type: "a" }, { type: "b" }, { type: "a" }, { type: "c" }, { type: "c" });
     await define(s, rule("k", window(1, 1_000), { types: ["a", "b"] }));
     const { jobs, blockedBy } = await s.claim();
@@ -89,7 +89,7 @@ export const underLimits: Cases = {
     equal(blockedBy, "k", "blockedBy");
   },
 
-  "it binds the queues it names, all together, and no others": async (s) => {
+  "a limit binds the queues it names, all together, and no others": async (s) => {
     for (const queue of ["q", "r", "other"]) await many(s, 3, { queue });
     await define(s, rule("k", window(2, 1_000), { queues: ["q", "r"] }));
     equal(await count(s, { max: 1 }), 1, "one queue");
@@ -98,19 +98,19 @@ export const underLimits: Cases = {
     equal(await count(s, { queue: "other" }), 3, "a queue that is not named");
   },
 
-  "types and queues together: both must fit": async (s) => {
+  "a limit with types and queues binds jobs that match both": async (s) => {
     for (const queue of ["q", "r"]) await s.add({ queue, type: "a" }, { queue, type: "a" }, { queue, type: "b" });
     await define(s, rule("k", window(1, 1_000), { queues: ["q"], types: ["a"] }));
     equal([await count(s), await count(s, { queue: "r" })], [2, 3], "how many start");
   },
 
-  "without types and queues it binds everything": async (s) => {
+  "a limit without types and queues binds every job": async (s) => {
     await s.add({ type: "a" }, { type: "b", queue: "r" });
     await define(s, rule("k", { concurrency: 1 }));
     equal([await count(s), await count(s, { queue: "r" })], [1, 0], "how many start");
   },
 
-  "all or nothing: a refusal takes nothing of the other limits": async (s) => {
+  "a refusal by one limit charges nothing to the others": async (s) => {
     await many(s, 20);
     const wide = rule("a wide", { ...window(10, 1_000), concurrency: 10 });
     await define(s, wide, rule("b narrow", window(2, 5_000)), rule("c spaced", { everyMs: 1 }));
@@ -126,7 +126,7 @@ export const underLimits: Cases = {
     equal((await countOf(s, "c spaced")).nextInMs, 0, "when the spaced one has room");
   },
 
-  "a claim for many goes by what it has taken itself": async (s) => {
+  "a claim for many jobs counts what it has charged itself": async (s) => {
     await s.add(...["a", "b", "a", "b", "a", "b", "c"].map((type) => ({ type })));
     await define(
       s,
@@ -145,7 +145,7 @@ export const underLimits: Cases = {
     );
   },
 
-  "a full type in front of a free one does not hold it up": async (s) => {
+  "a type whose limit is full does not hold up another type": async (s) => {
     await many(s, 300, { type: "full", priority: 5 });
     const free = await s.addOne({ type: "free" });
     await define(s, rule("k", window(1, 60_000), { types: ["full"] }));
@@ -154,7 +154,7 @@ export const underLimits: Cases = {
     equal(await s.claimIds({ max: 1 }), [another], "the free one when the other type is full");
   },
 
-  "a higher priority is first, and keeps its limit from others only while it waits for it": async (s) => {
+  "a job of a higher priority is first, and keeps its limit from others only while it waits for it": async (s) => {
     await s.add({ type: "a", id: "low" }, { type: "a", id: "high", priority: 9 }, { type: "b", id: "other" });
     await define(s, rule("k", window(1, 1_000), { types: ["a"] }));
     equal(await s.claimIds(), ["high", "other"], "the first claim");
@@ -162,7 +162,7 @@ export const underLimits: Cases = {
     equal(await s.claimIds(), ["low"], "the second");
   },
 
-  "of several that keep jobs back, the one that has room first is named": async (s) => {
+  "of several limits that block jobs, the one that becomes available first is named": async (s) => {
     await s.add(...["a", "a", "b", "b", "c", "c"].map((type) => ({ type })));
     await define(
       s,
@@ -175,7 +175,7 @@ export const underLimits: Cases = {
     equal(await said(s, { types: ["c"] }), { count: 0, more: false, nextInMs: null, blockedBy: "held" }, "one");
   },
 
-  "of several for one job, the one that is in the way the longest is named": async (s) => {
+  "of several limits that block one job, the one that blocks the longest is named": async (s) => {
     await many(s, 9);
     await define(s, rule("a", window(2, 1_000)), rule("b", window(2, 4_000)), rule("c", { everyMs: 500 }));
     await s.claimOne();
@@ -184,7 +184,7 @@ export const underLimits: Cases = {
     equal(await said(s), { count: 1, more: false, nextInMs: 3_500, blockedBy: "b" }, "after two");
   },
 
-  "a job to come is asked for when it is due and there is room": async (s) => {
+  "the wake-up time for a scheduled job is when it is due and its limits are available": async (s) => {
     await s.add({}, { due: { inMs: 300 } });
     await define(s, rule("k", window(1, 1_000)));
     equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: null }, "room comes later");
@@ -194,7 +194,7 @@ export const underLimits: Cases = {
     equal(await count(s), 1, "and has room");
   },
 
-  "with max 0 it says whether something could start, and takes nothing": async (s) => {
+  "a claim with max 0 says whether something could start, and charges nothing": async (s) => {
     await many(s, 3);
     await define(s, rule("k", { ...window(1, 1_000), concurrency: 1 }));
     equal(await said(s, { max: 0 }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "room");
@@ -207,7 +207,7 @@ export const underLimits: Cases = {
     );
   },
 
-  "what is paused is not blocked by a limit": async (s) => {
+  "a paused job is not blocked by a limit": async (s) => {
     await many(s, 3);
     await define(s, rule("k", window(1, 1_000)));
     await s.claimOne();
@@ -215,7 +215,7 @@ export const underLimits: Cases = {
     equal(await said(s), { count: 0, more: false, nextInMs: null, blockedBy: null }, "the claim");
   },
 
-  "a job whose deadline has passed takes nothing": async (s) => {
+  "a job whose deadline has passed charges nothing": async (s) => {
     const [late, fine] = await s.add({ deadline: { inMs: 100 } }, {});
     await define(s, rule("k", { ...window(1, 1_000), concurrency: 1 }));
     await s.clock.advance(100);
@@ -223,7 +223,7 @@ export const underLimits: Cases = {
     equal([await s.state(late!), await usedAndHeld(s, "k")], ["dead", [1, 1]], "the late one, and what is counted");
   },
 
-  "limits that a claim brings along hold beside those that are kept": async (s) => {
+  "limits that a claim brings along are kept beside the stored ones": async (s) => {
     await many(s, 9);
     await define(s, rule("kept", window(3, 2_000)));
     const limits = [limit("brought", 2, 1_000)];
@@ -233,7 +233,7 @@ export const underLimits: Cases = {
     equal((await countOf(s, "kept")).used, 3, "what is used of the one that is kept");
   },
 
-  "the promised instant is never too late, and hardly ever too early": async (s) => {
+  "the wake-up time is never too late, and hardly ever too early": async (s) => {
     await s.add(...Array.from({ length: 60 }, (_, i) => ({ type: `t${i % 3}`, group: `g${i % 2}` })));
     await define(
       s,

@@ -13,16 +13,16 @@ const SCHEDULED = { updated: true, state: "scheduled" };
 async function wakes(s: Scene, step: () => Promise<unknown>): Promise<boolean> {
   let heard = false;
   const leave = s.storage.subscribe({ queue: "q", wake: () => (heard = true) });
-  await s.hears(() => false);
+  await s.notified(() => false);
   heard = false;
   await step();
-  const woken = await s.hears(() => heard);
+  const woken = await s.notified(() => heard);
   leave();
   return woken;
 }
 
 export const updating: Cases = {
-  "what is said is different, and all else as it was": async (s) => {
+  "an update changes what it names, and nothing else": async (s) => {
     const [a, b] = await s.add({ weights: { n: 1 }, timeout: 5 }, {});
     const before = await s.get(a!);
     await s.clock.advance(10);
@@ -35,14 +35,14 @@ export const updating: Cases = {
     equal(await s.claimIds(), [a, b], "the order");
   },
 
-  "of another priority it has its place by due time and age": async (s) => {
+  "a job that gets another priority takes its place by due time and age": async (s) => {
     const [a, b, c, d] = await s.add({}, { priority: 5 }, {}, { priority: 5 });
     await s.clock.advance(10);
     equal(await update(s, c, { priority: 5 }), WAITS, "the answer");
     equal(await s.claimIds(), [b, c, d, a], "the order");
   },
 
-  "of another group it takes turns with that, and has its place by due time and age": async (s) => {
+  "a job that gets another group takes turns with that group, and its place by due time and age": async (s) => {
     const [a, b, c, d] = await s.add({ group: "g" }, { group: "h" }, { group: "g" }, { group: "h" });
     equal(await update(s, c, { group: "h" }), WAITS, "the answer");
     equal(await s.claimIds({ max: 2 }), [a, b], "the first turns");
@@ -53,7 +53,7 @@ export const updating: Cases = {
     equal(await s.claimIds(), [e, f], "without a group");
   },
 
-  "of several priorities in groups each has its place": async (s) => {
+  "jobs of groups that get several priorities each take their place": async (s) => {
     const ids = await s.add(...Array.from({ length: 6 }, (_, i) => ({ group: i % 2 === 0 ? "g" : "h" })));
     await update(s, ids[5], { priority: 1 });
     await update(s, ids[4], { priority: 1 });
@@ -73,7 +73,7 @@ export const updating: Cases = {
     equal(await s.claimIds(), [a], "when it is due");
   },
 
-  "an instant that a person gives is kept, and one that has passed means now": async (s) => {
+  "an update to an instant keeps it, and one that has passed means now": async (s) => {
     const [a, b] = await s.add({}, { due: { inMs: 5_000 } });
     const at = s.clock.wall() + 3_000;
     equal(await update(s, a, { due: { at } }), SCHEDULED, "to come");
@@ -82,7 +82,7 @@ export const updating: Cases = {
     equal(await s.claimIds(), [b], "who is due");
   },
 
-  "a job that backs off goes on with that, unless it is to be due at another time": async (s) => {
+  "an update of a job that backs off leaves its back-off, unless it names another due time": async (s) => {
     const [a, b, c] = await s.add({}, {}, {});
     const { jobs } = await s.claim({ max: 2 });
     await s.settle(...jobs.map((job) => retry(job, 1_000)));
@@ -113,7 +113,7 @@ export const updating: Cases = {
     equal(await s.claimIds(), [b, a], "the order");
   },
 
-  "one that is active or has ended is left as it is, and the answer says why": async (s) => {
+  "an update leaves a job that is active or has ended as it is, and the answer says why": async (s) => {
     const ended = [await s.ended("completed"), await s.ended("dead"), await s.ended("cancelled")];
     const active = await s.addOne();
     await s.claimOne();
@@ -133,7 +133,7 @@ export const updating: Cases = {
     equal(await s.storage.update({ queue: "other", id, set: { priority: 7 } }), missing, "one of another queue");
   },
 
-  "what could never start is refused, and nothing is changed": async (s) => {
+  "an update to what could never start is refused, and nothing is changed": async (s) => {
     await define(
       s,
       rule("k", window(10, 1_000), { weight: "n" }),
@@ -149,7 +149,7 @@ export const updating: Cases = {
     equal(await s.claimIds(), [id], "it starts");
   },
 
-  "made lighter, a job that waited for room starts; and is heard of": async (s) => {
+  "a job that is made lighter starts if it fits now, and wakes up workers": async (s) => {
     for (const group of [null, "g"]) {
       const name = `k ${group}`;
       await define(s, rule(name, window(10, 1_000), { weight: "n", types: [name] }));
@@ -163,7 +163,7 @@ export const updating: Cases = {
     }
   },
 
-  "moved away, a heavy job is not waited for any more": async (s) => {
+  "light jobs do not wait for a heavy job that was put off": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     await s.add({ weights: { n: 6 } });
     await s.claimOne();
@@ -173,14 +173,14 @@ export const updating: Cases = {
     equal(await s.claimIds(), [light], "when it was put off");
   },
 
-  "workers are woken by a job that may start now, or is due sooner": async (s) => {
+  "an update wakes up workers if the job may start now, or is due sooner": async (s) => {
     const [a, b] = await s.add({ due: { inMs: 60_000 } }, { due: { inMs: 50_000 } });
     ok(await wakes(s, () => update(s, a, { due: { inMs: 10_000 } })), "expected a job due sooner to wake workers");
     ok(await wakes(s, () => update(s, b, { due: { inMs: 0 } })), "expected a job that is due to wake workers");
     equal((await s.claim()).nextInMs! <= 10_000, true, "when to look again");
   },
 
-  "a job that was scheduled for an instant, cancelled and sent back by hand is due now": async (s) => {
+  "a job that was scheduled for an instant, cancelled and retried is due now": async (s) => {
     const id = await s.addOne({ due: { at: s.clock.wall() + 60_000 } });
     await s.change("cancel", id);
     await s.change("retry", id);

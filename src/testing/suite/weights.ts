@@ -8,7 +8,7 @@ const weighing = (n: number) => ({ weights: { tokens: n } });
 const used = async (s: Scene) => (await countOf(s, "k")).used;
 
 export const weights: Cases = {
-  "a start counts for what the job says, or what the rule estimates": async (s) => {
+  "a start is charged the weight of the job, or the estimate of the rule": async (s) => {
     await define(s, rule("k", window(100, 1_000), { weight: "tokens", estimate: 30 }));
     await s.add(weighing(45), { weights: { other: 99 } }, {}, weighing(10));
     equal(
@@ -27,7 +27,7 @@ export const weights: Cases = {
     equal(await usedAndHeld(s, "k"), [30, 2], "used and held");
   },
 
-  "without a window, concurrency is weighed": async (s) => {
+  "without a window, a job takes as many slots as it weighs": async (s) => {
     await define(s, rule("k", { concurrency: 16 }, { weight: "gb", estimate: 4 }));
     const [big] = await s.add({ weights: { gb: 10 } }, {}, { weights: { gb: 3 } });
     const { jobs } = await s.claim();
@@ -36,7 +36,7 @@ export const weights: Cases = {
     equal([await count(s), await usedAndHeld(s, "k")], [1, [0, 7]], "the third");
   },
 
-  "a heavy head is not passed by light ones, however many there are": async (s) => {
+  "a heavy head is not passed by light jobs, however many there are": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens" }));
     await s.add(weighing(6), weighing(8), ...Array.from({ length: 20 }, () => weighing(1)));
     equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "the first");
@@ -51,7 +51,7 @@ export const weights: Cases = {
     equal(await used(s), 10, "used");
   },
 
-  "nor by those of another type or of a lower priority": async (s) => {
+  "a heavy head is not passed by jobs of another type or of a lower priority": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", types: ["a", "b"] }));
     await s.add({ ...weighing(6), type: "a", priority: 9 });
     await s.claimOne();
@@ -64,7 +64,7 @@ export const weights: Cases = {
     equal(await s.claimIds(), [free], "only who is not under the limit");
   },
 
-  "a heavy head of a group is not passed by light ones of its lane; other groups go on": async (s) => {
+  "a heavy head of a group is not passed by light jobs of its lane, and other groups go on": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", byGroup: true }));
     const heavy = weighing(8);
     await s.add({ ...weighing(6), group: "g" }, { ...heavy, group: "g" }, { ...weighing(1), group: "g" });
@@ -75,7 +75,9 @@ export const weights: Cases = {
     equal(await count(s), 2, "the heavy one and the light one");
   },
 
-  "nor by any of its group: of another type, of a lower priority, of another queue": async (s) => {
+  "a heavy head is not passed by any job of its group: of another type, of a lower priority, of another queue": async (
+    s,
+  ) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", byGroup: true }));
     const light = { ...weighing(1), group: "g" };
     await s.add({ ...weighing(6), group: "g", type: "a" });
@@ -99,7 +101,7 @@ export const weights: Cases = {
     equal(await count(s, { queue: "r" }), 1, "another queue a window later");
   },
 
-  "a heavy head that goes away lets the light ones start": async (s) => {
+  "a heavy head that is removed lets light jobs start": async (s) => {
     for (const byGroup of [false, true]) {
       const name = byGroup ? "by group" : "for all";
       await define(s, rule(name, window(10, 60_000), { weight: "tokens", types: [name], byGroup }));
@@ -111,7 +113,7 @@ export const weights: Cases = {
     }
   },
 
-  "less used gives room back at once": async (s) => {
+  "a weight that is settled lower is available at once": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 6 }));
     await many(s, 3);
     const job = await s.claimOne();
@@ -123,7 +125,7 @@ export const weights: Cases = {
     equal(await used(s), 6, "the first start leaves the window when it would have");
   },
 
-  "more used is charged at once, as debt if it does not fit": async (s) => {
+  "a weight that is settled higher is charged at once, as debt if it does not fit": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 4 }));
     await many(s, 5);
     const first = await s.claimOne();
@@ -138,7 +140,7 @@ export const weights: Cases = {
     equal(await count(s), 2, "then");
   },
 
-  "the last word holds": async (s) => {
+  "of several settled weights the last one counts": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 4 }));
     await many(s, 2);
     const job = await s.claimOne();
@@ -148,7 +150,7 @@ export const weights: Cases = {
     }
   },
 
-  "what becomes known when the start has left the window is charged from now, and only what is more": async (s) => {
+  "a weight that is settled after its start has left the window charges only what is more, from now on": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 4 }));
     await many(s, 5);
     const [first, second] = (await s.claim({ max: 2, leaseMs: 60_000 })).jobs;
@@ -163,7 +165,7 @@ export const weights: Cases = {
     equal(await used(s), 0, "a window later");
   },
 
-  "the same of a group that was idle meanwhile": async (s) => {
+  "a weight of a group that was idle meanwhile charges only what is more, from now on": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 4, byGroup: true }));
     await s.add({ group: "g" });
     const job = await s.claimOne({ leaseMs: 600_000 });
@@ -175,7 +177,7 @@ export const weights: Cases = {
     equal((await countOf(s, "k", "g")).used, 0, "a window later");
   },
 
-  "what is weighed of concurrency can be corrected as well": async (s) => {
+  "the slots of a weighed job can be settled as well": async (s) => {
     await define(s, rule("k", { concurrency: 16 }, { weight: "gb", estimate: 10 }));
     await many(s, 3);
     const job = await s.claimOne();
@@ -188,7 +190,7 @@ export const weights: Cases = {
     equal(await usedAndHeld(s, "k"), [0, 10], "given back whole");
   },
 
-  "one word settles every limit that weighs by it": async (s) => {
+  "one settled weight applies to every limit that counts it": async (s) => {
     await define(
       s,
       rule("minute", window(100, 60_000), { weight: "tokens", estimate: 50 }),
@@ -205,7 +207,7 @@ export const weights: Cases = {
     );
   },
 
-  "who says nothing, or crashes, keeps the estimate": async (s) => {
+  "a job that settles nothing, or whose lease expires, keeps the estimate": async (s) => {
     await define(s, rule("k", window(10, 60_000), { weight: "tokens", estimate: 4 }));
     await many(s, 2);
     const [quiet, crashed] = (await s.claim({ leaseMs: 1_000 })).jobs;
@@ -245,7 +247,7 @@ export const weights: Cases = {
     equal([await count(s), (await countOf(s, "tokens")).used], [1, 600], "the next start counts as the first did");
   },
 
-  "a refused start keeps the weights that the job has said what it used of": async (s) => {
+  "a refused start keeps the weights that the job has settled": async (s) => {
     await define(
       s,
       rule("k", window(1_000, 60_000), { weight: "tokens" }),
@@ -258,7 +260,7 @@ export const weights: Cases = {
     equal([await used(s), (await countOf(s, "other")).used], [70, 0], "used");
   },
 
-  "what a refused start gives back starts others in the same step": async (s) => {
+  "what a refused start gives back lets other jobs start in the same step": async (s) => {
     await define(s, rule("k", window(10, 60_000), { weight: "tokens" }));
     const [, waits] = await s.add(weighing(6), weighing(6));
     const job = await s.claimOne();
@@ -309,7 +311,7 @@ export const weights: Cases = {
     equal(await used(s), 5, "used");
   },
 
-  "what can never fit is refused when it is added, with all that comes along": async (s) => {
+  "a job that can never fit is refused when it is added, with all that are added with it": async (s) => {
     await define(
       s,
       rule("k", window(10, 1_000), { weight: "tokens", types: ["t"] }),
@@ -326,7 +328,7 @@ export const weights: Cases = {
     equal((await s.list()).jobs.length, 3, "what fits, or is under another limit");
   },
 
-  "what cannot fit any more is dead when it would be claimed, and costs nothing": async (s) => {
+  "a job that cannot fit any more is dead when it would be claimed, and costs nothing": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens" }), rule("all", window(100, 1_000)));
     const [heavy, light] = await s.add(weighing(8), weighing(2));
     await change(s, "k", { quota: { max: 5 }, group: null });
@@ -345,7 +347,7 @@ export const weights: Cases = {
     equal(await s.claimIds(), [id], "restored");
   },
 
-  "a job that is there already is the answer, even if it could not be added any more": async (s) => {
+  "an add answers with the job that is there already, even if it could not be added any more": async (s) => {
     await define(s, rule("k", window(100, 60_000), { weight: "tokens" }));
     const idempotency = { key: "key", fingerprint: "f", onDuplicate: "return", ttlMs: 60_000 } as const;
     const [id] = await s.add({ ...weighing(50), idempotency });
@@ -364,7 +366,7 @@ export const weights: Cases = {
     await s.add({ ...weighing(5), idempotency: other });
   },
 
-  "what the rule estimates can never fit either": async (s) => {
+  "a job whose estimate can never fit is refused, too": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 20 }));
     equal(await refused(() => s.add({}), "a job that says nothing"), "SLUICE_OPTIONS", "the code");
     await s.add(weighing(10));

@@ -48,7 +48,7 @@ export const workers: Cases = {
     equal(await ids(s, "nobody"), [], "of a queue without workers");
   },
 
-  "a heartbeat keeps it live, changes what it says, and leaves since as it was": async (s) => {
+  "a heartbeat keeps a worker live, updates its entry, and leaves `since` as it was": async (s) => {
     await register(s, entry("a"));
     const began = s.clock.wall();
     await s.clock.advance(30_000);
@@ -73,7 +73,7 @@ export const workers: Cases = {
     equal((await s.sweep()).deleted, 0, "deleted again");
   },
 
-  "a worker that was not heard of for long registers again": async (s) => {
+  "a worker whose registration expired registers again": async (s) => {
     const began = s.clock.wall();
     await register(s, entry("a"));
     await s.clock.advance(2 * TTL_MS);
@@ -91,7 +91,7 @@ export const workers: Cases = {
     equal(await ids(s), ["c"], "one in place of another");
   },
 
-  "the live worker that began first is told so": async (s) => {
+  "register() says whether the live worker that began first is among those registered": async (s) => {
     equal(await register(s, entry("b")), { first: true }, "the only one");
     await s.clock.advance(1_000);
     equal(await register(s, entry("a")), { first: false }, "a later one");
@@ -136,7 +136,7 @@ export const workers: Cases = {
     );
   },
 
-  "types that wait and that no live worker handles": async (s) => {
+  "unhandled() lists the waiting types that no live worker handles": async (s) => {
     await s.add({ type: "u", group: "g" }, { type: "u" }, { type: "t" }, { queue: "r", type: "t" });
     await s.add({ type: "later", due: { inMs: 60_000 } });
     const inQ = (...types: readonly string[]) => types.map((type) => ({ queue: "q", type }));

@@ -3,30 +3,30 @@ import { equal, ok } from "../expect.ts";
 import { BREAKER, change, count, define, many, rule, taken, window } from "./limit-words.ts";
 import { back, cancelled, type Cases, completed, dead, lease, limit, retry, type Scene } from "./scene.ts";
 
-/** Is a subscriber of the queue woken with news when this happens? */
-async function brings(s: Scene, happens: () => Promise<unknown>, queue = "q"): Promise<boolean> {
-  let heard = false;
+/** Does this wake up a subscriber of the queue, because something may start? */
+async function notifies(s: Scene, happens: () => Promise<unknown>, queue = "q"): Promise<boolean> {
+  let woken = false;
   const leave = s.storage.subscribe({
     queue,
-    wake: (something) => {
-      heard ||= something;
+    wake: (mayStart) => {
+      woken ||= mayStart;
     },
   });
   await happens();
-  const found = await s.hears(() => heard);
+  const found = await s.notified(() => woken);
   leave();
   return found;
 }
 
-async function isNews(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
-  ok(await brings(s, happens, queue), `expected it to be news: ${what}`);
+async function wakesUp(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
+  ok(await notifies(s, happens, queue), `expected a wake-up: ${what}`);
 }
 
-async function isNone(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
-  ok(!(await brings(s, happens, queue)), `expected it to be no news: ${what}`);
+async function wakesUpNone(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
+  ok(!(await notifies(s, happens, queue)), `expected no wake-up: ${what}`);
 }
 
-/** A limit of one at a time that a job holds, while others wait, here and in another queue. */
+/** A limit whose only slot a job has, while others wait, here and in another queue. */
 async function full(s: Scene, about: Parameters<typeof rule>[1] = { concurrency: 1 }): Promise<JobRecord> {
   await define(s, rule("k", about));
   await many(s, 9);
@@ -36,50 +36,50 @@ async function full(s: Scene, about: Parameters<typeof rule>[1] = { concurrency:
   return job;
 }
 
-export const news: Cases = {
-  "the first job of a lane, and not those that come after it": async (s) => {
-    await isNews(s, "the first of all", () => s.add({}));
-    await isNone(s, "a second one", () => s.add({}));
-    await isNews(s, "the first of its type", () => s.add({ type: "u" }));
-    await isNews(s, "the first of its group", () => s.add({ group: "g" }));
-    await isNews(s, "the first of its priority", () => s.add({ priority: 3 }));
-    await isNone(s, "others of them", () => s.add({ type: "u" }, { group: "g" }, { priority: 3 }));
-    await isNone(s, "one of another queue", () => s.add({ queue: "other" }));
+export const wakeUps: Cases = {
+  "the first job of a lane wakes up workers, and those after it do not": async (s) => {
+    await wakesUp(s, "the first of all", () => s.add({}));
+    await wakesUpNone(s, "a second one", () => s.add({}));
+    await wakesUp(s, "the first of its type", () => s.add({ type: "u" }));
+    await wakesUp(s, "the first of its group", () => s.add({ group: "g" }));
+    await wakesUp(s, "the first of its priority", () => s.add({ priority: 3 }));
+    await wakesUpNone(s, "others of them", () => s.add({ type: "u" }, { group: "g" }, { priority: 3 }));
+    await wakesUpNone(s, "one of another queue", () => s.add({ queue: "other" }));
     const job = await s.claimOne({ types: ["u"] });
     const last = await s.claimOne({ types: ["u"] });
     await s.settle(completed(job));
-    await isNews(s, "one that is given back to an empty lane", () => s.settle(back(last)));
+    await wakesUp(s, "one that is given back to an empty lane", () => s.settle(back(last)));
   },
 
-  "who is added where others wait for a limit brings no news": async (s) => {
+  "a job that is added behind others that a limit blocks wakes up no worker": async (s) => {
     await full(s);
-    await isNone(s, "one more", () => s.add({}));
-    await isNone(s, "one more elsewhere", () => s.add({ queue: "r" }), "r");
+    await wakesUpNone(s, "one more", () => s.add({}));
+    await wakesUpNone(s, "one more elsewhere", () => s.add({ queue: "r" }), "r");
     await s.storage.limits.remove("k");
     await define(s, rule("g", window(1, 600_000), { byGroup: true }));
     await s.add({ group: "a", type: "x" }, { group: "a", type: "x" });
     equal([await count(s, { types: ["x"] }), await count(s, { types: ["x"] })], [1, 0], "how many start of a group");
-    await isNone(s, "one more of a full group", () => s.add({ group: "a", type: "x" }));
+    await wakesUpNone(s, "one more of a full group", () => s.add({ group: "a", type: "x" }));
   },
 
-  "a job of a free type that comes due later, whatever of a full type comes due before": async (s) => {
+  "a job of a type that no limit blocks wakes up workers, whatever of a full type comes due before": async (s) => {
     await define(s, rule("k", window(1, 600_000), { types: ["t"] }));
     await s.add({}, {}, { due: { inMs: 500 } });
     equal(await count(s), 1, "how many start");
-    await isNews(s, "one of another type", () => s.add({ type: "free", due: { inMs: 1_000 } }));
+    await wakesUp(s, "one of another type", () => s.add({ type: "free", due: { inMs: 1_000 } }));
   },
 
-  "a job for a lane that was blocked, and whose waiting jobs have left it": async (s) => {
+  "a job for a lane that was blocked and is empty now wakes up workers": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     await s.add({ group: "g" });
     const waits = await s.addOne({ group: "g" });
     equal([await count(s), await count(s)], [1, 0], "how many start");
     await s.change("cancel", waits);
     await s.clock.advance(5_000);
-    await isNews(s, "another one", () => s.add({ group: "g" }));
+    await wakesUp(s, "another one", () => s.add({ group: "g" }));
   },
 
-  "a job for a lane that is blocked, and whose waiting jobs have left it": async (s) => {
+  "a job for a lane that is blocked and empty wakes up workers": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     for (const group of ["g", null]) {
       const [, waits] = await s.add({ group }, { group });
@@ -87,32 +87,32 @@ export const news: Cases = {
       await s.change("cancel", waits!);
       equal((await s.claim()).nextInMs, null, "when the next one starts");
       let another = "";
-      await isNews(s, "another one", async () => (another = await s.addOne({ group })));
+      await wakesUp(s, "another one", async () => (another = await s.addOne({ group })));
       equal((await s.claim()).blockedBy, group === null ? "k" : "k[g]", "what is in its way");
       await s.change("cancel", another);
     }
   },
 
-  "a job that is brought back to such a lane": async (s) => {
+  "a job that is sent back to a blocked and empty lane wakes up workers": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     const [, waits] = await s.add({ group: "g" }, { group: "g" });
     equal([await count(s), await count(s)], [1, 0], "how many start");
     await s.change("cancel", waits!);
     equal((await s.claim()).nextInMs, null, "when the next one starts");
-    await isNews(s, "the same", () => s.change("retry", waits!));
+    await wakesUp(s, "the same", () => s.change("retry", waits!));
   },
 
-  "what a worker that died held for its group is news for others of the group": async (s) => {
+  "the slot of a worker that died wakes up workers for other jobs of the group": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
     await s.add({ group: "g", maxAttempts: 1 }, { group: "g", queue: "r" });
     await s.claimOne({ leaseMs: 1_000 });
     equal(await count(s, { queue: "r" }), 0, "how many start elsewhere");
     await s.clock.advance(2_000);
-    await isNews(s, "its lease is over", () => s.storage.sweep(), "r");
+    await wakesUp(s, "its lease is over", () => s.storage.sweep(), "r");
     equal(await count(s, { queue: "r" }), 1, "how many start then");
   },
 
-  "room that is given back is news, for every queue": async (s) => {
+  "a limit that becomes available wakes up the workers of every queue": async (s) => {
     const ends: Readonly<Record<string, (job: JobRecord) => Promise<unknown>>> = {
       completed: (job) => s.settle(completed(job)),
       retried: (job) => s.settle(retry(job, 6_000_000)),
@@ -124,24 +124,24 @@ export const news: Cases = {
     };
     let job = await full(s);
     for (const [what, end] of Object.entries(ends)) {
-      await isNews(s, `a job that is ${what}`, () => end(job), "r");
+      await wakesUp(s, `a job that is ${what}`, () => end(job), "r");
       job = await s.claimOne({ leaseMs: 600_000 });
       equal([await count(s), await count(s, { queue: "r" })], [0, 0], "how many start then");
     }
     await s.clock.advance(600_000);
-    await isNews(s, "a lease that has run out", () => s.storage.sweep(), "r");
+    await wakesUp(s, "a lease that has run out", () => s.storage.sweep(), "r");
   },
 
-  "room where there was some is no news": async (s) => {
+  "more of a limit that was available wakes up no worker": async (s) => {
     await define(s, rule("k", { concurrency: 3 }));
     await many(s, 3);
     const { jobs } = await s.claim({ max: 2 });
-    await isNone(s, "a job that ends", () => s.settle(completed(jobs[0]!)));
+    await wakesUpNone(s, "a job that ends", () => s.settle(completed(jobs[0]!)));
   },
 
-  "room that is given back and taken in the same step is no news": async (s) => {
+  "a slot that is released and taken in the same step wakes up no worker": async (s) => {
     let job = await full(s);
-    await isNone(
+    await wakesUpNone(
       s,
       "a claim that settles",
       async () => {
@@ -150,61 +150,61 @@ export const news: Cases = {
       },
       "r",
     );
-    await isNews(s, "the end of what it started", () => s.settle(completed(job)), "r");
+    await wakesUp(s, "the end of what it started", () => s.settle(completed(job)), "r");
   },
 
-  "a start that never was, and less used than was reserved": async (s) => {
+  "a start that is given back, and a weight that is settled lower, wake up workers": async (s) => {
     await define(s, rule("k", window(10, 600_000), { weight: "n", estimate: 6 }));
     await many(s, 5);
     await s.add({ queue: "r" });
     const job = await s.claimOne({ leaseMs: 600_000 });
     equal(await count(s, { queue: "r" }), 0, "how many start");
-    await isNews(s, "less used", () => s.storage.report([{ ...lease(job), weights: { n: 3 } }]), "r");
+    await wakesUp(s, "less used", () => s.storage.report([{ ...lease(job), weights: { n: 3 } }]), "r");
     const other = await s.claimOne({ leaseMs: 600_000 });
     equal(await count(s, { queue: "r" }), 0, "how many start then");
-    await isNone(s, "more used", () => s.storage.report([{ ...lease(job), weights: { n: 9 } }]), "r");
-    await isNews(s, "a start that never was", () => s.settle(back(other, { inMs: 60_000, unstarted: true })), "r");
+    await wakesUpNone(s, "more used", () => s.storage.report([{ ...lease(job), weights: { n: 9 } }]), "r");
+    await wakesUp(s, "a start that never was", () => s.settle(back(other, { inMs: 60_000, unstarted: true })), "r");
   },
 
-  "the weights of a start that the service refused": async (s) => {
+  "the weights of a start that the service refused wake up workers": async (s) => {
     await define(s, rule("k", window(10, 600_000), { weight: "n", estimate: 6 }));
     await s.add({}, { queue: "r" });
     const job = await s.claimOne({ leaseMs: 600_000 });
     equal(await count(s, { queue: "r" }), 0, "how many start elsewhere");
-    await isNews(s, "a start that was refused", () => s.settle(back(job, { inMs: 60_000, held: true })), "r");
+    await wakesUp(s, "a start that was refused", () => s.settle(back(job, { inMs: 60_000, held: true })), "r");
     equal(await count(s, { queue: "r" }), 1, "how many start then");
   },
 
-  "what people do to a limit": async (s) => {
+  "changes of a limit by hand that let jobs start wake up workers": async (s) => {
     await full(s, { concurrency: 1, ...window(1, 6_000_000) });
-    await isNews(s, "more at a time", () => change(s, "k", { quota: { concurrency: 2, max: 2 }, group: null }), "r");
+    await wakesUp(s, "more at a time", () => change(s, "k", { quota: { concurrency: 2, max: 2 }, group: null }), "r");
     equal(await count(s), 1, "how many start");
     await change(s, "k", { quota: { concurrency: null }, group: null });
-    await isNews(s, "a reset", () => change(s, "k", { reset: true, group: null }), "r");
+    await wakesUp(s, "a reset", () => change(s, "k", { reset: true, group: null }), "r");
     await change(s, "k", { paused: true });
-    await isNews(s, "a limit that is resumed", () => change(s, "k", { paused: false }), "r");
+    await wakesUp(s, "a limit that is resumed", () => change(s, "k", { paused: false }), "r");
     await change(s, "k", { quota: { max: 0 }, group: null });
-    await isNews(s, "a limit that is restored", () => change(s, "k", { restore: true }), "r");
+    await wakesUp(s, "a limit that is restored", () => change(s, "k", { restore: true }), "r");
     await change(s, "k", { quota: { max: 0 }, group: null });
-    await isNews(
+    await wakesUp(
       s,
       "a limit that is declared anew",
       () => s.storage.limits.define([rule("k", window(1, 1_000), { types: ["other"] })]),
       "r",
     );
     await define(s, rule("stop", { concurrency: 0 }));
-    await isNews(s, "a limit that is removed", () => s.storage.limits.remove("stop"), "r");
+    await wakesUp(s, "a limit that is removed", () => s.storage.limits.remove("stop"), "r");
   },
 
-  "a queue or a type that is resumed": async (s) => {
+  "a queue or a type that is resumed wakes up workers": async (s) => {
     await many(s, 2);
     await s.storage.setPaused("q", null, true);
-    await isNews(s, "a queue", () => s.storage.setPaused("q", null, false));
+    await wakesUp(s, "a queue", () => s.storage.setPaused("q", null, false));
     await s.storage.setPaused("q", "t", true);
-    await isNews(s, "a type", () => s.storage.setPaused("q", "t", false));
+    await wakesUp(s, "a type", () => s.storage.setPaused("q", "t", false));
   },
 
-  "a breaker that closes": async (s) => {
+  "a breaker that closes wakes up workers": async (s) => {
     await define(s, rule("k", window(100, 6_000_000), { breaker: { ...BREAKER, failures: 1 } }));
     await many(s, 5);
     await s.add({ queue: "r" });
@@ -212,61 +212,61 @@ export const news: Cases = {
     await s.clock.advance(1_000);
     const probe = await s.claimOne({ leaseMs: 600_000 });
     equal(await count(s, { queue: "r" }), 0, "how many start beside the probe");
-    await isNews(s, "a probe that succeeded", () => s.settle(completed(probe)), "r");
+    await wakesUp(s, "a probe that succeeded", () => s.settle(completed(probe)), "r");
   },
 
-  "a permit that is released or never started": async (s) => {
+  "a permit that is released or cancelled wakes up workers": async (s) => {
     await define(s, rule("k", { concurrency: 1 }), rule("w", window(1, 600_000), { types: ["w"] }));
     await s.add({}, { type: "w" });
     const [held, counted] = [await taken(s, "k", { ttlMs: 600_000 }), await taken(s, "w")];
     equal(await count(s), 0, "how many start");
-    await isNews(s, "released", () => s.storage.limits.give(held, "released"));
-    await isNews(s, "never started", () => s.storage.limits.give(counted, "cancelled"));
+    await wakesUp(s, "released", () => s.storage.limits.give(held, "released"));
+    await wakesUp(s, "never started", () => s.storage.limits.give(counted, "cancelled"));
   },
 
-  "room of a group": async (s) => {
+  "a limit that becomes available for a group wakes up workers": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
     await s.add({ group: "a" }, { group: "a" }, { group: "b" });
     const { jobs } = await s.claim({ leaseMs: 600_000 });
     equal([jobs.length, await count(s)], [2, 0], "how many start");
-    await isNews(s, "of a full one", () => s.settle(completed(jobs.find(({ group }) => group === "a")!)));
+    await wakesUp(s, "of a full one", () => s.settle(completed(jobs.find(({ group }) => group === "a")!)));
   },
 
-  "room under a limit that a claim brings along": async (s) => {
+  "a limit that a claim brings along wakes up workers when it becomes available": async (s) => {
     await many(s, 3);
     const limits = [limit("queue:q", 1, 600_000)];
     const job = await s.claimOne({ limits, leaseMs: 600_000 });
     equal(await count(s, { limits }), 0, "how many start");
-    await isNews(s, "a start that never was", () => s.settle(back(job, { inMs: 60_000, unstarted: true })));
+    await wakesUp(s, "a start that never was", () => s.settle(back(job, { inMs: 60_000, unstarted: true })));
   },
 
-  "a wait that becomes shorter, though nothing can start yet": async (s) => {
+  "a wake-up time that becomes earlier wakes up workers, though nothing can start yet": async (s) => {
     const parts: Readonly<Record<string, Parameters<typeof rule>[1]>> = {
       "a window": { concurrency: 1, ...window(1, 6_000_000) },
       spacing: { concurrency: 1, everyMs: 6_000_000 },
     };
     for (const [what, quota] of Object.entries(parts)) {
       const job = await full(s, quota);
-      await isNews(s, `a slot that comes back under ${what}`, () => s.settle(completed(job)), "r");
+      await wakesUp(s, `a slot that comes back under ${what}`, () => s.settle(completed(job)), "r");
       await s.storage.limits.remove("k");
     }
     const job = await full(s);
     const hold = { names: ["k"], scope: false, forMs: 6_000_000 };
-    await isNews(s, "a slot that comes back while the limit is held", () => s.settle(back(job, { hold })), "r");
+    await wakesUp(s, "a slot that comes back while the limit is held", () => s.settle(back(job, { hold })), "r");
     equal(await count(s), 0, "how many start then");
   },
 
-  "the same of a group": async (s) => {
+  "a wake-up time that becomes earlier for a group wakes up workers": async (s) => {
     await define(s, rule("k", { concurrency: 1, everyMs: 6_000_000 }, { byGroup: true }));
     await s.add({ group: "a" }, { group: "a" }, { group: "a", queue: "r" });
     const job = await s.claimOne({ leaseMs: 600_000 });
     equal([await count(s), await count(s, { queue: "r" })], [0, 0], "how many start");
-    await isNews(s, "a slot that comes back", () => s.settle(completed(job)), "r");
+    await wakesUp(s, "a slot that comes back", () => s.settle(completed(job)), "r");
     equal((await s.claim({ queue: "r" })).blockedBy, "k[a]", "what a claim says then");
     ok((await s.claim({ queue: "r" })).nextInMs !== null, "expected the claim to name an instant");
   },
 
-  "a probe that fails: now there is an instant to wait for": async (s) => {
+  "a probe that fails wakes up workers, for now there is a wake-up time": async (s) => {
     for (const byGroup of [false, true]) {
       await define(s, rule("k", window(100, 600_000), { breaker: { ...BREAKER, failures: 1 }, byGroup }));
       await many(s, 5);
@@ -275,12 +275,12 @@ export const news: Cases = {
       await s.clock.advance(1_000);
       const probe = await s.claimOne({ leaseMs: 600_000 });
       equal((await s.claim({ queue: "r" })).nextInMs, null, "what a claim says beside the probe");
-      await isNews(s, "a probe that failed", () => s.settle(dead(probe)), "r");
+      await wakesUp(s, "a probe that failed", () => s.settle(dead(probe)), "r");
       await s.storage.limits.remove("k");
     }
   },
 
-  "less used, which lets a heavy one start sooner than before": async (s) => {
+  "a weight that is settled lower wakes up workers if a heavy job can start sooner": async (s) => {
     await define(s, rule("k", window(10, 600_000), { weight: "n" }));
     await s.add({ weights: { n: 5 } }, { weights: { n: 5 } });
     const first = await s.claimOne({ leaseMs: 6_000_000 });
@@ -289,19 +289,19 @@ export const news: Cases = {
     await s.storage.report([{ ...lease(first), weights: { n: 10 } }]);
     await s.add({ queue: "r", weights: { n: 7 } });
     equal((await s.claim({ queue: "r" })).nextInMs, 600_000, "when the heavy one fits");
-    await isNews(s, "less used", () => s.storage.report([{ ...lease(second), weights: { n: 1 } }]), "r");
+    await wakesUp(s, "less used", () => s.storage.report([{ ...lease(second), weights: { n: 1 } }]), "r");
     ok((await s.claim({ queue: "r" })).nextInMs! <= 540_000, "expected the heavy one to fit sooner");
   },
 
-  "what makes the wait longer is none": async (s) => {
+  "a change that makes the wake-up time later wakes up no worker": async (s) => {
     await full(s, window(1, 6_000_000));
-    await isNone(s, "a hold", () => change(s, "k", { holdMs: 60_000_000, group: null }), "r");
-    await isNone(s, "no more is left", () => change(s, "k", { remaining: 0, resetMs: 600, group: null }), "r");
-    await isNone(s, "stopped by hand", () => change(s, "k", { paused: true }), "r");
+    await wakesUpNone(s, "a hold", () => change(s, "k", { holdMs: 60_000_000, group: null }), "r");
+    await wakesUpNone(s, "no more is left", () => change(s, "k", { remaining: 0, resetMs: 600, group: null }), "r");
+    await wakesUpNone(s, "stopped by hand", () => change(s, "k", { paused: true }), "r");
     await define(s, rule("g", window(9, 1_000), { byGroup: true }));
-    await isNone(s, "a hold of all groups", () => change(s, "g", { holdMs: 6_000_000, group: null }), "r");
-    await isNews(s, "all groups that go on", () => change(s, "g", { paused: false }), "r");
+    await wakesUpNone(s, "a hold of all groups", () => change(s, "g", { holdMs: 6_000_000, group: null }), "r");
+    await wakesUp(s, "all groups that go on", () => change(s, "g", { paused: false }), "r");
     await change(s, "g", { holdMs: 6_000_000, group: null });
-    await isNews(s, "a reset of all groups", () => change(s, "g", { reset: true, group: null }), "r");
+    await wakesUp(s, "a reset of all groups", () => change(s, "g", { reset: true, group: null }), "r");
   },
 };

@@ -2,7 +2,7 @@ import type { JobEvent } from "../../core/events.ts";
 import { equal, ok, refused } from "../expect.ts";
 import { back, type Cases, completed, dead, ERROR, lease, limit, retry, type Scene } from "./scene.ts";
 
-/** Does the storage wake a subscriber of the queue when this happens? */
+/** Does the storage wake up a subscriber of the queue when this happens? */
 async function wakes(s: Scene, what: string, happens: () => Promise<unknown>): Promise<void> {
   let heard = 0;
   const leave = s.storage.subscribe({
@@ -12,7 +12,7 @@ async function wakes(s: Scene, what: string, happens: () => Promise<unknown>): P
     },
   });
   await happens();
-  ok(await s.hears(() => heard > 0), `expected to be woken by ${what} within a second`);
+  ok(await s.notified(() => heard > 0), `expected to be woken by ${what} within a second`);
   leave();
 }
 
@@ -28,13 +28,13 @@ function record(s: Scene, queue: string | null = "q"): { events: JobEvent[]; lea
   return { events, leave };
 }
 
-/** The event, but of an error only its code: messages are for people. */
+/** The event, with only the code of an error: messages may differ. */
 function withCodeOnly(event: JobEvent): unknown {
   return event.event === "dead" ? { ...event, error: event.error.code } : event;
 }
 
-export const hearing: Cases = {
-  "whatever may let a job start wakes": async (s) => {
+export const notifying: Cases = {
+  "everything that may let a job start wakes up subscribers": async (s) => {
     await wakes(s, "a job that is added", () => s.add({}));
     await wakes(s, "a job that is scheduled", () => s.add({ due: { inMs: 60_000 } }));
     const job = await s.claimOne();
@@ -54,7 +54,7 @@ export const hearing: Cases = {
     await wakes(s, "a job whose lease ran out", () => s.storage.sweep());
   },
 
-  "room given back under a limit wakes who was blocked by it": async (s) => {
+  "a limit that becomes available wakes up subscribers that it blocked": async (s) => {
     await s.add({}, {}, {});
     const rule = { maxExecutions: 1, windowMs: 600_000 };
     const limits = [limit("k", 1, 600_000)];
@@ -70,16 +70,16 @@ export const hearing: Cases = {
     equal((await s.claim({ limits })).jobs.length, 1, "the claim after that");
   },
 
-  "who waits in another queue is not woken; who waits in any is": async (s) => {
+  "a wake-up goes to subscribers of its queue and of all queues, not to those of another queue": async (s) => {
     const heard: string[] = [];
     s.storage.subscribe({ queue: "other", wake: () => heard.push("other") });
     s.storage.subscribe({ queue: null, wake: () => heard.push("any") });
     await s.add({});
-    ok(await s.hears(() => heard.includes("any")), "expected the one who listens to all queues to be woken");
+    ok(await s.notified(() => heard.includes("any")), "expected the one who listens to all queues to be woken");
     ok(!heard.includes("other"), "expected the one who listens to another queue not to be woken");
   },
 
-  "who has left hears nothing": async (s) => {
+  "a subscriber that has left is not notified": async (s) => {
     let heard = 0;
     const hear = () => {
       heard += 1;
@@ -90,11 +90,11 @@ export const hearing: Cases = {
     await s.add({});
     const job = await s.claimOne();
     await s.change("cancel", job.id);
-    await s.hears(() => heard > 0);
+    await s.notified(() => heard > 0);
     equal(heard, 0, "how often it heard something");
   },
 
-  "who asks an active job to stop is heard": async (s) => {
+  "subscribers are notified that an active job is to be cancelled": async (s) => {
     await s.add({}, {}, {});
     const jobs = (await s.claim({ max: 2, leaseMs: 60_000 })).jobs;
     const heard = new Set<string>();
@@ -103,12 +103,12 @@ export const hearing: Cases = {
     s.storage.subscribe({ queue: "other", cancelled: (ids) => ids.forEach((id) => elsewhere.add(id)) });
     const waiting = (await s.list({ states: ["waiting"] })).jobs[0]!.id;
     await s.change("cancel", jobs[0]!.id, waiting);
-    ok(await s.hears(() => heard.has(jobs[0]!.id)), "expected to hear within a second that the job is to stop");
+    ok(await s.notified(() => heard.has(jobs[0]!.id)), "expected to hear within a second that the job is to stop");
     equal([...heard], [jobs[0]!.id], "who is to stop: only the active one that was asked");
     equal([...elsewhere], [], "what another queue hears");
   },
 
-  "everything that happens to jobs is heard, in order": async (s) => {
+  "the events of jobs come to subscribers in order": async (s) => {
     const { events } = record(s);
     const of = { queue: "q", type: "t" };
     await s.add({ id: "a" }, { id: "b" });
@@ -129,7 +129,7 @@ export const hearing: Cases = {
       { event: "started", ...of, id: "b", attempt: 2, worker: "me" },
       { event: "dead", ...of, id: "b", attempt: 2, error: ERROR },
     ];
-    await s.hears(() => events.length >= expected.length);
+    await s.notified(() => events.length >= expected.length);
     equal(events, expected, "the events");
   },
 
@@ -144,14 +144,14 @@ export const hearing: Cases = {
     await s.claim({ queue: "other" }).then(({ jobs }) => s.settle(completed(jobs[0]!)));
     await s.change("cancel", "unwanted");
     const all = ["good", "bad", "other", "unwanted"];
-    ok(await s.hears(() => all.every((id) => ended.has(id))), "expected to hear that each of them ended");
+    ok(await s.notified(() => all.every((id) => ended.has(id))), "expected to hear that each of them ended");
     ok(
       [...ended].every((id) => [...all, "again"].includes(id)),
       "expected to hear of no others",
     );
   },
 
-  "a warning about a running job is heard, in any process, and not of a job whose lease was lost": async (s) => {
+  "a warning about a running job is an event, and one about a job whose lease was lost is not": async (s) => {
     const { events } = record(s);
     const [id] = await s.add({});
     const old = await s.claimOne({ worker: "me" });
@@ -161,7 +161,7 @@ export const hearing: Cases = {
     equal(await s.storage.report([{ ...lease(old), warnings: said("too late") }]), [id], "lost");
     await s.storage.report([{ ...lease(job), log: ["a line"], warnings: [...said("one"), ...said("two")] }]);
     await s.settle(completed(job));
-    await s.hears(() => events.some(({ event }) => event === "completed"));
+    await s.notified(() => events.some(({ event }) => event === "completed"));
     const of = { event: "warning", queue: "q", type: "t", id, attempt: 2, about: "result" };
     equal(
       events.filter(({ event }) => event === "warning"),
@@ -178,7 +178,7 @@ export const hearing: Cases = {
     );
   },
 
-  "cancelled and stalled jobs are heard of, and those that come too late": async (s) => {
+  "cancelled jobs, stalled jobs and jobs past their deadline have events": async (s) => {
     const of = { queue: "q", type: "t" };
     await s.add({ id: "late", deadline: { inMs: 1_000 }, due: { inMs: 1_000 } });
     await s.add({ id: "twice", maxAttempts: 2 }, { id: "unwanted", priority: -1 });
@@ -190,7 +190,7 @@ export const hearing: Cases = {
     await s.claimOne({ worker: "two", leaseMs: 1_000 });
     await s.clock.advance(1_000);
     await s.sweep();
-    await s.hears(() => events.length >= 8);
+    await s.notified(() => events.length >= 8);
     const ofOne = (id: string) => events.filter((event) => "id" in event && event.id === id).map(withCodeOnly);
     equal(ofOne("unwanted"), [{ event: "cancelled", ...of, id: "unwanted" }], "the cancelled job");
     equal(ofOne("late"), [{ event: "dead", ...of, id: "late", attempt: 0, error: "SLUICE_TIMEOUT" }], "the late job");
@@ -207,24 +207,27 @@ export const hearing: Cases = {
     );
   },
 
-  "a job that was there already is not heard of again": async (s) => {
+  "a job that was there already makes no second event": async (s) => {
     const job = s.job();
     await s.storage.add([job]);
     const { events } = record(s);
     await s.storage.add([job]);
     await s.settle(completed({ id: job.id, token: 99 }));
     await s.add({ id: "last" });
-    await s.hears(() => events.length > 0);
+    await s.notified(() => events.length > 0);
     equal(events, [{ event: "added", queue: "q", type: "t", id: "last" }], "the events");
   },
 
-  "what is published is heard, by who listens to that queue": async (s) => {
+  "a published event goes to subscribers of its queue and of all queues": async (s) => {
     const mine = record(s);
     const other = record(s, "other");
     const all = record(s, null);
     const event: JobEvent = { event: "drained", queue: "q", worker: "me" };
     await s.storage.publish(event);
-    ok(await s.hears(() => mine.events.length > 0 && all.events.length > 0), "expected to hear of it within a second");
+    ok(
+      await s.notified(() => mine.events.length > 0 && all.events.length > 0),
+      "expected to hear of it within a second",
+    );
     equal([mine.events, other.events, all.events], [[event], [], [event]], "who heard what");
   },
 
@@ -242,11 +245,11 @@ export const hearing: Cases = {
       },
     });
     const [id] = await s.add({});
-    ok(await s.hears(() => woken > 0 && events.length > 0), "expected the other subscriber to hear of it");
+    ok(await s.notified(() => woken > 0 && events.length > 0), "expected the other subscriber to hear of it");
     equal(await s.state(id!), "waiting", "the job");
   },
 
-  "who hears of something finds it done, and may call the storage": async (s) => {
+  "a subscriber that is notified finds the change done, and may call the storage": async (s) => {
     const found: (string | undefined)[] = [];
     s.storage.subscribe({
       queue: "q",
@@ -256,11 +259,11 @@ export const hearing: Cases = {
     });
     await s.add({});
     await s.settle(completed(await s.claimOne()));
-    await s.hears(() => found.length > 0);
+    await s.notified(() => found.length > 0);
     equal(found, ["completed"], "what was found");
   },
 
-  "a closed storage refuses everything": async (s) => {
+  "a closed storage refuses every call": async (s) => {
     const [id] = await s.add({});
     let heard = 0;
     s.storage.subscribe({
@@ -269,7 +272,7 @@ export const hearing: Cases = {
         heard += 1;
       },
     });
-    await s.hears(() => false);
+    await s.notified(() => false);
     heard = 0;
     await s.storage.close();
     await s.storage.close();

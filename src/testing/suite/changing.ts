@@ -34,8 +34,8 @@ const filter = (said: Partial<ChangeFilter>): ChangeFilter => ({
   ...said,
 });
 
-export const people: Cases = {
-  "cancel: what has not started at once, an active one is asked": async (s) => {
+export const changing: Cases = {
+  "cancel ends jobs that have not started at once, and asks active ones to stop": async (s) => {
     const { changed, states, jobs } = await effect(s, "cancel");
     equal(changed, ["waiting", "scheduled", "active"], "what was changed");
     equal(
@@ -56,7 +56,7 @@ export const people: Cases = {
     equal((await s.claim()).nextInMs, null, "nextInMs");
   },
 
-  "cancel by filter: who was asked already does not stand in for who was not": async (s) => {
+  "cancel by filter does not count jobs that were asked to stop before": async (s) => {
     await s.add({}, {});
     const jobs = [await s.claimOne(), await s.claimOne()];
     const change = { action: "cancel", queue: "q", where: filter({ states: ["active"] }), limit: 1 } as const;
@@ -65,14 +65,14 @@ export const people: Cases = {
     equal(await s.storage.change(change), [], "who was asked the third time");
   },
 
-  "change by id only in the states that are named": async (s) => {
+  "a change by id applies only to jobs in the states that are named": async (s) => {
     const jobs = await oneOfEach(s);
     const ids = Object.values(jobs);
     const changed = await s.storage.change({ action: "retry", queue: "q", ids, states: ["dead", "active"] });
     equal(changed, [jobs.dead], "what was changed");
   },
 
-  "cancel: a heartbeat tells of it as often as it is asked": async (s) => {
+  "every heartbeat of an active job says that it is to be cancelled": async (s) => {
     await s.add({});
     const job = await s.claimOne();
     await s.change("cancel", job.id);
@@ -81,7 +81,7 @@ export const people: Cases = {
     }
   },
 
-  "retry: what ended is due now and starts from its first attempt": async (s) => {
+  "retry makes a job that ended due now, from its first attempt on": async (s) => {
     const { changed, states, jobs } = await effect(s, "retry");
     equal(changed, ["completed", "dead", "cancelled"], "what was changed");
     equal(
@@ -99,7 +99,7 @@ export const people: Cases = {
     equal((await s.storage.history(jobs.dead)).attempts.length, 1, "the history is kept");
   },
 
-  "retry: everything counts anew": async (s) => {
+  "retry starts all counts of a job from zero": async (s) => {
     const [id] = await s.add({ maxAttempts: 2 });
     await s.settle(retry(await s.claimOne()));
     await s.settle(back(await s.claimOne(), { held: true }));
@@ -128,7 +128,7 @@ export const people: Cases = {
     equal(await s.settle(dead(job)), [id], "the lease before it is stale");
   },
 
-  "retry: it is not deleted when its first end has been long enough ago": async (s) => {
+  "a retried job is kept from its new end on, not from its first": async (s) => {
     const id = await s.ended("dead", { keepFor: 1_000 });
     await s.change("retry", id);
     await s.clock.advance(5_000);
@@ -143,7 +143,7 @@ export const people: Cases = {
     equal(await s.state(id), undefined, "the job, kept long enough");
   },
 
-  "retry: a deadline that has passed is gone, one to come holds": async (s) => {
+  "retry removes a deadline that has passed and keeps one to come": async (s) => {
     const [late, fine] = await s.add({ deadline: { inMs: 100 } }, { deadline: { inMs: 60_000 } });
     await s.change("cancel", fine!);
     await s.clock.advance(100);
@@ -154,7 +154,7 @@ export const people: Cases = {
     equal(await s.claimIds(), [late, fine], "what is claimed");
   },
 
-  "promote: scheduled jobs are due now": async (s) => {
+  "promote makes scheduled jobs due now": async (s) => {
     const { changed, states, jobs } = await effect(s, "promote");
     equal(changed, ["scheduled"], "what was changed");
     equal(states["scheduled"], "waiting", "its state");
@@ -162,7 +162,7 @@ export const people: Cases = {
     equal(await s.claimIds(), [jobs.waiting, jobs.scheduled], "the claim");
   },
 
-  "remove: what is not active is deleted": async (s) => {
+  "remove deletes jobs that are not active": async (s) => {
     const { changed, states, jobs } = await effect(s, "remove");
     equal(changed, ["waiting", "scheduled", "completed", "dead", "cancelled"], "what was changed");
     equal(
@@ -182,7 +182,7 @@ export const people: Cases = {
     equal((await s.list()).jobs.length, 1, "how many are listed");
   },
 
-  "what does not exist, or is of another queue, is left out": async (s) => {
+  "a change leaves out jobs that do not exist or are of another queue": async (s) => {
     const [other] = await s.add({ queue: "other" });
     const [mine] = await s.add({});
     for (const action of ["cancel", "retry", "promote", "remove"] as const) {
@@ -193,7 +193,7 @@ export const people: Cases = {
     equal(await s.storage.change({ action: "cancel", queue: "none", ids: [mine!] }), [], "a queue that does not exist");
   },
 
-  "by filter: state, type and group, oldest first, as many as the limit says": async (s) => {
+  "a change by filter goes by state, type and group, oldest first, as many as its limit says": async (s) => {
     const ids = await s.add(
       { type: "a", group: "x" },
       { type: "a", group: "y" },
@@ -211,7 +211,7 @@ export const people: Cases = {
     equal(await cancel({}), [], "again");
   },
 
-  "by filter: what does not apply does not count against the limit": async (s) => {
+  "jobs that a change by filter does not apply to do not count against its limit": async (s) => {
     await s.add({}, {});
     await s.claim();
     const ids = await s.add({}, {});
@@ -222,7 +222,7 @@ export const people: Cases = {
     );
   },
 
-  "by filter: only those that ended long enough ago": async (s) => {
+  "a change by filter can be for jobs that ended long enough ago": async (s) => {
     const old = await s.ended("completed");
     const failed = await s.ended("dead");
     await s.clock.advance(10_000);
