@@ -11,9 +11,9 @@ const LOOK_EVERY_MS = 1_000;
 const LISTENING_MS = 30_000;
 const RENEW_MS = 10_000;
 
-const LISTEN = `INSERT INTO sluice_listeners (origin, until, events) VALUES (?, ?, ?)
+const LISTEN = `INSERT INTO sluice_processes (origin, until, events) VALUES (?, ?, ?)
   ON CONFLICT (origin) DO UPDATE SET until = excluded.until, events = excluded.events`;
-const LEAVE = "DELETE FROM sluice_listeners WHERE origin = ?";
+const LEAVE = "DELETE FROM sluice_processes WHERE origin = ?";
 const LATEST_EVENT = "SELECT max(seq) AS seq FROM sluice_events";
 const EVENTS = "SELECT seq, origin, event FROM sluice_events WHERE seq > ? ORDER BY seq LIMIT 1000";
 const NEWS = "SELECT news FROM sluice_meta";

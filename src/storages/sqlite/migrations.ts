@@ -1,9 +1,13 @@
 import { StorageError } from "../../core/errors.ts";
 import type { SqliteConnection } from "./driver.ts";
-import { SCHEMA_1 } from "./schema.ts";
+import { SCHEMA_1 } from "./schema-1.ts";
+import { SCHEMA_2 } from "./schema-2.ts";
 
-/** What turns each version of the tables into the next. Steps that were published never change. */
-const MIGRATIONS: readonly string[] = [SCHEMA_1];
+/**
+ * What turns each version of the tables into the next. A new database takes all of them (decision 0032). Steps that were released
+ * never change.
+ */
+const MIGRATIONS: readonly string[] = [SCHEMA_1, SCHEMA_2];
 
 /** The version of the tables that this code works with. */
 export const SCHEMA_VERSION = MIGRATIONS.length;
@@ -11,12 +15,15 @@ export const SCHEMA_VERSION = MIGRATIONS.length;
 /** Are the tables there, in this version? Those of a later one are refused. */
 export function isMigrated(connection: SqliteConnection): boolean {
   const version = schemaVersion(connection);
-  if (version > SCHEMA_VERSION) {
-    throw new StorageError(
-      `the database has schema version ${version}, and this release of Sluice knows ${SCHEMA_VERSION}: update Sluice`,
-    );
-  }
+  if (version > SCHEMA_VERSION) throw newerSchema(version);
   return version === SCHEMA_VERSION;
+}
+
+/** The tables are of a later version than this code: perhaps since it has opened them. */
+export function newerSchema(version: number): StorageError {
+  return new StorageError(
+    `the database has schema version ${version}, and this release of Sluice knows ${SCHEMA_VERSION}: update Sluice`,
+  );
 }
 
 /** Brings the tables to this version. Runs in a write transaction, so once, however many processes start together. */

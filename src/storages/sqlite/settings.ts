@@ -10,7 +10,7 @@ const CLAIMS = "SELECT queue FROM sluice_claims";
 export interface Settings {
   readonly number: number;
   readonly rules: RuleBook;
-  /** By queue: the types that are paused, as they are kept (schema.ts). */
+  /** By queue: the types that are paused, as they are kept (schema-1.ts). */
   readonly pauses: ReadonlyMap<string, ReadonlySet<string>>;
   /** The queues that have lanes with keys. */
   readonly keyed: ReadonlySet<string>;

@@ -6,6 +6,7 @@ import { isBusy, type SqliteConnection } from "./driver.ts";
 import { moveInstants } from "./instants.ts";
 import { concludeGiven } from "./limits/freed.ts";
 import { machineOf } from "./machine.ts";
+import { isMigrated, newerSchema, SCHEMA_VERSION } from "./migrations.ts";
 import { NO_SETTINGS, readSettings, type Settings } from "./settings.ts";
 import { Step } from "./step.ts";
 import { type ClockState, StorageClock } from "./time.ts";
@@ -24,6 +25,7 @@ const LONGEST_WAIT_MS = 25;
 
 /** The one row of `sluice_meta`. */
 interface Meta extends ClockState {
+  readonly version: number;
   readonly settings: number;
   readonly listeners: number;
 }
@@ -35,8 +37,9 @@ interface Listeners {
   readonly hearing: number;
 }
 
-const META = "SELECT last, skew, sequence, repairs, boot, awake, asleep, settings, listeners FROM sluice_meta";
-const LISTENERS = `SELECT max(until) AS others, max(iif(events, until, NULL)) AS hearing FROM sluice_listeners
+const META = `SELECT version, last, skew, sequence, repairs, boot, awake, asleep, settings, listeners
+  FROM sluice_meta`;
+const LISTENERS = `SELECT max(until) AS others, max(iif(events, until, NULL)) AS hearing FROM sluice_processes
   WHERE origin <> ?`;
 const REMEMBER = "UPDATE sluice_meta SET last = ?, skew = ?, boot = ?, awake = ?, asleep = ?";
 const NEWS = "UPDATE sluice_meta SET news = news + 1";
@@ -257,8 +260,18 @@ export class Store {
     return this.#listeners;
   }
 
+  /** Every transaction begins with it, so one that finds tables of a later version, migrated since they were opened, changes nothing. */
   #meta(connection: Connection): Meta {
-    return connection.statements.get(META).get() as Meta;
+    let meta: Meta;
+    try {
+      meta = connection.statements.get(META).get() as Meta;
+    } catch (error) {
+      // They need not even have these columns any more.
+      isMigrated(connection.raw);
+      throw error;
+    }
+    if (meta.version !== SCHEMA_VERSION) throw newerSchema(meta.version);
+    return meta;
   }
 }
 

@@ -37,7 +37,7 @@ async function busy(path: string): Promise<void> {
 
 function listeners(path: string): number {
   const database = new DatabaseSync(path);
-  const { n } = database.prepare("SELECT count(*) AS n FROM sluice_listeners").get() as { n: number };
+  const { n } = database.prepare("SELECT count(*) AS n FROM sluice_processes").get() as { n: number };
   database.close();
   return n;
 }

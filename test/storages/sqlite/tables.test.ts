@@ -182,7 +182,7 @@ describe("nothing grows for ever", () => {
       await clock.advance(2 * 86_400_000);
       while ((await storage.sweep()).more);
     }
-    for (const table of ["jobs", "log", "attempts", "keys", "lanes", "limits", "starts", "events", "listeners"]) {
+    for (const table of ["jobs", "log", "attempts", "keys", "lanes", "limits", "starts", "events", "processes"]) {
       expect(database.prepare(`SELECT count(*) AS n FROM sluice_${table}`).get(), table).toEqual({ n: 0 });
     }
     expect(await storage.sweep()).toEqual({ stalled: 0, deleted: 0, more: false });

@@ -32,7 +32,7 @@ const EXPIRED = [
   deletion("sluice_holds", "limit_id, token", "until IS NOT NULL AND until <= ?", "until", 0),
   deletion("sluice_claims", "queue", "at <= ?", "at", CLAIM_KEPT_MS),
   deletion("sluice_workers", "id", "until <= ?", "until", 0),
-  deletion("sluice_listeners", "origin", "until <= ?", "until", 0),
+  deletion("sluice_processes", "origin", "until <= ?", "until", 0),
   // Events are numbered as they happen, so the oldest come first.
   deletion("sluice_events", "seq", "at <= ?", "seq", EVENT_KEPT_MS),
 ] as const;
