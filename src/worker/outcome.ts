@@ -62,10 +62,15 @@ function back(job: JobRecord, inMs: number, unstarted: boolean): Outcome {
   return { id: job.id, token: job.token, to: "back", inMs, held: false, error: null, hold: null, unstarted };
 }
 
+/** Does it give back a job whose handler was never called? */
+export function isUnstarted(outcome: Outcome): boolean {
+  return outcome.to === "back" && outcome.unstarted;
+}
+
 /** The handler threw, or was aborted. */
 export function failed(job: JobRecord, thrown: unknown, cut: Cut | undefined, policy: RetryPolicy): Outcome {
   const lease = { id: job.id, token: job.token };
-  if (cut === "stopped") return back(job, 0, !policy.called);
+  if (cut === "stopped" || (cut === "lost" && !policy.called)) return back(job, 0, !policy.called);
   if (cut === "cancelled") return { ...lease, to: "cancelled", error: recordError(thrown) };
   if (cut === "deadline") {
     return { ...lease, to: "dead", error: recordError(new JobTimeoutError("the deadline of the job has passed")) };

@@ -1,6 +1,7 @@
 import { JobError } from "../core/errors.ts";
 import type { JobStorage, Outcome } from "../storage/job-storage.ts";
 import { STEP_BYTES } from "../storage/step-bytes.ts";
+import { isUnstarted } from "./outcome.ts";
 import type { Ask, Report } from "./parts.ts";
 
 /** Outcomes of jobs that ended, until the storage has written them. */
@@ -43,6 +44,8 @@ export class PendingOutcomes {
   /**
    * One outcome that the storage cannot write must not hold up the others. Each is settled on its own; an outcome that is refused
    * while others are written, or for as long as a lease (`expired`), is given up, and its job returns when the lease expires.
+   * The outcome of a job that was never called is kept until it is written: it gives back the attempt that the job spends when its
+   * lease expires.
    */
   async settleApart(expired: boolean): Promise<void> {
     const outcomes = this.#outcomes;
@@ -51,11 +54,9 @@ export class PendingOutcomes {
     for (const outcome of outcomes) {
       await this.#ask(() => this.#storage.settle([outcome])).catch(() => refused.push(outcome));
     }
-    if (!expired && refused.length === outcomes.length) {
-      this.#outcomes.unshift(...refused);
-      return;
-    }
-    for (const { id } of refused) {
+    const keepsAll = !expired && refused.length === outcomes.length;
+    this.putBack(refused.filter((outcome) => keepsAll || isUnstarted(outcome)));
+    for (const { id } of refused.filter((outcome) => !keepsAll && !isUnstarted(outcome))) {
       this.#report(new JobError(`the outcome of job ${id} could not be written: it runs again when its lease expires`));
     }
   }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  type BatchHandler,
   ConcurrencyLimiter,
   type JobContext,
   type JobStorage,
@@ -8,6 +9,7 @@ import {
   StorageError,
   Worker,
 } from "../../src/index.ts";
+import type { ClaimRequest, Outcome } from "../../src/storage/job-storage.ts";
 import { type FaultPlan, faultyStorage } from "../../src/testing/index.ts";
 import { many, open, work } from "./support.ts";
 
@@ -70,6 +72,62 @@ describe("a worker whose storage fails", () => {
     await house.clock.advance(1_000);
     expect(ran).toEqual([31_000]);
     expect(await job.info()).toMatchObject({ state: "completed", attempt: 1 });
+    await worker.stop();
+  });
+
+  /** The answer to the first claim comes too late for its jobs to be called, and then the outcomes that `refuses` names cannot be written. */
+  const lateClaim = (refuses: (ids: readonly string[]) => boolean) =>
+    openFaulty(({ member, nth, args: [given] }) => {
+      if (member === "claim" && nth === 1) return { kind: "delay-answer", ms: 600 };
+      if (member !== "claim" && member !== "settle") return undefined;
+      const outcomes = member === "claim" ? (given as ClaimRequest).settle : (given as readonly Outcome[]);
+      return refuses(outcomes.map(({ id }) => id)) ? { kind: "fail-before" } : undefined;
+    });
+
+  it("a job that was claimed and not called is called when the storage answers again, long after its lease expired", async () => {
+    const { house, storage } = lateClaim(() => true);
+    const job = await house.queue.add("t", null, { maxAttempts: 1 });
+    const { worker } = work(house, async () => "ran", { storage, lease: "1s" });
+    await house.clock.advance(60_000);
+    expect(await job.info()).toMatchObject({ state: "dead" });
+    storage.heal();
+    await house.clock.advance(5_000);
+    expect(await job.info()).toMatchObject({ state: "completed", result: "ran", attempt: 1 });
+    await worker.stop();
+  });
+
+  it("a job that was claimed and not called is called, though others of its claim were given back before it", async () => {
+    const { house, storage } = lateClaim((ids) => ids.length !== 1 || ids[0] === jobs[0]!.id);
+    const jobs = await house.queue.addBulk(many(3, "t", { maxAttempts: 1 }));
+    const { worker } = work(house, async () => "ran", { storage, lease: "1s", concurrency: 3 });
+    await house.clock.advance(10_000);
+    storage.heal();
+    await house.clock.advance(5_000);
+    for (const job of jobs) expect(await job.info()).toMatchObject({ state: "completed", attempt: 1 });
+    await worker.stop();
+  });
+
+  it("a job that lost its lease before its handler was called spends no attempt", async () => {
+    const { house, storage } = openFaulty(({ member }) =>
+      member === "heartbeat" ? { kind: "fail-before" } : undefined,
+    );
+    const called: string[] = [];
+    await house.queue.add("first", null, { maxAttempts: 1 });
+    const second = await house.queue.add("second", null, { maxAttempts: 1 });
+    const first: BatchHandler = async (_jobs, { signal }) => {
+      called.push("first");
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    };
+    const worker = new Worker(
+      "q",
+      { first, second: async () => void called.push("second") },
+      { storage, clock: house.clock, batch: { size: 2 }, lease: "3s", onError: () => {} },
+    );
+    await house.clock.advance(2_500);
+    expect(called).toEqual(["first"]);
+    await house.clock.advance(10_000);
+    expect(called).toEqual(["first", "second"]);
+    expect(await second.info()).toMatchObject({ state: "completed", attempt: 1 });
     await worker.stop();
   });
 
