@@ -152,17 +152,15 @@ describe("one tryAcquire through a line that stands still for longer than an att
 });
 
 describe("an answer that is lost", () => {
+  const waitsForMeta = async ({ admin }: Scene) =>
+    (await admin.query("SELECT FROM pg_locks WHERE NOT granted AND relation = 'sluice.meta'::regclass")).rowCount;
+
   /** The statement is done, and its answer stays on the way. */
   async function unheard<T>(at: Scene, call: (storage: JobStorage) => Promise<T>): Promise<T> {
     const lock = await at.admin.connect();
     await lock.query("BEGIN; LOCK TABLE sluice.meta IN ACCESS EXCLUSIVE MODE");
     const answer = call(at.storage);
-    await until(
-      async () =>
-        (await at.admin.query("SELECT FROM pg_locks WHERE NOT granted AND relation = 'sluice.meta'::regclass"))
-          .rowCount,
-      "the statement to wait",
-    );
+    await until(() => waitsForMeta(at), "the statement to wait");
     at.stall();
     await lock.query("COMMIT");
     lock.release();
@@ -203,6 +201,22 @@ describe("an answer that is lost", () => {
       ["b", 1, null],
     ]);
     expect((await at.direct.history("a")).attempts).toEqual([]);
+  });
+
+  test("a claim loses no job whose lease is swept while its repeat looks for what was started", async () => {
+    const at = await scene(patient());
+    await at.storage.add([newJob({ id: "a", maxAttempts: 1 })]);
+    const [steps, sweep] = await Promise.all([at.admin.connect(), at.admin.connect()]);
+    await steps.query("BEGIN; LOCK TABLE sluice.steps IN SHARE MODE");
+    const claiming = unheard(at, (storage) => storage.claim(anything({ leaseMs: 1 })));
+    await until(async () => (await jobsOf(at)).includes("active 1"), "the claim to be done");
+    await sweep.query("BEGIN; LOCK TABLE sluice.meta IN ACCESS EXCLUSIVE MODE");
+    await steps.query("COMMIT");
+    await until(() => waitsForMeta(at), "the repeat to wait", 30_000);
+    await sweep.query("SELECT FROM sluice.recover('{}'); COMMIT");
+    for (const client of [steps, sweep]) client.release();
+    const { jobs } = await claiming;
+    expect(jobs.map(({ id, attempt, error }) => [id, attempt, error])).toEqual([["a", 1, null]]);
   });
 
   test("a transaction that was never committed is waited for, where the default isolation level is another one", async () => {

@@ -58,6 +58,9 @@ BEGIN
     PERFORM {schema}.begin_step(true);
   END IF;
   IF again THEN
+    -- A sweep that has begun with these jobs is waited for, and a later one passes over them: each is active below, or gets its attempt
+    -- back here.
+    PERFORM FROM {schema}.jobs j WHERE j.state = 'active' AND j.claim = q.claim AND j.worker = q.worker ORDER BY j.id FOR UPDATE;
     PERFORM {schema}.unspend_claim(q.claim);
   END IF;
   SELECT m.last, greatest(m.last, {schema}.wall() + m.skew),
