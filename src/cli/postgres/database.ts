@@ -2,7 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import { inTime } from "../../core/deadline.ts";
 import { recordError } from "../../core/error-record.ts";
 import { newId } from "../../core/random.ts";
-import { discard, hushed, type PoolTraits, type PostgresPool } from "../../storages/postgres/driver.ts";
+import { discard, ignoreErrors, type PoolTraits, type PostgresPool } from "../../storages/postgres/driver.ts";
 import { type Inspected, inspection, repairClock, schemaOf, timeOf } from "../../storages/postgres/inspect.ts";
 import { PostgresStorage } from "../../storages/postgres/storage.ts";
 import { openPool } from "../../storages/postgres/target.ts";
@@ -61,7 +61,7 @@ export async function connected<T>(
   use: (pool: PostgresPool) => Promise<T>,
 ): Promise<T> {
   const pool = await openPool(url, CONNECTIONS, CONNECT_MS);
-  hushed(pool);
+  ignoreErrors(pool);
   try {
     await inTime(clock, () => pool.query("SELECT 1"), { withinMs: CONNECT_MS, who: "the server" }).catch(
       (error: unknown) => {
@@ -80,7 +80,7 @@ export async function notificationTime(pool: PostgresPool, clock: Clock): Promis
   const { Client, options } = pool as PoolTraits;
   if (Client === undefined) throw new Error("this pool cannot make a connection that listens");
   const listener = new Client(options);
-  hushed(listener);
+  ignoreErrors(listener);
   const channel = `sluice_doctor_${newId(clock.wall())}`;
   try {
     await inTime(clock, () => listener.connect(), { withinMs: CONNECT_MS });

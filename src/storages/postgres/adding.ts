@@ -47,9 +47,9 @@ export class Adding {
   }
 
   async #add(jobs: readonly NewJob[]): Promise<readonly Added[]> {
-    const { audience } = this.#database;
+    const { observer } = this.#database;
     if (!this.#database.isReady) await this.#database.setup();
-    if (audience?.settling !== undefined) await audience.settling;
+    if (observer?.registering !== undefined) await observer.registering;
     if (!canShare(jobs)) return this.#addNow(jobs);
     return new Promise((resolve, reject) => {
       this.#calls.push({ jobs, resolve, reject });
@@ -109,7 +109,7 @@ export class Adding {
   }
 
   #addNow(jobs: readonly NewJob[]): Promise<Added[]> {
-    return add(this.#steps, jobs, this.#database.audience?.teller() ?? null);
+    return add(this.#steps, jobs, this.#database.observer?.notifyingOrigin() ?? null);
   }
 }
 

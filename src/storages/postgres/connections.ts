@@ -5,7 +5,7 @@ import {
   carriedBy,
   cutOff,
   GOODBYE_MS,
-  hushed,
+  ignoreErrors,
   listened,
   type OwnClient,
   type PoolTraits,
@@ -14,23 +14,23 @@ import {
   type PostgresPool,
 } from "./driver.ts";
 import { closedError } from "./failures.ts";
-import { Line, type LimitWakeUps } from "./line.ts";
+import { ConnectionQueue, type ConnectionWaiter } from "./connection-queue.ts";
 import { connectBeside, Reserve } from "./reserve.ts";
 import { openPool } from "./target.ts";
 
 /**
- * How long the pool has to give a connection before one of the reserve is used. In a pool of our own there are only steps
- * of ours, and they end soon.
+ * How long a call waits for the pool before it takes a connection of the reserve. In a pool of our own only steps hold connections,
+ * and they end soon.
  */
-const PATIENCE_MS = 20;
-const OWN_PATIENCE_MS = 250;
+const POOL_WAIT_MS = 20;
+const OWN_POOL_WAIT_MS = 250;
 
-/** So often a connection is used again before the pool has it back: it may want to end it. */
+/** So often a connection is used again before it is given back to the pool, which may want to end it. */
 const MOST_USES = 100;
 
 /** With a URL, so many connections at most, unless the options say otherwise. */
 const CONNECTIONS = 10;
-/** Beside a pool of the user's. Two: one that waits for a lock must not hold up a heartbeat, which has the other. */
+/** Beside a pool of the user. Two: one may wait for a lock, and a heartbeat must not wait for it. */
 const RESERVED = 2;
 
 /** A connection for one step. `broken`: it is not to be used again. */
@@ -38,15 +38,15 @@ export interface Held {
   readonly client: PostgresExecutor;
   /** How many bytes it has carried: it grows while something is sent or received. */
   carried(): number;
-  /** It has not answered: nor may others that have not since it was asked. */
-  doubt(): void;
+  /** It has not answered: connections that have not answered since it was asked may be broken, too. */
+  suspect(): void;
   free(broken: boolean): void;
 }
 
-/** A connection of the pool. `hush`: lets the pool hear of its errors again. */
+/** A connection of the pool. `listenAgain`: stops ignoring its errors. */
 interface Pooled {
   readonly client: PostgresClient;
-  readonly hush: () => void;
+  readonly listenAgain: () => void;
   /** How often it was used again without being given back. */
   uses: number;
 }
@@ -66,21 +66,21 @@ export class Connections {
   readonly #clock: Clock;
   #pool: PostgresPool | undefined;
   #opening: Promise<PostgresPool> | undefined;
-  readonly #ears: (() => void)[] = [];
+  readonly #listeners: (() => void)[] = [];
   #reserve: Reserve | undefined;
-  readonly #fromPool: Line<PostgresClient>;
-  readonly #fromReserve: { readonly first: Line<OwnClient>; readonly others: Line<OwnClient> };
-  /** When each was last known to lead somewhere. */
-  readonly #heardAt = new WeakMap<object, number>();
-  /** Those of a pool of our own, and beside it. */
+  readonly #fromPool: ConnectionQueue<PostgresClient>;
+  readonly #fromReserve: { readonly first: ConnectionQueue<OwnClient>; readonly others: ConnectionQueue<OwnClient> };
+  /** When each connection last answered. */
+  readonly #answeredAt = new WeakMap<object, number>();
+  /** The connections of a pool of our own, and those beside it. */
   readonly #open = new Set<OwnClient>();
-  /** The pool tells of those that it makes. */
-  #births = false;
-  /** Who was not heard since may lead nowhere. */
-  #doubtedAt = Number.NEGATIVE_INFINITY;
-  /** How many of the pool are ours at the moment. */
+  /** The pool emits an event for connections that it makes. */
+  #emitsConnect = false;
+  /** Connections that have not answered since may be broken. */
+  #suspectedAt = Number.NEGATIVE_INFINITY;
+  /** How many connections of the pool are in use by steps. */
   #ours = 0;
-  /** The one that was used last, until the end of this turn: whoever has the next step needs no other. */
+  /** The connection that was used last, until the end of this turn of the event loop: the next step takes it. */
   #kept: Pooled | undefined;
   #cancelKept = (): void => {};
   #openedAt = 0;
@@ -91,28 +91,28 @@ export class Connections {
     this.#connections = options.connections;
     this.#timeout = options.timeout;
     this.#clock = options.clock;
-    this.#fromPool = new Line(
+    this.#fromPool = new ConnectionQueue(
       async () => releasable(await (this.#pool ?? (await this.#opened())).connect()),
       (client) => released(client, false),
     );
     const fromReserve = (first: boolean) =>
-      new Line(
+      new ConnectionQueue(
         () => this.#reserve!.take(first),
         (client) => this.#reserve!.give(client, false),
       );
     this.#fromReserve = { first: fromReserve(true), others: fromReserve(false) };
   }
 
-  /** Do connections remember statements by their names? Those of `pg` do; of others it is not known. */
-  get remember(): boolean {
+  /** Can connections prepare statements by name? Those of `pg` can; of others it is not known. */
+  get prepares(): boolean {
     return (this.#pool as PoolTraits | undefined)?.Client !== undefined;
   }
 
-  /** A connection, within so many milliseconds. `first`: before others who wait. */
+  /** A connection, within so many milliseconds. `first`: before other calls that wait. */
   hold(withinMs: number, first: boolean): Promise<Held> {
     const kept = this.#taken();
     if (kept !== undefined) return Promise.resolve(this.#pooled(kept));
-    const patience = typeof this.#target === "string" ? OWN_PATIENCE_MS : PATIENCE_MS;
+    const poolWaitMs = typeof this.#target === "string" ? OWN_POOL_WAIT_MS : POOL_WAIT_MS;
     const fromReserve = first ? this.#fromReserve.first : this.#fromReserve.others;
     return new Promise((resolve, reject) => {
       const deadline = this.#clock.now() + withinMs;
@@ -125,26 +125,26 @@ export class Connections {
         settle();
       };
       const refused = (error: unknown): void => end(() => reject(error));
-      const pooled: LimitWakeUps<PostgresClient> = {
+      const pooled: ConnectionWaiter<PostgresClient> = {
         taken: (client) => {
-          if (!this.#isDoubtful(client))
-            return end(() => resolve(this.#pooled({ client, hush: hushed(client), uses: 0 })));
+          if (!this.#isSuspect(client))
+            return end(() => resolve(this.#pooled({ client, listenAgain: ignoreErrors(client), uses: 0 })));
           released(client, true);
           this.#fromPool.join(pooled, true);
         },
         refused,
       };
-      const reserved: LimitWakeUps<OwnClient> = {
+      const reserved: ConnectionWaiter<OwnClient> = {
         taken: (client) => {
-          if (!this.#isDoubtful(client)) return end(() => resolve(this.#reserved(client)));
+          if (!this.#isSuspect(client)) return end(() => resolve(this.#reserved(client)));
           this.#reserve?.give(client, true);
           fromReserve.join(reserved, true);
         },
         refused,
       };
       const late = (): void => {
-        const words = `there was no connection to the database for ${Math.round(withinMs) / 1_000} s`;
-        end(() => reject(new StorageError(words)), true);
+        const message = `there was no connection to the database for ${Math.round(withinMs) / 1_000} s`;
+        end(() => reject(new StorageError(message)), true);
       };
       let cancelWait = (): void => {};
       /** One timer at a time, for the reserve and for the end. */
@@ -154,12 +154,12 @@ export class Connections {
         if (left <= 0) return late();
         const full = this.#isFull();
         if (full) fromReserve.join(reserved, first);
-        if (!over) cancelWait = this.#clock.after(full ? left : Math.min(left, patience), full ? late : wait);
+        if (!over) cancelWait = this.#clock.after(full ? left : Math.min(left, poolWaitMs), full ? late : wait);
       };
       this.#fromPool.join(pooled, first);
-      // Where others have all of them there is no telling for how long.
+      // If the application has all of them, it is unknown for how long.
       if (this.#ours === 0 && this.#isFull()) wait();
-      else cancelWait = this.#clock.after(Math.min(withinMs, patience), wait);
+      else cancelWait = this.#clock.after(Math.min(withinMs, poolWaitMs), wait);
       this.#reserve?.tidy();
     });
   }
@@ -170,39 +170,41 @@ export class Connections {
     return connectBeside(pool, { withinMs: this.#timeout, clock: this.#clock, signal });
   }
 
-  /** Nobody gets one any more. Resolves when those that are not the user's have ended. */
+  /** Gives out no more connections. Resolves when those that are not of the user have ended. */
   async close(): Promise<void> {
     if (this.#closed.signal.aborted) return;
     this.#closed.abort(closedError());
     const kept = this.#taken();
     if (kept !== undefined) givenBack(kept, false);
-    for (const line of [this.#fromPool, this.#fromReserve.first, this.#fromReserve.others]) line.close(closedError());
+    for (const queue of [this.#fromPool, this.#fromReserve.first, this.#fromReserve.others]) queue.close(closedError());
     const pool = (await this.#opening?.catch(() => undefined)) as PoolTraits | undefined;
     const isOwn = typeof this.#target === "string";
-    // Whoever has not answered by then keeps no process from ending.
+    // A connection that has not answered by then must not keep the process from ending.
     const cancel = this.#clock.after(GOODBYE_MS, () => {
       for (const client of this.#open) cutOff(client);
     });
-    // A pool forgets idle ones before they have ended.
+    // `pool.end()` does not wait for idle connections.
     const gone = Array.from(this.#open, (client) => new Promise<void>((resolve) => client.on("end", resolve)));
     const ended = () => Promise.all([this.#reserve?.close(), isOwn ? pool?.end?.() : undefined, ...gone]);
     await inTime(this.#clock, ended, { withinMs: GOODBYE_MS * 2 }).catch(() => {});
     cancel();
-    // A pool of our own may still complain.
-    if (!isOwn) for (const leave of this.#ears) leave();
+    // A pool of our own may still emit errors.
+    if (!isOwn) for (const leave of this.#listeners) leave();
   }
 
-  /** Is there a reserve, and has the pool nothing to give? While it connects for us nobody waits in it. */
+  /** Is there a reserve, and are all connections of the pool in use? While the pool connects, no call waits in it. */
   #isFull(): boolean {
     const { totalCount = 0, idleCount, waitingCount = 0, options } = (this.#pool ?? {}) as PoolTraits;
     if (this.#reserve === undefined || options?.max === undefined) return false;
     return idleCount === 0 && waitingCount > 0 && totalCount >= options.max;
   }
 
-  /** Has it not been heard since another one fell silent? Of one that was never seen only a pool that tells of births knows. */
-  #isDoubtful(client: object): boolean {
-    const heardAt = this.#heardAt.get(client);
-    return heardAt === undefined ? this.#births && this.#doubtedAt > this.#openedAt : heardAt < this.#doubtedAt;
+  /** Has it not answered since another one did not? A connection that was never used counts only if the pool emits `connect`. */
+  #isSuspect(client: object): boolean {
+    const answeredAt = this.#answeredAt.get(client);
+    return answeredAt === undefined
+      ? this.#emitsConnect && this.#suspectedAt > this.#openedAt
+      : answeredAt < this.#suspectedAt;
   }
 
   #held(client: PostgresExecutor, give: (broken: boolean) => void): Held {
@@ -210,11 +212,11 @@ export class Connections {
     return {
       client,
       carried: () => carriedBy(client),
-      doubt: () => {
-        this.#doubtedAt = Math.max(this.#doubtedAt, since);
+      suspect: () => {
+        this.#suspectedAt = Math.max(this.#suspectedAt, since);
       },
       free: (broken) => {
-        if (!broken) this.#heardAt.set(client, this.#clock.now());
+        if (!broken) this.#answeredAt.set(client, this.#clock.now());
         give(broken);
       },
     };
@@ -229,7 +231,7 @@ export class Connections {
     });
   }
 
-  /** Does nobody else wait for a connection? Only pools that tell are asked; and now and then it is given back anyway. */
+  /** Does no other call wait for a connection? Only where the pool shows it; and after many uses it is given back anyway. */
   #mayKeep({ uses }: Pooled): boolean {
     const { waitingCount } = (this.#pool ?? {}) as PoolTraits;
     return waitingCount === 0 && uses < MOST_USES && this.#kept === undefined && !this.#closed.signal.aborted;
@@ -237,21 +239,21 @@ export class Connections {
 
   #keep(pooled: Pooled): void {
     this.#kept = pooled;
-    // By the turns of this process, whatever clock the storage goes by.
+    // By the event loop of this process, whatever clock the storage uses.
     this.#cancelKept = systemClock.after(0, () => {
       const kept = this.#taken();
       if (kept !== undefined) givenBack(kept, false);
     });
   }
 
-  /** The one that is kept, if any: it is the caller's now. */
+  /** Takes the connection that is kept, if any. */
   #taken(): Pooled | undefined {
     const kept = this.#kept;
     if (kept === undefined) return undefined;
     this.#kept = undefined;
     this.#cancelKept();
     kept.uses += 1;
-    if (!this.#isDoubtful(kept.client)) return kept;
+    if (!this.#isSuspect(kept.client)) return kept;
     givenBack(kept, true);
     return undefined;
   }
@@ -283,7 +285,7 @@ export class Connections {
     if (Client !== undefined && options !== undefined && most > 0) {
       const make = async () => {
         const client = (await this.own())!;
-        this.#heardAt.set(client, this.#clock.now());
+        this.#answeredAt.set(client, this.#clock.now());
         return client;
       };
       this.#reserve = new Reserve(make, most, this.#clock);
@@ -292,30 +294,30 @@ export class Connections {
   }
 
   #watch(pool: PostgresPool): void {
-    const born = listened(pool, "connect", (client) => {
-      this.#heardAt.set(client, this.#clock.now());
-      this.#births = true;
+    const connected = listened(pool, "connect", (client) => {
+      this.#answeredAt.set(client, this.#clock.now());
+      this.#emitsConnect = true;
     });
-    this.#ears.push(hushed(pool), ...(born === undefined ? [] : [born]));
+    this.#listeners.push(ignoreErrors(pool), ...(connected === undefined ? [] : [connected]));
   }
 }
 
-/** What a pool gives can be given back; something that connects itself is no pool. */
+/** A pool gives clients that can be released; an object that connects itself is no pool. */
 function releasable(client: PostgresClient | undefined): PostgresClient {
   if (typeof client?.release === "function" && typeof client.query === "function") return client;
   throw new StorageError("the pool gave no client that can be released: a pool of `pg` is needed");
 }
 
-function givenBack({ client, hush }: Pooled, broken: boolean): void {
+function givenBack({ client, listenAgain }: Pooled, broken: boolean): void {
   released(client, broken);
-  hush();
+  listenAgain();
 }
 
-/** Whoever else listens to that may fail; it is released all the same. */
+/** A listener of the pool may throw; the connection is released all the same. */
 function released(client: PostgresClient, broken: boolean): void {
   try {
     client.release(broken);
   } catch {
-    // Nobody here can do anything about it.
+    // Nothing can be done about it here.
   }
 }

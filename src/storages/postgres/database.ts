@@ -1,29 +1,29 @@
 import type { Clock } from "../../core/clock.ts";
 import type { Random } from "../../core/random.ts";
 import { Connections } from "./connections.ts";
-import type { OwnClient, PostgresExecutor, PostgresPool, RememberingClient, SqlValue } from "./driver.ts";
+import type { OwnClient, PostgresExecutor, PostgresPool, PreparingClient, SqlValue } from "./driver.ts";
 import { closedError, kindOf, sqlStateOf, WRONG_ISOLATION } from "./failures.ts";
 import { prepare, type Run } from "./migrations.ts";
-import { Patience, type Trying } from "./patience.ts";
-import { Resolving } from "./resolving.ts";
-import type { Told } from "./told.ts";
-import { UnderWay } from "./under-way.ts";
+import { OpenCalls } from "./open-calls.ts";
+import { type CallOptions, RetryPolicy } from "./retry-policy.ts";
+import type { StepHints } from "./step-hints.ts";
+import { UnknownOutcomes } from "./unknown-outcomes.ts";
 
-/** What asks the database. */
+/** Calls the functions of the storage. */
 export interface Caller {
-  /** One of our functions: one round trip, one transaction. The parsed answer. */
+  /** Calls one of our SQL functions: one round trip, one transaction. Returns the parsed answer. */
   call<T>(name: string, ...args: readonly SqlValue[]): Promise<T>;
 }
 
 /**
- * How a step is kept from being done twice, where its first attempt was cut off:
+ * How a step is prevented from being committed twice, where its first attempt was cut off:
  *
- * - `kept`: a repeat waits for attempts before it and fences them off, and the answer is kept: if one was done, that is what the repeat
- *   answers.
- * - `fenced`: the same, but the answer is not kept: the function knows by itself what it has done before (`again`), or doing it twice in
- *   a row makes no difference.
- * - `itself`: as `fenced`; the function is told its number, and begins its first attempt by itself, which costs less.
- * - `known`: neither. By what is there the function knows that it was done, and so does an attempt that arrives late.
+ * - `kept`: a repeat waits for attempts before it and fences them off, and the answer is kept: if an earlier attempt was committed, the
+ *   repeat returns that answer.
+ * - `fenced`: the same, but the answer is not kept: the function finds out by itself what it has done before (`again`), or doing it twice
+ *   in a row makes no difference.
+ * - `itself`: as `fenced`; the function gets its number as an argument, and begins its first attempt by itself, which costs less.
+ * - `known`: neither. The function, and an attempt that arrives late, see from the stored rows that the step was committed.
  */
 export type Mark = "kept" | "fenced" | "itself" | "known";
 
@@ -32,26 +32,26 @@ export interface Once<T> {
   readonly as?: Mark | undefined;
   /** The number of the step, for `itself`. */
   readonly number?: string | undefined;
-  /** The caller was told that the outcome is unknown: undoes what was done. `answer`: what it has answered, if that was kept. */
+  /** Undoes a step whose call was rejected because its outcome was unknown. `answer`: that of the step, if it was kept. */
   readonly undo?: ((steps: Steps, answer: T | null) => Promise<unknown>) | undefined;
 }
 
-/** What asks the database in transactions of its own. */
+/** Calls functions in transactions of their own. */
 export interface Steps extends Caller {
   /**
-   * As `call`, for what must not be done twice (sql/steps.sql: begin_attempt). If the outcome is unknown in the end, that is an
-   * `UnknownOutcomeError`, and it is seen to that the step is over, and undone where that can be.
+   * As `call`, for a step that must not be committed twice (sql/steps.sql: begin_attempt). If the outcome is unknown in the end, it
+   * rejects with an `UnknownOutcomeError`, and the step is fenced off in the background, and undone where possible.
    */
   once<T>(name: string, args: readonly SqlValue[], once?: Once<T>): Promise<T>;
 }
 
-/** What the rest of the storage asks the database with. */
+/** The database, as the rest of the storage sees it. */
 export interface Database extends Steps {
-  /** A number for a step, which no other has. */
+  /** A number for a step, which no other step has. */
   nextNumber(): string;
   /** Several calls that belong together: once they are begun, closing waits for all of them. */
   together<T>(work: (database: Steps) => Promise<T>): Promise<T>;
-  /** Throws, if it is closed: for whoever need not ask anything. */
+  /** Throws if it is closed: for calls that need no statement. */
   check(): void;
 }
 
@@ -64,36 +64,36 @@ export interface DatabaseOptions {
   readonly random: Random;
 }
 
-/** Who wants to know what steps tell, and may hold up the next one until it is heard of. */
-export interface Audience {
+/** Takes the hints of steps, and may hold up the next step until other processes know that this one listens. */
+export interface StepObserver {
   /** Steps wait for this. */
-  readonly settling: Promise<void> | undefined;
-  committed(told: Told): void;
-  /** Who a step may tell others of itself as, from inside of its transaction; undefined: it may not. */
-  teller(): string | undefined;
+  readonly registering: Promise<void> | undefined;
+  committed(hints: StepHints): void;
+  /** The origin under which the next step may notify other processes inside its transaction; undefined: it may not. */
+  notifyingOrigin(): string | undefined;
 }
 
-/** Functions that want to know that they may have run before: their last parameter, `again`. */
+/** Functions whose last parameter, `again`, says that they may have run before. */
 const ASKS_AGAIN: ReadonlySet<string> = new Set(["add", "add_uniform", "claim", "settle"]);
 
-/** How steps are said: whoever says them otherwise, under the names of statements, needs another word here. */
-const SAID = "sluice2";
-/** The server knows names by so many bytes, and names of schemas and functions are plain. */
+/** Part of the names of prepared statements: another text of the statements needs another version here. */
+const STATEMENT_VERSION = "sluice2";
+/** The server truncates names of statements to so many bytes; names of schemas and functions are ASCII. */
 const LONGEST_NAME = 63;
 
-/** What a statement runs, and how. */
-interface Saying {
+/** Which function a statement calls, and how. */
+interface StepCall {
   readonly name: string;
   /** How many values the function takes. */
   readonly args: number;
-  /** How it is kept from being done twice: the number of the step is its last value then. */
+  /** How it is prevented from being committed twice: the number of the step is its last value then. */
   readonly as: Mark | undefined;
 }
 
 /** A statement that runs a step. */
 interface Statement {
   readonly text: string;
-  /** What connections may remember it by. */
+  /** The name under which connections may prepare it. */
   readonly name?: string | undefined;
   /** How many values it takes. */
   readonly values: number;
@@ -106,76 +106,76 @@ interface Answer {
 /** Numbers are shown to the last digit, until the end of the transaction: what a column before does holds for the next. */
 const EXACTLY = "pg_catalog.set_config('extra_float_digits', '1', true)";
 
-/** For how long a step waits for a lock at most, and which part of its time: the server goes on when nobody waits for it. */
+/** How long a step waits for a lock, as a part of its time and at most: the server goes on after the client has given up. */
 const LOCK = { part: 0.4, mostMs: 2_000 };
 
-/** What keeps leases alive waits for nobody who begins to listen. */
-const WAITS_FOR_NOBODY: ReadonlySet<string> = new Set(["heartbeat", "settle", "sweep"]);
+/** Steps that keep leases alive do not wait until a new listener is registered. */
+const NEVER_HELD_UP: ReadonlySet<string> = new Set(["heartbeat", "settle", "sweep"]);
 
 /**
- * The database behind a storage. Nothing that is kept in a session is relied on, neither settings nor statements that it has
- * seen before, so that it does not matter which connection of which pool or pooler a step runs on.
+ * The database behind a storage. It relies on no state of a session, neither settings nor prepared statements, so that it does not
+ * matter which connection of which pool or pooler a step runs on.
  */
 export class PostgresDatabase implements Database {
   readonly clock: Clock;
   /** Quoted, as it stands in statements. */
   readonly schema: string;
-  audience: Audience | undefined;
-  /** Is it known that all is set up? */
+  observer: StepObserver | undefined;
+  /** It is known that the schema is set up. */
   isReady = false;
-  /** Calls of the user's: closing waits for them. */
-  readonly #underWay: UnderWay;
-  /** For calls that are part of something that was begun. */
+  /** Calls of the user: closing waits for them. */
+  readonly #openCalls: OpenCalls;
+  /** For calls that are part of work that was begun. */
   readonly #begun: Steps = {
     call: (name, ...args) => this.#call(name, args),
     once: (name, args, once = {}) => this.#call(name, args, once),
   };
-  readonly #resolving: Resolving;
-  /** The number of the latest step. The first is drawn from so many that no two storages meet. */
+  readonly #unknown: UnknownOutcomes;
+  /** The number of the latest step. The first is random, of so many that two storages do not collide. */
   #latest = BigInt.asUintN(62, globalThis.crypto.getRandomValues(new BigInt64Array(1))[0]!);
   readonly #options: DatabaseOptions;
   readonly #connections: Connections;
-  readonly #patience: Patience;
+  readonly #retryPolicy: RetryPolicy;
   readonly #lockMs: number;
   /** Bounds how long a statement waits for locks, until the end of its transaction. */
   readonly #bound: string;
   #ready: Promise<void> | undefined;
-  /** The default of the server, the database or the user is another isolation level than ours: every step says which. */
+  /** The default isolation level is not READ COMMITTED: every step sets it. */
   #explicit = false;
-  /** Numbers come to the last digit without being asked for. */
+  /** The server shows doubles to the last digit by default. */
   #exact = true;
   readonly #firsts = new Map<string, Statement & { readonly args: number }>();
-  /** Connections remember statements by their names. */
+  /** Connections can prepare statements by name. */
   #names = true;
-  /** Nothing more is begun for the user. */
+  /** No call of the user is begun any more. */
   #refusing = false;
 
   constructor(target: string | PostgresPool, options: DatabaseOptions) {
     this.clock = options.clock;
-    this.#underWay = new UnderWay(options.clock);
-    this.#resolving = new Resolving(options.clock, (work) => this.#underWay.through(work));
+    this.#openCalls = new OpenCalls(options.clock);
+    this.#unknown = new UnknownOutcomes(options.clock, (work) => this.#openCalls.run(work));
     this.schema = `"${options.schema}"`;
     this.#options = options;
     this.#connections = new Connections(target, options);
-    this.#patience = new Patience(this.#connections, options);
+    this.#retryPolicy = new RetryPolicy(this.#connections, options);
     this.#lockMs = Math.ceil(Math.min(options.timeout * LOCK.part, LOCK.mostMs));
     this.#bound = `pg_catalog.set_config('lock_timeout', '${this.#lockMs}', true)`;
   }
 
-  /** How often something was tried again. */
+  /** How many attempts were repeats. */
   get retries(): number {
-    return this.#patience.retries;
+    return this.#retryPolicy.retries;
   }
 
   check(): void {
     if (this.#refusing) throw closedError();
   }
 
-  /** From here on only what is under way is done, and what the hub still has to say. Resolves when it is; or nobody answers. */
+  /** Begins no more calls of the user. Resolves when the open ones have ended, or the server has not answered for too long. */
   async refuse(): Promise<void> {
     this.#refusing = true;
-    this.#resolving.hurry();
-    await this.#underWay.over();
+    this.#unknown.hurry();
+    await this.#openCalls.ended();
   }
 
   call<T>(name: string, ...args: readonly SqlValue[]): Promise<T> {
@@ -187,7 +187,7 @@ export class PostgresDatabase implements Database {
   }
 
   together<T>(work: (database: Steps) => Promise<T>): Promise<T> {
-    return this.#underWay.through(() => {
+    return this.#openCalls.run(() => {
       this.check();
       return work(this.#begun);
     });
@@ -195,24 +195,24 @@ export class PostgresDatabase implements Database {
 
   async #call<T>(name: string, args: readonly SqlValue[], once?: Once<T>): Promise<T> {
     if (!this.isReady) await this.#setup();
-    const { audience } = this;
-    if (audience?.settling !== undefined && !WAITS_FOR_NOBODY.has(name)) await audience.settling;
+    const { observer } = this;
+    if (observer?.registering !== undefined && !NEVER_HELD_UP.has(name)) await observer.registering;
     return this.step<T>(name, args, once);
   }
 
-  /** As `call`, or `once`, whether or not the tables are known to be there. */
+  /** As `call`, or `once`, whether or not the schema is known to be set up. */
   async step<T>(name: string, args: readonly SqlValue[], once?: Once<T>): Promise<T> {
     const answer = await (once === undefined ? this.quietly<T>(name, args) : this.#once<T>(name, args, once));
-    if (typeof answer === "object" && answer !== null) this.audience?.committed(answer);
+    if (typeof answer === "object" && answer !== null) this.observer?.committed(answer);
     return answer;
   }
 
-  /** A step whose answer is for whoever asks, and not told to anybody. */
+  /** A step whose answer has no hints for subscribers. */
   quietly<T>(name: string, args: readonly SqlValue[]): Promise<T> {
     return this.#try<T>({ name, args: args.length, as: undefined }, args, {});
   }
 
-  /** A number for a step, which no other has. */
+  /** A number for a step, which no other step has. */
   nextNumber(): string {
     this.#latest += 1n;
     return this.#latest.toString();
@@ -220,16 +220,16 @@ export class PostgresDatabase implements Database {
 
   #once<T>(name: string, args: readonly SqlValue[], { as = "kept", number = this.nextNumber(), undo }: Once<T>) {
     const unknown = (tries: number): void => {
-      if (as !== "known") this.#resolving.add({ resolve: this.#resolver(number, tries, undo) });
+      if (as !== "known") this.#unknown.add({ resolve: this.#resolver(number, tries, undo) });
     };
     return this.#try<T>({ name, args: args.length, as }, [...args, number], { unknown });
   }
 
-  /** Waits for the step of this number or fences it off, and undoes it. May be called until it succeeds. */
-  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what was kept is what the step answers
+  /** Returns a function that waits for the step of this number or fences it off, and undoes it. May be called until it succeeds. */
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the kept answer has the type of the step
   #resolver<T>(number: string, triesBefore: number, undo: Once<T>["undo"]): () => Promise<unknown> {
     return async () => {
-      const answer = await this.#patience.until<T | null>(
+      const answer = await this.#retryPolicy.run<T | null>(
         "resolve",
         async (client, _, sent, tries) => {
           const text = `SELECT ${this.#bound}, ${this.schema}.begin_attempt($1, $2) AS answer`;
@@ -241,20 +241,20 @@ export class PostgresDatabase implements Database {
     };
   }
 
-  #try<T>(saying: Saying, values: readonly SqlValue[], trying: Trying): Promise<T> {
-    return this.#patience.until<T>(
-      saying.name,
+  #try<T>(call: StepCall, values: readonly SqlValue[], options: CallOptions): Promise<T> {
+    return this.#retryPolicy.run<T>(
+      call.name,
       async (client, again, sent, tries) => {
-        const statement = tries === 0 ? this.#firstOf(saying) : this.#statement(saying, again, tries);
+        const statement = tries === 0 ? this.#firstOf(call) : this.#statement(call, again, tries);
         return parsed<T>(await this.#atomic(client, statement, values.slice(0, statement.values), sent));
       },
-      { ...trying, size: sizeOf(values) },
+      { ...options, size: sizeOf(values) },
     );
   }
 
   /**
-   * Rows of a statement that only reads; `{schema}` in it stands for the schema. For whoever looks at the tables from outside:
-   * names in it mean what the session says, and it waits for locks for as long as there is time.
+   * The rows of a statement that only reads; `{schema}` in it stands for the schema. For inspection of the tables: names in it are
+   * resolved by the search path of the session, and it waits for locks until its deadline.
    */
   rows<R>(text: string, ...values: readonly SqlValue[]): Promise<readonly R[]> {
     return this.together(() => this.#rows<R>(text, values));
@@ -264,15 +264,15 @@ export class PostgresDatabase implements Database {
     await this.#setup();
     const named = text.replaceAll("{schema}", this.schema);
     const rows = `SELECT coalesce(pg_catalog.json_agg(r), '[]')::pg_catalog.text AS answer FROM (${named}) AS r`;
-    // A row becomes text when it has met the other one, and not before.
+    // The setting has to be evaluated before a row is turned into text.
     const wrapped = this.#exact ? rows : `WITH exactly AS MATERIALIZED (SELECT ${EXACTLY}) ${rows} CROSS JOIN exactly`;
-    return this.#patience.until("a read", async (client, _, sent) => {
+    return this.#retryPolicy.run("a read", async (client, _, sent) => {
       sent();
       return parsed(await client.query(wrapped, [...values]));
     });
   }
 
-  /** Everything is there that the storage needs, in this version; or it is made now. */
+  /** Makes sure that the schema is there, in this version. */
   setup(): Promise<void> {
     return this.together(() => this.#setup());
   }
@@ -291,31 +291,31 @@ export class PostgresDatabase implements Database {
     return this.#connections.own(signal);
   }
 
-  /** What is still under way fails. */
+  /** Open calls fail. */
   async close(): Promise<void> {
     this.#refusing = true;
-    this.#resolving.close();
-    this.#patience.close();
+    this.#unknown.close();
+    this.#retryPolicy.close();
     await this.#connections.close();
-    // By now everybody knows; this is for the last turn.
-    await this.#underWay.over();
+    // They have been rejected; this lets their callers run.
+    await this.#openCalls.ended();
   }
 
-  /** The statement of a first attempt at a step: made once, and connections may remember it. */
-  #firstOf(saying: Saying): Statement {
-    const { name, args, as } = saying;
+  /** The statement of the first attempt of a step: made once, so that connections may prepare it. */
+  #firstOf(call: StepCall): Statement {
+    const { name, args, as } = call;
     const key = as === "kept" || as === "fenced" ? `${name}!` : name;
     const known = this.#firsts.get(key);
     if (known?.args === args) return known;
-    const { text, values } = this.#statement(saying, false, 0);
-    // Whoever shares a session has the same name for the same text, and for no other.
-    const title = `${SAID}:${this.#lockMs}:${this.#options.schema}.${key}/${args}`;
+    const { text, values } = this.#statement(call, false, 0);
+    // Storages that share a session use one name for one text only.
+    const title = `${STATEMENT_VERSION}:${this.#lockMs}:${this.#options.schema}.${key}/${args}`;
     const first = { args, text, values, name: this.#exact && title.length <= LONGEST_NAME ? title : undefined };
     this.#firsts.set(key, first);
     return first;
   }
 
-  #statement({ name, args, as }: Saying, again: boolean, tries: number): Statement {
+  #statement({ name, args, as }: StepCall, again: boolean, tries: number): Statement {
     const marks = Array.from({ length: args }, (_, i) => `$${i + 1}`).join(", ");
     const more = again && ASKS_AGAIN.has(name) ? `${marks && ", "}again => true` : "";
     const first = [this.#bound, ...(tries > 0 ? [triesOf(tries)] : []), ...(this.#exact ? [] : [EXACTLY])].join(", ");
@@ -331,9 +331,9 @@ export class PostgresDatabase implements Database {
 
   async #prepare(): Promise<void> {
     const { schema, migrate } = this.#options;
-    const run: Run = (work, withinMs) => this.#patience.until("setup", async (client) => work(client), { withinMs });
+    const run: Run = (work, withinMs) => this.#retryPolicy.run("setup", async (client) => work(client), { withinMs });
     this.#exact = (await prepare(run, schema, migrate)).exact;
-    // They were made before that was known.
+    // Statements that were made before depend on it.
     this.#firsts.clear();
   }
 
@@ -349,8 +349,8 @@ export class PostgresDatabase implements Database {
       }
     }
     await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
-    // It is not done before COMMIT. But its session holds the lock of its number for as long as it does not know that it was cut off:
-    // only what counts as a repeat waits for that.
+    // Nothing is committed before COMMIT. But the session holds the lock of the step until the server notices that the connection is
+    // gone: only a repeat waits for that lock.
     sent();
     try {
       const answer = await client.query(statement.text, values);
@@ -363,32 +363,32 @@ export class PostgresDatabase implements Database {
   }
 
   /**
-   * One statement, by its name where that is remembered: it is not read and planned again then. Where that turns out not to
-   * be so (a pooler has put another session behind the connection), nothing was done, and it goes on without names for good.
+   * One statement, prepared under its name where that is possible: it is not parsed and planned again then. If the session does not
+   * know the name (a pooler has put another session behind the connection), nothing was done, and names are not used any more.
    */
   async #alone(client: PostgresExecutor, { text, name }: Statement, values: SqlValue[]): Promise<Answer> {
-    if (name === undefined || !this.#names || !this.#connections.remember) return client.query(text, values);
+    if (name === undefined || !this.#names || !this.#connections.prepares) return client.query(text, values);
     try {
-      return await (client as unknown as RememberingClient).query({ name, text, values });
+      return await (client as unknown as PreparingClient).query({ name, text, values });
     } catch (error) {
-      if (!isForgotten(error)) throw error;
+      if (!isStatementUnknown(error)) throw error;
       this.#names = false;
       return client.query(text, values);
     }
   }
 }
 
-/** Is it about the name of a statement: unknown to the session, or known for something else, or its plan is of no use? */
-function isForgotten(error: unknown): boolean {
+/** Is the error about a prepared statement: unknown to the session, known with another text, or with a plan that is invalid? */
+function isStatementUnknown(error: unknown): boolean {
   const state = sqlStateOf(error);
   if (state === "26000" || state === "42P05") return true;
   return state === "0A000" && (error as { readonly routine?: unknown }).routine === "RevalidateCachedQuery";
 }
 
-/** Whoever wants to be alone, and came in vain so often, keeps others waiting for longer (sql/steps.sql: begin_step). */
+/** A step that needs its lock alone, and failed so often to get it, makes others wait for longer (sql/steps.sql: begin_step). */
 const triesOf = (tries: number) => `pg_catalog.set_config('sluice.tries', '${tries}', true)`;
 
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what it is, only the function that answered knows
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- only the SQL function knows its type
 function parsed<T>({ rows }: Answer): T {
   const { answer } = rows[0] as { readonly answer: string | null };
   return (answer === null || answer === "" ? null : JSON.parse(answer)) as T;

@@ -10,7 +10,7 @@ export interface PostgresExecutor {
 }
 
 /** A connection that remembers statements by their names, as those of `pg` do. */
-export interface RememberingClient {
+export interface PreparingClient {
   query(statement: {
     readonly name: string;
     readonly text: string;
@@ -41,15 +41,15 @@ export interface PoolTraits {
   readonly Client?: new (options: unknown) => OwnClient;
   readonly options?: {
     readonly max?: number;
-    /** What the user does with a new connection before anybody gets it. */
+    /** What the user does with a new connection before it is used. */
     readonly onConnect?: (client: OwnClient) => unknown;
   };
   readonly totalCount?: number;
   readonly idleCount?: number;
-  /** How many wait for a connection that somebody else has. */
+  /** How many callers wait for a connection. */
   readonly waitingCount?: number;
   readonly end?: () => Promise<void>;
-  /** Tells those who listen to the pool. */
+  /** Notifies the listeners of the pool. */
   readonly emit?: (event: "connect" | "remove", client: OwnClient) => unknown;
 }
 
@@ -60,14 +60,14 @@ interface Emitter {
 }
 
 /**
- * Connections that break while nobody uses them say so by an event, and an event of this name that nobody hears ends the
- * process. Whoever uses them next finds out. The answer: nobody here listens any more.
+ * A connection that breaks while it is idle emits `error`, and an `error` event without a listener ends the process. The next step on
+ * the connection fails anyway, so the event is ignored. Returns a function that removes the listener.
  */
-export function hushed(emitter: object): () => void {
+export function ignoreErrors(emitter: object): () => void {
   return listened(emitter, "error", () => {}) ?? (() => {});
 }
 
-/** Listens until the answer is called; undefined: there is nothing to listen to. */
+/** Listens until the returned function is called; undefined: the object emits no events. */
 export function listened(emitter: object, event: string, listener: (client: object) => void): (() => void) | undefined {
   const { on, removeListener } = emitter as Emitter;
   if (on === undefined) return undefined;
@@ -75,12 +75,12 @@ export function listened(emitter: object, event: string, listener: (client: obje
   return () => removeListener?.call(emitter, event, listener);
 }
 
-/** How long a goodbye may take: a server that hears nothing any more never answers it. */
+/** How long ending a connection may take: a server that cannot be reached never answers. */
 export const GOODBYE_MS = 1_000;
 
 /**
- * Ends a connection of our own, whatever state it is in: with a word of goodbye if it can hear, else by its socket. It keeps
- * the process from ending for a moment at most. Resolves when it has ended, and does not reject.
+ * Ends a connection of our own, whatever state it is in: by the protocol (`politely`), else by its socket. It keeps the process from
+ * ending for a moment at most. Resolves when it has ended, and does not reject.
  */
 export async function discard(client: OwnClient, politely: boolean, clock: Clock): Promise<void> {
   if (!politely) cutOff(client);
@@ -89,7 +89,7 @@ export async function discard(client: OwnClient, politely: boolean, clock: Clock
   await inTime(clock, ended, { withinMs: GOODBYE_MS }).catch(() => cutOff(client));
 }
 
-/** Ends a connection by its socket, without a word. */
+/** Ends a connection by its socket. */
 export function cutOff(client: object): void {
   const { connection } = client as { readonly connection?: { readonly stream?: { destroy?: () => void } } };
   connection?.stream?.destroy?.();

@@ -6,9 +6,9 @@ import type { PostgresDatabase } from "./database.ts";
 const PAGE = 1_000;
 /** A page that was cut short for its bytes has so many characters at least: one of them takes three bytes at the most. */
 const LARGE = STEP_BYTES / 4;
-/** What is missing between two events may still be committed: it is looked for during this time … */
-const PATIENCE_MS = 60_000;
-/** … in so many places at most. */
+/** Numbers that are missing between two events may still be committed: they are read again during this time … */
+const GAP_MS = 60_000;
+/** … for so many gaps at most. */
 const MOST_GAPS = 1_000;
 
 /** Numbers that are missing: given to a transaction that has not ended, or never will. */
@@ -18,7 +18,7 @@ interface Gap {
   readonly since: number;
 }
 
-/** What is written down: an event, or that jobs ended, told as one (sql/events.sql: tell_ends). */
+/** A row of the table: an event, or one event for all jobs that a step ended (sql/events.sql: tell_ends). */
 export type WrittenEvent = JobEvent | { readonly event: "ended"; readonly ids: readonly string[] };
 
 interface Row {
@@ -27,30 +27,30 @@ interface Row {
 }
 
 /**
- * Reads events from their table, each once. They are numbered when they are written and seen when they are committed, which
- * is not the same order: numbers that were left out are looked for again. Events of one job come in their order all the
- * same, for whoever writes the next one has seen the one before.
+ * Reads events from their table, each once. They are numbered when they are written and visible when they are committed, which is not
+ * the same order: missing numbers are read again. Events of one job come in order all the same, since the step that writes the next
+ * one has seen the one before.
  */
 export class Events {
   readonly #database: PostgresDatabase;
   readonly #pass: (event: WrittenEvent) => void;
-  readonly #told: () => void;
-  /** The newest that was read. Undefined: nobody wants any. */
+  readonly #passed: () => void;
+  /** The newest event that was read. Undefined: no subscriber wants events. */
   #newest: number | undefined;
   #gaps: Gap[] = [];
   #reading = false;
   #cancelTimer: (() => void) | undefined;
-  /** Something may have been written since the reading began. */
+  /** Events may have been written since the reading began. */
   #stale = false;
 
-  /** `pass`: takes an event. `told`: those that were passed can be told. */
-  constructor(database: PostgresDatabase, pass: (event: WrittenEvent) => void, told: () => void) {
+  /** `pass`: takes an event. `passed`: the events of a page were passed. */
+  constructor(database: PostgresDatabase, pass: (event: WrittenEvent) => void, passed: () => void) {
     this.#database = database;
     this.#pass = pass;
-    this.#told = told;
+    this.#passed = passed;
   }
 
-  /** From here on, if nothing was read before. */
+  /** Begins after this event, unless reading has begun before. */
   begin(newest: number): void {
     this.#newest ??= newest;
   }
@@ -62,13 +62,13 @@ export class Events {
     this.#gaps = [];
   }
 
-  /** Reads what is new. One reading at a time; what is asked for meanwhile leads to another. */
+  /** Reads new events. One read at a time; a call meanwhile leads to another. */
   read(): void {
     this.#stale = true;
     if (!this.#reading) void this.#readAll();
   }
 
-  /** The same, after a while: what is asked for meanwhile goes along. */
+  /** Reads new events after a while: one read for all calls meanwhile. */
   readIn(ms: number): void {
     this.#cancelTimer ??= this.#database.clock.after(ms, () => {
       this.#cancelTimer = undefined;
@@ -86,20 +86,20 @@ export class Events {
         await this.#readPage(this.#newest);
       }
     } catch {
-      // The next hint, or the next look, finds the same.
+      // The next hint, or the next poll, reads them.
     }
     this.#reading = false;
   }
 
   async #readPage(newest: number): Promise<void> {
     const now = this.#database.clock.now();
-    this.#gaps = this.#gaps.filter(({ since }) => now - since < PATIENCE_MS).slice(-MOST_GAPS);
+    this.#gaps = this.#gaps.filter(({ since }) => now - since < GAP_MS).slice(-MOST_GAPS);
     const gaps = JSON.stringify(this.#gaps.map(({ first, last }) => ({ first, last })));
     const rows = await this.#database.call<readonly Row[]>("read_events", newest, gaps, PAGE, STEP_BYTES);
-    // Everybody has left meanwhile, and somebody else may have come.
+    // All subscribers have left meanwhile, and others may have come.
     if (this.#newest !== newest) return;
     for (const { seq, event } of rows) this.#take(seq, event, now);
-    this.#told();
+    this.#passed();
     const characters = rows.reduce((sum, { event }) => sum + event.length, 0);
     if (rows.length >= PAGE || characters >= LARGE) this.#stale = true;
   }
@@ -116,7 +116,7 @@ export class Events {
   }
 }
 
-/** The gap, without a number that was found in it. */
+/** The gap without this number. */
 function without(gap: Gap, seq: number): Gap[] {
   if (seq < gap.first || seq > gap.last) return [gap];
   const before = { ...gap, last: seq - 1 };

@@ -1,62 +1,62 @@
 import { afterAnswers, inTime } from "../../core/deadline.ts";
 import type { Subscriber } from "../../storage/job-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
-import type { Audience, PostgresDatabase } from "./database.ts";
+import type { PostgresDatabase, StepObserver } from "./database.ts";
 import { Events } from "./events.ts";
-import { type Beat, Listening } from "./listening.ts";
-import { newsFrom, Telling } from "./telling.ts";
-import { isNewsworthy, type Told } from "./told.ts";
+import { type Heartbeat, Listening } from "./listening.ts";
+import { Notifier, readHints } from "./notifier.ts";
+import { hasHints, type StepHints } from "./step-hints.ts";
 
-/** How often whoever listens says so, and looks for himself. */
-const BEAT_MS = 5_000;
-/** A beat that is not answered in this time leads nowhere, perhaps: then everybody looks. */
-const DOUBT_MS = 1_000;
-/** A beat is heard as soon as it is answered. Who has not heard it by then may have missed other things: everybody looks. */
-const HEARD_MS = 250;
-/** Hints may be lost on the way: so often everybody looks, whatever was heard. */
+/** How often a storage that listens sends a heartbeat. */
+const HEARTBEAT_MS = 5_000;
+/** If a heartbeat is not answered in this time, all subscribers look. */
+const ANSWER_MS = 1_000;
+/** A heartbeat is received soon after it is answered. If not within this time, notifications may be missed: all subscribers look. */
+const RECEIVED_MS = 250;
+/** Notifications may be lost: all subscribers look so often, whatever was received. */
 const LOOK_MS = 30_000;
-/** How long steps wait until it is known to others that somebody listens here. */
+/** How long steps wait until other processes know that this one listens. */
 const REGISTER_MS = 1_000;
-/** So many jobs are looked at together because of what was heard; of others the next beat tells. */
+/** So many jobs that are to be cancelled are looked up together; the next heartbeat names the others. */
 const MOST_HINTED = 1_000;
-/** What steps of this process say of jobs that ended is read together: its own workers have told those that wait for them. */
+/** Ends of jobs that steps of this process wrote are read together: its own workers have resolved their waiters. */
 const ENDS_MS = 50;
-/** When the last one has left it goes on for a moment: another one may come. */
+/** After the last subscriber has left it listens on for a moment: another one may come. */
 const LINGER_MS = 1_000;
 
 /**
- * Who listens, here and in other processes. Whoever is here hears of a step as soon as it is committed; other processes are
- * told on a channel of the database (telling.ts), and hear on a connection of their own (listening.ts). All of that is
- * hints. The guarantee is a slow look: every few seconds while nothing is known to be heard, every half minute else.
+ * The subscribers of a storage, and the notifications between processes. Subscribers in this process are notified as soon as a step is
+ * committed; other processes on a channel of the database (notifier.ts), on which each listens (listening.ts). All of that is hints. The
+ * guarantee is a slow poll: every few seconds while notifications are not known to be received, every half minute otherwise.
  */
-export class Hub implements Audience {
+export class Hub implements StepObserver {
   readonly #database: PostgresDatabase;
   readonly #subscribers = new Subscribers();
   /** Tells this storage object from every other one, in any process. */
   readonly #origin = globalThis.crypto.randomUUID();
   readonly #channel: string;
-  readonly #telling: Telling;
+  readonly #notifier: Notifier;
   readonly #events: Events;
   #listening: Listening | undefined;
-  #settling: Promise<void> | undefined;
-  #cancelBeat: (() => void) | undefined;
-  #cancelQuiet: (() => void) | undefined;
-  /** An answer to a beat is being waited for, or to be heard. */
-  #cancelDoubt: (() => void) | undefined;
+  #registering: Promise<void> | undefined;
+  #cancelHeartbeat: (() => void) | undefined;
+  #cancelStop: (() => void) | undefined;
+  /** Ends the wait for the answer to a heartbeat, or until it is received. */
+  #cancelCheck: (() => void) | undefined;
   /** Ends all waiting for answers. */
   readonly #closed = new AbortController();
   #lookedAt = 0;
   #stamp: string | undefined;
-  /** Jobs that somebody says are asked to stop. */
+  /** Jobs that are to be cancelled, by notifications that are not confirmed yet. */
   readonly #hinted = new Set<string>();
   #confirming = false;
-  /** Others are being told that nobody listens here. */
+  /** The registration as a listener is being removed. */
   #leaving: Promise<unknown> = Promise.resolve();
 
   constructor(database: PostgresDatabase, schema: string) {
     this.#database = database;
     this.#channel = `sluice:${schema}`;
-    this.#telling = new Telling(database, this.#origin);
+    this.#notifier = new Notifier(database, this.#origin);
     this.#events = new Events(
       database,
       (event) => {
@@ -65,18 +65,18 @@ export class Hub implements Audience {
       },
       () => this.#subscribers.tell(),
     );
-    database.audience = this;
+    database.observer = this;
   }
 
-  get settling(): Promise<void> | undefined {
-    return this.#settling;
+  get registering(): Promise<void> | undefined {
+    return this.#registering;
   }
 
   subscribe(subscriber: Subscriber): () => void {
     const { events, ends } = this.#wants;
     const leave = this.#subscribers.add(subscriber);
-    this.#cancelQuiet?.();
-    this.#cancelQuiet = undefined;
+    this.#cancelStop?.();
+    this.#cancelStop = undefined;
     const more = (this.#wants.events && !events) || (this.#wants.ends && !ends);
     if (this.#listening === undefined || more) this.#register();
     let left = false;
@@ -86,55 +86,55 @@ export class Hub implements Audience {
       leave();
       if (!this.#subscribers.hearEvents) this.#events.end();
       if (this.#subscribers.size > 0 || this.#listening === undefined) return;
-      this.#cancelQuiet ??= this.#database.clock.after(LINGER_MS, () => this.#quiet());
+      this.#cancelStop ??= this.#database.clock.after(LINGER_MS, () => this.#stopListening());
     };
   }
 
-  /** What steps are to write down for those who listen here. */
+  /** What steps have to write for the subscribers of this process. */
   get #wants() {
     return { events: this.#subscribers.hearAll, ends: this.#subscribers.hearEnds };
   }
 
-  committed(told: Told): void {
-    if (!isNewsworthy(told)) return;
-    this.#pass(told);
-    if (told.told === true) this.#telling.wasTold();
-    else this.#telling.tell(told);
+  committed(hints: StepHints): void {
+    if (!hasHints(hints)) return;
+    this.#pass(hints);
+    if (hints.told === true) this.#notifier.stepNotified();
+    else this.#notifier.notify(hints);
   }
 
-  teller(): string | undefined {
-    return this.#telling.mayTellItself() ? this.#origin : undefined;
+  notifyingOrigin(): string | undefined {
+    return this.#notifier.stepMayNotify() ? this.#origin : undefined;
   }
 
-  /** Nobody listens any more, here; others are told what is still to be told. */
+  /** Removes all subscribers, and sends pending notifications. */
   async close(): Promise<void> {
     this.#subscribers.clear();
     this.#events.end();
-    this.#quiet();
-    const last = () => Promise.all([this.#telling.close(), this.#leaving]);
+    this.#stopListening();
+    const last = () => Promise.all([this.#notifier.close(), this.#leaving]);
     await inTime(this.#database.clock, last, { withinMs: REGISTER_MS }).catch(() => {});
     this.#closed.abort();
   }
 
-  #pass({ woken, everybody, stopping, events, ends }: Told): void {
+  #pass({ woken, everybody, stopping, events, ends }: StepHints): void {
     for (const [queue, id] of stopping ?? []) this.#subscribers.cancelled(queue, id);
-    for (const [queue, news] of woken ?? []) this.#subscribers.wake(queue, news);
+    for (const [queue, mayStart] of woken ?? []) this.#subscribers.wake(queue, mayStart);
     if (everybody === true) this.#subscribers.wakeAll(true);
     if (events === true && this.#subscribers.hearEvents) this.#events.read();
     else if (ends === true && this.#subscribers.hearEvents) this.#events.readIn(ENDS_MS);
     this.#subscribers.tell();
   }
 
-  readonly #hear = (text: string | undefined): void => {
-    const news = newsFrom(text);
-    if (news === undefined || news.origin === this.#origin) return;
-    const { queues, everybody, events } = news;
+  readonly #receive = (text: string | undefined): void => {
+    const hints = readHints(text);
+    if (hints === undefined || hints.origin === this.#origin) return;
+    const { queues, everybody, events } = hints;
     this.#pass({ woken: queues ?? [], everybody: everybody === true, events: events === true });
-    for (const [, id] of news.stopping ?? []) if (this.#hinted.size < MOST_HINTED) this.#hinted.add(id);
+    for (const [, id] of hints.stopping ?? []) if (this.#hinted.size < MOST_HINTED) this.#hinted.add(id);
     if (this.#hinted.size > 0 && !this.#confirming) void this.#confirm();
   };
 
-  /** Anybody can say on the channel that a job is to stop. Only what the table says stops one. */
+  /** Every role that may connect can send a notification that a job is to be cancelled: only the table decides. */
   async #confirm(): Promise<void> {
     this.#confirming = true;
     while (this.#hinted.size > 0) {
@@ -142,87 +142,87 @@ export class Hub implements Audience {
       this.#hinted.clear();
       const stopping = await this.#database
         .quietly<readonly (readonly [string, string])[]>("asked_to_stop", [ids])
-        // The next beat tells.
+        // The next heartbeat names them.
         .catch(() => []);
       this.#pass({ stopping });
     }
     this.#confirming = false;
   }
 
-  /** Lets others know that somebody listens. Steps from here on wait for it, for a moment. */
+  /** Registers this process as a listener. Steps wait for it, for a moment. */
   #register(): void {
     this.#listening ??= new Listening(
       this.#database,
-      { channel: this.#channel, ear: `sluice:${this.#origin}` },
-      this.#hear,
+      { channel: this.#channel, ownChannel: `sluice:${this.#origin}` },
+      this.#receive,
       () => this.#look(true),
     );
-    if (this.#cancelBeat === undefined) {
+    if (this.#cancelHeartbeat === undefined) {
       this.#lookedAt = this.#database.clock.now();
-      this.#cancelBeat = this.#database.clock.after(BEAT_MS, this.#tick);
+      this.#cancelHeartbeat = this.#database.clock.after(HEARTBEAT_MS, this.#tick);
     }
     const listening = this.#listening;
     let late = false;
     const register = async (): Promise<void> => {
       await this.#database.setup();
       await listening.start();
-      // Else that would be forgotten at once.
+      // A registration before that would be removed at once.
       await this.#leaving;
       if (listening !== this.#listening) return;
-      const beat = await listening.beat(this.#origin, this.#wants);
+      const heartbeat = await listening.heartbeat(this.#origin, this.#wants);
       const known = this.#stamp;
-      this.#learn(beat);
-      // Steps did not wait, and others may have done something of which they told nobody.
+      this.#apply(heartbeat);
+      // Steps did not wait, and other processes may have made steps without a notification.
       if (late) this.#look(true);
-      else if (known !== undefined && known !== beat.stamp) this.#look(false);
+      else if (known !== undefined && known !== heartbeat.stamp) this.#look(false);
     };
-    const settling = inTime(this.#database.clock, register, { withinMs: REGISTER_MS, signal: this.#closed.signal })
-      // The next beat tries again.
+    const registering = inTime(this.#database.clock, register, { withinMs: REGISTER_MS, signal: this.#closed.signal })
+      // The next heartbeat tries again.
       .catch(() => {
         late = true;
       })
       .finally(() => {
-        if (this.#settling === settling) this.#settling = undefined;
+        if (this.#registering === registering) this.#registering = undefined;
       });
-    this.#settling = settling;
+    this.#registering = registering;
   }
 
   readonly #tick = (): void => {
-    this.#cancelBeat = this.#database.clock.after(BEAT_MS, this.#tick);
+    this.#cancelHeartbeat = this.#database.clock.after(HEARTBEAT_MS, this.#tick);
     const listening = this.#listening;
     if (listening === undefined) return;
-    const wasHearing = listening.hearing;
+    const wasReceiving = listening.receiving;
     void listening.start();
-    this.#doubt(DOUBT_MS, () => this.#look(true));
-    listening.beat(this.#origin, this.#wants).then(
-      (beat) => {
+    this.#check(ANSWER_MS, () => this.#look(true));
+    listening.heartbeat(this.#origin, this.#wants).then(
+      (heartbeat) => {
         if (listening !== this.#listening) return;
         const stamp = this.#stamp;
-        this.#learn(beat);
-        this.#cancelDoubt?.();
-        if (!wasHearing || this.#database.clock.now() - this.#lookedAt >= LOOK_MS) {
+        this.#apply(heartbeat);
+        this.#cancelCheck?.();
+        if (!wasReceiving || this.#database.clock.now() - this.#lookedAt >= LOOK_MS) {
           this.#look(true);
           return;
         }
-        if (beat.stamp !== stamp) this.#look(false);
-        this.#doubt(HEARD_MS, () => {
-          if (!listening.hearing) this.#look(true);
+        if (heartbeat.stamp !== stamp) this.#look(false);
+        this.#check(RECEIVED_MS, () => {
+          if (!listening.receiving) this.#look(true);
         });
       },
       () => {
-        this.#cancelDoubt?.();
+        this.#cancelCheck?.();
         this.#look(true);
       },
     );
   };
 
-  /** Waits for something, and not for long. */
-  #doubt(ms: number, overdue: () => void): void {
-    this.#cancelDoubt?.();
-    this.#cancelDoubt = afterAnswers(this.#database.clock, ms, overdue);
+  /** Calls `overdue` after a while, unless the check is cancelled. */
+  #check(ms: number, overdue: () => void): void {
+    this.#cancelCheck?.();
+    this.#cancelCheck = afterAnswers(this.#database.clock, ms, overdue);
   }
 
-  #learn({ event, stamp, stopping }: Beat): void {
+  #apply({ event, stamp, stopping }: Heartbeat): void {
     this.#stamp = stamp;
     if (this.#subscribers.hearEvents) {
       this.#events.begin(event ?? 0);
@@ -232,20 +232,20 @@ export class Hub implements Audience {
     this.#subscribers.tell();
   }
 
-  /** Everybody looks for himself. */
-  #look(news: boolean): void {
-    if (news) this.#lookedAt = this.#database.clock.now();
+  /** Wakes up all subscribers. `mayStart`: also workers that a limit blocks. */
+  #look(mayStart: boolean): void {
+    if (mayStart) this.#lookedAt = this.#database.clock.now();
     if (this.#subscribers.hearEvents) this.#events.read();
-    this.#subscribers.wakeAll(news);
+    this.#subscribers.wakeAll(mayStart);
     this.#subscribers.tell();
   }
 
-  #quiet(): void {
-    this.#cancelBeat?.();
-    this.#cancelBeat = undefined;
-    this.#cancelQuiet?.();
-    this.#cancelQuiet = undefined;
-    this.#cancelDoubt?.();
+  #stopListening(): void {
+    this.#cancelHeartbeat?.();
+    this.#cancelHeartbeat = undefined;
+    this.#cancelStop?.();
+    this.#cancelStop = undefined;
+    this.#cancelCheck?.();
     const listening = this.#listening;
     if (listening === undefined) return;
     this.#listening = undefined;

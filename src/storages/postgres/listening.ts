@@ -3,16 +3,16 @@ import { inTime } from "../../core/deadline.ts";
 import type { PostgresDatabase } from "./database.ts";
 import { discard, type OwnClient } from "./driver.ts";
 
-/** Who has not heard himself for so long is deaf: that is, by the next beat. */
-const DEAF_MS = 4_500;
-/** So long may the server take to let it listen. */
+/** A connection that has not received its own heartbeat for so long is replaced: that is, at the next heartbeat. */
+const SILENT_MS = 4_500;
+/** LISTEN may take so long. */
 const LISTEN_MS = 4_500;
-/** Waits before it is tried again, doubled each time: a pooler that does not pass on notifications never will. */
+/** Waits before it connects again, doubled each time: a pooler that does not pass on notifications never will. */
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 60_000;
 
-/** What a beat answers (sql/events.sql: beat). */
-export interface Beat {
+/** The answer of a heartbeat (sql/events.sql: listener_heartbeat). */
+export interface Heartbeat {
   readonly event: number | null;
   readonly stamp: string;
   readonly stopping: readonly (readonly [string, string])[] | null;
@@ -24,27 +24,27 @@ interface Notification {
 }
 
 /**
- * A connection that listens, outside of the pool. It is known to hear for as long as it hears its own beats: a connection
- * can be half open, or lead to a pooler that forgets who listens. When it is silent or breaks it is made again.
+ * A connection that listens, outside of the pool. It is known to receive notifications while it receives its own heartbeats: a
+ * connection can be half open, or lead to a pooler that drops LISTEN. When it is silent or breaks, it is replaced.
  */
 export class Listening {
   readonly #database: PostgresDatabase;
   readonly #clock: Clock;
   readonly #channel: string;
-  /** The channel for its own beats. */
-  readonly #ear: string;
-  readonly #hear: (text: string | undefined) => void;
-  /** It listens, and did not for a while. */
+  /** The channel for its own heartbeats. */
+  readonly #ownChannel: string;
+  readonly #receive: (text: string | undefined) => void;
+  /** Is called when it listens again: notifications may have been missed. */
   readonly #again: () => void;
   #client: OwnClient | undefined;
   #connecting: Promise<void> | undefined;
-  /** The one before is being ended. */
-  #goodbye: Promise<void> | undefined;
+  /** The connection before is being ended. */
+  #ending: Promise<void> | undefined;
   #everConnected = false;
-  /** When it last heard a beat. */
-  #heardAt: number | undefined;
-  /** When the first beat was made that it did not hear. */
-  #unheardSince: number | undefined;
+  /** When it last received a heartbeat. */
+  #receivedAt: number | undefined;
+  /** When the first heartbeat was sent that it did not receive. */
+  #missedSince: number | undefined;
   #failures = 0;
   #cancelTimer: (() => void) | undefined;
   /** Ends all waiting for answers. */
@@ -52,21 +52,21 @@ export class Listening {
 
   constructor(
     database: PostgresDatabase,
-    names: { readonly channel: string; readonly ear: string },
-    hear: (text: string | undefined) => void,
+    names: { readonly channel: string; readonly ownChannel: string },
+    receive: (text: string | undefined) => void,
     again: () => void,
   ) {
     this.#database = database;
     this.#clock = database.clock;
     this.#channel = names.channel;
-    this.#ear = names.ear;
-    this.#hear = hear;
+    this.#ownChannel = names.ownChannel;
+    this.#receive = receive;
     this.#again = again;
   }
 
-  /** Is it known that whatever is told is heard? */
-  get hearing(): boolean {
-    return this.#heardAt !== undefined && this.#unheardSince === undefined;
+  /** Is it known that notifications are received? */
+  get receiving(): boolean {
+    return this.#receivedAt !== undefined && this.#missedSince === undefined;
   }
 
   /** Makes the connection, if there is none. Resolves when it listens, or when that has failed for now. */
@@ -79,16 +79,21 @@ export class Listening {
   }
 
   /**
-   * Says that it listens. Not over its own connection, but over one that works: so the answer, which tells what is new, does
-   * not wait for one that leads nowhere.
+   * Registers that this storage listens, and notifies its own channel. Over the pool, not over the connection that listens: its answer,
+   * which says what is new, does not wait for a broken connection.
    */
-  async beat(origin: string, wants: { readonly events: boolean; readonly ends: boolean }): Promise<Beat> {
+  async heartbeat(origin: string, wants: { readonly events: boolean; readonly ends: boolean }): Promise<Heartbeat> {
     const client = this.#client;
     const start = this.#clock.now();
-    const beat = await this.#database.quietly<Beat>("beat", [origin, wants.events, wants.ends, this.#ear]);
-    const heard = this.#heardAt !== undefined && this.#heardAt >= start;
-    if (client !== undefined && client === this.#client && !heard) this.#missed(client);
-    return beat;
+    const answer = await this.#database.quietly<Heartbeat>("listener_heartbeat", [
+      origin,
+      wants.events,
+      wants.ends,
+      this.#ownChannel,
+    ]);
+    const received = this.#receivedAt !== undefined && this.#receivedAt >= start;
+    if (client !== undefined && client === this.#client && !received) this.#missed(client);
+    return answer;
   }
 
   async close(): Promise<void> {
@@ -97,8 +102,8 @@ export class Listening {
     this.#cancelTimer = undefined;
     const client = this.#client;
     this.#client = undefined;
-    const goodbye = client === undefined ? undefined : discard(client, true, this.#clock);
-    await Promise.all([goodbye, this.#goodbye, this.#connecting]);
+    const ending = client === undefined ? undefined : discard(client, true, this.#clock);
+    await Promise.all([ending, this.#ending, this.#connecting]);
   }
 
   async #connect(): Promise<void> {
@@ -106,13 +111,13 @@ export class Listening {
     let client: OwnClient | undefined;
     try {
       client = await this.#database.own(signal);
-      // A pool that makes no connections for us: then it is looked now and then, and that is all.
+      // The pool cannot make a connection: then subscribers only poll.
       if (client === undefined) return;
       const made = client;
-      made.on("notification", (said: Notification) => this.#notified(made, said));
+      made.on("notification", (notification: Notification) => this.#notified(made, notification));
       made.on("error", () => this.#lose(made));
       made.on("end", () => this.#lose(made));
-      const listen = `LISTEN "${this.#channel}"; LISTEN "${this.#ear}"`;
+      const listen = `LISTEN "${this.#channel}"; LISTEN "${this.#ownChannel}"`;
       await inTime(this.#clock, () => made.query(listen), { withinMs: LISTEN_MS, signal });
       signal.throwIfAborted();
       this.#client = made;
@@ -126,33 +131,33 @@ export class Listening {
 
   #notified(client: OwnClient, { channel, payload }: Notification): void {
     if (client !== this.#client) return;
-    if (channel !== this.#ear) {
-      this.#hear(payload);
+    if (channel !== this.#ownChannel) {
+      this.#receive(payload);
       return;
     }
-    this.#heardAt = this.#clock.now();
-    this.#unheardSince = undefined;
+    this.#receivedAt = this.#clock.now();
+    this.#missedSince = undefined;
     this.#failures = 0;
   }
 
-  /** There was something to hear. It may still come, but not after the next one. */
+  /** A heartbeat was not received. It may still come, but not after the next one. */
   #missed(client: OwnClient): void {
     const now = this.#clock.now();
-    this.#unheardSince ??= now;
-    if (now - this.#unheardSince >= DEAF_MS) this.#lose(client);
+    this.#missedSince ??= now;
+    if (now - this.#missedSince >= SILENT_MS) this.#lose(client);
   }
 
   #lose(client: OwnClient): void {
     if (client !== this.#client) return;
     this.#client = undefined;
-    this.#heardAt = undefined;
-    this.#unheardSince = undefined;
-    this.#goodbye = discard(client, false, this.#clock);
+    this.#receivedAt = undefined;
+    this.#missedSince = undefined;
+    this.#ending = discard(client, false, this.#clock);
     this.#retry();
   }
 
   #retry(): void {
-    // What is told meanwhile is missed: when it listens again everybody has to look.
+    // Notifications are missed meanwhile: when it listens again, all subscribers have to look.
     this.#everConnected = true;
     if (this.#closed.signal.aborted || this.#cancelTimer !== undefined) return;
     const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(this.#failures, 10));

@@ -1,30 +1,30 @@
 import type { Clock } from "../../core/clock.ts";
 import { inTime } from "../../core/deadline.ts";
-import { discard, holdProcess, hushed, type OwnClient, type PoolTraits } from "./driver.ts";
+import { discard, holdProcess, ignoreErrors, type OwnClient, type PoolTraits } from "./driver.ts";
 
-/** A connection of the reserve that was not needed for so long is ended when somebody looks. */
+/** A connection of the reserve that was not used for so long is ended at the next call. */
 const IDLE_MS = 10_000;
 
 /**
- * A few connections of our own beside the pool, made when all of the pool are taken for longer than a moment. Handlers may
- * hold every connection of a pool for as long as they run; leases must be renewed, jobs settled and added all the same, or
- * whoever waits for that holds them for ever. The last one is only for what keeps leases alive: the others may all wait for
- * somebody's lock.
+ * A few connections of our own beside the pool, made when all connections of the pool are in use for longer than a moment. Handlers may
+ * hold every connection of a pool for as long as they run; leases must be renewed, jobs settled and added all the same, or a handler
+ * that waits for such a job holds its connection for ever. The last connection is only for steps that keep leases alive: the others
+ * may all wait for a lock.
  */
 export class Reserve {
   readonly #make: () => Promise<OwnClient>;
   readonly #clock: Clock;
   readonly #most: number;
   readonly #idle: OwnClient[] = [];
-  /** Those who wait: who goes first, and the others. */
+  /** Calls that wait: those that go first, and the others. */
   readonly #urgent: ((client: Promise<OwnClient>) => void)[] = [];
   readonly #waiting: ((client: Promise<OwnClient>) => void)[] = [];
   #used = 0;
-  /** How many are being ended. */
+  /** How many connections are being ended. */
   #leaving = 0;
   #usedAt = 0;
   #closed = false;
-  /** Somebody waits until there are none. */
+  /** Resolves `close` when there are none. */
   #whenNone = (): void => {};
 
   /** `make`: connects. */
@@ -35,7 +35,7 @@ export class Reserve {
   }
 
   take(first: boolean): Promise<OwnClient> {
-    if (this.#isRoom(first)) return this.#ready();
+    if (this.#isFree(first)) return this.#ready();
     return new Promise((resolve) => (first ? this.#urgent : this.#waiting).push(resolve));
   }
 
@@ -50,7 +50,7 @@ export class Reserve {
     this.#giveNext();
   }
 
-  /** Ends what has not been needed for a while. */
+  /** Ends connections that have not been used for a while. */
   tidy(): void {
     if (this.#idle.length > 0 && this.#clock.now() - this.#usedAt >= IDLE_MS) this.#drop();
   }
@@ -61,7 +61,7 @@ export class Reserve {
     this.#drop();
     return new Promise((resolve) => {
       this.#whenNone = resolve;
-      this.#look();
+      this.#checkEmpty();
     });
   }
 
@@ -73,23 +73,23 @@ export class Reserve {
     this.#leaving += 1;
     void discard(client, politely, this.#clock).then(() => {
       this.#leaving -= 1;
-      this.#look();
+      this.#checkEmpty();
     });
   }
 
-  #look(): void {
+  #checkEmpty(): void {
     if (this.#closed && this.#used === 0 && this.#leaving === 0) this.#whenNone();
   }
 
-  #isRoom(first: boolean): boolean {
+  #isFree(first: boolean): boolean {
     return this.#used < (first ? this.#most : Math.max(1, this.#most - 1));
   }
 
-  /** One is no longer used, or was never made: whoever waits gets another one in its place. */
+  /** A connection is no longer used, or could not be made: the next call that waits gets one in its place. */
   #giveNext(): void {
     this.#used -= 1;
-    if (this.#closed) return this.#look();
-    const next = this.#urgent.shift() ?? (this.#isRoom(false) ? this.#waiting.shift() : undefined);
+    if (this.#closed) return this.#checkEmpty();
+    const next = this.#urgent.shift() ?? (this.#isFree(false) ? this.#waiting.shift() : undefined);
     next?.(this.#ready());
   }
 
@@ -118,8 +118,8 @@ export interface Connecting {
 
 /**
  * A connection like those of the pool, but outside of it; undefined where the pool cannot make one. What the user does with
- * every new connection of his pool is done with this one too, as `pg` does it: a role or a search path that is set there
- * must hold here.
+ * every new connection of the pool is done with this one too, as `pg` does it: a role or a search path that is set there must be
+ * set here.
  */
 export async function connectBeside(pool: PoolTraits, connecting: Connecting): Promise<OwnClient | undefined> {
   const { Client, options } = pool;
@@ -127,7 +127,7 @@ export async function connectBeside(pool: PoolTraits, connecting: Connecting): P
   waiting.signal?.throwIfAborted();
   if (Client === undefined || options === undefined) return undefined;
   const client = new Client(options);
-  hushed(client);
+  ignoreErrors(client);
   const connect = async (): Promise<void> => {
     await client.connect();
     await options.onConnect?.(client);
@@ -135,7 +135,7 @@ export async function connectBeside(pool: PoolTraits, connecting: Connecting): P
   try {
     await inTime(clock, connect, { ...waiting, who: "the database" });
     client.on("end", () => pool.emit?.("remove", client));
-    // Statements that listeners begin go before ours: a connection does one after the other.
+    // Statements that listeners begin run before ours: a connection runs one after the other.
     pool.emit?.("connect", client);
     return client;
   } catch (error) {

@@ -279,7 +279,7 @@ export class PostgresStorage implements JobStorage {
   }
 }
 
-/** Nothing new is begun; what is under way is done, and others are told of it; then the connections are given back. */
+/** Begins no new call, waits for open calls, sends pending notifications, and then gives back the connections. */
 export async function closed(
   hub: Hub,
   database: PostgresDatabase,

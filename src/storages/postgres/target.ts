@@ -1,6 +1,6 @@
 import { OptionsError, StorageError } from "../../core/errors.ts";
 import { type Check, hasMethods } from "../../core/options.ts";
-import { hushed, type OwnClient, type PostgresPool } from "./driver.ts";
+import { ignoreErrors, type OwnClient, type PostgresPool } from "./driver.ts";
 
 /** Checks what a storage was given to work with. What a URL says stays out of the message: there may be a password in it. */
 export function readTarget(owner: string, target: unknown): string | PostgresPool {
@@ -71,7 +71,7 @@ export async function openPool(
   try {
     const pool = new Pool(options);
     // For good: a server that goes away may still say so to a connection that is about to end.
-    pool.on("connect", (client) => hushed(client));
+    pool.on("connect", (client) => ignoreErrors(client));
     return pool;
   } catch {
     // What the driver says about a URL may have the password in it.

@@ -29,7 +29,7 @@ describe("a way to the server that is bad", () => {
     await until(() => listening().length > 0, 5_000, "somebody listens");
     const deaf = listening();
     for (const passage of deaf) passage.blackhole();
-    // Every five seconds it is looked; that this is never later is for beats.test.ts, which does not depend on the machine.
+    // Every five seconds it is looked; that this is never later is for listener-heartbeats.test.ts, which does not depend on the machine.
     for (let i = 2; i <= 4; i++) {
       await queue.add("t", {});
       await until(() => runs.size === i, 8_000, `job ${i} runs although nobody hears of it`);

@@ -87,8 +87,8 @@ test("thousands of jobs behind a limit that is full: hardly more is asked of the
   expect(asked("claim"), what).toBeGreaterThanOrEqual(starts / PER_SECOND);
   expect(asked("claim"), what).toBeLessThanOrEqual(starts + staff.length * seconds);
   // Whoever adds tells of it.
-  expect(asked("tell"), what).toBeLessThanOrEqual(added);
-  const beside = all - asked("claim") - asked("tell");
+  expect(asked("notify_others"), what).toBeLessThanOrEqual(added);
+  const beside = all - asked("claim") - asked("notify_others");
   expect(beside, what).toBeLessThanOrEqual(starts + staff.length * COMING_AND_GOING);
   const looked = rows - before.rows;
   expect(looked, `${starts} starts, rows of jobs`).toBeLessThanOrEqual(20 * (starts + staff.length));

@@ -64,7 +64,7 @@ describe("the schema", () => {
     const one = opened(url, { schema: "one" });
     const two = opened(url, { schema: "two" });
     await Promise.all([one.setup(), two.setup()]);
-    await one.call("beat", "me", true, true, "ear");
+    await one.call("listener_heartbeat", "me", true, true, "ear");
     expect(await one.rows("SELECT origin FROM {schema}.listeners")).toEqual([{ origin: "me" }]);
     expect(await two.rows("SELECT origin FROM {schema}.listeners")).toEqual([]);
     const [key] = await one.rows<{ one: string; two: string }>(
@@ -216,7 +216,7 @@ describe("whoever may not", () => {
     await once(url, grantSql("sluice", name));
     const database = opened(role);
     await database.setup();
-    await database.call("beat", "me", true, true, "ear");
+    await database.call("listener_heartbeat", "me", true, true, "ear");
     await database.call("publish", "{}");
     // Also what a later version brings.
     await once(

@@ -20,7 +20,16 @@ describe("names of functions and operators mean those of the server", () => {
   it("in every function that is called from outside", async () => {
     const names = calledFromOutside();
     expect(names).toEqual(
-      expect.arrayContaining(["add", "beat", "claim", "heartbeat", "leave", "list_jobs", "settle", "tell"]),
+      expect.arrayContaining([
+        "add",
+        "claim",
+        "heartbeat",
+        "leave",
+        "list_jobs",
+        "listener_heartbeat",
+        "notify_others",
+        "settle",
+      ]),
     );
     expect(names.length).toBeGreaterThan(30);
     const url = await temporaryDatabase();
@@ -53,7 +62,7 @@ describe("names of functions and operators mean those of the server", () => {
       const way = new URL(url);
       way.searchParams.set("options", `-c search_path=${path}`);
       const database = opened(way.href);
-      expect(await database.call("beat", "me", true, false, "ear")).toHaveProperty("stamp");
+      expect(await database.call("listener_heartbeat", "me", true, false, "ear")).toHaveProperty("stamp");
       expect(await database.call("read_rules")).toMatchObject({ stored: [] });
       expect(await database.rows("SELECT origin FROM {schema}.listeners")).toEqual([{ origin: "me" }]);
     }

@@ -3,7 +3,7 @@ import type { Added, NewJob, When } from "../../../storage/job-storage.ts";
 import { tooHeavy } from "../../../storage/stored-rules.ts";
 import type { Caller, Once, Steps } from "../database.ts";
 import { sqlStateOf } from "../failures.ts";
-import type { Told } from "../told.ts";
+import type { StepHints } from "../step-hints.ts";
 
 /** Why nothing was added. */
 export type Refused =
@@ -17,7 +17,7 @@ export type Refused =
     };
 
 /** What the functions that add answer. */
-export interface AddAnswer extends Told {
+export interface AddAnswer extends StepHints {
   readonly refused?: Refused;
   /** Those that were not added: their numbers, and the ids that there are instead. */
   readonly others?: readonly (readonly [no: number, id: string])[] | null;

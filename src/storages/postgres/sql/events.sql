@@ -1,21 +1,23 @@
 -- Events, and wake-ups of other processes. No locks that anything waits for.
 
--- A storage that listens says so, for half a minute from now, and hears itself say it if its ears are open.
+-- Registers a storage as a listener for half a minute from now, and notifies its own channel: if the storage receives that, its connection
+-- works.
 --
--- origin: who listens. wants: does it want all events? ends: does it want to hear of jobs that ended? ear: the channel that he alone listens to.
+-- origin: the storage that listens. wants: does it want all events? ends: does it want to know which jobs ended? own_channel: the channel
+-- that no other storage listens to.
 -- The answer: `event`: the newest event there is. `stamp`: changes whenever a job was added or started. `stopping`: active
--- jobs that are asked to stop, some of them at least.
-CREATE OR REPLACE FUNCTION {schema}.beat(origin text, wants boolean, ends boolean, ear text) RETURNS json
+-- jobs that are asked to stop, at least some of them.
+CREATE OR REPLACE FUNCTION {schema}.listener_heartbeat(origin text, wants boolean, ends boolean, own_channel text) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();
 BEGIN
   DELETE FROM {schema}.listeners WHERE listeners.origin IN (
-    SELECT l.origin FROM {schema}.listeners l WHERE l.until < now - 60000 AND l.origin <> beat.origin
+    SELECT l.origin FROM {schema}.listeners l WHERE l.until < now - 60000 AND l.origin <> listener_heartbeat.origin
     FOR UPDATE SKIP LOCKED);
-  INSERT INTO {schema}.listeners AS l (origin, until, events, ends) VALUES (beat.origin, now + 30000, wants, beat.ends)
+  INSERT INTO {schema}.listeners AS l (origin, until, events, ends) VALUES (listener_heartbeat.origin, now + 30000, wants, listener_heartbeat.ends)
     ON CONFLICT ON CONSTRAINT listeners_pkey DO UPDATE SET until = excluded.until, events = excluded.events, ends = excluded.ends;
-  PERFORM pg_notify(ear, '');
+  PERFORM pg_notify(own_channel, '');
   RETURN json_build_object(
     'event', (SELECT max(seq) FROM {schema}.events),
     'stamp', concat_ws('/', pg_sequence_last_value(pg_get_serial_sequence('{schema}.jobs', 'seq')::regclass),
@@ -25,74 +27,74 @@ BEGIN
 END
 $$;
 
--- A storage that listened does so no more.
+-- Removes the registration of a storage that does not listen any more.
 CREATE OR REPLACE FUNCTION {schema}.leave(origin text) RETURNS void
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   DELETE FROM {schema}.listeners l WHERE l.origin = leave.origin
 $$;
 
--- Tells other storages what is new, if there are any that listen. Hints, no more: who misses one finds out by himself.
+-- Notifies other storages, if any listens. Notifications are hints: a storage that misses one finds out by its poll.
 --
 -- A transaction that notifies waits for others that do, and holds them up until it has ended: so this is a transaction of its
 -- own, after the step, which does not wait for the disk.
 --
--- origin: who tells. news: what (telling.ts). The answer: does anybody listen?
-CREATE OR REPLACE FUNCTION {schema}.tell(origin text, news text) RETURNS boolean
+-- origin: the storage that notifies. hints: the payload (notifier.ts). The answer: does another storage listen?
+CREATE OR REPLACE FUNCTION {schema}.notify_others(origin text, hints text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT EXISTS (SELECT FROM {schema}.listeners l WHERE l.origin <> tell.origin AND l.until > {schema}.present()) THEN
+  IF NOT EXISTS (SELECT FROM {schema}.listeners l WHERE l.origin <> notify_others.origin AND l.until > {schema}.present()) THEN
     RETURN false;
   END IF;
-  PERFORM pg_notify({schema}.channel(), news);
+  PERFORM pg_notify({schema}.channel(), hints);
   RETURN true;
 END
 $$;
 
--- Tells others of jobs that this transaction adds, when it is committed and not before, unless another process is doing so: a transaction
--- that notifies keeps all others waiting that notify until its commit is on disk. So one may at a time, and nothing waits for it.
+-- Notifies other storages of jobs that this transaction adds, when it is committed and not before, unless another transaction is doing so:
+-- all transactions that notify wait for each other until the commit is on disk. So one may at a time, and none waits for it.
 --
--- teller: who adds; NULL: nothing is told here. listened: is there another listener? news: as `wakes` says. events: some were written.
--- The answer: others were told; NULL: that is to be done afterwards (tell).
+-- teller: the storage that adds; NULL: it does not notify here. listened: is there another listener? news: as `wakes` says. events: some
+-- were written. The answer: others were notified; NULL: that is to be done afterwards (notify_others).
 CREATE OR REPLACE FUNCTION {schema}.tell_added(teller text, listened boolean, queue text, news boolean, events boolean) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT CASE
-    -- A listener that is not there yet may have come by the commit.
+    -- A listener that is not registered yet may be so by the commit.
     WHEN teller IS NULL OR (news IS NULL AND NOT events) OR listened IS NOT TRUE THEN NULL
-    -- There is a bound to what can be said at once.
+    -- Postgres bounds a notification in bytes.
     WHEN octet_length(queue) > 1000 OR NOT pg_try_advisory_xact_lock({schema}.lock_key('telling', '')) THEN NULL
     ELSE pg_notify({schema}.channel(), json_build_object('origin', teller, 'queues',
       CASE WHEN news IS NOT NULL THEN json_build_array(json_build_array(queue, news)) END, 'events', events)::text) IS NOT NULL
     END
 $$;
 
--- Tells whoever listens that there is something in these queues, when the transaction is committed and not before: for jobs
--- that are added inside somebody else's. news: as in the contract, for those whom a limit keeps back.
+-- Notifies all listeners that jobs were added to these queues, when the transaction is committed and not before: for jobs that are added
+-- in a transaction of the user. news: does it wake up workers that a limit blocks, too?
 CREATE OR REPLACE FUNCTION {schema}.notify_queues(queues text[], news boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   now float8 := {schema}.present();
-  told text;
+  hints text;
 BEGIN
   IF NOT EXISTS (SELECT FROM {schema}.listeners l WHERE l.until > now) THEN
     RETURN;
   END IF;
   SELECT json_build_object('queues', json_agg(json_build_array(queue, news)), 'events', {schema}.events_wanted(now))
-    INTO told FROM (SELECT DISTINCT unnest(queues) AS queue) AS q;
-  -- There is a bound to what can be said at once.
-  IF octet_length(told) > 7900 THEN
-    told := json_build_object('everybody', true, 'events', {schema}.events_wanted(now));
+    INTO hints FROM (SELECT DISTINCT unnest(queues) AS queue) AS q;
+  -- Postgres bounds a notification in bytes.
+  IF octet_length(hints) > 7900 THEN
+    hints := json_build_object('everybody', true, 'events', {schema}.events_wanted(now));
   END IF;
-  PERFORM pg_notify({schema}.channel(), told);
+  PERFORM pg_notify({schema}.channel(), hints);
 END
 $$;
 
--- Where processes tell each other that there is something to look at.
+-- The channel on which storages notify each other.
 CREATE OR REPLACE FUNCTION {schema}.channel() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT 'sluice:' || btrim('{schema}', '"')
 $$;
 
--- Writes down an event that no step writes by itself, if anybody wants to hear it.
+-- Writes an event that no step writes by itself, if a listener wants events.
 CREATE OR REPLACE FUNCTION {schema}.publish(event text) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -106,8 +108,8 @@ BEGIN
 END
 $$;
 
--- Events from a number on, in order, so many at most, with so many bytes, but one in any case; and those that were found in gaps
--- before it. gaps: [{first, last}].
+-- Events after a number, in order, so many at most, with so many bytes, but at least one; and those in gaps before it.
+-- gaps: [{first, last}].
 CREATE OR REPLACE FUNCTION {schema}.read_events(newest bigint, gaps json, most int, bytes float8) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(json_agg(json_build_object('seq', found.seq, 'event', found.event) ORDER BY found.seq), '[]') FROM (
@@ -121,7 +123,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ) AS found
 $$;
 
--- Tells whoever waits for jobs that these may have ended: one event for all of them, a hint. Answers whether it was written.
+-- Writes one event for all these jobs, for waiters: they may have ended. Answers whether it was written.
 CREATE OR REPLACE FUNCTION {schema}.tell_ends(ids text[], now float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -142,13 +144,13 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WHERE j.state = 'active' AND j.cancel_requested
 $$;
 
--- Does anybody want to hear what happens?
+-- Does a listener want all events?
 CREATE OR REPLACE FUNCTION {schema}.events_wanted(now float8) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM {schema}.listeners WHERE events AND until > now)
 $$;
 
--- Does anybody wait for jobs to end? A listener that wants all events hears of that by them.
+-- Does a listener wait for jobs to end? One that wants all events finds it in these.
 CREATE OR REPLACE FUNCTION {schema}.ends_wanted(now float8) RETURNS boolean
 LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM {schema}.listeners WHERE ends AND until > now)

@@ -3,18 +3,18 @@ import { describe, expect, it } from "vitest";
 import type { JobEvent } from "../../../src/core/events.ts";
 import type { PostgresDatabase } from "../../../src/storages/postgres/database.ts";
 import type { PostgresPool } from "../../../src/storages/postgres/driver.ts";
-import type { Told } from "../../../src/storages/postgres/told.ts";
+import type { StepHints } from "../../../src/storages/postgres/step-hints.ts";
 import { hearing, hurried, poolOf, until } from "./client-support.ts";
 import { listener, sayingDatabase, stopping } from "./listeners.ts";
 import { once } from "./server.ts";
 
-const say = (database: PostgresDatabase, told: Told) => database.call("say", JSON.stringify(told));
+const say = (database: PostgresDatabase, told: StepHints) => database.call("say", JSON.stringify(told));
 
 const LISTENING = `SELECT pid FROM pg_stat_activity
   WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE 'LISTEN%'`;
 
-describe("other processes", () => {
-  it("hear what a step told, and who told it hears it once", async () => {
+describe("notifications of other processes", () => {
+  it("the hints of a step reach other processes, and its own process once", async () => {
     const url = await sayingDatabase();
     const here = hearing(url);
     const there = hearing(url);
@@ -34,7 +34,7 @@ describe("other processes", () => {
     expect([near.wakes, near.cancelled]).toEqual([[true, true], ["job-1"]]);
   });
 
-  it("are told many things as one", async () => {
+  it("many hints are sent in one notification", async () => {
     const url = await sayingDatabase();
     const here = hearing(url);
     const there = hearing(url);
@@ -50,7 +50,7 @@ describe("other processes", () => {
     expect(far.wakes.length).toBeLessThan(100);
   });
 
-  it("hear of more than can be said at once", async () => {
+  it("more hints than fit into a notification wake up all queues", async () => {
     const url = await sayingDatabase();
     const here = hearing(url);
     const there = hearing(url);
@@ -61,7 +61,7 @@ describe("other processes", () => {
     await until(() => far.wakes.length > 0, "it to be heard");
   });
 
-  it("who begins to listen hears of what is told from then on within a second", async () => {
+  it("a process that begins to listen is notified within a second", async () => {
     const url = await sayingDatabase();
     const here = hearing(url);
     // Nobody listens, and that is remembered for a moment.
@@ -73,7 +73,7 @@ describe("other processes", () => {
     await until(() => far.wakes.length > 0, "it to be heard", 1_000);
   });
 
-  it("nonsense on the channel disturbs nobody", async () => {
+  it("a malformed notification is ignored", async () => {
     const url = await sayingDatabase();
     const there = hearing(url);
     const far = listener(there.hub);
@@ -86,7 +86,7 @@ describe("other processes", () => {
     expect([far.wakes, far.cancelled]).toEqual([[true], []]);
   });
 
-  it("whoever says that a job is to stop is not believed: only a job that was asked to is told", async () => {
+  it("a notification that a job is to be cancelled counts only if the table says so", async () => {
     const url = await sayingDatabase();
     const there = hearing(url);
     const far = listener(there.hub);
@@ -102,7 +102,7 @@ describe("other processes", () => {
     expect(far.cancelled).toEqual(["asked"]);
   });
 
-  it("who comes while the last one leaves is not forgotten", async () => {
+  it("a subscriber that comes while the last one leaves is notified", async () => {
     const url = await sayingDatabase();
     const pool = poolOf(url, { max: 1 });
     const there = hearing(pool, { connections: 0, clock: hurried(10) });
@@ -120,7 +120,7 @@ describe("other processes", () => {
     expect(await once(url, "SELECT 1 FROM sluice.listeners")).toHaveLength(1);
   });
 
-  it("jobs of somebody's transaction are told when it is committed", async () => {
+  it("jobs that are added in a transaction of the user are notified when it is committed", async () => {
     const url = await sayingDatabase();
     const there = hearing(url);
     const far = listener(there.hub);
@@ -139,7 +139,7 @@ describe("events", () => {
   const event = (id: string): JobEvent => ({ event: "added", queue: "q", type: "t", id });
   const insert = "INSERT INTO sluice.events (at, event) VALUES (0, $1)";
 
-  it("are wanted as soon as the next step begins, and come from any process, once, in order", async () => {
+  it("events come from the next step on, from any process, once, in order", async () => {
     const url = await sayingDatabase();
     const here = hearing(url);
     const there = hearing(url);
@@ -153,7 +153,7 @@ describe("events", () => {
     expect(near.events).toEqual([event("1"), event("2"), event("3")]);
   });
 
-  it("nobody writes them where nobody wants them", async () => {
+  it("no events are written while no subscriber wants them", async () => {
     const url = await sayingDatabase();
     const here = hearing(url);
     const near = listener(here.hub);
@@ -170,7 +170,7 @@ describe("events", () => {
     );
   });
 
-  it("that are committed later than later ones are heard", async () => {
+  it("events that are committed after later ones are read", async () => {
     const url = await sayingDatabase();
     const here = hearing(url);
     const near = listener(here.hub);
@@ -195,7 +195,7 @@ describe("events", () => {
     expect(near.events).toEqual([event("early"), event("late 1"), event("late 2"), event("last")]);
   });
 
-  it("many at once are all heard", async () => {
+  it("many events that are written at once are all read", async () => {
     const url = await sayingDatabase();
     const here = hearing(url);
     const near = listener(here.hub);
@@ -213,8 +213,8 @@ describe("events", () => {
   });
 });
 
-describe("when nothing can be heard", () => {
-  it("a connection that was killed is made again, everybody looks once, and then hears", async () => {
+describe("a storage that receives no notifications", () => {
+  it("a connection that was killed is replaced, subscribers look once, and then are notified", async () => {
     const url = await sayingDatabase();
     const here = hearing(url);
     const there = hearing(url);
@@ -229,7 +229,7 @@ describe("when nothing can be heard", () => {
     expect(far.wakes).toEqual([true, false]);
   });
 
-  it("a pool that makes no connection for us, or a pooler that passes nothing on: everybody looks every 5 s", async () => {
+  it("subscribers look every 5 s if the pool makes no connection to listen on, or a pooler drops notifications", async () => {
     const url = await sayingDatabase();
     const pool = poolOf(url);
     const bare: PostgresPool = { query: (text, values) => pool.query(text, values), connect: () => pool.connect() };
@@ -241,11 +241,11 @@ describe("when nothing can be heard", () => {
     const start = clock.now();
     const before = far.wakes.length;
     await until(() => far.wakes.length >= before + 3, "to look three times");
-    // Not more often; that it is never later is for beats.test.ts, which does not depend on the machine.
+    // Not more often; that it is never later is for listener-heartbeats.test.ts, which does not depend on the machine.
     expect((clock.now() - start) / 3).toBeGreaterThan(4_000);
   });
 
-  it("a way on which notifications get lost: it is not taken for hearing, and not made again all the time", async () => {
+  it("a connection on which notifications get lost is not replaced all the time", async () => {
     const url = await sayingDatabase();
     let connections = 0;
     const Deaf = class extends pg.Client {

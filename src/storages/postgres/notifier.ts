@@ -1,23 +1,23 @@
 import type { PostgresDatabase } from "./database.ts";
-import type { Told } from "./told.ts";
+import type { StepHints } from "./step-hints.ts";
 
 /**
- * What comes closer together than this is told as one, as is all that comes while something is being told. While there is
- * ever more to tell, it is told ever less often, down to the other.
+ * Hints that come closer together than this are sent in one notification, as are those that come while one is being sent. Under load
+ * the gap doubles, up to the second number.
  */
 const SHORTEST_GAP_MS = 2;
 const LONGEST_GAP_MS = 10;
-/** If nobody listens it is looked so often whether somebody does: whoever begins to hears of what is new within a second. */
-const NOBODY_MS = 500;
+/** While no other process listens, it is checked so often whether one does: a new listener is notified within a second. */
+const NO_LISTENER_MS = 500;
 
-/** There is a bound to what can be said at once, in bytes; so many characters are never more than that. */
+/** Postgres bounds a notification in bytes; so many characters are never more than that. */
 const MOST_CHARACTERS = 2_600;
 
-/** While nothing can be told so many jobs to be stopped are remembered, about. */
+/** While no notification can be sent, about so many jobs to be stopped are kept. */
 const MOST_STOPPING = 100;
 
-/** What goes over the channel. Without `origin` it is told to all. */
-export interface News {
+/** The payload of a notification. Without `origin` it is for all storages. */
+export interface Hints {
   readonly origin?: string;
   readonly queues?: readonly (readonly [string, boolean])[];
   readonly everybody?: boolean;
@@ -26,10 +26,10 @@ export interface News {
 }
 
 /**
- * Tells other processes what steps of this one told: the first at once, what follows closely as one. It is told after the
- * step, in a transaction of its own (sql/events.sql: tell). What cannot be told is forgotten: it was only a hint.
+ * Notifies other processes of the hints of steps: the first at once, those that follow closely as one. That is done after the step, in
+ * a transaction of its own (sql/events.sql: notify_others). A notification that fails is not repeated: it is only a hint.
  */
-export class Telling {
+export class Notifier {
   readonly #database: PostgresDatabase;
   readonly #origin: string;
   #queues = new Map<string, boolean>();
@@ -40,8 +40,8 @@ export class Telling {
   #sending: Promise<void> | undefined;
   #nextAt = Number.NEGATIVE_INFINITY;
   #gapMs = SHORTEST_GAP_MS;
-  /** What is told next had to wait. */
-  #heldBack = false;
+  /** The next notification had to wait. */
+  #waited = false;
   #cancelTimer: (() => void) | undefined;
   #closed = false;
 
@@ -50,9 +50,11 @@ export class Telling {
     this.#origin = origin;
   }
 
-  tell({ woken, everybody, stopping, events, ends }: Told): void {
-    for (const [queue, news] of woken ?? []) this.#queues.set(queue, news || this.#queues.get(queue) === true);
-    // What is left out here is told with the next beat.
+  notify({ woken, everybody, stopping, events, ends }: StepHints): void {
+    for (const [queue, mayStart] of woken ?? []) {
+      this.#queues.set(queue, mayStart || this.#queues.get(queue) === true);
+    }
+    // What is left out here comes with the next heartbeat.
     if (this.#stopping.length < MOST_STOPPING) this.#stopping.push(...(stopping ?? []));
     this.#everybody ||= everybody === true;
     this.#events ||= events === true || ends === true;
@@ -61,10 +63,10 @@ export class Telling {
   }
 
   /**
-   * May the next step tell others of itself? Where nothing was told just now, and nothing is to be told: that saves a round trip
-   * and a wait. It is told whether that step did so (`wasTold`), or told to tell for it.
+   * May the next step notify other processes itself? If no notification was sent just now and none is pending: that saves a round trip
+   * and a wait. Afterwards either `stepNotified` is called, or `notify` if the step did not.
    */
-  mayTellItself(): boolean {
+  stepMayNotify(): boolean {
     const now = this.#database.clock.now();
     if (this.#pending || this.#sending !== undefined || this.#cancelTimer !== undefined) return false;
     if (now < this.#nextAt) return false;
@@ -73,12 +75,12 @@ export class Telling {
     return true;
   }
 
-  /** A step has told others of itself. */
-  wasTold(): void {
+  /** A step has notified other processes itself. */
+  stepNotified(): void {
     this.#nextAt = this.#database.clock.now() + this.#gapMs;
   }
 
-  /** Says what is still to be said, and no more. */
+  /** Sends what is pending, and nothing after that. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelTimer?.();
@@ -91,12 +93,12 @@ export class Telling {
     if (this.#closed || this.#sending !== undefined || this.#cancelTimer !== undefined) return;
     const wait = this.#nextAt - this.#database.clock.now();
     if (wait <= 0) {
-      this.#gapMs = this.#heldBack ? Math.min(this.#gapMs * 2, LONGEST_GAP_MS) : SHORTEST_GAP_MS;
-      this.#heldBack = false;
+      this.#gapMs = this.#waited ? Math.min(this.#gapMs * 2, LONGEST_GAP_MS) : SHORTEST_GAP_MS;
+      this.#waited = false;
       this.#sending = this.#send();
       return;
     }
-    this.#heldBack = true;
+    this.#waited = true;
     this.#cancelTimer = this.#database.clock.after(wait, () => {
       this.#cancelTimer = undefined;
       this.#go();
@@ -105,27 +107,27 @@ export class Telling {
 
   async #send(): Promise<void> {
     const text = this.#taken();
-    let heard = true;
+    let listened = true;
     try {
-      heard = await this.#database.quietly<boolean>("tell", [this.#origin, text]);
+      listened = await this.#database.quietly<boolean>("notify_others", [this.#origin, text]);
     } catch {
-      // Everybody finds out by himself, only later.
+      // Listeners find out by their own poll, only later.
     }
     this.#sending = undefined;
-    this.#nextAt = this.#database.clock.now() + (heard ? this.#gapMs : NOBODY_MS);
+    this.#nextAt = this.#database.clock.now() + (listened ? this.#gapMs : NO_LISTENER_MS);
     if (this.#pending) this.#go();
   }
 
-  /** All that is to be told, as text. */
+  /** Takes all pending hints, as text. */
   #taken(): string {
-    const news: News = {
+    const hints: Hints = {
       origin: this.#origin,
       queues: [...this.#queues],
       everybody: this.#everybody,
       stopping: this.#stopping,
       events: this.#events,
     };
-    const text = JSON.stringify(news);
+    const text = JSON.stringify(hints);
     const short = text.length <= MOST_CHARACTERS;
     const events = this.#events;
     this.#queues = new Map();
@@ -133,16 +135,16 @@ export class Telling {
     this.#stopping = [];
     this.#events = false;
     this.#pending = false;
-    return short ? text : JSON.stringify({ origin: this.#origin, everybody: true, events } satisfies News);
+    return short ? text : JSON.stringify({ origin: this.#origin, everybody: true, events } satisfies Hints);
   }
 }
 
-/** What somebody said on the channel; undefined: nothing that makes sense. Anybody who may connect can say anything. */
-export function newsFrom(text: string | undefined): News | undefined {
+/** The hints of a notification; undefined if it is malformed. Every role that may connect can send anything on the channel. */
+export function readHints(text: string | undefined): Hints | undefined {
   try {
-    const said = JSON.parse(text ?? "") as unknown;
-    if (typeof said !== "object" || said === null) return undefined;
-    const { origin, queues, everybody, stopping, events } = said as Readonly<Record<string, unknown>>;
+    const parsed = JSON.parse(text ?? "") as unknown;
+    if (typeof parsed !== "object" || parsed === null) return undefined;
+    const { origin, queues, everybody, stopping, events } = parsed as Readonly<Record<string, unknown>>;
     return {
       ...(typeof origin === "string" && { origin }),
       queues: pairs<boolean>(queues, "boolean"),

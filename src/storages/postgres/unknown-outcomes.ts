@@ -3,58 +3,58 @@ import type { Clock } from "../../core/clock.ts";
 /** Waits between rounds in which nothing could be resolved, doubled each time. */
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 10_000;
-/** After so long a statement is in no buffer of a network any more (sql/steps.sql: begin_attempt), and leases and permits have expired. */
+/** After so long no network buffer still holds the statement (sql/steps.sql: begin_attempt), and leases and permits have expired. */
 const GIVE_UP_AFTER_MS = 3_600_000;
-/** So many are looked into at the most; beyond that the oldest are left to expire. */
+/** So many are kept at most; beyond that the oldest are left to expire. */
 const MOST = 1_000;
 
-/** A step that has failed, and that may have been done, or may be yet. */
-export interface Unresolved {
-  /** Makes sure that it is over, one way or the other, and undoes what it has done. Rejects: it is not known yet. */
+/** A step that failed without an answer: it may have been committed, or may be committed later. */
+export interface UnknownOutcome {
+  /** Makes sure that the step is over, and undoes what it did. Rejects while the outcome cannot be determined. */
   readonly resolve: () => Promise<unknown>;
 }
 
-interface Pending extends Unresolved {
+interface Pending extends UnknownOutcome {
   readonly since: number;
 }
 
 /**
- * Looks into steps whose outcome is unknown, after their callers were told so: one after the other, until each is resolved. What
- * cannot be resolved now waits for its next turn, and keeps no other from its own.
+ * Resolves steps whose outcome is unknown, in the background, after their calls were rejected: one after the other, in rounds, until
+ * each is resolved. A step that cannot be resolved now does not hold up the others.
  */
-export class Resolving {
+export class UnknownOutcomes {
   readonly #clock: Clock;
-  readonly #underWay: (work: () => Promise<void>) => Promise<void>;
+  readonly #open: (work: () => Promise<void>) => Promise<void>;
   #pending: Pending[] = [];
   #running = false;
   #closed = false;
   #hurried = false;
-  #goOn = (): void => {};
+  #wake = (): void => {};
 
-  /** `underWay`: what is done in it is waited for when the storage closes. */
-  constructor(clock: Clock, underWay: (work: () => Promise<void>) => Promise<void>) {
+  /** `open`: runs work that closing waits for. */
+  constructor(clock: Clock, open: (work: () => Promise<void>) => Promise<void>) {
     this.#clock = clock;
-    this.#underWay = underWay;
+    this.#open = open;
   }
 
-  add(unresolved: Unresolved): void {
+  add(outcome: UnknownOutcome): void {
     if (this.#closed) return;
-    this.#pending.push({ ...unresolved, since: this.#clock.now() });
+    this.#pending.push({ ...outcome, since: this.#clock.now() });
     if (this.#pending.length > MOST) this.#pending.shift();
     if (this.#running) return;
     this.#running = true;
-    void this.#underWay(() => this.#run());
+    void this.#open(() => this.#run());
   }
 
-  /** The storage is about to close: there is one more try, now. */
+  /** The storage is about to close: tries once more, now. */
   hurry(): void {
     this.#hurried = true;
-    this.#goOn();
+    this.#wake();
   }
 
   close(): void {
     this.#closed = true;
-    this.#goOn();
+    this.#wake();
   }
 
   async #run(): Promise<void> {
@@ -71,7 +71,7 @@ export class Resolving {
     this.#running = false;
   }
 
-  /** Could any of them be resolved? */
+  /** Returns whether any of them was resolved. */
   async #resolveAll(round: readonly Pending[]): Promise<boolean> {
     let any = false;
     for (const pending of round) {
@@ -89,7 +89,7 @@ export class Resolving {
   #pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#clock.after(ms, resolve);
-      this.#goOn = () => {
+      this.#wake = () => {
         cancel();
         resolve();
       };

@@ -8,9 +8,9 @@ import { once } from "./server.ts";
 
 const A_JOB_MORE = "SELECT nextval(pg_get_serial_sequence('sluice.jobs', 'seq'))";
 const BEAT_WAITS = `SELECT 1 FROM pg_stat_activity
-  WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%beat(%'`;
+  WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%listener_heartbeat(%'`;
 
-/** Somebody who listens, over a way that can be cut off, in a time that stands still. */
+/** A storage that listens over a connection that can be cut off, on a fake clock. */
 async function listening() {
   const url = new URL(await sayingDatabase());
   const proxy = await Proxy.open(Number(url.port));
@@ -48,11 +48,11 @@ async function listening() {
     subscribe: () => listener(hub),
     statements: () => statements,
     ears,
-    /** The connection that listens leads nowhere from now on. */
+    /** Cuts off the connection that listens. */
     cut: () => {
       for (const passage of ears()) passage.blackhole();
     },
-    /** What comes in is not looked at, until it is. */
+    /** Holds back notifications until `release`. */
     hold: () => {
       held = [];
     },
@@ -97,8 +97,8 @@ async function nobodyListens(url: string): Promise<() => Promise<void>> {
   };
 }
 
-describe("every five seconds", () => {
-  it("one statement is made, and nobody looks", async () => {
+describe("a heartbeat of a listener, every five seconds", () => {
+  it("a heartbeat is one statement, and wakes up no subscriber", async () => {
     const { tick, answer, clock, statements, far, ears, ...there } = await hearingWell();
     const before = statements();
     for (let i = 1; i <= 5; i++) {
@@ -111,7 +111,7 @@ describe("every five seconds", () => {
     expect(ears()).toHaveLength(1);
   });
 
-  it("a hint that was lost is made up for", async () => {
+  it("a heartbeat makes up for a notification that was lost", async () => {
     const { url, tick, far } = await hearingWell();
     await once(url, A_JOB_MORE);
     await tick();
@@ -119,7 +119,7 @@ describe("every five seconds", () => {
     expect(far.wakes).toEqual([false]);
   });
 
-  it("who is to stop is told, here and to nobody else", async () => {
+  it("a heartbeat names jobs to be cancelled, for its own process only", async () => {
     const { url, tick, answer, far } = await hearingWell();
     const other = new pg.Client(url);
     await other.connect();
@@ -140,8 +140,8 @@ describe("every five seconds", () => {
   });
 });
 
-describe("where the connection that listens leads nowhere", () => {
-  it("a job that was added is looked for with the next beat", async () => {
+describe("a connection that listens and is cut off", () => {
+  it("a job that was added is found with the next heartbeat", async () => {
     const { url, cut, tick, far } = await hearingWell();
     cut();
     await once(url, A_JOB_MORE);
@@ -150,7 +150,7 @@ describe("where the connection that listens leads nowhere", () => {
     expect(far.wakes).toEqual([false]);
   });
 
-  it("whatever else has happened is looked for a moment later, and with every beat until it hears again", async () => {
+  it("subscribers look a moment later, and with every heartbeat until notifications are received again", async () => {
     const { url, cut, tick, answer, clock, far, ears } = await hearingWell();
     cut();
     const deaf = ears();
@@ -177,7 +177,7 @@ describe("where the connection that listens leads nowhere", () => {
   });
 });
 
-it("a connection is not taken for deaf whose news were not looked at, for this process was held up", async () => {
+it("a connection is not replaced because the process itself was held up", async () => {
   const { url, hold, release, tick, answer, far, ears } = await hearingWell();
   hold();
   await tick();
@@ -192,7 +192,7 @@ it("a connection is not taken for deaf whose news were not looked at, for this p
   expect(ears()).toHaveLength(1);
 });
 
-it("whoever can say only late that he listens looks for what he missed", async () => {
+it("a process that could only register late as a listener looks for what it missed", async () => {
   const { url, subscribe, clock, database } = await listening();
   await database.call("present");
   const end = await nobodyListens(url);

@@ -40,8 +40,8 @@ async function pair() {
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-describe("jobs that are added after a pause", () => {
-  it("are told of by the step that adds them, in one round trip", async () => {
+describe("the notification of jobs that are added after a pause", () => {
+  it("jobs that are added after a pause are notified by the step that adds them, in one round trip", async () => {
     const { storage, statements, wakes, said } = await pair();
     await storage.add([newJob()]);
     await until(() => wakes.length === 1, "the first to be heard of");
@@ -53,7 +53,7 @@ describe("jobs that are added after a pause", () => {
     expect(said).toMatchObject([{ queues: [["q", true]] }, { queues: [["q", false]] }]);
   });
 
-  it("wait for nobody who is doing so: they are told of afterwards", async () => {
+  it("an add does not wait for another one that notifies, and is notified afterwards", async () => {
     const { url, storage, statements, wakes } = await pair();
     const other = new pg.Client(url);
     await other.connect();
@@ -62,10 +62,10 @@ describe("jobs that are added after a pause", () => {
     await other.query("SELECT pg_advisory_xact_lock(sluice.lock_key('telling', ''))");
     await storage.add([newJob()]);
     await until(() => wakes.length === 1, "it to be heard of");
-    expect(statements).toEqual(["add_uniform", "tell"]);
+    expect(statements).toEqual(["add_uniform", "notify_others"]);
   });
 
-  it("are heard of by who begins to listen while they are being committed", async () => {
+  it("a process that begins to listen while jobs are being committed is notified of them", async () => {
     const url = await temporaryDatabase();
     await using storage = new PostgresStorage(url);
     await storage.setup();
@@ -90,7 +90,7 @@ describe("jobs that are added after a pause", () => {
     await until(() => wakes.length > 0, "the job to be heard of", 3_000);
   });
 
-  it("a queue whose name is longer than can be said is told of all the same", async () => {
+  it("jobs of a queue whose name does not fit into a notification wake up workers all the same", async () => {
     const { storage, wakes } = await pair();
     await storage.add([newJob({ queue: "x".repeat(9_000) })]);
     await storage.add([newJob()]);
@@ -98,7 +98,7 @@ describe("jobs that are added after a pause", () => {
   });
 });
 
-it("jobs that are added one after the other are told of a few times", async () => {
+it("jobs that are added one after the other are notified together, a few times", async () => {
   const { storage, wakes, said } = await pair();
   const start = performance.now();
   for (let i = 0; i < 300; i++) await storage.add([newJob()]);
