@@ -10,28 +10,28 @@ interface Call {
   readonly reject: (error: unknown) => void;
 }
 
-/** No more jobs than this in one transaction, nor more characters of data: nobody is to wait for long. */
+/** No more jobs than this in one transaction, nor more characters of data: no call may wait for long. */
 const MOST = 1_000;
 const MOST_CHARACTERS = 1_000_000;
 /** With so many jobs of its own a call has little to gain: a commit costs no more than some jobs. */
 const FEW = 100;
-/** A transaction that takes longer than this holds up nobody: its connection may be broken, or its server far. */
+/** Calls do not wait for a transaction that takes longer than this: its connection may be broken, or its server far away. */
 const PATIENCE_MS = 20;
-/** Whoever was answered just now, and adds the next job at once, has called again after so many turns. */
+/** A caller that was answered just now, and adds the next job at once, has called again after so many turns. */
 const TURNS = 8;
 
 /**
- * Calls that add jobs at the same time share a transaction: a round trip and a commit cost as much as several jobs. Whoever
- * comes alone goes at once. Each call stays what it is on its own: all of its jobs or none, whatever becomes of the others.
+ * Calls that add jobs at the same time share a transaction: a round trip and a commit cost as much as several jobs. A call
+ * that comes alone is sent at once. Each call adds all of its jobs or none, whatever becomes of the others.
  */
 export class Adding {
   readonly #database: PostgresDatabase;
-  /** What was begun may still be sent when nothing new is begun any more. */
+  /** Calls that were begun may still be sent while the storage closes. */
   readonly #steps: Steps;
   readonly #calls: Call[] = [];
-  /** Calls gather, and go when what was sent before is back. */
+  /** Calls gather, and are sent when the transaction before has ended. */
   #waiting = false;
-  /** Sees to it that nobody waits for too long for what was sent. */
+  /** Bounds how long calls wait for the transaction before. */
   #watch: (() => void) | undefined;
 
   constructor(database: PostgresDatabase) {
@@ -81,7 +81,7 @@ export class Adding {
       this.#waiting = false;
       this.#go();
     };
-    // The time is taken only once somebody waits.
+    // The timer starts only when a call waits.
     this.#watch = () => {
       cancel ??= clock.after(Math.max(0, since + PATIENCE_MS - clock.now()), goOn);
     };
@@ -99,7 +99,7 @@ export class Adding {
       for (const { jobs, resolve } of calls) resolve(added.slice(from, (from += jobs.length)));
     } catch (error) {
       if (isForAll(error)) for (const { reject } of calls) reject(error);
-      // Nothing was added. Whose fault that was shows when each is asked for by itself.
+      // Nothing was added. Each call is sent alone, so that only the wrong one fails.
       else await Promise.all(calls.map((call) => this.#sendAlone(call)));
     }
   }
@@ -113,7 +113,7 @@ export class Adding {
   }
 }
 
-/** Keys are refused as a matter of course, and then all who have come along would have to be sent again. */
+/** Calls with idempotency keys do not share: a refused key is common, and all calls of the transaction would be sent again. */
 function canShare(jobs: readonly NewJob[]): boolean {
   return jobs.length <= FEW && sizeOf(jobs) < MOST_CHARACTERS && jobs.every(({ idempotency }) => idempotency === null);
 }
@@ -136,7 +136,7 @@ function sizeOf(jobs: readonly NewJob[]): number {
   return jobs.reduce((characters, { data }) => characters + data.length, 0);
 }
 
-/** Is it about the server and the way to it, rather than about one of the jobs? Then nobody knows what was added. */
+/** Is it about the server and the way to it, rather than about one of the jobs? Then it is unknown what was added. */
 function isForAll(error: unknown): boolean {
   return error instanceof StorageError && (sqlStateOf(error) === undefined || kindOf(error.cause) !== "final");
 }

@@ -2,8 +2,8 @@ import { JobError, StorageError } from "../../core/errors.ts";
 
 /** The SQLSTATE of an error of the driver, or of an error of ours that was made of one. */
 export function sqlStateOf(error: unknown): string | undefined {
-  const told = error instanceof JobError ? error.cause : error;
-  const code = codeOf(told);
+  const cause = error instanceof JobError ? error.cause : error;
+  const code = codeOf(cause);
   return code !== undefined && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
@@ -11,8 +11,8 @@ export function sqlStateOf(error: unknown): string | undefined {
 export const WRONG_ISOLATION = "SL001";
 
 /**
- * What failed so was undone, and may go through the next time: a conflict with others (40001), a deadlock (40P01), a lock
- * that was not to be had (55P03), a statement that took longer than the server allows (57014).
+ * The step was rolled back, and may succeed the next time: a conflict with others (40001), a deadlock (40P01), a lock
+ * that could not be had in time (55P03), a statement that took longer than the server allows (57014).
  */
 const UNDONE: ReadonlySet<string> = new Set(["40001", "40P01", "55P03", "57014"]);
 
@@ -22,7 +22,7 @@ const UNDONE: ReadonlySet<string> = new Set(["40001", "40P01", "55P03", "57014"]
  */
 const AWAY: ReadonlySet<string> = new Set(["57P01", "57P02", "57P03", "53300", "57P05", "25P03", "25P04", "25006"]);
 
-/** The way to the server is broken, in the words of Node. */
+/** The connection to the server is broken: codes of Node. */
 const BROKEN: ReadonlySet<string> = new Set([
   "ECONNRESET",
   "ECONNREFUSED",
@@ -34,11 +34,11 @@ const BROKEN: ReadonlySet<string> = new Set([
   "EAI_AGAIN",
 ]);
 
-/** In those of the driver: it has no codes for this. */
+/** The same as messages of the driver, which has no codes for this. */
 const BROKEN_WORDS =
   /connection terminated|connection ended|client has encountered a connection error|client was closed|timeout expired|timeout exceeded when trying to connect|connection is closed|server closed the connection|query read timeout/i;
 
-/** What nobody but the way to the server can have said: code of ours and of the engine fails with others. */
+/** Errors that only a connection can have: other code fails with other errors. */
 const OWN_FAULTS: readonly (abstract new (...args: never[]) => Error)[] = [
   JobError,
   SyntaxError,
@@ -50,9 +50,9 @@ const OWN_FAULTS: readonly (abstract new (...args: never[]) => Error)[] = [
 export type Failure =
   /** Undone, and worth another try. */
   | "undone"
-  /** The connection is gone; what was sent may have happened or not. Worth another try. */
+  /** The connection is gone; what was sent may have been committed or not. Worth another try. */
   | "lost"
-  /** The server, or the way to it, is refused to everybody. Worth another try if it was there before. */
+  /** The server refuses connections, or cannot be reached. Worth another try if it was reached before. */
   | "refused"
   | "final";
 
@@ -64,15 +64,15 @@ export function kindOf(error: unknown): Failure {
     if (UNDONE.has(code)) return "undone";
     if (AWAY.has(code) || BROKEN.has(code) || code.startsWith("08")) return "lost";
   }
-  // Node tries all addresses of a host, and tells of all of them.
+  // Node tries all addresses of a host, and reports all errors.
   const all = (error as { readonly errors?: unknown } | null)?.errors;
   if (Array.isArray(all) && all.length > 0) return kindOf(all[0]);
   return error instanceof Error && !(error instanceof JobError) && BROKEN_WORDS.test(error.message) ? "lost" : "final";
 }
 
 /**
- * What a failure means once a statement was sent: the server always says with a code why it has refused something, so
- * whatever has none comes from the way to it, and nobody knows what was done.
+ * What a failure means once a statement was sent: every error of the server has a code, so one without a code comes from the
+ * connection, and the outcome is unknown.
  */
 export function kindOnceSent(error: unknown): Failure {
   const kind = kindOf(error);
@@ -80,7 +80,7 @@ export function kindOnceSent(error: unknown): Failure {
   return OWN_FAULTS.some((fault) => error instanceof fault) ? kind : "lost";
 }
 
-/** What a driver said, as an error of ours. `doing`: what it was about. */
+/** An error of the driver, as an error of ours. `doing`: the name of the call. */
 export function failed(error: unknown, doing: string): JobError {
   if (error instanceof JobError) return error;
   return new StorageError(`Postgres: ${wordsOf(error)} (${doing})`, { cause: error });

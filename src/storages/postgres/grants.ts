@@ -14,14 +14,14 @@ export interface Confirmed {
   readonly called: readonly number[];
 }
 
-/** Undefined: there is nothing to say. What names no grant is left out. */
+/** Undefined: there is nothing to confirm. Entries without a grant are left out. */
 export function confirmed(confirmations: readonly Confirmation[]): Confirmed | undefined {
   const known = confirmations.filter(({ grant }) => isNumber(grant));
   if (known.length === 0) return undefined;
   return { grants: known.map(({ grant }) => Number(grant)), called: known.map(({ calledInMs }) => calledInMs) };
 }
 
-/** Says when calls were made. */
+/** Confirms when calls were made. */
 export async function confirm(database: Database, confirmations: readonly Confirmation[]): Promise<void> {
   const said = confirmed(confirmations);
   if (said !== undefined) await database.call("confirm", JSON.stringify(said));

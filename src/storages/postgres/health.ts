@@ -1,6 +1,6 @@
 import { type Inspected, one, rows } from "./inspect.ts";
 
-/** What the server says about itself, as far as it matters for a queue. */
+/** The settings and the state of the server, as far as they matter for a queue. */
 export interface ServerFacts {
   /** As numbers say it: 180004 is 18.4. */
   readonly version: number;
@@ -31,7 +31,7 @@ export interface Holder {
   readonly name: string;
   /** `idle in transaction`, mostly. */
   readonly state: string;
-  /** null: nobody knows. */
+  /** null: it is not known. */
   readonly ageMs: number | null;
 }
 
@@ -42,7 +42,7 @@ export interface TableFacts {
     readonly live: number;
     readonly dead: number;
     readonly bytes: number;
-    /** When it was last vacuumed, by whomever; null: never. */
+    /** When it was last vacuumed, by hand or by the server; null: never. */
     readonly vacuumedMs: number | null;
   }[];
   /** Indexes that were begun and not finished. */
@@ -79,7 +79,7 @@ const TABLES = `SELECT relname AS "table", n_live_tup::float8 AS live, n_dead_tu
 const INVALID = `SELECT indexrelid::regclass::text AS name FROM pg_index
   WHERE NOT indisvalid AND indrelid IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace($1))`;
 
-/** `longMs`: from then on a transaction is worth a word. */
+/** `longMs`: a transaction that is older is reported. */
 export async function serverFacts(place: Inspected, longMs: number): Promise<ServerFacts> {
   const { fsync, synchronousCommit, fullPageWrites, autovacuum, used, most, ...server } = await one<
     Pick<ServerFacts, "version" | "user" | "readOnly" | "isolation" | "seesAll"> &

@@ -91,7 +91,7 @@ const FUTURE = `SELECT count(*)::int AS n FROM {schema}.jobs
 /** A stamp may be so far ahead of the clock without anything being wrong. */
 const FUTURE_MS = 5_000;
 
-/** Reads through the tables: for people, not for a job. */
+/** Reads through the tables: for inspection, not on the path of a job. */
 export async function jobFacts(place: Inspected, now: number, stuckMs: number): Promise<JobFacts> {
   return {
     rows: await rows<{ table: string; rows: number }>(place, ROWS, place.schema),

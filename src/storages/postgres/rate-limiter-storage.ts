@@ -25,7 +25,7 @@ export class PostgresRateLimiterStorage extends PostgresRates {
     const own = new PostgresDatabase(readTarget(OWNER, database), settings);
     super(own, OWNER);
     this.#database = own;
-    // Workers hear when there is room again.
+    // Workers are woken up when a limit becomes available.
     this.#hub = new Hub(own, settings.schema);
   }
 

@@ -26,7 +26,7 @@ const WINDOW = {
   grantTtl: optional(positive, undefined),
 };
 
-/** The last word holds, so a repeat does no harm; but one that comes late must not be the last. */
+/** The last settled weight counts, so a repeat does no harm; but a late repeat must not be the last. */
 const FENCED = { as: "fenced" } as const;
 
 /** What the database needs before it can be asked. */
@@ -40,8 +40,8 @@ interface Prepared extends Database {
 /**
  * The limits of a database: all eleven methods, over the log that the claims of its jobs count in as well.
  *
- * Starts are told by the clock of the storage. An instant set from outside is by the clock of whoever sets it: it comes in and
- * goes out as the time until then.
+ * Starts are stamped by the clock of the storage. An instant set from outside is by the clock of the caller: it comes in and goes out
+ * as the time until then.
  */
 export class PostgresRates implements ConfirmingRateLimiterStorage {
   readonly #database: Prepared;
@@ -99,7 +99,7 @@ export class PostgresRates implements ConfirmingRateLimiterStorage {
       weight === 0
         ? await this.#database.call<Tried>("rate_try", ...args)
         : await this.#database.once<Tried>("rate_try", args, {
-            // It was recorded, and nobody has heard of it.
+            // It was recorded, and its caller was not answered.
             undo: async (steps, tried) => {
               if (tried?.token !== undefined)
                 await steps.call("rate_cancel", queueName, tried.token[0], tried.token[1]);

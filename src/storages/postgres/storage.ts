@@ -69,18 +69,18 @@ export interface PostgresStorageOptions {
   readonly schema?: string | undefined;
   /**
    * Create or update the schema on first use. Default: true. With false, one that is missing or older is an error, and
-   * `sluice migrate` is for people to run.
+   * `sluice migrate` has to be run by hand.
    */
   readonly migrate?: boolean | undefined;
   /**
    * How long a call may take, all attempts together, before it fails. Default: 10 s. Only creating or updating the schema may
-   * take a minute, for it waits for others who do.
+   * take a minute, for it waits for other processes that do.
    */
   readonly timeout?: number | string | undefined;
   /**
    * How many connections the storage makes itself, at most. With a URL: in its pool (default 10), and two more for when all
    * of these are busy. Beside a pool of yours: for when all of its connections are taken for longer than a moment (default
-   * 2, of which one is only for what keeps leases; 0: none). One more listens.
+   * 2, of which one is only for heartbeats, settling and sweeps; 0: none). One more listens.
    */
   readonly connections?: number | undefined;
   /** Where the time for timers and deadlines comes from; decisions go by the clock of the server. */
@@ -144,7 +144,7 @@ export class PostgresStorage implements JobStorage {
     this.rates = new PostgresRates(this.#database, OWNER);
   }
 
-  /** How often a call was tried again, because others were in the way or a connection broke. */
+  /** How often a call was tried again, because of a conflict or a broken connection. */
   get retries(): number {
     return this.#database.retries;
   }

@@ -37,12 +37,12 @@ export const schemaName: Check<string> = {
 /** Schemas that are there for something else in every database. */
 const OTHERS: ReadonlySet<string> = new Set(["public", "information_schema"]);
 
-/** A connection of our own pool that nobody has used for so long is ended. */
+/** A connection of our own pool that was not used for so long is ended. */
 const IDLE_MS = 60_000;
 
 /**
  * A pool of our own, with the driver that the user has installed. `open`: its connections, also those that are being made,
- * of which a pool does not tell.
+ * which a pool does not show.
  */
 export async function openPool(
   url: string,
@@ -65,12 +65,12 @@ export async function openPool(
     connectionTimeoutMillis: timeout,
     // A new one has to read every function again, which takes as long as many steps.
     idleTimeoutMillis: IDLE_MS,
-    // Idle connections keep no process from ending.
+    // Idle connections do not keep the process from ending.
     allowExitOnIdle: true,
   };
   try {
     const pool = new Pool(options);
-    // For good: a server that goes away may still say so to a connection that is about to end.
+    // For good: a server that shuts down may still send an error to a connection that is about to end.
     pool.on("connect", (client) => ignoreErrors(client));
     return pool;
   } catch {

@@ -3,20 +3,20 @@ import { hasMethods } from "../../core/options.ts";
 import type { Caller } from "./database.ts";
 
 /*
- * A job can be added in a transaction of the user's own, in whatever hands that is. No library is imported: each is known by
- * the few members that are used of it. A database or a pool that is no transaction is refused wherever that can be seen,
+ * A job can be added in a transaction of the user, of any library. None is imported: each is known by the few members that are
+ * used of it. A database or a pool that is no transaction is refused wherever that can be seen,
  * for the job would be added at once then, and stay when the rest is rolled back.
  */
 
 /** A client of `pg` on which a transaction was begun, or whatever else takes a text and values and answers with rows. */
 export interface PgTransaction {
-  // oxlint-disable-next-line typescript/no-explicit-any -- as drivers say it
+  // oxlint-disable-next-line typescript/no-explicit-any -- as drivers declare it
   query(text: string, values: any[]): PromiseLike<{ readonly rows: readonly unknown[] }>;
 }
 
 /** What `sql.begin` of postgres.js hands to its callback. */
 export interface PostgresJsTransaction {
-  // oxlint-disable-next-line typescript/no-explicit-any -- as drivers say it
+  // oxlint-disable-next-line typescript/no-explicit-any -- as drivers declare it
   unsafe(text: string, values: any[]): PromiseLike<readonly unknown[]>;
   savepoint: unknown;
 }
@@ -57,8 +57,8 @@ interface Home {
 
 /**
  * The database as it is seen inside of a transaction of the user's: a function that takes a JSON text and perhaps flags is
- * run once. What goes wrong is told as the driver says it: it is for the user to know a conflict when he sees one, and to
- * begin again.
+ * run once. Errors of the driver are passed on as they are: only the user can begin the
+ * transaction again.
  */
 export function inTransaction(tx: unknown, home: Home): Caller {
   const run = runIn(tx);

@@ -11,8 +11,8 @@
 -- one of the ids is there already. Where limits weigh, the jobs may have to be refused, and go the way of `add`.
 --
 -- ids, data: of all jobs, as one text each with `separator` between them: texts are taken apart much sooner than JSON is read.
--- due, deadline: instants by the clock of the server; due_in, deadline_in: so long from now. teller: who adds, if others are to be
--- told from inside of the transaction (tell_added). notify, again, and the answer: as `add`.
+-- due, deadline: instants by the clock of the server; due_in, deadline_in: so long from now. teller: the storage that adds, if it may
+-- notify others inside the transaction (tell_added). notify, again, and the answer: as `add`.
 CREATE OR REPLACE FUNCTION {schema}.add_uniform(ids text, data text, separator text, queue text, type text, due float8, due_in float8,
   priority float8, grp text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8,
   keep_for float8, teller text, notify boolean DEFAULT false, again boolean DEFAULT false) RETURNS text
@@ -26,7 +26,7 @@ DECLARE
   ruled boolean;
   -- Does a listener want events, and is there another listener than the caller?
   ears boolean[];
-  -- As `wakes` says; NULL: there is nothing to tell.
+  -- As `wakes` says; NULL: no wake-up.
   news boolean;
 BEGIN
   -- What `wakes` would say of a job without a group is asked here: one statement costs less than two.
@@ -87,11 +87,11 @@ $$;
 -- of objects of the columns that `add_uniform` names. kind_of: the kind of each job, from 1; NULL: all are of the first.
 -- keys: NULL, or an entry for each job, {} or {id, queue, key, fingerprint, ttl, on_duplicate} (keys.sql).
 -- repeated: ids may be there already, and those jobs are left out; else such an id raises unique_violation.
--- notify: the transaction is the user's. Ids that are there are left out, and listeners are told by NOTIFY when it is committed.
--- again: an earlier call may have been done, and its answer lost: what it has added counts as added, and is told again.
+-- notify: the transaction is the user's. Ids that are there are left out, and listeners are notified when it is committed.
+-- again: an earlier call may have been committed, and its answer lost: what it has added counts as added, and is notified again.
 --
 -- Answer: {others: [[number of the job from 0, the id that there is instead]], woken, everybody, events, told}; told: others were
--- told, NULL: that is for the caller to do. Or, where nothing was added, {refused: {why: "key", key, id, because} or {why: "weight",
+-- notified, NULL: the caller has to do that. Or, where nothing was added, {refused: {why: "key", key, id, because} or {why: "weight",
 -- rule, weight, said, most}}.
 CREATE OR REPLACE FUNCTION {schema}.add(jobs json, repeated boolean, notify boolean DEFAULT false, again boolean DEFAULT false)
 RETURNS text

@@ -1,19 +1,19 @@
--- What people change: jobs (cancel, retry, promote, remove, update) and pauses of queues.
+-- Changes by users: of jobs (cancel, retry, promote, remove, update) and pauses of queues.
 --
 -- Locks: the rules (shared; alone for pauses), the rows of the jobs in the order of their ids, then the limits that weigh.
 
--- What people do to jobs.
+-- Changes jobs, by id or by filter.
 --
 -- wanted: {action, queue, ids, states} or {action, queue, states, type, grp, ended_for, most}: jobs by their ids, or the oldest
 -- that are such; states: only if they are in one of these, NULL: in any that the action applies to. Answer: {changed: [id],
--- missed: how many others had been chosen, and were claimed or changed by somebody else before they could be held, woken,
+-- missed: how many others had been chosen, and were claimed or changed before they could be locked, woken,
 -- everybody, stopping: [[queue, id]], events}.
 --
--- Jobs that have come due count as such, whether or not anybody has claimed since. They stay as they are: who held them, in the
--- order in which they came due, while he waits for others would be waited for crosswise.
+-- Jobs that have come due count as such, whether or not a claim came since. They are not written: locking them in the order in which they
+-- came due, while waiting for others in the order of their ids, could deadlock.
 --
--- A job may be in the hands of a transaction of somebody else's, for as long as he likes: it is waited for only for a moment, for
--- others wait behind the rules lock meanwhile. Then the client comes back (55P03).
+-- A transaction of the user may have a job locked for any time: it is waited for only for a moment, since other steps wait behind the
+-- rules lock meanwhile. Then the client tries again (55P03).
 CREATE OR REPLACE FUNCTION {schema}.change(wanted json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
@@ -50,7 +50,7 @@ BEGIN
       ) p ORDER BY p.seq LIMIT q.most);
   END IF;
   PERFORM set_config('lock_timeout', CASE WHEN alone THEN '20' ELSE '200' END, true);
-  -- By ids an active job is asked again, and its worker hears of it again; but nothing is changed then.
+  -- By ids an active job is asked again to stop, and its worker is notified again; but nothing is written then.
   SELECT coalesce(array_agg(l.id), '{}') AS ids, coalesce(array_agg(l.seq), '{}') AS seqs,
     json_agg(json_build_array(q.queue, l.id)) FILTER (WHERE l.state = 'active') AS stopping,
     coalesce(array_agg(l.id) FILTER (WHERE NOT (l.state = 'active' AND l.cancel_requested)), '{}') AS changed,
@@ -88,8 +88,8 @@ BEGIN
 END
 $$;
 
--- Jobs that have not started are cancelled at once; an active one is asked to stop. Their rows are locked already. tells: somebody
--- wants to hear of it; answers whether events were written.
+-- Jobs that have not started are cancelled at once; an active one is asked to stop. Their rows are locked already. tells: a listener
+-- wants events; answers whether events were written.
 CREATE OR REPLACE FUNCTION {schema}.cancel_jobs(ids text[], now float8, tells boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -111,9 +111,9 @@ END
 $$;
 
 -- Jobs that have ended, or are scheduled, are due now; one that backed off, at its old place. One that has ended starts from its first attempt, its history kept; a deadline
--- that has passed would end it again at once: whoever asks for a retry wants it to run. Their rows are locked already.
+-- that has passed would end it again at once, so it is removed. Their rows are locked already.
 --
--- Answers whom it wakes: [[queue, news]].
+-- Answers with the wake-ups: [[queue, as `wakes` says]].
 CREATE OR REPLACE FUNCTION {schema}.bring_back(ids text[], now float8) RETURNS json
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -206,7 +206,7 @@ BEGIN
     job.first_due_at := NULL;
     job.state := CASE WHEN job.due_at > now THEN 'scheduled' ELSE 'waiting' END;
   END IF;
-  -- What others are to hear of it, as it is before it is there.
+  -- Is it worth a wake-up? Asked before the row is written.
   news := (SELECT {schema}.wakes(job.queue, job.type, job.priority, job.grp, job.due_at, now, m.last, m.rules > 0) FROM {schema}.meta m);
   BEGIN
     UPDATE {schema}.jobs j SET data = job.data, priority = job.priority, grp = job.grp, weights = job.weights,
@@ -237,7 +237,7 @@ END
 $$;
 
 -- Nothing of the queue, or of one type in it, starts while it is paused. type: '' for the whole queue, ':' and the type for one.
--- Answer: {woken, everybody}. Whoever waited for a heavy job of those that are paused now does not any more.
+-- Answer: {woken, everybody}. Jobs that waited behind a heavy job which is paused now are free to start.
 CREATE OR REPLACE FUNCTION {schema}.set_paused(queue text, type text, paused boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

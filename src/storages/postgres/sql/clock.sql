@@ -9,7 +9,7 @@ $$;
 -- The time of the storage. It does not run backwards: where the clock of the server was set back, all of the storage goes on
 -- from the time that was seen last, and stays ahead of the clock by the difference.
 --
--- The last time seen is written down once in a while (every 100 ms at most), by whoever comes and need not wait for it. So
+-- The last time seen is written once in a while (every 100 ms at most), by a step that need not wait for the row. So
 -- a step back that is smaller than that is not seen here; no log of starts goes backwards all the same (limits.newest).
 --
 -- The clock is read after what it is compared with, and again after a wait: else the time that passed in between would look like
@@ -38,21 +38,21 @@ BEGIN
 END
 $$;
 
--- The time of the storage for whoever only reads: what moment would say, without writing anything down. VOLATILE: it looks
+-- The time of the storage for functions that only read: what moment would say, without a write. VOLATILE: it looks
 -- at the clock as it is when it is called, and not as it was when the statement around it began (repair_clock).
 CREATE OR REPLACE FUNCTION {schema}.present() RETURNS float8
 LANGUAGE sql VOLATILE AS $$
   SELECT greatest(last, {schema}.wall() + skew) FROM {schema}.meta
 $$;
 
--- How far the clock of the storage is ahead of the clock of the server, as moment would say. People give and see instants by the
--- clock of the server: what they give is kept with this added, what they see is shown without.
+-- How far the clock of the storage is ahead of the clock of the server, as moment would say. Users give and see instants by the
+-- clock of the server: those that come in are kept with this added, those that go out are shown without.
 CREATE OR REPLACE FUNCTION {schema}.skew() RETURNS float8
 LANGUAGE sql VOLATILE AS $$
   SELECT greatest(skew, last - {schema}.wall()) FROM {schema}.meta
 $$;
 
--- Has an instant passed that somebody gave by the clock of the server? NULL, for there is none: yes. Asked of what has passed by the
+-- Has an instant passed that was given by the clock of the server? NULL, for there is none: yes. Asked of what has passed by the
 -- clock of the storage, which may have been set forward since the instant was given.
 CREATE OR REPLACE FUNCTION {schema}.has_passed(given float8) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
@@ -62,8 +62,8 @@ $$;
 -- Takes the offset out of the clock: every instant of the storage moves by it, in one transaction, so that ages, and with them all
 -- decisions, stay as they are. Whole milliseconds, for those move any instant without rounding it. Answers by how many.
 --
--- Whatever has read the clock holds the table `meta` until its transaction ends: who has it alone knows that all of them are over,
--- and whoever comes reads it anew. He gives up soon where a transaction stays open (55P03).
+-- Whatever has read the clock holds the table `meta` until its transaction ends: once this has the table alone, all of them
+-- are over, and later steps read the clock anew. It gives up soon where a transaction stays open (55P03).
 --
 -- instants: which columns of numbers hold instants, as a regular expression (storage/clock-repair.ts).
 CREATE OR REPLACE FUNCTION {schema}.repair_clock(instants text) RETURNS float8

@@ -2,13 +2,13 @@
 --
 -- Locks: `show_due` begins a step (the rules, shared); jobs that come due are taken with SKIP LOCKED.
 
--- Scheduled jobs of the queue that have come due wait from now on: a thousand at the most. Whoever waits for them knows when they
--- come due. One that backed off takes its old place. Answers how many.
+-- Scheduled jobs of the queue that have come due wait from now on: a thousand at the most. No wake-up: workers have
+-- their wake-up time. One that backed off takes its old place. Answers how many.
 CREATE OR REPLACE FUNCTION {schema}.promote_due(queue text, now float8) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   due tid[];
-  -- Those that somebody gave an instant for, which is still to come: the clock of the storage was set forward since.
+  -- Those that were given an instant which is still to come by the clock of the server: the clock of the storage was ahead since.
   early tid[];
   waiting {schema}.arrival[];
 BEGIN
@@ -33,7 +33,7 @@ BEGIN
 END
 $$;
 
--- Jobs that have come due are shown as such, whether or not anybody has claimed since: called before the states of a queue are read.
+-- Jobs that have come due are shown as such, whether or not a claim came since: called before the states of a queue are read.
 -- Answers whether there were any.
 CREATE OR REPLACE FUNCTION {schema}.show_due(queue text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
@@ -51,10 +51,10 @@ END
 $$;
 
 -- Is a job that comes to wait, or is scheduled, worth a wake-up? true: it is the first of its lane to wait, or the first of those to
--- come due, and also workers look that a limit keeps back. false: others wait there already. NULL: no, for they wait for a limit.
+-- come due, and it wakes up workers that a limit blocks, too. false: others wait there already. NULL: no, for a limit blocks these.
 --
 -- last: meta.last. ruled: there are rules, or were. Called before the job is there, or in the statement that brings it: STABLE does not see it. Of jobs without a
--- group, and of those that should have come due, only the last second is looked at: that tells once too often where others wait for
+-- group, and of those that should have come due, only the last second is looked at: that is one wake-up too many where others wait for
 -- longer, and takes no longer where many have gone and the index is full of them.
 CREATE OR REPLACE FUNCTION {schema}.wakes(queue text, type text, priority float8, grp text, due_at float8, now float8, last float8,
   ruled boolean) RETURNS boolean
@@ -102,7 +102,7 @@ BEGIN
 END
 $$;
 
--- Tells claims of jobs with a group that wait now: they open lanes for them.
+-- Inserts arrivals for jobs with a group that wait now: claims open lanes for them.
 CREATE OR REPLACE FUNCTION {schema}.insert_arrivals(jobs {schema}.arrival[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

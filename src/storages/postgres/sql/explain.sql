@@ -81,7 +81,7 @@ LANGUAGE sql STABLE AS $$
       AND k.grp = p.grp AND k.type = p.type LIMIT 1) l ON true
     WHERE p.waiting > 0
   ), speaker AS (
-    -- The lane that was served the longest ago speaks for its group. Where there is none, all that never were come first.
+    -- The lane that was served the longest ago decides for its group. Where there is none, all that never were come first.
     SELECT turn, id, first FROM (
       SELECT turn, id, first FROM present WHERE is_own
       UNION ALL SELECT 0, 'Infinity', 9223372036854775807 WHERE NOT EXISTS (SELECT FROM present WHERE is_own)
@@ -98,7 +98,7 @@ LANGUAGE sql STABLE AS $$
       AND NOT EXISTS (SELECT FROM {schema}.pauses u WHERE u.queue = own.queue AND u.type = ':' || p.type)
     GROUP BY p.grp
   ), alike AS (
-    -- The same of its own type alone, which whoever asks for it asks for: of groups where nothing else waits.
+    -- The same of its own type alone, which every worker that handles the job asks for: of groups where nothing else waits.
     SELECT least(sum(p.waiting),
       (SELECT lane FROM mine) + CASE WHEN bool_or((p.turn, p.id, p.first) < (s.turn, s.id, s.first)) THEN 1 ELSE 0 END) AS turns
     FROM present p, speaker s
@@ -179,7 +179,7 @@ LANGUAGE sql STABLE AS $$
   FROM known k
 $$;
 
--- Scheduled jobs of a queue, of this priority or a higher one, that have come due, and that nobody has put in their place yet. Up to
+-- Scheduled jobs of a queue, of this priority or a higher one, that have come due and do not wait in a lane yet. Up to
 -- 10,000.
 --
 -- grp: as a lane says it. at: now.

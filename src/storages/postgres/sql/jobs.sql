@@ -35,8 +35,8 @@ BEGIN
 END
 $$;
 
--- A page of the jobs of a queue, the newest first. Those that have come due are shown as such, whether or not anybody has
--- claimed since.
+-- A page of the jobs of a queue, the newest first. Those that have come due are shown as such, whether or not a claim
+-- came since.
 --
 -- query: {queue, states, type, grp, since, until, most, bytes, after}; after: the number of the last job of the page before; bytes: so
 -- much data, and so many results, but one job in any case. Answer: {jobs: a list as job_json gives them, more: there is another page}.
@@ -69,10 +69,10 @@ $$;
 
 -- Jobs of a queue in one state, in the order of adding, so many at the most: their numbers and ids. What is NULL does not matter.
 --
--- since, until: added at or after, and before. ended_before: ended at or before. unasked: only those that nobody has asked to
+-- since, until: added at or after, and before. ended_before: ended at or before. unasked: only those that are not asked to
 -- stop. newest: the newest first. after: only those after this number in the order.
 --
--- Instants of two processes may lie so far apart that the order of adding does not tell: a second is allowed for.
+-- Instants of two processes may lie so far apart that the order of adding differs: a second is allowed for.
 CREATE OR REPLACE FUNCTION {schema}.ids_in_state(queue text, state text, type text, grp text, since float8, until float8,
   ended_before float8, unasked boolean, newest boolean, after bigint, most integer) RETURNS TABLE (seq bigint, id text)
 LANGUAGE plpgsql STABLE AS $$
@@ -119,7 +119,7 @@ END
 $$;
 
 -- Jobs of a queue that are scheduled, in the order of adding, so many at the most: their numbers and ids. due: those that have come
--- due, though nobody has noticed yet; coming: the others. type, grp: NULL does not matter.
+-- due and are not shown as such yet; coming: the others. type, grp: NULL does not matter.
 CREATE OR REPLACE FUNCTION {schema}.ids_scheduled(queue text, type text, grp text, due boolean, coming boolean, now float8,
   most integer) RETURNS TABLE (seq bigint, id text)
 LANGUAGE plpgsql STABLE AS $$

@@ -2,14 +2,14 @@
 --
 -- Locks: the rules (shared), the rows of the jobs in the order of their ids; `report` also the limits that are charged.
 
--- Keeps leases for lease_ms from now. One that has run out is lost for good, even if nobody has noticed yet.
+-- Keeps leases for lease_ms from now. One that has expired is lost for good, even if no sweep has ended it yet.
 --
 -- Each job is looked up by its id (complete_plainly), and its lease in a hash table of those that are meant, in whatever order
 -- they come: a look through all of them, for each, would cost more than anything else. The planner makes that table of a
 -- subquery that it cannot turn into a join: therefore IS TRUE.
 --
--- leases: [{n, id, token}], in any order. Answer: {lost: [n], cancelled: [n]}: leases that were lost, and jobs that somebody
--- wants to stop.
+-- leases: [{n, id, token}], in any order. Answer: {lost: [n], cancelled: [n]}: leases that were lost, and jobs that are
+-- to be cancelled.
 CREATE OR REPLACE FUNCTION {schema}.heartbeat(leases json, lease_ms float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
@@ -142,7 +142,7 @@ BEGIN
   )
   SELECT array_agg(DISTINCT l.job) INTO written FROM lines l;
   IF written IS NOT NULL THEN
-    -- Who deletes the job knows by this that there is a log.
+    -- Deleting the job goes by this: there is a log to delete.
     UPDATE {schema}.jobs j SET logged = true
     WHERE j.id = ANY (ARRAY(SELECT o.id FROM json_to_recordset(reports) AS o (n integer, id text) WHERE o.n = ANY (ns)))
       AND j.seq = ANY (written) AND NOT j.logged;
@@ -153,10 +153,10 @@ END
 $$;
 
 -- Jobs whose leases ran out before anything of them was called get their attempt back: their workers say so now. They are as they were
--- before they were claimed; those that were dead for it wait again, at their old place. What was told of it stays told, and what was
+-- before they were claimed; those that were dead for it wait again, at their old place. Events that were written stay, and what was
 -- counted under limits stays counted. Those that were claimed or changed since stay as they are.
 --
--- ids, tokens: of the leases. Answers whom it wakes: [[queue, news]].
+-- ids, tokens: of the leases. Answers with the wake-ups: [[queue, as `wakes` says]].
 CREATE OR REPLACE FUNCTION {schema}.unspend(ids text[], tokens bigint[]) RETURNS json
 LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
 DECLARE

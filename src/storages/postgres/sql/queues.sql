@@ -82,7 +82,7 @@ DECLARE
   kept jsonb;
   brought jsonb := '[]';
 BEGIN
-  -- Along the index of the state, and the latest thousand that were completed: for people, not for a job.
+  -- Along the index of the state, and the latest thousand that were completed: for inspection, not on the path of a job.
   WITH waiting AS (
     SELECT w.type, sum(w.waiting) AS n, count(*) AS groups, max(w.waiting) AS most
     FROM {schema}.waiting_groups(of_queue, now) w GROUP BY w.type
@@ -120,7 +120,7 @@ END
 $$;
 
 -- How many jobs wait, by queue and type, of one queue or of all (NULL). Those that have come due are among them, whether or
--- not anybody has claimed since. Along the indexes of what waits: what has ended costs nothing.
+-- not a claim came since. Along the indexes of what waits: what has ended costs nothing.
 CREATE OR REPLACE FUNCTION {schema}.waiting_jobs(only_queue text, at float8)
 RETURNS TABLE (queue text, type text, waiting bigint)
 LANGUAGE sql STABLE AS $$

@@ -72,8 +72,8 @@ BEGIN
 END
 $$;
 
--- The way of almost all jobs: they ended well, and nobody wants to hear of it. One statement, as a rule, and no lock before it: the
--- rows are taken in the order of their ids, as by everybody who waits for jobs. What they hold of limits is given back later.
+-- The fast path, of almost all jobs: they are completed, and no listener wants events. One statement, as a rule, and no lock before it:
+-- the rows are taken in the order of their ids, as by every step that waits for jobs. Their slots are released later.
 --
 -- Each is looked up by its id, whatever the planner believes of the table: there is no join that it could turn round, and no
 -- state is named, for which there is another index. Only the active have a lease. Which token belongs to an id is found by halves,
@@ -112,7 +112,7 @@ BEGIN
     IF cardinality(done) = cardinality(ids) THEN
       RETURN done;
     END IF;
-    -- There are others among them after all. They are out of order, so nobody waits for them: rather all of it is begun again.
+    -- There are others among them. They would be locked out of order, so this does not wait for them: all of it is begun again.
     PERFORM FROM {schema}.jobs j
     WHERE j.id = ANY (ids) AND leased[width_bucket(j.token, leased)] = j.token AND ids[width_bucket(j.token, leased)] = j.id
       AND j.lease_until IS NOT NULL FOR UPDATE NOWAIT;
@@ -141,7 +141,7 @@ LANGUAGE sql IMMUTABLE AS $$
   FROM unnest(ids, leased) WITH ORDINALITY AS o (id, token, no) WHERE o.token <> ALL (done)
 $$;
 
--- Locks the jobs whose leases are to be ended, in the order of their ids, as everybody does who waits for jobs. Each is looked up
+-- Locks the jobs whose leases are to be ended, in the order of their ids, as every step does that waits for jobs. Each is looked up
 -- by its id, and its lease in a hash table (heartbeat).
 --
 -- outcomes: a list as jobs/outcomes.ts writes it, each with its number n. again: an earlier call may have done it already; what
@@ -149,7 +149,7 @@ $$;
 --
 -- ats, ns, tos, results: the rows that are held, with the numbers of their outcomes, how they end (NULL: well), and what with.
 -- stale: the numbers of the others; those of them that were not started spend no attempt all the
--- same, and woken says whom that wakes. took: one of them has taken something of a limit, or holds one now. grouped: one that has
+-- same, and woken has the wake-ups of that. took: one of them was charged to a limit, or brings a hold. grouped: one that has
 -- a group comes back.
 CREATE OR REPLACE FUNCTION {schema}.lock_leases(outcomes json, again boolean, OUT ats tid[], OUT ns integer[], OUT tos text[],
   OUT results text[], OUT stale integer[], OUT took boolean, OUT grouped boolean, OUT woken json)
@@ -198,7 +198,7 @@ LANGUAGE sql STABLE SET enable_hashjoin = on AS $$
   JOIN {schema}.jobs j ON j.ctid = l.at
 $$;
 
--- Writes down how leases ended. Everything but limits: those hear of it first.
+-- Writes how leases ended. Everything but limits, whose state is written before.
 --
 -- ats, ns, tos, results: as lock_leases answers. woken: [[queue, as `wakes` says]]. late: one came back whose deadline has passed.
 -- told: events were written.

@@ -9,10 +9,10 @@
 -- Every step begins with it. Decisions are made on what was committed before the locks were taken: only READ COMMITTED
 -- looks again after a lock. No step waits for a lock for longer than a few seconds.
 --
--- The rules lock is shared by all steps; whoever changes rules has it for himself, and all of the storage with it. Who waits to be
--- alone keeps everybody waiting who comes behind him: he gives up soon (55P03), and the client lets them pass before it tries
--- again. The setting sluice.tries says how often it has: where every step takes long, he has to be more stubborn in the end. But
--- where there are so many limits that all are alone, one after the other, he keeps his place like everybody.
+-- The rules lock is shared by all steps; a step that changes rules has it alone. While such a step waits for the lock, all later steps
+-- wait behind it: so it gives up soon (55P03), and the client lets them pass before it tries again. The setting sluice.tries says how
+-- often it has tried: where every step takes long, it waits longer in the end. But where there are so many limits that every step has
+-- the lock alone (many_rules), it waits like any other.
 CREATE OR REPLACE FUNCTION {schema}.begin_step(alone boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -40,11 +40,11 @@ BEGIN
 END
 $$;
 
--- Begins an attempt at a step that must not be done twice. Each step has a number of its own, and its attempts the numbers 0, 1, 2 …
--- (patience.ts): later ones are for a client that does not know what became of those before.
+-- Begins an attempt of a step that must not be committed twice. Each step has a number of its own, and its attempts the numbers 0, 1,
+-- 2 … (retry-policy.ts): a later one is made where the outcome of those before is unknown.
 --
--- Attempts at one step exclude each other: a later one waits until the transaction of an earlier one is over, also while its COMMIT
--- waits for a synchronous standby, and leaves word of itself. An earlier one that arrives after that, from some buffer of the
+-- Attempts of one step exclude each other: a later one waits until the transaction of an earlier one is over, also while its COMMIT
+-- waits for a synchronous standby, and leaves a row (a fence). An earlier one that arrives after that, from some buffer of the
 -- network, changes nothing (SL002); and so does the first, if another one is there already. Only READ COMMITTED sees what was
 -- committed while the lock was waited for.
 --
@@ -81,8 +81,8 @@ BEGIN
 END
 $$;
 
--- Keeps what a step has answered, for a client that never hears it and asks again (begin_attempt, whose way of naming this follows). What
--- was refused is decided anew then, so that is not kept. Answers with the same.
+-- Keeps the answer of a step, for a repeat of its call (begin_attempt, whose way of naming this follows). A refusal is not kept: a repeat
+-- decides anew. Answers with the same.
 CREATE OR REPLACE FUNCTION {schema}.keep_answer(number bigint, nth integer, answer text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -137,8 +137,8 @@ BEGIN
 END
 $$;
 
--- What is counted under these names is ours until the end of the transaction, for all of their groups. Taken last, all at once
--- and sorted: whoever has them waits for nobody. Answers whether it had to wait.
+-- Locks the state of these limits until the end of the transaction, for all of their groups. Taken last, all at once and sorted: a step
+-- that has them waits for nothing more. Answers whether it had to wait.
 CREATE OR REPLACE FUNCTION {schema}.lock_limits(names text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -149,8 +149,8 @@ BEGIN
 END
 $$;
 
--- Are there so many limits that whoever locks some of them had better have the storage for himself? Every lock takes a place in
--- a table of the server that is not large.
+-- Are there so many limits that a step which locks some of them takes the rules lock alone instead? Every lock takes an entry in a table
+-- of the server that is not large.
 CREATE OR REPLACE FUNCTION {schema}.many_rules() RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

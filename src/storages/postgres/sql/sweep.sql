@@ -42,11 +42,11 @@ BEGIN
 END
 $$;
 
--- Jobs whose lease has run out go back into the queue, 500 at the most, unless that was their last attempt or they are not wanted.
--- They take their old place: what was not their fault is not to cost them an hour of backlog.
+-- Jobs whose lease has expired wait again, 500 at the most, unless that was their last attempt or they are to be cancelled. They take
+-- their old place: otherwise a crash of their worker would cost them the whole backlog.
 --
--- names: limits to be locked beside those of the jobs; NULL: nobody else can be at any limit. stalled: how many. woken, everybody:
--- as all steps tell it. told: events were written.
+-- names: limits to be locked beside those of the jobs; NULL: this step has all limits alone. stalled: how many. woken, everybody:
+-- as all steps answer. told: events were written.
 CREATE OR REPLACE FUNCTION {schema}.recover(names text[], OUT stalled integer, OUT woken json, OUT everybody boolean,
   OUT told boolean)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -107,7 +107,7 @@ $$;
 -- Jobs that have not started and whose deadline has passed are dead: a thousand at the most. That is no attempt.
 --
 -- ids: only these; NULL: any.
--- ended: how many. gone: those of them that waited, as the limits want to hear of it. told: events were written.
+-- ended: how many. gone: those of them that waited, for the limits. told: events were written.
 CREATE OR REPLACE FUNCTION {schema}.end_late(now float8, ids text[] DEFAULT NULL, OUT ended integer, OUT gone {schema}.gone_job[],
   OUT told boolean)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -148,7 +148,8 @@ END
 $$;
 
 -- Deletes what has been kept long enough, 500 of each kind at the most: jobs, idempotency keys, limits of claims, what is
--- known of steps, events and those who listened to them, workers that are not live. What others have in their hands is left for the next time. deleted: how many. more: there may be more.
+-- known of steps, events and their listeners, workers that are not live.
+-- Rows that are locked are left for the next time. deleted: how many. more: there may be more.
 CREATE OR REPLACE FUNCTION {schema}.prune_rows(now float8, OUT deleted integer, OUT more boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -191,7 +192,7 @@ BEGIN
   deleted := deleted + count;
   more := more OR count = 500;
 
-  -- Events are for those who listen now: a minute, and ten thousand of them. They are numbered as they happen.
+  -- Events are for present listeners: they are kept for a minute, ten thousand of them. They are numbered as they happen.
   DELETE FROM {schema}.events e WHERE e.ctid = ANY (ARRAY(
     SELECT f.at FROM (
       SELECT o.ctid AS at, o.seq, o.at AS told_at FROM {schema}.events o ORDER BY o.seq LIMIT 500 FOR UPDATE SKIP LOCKED) f
@@ -202,9 +203,9 @@ BEGIN
 END
 $$;
 
--- Opens lanes for what has arrived in queues that nobody claims from, so that not ever more of it is kept: where there are more than a
--- thousand, as many as a claim would, in ten queues at the most. Those of queues where somebody claims at this moment are left
--- to him. Answers whether there is more.
+-- Opens lanes for arrivals of queues without claims, so that arrivals do not pile up: where there are more than a thousand, as many as a
+-- claim would, in ten queues at the most. Those of queues with a claim at this moment are left to that claim. Answers whether there is
+-- more.
 --
 -- now: the time. names: of limits that weigh: they are locked.
 CREATE OR REPLACE FUNCTION {schema}.sweep_arrivals(now float8, names text[]) RETURNS boolean
@@ -232,8 +233,8 @@ BEGIN
 END
 $$;
 
--- Deletes lanes that nobody has used for an hour: so long a lane remembers its turn after the last job has left it. Those of
--- queues where somebody claims at this moment are left for the next time. Answers how many.
+-- Deletes lanes that were not used for an hour: so long a lane keeps its turn after the last job has left it. Those of queues with a
+-- claim at this moment are left for the next time. Answers how many.
 --
 -- now: the time. most: how many at most.
 CREATE OR REPLACE FUNCTION {schema}.sweep_lanes(now float8, most integer) RETURNS integer

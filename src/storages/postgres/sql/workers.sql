@@ -26,7 +26,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT {schema}.live_workers(of_queue, {schema}.present())
 $$;
 
--- The live workers of a queue, or of all (NULL), that which began first in front, as people see them: [{id, queue, info, since, seenAt}].
+-- The live workers of a queue, or of all (NULL), the one that began first in front: [{id, queue, info, since, seenAt}].
 CREATE OR REPLACE FUNCTION {schema}.live_workers(of_queue text, now float8) RETURNS jsonb
 LANGUAGE sql VOLATILE AS $$
   SELECT coalesce(jsonb_agg(jsonb_build_object('id', w.id, 'queue', w.queue, 'info', w.info, 'since', w.since - {schema}.skew(),

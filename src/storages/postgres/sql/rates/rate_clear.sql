@@ -1,4 +1,4 @@
--- Forgets everything under a name; what is held of a limit of that name stays held.
+-- Forgets all starts under a name; slots of a limit of that name stay in use.
 CREATE OR REPLACE FUNCTION {schema}.rate_clear(limit_name text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Says when starts under a name were made, as their tokens tell them: what was given under another name, or before the name was
--- cleared, changes nothing.
+-- Confirms when the starts of these tokens were called: a token of another name, or from before the name was cleared, changes
+-- nothing.
 --
 -- said: {limits, grants, called}, lists of one length: the limit and the number of each token, and when it was called.
 CREATE OR REPLACE FUNCTION {schema}.rate_confirm(limit_name text, said json) RETURNS text

@@ -1,4 +1,4 @@
--- What a start really used, as its token tells it: less gives room back at once, more is charged at once.
+-- Settles the start of a token with what it really used: less is available at once, more is charged at once.
 --
 -- limit_id, number, reserved: its token.
 CREATE OR REPLACE FUNCTION {schema}.rate_settle(

@@ -39,7 +39,7 @@ BEGIN
     PERFORM {schema}.keep_total(kept.id, rate_try.window_ms, in_use, now);
   END IF;
   PERFORM {schema}.record_named(kept.id, weight, number, 0, 0, now, grant_ttl, now - took);
-  -- Old starts are deleted by whoever takes one: there may be nobody who sweeps.
+  -- Old starts are deleted here: there may be no process that sweeps.
   IF (number / 10000) % 64 = 63 THEN
     PERFORM {schema}.prune_limit(kept.id, now);
   END IF;
