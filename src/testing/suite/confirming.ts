@@ -69,6 +69,19 @@ export const confirming: Cases = {
     equal((await said(s, { limits, confirm: [{ grant: id, calledInMs: 0 }] })).count, 2, "confirmed with the claim");
   },
 
+  "a start whose call left the window before it was confirmed counts no more": async (s) => {
+    await define(s, rule("k", window(3, 1_000)));
+    const first = await take(s, "k", { weight: 2, grantTtlMs: TTL });
+    ok(first.granted && first.grant !== undefined, "expected something to be confirmed");
+    await s.clock.advance(1_000);
+    // What is in use of the window is looked up, and the start that is not confirmed is part of it.
+    await taken(s, "k", { grantTtlMs: TTL });
+    equal((await countOf(s, "k")).used, 3, "used, before the confirmation");
+    await confirm(s, first.grant.id, 0);
+    equal((await countOf(s, "k")).used, 1, "used, after it");
+    equal((await take(s, "k", { weight: 2 })).granted, true, "as much as has left");
+  },
+
   "a claim under no limit that it confirms for lowers the start all the same": async (s) => {
     await define(s, rule("k", window(2, 1_000), { types: ["a"] }));
     await many(s, 4, { type: "a" });
