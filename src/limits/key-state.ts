@@ -16,10 +16,10 @@ export interface KeyState {
   /** How long the latest call that was confirmed took from its grant. */
   calledIn: number;
   /** Nothing starts before this instant: a service asked for a hold. */
-  pausedUntil: number | null;
+  heldUntil: number | null;
   /** What the service said is left, and until when that holds. */
-  toldLeft: number | null;
-  toldUntil: number | null;
+  remaining: number | null;
+  remainingUntil: number | null;
   /** Failures in a row, while the breaker is closed. */
   failures: number;
   /** Set while the breaker is open, and after that until a probe has succeeded. */
@@ -31,9 +31,9 @@ export const newKeyState = (): KeyState => ({
   calledAt: null,
   calledBy: null,
   calledIn: 0,
-  pausedUntil: null,
-  toldLeft: null,
-  toldUntil: null,
+  heldUntil: null,
+  remaining: null,
+  remainingUntil: null,
   failures: 0,
   openUntil: null,
 });
@@ -96,7 +96,7 @@ export function decideStart(
       decision = { wait, reason };
   };
   if (rule.paused) meet(WHEN_RELEASED, "paused");
-  if (state.pausedUntil !== null) meet(Math.max(0, state.pausedUntil - now), "held");
+  if (state.heldUntil !== null) meet(Math.max(0, state.heldUntil - now), "held");
   if (rule.heldUntil !== undefined) meet(Math.max(0, rule.heldUntil - now), "held");
   if (quota.max !== null && quota.windowMs !== null) {
     if (rule.blindUntil !== undefined) meet(Math.max(0, rule.blindUntil - now), "window");
@@ -104,8 +104,8 @@ export function decideStart(
   }
   if (quota.everyMs !== null) meet(spacingWait(state, quota.everyMs, now), "spacing");
   meet(concurrencyWait(quota.concurrency, slots.slots, charge.slots, slots.expiresIn), "concurrency");
-  if (state.toldUntil !== null && now < state.toldUntil && charge.weight > (state.toldLeft ?? 0)) {
-    meet(state.toldUntil - now, "told");
+  if (state.remainingUntil !== null && now < state.remainingUntil && charge.weight > (state.remaining ?? 0)) {
+    meet(state.remainingUntil - now, "told");
   }
   if (rule.breaker !== null && state.openUntil !== null) {
     const probing = slots.probes < rule.breaker.probes ? 0 : slots.expiresIn;
@@ -135,7 +135,7 @@ export function chargeKey(state: KeyState, { weight }: Charge, now: number, gran
   state.latestAt = state.latestAt === null ? now : Math.max(state.latestAt, now);
   state.calledAt = Math.max(granted?.until ?? now, state.calledAt ?? Number.NEGATIVE_INFINITY);
   state.calledBy = others ? null : (granted?.by ?? null);
-  if (state.toldLeft !== null) state.toldLeft = Math.max(0, state.toldLeft - weight);
+  if (state.remaining !== null) state.remaining = Math.max(0, state.remaining - weight);
 }
 
 /** Confirms the calls of a grant: the last was made at `at`, `calledIn` after the grant. */
@@ -163,12 +163,12 @@ export function cancelCharge(state: KeyState, startedAt: number): void {
 
 /** A start used more than its charge: the difference is subtracted from what the service said remains. */
 export function correctCharge(state: KeyState, more: number): void {
-  if (state.toldLeft !== null && more > 0) state.toldLeft = Math.max(0, state.toldLeft - more);
+  if (state.remaining !== null && more > 0) state.remaining = Math.max(0, state.remaining - more);
 }
 
 /** Holds the key until this instant. A hold is only ever extended. */
 export function holdKey(state: KeyState, until: number): void {
-  state.pausedUntil = state.pausedUntil === null ? until : Math.max(state.pausedUntil, until);
+  state.heldUntil = state.heldUntil === null ? until : Math.max(state.heldUntil, until);
 }
 
 /**
@@ -177,14 +177,14 @@ export function holdKey(state: KeyState, until: number): void {
  */
 export function recordRemaining(state: KeyState, remaining: number, resetMs: number, now: number): void {
   const until = now + resetMs;
-  const before = state.toldUntil !== null && now < state.toldUntil ? state.toldUntil : null;
+  const before = state.remainingUntil !== null && now < state.remainingUntil ? state.remainingUntil : null;
   // Reset times of one window differ by the latency of the answers and by the rounding of the service, to a second.
   if (before !== null && until <= before + SAME_WINDOW_MS) {
-    state.toldLeft = Math.min(state.toldLeft ?? remaining, remaining);
-    state.toldUntil = Math.max(before, until);
+    state.remaining = Math.min(state.remaining ?? remaining, remaining);
+    state.remainingUntil = Math.max(before, until);
   } else {
-    state.toldLeft = remaining;
-    state.toldUntil = until;
+    state.remaining = remaining;
+    state.remainingUntil = until;
   }
 }
 
@@ -222,8 +222,8 @@ export function countSuccess(state: KeyState, startedAt: number): boolean {
 /** True if no number of the state can affect a decision any more, with spacing of `everyMs`. */
 export function isKeyIdle(state: KeyState, everyMs: number | null, now: number): boolean {
   return (
-    (state.pausedUntil === null || state.pausedUntil <= now) &&
-    (state.toldUntil === null || state.toldUntil <= now) &&
+    (state.heldUntil === null || state.heldUntil <= now) &&
+    (state.remainingUntil === null || state.remainingUntil <= now) &&
     (state.calledAt === null || now - state.calledAt >= (everyMs ?? 0)) &&
     state.failures === 0 &&
     state.openUntil === null

@@ -175,7 +175,7 @@ describe("the state of a key", () => {
     recordRemaining(state, 5, 100, 0);
     chargeKey(state, { weight: 3, slots: 1 }, 10);
     cancelCharge(state, 10);
-    expect(state).toMatchObject({ latestAt: null, toldLeft: 2 });
+    expect(state).toMatchObject({ latestAt: null, remaining: 2 });
     chargeKey(state, ONE, 20);
     chargeKey(state, ONE, 30);
     cancelCharge(state, 20);
@@ -185,13 +185,13 @@ describe("the state of a key", () => {
   it("use beyond the charge lowers what the service said remains, and use below it does not raise it", () => {
     const state = newKeyState();
     correctCharge(state, 3);
-    expect(state.toldLeft).toBeNull();
+    expect(state.remaining).toBeNull();
     recordRemaining(state, 10, 100, 0);
     correctCharge(state, 4);
     correctCharge(state, -3);
-    expect(state.toldLeft).toBe(6);
+    expect(state.remaining).toBe(6);
     correctCharge(state, 9);
-    expect(state.toldLeft).toBe(0);
+    expect(state.remaining).toBe(0);
   });
 
   it("a rule holds all of its groups, and its windows count as full while it lacks a record", () => {
@@ -209,7 +209,7 @@ describe("the state of a key", () => {
       fc.property(fc.array(fc.nat({ max: 100 }), { minLength: 1 }), (instants) => {
         const state = newKeyState();
         for (const until of instants) holdKey(state, until);
-        expect(state.pausedUntil).toBe(Math.max(...instants));
+        expect(state.heldUntil).toBe(Math.max(...instants));
       }),
     );
   });
@@ -218,13 +218,13 @@ describe("the state of a key", () => {
     const state = newKeyState();
     recordRemaining(state, 5, 60_000, 0);
     recordRemaining(state, 8, 59_000, 500);
-    expect(state).toMatchObject({ toldLeft: 5, toldUntil: 60_000 });
+    expect(state).toMatchObject({ remaining: 5, remainingUntil: 60_000 });
     recordRemaining(state, 3, 60_000, 1_000);
-    expect(state).toMatchObject({ toldLeft: 3, toldUntil: 61_000 });
+    expect(state).toMatchObject({ remaining: 3, remainingUntil: 61_000 });
     recordRemaining(state, 90, 60_000, 30_000);
-    expect(state).toMatchObject({ toldLeft: 90, toldUntil: 90_000 });
+    expect(state).toMatchObject({ remaining: 90, remainingUntil: 90_000 });
     recordRemaining(state, 7, 1_000, 90_000);
-    expect(state).toMatchObject({ toldLeft: 7, toldUntil: 91_000 });
+    expect(state).toMatchObject({ remaining: 7, remainingUntil: 91_000 });
   });
 });
 

@@ -10,7 +10,7 @@ import { Freed } from "./limits/freed.ts";
 import { Grants } from "./limits/grants.ts";
 import { LimitBook } from "./limits/limit-book.ts";
 import { Permits } from "./limits/permits.ts";
-import type { Tally } from "./limits/tally.ts";
+import type { MemoryLimitState } from "./limits/limit-state.ts";
 import { type JobLane, type JobLine, type JobTurn, type Key, MemoryQueue } from "./queues.ts";
 import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
 import { type Deadline, NOTHING_TAKEN, type StoredJob } from "./stored-job.ts";
@@ -74,7 +74,7 @@ export class Book {
     this.#clock = clock;
     this.#origin = Math.round(clock.wall() - clock.now());
     this.rates = new InMemoryRateLimiterStorage({ clock });
-    this.limits = new LimitBook(this.rates[LOCAL].state, (tally) => this.#roomAppeared(tally));
+    this.limits = new LimitBook(this.rates[LOCAL].state, (limitState) => this.#roomAppeared(limitState));
   }
 
   /**
@@ -298,7 +298,7 @@ export class Book {
     else queue.pausedTypes.delete(type);
     if (paused) {
       const freed = this.heavy.dropAll(name, type);
-      for (const tally of freed) this.gates.openAll(tally);
+      for (const limitState of freed) this.gates.openAll(limitState);
       if (freed.size > 0) this.subscribers.wakeAll(true);
       return;
     }
@@ -307,10 +307,10 @@ export class Book {
   }
 
   /** Something of a limit is about to be given back: whoever waits for it hears of it when the step is over. */
-  loosen(tally: Tally, rule: LimitRule, time: number): void {
-    this.freed.note(tally, this.limits.rule(tally.name) ?? rule, time);
-    this.heavy.given(tally, time);
-    this.gates.openAll(tally);
+  loosen(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
+    this.freed.note(limitState, this.limits.rule(limitState.name) ?? rule, time);
+    this.heavy.given(limitState, time);
+    this.gates.openAll(limitState);
   }
 
   /** The step is over: everybody may hear of it. */
@@ -331,9 +331,9 @@ export class Book {
   }
 
   /** Somebody gave something back through `rates`. */
-  #roomAppeared(tally: Tally): void {
-    if (this.#telling || !tally.awaited) return;
-    tally.awaited = false;
+  #roomAppeared(limitState: MemoryLimitState): void {
+    if (this.#telling || !limitState.awaited) return;
+    limitState.awaited = false;
     this.subscribers.wakeAll(true);
     this.subscribers.tell();
   }

@@ -6,7 +6,7 @@ import type { Decision, LimitKey, KeyCharge } from "../../planner/claim-limits.t
 import type { LaneSource } from "../../planner/plan-claim.ts";
 import type { Book } from "./book.ts";
 import { type Looking, takeAll, type MemoryKey } from "./limits/key.ts";
-import type { Tally } from "./limits/tally.ts";
+import type { MemoryLimitState } from "./limits/limit-state.ts";
 import type { JobLane, JobLine, JobTurn, MemoryQueue } from "./queues.ts";
 import type { StoredJob } from "./stored-job.ts";
 
@@ -24,7 +24,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
   readonly #started: StoredJob[];
   readonly #looking: Looking;
   /** What heavy heads had waited for that have started. */
-  readonly #waitedFor = new Set<Tally>();
+  readonly #waitedFor = new Set<MemoryLimitState>();
 
   /** `lines`: those that it may take from. Jobs that start are put into `started`. `looking` hears whom it asks for. */
   constructor(
@@ -75,13 +75,13 @@ export class MemoryLanes implements LaneSource<JobLane> {
 
   block(lane: JobLane, wait: Wait, by: LimitKey): void {
     const key = by as MemoryKey;
-    const { tally } = key;
+    const { limitState } = key;
     const own = by.rule.weight === null ? 0 : key.ownWait(chargeOf(by.rule, lane.first!.weights));
     // A job that only waits for others is none that others wait for.
-    if (own > 0) this.#book.heavy.note(lane, tally, this.#time + own);
+    if (own > 0) this.#book.heavy.note(lane, limitState, this.#time + own);
     else if (by.rule.weight !== null) this.#book.heavy.drop(lane);
-    this.#book.gates.block(lane, tally, this.#time + wait, own > 0);
-    this.#book.limits.rest(tally, by.rule, this.#time);
+    this.#book.gates.block(lane, limitState, this.#time + wait, own > 0);
+    this.#book.limits.rest(limitState, by.rule, this.#time);
   }
 
   refuse(lane: JobLane, { by, charge }: Decision & { readonly granted: false }): void {
@@ -102,8 +102,8 @@ export class MemoryLanes implements LaneSource<JobLane> {
     let own = false;
     const waitedFor = [...this.#waitedFor];
     this.#waitedFor.clear();
-    for (const tally of waitedFor) {
-      for (const { line } of this.#book.gates.openAll(tally)) {
+    for (const limitState of waitedFor) {
+      for (const { line } of this.#book.gates.openAll(limitState)) {
         this.#book.freed.noteRule();
         own ||= line.queue === this.#queue.name && this.#lines.has(line.type);
       }

@@ -10,7 +10,7 @@ import type { Book } from "./book.ts";
 import { MemoryLanes, readyLanes, turnsOf } from "./claim-lanes.ts";
 import { byDue } from "./lanes.ts";
 import { type Looking, MemoryKey } from "./limits/key.ts";
-import { outlook } from "./outlook.ts";
+import { wakeUpOf } from "./wake-up.ts";
 import { endOverdue } from "./overdue.ts";
 import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
 import { settle } from "./settling.ts";
@@ -108,7 +108,7 @@ function takeUnder(
     if (lanes.letOthersLook()) continue;
     const taken = started.map(({ starts }) => starts);
     const grant = granted && book.grants.keep(granted, taken, book.ledgerNow());
-    return { ...outlook(lines, limits, plan, now, time), ...(grant !== undefined && { grant }) };
+    return { ...wakeUpOf(lines, limits, plan, now, time), ...(grant !== undefined && { grant }) };
   }
 }
 

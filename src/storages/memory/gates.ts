@@ -1,5 +1,5 @@
 import type { Gate } from "./lanes.ts";
-import type { Tally } from "./limits/tally.ts";
+import type { MemoryLimitState } from "./limits/limit-state.ts";
 import type { JobLane, JobLine } from "./queues.ts";
 import type { StoredJob } from "./stored-job.ts";
 
@@ -10,10 +10,10 @@ const STEP = 1_000;
 
 /** The gates of all limit keys that lanes wait for, whatever their queue and type. */
 export class Gates {
-  readonly #gates = new Map<Tally, Set<JobGate>>();
+  readonly #gates = new Map<MemoryLimitState, Set<JobGate>>();
 
   /** Does a lane wait for this key? */
-  has(key: Tally): boolean {
+  has(key: MemoryLimitState): boolean {
     return this.#of(key).length > 0;
   }
 
@@ -21,7 +21,7 @@ export class Gates {
    * The key refuses the lane until then: the lane stands at its gate, which is closed. \`front\`: only the weight of its first job
    * does not fit, so it stands apart from the others.
    */
-  block(lane: JobLane, key: Tally, until: number, front: boolean): void {
+  block(lane: JobLane, key: MemoryLimitState, until: number, front: boolean): void {
     const gate = lane.line.move(lane, key, front);
     gate.close(until);
     const gates = this.#gates.get(key);
@@ -30,7 +30,7 @@ export class Gates {
   }
 
   /** Something of the key was given back: its gates are open. Answers which were closed. */
-  openAll(key: Tally): readonly JobGate[] {
+  openAll(key: MemoryLimitState): readonly JobGate[] {
     const closed = this.#of(key).filter(({ isOpen }) => !isOpen);
     for (const gate of closed) gate.open();
     return closed;
@@ -46,7 +46,7 @@ export class Gates {
   }
 
   /** The rule of the key is another one: its lanes may be under it no more, and go home. */
-  clear(key: Tally): void {
+  clear(key: MemoryLimitState): void {
     for (const gate of this.#of(key)) {
       for (const lane of Array.from(gate.lanes)) gate.line.move(lane, undefined, false);
     }
@@ -54,7 +54,7 @@ export class Gates {
   }
 
   /** Those where lanes stand. The others are forgotten. */
-  #of(key: Tally): readonly JobGate[] {
+  #of(key: MemoryLimitState): readonly JobGate[] {
     const gates = this.#gates.get(key);
     if (gates === undefined) return NONE;
     for (const gate of gates) if (gate.lanes.size === 0) gates.delete(gate);

@@ -1,6 +1,6 @@
 import { chargeOf, type LimitRule } from "../../limits/rule.ts";
 import { NEVER, type Wait } from "../../limits/wait.ts";
-import { type Tally, verdictOf } from "./limits/tally.ts";
+import { type MemoryLimitState, decisionOf } from "./limits/limit-state.ts";
 import type { JobLane } from "./queues.ts";
 import type { StoredJob } from "./stored-job.ts";
 
@@ -9,7 +9,7 @@ const ON_ITS_WAY_MS = 100;
 
 /** A job that was next in its lane, and did not fit into what was left of a limit. */
 interface HeavyHead {
-  readonly by: Tally;
+  readonly by: MemoryLimitState;
   readonly job: StoredJob;
   /** Who was refused first. */
   readonly order: number;
@@ -33,13 +33,13 @@ export interface Asking {
  * or a lower priority, and not refused earlier. So they start when their time has come, whoever else claims what.
  */
 export class HeavyHeads {
-  readonly #lanes = new Map<Tally, Map<JobLane, HeavyHead>>();
+  readonly #lanes = new Map<MemoryLimitState, Map<JobLane, HeavyHead>>();
   readonly #heads = new Map<JobLane, HeavyHead>();
   #order = 0;
 
   /** How long whoever asks has to wait for those that are before him; 0: there are none. */
-  longest(tally: Tally, rule: LimitRule, { priority, lane: own, looksAt }: Asking, time: number): Wait {
-    const heads = this.#lanes.get(tally);
+  longest(limitState: MemoryLimitState, rule: LimitRule, { priority, lane: own, looksAt }: Asking, time: number): Wait {
+    const heads = this.#lanes.get(limitState);
     if (heads === undefined) return 0;
     const order = (own === undefined ? undefined : this.#heads.get(own)?.order) ?? Number.POSITIVE_INFINITY;
     let longest: Wait = 0;
@@ -52,7 +52,7 @@ export class HeavyHeads {
   }
 
   /** The head of the lane fits then. */
-  note(lane: JobLane, by: Tally, until: number): void {
+  note(lane: JobLane, by: MemoryLimitState, until: number): void {
     const job = lane.first!;
     const before = this.#heads.get(lane);
     this.drop(lane);
@@ -65,7 +65,7 @@ export class HeavyHeads {
   }
 
   /** What this lane waits for; undefined: its head is not known to be too heavy for anything. */
-  waitsFor(lane: JobLane): Tally | undefined {
+  waitsFor(lane: JobLane): MemoryLimitState | undefined {
     return this.#heads.get(lane)?.by;
   }
 
@@ -80,8 +80,8 @@ export class HeavyHeads {
   }
 
   /** Nothing of the queue, or of one type in it, starts any more. The answer: what its heads had waited for. */
-  dropAll(queue: string, type: string | null): ReadonlySet<Tally> {
-    const waitedFor = new Set<Tally>();
+  dropAll(queue: string, type: string | null): ReadonlySet<MemoryLimitState> {
+    const waitedFor = new Set<MemoryLimitState>();
     for (const [lane, { by }] of this.#heads) {
       if (lane.line.queue !== queue || (type !== null && lane.type !== type)) continue;
       this.drop(lane);
@@ -91,19 +91,19 @@ export class HeavyHeads {
   }
 
   /** Something of the limit is given back at this instant. */
-  given(tally: Tally, time: number): void {
-    for (const head of this.#lanes.get(tally)?.values() ?? []) head.givenAt ??= time;
+  given(limitState: MemoryLimitState, time: number): void {
+    for (const head of this.#lanes.get(limitState)?.values() ?? []) head.givenAt ??= time;
   }
 
   /** The limit is another one. */
-  clear(tally: Tally): void {
-    for (const lane of this.#lanes.get(tally)?.keys() ?? []) this.drop(lane);
+  clear(limitState: MemoryLimitState): void {
+    for (const lane of this.#lanes.get(limitState)?.keys() ?? []) this.drop(lane);
   }
 
   #waitOf(lane: JobLane, head: HeavyHead, rule: LimitRule, isLookedAt: boolean, time: number): Wait {
     if (head.givenAt !== undefined) {
       const { by, job, givenAt } = head;
-      const { wait } = verdictOf(by, rule, by.group, chargeOf(rule, job.weights), time);
+      const { wait } = decisionOf(by, rule, by.group, chargeOf(rule, job.weights), time);
       head.until = wait === 0 || wait === NEVER ? Math.min(head.until, givenAt) : time + wait;
       head.givenAt = undefined;
     }

@@ -1,7 +1,7 @@
 import type { JobKeys } from "../../core/job.ts";
 import type { Lane as Turning } from "../../planner/turns.ts";
 import { Heap, NOWHERE, type Slotted } from "./heap.ts";
-import type { Tally } from "./limits/tally.ts";
+import type { MemoryLimitState } from "./limits/limit-state.ts";
 
 /** What a job needs in order to wait. */
 export interface Queued<Job extends Queued<Job>> extends Slotted {
@@ -130,7 +130,7 @@ export const OPEN = Number.NEGATIVE_INFINITY;
 export class Gate<Job extends Queued<Job>> implements Slotted {
   readonly line: Line<Job>;
   /** undefined: the home gate. */
-  readonly key: Tally | undefined;
+  readonly key: MemoryLimitState | undefined;
   /** It is for one lane, whose first job did not fit into what was left of the key: that lane is before others of its priority. */
   readonly front: boolean;
   /** In the order in which they have their turn. */
@@ -139,7 +139,7 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
   until = OPEN;
   slot = NOWHERE;
 
-  constructor(line: Line<Job>, key: Tally | undefined, front: boolean) {
+  constructor(line: Line<Job>, key: MemoryLimitState | undefined, front: boolean) {
     this.line = line;
     this.key = key;
     this.front = front;
@@ -212,7 +212,7 @@ export class Line<Job extends Queued<Job>> {
   /** Jobs that are due later. */
   readonly scheduled = new Heap<Job>(byDue);
   readonly #home: Gate<Job> = new Gate<Job>(this, undefined, false);
-  readonly #gates = new Map<Tally, Gate<Job>>();
+  readonly #gates = new Map<MemoryLimitState, Gate<Job>>();
   readonly #lanes = new ByGroup<Lane<Job>>();
 
   constructor(queue: string, type: string) {
@@ -261,7 +261,7 @@ export class Line<Job extends Queued<Job>> {
   }
 
   /** The lane stands at the gate of this key from now on; `front`: at one of its own, before all others of its priority. */
-  move(lane: Lane<Job>, key: Tally | undefined, front: boolean): Gate<Job> {
+  move(lane: Lane<Job>, key: MemoryLimitState | undefined, front: boolean): Gate<Job> {
     const found = key === undefined ? this.#home : front ? undefined : this.#gates.get(key);
     if (found !== undefined && found === lane.gate) return found;
     const gate = found ?? new Gate<Job>(this, key, front);

@@ -7,7 +7,7 @@ import { byTurn } from "../../planner/turns.ts";
 import type { Book } from "./book.ts";
 import { byDue } from "./lanes.ts";
 import { toldRule, toldWait } from "./limits/reading.ts";
-import { verdictOf } from "./limits/tally.ts";
+import { decisionOf } from "./limits/limit-state.ts";
 import type { JobLane, JobUnit, MemoryQueue } from "./queues.ts";
 import { copyOf, type StoredJob } from "./stored-job.ts";
 
@@ -52,21 +52,21 @@ function standing(
 ): LimitStanding {
   const { weights } = job;
   const own = valueOf(rule, job);
-  const tally = book.limits.find(rule, own);
+  const limitState = book.limits.find(rule, own);
   const quota = quotaOf(rule, own);
   const charge = chargeOf(rule, weights);
-  const used = tally?.used(quota, time) ?? 0;
-  const verdict = (one: Charge) => verdictOf(tally, rule, own, one, time);
+  const used = limitState?.used(quota, time) ?? 0;
+  const verdict = (one: Charge) => decisionOf(limitState, rule, own, one, time);
   let longest = waitBehind(ahead, rule, own, used, charge, verdict);
   const meet = (other: KeyDecision) => {
     if (longest.wait !== NEVER && other.wait > longest.wait) longest = other;
   };
   const head = lane > 0 ? job.lane?.first : undefined;
   if (head !== undefined) meet(verdict(chargeOf(rule, head.weights)));
-  if (rule.weight !== null && tally !== undefined && isQueued(job)) {
+  if (rule.weight !== null && limitState !== undefined && isQueued(job)) {
     const asking = { priority: job.priority, lane: job.lane, looksAt: () => true };
     meet({
-      wait: book.heavy.longest(tally, rule, asking, time),
+      wait: book.heavy.longest(limitState, rule, asking, time),
       reason: quota.max === null ? "concurrency" : "window",
     });
   }
@@ -76,7 +76,7 @@ function standing(
     group: own,
     weight: quota.max === null ? charge.slots : charge.weight,
     used,
-    held: tally?.held(time).slots ?? 0,
+    held: limitState?.held(time).slots ?? 0,
     waitMs: toldWait(wait),
     reason,
     most: mostOf(quota, charge) ?? null,

@@ -2,7 +2,7 @@ import type { AttemptRecord, ErrorRecord, JobRecord, JobState, LogLine } from ".
 import type { NewJob, When } from "../../storage/job-storage.ts";
 import { NOWHERE, type Slotted } from "./heap.ts";
 import type { Queued } from "./lanes.ts";
-import type { Taken } from "./limits/tally.ts";
+import type { Taken } from "./limits/limit-state.ts";
 
 /** A deadline that is being watched: that of a job which has not started. */
 export interface Deadline extends Slotted {

@@ -37,7 +37,7 @@ function isMore(book: Book, now: number): boolean {
 function pruneLimits(book: Book, now: number): number {
   const time = book.toLedgerTime(now);
   forgetExpired(book, time, STEP);
-  return book.limits.prune(time, STEP, (tally) => book.gates.has(tally));
+  return book.limits.prune(time, STEP, (limitState) => book.gates.has(limitState));
 }
 
 /** Jobs whose lease has run out go back into the queue, unless that was their last attempt or they are not wanted. */

@@ -1,7 +1,7 @@
 import { isKeyIdle } from "../../limits/key-state.ts";
 import { quotaOf } from "../../limits/rule.ts";
 import { type LimitRow, limitById } from "./limit-row.ts";
-import { gaugeOf } from "./limits/gauges.ts";
+import { keyStateOf } from "./limits/key-state.ts";
 import { groupOf } from "./limits/groups.ts";
 import type { Step } from "./step.ts";
 import { settleTotal } from "./totals.ts";
@@ -117,7 +117,7 @@ function oldStarts(step: Step, { id, longest }: LimitRow): readonly { readonly s
 function isIdle(step: Step, row: LimitRow): boolean {
   const rule = step.rules.byName.get(row.name);
   const everyMs = rule === undefined ? null : quotaOf(rule, groupOf(row.grp)).everyMs;
-  return isKeyIdle(gaugeOf(row), everyMs, step.now) && step.sql(HELD).get(row.id) === undefined;
+  return isKeyIdle(keyStateOf(row), everyMs, step.now) && step.sql(HELD).get(row.id) === undefined;
 }
 
 /** Busy names are looked at now and then, not at every turn. */

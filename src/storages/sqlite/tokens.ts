@@ -1,6 +1,6 @@
 import { findLimit, type LimitRow } from "./limit-row.ts";
 import { windowFreed } from "./limits/freed.ts";
-import { chargeMore } from "./limits/gauges.ts";
+import { chargeMore } from "./limits/key-state.ts";
 import { confirmCalls } from "./limits/grants.ts";
 import type { Step } from "./step.ts";
 import { shiftTotal } from "./totals.ts";

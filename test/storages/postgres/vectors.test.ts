@@ -40,8 +40,8 @@ WITH v AS (SELECT * FROM json_to_recordset($1) AS v(name text, grp text, "window
   l AS (INSERT INTO sluice.limits (name, grp, latest_at, called_at, called_by, called_in, pause_until, told_left, told_until, open_until, window_ms, used, seen_at,
       longest, newest, forgotten_at, prune_at, held)
     SELECT name, grp, (gauge ->> 'latestAt')::float8, (gauge ->> 'calledAt')::float8, (gauge ->> 'calledBy')::bigint,
-      (gauge ->> 'calledIn')::float8, (gauge ->> 'pausedUntil')::float8, (gauge ->> 'toldLeft')::float8,
-      (gauge ->> 'toldUntil')::float8, (gauge ->> 'openUntil')::float8, "windowMs", used, "seenAt", 1e9, newest, "forgottenAt", 1e15, held
+      (gauge ->> 'calledIn')::float8, (gauge ->> 'heldUntil')::float8, (gauge ->> 'remaining')::float8,
+      (gauge ->> 'remainingUntil')::float8, (gauge ->> 'openUntil')::float8, "windowMs", used, "seenAt", 1e9, newest, "forgottenAt", 1e15, held
     FROM v RETURNING id, name),
   s AS (INSERT INTO sluice.starts (limit_id, at, since, n) SELECT l.id, s.at, s.at, s.n FROM v JOIN l USING (name),
     json_to_recordset(v.starts) AS s(at float8, n float8) ORDER BY l.id, s.at)

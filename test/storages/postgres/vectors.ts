@@ -3,7 +3,7 @@ import { type KeyState, decideStart, type SlotsInUse } from "../../../src/limits
 import { type Charge, chargeOf, type LimitRule, quotaOf, shareOf } from "../../../src/limits/rule.ts";
 import { WHEN_RELEASED } from "../../../src/limits/wait.ts";
 import { createLog, recordAlone, type StartLog, viewOf, windowUsed, windowWait } from "../../../src/limits/window.ts";
-import { freeOf, type Tally } from "../../../src/storages/memory/limits/tally.ts";
+import { availableOf, type MemoryLimitState } from "../../../src/storages/memory/limits/limit-state.ts";
 import { rule } from "../../../src/testing/suite/limit-words.ts";
 
 /** What is held: `until` null by a job, else by a permit. */
@@ -52,7 +52,7 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
     expiresIn: Math.min(WHEN_RELEASED, ...live.map(({ until }) => (until === null ? WHEN_RELEASED : until - now))),
   };
   const used = quota.max === null || quota.windowMs === null ? 0 : windowUsed(log, viewOf(log, quota.windowMs), now);
-  const tally = { gauge, log, held: () => held, used: () => used } as unknown as Tally;
+  const limitState = { keyState: gauge, log, held: () => held, used: () => used } as unknown as MemoryLimitState;
   const wait = (max: number, windowMs: number, weight: number) =>
     windowWait(log, viewOf(log, windowMs), max, now, weight);
   const verdict = decideStart(said, group, gauge, held, charge, now, wait);
@@ -66,7 +66,7 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
     wait: finite(verdict.wait),
     reason: verdict.reason,
     quick: finite(verdict.wait),
-    free: finite(freeOf(tally, said, group, now)),
+    free: finite(availableOf(limitState, said, group, now)),
   };
 }
 
@@ -147,9 +147,9 @@ export const vector: fc.Arbitrary<Vector> = fc.record({
       later: ms,
       calledBy: maybe(fc.constant(10_000)),
       calledIn: fc.oneof(fc.constant(0), ms),
-      pausedUntil: rarely(around),
-      toldLeft: maybe(amount),
-      toldUntil: rarely(around),
+      heldUntil: rarely(around),
+      remaining: maybe(amount),
+      remainingUntil: rarely(around),
       failures: fc.constant(0),
       openUntil: maybe(around),
     })

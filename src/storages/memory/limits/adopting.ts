@@ -1,6 +1,6 @@
 import { applies, chargeOf, type LimitRule, valueOf } from "../../../limits/rule.ts";
 import type { Book } from "../book.ts";
-import { holdsOf } from "./tally.ts";
+import { holdsOf } from "./limit-state.ts";
 
 /** Jobs that run hold of a rule that is new or another one, if it holds anything and they do not hold of it yet. */
 export function adopt(book: Book, rule: LimitRule): void {
@@ -9,10 +9,10 @@ export function adopt(book: Book, rule: LimitRule): void {
   for (const job of book.leases) {
     const value = valueOf(rule, job);
     if (!applies(rule, job.queue, job.type) || !holdsOf(rule, value)) continue;
-    const tally = limits.open(rule, value);
-    const before = job.starts.find((taken) => taken.tally === tally);
-    if (before !== undefined && tally.isHolding(before)) continue;
-    const adopted = tally.adopt(before, rule, chargeOf(rule, job.weights), book.toLedgerTime(job.startedAt!));
+    const limitState = limits.open(rule, value);
+    const before = job.starts.find((taken) => taken.limitState === limitState);
+    if (before !== undefined && limitState.isHolding(before)) continue;
+    const adopted = limitState.adopt(before, rule, chargeOf(rule, job.weights), book.toLedgerTime(job.startedAt!));
     job.starts = [...job.starts.filter((taken) => taken !== before), adopted];
   }
 }

@@ -7,7 +7,7 @@ import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../stora
 import { changeRule } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
 import { adopt } from "./adopting.ts";
-import type { Tally } from "./tally.ts";
+import type { MemoryLimitState } from "./limit-state.ts";
 
 /** All of them or none: whatever may be rejected is decided before the first is written. */
 export function defineLimits(
@@ -73,27 +73,27 @@ export function changeLimit(book: Book, name: string, change: LimitChange, by: s
   } else if ("reset" in change) {
     reset(book, rule, change.group);
   } else if (!("holdMs" in change && rule.byGroup && change.group === null)) {
-    const tally = limits.open(rule, rule.byGroup ? change.group : null);
-    tally.counted = true;
+    const limitState = limits.open(rule, rule.byGroup ? change.group : null);
+    limitState.counted = true;
     if ("holdMs" in change) {
-      holdKey(tally.gauge, time + change.holdMs);
+      holdKey(limitState.keyState, time + change.holdMs);
     } else {
       // A window that has begun anew may have room where the one before had none.
-      book.loosen(tally, rule, time);
-      recordRemaining(tally.gauge, change.remaining, change.resetMs, time);
+      book.loosen(limitState, rule, time);
+      recordRemaining(limitState.keyState, change.remaining, change.resetMs, time);
     }
-    limits.rest(tally, rule, time);
+    limits.rest(limitState, rule, time);
   }
 }
 
 /** It goes on, whatever was holding it. */
 function resume(book: Book, name: string): void {
-  for (const { gauge } of book.limits.tallies(name)) {
-    gauge.pausedUntil = null;
-    gauge.toldLeft = null;
-    gauge.toldUntil = null;
-    gauge.failures = 0;
-    gauge.openUntil = null;
+  for (const { keyState } of book.limits.limitStates(name)) {
+    keyState.heldUntil = null;
+    keyState.remaining = null;
+    keyState.remainingUntil = null;
+    keyState.failures = 0;
+    keyState.openUntil = null;
   }
   loosenAll(book, name);
 }
@@ -101,25 +101,25 @@ function resume(book: Book, name: string): void {
 function reset(book: Book, rule: LimitRule, group: string | null): void {
   const { limits } = book;
   if (!rule.byGroup || group === null) {
-    for (const tally of limits.tallies(rule.name)) tally.reset();
+    for (const limitState of limits.limitStates(rule.name)) limitState.reset();
     loosenAll(book, rule.name);
     return;
   }
-  const tally = limits.find(rule, group);
-  if (tally === undefined) return;
-  tally.reset();
-  loosen(book, tally);
+  const limitState = limits.find(rule, group);
+  if (limitState === undefined) return;
+  limitState.reset();
+  loosen(book, limitState);
   book.freed.noteRule();
 }
 
 /** Whoever waits for anything of this limit is worth a look. */
 function loosenAll(book: Book, name: string): void {
-  for (const tally of book.limits.tallies(name)) loosen(book, tally);
+  for (const limitState of book.limits.limitStates(name)) loosen(book, limitState);
   book.freed.noteRule();
 }
 
-function loosen(book: Book, tally: Tally): void {
-  book.heavy.clear(tally);
-  book.gates.clear(tally);
-  if (tally.ledger !== undefined) book.freed.noteLedger(tally.ledger);
+function loosen(book: Book, limitState: MemoryLimitState): void {
+  book.heavy.clear(limitState);
+  book.gates.clear(limitState);
+  if (limitState.ledger !== undefined) book.freed.noteLedger(limitState.ledger);
 }

@@ -1,7 +1,7 @@
 import type { RateState } from "../../../limits/rate-state.ts";
 import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
-import { freeOf, nextOf, type Tally } from "./tally.ts";
+import { availableOf, nextOf, type MemoryLimitState } from "./limit-state.ts";
 
 /** How it stood with a limit before anything was given back. */
 interface Before {
@@ -18,7 +18,7 @@ interface Stood {
 
 /** What a step gave back. What counts is what is left of it when the step is over: it may have been taken again. */
 export class Freed {
-  readonly #before = new Map<Tally, Before>();
+  readonly #before = new Map<MemoryLimitState, Before>();
   #ledgers = new Set<RateState>();
   #news = false;
 
@@ -28,10 +28,10 @@ export class Freed {
   }
 
   /** Something of this is about to be given back. */
-  note(tally: Tally, rule: LimitRule, time: number): void {
-    if (this.#before.has(tally)) return;
-    this.#before.set(tally, { rule, stood: standOf(tally, rule, time) });
-    if (tally.ledger !== undefined) this.#ledgers.add(tally.ledger);
+  note(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
+    if (this.#before.has(limitState)) return;
+    this.#before.set(limitState, { rule, stood: standOf(limitState, rule, time) });
+    if (limitState.ledger !== undefined) this.#ledgers.add(limitState.ledger);
   }
 
   /** Whoever waits for room there is to hear of it. */
@@ -58,10 +58,10 @@ export class Freed {
   isNews(inForce: (name: string) => LimitRule | undefined, time: number): boolean {
     let news = this.#news;
     this.#news = false;
-    for (const [tally, { rule, stood }] of this.#before) {
+    for (const [limitState, { rule, stood }] of this.#before) {
       if (news) break;
-      const now = inForce(tally.name) ?? rule;
-      const { wait, free, taken } = standOf(tally, now, time);
+      const now = inForce(limitState.name) ?? rule;
+      const { wait, free, taken } = standOf(limitState, now, time);
       news = wait < stood.wait || (now.weight !== null && (free > stood.free || taken < stood.taken));
     }
     this.#before.clear();
@@ -69,12 +69,12 @@ export class Freed {
   }
 }
 
-function standOf(tally: Tally, rule: LimitRule, time: number): Stood {
-  const { group } = tally;
-  const { wait } = nextOf(tally, rule, group, time);
+function standOf(limitState: MemoryLimitState, rule: LimitRule, time: number): Stood {
+  const { group } = limitState;
+  const { wait } = nextOf(limitState, rule, group, time);
   const told = wait === NEVER ? WHEN_RELEASED : wait;
   if (rule.weight === null) return { wait: told, free: 0, taken: 0 };
   const quota = quotaOf(rule, group);
-  const taken = quota.max === null ? tally.held(time).slots : tally.used(quota, time);
-  return { wait: told, free: freeOf(tally, rule, group, time), taken };
+  const taken = quota.max === null ? limitState.held(time).slots : limitState.used(quota, time);
+  return { wait: told, free: availableOf(limitState, rule, group, time), taken };
 }

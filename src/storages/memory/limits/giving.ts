@@ -4,7 +4,7 @@ import { applies, valueOf } from "../../../limits/rule.ts";
 import type { Hold } from "../../../storage/job-storage.ts";
 import type { Book } from "../book.ts";
 import type { StoredJob } from "../stored-job.ts";
-import type { Taken, Tally } from "./tally.ts";
+import type { Taken, MemoryLimitState } from "./limit-state.ts";
 
 /** The lease is over: what the job held of its limits comes back. */
 export function endStart(book: Book, job: StoredJob, now: number): void {
@@ -13,19 +13,19 @@ export function endStart(book: Book, job: StoredJob, now: number): void {
 
 /** What a start held comes back, if it held anything. */
 export function release(book: Book, taken: Taken, time: number): void {
-  const { tally, rule, hold } = taken;
+  const { limitState, rule, hold } = taken;
   if (hold === undefined) return;
-  book.loosen(tally, rule, time);
-  tally.release(taken);
-  book.limits.rest(tally, rule, time);
+  book.loosen(limitState, rule, time);
+  limitState.release(taken);
+  book.limits.rest(limitState, rule, time);
 }
 
 /** The handler was never called: its start counts nowhere. */
 export function takeBack(book: Book, job: StoredJob, now: number): void {
   const time = book.toLedgerTime(now);
   for (const taken of job.starts) {
-    book.loosen(taken.tally, taken.rule, time);
-    taken.tally.cancel(taken);
+    book.loosen(taken.limitState, taken.rule, time);
+    taken.limitState.cancel(taken);
   }
 }
 
@@ -38,10 +38,10 @@ export function settleWeights(
 ): void {
   const time = book.toLedgerTime(now);
   for (const taken of job.starts) {
-    const { tally, rule } = taken;
+    const { limitState, rule } = taken;
     if (rule.weight === null || !Object.hasOwn(weights, rule.weight)) continue;
-    book.loosen(tally, rule, time);
-    tally.settle(taken, weights[rule.weight]!, time);
+    book.loosen(limitState, rule, time);
+    limitState.settle(taken, weights[rule.weight]!, time);
   }
 }
 
@@ -49,10 +49,10 @@ export function settleWeights(
 export function giveWeightsBack(book: Book, job: StoredJob, settled: readonly string[], now: number): void {
   const time = book.toLedgerTime(now);
   for (const taken of job.starts) {
-    const { tally, rule } = taken;
+    const { limitState, rule } = taken;
     if (rule.weight === null || rule.quota.max === null || settled.includes(rule.weight)) continue;
-    book.loosen(tally, rule, time);
-    tally.settle(taken, 0, time);
+    book.loosen(limitState, rule, time);
+    limitState.settle(taken, 0, time);
   }
 }
 
@@ -61,21 +61,21 @@ export function failed(book: Book, job: StoredJob, { name, code }: ErrorRecord, 
   if (job.starts.length === 0) return;
   const time = book.toLedgerTime(now);
   const kinds = code === undefined ? [name] : [name, code];
-  for (const { tally, rule, at } of job.starts) {
-    const breaker = book.limits.rule(tally.name)?.breaker ?? null;
+  for (const { limitState, rule, at } of job.starts) {
+    const breaker = book.limits.rule(limitState.name)?.breaker ?? null;
     if (breaker === null) continue;
     // Whoever waits for a probe knows of no instant: when it fails there is one.
-    if (tally.gauge.openUntil !== null) book.loosen(tally, rule, time);
-    countFailure(tally.gauge, breaker, kinds, at, time);
+    if (limitState.keyState.openUntil !== null) book.loosen(limitState, rule, time);
+    countFailure(limitState.keyState, breaker, kinds, at, time);
   }
 }
 
 /** What did well closes a breaker that was waiting for that. */
 export function succeeded(book: Book, job: StoredJob, now: number): void {
-  for (const { tally, rule, at } of job.starts) {
-    if ((book.limits.rule(tally.name)?.breaker ?? null) === null) continue;
-    if (tally.gauge.openUntil !== null) book.loosen(tally, rule, book.toLedgerTime(now));
-    countSuccess(tally.gauge, at);
+  for (const { limitState, rule, at } of job.starts) {
+    if ((book.limits.rule(limitState.name)?.breaker ?? null) === null) continue;
+    if (limitState.keyState.openUntil !== null) book.loosen(limitState, rule, book.toLedgerTime(now));
+    countSuccess(limitState.keyState, at);
   }
 }
 
@@ -83,7 +83,7 @@ export function succeeded(book: Book, job: StoredJob, now: number): void {
 export function holdLimits(book: Book, job: StoredJob, { names, scope, forMs }: Hold, now: number): void {
   const { limits } = book;
   const time = book.toLedgerTime(now);
-  const held = new Set<Tally>();
+  const held = new Set<MemoryLimitState>();
   for (const name of names) {
     const rule = limits.rule(name);
     held.add(rule === undefined ? limits.general(name) : limits.open(rule, valueOf(rule, job)));
@@ -91,11 +91,11 @@ export function holdLimits(book: Book, job: StoredJob, { names, scope, forMs }: 
   for (const rule of scope ? limits.inForce : []) {
     if (!rule.byGroup && applies(rule, job.queue, job.type)) held.add(limits.open(rule, null));
   }
-  for (const tally of held) {
-    tally.counted = true;
-    holdKey(tally.gauge, time + forMs);
-    const rule = limits.rule(tally.name);
-    if (rule !== undefined) limits.rest(tally, rule, time);
+  for (const limitState of held) {
+    limitState.counted = true;
+    holdKey(limitState.keyState, time + forMs);
+    const rule = limits.rule(limitState.name);
+    if (rule !== undefined) limits.rest(limitState, rule, time);
   }
 }
 

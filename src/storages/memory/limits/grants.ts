@@ -2,7 +2,7 @@ import { type Granted, confirmCall } from "../../../limits/key-state.ts";
 import { quotaOf } from "../../../limits/rule.ts";
 import { callStart } from "../../../limits/window.ts";
 import { type Confirmation, confirmInMs, type Grant } from "../../../storage/grants.ts";
-import type { Taken } from "./tally.ts";
+import type { Taken } from "./limit-state.ts";
 
 /** What is not confirmed is known for so long: a call that was made too late may still be told. */
 const KNOWN_MS = 3_600_000;
@@ -36,7 +36,7 @@ export class Grants {
         const each = starts[start]![i]!;
         // Starts that are alike share what they took.
         if (each === before?.[i]) continue;
-        const { windowMs, everyMs } = quotaOf(each.rule, each.tally.group);
+        const { windowMs, everyMs } = quotaOf(each.rule, each.limitState.group);
         if ((windowMs === null || each.entry === undefined) && everyMs === null) continue;
         taken.push(each);
         shortest = Math.min(shortest, windowMs ?? shortest, everyMs ?? shortest);
@@ -56,9 +56,9 @@ export class Grants {
     this.#kept.delete(grant);
     const at = Math.min(kept.at + calledInMs, time);
     for (let i = 0; i < kept.taken.length; i++) {
-      const { entry, gauge } = kept.taken[i]!;
+      const { entry, keyState } = kept.taken[i]!;
       if (entry !== undefined) callStart(entry, at);
-      confirmCall(gauge, kept.granted.by, at, at - kept.at);
+      confirmCall(keyState, kept.granted.by, at, at - kept.at);
     }
   }
 

@@ -5,7 +5,7 @@ import type { LimitKey, KeyCharge } from "../../../planner/claim-limits.ts";
 import type { Asking, HeavyHeads } from "../heavy-heads.ts";
 import type { JobLane } from "../queues.ts";
 import type { LimitBook } from "./limit-book.ts";
-import { freeOf, type Taken, type Tally, verdictOf } from "./tally.ts";
+import { availableOf, type Taken, type MemoryLimitState, decisionOf } from "./limit-state.ts";
 
 /** A claim that asks: which lane it asks for, and which it may take from. */
 export interface Looking {
@@ -25,7 +25,7 @@ export class MemoryKey implements LimitKey {
   readonly #heavy: HeavyHeads;
   readonly #looking: Looking;
   readonly #time: number;
-  #tally: Tally | undefined;
+  #limitState: MemoryLimitState | undefined;
   /** Where every start counts for one, and under this key only: how many more fit. Undefined: not computed yet. */
   #free: number | undefined;
   readonly #simple: boolean;
@@ -46,46 +46,46 @@ export class MemoryKey implements LimitKey {
     this.#heavy = heavy;
     this.#looking = looking;
     this.#time = time;
-    this.#tally = limits.find(rule, group);
+    this.#limitState = limits.find(rule, group);
     this.alone = alone;
     this.#simple = alone && rule.weight === null;
   }
 
-  get tally(): Tally {
-    return (this.#tally ??= this.#limits.open(this.rule, this.group));
+  get limitState(): MemoryLimitState {
+    return (this.#limitState ??= this.#limits.open(this.rule, this.group));
   }
 
   wait(charge: Charge, priority?: number): Wait {
     const { rule } = this;
-    const tally = this.#tally;
+    const limitState = this.#limitState;
     if (this.#simple) {
-      this.#free ??= freeOf(tally, rule, this.group, this.#time);
+      this.#free ??= availableOf(limitState, rule, this.group, this.#time);
       if (this.#free > 0) return 0;
     }
-    const { wait } = verdictOf(tally, rule, this.group, charge, this.#time);
-    if (tally === undefined) return wait;
-    if (wait !== 0) tally.awaited = true;
+    const { wait } = decisionOf(limitState, rule, this.group, charge, this.#time);
+    if (limitState === undefined) return wait;
+    if (wait !== 0) limitState.awaited = true;
     if (wait === NEVER || priority === undefined || rule.weight === null) return wait;
-    // A light one would fit now and then for ever, while a heavy one waits.
+    // Light jobs that fit now and then would keep a heavy one waiting for ever.
     const { lane, looksAt } = this.#looking;
-    return Math.max(wait, this.#heavy.longest(tally, rule, { priority, lane, looksAt }, this.#time));
+    return Math.max(wait, this.#heavy.longest(limitState, rule, { priority, lane, looksAt }, this.#time));
   }
 
-  /** When this fits, whoever else waits for the limit. */
+  /** When this fits, whatever heavy heads wait for the limit. */
   ownWait(charge: Charge): Wait {
-    return verdictOf(this.#tally, this.rule, this.group, charge, this.#time).wait;
+    return decisionOf(this.#limitState, this.rule, this.group, charge, this.#time).wait;
   }
 
-  /** Counts a start. What those of one claim need not keep apart they have in common. */
+  /** Charges a start. Starts of one claim share what need not be kept apart. */
   takeStart(charge: Charge): Taken {
-    const { rule, tally } = this;
+    const { rule, limitState } = this;
     if (this.#common !== undefined) {
-      tally.takeAgain(this.#common);
+      limitState.takeAgain(this.#common);
       return this.#common;
     }
-    const taken = tally.take(rule, charge, this.#time, null, this.#looking.granted);
+    const taken = limitState.take(rule, charge, this.#time, null, this.#looking.granted);
     if (this.#simple && taken.hold === undefined) this.#common = taken;
-    this.#limits.rest(tally, rule, this.#time);
+    this.#limits.rest(limitState, rule, this.#time);
     return taken;
   }
 
@@ -99,10 +99,10 @@ export class MemoryKey implements LimitKey {
 export function takeAll(charges: readonly KeyCharge[]): readonly Taken[] {
   const all: Taken[] = [];
   for (const { key, charge } of charges) {
-    const { tally, alone } = key as MemoryKey;
-    const same = alone ? undefined : all.find((one) => one.tally === tally);
+    const { limitState, alone } = key as MemoryKey;
+    const same = alone ? undefined : all.find((one) => one.limitState === limitState);
     if (same === undefined) all.push((key as MemoryKey).takeStart(charge));
-    else tally.takeMore(same, key.rule, charge, null);
+    else limitState.takeMore(same, key.rule, charge, null);
   }
   return all;
 }

@@ -4,7 +4,7 @@ import type { LimitRule } from "../../../limits/rule.ts";
 import { ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
 import { Heap, NOWHERE } from "../heap.ts";
 import { LimitHistory } from "./limit-history.ts";
-import { Tally } from "./tally.ts";
+import { MemoryLimitState } from "./limit-state.ts";
 
 /** What is held by no job, but for other reasons than time cannot be forgotten, is looked at again after this. */
 const LOOK_AGAIN_MS = 60_000;
@@ -12,7 +12,7 @@ const LOOK_AGAIN_MS = 60_000;
 /** A rule that is kept: as it is in force, and what is counted for each group. */
 interface Kept {
   readonly rule: LimitRule;
-  readonly groups: Map<string | null, Tally>;
+  readonly groups: Map<string | null, MemoryLimitState>;
 }
 
 /** The rules, and what is counted under them and under any other name. */
@@ -28,17 +28,17 @@ export class LimitBook {
   readonly history = new LimitHistory();
   readonly #kept = new Map<string, Kept>();
   /** What is counted for all: under the names of rules and of claims. */
-  readonly #general = new Map<string, Tally>();
+  readonly #general = new Map<string, MemoryLimitState>();
   /** Groups for which nothing is held, the one in front that may be forgotten first. */
-  readonly #resting = new Heap<Tally>((a, b) => a.idleAt - b.idleAt);
-  readonly #openGeneral: (name: string) => Tally;
+  readonly #resting = new Heap<MemoryLimitState>((a, b) => a.idleAt - b.idleAt);
+  readonly #openGeneral: (name: string) => MemoryLimitState;
 
   /** `ledger`: what is kept under a name. `roomAppeared` is called when somebody else gives something of it back. */
-  constructor(ledger: (name: string) => RateState, roomAppeared: (tally: Tally) => void) {
+  constructor(ledger: (name: string) => RateState, roomAppeared: (limitState: MemoryLimitState) => void) {
     this.#openGeneral = (name) => {
-      const tally = new Tally(name, null, ledger(name));
-      tally.ledger!.wakeUps.listen(() => roomAppeared(tally));
-      return tally;
+      const limitState = new MemoryLimitState(name, null, ledger(name));
+      limitState.ledger!.wakeUps.listen(() => roomAppeared(limitState));
+      return limitState;
     };
   }
 
@@ -56,7 +56,7 @@ export class LimitBook {
 
   write(stored: StoredRule): void {
     const { name } = stored.declared;
-    const groups = this.#kept.get(name)?.groups ?? new Map<string | null, Tally>();
+    const groups = this.#kept.get(name)?.groups ?? new Map<string | null, MemoryLimitState>();
     this.stored.set(name, stored);
     this.#kept.set(name, { rule: ruleInForce(stored), groups });
     this.#become();
@@ -64,9 +64,9 @@ export class LimitBook {
 
   /** Forgets a rule and all that was counted under it. */
   erase(name: string): void {
-    for (const tally of this.tallies(name)) {
-      tally.forget();
-      if (tally.slot !== NOWHERE) this.#resting.remove(tally);
+    for (const limitState of this.limitStates(name)) {
+      limitState.forget();
+      if (limitState.slot !== NOWHERE) this.#resting.remove(limitState);
     }
     this.stored.delete(name);
     this.#kept.delete(name);
@@ -77,43 +77,43 @@ export class LimitBook {
    * What is counted under a rule, for a group or for all; undefined: nothing yet for the group. What is counted for all may have
    * been counted through `rates`, before any claim.
    */
-  find({ name, byGroup }: LimitRule, group: string | null): Tally | undefined {
+  find({ name, byGroup }: LimitRule, group: string | null): MemoryLimitState | undefined {
     return byGroup ? this.#kept.get(name)?.groups.get(group) : this.general(name);
   }
 
   /** The same, made on first use. */
-  open(rule: LimitRule, group: string | null): Tally {
+  open(rule: LimitRule, group: string | null): MemoryLimitState {
     if (!rule.byGroup) return this.general(rule.name);
     const { groups } = this.#kept.get(rule.name)!;
-    let tally = groups.get(group);
-    if (tally === undefined) groups.set(group, (tally = new Tally(rule.name, group, undefined)));
-    return tally;
+    let limitState = groups.get(group);
+    if (limitState === undefined) groups.set(group, (limitState = new MemoryLimitState(rule.name, group, undefined)));
+    return limitState;
   }
 
-  general(name: string): Tally {
-    let tally = this.#general.get(name);
-    if (tally === undefined) this.#general.set(name, (tally = this.#openGeneral(name)));
-    return tally;
+  general(name: string): MemoryLimitState {
+    let limitState = this.#general.get(name);
+    if (limitState === undefined) this.#general.set(name, (limitState = this.#openGeneral(name)));
+    return limitState;
   }
 
   /** What is counted for each group. */
-  groups(name: string): ReadonlyMap<string | null, Tally> {
+  groups(name: string): ReadonlyMap<string | null, MemoryLimitState> {
     return this.#kept.get(name)!.groups;
   }
 
   /** All that is counted under a name. */
-  *tallies(name: string): Iterable<Tally> {
+  *limitStates(name: string): Iterable<MemoryLimitState> {
     const general = this.#general.get(name);
     if (general !== undefined) yield general;
     yield* this.#kept.get(name)?.groups.values() ?? [];
   }
 
   /** If nothing is held of it, it may be forgotten one day. */
-  rest(tally: Tally, rule: LimitRule, time: number): void {
-    if (tally.ledger !== undefined || tally.slot !== NOWHERE || tally.holding) return;
-    if (this.#kept.get(tally.name)?.groups.get(tally.group) !== tally) return;
-    tally.idleAt = tally.quietAt(rule, time);
-    this.#resting.add(tally);
+  rest(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
+    if (limitState.ledger !== undefined || limitState.slot !== NOWHERE || limitState.holding) return;
+    if (this.#kept.get(limitState.name)?.groups.get(limitState.group) !== limitState) return;
+    limitState.idleAt = limitState.quietAt(rule, time);
+    this.#resting.add(limitState);
   }
 
   /** Is there a group that may be forgotten? */
@@ -122,19 +122,19 @@ export class LimitBook {
   }
 
   /** Forgets groups for which nothing counts any more, after at most so many looks. Answers how many. */
-  prune(time: number, looks: number, isAwaited: (tally: Tally) => boolean): number {
+  prune(time: number, looks: number, isAwaited: (limitState: MemoryLimitState) => boolean): number {
     let pruned = 0;
     for (let look = 0; look < looks && this.hasIdle(time); look++) {
-      const tally = this.#resting.first!;
-      const { rule, groups } = this.#kept.get(tally.name)!;
-      this.#resting.remove(tally);
-      if (!isAwaited(tally) && tally.isIdle(rule, time)) {
-        groups.delete(tally.group);
+      const limitState = this.#resting.first!;
+      const { rule, groups } = this.#kept.get(limitState.name)!;
+      this.#resting.remove(limitState);
+      if (!isAwaited(limitState) && limitState.isIdle(rule, time)) {
+        groups.delete(limitState.group);
         pruned += 1;
-      } else if (!tally.holding) {
-        const quietAt = tally.quietAt(rule, time);
-        tally.idleAt = quietAt > time ? quietAt : time + LOOK_AGAIN_MS;
-        this.#resting.add(tally);
+      } else if (!limitState.holding) {
+        const quietAt = limitState.quietAt(rule, time);
+        limitState.idleAt = quietAt > time ? quietAt : time + LOOK_AGAIN_MS;
+        this.#resting.add(limitState);
       }
     }
     return pruned;

@@ -1,5 +1,5 @@
 import { Heap, type Slotted } from "../heap.ts";
-import type { Taken } from "./tally.ts";
+import type { Taken } from "./limit-state.ts";
 
 /** What was taken of a limit outside of any job. */
 export interface Permit extends Slotted {

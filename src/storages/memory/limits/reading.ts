@@ -4,7 +4,7 @@ import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-
 import { type Origin, originOf } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
 import type { MemoryQueue } from "../queues.ts";
-import { freeOf, nextOf, type Tally } from "./tally.ts";
+import { availableOf, nextOf, type MemoryLimitState } from "./limit-state.ts";
 
 /** So many groups are shown. */
 const SHOWN = 100;
@@ -22,14 +22,14 @@ export function keptState(book: Book, rule: LimitRule, group: string | null, tim
   const queues = [...book.queues.values()];
   if (!rule.byGroup) return generalState(book, rule, origin, queues, time);
   const groups = book.limits.groups(rule.name);
-  const shown: (readonly [string | null, Tally | undefined])[] =
+  const shown: (readonly [string | null, MemoryLimitState | undefined])[] =
     group === null ? latest(groups) : [[group, groups.get(group)]];
   return {
     rule: toldRule(book, rule),
     ...origin,
     waiting: waiting(rule, queues),
     groups: groups.size,
-    states: shown.map(([one, tally]) => stateOf(tally, rule, one, time)),
+    states: shown.map(([one, limitState]) => stateOf(limitState, rule, one, time)),
   };
 }
 
@@ -41,13 +41,13 @@ export function generalState(
   queues: readonly MemoryQueue[],
   time: number,
 ): LimitState {
-  const tally = book.limits.find(rule, null);
+  const limitState = book.limits.find(rule, null);
   return {
     rule: toldRule(book, rule),
     ...origin,
     waiting: waiting(rule, queues),
-    groups: tally?.counted === true ? 1 : 0,
-    states: [stateOf(tally, rule, null, time)],
+    groups: limitState?.counted === true ? 1 : 0,
+    states: [stateOf(limitState, rule, null, time)],
   };
 }
 
@@ -61,19 +61,24 @@ export function toldWait(wait: Wait): number | null {
   return wait === NEVER || !Number.isFinite(wait) ? null : wait;
 }
 
-function stateOf(tally: Tally | undefined, rule: LimitRule, group: string | null, time: number): GroupState {
-  const { wait, reason } = nextOf(tally, rule, group, time);
-  const free = freeOf(tally, rule, group, time);
-  const { pausedUntil = null, openUntil = null } = tally?.gauge ?? {};
+function stateOf(
+  limitState: MemoryLimitState | undefined,
+  rule: LimitRule,
+  group: string | null,
+  time: number,
+): GroupState {
+  const { wait, reason } = nextOf(limitState, rule, group, time);
+  const free = availableOf(limitState, rule, group, time);
+  const { heldUntil = null, openUntil = null } = limitState?.keyState ?? {};
   const isOpen = rule.breaker !== null && openUntil !== null;
   return {
     group,
-    used: tally?.used(quotaOf(rule, group), time) ?? 0,
-    held: tally?.held(time).slots ?? 0,
+    used: limitState?.used(quotaOf(rule, group), time) ?? 0,
+    held: limitState?.held(time).slots ?? 0,
     free: Number.isFinite(free) ? free : null,
     nextInMs: toldWait(wait),
     reason,
-    heldForMs: Math.max(0, (pausedUntil ?? time) - time, (rule.heldUntil ?? time) - time),
+    heldForMs: Math.max(0, (heldUntil ?? time) - time, (rule.heldUntil ?? time) - time),
     breaker: isOpen ? (time < openUntil ? "open" : "half-open") : "closed",
   };
 }
@@ -88,8 +93,8 @@ function waiting(rule: LimitRule, queues: readonly MemoryQueue[]): number {
 }
 
 /** The groups that were used last. */
-function latest(groups: ReadonlyMap<string | null, Tally>): (readonly [string | null, Tally])[] {
-  let found: (readonly [string | null, Tally])[] = [];
+function latest(groups: ReadonlyMap<string | null, MemoryLimitState>): (readonly [string | null, MemoryLimitState])[] {
+  let found: (readonly [string | null, MemoryLimitState])[] = [];
   for (const one of groups) {
     found.push(one);
     if (found.length === 10 * SHOWN) found = cut(found);
@@ -97,8 +102,10 @@ function latest(groups: ReadonlyMap<string | null, Tally>): (readonly [string | 
   return cut(found);
 }
 
-function cut(found: readonly (readonly [string | null, Tally])[]): (readonly [string | null, Tally])[] {
+function cut(
+  found: readonly (readonly [string | null, MemoryLimitState])[],
+): (readonly [string | null, MemoryLimitState])[] {
   return found.toSorted(([, a], [, b]) => usedAt(b) - usedAt(a)).slice(0, SHOWN);
 }
 
-const usedAt = ({ gauge }: Tally): number => gauge.latestAt ?? -1;
+const usedAt = ({ keyState }: MemoryLimitState): number => keyState.latestAt ?? -1;

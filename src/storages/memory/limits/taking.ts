@@ -7,7 +7,7 @@ import { NOWHERE } from "../heap.ts";
 import type { Asking } from "../heavy-heads.ts";
 import { forgetExpired, release } from "./giving.ts";
 import type { Permit } from "./permits.ts";
-import { holdsOf, type Tally, verdictOf } from "./tally.ts";
+import { holdsOf, type MemoryLimitState, decisionOf } from "./limit-state.ts";
 
 /** So many permits that have expired are forgotten by whoever takes one: there may be nobody who sweeps. */
 const FORGOTTEN = 10;
@@ -35,10 +35,10 @@ export function take(book: Book, request: LimitTake, time: number): LimitTaken {
   const held = holdsOf(rule, group);
   // What is only counted can be taken back for as long as it is.
   const expiresAt = time + (held ? ttlMs : Math.max(ttlMs, quota.windowMs ?? 0, CORRECTED_MS));
-  const tally = limits.open(rule, group);
+  const limitState = limits.open(rule, group);
   const granted = grantTtlMs === undefined ? undefined : book.grants.next(time, grantTtlMs);
-  const taken = tally.take(rule, charge, time, expiresAt, granted);
-  limits.rest(tally, rule, time);
+  const taken = limitState.take(rule, charge, time, expiresAt, granted);
+  limits.rest(limitState, rule, time);
   const token = book.nextPermit();
   permits.add({ token, taken, held, expiresAt, ended: false, slot: NOWHERE });
   const grant = granted && book.grants.keep(granted, [[taken]], book.ledgerNow());
@@ -48,16 +48,16 @@ export function take(book: Book, request: LimitTake, time: number): LimitTaken {
 /** Jobs that wait for the limit since they are too heavy come first, whatever their priority. */
 function waitOf(
   book: Book,
-  tally: Tally | undefined,
+  limitState: MemoryLimitState | undefined,
   rule: LimitRule,
   group: string | null,
   charge: Charge,
   time: number,
 ): Wait {
-  const { wait } = verdictOf(tally, rule, group, charge, time);
+  const { wait } = decisionOf(limitState, rule, group, charge, time);
   const light = rule.quota.max === null ? charge.slots === 0 : charge.weight === 0;
-  if (tally === undefined || wait === NEVER || rule.weight === null || light) return wait;
-  return Math.max(wait, book.heavy.longest(tally, rule, OUTSIDE, time));
+  if (limitState === undefined || wait === NEVER || rule.weight === null || light) return wait;
+  return Math.max(wait, book.heavy.longest(limitState, rule, OUTSIDE, time));
 }
 
 /** Who takes outside of any job comes last. */
@@ -68,18 +68,18 @@ export function give(book: Book, token: string, given: LimitGiven, time: number)
   const permit = book.permits.find(token, time);
   if (permit === undefined) return;
   const { taken } = permit;
-  const { tally, rule } = taken;
+  const { limitState, rule } = taken;
   if (typeof given === "object") {
-    book.loosen(tally, rule, time);
-    tally.settle(taken, given.used, time);
+    book.loosen(limitState, rule, time);
+    limitState.settle(taken, given.used, time);
     return;
   }
   if (permit.ended) return;
   if (given === "cancelled") {
     book.permits.remove(permit);
     book.grants.forget(taken.granted);
-    book.loosen(tally, rule, time);
-    tally.cancel(taken);
+    book.loosen(limitState, rule, time);
+    limitState.cancel(taken);
   }
   release(book, taken, time);
   if (given === "released") end(book, permit, time);
@@ -87,9 +87,9 @@ export function give(book: Book, token: string, given: LimitGiven, time: number)
 
 /** The work is done. What it really used may become known while its start counts, or what was charged for it later does. */
 function end({ permits }: Book, permit: Permit, time: number): void {
-  const { tally, rule, entry } = permit.taken;
+  const { limitState, rule, entry } = permit.taken;
   const at = entry === undefined ? undefined : startedAt(entry);
-  const until = at === undefined ? time : at + (quotaOf(rule, tally.group).windowMs ?? 0);
+  const until = at === undefined ? time : at + (quotaOf(rule, limitState.group).windowMs ?? 0);
   if (until <= time) {
     permits.remove(permit);
     return;
@@ -107,7 +107,7 @@ export function renew(book: Book, tokens: readonly string[], ttlMs: number, time
     // Never for less long: somebody may have been told when it runs out.
     const until = Math.max(permit.expiresAt, time + ttlMs);
     book.permits.keep(permit, until);
-    permit.taken.tally.renew(permit.taken, until);
+    permit.taken.limitState.renew(permit.taken, until);
     return false;
   });
 }

@@ -92,13 +92,14 @@ export class SeenMeter {
     if (this.verdict(ONE).wait !== 0) return 0;
     const { max, concurrency, everyMs } = this.quota;
     const { breaker, weight } = this.rule;
-    const { toldUntil, toldLeft, openUntil } = this.gauge;
+    const { remainingUntil, remaining, openUntil } = this.gauge;
     // What is weighed is told by weight; what counts starts then leaves room for one at least.
     const weighs = weight !== null;
     let free = Number.POSITIVE_INFINITY;
     if (max !== null) free = max - this.used;
     if (concurrency !== null && !(weighs && max !== null)) free = Math.min(free, concurrency - this.held);
-    if (toldUntil !== null && this.now < toldUntil && !(weighs && max === null)) free = Math.min(free, toldLeft ?? 0);
+    if (remainingUntil !== null && this.now < remainingUntil && !(weighs && max === null))
+      free = Math.min(free, remaining ?? 0);
     if (!weighs && everyMs !== null) free = Math.min(free, 1);
     if (!weighs && breaker !== null && openUntil !== null) free = Math.min(free, breaker.probes - this.#held.probes);
     return free === Number.POSITIVE_INFINITY ? null : free;
@@ -113,9 +114,9 @@ function gaugeOf(row: LimitRow | null): KeyState {
     calledAt: row.called_at,
     calledBy: row.called_by,
     calledIn: row.called_in,
-    pausedUntil: row.pause_until,
-    toldLeft: row.told_left,
-    toldUntil: row.told_until,
+    heldUntil: row.pause_until,
+    remaining: row.told_left,
+    remainingUntil: row.told_until,
     failures: row.failures,
     openUntil: row.open_until,
   };

@@ -58,7 +58,7 @@ export function stateOf(
 
 function groupState(meter: SeenMeter): GroupState {
   const { rule, now } = meter;
-  const { pausedUntil, openUntil } = meter.gauge;
+  const { heldUntil, openUntil } = meter.gauge;
   const { wait, reason } = meter.verdict({ weight: 1, slots: 1 });
   return {
     group: meter.group,
@@ -67,7 +67,7 @@ function groupState(meter: SeenMeter): GroupState {
     free: meter.free,
     nextInMs: instantOf(wait),
     reason,
-    heldForMs: Math.max(0, (pausedUntil ?? 0) - now, (rule.heldUntil ?? 0) - now),
+    heldForMs: Math.max(0, (heldUntil ?? 0) - now, (rule.heldUntil ?? 0) - now),
     breaker: rule.breaker === null || openUntil === null ? "closed" : now < openUntil ? "open" : "half-open",
   };
 }

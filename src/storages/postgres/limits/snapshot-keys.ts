@@ -180,9 +180,9 @@ function stateOf(row: LimitStateRow | undefined): KeyState {
     calledAt: row[8],
     calledBy: row[9],
     calledIn: row[10] ?? 0,
-    pausedUntil: row[11],
-    toldLeft: row[12],
-    toldUntil: row[13],
+    heldUntil: row[11],
+    remaining: row[12],
+    remainingUntil: row[13],
     failures: 0,
     openUntil: row[14],
   };

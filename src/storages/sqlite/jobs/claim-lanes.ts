@@ -215,7 +215,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   block(lane: ClaimLane, wait: Wait, by: LimitKey): void {
     const fits = heavyFor(lane.head, by);
     const heavy = fits > 0 ? lane.head!.seq : null;
-    const { grp } = (by as SqliteKey).account;
+    const { grp } = (by as SqliteKey).limitState;
     const gate = this.gates.of(lane.type, by.rule.name, grp, heavy === null ? 0 : lane.id);
     // Who waited already keeps his place.
     const waited = heavy !== null && heavy === lane.heavy && lane.gate === gate;

@@ -14,9 +14,9 @@ import { isOpen } from "./line.ts";
 import type { OpenTypes } from "./ready.ts";
 import { writeDown } from "./started.ts";
 
-type Outlook = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
+type WakeUp = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
 
-const NOTHING: Outlook = { more: false, nextInMs: null, blockedBy: null };
+const NOTHING: WakeUp = { more: false, nextInMs: null, blockedBy: null };
 
 /** A claim under limits: those that are kept, and those that it brings along. */
 class LimitedClaim {
@@ -84,7 +84,7 @@ class LimitedClaim {
   }
 
   /** What comes after a claim. While limits are full it makes no sense to ask again, even if a job comes due before. */
-  outlook(plan: ClaimPlan): Outlook {
+  wakeUpOf(plan: ClaimPlan): WakeUp {
     let { blockedBy, nextIn } = plan;
     for (const gate of this.#closed()) {
       const general = this.#limits.earliest(gate.type);
@@ -150,7 +150,7 @@ export function claimUnder(
   limited.openGates();
   const { lanes, plan } = limited.planClaim(request);
   const { jobs, grant } = lanes.changed ? writeDown(step, request, lanes) : { jobs: [], grant: undefined };
-  const ahead = limited.outlook({ ...plan, more: plan.more || lanes.othersMayLook });
+  const ahead = limited.wakeUpOf({ ...plan, more: plan.more || lanes.othersMayLook });
   return { jobs, ...ahead, ...(grant !== undefined && { grant }) };
 }
 
@@ -166,5 +166,5 @@ export function glanceUnder(
   if (limited.unprepared || limited.anyDue || limited.anyRipe) return undefined;
   const { lanes, plan } = limited.planClaim({ max: 0 });
   if (lanes.changed || (plan.more && request.max > 0)) return undefined;
-  return { jobs: [], ...limited.outlook(plan) };
+  return { jobs: [], ...limited.wakeUpOf(plan) };
 }

@@ -42,7 +42,7 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   room.prepare();
   const max = request.max > 0 && !types.paused ? Math.min(request.max, room.free) : 0;
   const ahead = types.paused || rules.length > 0 ? 0 : (request.ahead ?? 0);
-  if (max + ahead === 0) return { jobs: [], stale, ...outlook(step, request, types, room, types.anyWaits) };
+  if (max + ahead === 0) return { jobs: [], stale, ...wakeUpOf(step, request, types, room, types.anyWaits) };
   // One more than starts, to see whether anything is left.
   const units = types.units(max + 1);
   // Groups take turns when jobs start: nothing is prefetched then. Without groups the first units have most of the jobs.
@@ -58,7 +58,7 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   if (wrong) recount(step, units);
   // Where all that was seen has started there may be units that were not looked at.
   const unseen = counted === jobs.length && units.length > max;
-  const found = outlook(step, request, types, room, wrong || unseen ? types.anyWaits : counted > jobs.length);
+  const found = wakeUpOf(step, request, types, room, wrong || unseen ? types.anyWaits : counted > jobs.length);
   return { jobs, stale, ...found, ...(grant !== undefined && { grant }) };
 }
 
@@ -87,7 +87,7 @@ export function glance(step: Step, request: ClaimRequest): Claim | undefined {
   const waits = types.anyWaits || isDue(step, request, types);
   const prefetches = rules.length === 0 && (request.ahead ?? 0) > 0;
   if (waits && (prefetches || (request.max > 0 && room.free > 0))) return undefined;
-  return { jobs: [], stale: [], ...outlook(step, request, types, room, waits) };
+  return { jobs: [], stale: [], ...wakeUpOf(step, request, types, room, waits) };
 }
 
 function isDue(step: Step, { queue }: ClaimRequest, types: OpenTypes): boolean {
@@ -96,7 +96,7 @@ function isDue(step: Step, { queue }: ClaimRequest, types: OpenTypes): boolean {
 }
 
 /** What comes after a claim. While the limits are full it makes no sense to ask again, even if a job comes due before. */
-function outlook(
+function wakeUpOf(
   step: Step,
   { queue }: ClaimRequest,
   types: OpenTypes,

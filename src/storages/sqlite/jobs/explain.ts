@@ -93,7 +93,7 @@ export function explain(step: Step, id: string): Standing | undefined {
     const key = keys.key(rule, own);
     const charge = chargeOf(rule, weights);
     const { used, held } = key;
-    const ask = (weighs: typeof charge) => key.verdictFor(asking(rule.name), weighs, priority);
+    const ask = (weighs: typeof charge) => key.decisionFor(asking(rule.name), weighs, priority);
     const behind = waitBehind(startsBefore(rule, rules, before), rule, own, used, charge, ask);
     const { wait, reason } = first === undefined ? behind : later(behind, ask(chargeOf(rule, first.weights)));
     const weight = key.quota.max === null ? charge.slots : charge.weight;

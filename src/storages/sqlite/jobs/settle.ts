@@ -2,7 +2,7 @@ import type { ErrorRecord } from "../../../core/job.ts";
 import { holdKey } from "../../../limits/key-state.ts";
 import { valueOf } from "../../../limits/rule.ts";
 import type { Hold, Outcome } from "../../../storage/job-storage.ts";
-import { changeGauge } from "../limits/gauges.ts";
+import { changeKeyState } from "../limits/key-state.ts";
 import { stateGrpOf } from "../limits/groups.ts";
 import { endLeases } from "../limits/leases.ts";
 import { cancelTaken, giveWeightsBack } from "../limits/taken.ts";
@@ -111,7 +111,7 @@ function holdLimits(step: Step, row: HeldRow, hold: Hold | null): void {
   for (const name of new Set([...hold.names, ...scope.map((rule) => rule.name)])) {
     const rule = step.rules.byName.get(name);
     const grp = rule === undefined ? "" : stateGrpOf(rule, valueOf(rule, keyedOf(row)));
-    changeGauge(step, name, grp, (gauge) => holdKey(gauge, until));
+    changeKeyState(step, name, grp, (keyState) => holdKey(keyState, until));
   }
 }
 

@@ -10,7 +10,7 @@ import type { Step } from "../step.ts";
 import { adopt } from "./adopting.ts";
 import { windowFreed } from "./freed.ts";
 import { clearGates, openAll } from "./gates.ts";
-import { changeGauge, gaugeOf } from "./gauges.ts";
+import { changeKeyState, keyStateOf } from "./key-state.ts";
 import { stateGrpOf } from "./groups.ts";
 import { forgetOwner, ownersOf, rememberOwner, tellChanges } from "./history.ts";
 import { dropLimit, resetLimit } from "./reset.ts";
@@ -82,7 +82,9 @@ export function change(step: Step, name: string, wanted: LimitChange, by: string
   }
   // What holds all groups is kept with the rule.
   if ("holdMs" in wanted && after === undefined) {
-    changeGauge(step, name, stateGrpOf(rule, wanted.group), (gauge) => holdKey(gauge, step.now + wanted.holdMs));
+    changeKeyState(step, name, stateGrpOf(rule, wanted.group), (keyState) =>
+      holdKey(keyState, step.now + wanted.holdMs),
+    );
   }
   if ("remaining" in wanted) tell(step, rule, wanted);
   if ("reset" in wanted) reset(step, rule, wanted.group);
@@ -90,11 +92,11 @@ export function change(step: Step, name: string, wanted: LimitChange, by: string
 
 function tell(step: Step, rule: LimitRule, said: Extract<LimitChange, { remaining: number }>): void {
   const grp = stateGrpOf(rule, said.group);
-  const left = gaugeOf(findLimit(step, rule.name, grp)).toldLeft;
-  changeGauge(step, rule.name, grp, (gauge) => {
-    recordRemaining(gauge, said.remaining, said.resetMs, step.now);
+  const left = keyStateOf(findLimit(step, rule.name, grp)).remaining;
+  changeKeyState(step, rule.name, grp, (keyState) => {
+    recordRemaining(keyState, said.remaining, said.resetMs, step.now);
     // More is left than it said before.
-    if (left !== null && gauge.toldLeft! > left) windowFreed(step, { name: rule.name, grp });
+    if (left !== null && keyState.remaining! > left) windowFreed(step, { name: rule.name, grp });
   });
 }
 

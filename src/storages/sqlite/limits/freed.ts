@@ -105,7 +105,7 @@ function isNews(step: Step, rule: LimitRule, id: number, group: string | null, g
     const { slots, expiresIn } = heldOf(step, id, null);
     if (slots >= concurrency) return expiresIn < given.wait;
   }
-  return new SqliteKeys(step).key(rule, group).verdict({ weight: 1, slots: 1 }).wait < given.wait;
+  return new SqliteKeys(step).key(rule, group).decision({ weight: 1, slots: 1 }).wait < given.wait;
 }
 
 function namesOf(step: Step, ids: Iterable<number>): Named[] {

@@ -4,23 +4,23 @@ import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
 import type { Step } from "../step.ts";
 import { windowWait } from "../windows.ts";
-import { Account } from "./account.ts";
+import { SqliteLimitState } from "./limit-state.ts";
 import { stateGrpOf } from "./groups.ts";
 import { type Asking, type HeavyHead, heavyHeads, waitForHeavy } from "./heavy-heads.ts";
 import { holds } from "./holds.ts";
 
-/** From this number on starts share rows: by a thousandth of the window at the most, which nobody will notice. */
+/** From this number on starts share rows: by a thousandth of the window at most. */
 const MANY = 1_000;
 
 const ONE: Charge = { weight: 1, slots: 1 };
 
-/** One limit as one step sees it. */
+/** One key of a limit, as one step sees it. */
 export class SqliteKey implements LimitKey {
   readonly rule: LimitRule;
   readonly group: string | null;
   readonly quota: Quota;
-  readonly account: Account;
-  /** Something is held by every start. */
+  readonly limitState: SqliteLimitState;
+  /** Every start takes slots. */
   readonly holds: boolean;
   /** A start may be corrected when its group has long been idle: until its lease ends, the group is remembered. */
   readonly pins: boolean;
@@ -36,130 +36,130 @@ export class SqliteKey implements LimitKey {
     this.quota = quotaOf(rule, group);
     this.holds = holds(rule, group);
     this.pins = !this.holds && rule.byGroup && rule.weight !== null && rule.quota.max !== null;
-    this.account = keys.account(rule.name, stateGrpOf(rule, group));
+    this.limitState = keys.limitState(rule.name, stateGrpOf(rule, group));
     this.#step = step;
     this.#keys = keys;
     const { max, windowMs } = this.quota;
-    if (max !== null && windowMs !== null) this.account.watch(windowMs, max > MANY ? windowMs / 1_000 : 0);
-    if (this.quota.everyMs !== null) this.account.space();
+    if (max !== null && windowMs !== null) this.limitState.watch(windowMs, max > MANY ? windowMs / 1_000 : 0);
+    if (this.quota.everyMs !== null) this.limitState.space();
     this.#window = (most, length, weight) =>
       windowWait(
         step,
-        this.account.row,
+        this.limitState.row,
         { max: most, windowMs: length },
         weight,
-        this.account.used(length),
-        this.account.taken,
+        this.limitState.used(length),
+        this.limitState.taken,
       );
   }
 
   /** Starts are not kept long enough for its window. */
   get unprepared(): boolean {
     const { max, windowMs } = this.quota;
-    return max !== null && windowMs !== null && !this.account.keeps(windowMs);
+    return max !== null && windowMs !== null && !this.limitState.keeps(windowMs);
   }
 
-  /** Writes down how long starts have to be kept. */
+  /** Writes how long starts have to be kept. */
   prepare(): void {
-    if (this.unprepared) this.account.keep(this.quota.windowMs!);
+    if (this.unprepared) this.limitState.keep(this.quota.windowMs!);
   }
 
-  /** How much of the window is in charged; 0 without one. */
+  /** How much of the window is in use; 0 without one. */
   get used(): number {
     const { max, windowMs } = this.quota;
-    return max === null || windowMs === null ? 0 : this.account.used(windowMs);
+    return max === null || windowMs === null ? 0 : this.limitState.used(windowMs);
   }
 
   get held(): number {
-    return this.account.held.slots;
+    return this.limitState.held.slots;
   }
 
-  verdict(charge: Charge): KeyDecision {
-    const { account } = this;
-    const held = this.holds ? account.held : NO_SLOTS;
-    return decideStart(this.rule, this.group, account.gauge, held, charge, this.#step.now, this.#window);
+  decision(charge: Charge): KeyDecision {
+    const { limitState } = this;
+    const held = this.holds ? limitState.held : NO_SLOTS;
+    return decideStart(this.rule, this.group, limitState.keyState, held, charge, this.#step.now, this.#window);
   }
 
   wait(charge: Charge, priority?: number): Wait {
-    const wait = this.#fits(charge) ? 0 : this.verdict(charge).wait;
+    const wait = this.#fits(charge) ? 0 : this.decision(charge).wait;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
-    // A light one would fit now and then for ever, while a heavy one waits.
+    // Light jobs that fit now and then would keep a heavy one waiting for ever.
     return Math.max(wait, this.#behind(priority, this.#keys.askingFor(this.rule.name)));
   }
 
-  /** The same for people: whoever claims is there. */
-  verdictFor(asking: Asking, charge: Charge, priority: number): KeyDecision {
-    const own = this.verdict(charge);
+  /** The decision for an explanation: as if a worker claims at once. */
+  decisionFor(asking: Asking, charge: Charge, priority: number): KeyDecision {
+    const own = this.decision(charge);
     if (own.wait === NEVER || this.rule.weight === null) return own;
     const wait = this.#behind(priority, asking, true);
     return wait > own.wait ? { wait, reason: this.quota.max === null ? "concurrency" : "window" } : own;
   }
 
   take(charge: Charge): void {
-    this.account.take(charge, this.#keys.start, this.holds, this.#keys.ttlMs);
+    this.limitState.take(charge, this.#keys.start, this.holds, this.#keys.ttlMs);
   }
 
-  /** How much could start at once: 0 if anything is in the way; null: as much as anybody likes. */
+  /** How much is available now: 0 if anything blocks; null: no bound. */
   get free(): number | null {
     if (this.wait(ONE) !== 0) return 0;
     const { max, concurrency, everyMs } = this.quota;
     const { rule } = this;
-    const { toldUntil, toldLeft, openUntil } = this.account.gauge;
-    // What is weighed is told by weight; what counts starts then leaves room for one at least.
+    const { remainingUntil, remaining, openUntil } = this.limitState.keyState;
+    // A limit that weighs answers in weight; what counts starts then allows at least one.
     const weighs = rule.weight !== null;
     let free = Number.POSITIVE_INFINITY;
     if (max !== null) free = max - this.used;
     if (concurrency !== null && !(weighs && max !== null)) free = Math.min(free, concurrency - this.held);
-    if (toldUntil !== null && this.#step.now < toldUntil && !(weighs && max === null)) {
-      free = Math.min(free, toldLeft ?? 0);
+    if (remainingUntil !== null && this.#step.now < remainingUntil && !(weighs && max === null)) {
+      free = Math.min(free, remaining ?? 0);
     }
     if (!weighs && everyMs !== null) free = Math.min(free, 1);
     if (!weighs && rule.breaker !== null && openUntil !== null) {
-      free = Math.min(free, rule.breaker.probes - this.account.held.probes);
+      free = Math.min(free, rule.breaker.probes - this.limitState.held.probes);
     }
     return free === Number.POSITIVE_INFINITY ? null : free;
   }
 
-  /** Whatever is not a matter of numbers is not in the way, and the numbers decision room. Most questions end here. */
+  /** The fast path: nothing but numbers can block, and they fit. Most questions end here. */
   #fits({ weight, slots }: Charge): boolean {
     const { max, windowMs, concurrency } = this.quota;
     if (!(this.#plain ??= this.#isPlain())) return false;
-    if (concurrency !== null && !(this.account.held.slots + slots <= concurrency)) return false;
-    return max === null || windowMs === null || (max > 0 && this.account.used(windowMs) + weight <= max);
+    if (concurrency !== null && !(this.limitState.held.slots + slots <= concurrency)) return false;
+    return max === null || windowMs === null || (max > 0 && this.limitState.used(windowMs) + weight <= max);
   }
 
   #isPlain(): boolean {
-    const { pausedUntil, toldUntil, openUntil } = this.account.gauge;
+    const { keyState } = this.limitState;
     const { paused, heldUntil, blindUntil } = this.rule;
     const { now } = this.#step;
     const { windowMs, everyMs } = this.quota;
-    const forgotten = this.account.row?.forgotten_at ?? null;
+    const forgotten = this.limitState.row?.forgotten_at ?? null;
     return (
       !paused &&
       (heldUntil ?? 0) <= now &&
       (windowMs === null || (blindUntil ?? 0) <= now) &&
       everyMs === null &&
-      (pausedUntil === null || pausedUntil <= now) &&
-      (toldUntil === null || toldUntil <= now) &&
-      (this.rule.breaker === null || openUntil === null) &&
+      (keyState.heldUntil === null || keyState.heldUntil <= now) &&
+      (keyState.remainingUntil === null || keyState.remainingUntil <= now) &&
+      (this.rule.breaker === null || keyState.openUntil === null) &&
       (windowMs === null || forgotten === null || now - forgotten >= windowMs)
     );
   }
 
-  /** How long others wait for it who come before somebody of this priority. */
+  /** How long heavy heads wait for the limit that come before a job of this priority. */
   #behind(priority: number, asking: Asking | undefined, promptly = false): Wait {
-    this.#heavy ??= heavyHeads(this.#step, this.rule.name, this.account.grp);
+    this.#heavy ??= heavyHeads(this.#step, this.rule.name, this.limitState.grp);
     if (this.#heavy.length === 0) return 0;
     return waitForHeavy(this.#step, this.#heavy, priority, asking, promptly);
   }
 }
 
-/** The limits that one step looks at. */
+/** The keys of limits that one step looks at. */
 export class SqliteKeys {
   readonly #step: Step;
-  readonly #accounts = new Map<string, Account>();
+  readonly #limitStates = new Map<string, SqliteLimitState>();
   readonly #keys = new Map<LimitRule, Map<string | null, SqliteKey>>();
-  /** What is taken is called within so long, or never, and confirmed; undefined: it is called at once. */
+  /** A start is called within so long, or never, and confirmed; undefined: it is called at once. */
   readonly ttlMs: number | undefined;
   /** Which start of the step is under way. */
   start = 1;
@@ -185,11 +185,12 @@ export class SqliteKeys {
     return asking === undefined || asking.by === name ? asking : { id: asking.id, since: Number.POSITIVE_INFINITY };
   }
 
-  /** Rules of one name share what is counted under it. */
-  account(name: string, grp: string): Account {
+  /** Rules of one name share one limit state. */
+  limitState(name: string, grp: string): SqliteLimitState {
     const key = `${name.length} ${name}${grp}`;
-    let account = this.#accounts.get(key);
-    if (account === undefined) this.#accounts.set(key, (account = new Account(this.#step, name, grp)));
-    return account;
+    let limitState = this.#limitStates.get(key);
+    if (limitState === undefined)
+      this.#limitStates.set(key, (limitState = new SqliteLimitState(this.#step, name, grp)));
+    return limitState;
   }
 }

@@ -3,7 +3,7 @@ import { type LimitRow, limitById } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { noteHeld, release, windowFreed } from "./freed.ts";
 import { isAnyAwaited } from "./gates.ts";
-import { gaugeOf, saveGauge } from "./gauges.ts";
+import { keyStateOf, saveKeyState } from "./key-state.ts";
 import type { EndedHold } from "./holds.ts";
 
 const ANY = "SELECT 1 FROM sluice_holds LIMIT 1";
@@ -51,13 +51,13 @@ function tellBreakers(step: Step, ended: readonly EndedHold[], ending: "well" | 
 function tellBreaker(step: Step, row: LimitRow, starts: readonly number[], ending: "well" | readonly string[]): void {
   const breaker = step.rules.byName.get(row.name)?.breaker;
   if (breaker === undefined || breaker === null) return;
-  const gauge = gaugeOf(row);
+  const keyState = keyStateOf(row);
   let closed = false;
   for (const at of starts) {
-    if (ending === "well") closed = countSuccess(gauge, at) || closed;
-    else countFailure(gauge, breaker, ending, at, step.now);
+    if (ending === "well") closed = countSuccess(keyState, at) || closed;
+    else countFailure(keyState, breaker, ending, at, step.now);
   }
-  if (gauge.failures === row.failures && gauge.openUntil === row.open_until) return;
-  saveGauge(step, row.id, gauge);
+  if (keyState.failures === row.failures && keyState.openUntil === row.open_until) return;
+  saveKeyState(step, row.id, keyState);
   if (closed) windowFreed(step, row);
 }

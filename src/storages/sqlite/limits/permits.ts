@@ -8,7 +8,7 @@ import { pruneStarts } from "../prune.ts";
 import type { Step } from "../step.ts";
 import { cancelStart, endStart, isEnded, isIssued, type PermitStart, settlePermit } from "../tokens.ts";
 import { release, windowFreed } from "./freed.ts";
-import { gaugeOf, saveGauge } from "./gauges.ts";
+import { keyStateOf, saveKeyState } from "./key-state.ts";
 import { grantOf } from "./grants.ts";
 import { type EndedHold, hold } from "./holds.ts";
 import { SqliteKeys, type SqliteKey } from "./keys.ts";
@@ -68,12 +68,12 @@ export function take(step: Step, request: LimitTake): LimitTaken {
   const number = step.numbers(1);
   key.take(charge);
   const { grantTtlMs: ttlMs } = request;
-  const id = key.account.save(ttlMs === undefined ? undefined : { number, ttlMs }, { alone: true });
-  if (key.account.entry > 0) step.sql(NAME).run(number, key.account.entry);
+  const id = key.limitState.save(ttlMs === undefined ? undefined : { number, ttlMs }, { alone: true });
+  if (key.limitState.entry > 0) step.sql(NAME).run(number, key.limitState.entry);
   const until = key.holds ? 0 : step.now + Math.max(request.ttlMs, key.quota.windowMs ?? 0, CORRECTED_MS);
   if (key.holds) hold(step, id, number, charge.slots, step.now + request.ttlMs);
   // A group that is idle would be forgotten before.
-  else if (key.rule.byGroup && key.account.entry > 0) hold(step, id, number, 0, until);
+  else if (key.rule.byGroup && key.limitState.entry > 0) hold(step, id, number, 0, until);
   if (number % PRUNE_EVERY === 0) pruneStarts(step, id);
   const token = [id, number, charge.weight, step.now, until].join(":");
   const grant = ttlMs === undefined ? undefined : grantOf(number, [{ key, charge }]);
@@ -125,9 +125,9 @@ function cancel(step: Step, permit: Permit): void {
   const cancelled = cancelStart(step, row, start.number);
   endStart(step, row, start);
   if (!cancelled && row.window_ms !== null) return;
-  const gauge = gaugeOf(row);
-  cancelCharge(gauge, start.at);
-  saveGauge(step, row.id, gauge);
+  const keyState = keyStateOf(row);
+  cancelCharge(keyState, start.at);
+  saveKeyState(step, row.id, keyState);
   windowFreed(step, row);
 }
 

@@ -68,8 +68,8 @@ function groupsOf(step: Step, rule: LimitRule, group: string | null): readonly (
 }
 
 function groupState(step: Step, key: SqliteKey): GroupState {
-  const { pausedUntil, openUntil } = key.account.gauge;
-  const { wait, reason } = key.verdict({ weight: 1, slots: 1 });
+  const { heldUntil, openUntil } = key.limitState.keyState;
+  const { wait, reason } = key.decision({ weight: 1, slots: 1 });
   return {
     group: key.group,
     used: key.used,
@@ -77,7 +77,7 @@ function groupState(step: Step, key: SqliteKey): GroupState {
     free: key.free,
     nextInMs: instantOf(wait),
     reason,
-    heldForMs: Math.max(0, (pausedUntil ?? 0) - step.now, (key.rule.heldUntil ?? 0) - step.now),
+    heldForMs: Math.max(0, (heldUntil ?? 0) - step.now, (key.rule.heldUntil ?? 0) - step.now),
     breaker: key.rule.breaker === null || openUntil === null ? "closed" : step.now < openUntil ? "open" : "half-open",
   };
 }

@@ -4,7 +4,7 @@ import type { Step } from "../step.ts";
 import { shiftTotal } from "../totals.ts";
 import { recordStarts } from "../windows.ts";
 import { release, windowFreed } from "./freed.ts";
-import { chargeMore, gaugeOf, saveGauge } from "./gauges.ts";
+import { chargeMore, keyStateOf, saveKeyState } from "./key-state.ts";
 import type { EndedHold } from "./holds.ts";
 
 /** What the start of a job took of one limit. */
@@ -73,9 +73,9 @@ export function cancelTaken(step: Step, text: string | null, startedAt: number):
     const { entry: seq, weight } = taken;
     const entry = entryOf(step, taken, startedAt);
     if (entry !== undefined) changeEntry(step, row, seq, entry, -weight);
-    const gauge = gaugeOf(row);
-    cancelCharge(gauge, startedAt);
-    saveGauge(step, row.id, gauge);
+    const keyState = keyStateOf(row);
+    cancelCharge(keyState, startedAt);
+    saveKeyState(step, row.id, keyState);
     windowFreed(step, row);
   }
 }

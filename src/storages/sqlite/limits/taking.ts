@@ -1,6 +1,6 @@
 import type { KeyCharge } from "../../../planner/claim-limits.ts";
 import type { Step } from "../step.ts";
-import type { Account } from "./account.ts";
+import type { SqliteLimitState } from "./limit-state.ts";
 import { holdMany } from "./holds.ts";
 import type { SqliteKey } from "./keys.ts";
 import { type Taken, textOfTaken } from "./taken.ts";
@@ -23,14 +23,14 @@ export function takeLimits(
   ttlMs: number | undefined,
 ): (string | null)[] {
   const granting = ttlMs === undefined ? undefined : { number: first, ttlMs };
-  const ids = new Map<Account, number>();
+  const ids = new Map<SqliteLimitState, number>();
   const holding = new Map<SqliteKey, Holding[]>();
   const texts: (string | null)[] = [];
   for (const [i, charges] of starts.entries()) {
     for (const { key, charge } of charges) {
-      const { account, holds, pins } = key as SqliteKey;
-      let id = ids.get(account);
-      if (id === undefined) ids.set(account, (id = account.save(granting)));
+      const { limitState, holds, pins } = key as SqliteKey;
+      let id = ids.get(limitState);
+      if (id === undefined) ids.set(limitState, (id = limitState.save(granting)));
       if (holds || pins) hold(holding, key as SqliteKey, id, holds ? charge.slots : 0, first + i);
     }
     // Almost always it is the same as for the one before.
@@ -59,12 +59,12 @@ function areSame(a: readonly KeyCharge[], b: readonly KeyCharge[]): boolean {
 }
 
 /** Of limits that share a name the start counts once, for the most that any of them says. */
-function textOf(charges: readonly KeyCharge[], ids: ReadonlyMap<Account, number>): string | null {
-  const taken = new Map<Account, Taken>();
+function textOf(charges: readonly KeyCharge[], ids: ReadonlyMap<SqliteLimitState, number>): string | null {
+  const taken = new Map<SqliteLimitState, Taken>();
   for (const { key, charge } of charges) {
-    const { account } = key as SqliteKey;
-    const weight = Math.max(charge.weight, taken.get(account)?.weight ?? 0);
-    taken.set(account, { limit: ids.get(account)!, entry: account.entry, at: null, weight, spent: 0 });
+    const { limitState } = key as SqliteKey;
+    const weight = Math.max(charge.weight, taken.get(limitState)?.weight ?? 0);
+    taken.set(limitState, { limit: ids.get(limitState)!, entry: limitState.entry, at: null, weight, spent: 0 });
   }
   return taken.size === 0 ? null : textOfTaken([...taken.values()]);
 }

@@ -4,7 +4,7 @@ import { findLimit, type LimitRow, openLimit } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { usedOf } from "../totals.ts";
 import { enterStarts, type Granting, grantStarts, lastMoment } from "../windows.ts";
-import { gaugeOf } from "./gauges.ts";
+import { keyStateOf } from "./key-state.ts";
 import { heldOf } from "./holds.ts";
 
 const TAKE = `UPDATE sluice_limits SET latest_at = ?, called_at = ?, called_by = ?, told_left = ?, window_ms = ?, used = ?,
@@ -13,33 +13,32 @@ const TAKE = `UPDATE sluice_limits SET latest_at = ?, called_at = ?, called_by =
 /** Stands for the number of this step, until it has one. */
 const OURS = -1;
 
-/** Shares an entry with nobody. */
+/** Shares an entry with no other start. */
 const ALONE = -1;
 
 /**
- * What is kept of one limit, for one group or for all, as one step sees it, with all that the step has taken so far. What
- * was taken is written by `save`.
+ * The state of one limit, for one group or for all, as one step sees it, with all that the step has charged so far. `save` writes it.
  */
-export class Account {
+export class SqliteLimitState {
   readonly name: string;
   readonly grp: string;
   readonly #step: Step;
   /** How much of each window was in use before this step, and when that was. */
   readonly #used = new Map<number, { readonly used: number; readonly at: number }>();
   #row: LimitRow | undefined;
-  #gauge: KeyState;
+  #keyState: KeyState;
   #held: SlotsInUse | undefined;
   /** Which start it was last charged for, and how much; how much for all of them, and in how many starts. */
   #latest = 0;
   #charged = 0;
   #taken = 0;
   #starts = 0;
-  /** Starts are written down, for this window; those less than `#resolution` apart together. */
+  /** Starts are written, for this window; those less than `#resolution` apart together. */
   #windowMs: number | null = null;
   #resolution = 0;
   /** A rule keeps starts apart. */
   #spaced = false;
-  /** Where the starts of this step were written down; 0: nowhere. */
+  /** The entry of the starts of this step; 0: none. */
   entry = 0;
 
   constructor(step: Step, name: string, grp: string) {
@@ -47,7 +46,7 @@ export class Account {
     this.name = name;
     this.grp = grp;
     this.#row = findLimit(step, name, grp);
-    this.#gauge = gaugeOf(this.#row);
+    this.#keyState = keyStateOf(this.#row);
     // The start that is about to be decided comes after all that were granted, whatever this process's clock says.
     const latest = this.#row?.latest_at ?? 0;
     if (latest > step.now) step.now = latest;
@@ -57,13 +56,13 @@ export class Account {
     return this.#row;
   }
 
-  get gauge(): KeyState {
+  get keyState(): KeyState {
     // What this step starts, it starts when it is over: the time may have moved on since (see the constructor).
     if (this.#starts > 0) {
-      this.#gauge.latestAt = this.#step.now;
-      this.#gauge.calledAt = Math.max(this.#gauge.calledAt!, this.#step.now);
+      this.#keyState.latestAt = this.#step.now;
+      this.#keyState.calledAt = Math.max(this.#keyState.calledAt!, this.#step.now);
     }
-    return this.#gauge;
+    return this.#keyState;
   }
 
   get held(): SlotsInUse {
@@ -92,7 +91,7 @@ export class Account {
     this.#spaced = true;
   }
 
-  /** How much this step has taken so far. */
+  /** How much this step has charged so far. */
   get taken(): number {
     return this.#taken;
   }
@@ -102,7 +101,7 @@ export class Account {
     return this.#before(windowMs).used + this.#taken;
   }
 
-  /** Start number `start` of this step takes so much: once, however many rules look at it, and what is more of it. */
+  /** Charges start number `start` of this step: once, however many rules look at it; a larger charge adds the difference. */
   take(charge: Charge, start: number, holds: boolean, ttlMs: number | undefined): void {
     const before = this.#latest === start ? this.#charged : 0;
     const weight = Math.max(0, charge.weight - before);
@@ -111,15 +110,15 @@ export class Account {
     this.#charged = before + weight;
     this.#taken += weight;
     const granted = ttlMs === undefined ? undefined : { by: OURS, until: lastMoment(this.#step, ttlMs) };
-    chargeKey(this.#gauge, { ...charge, weight }, this.#step.now, granted);
+    chargeKey(this.#keyState, { ...charge, weight }, this.#step.now, granted);
     if (!holds) return;
     const { slots, probes, expiresIn } = this.held;
     this.#held = { slots: slots + charge.slots, probes: probes + 1, expiresIn };
   }
 
   /**
-   * Writes down what was taken. Answers with the id of the limit. `alone`: the start gets an entry of its own. `granting`: what
-   * was taken is not called yet.
+   * Writes what was charged. Returns the id of the limit. `alone`: the start gets an entry of its own. `granting`: the starts are not
+   * called yet.
    */
   save(granting: Granting | undefined, { alone }: { readonly alone: boolean } = { alone: false }): number {
     const step = this.#step;
@@ -128,7 +127,7 @@ export class Account {
     this.#row ??= openLimit(step, this.name, windowMs ?? 0, this.grp);
     const row = this.#row;
     if (this.#starts === 0) return row.id;
-    // A log that somebody looks at knows of every start, whatever the rule itself counts.
+    // A log that a window is read from has every start, whatever the rule itself counts.
     const counted = windowMs ?? row.window_ms;
     const before = counted === null ? undefined : this.#before(counted);
     const logged = counted !== null || row.longest > 0;
@@ -139,9 +138,9 @@ export class Account {
       this.entry = enterStarts(step, row, this.#taken, alone ? ALONE : this.#resolution);
     }
     const used = before === undefined ? 0 : before.used + this.#taken;
-    const { calledAt, calledBy, toldLeft } = this.gauge;
+    const { calledAt, calledBy, remaining } = this.keyState;
     const by = calledBy === OURS ? granting!.number : calledBy;
-    step.sql(TAKE).run(now, calledAt, by, toldLeft, counted, used, before?.at ?? now, row.id);
+    step.sql(TAKE).run(now, calledAt, by, remaining, counted, used, before?.at ?? now, row.id);
     return row.id;
   }
 

@@ -6,10 +6,10 @@ import { labelOf } from "../../limits/rule.ts";
 import type { JobLine } from "./queues.ts";
 
 /**
- * When it makes sense to ask again. The walk has answered for the lanes that were ready. Beside them there are lanes that
- * were blocked before, and jobs that come due: they start when their time has come and the limits of their type let them.
+ * The wake-up time of a claim. The planner has answered for the lanes that were ready. Beside them there are lanes that were blocked
+ * before, and jobs that come due: they start when their time has come and the limits of their type are available.
  */
-export function outlook(
+export function wakeUpOf(
   lines: readonly JobLine[],
   limits: ClaimLimits,
   plan: ClaimPlan,

@@ -28,46 +28,46 @@ import {
 } from "../../../limits/window.ts";
 import { NOWHERE, type Slotted } from "../heap.ts";
 import { type Hold, Holds } from "./holds.ts";
-import { LedgerGauge } from "./ledger-gauge.ts";
+import { RateKeyState } from "./rate-key-state.ts";
 
 /**
- * What a start took of one limit, so that exactly that can be given back. Starts of one claim that hold nothing and count for
- * one have it in common: then `entry` is what all of them count for.
+ * What a start was charged under one limit, so that exactly that can be given back. Starts of one claim that take no slots and count
+ * for one share it: then `entry` is what all of them count for.
  */
 export interface Taken {
-  readonly tally: Tally;
-  /** The rule that it was taken under. */
+  readonly limitState: MemoryLimitState;
+  /** The rule that it was charged under. */
   readonly rule: LimitRule;
   readonly charge: Charge;
   readonly at: number;
   /** It is not called yet, and that will be confirmed; undefined: it counts from the grant. */
   readonly granted: Granted | undefined;
-  /** That of the tally at the time: after a reset what is taken back is nobody's. */
-  readonly gauge: KeyState;
+  /** That of the limit state at the time: after a reset, giving back changes nothing. */
+  readonly keyState: KeyState;
   entry: StartEntry | undefined;
   hold: Hold | undefined;
-  /** Other starts of the claim have it as well. */
+  /** Other starts of the claim share it. */
   common: boolean;
 }
 
-/** Room for so many starts at first, in the log of a group: there may be many groups with few starts each. */
+/** The first capacity of the log of a group: there may be many groups with few starts each. */
 const FEW = 4;
 
 /**
- * What is counted under one name: for all, in the log that `rates` keeps under it, or for one group. All instants are by
- * the clock of the ledgers.
+ * The state of one limit: for all, with the log that `rates` keeps under its name, or for one group. All instants are by the clock of
+ * `rates`.
  */
-export class Tally implements Slotted {
+export class MemoryLimitState implements Slotted {
   readonly name: string;
   readonly group: string | null;
   /** Undefined: it is for one group. */
   readonly ledger: RateState | undefined;
-  gauge: KeyState;
+  keyState: KeyState;
   /** Was anything ever counted? */
   counted = false;
-  /** Somebody was refused, and wants to hear of room. */
+  /** A start was refused: workers are woken up when it becomes available. */
   awaited = false;
-  /** While nothing is held, for a group: when it may be worth a look whether it can be forgotten. */
+  /** While no slot is in use, for a group: when to check whether it can be deleted. */
   idleAt = 0;
   slot = NOWHERE;
   #log: StartLog | undefined;
@@ -77,7 +77,7 @@ export class Tally implements Slotted {
     this.name = name;
     this.group = group;
     this.ledger = ledger;
-    this.gauge = ledger === undefined ? newKeyState() : new LedgerGauge(ledger);
+    this.keyState = ledger === undefined ? newKeyState() : new RateKeyState(ledger);
   }
 
   get log(): StartLog | undefined {
@@ -89,7 +89,7 @@ export class Tally implements Slotted {
   }
 
   held(time: number): SlotsInUse {
-    return this.#holds === undefined ? NO_SLOTS : this.#holds.at(time, this.gauge.openUntil);
+    return this.#holds === undefined ? NO_SLOTS : this.#holds.at(time, this.keyState.openUntil);
   }
 
   used({ windowMs }: Quota, time: number): number {
@@ -97,17 +97,17 @@ export class Tally implements Slotted {
     return log === undefined || windowMs === null ? 0 : windowUsed(log, viewOf(log, windowMs), time);
   }
 
-  /** The start happens, whether or not there is room. `until`: when what it holds comes back by itself. */
+  /** Charges a start, whether or not it fits. `until`: when its slots expire. */
   take(rule: LimitRule, charge: Charge, time: number, until: number | null, granted?: Granted): Taken {
     this.counted = true;
-    chargeKey(this.gauge, charge, time, granted);
+    chargeKey(this.keyState, charge, time, granted);
     const taken: Taken = {
-      tally: this,
+      limitState: this,
       rule,
       charge,
       at: time,
       granted,
-      gauge: this.gauge,
+      keyState: this.keyState,
       entry: undefined,
       hold: undefined,
       common: false,
@@ -116,10 +116,10 @@ export class Tally implements Slotted {
     return taken;
   }
 
-  /** One more start of the same claim, which holds nothing. */
+  /** Charges one more start of the same claim, which takes no slots. */
   takeAgain(taken: Taken): void {
     taken.common = true;
-    chargeKey(this.gauge, taken.charge, taken.at, taken.granted);
+    chargeKey(this.keyState, taken.charge, taken.at, taken.granted);
     if (taken.entry !== undefined) growStart(taken.entry, taken.charge.weight);
   }
 
@@ -128,20 +128,20 @@ export class Tally implements Slotted {
     const { max, windowMs } = quotaOf(rule, this.group);
     if (max !== null && windowMs !== null && taken.entry === undefined) {
       const log = this.log ?? (this.#log = createLog(FEW));
-      // Somebody has to look at a log for it to forget.
+      // A log drops old entries only if a window is read from it.
       viewOf(log, windowMs);
       const { at, granted } = taken;
       taken.entry = granted === undefined ? recordStart(log, at, weight) : grantStart(log, at, weight, granted.until);
     }
     if (taken.hold !== undefined) return;
     const holds = holdsOf(rule, this.group);
-    // Where it may still be said what a start of a group really used, its tally must not be forgotten before.
+    // While a start of a group may still be settled, the state of the group must not be deleted.
     const settles = this.ledger === undefined && (rule.weight !== null || until !== null);
     if (!holds && !settles) return;
     taken.hold = (this.#holds ??= new Holds()).take(holds ? slots : 0, taken.at, until);
   }
 
-  /** A job that runs holds of the limit from now on. `before`: what its start took, if it took anything of this. */
+  /** A running job takes slots of the limit from now on. `before`: what its start was charged here, if anything. */
   adopt(before: Taken | undefined, rule: LimitRule, charge: Charge, at: number): Taken {
     this.counted = true;
     const holds = (this.#holds ??= new Holds());
@@ -151,11 +151,11 @@ export class Tally implements Slotted {
     }
     const hold = holds.take(charge.slots, at, null);
     if (before !== undefined) return { ...before, rule, hold };
-    const { gauge } = this;
-    return { tally: this, rule, charge, at, granted: undefined, gauge, entry: undefined, hold, common: false };
+    const { keyState } = this;
+    return { limitState: this, rule, charge, at, granted: undefined, keyState, entry: undefined, hold, common: false };
   }
 
-  /** Does the start hold of the limit, as far as anything is held of it at all? */
+  /** Does the start have slots of the limit? */
   isHolding({ rule, hold }: Taken): boolean {
     return hold !== undefined && holdsOf(rule, this.group) && this.#holds?.has(hold) === true;
   }
@@ -164,18 +164,18 @@ export class Tally implements Slotted {
     if (hold !== undefined) this.#holds?.release(hold);
   }
 
-  /** The start never was. */
-  cancel({ gauge, charge, at, entry, common }: Taken): void {
-    cancelCharge(gauge, at);
+  /** Takes back a start that never happened. */
+  cancel({ keyState, charge, at, entry, common }: Taken): void {
+    cancelCharge(keyState, at);
     if (entry !== undefined) shrinkStart(entry, common ? charge.weight : entry.weight);
   }
 
-  /** What the start really used: of the window, or without one of what it holds. */
-  settle({ rule, gauge, entry, hold }: Taken, used: number, time: number): void {
+  /** Settles what the start really used: of the window, or without one of the slots. */
+  settle({ rule, keyState, entry, hold }: Taken, used: number, time: number): void {
     if (rule.quota.max === null) {
       if (hold !== undefined && quotaOf(rule, this.group).concurrency !== null) this.#holds?.resize(hold, used);
     } else if (entry !== undefined) {
-      correctCharge(gauge, used - entry.weight - entry.expired);
+      correctCharge(keyState, used - entry.weight - entry.expired);
       settleStart(entry, time, used);
     }
   }
@@ -184,25 +184,25 @@ export class Tally implements Slotted {
     if (hold !== undefined) this.#holds?.renew(hold, until);
   }
 
-  /** Forgets everything but what is held. */
+  /** Forgets everything but slots in use. */
   reset(): void {
     if (this.ledger !== undefined) clearRateState(this.ledger);
     this.#log = undefined;
-    this.gauge = this.ledger === undefined ? newKeyState() : new LedgerGauge(this.ledger);
+    this.keyState = this.ledger === undefined ? newKeyState() : new RateKeyState(this.ledger);
   }
 
-  /** As if it had never been. What is held is held of what nobody looks at any more. */
+  /** Forgets everything, slots in use as well. */
   forget(): void {
     this.reset();
     this.counted = false;
     this.#holds = undefined;
   }
 
-  /** When nothing in it will count any more, as far as time alone decides: now or before if that is so already. */
+  /** When nothing in it will count any more, as far as time alone decides: now or earlier if nothing counts already. */
   quietAt(rule: LimitRule, time: number): number {
     const { windowMs, everyMs } = quotaOf(rule, this.group);
-    const { pausedUntil, toldUntil, calledAt } = this.gauge;
-    let at = Math.max(time, pausedUntil ?? 0, toldUntil ?? 0, calledAt === null ? 0 : calledAt + (everyMs ?? 0));
+    const { heldUntil, remainingUntil, calledAt } = this.keyState;
+    let at = Math.max(time, heldUntil ?? 0, remainingUntil ?? 0, calledAt === null ? 0 : calledAt + (everyMs ?? 0));
     const { log } = this;
     if (log === undefined) return at;
     if (windowMs !== null) viewOf(log, windowMs);
@@ -216,31 +216,31 @@ export class Tally implements Slotted {
   isIdle(rule: LimitRule, time: number): boolean {
     this.#holds?.expire(time);
     const { everyMs } = quotaOf(rule, this.group);
-    return !this.holding && isKeyIdle(this.gauge, everyMs, time) && this.quietAt(rule, time) <= time;
+    return !this.holding && isKeyIdle(this.keyState, everyMs, time) && this.quietAt(rule, time) <= time;
   }
 }
 
-/** Does a start of this group hold anything of the limit while it is under way? */
+/** Does a start of this group take slots of the limit? */
 export function holdsOf(rule: LimitRule, group: string | null): boolean {
   return rule.breaker !== null || quotaOf(rule, group).concurrency !== null;
 }
 
 const UNTOUCHED: KeyState = Object.freeze(newKeyState());
 
-/** When does this fit, and what is in its way? `undefined`: nothing was ever counted for the group. */
-export function verdictOf(
-  tally: Tally | undefined,
+/** When does this charge fit, and what blocks it? `undefined`: nothing was ever counted for the group. */
+export function decisionOf(
+  limitState: MemoryLimitState | undefined,
   rule: LimitRule,
   group: string | null,
   charge: Charge,
   time: number,
 ): KeyDecision {
-  const log = tally?.log;
+  const log = limitState?.log;
   return decideStart(
     rule,
     group,
-    tally === undefined ? UNTOUCHED : tally.gauge,
-    tally === undefined ? NO_SLOTS : tally.held(time),
+    limitState === undefined ? UNTOUCHED : limitState.keyState,
+    limitState === undefined ? NO_SLOTS : limitState.held(time),
     charge,
     time,
     (max, windowMs, weight) => (log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, time, weight)),
@@ -250,21 +250,31 @@ export function verdictOf(
 const ONE: Charge = { weight: 1, slots: 1 };
 
 /** When one more fits. */
-export const nextOf = (tally: Tally | undefined, rule: LimitRule, group: string | null, time: number): KeyDecision =>
-  verdictOf(tally, rule, group, ONE, time);
+export const nextOf = (
+  limitState: MemoryLimitState | undefined,
+  rule: LimitRule,
+  group: string | null,
+  time: number,
+): KeyDecision => decisionOf(limitState, rule, group, ONE, time);
 
-/** How much could start at once: nothing if anything is in the way; infinity: as much as anybody likes. */
-export function freeOf(tally: Tally | undefined, rule: LimitRule, group: string | null, time: number): number {
-  if (nextOf(tally, rule, group, time).wait !== 0) return 0;
+/** How much is available now: 0 if anything blocks; infinity: no bound. */
+export function availableOf(
+  limitState: MemoryLimitState | undefined,
+  rule: LimitRule,
+  group: string | null,
+  time: number,
+): number {
+  if (nextOf(limitState, rule, group, time).wait !== 0) return 0;
   const quota = quotaOf(rule, group);
-  const { toldUntil, toldLeft, openUntil } = tally === undefined ? UNTOUCHED : tally.gauge;
-  const { slots, probes } = tally === undefined ? NO_SLOTS : tally.held(time);
-  // What is weighed is told by weight; what counts starts then leaves room for one at least.
+  const { remainingUntil, remaining, openUntil } = limitState === undefined ? UNTOUCHED : limitState.keyState;
+  const { slots, probes } = limitState === undefined ? NO_SLOTS : limitState.held(time);
+  // A limit that weighs answers in weight; what counts starts then allows at least one.
   const weighs = rule.weight !== null;
   let free = Number.POSITIVE_INFINITY;
-  if (quota.max !== null) free = quota.max - (tally?.used(quota, time) ?? 0);
+  if (quota.max !== null) free = quota.max - (limitState?.used(quota, time) ?? 0);
   if (quota.concurrency !== null && !(weighs && quota.max !== null)) free = Math.min(free, quota.concurrency - slots);
-  if (toldUntil !== null && time < toldUntil && !(weighs && quota.max === null)) free = Math.min(free, toldLeft ?? 0);
+  if (remainingUntil !== null && time < remainingUntil && !(weighs && quota.max === null))
+    free = Math.min(free, remaining ?? 0);
   if (weighs) return free;
   if (quota.everyMs !== null) free = Math.min(free, 1);
   if (rule.breaker !== null && openUntil !== null) free = Math.min(free, rule.breaker.probes - probes);

@@ -1,14 +1,14 @@
 import type { KeyState } from "../../../limits/key-state.ts";
 import type { RateState } from "../../../limits/rate-state.ts";
 
-/** What a limit keeps beside a log that `rates` knows as well: the pause is that of the ledger, whoever sets it. */
-export class LedgerGauge implements KeyState {
+/** The numbers of a limit whose log `rates` keeps as well: its hold is that of the rate, whichever of the two sets it. */
+export class RateKeyState implements KeyState {
   latestAt: number | null = null;
   calledAt: number | null = null;
   calledBy: number | null = null;
   calledIn = 0;
-  toldLeft: number | null = null;
-  toldUntil: number | null = null;
+  remaining: number | null = null;
+  remainingUntil: number | null = null;
   failures = 0;
   openUntil: number | null = null;
   readonly #ledger: RateState;
@@ -17,12 +17,12 @@ export class LedgerGauge implements KeyState {
     this.#ledger = ledger;
   }
 
-  get pausedUntil(): number | null {
+  get heldUntil(): number | null {
     const { until } = this.#ledger.hold;
     return until === Number.NEGATIVE_INFINITY ? null : until;
   }
 
-  set pausedUntil(until: number | null) {
+  set heldUntil(until: number | null) {
     this.#ledger.hold.until = until ?? Number.NEGATIVE_INFINITY;
   }
 }
