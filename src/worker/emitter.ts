@@ -1,6 +1,6 @@
 import type { JobEvent } from "../core/events.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
-import { inBackground, type Report } from "./parts.ts";
+import { inBackground, type Report } from "./ask.ts";
 
 /** Publishes the events of a worker, and resolves the promises of `onIdle`. The worker does not wait for its events. */
 export class Emitter {

@@ -1,21 +1,12 @@
 import type { Confirmations } from "../storage/confirmations.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission } from "./admission.ts";
+import type { Ask, Report } from "./ask.ts";
 import type { Emitter } from "./emitter.ts";
-import type { JobReference } from "./error-reporter.ts";
 import type { InFlight } from "./in-flight.ts";
 import type { WorkerSettings } from "./options.ts";
 import type { PendingOutcomes } from "./pending-outcomes.ts";
 import type { Sleep } from "./sleep.ts";
-
-/**
- * The answer of the storage; rejects if it takes too long or the worker has stopped. `late` is called with an answer that comes
- * after that.
- */
-export type Ask = <T>(ask: () => Promise<T>, late?: (answer: T) => void) => Promise<T>;
-
-/** Reports an error that does not come from a handler. */
-export type Report = (error: unknown, job?: JobReference) => void;
 
 /** What the parts of one worker share. */
 export interface WorkerParts {
@@ -37,9 +28,4 @@ export interface WorkerParts {
   readonly emitter: Emitter;
   /** Settles jobs that are given back. */
   readonly settle: (outcomes: readonly Outcome[]) => void;
-}
-
-/** Runs a step that the worker does not wait for; an error is reported. */
-export function inBackground(step: () => Promise<unknown>, report: Report): void {
-  (async () => step())().catch((error: unknown) => report(error));
 }

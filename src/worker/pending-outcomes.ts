@@ -2,7 +2,7 @@ import { JobError } from "../core/errors.ts";
 import type { JobStorage, Outcome } from "../storage/job-storage.ts";
 import { STEP_BYTES } from "../storage/step-bytes.ts";
 import { isUnstarted } from "./outcome.ts";
-import type { Ask, Report } from "./parts.ts";
+import type { Ask, Report } from "./ask.ts";
 
 /** Outcomes of jobs that ended, until the storage has written them. */
 export class PendingOutcomes {

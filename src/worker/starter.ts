@@ -3,10 +3,11 @@ import { JobError } from "../core/errors.ts";
 import type { JobRecord } from "../core/job.ts";
 import type { Claim } from "../storage/job-storage.ts";
 import type { Grant } from "./admission.ts";
+import { inBackground } from "./ask.ts";
 import { ClaimSize } from "./claim-size.ts";
 import { ClaimedStarts } from "./claimed-starts.ts";
 import { givenBack } from "./outcome.ts";
-import { inBackground, type WorkerParts } from "./parts.ts";
+import type { WorkerParts } from "./parts.ts";
 
 /**
  * A handler is called within `GRANT_TTL_MS` of the claim, or never: the storage counts its start at the end of that time until it is
