@@ -76,17 +76,17 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     this.#rules = rules;
     this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
     this.#keys = keys;
-    const heads = new Map(snapshot.heads);
     const lanes = new Map<number, PlanLane>();
-    const units = new Map<number, Unit>();
+    const units = new Map<string, Unit>();
     for (const row of snapshot.lanes) {
-      let unit = units.get(row[7]);
-      if (unit === undefined) units.set(row[7], (unit = { lanes: [], served: 0 }));
-      const lane = laneOf(row, unit, heads.get(row[0]) ?? [], snapshot.each);
+      const key = `${row[2]} ${row[3] === null ? "" : `:${row[3]}`}`;
+      let unit = units.get(key);
+      if (unit === undefined) units.set(key, (unit = { lanes: [], served: 0 }));
+      const lane = laneOf(row, unit, snapshot.each);
       unit.lanes.push(lane);
       unit.served = Math.max(unit.served, row[5]);
       lanes.set(lane.id, lane);
-      if (row[6] === 1 && !lane.ready) this.emptied.add(lane);
+      if (row[9] !== null && !lane.ready) this.emptied.add(lane);
     }
     for (const [type, ids] of snapshot.lines) {
       const fresh = ids.map((id) => lanes.get(id)!);
@@ -196,8 +196,9 @@ function headOf({ heads, at }: PlanLane): Pick<Entry, "dueAt" | "seq"> {
   return { dueAt, seq };
 }
 
-function laneOf(row: LaneRow, unit: Unit, heads: readonly HeadRow[], each: number): PlanLane {
-  const [id, type, priority, group, turn, , ready, , heavy, by, since] = row;
+function laneOf(row: LaneRow, unit: Unit, each: number): PlanLane {
+  const [id, type, priority, group, turn, , heavy, by, since, ready] = row;
+  const heads = ready ?? [];
   return {
     id,
     type,
@@ -206,7 +207,7 @@ function laneOf(row: LaneRow, unit: Unit, heads: readonly HeadRow[], each: numbe
     turn,
     waiting: heads.length,
     // One whose jobs are gone is ready until a claim looks at it; it speaks for no other.
-    ready: ready === 1 && heads.length > 0,
+    ready: heads.length > 0,
     moved: false,
     unit,
     heads,

@@ -15,7 +15,7 @@ export interface Snapshot {
   readonly lanes: readonly LaneRow[];
   /** Of each type that has some: its ready lanes, in the order of their turns. */
   readonly lines: readonly (readonly [type: string, lanes: readonly number[]])[];
-  readonly heads: readonly (readonly [lane: number, heads: readonly HeadRow[]])[];
+  /** Of limits that may refuse something of the plan; the others leave as much as a claim may start. */
   readonly states: readonly LimitStateRow[];
   readonly heavy: readonly HeavyRow[];
   /** Of each type the blocked lane that is let go on first. */
@@ -37,11 +37,11 @@ export type LaneRow = readonly [
   group: string | null,
   turn: number,
   served: number,
-  ready: 0 | 1,
-  unit: number,
   heavy: number | null,
   heavyBy: string | null,
   heavySince: number | null,
+  /** The first jobs, of a lane that is ready. */
+  heads: readonly HeadRow[] | null,
 ];
 
 export type HeadRow = readonly [dueAt: number, seq: number, bytes: number, weights: unknown];

@@ -682,3 +682,74 @@ CREATE TYPE {schema}.walked AS (
   freed_names text[],
   freed_grps text[]
 );
+
+-- Keys of limits as one claim sees them (limits/open_keys.sql), side by side. at: the instant that it is about; latest: the newest start
+-- that is known; unprepared: a window is longer than starts were kept for.
+CREATE TYPE {schema}.claim_keys AS (
+  at float8,
+  latest float8,
+  unprepared boolean,
+  -- Which of the rules; whose state; its id, NULL where nothing is kept yet; the first key that shares it.
+  rules integer[],
+  names text[],
+  grps text[],
+  ids bigint[],
+  states integer[],
+  -- What the rule says. holds: starts hold slots; pins: or a row without any; alike: all starts hold the same of it.
+  maxima float8[],
+  windows float8[],
+  concurrency float8[],
+  everys float8[],
+  holds boolean[],
+  pins boolean[],
+  alike boolean[],
+  -- What is available: nothing, or so much.
+  closed boolean[],
+  weights float8[],
+  slots float8[],
+  starts float8[],
+  -- No more than this was in use at used_at. Where starts are entered: in a row that is there already, or in one of their own.
+  used float8[],
+  used_at float8[],
+  entries bigint[],
+  logged boolean[]
+);
+
+-- What is granted of a plan (jobs/grant_planned.sql). Nothing of it is written yet. again: not all of the plan was granted.
+CREATE TYPE {schema}.planned_grants AS (
+  at float8,
+  again boolean,
+  -- The jobs that start, in order.
+  jobs tid[],
+  -- What they take: which start, of which state, how much; what each holds by itself; and of each state all together.
+  use_starts integer[],
+  use_states integer[],
+  use_weights float8[],
+  hold_starts integer[],
+  hold_states integer[],
+  hold_slots float8[],
+  keys {schema}.claim_keys,
+  starts integer[],
+  weights float8[],
+  slots float8[],
+  -- Lanes that had their turn with a start (0: it is still theirs), how many were served since, and whether they gave any.
+  lanes bigint[],
+  turns integer[],
+  served integer[],
+  gave boolean[],
+  -- Lanes in which no job was found.
+  emptied bigint[],
+  -- Lanes that are blocked, for how long, by which limit, and the job that is too heavy for it.
+  blocked bigint[],
+  blocked_waits float8[],
+  blocked_names text[],
+  blocked_heavy bigint[],
+  -- Jobs that can never start, under which limit, how much it lets start, and what they weigh.
+  refused tid[],
+  refused_names text[],
+  refused_most float8[],
+  refused_weights float8[],
+  -- Limits that a heavy job waited for which starts now, and for which group.
+  freed_names text[],
+  freed_grps text[]
+);

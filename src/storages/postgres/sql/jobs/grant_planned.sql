@@ -10,12 +10,12 @@
 CREATE OR REPLACE FUNCTION {schema}.grant_planned(
   queue_name text, asked text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer, bytes float8, ttl float8,
   now_at float8
-) RETURNS {schema}.walked
+) RETURNS {schema}.planned_grants
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   forever CONSTANT float8 := 'Infinity';
   now float8 := now_at;
-  done {schema}.walked;
+  done {schema}.planned_grants;
   started integer := 0;
   started_bytes float8 := 0;
   again boolean := false;
@@ -23,6 +23,7 @@ DECLARE
   rules {schema}.limit_rule[] := '{}'; by_group {schema}.limit_rule[] := '{}';
   all_count integer; rule_count integer; group_count integer;
   applies boolean[];
+  r_weight text[]; r_estimate float8[]; r_window boolean[];
   -- Lanes of the plan: as they are stored; NULL where one is not ready any more. Is nothing more granted in it?
   l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_heavy bigint[]; l_by text[]; l_since float8[];
   l_group integer[]; l_stuck boolean[]; l_gave boolean[];
@@ -32,18 +33,22 @@ DECLARE
   -- Lanes of one priority and group have their turns together: how many were started since the last turn was over, and with which
   -- start that was (0: with none of these).
   l_unit integer[]; u_served integer[] := '{}'; u_turn integer[] := '{}';
-  -- Limits: of each rule for all, then, group by group, of each rule by group. Where only numbers matter (m_plain): how much fits.
-  groups text[]; opened record;
-  meters {schema}.limit_meter[] := '{}'; accounts {schema}.limit_account[] := '{}';
-  m_closed float8[]; m_shut boolean[];
-  m_plain boolean[]; m_max float8[]; m_slots float8[];
-  -- Heavy heads that wait, those for one limit a chain.
-  heavy record; heavy_count integer := 0; m_heavy integer[];
+  -- Keys: of each rule for all, then, group by group, of each rule by group. What was taken of their states: in all, and by the latest
+  -- start. Has a head been refused?
+  groups text[] := '{}';
+  keys {schema}.claim_keys;
+  s_weight float8[]; s_slots float8[]; s_starts integer[]; s_latest integer[]; s_charged float8[]; s_use integer[];
+  k_closed float8[]; k_shut boolean[];
+  -- What starts take: which of them, of which state, how much.
+  d_jobs tid[] := '{}'; d_starts integer[] := '{}'; d_states integer[] := '{}'; d_weights float8[] := '{}';
+  h_starts integer[] := '{}'; h_states integer[] := '{}'; h_slots float8[] := '{}';
+  -- Heavy heads that wait, those for one key a chain.
+  heavy record; heavy_count integer := 0; k_heavy integer[];
   h_next integer[]; h_lane bigint[]; h_priority float8[]; h_until float8[]; h_since float8[];
   -- What is at hand.
-  lane integer; kind integer; head integer; at integer; m integer; own float8; since float8; weight float8; slots float8;
-  meter {schema}.limit_meter; account {schema}.limit_account; rule {schema}.limit_rule;
-  c_meter integer[]; c_weight float8[]; c_slots float8[];
+  lane integer; kind integer; head integer; at integer; k integer; s integer; own float8; since float8; weight float8; slots float8;
+  rule {schema}.limit_rule;
+  c_key integer[]; c_weight float8[]; c_slots float8[];
   keeper integer; longest float8; kept_weight float8; kept_slots float8; never boolean;
 BEGIN
   FOREACH rule IN ARRAY all_rules LOOP
@@ -57,6 +62,11 @@ BEGIN
   group_count := cardinality(by_group);
   rules := rules || by_group;
   rule_count := all_count + group_count;
+  FOR r IN 1 .. rule_count LOOP
+    r_weight[r] := (rules[r]).weight;
+    r_estimate[r] := (rules[r]).estimate;
+    r_window[r] := (rules[r]).max IS NOT NULL;
+  END LOOP;
   FOR t IN 1 .. cardinality(plan.types) LOOP
     FOR r IN 1 .. rule_count LOOP
       applies[(t - 1) * rule_count + r] := (rules[r]).types IS NULL OR plan.types[t] = ANY ((rules[r]).types);
@@ -74,7 +84,9 @@ BEGIN
         SELECT k.* FROM {schema}.lanes k WHERE k.id = p.id AND k.ready AND k.blocked_until IS NULL AND k.queue = queue_name
           AND k.type = ANY (plan.types) AND (paused IS NULL OR ':' || k.type <> ALL (paused)) LIMIT 1) k ON true
     ) l;
-  groups := ARRAY(SELECT DISTINCT g FROM unnest(l_grp) AS g WHERE g IS NOT NULL);
+  IF group_count > 0 THEN
+    groups := ARRAY(SELECT DISTINCT g FROM unnest(l_grp) AS g WHERE g IS NOT NULL);
+  END IF;
   l_at := array_fill(1, ARRAY[cardinality(plan.lanes)]);
   l_end := array_fill(0, ARRAY[cardinality(plan.lanes)]);
   u_served := array_fill(0, ARRAY[cardinality(plan.lanes)]);
@@ -115,41 +127,25 @@ BEGIN
     l_end[lane] := k;
   END LOOP;
 
-  -- The limits, each read once, after their locks were taken; and who waits for one that weighs.
-  FOR part IN 1 .. 2 LOOP
-    IF part = 1 THEN
-      CONTINUE WHEN all_count = 0;
-      SELECT * INTO opened FROM {schema}.meters_for_all(rules[1 : all_count], now);
-    ELSE
-      CONTINUE WHEN group_count = 0 OR groups = '{}';
-      SELECT * INTO opened FROM {schema}.walk_meters(by_group, groups, now);
-    END IF;
-    now := opened.at;
-    at := cardinality(accounts);
-    accounts := accounts || opened.accounts;
-    FOREACH meter IN ARRAY opened.meters LOOP
-      meter.account := meter.account + at;
-      meters := meters || meter;
-      m := cardinality(meters);
-      accounts[meter.account].grant_ttl := coalesce(ttl, (accounts[meter.account]).grant_ttl);
-      account := accounts[meter.account];
-      m_closed[m] := 0;
-      m_shut[m] := false;
-      m_max[m] := CASE WHEN meter.max IS NULL OR meter.window_ms IS NULL THEN forever WHEN meter.max = 0 THEN -1 ELSE meter.max END;
-      m_slots[m] := coalesce(meter.concurrency, forever);
-      m_plain[m] := NOT meter.paused AND meter.every_ms IS NULL AND coalesce(meter.held_until <= now, true)
-        AND coalesce(account.pause_until <= now, true) AND coalesce(account.told_until <= now, true)
-        AND (meter.probes IS NULL OR account.open_until IS NULL) AND (meter.window_ms IS NULL OR (
-          coalesce(meter.blind_until <= now, true) AND coalesce(now - account.forgotten_at >= meter.window_ms, true)));
-    END LOOP;
-  END LOOP;
+  keys := {schema}.open_keys(rules, all_count, groups, want, ttl, now);
+  now := keys.at;
+  IF cardinality(keys.ids) > 0 THEN
+    s_weight := array_fill(0::float8, ARRAY[cardinality(keys.ids)]);
+    s_slots := s_weight;
+    s_charged := s_weight;
+    k_closed := s_weight;
+    s_starts := array_fill(0, ARRAY[cardinality(keys.ids)]);
+    s_latest := s_starts;
+    s_use := s_starts;
+    k_shut := array_fill(false, ARRAY[cardinality(keys.ids)]);
+  END IF;
   FOR r IN 1 .. rule_count LOOP
-    CONTINUE WHEN (rules[r]).weight IS NULL;
+    CONTINUE WHEN r_weight[r] IS NULL;
     FOR heavy IN SELECT * FROM {schema}.heavy_heads((rules[r]).name, CASE WHEN r > all_count THEN groups END, now) LOOP
       heavy_count := heavy_count + 1;
-      m := CASE WHEN r <= all_count THEN r ELSE r + (array_position(groups, heavy.grp) - 1) * group_count END;
-      h_next[heavy_count] := coalesce(m_heavy[m], 0);
-      m_heavy[m] := heavy_count;
+      k := CASE WHEN r <= all_count THEN r ELSE r + (array_position(groups, heavy.grp) - 1) * group_count END;
+      h_next[heavy_count] := coalesce(k_heavy[k], 0);
+      k_heavy[k] := heavy_count;
       h_lane[heavy_count] := heavy.lane;
       h_priority[heavy_count] := heavy.priority;
       h_until[heavy_count] := heavy.until;
@@ -157,10 +153,9 @@ BEGIN
     END LOOP;
   END LOOP;
 
-  done.places := '{}'; done.seqs := '{}'; done.emptied := '{}';
-  done.use_starts := '{}'; done.use_meters := '{}'; done.use_weights := '{}'; done.use_slots := '{}';
+  done.emptied := '{}';
   done.blocked := '{}'; done.blocked_waits := '{}'; done.blocked_names := '{}'; done.blocked_heavy := '{}';
-  done.refused := '{}'; done.refused_seqs := '{}'; done.refused_meters := '{}'; done.refused_weights := '{}';
+  done.refused := '{}'; done.refused_names := '{}'; done.refused_most := '{}'; done.refused_weights := '{}';
   done.freed_names := '{}'; done.freed_grps := '{}';
   FOR i IN 1 .. cardinality(plan.places) LOOP
     lane := plan.places[i];
@@ -187,32 +182,33 @@ BEGIN
     never := false;
     FOR r IN 1 .. rule_count LOOP
       CONTINUE WHEN NOT applies[(l_type[lane] - 1) * rule_count + r];
-      m := CASE WHEN r <= all_count THEN r ELSE r + (l_group[lane] - 1) * group_count END;
-      meter := meters[m];
-      account := accounts[meter.account];
+      k := CASE WHEN r <= all_count THEN r ELSE r + (l_group[lane] - 1) * group_count END;
+      s := keys.states[k];
       weight := 1;
       slots := 1;
-      IF meter.weight IS NOT NULL THEN
-        own := coalesce((j_weights[head] ->> meter.weight)::float8, meter.estimate);
-        IF meter.weighs_window THEN
+      IF r_weight[r] IS NOT NULL THEN
+        own := coalesce((j_weights[head] ->> r_weight[r])::float8, r_estimate[r]);
+        IF r_window[r] THEN
           weight := own;
         ELSE
           slots := own;
         END IF;
       END IF;
-      c_meter[r] := m;
+      c_key[r] := k;
       c_weight[r] := weight;
       c_slots[r] := slots;
-      IF m_plain[m] AND meter.used + account.taken + weight <= m_max[m] AND coalesce(account.held, 0) + slots <= m_slots[m] THEN
+      IF NOT keys.closed[k] AND s_weight[s] + weight <= keys.weights[k] AND s_slots[s] + slots <= keys.slots[k]
+        AND s_starts[s] < keys.starts[k] AND (weight <= keys.maxima[k]) IS NOT FALSE AND (slots <= keys.concurrency[k]) IS NOT FALSE THEN
         own := 0;
       ELSE
-        own := {schema}.limit_wait(meter, account, weight, slots, now);
+        own := {schema}.refusal_wait(rules[r], CASE WHEN r > all_count THEN l_grp[lane] END, weight, slots, s_weight[s], s_slots[s],
+          s_starts[s], ttl, now);
         never := own = -1;
       END IF;
-      IF heavy_count > 0 AND meter.weight IS NOT NULL AND NOT never THEN
+      IF heavy_count > 0 AND r_weight[r] IS NOT NULL AND NOT never THEN
         -- A light one would fit now and then for ever, while a heavy one waits.
-        since := CASE WHEN j_seq[head] = l_heavy[lane] AND l_by[lane] = meter.name THEN coalesce(l_since[lane], 0) ELSE forever END;
-        at := coalesce(m_heavy[m], 0);
+        since := CASE WHEN j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] THEN coalesce(l_since[lane], 0) ELSE forever END;
+        at := coalesce(k_heavy[k], 0);
         WHILE at <> 0 LOOP
           IF h_lane[at] <> l_id[lane] AND (h_priority[at] > l_priority[lane] OR (h_priority[at] = l_priority[lane]
             AND (h_since[at] < since OR (h_since[at] = since AND h_lane[at] < l_id[lane])))) THEN
@@ -223,11 +219,11 @@ BEGIN
         END LOOP;
       END IF;
       IF r > all_count THEN
-        own := greatest(own, m_closed[m]);
+        own := greatest(own, k_closed[k]);
       END IF;
-      IF own > longest OR never OR (m_shut[m] AND keeper = 0 AND kind = 1) THEN
+      IF own > longest OR never OR (k_shut[k] AND keeper = 0 AND kind = 1) THEN
         longest := own;
-        keeper := m;
+        keeper := k;
         kept_weight := weight;
         kept_slots := slots;
       END IF;
@@ -238,20 +234,39 @@ BEGIN
       EXIT WHEN started >= want OR (started > 0 AND started_bytes + j_bytes[head] > bytes);
       started := started + 1;
       started_bytes := started_bytes + j_bytes[head];
-      done.places := done.places || j_place[head];
-      done.seqs := done.seqs || j_seq[head];
+      d_jobs := d_jobs || j_place[head];
       IF j_seq[head] = l_heavy[lane] AND l_by[lane] IS NOT NULL THEN
         done.freed_names := done.freed_names || l_by[lane];
         done.freed_grps := done.freed_grps || l_grp[lane];
       END IF;
       FOR r IN 1 .. rule_count LOOP
         CONTINUE WHEN NOT applies[(l_type[lane] - 1) * rule_count + r];
-        meter := meters[c_meter[r]];
-        accounts[meter.account] := {schema}.account_take(accounts[meter.account], meter, c_weight[r], c_slots[r], started, now);
-        done.use_starts := done.use_starts || started;
-        done.use_meters := done.use_meters || c_meter[r];
-        done.use_weights := done.use_weights || c_weight[r];
-        done.use_slots := done.use_slots || c_slots[r];
+        k := c_key[r];
+        s := keys.states[k];
+        weight := c_weight[r];
+        IF s_latest[s] <> started THEN
+          s_latest[s] := started;
+          s_starts[s] := s_starts[s] + 1;
+          s_charged[s] := weight;
+          s_weight[s] := s_weight[s] + weight;
+          d_starts := d_starts || started;
+          d_states := d_states || s;
+          d_weights := d_weights || weight;
+          s_use[s] := cardinality(d_starts);
+        ELSIF weight > s_charged[s] THEN
+          -- Of rules that share a state the start counts once, for the most that any of them says.
+          s_weight[s] := s_weight[s] + weight - s_charged[s];
+          s_charged[s] := weight;
+          d_weights[s_use[s]] := weight;
+        END IF;
+        IF keys.holds[k] OR keys.pins[k] THEN
+          IF keys.holds[k] THEN
+            s_slots[s] := s_slots[s] + c_slots[r];
+          END IF;
+          h_starts := h_starts || started;
+          h_states := h_states || s;
+          h_slots := h_slots || CASE WHEN keys.holds[k] THEN c_slots[r] ELSE 0 END;
+        END IF;
       END LOOP;
       l_gave[lane] := true;
       l_at[lane] := head + 1;
@@ -263,33 +278,44 @@ BEGIN
     ELSIF kind = 2 AND never THEN
       l_at[lane] := head + 1;
       done.refused := done.refused || j_place[head];
-      done.refused_seqs := done.refused_seqs || j_seq[head];
-      done.refused_meters := done.refused_meters || keeper;
-      done.refused_weights := done.refused_weights || CASE WHEN (meters[keeper]).weighs_window THEN kept_weight ELSE kept_slots END;
+      done.refused_names := done.refused_names || keys.names[keeper];
+      done.refused_most := done.refused_most || coalesce(keys.maxima[keeper], keys.concurrency[keeper]);
+      done.refused_weights := done.refused_weights || CASE WHEN r_window[keys.rules[keeper]] THEN kept_weight ELSE kept_slots END;
     ELSIF kind = 3 AND keeper > 0 AND NOT never THEN
-      meter := meters[keeper];
+      rule := rules[keys.rules[keeper]];
+      s := keys.states[keeper];
       l_stuck[lane] := true;
-      CONTINUE WHEN meter.paused OR NOT (meter.by_group OR meter.weight IS NOT NULL);
+      CONTINUE WHEN rule.paused OR NOT (rule.by_group OR rule.weight IS NOT NULL);
       done.blocked := done.blocked || l_id[lane];
       done.blocked_waits := done.blocked_waits || longest;
-      done.blocked_names := done.blocked_names || meter.name;
+      done.blocked_names := done.blocked_names || rule.name;
       -- Those who only wait behind a heavy one are not too heavy themselves.
-      done.blocked_heavy := done.blocked_heavy || CASE WHEN meter.weight IS NOT NULL
-        AND {schema}.limit_wait(meter, accounts[meter.account], kept_weight, kept_slots, now) > 0 THEN j_seq[head] END;
-      m_closed[keeper] := longest;
+      done.blocked_heavy := done.blocked_heavy || CASE WHEN rule.weight IS NOT NULL AND {schema}.refusal_wait(rule,
+        CASE WHEN rule.by_group THEN l_grp[lane] END, kept_weight, kept_slots, s_weight[s], s_slots[s], s_starts[s], ttl, now) > 0
+        THEN j_seq[head] END;
+      k_closed[keeper] := longest;
     ELSE
       l_stuck[lane] := true;
       again := true;
       IF keeper > 0 THEN
-        m_shut[keeper] := true;
+        k_shut[keeper] := true;
       END IF;
     END IF;
   END LOOP;
 
   done.at := now;
-  done.more := again;
-  done.meters := meters;
-  done.accounts := accounts;
+  done.again := again;
+  done.jobs := d_jobs;
+  done.keys := keys;
+  done.starts := s_starts;
+  done.weights := s_weight;
+  done.slots := s_slots;
+  done.use_starts := d_starts;
+  done.use_states := d_states;
+  done.use_weights := d_weights;
+  done.hold_starts := h_starts;
+  done.hold_states := h_states;
+  done.hold_slots := h_slots;
   done.emptied := done.emptied || ARRAY(SELECT e FROM unnest(plan.emptied) AS e
     WHERE coalesce(NOT l_stuck[array_position(plan.lanes, e)], true));
   -- All lanes of a priority and group have had their turn, of the types that were asked for, empty or blocked as they may be.

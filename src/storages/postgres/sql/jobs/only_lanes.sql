@@ -1,5 +1,5 @@
 -- What a claim came to, as far as it is about these lanes: of the others nothing is written. What starts does.
-CREATE OR REPLACE FUNCTION {schema}.only_lanes(done {schema}.walked, ids bigint[]) RETURNS {schema}.walked
+CREATE OR REPLACE FUNCTION {schema}.only_lanes(done {schema}.planned_grants, ids bigint[]) RETURNS {schema}.planned_grants
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
   IF NOT (done.lanes || done.emptied || done.blocked) <@ ids THEN

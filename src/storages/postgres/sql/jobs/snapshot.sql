@@ -16,78 +16,68 @@ DECLARE
   ahead CONSTANT integer := 64;
   page integer := least(1000, greatest(plan.page, 1));
   each integer;
-  lanes json; lines json; heads json; due json; states json; heavy json; blocked json;
-  -- Lanes that may be taken from; the groups of all, as lanes say it.
-  ids bigint[]; r_types text[]; r_priorities float8[]; r_grps text[];
+  lanes json; lines json; due json; states json; heavy json; blocked json;
+  -- The first lanes of each type; the groups of all, as lanes say it.
+  ids bigint[];
   grps text[];
   due_types text[];
+  -- Those for all, then those by group.
   rules {schema}.limit_rule[];
-  rule {schema}.limit_rule;
-  meter {schema}.limit_meter;
-  -- One for each rule, and for each group where it is by group: whose state, its window and how much fits there, and whether what is
-  -- held is asked for. How much is to fit: the heaviest head, after all that a plan may take before it.
-  names text[] := '{}'; s_grps text[] := '{}'; windows float8[] := '{}'; maxima float8[] := '{}'; holding boolean[] := '{}';
-  weights float8[] := '{}';
-  heaviest float8;
+  all_count integer;
+  weighs boolean;
+  blocks boolean;
+  heaviest float8[] := '{}';
+  -- States that matter: others leave all that a plan may start. How much is to fit: the heaviest head, after all before it.
+  names text[]; s_grps text[]; windows float8[]; maxima float8[]; holding boolean[]; weights float8[];
   latest float8;
-  -- Do some of the rules weigh? May they block lanes?
-  weighs boolean := false;
-  blocks boolean := false;
 BEGIN
-  WITH read AS MATERIALIZED (
-    SELECT p.* FROM {schema}.walk_page(q.queue, q.types, types, array_fill(page, ARRAY[cardinality(types)]),
-      array_fill(0, ARRAY[cardinality(types)]), '{}') AS p
-  )
-  SELECT coalesce(json_agg(json_build_array(p.id, p.type, p.priority, CASE WHEN p.grp <> '' THEN substr(p.grp, 2) END, p.turn, p.served,
-        CASE WHEN p.ready AND NOT p.blocked AND p.type = ANY (types) THEN 1 ELSE 0 END, p.unit, p.heavy, p.heavy_by, p.heavy_since)), '[]'),
-      array_agg(p.id) FILTER (WHERE p.ready AND NOT p.blocked AND p.type = ANY (types)),
-      array_agg(p.type) FILTER (WHERE p.ready AND NOT p.blocked AND p.type = ANY (types)),
-      array_agg(p.priority) FILTER (WHERE p.ready AND NOT p.blocked AND p.type = ANY (types)),
-      array_agg(p.grp) FILTER (WHERE p.ready AND NOT p.blocked AND p.type = ANY (types)), array_agg(DISTINCT p.grp),
-      (SELECT coalesce(json_agg(json_build_array(types[o.line], o.ids)), '[]') FROM (
-        SELECT f.line, array_agg(f.id ORDER BY f.rank) AS ids FROM read f WHERE f.line IS NOT NULL GROUP BY f.line) o)
-    INTO lanes, ids, r_types, r_priorities, r_grps, grps, lines FROM read p;
+  SELECT coalesce(json_agg(json_build_array(t.type, f.ids)), '[]') INTO lines FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
+      SELECT array_agg(a.id) AS ids FROM (SELECT l.id FROM {schema}.lanes l
+        WHERE l.queue = q.queue AND l.type = t.type AND l.ready AND l.blocked_until IS NULL
+        ORDER BY l.priority DESC, l.turn, l.id LIMIT page) a) f
+    WHERE f.ids IS NOT NULL;
+  ids := ARRAY(SELECT i.value::bigint FROM json_array_elements(lines) AS t, json_array_elements_text(t.value -> 1) AS i);
   each := least(1000, ceil((least(q.max, 10000) + 1) / greatest(1, cardinality(ids))::float8) + 1);
-  SELECT coalesce(json_agg(json_build_array(h.id, h.heads)), '[]'), max(h.count) INTO heads, heaviest FROM (
-    SELECT r.id, json_agg(json_build_array(j.due_at, j.seq, j.bytes, j.weights) ORDER BY j.due_at, j.seq) AS heads, count(*) AS count
-    FROM unnest(ids, r_types, r_priorities, r_grps) AS r (id, type, priority, grp) CROSS JOIN LATERAL (
-      (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
-        WHERE r.grp = '' AND k.queue = q.queue AND k.type = r.type AND k.priority = r.priority AND k.state = 'waiting'
-          AND k.grp IS NULL AND (k.deadline IS NULL OR k.deadline > now)
-        ORDER BY k.due_at, k.seq LIMIT each)
-      UNION ALL
-      (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
-        WHERE r.grp <> '' AND k.queue = q.queue AND k.type = r.type AND k.priority = r.priority AND k.state = 'waiting'
-          AND k.grp IS NOT NULL AND k.grp = substr(r.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
-        ORDER BY k.due_at, k.seq LIMIT each)
-    ) j GROUP BY r.id
-  ) h;
+  IF cardinality(types) > 1 THEN
+    ids := ARRAY(SELECT n.id FROM (SELECT DISTINCT l.priority, l.grp FROM {schema}.lanes l WHERE l.id = ANY (ids)) u
+      CROSS JOIN LATERAL (SELECT a.id FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = u.priority AND a.grp = u.grp
+        AND (q.types IS NULL OR a.type = ANY (q.types)) OFFSET 0) n);
+  END IF;
+  SELECT coalesce(json_agg(json_build_array(l.id, l.type, l.priority, CASE WHEN l.grp <> '' THEN substr(l.grp, 2) END, l.turn, l.served,
+      l.heavy, l.blocked_by, l.heavy_since, CASE WHEN l.ready AND l.blocked_until IS NULL AND l.type = ANY (types) THEN coalesce((
+        SELECT json_agg(json_build_array(j.due_at, j.seq, j.bytes, j.weights)) FROM (
+          (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
+            WHERE l.grp = '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
+              AND k.grp IS NULL AND (k.deadline IS NULL OR k.deadline > now)
+            ORDER BY k.due_at, k.seq LIMIT each)
+          UNION ALL
+          (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
+            WHERE l.grp <> '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
+              AND k.grp IS NOT NULL AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
+            ORDER BY k.due_at, k.seq LIMIT each)) j), '[]') END)), '[]'), array_agg(DISTINCT l.grp)
+    INTO lanes, grps FROM {schema}.lanes l WHERE l.id = ANY (ids);
   SELECT coalesce(json_agg(json_build_array(c.type, c.due_at) ORDER BY c.due_at), '[]'), array_agg(DISTINCT c.type)
     INTO due, due_types FROM (
       SELECT j.type, j.due_at FROM {schema}.jobs j WHERE j.queue = q.queue AND j.state = 'scheduled' ORDER BY j.due_at LIMIT ahead
     ) c;
 
   rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
-  FOREACH rule IN ARRAY rules LOOP
-    weighs := weighs OR rule.weight IS NOT NULL;
-    blocks := blocks OR rule.by_group OR rule.weight IS NOT NULL;
-    heaviest := 1;
-    IF rule.weight IS NOT NULL THEN
-      SELECT greatest(rule.estimate, max((w.value ->> rule.weight)::float8)) INTO heaviest
-        FROM json_array_elements(heads) AS h, json_array_elements(h.value -> 1) AS j, LATERAL (SELECT j.value -> 3 AS value) w;
-    END IF;
-    FOREACH meter IN ARRAY CASE WHEN rule.by_group THEN
-      ARRAY(SELECT {schema}.meter_of(rule, CASE WHEN g <> '' THEN substr(g, 2) END) FROM unnest(grps) AS g)
-      ELSE ARRAY[{schema}.meter_of(rule, NULL)] END
-    LOOP
-      names := names || rule.name;
-      s_grps := s_grps || {schema}.state_grp(rule.by_group, meter.grp);
-      windows := windows || CASE WHEN meter.max IS NOT NULL THEN meter.window_ms END;
-      maxima := maxima || meter.max;
-      holding := holding || meter.holds;
-      weights := weights || heaviest + CASE WHEN rule.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(meter.max, 0) END;
-    END LOOP;
+  SELECT coalesce(array_agg(r ORDER BY r.by_group), '{}'), count(*) FILTER (WHERE NOT r.by_group), coalesce(bool_or(r.weight IS NOT NULL), false),
+      coalesce(bool_or(r.by_group OR r.weight IS NOT NULL), false)
+    INTO rules, all_count, weighs, blocks FROM unnest(rules) AS r;
+  FOR r IN 1 .. CASE WHEN weighs THEN cardinality(rules) ELSE 0 END LOOP
+    CONTINUE WHEN (rules[r]).weight IS NULL;
+    heaviest[r] := greatest((rules[r]).estimate, (SELECT max((j.value -> 3 ->> (rules[r]).weight)::float8)
+      FROM json_array_elements(lanes) AS l, json_array_elements(nullif((l.value -> 9)::text, 'null')::json) AS j));
   END LOOP;
+  SELECT coalesce(array_agg(k.name), '{}'), array_agg(k.grp), array_agg(k.window_ms), array_agg(k.max), array_agg(k.holds),
+      array_agg(coalesce(heaviest[k.rule], 1) + CASE WHEN k.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(k.max, 0) END)
+    INTO names, s_grps, windows, maxima, holding, weights
+    FROM {schema}.quotas_of(rules, all_count, grps) AS k JOIN {schema}.limits l ON l.name = k.name AND l.grp = k.grp
+    WHERE k.weight IS NOT NULL OR k.every_ms IS NOT NULL OR l.longest < k.window_ms OR l.window_ms <> k.window_ms
+      OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL) OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now
+      OR l.used + q.max >= k.max OR l.held + q.max >= k.concurrency
+      OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now));
   states := '[]';
   heavy := '[]';
   blocked := '[]';
@@ -117,7 +107,7 @@ BEGIN
       WHERE f.id IS NOT NULL;
   END IF;
   RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'types', types, 'paused', paused, 'lanes', lanes, 'lines', lines,
-    'heads', heads, 'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'changed', changed, 'again', again, 'outside', outside,
+    'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'changed', changed, 'again', again, 'outside', outside,
     'rules', CASE WHEN plan.epoch IS DISTINCT FROM epoch THEN (
       SELECT coalesce(json_agg(r.rule ORDER BY r.name), '[]') FROM {schema}.rules r
       WHERE r.queues IS NULL OR q.queue = ANY (r.queues)) END);

@@ -26,7 +26,7 @@ DECLARE
   changed boolean := false;
   again boolean := true;
   epoch bigint;
-  done {schema}.walked;
+  done {schema}.planned_grants;
   locked bigint[];
   written record;
   took float8;
@@ -67,15 +67,14 @@ BEGIN
     took := greatest(0, {schema}.wall() - q.arrived);
     -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
     now := greatest(done.at, {schema}.present());
-    SELECT * INTO written FROM {schema}.write_walk(q.queue, q.worker, q.claim, q.lease_ms, types, done, q.grant_ttl, now - took, now,
-      plan.number);
+    SELECT * INTO written FROM {schema}.write_grants(q, plan, types, done, now - took, now);
     granted := written.granted;
     jobs := written.jobs;
     everybody := written.everybody;
     told := written.told;
     busy := busy OR written.taken;
-    again := done.more;
-    changed := done.places <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
+    again := done.again;
+    changed := done.jobs <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
   END IF;
   outside := outside AND EXISTS (SELECT FROM unnest(types) AS t (type) WHERE EXISTS (SELECT FROM {schema}.arrivals a
     WHERE a.queue = q.queue AND a.type = t.type));
