@@ -23,6 +23,8 @@ export interface ProposalText {
   readonly dues?: readonly (number | null)[];
   readonly seqs?: readonly (number | null)[];
   readonly passes?: readonly boolean[];
+  readonly counts: readonly number[];
+  readonly units: readonly number[];
   readonly emptied: readonly number[];
 }
 
@@ -105,12 +107,15 @@ function allowanceOf({ max, bytes, begun }: Wanted, lanes: SnapshotLanes): Allow
 function textOf(snapshot: Snapshot, lanes: SnapshotLanes, limits: ClaimLimits, full: boolean): Proposal["text"] {
   const { entries } = lanes;
   const places = new Map<PlanLane, number>();
+  const counts: number[] = [];
   let again = false;
   for (const { lane, kind } of entries) {
-    if (!places.has(lane)) places.set(lane, places.size + 1);
-    else if (kind === START) again = true;
+    again ||= kind === START && places.has(lane);
+    const place = numberOf(places, lane) - 1;
+    counts[place] = (counts[place] ?? 0) + 1;
   }
   const types = new Set([...places.keys()].map(({ type }) => type));
+  const units = new Map<PlanLane["unit"], number>();
   // Where it matters how heavy a job is, or which of several lanes has the first, none may have come before it.
   const exact = (lane: PlanLane): boolean => limits.weighs(lane.type) || lane.unit.lanes.length > 1;
   return {
@@ -133,8 +138,17 @@ function textOf(snapshot: Snapshot, lanes: SnapshotLanes, limits: ClaimLimits, f
     ...(entries.some(({ kind, passes }) => kind === START && !passes) && {
       passes: entries.map(({ passes }) => passes),
     }),
+    counts,
+    units: Array.from(places.keys(), ({ unit }) => numberOf(units, unit)),
     emptied: Array.from(lanes.emptied, ({ id }) => id),
   };
+}
+
+/** The number of an object: those that were asked about are numbered from 1 on. */
+function numberOf<T>(numbers: Map<T, number>, one: T): number {
+  let number = numbers.get(one);
+  if (number === undefined) numbers.set(one, (number = numbers.size + 1));
+  return number;
 }
 
 /** Lanes that have their turns with others, and their heads in the snapshot; of one in which none waits, after all others. */

@@ -16,6 +16,7 @@ export type StartedJobs = readonly [
   keepFors: readonly (number | null)[],
   createdAts: readonly number[],
   dueAts: readonly number[],
+  groups: readonly (string | null)[],
   /** What most of them have nothing of. */
   rests: readonly (Rest | null)[],
 ];
@@ -39,7 +40,7 @@ export function startedRecords(started: StartedJobs, request: ClaimRequest): Job
   const { queue, worker, leaseMs } = request;
   const records = tokens.map((token, i): JobRecord => {
     const [weights, timeout, deadline, holds, cancelRequested, progress, error, idempotencyKey] =
-      started[12][i] ?? NOTHING;
+      started[13][i] ?? NOTHING;
     const backoff = started[8][i]!;
     return {
       id: started[2][i]!,
@@ -48,7 +49,7 @@ export function startedRecords(started: StartedJobs, request: ClaimRequest): Job
       data: started[5][i]!,
       state: "active",
       priority: started[4][i]!,
-      group: null,
+      group: started[12][i]!,
       weights: readWeights(weights),
       attempt: started[6][i]!,
       maxAttempts: started[7][i]!,

@@ -32,7 +32,7 @@ const MOST_TRIPS = 5;
 /** From here on it is not asked any more whether lanes came that precede the plan: they come faster than plans are made. */
 const UNCHECKED_TRIP = 4;
 /** So many lanes of each type are asked for, at least; and where those were not enough. */
-const PAGE = 16;
+const PAGE = 4;
 const LARGE_PAGE = 1_000;
 /** So old a snapshot may be that a claim begins with: others have had their turns since. */
 const FRESH_MS = 1_000;
@@ -188,4 +188,4 @@ function after({ plan, now }: Proposal, next: Proposal, fresh: boolean): ClaimPl
 
 type Ahead = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
 
-const NOTHING = { types: [], seen_types: [], seen_counts: [], lanes: [], places: [], kinds: [], emptied: [] };
+const NOTHING = { types: [], seen_types: [], seen_counts: [], lanes: [], places: [], kinds: [], counts: [], units: [], emptied: [] };

@@ -594,6 +594,9 @@ CREATE TYPE {schema}.claim_plan AS (
   dues float8[],
   seqs bigint[],
   passes boolean[],
+  -- Of how many jobs of each lane it is; and which of the lanes have their turns together: those with the same number.
+  counts integer[],
+  units integer[],
   -- Lanes that are left empty.
   emptied bigint[]
 );
@@ -715,10 +718,12 @@ CREATE TYPE {schema}.claim_keys AS (
   logged boolean[]
 );
 
--- What is granted of a plan (jobs/grant_planned.sql). Nothing of it is written yet. again: not all of the plan was granted.
+-- What is granted of a plan (jobs/grant_planned.sql). Nothing of it is written yet. again: not all of the plan was granted. missed:
+-- another claim has locked lanes that are empty or to be blocked.
 CREATE TYPE {schema}.planned_grants AS (
   at float8,
   again boolean,
+  missed boolean,
   -- The jobs that start, in order.
   jobs tid[],
   -- What they take: which start, of which state, how much; what each holds by itself; and of each state all together.

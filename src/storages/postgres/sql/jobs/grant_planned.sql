@@ -27,12 +27,13 @@ DECLARE
   -- Lanes of the plan: as they are stored; NULL where one is not ready any more. Is nothing more granted in it?
   l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_heavy bigint[]; l_by text[]; l_since float8[];
   l_group integer[]; l_stuck boolean[]; l_gave boolean[];
+  r_id bigint[]; r_type integer[]; r_priority float8[]; r_grp text[]; r_heavy bigint[]; r_by text[]; r_since float8[];
   -- Their jobs, those of a lane side by side: from where to where.
   l_at integer[]; l_end integer[];
   j_lane integer[]; j_due float8[]; j_seq bigint[]; j_place tid[]; j_weights jsonb[]; j_bytes integer[];
   -- Lanes of one priority and group have their turns together: how many were started since the last turn was over, and with which
   -- start that was (0: with none of these).
-  l_unit integer[]; u_served integer[] := '{}'; u_turn integer[] := '{}';
+  u_served integer[] := '{}'; u_turn integer[] := '{}';
   -- Keys: of each rule for all, then, group by group, of each rule by group. What was taken of their states: in all, and by the latest
   -- start. Has a head been refused?
   groups text[] := '{}';
@@ -49,6 +50,7 @@ DECLARE
   lane integer; kind integer; head integer; at integer; k integer; s integer; own float8; since float8; weight float8; slots float8;
   rule {schema}.limit_rule;
   c_key integer[]; c_weight float8[]; c_slots float8[];
+  locked bigint[];
   keeper integer; longest float8; kept_weight float8; kept_slots float8; never boolean;
 BEGIN
   FOREACH rule IN ARRAY all_rules LOOP
@@ -73,60 +75,55 @@ BEGIN
     END LOOP;
   END LOOP;
 
-  -- The lanes, and as many jobs of each as the plan is about.
-  SELECT array_agg(l.id ORDER BY l.place), array_agg(array_position(plan.types, l.type) ORDER BY l.place),
-      array_agg(l.priority ORDER BY l.place), array_agg(l.grp ORDER BY l.place), array_agg(l.heavy ORDER BY l.place),
-      array_agg(l.blocked_by ORDER BY l.place), array_agg(l.heavy_since ORDER BY l.place), array_agg(l.unit ORDER BY l.place)
-    INTO l_id, l_type, l_priority, l_grp, l_heavy, l_by, l_since, l_unit
+  -- The lanes, and as many jobs of each as the plan is about. Those of one lane stand side by side, in their order.
+  SELECT array_agg(f.place), array_agg(f.id), array_agg(array_position(plan.types, f.type)), array_agg(f.priority), array_agg(f.grp),
+      array_agg(f.heavy), array_agg(f.blocked_by), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job),
+      array_agg(f.weights), array_agg(f.bytes)
+    INTO j_lane, r_id, r_type, r_priority, r_grp, r_heavy, r_by, r_since, j_due, j_seq, j_place, j_weights, j_bytes
     FROM (
-      SELECT p.place, k.*, dense_rank() OVER (ORDER BY k.priority, k.grp)::integer AS unit
-      FROM unnest(plan.lanes) WITH ORDINALITY AS p (id, place) LEFT JOIN LATERAL (
-        SELECT k.* FROM {schema}.lanes k WHERE k.id = p.id AND k.ready AND k.blocked_until IS NULL AND k.queue = queue_name
-          AND k.type = ANY (plan.types) AND (paused IS NULL OR ':' || k.type <> ALL (paused)) LIMIT 1) k ON true
-    ) l;
-  IF group_count > 0 THEN
-    groups := ARRAY(SELECT DISTINCT g FROM unnest(l_grp) AS g WHERE g IS NOT NULL);
-  END IF;
+      SELECT p.place, l.id, l.type, l.priority, l.grp, l.heavy, l.blocked_by, l.heavy_since, j.*
+      FROM unnest(plan.lanes, plan.counts) WITH ORDINALITY AS p (id, n, place)
+        LEFT JOIN {schema}.lanes l ON l.id = p.id AND l.ready AND l.blocked_until IS NULL AND l.queue = queue_name
+          AND l.type = ANY (plan.types) AND (paused IS NULL OR ':' || l.type <> ALL (paused))
+        LEFT JOIN LATERAL (
+          SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid AS job, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
+            WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NULL
+              AND (k.deadline IS NULL OR k.deadline > now)
+            ORDER BY k.due_at, k.seq LIMIT p.n FOR UPDATE SKIP LOCKED) o WHERE l.grp = ''
+          UNION ALL
+          SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid, k.weights, octet_length(k.data) FROM {schema}.jobs k
+            WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NOT NULL
+              AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
+            ORDER BY k.due_at, k.seq LIMIT p.n FOR UPDATE SKIP LOCKED) o WHERE l.grp <> ''
+        ) j ON true
+    ) f;
   l_at := array_fill(1, ARRAY[cardinality(plan.lanes)]);
   l_end := array_fill(0, ARRAY[cardinality(plan.lanes)]);
   u_served := array_fill(0, ARRAY[cardinality(plan.lanes)]);
   u_turn := u_served;
-  FOR i IN 1 .. cardinality(plan.lanes) LOOP
-    l_group[i] := array_position(groups, l_grp[i]);
-    l_stuck[i] := l_id[i] IS NULL;
-    l_gave[i] := false;
-    again := again OR l_stuck[i];
-  END LOOP;
-  WITH wanted AS MATERIALIZED (
-    SELECT u.lane, count(*) AS n FROM unnest(plan.places) AS u (lane) WHERE l_id[u.lane] IS NOT NULL GROUP BY u.lane
-  ), open AS (
-    SELECT w.lane, j.* FROM wanted w CROSS JOIN LATERAL (
-      SELECT k.seq, k.due_at, k.ctid AS place, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
-      WHERE k.queue = queue_name AND k.type = plan.types[l_type[w.lane]] AND k.priority = l_priority[w.lane]
-        AND k.state = 'waiting' AND k.grp IS NULL AND (k.deadline IS NULL OR k.deadline > now)
-      ORDER BY k.due_at, k.seq LIMIT w.n FOR UPDATE SKIP LOCKED) j
-    WHERE l_grp[w.lane] = ''
-  ), grouped AS (
-    SELECT w.lane, j.* FROM wanted w CROSS JOIN LATERAL (
-      SELECT k.seq, k.due_at, k.ctid AS place, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
-      WHERE k.queue = queue_name AND k.type = plan.types[l_type[w.lane]] AND k.priority = l_priority[w.lane]
-        AND k.state = 'waiting' AND k.grp IS NOT NULL AND k.grp = substr(l_grp[w.lane], 2)
-        AND (k.deadline IS NULL OR k.deadline > now)
-      ORDER BY k.due_at, k.seq LIMIT w.n FOR UPDATE SKIP LOCKED) j
-    WHERE l_grp[w.lane] <> ''
-  )
-  SELECT coalesce(array_agg(f.lane), '{}'), array_agg(f.due_at), array_agg(f.seq), array_agg(f.place), array_agg(f.weights),
-      array_agg(f.bytes)
-    INTO j_lane, j_due, j_seq, j_place, j_weights, j_bytes
-    FROM (SELECT * FROM open UNION ALL SELECT * FROM grouped ORDER BY lane, due_at, seq) f;
   FOR k IN 1 .. cardinality(j_lane) LOOP
     lane := j_lane[k];
     IF l_end[lane] = 0 THEN
+      l_id[lane] := r_id[k];
+      l_type[lane] := r_type[k];
+      l_priority[lane] := r_priority[k];
+      l_grp[lane] := r_grp[k];
+      l_heavy[lane] := r_heavy[k];
+      l_by[lane] := r_by[k];
+      l_since[lane] := r_since[k];
+      l_stuck[lane] := r_id[k] IS NULL;
+      l_gave[lane] := false;
+      again := again OR l_stuck[lane];
       l_at[lane] := k;
     END IF;
-    l_end[lane] := k;
+    l_end[lane] := CASE WHEN j_seq[k] IS NULL THEN k - 1 ELSE k END;
   END LOOP;
-
+  IF group_count > 0 THEN
+    groups := ARRAY(SELECT DISTINCT g FROM unnest(l_grp) AS g WHERE g IS NOT NULL);
+    FOR i IN 1 .. cardinality(plan.lanes) LOOP
+      l_group[i] := array_position(groups, l_grp[i]);
+    END LOOP;
+  END IF;
   keys := {schema}.open_keys(rules, all_count, groups, want, ttl, now);
   now := keys.at;
   IF cardinality(keys.ids) > 0 THEN
@@ -270,10 +267,10 @@ BEGIN
       END LOOP;
       l_gave[lane] := true;
       l_at[lane] := head + 1;
-      u_served[l_unit[lane]] := u_served[l_unit[lane]] + 1;
+      u_served[plan.units[lane]] := u_served[plan.units[lane]] + 1;
       IF coalesce(plan.passes[i], true) THEN
-        u_served[l_unit[lane]] := 0;
-        u_turn[l_unit[lane]] := started;
+        u_served[plan.units[lane]] := 0;
+        u_turn[plan.units[lane]] := started;
       END IF;
     ELSIF kind = 2 AND never THEN
       l_at[lane] := head + 1;
@@ -305,6 +302,7 @@ BEGIN
 
   done.at := now;
   done.again := again;
+  done.missed := false;
   done.jobs := d_jobs;
   done.keys := keys;
   done.starts := s_starts;
@@ -318,7 +316,8 @@ BEGIN
   done.hold_slots := h_slots;
   done.emptied := done.emptied || ARRAY(SELECT e FROM unnest(plan.emptied) AS e
     WHERE coalesce(NOT l_stuck[array_position(plan.lanes, e)], true));
-  -- All lanes of a priority and group have had their turn, of the types that were asked for, empty or blocked as they may be.
+  -- Only under the lock of its row a lane gets a turn, is set not ready or blocked, each in a later statement: one that another claim
+  -- has locked is left to that. All lanes of a priority and group have had their turn, of the types that were asked for.
   SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.turn), '{}'), coalesce(array_agg(f.served), '{}'),
       coalesce(array_agg(f.gave), '{}')
     INTO done.lanes, done.turns, done.served, done.gave FROM (
@@ -326,10 +325,23 @@ BEGIN
         CASE WHEN u_turn[u.unit] > 0 THEN 0 ELSE max(k.served) OVER (PARTITION BY u.unit) END + u_served[u.unit] AS served
       FROM (
         SELECT l.unit, l.priority, l.grp, array_agg(l.id) AS gave
-        FROM unnest(l_id, l_unit, l_priority, l_grp, l_gave) AS l (id, unit, priority, grp, gave) WHERE l.gave GROUP BY 1, 2, 3
+        FROM unnest(l_id, plan.units, l_priority, l_grp, l_gave) AS l (id, unit, priority, grp, gave) WHERE l.gave GROUP BY 1, 2, 3
       ) u CROSS JOIN LATERAL (SELECT a.id, a.served FROM {schema}.lanes a
-        WHERE a.queue = queue_name AND a.priority = u.priority AND a.grp = u.grp AND (asked IS NULL OR a.type = ANY (asked)) OFFSET 0) k
+        WHERE a.queue = queue_name AND a.priority = u.priority AND a.grp = u.grp AND (asked IS NULL OR a.type = ANY (asked))
+        FOR UPDATE SKIP LOCKED) k
     ) f;
+  IF NOT (done.emptied || done.blocked) <@ done.lanes THEN
+    locked := ARRAY(SELECT l.id FROM {schema}.lanes l WHERE l.id = ANY (done.emptied || done.blocked) FOR UPDATE SKIP LOCKED);
+    IF NOT (done.emptied || done.blocked) <@ locked THEN
+      done.missed := true;
+      done.emptied := ARRAY(SELECT e FROM unnest(done.emptied) AS e WHERE e = ANY (locked));
+      SELECT coalesce(array_agg(b.id), '{}'), coalesce(array_agg(b.wait), '{}'), coalesce(array_agg(b.name), '{}'),
+          coalesce(array_agg(b.heavy), '{}')
+        INTO done.blocked, done.blocked_waits, done.blocked_names, done.blocked_heavy
+        FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_heavy) AS b (id, wait, name, heavy)
+        WHERE b.id = ANY (locked);
+    END IF;
+  END IF;
   RETURN done;
 END
 $$;

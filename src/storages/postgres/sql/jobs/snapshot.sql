@@ -16,27 +16,32 @@ DECLARE
   ahead CONSTANT integer := 64;
   page integer := least(1000, greatest(plan.page, 1));
   each integer;
-  lanes json; lines json; due json; states json; heavy json; blocked json;
+  lanes json; lines text; due json; states json; heavy json; blocked json;
   -- The first lanes of each type; the groups of all, as lanes say it.
-  ids bigint[];
+  ids bigint[] := '{}';
+  first bigint[];
+  a_type text;
   grps text[];
   due_types text[];
   -- Those for all, then those by group.
   rules {schema}.limit_rule[];
   all_count integer;
-  weighs boolean;
-  blocks boolean;
+  weighs boolean := false;
+  blocks boolean := false;
   heaviest float8[] := '{}';
   -- States that matter: others leave all that a plan may start. How much is to fit: the heaviest head, after all before it.
   names text[]; s_grps text[]; windows float8[]; maxima float8[]; holding boolean[]; weights float8[];
   latest float8;
 BEGIN
-  SELECT coalesce(json_agg(json_build_array(t.type, f.ids)), '[]') INTO lines FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
-      SELECT array_agg(a.id) AS ids FROM (SELECT l.id FROM {schema}.lanes l
-        WHERE l.queue = q.queue AND l.type = t.type AND l.ready AND l.blocked_until IS NULL
-        ORDER BY l.priority DESC, l.turn, l.id LIMIT page) a) f
-    WHERE f.ids IS NOT NULL;
-  ids := ARRAY(SELECT i.value::bigint FROM json_array_elements(lines) AS t, json_array_elements_text(t.value -> 1) AS i);
+  lines := '';
+  FOREACH a_type IN ARRAY types LOOP
+    first := ARRAY(SELECT l.id FROM {schema}.lanes l
+      WHERE l.queue = q.queue AND l.type = a_type AND l.ready AND l.blocked_until IS NULL
+      ORDER BY l.priority DESC, l.turn, l.id LIMIT page);
+    CONTINUE WHEN first = '{}';
+    ids := ids || first;
+    lines := concat(lines, json_build_array(a_type, first), ',');
+  END LOOP;
   each := least(1000, ceil((least(q.max, 10000) + 1) / greatest(1, cardinality(ids))::float8) + 1);
   IF cardinality(types) > 1 THEN
     ids := ARRAY(SELECT n.id FROM (SELECT DISTINCT l.priority, l.grp FROM {schema}.lanes l WHERE l.id = ANY (ids)) u
@@ -62,22 +67,25 @@ BEGIN
     ) c;
 
   rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
-  SELECT coalesce(array_agg(r ORDER BY r.by_group), '{}'), count(*) FILTER (WHERE NOT r.by_group), coalesce(bool_or(r.weight IS NOT NULL), false),
-      coalesce(bool_or(r.by_group OR r.weight IS NOT NULL), false)
-    INTO rules, all_count, weighs, blocks FROM unnest(rules) AS r;
-  FOR r IN 1 .. CASE WHEN weighs THEN cardinality(rules) ELSE 0 END LOOP
-    CONTINUE WHEN (rules[r]).weight IS NULL;
-    heaviest[r] := greatest((rules[r]).estimate, (SELECT max((j.value -> 3 ->> (rules[r]).weight)::float8)
-      FROM json_array_elements(lanes) AS l, json_array_elements(nullif((l.value -> 9)::text, 'null')::json) AS j));
-  END LOOP;
-  SELECT coalesce(array_agg(k.name), '{}'), array_agg(k.grp), array_agg(k.window_ms), array_agg(k.max), array_agg(k.holds),
-      array_agg(coalesce(heaviest[k.rule], 1) + CASE WHEN k.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(k.max, 0) END)
-    INTO names, s_grps, windows, maxima, holding, weights
-    FROM {schema}.quotas_of(rules, all_count, grps) AS k JOIN {schema}.limits l ON l.name = k.name AND l.grp = k.grp
-    WHERE k.weight IS NOT NULL OR k.every_ms IS NOT NULL OR l.longest < k.window_ms OR l.window_ms <> k.window_ms
-      OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL) OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now
-      OR l.used + q.max >= k.max OR l.held + q.max >= k.concurrency
-      OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now));
+  names := '{}';
+  IF rules <> '{}' THEN
+    SELECT coalesce(array_agg(r ORDER BY r.by_group), '{}'), count(*) FILTER (WHERE NOT r.by_group), coalesce(bool_or(r.weight IS NOT NULL), false),
+        coalesce(bool_or(r.by_group OR r.weight IS NOT NULL), false)
+      INTO rules, all_count, weighs, blocks FROM unnest(rules) AS r;
+    FOR r IN 1 .. CASE WHEN weighs THEN cardinality(rules) ELSE 0 END LOOP
+      CONTINUE WHEN (rules[r]).weight IS NULL;
+      heaviest[r] := greatest((rules[r]).estimate, (SELECT max((j.value -> 3 ->> (rules[r]).weight)::float8)
+        FROM json_array_elements(lanes) AS l, json_array_elements(nullif((l.value -> 9)::text, 'null')::json) AS j));
+    END LOOP;
+    SELECT coalesce(array_agg(k.name), '{}'), array_agg(k.grp), array_agg(k.window_ms), array_agg(k.max), array_agg(k.holds),
+        array_agg(coalesce(heaviest[k.rule], 1) + CASE WHEN k.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(k.max, 0) END)
+      INTO names, s_grps, windows, maxima, holding, weights
+      FROM {schema}.quotas_of(rules, all_count, grps) AS k JOIN {schema}.limits l ON l.name = k.name AND l.grp = k.grp
+      WHERE k.weight IS NOT NULL OR k.every_ms IS NOT NULL OR l.longest < k.window_ms OR l.window_ms <> k.window_ms
+        OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL) OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now
+        OR l.used + q.max >= k.max OR l.held + q.max >= k.concurrency
+        OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now));
+  END IF;
   states := '[]';
   heavy := '[]';
   blocked := '[]';
@@ -106,7 +114,7 @@ BEGIN
       INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL {schema}.first_blocked(q.queue, t.type) AS f
       WHERE f.id IS NOT NULL;
   END IF;
-  RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'types', types, 'paused', paused, 'lanes', lanes, 'lines', lines,
+  RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'types', types, 'paused', paused, 'lanes', lanes, 'lines', concat('[', left(lines, -1), ']')::json,
     'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'changed', changed, 'again', again, 'outside', outside,
     'rules', CASE WHEN plan.epoch IS DISTINCT FROM epoch THEN (
       SELECT coalesce(json_agg(r.rule ORDER BY r.name), '[]') FROM {schema}.rules r

@@ -27,7 +27,6 @@ DECLARE
   again boolean := true;
   epoch bigint;
   done {schema}.planned_grants;
-  locked bigint[];
   written record;
   took float8;
 BEGIN
@@ -48,7 +47,9 @@ BEGIN
     busy := true;
     outside := false;
   END IF;
-  PERFORM {schema}.unblock_due(q.queue, types, now);
+  IF EXISTS (SELECT FROM {schema}.rules) THEN
+    PERFORM {schema}.unblock_due(q.queue, types, now);
+  END IF;
   IF paused IS NOT NULL THEN
     SELECT coalesce(array_agg(t.type ORDER BY t.place), '{}') INTO types
       FROM unnest(types) WITH ORDINALITY AS t (type, place) WHERE ':' || t.type <> ALL (paused);
@@ -57,12 +58,7 @@ BEGIN
   IF plan.epoch = epoch AND cardinality(plan.places) + cardinality(plan.emptied) > 0 AND NOT coalesce('' = ANY (paused), false)
     AND NOT {schema}.is_preceded(q.queue, types, plan) THEN
     done := {schema}.grant_planned(q.queue, q.types, paused, plan, rules, want, q.bytes, q.grant_ttl, now);
-    -- Only under the lock of its row a lane gets a turn, is set not ready or blocked; it is looked at in a later statement, and where
-    -- another claim has it, that is left to it.
-    locked := ARRAY(SELECT l.id FROM {schema}.lanes l WHERE l.id = ANY (done.lanes || done.emptied || done.blocked)
-      ORDER BY l.id FOR UPDATE SKIP LOCKED);
-    busy := busy OR NOT (done.emptied || done.blocked) <@ locked;
-    done := {schema}.only_lanes(done, locked);
+    busy := busy OR done.missed;
     -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
     took := greatest(0, {schema}.wall() - q.arrived);
     -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.

@@ -14,7 +14,6 @@ DECLARE
   count integer := cardinality(done.jobs);
   first bigint;
   number bigint;
-  skew float8;
   charged record;
   keys {schema}.claim_keys := done.keys;
   -- What each start took of limits, as its job keeps it.
@@ -39,9 +38,12 @@ BEGIN
       END IF;
       FOR i IN 1 .. cardinality(done.use_starts) LOOP
         state := done.use_states[i];
-        charges[done.use_starts[i]] := concat(charges[done.use_starts[i]] || ',', '[', charged.ids[state],
+        charges[done.use_starts[i]] := concat(coalesce(charges[done.use_starts[i]] || ',', '['), '[', charged.ids[state],
           CASE WHEN done.use_weights[i] <> 1 THEN concat(',', charged.entries[state], ',', done.use_weights[i])
             WHEN charged.entries[state] <> 0 THEN ',' || charged.entries[state] END, ']');
+      END LOOP;
+      FOR i IN 1 .. count LOOP
+        charges[i] := charges[i] || ']';
       END LOOP;
       IF done.hold_starts <> '{}' THEN
         FOR k IN 1 .. cardinality(keys.states) LOOP
@@ -54,20 +56,7 @@ BEGIN
             FROM unnest(done.hold_starts, done.hold_states, done.hold_slots) AS h (start, state, slots) WHERE NOT alike[h.state];
       END IF;
     END IF;
-    SELECT greatest(m.skew, m.last - {schema}.wall()) INTO skew FROM {schema}.meta m;
-    WITH started AS (
-      UPDATE {schema}.jobs j SET state = 'active', attempt = j.attempt + 1, started_at = now, lease_until = now + q.lease_ms,
-        worker = q.worker, claim = q.claim, limits = ('[' || p.charges || ']')::jsonb, token = first + p.place - 1
-      FROM unnest(done.jobs, charges) WITH ORDINALITY AS p (job, charges, place)
-      WHERE j.ctid = p.job
-      RETURNING j.token, j.id, j.type, j.attempt, {schema}.job_json(j, skew) AS answer
-    ), said AS (
-      INSERT INTO {schema}.events (at, event)
-      SELECT done.at, json_build_object('event', 'started', 'queue', q.queue, 'id', s.id, 'type', s.type,
-        'attempt', s.attempt, 'worker', q.worker)::text
-      FROM started s WHERE wanted ORDER BY s.token
-    )
-    SELECT json_agg(s.answer ORDER BY s.token) INTO jobs FROM started s;
+    jobs := ({schema}.start_jobs(done.jobs, first, q.queue, q.worker, q.claim, q.lease_ms, NULL, count, wanted, now, charges)).jobs;
   END IF;
   IF done.lanes <> '{}' OR done.emptied <> '{}' THEN
     WITH written AS (
