@@ -76,7 +76,7 @@ BEGIN
   END LOOP;
 
   -- The lanes, and as many jobs of each as the plan is about. Those of one lane stand side by side, in their order.
-  SELECT array_agg(f.place), array_agg(f.id), array_agg(array_position(plan.types, f.type)), array_agg(f.priority), array_agg(f.grp),
+  SELECT coalesce(array_agg(f.place), '{}'), array_agg(f.id), array_agg(array_position(plan.types, f.type)), array_agg(f.priority), array_agg(f.grp),
       array_agg(f.heavy), array_agg(f.blocked_by), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job),
       array_agg(f.weights), array_agg(f.bytes)
     INTO j_lane, r_id, r_type, r_priority, r_grp, r_heavy, r_by, r_since, j_due, j_seq, j_place, j_weights, j_bytes
