@@ -1,6 +1,7 @@
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import type { LimitRule } from "../../../src/limits/rule.ts";
+import { type Asked, recordsOf } from "../../../src/storages/postgres/jobs/claim.ts";
 import { propose } from "../../../src/storages/postgres/jobs/proposal.ts";
 import type { Snapshot } from "../../../src/storages/postgres/jobs/snapshot.ts";
 import { window } from "../../../src/testing/suite/limit-words.ts";
@@ -34,7 +35,8 @@ class Claiming {
     const claim = (Claiming.#numbers += 1);
     const text = JSON.stringify({ ...request, settle: undefined, claim, lease_ms: leaseMs, bytes: 1e9, plan });
     const { rows } = await this.#client.query<{ answer: string }>("SELECT sluice.claim($1) AS answer", [text]);
-    return JSON.parse(rows[0]!.answer) as Answer;
+    const answer = JSON.parse(rows[0]!.answer) as Asked & Pick<Answer, "snapshot">;
+    return { jobs: recordsOf(answer.jobs, anything({ max })), snapshot: answer.snapshot };
   }
 
   /** The plan that a claim makes from what is there now. */

@@ -188,4 +188,14 @@ function after({ plan, now }: Proposal, next: Proposal, fresh: boolean): ClaimPl
 
 type Ahead = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
 
-const NOTHING = { types: [], seen_types: [], seen_counts: [], lanes: [], places: [], kinds: [], counts: [], units: [], emptied: [] };
+const NOTHING = {
+  types: [],
+  seen_types: [],
+  seen_counts: [],
+  lanes: [],
+  places: [],
+  kinds: [],
+  counts: [],
+  units: [],
+  emptied: [],
+};

@@ -74,7 +74,7 @@ BEGIN
     ) SELECT coalesce(bool_or(w.taken), false) INTO taken FROM written w;
   END IF;
   IF done.refused <> '{}' THEN
-    everybody := {schema}.end_refused(q.queue, done, wanted);
+    everybody := {schema}.refuse_jobs(q.queue, done, wanted);
   END IF;
   -- Lanes that waited only behind what has started now may start.
   FOR freed IN
