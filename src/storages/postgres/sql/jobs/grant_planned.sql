@@ -1,15 +1,16 @@
 -- Grants what a plan proposes, in its order, each start as far as it fits all of its limits. Only what is stored decides: the numbers
--- that the plan was made from are not looked at. The locks of all limits in `all_rules` are held. Jobs are taken hold of, where
--- no other transaction has them; nothing is written.
+-- that the plan was made from are not looked at. The locks of all limits in `all_rules` are held. Jobs are locked, where no
+-- other transaction has them, and so are the lanes that change; nothing is written.
 --
 -- Where something is otherwise than the plan says, nothing more is granted in that lane, nor under a limit that refused: what is
--- behind does not pass; and where a job came that precedes the rest, nothing more at all. `more` of the answer tells.
+-- behind does not pass; and where a job came that precedes the rest, nothing more at all. `again` of the answer tells.
 --
--- queue_name: of which queue. asked: the types that have turns together; NULL: all. paused: as `pauses` says it, or NULL. plan: what is proposed. all_rules: what its types run under. want,
--- bytes: how many may start, with how much data, but one in any case. ttl: how soon they are called; NULL: at once. now_at: now.
+-- queue_name: of which queue. asked: the types that have turns together; NULL: all. paused: as `pauses` says it, or NULL. plan: what is
+-- proposed. all_rules: what its types run under. want, bytes: how many may start, with how much data, but one in any case. ttl: how
+-- soon they are called; NULL: at once. now_at: now.
 CREATE OR REPLACE FUNCTION {schema}.grant_planned(
-  queue_name text, asked text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer, bytes float8, ttl float8,
-  now_at float8
+  queue_name text, asked text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer, bytes float8,
+  ttl float8, now_at float8
 ) RETURNS {schema}.planned_grants
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -28,7 +29,7 @@ DECLARE
   l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_heavy bigint[]; l_by text[]; l_since float8[];
   l_group integer[]; l_stuck boolean[]; l_gave boolean[];
   r_id bigint[]; r_type integer[]; r_priority float8[]; r_grp text[]; r_heavy bigint[]; r_by text[]; r_since float8[];
-  -- Their jobs, those of a lane side by side: from where to where.
+  -- Their jobs, with what is stored of the lane of each (r_), those of a lane side by side: from where to where.
   l_at integer[]; l_end integer[];
   j_lane integer[]; j_due float8[]; j_seq bigint[]; j_place tid[]; j_weights jsonb[]; j_bytes integer[];
   -- Lanes of one priority and group have their turns together: how many were started since the last turn was over, and with which
@@ -76,8 +77,8 @@ BEGIN
   END LOOP;
 
   -- The lanes, and as many jobs of each as the plan is about. Those of one lane stand side by side, in their order.
-  SELECT coalesce(array_agg(f.place), '{}'), array_agg(f.id), array_agg(array_position(plan.types, f.type)), array_agg(f.priority), array_agg(f.grp),
-      array_agg(f.heavy), array_agg(f.blocked_by), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job),
+  SELECT coalesce(array_agg(f.place), '{}'), array_agg(f.id), array_agg(array_position(plan.types, f.type)), array_agg(f.priority),
+      array_agg(f.grp), array_agg(f.heavy), array_agg(f.blocked_by), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job),
       array_agg(f.weights), array_agg(f.bytes)
     INTO j_lane, r_id, r_type, r_priority, r_grp, r_heavy, r_by, r_since, j_due, j_seq, j_place, j_weights, j_bytes
     FROM (

@@ -69,8 +69,8 @@ BEGIN
   rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
   names := '{}';
   IF rules <> '{}' THEN
-    SELECT coalesce(array_agg(r ORDER BY r.by_group), '{}'), count(*) FILTER (WHERE NOT r.by_group), coalesce(bool_or(r.weight IS NOT NULL), false),
-        coalesce(bool_or(r.by_group OR r.weight IS NOT NULL), false)
+    SELECT coalesce(array_agg(r ORDER BY r.by_group), '{}'), count(*) FILTER (WHERE NOT r.by_group),
+        coalesce(bool_or(r.weight IS NOT NULL), false), coalesce(bool_or(r.by_group OR r.weight IS NOT NULL), false)
       INTO rules, all_count, weighs, blocks FROM unnest(rules) AS r;
     FOR r IN 1 .. CASE WHEN weighs THEN cardinality(rules) ELSE 0 END LOOP
       CONTINUE WHEN (rules[r]).weight IS NULL;
@@ -82,7 +82,8 @@ BEGIN
       INTO names, s_grps, windows, maxima, holding, weights
       FROM {schema}.quotas_of(rules, all_count, grps) AS k JOIN {schema}.limits l ON l.name = k.name AND l.grp = k.grp
       WHERE k.weight IS NOT NULL OR k.every_ms IS NOT NULL OR l.longest < k.window_ms OR l.window_ms <> k.window_ms
-        OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL) OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now
+        OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL)
+        OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now
         OR l.used + q.max >= k.max OR l.held + q.max >= k.concurrency
         OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now));
   END IF;
@@ -114,7 +115,8 @@ BEGIN
       INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL {schema}.first_blocked(q.queue, t.type) AS f
       WHERE f.id IS NOT NULL;
   END IF;
-  RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'types', types, 'paused', paused, 'lanes', lanes, 'lines', concat('[', left(lines, -1), ']')::json,
+  RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'types', types, 'paused', paused, 'lanes', lanes,
+    'lines', concat('[', left(lines, -1), ']')::json,
     'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'changed', changed, 'again', again, 'outside', outside,
     'rules', CASE WHEN plan.epoch IS DISTINCT FROM epoch THEN (
       SELECT coalesce(json_agg(r.rule ORDER BY r.name), '[]') FROM {schema}.rules r

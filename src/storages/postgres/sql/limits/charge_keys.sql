@@ -1,9 +1,8 @@
 -- Writes down what the starts of a claim took of its keys. Answers the ids of their states, where in the log the starts are (0: nowhere),
 -- and when they are to be confirmed (NULL: never).
 --
--- keys: as opened. weights, slots, starts: what was taken of each state, all together, and by how many starts. first: the token of the
--- first start. started: how many there are. number, ttl, began: of the grant that is to be confirmed (tables.sql); ttl is NULL where
--- none is. now: when they start.
+-- keys: as opened. weights, slots, starts: what was taken of each state, all together, and by how many starts. number, ttl, began: of
+-- the grant that is to be confirmed (tables.sql); ttl is NULL where none is. now: when they start.
 CREATE OR REPLACE FUNCTION {schema}.charge_keys(
   keys {schema}.claim_keys, weights float8[], starts integer[], slots float8[], number bigint, ttl float8, began float8, now float8,
   OUT ids bigint[], OUT entries bigint[], OUT confirm_in float8

@@ -14,16 +14,18 @@ DECLARE
   keys {schema}.claim_keys;
 BEGIN
   LOOP
-    SELECT now, max(k.latest), bool_or(k.longest < k.window_ms), array_agg(k.rule), array_agg(k.name), array_agg(k.grp), array_agg(k.id),
-        array_agg(k.place), array_agg(k.max), array_agg(k.window_ms), array_agg(k.concurrency), array_agg(k.every_ms),
-        array_agg(k.holds), array_agg(k.pins), array_agg(k.alike), array_agg(k.closed), array_agg(coalesce(least(k.max - k.used, k.remaining), 'Infinity')),
+    SELECT now, max(k.latest), bool_or(k.longest < k.window_ms), array_agg(k.rule), array_agg(k.name), array_agg(k.grp),
+        array_agg(k.id), array_agg(k.place), array_agg(k.max), array_agg(k.window_ms), array_agg(k.concurrency), array_agg(k.every_ms),
+        array_agg(k.holds), array_agg(k.pins), array_agg(k.alike), array_agg(k.closed),
+        array_agg(coalesce(least(k.max - k.used, k.remaining), 'Infinity')),
         array_agg(coalesce(k.concurrency - k.slots, 'Infinity')), array_agg(coalesce(k.starts, 'Infinity')),
         array_agg(k.used), array_agg(k.used_at), array_agg(k.entry), array_agg(k.logged)
       INTO keys
       FROM (
         SELECT a.*, l.id, l.longest, greatest(l.newest, l.latest_at) AS latest, u.used, u.used_at,
           a.paused OR coalesce(greatest(a.held_until, l.pause_until) > now, false)
-            OR (a.window_ms IS NOT NULL AND (a.max = 0 OR coalesce(greatest(a.blind_until - now, a.window_ms - (now - l.forgotten_at)) > 0, false)))
+            OR (a.window_ms IS NOT NULL AND (a.max = 0
+              OR coalesce(greatest(a.blind_until - now, a.window_ms - (now - l.forgotten_at)) > 0, false)))
             OR (a.probes IS NOT NULL AND coalesce(now < l.open_until, false)) AS closed,
           CASE WHEN now < l.told_until THEN coalesce(l.told_left, 0) END AS remaining,
           CASE WHEN a.holds THEN coalesce(l.held, 0) + coalesce((
@@ -75,10 +77,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     r.by_group AND r.weight IS NOT NULL AND r.max IS NOT NULL AND r.probes IS NULL AND (k.quota).concurrency IS NULL,
     (k.quota).concurrency IS NOT NULL AND num_nonnulls(r.probes, r.weight) = 0 AND k.rule <= all_count
   FROM (
-    SELECT r.ordinality AS place, r.ordinality AS rule, '' AS grp, (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota AS quota
+    SELECT r.ordinality AS place, r.ordinality AS rule, '' AS grp,
+        (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota AS quota
       FROM unnest(rules) WITH ORDINALITY AS r WHERE r.ordinality <= all_count
     UNION ALL
-    SELECT (g.ordinality - 1) * (cardinality(rules) - all_count) + r.ordinality, r.ordinality, CASE WHEN g.grp = '' THEN '-' ELSE g.grp END,
+    SELECT (g.ordinality - 1) * (cardinality(rules) - all_count) + r.ordinality, r.ordinality,
+      CASE WHEN g.grp = '' THEN '-' ELSE g.grp END,
       CASE WHEN r.groups ? substr(g.grp, 2) AND g.grp <> '' THEN {schema}.quota_of(rules[r.ordinality], substr(g.grp, 2))
         ELSE (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota END
       FROM unnest(grps) WITH ORDINALITY AS g (grp) CROSS JOIN unnest(rules) WITH ORDINALITY AS r WHERE r.ordinality > all_count
