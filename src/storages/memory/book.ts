@@ -21,7 +21,7 @@ const DAY_MS = 86_400_000;
 /** The wall clock counts whole milliseconds and is corrected in small steps: by less than this it was not set. */
 const STEP_MS = 250;
 
-/** Instants since 1970 are told in so many parts of a millisecond. */
+/** Instants since 1970 have so many parts of a millisecond. */
 const PARTS = 1_024;
 
 /** How long a job that ended is kept if it does not say so itself. */
@@ -56,7 +56,7 @@ export class Book {
   readonly ended = new Heap<StoredJob>((a, b) => a.deleteAt - b.deleteAt || a.seq - b.seq);
   readonly deadlines = new Heap<Deadline>((a, b) => a.at - b.at || a.job.seq - b.job.seq);
   readonly keys = new Heap<Key>((a, b) => a.expiresAt - b.expiresAt);
-  /** Lanes where nobody waits, the longest empty first. */
+  /** Lanes without jobs, the longest empty first. */
   readonly idle = new Set<JobLane>();
   #seq = 0;
   #lanes = 0;
@@ -67,14 +67,14 @@ export class Book {
   /** What to add to the monotonic clock. Whole, so that differences between instants are those of the clock. */
   readonly #origin: number;
   #skew = 0;
-  /** Whoever waits for room in a log is being told of it by the book itself. */
-  #telling = false;
+  /** The book itself notifies the waiters of a log. */
+  #notifying = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
     this.#origin = Math.round(clock.wall() - clock.now());
     this.rates = new InMemoryRateLimiterStorage({ clock });
-    this.limits = new LimitBook(this.rates[LOCAL].state, (limitState) => this.#roomAppeared(limitState));
+    this.limits = new LimitBook(this.rates[LOCAL].state, (limitState) => this.#becameAvailable(limitState));
   }
 
   /**
@@ -88,12 +88,12 @@ export class Book {
     return now;
   }
 
-  /** How far the clock of the storage is ahead of the wall clock. Instants that people give and see are those of the wall clock. */
+  /** How far the clock of the storage is ahead of the wall clock. Instants that users give and see are those of the wall clock. */
   get skew(): number {
     return this.#skew;
   }
 
-  /** The wall clock was set: instants that people gave move with it. */
+  /** The wall clock was set: instants that users gave move with it. */
   #follow(skew: number): void {
     this.#skew = skew;
     for (const queue of this.queues.values()) {
@@ -152,7 +152,7 @@ export class Book {
   /** Into its lane if it is due, else among the scheduled, and says so. It stood nowhere before. */
   enter(job: StoredJob, now: number): void {
     const line = this.queue(job.queue).line(job.type);
-    // First what came due before it: then almost everybody joins a lane at its end.
+    // First those that came due before it: then almost every job joins its lane at the end.
     this.promote(line, now);
     let lane: JobLane | undefined;
     let news: boolean;
@@ -163,7 +163,7 @@ export class Book {
       news = line.scheduled.first === job && (lane === undefined || lane.waiting === 0);
     } else {
       lane = this.#wait(job, line);
-      // Whoever is first now may be lighter than the one who was.
+      // The first job now may be lighter than the one before.
       news = lane.waiting === 1 || (lane.first === job && this.limits.weighs);
     }
     if (lane?.gate?.isOpen !== false) this.subscribers.wake(job.queue, news);
@@ -306,33 +306,33 @@ export class Book {
     this.subscribers.wake(name, true);
   }
 
-  /** Something of a limit is about to be given back: whoever waits for it hears of it when the step is over. */
+  /** A part of a limit is about to be given back: workers that wait for it are woken up when the step is over. */
   loosen(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     this.freed.note(limitState, this.limits.rule(limitState.name) ?? rule, time);
     this.heavy.given(limitState, time);
     this.gates.openAll(limitState);
   }
 
-  /** The step is over: everybody may hear of it. */
+  /** The step is over: subscribers are notified. */
   tell(): void {
-    if (this.freed.any) this.#tellFreed();
+    if (this.freed.any) this.#notifyFreed();
     this.subscribers.tell();
   }
 
-  #tellFreed(): void {
-    this.#telling = true;
+  #notifyFreed(): void {
+    this.#notifying = true;
     try {
       for (const { wakeUps } of this.freed.ledgers()) wakeUps.notify();
     } finally {
-      this.#telling = false;
+      this.#notifying = false;
     }
     const time = this.toLedgerTime(this.now());
-    if (this.freed.isNews((name) => this.limits.rule(name), time)) this.subscribers.wakeAll(true);
+    if (this.freed.isEarlier((name) => this.limits.rule(name), time)) this.subscribers.wakeAll(true);
   }
 
-  /** Somebody gave something back through `rates`. */
-  #roomAppeared(limitState: MemoryLimitState): void {
-    if (this.#telling || !limitState.awaited) return;
+  /** A start was given back through `rates`. */
+  #becameAvailable(limitState: MemoryLimitState): void {
+    if (this.#notifying || !limitState.awaited) return;
     limitState.awaited = false;
     this.subscribers.wakeAll(true);
     this.subscribers.tell();

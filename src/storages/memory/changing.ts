@@ -4,7 +4,7 @@ import { type Book, takeOldPlace } from "./book.ts";
 import { comeBack, endCancelled } from "./settling.ts";
 import type { StoredJob } from "./stored-job.ts";
 
-/** What people do to jobs. Answers with those that were changed. */
+/** Changes jobs, by id or by filter. Returns those that were changed. */
 export function change(book: Book, wanted: Change, now: number): string[] {
   const queue = book.queues.get(wanted.queue);
   if (queue === undefined) return [];
@@ -74,7 +74,7 @@ function retry(book: Book, job: StoredJob, now: number): boolean {
   job.holds = 0;
   job.cancelRequested = false;
   job.result = null;
-  // One that has passed would end it again at once: whoever asks for a retry wants it to run.
+  // One that has passed would end it again at once, so it is removed.
   if (job.deadline !== null && job.deadline <= now) job.deadline = job.deadlineWall = null;
   job.dueAt = now;
   job.dueWall = null;

@@ -19,7 +19,7 @@ import { copyOf, type StoredJob } from "./stored-job.ts";
 /** What a claim found besides the jobs. */
 type Found = Pick<Claim, "more" | "nextInMs" | "blockedBy" | "grant">;
 
-/** Settles, then takes jobs and room together. */
+/** Settles, then claims jobs and charges their limits together. */
 export function claim(book: Book, request: ClaimRequest, now: number): Claim {
   const own = request.limits.map(ruleOfClaim);
   // First, for it may refuse a name: then nothing has happened yet.
@@ -57,7 +57,7 @@ function rulesOf(
   return own.length === 0 ? kept : [...kept, ...own];
 }
 
-/** No limit is in anybody's way. */
+/** No limit blocks any job. */
 function takeFreely(
   book: Book,
   request: ClaimRequest,

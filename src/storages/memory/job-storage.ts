@@ -208,7 +208,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
     });
   }
 
-  /** Does the work at once, then lets everybody hear of it. */
+  /** Does the work at once, then notifies subscribers. */
   async #step<T>(work: (now: number) => T): Promise<T> {
     if (this.#closed) throw closed();
     try {

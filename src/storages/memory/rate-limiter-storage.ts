@@ -43,7 +43,7 @@ export interface InMemoryRateLimiterStorageOptions {
 
 const OWNER = "InMemoryRateLimiterStorage";
 
-/** Starts that nobody has counted with a window yet are kept for an hour; no question reaches back over two months. */
+/** Starts that no window has counted yet are kept for an hour; no question reaches back over two months. */
 const KEEP_MS = 3_600_000;
 const LONGEST_MS = 2 ** 32;
 

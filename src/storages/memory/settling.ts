@@ -37,7 +37,7 @@ function unspend(book: Book, { id, token }: Lease, now: number): void {
   comeBack(book, job, now);
 }
 
-/** The job, if this is its latest lease and nobody has taken it away. */
+/** The job, if this is its latest lease and the sweep has not ended it. */
 function held(book: Book, { id, token }: Lease): StoredJob | undefined {
   const job = book.jobs.get(id);
   return job !== undefined && job.token === token && job.state === "active" ? job : undefined;
@@ -92,7 +92,7 @@ function backOff(job: StoredJob, until: number): void {
   job.dueAt = until;
 }
 
-/** It has not spent an attempt; its limits may have to wait, and may have room again. */
+/** Spends no attempt. Its limits may be held, and may become available again. */
 function giveBack(book: Book, job: StoredJob, outcome: Back, now: number): void {
   const { held: refused, settled = [], error, hold, unstarted } = outcome;
   job.attempt -= 1;
@@ -115,7 +115,7 @@ export function comeBack(book: Book, job: StoredJob, now: number): void {
   book.enter(job, now);
 }
 
-/** It stood nowhere and ends because somebody wanted it to. */
+/** Ends a job that is in no lane, because it was cancelled. */
 export function endCancelled(book: Book, job: StoredJob, now: number): void {
   book.end(job, "cancelled", now);
   book.subscribers.event({ event: "cancelled", queue: job.queue, id: job.id, type: job.type });

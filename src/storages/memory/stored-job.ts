@@ -12,7 +12,7 @@ export interface Deadline extends Slotted {
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-/** A job as this storage keeps it. It is changed in place; whoever asks for it gets a copy. */
+/** A job as this storage keeps it. It is changed in place; callers get a copy. */
 export interface StoredJob extends Mutable<Omit<JobRecord, "dueAt">>, Queued<StoredJob> {
   /** While it backs off: the `dueAt` that it takes again when that is over. */
   firstDueAt: number | undefined;
@@ -47,7 +47,7 @@ export function instantOf(when: When, now: number, skew: number): number {
 
 export const givenInstant = (when: When | null): number | null => (when !== null && "at" in when ? when.at : null);
 
-/** A new job that has no place yet: whoever makes it puts it into its queue. `skew`: as `Book.skew`. */
+/** A new job that is in no lane yet. `skew`: as `Book.skew`. */
 export function newJob(job: NewJob, seq: number, counts: Counts, now: number, skew: number): StoredJob {
   const dueAt = Math.max(now, instantOf(job.due, now, skew));
   return {

@@ -13,7 +13,7 @@ interface Call {
 
 type Result = { readonly added: readonly Added[] } | { readonly error: unknown };
 
-/** No more jobs than this in one transaction, so that nobody waits for long. */
+/** No more jobs than this in one transaction, so that no call waits for long. */
 const MOST = 1_000;
 
 /**

@@ -7,7 +7,7 @@ import { isMigrated, migrate, notMigrated } from "./migrations.ts";
 /** How long SQLite itself waits for a lock. It blocks the process meanwhile, so not for long: the rest is waited without. */
 const BUSY_TIMEOUT_MS = 20;
 
-/** Room for the pages that a claim among a million jobs of a hundred thousand groups touches. */
+/** Cache for the pages that a claim among a million jobs of a hundred thousand groups touches. */
 const CACHE_KB = 32_768;
 
 /**
@@ -56,7 +56,7 @@ export class Connection {
     this.#database?.check(now);
   }
 
-  /** Sets the connection up, and the tables if they are not there. May fail because somebody else does so right now. */
+  /** Sets the connection up, and the tables if they are not there. May fail because another process does so right now. */
   prepare(): void {
     if (this.#ready) return;
     const { migrate: wanted, synchronous } = this.#options;

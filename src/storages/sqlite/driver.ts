@@ -24,7 +24,7 @@ interface Traits {
   readonly inTransaction?: boolean;
 }
 
-/** How a statement is told to answer with objects and plain numbers, whatever the connection was set to. */
+/** How a statement is set to answer with objects and plain numbers, whatever the connection was set to. */
 interface Settings {
   readonly reader?: boolean;
   readonly setReadBigInts?: (on: boolean) => unknown;
@@ -45,7 +45,7 @@ export function openConnection(path: string): SqliteConnection {
   return new sqlite.DatabaseSync(path);
 }
 
-/** Is a transaction of somebody else open on this connection? Ours never outlive a turn of the event loop. */
+/** Is a transaction of the user open on this connection? Ours never outlive a turn of the event loop. */
 export function inTransaction(connection: SqliteConnection): boolean {
   const { isTransaction, inTransaction: open } = connection as Traits;
   return isTransaction ?? open ?? false;
@@ -63,11 +63,11 @@ export function fileOf(connection: SqliteConnection): string | undefined {
 const BUSY = 5;
 const LOCKED = 6;
 
-/** Does the error say that another connection is in the way for now? Told by its code, in the terms of either driver. */
+/** Does the error say that another connection holds a lock for now? Known by its code, in the terms of either driver. */
 export function isBusy(error: unknown): boolean {
   if (typeof error !== "object" || error === null) return false;
   const { errcode, code } = error as { readonly errcode?: unknown; readonly code?: unknown };
-  // The low byte is the kind; the rest tells more (BUSY_RECOVERY, BUSY_SNAPSHOT, LOCKED_SHAREDCACHE).
+  // The low byte is the kind; the rest says more (BUSY_RECOVERY, BUSY_SNAPSHOT, LOCKED_SHAREDCACHE).
   if (typeof errcode === "number") return (errcode & 0xff) === BUSY || (errcode & 0xff) === LOCKED;
   return typeof code === "string" && /^SQLITE_(?:BUSY|LOCKED)/.test(code);
 }

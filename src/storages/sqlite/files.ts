@@ -21,7 +21,7 @@ const READ_AND_WRITE = 0o666;
 const MOST_LINKS = 40;
 
 /**
- * Creates the file of a database with its mode, where there is none: SQLite would let everybody read it. A file that is there is
+ * Creates the file of a database with its mode, where there is none: SQLite would make it readable by all users. A file that is there is
  * not opened: closing it would take away the locks that other connections of this process have on it.
  */
 export function createDatabaseFile(target: string): void {
@@ -60,7 +60,7 @@ function pathOf(target: string): string | undefined {
 
 /**
  * Opens the hint file beside a database, and creates it if there is none, with the mode of the database. Never through a link, and
- * nothing but a file with this one name: it is written to, and whoever may write to the folder could have put a link there.
+ * nothing but a file with this one name: it is written to, and a user who may write to the folder could have put a link there.
  */
 export function openHintFile(path: string, database: string): number {
   const like = statSync(database);
@@ -92,7 +92,7 @@ function follow(
     }
     if ((found.mode & 0o777) !== mode) fchmodSync(file, mode);
   } catch {
-    // It belongs to somebody else. Where it cannot be used, there are no hints.
+    // It belongs to another user. Where it cannot be used, there are no hints.
   }
 }
 

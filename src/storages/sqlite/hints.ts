@@ -2,12 +2,12 @@ import { closeSync, type FSWatcher, watch, writeSync } from "node:fs";
 import type { Clock } from "../../core/clock.ts";
 import { openHintFile } from "./files.ts";
 
-/** Writes that come closer than this are told as one. */
+/** Writes that come closer than this make one hint. */
 const COALESCE_MS = 2;
 
 /**
- * A file beside the database that is written to when other processes should look, and watched by those who listen. Only
- * hints go this way: where files cannot be watched, everybody still looks once a second.
+ * A file beside the database that is written to when other processes should look, and watched by processes that
+ * listen. Only hints go this way: where files cannot be watched, they still look once a second.
  */
 export class HintFile {
   readonly #path: string;
@@ -15,7 +15,7 @@ export class HintFile {
   readonly #clock: Clock;
   #file: number | undefined;
   #watcher: FSWatcher | undefined;
-  #toldAt = Number.NEGATIVE_INFINITY;
+  #writtenAt = Number.NEGATIVE_INFINITY;
   #pending: (() => void) | undefined;
 
   constructor(database: string, clock: Clock) {
@@ -24,10 +24,10 @@ export class HintFile {
     this.#clock = clock;
   }
 
-  /** Tells other processes, at once or in a moment. */
-  tell(): void {
+  /** Notifies other processes, at once or in a moment. */
+  notify(): void {
     if (this.#pending !== undefined) return;
-    const wait = COALESCE_MS - (this.#clock.now() - this.#toldAt);
+    const wait = COALESCE_MS - (this.#clock.now() - this.#writtenAt);
     if (wait <= 0) {
       this.#write();
       return;
@@ -38,7 +38,7 @@ export class HintFile {
     });
   }
 
-  /** Calls `look` when somebody has told something. Watching never keeps the process alive. */
+  /** Calls `look` when another process has written a hint. Watching never keeps the process alive. */
   watch(look: () => void): void {
     if (this.#watcher !== undefined) return;
     try {
@@ -67,16 +67,16 @@ export class HintFile {
   }
 
   #write(): void {
-    this.#toldAt = this.#clock.now();
+    this.#writtenAt = this.#clock.now();
     try {
       writeSync(this.#open(), "!", 0);
     } catch {
-      // Nobody hears of it at once; everybody hears of it within a second.
+      // Processes that listen look within a second anyway.
     }
   }
 
   #open(): number {
-    // Not to append: the file stays one byte long, however much is told.
+    // Not to append: the file stays one byte long, however many hints are written.
     return (this.#file ??= openHintFile(this.#path, this.#database));
   }
 }

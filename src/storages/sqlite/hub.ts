@@ -3,11 +3,11 @@ import type { Subscriber } from "../../storage/job-storage.ts";
 import { Subscribers } from "../../storage/subscribers.ts";
 import { HintFile } from "./hints.ts";
 import type { Step } from "./step.ts";
-import type { Audience, Store } from "./store.ts";
+import type { StepObserver, Store } from "./store.ts";
 
-/** How often somebody who listens looks whether others have written, if no hint came. */
+/** How often a process that listens checks whether others have written, if no hint came. */
 const LOOK_EVERY_MS = 1_000;
-/** For so long others know that somebody listens, and so often it is said again. */
+/** A registration as a listener lasts so long, and is renewed so often. */
 const LISTENING_MS = 30_000;
 const RENEW_MS = 10_000;
 
@@ -20,19 +20,19 @@ const NEWS = "SELECT news FROM sluice_meta";
 const STOPPING = "SELECT queue, id FROM sluice_jobs WHERE state = 'active' AND cancel_requested = 1";
 
 /**
- * Who listens, here and in other processes. Whoever is here hears of a step as soon as it is committed; others find a hint
- * and look for themselves: at the version of the database, which tells whether anybody else wrote, then at what is new.
+ * The subscribers of a storage, and the hints between processes. Subscribers in this process are notified as soon as a step is committed;
+ * other processes get a hint and look: at the version of the database, which changes when another process wrote, then at what is new.
  */
-export class Hub implements Audience {
+export class Hub implements StepObserver {
   readonly #store: Store;
   readonly #subscribers = new Subscribers();
   /** How many listen to each queue. */
   readonly #queues = new Map<string | null, number>();
   #hints: HintFile | undefined;
   #version: number | undefined;
-  /** How many steps had made news, in any process, when it was last looked at. Undefined: what others do is news. */
+  /** The counter of steps, in any process, that wake up blocked workers, as it was last read. Undefined: every write wakes them up. */
   #news: number | undefined;
-  /** The newest event of others that was heard. Undefined: nothing before now is wanted. */
+  /** The newest event of other processes that was read. Undefined: no event before now is wanted. */
   #heard: number | undefined;
   #stopLooking: (() => void) | undefined;
   #registeredAt = Number.NEGATIVE_INFINITY;
@@ -40,7 +40,7 @@ export class Hub implements Audience {
 
   constructor(store: Store) {
     this.#store = store;
-    store.audience = this;
+    store.observer = this;
   }
 
   get hearsEvents(): boolean {
@@ -62,7 +62,7 @@ export class Hub implements Audience {
       if (others === 0) this.#queues.delete(queue);
       else this.#queues.set(queue, others);
       if (!this.hearsEvents) {
-        // Whoever listens next wants to hear what comes then.
+        // The next subscriber wants only events from then on.
         this.#heard = undefined;
         this.#registeredEvents = false;
       }
@@ -76,10 +76,10 @@ export class Hub implements Audience {
     for (const [queue, news] of step.woken) this.#subscribers.wake(queue, news);
     if (step.everybody) this.#wakeAll(true);
     this.#subscribers.tell();
-    if (elsewhere) this.#hintFile()?.tell();
+    if (elsewhere) this.#hintFile()?.notify();
   }
 
-  /** Nobody listens any more, here; what is being told is told. */
+  /** Removes all subscribers; a hint that is pending is written. */
   close(): void {
     this.#subscribers.clear();
     this.#queues.clear();
@@ -140,7 +140,7 @@ export class Hub implements Audience {
     for (const queue of this.#queues.keys()) this.#subscribers.wake(queue ?? "", news);
   }
 
-  /** Lets other processes know that somebody listens: now if that can be, else as soon as it can. */
+  /** Registers this process as a listener: now if the lock is free, else as soon as it is. */
   #register(): void {
     const { clock } = this.#store;
     const fresh = clock.now() - this.#registeredAt < RENEW_MS;

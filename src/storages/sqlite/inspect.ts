@@ -13,7 +13,7 @@ import { jobsIn } from "./jobs/select.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
 
 /*
- * What can be seen of a database from outside, for people who look after it. Nothing here writes, and nothing here is on
+ * What can be seen of a database from outside. Nothing here writes, and nothing here is on
  * the way of a job: these are questions that the storage itself never asks.
  */
 
@@ -118,7 +118,7 @@ const WRONG_LANES = `SELECT count(*) AS n FROM sluice_lanes WHERE waiting <>
 /** Clocks of two processes may differ by so much without anything being wrong. */
 const FUTURE_MS = 5_000;
 
-/** Reads through the tables: for people, not for a job. */
+/** Reads through the tables: for inspection, not on the path of a job. */
 export function jobFacts(connection: SqliteConnection, now: number, stuckMs: number): SqliteJobFacts {
   const tables = all<{ name: string }>(connection, TABLES);
   return {

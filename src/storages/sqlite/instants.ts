@@ -5,7 +5,7 @@ const DEADLINES = `UPDATE sluice_jobs SET deadline = deadline_wall + ?
   WHERE deadline_wall IS NOT NULL AND finished_at IS NULL`;
 
 /**
- * Instants that people gave are wall time. They are kept by the clock of the storage beside it, so that one comparison decides; when
+ * Instants that users gave are wall time. They are kept by the clock of the storage beside it, so that one comparison decides; when
  * the skew between the two clocks changes, they move with the wall clock. Answers whether there were any.
  */
 export function moveInstants(statements: Statements, skew: number): boolean {

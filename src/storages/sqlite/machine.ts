@@ -4,8 +4,8 @@ import process from "node:process";
 import { type Clock, systemClock } from "../../core/clock.ts";
 
 /**
- * The clock that all processes of a computer share and nobody sets: it says how much time has passed since the computer was
- * started. It tells a wall clock that was set forward from time that has passed.
+ * The clock that all processes of a computer share and that is never set: it says how much time has passed since the computer was
+ * started. It distinguishes a wall clock that was set forward from time that has passed.
  */
 export interface MachineClock {
   /** Which start of which computer: readings of another one cannot be compared. */

@@ -10,7 +10,7 @@ import { settleTotal } from "./totals.ts";
 const STEP = 500;
 const LIMITS = 100;
 
-/** A name that is not used is remembered for so long: nobody is likely to ask for a longer window then. */
+/** A name that is not used is kept for so long: a longer window is unlikely to be asked for then. */
 const REMEMBERED_MS = 86_400_000;
 
 const RIPE = `SELECT id FROM sluice_limits WHERE prune_at <= ? ORDER BY prune_at LIMIT ${LIMITS}`;
@@ -29,7 +29,7 @@ const UNCONFIRMED = "SELECT 1 FROM sluice_starts WHERE limit_id = ? AND claim IS
 const DROP = "DELETE FROM sluice_limits WHERE id = ?";
 const FORGET_ALL = "DELETE FROM sluice_starts WHERE limit_id = ?";
 
-/** A start that was not confirmed is known for so long: that it was called too late may still be told. */
+/** A start that was not confirmed is known for so long: a call that was too late may still be confirmed. */
 const CONFIRMED_MS = 3_600_000;
 
 /** Is there anything that `pruneLimits` would look at? */
@@ -37,7 +37,7 @@ export function isAnyRipe(step: Step): boolean {
   return step.sql(RIPE).get(step.now) !== undefined;
 }
 
-/** Deletes starts that no window can see, and names that nobody uses. Answers how many rows, and whether there are more. */
+/** Deletes starts that no window can see, and names that are not used. Answers how many rows, and whether there are more. */
 export function pruneLimits(step: Step): { readonly deleted: number; readonly more: boolean } {
   const ripe = step.sql(RIPE).all(step.now) as { readonly id: number }[];
   let deleted = 0;
@@ -48,7 +48,7 @@ export function pruneLimits(step: Step): { readonly deleted: number; readonly mo
   return { deleted, more: ripe.length === LIMITS };
 }
 
-/** The same for one name, for whoever writes to it without anybody sweeping. */
+/** The same for one name, at a write: there may be no worker that sweeps. */
 export function pruneStarts(step: Step, id: number): number {
   const row = limitById(step, id);
   if (row === undefined) return 0;

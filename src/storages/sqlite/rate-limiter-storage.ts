@@ -23,7 +23,7 @@ export class SqliteRateLimiterStorage extends SqliteRates {
     const store = new Store(readTarget(OWNER, database), readOptions(OWNER, OPTIONS, options));
     super(store, OWNER);
     this.#store = store;
-    // Workers that share the file hear when there is room again.
+    // Workers that share the file are woken up when a limit becomes available.
     this.#hub = new Hub(store);
   }
 

@@ -26,11 +26,11 @@ import { cancelNamed, confirmNamed, settleNamed, tokenOf } from "./tokens.ts";
 import { keepTotal, usedOf } from "./totals.ts";
 import { grantNamed, recordNamed, recordStarts, waitFor } from "./windows.ts";
 
-/** Starts that nobody has counted with a window yet are kept for an hour; no question reaches back over two months. */
+/** Starts that no window has counted yet are kept for an hour; no question reaches back over two months. */
 const KEEP_MS = 3_600_000;
 const LONGEST_MS = 2 ** 32;
 
-/** Every so many starts under a token, old ones are deleted by whoever takes one: there may be nobody who sweeps. */
+/** Every so many starts under a token, old ones are deleted: there may be no worker that sweeps. */
 const PRUNE_EVERY = 64;
 
 const WINDOW = {
@@ -131,7 +131,7 @@ export class SqliteRates implements ConfirmingRateLimiterStorage {
       throw new OptionsError(this.#owner, "weight", weight, `at most maxExecutions (${max})`);
     }
     const askedAt = this.#store.clock.now();
-    // First without a lock: whoever is refused, or only asks, takes none.
+    // First without a lock: a request that is refused, or only asks, takes none.
     const refused = await this.#store.read((step): ExecutionVerdict | undefined => {
       const row = findLimit(step, queueName);
       if (row !== undefined && row.longest < windowMs) return undefined;
@@ -170,7 +170,7 @@ export class SqliteRates implements ConfirmingRateLimiterStorage {
   }
 }
 
-/** Checks and takes. The lock is held, so nobody comes in between. */
+/** Checks and charges under the lock. */
 function take(
   step: Step,
   queueName: string,

@@ -6,7 +6,7 @@ const PAUSES = "SELECT queue, type FROM sluice_pauses";
 const NEXT_KEYED = "SELECT queue FROM sluice_lanes WHERE keys <> '' AND queue > ? ORDER BY queue LIMIT 1";
 const CLAIMS = "SELECT queue FROM sluice_claims";
 
-/** What people and workers have set for all steps. Read once, and shared by all steps until its number changes. */
+/** What users and workers have set for all steps. Read once, and shared by all steps until its number changes. */
 export interface Settings {
   readonly number: number;
   readonly rules: RuleBook;

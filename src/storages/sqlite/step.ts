@@ -23,8 +23,8 @@ const NUMBERS = "UPDATE sluice_meta SET sequence = ?, last = max(last, ?), boot 
 export type StepTime = Pick<Step, "now" | "asked" | "error" | "skew" | "sequence"> & Pick<ClockState, "boot" | "awake">;
 
 /**
- * One atomic step: what runs inside a transaction gets its statements and the time from here, and notes what others are to
- * be told once it is committed. A step that has to be tried again starts with a new one.
+ * One atomic step: what runs inside a transaction gets its statements and the time from here, and notes the hints for
+ * subscribers once it is committed. A step that has to be tried again starts with a new one.
  */
 export class Step {
   /** By the clock of the storage, read after the lock was taken. Never ahead of the real time. */
@@ -35,16 +35,16 @@ export class Step {
   readonly error: number;
   /** How far the clock of the storage is ahead of the wall clock. */
   readonly skew: number;
-  /** Does anybody want events? Else nobody need make them. */
+  /** Does a subscriber want events? Otherwise none need be made. */
   readonly eventsWanted: boolean;
   /** What was set when it began, and of that the rules. */
   readonly settings: Settings;
   readonly rules: RuleBook;
   /** Queues that have lanes with keys since it began. */
   readonly keyed = new Set<string>();
-  /** Queues where something changed that may let a job start; and whether it is news for those whom a limit keeps back. */
+  /** Queues where something changed that may let a job start; and whether that wakes up workers that a limit blocks, too. */
   readonly woken = new Map<string, boolean>();
-  /** News for every queue: a limit has room again. */
+  /** Wakes up the workers of every queue: a limit became available. */
   everybody = false;
   /** Where the counter stands that its numbers are from. */
   sequence: number;
@@ -80,7 +80,7 @@ export class Step {
     return this.#statements.arrays(text);
   }
 
-  /** The wall clock: for instants that people give and see. */
+  /** The wall clock: for instants that users give and see. */
   get wall(): number {
     return this.now - this.skew;
   }
@@ -98,19 +98,19 @@ export class Step {
     if (this.eventsWanted) this.events.push(event);
   }
 
-  /** Is there news for anybody whom a limit keeps back? */
-  get hasNews(): boolean {
+  /** Does it wake up workers that a limit blocks? */
+  get wakesBlocked(): boolean {
     if (this.everybody) return true;
     for (const news of this.woken.values()) if (news) return true;
     return false;
   }
 
-  /** Is there anything to tell? */
-  get newsworthy(): boolean {
+  /** Are there hints for subscribers? */
+  get hasHints(): boolean {
     return this.everybody || this.woken.size > 0 || this.stopping.length > 0 || this.events.length > 0;
   }
 
-  /** From now on nobody's clock is before this. All readings are written down together: one without the other looks like a clock that was set. */
+  /** From now on no process has a time before this. All readings are written together: one without the other looks like a clock that was set. */
   rememberTime(): void {
     this.sql(NUMBERS).run(this.sequence, this.now, this.#machine.boot, this.#machine.awake);
   }

@@ -140,7 +140,7 @@ export class SqliteStorage implements JobStorage {
   async claim(request: ClaimRequest): Promise<Claim> {
     const time = this.#store.clock;
     const askedAt = time.now();
-    // Whoever asks in vain takes no lock.
+    // A claim that would get nothing takes no lock.
     const writes = request.settle.length > 0 || (request.confirm ?? []).length > 0;
     const seen = writes ? undefined : await this.#store.read((step) => glance(step, request));
     if (seen !== undefined) return seen;
@@ -247,11 +247,11 @@ export class SqliteStorage implements JobStorage {
   }
 
   async publish(event: JobEvent): Promise<void> {
-    // Most of the time nobody listens, and nothing need be written.
+    // Most of the time no process listens, and nothing need be written.
     if (await this.#store.isHeard()) await this.#store.write((step) => step.event(event));
   }
 
-  /** Jobs that have come due are shown as such, whether or not anybody has claimed since. */
+  /** Jobs that have come due are shown as such, whether or not a claim came since. */
   async #promote(queue: string): Promise<boolean> {
     if (!(await this.#store.read((step) => isAnyDue(step, queue)))) return false;
     await this.#store.write((step) => promoteDue(step, queue));

@@ -46,18 +46,18 @@ const NEWS = "UPDATE sluice_meta SET news = news + 1";
 const KEEP_EVENT = "INSERT INTO sluice_events (at, origin, event) VALUES (?, ?, ?)";
 
 /** What wants to know about committed steps. */
-export interface Audience {
+export interface StepObserver {
   readonly hearsEvents: boolean;
-  /** `elsewhere`: other processes listen too, and are to be told that there is something. */
+  /** `elsewhere`: other processes listen too, and need a hint. */
   committed(step: Step, elsewhere: boolean): void;
 }
 
 /** The transactions of a connection: they wait for their turn, never fail for a lock, and never overlap. */
 export class Store {
   readonly clock: Clock;
-  /** Tells this storage object from every other one, in any process. */
+  /** Distinguishes this storage object from every other one, in any process. */
   readonly origin: string;
-  audience: Audience | undefined;
+  observer: StepObserver | undefined;
   readonly #open: () => Connection;
   readonly #random: Random;
   readonly #time: StorageClock;
@@ -66,7 +66,7 @@ export class Store {
   #listeners: Listeners = { number: 0, others: 0, hearing: 0 };
   #connection: Connection | undefined;
   #closed = false;
-  /** While somebody waits for a lock, whoever comes later stands behind. */
+  /** While a transaction waits for a lock, later ones wait behind it. */
   #waiting: Promise<void> | undefined;
   #stopWaiting: () => void = () => {};
 
@@ -82,7 +82,7 @@ export class Store {
     return this.#closed;
   }
 
-  /** The connection, if it is ready and nobody else's transaction is open on it. */
+  /** The connection, if it is ready and no transaction of the user is open on it. */
   get idle(): Connection | undefined {
     const connection = this.#connection;
     try {
@@ -108,9 +108,9 @@ export class Store {
     return this.#patiently(() => this.#read(work));
   }
 
-  /** Does anybody want events, here or elsewhere? */
+  /** Does a subscriber want events, here or elsewhere? */
   async isHeard(): Promise<boolean> {
-    if (this.audience?.hearsEvents === true) return true;
+    if (this.observer?.hearsEvents === true) return true;
     return this.#patiently(() => {
       const connection = this.#prepared();
       const meta = this.#meta(connection);
@@ -202,7 +202,7 @@ export class Store {
       const moved = set && moveInstants(connection.statements, skew);
       const { others, hearing } = this.#listenersOf(connection, meta);
       const heardElsewhere = hearing > now;
-      const heardHere = this.audience?.hearsEvents ?? false;
+      const heardHere = this.observer?.hearsEvents ?? false;
       const elsewhere = others > now;
       const step = new Step(
         connection.statements,
@@ -213,7 +213,7 @@ export class Store {
       step.everybody = moved;
       const answer = work(step);
       if (step.given.size > 0) concludeGiven(step);
-      if (elsewhere && step.hasNews) step.sql(NEWS).run();
+      if (elsewhere && step.wakesBlocked) step.sql(NEWS).run();
       if (heardElsewhere) {
         for (const event of step.events) step.sql(KEEP_EVENT).run(step.now, this.origin, JSON.stringify(event));
       }
@@ -224,7 +224,7 @@ export class Store {
       throw error;
     }
     this.#time.granted(done.step.sequence);
-    if (done.step.newsworthy) this.audience?.committed(done.step, done.elsewhere);
+    if (done.step.hasHints) this.observer?.committed(done.step, done.elsewhere);
     return done.answer;
   }
 

@@ -5,7 +5,7 @@ import type { MachineClock } from "./machine.ts";
  * The wall clock with fractions of a millisecond. Processes of one host share the wall clock, but it is read in whole
  * milliseconds; the monotonic clock has fractions, but starts anywhere. What lies between the two is known within a
  * millisecond from one reading, and better with every further one: the largest lower bound is used, so the time is never
- * ahead of the real one. When no value fits any more, somebody has set the clock, and it starts anew.
+ * ahead of the real one. When no value fits any more, the clock was set, and it starts anew.
  */
 export class FineWallClock {
   readonly #clock: Clock;
@@ -85,7 +85,7 @@ export interface ClockState {
   readonly asleep: number;
 }
 
-/** Readings of two processes may lie so far apart without anybody having set a clock. */
+/** Readings of two processes may lie so far apart although no clock was set. */
 const TOLERANCE_MS = 5;
 /** The wall clock and a monotonic clock may differ so much over a while, in parts of it or at least. */
 const DRIFT = 0.01;
@@ -109,7 +109,7 @@ const REMEMBER_MS = 250;
  * The clock of a storage: the wall clock, plus a skew that all processes share. When the wall clock is set, the skew changes by as
  * much the other way, so that ages stay what they are: windows, leases and delays go on as if nothing had happened.
  *
- * How much time has really passed is told by the clock of the computer, where there is one that all processes share. Where there is
+ * How much time has really passed is read from the clock of the computer, where there is one that all processes share. Where there is
  * none, or the computer was started anew, a process has its own monotonic clock, and a step forward is taken for time that
  * passed, unless it only takes back a step back: a computer that slept looks the same. What one process expects by its own clock
  * counts only while no other has granted anything: such starts are stamped with the clock as it was set, and would grow older
@@ -191,7 +191,7 @@ export class StorageClock {
     return awake;
   }
 
-  /** The skew, by the time that has passed for the computer since `last`; undefined: that cannot be told. */
+  /** The skew, by the time that has passed for the computer since `last`; undefined: unknown. */
   #skewByMachine(state: ClockState, awake: number, readings: WallReading): number | undefined {
     const { wall, floor } = readings;
     const machine = this.#machine;

@@ -16,11 +16,11 @@ const FIND = "SELECT seq, at, since, n, token, spent FROM sluice_starts WHERE to
 // What counts from another instant, or for nothing, is not confirmed any more.
 const CHANGE = `UPDATE sluice_starts SET claim = iif(at = ? AND ? > 0, claim, NULL), at = ?, since = ?, n = ?, spent = ?
   WHERE seq = ?`;
-// What has ended is told by the number below zero.
+// A start that has ended has a number below zero.
 const END = "UPDATE sluice_starts SET token = -token, since = max(since, ?) WHERE token = ?";
 const ENDED = "INSERT INTO sluice_starts (limit_id, at, since, n, token, spent) VALUES (?, ?, ?, 0, ?, 0)";
 
-/** Charged for a start that was cancelled: more than anybody can ever settle for. */
+/** Charged for a start that was cancelled: more than any start can settle. */
 const EVERYTHING = Number.MAX_VALUE;
 
 interface Start {
@@ -33,7 +33,7 @@ interface Start {
   readonly spent: number;
 }
 
-/** A start as its token tells it. */
+/** A start, as its token says. */
 export interface NamedStart {
   readonly number: number;
   readonly reserved: number;
@@ -88,7 +88,7 @@ function settleStart(step: Step, row: LimitRow, { number, reserved }: NamedStart
   windowFreed(step, row);
 }
 
-/** The start of a permit, as it tells about itself. */
+/** The start of a permit, as its token says. */
 export interface PermitStart extends NamedStart {
   /** When it was. */
   readonly at: number;

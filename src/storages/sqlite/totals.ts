@@ -3,7 +3,7 @@ import type { Step } from "./step.ts";
 
 /*
  * How much of a window is in use, without adding up the whole window every time: on the row of the limit stands what was in
- * use at one instant, in a window of one length. Whoever looks later takes off what has left since, along the index.
+ * use at one instant, in a window of one length. A later read subtracts what has left since, along the index.
  * Weights are whole numbers, so the sums are exact. Whatever changes a start changes the total with it.
  */
 
@@ -14,7 +14,7 @@ const LEFT = `SELECT total(n) AS n FROM sluice_starts WHERE limit_id = ? AND at 
 const SHIFT = "UPDATE sluice_limits SET used = ? WHERE id = ?";
 const KEEP = "UPDATE sluice_limits SET window_ms = ?, used = ?, seen_at = ? WHERE id = ?";
 
-/** What tells the starts inside a window: a bound for the index, and the age. */
+/** What selects the starts inside a window: a bound for the index, and the age. */
 export const insideOf = (now: number, windowMs: number): [number, number, number] => [
   now - windowMs - 1,
   now,

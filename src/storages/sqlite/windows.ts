@@ -108,7 +108,7 @@ function unconfirmed(step: Step, id: number, windowMs: number): Leaving[] {
 
 /**
  * Counts `n` starts, and answers where. Those less than `resolution` apart share a row, stamped with the latest of them:
- * never over. Below 0 nobody shares. The total of the row is not changed.
+ * never over. Below 0 no entry is shared. The total of the row is not changed.
  */
 export function enterStarts(step: Step, { id }: LimitRow, n: number, resolution: number): number {
   const { now } = step;
@@ -144,7 +144,7 @@ function insert(
   return Number(written.lastInsertRowid);
 }
 
-/** Counts `n` starts that nobody can name, and answers where, and when. */
+/** Counts `n` starts without a token, and returns their entry and its time. */
 export function recordStarts(step: Step, row: LimitRow, n: number): { readonly seq: number; readonly at: number } {
   const seq = enterStarts(step, row, n, 0);
   shiftTotal(step, row, step.now, n);

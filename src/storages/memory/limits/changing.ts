@@ -56,7 +56,7 @@ function tell({ limits, subscribers }: Book, changes: readonly LimitChanged[], n
   }
 }
 
-/** What people and services do to a limit. */
+/** Changes of a limit by hand, and what services say of it. */
 export function changeLimit(book: Book, name: string, change: LimitChange, by: string | null, now: number): void {
   const { limits } = book;
   const time = book.toLedgerTime(now);
@@ -78,7 +78,7 @@ export function changeLimit(book: Book, name: string, change: LimitChange, by: s
     if ("holdMs" in change) {
       holdKey(limitState.keyState, time + change.holdMs);
     } else {
-      // A window that has begun anew may have room where the one before had none.
+      // A window of a service that has begun anew may have more remaining.
       book.loosen(limitState, rule, time);
       recordRemaining(limitState.keyState, change.remaining, change.resetMs, time);
     }
@@ -112,7 +112,7 @@ function reset(book: Book, rule: LimitRule, group: string | null): void {
   book.freed.noteRule();
 }
 
-/** Whoever waits for anything of this limit is worth a look. */
+/** Lanes that wait for any state of this limit are looked at again. */
 function loosenAll(book: Book, name: string): void {
   for (const limitState of book.limits.limitStates(name)) loosen(book, limitState);
   book.freed.noteRule();

@@ -34,7 +34,7 @@ export class Freed {
     if (limitState.ledger !== undefined) this.#ledgers.add(limitState.ledger);
   }
 
-  /** Whoever waits for room there is to hear of it. */
+  /** Waiters of this log are notified when the step is over. */
   noteLedger(ledger: RateState): void {
     this.#ledgers.add(ledger);
   }
@@ -44,7 +44,7 @@ export class Freed {
     this.#news = true;
   }
 
-  /** The logs that had something given back. Whoever waits for room there has not heard of it yet. */
+  /** The logs that had something given back, whose waiters are not notified yet. */
   ledgers(): Iterable<RateState> {
     const ledgers = this.#ledgers;
     if (ledgers.size > 0) this.#ledgers = new Set();
@@ -52,10 +52,10 @@ export class Freed {
   }
 
   /**
-   * Does somebody who waits have to wait less long than he was told? What cannot start yet counts as well: whoever waits for
-   * something to be given back knows of no instant, and now there may be one.
+   * Is a wake-up time earlier than a claim answered? What cannot start yet counts as well: a worker that waits for a release has no
+   * wake-up time, and now there may be one.
    */
-  isNews(inForce: (name: string) => LimitRule | undefined, time: number): boolean {
+  isEarlier(inForce: (name: string) => LimitRule | undefined, time: number): boolean {
     let news = this.#news;
     this.#news = false;
     for (const [limitState, { rule, stood }] of this.#before) {

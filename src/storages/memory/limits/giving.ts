@@ -64,7 +64,7 @@ export function failed(book: Book, job: StoredJob, { name, code }: ErrorRecord, 
   for (const { limitState, rule, at } of job.starts) {
     const breaker = book.limits.rule(limitState.name)?.breaker ?? null;
     if (breaker === null) continue;
-    // Whoever waits for a probe knows of no instant: when it fails there is one.
+    // A worker that waits for a probe has no wake-up time: when the probe fails there is one.
     if (limitState.keyState.openUntil !== null) book.loosen(limitState, rule, time);
     countFailure(limitState.keyState, breaker, kinds, at, time);
   }
@@ -99,7 +99,7 @@ export function holdLimits(book: Book, job: StoredJob, { names, scope, forMs }: 
   }
 }
 
-/** Permits that nobody renewed come back, so many at the most. */
+/** Permits that were not renewed expire, so many at most. */
 export function forgetExpired(book: Book, time: number, most: number): void {
   const { permits } = book;
   for (let done = 0; done < most && permits.hasExpired(time); done++) {

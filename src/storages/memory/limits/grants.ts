@@ -4,7 +4,7 @@ import { callStart } from "../../../limits/window.ts";
 import { type Confirmation, confirmInMs, type Grant } from "../../../storage/grants.ts";
 import type { Taken } from "./limit-state.ts";
 
-/** What is not confirmed is known for so long: a call that was made too late may still be told. */
+/** What is not confirmed is known for so long: a call that was made too late may still be confirmed. */
 const KNOWN_MS = 3_600_000;
 /** From so many on, those that are too old are removed. */
 const MANY = 100;

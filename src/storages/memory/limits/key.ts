@@ -95,7 +95,7 @@ export class MemoryKey implements LimitKey {
   }
 }
 
-/** What the start of one job takes of all its limits: of each name once, whoever brought it along. */
+/** What the start of one job takes of all its limits: of each name once, also where the claim brought it along. */
 export function takeAll(charges: readonly KeyCharge[]): readonly Taken[] {
   const all: Taken[] = [];
   for (const { key, charge } of charges) {

@@ -33,11 +33,11 @@ export class LimitBook {
   readonly #resting = new Heap<MemoryLimitState>((a, b) => a.idleAt - b.idleAt);
   readonly #openGeneral: (name: string) => MemoryLimitState;
 
-  /** `ledger`: what is kept under a name. `roomAppeared` is called when somebody else gives something of it back. */
-  constructor(ledger: (name: string) => RateState, roomAppeared: (limitState: MemoryLimitState) => void) {
+  /** `ledger`: what is kept under a name. `becameAvailable` is called when `rates` gives something of it back. */
+  constructor(ledger: (name: string) => RateState, becameAvailable: (limitState: MemoryLimitState) => void) {
     this.#openGeneral = (name) => {
       const limitState = new MemoryLimitState(name, null, ledger(name));
-      limitState.ledger!.wakeUps.listen(() => roomAppeared(limitState));
+      limitState.ledger!.wakeUps.listen(() => becameAvailable(limitState));
       return limitState;
     };
   }

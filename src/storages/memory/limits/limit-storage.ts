@@ -17,7 +17,7 @@ import { changeLimit, defineLimits, removeLimit } from "./changing.ts";
 import { readLimits } from "./reading.ts";
 import { give, renew, take } from "./taking.ts";
 
-/** Does the work at once, then lets everybody hear of it. */
+/** Does the work at once, then notifies subscribers. */
 export type Step = <T>(work: (now: number) => T) => Promise<T>;
 
 /** The limits of a storage in this process. */

@@ -56,7 +56,7 @@ export function toldRule(book: Book, rule: LimitRule): LimitRule {
   return wallRule(rule, book.toLedgerTime(book.skew));
 }
 
-/** For how long somebody has to wait, as it is told; null: there is no telling. */
+/** How long a start has to wait; null: until a release. */
 export function toldWait(wait: Wait): number | null {
   return wait === NEVER || !Number.isFinite(wait) ? null : wait;
 }

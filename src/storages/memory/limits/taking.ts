@@ -9,7 +9,7 @@ import { forgetExpired, release } from "./giving.ts";
 import type { Permit } from "./permits.ts";
 import { holdsOf, type MemoryLimitState, decisionOf } from "./limit-state.ts";
 
-/** So many permits that have expired are forgotten by whoever takes one: there may be nobody who sweeps. */
+/** So many permits that have expired are deleted when one is taken: there may be no worker that sweeps. */
 const FORGOTTEN = 10;
 
 /** What only counts can be corrected for so long at least: an answer may be slow to come. */
@@ -104,7 +104,7 @@ export function renew(book: Book, tokens: readonly string[], ttlMs: number, time
   return tokens.filter((token) => {
     const permit = book.permits.find(token, time);
     if (permit === undefined || permit.ended) return true;
-    // Never for less long: somebody may have been told when it runs out.
+    // Never sooner: a claim may have answered with the instant at which it expires.
     const until = Math.max(permit.expiresAt, time + ttlMs);
     book.permits.keep(permit, until);
     permit.taken.limitState.renew(permit.taken, until);

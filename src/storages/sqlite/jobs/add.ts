@@ -25,7 +25,7 @@ interface Holder {
 
 type Other = Pick<JobRow, "seq" | "state" | "lane">;
 
-/** Adds jobs. Whatever throws is undone by whoever began the transaction. */
+/** Adds jobs. If it throws, the caller rolls back the transaction. */
 export function add(step: Step, jobs: readonly NewJob[]): Added[] {
   const lanes = new LaneMoves(step);
   const texts = new Map<object, string>();

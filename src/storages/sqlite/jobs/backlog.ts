@@ -17,7 +17,7 @@ const COMPLETED = 1_000;
 
 const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 const LANES = "SELECT id, type, grp, waiting FROM sluice_lanes WHERE queue = ? AND waiting > 0";
-// Along the index of the state: for people, not for a job.
+// Along the index of the state: for inspection, not on the path of a job.
 const countsIn = (state: JobState) => `SELECT type, count(*) AS n FROM ${jobsIn(state)} GROUP BY type`;
 const WEIGHTS = `SELECT weights FROM sluice_jobs WHERE lane = ? AND state = 'waiting' ORDER BY due_at, seq LIMIT +?`;
 const RAN = `SELECT type, finished_at - started_at AS ms FROM sluice_jobs

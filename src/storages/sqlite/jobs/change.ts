@@ -16,7 +16,7 @@ const ROW = `SELECT ${KNOWN.join(", ")} FROM sluice_jobs WHERE seq = ?`;
 const ASK_TO_STOP = "UPDATE sluice_jobs SET cancel_requested = 1 WHERE seq = ?";
 const CANCEL = `UPDATE sluice_jobs SET state = 'cancelled', finished_at = ?,
   delete_at = ? + coalesce(keep_for, ${KEPT_MS.cancelled}) WHERE seq = ?`;
-// A deadline that has passed would end it again at once: whoever asks for a retry wants it to run.
+// A deadline that has passed would end it again at once, so it is removed.
 const RETRY = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = ?, first_due_at = NULL, due_wall = NULL, attempt = 0,
   holds = 0, finished_at = NULL, delete_at = NULL, result = NULL, worker = NULL, cancel_requested = 0,
   deadline = CASE WHEN deadline > ? THEN deadline END,
@@ -33,7 +33,7 @@ const APPLIES: Readonly<Record<ChangeAction, readonly JobState[]>> = {
   remove: ["waiting", "scheduled", "awaiting", "completed", "dead", "cancelled"],
 };
 
-/** What people do to jobs. Answers with those that were changed. */
+/** Changes jobs, by id or by filter. Returns those that were changed. */
 export function change(step: Step, request: Change): string[] {
   promoteDue(step, request.queue);
   const lanes = new LaneMoves(step);

@@ -65,7 +65,7 @@ export function catchUp(step: Step, queue: string): void {
 export function promoteDue(step: Step, queue: string): void {
   const due = step.sql(DUE).all(queue, step.now) as Due[];
   if (due.length === 0) return;
-  // Whoever waits for them knows when they come due.
+  // No wake-up: workers have their wake-up time.
   const lanes = new LaneMoves(step, false);
   for (const { seq, type, priority, grp, keys } of due) {
     step.sql(WAIT).run(lanes.enter({ queue, type, priority, group: grp, keys }, true), seq);

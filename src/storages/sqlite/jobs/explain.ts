@@ -112,7 +112,7 @@ export function explain(step: Step, id: string): Standing | undefined {
   };
 }
 
-/** Nobody starts before the first of the lane, which is perhaps heavier. One that never fits ends, and is in nobody's way. */
+/** No job starts before the first of its lane, which may be heavier. One that never fits ends, and blocks no other. */
 function later(own: KeyDecision, first: KeyDecision): KeyDecision {
   return own.wait !== NEVER && first.wait > own.wait ? first : own;
 }

@@ -73,7 +73,7 @@ export function giving(step: Step, types: OpenTypes, units: readonly Unit<LaneRo
   return shares;
 }
 
-/** The next jobs of one unit. Of several lanes the index tells how many each of them gives, and only those are read. */
+/** The next jobs of one unit. Of several lanes the index shows how many each of them gives, and only those are read. */
 function firstOf(step: Step, { filled, take }: Share, wanted: Wanted): JobRow[] {
   if (filled.length === 1) return firstOfLane(step, filled[0]!, take, wanted);
   const heads = filled.flatMap((lane) => step.sql(HEADS).all(lane, take) as Head[]);

@@ -47,8 +47,8 @@ export const EARLIER = `UPDATE sluice_gates SET (priority, turn, own, head_at, h
 
 /**
  * How many jobs come into lanes and leave them during a step. The lanes are looked up as jobs ask for them, and their
- * counts are written once, by `write`, however many jobs move. Whoever waits for jobs of a lane is told then, and that it
- * is news if nobody waited in the lane before. While the gate of a lane is closed, there is nothing else to tell.
+ * counts are written once, by `write`, however many jobs move. Workers are woken up then: also those that a
+ * limit blocks if no job waited in the lane before. While the gate of a lane is closed, there are no other wake-ups.
  */
 export class LaneMoves {
   readonly #step: Step;
@@ -60,7 +60,7 @@ export class LaneMoves {
   readonly #keyed = new Set<number>();
   readonly #tells: boolean;
 
-  /** `tells`: the jobs are there for somebody to take; else whoever calls takes them, or they were expected. */
+  /** `tells`: wakes up workers; false where the caller takes the jobs itself, or workers have their wake-up time. */
   constructor(step: Step, tells = true) {
     this.#step = step;
     this.#tells = tells;
@@ -125,7 +125,7 @@ export class LaneMoves {
   #entered(lane: Entered | undefined, by: number): void {
     if (!this.#tells || lane === undefined) return;
     const isFirst = lane.waiting === by;
-    // Of a lane where nobody waits no claim has said when it has room.
+    // No claim has answered with a wake-up time for an empty lane.
     if (isFirst || lane.closed === 0) this.#step.wake(lane.queue, isFirst);
   }
 

@@ -84,7 +84,7 @@ export function setPaused(step: Step, queue: string, type: string | null, paused
     step.wake(queue, true);
     return;
   }
-  // Whoever waited for a heavy one of those that are paused now does not any more.
+  // Jobs that waited behind a heavy job which is paused now are free to start.
   for (const name of step.rules.weighing) {
     openGatesOf(step, name);
     step.everybody = true;

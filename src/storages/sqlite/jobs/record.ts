@@ -3,7 +3,7 @@ import type { Keyed } from "../../../limits/rule.ts";
 import { valuesOf } from "../driver.ts";
 import { readBackoff, readError, readKeys, readProgress, readWeights } from "../../../storage/kept.ts";
 
-/** A row of `sluice_jobs`. What is kept as JSON may be anything: somebody may have written it by hand. */
+/** A row of `sluice_jobs`. JSON columns may hold anything: they may have been written by hand. */
 export interface JobRow {
   readonly seq: number;
   readonly id: string;

@@ -14,7 +14,7 @@ export interface Selection {
   readonly until: number | null;
   /** Ended at or before this instant. */
   readonly endedBefore: number | null;
-  /** Only jobs that nobody has asked to stop. */
+  /** Only jobs that are not asked to stop. */
   readonly unasked?: boolean;
   readonly newestFirst: boolean;
   /** Only after this place in the order. */
@@ -28,7 +28,7 @@ export const jobsIn = (state: JobState): string =>
     ? "sluice_jobs INDEXED BY sluice_jobs_leases WHERE queue = ? AND state = ? AND lease_until > 0"
     : "sluice_jobs WHERE queue = ? AND state = ? AND lease_until IS NULL";
 
-/** Instants of two processes may lie so far apart that the order of adding does not tell. */
+/** Instants of two processes may lie so far apart that the order of adding differs. */
 const SLACK_MS = 1_000;
 
 /**

@@ -15,7 +15,7 @@ import { LaneMoves } from "./lanes.ts";
 import { type JobRow, keyedOf } from "./record.ts";
 import { unspend } from "./unspend.ts";
 
-/** The lease is told by the job's latest token; one that ran out is still its holder's until the sweep takes it away. */
+/** The lease is known by the job's latest token; one that ran out is still its holder's until the sweep takes it away. */
 const HELD = "id = ? AND token = ? AND state = 'active'";
 const FIND = `SELECT seq, id, queue, type, priority, grp, keys, attempt, started_at, worker, cancel_requested, due_at, token,
     limits
@@ -92,7 +92,7 @@ function release(step: Step, outcome: Exclude<Outcome, { to: "completed" }>, lan
   if (outcome.to === "dead" || outcome.to === "cancelled") {
     end(step, row, outcome.to, kept);
   } else if (row.cancel_requested === 1) {
-    // Nobody wants it any more.
+    // It was asked to stop.
     end(step, row, "cancelled", kept);
   } else {
     comeBack(step, row, outcome.inMs > 0 ? step.now + outcome.inMs : row.due_at, kept, lanes);

@@ -106,7 +106,7 @@ function writeServed(step: Step, lanes: readonly Served[]): void {
   else for (const [id, turn, gave, served] of lanes) step.sql(SERVED).run(turn, gave, served, gave, step.now, id);
 }
 
-/** Whoever waited only for what has started now is worth a look, and hears of it. */
+/** Lanes that waited only for what has started now are looked at again, and workers are woken up. */
 function letOthersLook(
   step: Step,
   { name, grp }: { readonly name: string; readonly grp: string },

@@ -64,7 +64,7 @@ export function isSweepable(step: Step): boolean {
   );
 }
 
-/** The oldest event tells for all of them. */
+/** The oldest event decides for all of them. */
 function isOldEvent(step: Step): boolean {
   const oldest = step.sql(OLDEST_EVENT).get() as { readonly seq: number; readonly at: number } | undefined;
   if (oldest === undefined) return false;

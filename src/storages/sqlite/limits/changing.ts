@@ -19,7 +19,7 @@ const WRITE = `INSERT INTO sluice_rules (name, stored) VALUES (?, ?)
   ON CONFLICT (name) DO UPDATE SET stored = excluded.stored`;
 const DELETE = "DELETE FROM sluice_rules WHERE name = ?";
 const CHANGED = "UPDATE sluice_meta SET settings = settings + 1";
-// Of a limit by group nothing but what is kept for groups: the bare name is somebody else's.
+// Of a limit by group nothing but what is kept for groups: the bare name belongs to `rates`.
 const IDS = "SELECT id FROM sluice_limits WHERE name = ? AND grp >= ?";
 const GO_ON = `UPDATE sluice_limits SET pause_until = NULL, told_left = NULL, told_until = NULL, failures = 0,
   open_until = NULL WHERE name = ? AND grp >= ?`;
@@ -111,7 +111,7 @@ function reset(step: Step, rule: LimitRule, group: string | null): void {
   else windowFreed(step, { name, grp: stateGrpOf(rule, group) });
 }
 
-/** Everybody reads the rules again. */
+/** All processes read the rules again. */
 function write(step: Step, rules: readonly StoredRule[]): void {
   for (const stored of rules) step.sql(WRITE).run(stored.declared.name, JSON.stringify(stored));
   step.sql(CHANGED).run();

@@ -21,7 +21,7 @@ export function isUnsaid(step: Step, queue: string): boolean {
   return row === undefined || step.now - row.at > SAY_AGAIN_MS;
 }
 
-/** Keeps what the claim brings along, so that people can be told what jobs of its queue wait for. */
+/** Keeps what the claim brings along, so that explanations can name what jobs of its queue wait for. */
 export function remember(step: Step, { queue, limits }: ClaimRequest): void {
   if (limits.length === 0 && !step.settings.claims.has(queue)) return;
   const row = step.sql(READ).get(queue) as Row | undefined;

@@ -28,7 +28,7 @@ export function noteHeld(step: Step): void {
     const held = heldOf(step, id, null);
     const rule = step.rules.byName.get(name)!;
     const wait = waitFor(step, rule, null, held, null);
-    // Where there was room, more of it is news only for those who need more than one.
+    // Where it was available, more of it matters only to jobs that need more than one.
     if (wait > 0 || rule.weight !== null)
       step.given.set(id, { name, grp: "", wait, slots: held.slots, awaited: false });
   }
@@ -74,7 +74,7 @@ function before(step: Step, rule: LimitRule, id: number, grp: string, ended: rea
   return { name: rule.name, grp, wait, slots, awaited: false };
 }
 
-/** There is more room in a window, or no pause any more. */
+/** More of a window is available, or a hold has ended. */
 export function windowFreed(step: Step, { name, grp }: Pick<LimitRow, "name" | "grp">): void {
   const rule = step.rules.byName.get(name);
   if (rule !== undefined) mayOpen(step, rule, grp);
@@ -86,17 +86,17 @@ export function concludeGiven(step: Step): void {
   if (step.everybody) return;
   for (const [id, given] of step.given) {
     const rule = step.rules.byName.get(given.name);
-    // Of a group it matters to those who waited for it, and have not been told by anything else.
+    // Of a group it matters only if lanes waited for it.
     if (rule === undefined || (rule.byGroup && !given.awaited)) continue;
-    if (isNews(step, rule, id, groupOf(given.grp), given)) {
+    if (isEarlier(step, rule, id, groupOf(given.grp), given)) {
       step.everybody = true;
       return;
     }
   }
 }
 
-function isNews(step: Step, rule: LimitRule, id: number, group: string | null, given: Given): boolean {
-  // Whoever is heavier than others waits for more than one, and has to look after every change.
+function isEarlier(step: Step, rule: LimitRule, id: number, group: string | null, given: Given): boolean {
+  // A heavy job waits for more than one, and has to be looked at after every change.
   if (rule.weight !== null && given.awaited) return true;
   if (rule.weight !== null && rule.quota.max === null && heldOf(step, id, null).slots < given.slots) return true;
   if (given.wait === 0) return false;

@@ -12,7 +12,7 @@ const END = `${END_ONE_PLAINLY} RETURNING limit_id, slots, at`;
 const END_PLAINLY = "DELETE FROM sluice_holds WHERE token IN (SELECT value FROM json_each(?))";
 const END_MANY = `${END_PLAINLY} RETURNING limit_id, slots, at`;
 
-/** How it went: well, not well (with these names of the error), or nobody can tell. */
+/** How it went: well, not well (with these names of the error), or unknown. */
 export type Ending = "well" | readonly string[] | undefined;
 
 /** The leases of these tokens have ended: what they held is given back, and breakers hear how it went. */
@@ -20,7 +20,7 @@ export function endLeases(step: Step, tokens: readonly number[], ending: Ending)
   // Without rules there is nothing to hold.
   if (tokens.length === 0 || step.rules.inForce.length === 0) return;
   if (step.sql(ANY).get() === undefined) return;
-  // Measured: half the work, if nobody wants to know what was held.
+  // Measured: half the work, if no rule needs to know which slots were released.
   if (step.rules.holdsPlainly && !isAnyAwaited(step)) {
     noteHeld(step);
     if (tokens.length === 1) step.sql(END_ONE_PLAINLY).run(tokens[0]!);

@@ -48,7 +48,7 @@ export class SqliteLimits implements LimitStorage {
   }
 
   async read(query: LimitQuery): Promise<readonly LimitState[]> {
-    // Jobs that have come due are counted as such, whether or not anybody has claimed since.
+    // Jobs that have come due are counted as such, whether or not a claim came since.
     const due = await this.#store.read(queuesDue);
     if (due.length > 0) await this.#store.write((step) => due.forEach((queue) => promoteDue(step, queue)));
     return this.#store.read((step) => readLimits(step, query));
@@ -56,7 +56,7 @@ export class SqliteLimits implements LimitStorage {
 
   async take(request: LimitTake): Promise<LimitTaken> {
     const askedAt = this.#store.clock.now();
-    // First without a lock: whoever is refused, or only asks, takes none.
+    // First without a lock: a request that is refused, or only asks, takes none.
     const told = await this.#store.read((step) => ask(step, request));
     return told ?? this.#store.write((step) => take(step, request), askedAt);
   }

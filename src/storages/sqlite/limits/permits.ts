@@ -13,7 +13,7 @@ import { grantOf } from "./grants.ts";
 import { type EndedHold, hold } from "./holds.ts";
 import { SqliteKeys, type SqliteKey } from "./keys.ts";
 
-/** Every so many permits, old starts are deleted by whoever takes one: there may be nobody who sweeps. */
+/** Every so many permits, old starts are deleted: there may be no worker that sweeps. */
 const PRUNE_EVERY = 64;
 
 /** What is only counted may be corrected for so long at least. */
@@ -37,7 +37,7 @@ function keyOf(step: Step, request: LimitTake): { key: SqliteKey; charge: Charge
   return { key, charge: weighed(rule.quota, weight ?? rule.estimate) };
 }
 
-/** What a request is told that gets nothing, or only asks; undefined: it fits. */
+/** The answer to a request that is refused, or only asks; undefined: it fits. */
 export function ask(step: Step, request: LimitTake): LimitTaken | undefined {
   const { key, charge } = keyOf(step, request);
   if (key.unprepared) return undefined;
@@ -58,7 +58,7 @@ function refusal(key: SqliteKey, charge: Charge, { weight }: LimitTake): LimitTa
   };
 }
 
-/** Checks and takes. The lock is held, so nobody comes in between. */
+/** Checks and charges under the lock. */
 export function take(step: Step, request: LimitTake): LimitTaken {
   const { key, charge } = keyOf(step, request);
   key.prepare();

@@ -9,7 +9,7 @@ import { SqliteKeys, type SqliteKey } from "./keys.ts";
 /** So many groups are shown. */
 const SHOWN = 100;
 
-// Through all lanes: for people who look at limits, not for jobs.
+// Through all lanes: for inspection, not on the path of a job.
 const WAITING =
   "SELECT queue, type, total(waiting) AS waiting FROM sluice_lanes WHERE waiting > 0 GROUP BY queue, type";
 const COUNT = "SELECT count(*) AS n FROM sluice_limits WHERE name = ? AND (grp <> '') = ?";
@@ -82,5 +82,5 @@ function groupState(step: Step, key: SqliteKey): GroupState {
   };
 }
 
-/** null: no clock can tell. */
+/** null: until a release. */
 export const instantOf = (wait: Wait): number | null => (wait === NEVER || wait === WHEN_RELEASED ? null : wait);

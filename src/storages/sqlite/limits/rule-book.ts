@@ -55,7 +55,7 @@ export class RuleBook {
 
 const NONE: readonly LimitRule[] = [];
 
-/** What cannot be read binds nobody. */
+/** A rule that cannot be read binds no job. */
 export function readRules(statements: Statements): RuleBook {
   const stored = new Map<string, StoredRule>();
   for (const { name, stored: text } of statements.get(READ).all() as { name: string; stored: string }[]) {

@@ -20,7 +20,7 @@ export interface Taken {
   readonly spent: number;
 }
 
-// The place may be somebody else's by now: then the time is another.
+// The row number may be that of another entry by now: then its time differs.
 const ENTRY = `SELECT at, n FROM sluice_starts
   WHERE seq = ? AND limit_id = ? AND since <= ? AND at >= ? AND token IS NULL`;
 const CHANGE = "UPDATE sluice_starts SET n = ? WHERE seq = ?";
