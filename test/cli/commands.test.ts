@@ -39,7 +39,7 @@ const json = ({ out }: Ended): unknown => JSON.parse(out);
 const errorOf = ({ err }: Ended) => (JSON.parse(err) as { error: { code: string; message: string } }).error;
 
 describe("sluice", () => {
-  it("shows help and its version", async () => {
+  it("sluice shows help and its version", async () => {
     const help = await sluice(["help"]);
     expect(help).toMatchObject({ code: 0, err: "" });
     for (const { name } of COMMANDS) expect(help.out).toContain(`  ${name} `);
@@ -48,7 +48,7 @@ describe("sluice", () => {
     for (const line of help.out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  it.each(COMMANDS.map(({ name }) => name))("explains %s within 80 columns", async (name) => {
+  it.each(COMMANDS.map(({ name }) => name))("sluice explains %s within 80 columns", async (name) => {
     const { code, out } = await inProcess(["help", name]);
     expect(code).toBe(0);
     expect(out).toContain(`Usage: sluice ${name}`);
@@ -75,7 +75,7 @@ describe("sluice", () => {
     [["migrate", "--print", "postgres://host/db"], /--print needs no address/],
     [["stats", "--db", ":memory:"], /in memory/],
     [["help", "joobs"], /did you mean jobs\?/],
-  ])("refuses %j with exit code 2", async (args, message) => {
+  ])("sluice refuses %j with exit code 2", async (args, message) => {
     const [people, machines] = await Promise.all([inProcess(args), inProcess([...args, "--json"])]);
     expect(people).toMatchObject({ code: 2, out: "" });
     expect(people.err).toMatch(message);
@@ -85,7 +85,7 @@ describe("sluice", () => {
     expect(errorOf(machines)).toMatchObject({ code: "SLUICE_USAGE", message: expect.stringMatching(message) });
   });
 
-  it("does not create a database that is missing, nor tables that are not there", async () => {
+  it("sluice does not create a database that is missing, nor tables that are not there", async () => {
     const missing = join(folder.path, "missing.db");
     const ended = await Promise.all(["stats", "jobs", "doctor", "pause"].map((name) => at(missing, name, "--json")));
     for (const one of ended) {
@@ -101,7 +101,7 @@ describe("sluice", () => {
     expect((await at(folder.path, "stats")).err).toMatch(/is not a file/);
   });
 
-  it("takes the database from the environment, and leaves nothing beside it", async () => {
+  it("sluice takes the database from the environment, and leaves nothing beside it", async () => {
     const own = copyOf(database, "environment");
     const { code, out } = await sluice(["stats", "--json"], { SLUICE_DB: own });
     expect(code).toBe(0);
@@ -109,7 +109,7 @@ describe("sluice", () => {
     expect(readdirSync(folder.path).filter((file) => file.startsWith("environment"))).toEqual(["environment.db"]);
   });
 
-  it("refuses tables of another version without touching them", async () => {
+  it("sluice refuses tables of another version without touching them", async () => {
     const newer = copyOf(database, "newer");
     tamper(newer, "UPDATE sluice_meta SET version = 99");
     expect(errorOf(await at(newer, "stats", "--json"))).toMatchObject({
@@ -120,7 +120,7 @@ describe("sluice", () => {
     expect((await at(older, "pause", "-q", "mail")).err).toMatch(/start a worker of this release/);
   });
 
-  it("reports errors in a process of its own", async () => {
+  it("sluice reports errors in a process of its own", async () => {
     expect(await sluice(["stast"])).toEqual({
       code: 2,
       out: "",
@@ -131,7 +131,7 @@ describe("sluice", () => {
     expect(errorOf(missing).code).toBe("SLUICE_NO_DATABASE");
   });
 
-  it("uses colours at a terminal alone, and not with NO_COLOR", () => {
+  it("sluice uses colours at a terminal alone, and not with NO_COLOR", () => {
     expect(wantsColour(true, {})).toBe(true);
     expect(wantsColour(true, { NO_COLOR: "" })).toBe(true);
     expect(wantsColour(true, { NO_COLOR: "1" })).toBe(false);
@@ -139,7 +139,7 @@ describe("sluice", () => {
     expect(wantsColour(false, {})).toBe(false);
   });
 
-  it("ends quietly when its output is closed", async () => {
+  it("sluice ends quietly when its output is closed", async () => {
     const child = spawn(process.execPath, [MAIN, "stats", "--watch", "--json", "--db", database], { stdio: "pipe" });
     child.stdout.destroy();
     const [err, [code, signal]] = await Promise.all([text(child.stderr), once(child, "exit")]);
@@ -148,7 +148,7 @@ describe("sluice", () => {
 });
 
 describe("stats", () => {
-  it("counts by state", async () => {
+  it("sluice stats counts by state", async () => {
     const [all, one, table] = await Promise.all([
       look("stats", "--json"),
       look("stats", "--json", "-q", "other"),
@@ -175,13 +175,13 @@ describe("stats", () => {
     expect(table.out).not.toContain("\u001b");
   });
 
-  it("fails for a queue that does not exist", async () => {
+  it("sluice stats fails for a queue that does not exist", async () => {
     const ended = await look("stats", "--json", "--queue", "mial");
     expect(ended.code).toBe(1);
     expect(errorOf(ended)).toEqual({ code: "SLUICE_NO_QUEUE", message: "there is no queue mial; did you mean mail?" });
   });
 
-  it("watches until it is aborted", async () => {
+  it("sluice stats watches until it is aborted", async () => {
     const child = spawn(process.execPath, [MAIN, "stats", "--watch", "--json", "--db", database], { stdio: "pipe" });
     const lines: string[] = [];
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
@@ -195,7 +195,7 @@ describe("stats", () => {
 });
 
 describe("workers", () => {
-  it("lists live workers, with where they run and what they handle", async () => {
+  it("sluice workers lists live workers, with where they run and what they handle", async () => {
     const { out } = await look("workers");
     expect(out).toMatch(/^id +queue +host +pid +runs +up +seen +types +limits$/m);
     expect(out).toMatch(/^worker-1 +mail +machine +12 +3 +\d+(ms|s|m) +\d+(ms|s|m) +all +api$/m);
@@ -220,7 +220,7 @@ describe("workers", () => {
     });
   });
 
-  it("shows none whose time is over, and stats says where one is missing", async () => {
+  it("sluice workers shows none whose time is over, and stats says where one is missing", async () => {
     const db = copyOf(database, "no-workers");
     tamper(db, "UPDATE sluice_workers SET until = 1");
     expect(await sluice(["workers", "--db", db])).toMatchObject({ code: 0, out: "There are no live workers.\n" });
@@ -234,7 +234,7 @@ describe("jobs", () => {
     readonly cursor: string | null;
   }
 
-  it("lists page by page, newest first", async () => {
+  it("sluice jobs lists page by page, newest first", async () => {
     const first = json(await look("jobs", "-q", "mail", "--json", "--limit", "4")) as Page;
     expect(first.jobs.map(({ id }) => id)).toEqual([ids.awaiting, ids.scheduled, ids.waiting, ids.cancelled]);
     const second = json(await look("jobs", "-q", "mail", "--json", "--limit", "4", "--cursor", first.cursor!)) as Page;
@@ -243,7 +243,7 @@ describe("jobs", () => {
     expect(people.out).toContain(`More: --cursor ${first.cursor}`);
   });
 
-  it("filters by state, type, group and age", async () => {
+  it("sluice jobs filters by state, type, group and age", async () => {
     const found = async (...args: string[]) =>
       (json(await look("jobs", "-q", "mail", "--json", ...args)) as Page).jobs.map(({ id }) => id);
     expect(await found("--state", "dead,active")).toEqual([ids.active, ids.dead]);
@@ -252,7 +252,7 @@ describe("jobs", () => {
     expect(await found("--since", "0")).toEqual([]);
   });
 
-  it("shows no payload unless asked for, and no control characters ever", async () => {
+  it("sluice jobs shows no payload unless asked for, and no control characters ever", async () => {
     const [plain, asked, people] = await Promise.all([
       look("jobs", "-q", "mail", "--json"),
       look("jobs", "-q", "mail", "--json", "--data"),
@@ -267,19 +267,19 @@ describe("jobs", () => {
     expect(people.out).toContain("it broke \\u001b[31mbadly");
   });
 
-  it("requires --queue where there are several queues", async () => {
+  it("sluice jobs requires --queue where there are several queues", async () => {
     const ended = await look("jobs");
     expect(ended.code).toBe(2);
     expect(ended.err).toContain("--queue with one of mail, other");
   });
 
-  it("refuses a cursor that it did not give", async () => {
+  it("sluice jobs refuses a cursor that it did not give", async () => {
     expect(await look("jobs", "-q", "mail", "--cursor", "'; DROP TABLE sluice_jobs")).toMatchObject({ code: 2 });
   });
 });
 
 describe("show", () => {
-  it("shows everything but the payload", async () => {
+  it("sluice show shows everything but the payload", async () => {
     const [completed, dead] = await Promise.all([spawned(database, "show", ids.completed), look("show", ids.dead)]);
     expect(completed.code).toBe(0);
     for (const part of [
@@ -311,7 +311,7 @@ describe("show", () => {
     }
   });
 
-  it("shows the payload when asked for", async () => {
+  it("sluice show shows the payload when asked for", async () => {
     const { out } = await look("show", ids.completed, "--data");
     expect(out).toContain(`"password": "${SECRET}"`);
     expect(out).toContain(`"sent": "${SECRET}"`);
@@ -339,7 +339,7 @@ describe("show", () => {
     });
   });
 
-  it("finds a job by its idempotency key", async () => {
+  it("sluice show finds a job by its idempotency key", async () => {
     const found = await look("show", "--key", "key-1", "-q", "mail", "--json");
     expect(json(found)).toMatchObject({ id: ids.completed, idempotencyKey: "key-1" });
     const missing = await look("show", "--key", "key-2", "-q", "mail", "--json");
@@ -349,7 +349,7 @@ describe("show", () => {
     expect(await look("show", ids.dead, "--key", "key-1", "-q", "mail")).toMatchObject({ code: 2 });
   });
 
-  it("does not find what is not there", async () => {
+  it("sluice show does not find what is not there", async () => {
     const ended = await look("show", "nobody", "--json");
     expect(ended).toMatchObject({ code: 1, out: "" });
     expect(errorOf(ended).code).toBe("SLUICE_JOB_NOT_FOUND");
@@ -363,7 +363,7 @@ async function statesOf(path: string, ...wanted: readonly string[]): Promise<(st
 }
 
 describe("changes", () => {
-  it("retry jobs that have ended, and say which have not", async () => {
+  it("sluice retry sends back jobs that have ended, and says which have not", async () => {
     const db = copyOf(database, "retry");
     const one = await spawned(db, "retry", ids.dead);
     expect(one).toMatchObject({ code: 0, out: `retried ${ids.dead}\n` });
@@ -378,7 +378,7 @@ describe("changes", () => {
     expect(await statesOf(db, ids.dead, ids.completed, ids.active)).toEqual(["waiting", "waiting", "active"]);
   });
 
-  it("redrive all dead letters, or those of a type", async () => {
+  it("sluice redrive sends back all dead letters, or those of a type", async () => {
     const db = copyOf(database, "redrive");
     const none = await at(db, "retry", "--all", "--type", "send_email", "-q", "mail", "--json");
     expect(json(none)).toEqual({ action: "retry", queue: "mail", retried: 0 });
@@ -388,7 +388,7 @@ describe("changes", () => {
     expect(await at(db, "retry", "--type", "x")).toMatchObject({ code: 2 });
   });
 
-  it("cancel, promote and remove", async () => {
+  it("sluice cancel, promote and remove change one job", async () => {
     const db = copyOf(database, "changes");
     expect(await spawned(db, "cancel", ids.waiting, ids.active)).toMatchObject({ code: 0 });
     expect(await statesOf(db, ids.waiting, ids.active)).toEqual(["cancelled", "active"]);
@@ -403,7 +403,7 @@ describe("changes", () => {
     expect(await at(db, "cancel")).toMatchObject({ code: 2 });
   });
 
-  it("cancel, remove and drain many, by type, group or key, with a count", async () => {
+  it("sluice cancel, remove and drain change many jobs, by type, group or key, and count them", async () => {
     const db = copyOf(database, "many");
     const counted = await at(db, "cancel", "-q", "mail", "--type", "send_email", "--dry-run", "--json");
     expect(json(counted)).toEqual({ action: "cancel", queue: "mail", found: 1, changed: 0 });
@@ -452,7 +452,7 @@ describe("changes", () => {
     expect(stopped.err).toContain("stopped after 0 jobs of 3 removed");
   });
 
-  it("edit a job that has not started, and say why another was left as it is", async () => {
+  it("sluice edit changes a job that has not started, and says why another was left as it is", async () => {
     const db = copyOf(database, "edit");
     const args = ["--priority=-7", "--delay", "0", "--data", '{"to":"ben"}', "--weight", "a=2", "--weight", "b=3"];
     const edited = await spawned(db, "edit", ids.scheduled, ...args, "--group", "acme", "--timeout", "5s");
@@ -487,7 +487,7 @@ describe("changes", () => {
     expect((await at(db, "edit", ids.waiting, "--priority", "99999999999")).err).toContain("priority");
   });
 
-  it("pause and resume a queue, or a type in it", async () => {
+  it("sluice pause and resume stop and start a queue, or a type in it", async () => {
     const db = copyOf(database, "pause");
     expect(await spawned(db, "pause", "-q", "mail")).toMatchObject({ code: 0, out: "paused mail\n" });
     expect(json(await at(db, "pause", "-q", "mail", "--type", "slow", "--json"))).toEqual({
@@ -503,7 +503,7 @@ describe("changes", () => {
     expect(await at(db, "resume", "-q", "nobody")).toMatchObject({ code: 1 });
   });
 
-  it("purge what has ended, by state and age", async () => {
+  it("sluice purge deletes jobs that have ended, by state and age", async () => {
     const db = copyOf(database, "purge");
     expect(await at(db, "purge", "-q", "mail")).toMatchObject({ code: 2 });
     expect(await at(db, "purge", "-q", "mail", "--state", "active")).toMatchObject({ code: 2 });
@@ -520,7 +520,7 @@ describe("changes", () => {
     expect(await statesOf(db, ids.active, ids.completed, ids.waiting)).toEqual(["active", undefined, undefined]);
   });
 
-  it("purge at a terminal only with --yes", async () => {
+  it("sluice purge needs --yes at a terminal", async () => {
     const db = copyOf(database, "person");
     const args = ["purge", "-q", "mail", "--all", "--db", db];
     const asked = await inProcess(args, { interactive: true });
@@ -533,7 +533,7 @@ describe("changes", () => {
 });
 
 describe("one queue", () => {
-  it("needs no name", async () => {
+  it("the only queue needs no name in a command", async () => {
     const db = copyOf(database, "single");
     tamper(
       db,
@@ -543,7 +543,7 @@ describe("one queue", () => {
     expect((await at(db, "pause")).out).toBe("paused mail\n");
   });
 
-  it("may have live workers and no jobs", async () => {
+  it("the only queue may have live workers and no jobs", async () => {
     const idle = join(folder.path, "idle.db");
     await using storage = new SqliteStorage(idle);
     await liveWorker(storage, "quiet");
@@ -552,7 +552,7 @@ describe("one queue", () => {
     expect((await at(idle, "workers", "-q", "other")).out).toBe("There are no live workers.\n");
   });
 
-  it("is missing where nothing was added", async () => {
+  it("a command says so where there is no queue", async () => {
     const empty = join(folder.path, "empty.db");
     await using storage = new SqliteStorage(empty);
     await storage.setup();

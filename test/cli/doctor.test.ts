@@ -92,7 +92,7 @@ describe("findings", () => {
     if (status !== "ok" && check !== "schema") expect(one.advice).toBeTruthy();
   });
 
-  it("say nothing about tables that cannot be read", () => {
+  it("findings say nothing about tables that cannot be read", () => {
     expect(found({ kept: undefined, broken: ["x"] }).map(({ check }) => check)).not.toContain("lanes");
   });
 
@@ -120,7 +120,7 @@ describe("doctor", () => {
     return { code, ok: report.ok, bad: report.findings.filter(({ status }) => status !== "ok") };
   };
 
-  it("finds nothing wrong with a database that is well", async () => {
+  it("sluice doctor finds nothing wrong with a database that is well", async () => {
     expect(await examine(database, "--full")).toEqual({ code: 0, ok: true, bad: [] });
     const { out, code } = await sluice(["doctor", "--db", database]);
     expect(code).toBe(0);
@@ -141,7 +141,7 @@ describe("doctor", () => {
     },
   );
 
-  it("finds leases, waiting jobs and stamps that are wrong", async () => {
+  it("sluice doctor finds leases, waiting jobs and stamps that are wrong", async () => {
     const db = copyOf(database, "wrong");
     tamper(
       db,
@@ -157,7 +157,7 @@ describe("doctor", () => {
     expect((await examine(db, "--stuck", "3h")).bad.map(({ check }) => check)).not.toContain("waiting");
   });
 
-  it("finds types that no live worker handles, and limits that none declares", async () => {
+  it("sluice doctor finds types that no live worker handles, and limits that none declares", async () => {
     const db = copyOf(database, "unhandled");
     tamper(
       db,
@@ -179,7 +179,7 @@ describe("doctor", () => {
     expect((await examine(db)).bad.map(({ check }) => check)).toEqual(["limits"]);
   });
 
-  it("does not report paused jobs as stuck", async () => {
+  it("sluice doctor does not report paused jobs as stuck", async () => {
     const db = copyOf(database, "paused");
     tamper(db, "UPDATE sluice_jobs SET due_at = due_at - 1e7 WHERE state = 'waiting'");
     expect((await examine(db)).bad).toHaveLength(1);
@@ -187,7 +187,7 @@ describe("doctor", () => {
     expect((await examine(db)).bad).toEqual([]);
   });
 
-  it("fails where a count is wrong, or the tables are newer or missing", async () => {
+  it("sluice doctor fails where a count is wrong, or the tables are newer or missing", async () => {
     const lanes = copyOf(database, "lanes");
     tamper(lanes, "UPDATE sluice_lanes SET waiting = waiting + 1");
     expect(await examine(lanes)).toMatchObject({ code: 1, ok: false, bad: [{ check: "lanes", status: "fail" }] });
@@ -199,7 +199,7 @@ describe("doctor", () => {
     expect((await examine(foreign)).bad.map(({ check }) => check)).toEqual(["journal", "schema"]);
   });
 
-  it("fails where the file is broken, or no database at all", async () => {
+  it("sluice doctor fails where the file is broken, or no database at all", async () => {
     const broken = copyOf(database, "broken");
     const file = openSync(broken, "r+");
     for (let page = 4; page < 12; page++) writeSync(file, Buffer.alloc(4_096, 7), 0, 4_096, page * 4_096);
@@ -212,7 +212,7 @@ describe("doctor", () => {
 });
 
 describe("a file of another user", () => {
-  it.each([8, 14, 264])("is not taken for a broken one: SQLite says %i", (errcode) => {
+  it.each([8, 14, 264])("a file of another user is not taken for a broken one: SQLite says %i", (errcode) => {
     const error = Object.assign(new Error("attempt to write a readonly database"), { errcode });
     expect(unreadable(error).advice).toMatch(/as the user that the workers run as/);
     expect(unreadable(Object.assign(new Error("malformed"), { errcode: 11 })).advice).toMatch(/restore a backup/);

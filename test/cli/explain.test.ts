@@ -54,7 +54,7 @@ const explain = (name: string, ...args: string[]) => look("explain", ids[name]!,
 const json = ({ out }: Ended) => JSON.parse(out) as Record<string, unknown>;
 
 describe("sluice explain <id>", () => {
-  it("says which limit is full, how full, and until when", async () => {
+  it("sluice explain <id> says which limit is full, how full, and until when", async () => {
     const { code, out } = await explain("next");
     expect(code).toBe(0);
     expect(out).toMatch(/^state +waiting$/m);
@@ -65,7 +65,7 @@ describe("sluice explain <id>", () => {
     expect(out).toMatch(/^earliest +(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(in (59 m( \d+ s)?|1 h)\)$/m);
   });
 
-  it("says which jobs are before it", async () => {
+  it("sluice explain <id> says which jobs are before it", async () => {
     expect((await explain("last")).out).toMatch(
       /^position +behind 2 jobs of its group and 1 job of other groups by turns$/m,
     );
@@ -101,18 +101,18 @@ describe("sluice explain <id>", () => {
     expect(json(await explain("free", "--json"))).toMatchObject({ runnable: true, heldBy: [] });
   });
 
-  it("works in a process of its own", async () => {
+  it("sluice explain <id> works in a process of its own", async () => {
     expect(await sluice(["explain", ids["infer"]!, "--db", database])).toEqual(await explain("infer"));
   });
 
-  it("fails where there is no such job, or too many arguments are given", async () => {
+  it("sluice explain <id> fails where there is no such job, or too many arguments are given", async () => {
     expect(await look("explain", "nope")).toMatchObject({ code: 1, out: "", err: 'error there is no job "nope"\n' });
     expect((await explain("next", "--queue", "work")).err).toMatch(/or --queue, not both/);
   });
 });
 
 describe("sluice explain --queue", () => {
-  it("shows the waiting jobs of a queue and the limit that takes the longest", async () => {
+  it("sluice explain --queue shows the waiting jobs of a queue and the limit that takes the longest", async () => {
     const { code, out } = await look("explain", "--queue", "work");
     expect(code).toBe(0);
     expect(out).toMatch(/^waiting +7$/m);
@@ -123,7 +123,7 @@ describe("sluice explain --queue", () => {
     expect(out).toMatch(/^gpu +1 +0 +concurrency +\?$/m);
   });
 
-  it("estimates when a queue drains, once there is enough data", async () => {
+  it("sluice explain --queue estimates when a queue drains, once there is enough data", async () => {
     const db = copyOf(database, "drain");
     await inProcess(["resume", "--queue", "work", "--type", "stopped", "--db", db]);
     await inProcess(["cancel", ids["infer"]!, "--db", db]);
@@ -145,7 +145,7 @@ describe("sluice explain --queue", () => {
 });
 
 describe("sluice show", () => {
-  it("says in a line what a job waits for", async () => {
+  it("sluice show says in a line what a job waits for", async () => {
     expect((await look("show", ids["next"]!)).out).toMatch(/^waits for +mail: 2\/2 used, until /m);
     expect((await look("show", ids["free"]!)).out).toMatch(/^waits for +a worker$/m);
     expect((await look("show", ids["running"]!)).out).not.toMatch(/^waits for/m);

@@ -36,7 +36,7 @@ const add = (many: number, type = "send", options = {}) =>
   queue.addBulk(Array.from({ length: many }, () => ({ type, data: null, options })));
 
 describe("the state of a limit", () => {
-  it("is full until an instant, or until one ends", async () => {
+  it("the state of a limit is full until an instant, or until one ends", async () => {
     await define({
       mail: { max: 2, per: "1m", all: true },
       gpu: { concurrency: 3, all: true },
@@ -53,7 +53,7 @@ describe("the state of a limit", () => {
     expect(await stateOf("mail")).toBe("open");
   });
 
-  it("is paused, held, closed, or what a service says", async () => {
+  it("the state of a limit is paused, held, closed, or what a service says", async () => {
     await define({ mail: { max: 2, per: "1m", all: true } });
     await storage.limits.change("mail", { remaining: 0, resetMs: 30_000, group: null });
     expect(await stateOf("mail")).toBe("used up, says the service, until 12:00:30");
@@ -66,7 +66,7 @@ describe("the state of a limit", () => {
     expect(await stateOf("mail")).toBe("closed: allows none");
   });
 
-  it("is that of its breaker", async () => {
+  it("the state of a limit is that of its breaker", async () => {
     await define({ api: { concurrency: 5, all: true, breaker: { failures: 1, open: "30s" } } });
     await add(2);
     const { jobs } = await claim(1);
@@ -96,7 +96,7 @@ describe("the state of a limit", () => {
 });
 
 describe("limits as text", () => {
-  it("fit into 80 columns, whatever the names and numbers", async () => {
+  it("limits as text fit into 80 columns, whatever the names and numbers", async () => {
     const long = "a_limit_with_a_name_that_goes_on_and_on_for_longer_than_anybody_would_like_it_to";
     const most = 9_007_199_254_740_991;
     await define({
@@ -177,7 +177,7 @@ describe("limits as text", () => {
 });
 
 describe("an explanation as text", () => {
-  it("has every blocker of a job", async () => {
+  it("an explanation as text has every blocker of a job", async () => {
     await define({ mail: { max: 2, per: "1m", all: true }, gpu: { concurrency: 2, all: true } });
     const jobs = await add(4);
     await claim();
@@ -200,7 +200,7 @@ describe("an explanation as text", () => {
     );
   });
 
-  it("shows the jobs before it as its position", async () => {
+  it("an explanation as text shows the jobs before it as its position", async () => {
     const [, second] = await add(2);
     const explained = await explain(second!.id);
     const text = explanationText(explained, clock.wall(), surface);
@@ -210,7 +210,7 @@ describe("an explanation as text", () => {
     expect(waitingLine(explained, clock.wall())).toBe("a worker");
   });
 
-  it("says that jobs before it may start first", async () => {
+  it("an explanation as text says that jobs before it may start first", async () => {
     await define({ mail: { max: 9, per: "1m", weight: "n", all: true } });
     const [, second] = await add(2, "send", { weights: { n: 2 }, group: "b" });
     await add(1, "send", { weights: { n: 2 }, priority: 3 });
@@ -223,7 +223,7 @@ describe("an explanation as text", () => {
     expect(waitingLine(await explain(third.id), clock.wall())).toBe("those before it");
   });
 
-  it("says that nothing blocks a job", async () => {
+  it("an explanation as text says that nothing blocks a job", async () => {
     const [job] = await add(1);
     const explained = await explain(job!.id);
     expect(explanationText({ ...explained, id: "the-id" }, clock.wall(), surface)).toMatchInlineSnapshot(`

@@ -44,7 +44,7 @@ interface Listed {
 }
 
 describe("sluice limits", () => {
-  it("lists all of them", async () => {
+  it("sluice limits lists all limits", async () => {
     const { code, out } = await look();
     expect(code).toBe(0);
     const lines = out.trimEnd().split("\n");
@@ -57,11 +57,11 @@ describe("sluice limits", () => {
     expect(lines).toHaveLength(6);
   });
 
-  it("works in a process of its own", async () => {
+  it("sluice limits works in a process of its own", async () => {
     expect(await sluice(["limits", "mail", "--db", database])).toEqual(await look("mail"));
   });
 
-  it("fits into a terminal", async () => {
+  it("sluice limits fits into a terminal", async () => {
     const { out } = await inProcess(["limits", "--db", database], { columns: () => 80 });
     for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
@@ -82,7 +82,7 @@ describe("sluice limits", () => {
     });
   });
 
-  it("shows one with its groups", async () => {
+  it("sluice limits shows one limit with its groups", async () => {
     const { out } = await look("tenant");
     expect(out).toMatch(/^overrides +acme: 50 per 1h, 3 in a turn$/m);
     expect(out).toMatch(/^groups +1 in use$/m);
@@ -91,14 +91,14 @@ describe("sluice limits", () => {
     expect(json(small)).toMatchObject({ states: [{ group: "small", used: 0, max: 1 }] });
   });
 
-  it("shows weights and breakers", async () => {
+  it("sluice limits shows weights and breakers", async () => {
     expect((await look("tokens")).out).toMatch(/^weight +tokens, 100 if a job says nothing$/m);
     expect((await look("crawl")).out).toMatch(
       /^breaker +opens for 30s after 3 failures in a row \(TimeoutError\), then 1 probe at a time$/m,
     );
   });
 
-  it("says so where there are none", async () => {
+  it("sluice limits says so where there are no limits", async () => {
     const empty = own("empty");
     for (const name of Object.keys(DEFINED)) await at(empty, "remove", name, "--yes");
     expect(await at(empty)).toMatchObject({ code: 0, out: "There are no limits: none is declared.\n" });
@@ -107,7 +107,7 @@ describe("sluice limits", () => {
 });
 
 describe("sluice limits set, restore", () => {
-  it("changes numbers until they are restored", async () => {
+  it("sluice limits set changes numbers until they are restored", async () => {
     const db = own("set");
     expect(await at(db, "set", "mail", "--max", "5")).toMatchObject({ code: 0, out: "set mail: 5 per 1h, open\n" });
     const { out } = await at(db);
@@ -119,7 +119,7 @@ describe("sluice limits set, restore", () => {
     expect(json(await at(db, "mail", "--json"))).toMatchObject({ changed: false });
   });
 
-  it("changes the numbers of one group alone", async () => {
+  it("sluice limits set changes the numbers of one group alone", async () => {
     const db = own("set-group");
     expect((await at(db, "set", "tenant", "--max", "9", "--per", "1m", "--group", "small")).out).toBe(
       "set tenant[small]: 9 per 1m, open\n",
@@ -127,7 +127,7 @@ describe("sluice limits set, restore", () => {
     expect((await at(db, "tenant")).out).toMatch(/acme: 50 per 1h, 3 in a turn\n +small: 9 per 1m/);
   });
 
-  it("changes numbers of every kind", async () => {
+  it("sluice limits set changes numbers of every kind", async () => {
     const db = own("set-kinds");
     expect((await at(db, "set", "gpu", "--concurrency", "0")).out).toBe("set gpu: 0 at a time, closed: allows none\n");
     expect((await at(db, "set", "crawl", "--every", "2s")).out).toMatch(/^set crawl: every 2s/);
@@ -135,7 +135,7 @@ describe("sluice limits set, restore", () => {
 });
 
 describe("sluice limits pause, resume, reset", () => {
-  it("pauses and resumes a limit", async () => {
+  it("sluice limits pauses and resumes a limit", async () => {
     const db = own("pause");
     expect(await at(db, "pause", "tokens")).toMatchObject({
       code: 0,
@@ -145,7 +145,7 @@ describe("sluice limits pause, resume, reset", () => {
     expect((await at(db, "resume", "tokens")).out).toBe("resumed tokens: 1,000 tokens per 1h, open\n");
   });
 
-  it("pauses for a while, also one group", async () => {
+  it("sluice limits pauses for a while, also one group", async () => {
     const db = own("pause-for");
     expect((await at(db, "pause", "tokens", "--for", "10m")).out).toMatch(
       /^paused for 10 m: tokens: 1,000 tokens per 1h, held until \d/,
@@ -158,7 +158,7 @@ describe("sluice limits pause, resume, reset", () => {
     expect((await at(db, "tenant")).out).toMatch(/^small +0\/1 +held until \d/m);
   });
 
-  it("pauses all groups for a while, also unused ones", async () => {
+  it("sluice limits pauses all groups for a while, also unused ones", async () => {
     const db = own("pause-all");
     expect((await at(db, "pause", "tenant", "--for", "10m")).out).toMatch(
       /^paused for 10 m: tenant: 1 per 1h, all groups held until \d/,
@@ -168,7 +168,7 @@ describe("sluice limits pause, resume, reset", () => {
     expect((await at(db, "resume", "tenant")).out).toMatch(/^resumed tenant: 1 per 1h, open/);
   });
 
-  it("resets what was counted, of all groups or of one", async () => {
+  it("sluice limits resets what was counted, of all groups or of one", async () => {
     const db = own("reset");
     expect((await at(db, "reset", "mail")).out).toBe("reset mail: 2 per 1h, open\n");
     expect(json(await at(db, "reset", "tenant", "--group", "acme", "--json"))).toMatchObject({ states: [{ used: 0 }] });
@@ -179,7 +179,7 @@ describe("sluice limits define, remove", () => {
   const file = join(folder.path, "limits.json");
   const define = (limits: unknown) => writeFileSync(file, JSON.stringify(limits));
 
-  it("declares what a file says", async () => {
+  it("sluice limits declares what a file says", async () => {
     const db = own("define");
     define({ ...DEFINED, fresh: { concurrency: 3, all: true } });
     expect(await at(db, "define", file)).toMatchObject({
@@ -198,7 +198,7 @@ describe("sluice limits define, remove", () => {
     expect(json(await at(db, "mail", "--json"))).toMatchObject({ allows: "9 per 1h", revision: 2 });
   });
 
-  it("removes a limit only with --yes", async () => {
+  it("sluice limits removes a limit only with --yes", async () => {
     const db = own("remove");
     const asked = await at(db, "remove", "mail");
     expect(asked).toMatchObject({ code: 1, out: "" });
@@ -207,7 +207,7 @@ describe("sluice limits define, remove", () => {
     expect((await at(db, "mail")).err).toMatch(/there is no limit mail; limits: crawl, gpu, tenant, tokens/);
   });
 
-  it("declares by version and owner", async () => {
+  it("sluice limits declares by version and owner", async () => {
     const db = own("versions");
     define({ a: { every: "1s", all: true }, b: { every: "2s", all: true } });
     expect((await at(db, "define", file, "--version", "5", "--owner", "billing")).code).toBe(0);
@@ -227,7 +227,7 @@ describe("sluice limits define, remove", () => {
     expect((await at(db, "b")).code).toBe(1);
   });
 
-  it("keeps a history, of limits that were removed too", async () => {
+  it("sluice limits keeps a history, of limits that were removed too", async () => {
     const db = own("history");
     await at(db, "set", "mail", "--max", "9");
     await at(db, "pause", "mail");
@@ -253,7 +253,7 @@ describe("sluice limits define, remove", () => {
     expect(await at(db, "pause", "gpu", "--history")).toMatchObject({ code: 2 });
   });
 
-  it("refuses the whole file where one limit is wrong", async () => {
+  it("sluice limits refuses the whole file where one limit is wrong", async () => {
     const db = own("wrong");
     define({ fresh: { max: 1, per: "1s", all: true }, wrong: { max: 1, all: true } });
     const ended = await at(db, "define", file);
@@ -298,7 +298,7 @@ describe("sluice limits, misused", () => {
     expect(ended.err).toMatch(message);
   });
 
-  it("can show a limit that is called like an action", async () => {
+  it("sluice limits can show a limit that is called like an action", async () => {
     const db = own("names");
     const file = join(folder.path, "names.json");
     writeFileSync(file, JSON.stringify({ set: { concurrency: 1, all: true } }));
@@ -309,7 +309,7 @@ describe("sluice limits, misused", () => {
 });
 
 describe("the time of day", () => {
-  it("is the user's own, rounded up to seconds, with the date if that is another", () => {
+  it("the time of day is the user's own, rounded up to seconds, with the date if that is another", () => {
     const noon = new Date(2030, 0, 2, 12, 0, 3).getTime();
     expect(timeOfDay(noon, noon - 5_000)).toBe("12:00:03");
     expect(timeOfDay(noon - 999, noon - 5_000)).toBe("12:00:03");

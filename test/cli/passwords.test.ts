@@ -63,14 +63,14 @@ describe("passwords in addresses", () => {
     expect(told).toEqual([]);
   });
 
-  it("do not keep a file from being named in a message", async () => {
+  it("passwords in addresses do not keep a file from being named in a message", async () => {
     const { err } = await inProcess(["stats", "--db", "there/is@none:here.db"]);
     expect(err).toContain("there/is@none:here.db");
     expect((await inProcess(["stats", "--db-file", "there/is.none"])).err).toContain("there/is.none");
     expect((await inProcess(["show", "no-such-job", "--db", database])).err).toContain('"no-such-job"');
   });
 
-  it("do not matter where the address has space around it", async () => {
+  it("passwords in addresses do not matter where the address has space around it", async () => {
     const { err } = await inProcess(["stats", "--json", "--db", ` postgres://ann:${SECRET}@127.0.0.1:1/x\n`]);
     expect(JSON.parse(err)).toMatchObject({ error: { code: "SLUICE_UNREACHABLE" } });
   });

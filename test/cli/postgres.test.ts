@@ -98,7 +98,7 @@ describe("on Postgres", () => {
     expect((await look("limits", "remove", "quota", "--yes")).code).toBe(0);
   });
 
-  it("is found by the environment, and by a file", async () => {
+  it("a Postgres database is found by the environment, and by a file", async () => {
     const file = join(folder.path, "address");
     writeFileSync(file, `${database.url}\n`);
     const ways: [string[], Record<string, string>][] = [
@@ -116,7 +116,7 @@ describe("on Postgres", () => {
     expect((await inProcess(["stats", "--db-file", file])).err).toMatch(/in one line/);
   });
 
-  it("says what is wrong with an address, and nothing of a password", async () => {
+  it("a message about a Postgres address says what is wrong, and nothing of a password", async () => {
     const secret = `ann:${SECRET}`;
     const cases: [string, string, RegExp][] = [
       [
@@ -146,7 +146,7 @@ describe("on Postgres", () => {
 });
 
 describe("migrate", () => {
-  it("creates the tables once, in the schema that was named", async () => {
+  it("sluice migrate creates the tables once, in the schema that was named", async () => {
     const url = await temporaryDatabase();
     expect(await inProcess(["stats", "--db", url])).toMatchObject({ code: 1 });
     expect(await inProcess(["migrate", url, "--schema", "mine"])).toMatchObject({
@@ -160,7 +160,7 @@ describe("migrate", () => {
     expect((await inProcess(["migrate", url, "--schema", "mine"])).err).toMatch(/newer version/);
   });
 
-  it("prints SQL that psql can run repeatedly", async () => {
+  it("sluice migrate prints SQL that psql can run repeatedly", async () => {
     const { out, code } = await inProcess(["migrate", "--print", "--schema", "printed"]);
     expect({ out, code }).toEqual({ out: migrationSql("printed"), code: 0 });
     const url = await temporaryDatabase();
@@ -170,7 +170,7 @@ describe("migrate", () => {
     expect((await inProcess(["migrate", "--print", "--role", "worker"])).out).toContain(grantSql("sluice", "worker"));
   });
 
-  it("grants a role that owns nothing what it needs", async () => {
+  it("sluice migrate grants a role that owns nothing what it needs", async () => {
     const url = await temporaryDatabase();
     const role = `worker_${process.pid}`;
     await once(url, `DROP ROLE IF EXISTS ${role}`);
@@ -221,7 +221,7 @@ const settings = (more: Partial<PostgresFacts["settings"]>) => ({ settings: { ..
 const holder = { kind: "session", name: "4711", state: "idle in transaction", ageMs: 720_000 } as const;
 
 describe("doctor", () => {
-  it("reports ok where nothing is wrong", () => {
+  it("sluice doctor reports ok where nothing is wrong", () => {
     const found = postgresFindings(WELL);
     expect(found.map(({ status }) => status)).toEqual(found.map(() => "ok"));
     expect(found[0]!.says).toBe("db:5432/jobs, Postgres 18.4, as worker");
@@ -269,13 +269,13 @@ describe("doctor", () => {
     if (status !== "ok" && check !== "schema") expect(one.advice).toBeTruthy();
   });
 
-  it("says nothing of tables that are not there", () => {
+  it("sluice doctor says nothing of tables that are not there", () => {
     const checks = postgresFindings({ ...WELL, kept: undefined, tables: [] }).map(({ check }) => check);
     expect(checks).not.toContain("leases");
     expect(checks).not.toContain("vacuum");
   });
 
-  it("finds expired leases, jobs that no worker starts and wrong stamps", async () => {
+  it("sluice doctor finds expired leases, jobs that no worker starts and wrong stamps", async () => {
     const url = await temporaryDatabase();
     await using own = new PostgresStorage(url);
     await fillStorage(own);
@@ -298,7 +298,7 @@ describe("doctor", () => {
     expect((await bad("--stuck", "3h")).checks).not.toContain("waiting");
   });
 
-  it("finds sessions that keep old rows, and sessions that wait for a lock", async () => {
+  it("sluice doctor finds sessions that keep old rows, and sessions that wait for a lock", async () => {
     const { url } = database;
     const [holds, waits] = [new pg.Client({ connectionString: url }), new pg.Client({ connectionString: url })];
     await Promise.all([holds.connect(), waits.connect()]);

@@ -11,20 +11,20 @@ import type { JobCounts, JobRecord } from "../../src/core/job.ts";
 const surface = (columns?: number) => ({ paint: plain, columns });
 
 describe("untrusted text", () => {
-  it("cannot move the cursor, change colours, or turn the line around", () => {
+  it("untrusted text cannot move the cursor, change colours, or turn the line around", () => {
     expect(printable("a\u001b[2Jb\u0007\u009b31m\u202ec\u2028d")).toBe("a\\u001b[2Jb\\u0007\\u009b31m\\u202ec\\u2028d");
     expect(printable("one\ntwo\tthree\r")).toBe("one⏎two three\\u000d");
     expect(printableLines("a\r\nb\u001b\n\tc")).toEqual(["a", "b\\u001b", "  c"]);
     expect(printable("\ud800")).toBe("\ufffd");
   });
 
-  it("cannot do so in JSON either, which stays what it is", () => {
+  it("untrusted text cannot move the cursor in JSON either, which stays the same value", () => {
     const value = { a: "\u001b[2J\u009b\u202e\u007f\u2028" };
     expect(jsonText(value)).toBe('{"a":"\\u001b[2J\\u009b\\u202e\\u007f\\u2028"}');
     expect(JSON.parse(jsonText(value))).toEqual(value);
   });
 
-  it("takes as many columns as a terminal gives it", () => {
+  it("untrusted text takes as many columns as a terminal gives it", () => {
     expect(widthOf("abc")).toBe(3);
     expect(widthOf("日本")).toBe(4);
     expect(widthOf("e\u0301")).toBe(1);
@@ -34,7 +34,7 @@ describe("untrusted text", () => {
     expect(fit("abc", 0)).toBe("");
   });
 
-  it("counts", () => {
+  it("untrusted text has a width that is counted in columns", () => {
     expect([plural(1, "job"), plural(2, "job"), plural(1_234, "process", "processes")]).toEqual([
       "1 job",
       "2 jobs",
@@ -67,7 +67,7 @@ describe("time", () => {
     expect(shortDuration(ms)).toBe(short);
   });
 
-  it("shows instants, even those that no date can hold", () => {
+  it("instants are shown, even those that no date can hold", () => {
     expect(instant(0)).toBe("1970-01-01T00:00:00.000Z");
     expect(instant(1e20)).toBe("100000000000000000000");
     expect(distance(1_000, 5_000)).toBe("4 s ago");
@@ -81,7 +81,7 @@ describe("a table", () => {
     { title: "count", align: "right" as const },
   ];
 
-  it("is aligned", () => {
+  it("a table is aligned", () => {
     expect(
       table(
         columns,
@@ -94,13 +94,13 @@ describe("a table", () => {
     ).toBe("name       count\na              1\nlong name     22\n");
   });
 
-  it("is narrowed and cut where there are too few columns", () => {
+  it("a table is narrowed and cut where there are too few columns", () => {
     expect(table(columns, [["long name", "22"]], surface(15))).toBe("name      count\nlong name    22\n");
     expect(table(columns, [["long name", "22"]], surface(12))).toBe("name   count\nlong …    22\n");
     expect(table(columns, [["long name", "22"]], surface(1))).toBe("name count\nlon…    22\n");
   });
 
-  it("or a list of labels with lines below each other", () => {
+  it("a table becomes a list of labels where lines have to stand below each other", () => {
     expect(
       listing(
         [
@@ -114,7 +114,7 @@ describe("a table", () => {
 });
 
 describe("a payload", () => {
-  it("is outlined by its size and first keys", () => {
+  it("a payload is outlined by its size and first keys", () => {
     expect(outlineOf('{"a":"secret","b":1}')).toEqual({ bytes: 20, kind: "object", keys: ["a", "b"], more: 0 });
     expect(outlineText('{"a":"secret","b":1}')).toBe("{ a, b } 20 bytes");
     expect(outlineText("[1,2,3]")).toBe("[ 3 ] 7 bytes");
@@ -127,7 +127,7 @@ describe("a payload", () => {
     expect(outlineText(many)).toContain("k7, … }");
   });
 
-  it("is shown over several lines", () => {
+  it("a payload is shown over several lines", () => {
     expect(payloadLines('{"a":"\u009b"}')).toEqual(["{", '  "a": "\\u009b"', "}"]);
     expect(payloadLines("no json")).toEqual(["no json"]);
   });
@@ -167,7 +167,7 @@ describe("stats", () => {
     );
   });
 
-  it("fit into 80 columns, whatever the names and numbers", () => {
+  it("stats fit into 80 columns, whatever the names and numbers", () => {
     const most = Object.fromEntries(Object.keys(COUNTS).map((state) => [state, 99_999])) as JobCounts;
     const name = "a queue with a rather long name";
     const queues = [{ queue: name, counts: most, paused: false, pausedTypes: [], oldestWaitingMs: 86_400_000 }];
@@ -177,11 +177,11 @@ describe("stats", () => {
     }
   });
 
-  it("say so where there is nothing", () => {
+  it("stats say so where there is nothing", () => {
     expect(statsText({ queues: [], workers: new Map(), limits: [] }, surface())).toMatch(/no queues/);
   });
 
-  it("have a form for machines", () => {
+  it("stats have a form for machines", () => {
     expect(JSON.parse(jsonText(statsJson(stats)))).toMatchObject({
       queues: [
         { queue: "mail", workers: 3, pausedTypes: ["send_email"] },
@@ -228,7 +228,7 @@ describe("a list of jobs", () => {
     job({ state: "active", cancelRequested: true, group: "acme", error: { name: "Error", message: "broke\u001b[2J" } }),
   ];
 
-  it("fits into 80 columns", () => {
+  it("a list of jobs fits into 80 columns", () => {
     const text = jobsTable(jobs, 60_000, surface(80));
     expect(text).toBe(
       [
@@ -240,7 +240,7 @@ describe("a list of jobs", () => {
     );
   });
 
-  it("shows more columns where they fit, and cuts nothing where the width is unknown", () => {
+  it("a list of jobs shows more columns where they fit, and cuts nothing where the width is unknown", () => {
     const text = jobsTable(jobs, 60_000, surface());
     expect(text).toContain("send_a_rather_long_email_with_pictures  acme   Error: broke\\u001b[2J");
     expect(jobsTable([job({})], 0, surface())).not.toMatch(/due|group|error/);

@@ -15,18 +15,18 @@ describe("sluice simulate", () => {
   const given = "--type send --jobs 600 --duration 200ms --concurrency 200";
   const args = ["simulate", "--limit", "mail: 60 per 1m, types send", ...given.split(" ")];
 
-  it("shows it at a terminal", async () => {
+  it("sluice simulate shows the result at a terminal", async () => {
     const { code, out, err } = await inProcess(args, { columns: () => 60 });
     expect({ code, err }).toEqual({ code: 0, err: "" });
     expect(out).toMatchSnapshot();
     for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(60);
   });
 
-  it("works in a process of its own", async () => {
+  it("sluice simulate works in a process of its own", async () => {
     expect(await sluice(args, { COLUMNS: "60" })).toEqual(await inProcess(args, { columns: () => 60 }));
   });
 
-  it("shows it with plain characters", async () => {
+  it("sluice simulate shows the result with plain characters", async () => {
     const { out } = await inProcess([...args, "--ascii"], { columns: () => 60 });
     expect(out).toMatch(/^[\x20-\x7e\n]*$/);
     expect(out).toContain("|#");
@@ -44,7 +44,7 @@ describe("sluice simulate", () => {
     });
   });
 
-  it("reads a plan from a file, with options of the command line", async () => {
+  it("sluice simulate reads a plan from a file, with options of the command line", async () => {
     const file = join(folder.path, "plan.json");
     writeFileSync(file, JSON.stringify({ limits: mail, work: [{ type: "send", jobs: 120 }], concurrency: 200 }));
     expect(json(await inProcess(["simulate", file, "--json"]))).toMatchObject({ tookMs: 60_100 });
@@ -55,7 +55,7 @@ describe("sluice simulate", () => {
     expect(json(await inProcess(["simulate", file, "--limits", limits, "--json"]))).toMatchObject({ tookMs: 120_100 });
   });
 
-  it("reads the limits in force from a database, and does not change them", async () => {
+  it("sluice simulate reads the limits in force from a database, and does not change them", async () => {
     const db = join(folder.path, "limits.db");
     const storage = new SqliteStorage(db);
     await storage.limits.define(readLimits("test", mail).rules);
@@ -73,12 +73,12 @@ describe("sluice simulate", () => {
     await storage.close();
   });
 
-  it("says so when there would be too many jobs", async () => {
+  it("sluice simulate says so when there would be too many jobs", async () => {
     const { out } = await inProcess(["simulate", "--jobs", "50", "--max-jobs", "20"]);
     expect(out).toContain("No jobs were added after the first 20: --max-jobs would allow more.");
   });
 
-  it("refuses invalid options", async () => {
+  it("sluice simulate refuses invalid options", async () => {
     const bad = join(folder.path, "bad.json");
     writeFileSync(bad, "{ work");
     const empty = join(folder.path, "array.json");
@@ -104,7 +104,7 @@ describe("sluice simulate", () => {
 
   const shown = readFileSync("docs/simulate.md", "utf8").match(/^sluice simulate .*$/gm) ?? [];
 
-  it("is documented", () => {
+  it("sluice simulate is documented", () => {
     expect(shown.length).toBeGreaterThanOrEqual(4);
   });
 

@@ -39,7 +39,7 @@ describe("a limit in words", () => {
     expect([allowanceText(rule), scopeText(rule)]).toEqual([allows, scope]);
   });
 
-  it("is read whole: estimate and guard too", () => {
+  it("a limit in words is read whole: estimate and guard too", () => {
     expect(readLimitText("t: 9 tokens per 1m, estimate 3, guard 50ms")).toEqual({
       name: "t",
       definition: { max: 9, per: "1m", weight: "tokens", estimate: 3, guard: "50ms", all: true },
@@ -60,7 +60,7 @@ describe("a limit in words", () => {
 });
 
 describe("a plan", () => {
-  it("is made from options", () => {
+  it("a plan is made from options", () => {
     const line = `--jobs 100 --rate 5/s --arrivals poisson --burst 50 --type x --group-count 3 --duration 2s --spread 0.5
       --weight tokens=200..900 --weight cost=3 --used tokens=0.6
       --workers 4 --concurrency 7 --for 2h --seed 9 --max-jobs 500`;
@@ -114,7 +114,7 @@ describe("a plan", () => {
     expect(() => flags(...args)).toThrow(message);
   });
 
-  it("in a file says which part of it is wrong", () => {
+  it("a plan in a file is refused with the part that is wrong", () => {
     const work = [{ jobs: 1 }, { type: "b", rat: "5/s" }];
     expect(() => readPlan("plan.json", { work })).toThrow(/plan.json work\[1\]: expected `rat`.*did you mean `rate`/);
     expect(() => readPlan("plan.json", { limits: { a: { max: 1 } }, work: [{ jobs: 1 }] })).toThrow(/limits\.a.*`per`/);
@@ -140,13 +140,13 @@ describe("a plan", () => {
 });
 
 describe("arrivals", () => {
-  it("come at once, steadily, and after a burst", () => {
+  it("arrivals come at once, steadily, and after a burst", () => {
     expect(taken({ jobs: 3 }, 3).map(({ at }) => at)).toEqual([0, 0, 0]);
     expect(taken({ rate: "4/s" }, 4).map(({ at }) => at)).toEqual([0, 250, 500, 750]);
     expect(taken({ rate: "1/s", burst: 2, from: "5s" }, 4).map(({ at }) => at)).toEqual([5_000, 5_000, 6_000, 7_000]);
   });
 
-  it("by chance come as often as they should, and the same for the same seed", () => {
+  it("arrivals by chance come as often as they should, and the same for the same seed", () => {
     const work = { rate: "10/s", arrivals: "poisson", duration: "200ms", spread: 1, weights: { tokens: [1, 99] } };
     const many = taken(work, 20_000);
     expect(many.at(-1)!.at / 20_000).toBeGreaterThan(97);
@@ -158,7 +158,7 @@ describe("arrivals", () => {
     expect(taken(work, 100, 2)[9]!.at).not.toBe(many[9]!.at);
   });
 
-  it("belong to groups by turns, or by proportion", () => {
+  it("arrivals belong to groups by turns, or by proportion", () => {
     expect(taken({ jobs: 5, groups: 2 }, 5).map(({ group }) => group)).toEqual(["g1", "g2", "g1", "g2", "g1"]);
     const drawn = taken({ jobs: 10_000, groups: { big: 9, small: 1 } }, 10_000);
     const small = drawn.filter(({ group }) => group === "small").length;
@@ -243,13 +243,13 @@ describe("parts of a simulation", () => {
 describe("a plot", () => {
   const values = [0, 0.01, 1, 2, 3, 4, 5, 6, 7, 8];
 
-  it("has a bar for each value, and shows something wherever there is something", () => {
+  it("a plot has a bar for each value, and shows something wherever there is something", () => {
     expect(plot(values, 60_000, { rows: 2, ascii: false })).toBe(
       ["       8 ┤      ▂▄▆█", "         ┤ ▁▂▄▆█████", "       0 └──────────", "          0     10 m", ""].join("\n"),
     );
   });
 
-  it("needs no special characters", () => {
+  it("a plot needs no special characters", () => {
     const drawn = plot(values, 1_000, { rows: 2, ascii: true });
     expect(drawn).toBe(
       ["       8 |      .::#", "         | ..::#####", "       0 +----------", "          0     10 s", ""].join("\n"),
@@ -257,7 +257,7 @@ describe("a plot", () => {
     expect(drawn).toMatch(/^[\x20-\x7e\n]*$/);
   });
 
-  it("names the middle where it fits", () => {
+  it("a plot names the middle where it fits", () => {
     const [axis] = plot(
       Array.from({ length: 40 }, () => 1),
       60_000,
@@ -268,7 +268,7 @@ describe("a plot", () => {
     expect(axis).toBe(`${" ".repeat(10)}0${" ".repeat(17)}20 m${" ".repeat(14)}40 m`);
   });
 
-  it("is empty where nothing was", () => {
+  it("a plot is empty where nothing was", () => {
     expect(plot([0, 0], 1_000, { rows: 1, ascii: false })).toContain("0 ┤\n");
   });
 });

@@ -145,7 +145,7 @@ describe("a simulation by chance", () => {
     ],
   });
 
-  it("never breaks a limit", async () => {
+  it("a random simulation never breaks a limit", async () => {
     const { runs } = await play(plan);
     const started = runs.filter(({ startedAt }) => startedAt !== null);
     expect(started.length).toBeGreaterThan(1_000);
@@ -171,14 +171,14 @@ describe("a simulation by chance", () => {
     }
   });
 
-  it("is the same for the same seed, and another for another", async () => {
+  it("a random simulation is the same for the same seed, and another for another", async () => {
     const [one, same, other] = await Promise.all([simulate(plan), simulate(plan), simulate({ ...plan, seed: 5 })]);
     expect(same.summary).toEqual(one.summary);
     expect(seriesOf(same.played, 50)).toEqual(seriesOf(one.played, 50));
     expect(other.summary).not.toEqual(one.summary);
   });
 
-  it("counts the time of every job that waits, once", async () => {
+  it("a random simulation counts the time of every job that waits, once", async () => {
     const { runs, endedAt, blame } = await play(plan);
     const waited = runs.reduce((sum, { at, startedAt }) => sum + (startedAt ?? endedAt) - at, 0);
     const blamed = [...blame.values()].reduce((sum, ms) => sum + ms, 0);
@@ -195,7 +195,7 @@ describe("a simulation by chance", () => {
 });
 
 describe("the bottleneck", () => {
-  it("is named, and the next one too", async () => {
+  it("the bottleneck is named, and the next one too", async () => {
     const limits = {
       tokens: { max: 600, per: "1m", weight: "tokens", types: ["chat"] },
       gpu: { concurrency: 1, types: ["chat"] },
@@ -210,7 +210,7 @@ describe("the bottleneck", () => {
     expect(doubled!.limits.find(({ name }) => name === "gpu")!.use).toBeCloseTo(1, 2);
   });
 
-  it("is none where nothing waited", async () => {
+  it("the bottleneck is none where nothing waited", async () => {
     const { summary, doubled } = await simulate(
       planOf({ limits: mail, work: [{ type: "send", jobs: 60, rate: "1/m" }] }),
     );
@@ -219,7 +219,7 @@ describe("the bottleneck", () => {
     expect(doubled).toBeNull();
   });
 
-  it("is the limit that a heavy job of another type waits for", async () => {
+  it("the bottleneck is the limit that a heavy job of another type waits for", async () => {
     const limits = { tokens: { max: 10, per: "1m", weight: "tokens", all: true } };
     const work = [
       { type: "first", jobs: 1, weights: { tokens: 5 } },
@@ -268,7 +268,7 @@ describe("a simulation ends", () => {
     }
   });
 
-  it("naming the blocker of jobs that can never start, whatever others waited for", async () => {
+  it("a simulation that ends names the blocker of jobs that can never start, whatever others waited for", async () => {
     const simulation = await simulate(
       planOf({
         limits: { slow: { max: 1, per: "1m", types: ["a"] }, shut: { max: 0, per: "1m", types: ["b"] } },

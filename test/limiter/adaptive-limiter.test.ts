@@ -4,7 +4,7 @@ import { FakeClock } from "../../src/testing/index.ts";
 import { granted, refused, settled } from "./support.ts";
 
 describe("AdaptiveLimiter", () => {
-  it("finds a limit that the service does not publish, and stays near it", async () => {
+  it("an AdaptiveLimiter finds a limit that the service does not publish, and stays near it", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ ceiling: 100, clock });
     // A service that takes 8 calls in any second.
@@ -34,7 +34,7 @@ describe("AdaptiveLimiter", () => {
     expect(refusedCalls).toBeLessThan(120);
   });
 
-  it("keeps to floor and ceiling", async () => {
+  it("an AdaptiveLimiter keeps to floor and ceiling", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ floor: 2, ceiling: 4, initial: 3, clock });
     for (let i = 0; i < 10; i++) {
@@ -52,7 +52,7 @@ describe("AdaptiveLimiter", () => {
     expect(limiter.allowance).toBe(3);
   });
 
-  it("does not grow an allowance that is not used up", async () => {
+  it("an AdaptiveLimiter does not grow an allowance that is not used up", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ floor: 5, clock });
     for (let i = 0; i < 10; i++) {
@@ -63,7 +63,7 @@ describe("AdaptiveLimiter", () => {
     expect(limiter.allowance).toBe(5);
   });
 
-  it("starts waiters when the allowance grows", async () => {
+  it("an AdaptiveLimiter starts waiters when the allowance grows", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ floor: 1, windowSizeInSeconds: 60, clock });
     granted(await limiter.tryAcquire());
@@ -78,7 +78,7 @@ describe("AdaptiveLimiter", () => {
     await next;
   });
 
-  it("grants a weight above the current allowance alone, and answers never above the ceiling", async () => {
+  it("an AdaptiveLimiter grants a weight above the current allowance alone, and answers never above the ceiling", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ floor: 2, ceiling: 50, clock });
     granted(await limiter.tryAcquire({ weight: 1 }));
@@ -89,7 +89,7 @@ describe("AdaptiveLimiter", () => {
     expect(refused(await limiter.tryAcquire({ weight: 51 })).never).toBe(true);
   });
 
-  it("refuses options that contradict each other", () => {
+  it("an AdaptiveLimiter refuses options that contradict each other", () => {
     expect(() => new AdaptiveLimiter({ floor: 5, ceiling: 4 })).toThrow(OptionsError);
     expect(() => new AdaptiveLimiter({ floor: 5, initial: 4 })).toThrow(/between the floor \(5\)/);
     expect(() => new AdaptiveLimiter({ ceiling: 5, initial: 6 })).toThrow(OptionsError);

@@ -92,7 +92,7 @@ describe("a permit whose holder reports when it is used", () => {
         new RateLimiter(new MemoryStorage({ clock }).rates, "api", { maxExecutions: 1, windowSizeInSeconds: 0.1 }),
     ],
     ["spacing", (clock: FakeClock) => new DelayLimiter(100, { clock })],
-  ])("counts until then, and from then on: %s", async (_, make) => {
+  ])("a permit whose holder reports when it is used counts until then, and from then on: %s", async (_, make) => {
     const clock = new FakeClock();
     const limiter = make(clock);
     const permit = granted(await limiter.tryAcquire(toBeCalled({})));
@@ -107,7 +107,7 @@ describe("a permit whose holder reports when it is used", () => {
 });
 
 describe("calls that are only spaced", () => {
-  it("keep the gap by the instants of the calls", async () => {
+  it("calls that are only spaced keep the gap by the instants of the calls", async () => {
     const limiter = new DelayLimiter(10);
     const calls: number[] = [];
     await Promise.all(
@@ -122,7 +122,7 @@ describe("calls that are only spaced", () => {
 });
 
 describe("a caller that asks repeatedly without yielding to the event loop", () => {
-  it("is granted the next permit when the window allows it", async () => {
+  it("a caller that asks repeatedly without yielding to the event loop is granted the next permit when the window allows it", async () => {
     const limiter = new RateLimiter(new InMemoryRateLimiterStorage(), "api", {
       maxExecutions: 1,
       windowSizeInSeconds: 0.005,
@@ -136,7 +136,7 @@ describe("a caller that asks repeatedly without yielding to the event loop", () 
 });
 
 describe("rateLimit", () => {
-  it("is never over as called, on the system's own clock, when the event loop is blocked again and again", async () => {
+  it("rateLimit is never over as called, on the system's own clock, when the event loop is blocked again and again", async () => {
     const calls: number[] = [];
     const wrapped = rateLimit(
       async () => {

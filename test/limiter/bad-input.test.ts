@@ -296,7 +296,7 @@ describe("bad input", () => {
     await expect(holdFromHeaders({} as Anything, new Headers())).rejects.toThrow(/`limiter`/);
   });
 
-  it("is printed without running any of it, and shortened", () => {
+  it("bad input is printed without running any of it, and shortened", () => {
     const hostile = {
       get toString(): never {
         throw new Error("ran");

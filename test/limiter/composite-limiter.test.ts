@@ -15,7 +15,7 @@ import { FakeClock } from "../../src/testing/index.ts";
 import { granted, rate, refused, remote, settled, SixMethodLimiter } from "./support.ts";
 
 describe("CompositeLimiter", () => {
-  it("needs all of its limiters, and spends nothing on a refusal", async () => {
+  it("a CompositeLimiter needs all of its limiters, and spends nothing on a refusal", async () => {
     const clock = new FakeClock();
     const concurrency = new ConcurrencyLimiter(2, { clock });
     const window = rate(clock, 3);
@@ -31,14 +31,14 @@ describe("CompositeLimiter", () => {
     granted(await window.tryAcquire({ weight: 3 }));
   });
 
-  it("names the limiter with the longest wait", async () => {
+  it("a CompositeLimiter names the limiter with the longest wait", async () => {
     const clock = new FakeClock();
     const composite = new CompositeLimiter([new DelayLimiter(40, { clock }), rate(clock, 1)]);
     granted(await composite.tryAcquire());
     expect(refused(await composite.tryAcquire())).toMatchObject({ blockedBy: "rate", retryInMs: 1_000 });
   });
 
-  it("waits for a release behind a limiter that only waits for time", async () => {
+  it("a CompositeLimiter waits for a release behind a limiter that only waits for time", async () => {
     const clock = new FakeClock();
     const concurrency = new ConcurrencyLimiter(1, { clock });
     const composite = new CompositeLimiter([new DelayLimiter(40, { clock }), concurrency]);
@@ -50,7 +50,7 @@ describe("CompositeLimiter", () => {
     await waiting;
   });
 
-  it("has no limit when empty, and accepts limiters while permits are in use", async () => {
+  it("a CompositeLimiter has no limit when empty, and accepts limiters while permits are in use", async () => {
     const clock = new FakeClock();
     const composite = new CompositeLimiter();
     const before = granted(await composite.tryAcquire());
@@ -67,7 +67,7 @@ describe("CompositeLimiter", () => {
     expect(concurrency.running).toBe(1);
   });
 
-  it("nests, and a change inside is seen outside", async () => {
+  it("a CompositeLimiter nests, and a change inside is seen outside", async () => {
     const clock = new FakeClock();
     const inner = new CompositeLimiter([new ConcurrencyLimiter(5, { clock })]);
     const outer = new CompositeLimiter([new NullLimiter(), new CompositeLimiter([inner])]);
@@ -78,7 +78,7 @@ describe("CompositeLimiter", () => {
     expect(refused(await inner.tryAcquire()).blockedBy).toBe("added");
   });
 
-  it("counts the same limiter twice as one limit", async () => {
+  it("a CompositeLimiter counts the same limiter twice as one limit", async () => {
     const concurrency = new ConcurrencyLimiter(1);
     const composite = new CompositeLimiter([concurrency, new CompositeLimiter([concurrency])]);
     const permit = granted(await composite.tryAcquire());
@@ -87,24 +87,27 @@ describe("CompositeLimiter", () => {
     expect(concurrency.running).toBe(0);
   });
 
-  it.each(["memory", "remote"])("records a start of two limiters of one name once (%s)", async (kind) => {
-    const clock = new FakeClock();
-    const storage = kind === "memory" ? new InMemoryRateLimiterStorage({ clock }) : remote(clock);
-    const composite = new CompositeLimiter([
-      new RateLimiter(storage, "api", { maxExecutions: 2, windowSizeInSeconds: 1, clock }),
-      new RateLimiter(storage, "api", { maxExecutions: 3, windowSizeInSeconds: 60, clock }),
-    ]);
-    granted(await composite.tryAcquire());
-    const second = granted(await composite.tryAcquire());
-    expect(refused(await composite.tryAcquire()).retryInMs).toBe(1_000);
-    await second.cancel();
-    granted(await composite.tryAcquire());
-    await clock.advance(1_000);
-    granted(await composite.tryAcquire());
-    expect(refused(await composite.tryAcquire()).retryInMs).toBe(59_000);
-  });
+  it.each(["memory", "remote"])(
+    "a CompositeLimiter records a start of two limiters of one name once (%s)",
+    async (kind) => {
+      const clock = new FakeClock();
+      const storage = kind === "memory" ? new InMemoryRateLimiterStorage({ clock }) : remote(clock);
+      const composite = new CompositeLimiter([
+        new RateLimiter(storage, "api", { maxExecutions: 2, windowSizeInSeconds: 1, clock }),
+        new RateLimiter(storage, "api", { maxExecutions: 3, windowSizeInSeconds: 60, clock }),
+      ]);
+      granted(await composite.tryAcquire());
+      const second = granted(await composite.tryAcquire());
+      expect(refused(await composite.tryAcquire()).retryInMs).toBe(1_000);
+      await second.cancel();
+      granted(await composite.tryAcquire());
+      await clock.advance(1_000);
+      granted(await composite.tryAcquire());
+      expect(refused(await composite.tryAcquire()).retryInMs).toBe(59_000);
+    },
+  );
 
-  it("refuses to contain itself, and values that are not limiters", () => {
+  it("a CompositeLimiter refuses to contain itself, and values that are not limiters", () => {
     const outer = new CompositeLimiter();
     const inner = new CompositeLimiter([outer]);
     expect(() => outer.addLimiter(inner)).toThrow(OptionsError);
@@ -118,7 +121,7 @@ describe("CompositeLimiter", () => {
     expect(() => outer.addLimiter(five as ILimiter)).toThrow(/no method clear/);
   });
 
-  it("forwards the six methods to all, in order", async () => {
+  it("a CompositeLimiter forwards the six methods to all, in order", async () => {
     const clock = new FakeClock();
     const own = new SixMethodLimiter(1);
     const delay = new DelayLimiter(100, { clock });
@@ -134,7 +137,7 @@ describe("CompositeLimiter", () => {
     expect(await composite.canProceed()).toBe(true);
   });
 
-  it("records a completion with all limiters even if one throws, and then throws that error", async () => {
+  it("a CompositeLimiter records a completion with all limiters even if one throws, and then throws that error", async () => {
     const broken = new SixMethodLimiter(1);
     broken.recordJobCompletion = () => Promise.reject(new Error("broken"));
     const sound = new SixMethodLimiter(1);
@@ -144,7 +147,7 @@ describe("CompositeLimiter", () => {
     expect(sound.running).toBe(0);
   });
 
-  it("never exceeds any of its limits, never leaks and never stalls, whatever limiters are shared", async () => {
+  it("a CompositeLimiter never exceeds any of its limits, never leaks and never stalls, whatever limiters are shared", async () => {
     // Three leaves, five ways to combine them; callers come and go at random, some by tryAcquire, some give up.
     const caller = fc.record({
       by: fc.nat(4),

@@ -4,7 +4,7 @@ import { FakeClock } from "../../src/testing/index.ts";
 import { granted, rate, refused, remote, settled, SixMethodLimiter } from "./support.ts";
 
 describe("CompositeLimiter with remote parts", () => {
-  it("charges in order, all or none, and undoes its charges when a later part refuses", async () => {
+  it("a CompositeLimiter with remote parts charges in order, all or none, and undoes its charges when a later part refuses", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const composite = new CompositeLimiter([rate(clock, 5, "a", storage), rate(clock, 1, "b", storage)]);
@@ -19,7 +19,7 @@ describe("CompositeLimiter with remote parts", () => {
     expect(await storage.getExecutionCount("a", new Date(0).toISOString())).toBe(1);
   });
 
-  it("records a six-method limiter last, when nothing can refuse any more", async () => {
+  it("a CompositeLimiter with remote parts records a six-method limiter last, when nothing can refuse any more", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const own = new SixMethodLimiter(5);
@@ -34,7 +34,7 @@ describe("CompositeLimiter with remote parts", () => {
     expect(concurrency.running).toBe(0);
   });
 
-  it("undoes all charges when one of them throws", async () => {
+  it("a CompositeLimiter with remote parts undoes all charges when one of them throws", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const first = new SixMethodLimiter(5);
@@ -50,7 +50,7 @@ describe("CompositeLimiter with remote parts", () => {
     expect(composite.waiting).toBe(0);
   });
 
-  it("serves waiters in order and sleeps until the promised instant", async () => {
+  it("a CompositeLimiter with remote parts serves waiters in order and sleeps until the promised instant", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const composite = new CompositeLimiter([new ConcurrencyLimiter(9, { clock }), rate(clock, 2, "r", storage)]);
@@ -69,7 +69,7 @@ describe("CompositeLimiter with remote parts", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("wakes when a part that refused has a release, and leaves no trace of an aborted waiter", async () => {
+  it("a CompositeLimiter with remote parts wakes when a part that refused has a release, and leaves no trace of an aborted waiter", async () => {
     const clock = new FakeClock();
     const own = new SixMethodLimiter(1);
     const composite = new CompositeLimiter([own, new NullLimiter()]);
@@ -114,7 +114,7 @@ describe("CompositeLimiter with remote parts", () => {
     await expect(aborted).rejects.toBe("enough");
   });
 
-  it("cancels a grant that arrives for a waiter that was aborted", async () => {
+  it("a CompositeLimiter with remote parts cancels a grant that arrives for a waiter that was aborted", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const limiter = rate(clock, 1, "r", storage);
@@ -128,7 +128,7 @@ describe("CompositeLimiter with remote parts", () => {
     expect(storage.calls).toEqual(["r took", "r cancelled", "r took"]);
   });
 
-  it("changes from gates alone while callers wait, when a six-method limiter is added", async () => {
+  it("a CompositeLimiter with remote parts changes from gates alone while callers wait, when a six-method limiter is added", async () => {
     const clock = new FakeClock();
     const concurrency = new ConcurrencyLimiter(1, { clock });
     const composite = new CompositeLimiter([concurrency]);
@@ -143,7 +143,7 @@ describe("CompositeLimiter with remote parts", () => {
     expect(own.running).toBe(0);
   });
 
-  it("returns a grant that was not used in time, and requests another", async () => {
+  it("a CompositeLimiter with remote parts returns a grant that was not used in time, and requests another", async () => {
     const clock = new FakeClock();
     const storage = remote(clock);
     const slow = storage.tryRecordExecution!.bind(storage);

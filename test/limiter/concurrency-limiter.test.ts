@@ -7,7 +7,7 @@ import { FakeClock } from "../../src/testing/index.ts";
 import { granted, refused, settled } from "./support.ts";
 
 describe("ConcurrencyLimiter", () => {
-  it("refuses above the maximum until something is released, and says so", async () => {
+  it("a ConcurrencyLimiter refuses above the maximum until something is released, and says so", async () => {
     const limiter = new ConcurrencyLimiter(2);
     const first = granted(await limiter.tryAcquire());
     granted(await limiter.tryAcquire());
@@ -22,7 +22,7 @@ describe("ConcurrencyLimiter", () => {
     expect(limiter.running).toBe(2);
   });
 
-  it("returns nothing twice: release, cancel and settle in any order, any number of times", async () => {
+  it("a ConcurrencyLimiter returns nothing twice: release, cancel and settle in any order, any number of times", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(fc.nat(4), fc.constantFrom("release", "cancel", "settle", "dispose")), { maxLength: 40 }),
@@ -45,7 +45,7 @@ describe("ConcurrencyLimiter", () => {
     );
   });
 
-  it("counts recorded starts apart from permits: an extra completion releases no permit", async () => {
+  it("a ConcurrencyLimiter counts recorded starts apart from permits: an extra completion releases no permit", async () => {
     const limiter = new ConcurrencyLimiter(2);
     granted(await limiter.tryAcquire());
     await limiter.recordJobStart();
@@ -56,7 +56,7 @@ describe("ConcurrencyLimiter", () => {
     refused(await limiter.tryAcquire());
   });
 
-  it("records a start unconditionally, even above the maximum", async () => {
+  it("a ConcurrencyLimiter records a start unconditionally, even above the maximum", async () => {
     const limiter = new ConcurrencyLimiter(1);
     await limiter.recordJobStart();
     await limiter.recordJobStart();
@@ -67,7 +67,7 @@ describe("ConcurrencyLimiter", () => {
     expect(await limiter.canProceed()).toBe(true);
   });
 
-  it("serves waiters in order, and starts as many as fit", async () => {
+  it("a ConcurrencyLimiter serves waiters in order, and starts as many as fit", async () => {
     const limiter = new ConcurrencyLimiter(2);
     const permits = [granted(await limiter.tryAcquire()), granted(await limiter.tryAcquire())];
     const order: number[] = [];
@@ -83,7 +83,7 @@ describe("ConcurrencyLimiter", () => {
     expect(order).toEqual([0, 1, 2]);
   });
 
-  it("keeps the place of a heavy waiter against light ones behind it", async () => {
+  it("a ConcurrencyLimiter keeps the place of a heavy waiter against light ones behind it", async () => {
     const limiter = new ConcurrencyLimiter(4);
     const light = [granted(await limiter.tryAcquire()), granted(await limiter.tryAcquire({ weight: 2 }))];
     const heavy = limiter.acquire({ weight: 3 });
@@ -128,7 +128,7 @@ describe("ConcurrencyLimiter", () => {
     expect(limiter.running).toBe(1);
   });
 
-  it("is paused at 0 until the maximum is raised", async () => {
+  it("a ConcurrencyLimiter is paused at 0 until the maximum is raised", async () => {
     const limiter = new ConcurrencyLimiter(0);
     expect(await limiter.canProceed()).toBe(false);
     const waiting = limiter.acquire();
@@ -138,7 +138,7 @@ describe("ConcurrencyLimiter", () => {
     expect(limiter.maxConcurrentJobs).toBe(1);
   });
 
-  it("holds everything until the time set from outside, which only moves later", async () => {
+  it("a ConcurrencyLimiter holds everything until the time set from outside, which only moves later", async () => {
     const clock = new FakeClock();
     const limiter = new ConcurrencyLimiter(1, { clock });
     await limiter.setNextAvailableTime(new Date(clock.wall() + 500));
@@ -154,7 +154,7 @@ describe("ConcurrencyLimiter", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("ignores the wall clock while it waits", async () => {
+  it("a ConcurrencyLimiter ignores the wall clock while it waits", async () => {
     const clock = new FakeClock();
     const limiter = new ConcurrencyLimiter(1, { clock });
     await limiter.setNextAvailableTime(new Date(clock.wall() + 500));
@@ -164,7 +164,7 @@ describe("ConcurrencyLimiter", () => {
     await waiting;
   });
 
-  it("is empty after clear(); permits from before return nothing", async () => {
+  it("a ConcurrencyLimiter is empty after clear(); permits from before return nothing", async () => {
     const clock = new FakeClock();
     const limiter = new ConcurrencyLimiter(1, { clock });
     const old = granted(await limiter.tryAcquire());
@@ -266,7 +266,7 @@ describe("ConcurrencyLimiter", () => {
     });
   });
 
-  it("releases a permit at the end of its scope", async () => {
+  it("a ConcurrencyLimiter releases a permit at the end of its scope", async () => {
     const limiter = new ConcurrencyLimiter(1);
     {
       await using permit = await limiter.acquire();

@@ -83,7 +83,7 @@ describe("readRateLimitHeaders", () => {
     expect(read(headers as Record<string, string>).holdMs).toBe(expected);
   });
 
-  it("reports quotas that are not used up, and holds nothing for them", () => {
+  it("readRateLimitHeaders reports quotas that are not used up, and holds nothing for them", () => {
     expect(
       read({
         "anthropic-ratelimit-requests-limit": "50",
@@ -102,7 +102,7 @@ describe("readRateLimitHeaders", () => {
     });
   });
 
-  it("uses the longest of several holds", () => {
+  it("readRateLimitHeaders uses the longest of several holds", () => {
     expect(
       read({
         "retry-after": "3",
@@ -129,19 +129,19 @@ describe("readRateLimitHeaders", () => {
     "about 2099",
     "maybe 5",
     "5, soon",
-  ])("makes nothing of %j", (text) => {
+  ])("readRateLimitHeaders makes nothing of %j", (text) => {
     expect(
       read({ "retry-after": text, "x-ratelimit-remaining": "0", "x-ratelimit-reset": text, ratelimit: text }).holdMs,
     ).toBe(0);
   });
 
-  it("holds for a day at most by default", () => {
+  it("readRateLimitHeaders holds for a day at most by default", () => {
     expect(read({ "retry-after": "99999999" }).holdMs).toBe(86_400_000);
     const headers = new Headers({ "retry-after": "99999999" });
     expect(readRateLimitHeaders(headers, { clock, maxHold: "1m" }).holdMs).toBe(60_000);
   });
 
-  it("survives any input, quickly, and never returns a negative number", () => {
+  it("readRateLimitHeaders survives any input, quickly, and never returns a negative number", () => {
     const text = fc.oneof(
       fc.string(),
       fc.stringMatching(/^[\d.;,="smhd rt:-]*$/),
@@ -163,7 +163,7 @@ describe("readRateLimitHeaders", () => {
     );
   });
 
-  it("refuses what has no headers", () => {
+  it("readRateLimitHeaders refuses what has no headers", () => {
     for (const source of [undefined, null, 429, "retry-after: 3", {}, { headers: { "retry-after": "3" } }]) {
       expect(() => readRateLimitHeaders(source as unknown as HeaderSource)).toThrow(OptionsError);
     }
@@ -171,7 +171,7 @@ describe("readRateLimitHeaders", () => {
 });
 
 describe("holdFromHeaders", () => {
-  it("holds any limiter for as long as the response says", async () => {
+  it("holdFromHeaders holds any limiter for as long as the response says", async () => {
     const limiter = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "api", {
       maxExecutions: 5,
       windowSizeInSeconds: 1,
@@ -188,20 +188,20 @@ describe("holdFromHeaders", () => {
     expect(told).toEqual([inSeconds(30.001)]);
   });
 
-  it("goes by the clock of the limiter", async () => {
+  it("holdFromHeaders goes by the clock of the limiter", async () => {
     const other = new FakeClock(Date.UTC(2040, 0, 1));
     const limiter = new ConcurrencyLimiter(1, { clock: other });
     await holdFromHeaders(limiter, new Headers({ "retry-after": "60" }));
     expect((await limiter.getNextAvailableTime()).getTime()).toBe(other.wall() + 60_001);
   });
 
-  it("does not hold a limiter without a rate-limit header", async () => {
+  it("holdFromHeaders does not hold a limiter without a rate-limit header", async () => {
     const limiter = new ConcurrencyLimiter(1, { clock });
     await holdFromHeaders(limiter, new Response("fine"), { clock });
     expect(await limiter.canProceed()).toBe(true);
   });
 
-  it("teaches an adaptive limiter", async () => {
+  it("holdFromHeaders teaches an adaptive limiter", async () => {
     const limiter = new AdaptiveLimiter({ initial: 8, clock });
     await holdFromHeaders(limiter, new Response(null, { status: 429 }), { clock });
     expect(limiter.allowance).toBe(4);

@@ -14,7 +14,7 @@ import { granted, refused, SevenMethodStorage, worstWindow } from "./support.ts"
 const options = { maxExecutions: 3, windowSizeInSeconds: 1, random: () => 0.5 };
 
 describe("RateLimiter over a storage with the seven methods", () => {
-  it("is exact, also for many callers at once in this process, and wakes at the exact instant", async () => {
+  it("a RateLimiter over a storage with the seven methods is exact, also for many callers at once in this process, and wakes at the exact instant", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.infiniteStream(fc.nat(6)),
@@ -45,7 +45,7 @@ describe("RateLimiter over a storage with the seven methods", () => {
     );
   });
 
-  it("promises the exact instant although the storage keeps everything for ever", async () => {
+  it("a RateLimiter over a storage with the seven methods promises the exact instant although the storage keeps everything for ever", async () => {
     const clock = new FakeClock();
     const storage = new SevenMethodStorage(clock);
     const limiter = new RateLimiter(storage, "api", { ...options, clock });
@@ -63,7 +63,7 @@ describe("RateLimiter over a storage with the seven methods", () => {
     expect(refused(await limiter.tryAcquire()).retryInMs).toBe(100);
   });
 
-  it("keeps a later instant set from outside although the storage would overwrite it", async () => {
+  it("a RateLimiter over a storage with the seven methods keeps a later instant set from outside although the storage would overwrite it", async () => {
     const clock = new FakeClock();
     const limiter = new RateLimiter(new SevenMethodStorage(clock), "api", { ...options, clock });
     await limiter.setNextAvailableTime(new Date(clock.wall() + 5_000));
@@ -74,7 +74,7 @@ describe("RateLimiter over a storage with the seven methods", () => {
     expect(await limiter.canProceed()).toBe(true);
   });
 
-  it("has the six methods with back-off as over any storage", async () => {
+  it("a RateLimiter over a storage with the seven methods has the six methods with back-off as over any storage", async () => {
     const clock = new FakeClock();
     const limiter = new RateLimiter(new SevenMethodStorage(clock), "api", { ...options, clock });
     for (let i = 0; i < 3; i++) {
@@ -89,7 +89,7 @@ describe("RateLimiter over a storage with the seven methods", () => {
     expect((await limiter.getNextAvailableTime()).getTime()).toBe(clock.wall());
   });
 
-  it("refuses weights that it cannot count", async () => {
+  it("a RateLimiter over a storage with the seven methods refuses weights that it cannot count", async () => {
     const clock = new FakeClock();
     const limiter = new RateLimiter(new SevenMethodStorage(clock), "api", { ...options, clock });
     await expect(limiter.acquire({ weight: 2 })).rejects.toThrow(/no tryRecordExecution/);
@@ -97,7 +97,7 @@ describe("RateLimiter over a storage with the seven methods", () => {
     await starts.acquire({ weight: 2 });
   });
 
-  it("fails only the first waiter when the storage fails, and continues with the next", async () => {
+  it("a RateLimiter over a storage with the seven methods fails only the first waiter when the storage fails, and continues with the next", async () => {
     const clock = new FakeClock();
     const storage = new SevenMethodStorage(clock);
     const limiter = new RateLimiter(storage, "api", { ...options, clock });
@@ -109,7 +109,7 @@ describe("RateLimiter over a storage with the seven methods", () => {
     await limiter.acquire();
   });
 
-  it("refuses a value that is not a storage, or has only some of the three atomic methods", () => {
+  it("a RateLimiter over a storage with the seven methods refuses a value that is not a storage, or has only some of the three atomic methods", () => {
     const clock = new FakeClock();
     const half = Object.assign(new SevenMethodStorage(clock), {
       tryRecordExecution: async () => ({ granted: true, retryInMs: 0 }),

@@ -15,7 +15,7 @@ import { FakeClock } from "../../src/testing/index.ts";
 import { deferred, settled, SixMethodLimiter, worstWindow } from "./support.ts";
 
 describe("limit", () => {
-  it("passes arguments, `this`, results and errors through", async () => {
+  it("limit() passes arguments, `this`, results and errors through", async () => {
     const greeter = {
       greeting: "hello",
       greet: limit(async function (this: { greeting: string }, name: string, times = 1) {
@@ -38,13 +38,13 @@ describe("limit", () => {
     expect(limit(function named() {}, new ConcurrencyLimiter(1)).name).toBe("named");
   });
 
-  it("starts the first call at once, before it returns", () => {
+  it("limit() starts the first call at once, before it returns", () => {
     let started = false;
     void concurrencyLimit(() => (started = true), 1)();
     expect(started).toBe(true);
   });
 
-  it("releases the slot whatever the outcome of the call", async () => {
+  it("limit() releases the slot whatever the outcome of the call", async () => {
     const limiter = new ConcurrencyLimiter(1);
     const run = limit((what: () => unknown) => what(), limiter);
     await expect(run(() => Promise.reject(new Error("later")))).rejects.toThrow("later");
@@ -57,7 +57,7 @@ describe("limit", () => {
     expect(limiter.running).toBe(0);
   });
 
-  it("survives strange results, and so do the calls behind", async () => {
+  it("limit() survives strange results, and so do the calls behind", async () => {
     const limiter = new ConcurrencyLimiter(1);
     const run = limit((what: () => unknown) => what(), limiter);
     const revoked = Proxy.revocable({}, {});
@@ -89,7 +89,7 @@ describe("limit", () => {
     expect([limiter.running, limiter.waiting, run.running]).toEqual([0, 0, 0]);
   });
 
-  it("keeps nothing of a call that is over", async () => {
+  it("limit() keeps nothing of a call that is over", async () => {
     setFlagsFromString("--expose-gc");
     const collect = runInNewContext("gc") as () => void;
     const limiter = new ConcurrencyLimiter(1);
@@ -106,7 +106,7 @@ describe("limit", () => {
     expect(refs.map((ref) => ref.deref())).toEqual([undefined, undefined]);
   });
 
-  it("never runs more calls than the limit, as seen by the function", async () => {
+  it("limit() never runs more calls than the limit, as seen by the function", async () => {
     const seen: number[] = [];
     const run: { (): Promise<void>; readonly running: number } = concurrencyLimit(
       async () => void seen.push(run.running),
@@ -116,7 +116,7 @@ describe("limit", () => {
     expect(seen).toEqual([1, 1, 1]);
   });
 
-  it("starts calls in order, together with callers of acquire()", async () => {
+  it("limit() starts calls in order, together with callers of acquire()", async () => {
     const limiter = new ConcurrencyLimiter(1);
     const order: string[] = [];
     const run = limit(async (name: string) => void order.push(name), limiter);
@@ -136,7 +136,7 @@ describe("limit", () => {
     expect(order).toEqual(["a", "b", "c", "d"]);
   });
 
-  it("does not recurse: a hundred thousand synchronous calls in line", async () => {
+  it("limit() does not recurse: a hundred thousand synchronous calls in line", async () => {
     const gate = deferred();
     const limiter = new ConcurrencyLimiter(1);
     const hold = limit(() => gate.promise, limiter)();
@@ -147,7 +147,7 @@ describe("limit", () => {
     expect((await Promise.all(all)).at(-1)).toBe(99_999);
   });
 
-  it("lets a call make calls of its own while it starts", async () => {
+  it("limit() lets a call make calls of its own while it starts", async () => {
     const run = concurrencyLimit(async (depth: number): Promise<number> => (depth === 0 ? 0 : 1), 2);
     const nested = limit(async () => {
       const inner = [run(0), run(1), run(2)];
@@ -295,7 +295,7 @@ describe("limit", () => {
     });
   });
 
-  it("weighs calls by their arguments, and rejects a weight that makes no sense", async () => {
+  it("limit() weighs calls by their arguments, and rejects a weight that makes no sense", async () => {
     const clock = new FakeClock();
     const storage = new InMemoryRateLimiterStorage({ clock });
     const tokens = new RateLimiter(storage, "tokens", { maxExecutions: 100, windowSizeInSeconds: 60 });
@@ -309,7 +309,7 @@ describe("limit", () => {
     await expect(ask("z".repeat(101))).rejects.toThrow(/at most 100/);
   });
 
-  it("settles to what the result says, at once; a failure keeps the estimate", async () => {
+  it("limit() settles to what the result says, at once; a failure keeps the estimate", async () => {
     const storage = new InMemoryRateLimiterStorage();
     const tokens = new RateLimiter(storage, "tokens", { maxExecutions: 100, windowSizeInSeconds: 60 });
     const concurrency = new ConcurrencyLimiter(2);
@@ -343,7 +343,7 @@ describe("limit", () => {
     expect([concurrency.running, wrong.running]).toEqual([0, 0]);
   });
 
-  it("works with a user's own limiter, and waits until it has recorded the completion", async () => {
+  it("limit() works with a user's own limiter, and waits until it has recorded the completion", async () => {
     const own = new SixMethodLimiter(2);
     const gates = [deferred(), deferred(), deferred()];
     const run = limit((i: number) => gates[i]!.promise, own);
@@ -356,7 +356,7 @@ describe("limit", () => {
     expect(own.started).toBe(3);
   });
 
-  it("reports a failure only after all charges are returned, with no unhandled rejection", async () => {
+  it("limit() reports a failure only after all charges are returned, with no unhandled rejection", async () => {
     const own = new SixMethodLimiter(1);
     const complete = own.recordJobCompletion.bind(own);
     own.recordJobCompletion = async () => {
@@ -369,7 +369,7 @@ describe("limit", () => {
     expect(own.running).toBe(0);
   });
 
-  it("fails the call when the limiter fails, before or after", async () => {
+  it("limit() fails the call when the limiter fails, before or after", async () => {
     const own = new SixMethodLimiter(1);
     own.canProceed = () => Promise.reject(new Error("cannot say"));
     await expect(limit(() => 1, own)()).rejects.toThrow("cannot say");
@@ -382,7 +382,7 @@ describe("limit", () => {
 });
 
 describe("rateLimit", () => {
-  it("counts from the call itself: the function never sees more than the limit, also under load", async () => {
+  it("rateLimit() counts from the call itself: the function never sees more than the limit, also under load", async () => {
     const starts: number[] = [];
     const run = rateLimit(
       () => {
@@ -398,7 +398,7 @@ describe("rateLimit", () => {
     expect(worstWindow(starts, 25)).toBe(20);
   });
 
-  it("leaves no timer behind when the waiters are gone", async () => {
+  it("rateLimit() leaves no timer behind when the waiters are gone", async () => {
     const controller = new AbortController();
     const run = rateLimit(() => 1, 86_400_000, 1, { signal: controller.signal });
     await run();

@@ -24,24 +24,27 @@ describe("nested wrappers", () => {
   const window = (clock: FakeClock) =>
     new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "w", { maxExecutions: 1, windowSizeInSeconds: 1 });
 
-  it.each(["rate around concurrency", "concurrency around rate"])("keep both limits: %s", async (order) => {
-    const clock = new FakeClock();
-    const starts: number[] = [];
-    const fn = fast(starts, [], clock);
-    const concurrency = new ConcurrencyLimiter(1, { clock });
-    const run =
-      order === "rate around concurrency"
-        ? limit(limit(fn, concurrency), window(clock))
-        : limit(limit(fn, window(clock)), concurrency);
-    // The trap: a slow first call, then two quick ones that would start together once it ends.
-    const all = [run(2_000), run(10), run(10)];
-    await clock.advance(10_000);
-    await Promise.all(all);
-    expect(starts).toEqual([0, 2_000, 3_000]);
-    expect(concurrency.running).toBe(0);
-  });
+  it.each(["rate around concurrency", "concurrency around rate"])(
+    "nested wrappers keep both limits: %s",
+    async (order) => {
+      const clock = new FakeClock();
+      const starts: number[] = [];
+      const fn = fast(starts, [], clock);
+      const concurrency = new ConcurrencyLimiter(1, { clock });
+      const run =
+        order === "rate around concurrency"
+          ? limit(limit(fn, concurrency), window(clock))
+          : limit(limit(fn, window(clock)), concurrency);
+      // The trap: a slow first call, then two quick ones that would start together once it ends.
+      const all = [run(2_000), run(10), run(10)];
+      await clock.advance(10_000);
+      await Promise.all(all);
+      expect(starts).toEqual([0, 2_000, 3_000]);
+      expect(concurrency.running).toBe(0);
+    },
+  );
 
-  it.each(["inside", "outside"])("keep the limit of an asynchronous limiter: %s", async (place) => {
+  it.each(["inside", "outside"])("nested wrappers keep the limit of an asynchronous limiter: %s", async (place) => {
     const calls = [1, 2, 3].map(() => ({ started: deferred(), gate: deferred() }));
     let started = 0;
     const fn = () => {
@@ -60,7 +63,7 @@ describe("nested wrappers", () => {
     await Promise.all(all);
   });
 
-  it("bring a weight each", async () => {
+  it("nested wrappers bring a weight each", async () => {
     const clock = new FakeClock();
     const tokens = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "t", {
       maxExecutions: 100,
@@ -79,7 +82,7 @@ describe("nested wrappers", () => {
     await Promise.all(all);
   });
 
-  it("keep the tighter maxQueue and both signals", async () => {
+  it("nested wrappers keep the tighter maxQueue and both signals", async () => {
     const gate = deferred();
     const inner = new AbortController();
     const outer = new AbortController();
@@ -97,7 +100,7 @@ describe("nested wrappers", () => {
     await running;
   });
 
-  it("three deep keep all limits", async () => {
+  it("nested wrappers three deep keep all limits", async () => {
     const gate = deferred();
     const limiters = [3, 2, 4].map((max) => new ConcurrencyLimiter(max));
     const run = limiters.reduce<() => Promise<void>>(

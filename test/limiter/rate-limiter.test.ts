@@ -23,7 +23,7 @@ function setUp(options: Partial<RateLimiterWithBackoffOptions> = {}) {
 }
 
 describe("RateLimiter", () => {
-  it("grants so many in any window and promises the exact instant for the next", async () => {
+  it("a RateLimiter grants so many in any window and promises the exact instant for the next", async () => {
     const { clock, limiter } = setUp();
     granted(await limiter.tryAcquire());
     await clock.advance(400);
@@ -42,7 +42,7 @@ describe("RateLimiter", () => {
     expect(refused(await limiter.tryAcquire()).retryInMs).toBe(400);
   });
 
-  it("wakes waiters at the computed instant, in order, and leaves no timer behind", async () => {
+  it("a RateLimiter wakes waiters at the computed instant, in order, and leaves no timer behind", async () => {
     const { clock, limiter } = setUp();
     const starts: [number, number][] = [];
     const waiting = Array.from({ length: 8 }, (_, i) => limiter.acquire().then(() => starts.push([i, clock.now()])));
@@ -63,7 +63,7 @@ describe("RateLimiter", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("is never over and never idle, whenever callers come", async () => {
+  it("a RateLimiter is never over and never idle, whenever callers come", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 5 }),
@@ -93,7 +93,7 @@ describe("RateLimiter", () => {
     );
   });
 
-  it("keeps the place of a heavy waiter, and starts it when its weight fits", async () => {
+  it("a RateLimiter keeps the place of a heavy waiter, and starts it when its weight fits", async () => {
     const { clock, limiter } = setUp({ maxExecutions: 10 });
     granted(await limiter.tryAcquire({ weight: 6 }));
     await clock.advance(500);
@@ -256,7 +256,7 @@ describe("RateLimiter", () => {
     });
   });
 
-  it("widens the window by the guard", async () => {
+  it("a RateLimiter widens the window by the guard", async () => {
     const { clock, limiter } = setUp({ maxExecutions: 1, guard: "50ms" });
     granted(await limiter.tryAcquire());
     expect(refused(await limiter.tryAcquire()).retryInMs).toBe(1_050);
@@ -333,7 +333,7 @@ describe("RateLimiter", () => {
     },
   );
 
-  it("is empty after clear()", async () => {
+  it("a RateLimiter is empty after clear()", async () => {
     const { clock, limiter } = setUp({ maxExecutions: 1 });
     const old = granted(await limiter.tryAcquire());
     await limiter.setNextAvailableTime(new Date(clock.wall() + 60_000));

@@ -14,7 +14,7 @@ import {
 } from "../../src/index.ts";
 
 describe("service tokens", () => {
-  it("have the documented names", () => {
+  it("service tokens have the documented names", () => {
     expect(
       [JOB_LIMITER, CONCURRENT_JOB_LIMITER, EVENLY_SPACED_JOB_RATE_LIMITER, NULL_JOB_LIMITER].map(({ id }) => id),
     ).toEqual([
@@ -25,7 +25,7 @@ describe("service tokens", () => {
     ]);
   });
 
-  it("have a default each, the same instance at every call", () => {
+  it("service tokens have a default each, the same instance at every call", () => {
     const registry = new ServiceRegistry();
     expect(registry.get(JOB_LIMITER)).toBeInstanceOf(NullLimiter);
     expect(registry.get(CONCURRENT_JOB_LIMITER)).toBeInstanceOf(ConcurrencyLimiter);
@@ -52,7 +52,7 @@ describe("service tokens", () => {
     expect(registry.get(JOB_LIMITER)).not.toBe(before);
   });
 
-  it("can be made by users; without a default they must be registered first", () => {
+  it("service tokens can be made by users; without a default they must be registered first", () => {
     const registry = new ServiceRegistry();
     const token = createServiceToken<string>("greeting");
     expect(registry.has(token)).toBe(false);

@@ -14,7 +14,7 @@ import { foreign, setUp, SlowSixMethodLimiter } from "./remote-parts.support.ts"
 import { granted, settled, SixMethodLimiter, worstWindow } from "./support.ts";
 
 describe("remote parts", () => {
-  it("return what others granted when a storage answered too late", async () => {
+  it("remote parts return what others granted when a storage answered too late", async () => {
     let slow = 3_000;
     const { clock, rate } = setUp({
       max: 100,
@@ -45,7 +45,7 @@ describe("remote parts", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("that always answer too late fail the call, and spend no quota", async () => {
+  it("remote parts that always answer too late fail the call, and spend no quota", async () => {
     const { clock, storage, rate } = setUp({ max: 100, delay: () => 2_500 });
     const limiter = rate();
     const failing = limiter.acquire();
@@ -57,7 +57,7 @@ describe("remote parts", () => {
     expect(limiter.waiting).toBe(0);
   });
 
-  it("wake waiters that were refused because of a charge that was undone", async () => {
+  it("remote parts wake waiters that were refused because of a charge that was undone", async () => {
     const { clock, rate } = setUp();
     const controller = new AbortController();
     const slowOwn = foreign(new ConcurrencyLimiter(0, { clock }));
@@ -77,7 +77,7 @@ describe("remote parts", () => {
     expect(at).toBe(50);
   });
 
-  it("do not miss a release while the line goes to sleep", async () => {
+  it("remote parts do not miss a release while the line goes to sleep", async () => {
     for (let turns = 0; turns < 30; turns++) {
       const slots = new ConcurrencyLimiter(1);
       const permit = await slots.acquire();
@@ -88,7 +88,7 @@ describe("remote parts", () => {
     }
   });
 
-  it("wake waiters of another limiter of the same name", async () => {
+  it("remote parts wake waiters of another limiter of the same name", async () => {
     const { clock, rate } = setUp();
     const permit = await rate().acquire();
     const other = rate().acquire();
@@ -112,7 +112,7 @@ describe("remote parts", () => {
     controller.abort();
   });
 
-  it("refuse at once what can never fit, also by a second rule under the same name", async () => {
+  it("remote parts refuse at once what can never fit, also by a second rule under the same name", async () => {
     const { clock, storage, elsewhere } = setUp();
     const rule = (maxExecutions: number) =>
       new RateLimiter(elsewhere, "x", { maxExecutions, windowSizeInSeconds: maxExecutions, clock });
@@ -120,7 +120,7 @@ describe("remote parts", () => {
     expect(storage.calls).toEqual([]);
   });
 
-  it("survive invalid answers of a storage", async () => {
+  it("remote parts survive invalid answers of a storage", async () => {
     const { clock, storage, rate } = setUp();
     const answers = [-1, Number.NaN, 0, undefined];
     const sound = storage.tryRecordExecution.bind(storage);
@@ -131,7 +131,7 @@ describe("remote parts", () => {
     await waiting;
   });
 
-  it("count a grant from the call, however long the other parts take to record it", async () => {
+  it("remote parts count a grant from the call, however long the other parts take to record it", async () => {
     const clock = new FakeClock();
     const storage = new InMemoryRateLimiterStorage({ clock });
     const rate = new RateLimiter(storage, "x", { maxExecutions: 2, windowSizeInSeconds: 0.1 });
@@ -168,7 +168,7 @@ describe("remote parts", () => {
     expect(worstWindow(grants, 100)).toBe(1);
   });
 
-  it("do not let the charge of a window expire before the call is made", async () => {
+  it("remote parts do not let the charge of a window expire before the call is made", async () => {
     for (const slow of [160, 1_000]) {
       const clock = new FakeClock();
       const rate = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", {
@@ -199,7 +199,7 @@ describe("remote parts", () => {
     }
   });
 
-  it("that never answer fail the call after a while, and block no other line", async () => {
+  it("remote parts that never answer fail the call after a while, and block no other line", async () => {
     const { clock, storage, rate } = setUp({ max: 9 });
     const sound = storage.tryRecordExecution.bind(storage);
     let lost = true;
@@ -240,7 +240,7 @@ describe("remote parts", () => {
     expect(other.timers).toBe(0);
   });
 
-  it("that never answer a record or an undo do not block the line either", async () => {
+  it("remote parts that never answer a record or an undo do not block the line either", async () => {
     const { clock, storage, rate } = setUp({ max: 9 });
     let lost = true;
     const sound = storage.cancelExecution.bind(storage);
@@ -275,7 +275,7 @@ describe("remote parts", () => {
     await expect(hanging).rejects.toThrow(/has not answered/);
   });
 
-  it("wait by the clock that one of them was given", async () => {
+  it("remote parts wait by the clock that one of them was given", async () => {
     const { clock, rate } = setUp();
     const composite = new CompositeLimiter([new SixMethodLimiter(9), rate()]);
     await composite.acquire();
@@ -284,7 +284,7 @@ describe("remote parts", () => {
     expect(await settled(waiting)).toBe(true);
   });
 
-  it("give no retry time while they are asked about another call", async () => {
+  it("remote parts give no retry time while they are asked about another call", async () => {
     let ms = 0;
     const { clock, rate } = setUp({ seconds: 1, delay: () => ms });
     const limiter = rate();
@@ -297,7 +297,7 @@ describe("remote parts", () => {
     expect(await limiter.tryAcquire()).toMatchObject({ granted: false, retryInMs: null });
   });
 
-  it("record nothing for a waiter that was aborted while they were asked", async () => {
+  it("remote parts record nothing for a waiter that was aborted while they were asked", async () => {
     const clock = new FakeClock();
     const six = new SlowSixMethodLimiter(5, clock, () => 100);
     const controller = new AbortController();
@@ -322,7 +322,7 @@ describe("remote parts", () => {
     expect(slots.running).toBe(0);
   });
 
-  it("let maxQueue wait behind the one that is being asked about", async () => {
+  it("remote parts let maxQueue wait behind the one that is being asked about", async () => {
     const { clock, rate } = setUp({ max: 100 });
     const run = limit(async () => "ran", rate(), { maxQueue: 1 });
     const all = [run(), run()];
@@ -331,7 +331,7 @@ describe("remote parts", () => {
     expect(await Promise.all(all)).toEqual(["ran", "ran"]);
   });
 
-  it("include a user's limiter with the whole interface, which can undo", async () => {
+  it("remote parts include a user's limiter with the whole interface, which can undo", async () => {
     const clock = new FakeClock();
     const slots = new ConcurrencyLimiter(1, { clock });
     const full = new ConcurrencyLimiter(0, { clock });

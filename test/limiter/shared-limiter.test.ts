@@ -78,12 +78,12 @@ async function scene(definitions: LimitDefinitions) {
 }
 
 describe("SharedLimiter", () => {
-  it("is a limiter like any other", () => {
+  it("a SharedLimiter is a limiter like any other", () => {
     expectTypeOf<SharedLimiter>().toExtend<Limiter>();
     expect(() => new CompositeLimiter([new SharedLimiter(new MemoryStorage(), "a")])).not.toThrow();
   });
 
-  it("charges the limit that jobs charge, and is refused when that is full", async () => {
+  it("a SharedLimiter charges the limit that jobs charge, and is refused when that is full", async () => {
     const { clock, limiter, use } = await scene({ mail: { max: 2, per: "1s", types: ["send"] } });
     const mail = limiter("mail");
     expect([mail.name, mail.group]).toEqual(["mail", undefined]);
@@ -102,7 +102,7 @@ describe("SharedLimiter", () => {
     expect(await use("mail")).toMatchObject({ used: 2 });
   });
 
-  it("waits in line, in order, until the limit grants", async () => {
+  it("a SharedLimiter waits in line, in order, until the limit grants", async () => {
     const { clock, limiter } = await scene({ mail: { max: 1, per: "1s", types: ["send"] } });
     const mail = limiter("mail");
     const starts: [string, number][] = [];
@@ -119,7 +119,7 @@ describe("SharedLimiter", () => {
     ]);
   });
 
-  it("counts groups apart, and those without one together", async () => {
+  it("a SharedLimiter counts groups apart, and those without one together", async () => {
     const { limiter, use } = await scene({
       tenant: { max: 1, per: "1s", by: "group", overrides: { acme: { max: 2 } } },
     });

@@ -31,7 +31,7 @@ async function scene(definitions: LimitDefinitions) {
 const mail = { max: 3, per: "1m", types: ["send"] } as const;
 
 describe("Limits", () => {
-  it("shows the current state of a limit", async () => {
+  it("Limits shows the current state of a limit", async () => {
     const { limits, take, clock } = await scene({ mail: { ...mail, concurrency: 2, every: "1s", queues: ["q"] } });
     await take("mail");
     expect(await limits.get("mail")).toEqual({
@@ -69,7 +69,7 @@ describe("Limits", () => {
     expect(await limits.get("nothing")).toBeUndefined();
   });
 
-  it("lists all limits, by name", async () => {
+  it("Limits lists all limits, by name", async () => {
     const { limits } = await scene({ b: { every: 1, all: true }, a: { concurrency: 1, all: true } });
     expect((await limits.list()).map(({ name, max, concurrency }) => [name, max, concurrency])).toEqual([
       ["a", undefined, 1],
@@ -77,7 +77,7 @@ describe("Limits", () => {
     ]);
   });
 
-  it("shows of a limit by group the fullest, and each", async () => {
+  it("Limits shows of a limit by group the fullest, and each", async () => {
     const { limits, take } = await scene({
       tenant: { max: 4, per: "1s", by: "group", overrides: { acme: { max: 10, share: 2 } } },
     });
@@ -124,7 +124,7 @@ describe("Limits", () => {
     }
   });
 
-  it("declares by version and owner, and shows them", async () => {
+  it("Limits declares by version and owner, and shows them", async () => {
     const { limits } = await scene({});
     const api = { every: "1s", all: true } as const;
     await limits.define(defineLimits({ mail, api }, { version: 3, owner: "billing" }));
@@ -135,7 +135,7 @@ describe("Limits", () => {
     expect((await limits.list()).map(({ name, version }) => [name, version])).toEqual([["mail", 4]]);
   });
 
-  it("keeps a history of what was changed, and by whom", async () => {
+  it("Limits keeps a history of what was changed, and by whom", async () => {
     const { storage, clock } = await scene({ mail });
     const limits = new Limits(storage, { clock, by: "ops@example.com" });
     await clock.advance(5_000);
@@ -234,7 +234,7 @@ describe("Limits", () => {
     });
   });
 
-  it("pauses until resumed, or for a while", async () => {
+  it("Limits pauses until resumed, or for a while", async () => {
     const { limits, take, clock } = await scene({ mail });
     await limits.pause("mail");
     expect(await limits.get("mail")).toMatchObject({
@@ -260,7 +260,7 @@ describe("Limits", () => {
     expect((await take("mail")).granted).toBe(true);
   });
 
-  it("pauses one group for a while, and all of them until resumed", async () => {
+  it("Limits pauses one group for a while, and all of them until resumed", async () => {
     const { limits, take } = await scene({ tenant: { max: 5, per: "1s", by: "group" } });
     await limits.pause("tenant", { for: "10s", group: "acme" });
     expect((await take("tenant", { group: "acme" })).granted).toBe(false);
@@ -279,20 +279,20 @@ describe("Limits", () => {
     ["a response that does not say", new Response(null, { status: 429 }), 1_000],
     ["a response that asks for more than a day", new Headers({ "retry-after": "9999999" }), 86_400_000],
     ["an instant that has passed", at(-5_000), 0],
-  ])("holds by %s", async (_, retry, ms) => {
+  ])("Limits holds by %s", async (_, retry, ms) => {
     const { limits } = await scene({ mail });
     expect(await limits.hold("mail", retry as Date)).toEqual(at(ms));
     expect(await limits.get("mail")).toMatchObject({ pausedUntil: ms === 0 ? undefined : at(ms) });
   });
 
-  it("holds one group", async () => {
+  it("Limits holds one group", async () => {
     const { limits } = await scene({ tenant: { max: 5, per: "1s", by: "group" } });
     await limits.hold("tenant", 5_000, { group: "acme" });
     expect(await limits.get("tenant", { group: "acme" })).toMatchObject({ pausedUntil: at(5_000) });
     expect(await limits.get("tenant", { group: "other" })).toMatchObject({ pausedUntil: undefined });
   });
 
-  it("pauses and holds all groups where none is named, also unused ones", async () => {
+  it("Limits pauses and holds all groups where none is named, also unused ones", async () => {
     const { limits, take, clock } = await scene({ tenant: { max: 5, per: "1s", by: "group" } });
     await limits.pause("tenant", { for: "10s" });
     expect(await limits.get("tenant")).toMatchObject({ free: 0, blockedBy: "held", pausedUntil: at(10_000) });
@@ -310,7 +310,7 @@ describe("Limits", () => {
     expect((await take("tenant", { group: "acme" })).granted).toBe(true);
   });
 
-  it("resets what was counted", async () => {
+  it("Limits resets what was counted", async () => {
     const { limits, take } = await scene({ tenant: { max: 1, per: "1m", by: "group" } });
     await take("tenant", { group: "a" });
     await take("tenant", { group: "b" });
@@ -321,7 +321,7 @@ describe("Limits", () => {
     expect((await take("tenant", { group: "b" })).granted).toBe(true);
   });
 
-  it("removes a limit", async () => {
+  it("Limits removes a limit", async () => {
     const { limits } = await scene({ mail });
     expect(await limits.remove("mail")).toBe(true);
     expect(await limits.remove("mail")).toBe(false);
@@ -444,7 +444,7 @@ describe("Limits", () => {
     });
   });
 
-  it("throws for a limit that is not declared", async () => {
+  it("Limits throws for a limit that is not declared", async () => {
     const { limits } = await scene({});
     for (const use of [
       () => limits.change("x", { max: 1 }),
@@ -460,7 +460,7 @@ describe("Limits", () => {
     }
   });
 
-  it("refuses invalid arguments", async () => {
+  it("Limits refuses invalid arguments", async () => {
     const { limits } = await scene({ mail });
     const wrong: [() => Promise<unknown>, string][] = [
       [() => limits.get(5 as never), "name"],

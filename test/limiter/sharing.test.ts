@@ -44,7 +44,7 @@ describe("limiters that several share", () => {
     await third;
   });
 
-  it("let no waiter pass a heavy one, not even a composite with remote parts", async () => {
+  it("limiters that several callers share let no waiter pass a heavy one, not even a composite with remote parts", async () => {
     const clock = new FakeClock();
     const leaf = new ConcurrencyLimiter(2, { clock });
     const mixed = new CompositeLimiter([leaf, new SixMethodLimiter(1_000)]);
@@ -62,7 +62,7 @@ describe("limiters that several share", () => {
     expect(light.started).toBeGreaterThan(before + 5); // and the waiter behind continues
   });
 
-  it("wake a composite with remote parts when the waiters before it are aborted", async () => {
+  it("limiters that several callers share wake a composite with remote parts when the waiters before it are aborted", async () => {
     const leaf = new ConcurrencyLimiter(2);
     const mixed = new CompositeLimiter([leaf, new SixMethodLimiter(1_000)]);
     const held = await leaf.acquire();
@@ -76,7 +76,7 @@ describe("limiters that several share", () => {
     await held.release();
   });
 
-  it("do not starve a waiter that needs two of them that are never available together", async () => {
+  it("limiters that several callers share do not starve a waiter that needs two of them that are never available together", async () => {
     const clock = new FakeClock();
     const [one, two] = [new ConcurrencyLimiter(1, { clock }), new ConcurrencyLimiter(1, { clock })];
     const others: { readonly started: number }[] = [];
@@ -93,7 +93,7 @@ describe("limiters that several share", () => {
     for (const [i, { started }] of others.entries()) expect(started).toBeGreaterThan(before[i]! + 5);
   });
 
-  it("keep the order among limiter objects of one name and rule", async () => {
+  it("limiters that several callers share keep the order among limiter objects of one name and rule", async () => {
     const clock = new FakeClock();
     const storage = new InMemoryRateLimiterStorage({ clock });
     const rule = { maxExecutions: 10, windowSizeInSeconds: 1 };
@@ -112,7 +112,7 @@ describe("limiters that several share", () => {
     expect(await settled(heavy)).toBe(true);
   });
 
-  it("give a newcomer behind a line the time to retry", async () => {
+  it("limiters that several callers share give a newcomer behind a line the time to retry", async () => {
     const clock = new FakeClock();
     const rate = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", {
       maxExecutions: 2,
@@ -125,7 +125,7 @@ describe("limiters that several share", () => {
     expect(refused(await composite.tryAcquire())).toMatchObject({ blockedBy: "x", retryInMs: 1_000 });
   });
 
-  it("wait by the clock of the blocker", async () => {
+  it("limiters that several callers share wait by the clock of the blocker", async () => {
     const clock = new FakeClock();
     const rate = new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", {
       maxExecutions: 1,
@@ -138,7 +138,7 @@ describe("limiters that several share", () => {
     expect(await settled(waiting)).toBe(true);
   });
 
-  it("charge the larger weight where nested wrappers share one", async () => {
+  it("limiters that several callers share charge the larger weight where nested wrappers share one", async () => {
     const storage = new InMemoryRateLimiterStorage();
     const tokens = new RateLimiter(storage, "tokens", { maxExecutions: 100, windowSizeInSeconds: 60 });
     let started = 0;
@@ -148,7 +148,7 @@ describe("limiters that several share", () => {
     expect(started).toBe(100);
   });
 
-  it("refuse to count one name by starts and by weight", () => {
+  it("limiters that several callers share refuse to count one name by starts and by weight", () => {
     const storage = new InMemoryRateLimiterStorage();
     const rule = { maxExecutions: 100, windowSizeInSeconds: 60 };
     const starts = new RateLimiter(storage, "x", { ...rule, count: "starts" });
@@ -164,7 +164,7 @@ describe("limiters that several share", () => {
     ).toThrow(OptionsError);
   });
 
-  it("record a call once that nested wrappers charge under one name", async () => {
+  it("limiters that several callers share record a call once that nested wrappers charge under one name", async () => {
     const clock = new FakeClock();
     const storage = new InMemoryRateLimiterStorage({ clock });
     const second = new RateLimiter(storage, "x", { maxExecutions: 10, windowSizeInSeconds: 1 });
@@ -181,36 +181,39 @@ describe("limiters that several share", () => {
     expect(calls).toBe(12);
   });
 
-  it.each([85, 90, 93, 300])("do not pass on the places of a waiter that was moved between them (%i)", async (ms) => {
-    const clock = new FakeClock();
-    const [one, two] = [new ConcurrencyLimiter(1, { clock }), new ConcurrencyLimiter(2, { clock })];
-    const controller = new AbortController();
-    const busy = (limiter: ILimiter, weight: number) => {
-      const run = limit(() => new Promise<void>((resolve) => clock.after(10, resolve)), limiter, {
-        weight: () => weight,
-        signal: controller.signal,
-      });
-      const loop = async () => {
-        for (;;) await run();
+  it.each([85, 90, 93, 300])(
+    "limiters that several callers share do not pass on the places of a waiter that was moved between them (%i)",
+    async (ms) => {
+      const clock = new FakeClock();
+      const [one, two] = [new ConcurrencyLimiter(1, { clock }), new ConcurrencyLimiter(2, { clock })];
+      const controller = new AbortController();
+      const busy = (limiter: ILimiter, weight: number) => {
+        const run = limit(() => new Promise<void>((resolve) => clock.after(10, resolve)), limiter, {
+          weight: () => weight,
+          signal: controller.signal,
+        });
+        const loop = async () => {
+          for (;;) await run();
+        };
+        for (let i = 0; i < 2; i++) loop().catch(() => {});
       };
-      for (let i = 0; i < 2; i++) loop().catch(() => {});
-    };
-    busy(one, 1);
-    await clock.advance(5);
-    busy(two, 2);
-    await clock.advance(1);
-    const both = new CompositeLimiter([one, two]);
-    const first = both.acquire();
-    void both.acquire();
-    await clock.advance(ms);
-    controller.abort();
-    await clock.advance(100);
-    expect(await settled(first)).toBe(true);
-    // The second waits for `one`, which the first still holds; of `two` one is available, and no other waiter needs it.
-    expect((await two.tryAcquire()).granted).toBe(true);
-  });
+      busy(one, 1);
+      await clock.advance(5);
+      busy(two, 2);
+      await clock.advance(1);
+      const both = new CompositeLimiter([one, two]);
+      const first = both.acquire();
+      void both.acquire();
+      await clock.advance(ms);
+      controller.abort();
+      await clock.advance(100);
+      expect(await settled(first)).toBe(true);
+      // The second waits for `one`, which the first still holds; of `two` one is available, and no other waiter needs it.
+      expect((await two.tryAcquire()).granted).toBe(true);
+    },
+  );
 
-  it("serve a composite with remote parts in its turn, although others always wait", async () => {
+  it("limiters that several callers share serve a composite with remote parts in its turn, although others always wait", async () => {
     const clock = new FakeClock();
     const leaf = new ConcurrencyLimiter(1, { clock });
     keepBusy(leaf, clock, 10);
@@ -226,7 +229,7 @@ describe("limiters that several share", () => {
     expect(later.started).toBeGreaterThan(2);
   });
 
-  it("record a start once, however often they are contained", async () => {
+  it("limiters that several callers share record a start once, however often they are contained", async () => {
     const slots = new ConcurrencyLimiter(5);
     const twice = new CompositeLimiter([slots, new CompositeLimiter([slots])]);
     await twice.recordJobStart();
@@ -243,7 +246,7 @@ describe("limiters that several share", () => {
 });
 
 describe("clear()", () => {
-  it("resets everything before any waiter starts", async () => {
+  it("clear() resets everything before any waiter starts", async () => {
     const clock = new FakeClock();
     const even = new EvenlySpacedRateLimiter({ maxExecutions: 10, windowSizeInSeconds: 1, clock });
     await (await even.acquire()).settle(20);
@@ -256,7 +259,7 @@ describe("clear()", () => {
     expect(starts).toEqual([250, 350, 450]);
   });
 
-  it("does not let an adaptive limiter start twice what it allows", async () => {
+  it("clear() does not let an adaptive limiter start twice what it allows", async () => {
     const clock = new FakeClock();
     const limiter = new AdaptiveLimiter({ clock, initial: 10 });
     await limiter.recordRateLimited();
@@ -269,7 +272,7 @@ describe("clear()", () => {
     expect(started - before).toBe(10);
   });
 
-  it("resets all children of a composite before any waiter starts", async () => {
+  it("clear() resets all children of a composite before any waiter starts", async () => {
     const clock = new FakeClock();
     const rate = (maxExecutions: number) =>
       new RateLimiter(new InMemoryRateLimiterStorage({ clock }), "x", { maxExecutions, windowSizeInSeconds: 1 });

@@ -5,7 +5,7 @@ import { FakeClock } from "../../src/testing/index.ts";
 import { granted, refused, settled, worstWindow } from "./support.ts";
 
 describe("DelayLimiter", () => {
-  it("keeps starts 50 ms apart by default, whatever their weight", async () => {
+  it("a DelayLimiter keeps starts 50 ms apart by default, whatever their weight", async () => {
     const clock = new FakeClock();
     const limiter = new DelayLimiter(undefined, { clock });
     expect(limiter.delayInMilliseconds).toBe(50);
@@ -20,7 +20,7 @@ describe("DelayLimiter", () => {
     granted(await limiter.tryAcquire());
   });
 
-  it("serves waiters one by one, each a delay after the one before", async () => {
+  it("a DelayLimiter serves waiters one by one, each a delay after the one before", async () => {
     const clock = new FakeClock();
     const limiter = new DelayLimiter(200, { clock });
     const starts: number[] = [];
@@ -30,7 +30,7 @@ describe("DelayLimiter", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("forgets a cancelled start", async () => {
+  it("a DelayLimiter forgets a cancelled start", async () => {
     const clock = new FakeClock();
     const limiter = new DelayLimiter(200, { clock });
     const permit = granted(await limiter.tryAcquire());
@@ -46,7 +46,7 @@ describe("DelayLimiter", () => {
 const perMinute = { maxExecutions: 60, windowSizeInSeconds: 60 };
 
 describe("EvenlySpacedRateLimiter", () => {
-  it("paces start to start at the ideal interval", async () => {
+  it("an EvenlySpacedRateLimiter paces start to start at the ideal interval", async () => {
     const clock = new FakeClock();
     const limiter = new EvenlySpacedRateLimiter({ ...perMinute, clock });
     const starts: number[] = [];
@@ -55,7 +55,7 @@ describe("EvenlySpacedRateLimiter", () => {
     expect(starts).toEqual([0, 1_000, 2_000, 3_000]);
   });
 
-  it("makes a serial worker wait for the interval less what the job took", async () => {
+  it("an EvenlySpacedRateLimiter makes a serial worker wait for the interval less what the job took", async () => {
     const clock = new FakeClock();
     const limiter = new EvenlySpacedRateLimiter({ ...perMinute, clock });
     await limiter.recordJobStart();
@@ -65,7 +65,7 @@ describe("EvenlySpacedRateLimiter", () => {
     expect((await limiter.getNextAvailableTime()).getTime() - clock.wall()).toBe(700);
   });
 
-  it("counts a weight as so many intervals, and never exceeds the maximum in a window", async () => {
+  it("an EvenlySpacedRateLimiter counts a weight as so many intervals, and never exceeds the maximum in a window", async () => {
     const clock = new FakeClock();
     const limiter = new EvenlySpacedRateLimiter({ maxExecutions: 10, windowSizeInSeconds: 10, clock });
     granted(await limiter.tryAcquire({ weight: 3 }));
@@ -75,7 +75,7 @@ describe("EvenlySpacedRateLimiter", () => {
     expect(refused(await limiter.tryAcquire({ weight: 11 })).never).toBe(true);
   });
 
-  it("widens the window, and with it the interval, by the guard", async () => {
+  it("an EvenlySpacedRateLimiter widens the window, and with it the interval, by the guard", async () => {
     const clock = new FakeClock();
     const limiter = new EvenlySpacedRateLimiter({ ...perMinute, guard: 600, clock });
     granted(await limiter.tryAcquire());
@@ -119,7 +119,7 @@ describe("EvenlySpacedRateLimiter", () => {
     );
   });
 
-  it("is reset by clear(), also for waiters", async () => {
+  it("an EvenlySpacedRateLimiter is reset by clear(), also for waiters", async () => {
     const clock = new FakeClock();
     const limiter = new EvenlySpacedRateLimiter({ ...perMinute, spacing: "adaptive", clock });
     granted(await limiter.tryAcquire());

@@ -156,14 +156,14 @@ describe.each(DOORS)("a subclass of $name that overrides canProceed()", ({ make 
 });
 
 describe("a subclass that overrides what is recorded", () => {
-  it("records every start and end of limit() once", async () => {
+  it("a subclass that overrides what is recorded records every start and end of limit() once", async () => {
     const limiter = new Diary(2);
     await limit(async () => {}, limiter)();
     expect(limiter.diary).toEqual(["canProceed", "recordJobStart", "recordJobCompletion"]);
     expect(limiter.running).toBe(0);
   });
 
-  it("keeps its limit in limit()", async () => {
+  it("a subclass that overrides what is recorded keeps its limit in limit()", async () => {
     const limiter = new Diary(2);
     let running = 0;
     let peak = 0;
@@ -177,7 +177,7 @@ describe("a subclass that overrides what is recorded", () => {
     expect(limiter.diary.filter((word) => word === "recordJobStart")).toHaveLength(8);
   });
 
-  it("records starts of the six methods and of tryAcquire() of a composite", async () => {
+  it("a subclass that overrides what is recorded records starts of the six methods and of tryAcquire() of a composite", async () => {
     const limiter = new Diary(2);
     const composite = new CompositeLimiter([new CompositeLimiter([limiter])]);
     await granted(await composite.tryAcquire()).release();
@@ -209,7 +209,7 @@ describe("a subclass that overrides what is recorded", () => {
 });
 
 describe("a method that is assigned to an instance", () => {
-  it("counts like one that is overridden", async () => {
+  it("a method that is assigned to an instance counts like one that is overridden", async () => {
     const limiter = new ConcurrencyLimiter(5);
     limiter.canProceed = async () => false;
     refused(await new CompositeLimiter([limiter]).tryAcquire());
@@ -226,7 +226,7 @@ describe("a subclass that overrides tryAcquire()", () => {
     }
   }
 
-  it("decides by it, in a composite and in limit()", async () => {
+  it("a subclass that overrides tryAcquire() decides by it, in a composite and in limit()", async () => {
     const limiter = new Counted(1);
     const permit = granted(await new CompositeLimiter([limiter]).tryAcquire());
     expect([limiter.asked, limiter.running]).toEqual([1, 1]);
@@ -235,7 +235,7 @@ describe("a subclass that overrides tryAcquire()", () => {
     expect([limiter.asked, limiter.running]).toEqual([2, 0]);
   });
 
-  it("decides by it also when it overrides canProceed()", async () => {
+  it("a subclass that overrides tryAcquire() decides by it also when it overrides canProceed()", async () => {
     class Both extends Counted {
       override async canProceed(): Promise<boolean> {
         return false;
@@ -248,7 +248,7 @@ describe("a subclass that overrides tryAcquire()", () => {
 });
 
 describe("a subclass that overrides none of the methods that decide", () => {
-  it("decides synchronously, with weights, as its class does", async () => {
+  it("a subclass that overrides none of the methods that decide decides synchronously, with weights, as its class does", async () => {
     class Named extends ConcurrencyLimiter {
       cleared = 0;
       override async clear(): Promise<void> {
@@ -268,7 +268,7 @@ describe("a subclass that overrides none of the methods that decide", () => {
 });
 
 describe("an AdaptiveLimiter that is subclassed", () => {
-  it("still learns from responses, alone and in a composite", async () => {
+  it("an AdaptiveLimiter that is subclassed still learns from responses, alone and in a composite", async () => {
     class Told extends AdaptiveLimiter {
       override async recordJobStart(): Promise<void> {
         await super.recordJobStart();

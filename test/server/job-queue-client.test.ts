@@ -194,7 +194,7 @@ describe("every way out settles waitFor", () => {
     }
   });
 
-  it("dead", async () => {
+  it("waitFor() rejects when the job is dead", async () => {
     class Fails extends Job<boolean, never> {
       async execute(permanently: boolean): Promise<never> {
         throw permanently ? new PermanentJobError("never") : new TypeError("bad luck");

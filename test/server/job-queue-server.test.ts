@@ -367,7 +367,7 @@ describe("the limiter of a server", () => {
     { max: 10, workerCount: 4 },
     { max: 3, workerCount: 8 },
     { max: 150, workerCount: 1 },
-  ])("decides how many run: $max with $workerCount workers", async ({ max, workerCount }) => {
+  ])("the limiter of a server decides how many run: $max with $workerCount workers", async ({ max, workerCount }) => {
     const { GatedJob, seen, end } = gated();
     const clock = new FakeClock();
     const limiter = new CompositeLimiter([
@@ -613,7 +613,7 @@ describe("options of a server", () => {
     ["a bad interval", { cleanupIntervalMs: 0 }, "cleanupIntervalMs"],
     ["polling", { pollIntervalMs: 100 }, "do not poll"],
     ["a listener that is none", { onError: "log" }, "onError"],
-  ])("refuses %s", (_, options, hint) => {
+  ])("a server refuses %s", (_, options, hint) => {
     expect(make(options)).toThrow(OptionsError);
     expect(make(options)).toThrow(hint);
   });
@@ -645,7 +645,7 @@ describe("options of a server", () => {
     ],
     ["no classes", []],
     ["the same class twice", [Double, Double]],
-  ])("refuses %s as a class of jobs", (_, jobClass) => {
+  ])("a server refuses %s as a class of jobs", (_, jobClass) => {
     expect(make({}, jobClass)).toThrow(OptionsError);
   });
 
