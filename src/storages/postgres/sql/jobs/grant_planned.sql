@@ -279,10 +279,15 @@ BEGIN
       done.refused_names := done.refused_names || keys.names[keeper];
       done.refused_most := done.refused_most || coalesce(keys.maxima[keeper], keys.concurrency[keeper]);
       done.refused_weights := done.refused_weights || CASE WHEN r_window[keys.rules[keeper]] THEN kept_weight ELSE kept_slots END;
-    ELSIF kind = 3 AND keeper > 0 AND NOT never THEN
+    ELSIF kind <> 2 AND keeper > 0 AND longest > 0 AND NOT never THEN
       rule := rules[keys.rules[keeper]];
       s := keys.states[keeper];
       l_stuck[lane] := true;
+      IF kind = 1 THEN
+        -- Refused though it was proposed: others have started meanwhile. What is behind it does not pass.
+        again := true;
+        k_shut[keeper] := true;
+      END IF;
       CONTINUE WHEN rule.paused OR NOT (rule.by_group OR rule.weight IS NOT NULL);
       done.blocked := done.blocked || l_id[lane];
       done.blocked_waits := done.blocked_waits || longest;

@@ -46,11 +46,14 @@ BEGIN
         charges[i] := charges[i] || ']';
       END LOOP;
       IF done.hold_starts <> '{}' THEN
+        alike := array_fill(false, ARRAY[cardinality(keys.states)]);
         FOR k IN 1 .. cardinality(keys.states) LOOP
-          alike[k] := keys.alike[k] AND done.starts[keys.states[k]] = count;
+          IF keys.alike[k] AND done.starts[keys.states[k]] = count THEN
+            alike[keys.states[k]] := true;
+          END IF;
         END LOOP;
         INSERT INTO {schema}.holds (limit_id, token, slots, at, n)
-          SELECT charged.ids[k.state], -first, count, now, count FROM unnest(keys.states, alike) AS k (state, alike) WHERE k.alike
+          SELECT charged.ids[k.state], -first, count, now, count FROM unnest(alike) WITH ORDINALITY AS k (alike, state) WHERE k.alike
           UNION ALL
           SELECT charged.ids[h.state], first + h.start - 1, h.slots, now, 1
             FROM unnest(done.hold_starts, done.hold_states, done.hold_slots) AS h (start, state, slots) WHERE NOT alike[h.state];
