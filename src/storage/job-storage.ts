@@ -408,10 +408,10 @@ export interface Subscriber {
   /** Only this queue; null: all. */
   readonly queue: string | null;
   /**
-   * A wake-up: something changed that may let a job start. It comes within a second, mostly at once. `news`: a job was added to an empty
+   * A wake-up: something changed that may let a job start. It comes within a second, mostly at once. `mayStart`: a job was added to an empty
    * lane, or a limit became available; a worker that a limit blocks should claim too.
    */
-  readonly wake?: ((news: boolean) => void) | undefined;
+  readonly wake?: ((mayStart: boolean) => void) | undefined;
   /** These active jobs are to be aborted. It comes within a second, and may come again while they run. */
   readonly cancelled?: ((ids: readonly string[]) => void) | undefined;
   /** These jobs may have ended: of any queue, whatever `queue` is, and in any process. For callers that wait for jobs to end. */

@@ -7,7 +7,7 @@ interface Listening {
 }
 
 /**
- * The subscribers of a storage, and their pending notifications. A step of the storage notes what happened; `tell` is called when the step
+ * The subscribers of a storage, and their pending notifications. A step of the storage notes what happened; `notify` is called when the step
  * is over, so that subscribers see its effect, and may call the storage at once.
  */
 export class Subscribers {
@@ -18,7 +18,7 @@ export class Subscribers {
   #cancelled = new Map<string, string[]>();
   /** Should workers that a limit blocks claim, too? */
   #awake = new Map<string, boolean>();
-  #telling = false;
+  #notifying = false;
   /** Does a subscriber want events, or ended jobs? Otherwise none need be noted. */
   hearEvents = false;
   /** Does a subscriber want all events? */
@@ -41,14 +41,14 @@ export class Subscribers {
   }
 
   /** Something changed in the queue that may let a job start. */
-  wake(queue: string, news: boolean): void {
-    if (this.#all.length > 0) this.#awake.set(queue, news || this.#awake.get(queue) === true);
+  wake(queue: string, mayStart: boolean): void {
+    if (this.#all.length > 0) this.#awake.set(queue, mayStart || this.#awake.get(queue) === true);
   }
 
   /** The same for every queue that has a subscriber. */
-  wakeAll(news: boolean): void {
+  wakeAll(mayStart: boolean): void {
     // A name that no queue has reaches the subscribers of all queues.
-    for (const { subscriber } of this.#all) this.wake(subscriber.queue ?? "", news);
+    for (const { subscriber } of this.#all) this.wake(subscriber.queue ?? "", mayStart);
   }
 
   /** An active job is to be aborted. */
@@ -70,9 +70,9 @@ export class Subscribers {
   }
 
   /** Sends the noted notifications, in order. Those that are noted meanwhile are sent after them. */
-  tell(): void {
-    if (this.#telling) return;
-    this.#telling = true;
+  notify(): void {
+    if (this.#notifying) return;
+    this.#notifying = true;
     while (this.#events.length > 0 || this.#ended.length > 0 || this.#cancelled.size > 0 || this.#awake.size > 0) {
       const events = this.#events;
       const ended = this.#ended;
@@ -85,9 +85,9 @@ export class Subscribers {
       for (const event of events) this.#each(event.queue, (subscriber) => subscriber.event?.(event));
       if (ended.length > 0) this.#each(null, (subscriber) => subscriber.ended?.(ended));
       for (const [queue, ids] of cancelled) this.#each(queue, (subscriber) => subscriber.cancelled?.([...ids]));
-      for (const [queue, news] of awake) this.#each(queue, (subscriber) => subscriber.wake?.(news));
+      for (const [queue, mayStart] of awake) this.#each(queue, (subscriber) => subscriber.wake?.(mayStart));
     }
-    this.#telling = false;
+    this.#notifying = false;
   }
 
   #become(all: readonly Listening[]): void {

@@ -13,9 +13,9 @@ describe("subscribers", () => {
     subscribers.event(event("a"));
     subscribers.wake("q", false);
     expect(heard).toEqual([]);
-    subscribers.tell();
+    subscribers.notify();
     expect(heard).toEqual(["added", "wake"]);
-    subscribers.tell();
+    subscribers.notify();
     expect(heard.length).toBe(2);
   });
 
@@ -28,13 +28,13 @@ describe("subscribers", () => {
     subscribers.wake("q", true);
     subscribers.wake("r", false);
     subscribers.wake("q", false);
-    subscribers.tell();
+    subscribers.notify();
     expect(heard).toEqual([
       ["q", true],
       ["r", false],
     ]);
     subscribers.wake("q", false);
-    subscribers.tell();
+    subscribers.notify();
     expect(heard.at(-1)).toEqual(["q", false]);
   });
 
@@ -49,14 +49,14 @@ describe("subscribers", () => {
         first.push(heard.id);
         if (heard.id === "a") {
           subscribers.event(event("c"));
-          subscribers.tell();
+          subscribers.notify();
         }
       },
     });
     subscribers.add({ queue: null, event: (heard) => "id" in heard && second.push(heard.id) });
     subscribers.event(event("a"));
     subscribers.event(event("b"));
-    subscribers.tell();
+    subscribers.notify();
     expect([first, second]).toEqual([
       ["a", "b", "c"],
       ["a", "b", "c"],
@@ -86,12 +86,12 @@ describe("subscribers", () => {
     subscribers.add(counter);
     const leave = subscribers.add(counter);
     subscribers.wake("q", false);
-    subscribers.tell();
+    subscribers.notify();
     expect(counter.count).toBe(2);
     leave();
     leave();
     subscribers.wake("q", false);
-    subscribers.tell();
+    subscribers.notify();
     expect(counter.count).toBe(3);
   });
 
@@ -108,11 +108,11 @@ describe("subscribers", () => {
       cancelled: (ids) => heard.push((ids as string[]).splice(0)),
     });
     subscribers.add({ queue: "q", cancelled: (ids) => heard.push(ids) });
-    subscribers.tell();
+    subscribers.notify();
     expect(heard).toEqual([]);
     subscribers.cancelled("q", "a");
     subscribers.cancelled("q", "b");
-    subscribers.tell();
+    subscribers.notify();
     expect(heard).toEqual([
       ["a", "b"],
       ["a", "b"],

@@ -4,7 +4,7 @@ import { workersFor } from "../../storage/workers.ts";
 import type { Book } from "./book.ts";
 import { generalState, keptState } from "./limits/reading.ts";
 import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
-import { rulesFor } from "./standing.ts";
+import { rulesFor } from "./explaining.ts";
 
 /** The weights of so many jobs are looked at. */
 const WEIGHED = 1_000;

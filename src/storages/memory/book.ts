@@ -155,18 +155,18 @@ export class Book {
     // First those that came due before it: then almost every job joins its lane at the end.
     this.promote(line, now);
     let lane: JobLane | undefined;
-    let news: boolean;
+    let mayStart: boolean;
     if (job.dueAt > now) {
       become(job, "scheduled");
       line.scheduled.add(job);
       lane = line.lane(job.priority, job.group, job.keys);
-      news = line.scheduled.first === job && (lane === undefined || lane.waiting === 0);
+      mayStart = line.scheduled.first === job && (lane === undefined || lane.waiting === 0);
     } else {
       lane = this.#wait(job, line);
       // The first job now may be lighter than the one before.
-      news = lane.waiting === 1 || (lane.first === job && this.limits.weighs);
+      mayStart = lane.waiting === 1 || (lane.first === job && this.limits.weighs);
     }
-    if (lane?.gate?.isOpen !== false) this.subscribers.wake(job.queue, news);
+    if (lane?.gate?.isOpen !== false) this.subscribers.wake(job.queue, mayStart);
     if (job.deadlineWall !== null) job.deadline = job.deadlineWall + this.#skew;
     if (job.deadline !== null) {
       job.watched = { at: job.deadline, job, slot: NOWHERE };
@@ -314,9 +314,9 @@ export class Book {
   }
 
   /** The step is over: subscribers are notified. */
-  tell(): void {
+  notify(): void {
     if (this.freed.any) this.#notifyFreed();
-    this.subscribers.tell();
+    this.subscribers.notify();
   }
 
   #notifyFreed(): void {
@@ -335,7 +335,7 @@ export class Book {
     if (this.#notifying || !limitState.awaited) return;
     limitState.awaited = false;
     this.subscribers.wakeAll(true);
-    this.subscribers.tell();
+    this.subscribers.notify();
   }
 
   #wait(job: StoredJob, line: JobLine): JobLane {

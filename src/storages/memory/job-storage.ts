@@ -47,7 +47,7 @@ import { MemoryLimits } from "./limits/limit-storage.ts";
 import type { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
 import { endings, find, findByKey, history, list, overview } from "./reading.ts";
 import { heartbeat, report, settle } from "./settling.ts";
-import { explain } from "./standing.ts";
+import { explain } from "./explaining.ts";
 import { sweep } from "./sweeping.ts";
 import { unhandled } from "./unhandled.ts";
 import { update } from "./updating.ts";
@@ -214,7 +214,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
     try {
       return work(this.#book.now());
     } finally {
-      this.#book.tell();
+      this.#book.notify();
     }
   }
 }

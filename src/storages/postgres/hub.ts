@@ -63,7 +63,7 @@ export class Hub implements StepObserver {
         if (event.event === "ended") this.#subscribers.ended(event.ids);
         else this.#subscribers.event(event);
       },
-      () => this.#subscribers.tell(),
+      () => this.#subscribers.notify(),
     );
     database.observer = this;
   }
@@ -122,7 +122,7 @@ export class Hub implements StepObserver {
     if (everybody === true) this.#subscribers.wakeAll(true);
     if (events === true && this.#subscribers.hearEvents) this.#events.read();
     else if (ends === true && this.#subscribers.hearEvents) this.#events.readIn(ENDS_MS);
-    this.#subscribers.tell();
+    this.#subscribers.notify();
   }
 
   readonly #receive = (text: string | undefined): void => {
@@ -229,7 +229,7 @@ export class Hub implements StepObserver {
       this.#events.read();
     }
     for (const [queue, id] of stopping ?? []) this.#subscribers.cancelled(queue, id);
-    this.#subscribers.tell();
+    this.#subscribers.notify();
   }
 
   /** Wakes up all subscribers. `mayStart`: also workers that a limit blocks. */
@@ -237,7 +237,7 @@ export class Hub implements StepObserver {
     if (mayStart) this.#lookedAt = this.#database.clock.now();
     if (this.#subscribers.hearEvents) this.#events.read();
     this.#subscribers.wakeAll(mayStart);
-    this.#subscribers.tell();
+    this.#subscribers.notify();
   }
 
   #stopListening(): void {

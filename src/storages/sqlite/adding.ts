@@ -100,7 +100,7 @@ function addApart(step: Step, jobs: readonly NewJob[]): Result {
     return { added: add(step, jobs) };
   }
   step.sql("SAVEPOINT sluice_add").run();
-  const told = { events: step.events.length, woken: [...step.woken] };
+  const before = { events: step.events.length, woken: [...step.woken] };
   try {
     const added = add(step, jobs);
     step.sql("RELEASE sluice_add").run();
@@ -109,9 +109,9 @@ function addApart(step: Step, jobs: readonly NewJob[]): Result {
     if (isBusy(error) || !(error instanceof JobError)) throw error;
     step.sql("ROLLBACK TO sluice_add").run();
     step.sql("RELEASE sluice_add").run();
-    step.events.length = told.events;
+    step.events.length = before.events;
     step.woken.clear();
-    for (const [queue, news] of told.woken) step.woken.set(queue, news);
+    for (const [queue, mayStart] of before.woken) step.woken.set(queue, mayStart);
     return { error };
   }
 }

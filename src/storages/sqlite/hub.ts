@@ -16,7 +16,7 @@ const LISTEN = `INSERT INTO sluice_processes (origin, until, events) VALUES (?, 
 const LEAVE = "DELETE FROM sluice_processes WHERE origin = ?";
 const LATEST_EVENT = "SELECT max(seq) AS seq FROM sluice_events";
 const EVENTS = "SELECT seq, origin, event FROM sluice_events WHERE seq > ? ORDER BY seq LIMIT 1000";
-const NEWS = "SELECT news FROM sluice_meta";
+const WAKE_UPS = "SELECT news FROM sluice_meta";
 const STOPPING = "SELECT queue, id FROM sluice_jobs WHERE state = 'active' AND cancel_requested = 1";
 
 /**
@@ -31,7 +31,7 @@ export class Hub implements StepObserver {
   #hints: HintFile | undefined;
   #version: number | undefined;
   /** The counter of steps, in any process, that wake up blocked workers, as it was last read. Undefined: every write wakes them up. */
-  #news: number | undefined;
+  #wakeUps: number | undefined;
   /** The newest event of other processes that was read. Undefined: no event before now is wanted. */
   #heard: number | undefined;
   #stopLooking: (() => void) | undefined;
@@ -73,9 +73,9 @@ export class Hub implements StepObserver {
   committed(step: Step, elsewhere: boolean): void {
     for (const event of step.events) this.#subscribers.event(event);
     for (const { queue, id } of step.stopping) this.#subscribers.cancelled(queue, id);
-    for (const [queue, news] of step.woken) this.#subscribers.wake(queue, news);
-    if (step.everybody) this.#wakeAll(true);
-    this.#subscribers.tell();
+    for (const [queue, mayStart] of step.woken) this.#subscribers.wake(queue, mayStart);
+    if (step.wakesAll) this.#wakeAll(true);
+    this.#subscribers.notify();
     if (elsewhere) this.#hintFile()?.notify();
   }
 
@@ -107,15 +107,15 @@ export class Hub implements StepObserver {
       for (const { queue, id } of connection.statements.get(STOPPING).all() as { queue: string; id: string }[]) {
         this.#subscribers.cancelled(queue, id);
       }
-      const { news } = connection.statements.get(NEWS).get() as { readonly news: number };
-      const before = this.#news;
-      this.#news = news;
+      const { news } = connection.statements.get(WAKE_UPS).get() as { readonly news: number };
+      const before = this.#wakeUps;
+      this.#wakeUps = news;
       this.#wakeAll(news !== before);
     } catch {
       // A lock is in the way: the next look finds the same.
       this.#version = undefined;
     }
-    this.#subscribers.tell();
+    this.#subscribers.notify();
   };
 
   #readEvents(): void {
@@ -135,9 +135,9 @@ export class Hub implements StepObserver {
     }
   }
 
-  #wakeAll(news: boolean): void {
+  #wakeAll(mayStart: boolean): void {
     // A name that no queue has reaches those who listen to all of them.
-    for (const queue of this.#queues.keys()) this.#subscribers.wake(queue ?? "", news);
+    for (const queue of this.#queues.keys()) this.#subscribers.wake(queue ?? "", mayStart);
   }
 
   /** Registers this process as a listener: now if the lock is free, else as soon as it is. */
@@ -150,7 +150,7 @@ export class Hub implements StepObserver {
     const write = (step: Step): void => {
       const { origin } = this.#store;
       step.sql(LISTEN).run(origin, step.now + LISTENING_MS, this.hearsEvents ? 1 : 0);
-      this.#news ??= (step.sql(NEWS).get() as { readonly news: number }).news;
+      this.#wakeUps ??= (step.sql(WAKE_UPS).get() as { readonly news: number }).news;
       if (this.hearsEvents) this.#heard ??= (step.sql(LATEST_EVENT).get() as { seq: number | null }).seq ?? 0;
     };
     if (this.#store.writeNow(write)) {
@@ -175,7 +175,7 @@ export class Hub implements StepObserver {
     this.#stopLooking = undefined;
     this.#hints?.unwatch();
     this.#heard = undefined;
-    this.#news = undefined;
+    this.#wakeUps = undefined;
     if (this.#registeredAt === Number.NEGATIVE_INFINITY) return;
     this.#registeredAt = Number.NEGATIVE_INFINITY;
     this.#registeredEvents = false;

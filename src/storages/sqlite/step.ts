@@ -45,7 +45,7 @@ export class Step {
   /** Queues where something changed that may let a job start; and whether that wakes up workers that a limit blocks, too. */
   readonly woken = new Map<string, boolean>();
   /** Wakes up the workers of every queue: a limit became available. */
-  everybody = false;
+  wakesAll = false;
   /** Where the counter stands that its numbers are from. */
   sequence: number;
   /** What was given back of limits, by their ids. */
@@ -100,14 +100,14 @@ export class Step {
 
   /** Does it wake up workers that a limit blocks? */
   get wakesBlocked(): boolean {
-    if (this.everybody) return true;
-    for (const news of this.woken.values()) if (news) return true;
+    if (this.wakesAll) return true;
+    for (const mayStart of this.woken.values()) if (mayStart) return true;
     return false;
   }
 
   /** Are there hints for subscribers? */
   get hasHints(): boolean {
-    return this.everybody || this.woken.size > 0 || this.stopping.length > 0 || this.events.length > 0;
+    return this.wakesAll || this.woken.size > 0 || this.stopping.length > 0 || this.events.length > 0;
   }
 
   /** From now on no process has a time before this. All readings are written together: one without the other looks like a clock that was set. */

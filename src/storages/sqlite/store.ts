@@ -42,7 +42,7 @@ const META = `SELECT version, last, skew, sequence, repairs, boot, awake, asleep
 const LISTENERS = `SELECT max(until) AS others, max(iif(events, until, NULL)) AS hearing FROM sluice_processes
   WHERE origin <> ?`;
 const REMEMBER = "UPDATE sluice_meta SET last = ?, skew = ?, boot = ?, awake = ?, asleep = ?";
-const NEWS = "UPDATE sluice_meta SET news = news + 1";
+const WAKE_UPS = "UPDATE sluice_meta SET news = news + 1";
 const KEEP_EVENT = "INSERT INTO sluice_events (at, origin, event) VALUES (?, ?, ?)";
 
 /** What wants to know about committed steps. */
@@ -210,10 +210,10 @@ export class Store {
         this.#settingsOf(connection, meta),
         heardHere || heardElsewhere,
       );
-      step.everybody = moved;
+      step.wakesAll = moved;
       const answer = work(step);
       if (step.given.size > 0) concludeGiven(step);
-      if (elsewhere && step.wakesBlocked) step.sql(NEWS).run();
+      if (elsewhere && step.wakesBlocked) step.sql(WAKE_UPS).run();
       if (heardElsewhere) {
         for (const event of step.events) step.sql(KEEP_EVENT).run(step.now, this.origin, JSON.stringify(event));
       }

@@ -20,11 +20,11 @@ interface Stood {
 export class Freed {
   readonly #before = new Map<MemoryLimitState, Before>();
   #ledgers = new Set<RateState>();
-  #news = false;
+  #ruleFreed = false;
 
   /** Was anything noted? */
   get any(): boolean {
-    return this.#news || this.#before.size > 0;
+    return this.#ruleFreed || this.#before.size > 0;
   }
 
   /** Something of this is about to be given back. */
@@ -41,7 +41,7 @@ export class Freed {
 
   /** A rule lets something start that it did not before, or may do so. */
   noteRule(): void {
-    this.#news = true;
+    this.#ruleFreed = true;
   }
 
   /** The logs that had something given back, whose waiters are not notified yet. */
@@ -56,16 +56,16 @@ export class Freed {
    * wake-up time, and now there may be one.
    */
   isEarlier(inForce: (name: string) => LimitRule | undefined, time: number): boolean {
-    let news = this.#news;
-    this.#news = false;
+    let earlier = this.#ruleFreed;
+    this.#ruleFreed = false;
     for (const [limitState, { rule, stood }] of this.#before) {
-      if (news) break;
+      if (earlier) break;
       const now = inForce(limitState.name) ?? rule;
       const { wait, free, taken } = standOf(limitState, now, time);
-      news = wait < stood.wait || (now.weight !== null && (free > stood.free || taken < stood.taken));
+      earlier = wait < stood.wait || (now.weight !== null && (free > stood.free || taken < stood.taken));
     }
     this.#before.clear();
-    return news;
+    return earlier;
   }
 }
 

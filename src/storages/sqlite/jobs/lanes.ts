@@ -81,7 +81,7 @@ export class LaneMoves {
     this.#keyed.add(lane);
     if (!this.#weighs) return;
     this.#changed.add(lane);
-    this.#step.everybody = true;
+    this.#step.wakesAll = true;
   }
 
   /** So many more in the lane; fewer, if it is negative. */

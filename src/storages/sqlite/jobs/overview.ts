@@ -87,6 +87,6 @@ export function setPaused(step: Step, queue: string, type: string | null, paused
   // Jobs that waited behind a heavy job which is paused now are free to start.
   for (const name of step.rules.weighing) {
     openGatesOf(step, name);
-    step.everybody = true;
+    step.wakesAll = true;
   }
 }

@@ -113,7 +113,7 @@ function letOthersLook(
   plan: ClaimLanes,
 ): void {
   for (const other of openBehind(step, name, grp)) {
-    step.everybody = true;
+    step.wakesAll = true;
     plan.othersMayLook ||= plan.takes(other);
   }
 }

@@ -120,11 +120,11 @@ function write(step: Step, rules: readonly StoredRule[]): void {
 /** What waited for it looks again. */
 function loosen(step: Step, name: string): void {
   openAll(step, name);
-  step.everybody = true;
+  step.wakesAll = true;
 }
 
 /** What waited for it may be under it no more. */
 function release(step: Step, name: string): void {
   clearGates(step, name);
-  step.everybody = true;
+  step.wakesAll = true;
 }

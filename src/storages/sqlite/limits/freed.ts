@@ -78,18 +78,18 @@ function before(step: Step, rule: LimitRule, id: number, grp: string, ended: rea
 export function windowFreed(step: Step, { name, grp }: Pick<LimitRow, "name" | "grp">): void {
   const rule = step.rules.byName.get(name);
   if (rule !== undefined) mayOpen(step, rule, grp);
-  step.everybody = true;
+  step.wakesAll = true;
 }
 
 /** Does one more wait less, after all of the step, than it did before? */
 export function concludeGiven(step: Step): void {
-  if (step.everybody) return;
+  if (step.wakesAll) return;
   for (const [id, given] of step.given) {
     const rule = step.rules.byName.get(given.name);
     // Of a group it matters only if lanes waited for it.
     if (rule === undefined || (rule.byGroup && !given.awaited)) continue;
     if (isEarlier(step, rule, id, groupOf(given.grp), given)) {
-      step.everybody = true;
+      step.wakesAll = true;
       return;
     }
   }
