@@ -3,12 +3,12 @@ import type { CrashPoint } from "../child/spec.ts";
 
 /** How a step is known by the function that it calls, and what that was given. */
 const MARKS: Readonly<Record<CrashPoint["step"], (text: string, values: readonly unknown[]) => boolean>> = {
-  add: (text) => /\.add(_uniform)?\(/.test(text),
-  claim: (text) => text.includes(".claim("),
+  add: (text) => /\.add(_uniform)?_\d+\(/.test(text),
+  claim: (text) => /\.claim_\d+\(/.test(text),
   settle: (text, values) =>
-    text.includes(".settle(") || (text.includes(".claim(") && /"(settle|ids)":\[/.test(String(values[0]))),
-  heartbeat: (text) => text.includes(".heartbeat("),
-  sweep: (text) => text.includes(".sweep("),
+    /\.settle_\d+\(/.test(text) || (/\.claim_\d+\(/.test(text) && /"(settle|ids)":\[/.test(String(values[0]))),
+  heartbeat: (text) => /\.heartbeat_\d+\(/.test(text),
+  sweep: (text) => /\.sweep_\d+\(/.test(text),
 };
 
 /**

@@ -116,7 +116,7 @@ async function costOf(client: pg.Client): Promise<Cost> {
   for (let i = 0; i < PROBES; i++) {
     await client.query("BEGIN");
     const { rows } = await client.query<{ "QUERY PLAN": [Explained] }>(
-      `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT sluice.claim('${JSON.stringify(request)}')`,
+      `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT sluice.claim_2('${JSON.stringify(request)}')`,
     );
     await client.query("ROLLBACK");
     const [{ Plan: plan, "Execution Time": ms }] = rows[0]!["QUERY PLAN"];

@@ -3,7 +3,7 @@ import type { Random } from "../../core/random.ts";
 import { Connections } from "./connections.ts";
 import type { OwnClient, PostgresExecutor, PostgresPool, PreparingClient, SqlValue } from "./driver.ts";
 import { closedError, kindOf, sqlStateOf, WRONG_ISOLATION } from "./failures.ts";
-import { prepare, type Run } from "./migrations.ts";
+import { calledName, prepare, type Run, SCHEMA_VERSION, whyMissing } from "./migrations.ts";
 import { OpenCalls } from "./open-calls.ts";
 import { type CallOptions, RetryPolicy } from "./retry-policy.ts";
 import type { StepHints } from "./step-hints.ts";
@@ -76,8 +76,8 @@ export interface StepObserver {
 /** Functions whose last parameter, `again`, says that they may have run before. */
 const ASKS_AGAIN: ReadonlySet<string> = new Set(["add", "add_uniform", "claim", "settle"]);
 
-/** Part of the names of prepared statements: another text of the statements needs another version here. */
-const STATEMENT_VERSION = "sluice2";
+/** The prefix of the names of prepared statements: their texts differ from version to version. */
+const STATEMENT_VERSION = `sluice${SCHEMA_VERSION}`;
 /** The server truncates names of statements to so many bytes; names of schemas and functions are ASCII. */
 const LONGEST_NAME = 63;
 
@@ -241,7 +241,15 @@ export class PostgresDatabase implements Database {
     };
   }
 
-  #try<T>(call: StepCall, values: readonly SqlValue[], options: CallOptions): Promise<T> {
+  async #try<T>(call: StepCall, values: readonly SqlValue[], options: CallOptions): Promise<T> {
+    try {
+      return await this.#retried<T>(call, values, options);
+    } catch (error) {
+      throw await whyMissing(this.#run, this.#options.schema, error);
+    }
+  }
+
+  #retried<T>(call: StepCall, values: readonly SqlValue[], options: CallOptions): Promise<T> {
     return this.#retryPolicy.run<T>(
       call.name,
       async (client, again, sent, tries) => {
@@ -319,7 +327,7 @@ export class PostgresDatabase implements Database {
     const marks = Array.from({ length: args }, (_, i) => `$${i + 1}`).join(", ");
     const more = again && ASKS_AGAIN.has(name) ? `${marks && ", "}again => true` : "";
     const first = [this.#bound, ...(tries > 0 ? [triesOf(tries)] : []), ...(this.#exact ? [] : [EXACTLY])].join(", ");
-    const call = `${this.schema}.${name}(${marks}${more})::pg_catalog.text`;
+    const call = `${this.schema}.${calledName(name)}(${marks}${more})::pg_catalog.text`;
     if (as === undefined || as === "known" || (as === "itself" && !again)) {
       return { values: args, text: `SELECT ${first}, ${call} AS answer` };
     }
@@ -329,10 +337,11 @@ export class PostgresDatabase implements Database {
     return { values: args + 1, text: `SELECT ${first}, ${answer} AS answer` };
   }
 
+  readonly #run: Run = (work, withinMs) => this.#retryPolicy.run("setup", async (client) => work(client), { withinMs });
+
   async #prepare(): Promise<void> {
     const { schema, migrate } = this.#options;
-    const run: Run = (work, withinMs) => this.#retryPolicy.run("setup", async (client) => work(client), { withinMs });
-    this.#exact = (await prepare(run, schema, migrate)).exact;
+    this.#exact = (await prepare(this.#run, schema, migrate)).exact;
     // Statements that were made before depend on it.
     this.#firsts.clear();
   }

@@ -4,13 +4,17 @@ import { sqlStateOf } from "./failures.ts";
 import { SQL_FILES } from "./sql.ts";
 
 /**
- * The files in sql/ that turn the tables of each version into those of the next; undefined where only functions change. What
- * was published never changes. The last step brings the functions with it, all of them, as they are now.
+ * The files in sql/ that turn the tables of each version into those of the next. A new database takes all of them (decision 0032).
+ * What was released never changes. Types and functions come after the last step, all of them, as they are now.
  */
-const TABLES: readonly (string | undefined)[] = ["tables.sql"];
+const TABLES: readonly string[] = ["tables/1.sql", "tables/2.sql"];
+const TYPES = "types.sql";
 
 /** The version of the schema that this code works with. */
 export const SCHEMA_VERSION = TABLES.length;
+
+/** What SQL of users may call: it is replaced, and keeps the rights that were given on it. */
+const PUBLIC = "add_job";
 
 /** A migration waits for others who migrate, and they may be many: so long in all. */
 const MIGRATE_WITHIN_MS = 60_000;
@@ -25,22 +29,28 @@ export type Run = <T>(work: (client: PostgresExecutor) => Promise<T>, withinMs?:
 export async function prepare(run: Run, schema: string, migrate: boolean): Promise<SchemaState> {
   const state = await stateOf(run, schema);
   const found = state.version;
-  if (found > SCHEMA_VERSION) {
-    throw new StorageError(
-      `the schema "${schema}" is of a newer version of sluice (${found}) than this one (${SCHEMA_VERSION}): update sluice`,
-    );
-  }
+  if (found > SCHEMA_VERSION) throw newerSchema(schema, found);
   if (found === SCHEMA_VERSION) return state;
   if (!migrate) {
     const lack = found === 0 ? "is not there" : `has version ${found} and needs ${SCHEMA_VERSION}`;
     throw new StorageError(`the schema "${schema}" ${lack}: run \`sluice migrate\`, or leave out \`migrate: false\``);
   }
-  for (let version = found; version < SCHEMA_VERSION; version++) {
-    await run((client) => apply(client, stepSql(schema, version)), MIGRATE_WITHIN_MS).catch((error: unknown) => {
-      throw whyNot(schema, error);
-    });
-  }
+  await run((client) => apply(client, stepsSql(schema)), MIGRATE_WITHIN_MS).catch((error: unknown) => {
+    throw whyNot(schema, error);
+  });
   return stateOf(run, schema);
+}
+
+function newerSchema(schema: string, found: number, cause?: unknown): StorageError {
+  const words = `the schema "${schema}" is of a newer version of sluice (${found}) than this one (${SCHEMA_VERSION}): update sluice`;
+  return new StorageError(words, cause === undefined ? {} : { cause });
+}
+
+/** What a call has failed with; if there is no such function because the schema was migrated since it was opened, that. */
+export async function whyMissing(run: Run, schema: string, error: unknown): Promise<unknown> {
+  if (sqlStateOf(error) !== "42883") return error;
+  const found = await versionOf(run, schema).catch(() => 0);
+  return found > SCHEMA_VERSION ? newerSchema(schema, found, error) : error;
 }
 
 /** The version of the schema; 0: there is none. */
@@ -82,12 +92,11 @@ async function stateOf(run: Run, schema: string): Promise<SchemaState> {
   }
 }
 
-/** All of it as text, from a version on (0: from nothing): for psql, and for people who review what runs on their server. */
-export function migrationSql(schema: string, from = 0): string {
-  const steps = TABLES.map((_, version) => stepSql(schema, version)).slice(from);
+/** All of it as text: for psql, and for people who review what runs on their server. */
+export function migrationSql(schema: string): string {
   return [
     `-- The schema "${schema}" of Sluice, version ${SCHEMA_VERSION}. What is there already is left as it is: it may be run again.`,
-    ...steps.map((step) => `${BEGIN};\n${step};\nCOMMIT;`),
+    `${BEGIN};\n${stepsSql(schema)};\nCOMMIT;`,
     "-- Whoever has run this owns it. Another role that workers, producers or limiters connect as needs this:",
     ...grantSql(schema, "a_role")
       .split("\n")
@@ -140,16 +149,18 @@ async function apply(client: PostgresExecutor, step: string): Promise<void> {
 }
 
 /**
- * One statement that brings the schema from a version to the next, if it is at that version. The lock is waited for in small
- * pieces: who waits for a table lock in a queue of others holds up all who come behind.
+ * One statement that brings the schema from any version to this one. Locks are waited for in small pieces: who waits for a table lock in a
+ * queue of others holds up all who come behind.
  */
-function stepSql(schema: string, version: number): string {
+function stepsSql(schema: string): string {
   const quoted = `"${schema}"`;
   const functions = namesAfter(FUNCTION);
+  const types = namesAfter(TYPE, [TYPES]);
   const relations = `migrations,${namesAfter(RELATION)}`;
   return `DO $sluice_migration$
 DECLARE
   place oid;
+  before integer;
   made text;
 BEGIN
   PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
@@ -173,12 +184,33 @@ BEGIN
     version integer PRIMARY KEY,
     at timestamptz NOT NULL DEFAULT clock_timestamp()
   );
-  IF (SELECT coalesce(max(version), 0) FROM ${quoted}.migrations) <> ${version} THEN
+  before := (SELECT coalesce(max(version), 0) FROM ${quoted}.migrations);
+  IF before >= ${SCHEMA_VERSION} THEN
     RETURN;
   END IF;
+  -- Steps that are under way end before.
+  IF before > 0 THEN
+    PERFORM pg_advisory_xact_lock(${quoted}.lock_key('rules', ''));
+  END IF;
+${TABLES.map((path, version) => tableStep(quoted, path, version)).join("")}
+  -- What the version before has made besides tables.
+  FOR made IN
+    SELECT p.oid::regprocedure FROM pg_proc p
+    WHERE p.pronamespace = place AND p.proname <> '${PUBLIC}' AND p.proname IN (SELECT unnest(m.made) FROM ${quoted}.migrations m)
+  LOOP
+    EXECUTE format('DROP FUNCTION %s', made);
+  END LOOP;
+  SELECT string_agg(t.oid::regtype::text, ', ') FROM pg_type t JOIN pg_class c ON c.oid = t.typrelid AND c.relkind = 'c' INTO made
+  WHERE t.typnamespace = place AND t.typname IN (SELECT unnest(m.made) FROM ${quoted}.migrations m);
+  IF made IS NOT NULL THEN
+    EXECUTE format('DROP TYPE %s', made);
+  END IF;
 
-${changes(version).replaceAll("{schema}", quoted)}
-  INSERT INTO ${quoted}.migrations (version) VALUES (${version + 1});
+${textOf([TYPES])
+  .concat(textOf(FUNCTIONS))
+  .map((text) => filled(text, quoted))
+  .join("\n")}
+  UPDATE ${quoted}.migrations m SET made = '{${functions},${types}}' WHERE m.version = ${SCHEMA_VERSION};
   FOR made IN
     SELECT format('FUNCTION %s', p.oid::regprocedure) FROM pg_proc p
     WHERE p.pronamespace = place AND p.proname = ANY ('{${functions}}')
@@ -194,19 +226,45 @@ END
 $sluice_migration$`;
 }
 
-const FUNCTION = /CREATE OR REPLACE FUNCTION \{schema\}\.(\w+)/g;
+const FUNCTION = /CREATE OR REPLACE FUNCTION \{schema\}\.([\w{}]+)\(/g;
+const TYPE = /CREATE TYPE \{schema\}\.(\w+)/g;
 const RELATION = /CREATE (?:UNLOGGED )?(?:TABLE|SEQUENCE) \{schema\}\.(\w+)/g;
 
-/** What the files make, by name: rights on anything else are not ours to take. */
-function namesAfter(words: RegExp): string {
-  return SQL_FILES.flatMap(({ text }) => [...text.matchAll(words)].map(([, name]) => name!)).join(",");
+const ALL = SQL_FILES.map(({ path }) => path);
+const FUNCTIONS = ALL.filter((path) => path !== TYPES && !TABLES.includes(path));
+
+const textOf = (paths: readonly string[]): readonly string[] =>
+  SQL_FILES.filter(({ path }) => paths.includes(path)).map(({ text }) => text);
+
+/** What the files make, by name: anything else in the schema is not ours. */
+function namesAfter(words: RegExp, paths: readonly string[] = ALL): string {
+  const names = textOf(paths).flatMap((text) => [...text.matchAll(words)].map(([, name]) => name!));
+  return names.join(",").replaceAll("{version}", String(SCHEMA_VERSION));
 }
 
-/** The tables of the next version, then, in the last step, all functions: their signatures name types that come with the tables. */
-function changes(version: number): string {
-  const tables = SQL_FILES.filter(({ path }) => path === TABLES[version]);
-  const functions = version + 1 < SCHEMA_VERSION ? [] : SQL_FILES.filter(({ path }) => !TABLES.includes(path));
-  return [...tables, ...functions].map(({ text }) => text).join("\n");
+/** A text of sql/ for a schema. */
+export function filled(text: string, quoted: string): string {
+  return text.replaceAll("{schema}", quoted).replaceAll("{version}", String(SCHEMA_VERSION));
+}
+
+/** Functions that processes call have names that end with the version: one of another version finds none of them. */
+const CALLED: ReadonlySet<string> = new Set(
+  textOf(FUNCTIONS).flatMap((text) =>
+    [...text.matchAll(/FUNCTION \{schema\}\.(\w+)_\{version\}\(/g)].map(([, name]) => name!),
+  ),
+);
+
+/** The name of a function, as statements say it. */
+export const calledName = (name: string): string => (CALLED.has(name) ? `${name}_${SCHEMA_VERSION}` : name);
+
+/** Brings the tables from a version to the next, if they are at that version. */
+function tableStep(quoted: string, path: string, version: number): string {
+  return `
+  IF before <= ${version} THEN
+    INSERT INTO ${quoted}.migrations (version) VALUES (${version + 1});
+${filled(textOf([path]).join(""), quoted)}
+  END IF;
+`;
 }
 
 function whyNot(schema: string, cause: unknown): unknown {

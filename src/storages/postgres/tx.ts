@@ -1,6 +1,7 @@
 import { OptionsError, StorageError } from "../../core/errors.ts";
 import { hasMethods } from "../../core/options.ts";
 import type { Caller } from "./database.ts";
+import { calledName } from "./migrations.ts";
 
 /*
  * A job can be added in a transaction of the user, of any library. None is imported: each is known by the few members that are
@@ -67,7 +68,7 @@ export function inTransaction(tx: unknown, home: Home): Caller {
       await home.setup();
       // Drivers differ in how they bind JSON, numbers and booleans. A text is a text to all of them.
       const args = ["$1::text::json", ...flags.map((flag) => (flag ? "true" : "false"))].join(", ");
-      const [row] = await run(`SELECT ${home.schema}.${name}(${args})::text AS answer`, json);
+      const [row] = await run(`SELECT ${home.schema}.${calledName(name)}(${args})::text AS answer`, json);
       return JSON.parse((row as { readonly answer: string }).answer) as T;
     },
   };

@@ -66,7 +66,7 @@ class Way implements PostgresPool {
 
 /** The ids of the jobs that a statement adds, if it does. */
 function idsIn(text: string, first: string): string[] | undefined {
-  const name = /"sluice"\.(add\w*)\(/.exec(text)?.[1];
+  const name = /"sluice"\.(add\w*?)(?:_\d+)?\(/.exec(text)?.[1];
   if (name === "add_uniform") return first.split("\u001F");
   if (name === undefined) return undefined;
   const { ids, separator } = JSON.parse(first) as { ids: string; separator: string };

@@ -137,7 +137,7 @@ class Player {
     const grants = confirmed.flatMap(({ place, called }) =>
       this.#grants.splice(place, 1).map((grant) => ({ grant, called })),
     );
-    const { rows } = await this.#scene.pool.query<{ answer: string }>("SELECT sluice.claim($1) AS answer", [
+    const { rows } = await this.#scene.pool.query<{ answer: string }>("SELECT sluice.claim_2($1) AS answer", [
       JSON.stringify({
         claim: 1,
         queue: "q",

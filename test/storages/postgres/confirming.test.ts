@@ -304,7 +304,7 @@ describe("the request of a grant", () => {
         limits: name === "k" ? [] : [{ key: name, max: 5, windowMs: 400 }],
       };
       const claim = async (again: boolean) => {
-        const { rows } = await pool.query<{ answer: string }>("SELECT sluice.claim($1, $2) AS answer", [
+        const { rows } = await pool.query<{ answer: string }>("SELECT sluice.claim_2($1, $2) AS answer", [
           JSON.stringify(request),
           again,
         ]);

@@ -10,13 +10,13 @@ import { once as statement, temporaryDatabase } from "./server.ts";
 
 /** Functions that do what a test needs, in a schema that looks as if it were ours. */
 const FUNCTIONS = `CREATE SCHEMA fake; CREATE TABLE fake.migrations (version integer, at timestamptz);
-  INSERT INTO fake.migrations VALUES (1, now());
+  INSERT INTO fake.migrations VALUES (2, now());
   CREATE FUNCTION fake.ping() RETURNS text LANGUAGE sql AS 'SELECT ''"pong"''';
   CREATE FUNCTION fake.pid() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
-  CREATE FUNCTION fake.heartbeat() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
+  CREATE FUNCTION fake.heartbeat_2() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
   CREATE FUNCTION fake.slow(ms float8) RETURNS text LANGUAGE sql AS 'SELECT ''"done"'' FROM pg_sleep(ms / 1000)';
   CREATE TABLE fake.calls (no serial, again boolean, pid int);
-  CREATE FUNCTION fake.settle(ms float8, again boolean DEFAULT false) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+  CREATE FUNCTION fake.settle_2(ms float8, again boolean DEFAULT false) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO fake.calls (again, pid) VALUES (again, pg_backend_pid());
     PERFORM pg_sleep(CASE WHEN again THEN 0 ELSE ms / 1000 END);
     RETURN json_build_object('again', again);
@@ -45,7 +45,7 @@ const fake = { schema: "fake", migrate: false } as const;
 
 /** Sessions of this database alone: other files of tests use the same server at the same time. */
 const SETTLING = `FROM pg_stat_activity
-  WHERE datname = current_database() AND query LIKE '%settle(%' AND pid <> pg_backend_pid()`;
+  WHERE datname = current_database() AND query LIKE '%settle_2(%' AND pid <> pg_backend_pid()`;
 
 /** How many connections there are to the database, beside the one that asks. */
 async function connectionsTo(url: string): Promise<number> {

@@ -39,7 +39,7 @@ describe("a lease that has run out, while its worker is about to say that it is 
   test("who sweeps leaves alone what is just being completed", async () => {
     const { storage, done, other, state } = await expired();
     await other.query("BEGIN");
-    await other.query("SELECT sluice.settle($1)", [JSON.stringify(outcomesOf([done]).text)]);
+    await other.query("SELECT sluice.settle_2($1)", [JSON.stringify(outcomesOf([done]).text)]);
     expect(await storage.sweep()).toMatchObject({ stalled: 0 });
     await other.query("COMMIT");
     expect(await storage.sweep()).toMatchObject({ stalled: 0 });
@@ -50,7 +50,7 @@ describe("a lease that has run out, while its worker is about to say that it is 
   test("who completes it finds that somebody has just taken it away", async () => {
     const { storage, url, done, other, state } = await expired();
     await other.query("BEGIN");
-    await other.query("SELECT sluice.sweep()");
+    await other.query("SELECT sluice.sweep_2()");
     const settled = storage.settle([done]);
     await until(async () => (await once(url, WAITING)).length > 0, 5_000, "the worker waits");
     await other.query("COMMIT");

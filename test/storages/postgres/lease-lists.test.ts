@@ -39,13 +39,15 @@ describe("leases that a function is told of, in whatever order", () => {
       { id: "x", token: d.token },
       c,
     ];
-    expect(await answer(scene, "heartbeat($1, 60000)", [numbered(leases)])).toEqual({
+    expect(await answer(scene, "heartbeat_2($1, 60000)", [numbered(leases)])).toEqual({
       lost: [3, 5, 7],
       cancelled: [6, 8],
     });
-    expect(await answer(scene, "heartbeat($1, 60000)", [numbered([b, a])])).toEqual({ lost: [], cancelled: [] });
-    expect(await answer(scene, "heartbeat($1, 60000)", ["[]"])).toEqual({ lost: [], cancelled: [] });
-    expect(await answer(scene, "heartbeat($1, 60000)", [numbered([{ id: "a" }, {}])])).toMatchObject({ lost: [0, 1] });
+    expect(await answer(scene, "heartbeat_2($1, 60000)", [numbered([b, a])])).toEqual({ lost: [], cancelled: [] });
+    expect(await answer(scene, "heartbeat_2($1, 60000)", ["[]"])).toEqual({ lost: [], cancelled: [] });
+    expect(await answer(scene, "heartbeat_2($1, 60000)", [numbered([{ id: "a" }, {}])])).toMatchObject({
+      lost: [0, 1],
+    });
   });
 
   test("are kept as they are named to the storage", async () => {
@@ -69,10 +71,12 @@ describe("leases that a function is told of, in whatever order", () => {
       }),
     );
     const wrong = [3, 13, 23, 33];
-    expect(await answer(scene, "settle($1, true)", [numbered(outcomes)])).toMatchObject({ stale: wrong });
+    expect(await answer(scene, "settle_2($1, true)", [numbered(outcomes)])).toMatchObject({ stale: wrong });
     const states = await scene.storage.find(leases.map(({ id }) => id));
     expect(states.flatMap((job, i) => (job?.state === "active" ? [i] : []))).toEqual(wrong);
-    expect(await answer(scene, "settle($1, true)", [numbered(outcomes)])).toMatchObject({ stale: wrong });
-    expect(await answer(scene, "settle($1)", [numbered(outcomes)])).toMatchObject({ stale: outcomes.map((_, i) => i) });
+    expect(await answer(scene, "settle_2($1, true)", [numbered(outcomes)])).toMatchObject({ stale: wrong });
+    expect(await answer(scene, "settle_2($1)", [numbered(outcomes)])).toMatchObject({
+      stale: outcomes.map((_, i) => i),
+    });
   });
 });

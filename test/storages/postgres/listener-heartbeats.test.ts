@@ -8,7 +8,7 @@ import { once } from "./server.ts";
 
 const A_JOB_MORE = "SELECT nextval(pg_get_serial_sequence('sluice.jobs', 'seq'))";
 const BEAT_WAITS = `SELECT 1 FROM pg_stat_activity
-  WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%listener_heartbeat(%'`;
+  WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%listener_heartbeat_2(%'`;
 
 /** A storage that listens over a connection that can be cut off, on a fake clock. */
 async function listening() {

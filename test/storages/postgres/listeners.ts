@@ -15,7 +15,7 @@ export async function sayingDatabase(): Promise<string> {
 
 /** Active jobs that are asked to stop, whoever has them. */
 export async function stopping(url: string, ...ids: readonly string[]): Promise<void> {
-  await once(url, "SELECT sluice.add($1::json, false)", [addArgument(ids.map((id) => newJob({ id })))]);
+  await once(url, "SELECT sluice.add_2($1::json, false)", [addArgument(ids.map((id) => newJob({ id })))]);
   await once(
     url,
     `UPDATE sluice.jobs SET state = 'active', cancel_requested = true, attempt = 1, started_at = 1, lease_until = 1e15,

@@ -80,7 +80,7 @@ class Crowd {
   /** Claims, and counts. */
   async claim(max: number, { types = null, limits = [] }: Asked = {}): Promise<Claimed> {
     const said = { claim: 1, queue: "q", worker: "w", max, types, lease_ms: 30_000, limits };
-    const { answer, passed } = await this.counted("sluice.claim($1)", JSON.stringify(said));
+    const { answer, passed } = await this.counted("sluice.claim_2($1)", JSON.stringify(said));
     const { jobs, more, nextInMs } = answer as Omit<Claimed, "ids"> & { readonly jobs: StartedJobs };
     return { ids: recordsOf(jobs, anything({ types, max })).map(({ id }) => id), more, nextInMs, passed };
   }
@@ -354,9 +354,9 @@ describe("where many have gone, and the server may clean up nothing", () => {
     await scene.clock.advance(1_000);
     await crowd.claim(1);
     const uniform = await crowd.counted(
-      "sluice.add_uniform('one', '{}', ',', 'q', 't', NULL, 0, 0, NULL, NULL, 3, '{}', NULL, NULL, NULL, NULL, NULL)",
+      "sluice.add_uniform_2('one', '{}', ',', 'q', 't', NULL, 0, 0, NULL, NULL, 3, '{}', NULL, NULL, NULL, NULL, NULL)",
     );
-    const general = await crowd.counted("sluice.add($1, false)", addArgument([newJob()]));
+    const general = await crowd.counted("sluice.add_2($1, false)", addArgument([newJob()]));
     expect(uniform.passed + general.passed).toBeLessThan(FEW);
   });
 

@@ -13,7 +13,9 @@ async function pair() {
     // oxlint-disable-next-line typescript/no-explicit-any -- as the driver says it
     override query(...args: any[]): any {
       const [said] = args as [string | { readonly text: string }];
-      statements.push(/\.(\w+)\(/.exec((typeof said === "string" ? said : said.text).replace(/^.*?, /, ""))?.[1] ?? "");
+      statements.push(
+        /\.(\w+?)(?:_\d+)?\(/.exec((typeof said === "string" ? said : said.text).replace(/^.*?, /, ""))?.[1] ?? "",
+      );
       return super.query(...(args as [string]));
     }
   };

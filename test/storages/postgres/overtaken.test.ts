@@ -40,7 +40,7 @@ describe("whoever waits for a job finds it as it is then", () => {
       await storage.add([newJob({ id: "a" })]);
       const { token } = (await storage.claim(anything())).jobs[0]!;
       const leases = JSON.stringify([{ n: 0, id: "a", token }]);
-      const settled = await whileUnderWay(scene, "SELECT sluice.heartbeat($1, 60000)", [leases], () =>
+      const settled = await whileUnderWay(scene, "SELECT sluice.heartbeat_2($1, 60000)", [leases], () =>
         storage.settle([outcome({ id: "a", token })]),
       );
       expect(settled).toEqual([]);
@@ -54,7 +54,7 @@ describe("whoever waits for a job finds it as it is then", () => {
     await storage.add([newJob({ id: "a" }), newJob({ id: "b" })]);
     const leases = (await storage.claim(anything())).jobs.map(({ id, token }) => ({ id, token }));
     const dead = JSON.stringify(outcomesOf([{ ...leases[0]!, to: "dead", error }]).text);
-    const stale = await whileUnderWay(scene, "SELECT sluice.settle($1)", [dead], () =>
+    const stale = await whileUnderWay(scene, "SELECT sluice.settle_2($1)", [dead], () =>
       storage.settle(leases.map(({ id, token }) => ({ id, token, to: "completed", result: null }))),
     );
     expect(stale).toEqual(["a"]);
@@ -114,11 +114,11 @@ describe("whoever waits for a job finds it as it is then", () => {
       limits: [],
       settle: [],
     });
-    const { jobs } = (await call("claim($1)", request)) as { jobs: StartedJobs };
+    const { jobs } = (await call("claim_2($1)", request)) as { jobs: StartedJobs };
     const started = startedRecords(jobs, anything());
     expect(started.map(({ id }) => id)).toEqual(["a", "b", "c", "d"]);
     await storage.add([newJob({ id: "e" })]);
-    const again = (await call("claim($1, true)", request)) as {
+    const again = (await call("claim_2($1, true)", request)) as {
       jobs: readonly JobRow[];
       stale: unknown;
       more: unknown;
@@ -128,18 +128,18 @@ describe("whoever waits for a job finds it as it is then", () => {
       started.map((job) => Object.assign({}, job, { leaseUntil: job.startedAt! + 1_000 })),
     );
     const outcomes = started.map(({ id, token }, n) => ({ n, id, token }));
-    expect(await call("settle($1)", JSON.stringify(outcomes.toSpliced(2, 1)))).toMatchObject({ stale: [] });
-    expect(await call("settle($1, true)", JSON.stringify(outcomes))).toMatchObject({ stale: [] });
-    expect(await call("settle($1, false)", JSON.stringify(outcomes))).toMatchObject({ stale: [0, 1, 2, 3] });
+    expect(await call("settle_2($1)", JSON.stringify(outcomes.toSpliced(2, 1)))).toMatchObject({ stale: [] });
+    expect(await call("settle_2($1, true)", JSON.stringify(outcomes))).toMatchObject({ stale: [] });
+    expect(await call("settle_2($1, false)", JSON.stringify(outcomes))).toMatchObject({ stale: [0, 1, 2, 3] });
     const plain = { ids: outcomes.map(({ id }) => id), tokens: outcomes.map(({ token }) => token) };
-    expect(await call("settle($1, true)", JSON.stringify(plain))).toMatchObject({ stale: [] });
-    expect(await call("settle($1, false)", JSON.stringify(plain))).toMatchObject({ stale: [0, 1, 2, 3] });
+    expect(await call("settle_2($1, true)", JSON.stringify(plain))).toMatchObject({ stale: [] });
+    expect(await call("settle_2($1, false)", JSON.stringify(plain))).toMatchObject({ stale: [0, 1, 2, 3] });
     // Whose lease ran out has lost it, however often it is said.
     const [late] = (await storage.claim(anything({ leaseMs: 1 }))).jobs;
     await pool.query("UPDATE public.test_clock SET wall = wall + 10");
     expect((await storage.sweep()).stalled).toBe(1);
     const lost = JSON.stringify([{ n: 0, id: late!.id, token: late!.token }]);
-    expect(await call("settle($1, true)", lost)).toMatchObject({ stale: [0] });
+    expect(await call("settle_2($1, true)", lost)).toMatchObject({ stale: [0] });
   });
 });
 
@@ -176,7 +176,7 @@ describe("an add whose answer got lost is repeated", () => {
   test("and answers as the first one would have", async () => {
     const { storage: other, pool } = await open();
     await other.add([newJob({ id: "earlier", idempotency })]);
-    const storage = new PostgresStorage(forgetful(pool, ".add("), { connections: 0 });
+    const storage = new PostgresStorage(forgetful(pool, ".add_2("), { connections: 0 });
     onTestFinished(() => storage.close());
     const added = await storage.add([
       newJob({ id: "a" }),
@@ -198,7 +198,7 @@ describe("an add whose answer got lost is repeated", () => {
     "without keys as well (%j); who waits hears of what the first one has added",
     async (ids) => {
       const { pool, storage: other } = await open();
-      const storage = new PostgresStorage(forgetful(pool, ".add_uniform("), { connections: 0 });
+      const storage = new PostgresStorage(forgetful(pool, ".add_uniform_2("), { connections: 0 });
       onTestFinished(() => storage.close());
       const wakes: boolean[] = [];
       onTestFinished(storage.subscribe({ queue: "q", wake: (news) => wakes.push(news) }));

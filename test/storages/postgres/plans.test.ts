@@ -1,5 +1,6 @@
 import pg from "pg";
 import { expect, test } from "vitest";
+import { calledName } from "../../../src/storages/postgres/migrations.ts";
 import { addArgument, columnsOf, textsOf } from "../../../src/storages/postgres/jobs/add.ts";
 import { outcomesOf } from "../../../src/storages/postgres/jobs/outcomes.ts";
 import type { StartedJobs } from "../../../src/storages/postgres/jobs/started.ts";
@@ -75,9 +76,10 @@ test.each([false, true])("no step looks at more jobs than it has to, of very man
     const call = async (name: string, ...values: readonly unknown[]): Promise<unknown> => {
       statements.length = 0;
       const marks = values.map((_, i) => `$${i + 1}`).join(", ");
-      const { rows } = await client.query<{ answer: string }>(`SELECT sluice.${name}(${marks})::text AS answer`, [
-        ...values,
-      ]);
+      const { rows } = await client.query<{ answer: string }>(
+        `SELECT sluice.${calledName(name)}(${marks})::text AS answer`,
+        [...values],
+      );
       const wrong = statements.flatMap(({ "Query Text": text, Plan: plan }) =>
         looks(plan)
           .filter(({ rows: count }) => count > MANY / 10)

@@ -12,12 +12,12 @@ import { once, temporaryDatabase } from "./server.ts";
 
 /** A schema that looks as if it were ours, with functions that say who did them, and for how long they would wait. */
 const FUNCTIONS = `CREATE SCHEMA fake; CREATE TABLE fake.migrations (version integer, at timestamptz);
-  INSERT INTO fake.migrations VALUES (1, now());
+  INSERT INTO fake.migrations VALUES (2, now());
   CREATE FUNCTION fake.pid() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
-  CREATE FUNCTION fake.heartbeat() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
+  CREATE FUNCTION fake.heartbeat_2() RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid()';
   CREATE FUNCTION fake.patience() RETURNS json LANGUAGE sql AS 'SELECT to_json(current_setting(''lock_timeout''))';
   CREATE FUNCTION fake.slow(ms float8) RETURNS int LANGUAGE sql AS 'SELECT pg_backend_pid() FROM pg_sleep(ms / 1000)';
-  CREATE FUNCTION fake.settle(ms float8, again boolean DEFAULT false) RETURNS json LANGUAGE sql AS
+  CREATE FUNCTION fake.settle_2(ms float8, again boolean DEFAULT false) RETURNS json LANGUAGE sql AS
     'SELECT json_build_object(''again'', again, ''pid'', pg_backend_pid()) FROM pg_sleep(CASE WHEN again THEN 0 ELSE ms / 1000 END)'`;
 const fake = { schema: "fake", migrate: false } as const;
 

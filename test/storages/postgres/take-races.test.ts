@@ -34,7 +34,7 @@ class Claiming {
     const { leaseMs, ...request } = anything({ max, types: this.#types });
     const claim = (Claiming.#numbers += 1);
     const text = JSON.stringify({ ...request, settle: undefined, claim, lease_ms: leaseMs, bytes: 1e9, plan });
-    const { rows } = await this.#client.query<{ answer: string }>("SELECT sluice.claim($1) AS answer", [text]);
+    const { rows } = await this.#client.query<{ answer: string }>("SELECT sluice.claim_2($1) AS answer", [text]);
     const answer = JSON.parse(rows[0]!.answer) as Asked & Pick<Answer, "snapshot">;
     return { jobs: recordsOf(answer.jobs, anything({ max })), snapshot: answer.snapshot };
   }

@@ -419,7 +419,7 @@ describe("a synchronous standby that does not answer", () => {
         await storage.close();
       });
       await worker.start();
-      const claiming = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%.claim(%'";
+      const claiming = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%.claim_2(%'";
       await until(async () => (await admin.query(claiming)).rowCount, "the claim to hang in its commit", 30_000);
       // Its first attempt is cut off after three.
       await new Promise((resolve) => setTimeout(resolve, 5_000));
@@ -443,9 +443,9 @@ test("a repeat of an add that waits for the first sending to be committed answer
   const [first, second] = await Promise.all([admin.connect(), admin.connect()]);
   onTestFinished(() => [first, second].forEach((client) => client.release()));
   await first.query("BEGIN");
-  await first.query("SELECT sluice.add($1, false)", [addArgument(jobs)]);
+  await first.query("SELECT sluice.add_2($1, false)", [addArgument(jobs)]);
   const { rows } = await second.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
-  const repeat = second.query<{ add: string }>("SELECT sluice.add($1, false, again => true)", [addArgument(jobs)]);
+  const repeat = second.query<{ add_2: string }>("SELECT sluice.add_2($1, false, again => true)", [addArgument(jobs)]);
   await until(
     async () => {
       const { rows: blocked } = await admin.query("SELECT 1 WHERE cardinality(pg_blocking_pids($1)) > 0", [
@@ -457,6 +457,6 @@ test("a repeat of an add that waits for the first sending to be committed answer
     60_000,
   );
   await first.query("COMMIT");
-  expect(JSON.parse((await repeat).rows[0]!.add)).toMatchObject({ others: null });
+  expect(JSON.parse((await repeat).rows[0]!.add_2)).toMatchObject({ others: null });
   expect((await direct.find(["one", "two"])).map((job) => job?.state)).toEqual(["waiting", "waiting"]);
 });

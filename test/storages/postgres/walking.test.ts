@@ -175,7 +175,7 @@ test("what a claim looks at does not depend on how many groups there are", async
   try {
     const claim = async (types: readonly string[] | null) => {
       const request = { claim: 1, queue: "q", worker: "w", max: 20, types, lease_ms: 1_000, limits: [], settle: [] };
-      const { rows } = await client.query<{ answer: string }>("SELECT sluice.claim($1) AS answer", [
+      const { rows } = await client.query<{ answer: string }>("SELECT sluice.claim_2($1) AS answer", [
         JSON.stringify(request),
       ]);
       return (JSON.parse(rows[0]!.answer) as { readonly jobs: readonly unknown[] }).jobs.length;

@@ -13,7 +13,7 @@ const WAITING = `SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
 async function claimUnderWay(client: pg.PoolClient, said: Partial<ClaimRequest>): Promise<void> {
   const { leaseMs, ...request } = anything(said);
   await client.query("BEGIN");
-  await client.query("SELECT sluice.claim($1)", [
+  await client.query("SELECT sluice.claim_2($1)", [
     JSON.stringify({ ...request, settle: undefined, claim: 1, lease_ms: leaseMs }),
   ]);
 }

@@ -5,7 +5,7 @@ import { SnapshotKeys } from "../limits/snapshot-keys.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { BEYOND_SNAPSHOT, type PlanLane, SnapshotLanes, START } from "./snapshot-lanes.ts";
 
-/** What a claim proposes to take, as `claim_plan` (sql/tables.sql) reads it. */
+/** What a claim proposes to take, as `claim_plan` (sql/types.sql) reads it. */
 export interface ProposalText {
   readonly epoch: number | undefined;
   readonly page: number;

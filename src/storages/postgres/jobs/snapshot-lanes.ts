@@ -7,7 +7,7 @@ import { readWeights } from "../../../storage/kept.ts";
 import type { SnapshotKeys } from "../limits/snapshot-keys.ts";
 import type { HeadRow, LaneRow, Snapshot } from "./snapshot.ts";
 
-/** What a plan wants to become of the head of a lane (`claim_plan` in sql/tables.sql). */
+/** What a plan wants to become of the head of a lane (`claim_plan` in sql/types.sql). */
 export const START = 1;
 export const REFUSE = 2;
 export const BLOCK = 3;

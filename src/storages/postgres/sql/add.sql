@@ -13,7 +13,7 @@
 -- ids, data: of all jobs, as one text each with `separator` between them: texts are taken apart much sooner than JSON is read.
 -- due, deadline: instants by the clock of the server; due_in, deadline_in: so long from now. teller: the storage that adds, if it may
 -- notify others inside the transaction (tell_added). notify, again, and the answer: as `add`.
-CREATE OR REPLACE FUNCTION {schema}.add_uniform(ids text, data text, separator text, queue text, type text, due float8, due_in float8,
+CREATE OR REPLACE FUNCTION {schema}.add_uniform_{version}(ids text, data text, separator text, queue text, type text, due float8, due_in float8,
   priority float8, grp text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8,
   keep_for float8, teller text, notify boolean DEFAULT false, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -32,13 +32,13 @@ BEGIN
   -- What `wakes` would say of a job without a group is asked here: one statement costs less than two.
   SELECT m.last, greatest(m.last, {schema}.wall() + m.skew), m.rules > 0,
     (SELECT ARRAY[bool_or(l.events), bool_or(l.origin <> teller)] FROM {schema}.listeners l WHERE l.until > m.last),
-    NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue = add_uniform.queue AND j.type = add_uniform.type
-      AND j.priority = add_uniform.priority AND j.state = 'waiting' AND j.grp IS NULL AND j.due_at > m.last - 1000)
+    NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue = add_uniform_{version}.queue AND j.type = add_uniform_{version}.type
+      AND j.priority = add_uniform_{version}.priority AND j.state = 'waiting' AND j.grp IS NULL AND j.due_at > m.last - 1000)
   INTO last, now, ruled, ears, news FROM {schema}.meta m;
   -- Each expression costs something in every transaction, and one with a subquery ten times as much: what is rare is asked for together.
   IF ruled OR again THEN
     IF again OR EXISTS (SELECT FROM {schema}.rules r WHERE r.rule ->> 'weight' IS NOT NULL) THEN
-      RETURN {schema}.add(json_build_object('ids', ids, 'data', data, 'separator', separator, 'kinds', json_build_array(
+      RETURN {schema}.add_{version}(json_build_object('ids', ids, 'data', data, 'separator', separator, 'kinds', json_build_array(
         json_build_object('queue', queue, 'type', type, 'due', due, 'due_in', due_in, 'priority', priority, 'grp', grp,
           'weights', weights, 'max_attempts', max_attempts, 'backoff', backoff, 'timeout', timeout, 'deadline', deadline,
           'deadline_in', deadline_in, 'keep_for', keep_for))), notify, notify, again);
@@ -55,7 +55,7 @@ BEGIN
     deadline_wall, keep_for, created_at, due_at, due_wall)
   SELECT n.id, queue, type, CASE WHEN due_at > now THEN 'scheduled' ELSE 'waiting' END, priority, grp, n.data, weights, max_attempts,
     backoff, timeout, coalesce(deadline + skew, now + deadline_in), deadline, keep_for, now, due_at, CASE WHEN due_at > now THEN due END
-  FROM unnest(string_to_array(ids, separator), string_to_array(add_uniform.data, separator)) AS n (id, data);
+  FROM unnest(string_to_array(ids, separator), string_to_array(add_uniform_{version}.data, separator)) AS n (id, data);
   IF grp IS NOT NULL OR ears[1] OR notify OR now >= last + 100 THEN
     IF grp IS NOT NULL AND due_at <= now THEN
       -- The first of them.
@@ -93,7 +93,7 @@ $$;
 -- Answer: {others: [[number of the job from 0, the id that there is instead]], woken, everybody, events, told}; told: others were
 -- notified, NULL: the caller has to do that. Or, where nothing was added, {refused: {why: "key", key, id, because} or {why: "weight",
 -- rule, weight, said, most}}.
-CREATE OR REPLACE FUNCTION {schema}.add(jobs json, repeated boolean, notify boolean DEFAULT false, again boolean DEFAULT false)
+CREATE OR REPLACE FUNCTION {schema}.add_{version}(jobs json, repeated boolean, notify boolean DEFAULT false, again boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
@@ -192,7 +192,7 @@ END
 $$;
 
 -- Adds jobs in a transaction of the user's, as `add` with `notify`. Of the driver no more is known than that it can bind a text.
-CREATE OR REPLACE FUNCTION {schema}.add_inside(jobs json) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.add_inside_{version}(jobs json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
@@ -203,10 +203,10 @@ BEGIN
       grp text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8, keep_for float8);
   IF s.keys IS NULL AND json_array_length(s.kinds) = 1 AND s.ids <> ''
     AND {schema}.ids_there(string_to_array(s.ids, s.separator)) IS NULL THEN
-    RETURN {schema}.add_uniform(s.ids, s.data, s.separator, s.queue, s.type, s.due, s.due_in, s.priority, s.grp, s.weights,
+    RETURN {schema}.add_uniform_{version}(s.ids, s.data, s.separator, s.queue, s.type, s.due, s.due_in, s.priority, s.grp, s.weights,
       s.max_attempts, s.backoff, s.timeout, s.deadline, s.deadline_in, s.keep_for, NULL, notify => true);
   END IF;
-  RETURN {schema}.add(jobs, true, notify => true);
+  RETURN {schema}.add_{version}(jobs, true, notify => true);
 END
 $$;
 

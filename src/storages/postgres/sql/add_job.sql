@@ -88,7 +88,7 @@ BEGIN
   END IF;
 
   -- No JSON has the separator in it.
-  answer := {schema}.add_inside(json_build_object('ids', id, 'data', kept, 'separator', chr(31), 'kinds', json_build_array(json_build_object(
+  answer := {schema}.add_inside_{version}(json_build_object('ids', id, 'data', kept, 'separator', chr(31), 'kinds', json_build_array(json_build_object(
     'queue', queue, 'type', type, 'due', run_at, 'due_in', due_in,
     'priority', coalesce({schema}.option_integer('priority', options -> 'priority', -2147483647, 2147483647), 0),
     'grp', {schema}.option_text('group', options -> 'group', 255),

@@ -14,7 +14,7 @@
 --
 -- A transaction of the user may have a job locked for any time: it is waited for only for a moment, since other steps wait behind the
 -- rules lock meanwhile. Then the client tries again (55P03).
-CREATE OR REPLACE FUNCTION {schema}.change(wanted json) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.change_{version}(wanted json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE
@@ -156,7 +156,7 @@ $$;
 -- where it could never start under the limits in force.
 --
 -- As in change the row is waited for only for a moment, and a job that has come due counts as one that waits.
-CREATE OR REPLACE FUNCTION {schema}.update_job(wanted json) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.update_job_{version}(wanted json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE
@@ -238,20 +238,20 @@ $$;
 
 -- Nothing of the queue, or of one type in it, starts while it is paused. type: '' for the whole queue, ':' and the type for one.
 -- Answer: {woken, everybody}. Jobs that waited behind a heavy job which is paused now are free to start.
-CREATE OR REPLACE FUNCTION {schema}.set_paused(queue text, type text, paused boolean) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.set_paused_{version}(queue text, type text, paused boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   everybody boolean := false;
 BEGIN
   PERFORM {schema}.begin_step(true);
   IF paused THEN
-    INSERT INTO {schema}.pauses VALUES (set_paused.queue, set_paused.type) ON CONFLICT DO NOTHING;
+    INSERT INTO {schema}.pauses VALUES (set_paused_{version}.queue, set_paused_{version}.type) ON CONFLICT DO NOTHING;
     everybody := {schema}.unblock_weighing();
   ELSE
-    DELETE FROM {schema}.pauses p WHERE p.queue = set_paused.queue AND p.type = set_paused.type;
+    DELETE FROM {schema}.pauses p WHERE p.queue = set_paused_{version}.queue AND p.type = set_paused_{version}.type;
   END IF;
   RETURN json_build_object('everybody', everybody,
-    'woken', CASE WHEN NOT paused THEN json_build_array(json_build_array(set_paused.queue, true)) END);
+    'woken', CASE WHEN NOT paused THEN json_build_array(json_build_array(set_paused_{version}.queue, true)) END);
 END
 $$;
 

@@ -7,15 +7,15 @@
 -- that no other storage listens to.
 -- The answer: `event`: the newest event there is. `stamp`: changes whenever a job was added or started. `stopping`: active
 -- jobs that are asked to stop, at least some of them.
-CREATE OR REPLACE FUNCTION {schema}.listener_heartbeat(origin text, wants boolean, ends boolean, own_channel text) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.listener_heartbeat_{version}(origin text, wants boolean, ends boolean, own_channel text) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();
 BEGIN
   DELETE FROM {schema}.listeners WHERE listeners.origin IN (
-    SELECT l.origin FROM {schema}.listeners l WHERE l.until < now - 60000 AND l.origin <> listener_heartbeat.origin
+    SELECT l.origin FROM {schema}.listeners l WHERE l.until < now - 60000 AND l.origin <> listener_heartbeat_{version}.origin
     FOR UPDATE SKIP LOCKED);
-  INSERT INTO {schema}.listeners AS l (origin, until, events, ends) VALUES (listener_heartbeat.origin, now + 30000, wants, listener_heartbeat.ends)
+  INSERT INTO {schema}.listeners AS l (origin, until, events, ends) VALUES (listener_heartbeat_{version}.origin, now + 30000, wants, listener_heartbeat_{version}.ends)
     ON CONFLICT ON CONSTRAINT listeners_pkey DO UPDATE SET until = excluded.until, events = excluded.events, ends = excluded.ends;
   PERFORM pg_notify(own_channel, '');
   RETURN json_build_object(
@@ -28,9 +28,9 @@ END
 $$;
 
 -- Removes the registration of a storage that does not listen any more.
-CREATE OR REPLACE FUNCTION {schema}.leave(origin text) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.leave_{version}(origin text) RETURNS void
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-  DELETE FROM {schema}.listeners l WHERE l.origin = leave.origin
+  DELETE FROM {schema}.listeners l WHERE l.origin = leave_{version}.origin
 $$;
 
 -- Notifies other storages, if any listens. Notifications are hints: a storage that misses one finds out by its poll.
@@ -39,10 +39,10 @@ $$;
 -- own, after the step, which does not wait for the disk.
 --
 -- origin: the storage that notifies. hints: the payload (notifier.ts). The answer: does another storage listen?
-CREATE OR REPLACE FUNCTION {schema}.notify_others(origin text, hints text) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.notify_others_{version}(origin text, hints text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF NOT EXISTS (SELECT FROM {schema}.listeners l WHERE l.origin <> notify_others.origin AND l.until > {schema}.present()) THEN
+  IF NOT EXISTS (SELECT FROM {schema}.listeners l WHERE l.origin <> notify_others_{version}.origin AND l.until > {schema}.present()) THEN
     RETURN false;
   END IF;
   PERFORM pg_notify({schema}.channel(), hints);
@@ -95,7 +95,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Writes an event that no step writes by itself, if a listener wants events.
-CREATE OR REPLACE FUNCTION {schema}.publish(event text) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.publish_{version}(event text) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();
@@ -103,14 +103,14 @@ BEGIN
   IF NOT {schema}.events_wanted(now) THEN
     RETURN json_build_object('events', false);
   END IF;
-  INSERT INTO {schema}.events (at, event) VALUES (now, publish.event);
+  INSERT INTO {schema}.events (at, event) VALUES (now, publish_{version}.event);
   RETURN json_build_object('events', true);
 END
 $$;
 
 -- Events after a number, in order, so many at most, with so many bytes, but at least one; and those in gaps before it.
 -- gaps: [{first, last}].
-CREATE OR REPLACE FUNCTION {schema}.read_events(newest bigint, gaps json, most int, bytes float8) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.read_events_{version}(newest bigint, gaps json, most int, bytes float8) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(json_agg(json_build_object('seq', found.seq, 'event', found.event) ORDER BY found.seq), '[]') FROM (
     SELECT e.seq, e.event FROM (
@@ -136,7 +136,7 @@ END
 $$;
 
 -- Which of these jobs are active and asked to stop: [[queue, id]]. A hint that they are is not enough to stop them.
-CREATE OR REPLACE FUNCTION {schema}.asked_to_stop(ids json) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.asked_to_stop_{version}(ids json) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT coalesce(json_agg(json_build_array(j.queue, j.id)), '[]')
   FROM (SELECT DISTINCT json_array_elements_text(ids) AS id) AS hinted

@@ -1,7 +1,7 @@
 -- Why a job does not start: `job.explain()`. No locks.
 
 -- Everything that decides when a job can start (jobs/explain.ts): one look, without any lock. NULL: there is no such job.
-CREATE OR REPLACE FUNCTION {schema}.explain_job(job_id text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.explain_job_{version}(job_id text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();

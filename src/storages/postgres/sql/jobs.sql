@@ -3,7 +3,7 @@
 -- The jobs of these ids (a list), in this order; null where there is none. As many of the first as have so many bytes of data and
 -- results, but one in any case: the answer is shorter than the list then. One that has come due is shown as waiting: the next claim
 -- will write that down.
-CREATE OR REPLACE FUNCTION {schema}.find_jobs(ids json, bytes float8) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.find_jobs_{version}(ids json, bytes float8) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE
@@ -25,13 +25,13 @@ END
 $$;
 
 -- The job that has this idempotency key, as find_jobs gives it: a list with one element, or none where the key is not kept.
-CREATE OR REPLACE FUNCTION {schema}.find_by_key(queue text, key text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.find_by_key_{version}(queue text, key text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();
 BEGIN
-  RETURN {schema}.find_jobs((SELECT coalesce(json_agg(k.job), '[]') FROM {schema}.keys k
-    WHERE k.queue = find_by_key.queue AND k.key = find_by_key.key AND k.expires_at > now), 0);
+  RETURN {schema}.find_jobs_{version}((SELECT coalesce(json_agg(k.job), '[]') FROM {schema}.keys k
+    WHERE k.queue = find_by_key_{version}.queue AND k.key = find_by_key_{version}.key AND k.expires_at > now), 0);
 END
 $$;
 
@@ -41,7 +41,7 @@ $$;
 -- query: {queue, states, type, grp, since, until, most, bytes, after}; after: the number of the last job of the page before; bytes: so
 -- much data, and so many results, but one job in any case. Answer: {jobs: a list as job_json gives them, more: there is another page}.
 -- Each state is a range of its own in the index; the ranges are merged.
-CREATE OR REPLACE FUNCTION {schema}.list_jobs(query json) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.list_jobs_{version}(query json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE
@@ -175,19 +175,19 @@ $$;
 
 -- The attempts of a job that failed, and what it logged, oldest first: {attempts: [[attempt, started_at, ended_at, worker, error]],
 -- log: [[at, attempt, text]]}.
-CREATE OR REPLACE FUNCTION {schema}.job_history(id text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.job_history_{version}(id text) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT json_build_object(
     'attempts', coalesce((SELECT json_agg(json_build_array(a.attempt, a.started_at - m.skew, a.ended_at - m.skew, a.worker, a.error) ORDER BY a.seq)
-      FROM {schema}.jobs j JOIN {schema}.attempts a ON a.job = j.seq WHERE j.id = job_history.id), '[]'),
+      FROM {schema}.jobs j JOIN {schema}.attempts a ON a.job = j.seq WHERE j.id = job_history_{version}.id), '[]'),
     'log', coalesce((SELECT json_agg(json_build_array(l.at - m.skew, l.attempt, l.text) ORDER BY l.seq)
-      FROM {schema}.jobs j JOIN {schema}.log l ON l.job = j.seq WHERE j.id = job_history.id), '[]'))::text
+      FROM {schema}.jobs j JOIN {schema}.log l ON l.job = j.seq WHERE j.id = job_history_{version}.id), '[]'))::text
   FROM (SELECT {schema}.skew() AS skew) m
 $$;
 
 -- How those of these jobs (a list of ids) ended that have: [[id, state, result, error]], without the last where they are NULL, and
 -- [id] where there is no such job. Of large results no more than `most` bytes, and one at least; more: there are others.
-CREATE OR REPLACE FUNCTION {schema}.endings(ids json, most integer) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.endings_{version}(ids json, most integer) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
   SELECT json_build_object('ended', coalesce(json_agg(CASE

@@ -10,7 +10,7 @@
 --
 -- leases: [{n, id, token}], in any order. Answer: {lost: [n], cancelled: [n]}: leases that were lost, and jobs that are
 -- to be cancelled.
-CREATE OR REPLACE FUNCTION {schema}.heartbeat(leases json, lease_ms float8) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.heartbeat_{version}(leases json, lease_ms float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
@@ -58,7 +58,7 @@ $$;
 --
 -- reports: [{n, id, token, progress: its text, log: [text], warnings: [{about, message}],
 -- weights: {name: weight}}]. Answer: {lost: [n], everybody, events}.
-CREATE OR REPLACE FUNCTION {schema}.report(reports json) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.report_{version}(reports json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
@@ -191,7 +191,7 @@ END
 $$;
 
 -- What the claim of this number has started, and lost since without a call, as its leases ran out, gets its attempt back. Answer: {woken}.
-CREATE OR REPLACE FUNCTION {schema}.unspend_claim(number bigint) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.unspend_claim_{version}(number bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off AS $$
 BEGIN
   PERFORM {schema}.begin_step({schema}.many_rules());
@@ -202,9 +202,9 @@ $$;
 
 -- The leases that a claim has given and that are in force, and what is to be confirmed of it: for a client that has given up waiting for
 -- the answer. claim: its number. Volatile, for it looks after the claim was waited for (begin_attempt).
-CREATE OR REPLACE FUNCTION {schema}.claimed_by(claim bigint, worker text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.claimed_by_{version}(claim bigint, worker text) RETURNS text
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT json_build_object('leases', coalesce(json_agg(json_build_array(j.id, j.token) ORDER BY j.token), '[]'),
     'grant', {schema}.grant_of(-{schema}.block_of(min(j.token))))
-  FROM {schema}.jobs j WHERE j.state = 'active' AND j.claim = claimed_by.claim AND j.worker = claimed_by.worker
+  FROM {schema}.jobs j WHERE j.state = 'active' AND j.claim = claimed_by_{version}.claim AND j.worker = claimed_by_{version}.worker
 $$;

@@ -4,7 +4,7 @@
 -- are counted as such.
 --
 -- Answer: [[queue, {state: count}, [paused: '' for the queue, ':' and the type for one], how long the first has waited]].
-CREATE OR REPLACE FUNCTION {schema}.overview(queue text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.overview_{version}(queue text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE
@@ -72,7 +72,7 @@ END
 $$;
 
 -- What of a queue has not started, and what it runs under (jobs/backlog.ts): one look, without any lock.
-CREATE OR REPLACE FUNCTION {schema}.read_backlog(of_queue text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.read_backlog_{version}(of_queue text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();

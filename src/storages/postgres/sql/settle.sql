@@ -6,7 +6,7 @@
 --
 -- outcomes: a list, as lock_leases takes it; or, where all of them ended well, {ids, tokens, results}, as complete_plainly does.
 -- again: as lock_leases. Answer: {stale: [numbers of outcomes whose lease was lost], woken, everybody, events, ends}.
-CREATE OR REPLACE FUNCTION {schema}.settle(outcomes json, again boolean DEFAULT false) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.settle_{version}(outcomes json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
   SET enable_indexscan = on SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off

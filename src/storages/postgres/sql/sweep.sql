@@ -3,7 +3,7 @@
 -- Locks: the rules (shared), the limits of what is recovered. Jobs and all other rows are taken with SKIP LOCKED.
 
 -- Housekeeping, in small steps. Answer: {stalled, deleted, more, woken, everybody, events}.
-CREATE OR REPLACE FUNCTION {schema}.sweep() RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.sweep_{version}() RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE

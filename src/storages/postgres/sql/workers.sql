@@ -3,7 +3,7 @@
 -- Registers workers as live for ttl_ms from now, or again, and removes those that are gone.
 --
 -- entries: [{id, queue, info, upMs}]. gone: [id]. Answer: {first}: one of the entries is the live worker that began first.
-CREATE OR REPLACE FUNCTION {schema}.register_workers(entries jsonb, ttl_ms float8, gone jsonb) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.register_workers_{version}(entries jsonb, ttl_ms float8, gone jsonb) RETURNS json
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();
@@ -21,7 +21,7 @@ END
 $$;
 
 -- The live workers of a queue, or of all (NULL).
-CREATE OR REPLACE FUNCTION {schema}.read_workers(of_queue text) RETURNS jsonb
+CREATE OR REPLACE FUNCTION {schema}.read_workers_{version}(of_queue text) RETURNS jsonb
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
   SELECT {schema}.live_workers(of_queue, {schema}.present())
 $$;
@@ -38,7 +38,7 @@ $$;
 --
 -- Of jobs that have come due and are not shown as such yet the first thousand are looked at. Lanes are not asked: one may be ready
 -- though its last job was cancelled, until a claim looks at it.
-CREATE OR REPLACE FUNCTION {schema}.read_waiting_types() RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.read_waiting_types_{version}() RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE

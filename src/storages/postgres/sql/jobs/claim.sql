@@ -14,7 +14,7 @@
 -- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, everybody,
 -- events, ends, grant: what is to be confirmed, as opened_claim says it, snapshot: of one that came with a plan, where groups or
 -- limits make lanes necessary: what the next plan is made from, and more, nextInMs and blockedBy (jobs/snapshot.sql)}.
-CREATE OR REPLACE FUNCTION {schema}.claim(request json, again boolean DEFAULT false) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.claim_{version}(request json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
   SET enable_indexscan = on SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -61,7 +61,7 @@ BEGIN
     -- A sweep that has begun with these jobs is waited for, and a later one passes over them: each is active below, or gets its attempt
     -- back here.
     PERFORM FROM {schema}.jobs j WHERE j.state = 'active' AND j.claim = q.claim AND j.worker = q.worker ORDER BY j.id FOR UPDATE;
-    PERFORM {schema}.unspend_claim(q.claim);
+    PERFORM {schema}.unspend_claim_{version}(q.claim);
   END IF;
   SELECT m.last, greatest(m.last, {schema}.wall() + m.skew),
     EXISTS (SELECT FROM {schema}.rules),

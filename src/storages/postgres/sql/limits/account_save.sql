@@ -1,6 +1,6 @@
 -- Writes down what the step has taken of a limit: on its row, and in its log. From then on it has an id, and says where in
 -- the log the starts are. alone: it is the start of a permit, with a row of its own. number, ttl, began: of the grant that is to be
--- confirmed (tables.sql); ttl is NULL where none is.
+-- confirmed (tables/1.sql); ttl is NULL where none is.
 CREATE OR REPLACE FUNCTION {schema}.account_save(
   account {schema}.limit_account, alone boolean, number bigint, ttl float8, began float8, now float8
 ) RETURNS {schema}.limit_account

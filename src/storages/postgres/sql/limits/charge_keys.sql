@@ -2,7 +2,7 @@
 -- and when they are to be confirmed (NULL: never).
 --
 -- keys: as opened. weights, slots, starts: what was taken of each state, all together, and by how many starts. number, ttl, began: of
--- the grant that is to be confirmed (tables.sql); ttl is NULL where none is. now: when they start.
+-- the grant that is to be confirmed (tables/1.sql); ttl is NULL where none is. now: when they start.
 CREATE OR REPLACE FUNCTION {schema}.charge_keys(
   keys {schema}.claim_keys, weights float8[], starts integer[], slots float8[], number bigint, ttl float8, began float8, now float8,
   OUT ids bigint[], OUT entries bigint[], OUT confirm_in float8

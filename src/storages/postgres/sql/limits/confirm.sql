@@ -1,7 +1,7 @@
 -- Says when calls were made that grants were given for (storage/grants.ts). It causes no wake-up: waiting claims know when to look again.
 --
 -- said: {grants, called}, two lists of one length.
-CREATE OR REPLACE FUNCTION {schema}.confirm(said json) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.confirm_{version}(said json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
   SET enable_mergejoin = off AS $$

@@ -2,7 +2,7 @@
 --
 -- limit_id, number, reserved, taken_at, corrected_until: its token. how: 'released', 'cancelled' or 'used'. used: so much, of
 -- the last of these.
-CREATE OR REPLACE FUNCTION {schema}.give_permit(
+CREATE OR REPLACE FUNCTION {schema}.give_permit_{version}(
   limit_id bigint, number bigint, reserved float8, taken_at float8, corrected_until float8, how text, used float8
 ) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -18,7 +18,7 @@ BEGIN
   PERFORM {schema}.begin_step(false);
   -- After a reset what is held is kept elsewhere, under the same name.
   SELECT l.name INTO limit_name FROM {schema}.limits l
-    WHERE l.id = give_permit.limit_id OR l.id IN (SELECT h.limit_id FROM {schema}.holds h WHERE h.token = number) LIMIT 1;
+    WHERE l.id = give_permit_{version}.limit_id OR l.id IN (SELECT h.limit_id FROM {schema}.holds h WHERE h.token = number) LIMIT 1;
   IF limit_name IS NULL OR NOT {schema}.is_issued(number) THEN
     RETURN '{}';
   END IF;

@@ -1,6 +1,6 @@
 -- Nothing starts under a limit for so long, in one group; of a limit that is not by group, at all. It only ever extends. What
 -- holds all groups of a limit is kept with its rule: write_rules.
-CREATE OR REPLACE FUNCTION {schema}.hold_limit(limit_name text, grp text, hold_ms float8) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.hold_limit_{version}(limit_name text, grp text, hold_ms float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   rule {schema}.limit_rule;

@@ -1,7 +1,7 @@
 -- What there is of limits, by name, and what waits in all queues (limits/reading.ts): one look, without any lock.
 --
 -- wanted: one limit, or NULL. asked: of limits by group this group, or NULL.
-CREATE OR REPLACE FUNCTION {schema}.read_limits(wanted text, asked text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.read_limits_{version}(wanted text, asked text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();

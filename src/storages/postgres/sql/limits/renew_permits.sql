@@ -2,7 +2,7 @@
 -- has expired is never revived.
 --
 -- numbers: a list of them.
-CREATE OR REPLACE FUNCTION {schema}.renew_permits(numbers jsonb, ttl_ms float8) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.renew_permits_{version}(numbers jsonb, ttl_ms float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   tokens bigint[] := ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(numbers));

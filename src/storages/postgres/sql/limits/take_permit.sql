@@ -3,7 +3,7 @@
 -- limit_name, grp: of which limit, and for which group (NULL: none; not looked at where the limit is not by group).
 -- asked: how much; NULL: what the rule estimates; 0: only whether what was taken fits. dry: only asks. ttl_ms: so long it is
 -- held, unless it is renewed. grant_ttl: it is used within so long of asking, and that is confirmed (confirm); NULL: it is used now.
-CREATE OR REPLACE FUNCTION {schema}.take_permit(
+CREATE OR REPLACE FUNCTION {schema}.take_permit_{version}(
   limit_name text, grp text, asked float8, dry boolean, ttl_ms float8, grant_ttl float8 DEFAULT NULL
 ) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

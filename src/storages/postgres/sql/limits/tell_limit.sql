@@ -1,6 +1,6 @@
 -- The service says how much is left of a limit until its window begins anew; of a limit by group: to this group, or to jobs
 -- without one (NULL).
-CREATE OR REPLACE FUNCTION {schema}.tell_limit(limit_name text, grp text, remaining float8, reset_ms float8) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.tell_limit_{version}(limit_name text, grp text, remaining float8, reset_ms float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   rule {schema}.limit_rule;

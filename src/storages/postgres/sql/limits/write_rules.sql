@@ -12,7 +12,7 @@
 --   loosened          whatever waited for it looks again
 -- history: what was changed, as listeners and the history of limits are told (storage/limit-history.ts).
 -- owners: the highest version that an owner has declared, by name; null: it is forgotten.
-CREATE OR REPLACE FUNCTION {schema}.write_rules(expected bigint, changes jsonb, history jsonb, owners jsonb) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.write_rules_{version}(expected bigint, changes jsonb, history jsonb, owners jsonb) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8;

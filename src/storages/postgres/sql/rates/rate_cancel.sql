@@ -1,6 +1,6 @@
 -- Cancels the start of a token, as if it had never been: a token of another name, or before the name was cleared,
 -- changes nothing.
-CREATE OR REPLACE FUNCTION {schema}.rate_cancel(limit_name text, limit_id bigint, number bigint) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.rate_cancel_{version}(limit_name text, limit_id bigint, number bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8;

@@ -1,5 +1,5 @@
 -- Forgets all starts under a name; slots of a limit of that name stay in use.
-CREATE OR REPLACE FUNCTION {schema}.rate_clear(limit_name text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.rate_clear_{version}(limit_name text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8;

@@ -2,7 +2,7 @@
 -- nothing.
 --
 -- said: {limits, grants, called}, lists of one length: the limit and the number of each token, and when it was called.
-CREATE OR REPLACE FUNCTION {schema}.rate_confirm(limit_name text, said json) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.rate_confirm_{version}(limit_name text, said json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
   SET enable_mergejoin = off AS $$

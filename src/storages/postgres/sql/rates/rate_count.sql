@@ -1,6 +1,6 @@
 -- How many starts under a name lie after an instant by the clock of the server. What is asked for is kept from now on, for
 -- two months at the most.
-CREATE OR REPLACE FUNCTION {schema}.rate_count(limit_name text, after float8) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.rate_count_{version}(limit_name text, after float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8 := {schema}.present();

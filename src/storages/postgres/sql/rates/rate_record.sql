@@ -1,5 +1,5 @@
 -- Writes a start under a name, whether or not it fits. Under a name that no window has counted yet it is kept for an hour.
-CREATE OR REPLACE FUNCTION {schema}.rate_record(limit_name text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.rate_record_{version}(limit_name text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8;

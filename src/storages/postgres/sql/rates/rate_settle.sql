@@ -1,7 +1,7 @@
 -- Settles the start of a token with what it really used: less is available at once, more is charged at once.
 --
 -- limit_id, number, reserved: its token.
-CREATE OR REPLACE FUNCTION {schema}.rate_settle(
+CREATE OR REPLACE FUNCTION {schema}.rate_settle_{version}(
   limit_name text, limit_id bigint, number bigint, reserved float8, used float8
 ) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

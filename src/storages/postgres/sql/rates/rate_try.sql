@@ -2,7 +2,7 @@
 --
 -- most, window_ms: at most so much in any window of this length. weight: what the start counts for; 0: only asks. grant_ttl: it is
 -- made within so long of asking, and that is confirmed (rate_confirm); NULL: it is made now.
-CREATE OR REPLACE FUNCTION {schema}.rate_try(
+CREATE OR REPLACE FUNCTION {schema}.rate_try_{version}(
   limit_name text, most float8, window_ms float8, weight float8, grant_ttl float8 DEFAULT NULL
 ) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -35,8 +35,8 @@ BEGIN
     RETURN json_build_object('granted', wait = 0, 'retryInMs', wait);
   END IF;
   number := nextval('{schema}.numbers');
-  IF kept.window_ms IS DISTINCT FROM rate_try.window_ms THEN
-    PERFORM {schema}.keep_total(kept.id, rate_try.window_ms, in_use, now);
+  IF kept.window_ms IS DISTINCT FROM rate_try_{version}.window_ms THEN
+    PERFORM {schema}.keep_total(kept.id, rate_try_{version}.window_ms, in_use, now);
   END IF;
   PERFORM {schema}.record_named(kept.id, weight, number, 0, 0, now, grant_ttl, now - took);
   -- Old starts are deleted here: there may be no process that sweeps.

@@ -1,0 +1,94 @@
+-- The step from version 1 of the tables to version 2. A new database takes all steps, one after the other, so there is one
+-- definition of each version (decision 0032). Until version 2 is released, a change of tables is made here; from then on in 3.sql.
+-- Rows of jobs are not written: columns that are added are NULL.
+
+-- What each version has made besides tables: functions and types, which the next one drops. Those of version 1 were not written down.
+ALTER TABLE {schema}.migrations ADD COLUMN made text[];
+UPDATE {schema}.migrations SET made = '{
+    account_save,account_take,add,add_alike,add_job,add_many,add_one,add_rows,add_with_care,added_answer,adopt,any_after,
+    any_lanes,any_open,asked_to_stop,beat,begin_step,block_of,blocks_of,bring_back,cancel_jobs,cancel_start,cancel_taken,
+    canonical_json,change,change_entry,change_start,channel,charge_more,charge_of,charge_start,claim,claim_alike,claim_open,
+    claim_request,claim_room,claim_signs,claim_under,claim_way,claim_weighed,claim_with_care,complete_plainly,confirm,
+    confirm_in,confirm_starts,correct_taken,correct_weights,delete_completed,delete_jobs,drop_idle,drop_limit,earliest,
+    end_late,end_leases,end_refused,end_start,ended_lease,ended_leases,enter_starts,events_wanted,expected_delay,explain_job,
+    find_entry,find_jobs,find_limit,first_blocked,first_open,first_since,forget_starts,free_of,gauge_cancel,gauge_hold,
+    gauge_tell,give_back,give_permit,give_slots,give_tokens,give_weights,gone_job,grant_of,group_of,head_of,head_weights,
+    heartbeat,heavy_heads,heavy_wait,held_of,hold_alone,hold_limit,hold_limits,hold_singly,ids_in_state,ids_scheduled,
+    insert_jobs,insert_missing,is_first_due,is_idle,is_issued,is_news,is_uniform,job_history,job_json,keep_total,
+    kept_accounts,kept_ms,lane_grp,lane_news,leave,left_lane,let_in,limit_account,limit_by_id,limit_charge,limit_given,
+    limit_meter,limit_quota,limit_room,limit_use,limit_verdict,limit_wait,limits_of,limits_of_grants,limits_of_report,
+    limits_of_tokens,list_jobs,listed,lock_blocking,lock_holders,lock_key,lock_keys,lock_leases,lock_limits,lock_queue,
+    lock_walked,look_again,look_again_in,look_before_marks,many_rules,marked_types,may_mark,meter_of,meter_used,
+    meters_for_all,moment,names_of,names_to_hold,next_due,next_prune,not_added,notify_queues,oldest_waiting,open_account,
+    open_lanes,open_limit,open_types,opened_claim,option_backoff,option_duration,option_instant,option_integer,option_text,
+    option_weights,others_than,outcomes_of,outlook,overview,passed,passed_many,pick_first,pick_marked,pick_open,present,
+    promote_due,prune_holds,prune_limit,prune_limits,prune_rows,pruned,publish,queue_names,quota_of,rate_cancel,rate_clear,
+    rate_confirm,rate_count,rate_oldest,rate_pause,rate_paused,rate_record,rate_settle,rate_try,read_backlog,read_events,
+    read_limits,read_rule,read_rules,record_named,record_starts,recover,refuse_impossible,release_hold,release_holds,
+    release_leases,remember_claim,renew_permits,report,reset_limit,rule_instants,rule_named,rules_for,save_accounts,
+    seen_limit,seen_standing,seen_states,set_mark,set_paused,settle,settle_permit,settle_start,settle_total,shared_entry,
+    shift_total,show_due,spacing_wait,standing_of,start_jobs,start_place,started_jobs,state_grp,sweep,sweep_arrivals,
+    sweep_lanes,take_key,take_permit,take_uniform,take_walked,tell,tell_added,tell_breaker,tell_ended,tell_limit,texts_of,
+    unblock_all,unblock_lanes,unblock_like,unblock_ripe,unblock_weighing,use_of,used_of,verdict,waiting_due,waiting_grouped,
+    waiting_groups,waiting_jobs,waiting_open,waiting_types,waiting_weights,walk,walk_meters,walk_page,walked,wall,watch,
+    way_of,weigh_room,weighing,window_freed,window_used,window_wait,write_log,write_rules,write_walk,wrong_option
+  }' WHERE version = 1;
+
+ALTER TABLE {schema}.jobs
+  -- While it backs off: the due_at that it takes again when that is over.
+  ADD COLUMN first_due_at float8,
+  -- Instants as people gave them, by the clock of the server: of a scheduled job when it is due, and its deadline. due_at and
+  -- deadline are the same by the clock of the storage as that was then (skew); what seems to have passed is compared with these.
+  ADD COLUMN due_wall float8,
+  ADD COLUMN deadline_wall float8,
+  DROP COLUMN claim;
+-- Which claim started it: an answer that got lost can be asked for again. Below zero: its lease has run out since. That of version 1
+-- was a text, and means nothing to others than the process that made the claim.
+ALTER TABLE {schema}.jobs ADD COLUMN claim bigint;
+-- Whose lease of this claim has run out, and was not followed by another?
+CREATE INDEX jobs_stalled ON {schema}.jobs (claim) WHERE claim < 0;
+
+-- What version 1 called the version of a rule is its revision; versions and owners are declared since.
+UPDATE {schema}.rules SET stored = stored || jsonb_build_object('revision', stored -> 'version', 'version', NULL, 'owners', '[]'::jsonb);
+UPDATE {schema}.meta SET rules = rules + 1;
+
+-- The highest version that each owner of rules has declared; owners that gave none are not in it.
+CREATE TABLE {schema}.limit_owners (
+  name text COLLATE "C" PRIMARY KEY,
+  version bigint NOT NULL
+);
+
+-- What was changed about rules (storage/limit-history.ts): the latest.
+CREATE TABLE {schema}.limit_changes (
+  seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  name text COLLATE "C" NOT NULL,
+  -- By the clock of the server.
+  at_wall float8 NOT NULL,
+  change jsonb NOT NULL
+);
+CREATE INDEX limit_changes_name ON {schema}.limit_changes (name, seq);
+
+-- What is known of steps by their numbers (begin_attempt): which attempt was the latest of those that another one came before;
+-- and what was answered, where nothing else tells whether the step was done.
+CREATE TABLE {schema}.steps (
+  number bigint PRIMARY KEY,
+  nth integer NOT NULL,
+  answer text,
+  until float8 NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
+-- Which of them need not be known any more? They come in that order, more or less, so the pages tell.
+CREATE INDEX steps_old ON {schema}.steps USING brin (until) WITH (pages_per_range = 8);
+
+-- Workers that have registered: live until then. info: what else they say of themselves (storage/workers.ts), as JSON.
+CREATE TABLE {schema}.workers (
+  id text COLLATE "C" PRIMARY KEY,
+  queue text COLLATE "C" NOT NULL,
+  info text NOT NULL,
+  since float8 NOT NULL,
+  seen_at float8 NOT NULL,
+  until float8 NOT NULL
+) WITH (fillfactor = 50);
+
+-- Those of processes of version 1 are not told anything any more. ends: it waits for jobs to end.
+DELETE FROM {schema}.listeners;
+ALTER TABLE {schema}.listeners ADD COLUMN ends boolean NOT NULL;

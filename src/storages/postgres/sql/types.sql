@@ -1,0 +1,394 @@
+-- What functions hand to each other. Like functions they belong to no table: a migration drops those of the version before and makes
+-- these, so they are changed here, at any time.
+
+-- A lease that has ended, as the limits want to know about it. how: 'well', 'failed' (with these kinds of error), 'gone'. settled:
+-- a service refused the start, and the weights that it took come back, but for these; NULL: it was not refused.
+CREATE TYPE {schema}.ended_lease AS (
+  token bigint,
+  queue text,
+  type text,
+  grp text,
+  started_at float8,
+  limits jsonb,
+  how text,
+  kinds text[],
+  hold jsonb,
+  unstarted boolean,
+  settled text[]
+);
+
+-- How much may happen, in one group. share: how many it starts each time it has its turn.
+CREATE TYPE {schema}.limit_quota AS (
+  max float8,
+  window_ms float8,
+  concurrency float8,
+  every_ms float8,
+  share integer
+);
+
+-- What one start takes of a limit.
+CREATE TYPE {schema}.limit_charge AS (weight float8, slots float8);
+
+-- When a start may happen, and what is in its way the longest. wait: 'Infinity' until something is given back, -1 never.
+CREATE TYPE {schema}.limit_verdict AS (wait float8, reason text);
+
+-- One rule for one group, or for all. used: what was in use of its window before the step. account: where in a list of
+-- accounts that is which it counts in.
+CREATE TYPE {schema}.limit_meter AS (
+  name text,
+  by_group boolean,
+  grp text,
+  max float8,
+  window_ms float8,
+  concurrency float8,
+  every_ms float8,
+  share integer,
+  weight text,
+  estimate float8,
+  weighs_window boolean,
+  probes integer,
+  paused boolean,
+  held_until float8,
+  blind_until float8,
+  holds boolean,
+  pins boolean,
+  used float8,
+  account integer
+);
+
+-- What is kept of one limit, for one group or for all, as one step sees it, with all that the step has taken so far. Rules
+-- of one name share it. id: NULL where nothing is kept yet. held: NULL until somebody has looked.
+CREATE TYPE {schema}.limit_account AS (
+  id bigint,
+  name text,
+  grp text,
+  latest_at float8,
+  pause_until float8,
+  told_left float8,
+  told_until float8,
+  open_until float8,
+  window_ms float8,
+  used float8,
+  seen_at float8,
+  longest float8,
+  newest float8,
+  forgotten_at float8,
+  job_slots float8,
+  held float8,
+  probes float8,
+  expires_in float8,
+  -- The window that starts are counted in; starts less than this apart share an entry; what was in use of it, and when.
+  watch_ms float8,
+  resolution float8,
+  before float8,
+  before_at float8,
+  -- Which start it was last charged for, and how much; how much for all of them, and in how many starts.
+  latest bigint,
+  charged float8,
+  taken float8,
+  starts integer,
+  -- Where the starts of the step were written down; 0: nowhere.
+  entry bigint,
+  -- As in `limits`. The shortest spacing of the rules that look at it. How soon the starts of the step are called; NULL: at once.
+  called_at float8,
+  called_by bigint,
+  called_in float8,
+  every_ms float8,
+  grant_ttl float8
+);
+
+-- What a claim whose jobs are all alike to its limits is going to write under one of them. id: NULL where nothing is kept yet.
+-- counted: the window that is kept a total of, before: what was in use of it at before_at. logged: starts are written down;
+-- entry: in a row that is there already. singly: what is held of it is written down for each job. spaced: it keeps starts apart.
+CREATE TYPE {schema}.limit_use AS (
+  id bigint,
+  name text,
+  holds boolean,
+  singly boolean,
+  counted float8,
+  before float8,
+  before_at float8,
+  logged boolean,
+  entry bigint,
+  spaced boolean
+);
+
+-- What limits leave to such a claim. plain: nothing but numbers is in its way. taken: what is kept of a start with its job.
+-- shortest: of the windows and the spacing that its starts count under. confirm_in: when it is to be confirmed; NULL: never.
+CREATE TYPE {schema}.limit_room AS (
+  at float8,
+  free float8,
+  wait float8,
+  blocked_by text,
+  unprepared boolean,
+  plain boolean,
+  taken jsonb,
+  rules {schema}.limit_rule[],
+  uses {schema}.limit_use[],
+  shortest float8,
+  confirm_in float8
+);
+
+-- What a step gave back of one limit: how long one more had to wait for what was held before, and how much that was;
+-- whether lanes were waiting for it. Without an id: there is news for everybody, whatever comes.
+CREATE TYPE {schema}.limit_given AS (
+  id bigint,
+  name text,
+  grp text,
+  wait float8,
+  slots float8,
+  awaited boolean
+);
+
+-- Where in the log a start was written down, and when.
+CREATE TYPE {schema}.start_place AS (seq bigint, at float8);
+
+-- What was deleted, and whether there is more.
+CREATE TYPE {schema}.pruned AS (deleted integer, more boolean);
+
+-- How a lease ends that does not end well (release_leases): the row of its job, retry, back, dead or cancelled, when it is tried again
+-- (NULL: at once), whether a service refused its start, and the error as JSON.
+CREATE TYPE {schema}.lease_end AS (at tid, "to" text, in_ms float8, held boolean, error text);
+
+-- What jobs that are added have in common (add), by its number from 1: columns of jobs.
+CREATE TYPE {schema}.job_kind AS (
+  no bigint,
+  queue text,
+  type text,
+  state text,
+  priority float8,
+  grp text,
+  weights jsonb,
+  max_attempts bigint,
+  backoff text,
+  timeout float8,
+  deadline float8,
+  deadline_wall float8,
+  keep_for float8,
+  due_at float8,
+  due_wall float8
+);
+
+-- A job that has come to wait, or is scheduled (wake_ups, insert_arrivals): columns of jobs.
+CREATE TYPE {schema}.arrival AS (seq bigint, queue text, type text, priority float8, grp text, state text, due_at float8);
+
+-- A job that waited and does not any more, though it has not started: what decides which lane that was.
+CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
+
+-- What a claim is asked for (jobs/claim.sql). many: there are so many limits that it has the storage for itself. arrived: when it
+-- came, by the clock of the server. overtaken: a later attempt at the same claim is under way. plan: what is to be taken, as
+-- claim_plan says it; NULL: the claim walks over lanes by itself.
+CREATE TYPE {schema}.claim_request AS (
+  claim bigint,
+  queue text,
+  worker text,
+  max integer,
+  ahead integer,
+  bytes float8,
+  types text[],
+  lease_ms float8,
+  limits jsonb,
+  settle json,
+  ids text[],
+  tokens bigint[],
+  results jsonb,
+  grant_ttl float8,
+  grants bigint[],
+  called float8[],
+  plan json,
+  many boolean,
+  arrived float8,
+  overtaken boolean
+);
+
+-- What a claim proposes to take (jobs/take.sql), made from a snapshot (jobs/snapshot.sql). epoch: the number of the rules that it was
+-- made with; NULL: none are known. page: so many lanes of each type belong to the next snapshot. number: of an earlier grant of the
+-- same claim, which this one continues.
+CREATE TYPE {schema}.claim_plan AS (
+  epoch bigint,
+  page integer,
+  number bigint,
+  -- Of which types lanes are taken from.
+  types text[],
+  -- How many lanes of each type the plan has looked at, in their order, and all lanes that it knew. NULL: whether others come first
+  -- now is not asked.
+  seen_types text[],
+  seen_counts integer[],
+  known bigint[],
+  -- Lanes that have their turns with others, and their heads: where another job is first now, that precedes the plan.
+  front_lanes bigint[],
+  front_dues float8[],
+  front_seqs bigint[],
+  -- Lanes, and what is proposed for their heads, in order: each names a lane by its place, and what becomes of the head: 1, it
+  -- starts; 2, it never can; 3, its lane is blocked. seqs: which job it has to be; NULL: whichever is first. passes: is the turn of
+  -- its group over with this start? NULL: always.
+  lanes bigint[],
+  places integer[],
+  kinds integer[],
+  dues float8[],
+  seqs bigint[],
+  passes boolean[],
+  -- Of how many jobs of each lane it is; and which of the lanes have their turns together: those with the same number.
+  counts integer[],
+  units integer[],
+  -- Lanes that are left empty.
+  emptied bigint[]
+);
+
+-- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
+-- somebody waits in a group. keeps: the first of those that ended is kept. head_*: the first who waits without a group, of the
+-- first type (of one after it, if the claim asks for one of which nobody waits). last_type: the last of such types, where none was
+-- asked for. marked: there are marks; then these five are not looked for. overtaken: a later attempt at the same claim came before.
+CREATE TYPE {schema}.claim_signs AS (
+  last float8,
+  now float8,
+  ruled boolean,
+  heard boolean,
+  paused boolean,
+  remembered boolean,
+  due_at float8,
+  deadline float8,
+  lanes boolean,
+  keeps boolean,
+  marked boolean,
+  last_type text,
+  head_type text,
+  head_priority float8,
+  head_due_at float8,
+  head_seq bigint,
+  overtaken boolean
+);
+
+-- Jobs that have started (jobs/start_jobs.sql), how many, and where the last of them stood.
+CREATE TYPE {schema}.started_jobs AS (jobs json, count integer, due_at float8, seq bigint);
+
+-- Which way a claim goes (jobs/way_of.sql), under which rules. decided: only these types are taken.
+CREATE TYPE {schema}.claim_way AS (
+  rules {schema}.limit_rule[],
+  types text[],
+  decided boolean,
+  walks boolean
+);
+
+-- What comes of a claim that needs no lanes (jobs/claim_open.sql). at: what next_in is counted from. granted: its number and when
+-- it is to be confirmed; NULL: there is nothing to confirm.
+CREATE TYPE {schema}.opened_claim AS (
+  jobs json,
+  more boolean,
+  next_in float8,
+  blocked_by text,
+  told boolean,
+  at float8,
+  granted json
+);
+
+-- What a claim came to that has walked over lanes (jobs/walk.sql). Nothing of it is written yet.
+CREATE TYPE {schema}.walked AS (
+  at float8,
+  -- There is more to start at once; else what will be first to let a job start, and when.
+  more boolean,
+  blocked_by text,
+  next_in float8,
+  -- The jobs that start, in order; and what they take: which start, of which meter, how much.
+  places tid[],
+  seqs bigint[],
+  use_starts integer[],
+  use_meters integer[],
+  use_weights float8[],
+  use_slots float8[],
+  meters {schema}.limit_meter[],
+  accounts {schema}.limit_account[],
+  -- Lanes that had their turn with a start (0: it is still theirs), how many were served since, and whether they gave any.
+  lanes bigint[],
+  turns integer[],
+  served integer[],
+  gave boolean[],
+  -- Lanes in which nobody was found.
+  emptied bigint[],
+  -- Lanes that are blocked, for how long, by which limit, and the job that is too heavy for it.
+  blocked bigint[],
+  blocked_waits float8[],
+  blocked_names text[],
+  blocked_heavy bigint[],
+  -- Jobs that can never start, under which meter, and what they weigh.
+  refused tid[],
+  refused_seqs bigint[],
+  refused_meters integer[],
+  refused_weights float8[],
+  -- Limits that a heavy one waited for which starts now, and for which group: others may have waited behind it.
+  freed_names text[],
+  freed_grps text[]
+);
+
+-- Keys of limits as one claim sees them (limits/open_keys.sql), side by side. at: the instant that it is about; latest: the newest start
+-- that is known; unprepared: a window is longer than starts were kept for.
+CREATE TYPE {schema}.claim_keys AS (
+  at float8,
+  latest float8,
+  unprepared boolean,
+  -- Which of the rules; whose state; its id, NULL where nothing is kept yet; the first key that shares it.
+  rules integer[],
+  names text[],
+  grps text[],
+  ids bigint[],
+  states integer[],
+  -- What the rule says. holds: starts hold slots; pins: or a row without any; alike: all starts hold the same of it.
+  maxima float8[],
+  windows float8[],
+  concurrency float8[],
+  everys float8[],
+  holds boolean[],
+  pins boolean[],
+  alike boolean[],
+  -- What is available: nothing, or so much.
+  closed boolean[],
+  weights float8[],
+  slots float8[],
+  starts float8[],
+  -- No more than this was in use at used_at. Where starts are entered: in a row that is there already, or in one of their own.
+  used float8[],
+  used_at float8[],
+  entries bigint[],
+  logged boolean[]
+);
+
+-- What is granted of a plan (jobs/grant_planned.sql). Nothing of it is written yet. again: not all of the plan was granted. missed:
+-- another claim has locked lanes that are empty or to be blocked.
+CREATE TYPE {schema}.planned_grants AS (
+  at float8,
+  again boolean,
+  missed boolean,
+  -- The jobs that start, in order.
+  jobs tid[],
+  -- What they take: which start, of which state, how much; what each holds by itself; and of each state all together.
+  use_starts integer[],
+  use_states integer[],
+  use_weights float8[],
+  hold_starts integer[],
+  hold_states integer[],
+  hold_slots float8[],
+  keys {schema}.claim_keys,
+  starts integer[],
+  weights float8[],
+  slots float8[],
+  -- Lanes that had their turn with a start (0: it is still theirs), how many were served since, and whether they gave any.
+  lanes bigint[],
+  turns integer[],
+  served integer[],
+  gave boolean[],
+  -- Lanes in which no job was found.
+  emptied bigint[],
+  -- Lanes that are blocked, for how long, by which limit, and the job that is too heavy for it.
+  blocked bigint[],
+  blocked_waits float8[],
+  blocked_names text[],
+  blocked_heavy bigint[],
+  -- Jobs that can never start, under which limit, how much it lets start, and what they weigh.
+  refused tid[],
+  refused_names text[],
+  refused_most float8[],
+  refused_weights float8[],
+  -- Limits that a heavy job waited for which starts now, and for which group.
+  freed_names text[],
+  freed_grps text[]
+);
