@@ -54,8 +54,8 @@ export interface Wanted {
 /**
  * `ttlMs`: what starts is called within so long; undefined: at once.
  *
- * `earlier`: the snapshot was answered to an earlier claim, so long ago. A plan from such a one that starts less than is wanted ends
- * where it first keeps a lane back, for the rest is planned anew: what has room by now is not known.
+ * `earlier`: the snapshot was answered to an earlier claim, so long ago. What is available by now is not known: the plan proposes starts
+ * as if all of it were, and the storage refuses what does not fit.
  */
 export function propose(
   snapshot: Snapshot,
@@ -65,7 +65,8 @@ export function propose(
   ttlMs: number | undefined,
   earlier?: { readonly elapsed: number },
 ): Proposal {
-  const keys = new SnapshotKeys(snapshot.states, snapshot.heavy, snapshot.now, earlier?.elapsed ?? 0, ttlMs);
+  const states = earlier === undefined ? snapshot.states : [];
+  const keys = new SnapshotKeys(states, snapshot.heavy, snapshot.now, earlier?.elapsed ?? 0, ttlMs);
   const lanes = new SnapshotLanes(snapshot, queue, rules, keys);
   const limits = new ClaimLimits(rules, queue, keys.key);
   let plan: ClaimPlan | undefined;
