@@ -1,6 +1,6 @@
 import { equal, ok } from "../expect.ts";
 import { change, count, countOf, define, many, rule, said, usedAndHeld, window } from "./limit-words.ts";
-import { type Cases, completed, limit } from "./scene.ts";
+import { back, type Cases, completed, limit, retry } from "./scene.ts";
 
 export const underLimits: Cases = {
   "under a window no more start than it allows, and the wake-up time is exact": async (s) => {
@@ -96,6 +96,21 @@ export const underLimits: Cases = {
     equal(await said(s, { queue: "r" }), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "the other");
     equal(await count(s), 0, "the one again");
     equal(await count(s, { queue: "other" }), 3, "a queue that is not named");
+  },
+
+  "a claim starts a job that it returns itself, under a limit for some types": async (s) => {
+    await define(s, rule("k", window(5, 1_000), { types: ["a", "b"] }));
+    await s.add({ type: "a" });
+    for (const outcome of [back, retry]) {
+      const job = await s.claimOne();
+      const { jobs } = await s.claim({ settle: [outcome(job)] });
+      equal(
+        jobs.map(({ id }) => id),
+        [job.id],
+        "started",
+      );
+      await s.settle(back(jobs[0]!));
+    }
   },
 
   "a limit with types and queues binds jobs that match both": async (s) => {

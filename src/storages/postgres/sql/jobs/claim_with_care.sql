@@ -122,7 +122,11 @@ BEGIN
     types := q.types;
     walks := grouped OR (lanes AND {schema}.any_lanes(q.queue, q.types));
     IF sign.ruled OR q.limits <> '[]' THEN
-      way := {schema}.way_of(q.queue, q.types, q.limits, walks, known);
+      -- Jobs that it returns wait after that: the claim may take them, too.
+      way := {schema}.way_of(q.queue, q.types, q.limits, walks, CASE WHEN ends AND q.types IS NULL THEN
+        {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL, sign.marked) || ARRAY(
+          SELECT j.type FROM json_to_recordset(outcomes) AS o (id text, "to" text) JOIN {schema}.jobs j ON j.id = o.id
+          WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL), false) ELSE known END);
       rules := way.rules;
       types := way.types;
       decided := way.decided;
