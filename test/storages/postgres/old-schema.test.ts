@@ -177,7 +177,7 @@ describe("a schema of version 1", () => {
     await answersAsBefore(await migrated(url));
   });
 
-  it("is migrated once by several processes that start together, while others are at work", async () => {
+  it("is migrated once by several processes that start together", async () => {
     const url = await oldDatabase();
     await Promise.all(Array.from({ length: 5 }, () => opened(url).setup()));
     expect(await once(url, "SELECT version FROM sluice.migrations ORDER BY version")).toEqual([
