@@ -3,14 +3,14 @@
 -- other transaction has them, and so are the lanes that change; nothing is written.
 --
 -- Where something is otherwise than the plan says, nothing more is granted in that lane, nor under a limit that refused: what is
--- behind does not pass; and where a job came that precedes the rest, nothing more at all. `again` of the answer tells.
+-- behind does not pass; and where a lane or a job came that precedes the rest, nothing behind it. `again` of the answer tells.
 --
--- queue_name: of which queue. asked: the types that have turns together; NULL: all. paused: as `pauses` says it, or NULL. plan: what is
--- proposed. all_rules: what its types run under. want, bytes: how many may start, with how much data, but one in any case. ttl: how
--- soon they are called; NULL: at once. now_at: now.
+-- queue_name: of which queue. asked: the types that have turns together; NULL: all. types: which may start. paused: as `pauses` says it,
+-- or NULL. plan: what is proposed. all_rules: what its types run under. want, bytes: how many may start, with how much data, but one in
+-- any case. ttl: how soon they are called; NULL: at once. now_at: now.
 CREATE OR REPLACE FUNCTION {schema}.grant_planned(
-  queue_name text, asked text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer, bytes float8,
-  ttl float8, now_at float8
+  queue_name text, asked text[], types text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer,
+  bytes float8, ttl float8, now_at float8
 ) RETURNS {schema}.planned_grants
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -26,9 +26,9 @@ DECLARE
   applies boolean[];
   r_weight text[]; r_estimate float8[]; r_window boolean[];
   -- Lanes of the plan: as they are stored; NULL where one is not ready any more. Is nothing more granted in it?
-  l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_heavy bigint[]; l_by text[]; l_since float8[];
+  l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_turn bigint[]; l_heavy bigint[]; l_by text[]; l_since float8[];
   l_group integer[]; l_stuck boolean[]; l_gave boolean[];
-  r_id bigint[]; r_type integer[]; r_priority float8[]; r_grp text[]; r_heavy bigint[]; r_by text[]; r_since float8[];
+  r_id bigint[]; r_type integer[]; r_priority float8[]; r_grp text[]; r_turn bigint[]; r_heavy bigint[]; r_by text[]; r_since float8[];
   -- Their jobs, with what is stored of the lane of each (r_), those of a lane side by side: from where to where.
   l_at integer[]; l_end integer[];
   j_lane integer[]; j_due float8[]; j_seq bigint[]; j_place tid[]; j_weights jsonb[]; j_bytes integer[];
@@ -51,7 +51,7 @@ DECLARE
   lane integer; kind integer; head integer; at integer; k integer; s integer; own float8; since float8; weight float8; slots float8;
   rule {schema}.limit_rule;
   c_key integer[]; c_weight float8[]; c_slots float8[];
-  locked bigint[];
+  locked bigint[]; unknown record;
   keeper integer; longest float8; kept_weight float8; kept_slots float8; never boolean;
 BEGIN
   FOREACH rule IN ARRAY all_rules LOOP
@@ -78,11 +78,11 @@ BEGIN
 
   -- The lanes, and as many jobs of each as the plan is about. Those of one lane stand side by side, in their order.
   SELECT coalesce(array_agg(f.place), '{}'), array_agg(f.id), array_agg(array_position(plan.types, f.type)), array_agg(f.priority),
-      array_agg(f.grp), array_agg(f.heavy), array_agg(f.blocked_by), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job),
+      array_agg(f.grp), array_agg(f.turn), array_agg(f.heavy), array_agg(f.blocked_by), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job),
       array_agg(f.weights), array_agg(f.bytes)
-    INTO j_lane, r_id, r_type, r_priority, r_grp, r_heavy, r_by, r_since, j_due, j_seq, j_place, j_weights, j_bytes
+    INTO j_lane, r_id, r_type, r_priority, r_grp, r_turn, r_heavy, r_by, r_since, j_due, j_seq, j_place, j_weights, j_bytes
     FROM (
-      SELECT p.place, l.id, l.type, l.priority, l.grp, l.heavy, l.blocked_by, l.heavy_since, j.*
+      SELECT p.place, l.id, l.type, l.priority, l.grp, l.turn, l.heavy, l.blocked_by, l.heavy_since, j.*
       FROM unnest(plan.lanes, plan.counts) WITH ORDINALITY AS p (id, n, place)
         LEFT JOIN {schema}.lanes l ON l.id = p.id AND l.ready AND l.blocked_until IS NULL AND l.queue = queue_name
           AND l.type = ANY (plan.types) AND (paused IS NULL OR ':' || l.type <> ALL (paused))
@@ -109,6 +109,7 @@ BEGIN
       l_type[lane] := r_type[k];
       l_priority[lane] := r_priority[k];
       l_grp[lane] := r_grp[k];
+      l_turn[lane] := r_turn[k];
       l_heavy[lane] := r_heavy[k];
       l_by[lane] := r_by[k];
       l_since[lane] := r_since[k];
@@ -125,6 +126,7 @@ BEGIN
       l_group[i] := array_position(groups, l_grp[i]);
     END LOOP;
   END IF;
+  SELECT * INTO unknown FROM {schema}.first_unknown(queue_name, types, plan);
   keys := {schema}.open_keys(rules, all_count, groups, want, ttl, now);
   now := keys.at;
   IF cardinality(keys.ids) > 0 THEN
@@ -163,6 +165,13 @@ BEGIN
     IF head > l_end[lane] THEN
       -- The jobs are gone, or other transactions have them.
       done.emptied := done.emptied || l_id[lane];
+      l_stuck[lane] := true;
+      again := true;
+      CONTINUE;
+    END IF;
+    IF unknown.id IS NOT NULL AND (l_priority[lane] < unknown.priority OR (l_priority[lane] = unknown.priority
+      AND (u_turn[plan.units[lane]] > 0 OR (l_turn[lane], l_id[lane]) > (unknown.turn, unknown.id)))) THEN
+      -- A lane that the plan did not know of has its turn before this one.
       l_stuck[lane] := true;
       again := true;
       CONTINUE;

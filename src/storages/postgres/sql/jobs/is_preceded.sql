@@ -1,15 +1,7 @@
--- Has something come that a plan did not know of, and that precedes what it takes? Of each type so many of the first lanes are looked at
--- as the plan has; of a type that it did not know, one. In lanes that have their turns together the heads decide as well.
-CREATE OR REPLACE FUNCTION {schema}.is_preceded(queue_name text, types text[], plan {schema}.claim_plan) RETURNS boolean
+-- Has a job come that a plan did not know of, into lanes that have their turns together, and is first there now?
+CREATE OR REPLACE FUNCTION {schema}.is_preceded(types text[], plan {schema}.claim_plan) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  SELECT plan.known IS NOT NULL AND (EXISTS (
-    SELECT FROM unnest(types) AS t (type) LEFT JOIN unnest(plan.seen_types, plan.seen_counts) AS s (type, count) ON s.type = t.type
-      CROSS JOIN LATERAL (
-        SELECT l.id FROM {schema}.lanes l
-        WHERE l.queue = queue_name AND l.type = t.type AND l.ready AND l.blocked_until IS NULL
-        ORDER BY l.priority DESC, l.turn, l.id LIMIT coalesce(s.count, 1)) f
-    WHERE f.id <> ALL (plan.known)
-  ) OR EXISTS (
+  SELECT plan.known IS NOT NULL AND EXISTS (
     SELECT FROM unnest(plan.front_lanes, plan.front_dues, plan.front_seqs) AS f (lane, due_at, seq)
       JOIN {schema}.lanes l ON l.id = f.lane AND l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
       CROSS JOIN LATERAL (
@@ -21,5 +13,21 @@ LANGUAGE sql STABLE AS $$
           WHERE l.grp <> '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
             AND j.grp IS NOT NULL AND j.grp = substr(l.grp, 2)
           ORDER BY j.due_at, j.seq LIMIT 1)) h
-    WHERE (h.due_at, h.seq) < (f.due_at, f.seq)))
+    WHERE (h.due_at, h.seq) < (f.due_at, f.seq))
+$$;
+
+-- The first ready lane that a plan did not know of; NULL: there is none. Of each type so many of the first lanes are looked at as the plan
+-- has; of a type that it did not know, one.
+CREATE OR REPLACE FUNCTION {schema}.first_unknown(
+  queue_name text, types text[], plan {schema}.claim_plan, OUT id bigint, OUT priority float8, OUT turn bigint
+)
+LANGUAGE sql STABLE AS $$
+  SELECT f.id, f.priority, f.turn
+  FROM unnest(types) AS t (type) LEFT JOIN unnest(plan.seen_types, plan.seen_counts) AS s (type, count) ON s.type = t.type
+    CROSS JOIN LATERAL (
+      SELECT l.id, l.priority, l.turn FROM {schema}.lanes l
+      WHERE plan.known IS NOT NULL AND l.queue = queue_name AND l.type = t.type AND l.ready AND l.blocked_until IS NULL
+      ORDER BY l.priority DESC, l.turn, l.id LIMIT coalesce(s.count, 1)) f
+  WHERE f.id <> ALL (plan.known)
+  ORDER BY f.priority DESC, f.turn, f.id LIMIT 1
 $$;

@@ -56,8 +56,8 @@ BEGIN
   END IF;
 
   IF plan.epoch = epoch AND cardinality(plan.places) + cardinality(plan.emptied) > 0 AND NOT coalesce('' = ANY (paused), false)
-    AND NOT {schema}.is_preceded(q.queue, types, plan) THEN
-    done := {schema}.grant_planned(q.queue, q.types, paused, plan, rules, want, q.bytes, q.grant_ttl, now);
+    AND NOT {schema}.is_preceded(types, plan) THEN
+    done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, now);
     busy := busy OR done.missed;
     -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
     took := greatest(0, {schema}.wall() - q.arrived);
