@@ -20,10 +20,16 @@ export interface KeyCharge {
   readonly charge: Charge;
 }
 
+/** The key that refused a job, and the wait. */
+export interface Refused {
+  readonly by: LimitKey;
+  readonly wait: Wait;
+}
+
 /** May a job start? If not, the key with the longest wait. */
 export type Decision =
   | { readonly granted: true; readonly charges: readonly KeyCharge[] }
-  | { readonly granted: false; readonly by: LimitKey; readonly wait: Wait; readonly charge: Charge };
+  | ({ readonly granted: false; readonly charge: Charge } & Refused);
 
 /** The limits of one type in one queue. */
 interface OfType {
@@ -90,6 +96,17 @@ export class ClaimLimits {
     }
     if (by === undefined) return { granted: true, charges };
     return { granted: false, by: by.key, wait: longest, charge: by.charge };
+  }
+
+  /** Of the keys by group that refuse every job of the lane, whatever it weighs, the one with the longest wait. */
+  blocker(type: string, keyed: Keyed): Refused | undefined {
+    let longest: Refused | undefined;
+    for (const { key, charge } of this.#chargesOf(type, keyed, null)) {
+      if (!key.rule.byGroup || key.rule.paused || key.rule.weight !== null) continue;
+      const wait = key.wait(charge);
+      if (wait > (longest?.wait ?? 0)) longest = { by: key, wait };
+    }
+    return longest;
   }
 
   /** The start happens. */

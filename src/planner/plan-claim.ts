@@ -1,7 +1,7 @@
 import { type Charge, labelOf } from "../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import { byTurn, type Lane } from "./turns.ts";
-import type { Decision, LimitKey, ClaimLimits, KeyCharge } from "./claim-limits.ts";
+import type { Decision, LimitKey, ClaimLimits, KeyCharge, Refused } from "./claim-limits.ts";
 
 /** A lane that a claim may take from. */
 export interface ReadyLane extends Lane {
@@ -58,12 +58,6 @@ const MAX_REFUSALS = 1_000;
 
 const ONE: Charge = { weight: 1, slots: 1 };
 
-/** The key that refused a job, and the wait. */
-interface Refused {
-  readonly by: LimitKey;
-  readonly wait: Wait;
-}
-
 /**
  * Starts as many jobs as the allowance permits: by priority, then by turns, then in due order, each under all of its limits or not
  * at all. A refusal closes the whole type, or blocks the whole lane.
@@ -97,6 +91,13 @@ export function planClaim<L extends ReadyLane>(
     const next = nextLane(open, lanes);
     if (next === undefined) break;
     const lane = earliest(open, lanes, next);
+    // A lane that a key refuses does not rank its unit, whether or not a claim has met the refusal before.
+    const blocker = lane === next || lanes.head(next) === undefined ? undefined : limits.blocker(next.type, next);
+    if (blocker !== undefined) {
+      refusals += 1;
+      block(next, blocker);
+      continue;
+    }
     const head = lane === undefined ? undefined : lanes.head(lane);
     if (lane === undefined || head === undefined) {
       refusals += 1;

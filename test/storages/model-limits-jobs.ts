@@ -178,16 +178,23 @@ export class LimitModel {
   next(jobs: readonly LimitedJob[], said?: string): LimitedJob | undefined {
     const priority = Math.max(...jobs.map((job) => job.priority));
     const first = jobs.filter((job) => job.priority === priority);
-    const [lane] = [...new Set(first.map((job) => this.#lane(job)!))].toSorted(
+    // The lane that was served the longest ago ranks its group, of whatever type the job is that starts; not one that is blocked.
+    const unblocked = first.filter((job) => !this.#isBlocked(job));
+    const ranked = unblocked.length === 0 ? first : unblocked;
+    const [lane] = [...new Set(ranked.map((job) => this.#lane(job)!))].toSorted(
       (a, b) => a.turn - b.turn || this.lanes.indexOf(a) - this.lanes.indexOf(b),
     );
     const named = first.find(({ id }) => id === said);
-    // The lane that was served the longest ago ranks its group, of whatever type the job is that starts.
-    const isTied = first.some((job) => job.group === named?.group && this.#lane(job)!.sure <= lane!.turn);
+    const isTied = ranked.some((job) => job.group === named?.group && this.#lane(job)!.sure <= lane!.turn);
     const { group } = named !== undefined && isTied ? named : lane!;
     return first
       .filter((job) => job.group === group)
       .toSorted((a, b) => a.firstDueAt - b.firstDueAt || a.seq - b.seq)[0];
+  }
+
+  /** Does a limit by group refuse it? */
+  #isBlocked(job: LimitedJob): boolean {
+    return this.ask(job).some(({ limit, wait }) => limit.declared.byGroup && !limit.paused && wait > 0);
   }
 
   /** Without groups of their priority, lanes that differ only in their keys have no turns: they go on in the order of their jobs. */
