@@ -112,18 +112,18 @@ export const keys: Cases = {
 
   "a job that waits for a full key gives its group no turn, whether or not a claim has met it": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, { ...BY("tenant"), types: ["slow"] }));
-    const keys = { tenant: "x" };
+    const x = { tenant: "x" };
     // The lane of slow jobs was served the longest ago, and its group the latest.
     for (const [id, type, group] of [
       ["s1", "slow", "g"],
       ["h1", "fast", "h"],
       ["g1", "fast", "g"],
     ] as const) {
-      await s.add({ id, type, group, keys });
+      await s.add({ id, type, group, keys: x });
       equal(await ids(s, { types: [type] }), id, "the turns before");
     }
-    await s.add(...["g2", "h2", "g3", "h3"].map((id) => ({ id, type: "fast", group: id[0]!, keys })));
-    await s.add({ id: "s2", type: "slow", group: "g", keys });
+    await s.add(...["g2", "h2", "g3", "h3"].map((id) => ({ id, type: "fast", group: id[0]!, keys: x })));
+    await s.add({ id: "s2", type: "slow", group: "g", keys: x });
     equal(await ids(s, { max: 1 }), "h2", "what starts before a claim has met it");
     equal(await ids(s, { types: ["slow"] }), "", "a claim for its type");
     equal(await ids(s, { max: 2 }), "g2 h3", "what starts afterwards");
