@@ -38,6 +38,7 @@ export const SCHEMA_2 = `
   -- that differ only in their keys the latest turn holds; own is the first of them, and they go by their first jobs: head_at and
   -- head_seq, 0 in a lane without keys. served: how many were started since it is their turn. gate: where it stands while it
   -- waits for a limit; NULL: nowhere, it is ready. heavy: the job that a limit had too little left for, since heavy_since.
+  -- first_at and first_seq: the first job of a lane whose group has lanes of many types (jobs/many-types.ts), else NULL.
   ALTER TABLE sluice_lanes RENAME TO sluice_lanes_1;
   DROP INDEX sluice_lanes_ready;
   DROP INDEX sluice_lanes_blocked;
@@ -59,6 +60,8 @@ export const SCHEMA_2 = `
     gate INTEGER,
     heavy INTEGER,
     heavy_since REAL,
+    first_at REAL,
+    first_seq INTEGER,
     used_at REAL NOT NULL,
     UNIQUE (queue, priority, grp, keys, type)
   ) STRICT;
@@ -109,6 +112,10 @@ export const SCHEMA_2 = `
         = (blocked.name, blocked.grp, blocked.queue, blocked.type, blocked.front);
   DROP TABLE sluice_lanes_blocked;
   DROP TABLE sluice_lanes_1;
+  UPDATE sluice_lanes SET
+    first_at = coalesce((SELECT due_at FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting' ORDER BY due_at, seq LIMIT 1), 0),
+    first_seq = coalesce((SELECT seq FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting' ORDER BY due_at, seq LIMIT 1), 0)
+    WHERE (queue, priority, grp) IN (SELECT queue, priority, grp FROM sluice_lanes GROUP BY queue, priority, grp HAVING count(*) > 8);
 
   -- Whose turn is it, of those that wait for no limit?
   CREATE INDEX sluice_lanes_ready ON sluice_lanes (queue, type, priority DESC, turn, own, head_at, head_seq)
@@ -116,6 +123,9 @@ export const SCHEMA_2 = `
   -- Whose turn is it, of those at a gate?
   CREATE INDEX sluice_lanes_gate ON sluice_lanes (gate, priority DESC, turn, own, head_at, head_seq)
     WHERE waiting > 0 AND gate IS NOT NULL;
+  -- Which lane has the job that is next, where a group has lanes of many types?
+  CREATE INDEX sluice_lanes_first ON sluice_lanes (queue, priority DESC, first_at, first_seq)
+    WHERE first_at IS NOT NULL AND waiting > 0 AND gate IS NULL;
   -- Which turn holds for lanes that differ in their keys?
   CREATE INDEX sluice_lanes_keyed ON sluice_lanes (queue, priority, grp, type, turn) WHERE keys <> '';
   -- Which lanes has nobody used for long?

@@ -120,6 +120,23 @@ describe("a database of version 1", () => {
     ]);
   });
 
+  it("starts jobs of many types in their order", async () => {
+    const path = oldFile();
+    const database = connected(path);
+    for (let n = 12; n > 0; n--) {
+      database.exec(`INSERT INTO sluice_lanes (id, queue, type, priority, grp, waiting, turn, used_at)
+          VALUES (${900 + n}, 'many', 't${n}', 0, '', 1, 0, 0);
+        INSERT INTO sluice_jobs (id, queue, type, state, lane, priority, data, max_attempts, backoff, created_at, due_at)
+          VALUES ('many ${n}', 'many', 't${n}', 'waiting', ${900 + n}, 0, 'null', 1, '{}', ${n}, ${n});`);
+    }
+    const { storage } = opened(path);
+    const { jobs } = await storage.claim(claimOf({ queue: "many", max: 5 }));
+    expect(jobs.map(({ id }) => id)).toEqual([1, 2, 3, 4, 5].map((n) => `many ${n}`));
+    expect(database.prepare("SELECT count(first_at) AS n FROM sluice_lanes WHERE queue = 'many'").get()).toEqual({
+      n: 12,
+    });
+  });
+
   it("is refused where nothing may be migrated, and stays as it is", async () => {
     const path = oldFile();
     const database = connected(path);

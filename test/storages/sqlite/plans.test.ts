@@ -90,6 +90,10 @@ async function underLimits(storage: SqliteStorage, clock: FakeClock): Promise<vo
   const breaker = { failures: 1, openMs: 10, probes: 1, kinds: null };
   // First what is held plainly, then what is held by groups and breaks.
   await limits.define([rule("plain", { concurrency: 4 })]);
+  await storage.add(
+    Array.from({ length: 60 }, (_, i) => newJob({ queue: "types", type: `t${i % 20}`, priority: i % 2 })),
+  );
+  await storage.claim(claimOf({ queue: "types", max: 9 }));
   await storage.add(Array.from({ length: 6 }, () => newJob({ queue: "l" })));
   const plain = await storage.claim(claimOf({ queue: "l", max: 3 }));
   const ended = plain.jobs.map(({ id, token }) => ({ id, token, to: "completed" as const, result: null }));

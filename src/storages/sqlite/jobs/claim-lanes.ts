@@ -389,6 +389,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
         keys: keys === "" ? undefined : readKeys(keys),
         keyed: keys !== "",
         own,
+        many: row.many === 1,
         turn,
         headAt: row.head_at,
         headSeq: row.head_seq,

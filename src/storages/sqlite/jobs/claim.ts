@@ -9,6 +9,7 @@ import { ClaimRoom, isUniform } from "./claim-room.ts";
 import { claimUnder, glanceUnder } from "./claim-under.ts";
 import { catchUp, isAnyLate, nextDueAt } from "./due.ts";
 import { type Giving, giving, isPrefetchable, type Wanted } from "./giving.ts";
+import { LOOK_AT_FIRST } from "./lanes.ts";
 import { type LaneRow, OpenTypes } from "./ready.ts";
 import { type JobRow, toRecord } from "./record.ts";
 import { settle } from "./settle.ts";
@@ -44,7 +45,7 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   const ahead = types.paused || rules.length > 0 ? 0 : (request.ahead ?? 0);
   if (max + ahead === 0) return { jobs: [], stale, ...wakeUpOf(step, request, types, room, types.anyWaits) };
   // One more than starts, to see whether anything is left.
-  const units = types.units(max + 1);
+  const units = types.units(max + 1, max + ahead + 1);
   // Groups take turns when jobs start: nothing is prefetched then. Without groups the first units have most of the jobs.
   const want = units.every(({ lanes: [lane] }) => lane!.group === "") ? max + ahead : max;
   const wanted = { max, most: want, maxBytes: request.maxBytes ?? STEP_BYTES };
@@ -66,7 +67,12 @@ const NOTHING: Started = { jobs: [], grant: undefined };
 
 /** Fewer jobs were found than were counted: somebody has deleted rows by hand, or many are too late to start. */
 function recount(step: Step, units: readonly Unit<LaneRow>[]): void {
-  for (const { lanes } of units) for (const { id } of lanes) step.sql(RECOUNT).run(id);
+  for (const { lanes } of units) {
+    for (const { id } of lanes) {
+      step.sql(RECOUNT).run(id);
+      step.sql(LOOK_AT_FIRST).run(id);
+    }
+  }
 }
 
 /**
@@ -151,6 +157,7 @@ function start(
   }
   if (served.length >= MANY) step.sql(MANY_SERVED).run(now, JSON.stringify(served));
   else for (const [lane, turn, count] of served) step.sql(SERVED).run(turn, count, count, now, lane);
+  for (const { lanes, many } of units) if (many) for (const lane of lanes) step.sql(LOOK_AT_FIRST).run(lane);
   return { jobs, grant };
 }
 

@@ -18,6 +18,8 @@ export interface ClaimLaneRow {
   /** The job that was too heavy when a claim looked at it; and since when it waits. */
   readonly heavy: number | null;
   readonly heavy_since: number | null;
+  /** 1: its group has lanes of many types (many-types.ts). */
+  readonly many: number;
 }
 
 /** A row of `sluice_gates`. */
@@ -46,7 +48,8 @@ const columns = (of: string) =>
   ["id", "type", "priority", "grp", "keys", "own", "turn", "waiting", "served", "head_at", "head_seq", "heavy"]
     .concat("heavy_since")
     .map((column) => `${of}.${column}`)
-    .join(", ");
+    .join(", ")
+    .concat(`, ${of}.first_at IS NOT NULL AS many`);
 const GATE = "gate.id AS gate, gate.name, gate.grp AS state, gate.front, gate.until";
 const order = (of: string) =>
   ["priority DESC", "turn", "own", "head_at", "head_seq"].map((by) => `${of}.${by}`).join(", ");
@@ -123,7 +126,7 @@ export function lanesOfTurn(
 }
 
 /** Where the number of the unit is, behind the columns of a lane and of its gate. */
-const UNIT = 18;
+const UNIT = 19;
 
 /** A lane in its columns, and those of its gate if they were asked for. */
 function rowOf(row: unknown): AtGate {
@@ -142,16 +145,17 @@ function rowOf(row: unknown): AtGate {
     head_seq: v[10]!,
     heavy: v[11]!,
     heavy_since: v[12]!,
-    gate: v[13]!,
-    name: v[14]!,
-    state: v[15]!,
-    front: v[16]!,
-    until: v[17]!,
+    many: v[13]!,
+    gate: v[14]!,
+    name: v[15]!,
+    state: v[16]!,
+    front: v[17]!,
+    until: v[18]!,
   };
 }
 
 function openGateOf(row: unknown): OpenGateRow {
   const v = valuesOf(row) as never[];
-  const place = { priority: v[19]!, turn: v[20]!, own: v[21]!, headAt: v[22]!, headSeq: v[23]! };
-  return { row: rowOf(row) as OpenGateRow["row"], more: v[18]!, place };
+  const place = { priority: v[20]!, turn: v[21]!, own: v[22]!, headAt: v[23]!, headSeq: v[24]! };
+  return { row: rowOf(row) as OpenGateRow["row"], more: v[19]!, place };
 }

@@ -3,6 +3,7 @@ import { grpOf } from "../limits/groups.ts";
 import { otherHeads } from "../limits/heavy-heads.ts";
 import type { Step } from "../step.ts";
 import { turnOfNew } from "./keyed.ts";
+import { FEW_TYPES } from "./many-types.ts";
 
 /** What decides which lane a job waits in. */
 export interface OfLane {
@@ -15,20 +16,27 @@ export interface OfLane {
 }
 
 interface Entered {
+  readonly id: number;
   readonly queue: string;
   readonly waiting: number;
   readonly closed: number;
+  readonly many: number;
 }
 
 const FIND = "SELECT id FROM sluice_lanes WHERE queue = ? AND type = ? AND priority = ? AND grp = ? AND keys = ?";
+// Of a unit with lanes of many types the first say which turn it is. A lane beside many others says which job is its first, as they do.
+const SOME = `FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ? AND keys = '' LIMIT ${FEW_TYPES}`;
+const FIRST_OF_NEW = `(SELECT iif(count(*) = ${FEW_TYPES} OR count(first_at) > 0, 0, NULL) FROM (SELECT first_at ${SOME}))`;
+const TURN_OF_NEW = `(SELECT coalesce(max(turn), 0) FROM (SELECT turn ${SOME}))`;
 // Where no other lane differs from it only in its keys, it is the first of its own: its number is the next.
-const OPEN = `INSERT INTO sluice_lanes (queue, type, priority, grp, keys, own, waiting, turn, used_at)
-  VALUES (?, ?, ?, ?, ?, coalesce(?, (SELECT coalesce(max(id), 0) + 1 FROM sluice_lanes)), 0, ?, ?) RETURNING id`;
+const OPEN = `INSERT INTO sluice_lanes (queue, type, priority, grp, keys, first_at, own, waiting, turn, used_at)
+  VALUES (?, ?, ?, ?, ?, iif(?, ${FIRST_OF_NEW}, NULL), coalesce(?, (SELECT coalesce(max(id), 0) + 1 FROM sluice_lanes)), 0, ?, ?)
+  RETURNING id, first_at`;
 // The same without keys, in a queue where no lane has any.
-const OPEN_PLAIN = `INSERT INTO sluice_lanes (queue, type, priority, grp, own, waiting, turn, used_at)
-  VALUES (?, ?, ?, ?, (SELECT coalesce(max(id), 0) + 1 FROM sluice_lanes), 0, (SELECT coalesce(max(turn), 0) FROM sluice_lanes
-    WHERE queue = ? AND priority = ? AND grp = ? AND keys = ''), ?) RETURNING id`;
-const ENTER = `UPDATE sluice_lanes SET waiting = waiting + ? WHERE id = ? RETURNING queue, waiting,
+const OPEN_PLAIN = `INSERT INTO sluice_lanes (queue, type, priority, grp, first_at, own, waiting, turn, used_at)
+  VALUES (?, ?, ?, ?, ${FIRST_OF_NEW}, (SELECT coalesce(max(id), 0) + 1 FROM sluice_lanes), 0, ${TURN_OF_NEW}, ?)
+  RETURNING id, first_at`;
+const ENTER = `UPDATE sluice_lanes SET waiting = waiting + ? WHERE id = ? RETURNING id, queue, waiting, first_at IS NOT NULL AS many,
   gate IS NOT NULL AND EXISTS (SELECT 1 FROM sluice_gates WHERE sluice_gates.id = gate AND until > ?) AS closed`;
 const GATE = "SELECT gate FROM sluice_lanes WHERE id = ?";
 const LEAVE = `UPDATE sluice_lanes SET waiting = waiting - ?, used_at = ?, gate = iif(waiting > ?, gate, NULL)
@@ -38,6 +46,12 @@ const FIRST_JOB = `FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'wa
 /** The columns that say who is first in a lane with keys. */
 export const HEAD = `head_at = coalesce((SELECT due_at ${FIRST_JOB}), 0), head_seq = coalesce((SELECT seq ${FIRST_JOB}), 0)`;
 const LOOK = `UPDATE sluice_lanes SET ${HEAD} WHERE id = ? AND keys <> '' AND waiting > 0 RETURNING gate`;
+const FIRST = `first_at = coalesce((SELECT due_at ${FIRST_JOB}), 0), first_seq = coalesce((SELECT seq ${FIRST_JOB}), 0)`;
+/** The first job of a lane beside lanes of many other types. */
+export const LOOK_AT_FIRST = `UPDATE sluice_lanes SET ${FIRST} WHERE id = ? AND first_at IS NOT NULL AND waiting > 0`;
+const UNIT = "queue = ? AND priority = ? AND grp = ? AND keys = ''";
+const SAYS_FIRST = `SELECT first_at FROM sluice_lanes WHERE ${UNIT} AND id <> ? LIMIT 1`;
+const ALL_SAY_FIRST = `UPDATE sluice_lanes SET ${FIRST} WHERE ${UNIT}`;
 /** A gate is known by a place that may be too early, and is never too late: this lane stands there. */
 export const EARLIER = `UPDATE sluice_gates SET (priority, turn, own, head_at, head_seq) =
     (one.priority, one.turn, one.own, one.head_at, one.head_seq)
@@ -56,7 +70,7 @@ export class LaneMoves {
   readonly #moves = new Map<number, number>();
   /** Lanes that have perhaps another job in front: how heavy it is decides whether a limit lets them. */
   readonly #changed = new Set<number>();
-  /** Lanes that have keys, or may have: the first job of each is written down. */
+  /** Lanes that have keys, or lanes of many other types beside them, or may have: the first job of each is written down. */
   readonly #keyed = new Set<number>();
   readonly #tells: boolean;
 
@@ -98,7 +112,8 @@ export class LaneMoves {
     }
     for (const lane of this.#keyed) {
       const row = step.sql(LOOK).get(lane) as InGate | undefined;
-      if (row !== undefined && row.gate !== null) step.sql(EARLIER).run(lane);
+      if (row === undefined) step.sql(LOOK_AT_FIRST).run(lane);
+      else if (row.gate !== null) step.sql(EARLIER).run(lane);
     }
     this.#keyed.clear();
     this.#moves.clear();
@@ -123,6 +138,7 @@ export class LaneMoves {
   }
 
   #entered(lane: Entered | undefined, by: number): void {
+    if (lane?.many === 1) this.#keyed.add(lane.id);
     if (!this.#tells || lane === undefined) return;
     const isFirst = lane.waiting === by;
     // No claim has answered with a wake-up time for an empty lane.
@@ -151,15 +167,33 @@ export class LaneMoves {
   }
 
   /** A new lane stands where its unit does: a group is not served twice because it has jobs of another type now. */
-  #open(queue: string, type: string, priority: number, grp: string, keys: string): unknown {
+  #open(queue: string, type: string, priority: number, grp: string, keys: string): Opened {
     const step = this.#step;
+    const unit = [queue, priority, grp] as const;
+    let lane: unknown;
     if (keys === "" && !step.hasKeys(queue)) {
-      return step.sql(OPEN_PLAIN).get(queue, type, priority, grp, queue, priority, grp, step.now);
+      lane = step.sql(OPEN_PLAIN).get(queue, type, priority, grp, ...unit, ...unit, step.now);
+    } else {
+      const { own, turn } = turnOfNew(step, { queue, type, priority, grp });
+      if (keys !== "") step.keyed.add(queue);
+      const isPlain = keys === "" ? 1 : 0;
+      lane = step.sql(OPEN).get(queue, type, priority, grp, keys, isPlain, ...unit, own, turn, step.now);
     }
-    const { own, turn } = turnOfNew(step, { queue, type, priority, grp });
-    if (keys !== "") step.keyed.add(queue);
-    return step.sql(OPEN).get(queue, type, priority, grp, keys, own, turn, step.now);
+    this.#sayFirst(lane as Opened, unit);
+    return lane as Opened;
   }
+
+  /** From the lane on that makes them many, all say which job is their first. */
+  #sayFirst({ id, first_at: many }: Opened, unit: readonly [queue: string, priority: number, grp: string]): void {
+    if (many === null) return;
+    const other = this.#step.sql(SAYS_FIRST).get(...unit, id) as Opened;
+    if (other.first_at === null) this.#step.sql(ALL_SAY_FIRST).run(...unit);
+  }
+}
+
+interface Opened {
+  readonly id: number;
+  readonly first_at: number | null;
 }
 
 interface InGate {

@@ -35,6 +35,8 @@ export interface ClaimLane extends ReadyLane {
   readonly keys: JobKeys | undefined;
   readonly keyed: boolean;
   readonly own: number;
+  /** Does its group have lanes of many types? */
+  readonly many: boolean;
   turn: number;
   /** Its first job, if it has keys, or stands beside lanes that have; else 0. */
   headAt: number;

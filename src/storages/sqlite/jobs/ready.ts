@@ -1,6 +1,7 @@
 import { type Lane, type Unit, unitsOf } from "../../../planner/turns.ts";
 import { gateTypes } from "../limits/gates.ts";
 import type { Step } from "../step.ts";
+import { type AnyLane, unitsWithoutGroups } from "./many-types.ts";
 
 /** A row of `sluice_lanes`. The group is as it is kept there: '' without one, ':' and its name with one. */
 export interface LaneRow extends Lane {
@@ -12,26 +13,27 @@ export interface Sibling {
   readonly id: number;
   readonly type: string;
   readonly waiting: number;
+  /** 1: its group has lanes of many types (many-types.ts). */
+  readonly many: number;
 }
-
-type AnyLane = LaneRow & Sibling & { readonly gated: number };
 
 /** A queue with no more lanes than this is looked at as a whole: one statement in place of four, half the time of a look. */
 const FEW = 8;
 
-const ALL = `SELECT id, type, priority, grp AS "group", turn, waiting, gate IS NOT NULL AS gated FROM sluice_lanes
-  WHERE queue = ? LIMIT ${FEW + 1}`;
+const ALL = `SELECT id, type, priority, grp AS "group", turn, waiting, gate IS NOT NULL AS gated, first_at IS NOT NULL AS many
+  FROM sluice_lanes WHERE queue = ? LIMIT ${FEW + 1}`;
 
 // From one type to the next along the index, however many lanes lie between them.
 const READY = "waiting > 0 AND gate IS NULL";
 const FIRST_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND ${READY} ORDER BY type LIMIT 1`;
 const NEXT_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND type > ? AND ${READY} ORDER BY type LIMIT 1`;
-const LANES = `SELECT id, priority, grp AS "group", turn, waiting FROM sluice_lanes
+const LANES = `SELECT id, priority, grp AS "group", turn, waiting, first_at IS NOT NULL AS many FROM sluice_lanes
   WHERE queue = ? AND type = ? AND ${READY} ORDER BY priority DESC, turn, own LIMIT +?`;
-const UNIT = `SELECT 0 AS unit, id, type, waiting FROM sluice_lanes AS lane
+const UNIT = `SELECT 0 AS unit, id, type, waiting, first_at IS NOT NULL AS many FROM sluice_lanes AS lane
   WHERE lane.queue = ? AND lane.priority = ? AND lane.grp = ? AND lane.keys = ''`;
 // The same for a list of lanes, one of each unit. Each is looked up in turn, along the unique key.
-const UNITS = `SELECT unit.key AS unit, lane.id, lane.type, lane.waiting FROM json_each(?) AS unit
+const UNITS = `SELECT unit.key AS unit, lane.id, lane.type, lane.waiting, lane.first_at IS NOT NULL AS many
+  FROM json_each(?) AS unit
   CROSS JOIN sluice_lanes AS one ON one.id = unit.value
   CROSS JOIN sluice_lanes AS lane ON lane.queue = one.queue AND lane.priority = one.priority AND lane.grp = one.grp
     AND lane.keys = ''`;
@@ -44,21 +46,23 @@ export class OpenTypes {
   readonly queue: string;
   /** Those it asks for, paused as they may be; null: any. */
   readonly asked: readonly string[] | null;
+  readonly #types: ReadonlySet<string> | undefined;
   readonly #paused: ReadonlySet<string>;
   readonly paused: boolean;
-  /** All lanes of the queue as they were when `units` looked, if they are few. */
-  #few: readonly AnyLane[] | undefined;
+  /** All lanes of the queue as they were when `units` looked, if they are few; else those that have the next jobs, if it found these. */
+  #seen: readonly AnyLane[] | undefined;
 
   constructor(step: Step, queue: string, types: readonly string[] | null) {
     this.#step = step;
     this.queue = queue;
     this.asked = types;
+    this.#types = types === null ? undefined : new Set(types);
     this.#paused = step.settings.pauses.get(queue) ?? NOTHING;
     this.paused = this.#paused.has("");
   }
 
   has(type: string): boolean {
-    return !this.#paused.has(`:${type}`) && (this.asked === null || this.asked.includes(type));
+    return !this.#paused.has(`:${type}`) && this.#types?.has(type) !== false;
   }
 
   /** Are there lanes with keys in the queue? */
@@ -73,16 +77,21 @@ export class OpenTypes {
   }
 
   /**
-   * At least the first `count` units in the order of their turns, if there are so many. Of a unit that is not among the
+   * At least the first `count` units in the order of their turns, or those that have the next `jobs` jobs, if there are so many. Of a unit that is not among the
    * first of a type the lane of that type may be missing (`siblings`): then so many units come before it, or beside it in
    * its priority, that it gives one job at the most.
    */
-  units(count: number): Unit<LaneRow>[] {
+  units(count: number, jobs: number): Unit<LaneRow>[] {
     if (this.asked?.length !== 1) {
       const lanes = this.#step.sql(ALL).all(this.queue) as AnyLane[];
       if (lanes.length <= FEW) {
-        this.#few = lanes;
+        this.#seen = lanes;
         return unitsOf(lanes.filter(({ type, waiting, gated }) => waiting > 0 && gated === 0 && this.has(type)));
+      }
+      const seen = unitsWithoutGroups(this.#step, this.queue, (type) => this.has(type), jobs);
+      if (seen !== undefined) {
+        this.#seen = seen.flatMap(({ lanes: own }) => own);
+        return seen.map(({ unit }) => unit);
       }
     }
     const byType = Array.from(this.candidates(), (type) => this.#lanes(type, count));
@@ -100,9 +109,10 @@ export class OpenTypes {
   /** For each of the units: all its lanes of the types asked for, empty or paused as they may be. */
   siblings(units: readonly Unit<LaneRow>[]): Sibling[][] {
     // Of one type there is one lane in a unit.
-    if (this.asked?.length === 1) return units.map(({ lanes: [lane] }) => [{ ...lane!, type: this.asked![0]! }]);
-    const few = this.#few;
-    if (few !== undefined) return units.map((unit) => few.filter((lane) => this.#isOf(unit, lane)));
+    if (this.asked?.length === 1)
+      return units.map(({ lanes: [lane] }) => [{ ...(lane as AnyLane), type: this.asked![0]! }]);
+    const seen = this.#seen;
+    if (seen !== undefined) return units.map((unit) => seen.filter((lane) => this.#isOf(unit, lane)));
     const [first] = units;
     const types = this.asked ?? [];
     const asked = this.asked === null ? "" : ` AND lane.type IN (${types.map(() => "?").join()})`;
@@ -116,7 +126,7 @@ export class OpenTypes {
   }
 
   #isOf({ priority, lanes: [one] }: Unit<LaneRow>, lane: AnyLane): boolean {
-    return lane.priority === priority && lane.group === one!.group && this.asked?.includes(lane.type) !== false;
+    return lane.priority === priority && lane.group === one!.group && this.#types?.has(lane.type) !== false;
   }
 
   #lanes(type: string, count: number): LaneRow[] {

@@ -8,7 +8,7 @@ import { takeLimits } from "../limits/taking.ts";
 import type { Step } from "../step.ts";
 import { KEPT_MS } from "./ended.ts";
 import type { ClaimLanes, Refused } from "./claim-lanes.ts";
-import { HEAD, LaneMoves } from "./lanes.ts";
+import { HEAD, LaneMoves, LOOK_AT_FIRST } from "./lanes.ts";
 import { toRecord } from "./record.ts";
 
 // One statement for all, each with a token of its own: a list of [number of the job, what it took], or of numbers alone.
@@ -49,7 +49,10 @@ export function writeDown(step: Step, request: ClaimRequest, plan: ClaimLanes): 
   if (plan.refused.length > 0) endRefused(step, plan.refused);
   for (const waited of plan.heavy) letOthersLook(step, waited, plan);
   writeLanes(step, plan);
-  for (const { id } of plan.miscounted) step.sql(RECOUNT).run(id);
+  for (const { id } of plan.miscounted) {
+    step.sql(RECOUNT).run(id);
+    step.sql(LOOK_AT_FIRST).run(id);
+  }
   return started;
 }
 
@@ -95,6 +98,7 @@ function writeLanes(step: Step, plan: ClaimLanes): void {
     } else plain.push([id, turn, gave, served]);
   }
   writeServed(step, plain);
+  for (const { id, many, gave } of written) if (many && gave > 0) step.sql(LOOK_AT_FIRST).run(id);
   for (const [lane, heavy] of plan.weighed) step.sql(WEIGHED).run(heavy, heavy === null ? null : step.now, lane);
   gates.writePlaces(step);
 }
