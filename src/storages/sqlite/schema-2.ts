@@ -38,6 +38,7 @@ export const SCHEMA_2 = `
   -- that differ only in their keys the latest turn holds; own is the first of them, and they go by their first jobs: head_at and
   -- head_seq, 0 in a lane without keys. served: how many were started since it is their turn. gate: where it stands while it
   -- waits for a limit; NULL: nowhere, it is ready. heavy: the job that a limit had too little left for, since heavy_since.
+  -- empty_since: NULL while jobs wait. Indexes go by it and not by waiting: a job more or less changes none of them.
   -- first_at and first_seq: the first job of a lane whose group has lanes of many types (jobs/many-types.ts), else NULL.
   ALTER TABLE sluice_lanes RENAME TO sluice_lanes_1;
   DROP INDEX sluice_lanes_ready;
@@ -62,7 +63,7 @@ export const SCHEMA_2 = `
     heavy_since REAL,
     first_at REAL,
     first_seq INTEGER,
-    used_at REAL NOT NULL,
+    empty_since REAL,
     UNIQUE (queue, priority, grp, keys, type)
   ) STRICT;
 
@@ -104,9 +105,11 @@ export const SCHEMA_2 = `
     WINDOW gate AS (PARTITION BY name, grp, queue, type, front)
     ORDER BY priority DESC, turn, id
     ON CONFLICT DO NOTHING;
-  INSERT INTO sluice_lanes (id, queue, type, priority, grp, own, waiting, turn, served, gate, heavy, heavy_since, used_at)
+  INSERT INTO sluice_lanes (id, queue, type, priority, grp, own, waiting, turn, served, gate, heavy, heavy_since,
+      empty_since)
     SELECT one.id, one.queue, one.type, one.priority, one.grp, one.id, one.waiting, one.turn, one.served, gate.id,
-      iif(gate.front > 0, one.heavy, NULL), iif(gate.front > 0, one.heavy_since, NULL), one.used_at
+      iif(gate.front > 0, one.heavy, NULL), iif(gate.front > 0, one.heavy_since, NULL),
+      iif(one.waiting > 0, NULL, one.used_at)
     FROM sluice_lanes_1 AS one LEFT JOIN sluice_lanes_blocked AS blocked ON blocked.id = one.id
       LEFT JOIN sluice_gates AS gate ON (gate.name, gate.grp, gate.queue, gate.type, gate.front)
         = (blocked.name, blocked.grp, blocked.queue, blocked.type, blocked.front);
@@ -119,17 +122,17 @@ export const SCHEMA_2 = `
 
   -- Whose turn is it, of those that wait for no limit?
   CREATE INDEX sluice_lanes_ready ON sluice_lanes (queue, type, priority DESC, turn, own, head_at, head_seq)
-    WHERE waiting > 0 AND gate IS NULL;
-  -- Whose turn is it, of those at a gate?
+    WHERE empty_since IS NULL AND gate IS NULL;
+  -- Whose turn is it, of those at a gate? Jobs wait in all of them.
   CREATE INDEX sluice_lanes_gate ON sluice_lanes (gate, priority DESC, turn, own, head_at, head_seq)
-    WHERE waiting > 0 AND gate IS NOT NULL;
+    WHERE gate IS NOT NULL;
   -- Which lane has the job that is next, where a group has lanes of many types?
   CREATE INDEX sluice_lanes_first ON sluice_lanes (queue, priority DESC, first_at, first_seq)
-    WHERE first_at IS NOT NULL AND waiting > 0 AND gate IS NULL;
+    WHERE first_at IS NOT NULL AND empty_since IS NULL AND gate IS NULL;
   -- Which turn holds for lanes that differ in their keys?
   CREATE INDEX sluice_lanes_keyed ON sluice_lanes (queue, priority, grp, type, turn) WHERE keys <> '';
   -- Which lanes has nobody used for long?
-  CREATE INDEX sluice_lanes_empty ON sluice_lanes (used_at) WHERE waiting = 0;
+  CREATE INDEX sluice_lanes_empty ON sluice_lanes (empty_since) WHERE empty_since IS NOT NULL;
   -- Which open gate has the lane whose turn it is?
   CREATE INDEX sluice_gates_open ON sluice_gates (queue, type, priority DESC, turn, own, head_at, head_seq)
     WHERE until IS NULL;

@@ -20,7 +20,7 @@ const FIRST = "SELECT id FROM sluice_workers WHERE until > ? ORDER BY since, id 
 const LIVE = `SELECT id, queue, info, since, seen_at AS seenAt FROM sluice_workers
   WHERE until > ? AND queue = coalesce(?, queue) ORDER BY since, id`;
 // From one type to the next along the index, however many lanes lie between them.
-const READY = `SELECT type FROM sluice_lanes WHERE queue = ? AND waiting > 0 AND gate IS NULL AND type > ?
+const READY = `SELECT type FROM sluice_lanes WHERE queue = ? AND empty_since IS NULL AND gate IS NULL AND type > ?
   ORDER BY type LIMIT 1`;
 // Jobs that have come due and are not shown as such yet: the first of them.
 const DUE = `SELECT DISTINCT type FROM

@@ -1,6 +1,5 @@
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance, STEP_BYTES } from "../../../storage/step-bytes.ts";
-import type { Unit } from "../../../planner/turns.ts";
 import { isUnsaid, remember } from "../limits/claim-limits.ts";
 import { confirm } from "../limits/grants.ts";
 import { instantOf } from "../limits/reading.ts";
@@ -9,8 +8,8 @@ import { ClaimRoom, isUniform } from "./claim-room.ts";
 import { claimUnder, glanceUnder } from "./claim-under.ts";
 import { catchUp, isAnyLate, nextDueAt } from "./due.ts";
 import { type Giving, giving, isPrefetchable, type Wanted } from "./giving.ts";
-import { LOOK_AT_FIRST } from "./lanes.ts";
-import { type LaneRow, OpenTypes } from "./ready.ts";
+import { emptyAfter, LOOK_AT_FIRST, recount } from "./lanes.ts";
+import { OpenTypes } from "./ready.ts";
 import { type JobRow, toRecord } from "./record.ts";
 import { settle } from "./settle.ts";
 import type { Started } from "./started.ts";
@@ -20,12 +19,12 @@ const START = `UPDATE sluice_jobs SET state = 'active', attempt = attempt + 1, s
 // The same for many jobs, as a list of numbers, each with a token of its own.
 const MANY_STARTED = `UPDATE sluice_jobs SET state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?,
   limits = ?, token = ? + picked.key FROM json_each(?) AS picked WHERE sluice_jobs.seq = picked.value`;
-const SERVED = "UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, used_at = iif(?, ?, used_at) WHERE id = ?";
+// Neither the turn nor an empty lane: no index has what is changed.
+const COUNTED = "UPDATE sluice_lanes SET waiting = waiting - ? WHERE id = ?";
+const SERVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, ${emptyAfter("?")} WHERE id = ?`;
 // The same for many lanes, as a list of [id, turn, how many it gave].
 const MANY_SERVED = `UPDATE sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
-  used_at = iif(served.value ->> 2, ?, used_at) FROM json_each(?) AS served WHERE sluice_lanes.id = served.value ->> 0`;
-const RECOUNT = `UPDATE sluice_lanes SET waiting =
-  (SELECT count(*) FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting') WHERE id = ?`;
+  ${emptyAfter("(served.value ->> 2)")} FROM json_each(?) AS served WHERE sluice_lanes.id = served.value ->> 0`;
 /** From so many on it is less work to write jobs, or lanes, together: of a hundred a fifth less, of one twice as much. */
 const MANY = 5;
 
@@ -55,8 +54,9 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   const { jobs, grant } = rows.length === 0 ? NOTHING : start(step, request, given, rows, room);
   let counted = 0;
   for (const { waiting } of units) counted += waiting;
+  // Fewer jobs were found than were counted: rows were deleted by hand, or many are too late to start.
   const wrong = rows.length === dealt.length && jobs.length < Math.min(want, counted);
-  if (wrong) recount(step, units);
+  if (wrong) for (const { lanes } of units) for (const { id } of lanes) recount(step, id);
   // Where all that was seen has started there may be units that were not looked at.
   const unseen = counted === jobs.length && units.length > max;
   const found = wakeUpOf(step, request, types, room, wrong || unseen ? types.anyWaits : counted > jobs.length);
@@ -64,16 +64,6 @@ export function claim(step: Step, request: ClaimRequest): Claim {
 }
 
 const NOTHING: Started = { jobs: [], grant: undefined };
-
-/** Fewer jobs were found than were counted: somebody has deleted rows by hand, or many are too late to start. */
-function recount(step: Step, units: readonly Unit<LaneRow>[]): void {
-  for (const { lanes } of units) {
-    for (const { id } of lanes) {
-      step.sql(RECOUNT).run(id);
-      step.sql(LOOK_AT_FIRST).run(id);
-    }
-  }
-}
 
 /**
  * The same without any lock, where it takes nothing: the answer to whoever asks in vain, or only wants to know.
@@ -151,13 +141,18 @@ function start(
     return toRecord(row, step.skew, lease);
   });
   const served: [lane: number, turn: number, gave: number][] = [];
-  for (const { lanes } of units) {
-    const turn = Math.max(...lanes.map((lane) => gave.get(lane)?.turn ?? 0));
-    if (turn > 0) for (const lane of lanes) served.push([lane, turn, gave.get(lane)?.count ?? 0]);
+  for (const { lanes, alone } of units) {
+    const turn = Math.max(...lanes.map(({ id }) => gave.get(id)?.turn ?? 0));
+    if (turn === 0) continue;
+    for (const lane of lanes) {
+      const count = gave.get(lane.id)?.count ?? 0;
+      if (!alone || lane.turn === 0 || count >= lane.waiting) served.push([lane.id, turn, count]);
+      else if (count > 0) step.sql(COUNTED).run(count, lane.id);
+    }
   }
   if (served.length >= MANY) step.sql(MANY_SERVED).run(now, JSON.stringify(served));
   else for (const [lane, turn, count] of served) step.sql(SERVED).run(turn, count, count, now, lane);
-  for (const { lanes, many } of units) if (many) for (const lane of lanes) step.sql(LOOK_AT_FIRST).run(lane);
+  for (const { lanes, many } of units) if (many) for (const { id } of lanes) step.sql(LOOK_AT_FIRST).run(id);
   return { jobs, grant };
 }
 

@@ -10,9 +10,11 @@ export interface Giving {
   /** Its next jobs, in order. */
   readonly rows: readonly JobRow[];
   /** All lanes that have their turn with it. Of lanes of many types, those that give something. */
-  readonly lanes: readonly number[];
+  readonly lanes: readonly Sibling[];
   /** Does it have lanes of many types? */
   readonly many: boolean;
+  /** Has its priority no other units? */
+  readonly alone: boolean;
 }
 
 const ORDER = "ORDER BY due_at, seq LIMIT";
@@ -49,7 +51,7 @@ interface Share extends Giving {
   readonly take: number;
   readonly filled: readonly Sibling[];
   rows: readonly JobRow[];
-  lanes: readonly number[];
+  lanes: readonly Sibling[];
 }
 
 /** Those of the units that are to give something, in the order of their turns, and what they give. */
@@ -62,7 +64,8 @@ export function giving(step: Step, types: OpenTypes, units: readonly Unit<LaneRo
     return {
       priority: unit.priority,
       rows: [],
-      lanes: siblings[i]!.map(({ id }) => id),
+      lanes: siblings[i]!,
+      alone: types.isAlone(unit),
       many: filled.some(({ many }) => many === 1),
       take: takes.get(unit)!,
       filled,
@@ -74,7 +77,11 @@ export function giving(step: Step, types: OpenTypes, units: readonly Unit<LaneRo
     else share.rows = firstOf(step, share, wanted);
   }
   if (ones.length > 0) giveOneEach(step, ones, wanted.maxBytes);
-  for (const share of shares) if (share.many) share.lanes = [...new Set(share.rows.map(({ lane }) => lane!))];
+  for (const share of shares) {
+    if (!share.many) continue;
+    const gave = new Set(share.rows.map(({ lane }) => lane));
+    share.lanes = share.lanes.filter(({ id }) => gave.has(id));
+  }
   return shares;
 }
 

@@ -55,7 +55,7 @@ const order = (of: string) =>
   ["priority DESC", "turn", "own", "head_at", "head_seq"].map((by) => `${of}.${by}`).join(", ");
 
 const HOME = `SELECT ${columns("lane")} FROM sluice_lanes AS lane
-  WHERE lane.queue = ? AND lane.type = ? AND lane.waiting > 0 AND lane.gate IS NULL ORDER BY ${order("lane")} LIMIT +? OFFSET +?`;
+  WHERE lane.queue = ? AND lane.type = ? AND lane.empty_since IS NULL AND lane.gate IS NULL ORDER BY ${order("lane")} LIMIT +? OFFSET +?`;
 const AT_GATE = "FROM sluice_lanes AS other WHERE other.gate = gate.id AND other.waiting > 0";
 const GATES = `SELECT ${columns("lane")}, ${GATE}, (SELECT 1 ${AT_GATE} LIMIT 1 OFFSET 1) AS more, gate.priority AS gatePriority,
     gate.turn AS gateTurn, gate.own AS gateOwn, gate.head_at AS gateAt, gate.head_seq AS gateSeq

@@ -15,31 +15,41 @@ export interface OfLane {
   readonly keys: string | null;
 }
 
-interface Entered {
+type EnteredLane = Found & Pick<OfLane, "queue">;
+
+/** A lane as it was before anything came into it. */
+interface Found {
   readonly id: number;
-  readonly queue: string;
   readonly waiting: number;
-  readonly closed: number;
-  readonly many: number;
+  readonly empty_since: number | null;
+  readonly gate: number | null;
+  readonly first_at: number | null;
 }
 
-const FIND = "SELECT id FROM sluice_lanes WHERE queue = ? AND type = ? AND priority = ? AND grp = ? AND keys = ?";
+const FOUND = "id, waiting, empty_since, gate, first_at";
+const FIND = `SELECT ${FOUND} FROM sluice_lanes WHERE queue = ? AND type = ? AND priority = ? AND grp = ? AND keys = ?`;
 // Of a unit with lanes of many types the first say which turn it is. A lane beside many others says which job is its first, as they do.
 const SOME = `FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ? AND keys = '' LIMIT ${FEW_TYPES}`;
 const FIRST_OF_NEW = `(SELECT iif(count(*) = ${FEW_TYPES} OR count(first_at) > 0, 0, NULL) FROM (SELECT first_at ${SOME}))`;
 const TURN_OF_NEW = `(SELECT coalesce(max(turn), 0) FROM (SELECT turn ${SOME}))`;
 // Where no other lane differs from it only in its keys, it is the first of its own: its number is the next.
-const OPEN = `INSERT INTO sluice_lanes (queue, type, priority, grp, keys, first_at, own, waiting, turn, used_at)
+const OPEN = `INSERT INTO sluice_lanes (queue, type, priority, grp, keys, first_at, own, waiting, turn, empty_since)
   VALUES (?, ?, ?, ?, ?, iif(?, ${FIRST_OF_NEW}, NULL), coalesce(?, (SELECT coalesce(max(id), 0) + 1 FROM sluice_lanes)), 0, ?, ?)
-  RETURNING id, first_at`;
+  RETURNING ${FOUND}`;
 // The same without keys, in a queue where no lane has any.
-const OPEN_PLAIN = `INSERT INTO sluice_lanes (queue, type, priority, grp, first_at, own, waiting, turn, used_at)
+const OPEN_PLAIN = `INSERT INTO sluice_lanes (queue, type, priority, grp, first_at, own, waiting, turn, empty_since)
   VALUES (?, ?, ?, ?, ${FIRST_OF_NEW}, (SELECT coalesce(max(id), 0) + 1 FROM sluice_lanes), 0, ${TURN_OF_NEW}, ?)
-  RETURNING id, first_at`;
-const ENTER = `UPDATE sluice_lanes SET waiting = waiting + ? WHERE id = ? RETURNING id, queue, waiting, first_at IS NOT NULL AS many,
-  gate IS NOT NULL AND EXISTS (SELECT 1 FROM sluice_gates WHERE sluice_gates.id = gate AND until > ?) AS closed`;
+  RETURNING ${FOUND}`;
+const ENTER = "UPDATE sluice_lanes SET waiting = waiting + ? WHERE id = ?";
+const ENTER_EMPTY = "UPDATE sluice_lanes SET waiting = waiting + ?, empty_since = NULL WHERE id = ?";
+const CLOSED = "SELECT 1 FROM sluice_gates WHERE id = ? AND until > ?";
+const RECOUNT = `UPDATE sluice_lanes SET (waiting, empty_since) = (SELECT count(*), iif(count(*) > 0, NULL, ?)
+  FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting') WHERE id = ?`;
+/** Since when a lane is empty after it gave so many jobs: a parameter, if it is empty now and was not before. */
+export const emptyAfter = (gave: string): string =>
+  `empty_since = iif(waiting > ${gave}, NULL, coalesce(empty_since, ?))`;
 const GATE = "SELECT gate FROM sluice_lanes WHERE id = ?";
-const LEAVE = `UPDATE sluice_lanes SET waiting = waiting - ?, used_at = ?, gate = iif(waiting > ?, gate, NULL)
+const LEAVE = `UPDATE sluice_lanes SET waiting = waiting - ?, empty_since = iif(waiting > ?, NULL, ?), gate = iif(waiting > ?, gate, NULL)
   WHERE id = ?`;
 const GO_HOME = "UPDATE sluice_lanes SET gate = NULL WHERE id = ?";
 const FIRST_JOB = `FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting' ORDER BY due_at, seq LIMIT 1`;
@@ -66,12 +76,15 @@ export const EARLIER = `UPDATE sluice_gates SET (priority, turn, own, head_at, h
  */
 export class LaneMoves {
   readonly #step: Step;
-  readonly #ids = new Map<string, number>();
+  readonly #found = new Map<string, EnteredLane>();
+  readonly #entered = new Map<number, EnteredLane>();
   readonly #moves = new Map<number, number>();
   /** Lanes that have perhaps another job in front: how heavy it is decides whether a limit lets them. */
   readonly #changed = new Set<number>();
   /** Lanes that have keys, or lanes of many other types beside them, or may have: the first job of each is written down. */
   readonly #keyed = new Set<number>();
+  /** Lanes that were found before may be among many now. */
+  #madeMany = false;
   readonly #tells: boolean;
 
   /** `tells`: wakes up workers; false where the caller takes the jobs itself, or workers have their wake-up time. */
@@ -82,7 +95,9 @@ export class LaneMoves {
 
   /** The lane of this job, which waits in it from now on: behind the others, unless it was due before. */
   enter(job: OfLane, inFront = false): number {
-    const id = this.#find(job);
+    const lane = this.#find(job);
+    const { id } = lane;
+    this.#entered.set(id, lane);
     this.move(id, 1);
     if (job.keys !== null) this.#keyed.add(id);
     if (inFront && this.#weighs) this.#changed.add(id);
@@ -107,7 +122,7 @@ export class LaneMoves {
     const step = this.#step;
     if (this.#changed.size > 0) this.#lookAgain();
     for (const [lane, by] of this.#moves) {
-      if (by > 0) this.#entered(step.sql(ENTER).get(by, lane, step.now) as Entered | undefined, by);
+      if (by > 0) this.#enter(this.#entered.get(lane)!, by);
       else if (by < 0) this.#left(lane, -by);
     }
     for (const lane of this.#keyed) {
@@ -116,6 +131,8 @@ export class LaneMoves {
       else if (row.gate !== null) step.sql(EARLIER).run(lane);
     }
     this.#keyed.clear();
+    this.#found.clear();
+    this.#entered.clear();
     this.#moves.clear();
     this.#changed.clear();
   }
@@ -137,37 +154,39 @@ export class LaneMoves {
     }
   }
 
-  #entered(lane: Entered | undefined, by: number): void {
-    if (lane?.many === 1) this.#keyed.add(lane.id);
-    if (!this.#tells || lane === undefined) return;
-    const isFirst = lane.waiting === by;
+  #enter({ id, queue, waiting, empty_since: emptySince, gate, first_at: many }: EnteredLane, by: number): void {
+    const step = this.#step;
+    step.sql(emptySince === null ? ENTER : ENTER_EMPTY).run(by, id);
+    if (many !== null || this.#madeMany) this.#keyed.add(id);
+    if (!this.#tells) return;
+    const isFirst = waiting === 0;
     // No claim has answered with a wake-up time for an empty lane.
-    if (isFirst || lane.closed === 0) this.#step.wake(lane.queue, isFirst);
+    if (isFirst || gate === null || step.sql(CLOSED).get(gate, step.now) === undefined) step.wake(queue, isFirst);
   }
 
   #left(lane: number, by: number): void {
     const step = this.#step;
     const row = step.sql(GATE).get(lane) as InGate | undefined;
-    step.sql(LEAVE).run(by, step.now, by, lane);
+    step.sql(LEAVE).run(by, by, step.now, by, lane);
     if (row !== undefined && row.gate !== null) deleteEmpty(step, row.gate);
   }
 
-  #find({ queue, type, priority, group, keys }: OfLane): number {
+  #find({ queue, type, priority, group, keys }: OfLane): EnteredLane {
     const name = grpOf(group);
     const own = keys ?? "";
     const key = `${queue.length} ${queue} ${type.length} ${type} ${priority} ${own.length} ${own} ${name}`;
-    let id = this.#ids.get(key);
-    if (id === undefined) {
+    let lane = this.#found.get(key);
+    if (lane === undefined) {
       const row =
         this.#step.sql(FIND).get(queue, type, priority, name, own) ?? this.#open(queue, type, priority, name, own);
-      id = (row as { readonly id: number }).id;
-      this.#ids.set(key, id);
+      lane = { ...(row as Found), queue };
+      this.#found.set(key, lane);
     }
-    return id;
+    return lane;
   }
 
   /** A new lane stands where its unit does: a group is not served twice because it has jobs of another type now. */
-  #open(queue: string, type: string, priority: number, grp: string, keys: string): Opened {
+  #open(queue: string, type: string, priority: number, grp: string, keys: string): Found {
     const step = this.#step;
     const unit = [queue, priority, grp] as const;
     let lane: unknown;
@@ -179,21 +198,24 @@ export class LaneMoves {
       const isPlain = keys === "" ? 1 : 0;
       lane = step.sql(OPEN).get(queue, type, priority, grp, keys, isPlain, ...unit, own, turn, step.now);
     }
-    this.#sayFirst(lane as Opened, unit);
-    return lane as Opened;
+    this.#sayFirst(lane as Found, unit);
+    return lane as Found;
   }
 
   /** From the lane on that makes them many, all say which job is their first. */
-  #sayFirst({ id, first_at: many }: Opened, unit: readonly [queue: string, priority: number, grp: string]): void {
+  #sayFirst({ id, first_at: many }: Found, unit: readonly [queue: string, priority: number, grp: string]): void {
     if (many === null) return;
-    const other = this.#step.sql(SAYS_FIRST).get(...unit, id) as Opened;
-    if (other.first_at === null) this.#step.sql(ALL_SAY_FIRST).run(...unit);
+    const other = this.#step.sql(SAYS_FIRST).get(...unit, id) as Pick<Found, "first_at">;
+    if (other.first_at !== null) return;
+    this.#step.sql(ALL_SAY_FIRST).run(...unit);
+    this.#madeMany = true;
   }
 }
 
-interface Opened {
-  readonly id: number;
-  readonly first_at: number | null;
+/** The lane counts what waits in it, and is looked at again. */
+export function recount(step: Step, lane: number): void {
+  step.sql(RECOUNT).run(step.now, lane);
+  step.sql(LOOK_AT_FIRST).run(lane);
 }
 
 interface InGate {

@@ -16,7 +16,7 @@ export const FEW_TYPES = 8;
 /** More priorities than this are not looked through one by one. */
 const MOST_PRIORITIES = 16;
 
-const READY = "first_at IS NOT NULL AND waiting > 0 AND gate IS NULL";
+const READY = "first_at IS NOT NULL AND empty_since IS NULL AND gate IS NULL";
 const ANY = `SELECT 1 FROM sluice_lanes WHERE queue = ? AND ${READY} LIMIT 1`;
 const PRIORITY = "SELECT priority FROM sluice_lanes WHERE queue = ? AND priority < ? ORDER BY priority DESC LIMIT 1";
 const COLUMNS = `id, type, priority, grp AS "group", turn, waiting, gate IS NOT NULL AS gated, first_at IS NOT NULL AS many`;

@@ -12,6 +12,7 @@ export interface LaneRow extends Lane {
 export interface Sibling {
   readonly id: number;
   readonly type: string;
+  readonly turn: number;
   readonly waiting: number;
   /** 1: its group has lanes of many types (many-types.ts). */
   readonly many: number;
@@ -24,15 +25,15 @@ const ALL = `SELECT id, type, priority, grp AS "group", turn, waiting, gate IS N
   FROM sluice_lanes WHERE queue = ? LIMIT ${FEW + 1}`;
 
 // From one type to the next along the index, however many lanes lie between them.
-const READY = "waiting > 0 AND gate IS NULL";
+const READY = "empty_since IS NULL AND gate IS NULL";
 const FIRST_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND ${READY} ORDER BY type LIMIT 1`;
 const NEXT_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND type > ? AND ${READY} ORDER BY type LIMIT 1`;
 const LANES = `SELECT id, priority, grp AS "group", turn, waiting, first_at IS NOT NULL AS many FROM sluice_lanes
   WHERE queue = ? AND type = ? AND ${READY} ORDER BY priority DESC, turn, own LIMIT +?`;
-const UNIT = `SELECT 0 AS unit, id, type, waiting, first_at IS NOT NULL AS many FROM sluice_lanes AS lane
+const UNIT = `SELECT 0 AS unit, id, type, turn, waiting, first_at IS NOT NULL AS many FROM sluice_lanes AS lane
   WHERE lane.queue = ? AND lane.priority = ? AND lane.grp = ? AND lane.keys = ''`;
 // The same for a list of lanes, one of each unit. Each is looked up in turn, along the unique key.
-const UNITS = `SELECT unit.key AS unit, lane.id, lane.type, lane.waiting, lane.first_at IS NOT NULL AS many
+const UNITS = `SELECT unit.key AS unit, lane.id, lane.type, lane.turn, lane.waiting, lane.first_at IS NOT NULL AS many
   FROM json_each(?) AS unit
   CROSS JOIN sluice_lanes AS one ON one.id = unit.value
   CROSS JOIN sluice_lanes AS lane ON lane.queue = one.queue AND lane.priority = one.priority AND lane.grp = one.grp
@@ -82,12 +83,12 @@ export class OpenTypes {
    * its priority, that it gives one job at the most.
    */
   units(count: number, jobs: number): Unit<LaneRow>[] {
+    const lanes = this.#step.sql(ALL).all(this.queue) as AnyLane[];
+    if (lanes.length <= FEW) {
+      this.#seen = lanes;
+      return unitsOf(lanes.filter(({ type, waiting, gated }) => waiting > 0 && gated === 0 && this.has(type)));
+    }
     if (this.asked?.length !== 1) {
-      const lanes = this.#step.sql(ALL).all(this.queue) as AnyLane[];
-      if (lanes.length <= FEW) {
-        this.#seen = lanes;
-        return unitsOf(lanes.filter(({ type, waiting, gated }) => waiting > 0 && gated === 0 && this.has(type)));
-      }
       const seen = unitsWithoutGroups(this.#step, this.queue, (type) => this.has(type), jobs);
       if (seen !== undefined) {
         this.#seen = seen.flatMap(({ lanes: own }) => own);
@@ -123,6 +124,14 @@ export class OpenTypes {
     const siblings = units.map((): Sibling[] => []);
     for (const row of rows as (Sibling & { readonly unit: number })[]) siblings[row.unit]!.push(row);
     return siblings;
+  }
+
+  /**
+   * Are all lanes of its priority those of this unit? The turn of such a unit matters only once it has others beside it, and these
+   * are before it then, for they were never served: so it need not be written again with every claim.
+   */
+  isAlone({ priority, lanes: [one] }: Unit<LaneRow>): boolean {
+    return this.#seen?.every((lane) => lane.priority !== priority || lane.group === one!.group) === true;
   }
 
   #isOf({ priority, lanes: [one] }: Unit<LaneRow>, lane: AnyLane): boolean {

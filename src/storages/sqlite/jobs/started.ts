@@ -8,7 +8,7 @@ import { takeLimits } from "../limits/taking.ts";
 import type { Step } from "../step.ts";
 import { KEPT_MS } from "./ended.ts";
 import type { ClaimLanes, Refused } from "./claim-lanes.ts";
-import { HEAD, LaneMoves, LOOK_AT_FIRST } from "./lanes.ts";
+import { emptyAfter, HEAD, LaneMoves, LOOK_AT_FIRST, recount } from "./lanes.ts";
 import { toRecord } from "./record.ts";
 
 // One statement for all, each with a token of its own: a list of [number of the job, what it took], or of numbers alone.
@@ -18,19 +18,17 @@ const START = `UPDATE sluice_jobs SET ${STARTED}, limits = picked.value ->> 1 FR
   WHERE sluice_jobs.seq = picked.value ->> 0`;
 const START_ALIKE = `UPDATE sluice_jobs SET ${STARTED}, limits = ? FROM json_each(?) AS picked
   WHERE sluice_jobs.seq = picked.value`;
-const SERVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served = ?, used_at = iif(?, ?, used_at)
+const SERVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served = ?, ${emptyAfter("?")}
   WHERE id = ?`;
 // The same for many lanes, as a list of [id, turn, how many it gave, how many were served].
 const MANY_SERVED = `UPDATE sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
-  used_at = iif(served.value ->> 2, ?, used_at), served = served.value ->> 3
+  ${emptyAfter("(served.value ->> 2)")}, served = served.value ->> 3
   FROM json_each(?) AS served WHERE sluice_lanes.id = served.value ->> 0`;
 // The same for a lane that stands somewhere else now, and for one with keys.
-const MOVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served = ?, used_at = iif(?, ?, used_at), gate = ?`;
+const MOVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served = ?, ${emptyAfter("?")}, gate = ?`;
 const MOVED_ONE = `${MOVED} WHERE id = ?`;
 const KEYED = `${MOVED}, ${HEAD} WHERE id = ?`;
 const WEIGHED = "UPDATE sluice_lanes SET heavy = ?, heavy_since = ? WHERE id = ?";
-const RECOUNT = `UPDATE sluice_lanes SET waiting =
-  (SELECT count(*) FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting') WHERE id = ?`;
 const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
   delete_at = ? + coalesce(keep_for, ${KEPT_MS.dead}) WHERE seq = ?`;
 
@@ -49,10 +47,7 @@ export function writeDown(step: Step, request: ClaimRequest, plan: ClaimLanes): 
   if (plan.refused.length > 0) endRefused(step, plan.refused);
   for (const waited of plan.heavy) letOthersLook(step, waited, plan);
   writeLanes(step, plan);
-  for (const { id } of plan.miscounted) {
-    step.sql(RECOUNT).run(id);
-    step.sql(LOOK_AT_FIRST).run(id);
-  }
+  for (const { id } of plan.miscounted) recount(step, id);
   return started;
 }
 

@@ -28,7 +28,7 @@ const STALLED = `SELECT seq, id, queue, type, priority, grp, keys, attempt, max_
 const EXPIRED = [
   deletion("sluice_jobs", "seq", "delete_at IS NOT NULL AND delete_at <= ?", "delete_at", 0),
   deletion("sluice_keys", "queue, key", "expires_at <= ?", "expires_at", 0),
-  deletion("sluice_lanes", "id", "waiting = 0 AND used_at <= ?", "used_at", LANE_KEPT_MS),
+  deletion("sluice_lanes", "id", "empty_since <= ?", "empty_since", LANE_KEPT_MS),
   deletion("sluice_holds", "limit_id, token", "until IS NOT NULL AND until <= ?", "until", 0),
   deletion("sluice_claims", "queue", "at <= ?", "at", CLAIM_KEPT_MS),
   deletion("sluice_workers", "id", "until <= ?", "until", 0),
