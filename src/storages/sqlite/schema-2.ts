@@ -16,6 +16,7 @@ export const SCHEMA_2 = `
   ALTER TABLE sluice_meta ADD COLUMN settings INTEGER NOT NULL DEFAULT 1;
   ALTER TABLE sluice_meta ADD COLUMN listeners INTEGER NOT NULL DEFAULT 1;
 
+  -- \`backoff\` may be '' now: the default, exponential from a second up to ten minutes.
   -- What limits count a job by besides its group, as JSON, sorted by name; NULL: nothing.
   ALTER TABLE sluice_jobs ADD COLUMN keys TEXT;
   -- The deadline as a person gave it, by the wall clock: \`deadline\` follows it when the skew changes (instants.ts).
@@ -24,10 +25,6 @@ export const SCHEMA_2 = `
   ALTER TABLE sluice_jobs ADD COLUMN due_wall REAL;
   -- While it backs off: the due_at that it takes again when that is over.
   ALTER TABLE sluice_jobs ADD COLUMN first_due_at REAL;
-  -- Which instants follow the wall clock?
-  CREATE INDEX sluice_jobs_due_wall ON sluice_jobs (due_wall) WHERE due_wall IS NOT NULL;
-  CREATE INDEX sluice_jobs_deadline_wall ON sluice_jobs (deadline_wall)
-    WHERE deadline_wall IS NOT NULL AND finished_at IS NULL;
   -- Lists and counts of jobs that are not active. Active ones are few, and the index of leases has all of them: here they
   -- would be two writes more for every start and two for every end.
   DROP INDEX sluice_jobs_states;

@@ -5,7 +5,7 @@ import { refuseImpossible } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
 import { isFirstDue } from "./due.ts";
 import { LaneMoves } from "./lanes.ts";
-import type { JobRow } from "./record.ts";
+import { type JobRow, textOfBackoff } from "./record.ts";
 
 const INSERT = `INSERT INTO sluice_jobs (id, queue, type, state, lane, priority, grp, keys, data, weights, max_attempts, backoff,
     timeout, deadline, deadline_wall, keep_for, created_at, due_at, due_wall, idempotency_key)
@@ -66,7 +66,7 @@ function addOne(step: Step, job: NewJob, lanes: LaneMoves, texts: Map<object, st
       job.data,
       job.weights === null ? null : textOf(job.weights, texts),
       job.maxAttempts,
-      textOf(job.backoff, texts),
+      textOf(job.backoff, texts, textOfBackoff),
       job.timeout,
       job.deadline === null ? null : instantOf(job.deadline, step),
       givenInstant(job.deadline),

@@ -16,14 +16,15 @@ import type { Started } from "./started.ts";
 
 const START = `UPDATE sluice_jobs SET state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?,
   limits = ?, token = ? WHERE seq = ?`;
-// The same for many jobs, as a list of numbers, each with a token of its own.
-const MANY_STARTED = `UPDATE sluice_jobs SET state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?,
+// The same for many jobs, as a list of numbers, each with a token of its own. OR FAIL, here and below: SQLite keeps a copy of every page that
+// a statement for many rows changes, in case it fails in the middle. A step that fails is rolled back as a whole, so nothing needs the copy.
+const MANY_STARTED = `UPDATE OR FAIL sluice_jobs SET state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?,
   limits = ?, token = ? + picked.key FROM json_each(?) AS picked WHERE sluice_jobs.seq = picked.value`;
 // Neither the turn nor an empty lane: no index has what is changed.
 const COUNTED = "UPDATE sluice_lanes SET waiting = waiting - ? WHERE id = ?";
 const SERVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, ${emptyAfter("?")} WHERE id = ?`;
 // The same for many lanes, as a list of [id, turn, how many it gave].
-const MANY_SERVED = `UPDATE sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
+const MANY_SERVED = `UPDATE OR FAIL sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
   ${emptyAfter("(served.value ->> 2)")} FROM json_each(?) AS served WHERE sluice_lanes.id = served.value ->> 0`;
 /** From so many on it is less work to write jobs, or lanes, together: of a hundred a fifth less, of one twice as much. */
 const MANY = 5;

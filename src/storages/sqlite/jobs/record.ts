@@ -1,7 +1,7 @@
-import type { JobRecord, JobState } from "../../../core/job.ts";
+import type { BackoffPlan, JobRecord, JobState } from "../../../core/job.ts";
 import type { Keyed } from "../../../limits/rule.ts";
 import { valuesOf } from "../driver.ts";
-import { readBackoff, readError, readKeys, readProgress, readWeights } from "../../../storage/kept.ts";
+import { DEFAULT_BACKOFF, readBackoff, readError, readKeys, readProgress, readWeights } from "../../../storage/kept.ts";
 
 /** A row of `sluice_jobs`. JSON columns may hold anything: they may have been written by hand. */
 export interface JobRow {
@@ -139,7 +139,7 @@ export function toRecord(row: JobRow, skew: number, lease?: NewLease): JobRecord
     weights: row.weights === null ? null : readWeights(row.weights),
     attempt: lease === undefined ? row.attempt : row.attempt + 1,
     maxAttempts: row.max_attempts,
-    backoff: readBackoff(row.backoff),
+    backoff: row.backoff === "" ? DEFAULT_BACKOFF : readBackoff(row.backoff),
     timeout: row.timeout,
     deadline: row.deadline_wall ?? wallOf(row.deadline, skew),
     keepFor: row.keep_for,
@@ -157,6 +157,14 @@ export function toRecord(row: JobRow, skew: number, lease?: NewLease): JobRecord
     error: row.error === null ? null : readError(row.error),
     idempotencyKey: row.idempotency_key,
   };
+}
+
+const DEFAULT_TEXT = JSON.stringify(DEFAULT_BACKOFF);
+
+/** A back-off plan as it is kept. The default is nothing, a sixth of the row of a small job less. */
+export function textOfBackoff(plan: BackoffPlan): string {
+  const text = JSON.stringify(plan);
+  return text === DEFAULT_TEXT ? "" : text;
 }
 
 const wallOf = (instant: number | null, skew: number): number | null => (instant === null ? null : instant - skew);

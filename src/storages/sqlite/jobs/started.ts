@@ -11,17 +11,17 @@ import type { ClaimLanes, Refused } from "./claim-lanes.ts";
 import { emptyAfter, HEAD, LaneMoves, LOOK_AT_FIRST, recount } from "./lanes.ts";
 import { toRecord } from "./record.ts";
 
-// One statement for all, each with a token of its own: a list of [number of the job, what it took], or of numbers alone.
+// One statement for all, each with a token of its own: a list of [number of the job, what it took], or of numbers alone. (OR FAIL: claim.ts.)
 const STARTED = `state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?,
   token = ? + picked.key`;
-const START = `UPDATE sluice_jobs SET ${STARTED}, limits = picked.value ->> 1 FROM json_each(?) AS picked
+const START = `UPDATE OR FAIL sluice_jobs SET ${STARTED}, limits = picked.value ->> 1 FROM json_each(?) AS picked
   WHERE sluice_jobs.seq = picked.value ->> 0`;
-const START_ALIKE = `UPDATE sluice_jobs SET ${STARTED}, limits = ? FROM json_each(?) AS picked
+const START_ALIKE = `UPDATE OR FAIL sluice_jobs SET ${STARTED}, limits = ? FROM json_each(?) AS picked
   WHERE sluice_jobs.seq = picked.value`;
 const SERVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served = ?, ${emptyAfter("?")}
   WHERE id = ?`;
 // The same for many lanes, as a list of [id, turn, how many it gave, how many were served].
-const MANY_SERVED = `UPDATE sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
+const MANY_SERVED = `UPDATE OR FAIL sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
   ${emptyAfter("(served.value ->> 2)")}, served = served.value ->> 3
   FROM json_each(?) AS served WHERE sluice_lanes.id = served.value ->> 0`;
 // The same for a lane that stands somewhere else now, and for one with keys.

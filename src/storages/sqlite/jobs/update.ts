@@ -5,7 +5,7 @@ import type { Step } from "../step.ts";
 import { instantOf } from "./add.ts";
 import { isFirstDue, promoteDue } from "./due.ts";
 import { LaneMoves } from "./lanes.ts";
-import { type JobRow, keyedOf } from "./record.ts";
+import { type JobRow, keyedOf, textOfBackoff } from "./record.ts";
 
 const FIND = "SELECT * FROM sluice_jobs WHERE id = ? AND queue = ?";
 const WRITE = `UPDATE sluice_jobs SET state = ?, lane = ?, priority = ?, grp = ?, data = ?, weights = ?, max_attempts = ?,
@@ -50,7 +50,7 @@ export function update(step: Step, { queue, id, set }: JobUpdate): Updated {
       set.data ?? row.data,
       weights === null ? null : JSON.stringify(weights),
       set.maxAttempts ?? row.max_attempts,
-      set.backoff === undefined ? row.backoff : JSON.stringify(set.backoff),
+      set.backoff === undefined ? row.backoff : textOfBackoff(set.backoff),
       set.timeout === undefined ? row.timeout : set.timeout,
       deadline.at,
       deadline.wall,

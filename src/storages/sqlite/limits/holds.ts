@@ -6,8 +6,8 @@ import type { Step } from "../step.ts";
 const HELD = `SELECT total(slots) AS slots, total(at >= ?) AS probes, min(until) AS until
   FROM sluice_holds WHERE limit_id = ? AND (until IS NULL OR until > ?)`;
 const ONE = "INSERT INTO sluice_holds (limit_id, token, slots, at, until) VALUES (?, ?, ?, ?, ?)";
-// For a list of tokens.
-const MANY = `INSERT INTO sluice_holds (limit_id, token, slots, at)
+// For a list of tokens. (OR FAIL: jobs/claim.ts.)
+const MANY = `INSERT OR FAIL INTO sluice_holds (limit_id, token, slots, at)
   SELECT ?, value, ?, ? FROM json_each(?)`;
 
 /** Later than any start: nothing is a probe. */
