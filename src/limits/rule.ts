@@ -65,7 +65,8 @@ export interface Charge {
   readonly slots: number;
 }
 
-const ONE: Charge = { weight: 1, slots: 1 };
+/** The charge of a start that counts for one. */
+export const ONE: Charge = { weight: 1, slots: 1 };
 
 /** The charge of a job with these weights. */
 export function chargeOf(

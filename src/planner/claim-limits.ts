@@ -1,5 +1,5 @@
 import type { JobKeys } from "../core/job.ts";
-import { applies, type Charge, chargeOf, type Keyed, type LimitRule, valueOf } from "../limits/rule.ts";
+import { applies, type Charge, chargeOf, type Keyed, type LimitRule, ONE, valueOf } from "../limits/rule.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
 
 /** One key of a limit during one claim: for one group, or for all. The charges of the claim count at once. */
@@ -20,16 +20,17 @@ export interface KeyCharge {
   readonly charge: Charge;
 }
 
-/** The key that refused a job, and the wait. */
+/** The key that refused a job, the wait, and what the start would have charged. */
 export interface Refused {
   readonly by: LimitKey;
   readonly wait: Wait;
+  readonly charge: Charge;
 }
 
 /** May a job start? If not, the key with the longest wait. */
 export type Decision =
   | { readonly granted: true; readonly charges: readonly KeyCharge[] }
-  | ({ readonly granted: false; readonly charge: Charge } & Refused);
+  | ({ readonly granted: false } & Refused);
 
 /** The limits of one type in one queue. */
 interface OfType {
@@ -77,36 +78,31 @@ export class ClaimLimits {
 
   /**
    * May a job of this type, group, keys, weights and priority start now? Charges nothing. Jobs of one lane share one `keys` object;
-   * jobs of another lane have another one.
+   * jobs of another lane have another one. `counts`: only the limits that it holds for are asked.
    */
-  ask(type: string, keyed: Keyed, weights: Readonly<Record<string, number>> | null, priority: number): Decision {
+  ask(
+    type: string,
+    keyed: Keyed,
+    weights: Readonly<Record<string, number>> | null,
+    priority: number,
+    counts?: (rule: LimitRule) => boolean,
+  ): Decision {
     const charges = this.#chargesOf(type, keyed, weights);
     let by: KeyCharge | undefined;
     let longest: Wait = 0;
     for (const charged of charges) {
       const { key, charge } = charged;
+      if (counts?.(key.rule) === false) continue;
       const own = key.wait(charge, priority);
       if (own === NEVER) return { granted: false, by: key, wait: own, charge };
       // A limit that is not per group closes whole types (`planClaim`); closed keys of one group are applied here.
-      const closed = key.rule.byGroup && this.#closed.size > 0 ? (this.#closed.get(key) ?? 0) : 0;
-      const wait = closed > own ? closed : own;
+      const wait = key.rule.byGroup ? Math.max(own, this.#closed.get(key) ?? 0) : own;
       if (wait <= longest) continue;
       longest = wait;
       by = charged;
     }
     if (by === undefined) return { granted: true, charges };
     return { granted: false, by: by.key, wait: longest, charge: by.charge };
-  }
-
-  /** Of the keys by group that refuse every job of the lane, whatever it weighs, the one with the longest wait. */
-  blocker(type: string, keyed: Keyed): Refused | undefined {
-    let longest: Refused | undefined;
-    for (const { key, charge } of this.#chargesOf(type, keyed, null)) {
-      if (!key.rule.byGroup || key.rule.paused || key.rule.weight !== null) continue;
-      const wait = key.wait(charge);
-      if (wait > (longest?.wait ?? 0)) longest = { by: key, wait };
-    }
-    return longest;
   }
 
   /** The start happens. */
@@ -124,8 +120,8 @@ export class ClaimLimits {
     let wait: Wait = 0;
     let by: LimitKey | null = null;
     for (const key of this.#of(type).general) {
-      const own = key.wait({ weight: 1, slots: 1 });
-      if (own === 0 || (by !== null && own <= wait)) continue;
+      const own = key.wait(ONE);
+      if (own <= wait) continue;
       wait = own;
       by = key;
     }

@@ -1,4 +1,4 @@
-import { type Charge, labelOf } from "../limits/rule.ts";
+import { labelOf, type LimitRule, ONE } from "../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import { byTurn, type Lane } from "./turns.ts";
 import type { Decision, LimitKey, ClaimLimits, KeyCharge, Refused } from "./claim-limits.ts";
@@ -34,9 +34,10 @@ export interface LaneSource<L extends ReadyLane> {
   start(lane: L, charges: readonly KeyCharge[]): void;
   /**
    * Its group is full, or its head is heavier than what is available: the lane is not ready for so long
-   * (`WHEN_RELEASED`: until something is given back).
+   * (`WHEN_RELEASED`: until something is given back). `fits`: not 0, if the head is too heavy (`heavy-heads.ts`): then it fits after
+   * so long, on its own.
    */
-  block(lane: L, wait: Wait, by: LimitKey): void;
+  block(lane: L, wait: Wait, by: LimitKey, fits: Wait): void;
   /** The head of the lane can never start under this limit: it ends. */
   refuse(lane: L, decision: Decision & { readonly granted: false }): void;
 }
@@ -55,8 +56,6 @@ export interface ClaimPlan {
 
 /** After so many blocked lanes and dead heads a claim ends; the next claim continues. */
 const MAX_REFUSALS = 1_000;
-
-const ONE: Charge = { weight: 1, slots: 1 };
 
 /**
  * Starts as many jobs as the allowance permits: by priority, then by turns, then in due order, each under all of its limits or not
@@ -81,22 +80,30 @@ export function planClaim<L extends ReadyLane>(
     const blockedBy = first === null ? null : labelOf(first.by.rule.name, first.by.group);
     return { started, more, blockedBy, nextIn: first === null ? WHEN_RELEASED : first.wait, cutShort };
   };
-  const block = (lane: L, { by, wait }: Refused): void => {
-    lanes.block(lane, wait, by);
+  const block = (lane: L, refused: Refused): void => {
+    const { by, wait, charge } = refused;
+    // A job that waits only for heavy heads is none itself.
+    lanes.block(lane, wait, by, by.rule.weight === null ? 0 : by.wait(charge));
     limits.close(by, wait);
     const least = blocked.get(lane.type);
-    if (least === undefined || wait < least.wait) blocked.set(lane.type, { by, wait });
+    if (least === undefined || wait < least.wait) blocked.set(lane.type, refused);
+  };
+  /** Ends a head that never fits, or blocks the lane of one whose group is full. False: the limit refuses all groups. */
+  const passOver = (lane: L, decision: Decision & { readonly granted: false }): boolean => {
+    if (decision.wait === NEVER) lanes.refuse(lane, decision);
+    else if (isForOneGroup(decision.by.rule)) block(lane, decision);
+    else return false;
+    refusals += 1;
+    return true;
   };
   while (refusals < MAX_REFUSALS) {
     const next = nextLane(open, lanes);
     if (next === undefined) break;
     const lane = earliest(open, lanes, next);
     // A lane that a key refuses does not rank its unit, whether or not a claim has met the refusal before.
-    const blocker = lane === next || lanes.head(next) === undefined ? undefined : limits.blocker(next.type, next);
-    if (blocker !== undefined) {
-      refusals += 1;
-      block(next, blocker);
-      continue;
+    if (lane !== next && lanes.head(next) !== undefined) {
+      const ranks = limits.ask(next.type, next, null, next.priority, refusesLanes);
+      if (!ranks.granted && passOver(next, ranks)) continue;
     }
     const head = lane === undefined ? undefined : lanes.head(lane);
     if (lane === undefined || head === undefined) {
@@ -109,15 +116,7 @@ export function planClaim<L extends ReadyLane>(
       limits.take(decision.charges);
       lanes.start(lane, decision.charges);
       started += 1;
-      continue;
-    }
-    if (decision.wait === NEVER) {
-      refusals += 1;
-      lanes.refuse(lane, decision);
-    } else if (isForOneGroup(decision)) {
-      refusals += 1;
-      block(lane, decision);
-    } else {
+    } else if (!passOver(lane, decision)) {
       // A head that is too heavy is recorded, so that other claims do not start jobs with what it waits for.
       if (isTooHeavy(decision)) block(lane, decision);
       for (const type of decision.by.rule.types ?? [...open]) if (open.delete(type)) closed.set(type, decision);
@@ -130,30 +129,31 @@ export function planClaim<L extends ReadyLane>(
       const lane = lanes.first(type);
       if (lane === undefined) break;
       const head = lanes.head(lane);
-      const decision = head === undefined ? undefined : limits.ask(type, lane, head.weights, lane.priority);
-      if (decision !== undefined && (decision.granted || (decision.wait !== NEVER && !isForOneGroup(decision)))) {
-        refused.push(decision.granted ? closing : decision);
-        break;
+      if (head === undefined) {
+        refusals += 1;
+        continue;
       }
-      refusals += 1;
-      if (decision?.wait === NEVER) lanes.refuse(lane, decision);
-      else if (decision !== undefined) block(lane, decision);
+      const decision = limits.ask(type, lane, head.weights, lane.priority);
+      if (!decision.granted && passOver(lane, decision)) continue;
+      refused.push(decision.granted ? closing : decision);
+      break;
     }
   }
   for (const [type, one] of blocked) {
     const { wait, by } = limits.earliest(type);
-    refused.push(by !== null && wait > one.wait ? { by, wait } : one);
+    refused.push(by !== null && wait > one.wait ? { by, wait, charge: ONE } : one);
   }
   return refusals < MAX_REFUSALS ? answer(refused, false) : answer(refused, true, true);
 }
 
-/** Does the refusal concern one group only? Under a limit that is paused no group starts anything. */
-function isForOneGroup({ by: { rule } }: Refused): boolean {
-  return rule.byGroup && !rule.paused;
-}
+/** Does a refusal of the limit concern one group only? Under a limit that is paused no group starts anything. */
+const isForOneGroup = ({ byGroup, paused }: LimitRule): boolean => byGroup && !paused;
+
+/** Does it refuse all jobs of a lane alike, whatever they weigh? */
+const refusesLanes = (rule: LimitRule): boolean => isForOneGroup(rule) && rule.weight === null;
 
 /** Could a lighter job start before it? A job that waits for a release may wait for more than others need. */
-function isTooHeavy({ by, wait, charge }: Decision & { readonly granted: false }): boolean {
+function isTooHeavy({ by, wait, charge }: Refused): boolean {
   if (by.rule.weight === null || by.rule.paused) return false;
   return by.wait(ONE) !== wait || (wait === WHEN_RELEASED && Math.max(charge.weight, charge.slots) > 1);
 }

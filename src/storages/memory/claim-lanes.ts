@@ -1,4 +1,4 @@
-import { applies, chargeOf, type LimitRule, shareOf } from "../../limits/rule.ts";
+import { applies, type LimitRule, shareOf } from "../../limits/rule.ts";
 import type { Wait } from "../../limits/wait.ts";
 import type { ClaimRequest } from "../../storage/job-storage.ts";
 import { neverFits } from "../../storage/stored-rules.ts";
@@ -65,22 +65,18 @@ export class MemoryLanes implements LaneSource<JobLane> {
   }
 
   start(lane: JobLane, charges: readonly KeyCharge[]): void {
-    const waitedFor = this.#book.heavy.waitsFor(lane);
-    if (waitedFor !== undefined) this.#waitedFor.add(waitedFor);
+    if (lane.heavy !== undefined) this.#waitedFor.add(lane.heavy.by);
     const { worker, leaseMs } = this.#request;
     const job = this.#book.start(lane, turnsOf(lane, this.#asked), this.#shareOf(lane), worker, leaseMs, this.#now);
     job.starts = takeAll(charges);
     this.#started.push(job);
   }
 
-  block(lane: JobLane, wait: Wait, by: LimitKey): void {
-    const key = by as MemoryKey;
-    const { limitState } = key;
-    const own = by.rule.weight === null ? 0 : key.ownWait(chargeOf(by.rule, lane.first!.weights));
-    // A job that only waits for others is none that others wait for.
-    if (own > 0) this.#book.heavy.note(lane, limitState, this.#time + own);
+  block(lane: JobLane, wait: Wait, by: LimitKey, fits: Wait): void {
+    const { limitState } = by as MemoryKey;
+    if (fits > 0) this.#book.heavy.note(lane, limitState, this.#time + fits);
     else if (by.rule.weight !== null) this.#book.heavy.drop(lane);
-    this.#book.gates.block(lane, limitState, this.#time + wait, own > 0);
+    this.#book.gates.block(lane, limitState, this.#time + wait, fits > 0);
     this.#book.limits.rest(limitState, by.rule, this.#time);
   }
 

@@ -64,9 +64,9 @@ function standing(
   const head = lane > 0 ? job.lane?.first : undefined;
   if (head !== undefined) meet(verdict(chargeOf(rule, head.weights)));
   if (rule.weight !== null && limitState !== undefined && isQueued(job)) {
-    const asking = { priority: job.priority, lane: job.lane, looksAt: () => true };
+    const asking = { lane: job.lane, looksAt: () => true };
     meet({
-      wait: book.heavy.longest(limitState, rule, asking, time),
+      wait: book.heavy.longest(limitState, rule, time, job.priority, asking),
       reason: quota.max === null ? "concurrency" : "window",
     });
   }

@@ -1,4 +1,5 @@
 import type { JobKeys } from "../../core/job.ts";
+import type { HeavyHead } from "../../planner/heavy-heads.ts";
 import type { Lane as Turning } from "../../planner/turns.ts";
 import { Heap, NOWHERE, type Slotted } from "./heap.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
@@ -58,6 +59,8 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   gate: Gate<Job> | undefined = undefined;
   /** The turn that it stands by at its gate. Of many lanes with one turn it may be an older one: then it is too far in front. */
   turn: number;
+  /** Its first job, if that is a heavy head. Only `HeavyHeads` writes it. */
+  heavy: LaneHead<Job> | undefined = undefined;
   waiting = 0;
   slot = NOWHERE;
   /** Since when nobody has waited in it. */
@@ -118,6 +121,17 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
     this.waiting -= 1;
     this.line.waiting -= 1;
   }
+}
+
+/** The first job of a lane, as a heavy head. Instants are by the clock of the ledgers. */
+export interface LaneHead<Job extends Queued<Job>> extends HeavyHead {
+  readonly lane: Lane<Job>;
+  readonly job: Job;
+  /** The key that it reserves. */
+  readonly by: MemoryLimitState;
+  until: number;
+  /** Something was given back since: it may fit earlier. */
+  givenAt: number | undefined;
 }
 
 /** The gate is open. */

@@ -21,7 +21,7 @@ export function wakeUpOf(
     const [gate, job] = [closed.first, scheduled.first];
     if (gate === undefined && job === undefined) continue;
     const general = limits.earliest(type);
-    const least: Wait = Math.max(0, general.wait);
+    const least: Wait = general.wait;
     if (gate !== undefined) {
       const by = gate.key!;
       const own = gate.until - time;

@@ -67,13 +67,7 @@ export class MemoryKey implements LimitKey {
     if (wait !== 0) limitState.awaited = true;
     if (wait === NEVER || priority === undefined || rule.weight === null) return wait;
     // Light jobs that fit now and then would keep a heavy one waiting for ever.
-    const { lane, looksAt } = this.#looking;
-    return Math.max(wait, this.#heavy.longest(limitState, rule, { priority, lane, looksAt }, this.#time));
-  }
-
-  /** When this fits, whatever heavy heads wait for the limit. */
-  ownWait(charge: Charge): Wait {
-    return decisionOf(this.#limitState, this.rule, this.group, charge, this.#time).wait;
+    return Math.max(wait, this.#heavy.longest(limitState, rule, this.#time, priority, this.#looking));
   }
 
   /** Charges a start. Starts of one claim share what need not be kept apart. */

@@ -12,7 +12,7 @@ import {
   type KeyDecision,
 } from "../../../limits/key-state.ts";
 import { clearRateState, type RateState } from "../../../limits/rate-state.ts";
-import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { type Charge, type LimitRule, ONE, type Quota, quotaOf } from "../../../limits/rule.ts";
 import {
   createLog,
   grantStart,
@@ -246,8 +246,6 @@ export function decisionOf(
     (max, windowMs, weight) => (log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, time, weight)),
   );
 }
-
-const ONE: Charge = { weight: 1, slots: 1 };
 
 /** When one more fits. */
 export const nextOf = (

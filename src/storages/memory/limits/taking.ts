@@ -4,7 +4,6 @@ import { startedAt } from "../../../limits/window.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
 import type { Book } from "../book.ts";
 import { NOWHERE } from "../heap.ts";
-import type { Asking } from "../heavy-heads.ts";
 import { forgetExpired, release } from "./giving.ts";
 import type { Permit } from "./permits.ts";
 import { holdsOf, type MemoryLimitState, decisionOf } from "./limit-state.ts";
@@ -57,11 +56,8 @@ function waitOf(
   const { wait } = decisionOf(limitState, rule, group, charge, time);
   const light = rule.quota.max === null ? charge.slots === 0 : charge.weight === 0;
   if (limitState === undefined || wait === NEVER || rule.weight === null || light) return wait;
-  return Math.max(wait, book.heavy.longest(limitState, rule, OUTSIDE, time));
+  return Math.max(wait, book.heavy.longest(limitState, rule, time, Number.NEGATIVE_INFINITY));
 }
-
-/** Who takes outside of any job comes last. */
-const OUTSIDE: Asking = { priority: Number.NEGATIVE_INFINITY, lane: undefined, looksAt: () => false };
 
 /** Ends, takes back or corrects what was taken. */
 export function give(book: Book, token: string, given: LimitGiven, time: number): void {

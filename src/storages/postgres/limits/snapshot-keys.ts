@@ -2,6 +2,7 @@ import { chargeKey, decideStart, type KeyState, newKeyState, NO_SLOTS } from "..
 import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
+import { type HeavyHead, waitForHeads } from "../../../planner/heavy-heads.ts";
 import type { HeavyRow, LimitStateRow } from "../jobs/snapshot.ts";
 import { stateGrpOf } from "./groups.ts";
 
@@ -25,8 +26,6 @@ interface Taken {
 const RELEASED = 1e18;
 /** Stands for the grant that a plan will be. */
 const PLANNED = -1;
-/** When its instant has come a heavy one is still waited for, so long: the claim that takes it is on the way. */
-const ON_ITS_WAY_MS = 100;
 
 /** The limits of one snapshot, as one plan sees them. */
 export class SnapshotKeys {
@@ -74,16 +73,12 @@ export class SnapshotKeys {
 
   /** How long heads that are too heavy for this limit are waited for, by a job of this priority that asks now. */
   behind(name: string, grp: string | null, priority: number): Wait {
-    const { id, by, since: waits } = this.asking ?? { id: 0, by: null, since: 0 };
-    const since = by === name ? waits : Number.POSITIVE_INFINITY;
-    let longest: Wait = 0;
-    for (const [limit, group, lane, own, until, waited] of this.#heavy) {
-      if (limit !== name || (grp !== null && group !== grp) || lane === id || own < priority) continue;
-      if (own === priority && (waited > since || (waited === since && lane > id))) continue;
-      const moment = until >= RELEASED ? WHEN_RELEASED : (until > this.now ? until : until + ON_ITS_WAY_MS) - this.now;
-      longest = Math.max(longest, moment);
-    }
-    return longest;
+    const { id, by, since } = this.asking ?? { id: 0, by: null, since: 0 };
+    const heads = this.#heavy.flatMap(([limit, group, lane, own, until, waited]): HeavyHead[] => {
+      if (limit !== name || (grp !== null && group !== grp)) return [];
+      return [{ id: lane, priority: own, until: until >= RELEASED ? WHEN_RELEASED : until, since: waited }];
+    });
+    return waitForHeads(heads, { id, priority, since: by === name ? since : Number.POSITIVE_INFINITY }, this.now);
   }
 }
 

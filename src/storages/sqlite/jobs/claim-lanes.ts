@@ -1,4 +1,4 @@
-import { applies, chargeOf, type LimitRule, shareOf, valueOf } from "../../../limits/rule.ts";
+import { applies, type LimitRule, shareOf, valueOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import type { Decision, LimitKey, KeyCharge } from "../../../planner/claim-limits.ts";
 import type { LaneSource, Head } from "../../../planner/plan-claim.ts";
@@ -212,8 +212,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     this.#lines.get(lane.type)?.put(lane);
   }
 
-  block(lane: ClaimLane, wait: Wait, by: LimitKey): void {
-    const fits = heavyFor(lane.head, by);
+  block(lane: ClaimLane, wait: Wait, by: LimitKey, fits: Wait): void {
     const heavy = fits > 0 ? lane.head!.seq : null;
     const { grp } = (by as SqliteKey).limitState;
     const gate = this.gates.of(lane.type, by.rule.name, grp, heavy === null ? 0 : lane.id);
@@ -473,9 +472,3 @@ function placeOfRow(
 
 /** May lanes stand at a gate of the rule? */
 export const blocks = ({ byGroup, weight }: LimitRule): boolean => byGroup || weight !== null;
-
-/** How long it is too heavy for what is left; 0: it is not. Those who only wait behind such a one are not. */
-function heavyFor(head: Head | undefined, by: LimitKey): Wait {
-  if (head === undefined || by.rule.weight === null) return 0;
-  return by.wait(chargeOf(by.rule, head.weights));
-}

@@ -1,4 +1,4 @@
-import { type LimitRule, labelOf } from "../../../limits/rule.ts";
+import { type LimitRule, labelOf, ONE } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import type { Grant } from "../../../storage/grants.ts";
@@ -6,8 +6,6 @@ import { grantOf } from "../limits/grants.ts";
 import { SqliteKeys, type SqliteKey } from "../limits/keys.ts";
 import { takeLimits } from "../limits/taking.ts";
 import type { Step } from "../step.ts";
-
-const ONE = { weight: 1, slots: 1 };
 
 /** Do all jobs that a claim may take run under the same limits, and count for one under each of them? */
 export function isUniform(rules: readonly LimitRule[], { types }: ClaimRequest): boolean {

@@ -71,7 +71,7 @@ class LimitedClaim {
       if (decision.granted || decision.wait === NEVER || !decision.by.rule.byGroup || decision.by.rule.paused) continue;
       // What is held is mostly given back before the lane has its turn again.
       if (decision.wait === WHEN_RELEASED) continue;
-      lanes.block(lane, decision.wait, decision.by);
+      lanes.block(lane, decision.wait, decision.by, 0);
     }
   }
 

@@ -84,6 +84,7 @@ export function explain(step: Step, id: string): Standing | undefined {
   // Its lane waits for what its first job does, and no longer.
   const asking = (name: string) => ({
     id: lane?.id ?? 0,
+    priority,
     since: lane !== undefined && lane.heavy !== null && lane.by === name ? lane.since! : Number.POSITIVE_INFINITY,
   });
   const keys = new SqliteKeys(step);
@@ -93,7 +94,7 @@ export function explain(step: Step, id: string): Standing | undefined {
     const key = keys.key(rule, own);
     const charge = chargeOf(rule, weights);
     const { used, held } = key;
-    const ask = (weighs: typeof charge) => key.decisionFor(asking(rule.name), weighs, priority);
+    const ask = (weighs: typeof charge) => key.decisionFor(asking(rule.name), weighs);
     const behind = waitBehind(startsBefore(rule, rules, before), rule, own, used, charge, ask);
     const { wait, reason } = first === undefined ? behind : later(behind, ask(chargeOf(rule, first.weights)));
     const weight = key.quota.max === null ? charge.slots : charge.weight;

@@ -1,5 +1,5 @@
 import type { SlotsInUse } from "../../../limits/key-state.ts";
-import { concurrencyWait, type LimitRule, quotaOf } from "../../../limits/rule.ts";
+import { concurrencyWait, type LimitRule, ONE, quotaOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import { type LimitRow, limitById } from "../limit-row.ts";
 import type { Given, Step } from "../step.ts";
@@ -105,7 +105,7 @@ function isEarlier(step: Step, rule: LimitRule, id: number, group: string | null
     const { slots, expiresIn } = heldOf(step, id, null);
     if (slots >= concurrency) return expiresIn < given.wait;
   }
-  return new SqliteKeys(step).key(rule, group).decision({ weight: 1, slots: 1 }).wait < given.wait;
+  return new SqliteKeys(step).key(rule, group).decision(ONE).wait < given.wait;
 }
 
 function namesOf(step: Step, ids: Iterable<number>): Named[] {

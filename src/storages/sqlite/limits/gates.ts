@@ -37,8 +37,9 @@ const NEXT_OPEN = "SELECT type FROM sluice_gates WHERE queue = ? AND type > ? AN
 /** The instant in the tables. */
 export const untilOf = (step: Step, wait: Wait): number => (wait === WHEN_RELEASED ? RELEASED : step.now + wait);
 
-export const waitUntil = (step: Step, until: number): Wait =>
-  until >= RELEASED ? WHEN_RELEASED : Math.max(0, until - step.now);
+export const instantOfGate = (until: number): number => (until >= RELEASED ? Number.POSITIVE_INFINITY : until);
+
+const waitUntil = (step: Step, until: number): Wait => Math.max(0, instantOfGate(until) - step.now);
 
 /** A gate that will open first. */
 export interface ClosedGate {

@@ -1,20 +1,19 @@
-import { WHEN_RELEASED, type Wait } from "../../../limits/wait.ts";
+import type { Wait } from "../../../limits/wait.ts";
+import { type HeavyHead, isOver, untilGiven } from "../../../planner/heavy-heads.ts";
+import { readWeights } from "../../../storage/kept.ts";
 import type { Step } from "../step.ts";
-import { waitUntil } from "./gates.ts";
+import { instantOfGate, untilOf } from "./gates.ts";
 
 /*
- * Jobs that are first in their lane and too heavy for what is left of a limit. Each lane stands at a gate of its own. Others of
- * the same or a lower priority wait with it.
+ * Heavy heads (`planner/heavy-heads.ts`). The lane of each stands at a gate of its own. A gate that a claim has opened, which may start the
+ * head, reserves nothing.
  */
 
-/** When its instant has come a heavy one is still waited for, so long: whoever claims it is on the way. */
-const ON_ITS_WAY_MS = 100;
-
-// One that is not there any more, or is paused, is waited for by nobody.
-const HEAVY = `SELECT one.id, one.priority, min(gate.until, gate.heavy_until) AS until, one.heavy_since AS since
+// Of those that are still there, and not paused.
+const HEAVY = `SELECT one.id, one.priority, one.heavy_since AS since, gate.id AS gate, gate.until AS opens, gate.heavy_until AS until, job.weights
   FROM sluice_gates AS gate CROSS JOIN sluice_lanes AS one ON one.id = gate.front
-  WHERE gate.name = ? AND gate.grp = ? AND gate.front > 0 AND min(gate.until, gate.heavy_until) > ? - ${ON_ITS_WAY_MS}
-    AND EXISTS (SELECT 1 FROM sluice_jobs WHERE seq = one.heavy AND lane = one.id AND state = 'waiting')
+    CROSS JOIN sluice_jobs AS job ON job.seq = one.heavy AND job.lane = one.id AND job.state = 'waiting'
+  WHERE gate.name = ? AND gate.grp = ? AND gate.front > 0 AND gate.until IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM sluice_pauses
       WHERE sluice_pauses.queue = one.queue AND sluice_pauses.type IN ('', ':' || one.type))`;
 // Lanes that have another job in front than the one that was looked at, at the gate of a limit that weighs.
@@ -26,44 +25,38 @@ const OTHER_HEADS = `SELECT sluice_lanes.id, gate.id AS gate, gate.name, gate.gr
   WHERE gate.name IN (SELECT value FROM json_each(?)) 
     AND iif(gate.front = 0, gate.until IS NOT NULL, sluice_lanes.heavy IS NOT (${HEAD}))`;
 
-/** A heavy one that waits for a limit. */
-export interface HeavyHead {
-  /** Its lane. */
-  readonly id: number;
-  readonly priority: number;
-  readonly until: number;
-  readonly since: number;
-}
+const FITS_AT = "UPDATE sluice_gates SET until = ?, heavy_until = ? WHERE id = ?";
 
-/** Who asks: of which lane, and since when it waits for the limit itself. */
-export type Asking = Pick<HeavyHead, "id" | "since">;
-
-/** Those that wait for this state of a limit. */
-export function heavyHeads(step: Step, name: string, grp: string): readonly HeavyHead[] {
-  return step.sql(HEAVY).all(name, grp, step.now) as HeavyHead[];
+interface Row extends HeavyHead {
+  readonly gate: number;
+  until: number;
+  /** When its gate opens: earlier than it fits, if something was given back then. */
+  readonly opens: number;
+  readonly weights: string | null;
 }
 
 /**
- * How long somebody of this priority has to wait for them; 0: not at all. Of the same priority those come first who have
- * waited for longer. `promptly`: whoever claims them is there.
+ * Those of this key. `fits`: how long a job with these weights waits for it. `writes`: the step may write when a head fits into what was
+ * given back, so that its grace ends once for all.
  */
-export function waitForHeavy(
+export function heavyHeads(
   step: Step,
-  heads: readonly HeavyHead[],
-  priority: number,
-  asking: Asking | undefined,
-  promptly = false,
-): Wait {
-  const { id: own, since } = asking ?? { id: 0, since: Number.POSITIVE_INFINITY };
-  let longest: Wait = 0;
+  name: string,
+  grp: string,
+  fits: (weights: Readonly<Record<string, number>> | null) => Wait,
+  writes: boolean,
+): readonly HeavyHead[] {
+  const heads = step.sql(HEAVY).all(name, grp) as Row[];
   for (const head of heads) {
-    if (head.id === own || head.priority < priority) continue;
-    if (head.priority === priority && (head.since > since || (head.since === since && head.id > own))) continue;
-    const wait = waitUntil(step, head.until);
-    const moment = promptly ? 0 : ON_ITS_WAY_MS;
-    longest = Math.max(longest, wait === WHEN_RELEASED || wait > 0 ? wait : head.until + moment - step.now);
+    const { opens, weights } = head;
+    const isGiven = opens < head.until;
+    head.until = instantOfGate(head.until);
+    if (!isGiven) continue;
+    head.until = untilGiven(head, opens, fits(weights === null ? null : readWeights(weights)), step.now);
+    const until = untilOf(step, head.until - step.now);
+    if (writes) step.sql(FITS_AT).run(until, until, head.gate);
   }
-  return longest;
+  return heads.filter((head) => !isOver(head, step.now));
 }
 
 /** A lane at the gate of a limit that weighs, with another job in front. */

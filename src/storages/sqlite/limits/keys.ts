@@ -1,18 +1,17 @@
 import { decideStart, NO_SLOTS, type KeyDecision } from "../../../limits/key-state.ts";
-import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { type Charge, chargeOf, type LimitRule, ONE, type Quota, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
+import { type Asking, type HeavyHead, waitForHeads } from "../../../planner/heavy-heads.ts";
 import type { Step } from "../step.ts";
 import { windowWait } from "../windows.ts";
 import { SqliteLimitState } from "./limit-state.ts";
 import { stateGrpOf } from "./groups.ts";
-import { type Asking, type HeavyHead, heavyHeads, waitForHeavy } from "./heavy-heads.ts";
+import { heavyHeads } from "./heavy-heads.ts";
 import { holds } from "./holds.ts";
 
 /** From this number on starts share rows: by a thousandth of the window at most. */
 const MANY = 1_000;
-
-const ONE: Charge = { weight: 1, slots: 1 };
 
 /** One key of a limit, as one step sees it. */
 export class SqliteKey implements LimitKey {
@@ -27,6 +26,7 @@ export class SqliteKey implements LimitKey {
   readonly #step: Step;
   readonly #keys: SqliteKeys;
   #plain: boolean | undefined;
+  #writes = false;
   #heavy: readonly HeavyHead[] | undefined;
   readonly #window: (max: number, windowMs: number, weight: number) => Wait;
 
@@ -59,8 +59,9 @@ export class SqliteKey implements LimitKey {
     return max !== null && windowMs !== null && !this.limitState.keeps(windowMs);
   }
 
-  /** Writes how long starts have to be kept. */
+  /** The step writes from now on: first, how long starts have to be kept. */
   prepare(): void {
+    this.#writes = true;
     if (this.unprepared) this.limitState.keep(this.quota.windowMs!);
   }
 
@@ -83,15 +84,15 @@ export class SqliteKey implements LimitKey {
   wait(charge: Charge, priority?: number): Wait {
     const wait = this.#fits(charge) ? 0 : this.decision(charge).wait;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
-    // Light jobs that fit now and then would keep a heavy one waiting for ever.
-    return Math.max(wait, this.#behind(priority, this.#keys.askingFor(this.rule.name)));
+    const { id, since } = this.#keys.askingFor(this.rule.name);
+    return Math.max(wait, this.#behind({ id, since, priority }, false));
   }
 
   /** The decision for an explanation: as if a worker claims at once. */
-  decisionFor(asking: Asking, charge: Charge, priority: number): KeyDecision {
+  decisionFor(asking: Asking, charge: Charge): KeyDecision {
     const own = this.decision(charge);
     if (own.wait === NEVER || this.rule.weight === null) return own;
-    const wait = this.#behind(priority, asking, true);
+    const wait = this.#behind(asking, true);
     return wait > own.wait ? { wait, reason: this.quota.max === null ? "concurrency" : "window" } : own;
   }
 
@@ -146,11 +147,12 @@ export class SqliteKey implements LimitKey {
     );
   }
 
-  /** How long heavy heads wait for the limit that come before a job of this priority. */
-  #behind(priority: number, asking: Asking | undefined, promptly = false): Wait {
-    this.#heavy ??= heavyHeads(this.#step, this.rule.name, this.limitState.grp);
-    if (this.#heavy.length === 0) return 0;
-    return waitForHeavy(this.#step, this.#heavy, priority, asking, promptly);
+  /** How long it waits for heavy heads; `claimed`: as if these were claimed at once. */
+  #behind(asking: Asking, claimed: boolean): Wait {
+    const { rule, limitState } = this;
+    const fits = (weights: Parameters<typeof chargeOf>[1]) => this.decision(chargeOf(rule, weights)).wait;
+    this.#heavy ??= heavyHeads(this.#step, rule.name, limitState.grp, fits, this.#writes);
+    return waitForHeads(this.#heavy, asking, this.#step.now, () => claimed);
   }
 }
 
@@ -164,7 +166,7 @@ export class SqliteKeys {
   /** Which start of the step is under way. */
   start = 1;
   /** The lane that asks, and which limit its head waits for already, if one does. */
-  asking: (Asking & { readonly by: string | null }) | undefined;
+  asking: { readonly id: number; readonly by: string | null; readonly since: number } | undefined;
 
   constructor(step: Step, ttlMs?: number) {
     this.#step = step;
@@ -180,9 +182,9 @@ export class SqliteKeys {
   };
 
   /** Since when the lane that asks waits for this limit. */
-  askingFor(name: string): Asking | undefined {
+  askingFor(name: string): Pick<Asking, "id" | "since"> {
     const { asking } = this;
-    return asking === undefined || asking.by === name ? asking : { id: asking.id, since: Number.POSITIVE_INFINITY };
+    return { id: asking?.id ?? 0, since: asking?.by === name ? asking.since : Number.POSITIVE_INFINITY };
   }
 
   /** Rules of one name share one limit state. */

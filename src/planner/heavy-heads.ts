@@ -1,0 +1,53 @@
+import type { Wait } from "../limits/wait.ts";
+
+/** When a heavy head fits, other jobs leave it so long: the claim that starts it is on the way. */
+const GRACE_MS = 100;
+
+/** A job that asks for a limit key. */
+export interface Asking {
+  /** Its lane; 0: it is in none. */
+  readonly id: number;
+  readonly priority: number;
+  /** When the key refused it first, as a number that grows; infinity: not yet, for its weight. */
+  readonly since: number;
+}
+
+/**
+ * The first job of its lane that is heavier than what a limit key had left. It reserves the key: until it fits, and a grace longer, no job
+ * takes of the key that does not come before it. Otherwise light jobs that fit now and then would keep it waiting for ever.
+ */
+export interface HeavyHead extends Asking {
+  /** The instant at which it fits; infinity: when something is given back. */
+  readonly until: number;
+}
+
+/**
+ * How long a job waits for the heavy heads of a key that come before it; 0: it does not. The higher priority comes first, then the head that
+ * was refused first. `isClaimed`: the claim that asks may start this head itself, so that no grace is needed.
+ */
+export function waitForHeads<Head extends HeavyHead>(
+  heads: Iterable<Head>,
+  asking: Asking,
+  now: number,
+  isClaimed?: (head: Head) => boolean | undefined,
+): Wait {
+  let longest: Wait = 0;
+  for (const head of heads) {
+    const { id, priority, since, until } = head;
+    if (id === asking.id || !((priority - asking.priority || asking.since - since || asking.id - id) > 0)) continue;
+    const grace = until > now || isClaimed?.(head) === true ? 0 : GRACE_MS;
+    longest = Math.max(longest, until + grace - now);
+  }
+  return longest;
+}
+
+/** Is the key reserved for the head no more? */
+export const isOver = ({ until }: HeavyHead, now: number): boolean => until + GRACE_MS <= now;
+
+/**
+ * When the head fits after something of its key was given back, at `givenAt`. `fits`: how long its own charge waits now. If it fits, the grace
+ * began when that was given back.
+ */
+export function untilGiven({ until }: HeavyHead, givenAt: number, fits: Wait, now: number): number {
+  return fits > 0 ? now + fits : Math.min(until, givenAt);
+}
