@@ -1,7 +1,7 @@
 import type { KeyDecision } from "./key-state.ts";
-import type { Charge, LimitRule } from "./rule.ts";
+import type { Charge, LimitRule, Quota } from "./rule.ts";
 import { quotaOf } from "./rule.ts";
-import { NEVER } from "./wait.ts";
+import { NEVER, type Wait } from "./wait.ts";
 
 /** Jobs that start before another one. */
 export interface Before {
@@ -18,6 +18,16 @@ export interface Before {
 export function startsBefore(rule: LimitRule, rules: readonly LimitRule[], { lane, type }: Before): number {
   return rule.byGroup || rules.some(({ byGroup }) => byGroup) ? lane : type;
 }
+
+/** The longer of two waits. A job that never fits ends, and waits for nothing else. */
+export const later = (own: KeyDecision, other: KeyDecision): KeyDecision =>
+  own.wait !== NEVER && other.wait > own.wait ? other : own;
+
+/** A wait for heavy heads of a limit that weighs. */
+export const behindHeads = ({ max }: Quota, wait: Wait): KeyDecision => ({
+  wait,
+  reason: max === null ? "concurrency" : "window",
+});
 
 /**
  * The earliest instant at which a start may happen behind `ahead` others, each of which starts as soon as the limit grants

@@ -1,6 +1,6 @@
 import { both } from "./compose.ts";
 import { expectedDelay, lookAgainIn } from "./look-again.ts";
-import { type BreakerRule, type Charge, concurrencyWait, type LimitRule, mostOf, quotaOf } from "./rule.ts";
+import { type BreakerRule, type Charge, concurrencyWait, type LimitRule, mostOf, type Quota, quotaOf } from "./rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
 
 /**
@@ -112,6 +112,31 @@ export function decideStart(
     meet(now < state.openUntil ? state.openUntil - now : probing, "breaker");
   }
   return decision;
+}
+
+/**
+ * How much of a key is available, where nothing refuses one start; infinity: no bound. `used`: how much of its window is in use. A limit
+ * that weighs answers in weight; what counts starts then allows at least one.
+ */
+export function availableNow(
+  rule: LimitRule,
+  quota: Quota,
+  state: KeyState,
+  slots: SlotsInUse,
+  used: number,
+  now: number,
+): number {
+  const weighs = rule.weight !== null;
+  let free = Number.POSITIVE_INFINITY;
+  if (quota.max !== null) free = quota.max - used;
+  if (quota.concurrency !== null && !(weighs && quota.max !== null))
+    free = Math.min(free, quota.concurrency - slots.slots);
+  if (state.remainingUntil !== null && now < state.remainingUntil && !(weighs && quota.max === null))
+    free = Math.min(free, state.remaining ?? 0);
+  if (weighs) return free;
+  if (quota.everyMs !== null) free = Math.min(free, 1);
+  if (rule.breaker !== null && state.openUntil !== null) free = Math.min(free, rule.breaker.probes - slots.probes);
+  return free;
 }
 
 /** How long until the next start may follow the latest one. While that is not confirmed: when to look again. */

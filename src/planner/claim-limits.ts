@@ -65,12 +65,6 @@ export class ClaimLimits {
     this.#keyOf = keyOf;
   }
 
-  /** Does any rule apply to jobs of this type? */
-  limits(type: string): boolean {
-    const { general, perGroup } = this.#of(type);
-    return general.length > 0 || perGroup.length > 0;
-  }
-
   /** Does it matter how heavy jobs of this type are? */
   weighs(type: string): boolean {
     return this.#of(type).weighs;

@@ -175,11 +175,7 @@ function earliest<L extends ReadyLane>(open: ReadonlySet<string>, lanes: LaneSou
   for (const one of lanes.unit(lane)) {
     const head = open.has(one.type) ? lanes.head(one) : undefined;
     if (head === undefined) continue;
-    if (
-      first === undefined ||
-      head.dueAt - first.head.dueAt < 0 ||
-      (head.dueAt === first.head.dueAt && head.seq < first.head.seq)
-    ) {
+    if (first === undefined || (head.dueAt - first.head.dueAt || head.seq - first.head.seq) < 0) {
       first = { lane: one, head };
     }
   }

@@ -1,7 +1,5 @@
-import { type Before, startsBefore, waitBehind } from "../../limits/behind.ts";
-import type { KeyDecision } from "../../limits/key-state.ts";
+import { type Before, behindHeads, later, startsBefore, waitBehind } from "../../limits/behind.ts";
 import { applies, type Charge, chargeOf, type LimitRule, mostOf, quotaOf, valueOf } from "../../limits/rule.ts";
-import { NEVER } from "../../limits/wait.ts";
 import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
 import { byTurn } from "../../planner/turns.ts";
 import type { Book } from "./book.ts";
@@ -58,17 +56,11 @@ function standing(
   const used = limitState?.used(quota, time) ?? 0;
   const verdict = (one: Charge) => decisionOf(limitState, rule, own, one, time);
   let longest = waitBehind(ahead, rule, own, used, charge, verdict);
-  const meet = (other: KeyDecision) => {
-    if (longest.wait !== NEVER && other.wait > longest.wait) longest = other;
-  };
   const head = lane > 0 ? job.lane?.first : undefined;
-  if (head !== undefined) meet(verdict(chargeOf(rule, head.weights)));
+  if (head !== undefined) longest = later(longest, verdict(chargeOf(rule, head.weights)));
   if (rule.weight !== null && limitState !== undefined && isQueued(job)) {
     const asking = { lane: job.lane, looksAt: () => true };
-    meet({
-      wait: book.heavy.longest(limitState, rule, time, job.priority, asking),
-      reason: quota.max === null ? "concurrency" : "window",
-    });
+    longest = later(longest, behindHeads(quota, book.heavy.longest(limitState, rule, time, job.priority, asking)));
   }
   const { wait, reason } = longest;
   return {

@@ -1,4 +1,4 @@
-import { type Wait, WHEN_RELEASED } from "../../limits/wait.ts";
+import { WHEN_RELEASED } from "../../limits/wait.ts";
 import type { Claim } from "../../storage/job-storage.ts";
 import type { ClaimLimits } from "../../planner/claim-limits.ts";
 import type { ClaimPlan } from "../../planner/plan-claim.ts";
@@ -20,15 +20,13 @@ export function wakeUpOf(
   for (const { type, closed, scheduled } of lines) {
     const [gate, job] = [closed.first, scheduled.first];
     if (gate === undefined && job === undefined) continue;
-    const general = limits.earliest(type);
-    const least: Wait = general.wait;
+    const { wait: least, by: general } = limits.earliest(type);
     if (gate !== undefined) {
       const by = gate.key!;
       const own = gate.until - time;
       const wait = Math.max(least, own);
       if (blockedBy === null || wait < nextIn) {
-        const rule = own < least ? general.by!.rule : by;
-        blockedBy = labelOf(rule.name, own < least ? null : by.group);
+        blockedBy = own < least ? general!.rule.name : labelOf(by.name, by.group);
       }
       nextIn = Math.min(nextIn, wait);
     }

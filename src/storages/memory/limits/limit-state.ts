@@ -1,4 +1,5 @@
 import {
+  availableNow,
   type KeyState,
   cancelCharge,
   correctCharge,
@@ -264,17 +265,6 @@ export function availableOf(
 ): number {
   if (nextOf(limitState, rule, group, time).wait !== 0) return 0;
   const quota = quotaOf(rule, group);
-  const { remainingUntil, remaining, openUntil } = limitState === undefined ? UNTOUCHED : limitState.keyState;
-  const { slots, probes } = limitState === undefined ? NO_SLOTS : limitState.held(time);
-  // A limit that weighs answers in weight; what counts starts then allows at least one.
-  const weighs = rule.weight !== null;
-  let free = Number.POSITIVE_INFINITY;
-  if (quota.max !== null) free = quota.max - (limitState?.used(quota, time) ?? 0);
-  if (quota.concurrency !== null && !(weighs && quota.max !== null)) free = Math.min(free, quota.concurrency - slots);
-  if (remainingUntil !== null && time < remainingUntil && !(weighs && quota.max === null))
-    free = Math.min(free, remaining ?? 0);
-  if (weighs) return free;
-  if (quota.everyMs !== null) free = Math.min(free, 1);
-  if (rule.breaker !== null && openUntil !== null) free = Math.min(free, rule.breaker.probes - probes);
-  return free;
+  if (limitState === undefined) return availableNow(rule, quota, UNTOUCHED, NO_SLOTS, 0, time);
+  return availableNow(rule, quota, limitState.keyState, limitState.held(time), limitState.used(quota, time), time);
 }

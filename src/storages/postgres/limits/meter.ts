@@ -1,4 +1,6 @@
+import { behindHeads, later } from "../../../limits/behind.ts";
 import {
+  availableNow,
   type KeyState,
   decideStart,
   type SlotsInUse,
@@ -6,8 +8,8 @@ import {
   NO_SLOTS,
   type KeyDecision,
 } from "../../../limits/key-state.ts";
-import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
-import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import { type Charge, type LimitRule, ONE, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 
 /** What is kept of a limit, for one group or for all, as `seen_limit` tells it. */
 export interface SeenLimit {
@@ -38,8 +40,6 @@ interface LimitRow {
   readonly open_until: number | null;
   readonly forgotten_at: number | null;
 }
-
-const ONE: Charge = { weight: 1, slots: 1 };
 
 /** One limit as somebody sees it who takes nothing. */
 export class SeenMeter {
@@ -82,26 +82,13 @@ export class SeenMeter {
   /** The same behind those who wait for the limit already. */
   verdictBehind(charge: Charge): KeyDecision {
     const own = this.verdict(charge);
-    if (own.wait === NEVER || this.rule.weight === null) return own;
-    const wait = this.#behind;
-    return wait > own.wait ? { wait, reason: this.quota.max === null ? "concurrency" : "window" } : own;
+    return this.rule.weight === null ? own : later(own, behindHeads(this.quota, this.#behind));
   }
 
   /** How much could start at once: 0 if anything is in the way; null: as much as anybody likes. */
   get free(): number | null {
     if (this.verdict(ONE).wait !== 0) return 0;
-    const { max, concurrency, everyMs } = this.quota;
-    const { breaker, weight } = this.rule;
-    const { remainingUntil, remaining, openUntil } = this.gauge;
-    // What is weighed is told by weight; what counts starts then leaves room for one at least.
-    const weighs = weight !== null;
-    let free = Number.POSITIVE_INFINITY;
-    if (max !== null) free = max - this.used;
-    if (concurrency !== null && !(weighs && max !== null)) free = Math.min(free, concurrency - this.held);
-    if (remainingUntil !== null && this.now < remainingUntil && !(weighs && max === null))
-      free = Math.min(free, remaining ?? 0);
-    if (!weighs && everyMs !== null) free = Math.min(free, 1);
-    if (!weighs && breaker !== null && openUntil !== null) free = Math.min(free, breaker.probes - this.#held.probes);
+    const free = availableNow(this.rule, this.quota, this.gauge, this.#held, this.used, this.now);
     return free === Number.POSITIVE_INFINITY ? null : free;
   }
 }

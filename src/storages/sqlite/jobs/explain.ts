@@ -1,7 +1,5 @@
-import { type Before, startsBefore, waitBehind } from "../../../limits/behind.ts";
-import type { KeyDecision } from "../../../limits/key-state.ts";
+import { type Before, later, startsBefore, waitBehind } from "../../../limits/behind.ts";
 import { chargeOf, mostOf, valueOf, wallRule } from "../../../limits/rule.ts";
-import { NEVER } from "../../../limits/wait.ts";
 import type { JobRecord } from "../../../core/job.ts";
 import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
 import { byTurn } from "../../../planner/turns.ts";
@@ -96,6 +94,7 @@ export function explain(step: Step, id: string): Standing | undefined {
     const { used, held } = key;
     const ask = (weighs: typeof charge) => key.decisionFor(asking(rule.name), weighs);
     const behind = waitBehind(startsBefore(rule, rules, before), rule, own, used, charge, ask);
+    // No job starts before the first of its lane, which may be heavier.
     const { wait, reason } = first === undefined ? behind : later(behind, ask(chargeOf(rule, first.weights)));
     const weight = key.quota.max === null ? charge.slots : charge.weight;
     const most = mostOf(key.quota, charge) ?? null;
@@ -111,11 +110,6 @@ export function explain(step: Step, id: string): Standing | undefined {
     ahead,
     limits,
   };
-}
-
-/** No job starts before the first of its lane, which may be heavier. One that never fits ends, and blocks no other. */
-function later(own: KeyDecision, first: KeyDecision): KeyDecision {
-  return own.wait !== NEVER && first.wait > own.wait ? first : own;
 }
 
 /** What the first of a lane weighs. */

@@ -1,4 +1,5 @@
-import { decideStart, NO_SLOTS, type KeyDecision } from "../../../limits/key-state.ts";
+import { behindHeads, later } from "../../../limits/behind.ts";
+import { availableNow, decideStart, NO_SLOTS, type KeyDecision } from "../../../limits/key-state.ts";
 import { type Charge, chargeOf, type LimitRule, ONE, type Quota, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
@@ -91,9 +92,7 @@ export class SqliteKey implements LimitKey {
   /** The decision for an explanation: as if a worker claims at once. */
   decisionFor(asking: Asking, charge: Charge): KeyDecision {
     const own = this.decision(charge);
-    if (own.wait === NEVER || this.rule.weight === null) return own;
-    const wait = this.#behind(asking, true);
-    return wait > own.wait ? { wait, reason: this.quota.max === null ? "concurrency" : "window" } : own;
+    return this.rule.weight === null ? own : later(own, behindHeads(this.quota, this.#behind(asking, true)));
   }
 
   take(charge: Charge): void {
@@ -103,21 +102,9 @@ export class SqliteKey implements LimitKey {
   /** How much is available now: 0 if anything blocks; null: no bound. */
   get free(): number | null {
     if (this.wait(ONE) !== 0) return 0;
-    const { max, concurrency, everyMs } = this.quota;
-    const { rule } = this;
-    const { remainingUntil, remaining, openUntil } = this.limitState.keyState;
-    // A limit that weighs answers in weight; what counts starts then allows at least one.
-    const weighs = rule.weight !== null;
-    let free = Number.POSITIVE_INFINITY;
-    if (max !== null) free = max - this.used;
-    if (concurrency !== null && !(weighs && max !== null)) free = Math.min(free, concurrency - this.held);
-    if (remainingUntil !== null && this.#step.now < remainingUntil && !(weighs && max === null)) {
-      free = Math.min(free, remaining ?? 0);
-    }
-    if (!weighs && everyMs !== null) free = Math.min(free, 1);
-    if (!weighs && rule.breaker !== null && openUntil !== null) {
-      free = Math.min(free, rule.breaker.probes - this.limitState.held.probes);
-    }
+    const { rule, quota, used, limitState } = this;
+    const held = this.holds ? limitState.held : NO_SLOTS;
+    const free = availableNow(rule, quota, limitState.keyState, held, used, this.#step.now);
     return free === Number.POSITIVE_INFINITY ? null : free;
   }
 
