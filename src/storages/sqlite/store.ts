@@ -2,7 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import { JobError, StorageError } from "../../core/errors.ts";
 import type { Random } from "../../core/random.ts";
 import { Connection, type ConnectionOptions, failed } from "./connection.ts";
-import { isBusy, type SqliteConnection } from "./driver.ts";
+import { isBusy, type SqliteConnection, valuesOf } from "./driver.ts";
 import { moveInstants } from "./instants.ts";
 import { concludeGiven } from "./limits/freed.ts";
 import { machineOf } from "./machine.ts";
@@ -264,7 +264,7 @@ export class Store {
   #meta(connection: Connection): Meta {
     let meta: Meta;
     try {
-      meta = connection.statements.get(META).get() as Meta;
+      meta = metaOf(connection.statements.arrays(META).get());
     } catch (error) {
       // They need not even have these columns any more.
       isMigrated(connection.raw);
@@ -273,6 +273,23 @@ export class Store {
     if (meta.version !== SCHEMA_VERSION) throw newerSchema(meta.version);
     return meta;
   }
+}
+
+/** Every transaction reads it: an array takes half the time of an object. */
+function metaOf(row: unknown): Meta {
+  const v = valuesOf(row) as never[];
+  return {
+    version: v[0]!,
+    last: v[1]!,
+    skew: v[2]!,
+    sequence: v[3]!,
+    repairs: v[4]!,
+    boot: v[5]!,
+    awake: v[6]!,
+    asleep: v[7]!,
+    settings: v[8]!,
+    listeners: v[9]!,
+  };
 }
 
 /** The user's own transaction is in the way: it is waited for as a lock would be. */

@@ -1,4 +1,5 @@
 import type { ErrorRecord } from "../../../core/job.ts";
+import { valuesOf } from "../driver.ts";
 import type { Step } from "../step.ts";
 import { KEPT_MS } from "./ended.ts";
 import { LaneMoves } from "./lanes.ts";
@@ -56,7 +57,7 @@ export function queuesDue(step: Step): string[] {
 
 /** Scheduled jobs of the queue that have come due wait from now on, and jobs that are too late to start are dead. */
 export function catchUp(step: Step, queue: string): void {
-  const { due, late } = step.sql(BEHIND).get(queue, step.now, step.now) as { due: number; late: number };
+  const [due, late] = valuesOf(step.arrays(BEHIND).get(queue, step.now, step.now));
   if (due === 1) promoteDue(step, queue);
   if (late === 1) endLate(step);
 }

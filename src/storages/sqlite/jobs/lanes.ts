@@ -1,3 +1,4 @@
+import { valuesOf } from "../driver.ts";
 import { deleteEmpty, openGates } from "../limits/gates.ts";
 import { grpOf } from "../limits/groups.ts";
 import { otherHeads } from "../limits/heavy-heads.ts";
@@ -177,9 +178,8 @@ export class LaneMoves {
     const key = `${queue.length} ${queue} ${type.length} ${type} ${priority} ${own.length} ${own} ${name}`;
     let lane = this.#found.get(key);
     if (lane === undefined) {
-      const row =
-        this.#step.sql(FIND).get(queue, type, priority, name, own) ?? this.#open(queue, type, priority, name, own);
-      lane = { ...(row as Found), queue };
+      const row = this.#step.arrays(FIND).get(queue, type, priority, name, own);
+      lane = { ...(row === undefined ? this.#open(queue, type, priority, name, own) : foundOf(row)), queue };
       this.#found.set(key, lane);
     }
     return lane;
@@ -210,6 +210,11 @@ export class LaneMoves {
     this.#step.sql(ALL_SAY_FIRST).run(...unit);
     this.#madeMany = true;
   }
+}
+
+function foundOf(row: unknown): Found {
+  const v = valuesOf(row) as never[];
+  return { id: v[0]!, waiting: v[1]!, empty_since: v[2]!, gate: v[3]!, first_at: v[4]! };
 }
 
 /** The lane counts what waits in it, and is looked at again. */
