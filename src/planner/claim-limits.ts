@@ -32,10 +32,15 @@ export type Decision =
   | { readonly granted: true; readonly charges: readonly KeyCharge[] }
   | ({ readonly granted: false } & Refused);
 
+/** Does a refusal of the limit concern one group only? Under a limit that is paused no group starts anything. */
+export const isForOneGroup = ({ byGroup, paused }: LimitRule): boolean => byGroup && !paused;
+
 /** The limits of one type in one queue. */
 interface OfType {
   readonly general: readonly LimitKey[];
   readonly perGroup: readonly LimitRule[];
+  /** Those of `perGroup` that refuse all jobs of a lane alike. */
+  readonly blocking: readonly LimitRule[];
   /** Does it matter how heavy a job is? */
   readonly weighs: boolean;
   /** Charges of jobs without weights, by the job's keys or else its group; null where no limit of the type is by these. */
@@ -72,31 +77,24 @@ export class ClaimLimits {
 
   /**
    * May a job of this type, group, keys, weights and priority start now? Charges nothing. Jobs of one lane share one `keys` object;
-   * jobs of another lane have another one. `counts`: only the limits that it holds for are asked.
+   * jobs of another lane have another one.
    */
-  ask(
-    type: string,
-    keyed: Keyed,
-    weights: Readonly<Record<string, number>> | null,
-    priority: number,
-    counts?: (rule: LimitRule) => boolean,
-  ): Decision {
+  ask(type: string, keyed: Keyed, weights: Readonly<Record<string, number>> | null, priority: number): Decision {
     const charges = this.#chargesOf(type, keyed, weights);
-    let by: KeyCharge | undefined;
-    let longest: Wait = 0;
-    for (const charged of charges) {
-      const { key, charge } = charged;
-      if (counts?.(key.rule) === false) continue;
-      const own = key.wait(charge, priority);
-      if (own === NEVER) return { granted: false, by: key, wait: own, charge };
+    let last: Refused | undefined;
+    for (const { key: by, charge } of charges) {
+      const own = by.wait(charge, priority);
+      if (own === NEVER) return { granted: false, by, wait: own, charge };
       // A limit that is not per group closes whole types (`planClaim`); closed keys of one group are applied here.
-      const wait = key.rule.byGroup ? Math.max(own, this.#closed.get(key) ?? 0) : own;
-      if (wait <= longest) continue;
-      longest = wait;
-      by = charged;
+      const wait = by.rule.byGroup && this.#closed.size > 0 ? Math.max(own, this.#closed.get(by) ?? 0) : own;
+      if (wait > (last?.wait ?? 0)) last = { by, wait, charge };
     }
-    if (by === undefined) return { granted: true, charges };
-    return { granted: false, by: by.key, wait: longest, charge: by.charge };
+    return last === undefined ? { granted: true, charges } : { granted: false, ...last };
+  }
+
+  /** Of the keys by group that refuse every job of the lane, whatever it weighs, the one with the longest wait. */
+  blocker(type: string, keyed: Keyed): Refused | undefined {
+    return lastOf(this.#of(type).blocking.map((rule) => this.#key(rule, valueOf(rule, keyed))));
   }
 
   /** The start happens. */
@@ -110,16 +108,8 @@ export class ClaimLimits {
   }
 
   /** When the limits of this type that are not per group grant a start that counts for one; and the key with the longest wait. */
-  earliest(type: string): { readonly wait: Wait; readonly by: LimitKey | null } {
-    let wait: Wait = 0;
-    let by: LimitKey | null = null;
-    for (const key of this.#of(type).general) {
-      const own = key.wait(ONE);
-      if (own <= wait) continue;
-      wait = own;
-      by = key;
-    }
-    return { wait, by };
+  earliest(type: string): Refused | { readonly wait: 0; readonly by: null } {
+    return lastOf(this.#of(type).general) ?? { wait: 0, by: null };
   }
 
   #chargesOf(type: string, keyed: Keyed, weights: Readonly<Record<string, number>> | null): readonly KeyCharge[] {
@@ -142,6 +132,7 @@ export class ClaimLimits {
       found = {
         general: rules.filter(({ byGroup }) => !byGroup).map((rule) => this.#key(rule, null)),
         perGroup: rules.filter(({ byGroup }) => byGroup),
+        blocking: rules.filter((rule) => isForOneGroup(rule) && rule.weight === null),
         weighs: rules.some(({ weight }) => weight !== null),
         charges: new Map(),
       };
@@ -157,4 +148,14 @@ export class ClaimLimits {
     if (key === undefined) groups.set(group, (key = this.#keyOf(rule, group)));
     return key;
   }
+}
+
+/** Of the keys that refuse a start that counts for one, the one with the longest wait. */
+function lastOf(keys: readonly LimitKey[]): Refused | undefined {
+  let last: Refused | undefined;
+  for (const by of keys) {
+    const wait = by.wait(ONE);
+    if (wait > (last?.wait ?? 0)) last = { by, wait, charge: ONE };
+  }
+  return last;
 }

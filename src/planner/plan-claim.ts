@@ -1,7 +1,14 @@
-import { labelOf, type LimitRule, ONE } from "../limits/rule.ts";
+import { labelOf, ONE } from "../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import { byTurn, type Lane } from "./turns.ts";
-import type { Decision, LimitKey, ClaimLimits, KeyCharge, Refused } from "./claim-limits.ts";
+import {
+  type ClaimLimits,
+  type Decision,
+  isForOneGroup,
+  type KeyCharge,
+  type LimitKey,
+  type Refused,
+} from "./claim-limits.ts";
 
 /** A lane that a claim may take from. */
 export interface ReadyLane extends Lane {
@@ -77,8 +84,8 @@ export function planClaim<L extends ReadyLane>(
   const answer = (refused: Iterable<Refused>, more: boolean, cutShort = false): ClaimPlan => {
     let first: Refused | null = null;
     for (const one of refused) if (first === null || one.wait < first.wait) first = one;
-    const blockedBy = first === null ? null : labelOf(first.by.rule.name, first.by.group);
-    return { started, more, blockedBy, nextIn: first === null ? WHEN_RELEASED : first.wait, cutShort };
+    const blockedBy = first && labelOf(first.by.rule.name, first.by.group);
+    return { started, more, blockedBy, nextIn: first?.wait ?? WHEN_RELEASED, cutShort };
   };
   const block = (lane: L, refused: Refused): void => {
     const { by, wait, charge } = refused;
@@ -101,9 +108,11 @@ export function planClaim<L extends ReadyLane>(
     if (next === undefined) break;
     const lane = earliest(open, lanes, next);
     // A lane that a key refuses does not rank its unit, whether or not a claim has met the refusal before.
-    if (lane !== next && lanes.head(next) !== undefined) {
-      const ranks = limits.ask(next.type, next, null, next.priority, refusesLanes);
-      if (!ranks.granted && passOver(next, ranks)) continue;
+    const blocker = lane === next ? undefined : limits.blocker(next.type, next);
+    if (blocker !== undefined && lanes.head(next) !== undefined) {
+      refusals += 1;
+      block(next, blocker);
+      continue;
     }
     const head = lane === undefined ? undefined : lanes.head(lane);
     if (lane === undefined || head === undefined) {
@@ -140,17 +149,11 @@ export function planClaim<L extends ReadyLane>(
     }
   }
   for (const [type, one] of blocked) {
-    const { wait, by } = limits.earliest(type);
-    refused.push(by !== null && wait > one.wait ? { by, wait, charge: ONE } : one);
+    const general = limits.earliest(type);
+    refused.push(general.by !== null && general.wait > one.wait ? general : one);
   }
   return refusals < MAX_REFUSALS ? answer(refused, false) : answer(refused, true, true);
 }
-
-/** Does a refusal of the limit concern one group only? Under a limit that is paused no group starts anything. */
-const isForOneGroup = ({ byGroup, paused }: LimitRule): boolean => byGroup && !paused;
-
-/** Does it refuse all jobs of a lane alike, whatever they weigh? */
-const refusesLanes = (rule: LimitRule): boolean => isForOneGroup(rule) && rule.weight === null;
 
 /** Could a lighter job start before it? A job that waits for a release may wait for more than others need. */
 function isTooHeavy({ by, wait, charge }: Refused): boolean {

@@ -48,11 +48,10 @@ function standing(
   time: number,
   lane: number,
 ): LimitStanding {
-  const { weights } = job;
   const own = valueOf(rule, job);
   const limitState = book.limits.find(rule, own);
   const quota = quotaOf(rule, own);
-  const charge = chargeOf(rule, weights);
+  const charge = chargeOf(rule, job.weights);
   const used = limitState?.used(quota, time) ?? 0;
   const verdict = (one: Charge) => decisionOf(limitState, rule, own, one, time);
   let longest = waitBehind(ahead, rule, own, used, charge, verdict);
