@@ -1,6 +1,6 @@
 import "./require-node.ts";
 import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { join, posix, sep } from "node:path";
+import { join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const SOURCE = join("src", "storages", "postgres", "sql");
@@ -19,48 +19,13 @@ export interface SqlFile {
 export const SQL_FILES: readonly SqlFile[] = [
 `;
 
-/**
- * A line that stands for a part of a long function: `-- {part walk/ask}` in `jobs/walk.sql`, or in one of its parts, for the file
- * `jobs/walk/ask.part.sql`, indented as the line is.
- */
-const PART_LINE = /^( *)-- \{part ([\w/]+)\}$/;
-const PART_ENDING = ".part.sql";
-
-/** The files, each with as many functions as belong together; long functions put together of their parts. */
+/** The files, each with as many functions as belong together. */
 export function sqlFiles(source = SOURCE): { readonly path: string; readonly text: string }[] {
-  const paths = readdirSync(source, { recursive: true, encoding: "utf8" })
+  return readdirSync(source, { recursive: true, encoding: "utf8" })
     .map((file) => file.split(sep).join("/"))
     .filter((file) => file.endsWith(".sql"))
-    .toSorted();
-  const textOf = (path: string) => readFileSync(join(source, path), "utf8").replaceAll("\r\n", "\n");
-  const texts = new Map(paths.map((path) => [path, textOf(path)]));
-  const used = new Set<string>();
-
-  /** `inside`: the function, and the parts of it that lead here. */
-  const assembled = (inside: readonly string[]): string => {
-    const path = inside.at(-1)!;
-    const lines = texts.get(path)!.split("\n");
-    return lines
-      .map((line, i) => (line.includes("{part") ? partFor(line, `${path}:${i + 1}`, inside) : line))
-      .join("\n");
-  };
-  const partFor = (line: string, where: string, inside: readonly string[]): string => {
-    const [, indent, name] = PART_LINE.exec(line) ?? [];
-    if (name === undefined) throw new Error(`${where}: a part has a line of its own, like "-- {part walk/ask}"`);
-    const part = posix.join(posix.dirname(inside[0]!), name + PART_ENDING);
-    if (!texts.has(part)) throw new Error(`${where}: there is no ${part}`);
-    if (inside.includes(part)) throw new Error(`${where}: ${part} is a part of itself`);
-    used.add(part);
-    return assembled([...inside, part])
-      .trimEnd()
-      .replaceAll(/^(?=.)/gm, indent!);
-  };
-
-  const isPart = (path: string) => path.endsWith(PART_ENDING);
-  const files = paths.filter((path) => !isPart(path)).map((path) => ({ path, text: assembled([path]) }));
-  const unused = paths.filter((path) => isPart(path) && !used.has(path));
-  if (unused.length > 0) throw new Error(`${unused.join(", ")}: a part of no function`);
-  return files;
+    .toSorted()
+    .map((path) => ({ path, text: readFileSync(join(source, path), "utf8").replaceAll("\r\n", "\n") }));
 }
 
 /** The module that holds all SQL, so that no file is read at run time. */

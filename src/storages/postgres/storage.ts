@@ -49,7 +49,6 @@ import { Hub } from "./hub.ts";
 import { addInside } from "./jobs/add.ts";
 import { backlog } from "./jobs/backlog.ts";
 import { change } from "./jobs/change.ts";
-import { claim } from "./jobs/claim.ts";
 import { explain } from "./jobs/explain.ts";
 import { heartbeat, report } from "./jobs/heartbeat.ts";
 import { endings, find, findByKey, history, list } from "./jobs/list.ts";
@@ -87,13 +86,6 @@ export interface PostgresStorageOptions {
   readonly clock?: Clock | undefined;
   /** Where chance comes from, for the waits between attempts. */
   readonly random?: Random | undefined;
-  /**
-   * How claims under limits and among groups choose their jobs: in SQL (`"walk"`, the default), or planned in this process and taken
-   * there (`"take"`).
-   *
-   * @internal
-   */
-  readonly claims?: "walk" | "take" | undefined;
 }
 
 const yesOrNo: Check<boolean> = {
@@ -101,13 +93,7 @@ const yesOrNo: Check<boolean> = {
   read: (value) => (typeof value === "boolean" ? value : undefined),
 };
 
-const ways: Check<"walk" | "take"> = {
-  expected: '"walk" or "take"',
-  read: (value) => (value === "walk" || value === "take" ? value : undefined),
-};
-
 export const OPTIONS = {
-  claims: optional(ways, "walk"),
   schema: optional(schemaName, "sluice"),
   migrate: optional(yesOrNo, true),
   timeout: optional(positiveDuration, 10_000),
@@ -130,7 +116,7 @@ export class PostgresStorage implements JobStorage {
   readonly #database: PostgresDatabase;
   readonly #hub: Hub;
   readonly #adding: Adding;
-  readonly #planned: PlannedClaims | undefined;
+  readonly #claims: PlannedClaims;
   #closing: Promise<void> | undefined;
 
   constructor(database: string | PostgresPool, options: PostgresStorageOptions = {}) {
@@ -139,7 +125,7 @@ export class PostgresStorage implements JobStorage {
     this.#database = new PostgresDatabase(target, settings);
     this.#hub = new Hub(this.#database, settings.schema);
     this.#adding = new Adding(this.#database);
-    this.#planned = settings.claims === "take" ? new PlannedClaims(settings.clock) : undefined;
+    this.#claims = new PlannedClaims(settings.clock);
     this.limits = new PostgresLimits(this.#database);
     this.rates = new PostgresRates(this.#database, OWNER);
   }
@@ -175,7 +161,7 @@ export class PostgresStorage implements JobStorage {
 
   async claim(request: ClaimRequest): Promise<Claim> {
     const database = this.#open();
-    return this.#planned === undefined ? claim(database, request) : this.#planned.claim(database, request);
+    return this.#claims.claim(database, request);
   }
 
   async confirm(confirmations: readonly Confirmation[]): Promise<void> {

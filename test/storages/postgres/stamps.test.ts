@@ -21,9 +21,9 @@ test("a job starts when it was taken, and not when there was found to be room", 
   await slow(pool, "claim_room", "rules sluice.limit_rule[], now float8, prepare boolean = true", "sluice.limit_room");
   await slow(
     pool,
-    "walk",
-    "queue_name text, asked text[], types text[], all_rules sluice.limit_rule[], want integer, bytes float8, without bigint[], ttl float8, now_at float8",
-    "sluice.walked",
+    "grant_planned",
+    "queue_name text, asked text[], types text[], paused text[], plan sluice.claim_plan, all_rules sluice.limit_rule[], want integer, bytes float8, ttl float8, now_at float8",
+    "sluice.planned_grants",
   );
   const rules = [rule("window", { max: 3, windowMs: 1_000 }), rule("slots", { concurrency: 10 })];
   await storage.limits.define(rules);
@@ -31,10 +31,10 @@ test("a job starts when it was taken, and not when there was found to be room", 
   const uniform = await storage.claim(anything({ max: 1, types: ["u"] }));
   expect(uniform.jobs.map(({ startedAt }) => startedAt)).toEqual([await wall()]);
   await storage.limits.define([rule("by group", { concurrency: 5 }, { byGroup: true })]);
-  const walked = await storage.claim(anything({ max: 1 }));
-  expect(walked.jobs.map(({ startedAt }) => startedAt)).toEqual([await wall()]);
+  const planned = await storage.claim(anything({ max: 1 }));
+  expect(planned.jobs.map(({ startedAt }) => startedAt)).toEqual([await wall()]);
   const stamps = await pool.query<{ at: number }>("SELECT DISTINCT at FROM sluice.starts ORDER BY at");
-  expect(stamps.rows.map(({ at }) => at)).toEqual([uniform, walked].map(({ jobs }) => jobs[0]!.startedAt));
+  expect(stamps.rows.map(({ at }) => at)).toEqual([uniform, planned].map(({ jobs }) => jobs[0]!.startedAt));
   expect((await storage.claim(anything({ max: 9 }))).jobs).toHaveLength(1);
   expect((await storage.claim(anything({ max: 9 }))).blockedBy).toBe("window");
 });

@@ -42,7 +42,7 @@ class Claiming {
   /** The plan that a claim makes from what is there now. */
   async plan(max: number, rules?: readonly LimitRule[]): Promise<object> {
     const { snapshot } = await this.ask({ ...NOTHING, page: 16 }, 0);
-    const wanted = { max, bytes: 1e9, begun: false };
+    const wanted = { max, bytes: 1e9, spare: 0, begun: false };
     // A claim reads a head for each job that it wants.
     const { text } = propose({ ...snapshot, each: 1e9 }, "q", rules ?? snapshot.rules ?? [], wanted, undefined);
     return { ...text, page: 16 };
@@ -50,7 +50,7 @@ class Claiming {
 }
 
 describe("a claim that takes by plan", () => {
-  const open = emptyStorages({ claims: "take" });
+  const open = emptyStorages();
   const grouped = (group: string, said = {}) => newJob({ type: "t", group, ...said });
   const idsOf = (jobs: readonly { readonly id: string }[]) => jobs.map(({ id }) => id);
 

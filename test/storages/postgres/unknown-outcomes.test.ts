@@ -195,6 +195,8 @@ describe("an answer that is lost", () => {
   test("a claim is answered with jobs whose leases ran out meanwhile, and no attempt is spent for those", async () => {
     const at = await scene(patient());
     await at.storage.add([newJob({ id: "a", maxAttempts: 1 }), newJob({ id: "b", group: "g" })]);
+    // The next claim comes with a plan, so that its first call starts them.
+    await at.storage.claim(anything({ max: 0 }));
     const sweep = await heldUp(at);
     const claiming = unheard(at, (storage) => storage.claim(anything({ leaseMs: 1 })));
     await until(async () => (await jobsOf(at)).includes("active 1"), "the claim to be done");

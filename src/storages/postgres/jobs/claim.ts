@@ -2,7 +2,7 @@ import type { JobRecord } from "../../../core/job.ts";
 import type { Claim, ClaimRequest, Outcome } from "../../../storage/job-storage.ts";
 import { STEP_BYTES } from "../../../storage/step-bytes.ts";
 import type { Database, Steps } from "../database.ts";
-import { confirmed, granted, type GrantRow } from "../grants.ts";
+import { confirmed, type GrantRow } from "../grants.ts";
 import { type Outcomes, outcomesOf } from "./outcomes.ts";
 import type { ProposalText } from "./proposal.ts";
 import { type JobRow, toRecord } from "./record.ts";
@@ -10,11 +10,11 @@ import type { Snapshot } from "./snapshot.ts";
 import { startedRecords, type StartedJobs } from "./started.ts";
 
 interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
-  /** Of a claim that has walked over lanes, or is said again, one row for each. */
+  /** Of a claim that is said again, one row for each. */
   readonly jobs: readonly JobRow[] | StartedJobs;
   readonly stale: readonly number[];
   readonly grant?: GrantRow | null;
-  /** Of one that came with a plan, where lanes are needed: what the next plan, and what comes after the claim, is made from. */
+  /** Where lanes are needed: what the next plan, and what comes after the claim, is made from. */
   readonly snapshot?: Snapshot | null;
   /** With it: in so long it is looked for jobs before marks; one that is due is in the hands of another transaction. */
   readonly lookIn?: number | null;
@@ -26,14 +26,8 @@ export interface Asked extends Answer {
   readonly lost: readonly string[];
 }
 
-/** Settles and confirms, then takes jobs and room together. */
-export async function claim(database: Database, request: ClaimRequest): Promise<Claim> {
-  const { jobs, lost, more, nextInMs, blockedBy, grant } = await ask(database, request);
-  return { jobs: recordsOf(jobs, request), stale: lost, more, nextInMs, blockedBy, ...granted(grant) };
-}
-
-/** The same, as it was answered. `plan`: what is to be taken where lanes are needed. */
-export async function ask(database: Database, request: ClaimRequest, plan?: ProposalText): Promise<Asked> {
+/** Settles and confirms, then takes jobs and room together. `plan`: what is to be taken where lanes are needed. */
+export async function ask(database: Database, request: ClaimRequest, plan: ProposalText): Promise<Asked> {
   const {
     queue,
     worker,

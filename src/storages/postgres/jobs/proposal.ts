@@ -47,6 +47,8 @@ export interface Proposal {
 export interface Wanted {
   readonly max: number;
   readonly bytes: number;
+  /** So many more are proposed: other claims may have started some of them by then. The storage stops at `max`. */
+  readonly spare: number;
   /** Something was started before, in the same claim: one job in any case is no more. */
   readonly begun: boolean;
 }
@@ -78,6 +80,7 @@ export function propose(
   const started = lanes.entries.filter(({ kind }) => kind === START).length;
   const firstOther = lanes.entries.findIndex(({ kind }) => kind !== START);
   if (earlier !== undefined && started < wanted.max && firstOther >= 0) lanes.cut(firstOther);
+  if (plan !== undefined && started > wanted.max) plan = { ...plan, more: true };
   return {
     text: textOf(snapshot, lanes, limits, started >= wanted.max),
     isEmpty: lanes.entries.length === 0 && lanes.emptied.size === 0,
@@ -89,8 +92,8 @@ export function propose(
   };
 }
 
-function allowanceOf({ max, bytes, begun }: Wanted, lanes: SnapshotLanes): Allowance {
-  let jobs = max;
+function allowanceOf({ max, bytes, spare, begun }: Wanted, lanes: SnapshotLanes): Allowance {
+  let jobs = max + spare;
   let left = bytes;
   let first = !begun;
   return {
@@ -127,7 +130,7 @@ function textOf(snapshot: Snapshot, lanes: SnapshotLanes, limits: ClaimLimits, f
       const { count, all } = lanes.seen(type);
       return all && (again || !full) ? count + 1 : count;
     }),
-    known: snapshot.lines.flatMap(([, ids]) => ids),
+    known: lanes.known,
     ...frontOf(places.keys()),
     lanes: Array.from(places.keys(), ({ id }) => id),
     places: entries.map(({ lane }) => places.get(lane)!),

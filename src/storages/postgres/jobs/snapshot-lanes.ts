@@ -44,7 +44,7 @@ interface Unit {
 
 /** The ready lanes of one type. */
 interface Line {
-  readonly fresh: readonly PlanLane[];
+  readonly fresh: PlanLane[];
   at: number;
   readonly whole: boolean;
   /** Those that had their turn in this plan, by priority, in that order. */
@@ -86,12 +86,30 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
       unit.lanes.push(lane);
       unit.served = Math.max(unit.served, row[5]);
       lanes.set(lane.id, lane);
-      if (row[9] !== null && !lane.ready) this.emptied.add(lane);
+      if (row[9] === null) continue;
+      if (row[10] !== null) this.#comeDue(lane, row[10]);
+      else if (!lane.ready) this.emptied.add(lane);
     }
     for (const [type, ids] of snapshot.lines) {
-      const fresh = ids.map((id) => lanes.get(id)!);
+      const due = this.#lines.get(type)?.fresh ?? [];
+      const fresh = [...ids.map((id) => lanes.get(id)!), ...due];
+      if (due.length > 0) fresh.sort(byTurn);
       this.#lines.set(type, { fresh, at: 0, whole: ids.length < snapshot.page, served: new Map() });
     }
+  }
+
+  /** All lanes that are ready. */
+  get known(): number[] {
+    return [...this.#lines.values()].flatMap(({ fresh }) => fresh.map(({ id }) => id));
+  }
+
+  /** A blocked lane is ready when its instant has come. There is no lane of its type that is not in the snapshot. */
+  #comeDue(lane: PlanLane, until: number): void {
+    lane.ready &&= until <= this.#keys.now;
+    if (!lane.ready) return;
+    const line = this.#lines.get(lane.type);
+    if (line === undefined) this.#lines.set(lane.type, { fresh: [lane], at: 0, whole: true, served: new Map() });
+    else line.fresh.push(lane);
   }
 
   /** How many of the lanes of each type it has looked at, and whether these are all that there are. */

@@ -40,8 +40,9 @@ export type LaneRow = readonly [
   heavy: number | null,
   heavyBy: string | null,
   heavySince: number | null,
-  /** The first jobs, of a lane that is ready. */
+  /** The first jobs, of a lane that is ready, or comes due soon. */
   heads: readonly HeadRow[] | null,
+  blockedUntil: number | null,
 ];
 
 export type HeadRow = readonly [dueAt: number, seq: number, bytes: number, weights: unknown];

@@ -25,8 +25,11 @@ interface KnownSnapshot {
   readonly snapshot: Snapshot;
   /** When it was answered. */
   readonly at: number;
+  /** So many times as many lanes are looked at and proposed as are wanted: more where other claims were faster. */
+  readonly reach: number;
 }
 
+const MOST_REACH = 4;
 /** So often a claim asks; then what it has is its answer, and another claim goes on. */
 const MOST_TRIPS = 5;
 /** From here on it is not asked any more whether lanes came that precede the plan: they come faster than plans are made. */
@@ -59,8 +62,10 @@ export class PlannedClaims {
     let bytes = maxBytes;
     let stale: readonly string[] = [];
     let grant: GrantRow | undefined;
-    let page = Math.max(PAGE, max + 1);
-    let wanted: Wanted = { max, bytes, begun: false };
+    const known = this.#snapshots.get(queue);
+    let reach = known?.reach ?? 1;
+    let page = Math.max(PAGE, max + 1) * reach;
+    let wanted: Wanted = { max, bytes, spare: max * (reach - 1), begun: false };
     let proposal = this.#recall(request, key, wanted);
     for (let trip = 1; ; trip++) {
       const plan = this.#textOf(queue, proposal, page, trip, grant);
@@ -77,16 +82,22 @@ export class PlannedClaims {
         return { jobs, stale, more, nextInMs, blockedBy, ...granted(grant) };
       }
       if (snapshot.rules !== null) this.#rules.set(queue, { epoch: snapshot.epoch, rules: snapshot.rules });
-      this.#remember(queue, { key, snapshot, at: this.#clock.now() });
-      wanted = { max: max - jobs.length, bytes, begun: jobs.length > 0 };
+      wanted = { max: max - jobs.length, bytes, spare: (max - jobs.length) * (reach - 1), begun: jobs.length > 0 };
       const next = propose(snapshot, queue, this.#rulesOf(request), wanted, request.grantTtlMs);
+      const missed = proposal !== undefined && records.length < wanted.max && next.started > 0;
+      this.#remember(queue, {
+        key,
+        snapshot,
+        at: this.#clock.now(),
+        reach: missed ? MOST_REACH : trip > 1 ? reach : Math.max(1, reach / 2),
+      });
       const isFull = jobs.length > 0 && wanted.max <= 0;
-      // All of the plan was done; one from an earlier snapshot counts if it left nothing to be wanted.
-      const done = (trip > 1 || isFull) && !snapshot.again && proposal?.plan !== undefined;
+      // All of the plan was done, and it was made from a snapshot of this claim.
+      const done = trip > 1 && !snapshot.again && proposal?.plan !== undefined;
       // It came to nothing: another transaction has what could start.
       const inVain = trip > 1 && snapshot.busy && !snapshot.changed;
       if (next.isEmpty || done || inVain || isFull || trip >= MOST_TRIPS) {
-        const last = done ? after(proposal!, next, trip > 1) : next.plan;
+        const last = done ? after(proposal!, next) : next.plan;
         const told = inVain ? last && { ...last, more: false } : last;
         return {
           jobs,
@@ -95,6 +106,8 @@ export class PlannedClaims {
           ...granted(grant),
         };
       }
+      if (missed) reach = MOST_REACH;
+      page = Math.max(page, Math.max(PAGE, max + 1) * reach);
       if (next.cut && next.started === 0) page = LARGE_PAGE;
       proposal = next;
     }
@@ -176,14 +189,11 @@ export class PlannedClaims {
   }
 }
 
-/**
- * What a plan said that was done, by the time of the snapshot after it; where it left something that can start, that is to be had.
- * `fresh`: it was made from a snapshot of the same claim; of an earlier one it does not know when others can start.
- */
-function after({ plan, now }: Proposal, next: Proposal, fresh: boolean): ClaimPlan | undefined {
+/** What a plan said that was done, by the time of the snapshot after it; where it left something that can start, that is to be had. */
+function after({ plan, now }: Proposal, next: Proposal): ClaimPlan | undefined {
   if (plan === undefined || next.plan === undefined) return next.plan;
   const more = plan.more || next.plan.more || next.started > 0;
-  return fresh ? { ...plan, more, nextIn: Math.max(0, plan.nextIn - (next.now - now)) } : { ...next.plan, more };
+  return { ...plan, more, nextIn: Math.max(0, plan.nextIn - (next.now - now)) };
 }
 
 type Ahead = Pick<Claim, "more" | "nextInMs" | "blockedBy">;

@@ -19,7 +19,6 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   q record;
-  alone boolean := {schema}.many_rules();
   now float8;
   applies text[];
   chosen text[];
@@ -37,7 +36,7 @@ BEGIN
   IF q.states IS NOT NULL THEN
     applies := ARRAY(SELECT s FROM unnest(applies) s WHERE s = ANY (q.states));
   END IF;
-  PERFORM {schema}.begin_step(alone);
+  PERFORM {schema}.begin_step();
   now := {schema}.present();
   chosen := q.ids;
   IF chosen IS NULL THEN
@@ -49,7 +48,7 @@ BEGIN
           q.most) i WHERE q.ended_for IS NULL
       ) p ORDER BY p.seq LIMIT q.most);
   END IF;
-  PERFORM set_config('lock_timeout', CASE WHEN alone THEN '20' ELSE '200' END, true);
+  PERFORM set_config('lock_timeout', '200', true);
   -- By ids an active job is asked again to stop, and its worker is notified again; but nothing is written then.
   SELECT coalesce(array_agg(l.id), '{}') AS ids, coalesce(array_agg(l.seq), '{}') AS seqs,
     json_agg(json_build_array(q.queue, l.id)) FILTER (WHERE l.state = 'active') AS stopping,
@@ -63,7 +62,7 @@ BEGIN
   ) l;
   PERFORM set_config('lock_timeout', '2000', true);
   weighing := CASE WHEN cardinality(rows.waited) > 0 THEN {schema}.weighing() ELSE '{}' END;
-  IF NOT alone AND cardinality(weighing) > 0 THEN
+  IF cardinality(weighing) > 0 THEN
     PERFORM {schema}.lock_limits(weighing);
   END IF;
   now := {schema}.moment();
@@ -161,7 +160,6 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   q record;
-  alone boolean := {schema}.many_rules();
   now float8;
   was {schema}.jobs;
   job {schema}.jobs;
@@ -174,15 +172,15 @@ BEGIN
   SELECT * INTO q FROM json_to_record(wanted) AS r (queue text, id text, sets text[], data text, priority float8, grp text,
     weights jsonb, max_attempts bigint, backoff text, timeout float8, keep_for float8, due float8, due_in float8, deadline float8,
     deadline_in float8);
-  PERFORM {schema}.begin_step(alone);
-  PERFORM set_config('lock_timeout', CASE WHEN alone THEN '20' ELSE '200' END, true);
+  PERFORM {schema}.begin_step();
+  PERFORM set_config('lock_timeout', '200', true);
   SELECT j.* INTO was FROM {schema}.jobs j WHERE j.id = q.id AND j.queue COLLATE "POSIX" = q.queue FOR UPDATE;
   PERFORM set_config('lock_timeout', '2000', true);
   IF was.id IS NULL OR was.state NOT IN ('waiting', 'scheduled') THEN
     RETURN json_build_object('updated', false, 'state', was.state);
   END IF;
   weighing := CASE WHEN was.state = 'waiting' THEN {schema}.weighing() ELSE '{}' END;
-  IF NOT alone AND cardinality(weighing) > 0 THEN
+  IF cardinality(weighing) > 0 THEN
     PERFORM {schema}.lock_limits(weighing);
   END IF;
   now := {schema}.moment();

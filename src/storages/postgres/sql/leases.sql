@@ -63,7 +63,6 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
   now float8;
-  alone boolean := {schema}.many_rules();
   ids text[];
   leased bigint[];
   ns integer[];
@@ -74,7 +73,7 @@ DECLARE
   told boolean;
   warned boolean;
 BEGIN
-  PERFORM {schema}.begin_step(alone);
+  PERFORM {schema}.begin_step();
   SELECT array_agg(o.id), array_agg(o.token) INTO ids, leased FROM json_to_recordset(reports) AS o (id text, token bigint);
   -- Each is looked up by its id (complete_plainly).
   WITH locked AS MATERIALIZED (
@@ -86,7 +85,7 @@ BEGIN
   INTO ns, tokens, taken
   FROM locked l JOIN json_to_recordset(reports) AS o (n integer, id text, token bigint, weights json)
     ON o.token = l.token AND o.id = l.id;
-  IF tokens IS NOT NULL AND NOT alone THEN
+  IF tokens IS NOT NULL THEN
     PERFORM {schema}.lock_limits({schema}.limits_of_report(tokens, taken));
   END IF;
   now := {schema}.moment();
@@ -194,7 +193,7 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.unspend_claim_{version}(number bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off SET enable_seqscan = off AS $$
 BEGIN
-  PERFORM {schema}.begin_step({schema}.many_rules());
+  PERFORM {schema}.begin_step();
   RETURN (SELECT json_build_object('woken', {schema}.unspend(array_agg(j.id), array_agg(j.token)))
     FROM {schema}.jobs j WHERE j.claim < 0 AND j.claim = -number);
 END

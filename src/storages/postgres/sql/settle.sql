@@ -13,8 +13,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET enable_memoize = off AS $$
 DECLARE
   now float8;
-  alone boolean := {schema}.many_rules();
-  begun boolean := {schema}.begin_step(alone) IS NULL;
+  begun boolean := {schema}.begin_step() IS NULL;
   ruled boolean := EXISTS (SELECT FROM {schema}.rules);
   plain record;
   tokens bigint[] := '{}';
@@ -54,7 +53,7 @@ BEGIN
     leases := {schema}.ended_leases(outcomes, held.ats, held.ns);
     names := names || {schema}.limits_of(leases);
   END IF;
-  IF NOT alone AND cardinality(names) > 0 THEN
+  IF cardinality(names) > 0 THEN
     PERFORM {schema}.lock_limits(names);
   END IF;
   now := {schema}.moment();

@@ -1,4 +1,4 @@
--- How every step begins, and the locks that steps take, in their order: rules, jobs, queue, limits.
+-- How every step begins, and the locks that steps take, in their order: rules, jobs, limits.
 --
 -- Settings that functions have which are called from outside:
 -- search_path: no name means anything of the user's.
@@ -11,8 +11,7 @@
 --
 -- The rules lock is shared by all steps; a step that changes rules has it alone. While such a step waits for the lock, all later steps
 -- wait behind it: so it gives up soon (55P03), and the client lets them pass before it tries again. The setting sluice.tries says how
--- often it has tried: where every step takes long, it waits longer in the end. But where there are so many limits that every step has
--- the lock alone (many_rules), it waits like any other.
+-- often it has tried: where every step takes long, it waits longer in the end.
 CREATE OR REPLACE FUNCTION {schema}.begin_step(alone boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -25,7 +24,7 @@ BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'this has to run in a transaction that is READ COMMITTED' USING ERRCODE = 'SL001';
   END IF;
-  IF alone AND NOT {schema}.many_rules() THEN
+  IF alone THEN
     tries := coalesce(nullif(current_setting('sluice.tries', true), '')::integer, 0);
     done := set_config('lock_timeout', least(2000, 200 * 2 ^ greatest(0, tries - 4))::integer::text, true) IS NULL;
   ELSE
@@ -113,28 +112,13 @@ BEGIN
 END
 $$;
 
--- What an advisory lock of this kind is called, for this name. Two names that share a number only wait for each other.
+-- What an advisory lock of this kind is called, for this name. Two names that share a number only wait for each other: all limits share
+-- 1024 of them, so that a step which locks very many takes no more entries in a table of the server that is not large.
 CREATE OR REPLACE FUNCTION {schema}.lock_key(kind text, name text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT hashtextextended(kind || ':' || name, hashtextextended('{schema}', 7309453))
-$$;
-
--- One claim at a time walks over the lanes of a queue, and no other takes jobs of it meanwhile: it would take them from under the
--- walk. Those that need no lanes share the lock. Taken before any limit. Answers whether it may have had to wait.
-CREATE OR REPLACE FUNCTION {schema}.lock_queue(queue text, shared boolean) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  key bigint := {schema}.lock_key('queue', queue);
-BEGIN
-  IF NOT shared THEN
-    PERFORM pg_advisory_xact_lock(key);
-  ELSIF pg_try_advisory_xact_lock_shared(key) THEN
-    RETURN false;
-  ELSE
-    PERFORM pg_advisory_xact_lock_shared(key);
-  END IF;
-  RETURN true;
-END
+  SELECT CASE WHEN kind = 'limit' THEN (hashtextextended(kind, hashtextextended('{schema}', 7309453)) & ~1023::bigint)
+      | (hashtextextended(name, 7309453) & 1023)
+    ELSE hashtextextended(kind || ':' || name, hashtextextended('{schema}', 7309453)) END
 $$;
 
 -- Locks the state of these limits until the end of the transaction, for all of their groups. Taken last, all at once and sorted: a step
@@ -146,14 +130,5 @@ BEGIN
   RETURN (SELECT bool_or(CASE WHEN pg_try_advisory_xact_lock(s.key) THEN false
       ELSE pg_advisory_xact_lock(s.key) IS NOT NULL END)
     FROM (SELECT DISTINCT {schema}.lock_key('limit', name) AS key FROM unnest(names) AS name ORDER BY key OFFSET 0) AS s);
-END
-$$;
-
--- Are there so many limits that a step which locks some of them takes the rules lock alone instead? Every lock takes an entry in a table
--- of the server that is not large.
-CREATE OR REPLACE FUNCTION {schema}.many_rules() RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  RETURN EXISTS (SELECT FROM {schema}.rules OFFSET 64);
 END
 $$;

@@ -7,7 +7,6 @@ CREATE OR REPLACE FUNCTION {schema}.sweep_{version}() RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
 DECLARE
-  alone boolean := {schema}.many_rules();
   now float8;
   lost record;
   late record;
@@ -20,10 +19,10 @@ DECLARE
   holds integer;
   everybody boolean;
 BEGIN
-  PERFORM {schema}.begin_step(alone);
+  PERFORM {schema}.begin_step();
   weighing := {schema}.weighing();
   SELECT * INTO late FROM {schema}.end_late({schema}.present());
-  SELECT * INTO lost FROM {schema}.recover(CASE WHEN NOT alone THEN weighing END);
+  SELECT * INTO lost FROM {schema}.recover(weighing);
   everybody := lost.everybody;
   now := {schema}.moment();
   -- Those that have just come back may be too late for another attempt.
@@ -45,7 +44,7 @@ $$;
 -- Jobs whose lease has expired wait again, 500 at the most, unless that was their last attempt or they are to be cancelled. They take
 -- their old place: otherwise a crash of their worker would cost them the whole backlog.
 --
--- names: limits to be locked beside those of the jobs; NULL: this step has all limits alone. stalled: how many. woken, everybody:
+-- names: limits to be locked beside those of the jobs. stalled: how many. woken, everybody:
 -- as all steps answer. told: events were written.
 CREATE OR REPLACE FUNCTION {schema}.recover(names text[], OUT stalled integer, OUT woken json, OUT everybody boolean,
   OUT told boolean)
@@ -66,9 +65,7 @@ BEGIN
     SELECT array_agg((j.token, j.queue, j.type, j.grp, j.started_at, j.limits, 'failed',
       '{StalledJobError,SLUICE_STALLED}', NULL, false, NULL)::{schema}.ended_lease ORDER BY j.lease_until, j.seq)
     INTO leases FROM {schema}.jobs j WHERE j.ctid = ANY (ats);
-    IF names IS NOT NULL THEN
-      names := names || {schema}.limits_of(leases);
-    END IF;
+    names := names || {schema}.limits_of(leases);
   END IF;
   IF cardinality(names) > 0 THEN
     PERFORM {schema}.lock_limits(names);
@@ -204,8 +201,7 @@ END
 $$;
 
 -- Opens lanes for arrivals of queues without claims, so that arrivals do not pile up: where there are more than a thousand, as many as a
--- claim would, in ten queues at the most. Those of queues with a claim at this moment are left to that claim. Answers whether there is
--- more.
+-- claim would, in ten queues at the most. Answers whether there is more.
 --
 -- now: the time. names: of limits that weigh: they are locked.
 CREATE OR REPLACE FUNCTION {schema}.sweep_arrivals(now float8, names text[]) RETURNS boolean
@@ -225,16 +221,14 @@ BEGIN
     SELECT q.queue FROM queues q
     WHERE EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = q.queue OFFSET few) LIMIT 10
   LOOP
-    IF pg_try_advisory_xact_lock({schema}.lock_key('queue', arrived)) THEN
-      more := {schema}.let_in(arrived, '{}', {schema}.waiting_types(arrived), names, few, now) OR more;
-    END IF;
+    more := coalesce({schema}.fold_arrivals(arrived, '{}', {schema}.waiting_types(arrived), names, few, false, now), false) OR more;
   END LOOP;
   RETURN more;
 END
 $$;
 
--- Deletes lanes that were not used for an hour: so long a lane keeps its turn after the last job has left it. Those of queues with a
--- claim at this moment are left for the next time. Answers how many.
+-- Deletes lanes that were not used for an hour: so long a lane keeps its turn after the last job has left it. Those of queues where a
+-- claim opens lanes at this moment are left for the next time. Answers how many.
 --
 -- now: the time. most: how many at most.
 CREATE OR REPLACE FUNCTION {schema}.sweep_lanes(now float8, most integer) RETURNS integer
@@ -252,8 +246,9 @@ BEGIN
     RETURN 0;
   END IF;
   SELECT array_agg(q.queue) INTO queues FROM unnest(queues) AS q (queue)
-    WHERE pg_try_advisory_xact_lock({schema}.lock_key('queue', q.queue));
-  DELETE FROM {schema}.lanes l WHERE l.id = ANY (old) AND l.queue = ANY (queues) AND NOT l.ready;
+    WHERE pg_try_advisory_xact_lock({schema}.lock_key('fold', q.queue));
+  DELETE FROM {schema}.lanes l WHERE l.ctid = ANY (ARRAY(
+    SELECT a.ctid FROM {schema}.lanes a WHERE a.id = ANY (old) AND a.queue = ANY (queues) AND NOT a.ready FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS deleted = ROW_COUNT;
   RETURN deleted;
 END

@@ -175,9 +175,8 @@ CREATE TYPE {schema}.arrival AS (seq bigint, queue text, type text, priority flo
 -- A job that waited and does not any more, though it has not started: what decides which lane that was.
 CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
 
--- What a claim is asked for (jobs/claim.sql). many: there are so many limits that it has the storage for itself. arrived: when it
--- came, by the clock of the server. overtaken: a later attempt at the same claim is under way. plan: what is to be taken, as
--- claim_plan says it; NULL: the claim walks over lanes by itself.
+-- What a claim is asked for (jobs/claim.sql). arrived: when it came, by the clock of the server. overtaken: a later attempt at the same
+-- claim is under way. plan: what is to be taken where lanes are needed, as claim_plan says it.
 CREATE TYPE {schema}.claim_request AS (
   claim bigint,
   queue text,
@@ -196,7 +195,6 @@ CREATE TYPE {schema}.claim_request AS (
   grants bigint[],
   called float8[],
   plan json,
-  many boolean,
   arrived float8,
   overtaken boolean
 );
@@ -267,7 +265,7 @@ CREATE TYPE {schema}.claim_way AS (
   rules {schema}.limit_rule[],
   types text[],
   decided boolean,
-  walks boolean
+  planned boolean
 );
 
 -- What comes of a claim that needs no lanes (jobs/claim_open.sql). at: what next_in is counted from. granted: its number and when
@@ -280,44 +278,6 @@ CREATE TYPE {schema}.opened_claim AS (
   told boolean,
   at float8,
   granted json
-);
-
--- What a claim came to that has walked over lanes (jobs/walk.sql). Nothing of it is written yet.
-CREATE TYPE {schema}.walked AS (
-  at float8,
-  -- There is more to start at once; else what will be first to let a job start, and when.
-  more boolean,
-  blocked_by text,
-  next_in float8,
-  -- The jobs that start, in order; and what they take: which start, of which meter, how much.
-  places tid[],
-  seqs bigint[],
-  use_starts integer[],
-  use_meters integer[],
-  use_weights float8[],
-  use_slots float8[],
-  meters {schema}.limit_meter[],
-  accounts {schema}.limit_account[],
-  -- Lanes that had their turn with a start (0: it is still theirs), how many were served since, and whether they gave any.
-  lanes bigint[],
-  turns integer[],
-  served integer[],
-  gave boolean[],
-  -- Lanes in which nobody was found.
-  emptied bigint[],
-  -- Lanes that are blocked, for how long, by which limit, and the job that is too heavy for it.
-  blocked bigint[],
-  blocked_waits float8[],
-  blocked_names text[],
-  blocked_heavy bigint[],
-  -- Jobs that can never start, under which meter, and what they weigh.
-  refused tid[],
-  refused_seqs bigint[],
-  refused_meters integer[],
-  refused_weights float8[],
-  -- Limits that a heavy one waited for which starts now, and for which group: others may have waited behind it.
-  freed_names text[],
-  freed_grps text[]
 );
 
 -- Keys of limits as one claim sees them (limits/open_keys.sql), side by side. at: the instant that it is about; latest: the newest start

@@ -29,7 +29,6 @@ DECLARE
   now float8;
   done bigint[];
   answer text;
-  waited boolean := false;
   before bigint := {schema}.passed();
   types text[];
   sure integer;
@@ -42,21 +41,15 @@ DECLARE
   waits boolean := false;
   next_in float8;
 BEGIN
-  -- The lock of the rules, as begin_step takes it; of very many limits it is taken below.
+  -- The lock of the rules, as begin_step takes it.
   IF current_setting('transaction_isolation') <> 'read committed' OR current_setting('lock_timeout') = '0' THEN
-    PERFORM {schema}.begin_step({schema}.many_rules());
+    PERFORM {schema}.begin_step();
   END IF;
   SELECT r.*, arrived, NOT again AND NOT pg_try_advisory_xact_lock(r.claim),
-    CASE WHEN r.many THEN false ELSE pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL END
-  INTO q FROM (
-    SELECT r.*, r.plan IS NULL AND EXISTS (SELECT FROM {schema}.rules OFFSET 64) AS many FROM json_to_record(request) AS r (claim bigint, queue text,
+    pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL
+  INTO q FROM json_to_record(request) AS r (claim bigint, queue text,
       worker text, max integer, ahead integer, bytes float8, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
-      tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[], plan json)
-    OFFSET 0
-  ) r;
-  IF q.many THEN
-    PERFORM {schema}.begin_step(true);
-  END IF;
+      tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[], plan json);
   IF again THEN
     -- A sweep that has begun with these jobs is waited for, and a later one passes over them: each is active below, or gets its attempt
     -- back here.
@@ -110,20 +103,14 @@ BEGIN
       RETURN answer;
     END IF;
   END IF;
-  IF NOT pg_try_advisory_xact_lock_shared({schema}.lock_key('queue', q.queue)) THEN
-    PERFORM {schema}.lock_queue(q.queue, true);
-    -- Whether or not that took long: somebody had it, and what was seen first need not be so any more.
-    waited := true;
-    sign.head_type := NULL;
-  END IF;
   -- The last time seen is the time where the clock was set back: that is to be written down, or the time stands still.
-  IF waited OR now >= sign.last + 100 OR now = sign.last THEN
+  IF now >= sign.last + 100 OR now = sign.last THEN
     now := {schema}.moment();
   END IF;
 
   sure := least(q.max, 10000);
   want := sure + least(coalesce(q.ahead, 0), 10000 - sure);
-  IF NOT waited AND (cardinality(q.types) = 1 OR q.types IS NULL AND sign.head_type IS NOT DISTINCT FROM sign.last_type) THEN
+  IF cardinality(q.types) = 1 OR (q.types IS NULL AND sign.head_type IS NOT DISTINCT FROM sign.last_type) THEN
     -- Of one type, or of none.
     types := CASE WHEN sign.head_type = coalesce(q.types[1], sign.head_type) THEN ARRAY[sign.head_type] ELSE '{}' END;
   ELSE

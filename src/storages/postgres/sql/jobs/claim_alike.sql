@@ -37,7 +37,7 @@ DECLARE
   -- What is to be confirmed, as the answer says it.
   granted text := '';
 BEGIN
-  IF q.many OR want = 0 OR cardinality(q.types) > 1
+  IF want = 0 OR cardinality(q.types) > 1
     OR (sign.head_type = coalesce(q.types[1], sign.last_type)) IS NOT TRUE
   THEN
     RETURN {schema}.claim_with_care(q, sign, coalesce(q.tokens, '{}'), false);
@@ -74,9 +74,6 @@ BEGIN
     RETURN {schema}.claim_with_care(q, sign, coalesce(q.tokens, '{}'), false);
   END IF;
 
-  IF NOT pg_try_advisory_xact_lock_shared({schema}.lock_key('queue', q.queue)) THEN
-    waited := {schema}.lock_queue(q.queue, true);
-  END IF;
   FOREACH key IN ARRAY way.keys LOOP
     IF NOT pg_try_advisory_xact_lock(key) THEN
       waited := pg_advisory_xact_lock(key) IS NOT NULL;

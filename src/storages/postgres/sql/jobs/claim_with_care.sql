@@ -7,7 +7,6 @@ CREATE OR REPLACE FUNCTION {schema}.claim_with_care(q {schema}.claim_request, si
   again boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  alone boolean := q.many;
   now float8;
   promoted integer := 0;
   -- One that is due is in somebody else's hands.
@@ -34,10 +33,8 @@ DECLARE
   way {schema}.claim_way;
   decided boolean := false;
   lanes boolean;
-  walks boolean := false;
+  planned boolean := false;
   paused boolean := false;
-  waited boolean := false;
-  overtaken boolean;
   names text[] := '{}';
   started record;
   opened {schema}.opened_claim;
@@ -120,19 +117,19 @@ BEGIN
   -- Which way, and then all locks that are needed, in their order.
   IF NOT paused THEN
     types := q.types;
-    walks := grouped OR (lanes AND {schema}.any_lanes(q.queue, q.types));
+    planned := grouped OR (lanes AND {schema}.any_lanes(q.queue, q.types));
     IF sign.ruled OR q.limits <> '[]' THEN
       -- Jobs that it returns wait after that: the claim may take them, too.
-      way := {schema}.way_of(q.queue, q.types, q.limits, walks, CASE WHEN ends AND q.types IS NULL THEN
+      way := {schema}.way_of(q.queue, q.types, q.limits, planned, CASE WHEN ends AND q.types IS NULL THEN
         {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL, sign.marked) || ARRAY(
           SELECT j.type FROM json_to_recordset(outcomes) AS o (id text, "to" text) JOIN {schema}.jobs j ON j.id = o.id
           WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL), false) ELSE known END);
       rules := way.rules;
       types := way.types;
       decided := way.decided;
-      walks := way.walks;
+      planned := way.planned;
     END IF;
-    IF walks AND q.plan IS NOT NULL THEN
+    IF planned THEN
       plan := json_populate_record(NULL::{schema}.claim_plan, q.plan);
       rules := {schema}.rules_to_take(q.queue, q.types, plan.types, q.limits);
     END IF;
@@ -156,19 +153,14 @@ BEGIN
   IF cardinality(rules) > 0 THEN
     names := names || {schema}.names_of(rules);
   END IF;
-  IF NOT alone AND NOT paused THEN
-    waited := {schema}.lock_queue(q.queue, NOT walks OR q.plan IS NOT NULL);
-  END IF;
-  IF NOT alone AND cardinality(names) > 0 THEN
-    overtaken := {schema}.lock_limits(names) OR waited;
-    waited := true;
-  END IF;
-  IF waited OR now >= sign.last + 100 THEN
+  IF cardinality(names) > 0 THEN
+    IF {schema}.lock_limits(names) THEN
+      -- It had to wait: what it saw first need not be so any more.
+      sign.head_type := NULL;
+    END IF;
     now := {schema}.moment();
-  END IF;
-  IF coalesce(overtaken, waited) THEN
-    -- What it saw first need not be so any more.
-    sign.head_type := NULL;
+  ELSIF now >= sign.last + 100 THEN
+    now := {schema}.moment();
   END IF;
 
   IF q.grants IS NOT NULL THEN
@@ -196,24 +188,13 @@ BEGIN
     PERFORM {schema}.remember_claim(q.queue, q.limits, now);
   END IF;
 
-  IF walks AND q.plan IS NOT NULL THEN
+  IF planned THEN
     SELECT * INTO started FROM {schema}.take(q, plan, rules, now);
     jobs := coalesce(jobs, started.jobs);
     granted := coalesce(granted, started.granted);
     everybody := everybody OR started.everybody;
     told := told OR started.told;
     snapshot := started.snapshot;
-  ELSIF walks THEN
-    SELECT * INTO started
-    FROM {schema}.claim_under(q.queue, q.worker, q.claim, least(q.max, 10000), q.bytes, q.types, q.lease_ms, rules,
-      q.grant_ttl, q.arrived, now);
-    jobs := coalesce(jobs, started.jobs);
-    granted := coalesce(granted, started.granted);
-    more := started.more;
-    next_in := started.next_in;
-    blocked_by := started.blocked_by;
-    everybody := everybody OR started.everybody;
-    told := told OR started.told;
   ELSIF NOT paused THEN
     IF NOT decided AND (sign.paused OR cardinality(types) = 1 IS NOT TRUE) THEN
       types := coalesce(known, {schema}.open_types(q.queue, q.types, sign.marked));

@@ -1,11 +1,16 @@
--- As let_in, for a claim that shares its queue with others: one claim at a time folds arrivals into lanes, and the others go on
--- without. A lane is looked at only under the lock of its row: another claim may be about to set it not ready. Where a row is locked
--- the jobs are as if they had only just arrived. Answers whether some may be left; NULL: another transaction is about to change these
--- lanes.
+-- Groups that jobs have come into since the last claim have a lane that is ready from now on. What has arrived is read by
+-- priority and in its order, so many of the types that are asked for, and as many of others: whatever their type, so that lanes
+-- come to be in the order in which jobs came, whichever types are claimed. The lane of jobs without a group is ready while there are any.
 --
--- queue_name, types, others, names, most, at: as let_in.
+-- One claim at a time does this, and the others go on without, unless they have nothing else to do (`waits`). A lane is looked at only
+-- under the lock of its row: another claim may be about to set it not ready. Where a row is locked the jobs are as if they had only just
+-- arrived. Lanes that are blocked stay so, unless by a limit that weighs: look_again tells. Answers whether some may be left; NULL:
+-- another transaction is about to change these lanes.
+--
+-- queue_name: of which queue. types: those that the claim asks for, whose limits are locked. others: all types of which jobs wait.
+-- names: of limits that weigh and are locked. most: how many are read. at: now.
 CREATE OR REPLACE FUNCTION {schema}.fold_arrivals(
-  queue_name text, types text[], others text[], names text[], most integer, at float8
+  queue_name text, types text[], others text[], names text[], most integer, waits boolean, at float8
 ) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -19,18 +24,22 @@ DECLARE
   too_many boolean := false;
   found_ids bigint[];
   locked bigint[];
-  -- As in let_in.
+  -- Lanes that are not there yet, where their unit stands, and the first that waits in each.
   new_types text[];
   priorities float8[];
   grps text[];
   turns bigint[];
   dues float8[];
   seqs bigint[];
+  -- Lanes in which no job waited; lanes that are blocked.
   idle bigint[];
   blocked bigint[];
 BEGIN
   IF NOT pg_try_advisory_xact_lock({schema}.lock_key('fold', queue_name)) THEN
-    RETURN NULL;
+    IF NOT waits OR NOT EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = queue_name) THEN
+      RETURN NULL;
+    END IF;
+    PERFORM pg_advisory_xact_lock({schema}.lock_key('fold', queue_name));
   END IF;
   IF EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = queue_name) THEN
     WITH RECURSIVE arrived AS (
@@ -55,8 +64,8 @@ BEGIN
   END IF;
   IF k_types IS NOT NULL THEN
     locked := ARRAY(SELECT l.id FROM unnest(k_types, k_priorities, k_grps) AS k (type, priority, grp)
-      JOIN {schema}.lanes l ON l.queue = queue_name AND l.priority = k.priority AND l.grp = k.grp AND l.type = k.type
-      FOR UPDATE OF l SKIP LOCKED);
+      CROSS JOIN LATERAL (SELECT n.id FROM {schema}.lanes n
+        WHERE n.queue = queue_name AND n.priority = k.priority AND n.grp = k.grp AND n.type = k.type FOR UPDATE SKIP LOCKED) l);
     WITH found AS (
       SELECT k.*, l.* FROM unnest(k_types, k_priorities, k_grps, k_dues, k_jobs) AS k (type, priority, grp, due_at, job)
         CROSS JOIN LATERAL (
@@ -65,7 +74,7 @@ BEGIN
           FROM {schema}.lanes n WHERE n.queue = queue_name AND n.priority = k.priority AND n.grp = k.grp) l
     ), kept AS (
       INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-      SELECT queue_name, f.type, f.priority, substr(f.grp, 2), f.due_at, f.job FROM found f WHERE f.id <> ALL (locked)
+      SELECT queue_name, f.type, f.priority, substr(f.grp, 2), f.due_at, f.job FROM found f WHERE f.id IS NOT NULL AND f.id <> ALL (locked)
     )
     SELECT array_agg(f.type) FILTER (WHERE f.id IS NULL), array_agg(f.priority) FILTER (WHERE f.id IS NULL),
         array_agg(f.grp) FILTER (WHERE f.id IS NULL), array_agg(coalesce(f.turn, 0)) FILTER (WHERE f.id IS NULL),

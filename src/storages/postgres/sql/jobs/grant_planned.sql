@@ -84,7 +84,9 @@ BEGIN
     FROM (
       SELECT p.place, l.id, l.type, l.priority, l.grp, l.turn, l.heavy, l.blocked_by, l.heavy_since, j.*
       FROM unnest(plan.lanes, plan.counts) WITH ORDINALITY AS p (id, n, place)
-        LEFT JOIN {schema}.lanes l ON l.id = p.id AND l.ready AND l.blocked_until IS NULL AND l.queue = queue_name
+        -- By its id, whatever the planner thinks of indexes whose lanes it has not counted yet.
+        LEFT JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = p.id OFFSET 0) l
+          ON l.ready AND l.blocked_until IS NULL AND l.queue = queue_name
           AND l.type = ANY (plan.types) AND (paused IS NULL OR ':' || l.type <> ALL (paused))
         LEFT JOIN LATERAL (
           SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid AS job, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k

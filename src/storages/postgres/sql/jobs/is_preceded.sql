@@ -3,7 +3,8 @@ CREATE OR REPLACE FUNCTION {schema}.is_preceded(types text[], plan {schema}.clai
 LANGUAGE sql STABLE AS $$
   SELECT plan.known IS NOT NULL AND EXISTS (
     SELECT FROM unnest(plan.front_lanes, plan.front_dues, plan.front_seqs) AS f (lane, due_at, seq)
-      JOIN {schema}.lanes l ON l.id = f.lane AND l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
+      JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = f.lane OFFSET 0) l
+        ON l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
       CROSS JOIN LATERAL (
         (SELECT j.due_at, j.seq FROM {schema}.jobs j
           WHERE l.grp = '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NULL

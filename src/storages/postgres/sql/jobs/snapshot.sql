@@ -1,7 +1,7 @@
 -- What the next plan of a claim is made from, and what its answer is about (storages/postgres/jobs/snapshot.ts): as it is now, with no
 -- lock. Of each type the first ready lanes in the order of their turns, with all that have their turns with them, and a few heads of
--- each; the numbers of all limits that these fall under; who waits for a limit that weighs; which blocked lane of each type is
--- let go on first; what comes due.
+-- each; blocked lanes that come due before the snapshot is too old; the numbers of all limits that the ready ones fall under; who waits
+-- for a limit that weighs; which blocked lane of each type is let go on first; what comes due.
 --
 -- q, plan: what was asked for, and proposed before. types: those that may start; paused: as `pauses` says it, or NULL. epoch: the
 -- number of the rules; they are told where the plan was made with others. busy: another transaction has something that might
@@ -14,12 +14,16 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   -- How far ahead scheduled jobs are looked through.
   ahead CONSTANT integer := 64;
+  -- So long a snapshot is used (FRESH_MS in jobs/take.ts).
+  fresh_ms CONSTANT float8 := 1000;
   page integer := least(1000, greatest(plan.page, 1));
   each integer;
   lanes json; lines text; due json; states json; heavy json; blocked json;
   -- The first lanes of each type; the groups of all, as lanes say it.
   ids bigint[] := '{}';
   first bigint[];
+  soon bigint[] := '{}';
+  ruled boolean := EXISTS (SELECT FROM {schema}.rules);
   a_type text;
   grps text[];
   due_types text[];
@@ -38,10 +42,16 @@ BEGIN
     first := ARRAY(SELECT l.id FROM {schema}.lanes l
       WHERE l.queue = q.queue AND l.type = a_type AND l.ready AND l.blocked_until IS NULL
       ORDER BY l.priority DESC, l.turn, l.id LIMIT page);
+    IF ruled AND cardinality(first) < page THEN
+      soon := soon || ARRAY(SELECT l.id FROM {schema}.lanes l
+        WHERE l.queue = q.queue AND l.type = a_type AND l.ready AND l.blocked_until IS NOT NULL AND l.blocked_until <= now + fresh_ms
+        ORDER BY l.blocked_until LIMIT page - cardinality(first));
+    END IF;
     CONTINUE WHEN first = '{}';
     ids := ids || first;
     lines := concat(lines, json_build_array(a_type, first), ',');
   END LOOP;
+  ids := ids || soon;
   each := least(1000, ceil((least(q.max, 10000) + 1) / greatest(1, cardinality(ids))::float8) + 1);
   IF cardinality(types) > 1 THEN
     ids := ARRAY(SELECT n.id FROM (SELECT DISTINCT l.priority, l.grp FROM {schema}.lanes l WHERE l.id = ANY (ids)) u
@@ -49,7 +59,7 @@ BEGIN
         AND (q.types IS NULL OR a.type = ANY (q.types)) OFFSET 0) n);
   END IF;
   SELECT coalesce(json_agg(json_build_array(l.id, l.type, l.priority, CASE WHEN l.grp <> '' THEN substr(l.grp, 2) END, l.turn, l.served,
-      l.heavy, l.blocked_by, l.heavy_since, CASE WHEN l.ready AND l.blocked_until IS NULL AND l.type = ANY (types) THEN coalesce((
+      l.heavy, l.blocked_by, l.heavy_since, CASE WHEN l.ready AND (l.blocked_until IS NULL OR l.id = ANY (soon)) AND l.type = ANY (types) THEN coalesce((
         SELECT json_agg(json_build_array(j.due_at, j.seq, j.bytes, j.weights)) FROM (
           (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
             WHERE l.grp = '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
@@ -59,7 +69,7 @@ BEGIN
           (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
             WHERE l.grp <> '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
               AND k.grp IS NOT NULL AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
-            ORDER BY k.due_at, k.seq LIMIT each)) j), '[]') END)), '[]'), array_agg(DISTINCT l.grp)
+            ORDER BY k.due_at, k.seq LIMIT each)) j), '[]') END, l.blocked_until)), '[]'), array_agg(DISTINCT l.grp) FILTER (WHERE l.blocked_until IS NULL)
     INTO lanes, grps FROM {schema}.lanes l WHERE l.id = ANY (ids);
   SELECT coalesce(json_agg(json_build_array(c.type, c.due_at) ORDER BY c.due_at), '[]'), array_agg(DISTINCT c.type)
     INTO due, due_types FROM (
@@ -80,7 +90,8 @@ BEGIN
     SELECT coalesce(array_agg(k.name), '{}'), array_agg(k.grp), array_agg(k.window_ms), array_agg(k.max), array_agg(k.holds),
         array_agg(coalesce(heaviest[k.rule], 1) + CASE WHEN k.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(k.max, 0) END)
       INTO names, s_grps, windows, maxima, holding, weights
-      FROM {schema}.quotas_of(rules, all_count, grps) AS k JOIN {schema}.limits l ON l.name = k.name AND l.grp = k.grp
+      FROM {schema}.quotas_of(rules, all_count, grps) AS k
+        CROSS JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = k.name AND o.grp = k.grp LIMIT 1) l
       WHERE k.weight IS NOT NULL OR k.every_ms IS NOT NULL OR l.longest < k.window_ms OR l.window_ms <> k.window_ms
         OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL)
         OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now

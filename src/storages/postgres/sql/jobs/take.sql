@@ -2,7 +2,7 @@
 -- plan proposes is granted as far as it fits, and the next snapshot is answered. Claims of one queue meet only at the limits
 -- that they share: the locks of all names in `rules` are held; what is to be settled is settled, and what has come due waits.
 --
--- After these locks nothing is waited for: jobs and lanes are taken with SKIP LOCKED, and what was missed is in the next snapshot. A plan that
+-- After these locks nothing is waited for, except by a claim without a plan for another that enters the same arrivals: jobs and lanes are taken with SKIP LOCKED, and what was missed is in the next snapshot. A plan that
 -- was made with other rules, or before lanes came that precede it, takes nothing.
 --
 -- q: what it was asked for. plan: what it proposes. rules: what the types of the plan run under. now: the time. Answers with the jobs that
@@ -14,7 +14,8 @@ CREATE OR REPLACE FUNCTION {schema}.take(
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  -- So many arrivals are folded in any case: as in claim_under.
+  -- So many groups that jobs have come into are entered in any case: more of them than jobs are started, so that a backlog of
+  -- them becomes smaller, and not so many that the claim takes much longer for it.
   few CONSTANT integer := 100;
   want integer := least(q.max, 10000);
   paused text[];
@@ -42,7 +43,8 @@ BEGIN
     SELECT coalesce(array_agg(a.type ORDER BY a.place), '{}') INTO types
       FROM (SELECT u.type, min(u.place) AS place FROM unnest(q.types) WITH ORDINALITY AS u (type, place) GROUP BY u.type) a;
   END IF;
-  outside := {schema}.fold_arrivals(q.queue, types, others, weighing, greatest(few, want, least(1000, 5 * want)), now);
+  outside := {schema}.fold_arrivals(q.queue, types, others, weighing, greatest(few, want, least(1000, 5 * want)),
+    cardinality(plan.places) > 0 IS NOT TRUE, now);
   IF outside IS NULL THEN
     busy := true;
     outside := false;

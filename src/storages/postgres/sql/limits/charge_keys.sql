@@ -43,9 +43,12 @@ BEGIN
   END IF;
   WITH entered AS (
     INSERT INTO {schema}.starts AS s (seq, limit_id, at, since, n, claim, began) OVERRIDING SYSTEM VALUE
-    SELECT coalesce(k.entry, nextval('{schema}.starts_seq_seq')), k.id, now + coalesce(ttl, 0), now, CASE WHEN k.logged THEN k.n ELSE 0 END,
+    -- A row that is there already is for starts of the same instant, or of a thousandth of a window with room for very many.
+    SELECT coalesce(CASE WHEN now = keys.at OR k.max > 1000 THEN k.entry END, nextval('{schema}.starts_seq_seq')), k.id,
+      now + coalesce(ttl, 0), now, CASE WHEN k.logged THEN k.n ELSE 0 END,
       CASE WHEN ttl IS NOT NULL THEN number END, CASE WHEN ttl IS NOT NULL THEN charge_keys.began END
-    FROM unnest(ids, weights, starts, keys.entries, keys.logged, keys.everys) AS k (id, n, starts, entry, logged, every_ms)
+    FROM unnest(ids, weights, starts, keys.entries, keys.logged, keys.everys, keys.maxima)
+      AS k (id, n, starts, entry, logged, every_ms, max)
     WHERE k.starts > 0 AND (k.logged OR (ttl IS NOT NULL AND k.every_ms IS NOT NULL))
     ON CONFLICT ON CONSTRAINT starts_pkey DO UPDATE SET at = excluded.at, n = s.n + excluded.n
     RETURNING s.seq, s.limit_id

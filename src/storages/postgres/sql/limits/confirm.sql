@@ -6,15 +6,11 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
   SET enable_mergejoin = off AS $$
 DECLARE
-  -- Of very many limits whoever takes their locks is alone instead.
-  alone boolean := {schema}.many_rules();
   q record;
 BEGIN
-  PERFORM {schema}.begin_step(alone);
+  PERFORM {schema}.begin_step();
   SELECT r.grants, r.called INTO q FROM json_to_record(said) AS r (grants bigint[], called float8[]);
-  IF NOT alone THEN
-    PERFORM {schema}.lock_limits({schema}.limits_of_grants(q.grants));
-  END IF;
+  PERFORM {schema}.lock_limits({schema}.limits_of_grants(q.grants));
   PERFORM {schema}.confirm_starts(q.grants, q.called);
   RETURN '{}';
 END

@@ -38,7 +38,8 @@ BEGIN
             THEN l.entry END AS entry,
           a.window_ms IS NOT NULL OR l.window_ms IS NOT NULL OR coalesce(l.longest > 0, false) AS logged
         FROM {schema}.quotas_of(rules, all_count, grps) AS a
-          LEFT JOIN {schema}.limits l ON l.name = a.name AND l.grp = a.grp
+          -- One by one: planned while there were few limits, a join would read all of them.
+          LEFT JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = a.name AND o.grp = a.grp LIMIT 1) l ON true
           CROSS JOIN LATERAL (
             SELECT CASE WHEN a.window_ms IS NULL THEN NULL WHEN l.id IS NULL THEN 0 WHEN s.suffices THEN l.used
                 ELSE {schema}.window_used(l.id, l.window_ms, l.used, l.seen_at, a.window_ms, now) END AS used,

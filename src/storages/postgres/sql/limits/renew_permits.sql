@@ -10,13 +10,10 @@ DECLARE
   now float8;
   kept jsonb;
 BEGIN
-  -- Whoever would need very many locks is alone instead.
-  PERFORM {schema}.begin_step(cardinality(tokens) > 64);
-  IF cardinality(tokens) <= 64 THEN
-    SELECT array_agg(DISTINCT l.name) INTO names
-      FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (tokens);
-    PERFORM {schema}.lock_limits(names);
-  END IF;
+  PERFORM {schema}.begin_step();
+  SELECT array_agg(DISTINCT l.name) INTO names
+    FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (tokens);
+  PERFORM {schema}.lock_limits(names);
   now := {schema}.moment();
   WITH renewed AS (
     UPDATE {schema}.holds h SET until = greatest(h.until, now + ttl_ms) WHERE h.token = ANY (tokens) AND h.until > now

@@ -1,4 +1,4 @@
--- As unblock_ripe, for claims that share their queue: lanes whose rows others have locked are left to them.
+-- Lanes of these types whose instant has come are ready, a thousand at a time. Those whose rows other claims have locked are left to them.
 CREATE OR REPLACE FUNCTION {schema}.unblock_due(queue_name text, types text[], at float8) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -59,6 +59,13 @@ describe("groups that jobs have come into", () => {
     expect(await idsOf(storage, { max: 1 })).toEqual(["late"]);
   });
 
+  test("are entered by the first claim", async () => {
+    const { storage, pool } = await open();
+    await storage.add(["a", "b"].map((group) => newJob({ group })));
+    await storage.claim(anything({ max: 0 }));
+    expect((await pool.query("SELECT FROM sluice.arrivals")).rowCount).toBe(0);
+  });
+
   test("are all served, by claims and by nobody else's leave", async () => {
     const { storage, pool } = await open();
     const jobs = Array.from({ length: 1_200 }, (_, n) => newJob({ group: `g${n}`, type: n % 3 === 0 ? "t" : "u" }));
@@ -162,34 +169,32 @@ test("what a claim looks at does not depend on how many groups there are", async
     );
   }
   await storage.close();
-  const client = new pg.Client({ connectionString: url });
-  client.on("error", () => {});
-  await client.connect();
   const looked: { readonly rows: number; readonly text: string }[] = [];
-  client.on("notice", ({ message = "" }) => {
-    const from = message.indexOf("{");
-    if (!message.startsWith("duration:") || from < 0) return;
-    const { "Query Text": text, Plan: plan } = JSON.parse(message.slice(from)) as { "Query Text": string; Plan: Plan };
-    looked.push({ rows: most(plan), text });
+  const pool = new pg.Pool({ connectionString: url, max: 1 });
+  pool.on("error", () => {});
+  pool.on("connect", (client) => {
+    client.on("notice", ({ message = "" }) => {
+      const from = message.indexOf("{");
+      if (!message.startsWith("duration:") || from < 0) return;
+      const { "Query Text": text, Plan: plan } = JSON.parse(message.slice(from)) as { "Query Text": string; Plan: Plan };
+      looked.push({ rows: most(plan), text });
+    });
   });
+  const claiming = new PostgresStorage(pool, { connections: 0 });
   try {
-    const claim = async (types: readonly string[] | null) => {
-      const request = { claim: 1, queue: "q", worker: "w", max: 20, types, lease_ms: 1_000, limits: [], settle: [] };
-      const { rows } = await client.query<{ answer: string }>("SELECT sluice.claim_2($1) AS answer", [
-        JSON.stringify(request),
-      ]);
-      return (JSON.parse(rows[0]!.answer) as { readonly jobs: readonly unknown[] }).jobs.length;
-    };
+    const claim = async (types: readonly string[] | null) =>
+      (await claiming.claim(anything({ max: 20, types }))).jobs.length;
     // Until all of them have come in.
     do expect(await claim(null)).toBe(20);
-    while ((await client.query("SELECT FROM sluice.arrivals LIMIT 1")).rowCount !== 0);
-    await client.query(`LOAD 'auto_explain'; SET client_min_messages = log;
+    while ((await pool.query("SELECT FROM sluice.arrivals LIMIT 1")).rowCount !== 0);
+    await pool.query(`LOAD 'auto_explain'; SET client_min_messages = log;
       SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on; SET auto_explain.log_analyze = on;
       SET auto_explain.log_timing = off; SET auto_explain.log_format = json`);
     for (const types of [null, ["t"], ["t", "u"]]) expect(await claim(types)).toBe(20);
     expect(looked.length).toBeGreaterThan(0);
     expect(looked.filter(({ rows }) => rows > GROUPS / 4)).toEqual([]);
   } finally {
-    await client.end();
+    await claiming.close();
+    await pool.end();
   }
 });

@@ -26,7 +26,8 @@ describe("claims of one queue", () => {
     const { storage, pool } = await open();
     await storage.add([1, 2].map(() => newJob({ type: "plain" })));
     await storage.add(["a", "b"].map((group) => newJob({ type: "grouped", group })));
-    await storage.add([newJob({ queue: "other", type: "grouped", group: "a" })]);
+    // Groups that jobs have just come into are entered by one claim at a time.
+    await storage.claim(anything({ max: 0 }));
     const client = await pool.connect();
     try {
       await claimUnderWay(client, first);
@@ -42,12 +43,14 @@ describe("claims of one queue", () => {
   }
 
   const free = { types: ["plain"], max: 1 };
-  const walk = { types: ["grouped"], max: 1 };
-
-  test("that need no lanes do not wait for each other", async () => expect(await waits(free, free)).toBe(false));
-  test("that walk wait for those that need none", async () => expect(await waits(free, walk)).toBe(true));
-  test("that need none wait for those that walk", async () => expect(await waits(walk, free)).toBe(true));
-  test("and of another do not wait", async () => expect(await waits(walk, { ...walk, queue: "other" })).toBe(false));
+  const grouped = { types: ["grouped"], max: 1 };
+  const pairs = [
+    ["that need no lanes do not wait for each other", free, free],
+    ["among groups do not wait for those that need no lanes", free, grouped],
+    ["that need no lanes do not wait for those among groups", grouped, free],
+    ["among groups do not wait for each other", grouped, grouped],
+  ] as const;
+  test.each(pairs)("%s", async (_, first, second) => expect(await waits(first, second)).toBe(false));
 });
 
 describe("a claim of any type", () => {
@@ -89,31 +92,5 @@ describe("a claim of any type", () => {
     });
     await clock.advance(1_000);
     expect((await storage.claim(anything())).jobs).toMatchObject([{ type: "a" }]);
-  });
-});
-
-describe("a queue that is taken, and free a moment later", () => {
-  const open = emptyStorages();
-
-  test("is looked at again", async () => {
-    const { storage, pool } = await open();
-    await storage.add([1, 2, 3].map(() => newJob({ type: "plain" })));
-    // Whoever walks has ended by the time that it is asked for again.
-    const { rows } = await pool.query("SELECT pg_get_functiondef('sluice.lock_queue'::regproc) AS text");
-    const [{ text }] = rows as [{ text: string }];
-    await pool.query(text.replace("BEGIN", "BEGIN PERFORM pg_sleep(0.3);"));
-    const walker = await pool.connect();
-    try {
-      await walker.query("BEGIN");
-      await walker.query("SELECT pg_advisory_xact_lock(sluice.lock_key('queue', 'q'))");
-      const claim = storage.claim(anything({ max: 2, types: ["plain"] }));
-      const sleeping = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
-      while ((await walker.query(sleeping)).rows.length === 0);
-      await walker.query("COMMIT");
-      const { jobs, more } = await claim;
-      expect([jobs.length, more]).toEqual([2, true]);
-    } finally {
-      walker.release();
-    }
   });
 });
