@@ -116,7 +116,10 @@ describe("a claim that takes by plan", () => {
       const claim = storage.claim(anything());
       while ((await pool.query(WAITING)).rows.length === 0);
       await client.query("COMMIT");
-      expect(await claim).toMatchObject({ jobs: [{}], more: false, nextInMs: 1_000, blockedBy: "k" });
+      const { jobs, more, nextInMs, blockedBy } = await claim;
+      expect([jobs.length, more, blockedBy]).toEqual([1, false, "k"]);
+      // The locks of a transaction that ends are not released all at once: arrivals may be locked for a moment longer.
+      expect([10, 1_000]).toContain(nextInMs);
     });
   });
 
