@@ -22,8 +22,10 @@ DECLARE
   k_jobs bigint[];
   jobs bigint[];
   too_many boolean := false;
-  found_ids bigint[];
+  -- The lane of each, if it is there; those that no other claim has locked. Has one?
+  found bigint[];
   locked bigint[];
+  busy boolean := false;
   -- Lanes that are not there yet, where their unit stands, and the first that waits in each.
   new_types text[];
   priorities float8[];
@@ -63,25 +65,23 @@ BEGIN
       INTO k_types, k_priorities, k_grps, k_dues, k_jobs, jobs, too_many FROM kinds k;
   END IF;
   IF k_types IS NOT NULL THEN
-    locked := ARRAY(SELECT l.id FROM unnest(k_types, k_priorities, k_grps) AS k (type, priority, grp)
-      CROSS JOIN LATERAL (SELECT n.id FROM {schema}.lanes n
-        WHERE n.queue = queue_name AND n.priority = k.priority AND n.grp = k.grp AND n.type = k.type FOR UPDATE SKIP LOCKED) l);
-    WITH found AS (
-      SELECT k.*, l.* FROM unnest(k_types, k_priorities, k_grps, k_dues, k_jobs) AS k (type, priority, grp, due_at, job)
-        CROSS JOIN LATERAL (
-          SELECT max(n.turn) AS turn, max(n.id) FILTER (WHERE n.type = k.type) AS id,
-            bool_or(n.type = k.type AND NOT n.ready) AS idle, bool_or(n.type = k.type AND n.blocked_until IS NOT NULL) AS blocked
-          FROM {schema}.lanes n WHERE n.queue = queue_name AND n.priority = k.priority AND n.grp = k.grp) l
-    ), kept AS (
+    SELECT array_agg(k.type) FILTER (WHERE l.id IS NULL), array_agg(k.priority) FILTER (WHERE l.id IS NULL),
+        array_agg(k.grp) FILTER (WHERE l.id IS NULL), array_agg(coalesce(l.turn, 0)) FILTER (WHERE l.id IS NULL),
+        array_agg(k.due_at) FILTER (WHERE l.id IS NULL), array_agg(k.job) FILTER (WHERE l.id IS NULL), array_agg(l.id)
+      INTO new_types, priorities, grps, turns, dues, seqs, found
+      FROM unnest(k_types, k_priorities, k_grps, k_dues, k_jobs) AS k (type, priority, grp, due_at, job) CROSS JOIN LATERAL (
+        SELECT max(n.turn) AS turn, max(n.id) FILTER (WHERE n.type = k.type) AS id
+        FROM {schema}.lanes n WHERE n.queue = queue_name AND n.priority = k.priority AND n.grp = k.grp) l;
+    locked := ARRAY(SELECT l.id FROM {schema}.lanes l WHERE l.id = ANY (found) FOR UPDATE SKIP LOCKED);
+    SELECT array_agg(l.id) FILTER (WHERE NOT l.ready), array_agg(l.id) FILTER (WHERE l.blocked_until IS NOT NULL)
+      INTO idle, blocked FROM {schema}.lanes l WHERE l.id = ANY (locked);
+    busy := EXISTS (SELECT FROM unnest(found) AS f (id) WHERE f.id IS NOT NULL AND f.id <> ALL (locked));
+    IF busy THEN
       INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-      SELECT queue_name, f.type, f.priority, substr(f.grp, 2), f.due_at, f.job FROM found f WHERE f.id IS NOT NULL AND f.id <> ALL (locked)
-    )
-    SELECT array_agg(f.type) FILTER (WHERE f.id IS NULL), array_agg(f.priority) FILTER (WHERE f.id IS NULL),
-        array_agg(f.grp) FILTER (WHERE f.id IS NULL), array_agg(coalesce(f.turn, 0)) FILTER (WHERE f.id IS NULL),
-        array_agg(f.due_at) FILTER (WHERE f.id IS NULL), array_agg(f.job) FILTER (WHERE f.id IS NULL),
-        array_agg(f.id) FILTER (WHERE f.idle AND f.id = ANY (locked)), array_agg(f.id) FILTER (WHERE f.blocked AND f.id = ANY (locked)),
-        array_agg(f.id) FILTER (WHERE f.id IS NOT NULL)
-      INTO new_types, priorities, grps, turns, dues, seqs, idle, blocked, found_ids FROM found f;
+      SELECT queue_name, k.type, k.priority, substr(k.grp, 2), k.due_at, k.job
+      FROM unnest(k_types, k_priorities, k_grps, k_dues, k_jobs, found) AS k (type, priority, grp, due_at, job, lane)
+      WHERE k.lane IS NOT NULL AND k.lane <> ALL (locked);
+    END IF;
   END IF;
   PERFORM {schema}.open_lanes(queue_name, others, new_types, priorities, grps, turns, dues, seqs, at);
   IF idle IS NOT NULL THEN
@@ -93,9 +93,6 @@ BEGIN
   IF names <> '{}' THEN
     PERFORM {schema}.look_again(queue_name, types, blocked, jobs, names, at);
   END IF;
-  IF EXISTS (SELECT FROM unnest(found_ids) AS f (id) WHERE f.id <> ALL (locked)) THEN
-    RETURN NULL;
-  END IF;
-  RETURN coalesce(too_many, false);
+  RETURN CASE WHEN NOT busy THEN coalesce(too_many, false) END;
 END
 $$;

@@ -128,7 +128,16 @@ BEGIN
       l_group[i] := array_position(groups, l_grp[i]);
     END LOOP;
   END IF;
-  SELECT * INTO unknown FROM {schema}.first_unknown(queue_name, types, plan);
+  -- The first ready lane that the plan did not know of. Of each type so many of the first lanes are looked at as the plan has; of a type
+  -- that it did not know, one.
+  SELECT f.id, f.priority, f.turn INTO unknown
+    FROM unnest(types) AS t (type) LEFT JOIN unnest(plan.seen_types, plan.seen_counts) AS s (type, count) ON s.type = t.type
+      CROSS JOIN LATERAL (
+        SELECT l.id, l.priority, l.turn FROM {schema}.lanes l
+        WHERE plan.known IS NOT NULL AND l.queue = queue_name AND l.type = t.type AND l.ready AND l.blocked_until IS NULL
+        ORDER BY l.priority DESC, l.turn, l.id LIMIT coalesce(s.count, 1)) f
+    WHERE f.id <> ALL (plan.known)
+    ORDER BY f.priority DESC, f.turn, f.id LIMIT 1;
   keys := {schema}.open_keys(rules, all_count, groups, want, ttl, now);
   now := keys.at;
   IF cardinality(keys.ids) > 0 THEN

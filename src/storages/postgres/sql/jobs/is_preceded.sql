@@ -16,19 +16,3 @@ LANGUAGE sql STABLE AS $$
           ORDER BY j.due_at, j.seq LIMIT 1)) h
     WHERE (h.due_at, h.seq) < (f.due_at, f.seq))
 $$;
-
--- The first ready lane that a plan did not know of; NULL: there is none. Of each type so many of the first lanes are looked at as the plan
--- has; of a type that it did not know, one.
-CREATE OR REPLACE FUNCTION {schema}.first_unknown(
-  queue_name text, types text[], plan {schema}.claim_plan, OUT id bigint, OUT priority float8, OUT turn bigint
-)
-LANGUAGE sql STABLE AS $$
-  SELECT f.id, f.priority, f.turn
-  FROM unnest(types) AS t (type) LEFT JOIN unnest(plan.seen_types, plan.seen_counts) AS s (type, count) ON s.type = t.type
-    CROSS JOIN LATERAL (
-      SELECT l.id, l.priority, l.turn FROM {schema}.lanes l
-      WHERE plan.known IS NOT NULL AND l.queue = queue_name AND l.type = t.type AND l.ready AND l.blocked_until IS NULL
-      ORDER BY l.priority DESC, l.turn, l.id LIMIT coalesce(s.count, 1)) f
-  WHERE f.id <> ALL (plan.known)
-  ORDER BY f.priority DESC, f.turn, f.id LIMIT 1
-$$;
