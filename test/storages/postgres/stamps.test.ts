@@ -18,12 +18,11 @@ test("a job starts when it was taken, and not when there was found to be room", 
   const { storage, pool } = await open();
   const wall = async () => (await pool.query<{ wall: number }>("SELECT wall FROM public.test_clock")).rows[0]!.wall;
   await storage.setup();
-  await slow(pool, "claim_room", "rules sluice.limit_rule[], now float8, prepare boolean = true", "sluice.limit_room");
   await slow(
     pool,
-    "grant_planned",
-    "queue_name text, asked text[], types text[], paused text[], plan sluice.claim_plan, all_rules sluice.limit_rule[], want integer, bytes float8, ttl float8, now_at float8",
-    "sluice.planned_grants",
+    "open_keys",
+    "rules sluice.limit_rule[], all_count integer, grps text[], want integer, ttl float8, now float8",
+    "sluice.claim_keys",
   );
   const rules = [rule("window", { max: 3, windowMs: 1_000 }), rule("slots", { concurrency: 10 })];
   await storage.limits.define(rules);

@@ -34,7 +34,7 @@ export interface Decision {
   readonly held: number;
   readonly wait: number | null;
   readonly reason: string | null;
-  readonly quick: number | null;
+  readonly refusal: number | null;
   readonly free: number | null;
 }
 
@@ -65,7 +65,7 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
     held: holding ? held.slots : 0,
     wait: finite(verdict.wait),
     reason: verdict.reason,
-    quick: finite(verdict.wait),
+    refusal: finite(verdict.wait),
     free: finite(availableOf(limitState, said, group, now)),
   };
 }

@@ -97,38 +97,6 @@ CREATE TYPE {schema}.limit_account AS (
   grant_ttl float8
 );
 
--- What a claim whose jobs are all alike to its limits is going to write under one of them. id: NULL where nothing is kept yet.
--- counted: the window that is kept a total of, before: what was in use of it at before_at. logged: starts are written down;
--- entry: in a row that is there already. singly: what is held of it is written down for each job. spaced: it keeps starts apart.
-CREATE TYPE {schema}.limit_use AS (
-  id bigint,
-  name text,
-  holds boolean,
-  singly boolean,
-  counted float8,
-  before float8,
-  before_at float8,
-  logged boolean,
-  entry bigint,
-  spaced boolean
-);
-
--- What limits leave to such a claim. plain: nothing but numbers is in its way. taken: what is kept of a start with its job.
--- shortest: of the windows and the spacing that its starts count under. confirm_in: when it is to be confirmed; NULL: never.
-CREATE TYPE {schema}.limit_room AS (
-  at float8,
-  free float8,
-  wait float8,
-  blocked_by text,
-  unprepared boolean,
-  plain boolean,
-  taken jsonb,
-  rules {schema}.limit_rule[],
-  uses {schema}.limit_use[],
-  shortest float8,
-  confirm_in float8
-);
-
 -- What a step gave back of one limit: how long one more had to wait for what was held before, and how much that was;
 -- whether lanes were waiting for it. Without an id: there is news for everybody, whatever comes.
 CREATE TYPE {schema}.limit_given AS (

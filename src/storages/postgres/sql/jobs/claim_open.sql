@@ -19,7 +19,10 @@ DECLARE
   limited boolean := cardinality(rules) > 0;
   first_only boolean := coalesce(cardinality(types) = 1 AND types[1] = sign.head_type, false);
   opened {schema}.opened_claim;
-  room {schema}.limit_room;
+  keys {schema}.claim_keys;
+  charged record;
+  refusal record;
+  limits jsonb;
   wait float8 := 0;
   picked tid[];
   total float8;
@@ -30,9 +33,9 @@ DECLARE
   took float8;
 BEGIN
   IF limited THEN
-    room := {schema}.claim_room(rules, now);
-    now := room.at;
-    max := least(max, room.free);
+    keys := {schema}.open_keys(rules, cardinality(rules), '{}', max, ttl, now);
+    now := keys.at;
+    max := least(max, {schema}.available_starts(keys));
     ahead := 0;
   END IF;
   IF cardinality(types) > 0 THEN
@@ -47,7 +50,7 @@ BEGIN
       IF cardinality(picked) > 0 THEN
         -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
         took := greatest(0, {schema}.wall() - arrived);
-        -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
+        -- One of them may have been given back a moment ago: it starts after that. No less is available by then.
         SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew),
           (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
         INTO first, now, total FROM {schema}.meta m;
@@ -56,13 +59,13 @@ BEGIN
           busy := false;
         END IF;
         IF limited THEN
-          room.at := now;
-          room := {schema}.take_uniform(room, cardinality(picked), first, ttl, now - took);
-          IF room.confirm_in IS NOT NULL THEN
-            opened.granted := json_build_array(first, room.confirm_in);
+          SELECT * INTO charged FROM {schema}.charge_uniform(keys, cardinality(picked), first, ttl, now - took, now);
+          limits := charged.taken;
+          IF charged.confirm_in IS NOT NULL THEN
+            opened.granted := json_build_array(first, charged.confirm_in);
           END IF;
         END IF;
-        started := {schema}.start_jobs(picked, first, queue, worker, claim, lease_ms, room.taken, max, sign.heard, now);
+        started := {schema}.start_jobs(picked, first, queue, worker, claim, lease_ms, limits, max, sign.heard, now);
         -- What was left alone is to be had.
         busy := busy AND started.count = cardinality(picked);
       END IF;
@@ -78,8 +81,9 @@ BEGIN
   opened.told := sign.heard AND started.count > 0;
   opened.at := now;
   IF limited THEN
-    wait := coalesce(room.wait, 0);
-    opened.blocked_by := CASE WHEN waits THEN room.blocked_by END;
+    SELECT * INTO refusal FROM {schema}.next_refusal(keys, rules, coalesce(started.count, 0), now);
+    wait := refusal.wait;
+    opened.blocked_by := CASE WHEN waits THEN refusal.blocked_by END;
   END IF;
   opened.more := waits AND NOT busy AND wait = 0;
   opened.next_in := CASE WHEN NOT waits THEN {schema}.next_due(queue, asked, NULL) - now WHEN busy THEN soon_ms ELSE 0 END;

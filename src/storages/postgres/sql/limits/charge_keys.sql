@@ -2,10 +2,11 @@
 -- and when they are to be confirmed (NULL: never).
 --
 -- keys: as opened. weights, slots, starts: what was taken of each state, all together, and by how many starts. number, ttl, began: of
--- the grant that is to be confirmed (tables/1.sql); ttl is NULL where none is. now: when they start.
+-- the grant that is to be confirmed (tables/1.sql); ttl is NULL where none is. now: when they start. permit: it is the start of a permit
+-- with that number, in a row of its own.
 CREATE OR REPLACE FUNCTION {schema}.charge_keys(
   keys {schema}.claim_keys, weights float8[], starts integer[], slots float8[], number bigint, ttl float8, began float8, now float8,
-  OUT ids bigint[], OUT entries bigint[], OUT confirm_in float8
+  permit boolean DEFAULT false, OUT ids bigint[], OUT entries bigint[], OUT confirm_in float8
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -42,11 +43,12 @@ BEGIN
     END LOOP;
   END IF;
   WITH entered AS (
-    INSERT INTO {schema}.starts AS s (seq, limit_id, at, since, n, claim, began) OVERRIDING SYSTEM VALUE
+    INSERT INTO {schema}.starts AS s (seq, limit_id, at, since, n, claim, began, token) OVERRIDING SYSTEM VALUE
     -- A row that is there already is for starts of the same instant, or of a thousandth of a window with room for very many.
-    SELECT coalesce(CASE WHEN now = keys.at OR k.max > 1000 THEN k.entry END, nextval('{schema}.starts_seq_seq')), k.id,
+    SELECT coalesce(CASE WHEN NOT permit AND (now = keys.at OR k.max > 1000) THEN k.entry END, nextval('{schema}.starts_seq_seq')), k.id,
       now + coalesce(ttl, 0), now, CASE WHEN k.logged THEN k.n ELSE 0 END,
-      CASE WHEN ttl IS NOT NULL THEN number END, CASE WHEN ttl IS NOT NULL THEN charge_keys.began END
+      CASE WHEN ttl IS NOT NULL THEN number END, CASE WHEN ttl IS NOT NULL THEN charge_keys.began END,
+      CASE WHEN permit AND k.logged THEN number END
     FROM unnest(ids, weights, starts, keys.entries, keys.logged, keys.everys, keys.maxima)
       AS k (id, n, starts, entry, logged, every_ms, max)
     WHERE k.starts > 0 AND (k.logged OR (ttl IS NOT NULL AND k.every_ms IS NOT NULL))
@@ -65,8 +67,8 @@ BEGIN
     used = CASE WHEN k.window_ms IS NOT NULL THEN k.used WHEN l.window_ms IS NOT NULL THEN l.used ELSE -k.n END + k.n,
     seen_at = CASE WHEN k.window_ms IS NOT NULL THEN k.used_at WHEN l.window_ms IS NOT NULL THEN l.seen_at ELSE now END,
     longest = greatest(l.longest, k.window_ms), newest = CASE WHEN k.place > 0 THEN now ELSE l.newest END,
-    entry = CASE WHEN ttl IS NULL AND k.place > 0 THEN k.place ELSE l.entry END,
-    entry_since = CASE WHEN ttl IS NULL AND k.place > 0 AND k.place IS DISTINCT FROM l.entry THEN now ELSE l.entry_since END,
+    entry = CASE WHEN ttl IS NULL AND NOT permit AND k.place > 0 THEN k.place ELSE l.entry END,
+    entry_since = CASE WHEN ttl IS NULL AND NOT permit AND k.place > 0 AND k.place IS DISTINCT FROM l.entry THEN now ELSE l.entry_since END,
     held = l.held + k.slots
   FROM unnest(ids, weights, slots, starts, keys.windows, keys.everys, keys.used, keys.used_at, entries)
     AS k (id, n, slots, starts, window_ms, every_ms, used, used_at, place)

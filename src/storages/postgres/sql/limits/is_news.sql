@@ -5,8 +5,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   one {schema}.limit_given;
   rule {schema}.limit_rule;
-  meter {schema}.limit_meter;
-  account {schema}.limit_account;
+  kept record;
   judged bigint[] := '{}';
   awaited boolean;
 BEGIN
@@ -31,23 +30,14 @@ BEGIN
       RETURN true;
     END IF;
     CONTINUE WHEN one.wait = 0 AND (rule.weight IS NULL OR rule.max IS NOT NULL);
-    account := {schema}.open_account(one.name, one.grp);
-    now := greatest(now, account.newest, account.latest_at);
-    meter := {schema}.meter_of(rule, {schema}.group_of(one.grp));
-    meter.holds := true;
-    account := {schema}.watch(account, meter, now, false);
-    IF rule.weight IS NOT NULL AND rule.max IS NULL AND account.held < one.slots THEN
+    SELECT greatest(now, l.newest, l.latest_at) AS at, l.held + coalesce((
+        SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) AS slots
+      INTO kept FROM {schema}.limits l WHERE l.id = one.id;
+    IF rule.weight IS NOT NULL AND rule.max IS NULL AND kept.slots < one.slots THEN
       RETURN true;
     END IF;
     CONTINUE WHEN one.wait = 0;
-    IF rule.probes IS NULL AND account.held >= meter.concurrency THEN
-      IF account.expires_in < one.wait THEN
-        RETURN true;
-      END IF;
-      CONTINUE;
-    END IF;
-    meter.used := {schema}.meter_used(account, meter, now);
-    IF ({schema}.verdict(meter, account, 1, 1, now)).wait < one.wait THEN
+    IF {schema}.refusal_wait(rule, {schema}.lane_grp(one.grp), 1, 1, 0, 0, 0, NULL, coalesce(kept.at, now)) < one.wait THEN
       RETURN true;
     END IF;
   END LOOP;

@@ -1,5 +1,5 @@
--- What is kept of many limits, each for one group, as a step sees it that has taken nothing yet (limits/open_account.sql,
--- limits/watch.sql), all read together: the account, what is in use of its window, and when its latest start was.
+-- What is kept of many limits, each for one group, as a step sees it that has taken nothing yet, all read together: the account, what
+-- is in use of its window, and when its latest start was.
 --
 -- names, states: which limits, for which groups, as `limits` says it. windows: the window of each, or NULL. holding: is what is
 -- held of it asked for? now: the time.

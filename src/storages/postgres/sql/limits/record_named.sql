@@ -1,5 +1,5 @@
 -- Counts a start under a token of its own. spent: what was charged for it before, and has left every window. until: so long it
--- is kept at least. ttl, began: it is to be confirmed, by its token (as account_save); NULL: it is not.
+-- is kept at least. ttl, began: it is to be confirmed, by its token (as charge_keys); NULL: it is not.
 CREATE OR REPLACE FUNCTION {schema}.record_named(
   id bigint, n float8, token bigint, spent float8, until float8, now float8, ttl float8 DEFAULT NULL, began float8 DEFAULT NULL
 ) RETURNS void

@@ -10,18 +10,19 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   -- Before anything is waited for.
   arrived float8 := {schema}.wall();
-  took float8;
   rule {schema}.limit_rule;
-  meter {schema}.limit_meter;
-  account {schema}.limit_account;
-  own text;
+  -- The group as lanes say it.
+  lane text;
+  keys {schema}.claim_keys;
+  charged record;
   now float8;
   says float8;
   weight float8;
   slots float8;
-  wait float8;
+  wait float8 := 0;
   number bigint;
   until float8;
+  took float8;
 BEGIN
   PERFORM {schema}.begin_step(false);
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
@@ -29,54 +30,49 @@ BEGIN
   IF rule.name IS NULL THEN
     RETURN '{"missing":true}';
   END IF;
-  own := CASE WHEN rule.by_group THEN grp END;
-  meter := {schema}.meter_of(rule, own);
-  account := {schema}.open_account(limit_name, {schema}.state_grp(rule.by_group, own));
-  took := greatest(0, {schema}.wall() - arrived);
-  now := greatest({schema}.moment(), account.newest, account.latest_at);
-  account := {schema}.watch(account, meter, now, true);
-  meter.used := {schema}.meter_used(account, meter, now);
+  lane := CASE WHEN rule.by_group THEN coalesce(':' || grp, '') END;
   says := coalesce(asked, rule.estimate);
   weight := CASE WHEN rule.max IS NULL THEN 1 ELSE says END;
   slots := CASE WHEN rule.max IS NULL THEN says ELSE 1 END;
-  wait := {schema}.limit_wait(meter, account, weight, slots, now);
+  took := greatest(0, {schema}.wall() - arrived);
+  keys := {schema}.open_keys(ARRAY[rule], CASE WHEN rule.by_group THEN 0 ELSE 1 END, CASE WHEN rule.by_group THEN ARRAY[lane] ELSE '{}' END,
+    least(1000000000, ceil(weight))::integer, grant_ttl, {schema}.moment());
+  now := keys.at;
+  IF keys.closed[1] OR weight > keys.weights[1] OR slots > keys.slots[1] OR keys.starts[1] < 1 OR weight > keys.maxima[1]
+    OR slots > keys.concurrency[1] THEN
+    wait := {schema}.refusal_wait(rule, lane, weight, slots, 0, 0, 0, NULL, now);
+  END IF;
   -- Of all who wait for a limit, those outside of jobs come last.
   IF wait <> -1 AND rule.weight IS NOT NULL AND asked IS DISTINCT FROM 0 THEN
-    wait := greatest(wait, {schema}.heavy_wait(limit_name,
-      CASE WHEN rule.by_group THEN {schema}.lane_grp(account.grp) END, '-Infinity', 0, 'Infinity', now, false));
+    wait := greatest(wait, {schema}.heavy_wait(limit_name, lane, '-Infinity', 0, 'Infinity', now, false));
   END IF;
   IF wait <> 0 THEN
     RETURN json_build_object('granted', false,
       'retryInMs', CASE WHEN wait > 0 THEN nullif(wait, 'Infinity') END,
       'most', CASE
-        WHEN meter.max > 0 AND weight > meter.max THEN meter.max
-        WHEN meter.concurrency > 0 AND slots > meter.concurrency THEN meter.concurrency END);
+        WHEN keys.maxima[1] > 0 AND weight > keys.maxima[1] THEN keys.maxima[1]
+        WHEN keys.concurrency[1] > 0 AND slots > keys.concurrency[1] THEN keys.concurrency[1] END);
   END IF;
   IF dry OR asked = 0 THEN
     RETURN '{"granted":true,"held":false}';
   END IF;
   number := nextval('{schema}.numbers');
-  account := {schema}.account_take(account, meter, weight, slots, 1, now);
-  account := {schema}.account_save(account, true, number, grant_ttl, now - took, now);
-  IF account.entry > 0 THEN
-    UPDATE {schema}.starts SET token = number WHERE seq = account.entry;
-  END IF;
+  SELECT * INTO charged FROM {schema}.charge_keys(keys, ARRAY[weight], ARRAY[1], ARRAY[0], number, grant_ttl, now - took, now, true);
   -- What is only counted may be corrected for ten minutes at least.
-  until := CASE WHEN meter.holds THEN 0 ELSE now + greatest(ttl_ms, meter.window_ms, 600000) END;
-  IF meter.holds THEN
+  until := CASE WHEN keys.holds[1] THEN 0 ELSE now + greatest(ttl_ms, keys.windows[1], 600000) END;
+  IF keys.holds[1] THEN
     INSERT INTO {schema}.holds (limit_id, token, slots, at, until)
-      VALUES (account.id, number, slots, now, now + ttl_ms);
-  ELSIF rule.by_group AND account.entry > 0 THEN
+      VALUES (charged.ids[1], number, slots, now, now + ttl_ms);
+  ELSIF rule.by_group AND charged.entries[1] > 0 THEN
     -- A group that is idle would be forgotten before.
-    INSERT INTO {schema}.holds (limit_id, token, slots, at, until) VALUES (account.id, number, 0, now, until);
+    INSERT INTO {schema}.holds (limit_id, token, slots, at, until) VALUES (charged.ids[1], number, 0, now, until);
   END IF;
-  -- Old starts are deleted by whoever takes one: there may be nobody who sweeps.
+  -- Old starts are deleted by the permits themselves, now and then: there may be nothing that sweeps.
   IF (number / 10000) % 64 = 63 THEN
-    PERFORM {schema}.prune_limit(account.id, now);
+    PERFORM {schema}.prune_limit(charged.ids[1], now);
   END IF;
-  RETURN json_build_object('granted', true, 'held', meter.holds,
-    'token', json_build_array(account.id, number, weight, now, until),
-    'grant', CASE WHEN grant_ttl IS NOT NULL AND (account.entry > 0 OR account.every_ms IS NOT NULL) THEN json_build_array(number,
-      {schema}.confirm_in(least(CASE WHEN meter.max IS NOT NULL THEN meter.window_ms END, meter.every_ms))) END);
+  RETURN json_build_object('granted', true, 'held', keys.holds[1],
+    'token', json_build_array(charged.ids[1], number, weight, now, until),
+    'grant', CASE WHEN charged.confirm_in IS NOT NULL THEN json_build_array(number, charged.confirm_in) END);
 END
 $$;
