@@ -1,6 +1,6 @@
 import type { LimitRule } from "../../../limits/rule.ts";
 
-/** What a plan is made from (sql/jobs/snapshot.sql). Instants are by the clock of the storage. */
+/** What a plan is made from (sql/snapshot.sql). Instants are by the clock of the storage. */
 export interface Snapshot {
   readonly now: number;
   /** The number of the rules; and, where they are others than the client knew, those of the queue. */

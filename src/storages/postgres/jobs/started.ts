@@ -2,7 +2,7 @@ import type { JobRecord } from "../../../core/job.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import { DEFAULT_BACKOFF, readBackoff, readError, readProgress, readWeights } from "../../../storage/kept.ts";
 
-/** Jobs that a claim has started, all of them at one instant: what is different about them (sql/jobs/start_jobs.sql). */
+/** Jobs that a claim has started, all of them at one instant: what is different about them (sql/pick.sql: start_jobs). */
 export type StartedJobs = readonly [
   at: number,
   tokens: readonly number[],

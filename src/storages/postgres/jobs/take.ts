@@ -44,7 +44,7 @@ const MOST_KNOWN = 100;
 
 /**
  * Claims under limits and among groups: planned here, from what the storage was like a moment ago, and taken there
- * (sql/jobs/take.sql), as far as it fits. What a claim answers about the next one is planned from the snapshot that it came with.
+ * (sql/take.sql), as far as it fits. What a claim answers about the next one is planned from the snapshot that it came with.
  */
 export class PlannedClaims {
   readonly #clock: Clock;

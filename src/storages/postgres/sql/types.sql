@@ -143,7 +143,7 @@ CREATE TYPE {schema}.arrival AS (seq bigint, queue text, type text, priority flo
 -- A job that waited and does not any more, though it has not started: what decides which lane that was.
 CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
 
--- What a claim is asked for (jobs/claim.sql). arrived: when it came, by the clock of the server. overtaken: a later attempt at the same
+-- What a claim is asked for (claim.sql). arrived: when it came, by the clock of the server. overtaken: a later attempt at the same
 -- claim is under way. plan: what is to be taken where lanes are needed, as claim_plan says it.
 CREATE TYPE {schema}.claim_request AS (
   claim bigint,
@@ -167,7 +167,7 @@ CREATE TYPE {schema}.claim_request AS (
   overtaken boolean
 );
 
--- What a claim proposes to take (jobs/take.sql), made from a snapshot (jobs/snapshot.sql). epoch: the number of the rules that it was
+-- What a claim proposes to take (take.sql), made from a snapshot (snapshot.sql). epoch: the number of the rules that it was
 -- made with; NULL: none are known. page: so many lanes of each type belong to the next snapshot. number: of an earlier grant of the
 -- same claim, which this one continues.
 CREATE TYPE {schema}.claim_plan AS (
@@ -225,10 +225,10 @@ CREATE TYPE {schema}.claim_signs AS (
   overtaken boolean
 );
 
--- Jobs that have started (jobs/start_jobs.sql), how many, and where the last of them stood.
+-- Jobs that have started (pick.sql: start_jobs), how many, and where the last of them stood.
 CREATE TYPE {schema}.started_jobs AS (jobs json, count integer, due_at float8, seq bigint);
 
--- Which way a claim goes (jobs/way_of.sql), under which rules. decided: only these types are taken.
+-- Which way a claim goes (claim.sql: way_of), under which rules. decided: only these types are taken.
 CREATE TYPE {schema}.claim_way AS (
   rules {schema}.limit_rule[],
   types text[],
@@ -236,7 +236,7 @@ CREATE TYPE {schema}.claim_way AS (
   planned boolean
 );
 
--- What comes of a claim that needs no lanes (jobs/claim_open.sql). at: what next_in is counted from. granted: its number and when
+-- What comes of a claim that needs no lanes (claim_uniform.sql: claim_open). at: what next_in is counted from. granted: its number and when
 -- it is to be confirmed; NULL: there is nothing to confirm.
 CREATE TYPE {schema}.opened_claim AS (
   jobs json,
@@ -248,7 +248,7 @@ CREATE TYPE {schema}.opened_claim AS (
   granted json
 );
 
--- Keys of limits as one claim sees them (limits/open_keys.sql), side by side. at: the instant that it is about; latest: the newest start
+-- Keys of limits as one claim sees them (limits/keys.sql: open_keys), side by side. at: the instant that it is about; latest: the newest start
 -- that is known; unprepared: a window is longer than starts were kept for.
 CREATE TYPE {schema}.claim_keys AS (
   at float8,
@@ -280,7 +280,7 @@ CREATE TYPE {schema}.claim_keys AS (
   logged boolean[]
 );
 
--- What is granted of a plan (jobs/grant_planned.sql). Nothing of it is written yet. again: not all of the plan was granted. missed:
+-- What is granted of a plan (take.sql: grant_planned). Nothing of it is written yet. again: not all of the plan was granted. missed:
 -- another claim has locked lanes that are empty or to be blocked.
 CREATE TYPE {schema}.planned_grants AS (
   at float8,

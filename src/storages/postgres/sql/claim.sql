@@ -1,0 +1,503 @@
+-- Claims: what a worker settles, confirms and takes in one step.
+--
+-- Locks: the rules (shared), the rows of the jobs that are settled, then all limits that the claim may write to, sorted. After these nothing
+-- is waited for; jobs are taken with SKIP LOCKED.
+
+-- Settles, then takes jobs and room under limits together.
+--
+-- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called, plan} (jobs/claim.ts); claim: a
+-- number of its own for this request, by which the first attempt at it excludes later ones and is fenced off, as by begin_attempt; later
+-- ones call that before. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
+-- is confirmed first (limits/confirm.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
+-- complete_plainly does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
+-- and no others are taken.
+--
+-- Almost always nothing is special: nobody listens, there are no limits, no groups, nothing comes due. One statement tells, and
+-- then all of it is done here: whatever is called, and every statement, has its price. Where there are limits, and nothing else, it
+-- is done in claim_alike, as a rule. The rest is for claim_with_care.
+--
+-- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, everybody,
+-- events, ends, grant: what is to be confirmed, as opened_claim says it, snapshot: of one that came with a plan, where groups or
+-- limits make lanes necessary: what the next plan is made from, and more, nextInMs and blockedBy (snapshot.sql)}.
+CREATE OR REPLACE FUNCTION {schema}.claim_{version}(request json, again boolean DEFAULT false) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
+  SET enable_indexscan = on SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+  SET enable_memoize = off AS $$
+DECLARE
+  -- So soon it is worth looking for a job that somebody else has his hands on.
+  soon_ms CONSTANT float8 := 100;
+  -- Before anything is waited for.
+  arrived float8 := {schema}.wall();
+  q {schema}.claim_request;
+  sign {schema}.claim_signs;
+  now float8;
+  done bigint[];
+  answer text;
+  before bigint := {schema}.passed();
+  types text[];
+  sure integer;
+  want integer;
+  first bigint;
+  picked tid[] := '{}';
+  total float8;
+  started {schema}.started_jobs;
+  busy boolean := false;
+  waits boolean := false;
+  next_in float8;
+BEGIN
+  -- The lock of the rules, as begin_step takes it.
+  IF current_setting('transaction_isolation') <> 'read committed' OR current_setting('lock_timeout') = '0' THEN
+    PERFORM {schema}.begin_step();
+  END IF;
+  SELECT r.*, arrived, NOT again AND NOT pg_try_advisory_xact_lock(r.claim),
+    pg_advisory_xact_lock_shared({schema}.lock_key('rules', '')) IS NULL
+  INTO q FROM json_to_record(request) AS r (claim bigint, queue text,
+      worker text, max integer, ahead integer, bytes float8, types text[], lease_ms float8, limits jsonb, settle json, ids text[],
+      tokens bigint[], results jsonb, grant_ttl float8, grants bigint[], called float8[], plan json);
+  IF again THEN
+    -- A sweep that has begun with these jobs is waited for, and a later one passes over them: each is active below, or gets its attempt
+    -- back here.
+    PERFORM FROM {schema}.jobs j WHERE j.state = 'active' AND j.claim = q.claim AND j.worker = q.worker ORDER BY j.id FOR UPDATE;
+    PERFORM {schema}.unspend_claim_{version}(q.claim);
+  END IF;
+  SELECT m.last, greatest(m.last, {schema}.wall() + m.skew),
+    EXISTS (SELECT FROM {schema}.rules),
+    EXISTS (SELECT FROM {schema}.listeners l WHERE l.events AND l.until > m.last),
+    EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = q.queue),
+    EXISTS (SELECT FROM {schema}.claims c WHERE c.queue = q.queue),
+    (SELECT j.due_at FROM {schema}.jobs j WHERE j.queue = q.queue AND j.state = 'scheduled' ORDER BY j.due_at LIMIT 1),
+    (SELECT j.deadline FROM {schema}.jobs j WHERE j.deadline IS NOT NULL AND j.state IN ('waiting', 'scheduled')
+      ORDER BY j.deadline LIMIT 1),
+    coalesce((SELECT true FROM {schema}.lanes l WHERE l.queue = q.queue AND l.ready AND l.blocked_until IS NULL AND l.grp <> ''
+      ORDER BY l.type, l.priority DESC, l.turn, l.id LIMIT 1),
+    (SELECT true FROM {schema}.arrivals a WHERE a.queue = q.queue ORDER BY a.type, a.priority DESC, a.seq LIMIT 1), false),
+    (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = q.ids[1]),
+    k.marked,
+    CASE WHEN q.types IS NULL AND NOT k.marked THEN (SELECT j.type FROM {schema}.jobs j
+      WHERE j.queue = q.queue AND j.state = 'waiting' AND j.grp IS NULL ORDER BY j.type DESC LIMIT 1) END,
+    h.*,
+    NOT again AND EXISTS (SELECT FROM {schema}.steps s WHERE s.number = q.claim)
+  INTO sign FROM {schema}.meta m
+  CROSS JOIN (SELECT EXISTS (SELECT FROM {schema}.marks k WHERE k.queue = q.queue) AS marked OFFSET 0) k
+  LEFT JOIN LATERAL (SELECT j.type, j.priority, j.due_at, j.seq FROM {schema}.jobs j
+    WHERE NOT k.marked AND j.queue = q.queue AND j.type >= coalesce(q.types[1], '') AND j.state = 'waiting' AND j.grp IS NULL
+    ORDER BY j.type, j.priority DESC, j.due_at, j.seq LIMIT 1) h ON true;
+  IF q.overtaken OR sign.overtaken THEN
+    RAISE EXCEPTION 'a later attempt at this claim came before this one' USING ERRCODE = 'SL002';
+  END IF;
+  IF NOT sign.marked AND {schema}.passed_many(before, false) THEN
+    PERFORM {schema}.set_mark(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq, sign.now);
+  END IF;
+  IF again OR sign.marked OR sign.heard OR sign.paused OR sign.remembered OR sign.lanes OR sign.due_at <= sign.now
+    OR sign.deadline <= sign.now OR q.settle IS NOT NULL OR q.limits <> '[]'
+    OR (q.grants IS NOT NULL AND NOT sign.ruled)
+  THEN
+    RETURN {schema}.claim_with_care(q, sign, NULL, again);
+  END IF;
+  now := sign.now;
+  IF q.ids IS NOT NULL THEN
+    done := {schema}.complete_plainly(q.ids, q.tokens, q.results, sign.keeps, now);
+    IF cardinality(done) < cardinality(q.ids) THEN
+      RETURN {schema}.claim_with_care(q, sign, done, again);
+    END IF;
+  END IF;
+  IF sign.ruled THEN
+    answer := {schema}.claim_alike(q, sign);
+    IF answer IS NOT NULL THEN
+      RETURN answer;
+    END IF;
+  END IF;
+  -- The last time seen is the time where the clock was set back: that is to be written down, or the time stands still.
+  IF now >= sign.last + 100 OR now = sign.last THEN
+    now := {schema}.moment();
+  END IF;
+
+  sure := least(q.max, 10000);
+  want := sure + least(coalesce(q.ahead, 0), 10000 - sure);
+  IF cardinality(q.types) = 1 OR (q.types IS NULL AND sign.head_type IS NOT DISTINCT FROM sign.last_type) THEN
+    -- Of one type, or of none.
+    types := CASE WHEN sign.head_type = coalesce(q.types[1], sign.head_type) THEN ARRAY[sign.head_type] ELSE '{}' END;
+  ELSE
+    types := {schema}.open_types(q.queue, q.types, false);
+  END IF;
+  IF want > 0 AND cardinality(types) = 1 AND types[1] = sign.head_type THEN
+    picked := {schema}.pick_first(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq,
+      want, now);
+  ELSIF want > 0 AND cardinality(types) > 0 THEN
+    picked := {schema}.pick_open(q.queue, types, want, false, now);
+  END IF;
+  busy := cardinality(picked) < want;
+  IF cardinality(picked) > 0 THEN
+    -- One of them may have been given back a moment ago: it starts after that.
+    SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew),
+      (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
+    INTO first, now, total FROM {schema}.meta m;
+    IF total > q.bytes THEN
+      picked := {schema}.first_bytes(picked, q.bytes);
+      busy := false;
+    END IF;
+    started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, NULL, sure, false, now);
+    -- What was left alone is to be had.
+    busy := busy AND started.count = cardinality(picked);
+  END IF;
+  IF cardinality(types) = 1 AND types[1] = sign.head_type THEN
+    waits := {schema}.any_after(q.queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
+      coalesce(started.seq, sign.head_seq), now);
+  ELSIF cardinality(types) > 0 THEN
+    waits := {schema}.any_open(q.queue, types, false, now);
+  END IF;
+  IF waits THEN
+    next_in := CASE WHEN busy THEN soon_ms ELSE 0 END;
+  ELSIF sign.due_at IS NOT NULL THEN
+    next_in := {schema}.next_due(q.queue, q.types, NULL) - {schema}.present();
+    next_in := CASE WHEN next_in < 0 THEN 0 ELSE next_in END;
+  END IF;
+  RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
+    CASE WHEN waits AND NOT busy THEN 'true' ELSE 'false' END, ',"nextInMs":', coalesce(next_in::text, 'null'),
+    ',"blockedBy":null', CASE WHEN q.ids IS NOT NULL AND {schema}.tell_ends(q.ids, now) THEN ',"ends":true' END, '}');
+END
+$$;
+
+-- A claim where something is special: there are limits, groups, pauses, somebody who listens, jobs that come due or are too late;
+-- or not all that it settles ended well.
+--
+-- q, sign: what it was asked for, and what it saw. done: the tokens of those that ended well and are settled already; NULL: nobody
+-- has tried. again, and what it answers: as claim.
+CREATE OR REPLACE FUNCTION {schema}.claim_with_care(q {schema}.claim_request, sign {schema}.claim_signs, done bigint[],
+  again boolean) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  now float8;
+  promoted integer := 0;
+  -- One that is due is in somebody else's hands.
+  stuck boolean := false;
+  outcomes json;
+  -- Of those that ended well and are settled already: their tokens, and whether they may hold something of limits.
+  tokens bigint[];
+  limited boolean := false;
+  held record;
+  ends boolean := false;
+  took boolean := false;
+  grouped boolean := false;
+  leases {schema}.ended_lease[];
+  given {schema}.limit_given[];
+  woken json;
+  ended record;
+  late record;
+  lates integer := 0;
+  gone boolean := false;
+  rules {schema}.limit_rule[] := '{}';
+  types text[];
+  -- The only type of which jobs wait, if any was asked for.
+  known text[];
+  way {schema}.claim_way;
+  decided boolean := false;
+  lanes boolean;
+  planned boolean := false;
+  paused boolean := false;
+  names text[] := '{}';
+  started record;
+  opened {schema}.opened_claim;
+  -- What next_in is counted from.
+  since float8;
+  before bigint := {schema}.passed();
+  head record;
+  -- Somebody may wait before a mark, and is looked for then.
+  look_at float8;
+  jobs json;
+  stale integer[] := '{}';
+  more boolean := false;
+  next_in float8;
+  blocked_by text;
+  everybody boolean := false;
+  told boolean := false;
+  ends_told boolean := false;
+  granted json;
+  -- What it proposes to take, if it came with that; then claims of its queue go on beside it.
+  plan {schema}.claim_plan;
+  snapshot json;
+  answer text;
+BEGIN
+  now := sign.now;
+  lanes := sign.lanes;
+  outcomes := q.settle;
+  IF q.ids IS NOT NULL THEN
+    tokens := coalesce(done, '{}');
+    IF done IS NULL AND NOT sign.heard THEN
+      tokens := {schema}.complete_plainly(q.ids, q.tokens, q.results, sign.keeps, now);
+    END IF;
+    ends_told := cardinality(tokens) > 0 AND {schema}.tell_ends(q.ids, now);
+    limited := sign.ruled AND cardinality(tokens) > 0;
+    IF cardinality(tokens) < cardinality(q.ids) THEN
+      outcomes := {schema}.outcomes_of(q.ids, q.tokens, q.results, tokens);
+    END IF;
+  END IF;
+  IF outcomes IS NOT NULL THEN
+    SELECT * INTO held FROM {schema}.lock_leases(outcomes, again);
+    stale := held.stale;
+    woken := held.woken;
+    ends := cardinality(held.ats) > 0;
+    took := held.took;
+    grouped := coalesce(held.grouped, false);
+  END IF;
+  IF sign.due_at <= now THEN
+    promoted := {schema}.promote_due(q.queue, now);
+    stuck := promoted < 1000
+      AND (SELECT j.due_at FROM {schema}.jobs j WHERE j.queue = q.queue AND j.state = 'scheduled' ORDER BY j.due_at LIMIT 1) <= now;
+    lanes := true;
+  END IF;
+  IF sign.deadline <= now THEN
+    SELECT * INTO late FROM {schema}.end_late(now);
+    lates := late.ended;
+    told := late.told;
+    gone := cardinality(late.gone) > 0;
+  END IF;
+  IF sign.paused THEN
+    paused := EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = q.queue AND p.type = '');
+  END IF;
+  IF again THEN
+    SELECT json_agg({schema}.job_json(j, {schema}.skew()) ORDER BY j.token), {schema}.grant_of(-{schema}.block_of(min(j.token))) INTO jobs, granted
+    FROM {schema}.jobs j WHERE j.state = 'active' AND j.claim = q.claim AND j.worker = q.worker;
+    IF jobs IS NOT NULL THEN
+      q.max := 0;
+      q.ahead := 0;
+    END IF;
+  END IF;
+
+  IF promoted > 0 OR outcomes IS NOT NULL OR sign.paused THEN
+    -- What it saw first need not be so any more.
+    sign.head_type := NULL;
+  ELSIF q.types IS NULL AND sign.head_type = sign.last_type THEN
+    known := ARRAY[sign.head_type];
+  END IF;
+  IF sign.marked THEN
+    look_at := {schema}.look_before_marks(q.queue, now);
+    known := CASE WHEN q.types IS NULL AND NOT sign.paused THEN {schema}.open_types(q.queue, NULL, true) END;
+  END IF;
+  -- Which way, and then all locks that are needed, in their order.
+  IF NOT paused THEN
+    types := q.types;
+    planned := grouped OR (lanes AND {schema}.any_lanes(q.queue, q.types));
+    IF sign.ruled OR q.limits <> '[]' THEN
+      -- Jobs that it returns wait after that: the claim may take them, too.
+      way := {schema}.way_of(q.queue, q.types, q.limits, planned, CASE WHEN ends AND q.types IS NULL THEN
+        {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL, sign.marked) || ARRAY(
+          SELECT j.type FROM json_to_recordset(outcomes) AS o (id text, "to" text) JOIN {schema}.jobs j ON j.id = o.id
+          WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL), false) ELSE known END);
+      rules := way.rules;
+      types := way.types;
+      decided := way.decided;
+      planned := way.planned;
+    END IF;
+    IF planned THEN
+      plan := json_populate_record(NULL::{schema}.claim_plan, q.plan);
+      rules := {schema}.rules_to_take(q.queue, q.types, plan.types, q.limits);
+    END IF;
+  END IF;
+  IF limited THEN
+    -- In their order, as they come if all of them are done (complete_plainly).
+    tokens := CASE WHEN cardinality(tokens) = cardinality(q.tokens) THEN q.tokens
+      ELSE ARRAY(SELECT t FROM unnest(tokens) AS t ORDER BY t) END;
+    names := {schema}.limits_of_tokens(tokens);
+  END IF;
+  IF ends AND (took OR sign.ruled) THEN
+    leases := {schema}.ended_leases(outcomes, held.ats, held.ns);
+    names := names || {schema}.limits_of(leases);
+  END IF;
+  IF gone THEN
+    names := names || {schema}.weighing();
+  END IF;
+  IF q.grants IS NOT NULL THEN
+    names := names || {schema}.limits_of_grants(q.grants);
+  END IF;
+  IF cardinality(rules) > 0 THEN
+    names := names || {schema}.names_of(rules);
+  END IF;
+  IF cardinality(names) > 0 THEN
+    IF {schema}.lock_limits(names) THEN
+      -- It had to wait: what it saw first need not be so any more.
+      sign.head_type := NULL;
+    END IF;
+    now := {schema}.moment();
+  ELSIF now >= sign.last + 100 THEN
+    now := {schema}.moment();
+  END IF;
+
+  IF q.grants IS NOT NULL THEN
+    PERFORM {schema}.confirm_starts(q.grants, q.called);
+  END IF;
+  IF limited THEN
+    given := {schema}.give_tokens(tokens, NULL, now);
+  END IF;
+  IF leases IS NOT NULL THEN
+    given := given || {schema}.give_back(leases, now);
+  END IF;
+  IF ends THEN
+    SELECT * INTO ended FROM {schema}.end_leases(outcomes, held.ats, held.ns, held.tos, held.results, now);
+    woken := coalesce(ended.woken, woken);
+    told := told OR ended.told;
+    IF ended.late THEN
+      -- Only what has come back: others may be waited for under limits whose locks are not held.
+      told := (SELECT e.told FROM {schema}.end_late(now, ARRAY(SELECT o.id FROM json_to_recordset(outcomes) AS o (id text))) e) OR told;
+    END IF;
+  END IF;
+  IF gone AND cardinality({schema}.weighing()) > 0 THEN
+    everybody := {schema}.left_lane(late.gone);
+  END IF;
+  IF sign.remembered OR q.limits <> '[]' THEN
+    PERFORM {schema}.remember_claim(q.queue, q.limits, now);
+  END IF;
+
+  IF planned THEN
+    SELECT * INTO started FROM {schema}.take(q, plan, rules, now);
+    jobs := coalesce(jobs, started.jobs);
+    granted := coalesce(granted, started.granted);
+    everybody := everybody OR started.everybody;
+    told := told OR started.told;
+    snapshot := started.snapshot;
+  ELSIF NOT paused THEN
+    IF NOT decided AND (sign.paused OR cardinality(types) = 1 IS NOT TRUE) THEN
+      types := coalesce(known, {schema}.open_types(q.queue, q.types, sign.marked));
+    END IF;
+    IF sign.marked AND cardinality(types) = 1 THEN
+      SELECT * INTO head FROM {schema}.first_open(q.queue, types[1], now);
+      IF {schema}.passed_many(before, true) THEN
+        PERFORM {schema}.set_mark(q.queue, types[1], head.priority, head.due_at, head.seq, now);
+      END IF;
+    END IF;
+    opened := {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000),
+      greatest(0, least(coalesce(q.ahead, 0), 10000 - q.max)), q.bytes, q.types, types, decided, q.lease_ms, rules, sign,
+      q.grant_ttl, q.arrived, now);
+    jobs := coalesce(jobs, opened.jobs);
+    granted := coalesce(granted, opened.granted);
+    -- So many were too late to start that there may be more of them.
+    more := opened.more OR lates >= 1000;
+    next_in := CASE WHEN lates >= 1000 THEN 0 ELSE opened.next_in END;
+    blocked_by := opened.blocked_by;
+    told := told OR opened.told;
+    since := opened.at;
+  END IF;
+  IF given IS NOT NULL THEN
+    everybody := everybody OR {schema}.is_news(given, now);
+  END IF;
+  IF look_at IS NOT NULL AND NOT more AND NOT paused THEN
+    -- While a limit keeps jobs back there is hardly another reason to look.
+    next_in := least(next_in, greatest(CASE WHEN blocked_by IS NULL THEN 250 ELSE 5000 END, look_at - coalesce(since, now)));
+  END IF;
+  IF stuck AND NOT more AND next_in <= 0 THEN
+    next_in := 100;
+  END IF;
+  IF next_in > 0 THEN
+    -- Counted from now, and not from when the locks were taken: the rest of the step took its time.
+    next_in := greatest(0, next_in - greatest(0, {schema}.present() - coalesce(since, now)));
+  END IF;
+  answer := json_build_object('jobs', coalesce(jobs, '[]'), 'stale', stale, 'more', more,
+    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', blocked_by, 'woken', woken, 'everybody', everybody,
+    'events', told, 'ends', ends_told, 'grant', granted);
+  IF snapshot IS NOT NULL THEN
+    answer := left(answer, -1) || concat(',"snapshot":', snapshot, ',"lookIn":', coalesce((look_at - now)::text, 'null'),
+      ',"stuck":', to_json(coalesce(stuck, false)), '}');
+  END IF;
+  RETURN answer;
+END
+$$;
+
+-- Which way a claim goes under limits: what the jobs that it may take run under, and whether it has to go by lanes, or all of
+-- them run under the same limits and count for one under each.
+--
+-- Who asks for any type gets those of which jobs wait now, and what these run under: only they are taken then (`decided`). A job of
+-- another type that comes meanwhile is as one that comes afterwards. Not so while a lane waits for a limit: when that has room is
+-- for the plan to tell.
+--
+-- asked: the types; NULL: any. own: limits that the claim brings along. grouped: it goes by lanes in any case. known: the only type of
+-- which jobs wait; NULL: it has to be looked up.
+CREATE OR REPLACE FUNCTION {schema}.way_of(queue text, asked text[], own jsonb, grouped boolean, known text[])
+RETURNS {schema}.claim_way
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  way {schema}.claim_way;
+  fewer {schema}.limit_rule[];
+BEGIN
+  way.types := asked;
+  way.decided := false;
+  way.rules := {schema}.rules_for(queue, asked, own);
+  way.planned := grouped OR NOT {schema}.is_uniform(way.rules, asked);
+  IF way.planned AND NOT grouped AND asked IS NULL
+    AND NOT EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = way_of.queue AND l.ready AND l.blocked_until IS NOT NULL)
+  THEN
+    way.types := coalesce(known, {schema}.open_types(queue, NULL, false));
+    fewer := {schema}.rules_for(queue, way.types, own);
+    IF {schema}.is_uniform(fewer, way.types) THEN
+      way.rules := fewer;
+      way.decided := true;
+      way.planned := false;
+    END IF;
+  END IF;
+  RETURN way;
+END
+$$;
+
+-- Do all jobs that a claim may take run under the same limits, and count for one under each of them?
+CREATE OR REPLACE FUNCTION {schema}.is_uniform(rules {schema}.limit_rule[], types text[]) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+  rule {schema}.limit_rule;
+BEGIN
+  FOREACH rule IN ARRAY rules LOOP
+    IF rule.by_group OR rule.weight IS NOT NULL THEN
+      RETURN false;
+    END IF;
+    IF rule.types IS NOT NULL AND (types IS NULL OR NOT rule.types @> types) THEN
+      RETURN false;
+    END IF;
+  END LOOP;
+  RETURN true;
+END
+$$;
+
+-- Does any job of these types wait in a group? Then turns have to be taken, whatever the limits are. It only decides which
+-- way a claim goes, so no lock is needed.
+--
+-- queue_name, asked: of which queue and types; NULL: of any type.
+CREATE OR REPLACE FUNCTION {schema}.any_lanes(queue_name text, asked text[]) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF asked IS NULL THEN
+    RETURN EXISTS (SELECT FROM {schema}.lanes
+        WHERE queue = queue_name AND ready AND blocked_until IS NULL AND grp <> '')
+      OR EXISTS (SELECT FROM {schema}.arrivals WHERE queue = queue_name);
+  END IF;
+  RETURN EXISTS (SELECT FROM unnest(asked) AS a (type) WHERE EXISTS (SELECT FROM {schema}.lanes l
+      WHERE l.queue = queue_name AND l.type = a.type AND l.ready AND l.blocked_until IS NULL AND l.grp <> ''))
+    OR EXISTS (SELECT FROM unnest(asked) AS a (type) WHERE EXISTS (SELECT FROM {schema}.arrivals r
+      WHERE r.queue = queue_name AND r.type = a.type));
+END
+$$;
+
+-- Keeps the limits that a claim brings along, so that people can be told what jobs of its queue wait for. Once a day it is said
+-- again, as long as there are claims. Where workers bring different ones along, the latest word of a second ago will do: nobody
+-- waits for another because of it.
+CREATE OR REPLACE FUNCTION {schema}.remember_claim(queue text, limits jsonb, now float8) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  seen record;
+BEGIN
+  SELECT c.limits, c.at INTO seen FROM {schema}.claims c WHERE c.queue = remember_claim.queue;
+  IF NOT FOUND THEN
+    IF limits <> '[]' THEN
+      INSERT INTO {schema}.claims (queue, limits, at) VALUES (remember_claim.queue, remember_claim.limits, now)
+      ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN;
+  END IF;
+  IF (seen.limits = remember_claim.limits AND limits = '[]')
+    OR now - seen.at < (CASE WHEN seen.limits = remember_claim.limits THEN 86400000 ELSE 1000 END) THEN
+    RETURN;
+  END IF;
+  PERFORM FROM {schema}.claims c WHERE c.queue = remember_claim.queue FOR UPDATE SKIP LOCKED;
+  IF FOUND THEN
+    UPDATE {schema}.claims c SET limits = remember_claim.limits, at = now WHERE c.queue = remember_claim.queue;
+  END IF;
+END
+$$;

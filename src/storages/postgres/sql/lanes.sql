@@ -1,0 +1,370 @@
+-- Lanes: the jobs of one queue, type, priority and group that wait. Which are there, ready, or blocked by a limit.
+
+-- Groups that jobs have come into since the last claim have a lane that is ready from now on. What has arrived is read by
+-- priority and in its order, so many of the types that are asked for, and as many of others: whatever their type, so that lanes
+-- come to be in the order in which jobs came, whichever types are claimed. The lane of jobs without a group is ready while there are any.
+--
+-- One claim at a time does this, and the others go on without, unless they have nothing else to do (`waits`). A lane is looked at only
+-- under the lock of its row: another claim may be about to set it not ready. Where a row is locked the jobs are as if they had only just
+-- arrived. Lanes that are blocked stay so, unless by a limit that weighs: look_again tells. Answers whether some may be left; NULL:
+-- another transaction is about to change these lanes.
+--
+-- queue_name: of which queue. types: those that the claim asks for, whose limits are locked. others: all types of which jobs wait.
+-- names: of limits that weigh and are locked. most: how many are read. at: now.
+CREATE OR REPLACE FUNCTION {schema}.fold_arrivals(
+  queue_name text, types text[], others text[], names text[], most integer, waits boolean, at float8
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  -- What has arrived, one of each lane: the first of its jobs; and all jobs that were named.
+  k_types text[];
+  k_priorities float8[];
+  k_grps text[];
+  k_dues float8[];
+  k_jobs bigint[];
+  jobs bigint[];
+  too_many boolean := false;
+  -- The lane of each, if it is there; those that no other claim has locked. Has one?
+  found bigint[];
+  locked bigint[];
+  busy boolean := false;
+  -- Lanes that are not there yet, where their unit stands, and the first that waits in each.
+  new_types text[];
+  priorities float8[];
+  grps text[];
+  turns bigint[];
+  dues float8[];
+  seqs bigint[];
+  -- Lanes in which no job waited; lanes that are blocked.
+  idle bigint[];
+  blocked bigint[];
+BEGIN
+  IF NOT pg_try_advisory_xact_lock({schema}.lock_key('fold', queue_name)) THEN
+    IF NOT waits OR NOT EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = queue_name) THEN
+      RETURN NULL;
+    END IF;
+    PERFORM pg_advisory_xact_lock({schema}.lock_key('fold', queue_name));
+  END IF;
+  IF EXISTS (SELECT FROM {schema}.arrivals a WHERE a.queue = queue_name) THEN
+    WITH RECURSIVE arrived AS (
+      (SELECT a.type FROM {schema}.arrivals a WHERE a.queue = queue_name ORDER BY a.type LIMIT 1)
+      UNION ALL
+      SELECT n.type FROM arrived o CROSS JOIN LATERAL (SELECT a.type FROM {schema}.arrivals a
+        WHERE a.queue = queue_name AND a.type > o.type ORDER BY a.type LIMIT 1) n
+    ), parts AS MATERIALIZED (
+      SELECT a.type, ceil(most / count(*) OVER (PARTITION BY a.type = ANY (types))::float8)::integer AS most FROM arrived a
+    ), met AS (
+      DELETE FROM {schema}.arrivals a WHERE a.ctid = ANY (ARRAY(
+        SELECT w.place FROM parts p CROSS JOIN LATERAL (
+          SELECT f.ctid AS place FROM {schema}.arrivals f WHERE f.queue = queue_name AND f.type = p.type
+          ORDER BY f.priority DESC, f.seq LIMIT p.most FOR UPDATE SKIP LOCKED) w))
+      RETURNING a.type, a.priority, ':' || a.grp AS grp, a.due_at, a.job
+    ), kinds AS (
+      SELECT m.type, m.priority, m.grp, min(m.due_at) AS due_at, min(m.job) AS job FROM met m GROUP BY m.type, m.priority, m.grp
+    )
+    SELECT array_agg(k.type), array_agg(k.priority), array_agg(k.grp), array_agg(k.due_at), array_agg(k.job),
+        (SELECT array_agg(m.job) FROM met m), (SELECT count(*) FROM met) >= (SELECT min(p.most) FROM parts p)
+      INTO k_types, k_priorities, k_grps, k_dues, k_jobs, jobs, too_many FROM kinds k;
+  END IF;
+  IF k_types IS NOT NULL THEN
+    SELECT array_agg(k.type) FILTER (WHERE l.id IS NULL), array_agg(k.priority) FILTER (WHERE l.id IS NULL),
+        array_agg(k.grp) FILTER (WHERE l.id IS NULL), array_agg(coalesce(l.turn, 0)) FILTER (WHERE l.id IS NULL),
+        array_agg(k.due_at) FILTER (WHERE l.id IS NULL), array_agg(k.job) FILTER (WHERE l.id IS NULL), array_agg(l.id)
+      INTO new_types, priorities, grps, turns, dues, seqs, found
+      FROM unnest(k_types, k_priorities, k_grps, k_dues, k_jobs) AS k (type, priority, grp, due_at, job) CROSS JOIN LATERAL (
+        SELECT max(n.turn) AS turn, max(n.id) FILTER (WHERE n.type = k.type) AS id
+        FROM {schema}.lanes n WHERE n.queue = queue_name AND n.priority = k.priority AND n.grp = k.grp) l;
+    locked := ARRAY(SELECT l.id FROM {schema}.lanes l WHERE l.id = ANY (found) FOR UPDATE SKIP LOCKED);
+    SELECT array_agg(l.id) FILTER (WHERE NOT l.ready), array_agg(l.id) FILTER (WHERE l.blocked_until IS NOT NULL)
+      INTO idle, blocked FROM {schema}.lanes l WHERE l.id = ANY (locked);
+    busy := EXISTS (SELECT FROM unnest(found) AS f (id) WHERE f.id IS NOT NULL AND f.id <> ALL (locked));
+    IF busy THEN
+      INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
+      SELECT queue_name, k.type, k.priority, substr(k.grp, 2), k.due_at, k.job
+      FROM unnest(k_types, k_priorities, k_grps, k_dues, k_jobs, found) AS k (type, priority, grp, due_at, job, lane)
+      WHERE k.lane IS NOT NULL AND k.lane <> ALL (locked);
+    END IF;
+  END IF;
+  PERFORM {schema}.open_lanes(queue_name, others, new_types, priorities, grps, turns, dues, seqs, at);
+  IF idle IS NOT NULL THEN
+    UPDATE {schema}.lanes SET ready = true, used_at = at WHERE id = ANY (idle);
+  END IF;
+  IF blocked IS NOT NULL THEN
+    names := names || {schema}.lock_blocking(queue_name, blocked, names);
+  END IF;
+  IF names <> '{}' THEN
+    PERFORM {schema}.look_again(queue_name, types, blocked, jobs, names, at);
+  END IF;
+  RETURN CASE WHEN NOT busy THEN coalesce(too_many, false) END;
+END
+$$;
+
+-- Opens lanes for groups that have none yet, and for jobs without a group of each type and priority. New lanes are numbered in the
+-- order in which their first jobs came to wait, and stand where their unit does: a group is not served twice because it has
+-- jobs of another type now.
+--
+-- queue_name, types: of which queue and types. arrived, priorities, grps: the lanes of groups; NULL: none. turns: where their
+-- units stand. dues, seqs: the first that waits in each. at: now.
+CREATE OR REPLACE FUNCTION {schema}.open_lanes(
+  queue_name text, types text[], arrived text[], priorities float8[], grps text[], turns bigint[], dues float8[],
+  seqs bigint[], at float8
+) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  ids bigint[];
+BEGIN
+  -- From one priority to the next along the index, however many jobs lie between them.
+  WITH RECURSIVE open AS (
+    SELECT t.type, j.priority, j.due_at, j.seq FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
+      SELECT w.priority, w.due_at, w.seq FROM {schema}.jobs w
+      WHERE w.queue = queue_name AND w.type = t.type AND w.state = 'waiting' AND w.grp IS NULL
+      ORDER BY w.priority DESC, w.due_at, w.seq LIMIT 1) j
+    UNION ALL
+    SELECT o.type, j.priority, j.due_at, j.seq FROM open o CROSS JOIN LATERAL (
+      SELECT w.priority, w.due_at, w.seq FROM {schema}.jobs w
+      WHERE w.queue = queue_name AND w.type = o.type AND w.state = 'waiting' AND w.grp IS NULL
+        AND w.priority < o.priority
+      ORDER BY w.priority DESC, w.due_at, w.seq LIMIT 1) j
+  ), found AS (
+    SELECT o.type, o.priority, o.due_at, o.seq, l.id, l.idle, l.turn
+    FROM (SELECT * FROM open LIMIT 1000) o
+      CROSS JOIN LATERAL (SELECT max(k.turn) AS turn, max(k.id) FILTER (WHERE k.type = o.type) AS id,
+          bool_or(k.type = o.type AND NOT k.ready) AS idle
+        FROM {schema}.lanes k WHERE k.queue = queue_name AND k.priority = o.priority AND k.grp = '') l
+  )
+  SELECT array_agg(id) FILTER (WHERE idle), arrived || array_agg(type) FILTER (WHERE id IS NULL),
+      priorities || array_agg(priority) FILTER (WHERE id IS NULL),
+      grps || array_agg(''::text) FILTER (WHERE id IS NULL), turns || array_agg(coalesce(turn, 0)) FILTER (WHERE id IS NULL),
+      dues || array_agg(due_at) FILTER (WHERE id IS NULL), seqs || array_agg(seq) FILTER (WHERE id IS NULL)
+    INTO ids, arrived, priorities, grps, turns, dues, seqs FROM found;
+  IF ids IS NOT NULL THEN
+    UPDATE {schema}.lanes SET ready = true WHERE id = ANY (ids);
+  END IF;
+  IF arrived IS NULL THEN
+    RETURN;
+  END IF;
+  INSERT INTO {schema}.lanes (queue, type, priority, grp, turn, used_at)
+    SELECT queue_name, n.type, n.priority, n.grp, n.turn, at
+    FROM unnest(arrived, priorities, grps, turns, dues, seqs) AS n (type, priority, grp, turn, due_at, seq)
+    ORDER BY n.due_at, n.seq;
+END
+$$;
+
+-- Jobs have come into lanes that wait for limits, and whoever found them there does not hold all of these: where a limit weighs, the
+-- lane may have another job in front now. Takes those that are free, and answers with them. Where somebody is at one just now, the
+-- jobs are as if they had only just arrived: nobody is waited for.
+--
+-- queue_name, blocked: the lanes. held: the names of limits that are held already.
+CREATE OR REPLACE FUNCTION {schema}.lock_blocking(queue_name text, blocked bigint[], held text[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  name text;
+  taken text[] := '{}';
+BEGIN
+  FOR name IN
+    SELECT DISTINCT l.blocked_by FROM {schema}.lanes l
+    WHERE l.id = ANY (blocked) AND l.blocked_by = ANY ({schema}.weighing()) AND l.blocked_by <> ALL (held)
+  LOOP
+    IF pg_try_advisory_xact_lock({schema}.lock_key('limit', name)) THEN
+      taken := taken || name;
+    ELSE
+      INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
+      SELECT l.queue, l.type, l.priority, j.grp, j.due_at, j.seq FROM {schema}.lanes l
+        JOIN {schema}.jobs j ON j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
+          AND j.grp IS NOT NULL AND j.grp = substr(l.grp, 2) AND j.seq = {schema}.head_of(l)
+      WHERE l.id = ANY (blocked) AND l.blocked_by = name;
+    END IF;
+  END LOOP;
+  RETURN taken;
+END
+$$;
+
+-- Lanes that wait for limits that weigh, and have another job in front now than the one that was too heavy: it may fit where
+-- that one did not, and whoever waited behind it may look as well.
+--
+-- queue_name, types: of which queue and types. ids: lanes that jobs have come into, NULL: none; seqs: the first of these jobs, each
+-- time that some came. Lanes of jobs without a group are looked at all. names: of the limits. at: now.
+CREATE OR REPLACE FUNCTION {schema}.look_again(
+  queue_name text, types text[], ids bigint[], seqs bigint[], names text[], at float8
+) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  other record;
+BEGIN
+  FOR other IN
+    WITH changed AS (
+      SELECT l.id FROM {schema}.lanes l
+      WHERE l.id = ANY (ids) AND l.blocked_until IS NOT NULL AND l.blocked_by = ANY (names)
+        AND l.heavy IS DISTINCT FROM {schema}.head_of(l) AND {schema}.head_of(l) = ANY (seqs)
+      UNION
+      SELECT l.id FROM {schema}.lanes l
+      WHERE l.blocked_by = ANY (names) AND l.blocked_until IS NOT NULL AND l.grp = ''
+        AND l.queue = queue_name AND l.type = ANY (types) AND l.heavy IS NOT NULL AND l.heavy IS DISTINCT FROM {schema}.head_of(l)
+    )
+    UPDATE {schema}.lanes l SET blocked_until = NULL FROM changed WHERE l.id = changed.id RETURNING l.blocked_by, l.grp
+  LOOP
+    PERFORM {schema}.unblock_like(other.blocked_by, other.grp, at);
+  END LOOP;
+END
+$$;
+
+-- The number of the job that is first in a lane; NULL: nobody waits there.
+CREATE OR REPLACE FUNCTION {schema}.head_of(l {schema}.lanes) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF l.grp = '' THEN
+    RETURN (SELECT j.seq FROM {schema}.jobs j
+      WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NULL
+      ORDER BY j.due_at, j.seq LIMIT 1);
+  END IF;
+  RETURN (SELECT j.seq FROM {schema}.jobs j
+    WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NOT NULL
+      AND j.grp = substr(l.grp, 2)
+    ORDER BY j.due_at, j.seq LIMIT 1);
+END
+$$;
+
+-- Jobs that waited do not any more, and have not started: where another one is in front now than the one that was too heavy, it
+-- is looked at, and so is whoever waited behind it. Answers whether that is news for everybody: it is where limits weigh. The
+-- locks of these limits are held.
+CREATE OR REPLACE FUNCTION {schema}.left_lane(gone {schema}.gone_job[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  names text[] := {schema}.weighing();
+  at float8 := {schema}.present();
+  other record;
+BEGIN
+  IF names = '{}' OR coalesce(cardinality(gone), 0) = 0 THEN
+    RETURN false;
+  END IF;
+  FOR other IN
+    WITH changed AS (
+      SELECT DISTINCT l.id FROM unnest(gone) AS g
+        CROSS JOIN LATERAL (SELECT k.* FROM {schema}.lanes k WHERE k.queue = g.queue AND k.priority = g.priority
+          AND k.grp = coalesce(':' || g.grp, '') AND k.type = g.type LIMIT 1) l
+      WHERE l.blocked_until IS NOT NULL AND l.blocked_by = ANY (names)
+        AND l.heavy IS DISTINCT FROM {schema}.head_of(l::{schema}.lanes)
+    )
+    UPDATE {schema}.lanes l SET blocked_until = NULL FROM changed WHERE l.id = changed.id RETURNING l.blocked_by, l.grp
+  LOOP
+    PERFORM {schema}.unblock_like(other.blocked_by, other.grp, at);
+  END LOOP;
+  RETURN true;
+END
+$$;
+
+-- Lanes of these types whose instant has come are ready, a thousand at a time. Those whose rows other claims have locked are left to them.
+CREATE OR REPLACE FUNCTION {schema}.unblock_due(queue_name text, types text[], at float8) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  due bigint[] := ARRAY(
+    SELECT r.id FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
+      SELECT l.id FROM {schema}.lanes l
+      WHERE l.queue = queue_name AND l.type = t.type AND l.ready AND l.blocked_until IS NOT NULL AND l.blocked_until <= at
+      ORDER BY l.blocked_until LIMIT 1000 FOR UPDATE SKIP LOCKED) r
+    LIMIT 1000);
+BEGIN
+  IF due <> '{}' THEN
+    UPDATE {schema}.lanes l SET blocked_until = NULL WHERE l.id = ANY (due) AND l.blocked_until <= at;
+  END IF;
+END
+$$;
+
+-- Something of a limit was given back: whatever waits for it may look again. Was anything waiting? Lanes are known to wait until
+-- a claim looks at them: what was given back may be taken by somebody else before.
+--
+-- limit_name: which. lane_grps: of which groups, as lanes say it; NULL: of all. at: now.
+CREATE OR REPLACE FUNCTION {schema}.unblock_lanes(limit_name text, lane_grps text[], at float8) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  IF lane_grps IS NULL THEN
+    UPDATE {schema}.lanes SET blocked_until = least(blocked_until, at)
+      WHERE blocked_by = limit_name AND blocked_until IS NOT NULL;
+  ELSE
+    UPDATE {schema}.lanes SET blocked_until = least(blocked_until, at)
+      WHERE blocked_by = limit_name AND blocked_until IS NOT NULL AND grp = ANY (lane_grps);
+  END IF;
+  RETURN FOUND;
+END
+$$;
+
+-- The limit itself has changed: no lane is blocked by it any more.
+CREATE OR REPLACE FUNCTION {schema}.unblock_all(limit_name text) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+  UPDATE {schema}.lanes SET blocked_until = NULL WHERE blocked_by = limit_name AND blocked_until IS NOT NULL
+$$;
+
+-- Lanes that wait for the same limit as one of this group did may look again: where it is by group, those of the group.
+CREATE OR REPLACE FUNCTION {schema}.unblock_like(limit_name text, lane_grp text, at float8) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT {schema}.unblock_lanes(limit_name,
+    CASE WHEN (SELECT (r.rule ->> 'byGroup')::boolean FROM {schema}.rules r WHERE r.name = limit_name)
+      THEN ARRAY[lane_grp] END, at)
+$$;
+
+-- Something is paused: whoever waited for a heavy job of it does not any more. Answers whether limits weigh at all.
+CREATE OR REPLACE FUNCTION {schema}.unblock_weighing() RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  names text[] := {schema}.weighing();
+  name text;
+BEGIN
+  FOREACH name IN ARRAY names LOOP
+    PERFORM {schema}.unblock_lanes(name, NULL, {schema}.present());
+  END LOOP;
+  RETURN names <> '{}';
+END
+$$;
+
+-- When to look again at a window that a start is in the way of which is not confirmed yet: lookAgainIn in limits/look-again.ts.
+--
+-- age: how long ago the call was expected. certain_in: when it has left for certain.
+CREATE OR REPLACE FUNCTION {schema}.look_again_in(age float8, window_ms float8, certain_in float8) RETURNS float8
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+  at float8 := window_ms;
+  step float8 := window_ms / 4;
+BEGIN
+  IF age < window_ms THEN
+    RETURN least(certain_in, window_ms - age);
+  END IF;
+  WHILE at <= age LOOP
+    at := at + step;
+    step := step * 2;
+  END LOOP;
+  RETURN least(certain_in, greatest(at - age, window_ms / 4));
+END
+$$;
+
+-- Jobs that are too heavy for what is left of a limit, and wait for it. One that is not there any more, or is paused, is waited
+-- for by nobody. When its instant has come a heavy one is still waited for, for 100 ms: whoever claims it is on the way.
+--
+-- limit_name: which limit. lane_grps: of which groups, as lanes say it; NULL: of all. at: now.
+CREATE OR REPLACE FUNCTION {schema}.heavy_heads(limit_name text, lane_grps text[], at float8)
+RETURNS TABLE (lane bigint, grp text, priority float8, until float8, since float8)
+LANGUAGE sql STABLE AS $$
+  SELECT l.id, l.grp, l.priority, l.blocked_until, l.heavy_since FROM {schema}.lanes l
+  WHERE l.blocked_by = limit_name AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL AND l.blocked_until > at - 100
+    AND (lane_grps IS NULL OR l.grp = ANY (lane_grps))
+    AND EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue COLLATE "POSIX" = l.queue AND j.state COLLATE "POSIX" = 'waiting'
+      AND j.state COLLATE "POSIX" <> 'active' AND j.seq = l.heavy)
+    AND NOT EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = l.queue AND p.type IN ('', ':' || l.type))
+$$;
+
+-- How long somebody has to wait for the heavy jobs that wait for a limit; 0: not at all. Those of a lower priority are passed;
+-- of the same priority those come first who have waited for longer.
+--
+-- limit_name, lane_grp: which limit, for which group, as lanes say it; NULL: for all. own_priority, own_lane, own_since: who
+-- asks, and since when it waits for the limit itself ('Infinity': it does not). at: now. promptly: whoever claims them is there.
+CREATE OR REPLACE FUNCTION {schema}.heavy_wait(
+  limit_name text, lane_grp text, own_priority float8, own_lane bigint, own_since float8, at float8, promptly boolean
+) RETURNS float8
+LANGUAGE sql STABLE AS $$
+  SELECT greatest(0, max(CASE
+      WHEN h.until >= 1e18 THEN 'Infinity'
+      WHEN h.until > at THEN h.until - at
+      ELSE h.until + CASE WHEN promptly THEN 0 ELSE 100 END - at END))
+  FROM {schema}.heavy_heads(limit_name, CASE WHEN lane_grp IS NOT NULL THEN ARRAY[lane_grp] END, at) h
+  WHERE h.lane <> own_lane AND h.priority >= own_priority
+    AND (h.priority > own_priority OR h.since < own_since OR (h.since = own_since AND h.lane < own_lane))
+$$;

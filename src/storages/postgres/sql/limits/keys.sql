@@ -1,0 +1,532 @@
+-- Keys of limits: how much of each is available, what a start is charged, and how long a refused start waits. The locks of the limits are held.
+
+-- The keys that a claim may charge, with how much of each is available: those of rules for all jobs, then, group by group, those of rules
+-- by group. Each state is read once, after its lock was taken. `at`: not before any start that is known.
+--
+-- Whatever is in the way of a start comes down to four comparisons: the key is not closed, and its weight, its slots and one more start
+-- are available. How long a refused start has to wait is told by refusal_wait.
+--
+-- rules: those for all (`all_count`), then those by group. grps: as lanes say it. want: so many start at most. ttl: how soon they
+-- are called; NULL: at once. now: the time.
+CREATE OR REPLACE FUNCTION {schema}.open_keys(
+  rules {schema}.limit_rule[], all_count integer, grps text[], want integer, ttl float8, now float8
+) RETURNS {schema}.claim_keys
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  keys {schema}.claim_keys;
+BEGIN
+  LOOP
+    SELECT now, max(k.latest), bool_or(k.longest < k.window_ms), array_agg(k.rule), array_agg(k.name), array_agg(k.grp),
+        array_agg(k.id), array_agg(k.place), array_agg(k.max), array_agg(k.window_ms), array_agg(k.concurrency), array_agg(k.every_ms),
+        array_agg(k.holds), array_agg(k.pins), array_agg(k.alike), array_agg(k.closed),
+        array_agg(coalesce(least(k.max - k.used, k.remaining), 'Infinity')),
+        array_agg(coalesce(k.concurrency - k.slots, 'Infinity')), array_agg(coalesce(k.starts, 'Infinity')),
+        array_agg(k.used), array_agg(k.used_at), array_agg(k.entry), array_agg(k.logged)
+      INTO keys
+      FROM (
+        SELECT a.*, l.id, l.longest, greatest(l.newest, l.latest_at) AS latest, u.used, u.used_at,
+          a.paused OR coalesce(greatest(a.held_until, l.pause_until) > now, false)
+            OR (a.window_ms IS NOT NULL AND (a.max = 0
+              OR coalesce(greatest(a.blind_until - now, a.window_ms - (now - l.forgotten_at)) > 0, false)))
+            OR (a.probes IS NOT NULL AND coalesce(now < l.open_until, false)) AS closed,
+          CASE WHEN now < l.told_until THEN coalesce(l.told_left, 0) END AS remaining,
+          CASE WHEN a.holds THEN coalesce(l.held, 0) + coalesce((
+            SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) END AS slots,
+          least(CASE WHEN a.every_ms IS NOT NULL THEN CASE WHEN a.every_ms - (now - l.called_at) > 0 THEN 0 ELSE 1 END END,
+            CASE WHEN a.probes IS NOT NULL AND l.open_until IS NOT NULL THEN a.probes - (
+              SELECT count(*) FROM {schema}.holds h
+              WHERE h.limit_id = l.id AND h.at >= l.open_until AND (h.until IS NULL OR h.until > now)) END)::float8 AS starts,
+          CASE WHEN ttl IS NULL AND (now = l.entry_since OR (a.max > 1000 AND (now - l.entry_since) * 1000 < a.window_ms))
+            THEN l.entry END AS entry,
+          a.window_ms IS NOT NULL OR l.window_ms IS NOT NULL OR coalesce(l.longest > 0, false) AS logged
+        FROM {schema}.quotas_of(rules, all_count, grps) AS a
+          -- One by one: planned while there were few limits, a join would read all of them.
+          LEFT JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = a.name AND o.grp = a.grp LIMIT 1) l ON true
+          CROSS JOIN LATERAL (
+            SELECT CASE WHEN a.window_ms IS NULL THEN NULL WHEN l.id IS NULL THEN 0 WHEN s.suffices THEN l.used
+                ELSE {schema}.window_used(l.id, l.window_ms, l.used, l.seen_at, a.window_ms, now) END AS used,
+              CASE WHEN s.suffices THEN l.seen_at ELSE now END AS used_at
+            -- What has left the window since is not looked up where all would fit beside it.
+            FROM (SELECT a.weight IS NULL AND l.window_ms = a.window_ms AND l.used + want <= a.max
+              AND l.seen_at <= now AND now - l.seen_at <= a.window_ms AS suffices OFFSET 0) s OFFSET 0
+          ) u
+        ORDER BY a.place
+      ) k;
+    EXIT WHEN keys.latest IS NULL OR keys.latest <= now;
+    now := keys.latest;
+  END LOOP;
+  FOR i IN 2 .. all_count LOOP
+    keys.states[i] := array_position(keys.names, keys.names[i]);
+  END LOOP;
+  IF keys.unprepared THEN
+    UPDATE {schema}.limits l SET longest = k.window_ms
+      FROM unnest(keys.ids, keys.windows) AS k (id, window_ms) WHERE l.id = k.id AND l.longest < k.window_ms;
+  END IF;
+  RETURN keys;
+END
+$$;
+
+-- What rules say about each of their keys, in the order of open_keys: the quota, and whether starts hold slots of it (`holds`), or a row
+-- without slots (`pins`), by which a group is remembered until the weight of its start may no longer be corrected.
+CREATE OR REPLACE FUNCTION {schema}.quotas_of(rules {schema}.limit_rule[], all_count integer, grps text[])
+RETURNS TABLE (
+  place integer, rule integer, name text, grp text, max float8, window_ms float8, concurrency float8, every_ms float8, weight text,
+  probes integer, paused boolean, held_until float8, blind_until float8, holds boolean, pins boolean, alike boolean
+)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT k.place::integer, k.rule::integer, r.name, k.grp, (k.quota).max, CASE WHEN (k.quota).max IS NOT NULL THEN (k.quota).window_ms END,
+    (k.quota).concurrency, (k.quota).every_ms, r.weight, r.probes, r.paused, r.held_until, r.blind_until,
+    r.probes IS NOT NULL OR (k.quota).concurrency IS NOT NULL,
+    r.by_group AND r.weight IS NOT NULL AND r.max IS NOT NULL AND r.probes IS NULL AND (k.quota).concurrency IS NULL,
+    (k.quota).concurrency IS NOT NULL AND num_nonnulls(r.probes, r.weight) = 0 AND k.rule <= all_count
+  FROM (
+    SELECT r.ordinality AS place, r.ordinality AS rule, '' AS grp,
+        (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota AS quota
+      FROM unnest(rules) WITH ORDINALITY AS r WHERE r.ordinality <= all_count
+    UNION ALL
+    SELECT (g.ordinality - 1) * (cardinality(rules) - all_count) + r.ordinality, r.ordinality,
+      CASE WHEN g.grp = '' THEN '-' ELSE g.grp END,
+      CASE WHEN r.groups ? substr(g.grp, 2) AND g.grp <> '' THEN {schema}.quota_of(rules[r.ordinality], substr(g.grp, 2))
+        ELSE (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota END
+      FROM unnest(grps) WITH ORDINALITY AS g (grp) CROSS JOIN unnest(rules) WITH ORDINALITY AS r WHERE r.ordinality > all_count
+  ) k CROSS JOIN LATERAL (SELECT u.* FROM unnest(rules[k.rule : k.rule]) AS u) r
+$$;
+
+-- Writes down what the starts of a claim took of its keys. Answers the ids of their states, where in the log the starts are (0: nowhere),
+-- and when they are to be confirmed (NULL: never).
+--
+-- keys: as opened. weights, slots, starts: what was taken of each state, all together, and by how many starts. number, ttl, began: of
+-- the grant that is to be confirmed (tables/1.sql); ttl is NULL where none is. now: when they start. permit: it is the start of a permit
+-- with that number, in a row of its own.
+CREATE OR REPLACE FUNCTION {schema}.charge_keys(
+  keys {schema}.claim_keys, weights float8[], starts integer[], slots float8[], number bigint, ttl float8, began float8, now float8,
+  permit boolean DEFAULT false, OUT ids bigint[], OUT entries bigint[], OUT confirm_in float8
+)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  fresh integer[];
+  fresh_ids bigint[];
+  places integer[];
+  seqs bigint[];
+BEGIN
+  ids := keys.ids;
+  entries := array_fill(0::bigint, ARRAY[cardinality(ids)]);
+  -- Rules of one name share a state: its total is kept for the window of the first of them.
+  FOR k IN 1 .. cardinality(ids) LOOP
+    IF keys.states[k] <> k THEN
+      IF keys.windows[keys.states[k]] IS NULL THEN
+        keys.windows[keys.states[k]] := keys.windows[k];
+        keys.used[keys.states[k]] := keys.used[k];
+        keys.used_at[keys.states[k]] := keys.used_at[k];
+        keys.logged[keys.states[k]] := keys.logged[keys.states[k]] OR keys.logged[k];
+      END IF;
+      keys.everys[keys.states[k]] := least(keys.everys[keys.states[k]], keys.everys[k]);
+    END IF;
+  END LOOP;
+  IF EXISTS (SELECT FROM unnest(ids, starts) AS k (id, starts) WHERE k.id IS NULL AND k.starts > 0) THEN
+    WITH missing AS (
+      SELECT k.place::integer, k.name, k.grp, coalesce(k.window_ms, 0) AS longest
+      FROM unnest(ids, keys.names, keys.grps, keys.windows, starts) WITH ORDINALITY AS k (id, name, grp, window_ms, starts, place)
+      WHERE k.id IS NULL AND k.starts > 0
+    ), opened AS (
+      INSERT INTO {schema}.limits (name, grp, longest, prune_at)
+      SELECT m.name, m.grp, m.longest, now + m.longest FROM missing m RETURNING id, name, grp
+    ) SELECT array_agg(m.place), array_agg(o.id) INTO fresh, fresh_ids FROM opened o JOIN missing m ON m.name = o.name AND m.grp = o.grp;
+    FOR i IN 1 .. cardinality(fresh) LOOP
+      ids[fresh[i]] := fresh_ids[i];
+    END LOOP;
+  END IF;
+  WITH entered AS (
+    INSERT INTO {schema}.starts AS s (seq, limit_id, at, since, n, claim, began, token) OVERRIDING SYSTEM VALUE
+    -- A row that is there already is for starts of the same instant, or of a thousandth of a window with room for very many.
+    SELECT coalesce(CASE WHEN NOT permit AND (now = keys.at OR k.max > 1000) THEN k.entry END, nextval('{schema}.starts_seq_seq')), k.id,
+      now + coalesce(ttl, 0), now, CASE WHEN k.logged THEN k.n ELSE 0 END,
+      CASE WHEN ttl IS NOT NULL THEN number END, CASE WHEN ttl IS NOT NULL THEN charge_keys.began END,
+      CASE WHEN permit AND k.logged THEN number END
+    FROM unnest(ids, weights, starts, keys.entries, keys.logged, keys.everys, keys.maxima)
+      AS k (id, n, starts, entry, logged, every_ms, max)
+    WHERE k.starts > 0 AND (k.logged OR (ttl IS NOT NULL AND k.every_ms IS NOT NULL))
+    ON CONFLICT ON CONSTRAINT starts_pkey DO UPDATE SET at = excluded.at, n = s.n + excluded.n
+    RETURNING s.seq, s.limit_id
+  ) SELECT array_agg(array_position(ids, e.limit_id)), array_agg(e.seq) INTO places, seqs FROM entered e;
+  FOR i IN 1 .. coalesce(cardinality(places), 0) LOOP
+    IF keys.logged[places[i]] THEN
+      entries[places[i]] := seqs[i];
+    END IF;
+  END LOOP;
+  UPDATE {schema}.limits l SET latest_at = now, called_at = greatest(l.called_at, now + coalesce(ttl, 0)),
+    called_by = CASE WHEN ttl IS NOT NULL AND k.every_ms IS NOT NULL AND (l.called_at > now) IS NOT TRUE THEN number END,
+    told_left = CASE WHEN l.told_left IS NOT NULL THEN greatest(0, l.told_left - k.n) END,
+    window_ms = coalesce(k.window_ms, l.window_ms),
+    used = CASE WHEN k.window_ms IS NOT NULL THEN k.used WHEN l.window_ms IS NOT NULL THEN l.used ELSE -k.n END + k.n,
+    seen_at = CASE WHEN k.window_ms IS NOT NULL THEN k.used_at WHEN l.window_ms IS NOT NULL THEN l.seen_at ELSE now END,
+    longest = greatest(l.longest, k.window_ms), newest = CASE WHEN k.place > 0 THEN now ELSE l.newest END,
+    entry = CASE WHEN ttl IS NULL AND NOT permit AND k.place > 0 THEN k.place ELSE l.entry END,
+    entry_since = CASE WHEN ttl IS NULL AND NOT permit AND k.place > 0 AND k.place IS DISTINCT FROM l.entry THEN now ELSE l.entry_since END,
+    held = l.held + k.slots
+  FROM unnest(ids, weights, slots, starts, keys.windows, keys.everys, keys.used, keys.used_at, entries)
+    AS k (id, n, slots, starts, window_ms, every_ms, used, used_at, place)
+  WHERE l.id = k.id AND k.starts > 0;
+  IF ttl IS NOT NULL THEN
+    SELECT {schema}.confirm_in(min(least(k.window_ms, k.every_ms))) INTO confirm_in
+      FROM unnest(keys.windows, keys.everys, keys.states) AS k (window_ms, every_ms, state)
+      WHERE starts[k.state] > 0 AND (entries[k.state] > 0 OR k.every_ms IS NOT NULL)
+      HAVING count(*) > 0;
+  END IF;
+END
+$$;
+
+-- How long a start has to wait for one limit that refused it (verdict). -1: for ever.
+--
+-- rule, grp: which limit, for which group, as lanes say it. weight, slots: what the start takes. taken, taken_slots, starts: what the step
+-- has taken of it so far, in how many starts, and does not stand in the tables yet. ttl: how soon these are called; NULL: at once.
+CREATE OR REPLACE FUNCTION {schema}.refusal_wait(
+  rule {schema}.limit_rule, grp text, weight float8, slots float8, taken float8, taken_slots float8, starts integer, ttl float8, now float8
+) RETURNS float8
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  meter {schema}.limit_meter := {schema}.meter_of(rule, CASE WHEN grp <> '' THEN substr(grp, 2) END);
+  account {schema}.limit_account;
+  kept record;
+BEGIN
+  SELECT k.account, k.used INTO kept FROM {schema}.kept_accounts(ARRAY[rule.name],
+    ARRAY[{schema}.state_grp(rule.by_group, CASE WHEN grp <> '' THEN substr(grp, 2) END)],
+    ARRAY[CASE WHEN meter.max IS NOT NULL THEN meter.window_ms END], ARRAY[meter.holds], now) AS k;
+  account := kept.account;
+  meter.used := coalesce(kept.used, 0);
+  account.taken := taken;
+  account.starts := starts;
+  account.held := account.held + taken_slots;
+  account.probes := account.probes + starts;
+  account.told_left := greatest(0, account.told_left - taken);
+  account.grant_ttl := ttl;
+  RETURN ({schema}.verdict(meter, account, weight, slots, now)).wait;
+END
+$$;
+
+-- When may a start happen that takes so much of the window and so many slots, and what is in its way the longest? It is
+-- decideStart in limits/key-state.ts, to the last bit; what the step has taken so far counts.
+CREATE OR REPLACE FUNCTION {schema}.verdict(
+  meter {schema}.limit_meter, account {schema}.limit_account, weight float8, slots float8, now float8
+) RETURNS {schema}.limit_verdict
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  longest float8 := 0;
+  reason text;
+  own float8;
+  held float8 := 0;
+  probes float8 := 0;
+  expires_in float8 := 'Infinity';
+BEGIN
+  IF (meter.max > 0 AND weight > meter.max) OR (meter.concurrency > 0 AND slots > meter.concurrency) THEN
+    RETURN (-1, 'window')::{schema}.limit_verdict;
+  END IF;
+  IF meter.holds AND account.held IS NOT NULL THEN
+    held := account.held;
+    probes := account.probes;
+    expires_in := account.expires_in;
+  END IF;
+  IF meter.paused THEN
+    longest := 'Infinity';
+    reason := 'paused';
+  END IF;
+  own := greatest(account.pause_until - now, meter.held_until - now);
+  IF own > longest THEN
+    longest := own;
+    reason := 'held';
+  END IF;
+  IF meter.max IS NOT NULL AND meter.window_ms IS NOT NULL THEN
+    own := CASE WHEN meter.max = 0 THEN 'Infinity' ELSE
+      {schema}.window_wait(account.id, account.forgotten_at, meter.max, meter.window_ms, weight,
+        meter.used + account.taken, account.taken, account.grant_ttl, now) END;
+    own := greatest(own, meter.blind_until - now);
+    IF own > longest THEN
+      longest := own;
+      reason := 'window';
+    END IF;
+  END IF;
+  IF meter.every_ms IS NOT NULL THEN
+    own := {schema}.spacing_wait(meter, account, now);
+    IF own > longest THEN
+      longest := own;
+      reason := 'spacing';
+    END IF;
+  END IF;
+  IF held + slots > meter.concurrency THEN
+    own := CASE WHEN meter.concurrency = 0 THEN 'Infinity' ELSE expires_in END;
+    IF own > longest THEN
+      longest := own;
+      reason := 'concurrency';
+    END IF;
+  END IF;
+  IF now < account.told_until AND weight > coalesce(account.told_left, 0) THEN
+    own := account.told_until - now;
+    IF own > longest THEN
+      longest := own;
+      reason := 'told';
+    END IF;
+  END IF;
+  IF meter.probes IS NOT NULL AND account.open_until IS NOT NULL THEN
+    own := CASE WHEN now < account.open_until THEN account.open_until - now
+      WHEN probes < meter.probes THEN 0 ELSE expires_in END;
+    IF own > longest THEN
+      longest := own;
+      reason := 'breaker';
+    END IF;
+  END IF;
+  RETURN (longest, reason)::{schema}.limit_verdict;
+END
+$$;
+
+-- When does `weight` more fit under `max` in any `window_ms`, beside what is used? -1: never. id: NULL where nothing is kept.
+-- forgotten_at: the newest start that was not kept; until it has left the window, that counts as full. taken: so much of what is
+-- used is not written down yet, and is called within `ttl` (NULL: now).
+--
+-- A start that is not confirmed is taken to leave the window when it is worth looking again (look_again_in): its call is
+-- expected as long after its request as the latest call that was confirmed (what was given back was never called). Once
+-- its last moment has passed it counts from there.
+CREATE OR REPLACE FUNCTION {schema}.window_wait(
+  id bigint, forgotten_at float8, max float8, window_ms float8, weight float8, used float8, taken float8, ttl float8, now float8
+) RETURNS float8
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  excess float8 := used + weight - max;
+  blind float8;
+  unconfirmed boolean;
+  delay float8 := 0;
+  start record;
+BEGIN
+  IF weight > max THEN
+    RETURN -1;
+  END IF;
+  IF id IS NULL THEN
+    RETURN CASE WHEN excess <= 0 THEN 0 ELSE window_ms END;
+  END IF;
+  blind := greatest(0, window_ms - (now - forgotten_at));
+  IF excess <= 0 THEN
+    RETURN blind;
+  END IF;
+  unconfirmed := EXISTS (SELECT FROM {schema}.starts AS s
+    WHERE s.limit_id = window_wait.id AND s.claim IS NOT NULL AND s.at > now);
+  IF unconfirmed OR ttl IS NOT NULL THEN
+    SELECT coalesce({schema}.expected_delay(s.at - s.began, window_ms), 0) INTO delay FROM {schema}.starts AS s
+      WHERE s.limit_id = window_wait.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1;
+    delay := coalesce(delay, 0);
+  END IF;
+  -- Every row counts for one at least: no more of them need be looked at. Few are not confirmed.
+  FOR start IN
+    SELECT f.wait, f.n FROM (
+      (SELECT window_ms - (now - s.at) AS wait, s.n, s.seq FROM {schema}.starts AS s
+        WHERE s.limit_id = window_wait.id AND s.at > now - window_ms - 1 AND now - s.at < window_ms AND s.n > 0
+          AND (s.claim IS NULL OR s.at <= now)
+        ORDER BY s.at, s.seq LIMIT ceil(excess))
+      UNION ALL
+      SELECT {schema}.look_again_in(now - (s.began + delay), window_ms, window_ms - (now - s.at)), s.n, s.seq
+        FROM {schema}.starts AS s
+        WHERE unconfirmed AND s.limit_id = window_wait.id AND s.at > now AND s.n > 0 AND s.claim IS NOT NULL
+      UNION ALL
+      SELECT window_ms + CASE WHEN ttl IS NULL THEN 0 ELSE least(ttl, delay) END, taken, 9223372036854775807 WHERE taken > 0
+    ) AS f ORDER BY f.wait, f.seq
+  LOOP
+    excess := excess - start.n;
+    IF excess <= 0 THEN
+      RETURN greatest(blind, start.wait);
+    END IF;
+  END LOOP;
+  RETURN greatest(blind, window_ms);
+END
+$$;
+
+-- When does the spacing of a rule let one more start, by when the latest start was called? Where that is not confirmed: when it is
+-- worth looking again (look_again_in). NULL, or not above 0: now.
+CREATE OR REPLACE FUNCTION {schema}.spacing_wait(
+  meter {schema}.limit_meter, account {schema}.limit_account, now float8
+) RETURNS float8
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+  delay float8 := {schema}.expected_delay(account.called_in, meter.every_ms);
+  certain float8;
+BEGIN
+  IF account.starts > 0 THEN
+    RETURN meter.every_ms + CASE WHEN account.grant_ttl IS NULL THEN 0 ELSE least(account.grant_ttl, coalesce(delay, 0)) END;
+  END IF;
+  certain := meter.every_ms - (now - account.called_at);
+  IF certain > 0 AND account.called_by IS NOT NULL THEN
+    RETURN {schema}.look_again_in(now - (account.latest_at + delay), meter.every_ms, certain);
+  END IF;
+  RETURN certain;
+END
+$$;
+
+-- What is kept of many limits, each for one group, as a step sees it that has taken nothing yet, all read together: the account, what
+-- is in use of its window, and when its latest start was.
+--
+-- names, states: which limits, for which groups, as `limits` says it. windows: the window of each, or NULL. holding: is what is
+-- held of it asked for? now: the time.
+CREATE OR REPLACE FUNCTION {schema}.kept_accounts(
+  names text[], states text[], windows float8[], holding boolean[], now float8
+) RETURNS TABLE (place bigint, account {schema}.limit_account, used float8, latest float8)
+LANGUAGE sql STABLE AS $$
+  SELECT a.place, ROW(l.id, a.name, a.grp, l.latest_at, l.pause_until, l.told_left, l.told_until, l.open_until, l.window_ms,
+      l.used, l.seen_at, l.longest, l.newest, l.forgotten_at, coalesce(l.held, 0),
+      CASE WHEN a.holding THEN coalesce(l.held, 0) + coalesce(h.slots, 0) END,
+      CASE WHEN a.holding THEN coalesce(p.probes, 0) END,
+      CASE WHEN a.holding THEN coalesce(h.until - now, 'Infinity') END,
+      a.window_ms, 0, w.used, CASE WHEN a.window_ms IS NOT NULL THEN now END, 0, 0, 0, 0, 0,
+      l.called_at, l.called_by, l.called_in, NULL, NULL)::{schema}.limit_account,
+    w.used, greatest(l.newest, l.latest_at)
+  FROM unnest(names, states, windows, holding) WITH ORDINALITY AS a (name, grp, window_ms, holding, place)
+    LEFT JOIN LATERAL (SELECT k.* FROM {schema}.limits k WHERE k.name = a.name AND k.grp = a.grp LIMIT 1) l ON true
+    LEFT JOIN LATERAL (
+      SELECT sum(o.slots) AS slots, min(o.until) AS until FROM {schema}.holds o
+      WHERE a.holding AND o.limit_id = l.id AND o.until > now
+    ) h ON true
+    LEFT JOIN LATERAL (
+      SELECT count(*) AS probes FROM {schema}.holds o
+      WHERE a.holding AND l.open_until IS NOT NULL AND o.limit_id = l.id AND o.at >= l.open_until
+        AND (o.until IS NULL OR o.until > now)
+    ) p ON true
+    LEFT JOIN LATERAL (
+      -- As in limits/starts.sql: window_used.
+      SELECT CASE WHEN a.window_ms IS NULL THEN NULL WHEN l.id IS NULL THEN 0
+        WHEN l.window_ms IS DISTINCT FROM a.window_ms OR l.seen_at > now THEN (
+          SELECT coalesce(sum(s.n), 0) FROM {schema}.starts s
+          WHERE s.limit_id = l.id AND s.at > now - a.window_ms - 1 AND now - s.at < a.window_ms)
+        WHEN l.used = 0 OR l.seen_at = now THEN l.used
+        ELSE l.used - (
+          SELECT coalesce(sum(s.n), 0) FROM {schema}.starts s
+          WHERE s.limit_id = l.id AND s.at > l.seen_at - a.window_ms - 1 AND l.seen_at - s.at < a.window_ms
+            AND s.at < now - a.window_ms + 1 AND now - s.at >= a.window_ms) END AS used
+    ) w ON true
+$$;
+
+-- What is held of a limit: all slots together, how many starts since the breaker went half-open are under way, and when the
+-- next of what is held runs out by itself ('Infinity': only somebody can give it back). job_slots: what jobs hold of it.
+-- open_until: since when starts are probes; NULL: none is.
+CREATE OR REPLACE FUNCTION {schema}.held_of(
+  id bigint, job_slots float8, open_until float8, now float8, OUT slots float8, OUT probes float8, OUT expires_in float8
+)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  slots := job_slots;
+  probes := 0;
+  expires_in := 'Infinity';
+  IF id IS NULL THEN
+    slots := 0;
+    RETURN;
+  END IF;
+  SELECT job_slots + coalesce(sum(h.slots), 0), coalesce(min(h.until) - now, 'Infinity') INTO slots, expires_in
+    FROM {schema}.holds AS h WHERE h.limit_id = held_of.id AND h.until > now;
+  IF open_until IS NOT NULL THEN
+    SELECT count(*) INTO probes FROM {schema}.holds AS h
+      WHERE h.limit_id = held_of.id AND h.at >= open_until AND (h.until IS NULL OR h.until > now);
+  END IF;
+END
+$$;
+
+-- A rule as it holds for the group of a job, or for jobs without one. Nothing is looked up.
+CREATE OR REPLACE FUNCTION {schema}.meter_of(rule {schema}.limit_rule, grp text) RETURNS {schema}.limit_meter
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+  meter {schema}.limit_meter;
+  quota {schema}.limit_quota;
+BEGIN
+  meter.name := rule.name;
+  meter.by_group := rule.by_group;
+  IF rule.by_group THEN
+    quota := {schema}.quota_of(rule, grp);
+    meter.grp := grp;
+    meter.max := quota.max;
+    meter.window_ms := quota.window_ms;
+    meter.concurrency := quota.concurrency;
+    meter.every_ms := quota.every_ms;
+    meter.share := quota.share;
+  ELSE
+    meter.max := rule.max;
+    meter.window_ms := rule.window_ms;
+    meter.concurrency := rule.concurrency;
+    meter.every_ms := rule.every_ms;
+    meter.share := 1;
+  END IF;
+  meter.weight := rule.weight;
+  meter.estimate := rule.estimate;
+  meter.weighs_window := rule.max IS NOT NULL;
+  meter.probes := rule.probes;
+  meter.paused := rule.paused;
+  meter.held_until := rule.held_until;
+  meter.blind_until := rule.blind_until;
+  meter.holds := rule.probes IS NOT NULL OR meter.concurrency IS NOT NULL;
+  -- A start may be corrected when its group has long been idle: until its lease ends, the group is remembered.
+  meter.pins := NOT meter.holds AND rule.by_group AND rule.weight IS NOT NULL AND rule.max IS NOT NULL;
+  meter.used := 0;
+  RETURN meter;
+END
+$$;
+
+-- What holds for a group of a rule: what is different for it, and else what holds for all.
+CREATE OR REPLACE FUNCTION {schema}.quota_of(rule {schema}.limit_rule, grp text) RETURNS {schema}.limit_quota
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+  quota {schema}.limit_quota := (rule.max, rule.window_ms, rule.concurrency, rule.every_ms, 1);
+  own jsonb;
+BEGIN
+  IF rule.groups IS NULL OR NOT rule.by_group OR grp IS NULL THEN
+    RETURN quota;
+  END IF;
+  own := rule.groups -> grp;
+  IF own IS NULL THEN
+    RETURN quota;
+  END IF;
+  -- What is said to be nothing is nothing.
+  IF own ? 'max' THEN
+    quota.max := (own ->> 'max')::float8;
+  END IF;
+  IF own ? 'windowMs' THEN
+    quota.window_ms := (own ->> 'windowMs')::float8;
+  END IF;
+  IF own ? 'concurrency' THEN
+    quota.concurrency := (own ->> 'concurrency')::float8;
+  END IF;
+  IF own ? 'everyMs' THEN
+    quota.every_ms := (own ->> 'everyMs')::float8;
+  END IF;
+  quota.share := coalesce((own ->> 'share')::integer, 1);
+  RETURN quota;
+END
+$$;
+
+-- What the start of a job with these weights takes. Where a rule has a window that is what is weighed, and concurrency
+-- counts starts; else concurrency is. A job that says nothing counts for the estimate.
+CREATE OR REPLACE FUNCTION {schema}.charge_of(meter {schema}.limit_meter, weights jsonb) RETURNS {schema}.limit_charge
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+  said float8;
+BEGIN
+  IF meter.weight IS NULL THEN
+    RETURN (1, 1)::{schema}.limit_charge;
+  END IF;
+  said := coalesce((weights ->> meter.weight)::float8, meter.estimate);
+  IF meter.weighs_window THEN
+    RETURN (said, 1)::{schema}.limit_charge;
+  END IF;
+  RETURN (1, said)::{schema}.limit_charge;
+END
+$$;
+
+-- The group as the state of a limit says it: '' for all; where it is by group ':' and its name, and '-' for jobs without one.
+CREATE OR REPLACE FUNCTION {schema}.state_grp(by_group boolean, grp text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN NOT by_group THEN '' WHEN grp IS NULL THEN '-' ELSE ':' || grp END
+$$;
+
+-- The lanes that a state by group is for: a lane says '' where there is no group.
+CREATE OR REPLACE FUNCTION {schema}.lane_grp(grp text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN grp = '-' THEN '' ELSE grp END
+$$;
+
+-- The name of the group that a lane or a state of a limit is for; NULL: of none.
+CREATE OR REPLACE FUNCTION {schema}.group_of(grp text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN grp IN ('', '-') THEN NULL ELSE substr(grp, 2) END
+$$;

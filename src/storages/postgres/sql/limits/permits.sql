@@ -1,0 +1,204 @@
+-- Permits: what is taken of limits outside of jobs.
+--
+-- Locks: the rules (shared), the limits.
+
+-- Takes of a limit outside of any job, if it fits: checks and takes in one step.
+--
+-- limit_name, grp: of which limit, and for which group (NULL: none; not looked at where the limit is not by group).
+-- asked: how much; NULL: what the rule estimates; 0: only whether what was taken fits. dry: only asks. ttl_ms: so long it is
+-- held, unless it is renewed. grant_ttl: it is used within so long of asking, and that is confirmed (confirm); NULL: it is used now.
+CREATE OR REPLACE FUNCTION {schema}.take_permit_{version}(
+  limit_name text, grp text, asked float8, dry boolean, ttl_ms float8, grant_ttl float8 DEFAULT NULL
+) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  -- Before anything is waited for.
+  arrived float8 := {schema}.wall();
+  rule {schema}.limit_rule;
+  -- The group as lanes say it.
+  lane text;
+  keys {schema}.claim_keys;
+  charged record;
+  now float8;
+  says float8;
+  weight float8;
+  slots float8;
+  wait float8 := 0;
+  number bigint;
+  until float8;
+  took float8;
+BEGIN
+  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+  rule := {schema}.rule_named(limit_name);
+  IF rule.name IS NULL THEN
+    RETURN '{"missing":true}';
+  END IF;
+  lane := CASE WHEN rule.by_group THEN coalesce(':' || grp, '') END;
+  says := coalesce(asked, rule.estimate);
+  weight := CASE WHEN rule.max IS NULL THEN 1 ELSE says END;
+  slots := CASE WHEN rule.max IS NULL THEN says ELSE 1 END;
+  took := greatest(0, {schema}.wall() - arrived);
+  keys := {schema}.open_keys(ARRAY[rule], CASE WHEN rule.by_group THEN 0 ELSE 1 END, CASE WHEN rule.by_group THEN ARRAY[lane] ELSE '{}' END,
+    least(1000000000, ceil(weight))::integer, grant_ttl, {schema}.moment());
+  now := keys.at;
+  IF keys.closed[1] OR weight > keys.weights[1] OR slots > keys.slots[1] OR keys.starts[1] < 1 OR weight > keys.maxima[1]
+    OR slots > keys.concurrency[1] THEN
+    wait := {schema}.refusal_wait(rule, lane, weight, slots, 0, 0, 0, NULL, now);
+  END IF;
+  -- Of all who wait for a limit, those outside of jobs come last.
+  IF wait <> -1 AND rule.weight IS NOT NULL AND asked IS DISTINCT FROM 0 THEN
+    wait := greatest(wait, {schema}.heavy_wait(limit_name, lane, '-Infinity', 0, 'Infinity', now, false));
+  END IF;
+  IF wait <> 0 THEN
+    RETURN json_build_object('granted', false,
+      'retryInMs', CASE WHEN wait > 0 THEN nullif(wait, 'Infinity') END,
+      'most', CASE
+        WHEN keys.maxima[1] > 0 AND weight > keys.maxima[1] THEN keys.maxima[1]
+        WHEN keys.concurrency[1] > 0 AND slots > keys.concurrency[1] THEN keys.concurrency[1] END);
+  END IF;
+  IF dry OR asked = 0 THEN
+    RETURN '{"granted":true,"held":false}';
+  END IF;
+  number := nextval('{schema}.numbers');
+  SELECT * INTO charged FROM {schema}.charge_keys(keys, ARRAY[weight], ARRAY[1], ARRAY[0], number, grant_ttl, now - took, now, true);
+  -- What is only counted may be corrected for ten minutes at least.
+  until := CASE WHEN keys.holds[1] THEN 0 ELSE now + greatest(ttl_ms, keys.windows[1], 600000) END;
+  IF keys.holds[1] THEN
+    INSERT INTO {schema}.holds (limit_id, token, slots, at, until)
+      VALUES (charged.ids[1], number, slots, now, now + ttl_ms);
+  ELSIF rule.by_group AND charged.entries[1] > 0 THEN
+    -- A group that is idle would be forgotten before.
+    INSERT INTO {schema}.holds (limit_id, token, slots, at, until) VALUES (charged.ids[1], number, 0, now, until);
+  END IF;
+  -- Old starts are deleted by the permits themselves, now and then: there may be nothing that sweeps.
+  IF (number / 10000) % 64 = 63 THEN
+    PERFORM {schema}.prune_limit(charged.ids[1], now);
+  END IF;
+  RETURN json_build_object('granted', true, 'held', keys.holds[1],
+    'token', json_build_array(charged.ids[1], number, weight, now, until),
+    'grant', CASE WHEN charged.confirm_in IS NOT NULL THEN json_build_array(number, charged.confirm_in) END);
+END
+$$;
+
+-- Ends, takes back or corrects a permit, as its token tells it. One that is unknown, has ended or has expired changes nothing.
+--
+-- limit_id, number, reserved, taken_at, corrected_until: its token. how: 'released', 'cancelled' or 'used'. used: so much, of
+-- the last of these.
+CREATE OR REPLACE FUNCTION {schema}.give_permit_{version}(
+  limit_id bigint, number bigint, reserved float8, taken_at float8, corrected_until float8, how text, used float8
+) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  limit_name text;
+  now float8;
+  held {schema}.holds;
+  kept {schema}.limits;
+  ended boolean;
+  rule {schema}.limit_rule;
+  given {schema}.limit_given[] := '{}';
+BEGIN
+  PERFORM {schema}.begin_step(false);
+  -- After a reset what is held is kept elsewhere, under the same name.
+  SELECT l.name INTO limit_name FROM {schema}.limits l
+    WHERE l.id = give_permit_{version}.limit_id OR l.id IN (SELECT h.limit_id FROM {schema}.holds h WHERE h.token = number) LIMIT 1;
+  IF limit_name IS NULL OR NOT {schema}.is_issued(number) THEN
+    RETURN '{}';
+  END IF;
+  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+  now := {schema}.moment();
+  SELECT * INTO held FROM {schema}.holds h WHERE h.token = number AND h.until > now;
+  ended := held.token IS NULL AND EXISTS (SELECT FROM {schema}.starts s WHERE s.token = -number);
+  IF held.token IS NULL AND NOT ended AND now >= corrected_until THEN
+    RETURN '{}';
+  END IF;
+  IF ended AND how <> 'used' THEN
+    RETURN '{}';
+  END IF;
+  kept := {schema}.limit_by_id(limit_id);
+  IF how = 'used' THEN
+    rule := {schema}.rule_named(limit_name);
+    IF rule.max IS NOT NULL THEN
+      IF kept.id IS NOT NULL AND {schema}.settle_permit(kept, number, reserved, corrected_until, used, now) THEN
+        given := {schema}.window_freed(kept.name, kept.grp, now);
+      END IF;
+    ELSIF rule.name IS NOT NULL AND held.slots <> used THEN
+      UPDATE {schema}.holds h SET slots = used WHERE h.limit_id = held.limit_id AND h.token = number;
+      IF used < held.slots THEN
+        given := {schema}.release_holds(ARRAY[held.limit_id], ARRAY[held.slots - used], ARRAY[held.at], now);
+      END IF;
+    END IF;
+    RETURN json_build_object('everybody', {schema}.is_news(given, now));
+  END IF;
+  IF held.token IS NOT NULL THEN
+    DELETE FROM {schema}.holds h WHERE h.limit_id = held.limit_id AND h.token = number;
+    given := {schema}.release_holds(ARRAY[held.limit_id], ARRAY[held.slots], ARRAY[held.at], now);
+  END IF;
+  IF kept.id IS NOT NULL THEN
+    IF how = 'cancelled' AND ({schema}.cancel_start(number) OR kept.window_ms IS NULL) THEN
+      PERFORM {schema}.gauge_cancel(kept.id, taken_at);
+      given := given || {schema}.window_freed(kept.name, kept.grp, now);
+    END IF;
+    PERFORM {schema}.end_start(kept.id, number, taken_at, corrected_until, now);
+  END IF;
+  RETURN json_build_object('everybody', {schema}.is_news(given, now));
+END
+$$;
+
+-- Keeps what permits hold, for so long from now at least. Answers with the numbers of those that hold something still: what
+-- has expired is never revived.
+--
+-- numbers: a list of them.
+CREATE OR REPLACE FUNCTION {schema}.renew_permits_{version}(numbers jsonb, ttl_ms float8) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  tokens bigint[] := ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(numbers));
+  names text[];
+  now float8;
+  kept jsonb;
+BEGIN
+  PERFORM {schema}.begin_step();
+  SELECT array_agg(DISTINCT l.name) INTO names
+    FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (tokens);
+  PERFORM {schema}.lock_limits(names);
+  now := {schema}.moment();
+  WITH renewed AS (
+    UPDATE {schema}.holds h SET until = greatest(h.until, now + ttl_ms) WHERE h.token = ANY (tokens) AND h.until > now
+    RETURNING h.token
+  )
+  SELECT coalesce(jsonb_agg(token), '[]') INTO kept FROM renewed;
+  RETURN jsonb_build_object('kept', kept);
+END
+$$;
+
+-- What a permit really used: as settle_start, but all that was charged for it is remembered for as long as it may be
+-- corrected (until). True: there is more room. The lock of the name is held.
+CREATE OR REPLACE FUNCTION {schema}.settle_permit(
+  kept {schema}.limits, number bigint, reserved float8, until float8, used float8, now float8
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  start {schema}.starts;
+  counts float8;
+BEGIN
+  SELECT * INTO start FROM {schema}.starts WHERE token IN (number, -number) ORDER BY token DESC LIMIT 1;
+  IF start.seq IS NULL THEN
+    IF used > reserved THEN
+      PERFORM {schema}.record_named(kept.id, used - reserved, number, reserved, until, now);
+      PERFORM {schema}.charge_more(kept.id, used - reserved);
+    END IF;
+  ELSIF start.spent = 1.7976931348623157e308::float8 THEN
+    RETURN false;
+  ELSIF now - start.at < kept.longest THEN
+    counts := greatest(0, used - start.spent);
+    PERFORM {schema}.change_start(start, start.at, greatest(start.since, until), counts, start.spent);
+    IF counts < start.n THEN
+      RETURN true;
+    END IF;
+    PERFORM {schema}.charge_more(kept.id, counts - start.n);
+  ELSIF start.token > 0 THEN
+    PERFORM {schema}.charge_start(start, used, start.spent + start.n, until, now);
+  END IF;
+  RETURN false;
+END
+$$;

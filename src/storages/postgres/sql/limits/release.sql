@@ -1,0 +1,481 @@
+-- What jobs give back: slots, weights that are corrected, starts that were none. The locks of the limits are held.
+
+-- The names of the limits that `give_back` will write to for these leases: what they hold, what they took and give back, and
+-- what they are to hold up. Read before the locks: under the rules lock nothing is held of other names than before.
+CREATE OR REPLACE FUNCTION {schema}.limits_of(leases {schema}.ended_lease[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  names text[];
+  tokens bigint[];
+  gives boolean;
+  holds boolean;
+  lease {schema}.ended_lease;
+BEGIN
+  SELECT array_agg(e.token ORDER BY e.token), bool_or(e.unstarted OR e.settled IS NOT NULL), bool_or(e.hold IS NOT NULL)
+    INTO tokens, gives, holds
+    FROM unnest(leases) AS e;
+  names := {schema}.limits_of_tokens(tokens);
+  IF gives THEN
+    names := names || ARRAY(SELECT DISTINCT l.name
+      FROM (SELECT DISTINCT e.limits FROM unnest(leases) AS e WHERE e.unstarted OR e.settled IS NOT NULL) AS given
+        CROSS JOIN LATERAL jsonb_array_elements(given.limits) AS taken
+        JOIN {schema}.limits AS l ON l.id = (taken ->> 0)::bigint);
+  END IF;
+  IF holds THEN
+    FOREACH lease IN ARRAY leases LOOP
+      names := names || {schema}.names_to_hold(lease);
+    END LOOP;
+  END IF;
+  RETURN names;
+END
+$$;
+
+-- The names of the limits of which starts with these tokens, in their order, hold something.
+CREATE OR REPLACE FUNCTION {schema}.limits_of_tokens(tokens bigint[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF coalesce(cardinality(tokens), 0) = 0 THEN
+    RETURN '{}';
+  END IF;
+  RETURN ARRAY(SELECT DISTINCT l.name FROM {schema}.holds AS h JOIN {schema}.limits AS l ON l.id = h.limit_id
+    WHERE h.token = ANY (CASE WHEN {schema}.hold_alone(tokens) THEN tokens ELSE '{}' END || ({schema}.blocks_of(tokens)).blocks));
+END
+$$;
+
+-- The names of the limits that `correct_weights` may write to for jobs that run: what they took (limits), and what they hold
+-- each for itself.
+CREATE OR REPLACE FUNCTION {schema}.limits_of_report(tokens bigint[], limits jsonb[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN ARRAY(
+    SELECT l.name FROM {schema}.holds AS h JOIN {schema}.limits AS l ON l.id = h.limit_id WHERE h.token = ANY (tokens)
+    UNION
+    SELECT l.name FROM unnest(limits_of_report.limits) AS list, jsonb_array_elements(list) AS taken
+      JOIN {schema}.limits AS l ON l.id = (taken ->> 0)::bigint);
+END
+$$;
+
+-- Leases have ended: what services said about their limits holds, starts that never were are taken back, the weights of those
+-- that a service refused are given back, as is what they held, and breakers hear how it went. Answers with what was given back, to be judged by `is_news` when all of the step
+-- is done.
+CREATE OR REPLACE FUNCTION {schema}.give_back(
+  leases {schema}.ended_lease[], now float8
+) RETURNS {schema}.limit_given[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  given {schema}.limit_given[] := '{}';
+  tokens bigint[];
+  special boolean;
+  lease {schema}.ended_lease;
+  cancelled record;
+BEGIN
+  SELECT array_agg(e.token ORDER BY e.token), bool_or(e.hold IS NOT NULL OR e.unstarted OR e.settled IS NOT NULL)
+    INTO tokens, special
+    FROM unnest(leases) AS e;
+  IF special THEN
+    FOREACH lease IN ARRAY leases LOOP
+      IF lease.hold IS NOT NULL THEN
+        PERFORM {schema}.hold_limits(lease, now);
+      END IF;
+      IF lease.settled IS NOT NULL THEN
+        given := given || {schema}.give_weights(lease, now);
+      END IF;
+    END LOOP;
+    FOR cancelled IN
+      SELECT e.limits, e.started_at, count(*) AS times FROM unnest(leases) AS e
+        WHERE e.unstarted AND e.started_at IS NOT NULL GROUP BY e.limits, e.started_at
+    LOOP
+      given := given || {schema}.cancel_taken(cancelled.limits, cancelled.started_at, cancelled.times, now);
+    END LOOP;
+  END IF;
+  RETURN given || {schema}.give_tokens(tokens, leases, now);
+END
+$$;
+
+-- Starts with these tokens, in their order, have ended: what they held is given back, and breakers hear how it went: as the
+-- leases say, or, if there are none, well. Answers with what was given back, to be judged by `is_news` when all of the step
+-- is done.
+CREATE OR REPLACE FUNCTION {schema}.give_tokens(
+  tokens bigint[], leases {schema}.ended_lease[], now float8
+) RETURNS {schema}.limit_given[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  given {schema}.limit_given[] := '{}';
+  together record;
+  ended record;
+BEGIN
+  IF coalesce(cardinality(tokens), 0) = 0 THEN
+    RETURN given;
+  END IF;
+  together := {schema}.blocks_of(tokens);
+  -- What those of one claim hold together. Who is the last of them leaves nothing behind.
+  FOR ended IN
+    WITH gone AS (
+      DELETE FROM {schema}.holds AS h USING unnest(together.blocks, together.counts) AS b (token, n)
+        WHERE h.token = b.token AND h.n <= b.n RETURNING h.limit_id, h.at, b.n
+    ), fewer AS (
+      UPDATE {schema}.holds AS h SET n = h.n - b.n, slots = h.slots - b.n
+        FROM unnest(together.blocks, together.counts) AS b (token, n)
+        WHERE h.token = b.token AND h.n > b.n RETURNING h.limit_id, h.at, b.n
+    )
+    SELECT e.limit_id, sum(e.n) AS slots, array_agg(e.at) AS ats FROM (SELECT * FROM gone UNION ALL SELECT * FROM fewer) AS e
+      GROUP BY e.limit_id
+  LOOP
+    given := given || {schema}.give_slots(ended.limit_id, ended.slots, NULL, ended.ats, NULL, now);
+  END LOOP;
+  IF NOT {schema}.hold_alone(tokens) THEN
+    RETURN given;
+  END IF;
+  -- What each holds for itself.
+  FOR ended IN
+    WITH gone AS (
+      DELETE FROM {schema}.holds AS h WHERE h.token = ANY (tokens) RETURNING h.limit_id, h.token, h.slots, h.at
+    )
+    SELECT gone.limit_id, sum(gone.slots) AS slots, array_agg(gone.token) AS tokens, array_agg(gone.at) AS ats
+      FROM gone GROUP BY gone.limit_id
+  LOOP
+    given := given || {schema}.give_slots(ended.limit_id, ended.slots, ended.tokens, ended.ats, leases, now);
+  END LOOP;
+  RETURN given;
+END
+$$;
+
+-- Jobs have given back so many slots of a limit: starts with these tokens (NULL: the breaker need not hear of it), that held
+-- them since these instants. leases: how it went; NULL: well. Answers with what is_news has to hear.
+CREATE OR REPLACE FUNCTION {schema}.give_slots(
+  id bigint, slots float8, tokens bigint[], ats float8[], leases {schema}.ended_lease[], now float8
+) RETURNS {schema}.limit_given[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  given {schema}.limit_given[] := '{}';
+  one {schema}.limit_given;
+  seen record;
+BEGIN
+  UPDATE {schema}.limits AS l SET held = greatest(0, l.held - slots) WHERE l.id = give_slots.id
+    RETURNING l AS kept, (SELECT r.fields FROM {schema}.rules AS r WHERE r.name = l.name) AS rule,
+      (SELECT sum(h.slots) FROM {schema}.holds AS h WHERE h.limit_id = l.id AND h.until > give_slots.now) AS permits
+    INTO seen;
+  IF NOT FOUND OR seen.rule IS NULL THEN
+    RETURN given;
+  END IF;
+  -- Where there was room before, more of it is news for nobody but those who need more than one, or wait in a lane.
+  IF (seen.rule).probes IS NULL AND (seen.rule).weight IS NULL AND NOT (seen.rule).by_group
+    AND ((seen.rule).concurrency IS NULL
+      OR (seen.kept).held + slots + coalesce(seen.permits, 0) + 1 <= (seen.rule).concurrency)
+  THEN
+    RETURN given;
+  END IF;
+  one := {schema}.release_hold(seen.kept, seen.rule, slots, ats, now);
+  IF one.id IS NOT NULL THEN
+    given := given || one;
+  END IF;
+  IF (seen.rule).probes IS NOT NULL AND tokens IS NOT NULL
+    AND {schema}.tell_breaker(seen.kept, seen.rule, leases, tokens, ats, now)
+  THEN
+    given := given || {schema}.window_freed((seen.kept).name, (seen.kept).grp, now);
+  END IF;
+  RETURN given;
+END
+$$;
+
+-- A service refused this start: under every limit that weighs its window it counts for nothing from now on, but for the weights
+-- that the job has said what it used of. Answers with what was given back, for is_news.
+CREATE OR REPLACE FUNCTION {schema}.give_weights(
+  lease {schema}.ended_lease, now float8
+) RETURNS {schema}.limit_given[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  given {schema}.limit_given[] := '{}';
+  taken jsonb;
+  corrected record;
+  kept {schema}.limits;
+  rule {schema}.limit_rule;
+BEGIN
+  IF lease.limits IS NULL OR jsonb_typeof(lease.limits) <> 'array' THEN
+    RETURN given;
+  END IF;
+  FOR taken IN SELECT jsonb_array_elements(lease.limits) LOOP
+    SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = (taken ->> 0)::bigint;
+    CONTINUE WHEN NOT FOUND;
+    rule := {schema}.rule_named(kept.name);
+    CONTINUE WHEN rule.max IS NULL OR rule.weight IS NULL OR rule.weight = ANY (lease.settled);
+    corrected := {schema}.correct_taken(kept, coalesce(lease.started_at, 0), 0, now, taken);
+    given := given || corrected.given;
+  END LOOP;
+  RETURN given;
+END
+$$;
+
+-- Permits have given back so many slots of these limits each, that were held since these instants.
+CREATE OR REPLACE FUNCTION {schema}.release_holds(
+  ids bigint[], slots float8[], ats float8[], now float8
+) RETURNS {schema}.limit_given[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  given {schema}.limit_given[] := '{}';
+  one {schema}.limit_given;
+  kept {schema}.limits;
+BEGIN
+  FOR i IN 1 .. coalesce(cardinality(ids), 0) LOOP
+    SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = ids[i];
+    CONTINUE WHEN NOT FOUND;
+    one := {schema}.release_hold(kept, {schema}.rule_named(kept.name), release_holds.slots[i], ARRAY[ats[i]], now);
+    IF one.id IS NOT NULL THEN
+      given := given || one;
+    END IF;
+  END LOOP;
+  RETURN given;
+END
+$$;
+
+-- So many slots of a limit have been given back, that were held since these instants: lanes that waited for them may look
+-- again at once. Answers with how long one more had to wait for them before, for is_news; NULL: nobody need know. What jobs
+-- hold is written already.
+CREATE OR REPLACE FUNCTION {schema}.release_hold(
+  kept {schema}.limits, rule {schema}.limit_rule, slots float8, ats float8[], now float8
+) RETURNS {schema}.limit_given
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  given {schema}.limit_given;
+  open_until float8 := CASE WHEN rule.probes IS NOT NULL THEN kept.open_until END;
+  concurrency float8 := rule.concurrency;
+  held record;
+BEGIN
+  -- What held nothing only kept a group in mind.
+  IF rule.name IS NULL OR (slots = 0 AND rule.probes IS NULL) THEN
+    RETURN NULL;
+  END IF;
+  given.awaited := false;
+  IF rule.by_group THEN
+    concurrency := ({schema}.quota_of(rule, {schema}.group_of(kept.grp))).concurrency;
+    given.awaited := {schema}.unblock_lanes(rule.name, ARRAY[{schema}.lane_grp(kept.grp)], now);
+  ELSIF rule.weight IS NOT NULL THEN
+    given.awaited := {schema}.unblock_lanes(rule.name, NULL, now);
+  END IF;
+  held := {schema}.held_of(kept.id, kept.held, open_until, now);
+  given.id := kept.id;
+  given.name := kept.name;
+  given.grp := kept.grp;
+  given.slots := held.slots + slots;
+  given.wait := 0;
+  IF given.slots + 1 > concurrency THEN
+    given.wait := CASE WHEN concurrency = 0 THEN 'Infinity' WHEN concurrency < 1 THEN -1 ELSE held.expires_in END;
+  END IF;
+  IF open_until <= now
+    AND held.probes + (SELECT count(*) FROM unnest(ats) AS at WHERE at >= open_until) >= rule.probes
+  THEN
+    given.wait := greatest(given.wait, held.expires_in);
+  END IF;
+  -- Where there was room, more of it is news only for those who need more than one.
+  IF given.wait = 0 AND rule.weight IS NULL THEN
+    RETURN NULL;
+  END IF;
+  RETURN given;
+END
+$$;
+
+-- What a job that runs really used: its start is corrected under every limit that weighs by one of these names. seq, token,
+-- started_at, limits: of the job, whose row the step has locked. Answers with what was given back, for is_news.
+CREATE OR REPLACE FUNCTION {schema}.correct_weights(
+  seq bigint, token bigint, started_at float8, limits jsonb, weights jsonb, now float8
+) RETURNS {schema}.limit_given[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  given {schema}.limit_given[] := '{}';
+  one {schema}.limit_given;
+  after jsonb := '[]';
+  taken jsonb;
+  corrected record;
+  kept {schema}.limits;
+  rule {schema}.limit_rule;
+  held {schema}.holds;
+  really float8;
+BEGIN
+  IF jsonb_typeof(limits) = 'array' THEN
+    FOR taken IN SELECT jsonb_array_elements(limits) LOOP
+      SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = (taken ->> 0)::bigint;
+      IF FOUND THEN
+        rule := {schema}.rule_named(kept.name);
+        IF rule.max IS NOT NULL AND weights ? rule.weight THEN
+          corrected := {schema}.correct_taken(
+            kept, coalesce(started_at, 0), (weights ->> rule.weight)::float8, now, taken);
+          taken := corrected.taken;
+          given := given || corrected.given;
+        END IF;
+      END IF;
+      after := after || jsonb_build_array(taken);
+    END LOOP;
+    IF after <> limits THEN
+      UPDATE {schema}.jobs AS j SET limits = after WHERE j.seq = correct_weights.seq;
+    END IF;
+  END IF;
+  FOR held IN SELECT * FROM {schema}.holds AS h WHERE h.token = correct_weights.token LOOP
+    SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = held.limit_id;
+    CONTINUE WHEN NOT FOUND;
+    rule := {schema}.rule_named(kept.name);
+    CONTINUE WHEN rule.name IS NULL OR rule.max IS NOT NULL OR (weights ? rule.weight) IS NOT TRUE;
+    really := (weights ->> rule.weight)::float8;
+    CONTINUE WHEN really = held.slots;
+    UPDATE {schema}.holds AS h SET slots = really WHERE h.limit_id = held.limit_id AND h.token = held.token;
+    UPDATE {schema}.limits AS l SET held = greatest(0, l.held + really - held.slots) WHERE l.id = kept.id
+      RETURNING * INTO kept;
+    IF really < held.slots THEN
+      one := {schema}.release_hold(kept, rule, held.slots - really, ARRAY[held.at], now);
+      IF one.id IS NOT NULL THEN
+        given := given || one;
+      END IF;
+    END IF;
+  END LOOP;
+  RETURN given;
+END
+$$;
+
+-- A start took this of a limit that weighs its window, and really used so much; the last word holds. Inside the window its
+-- place in the log changes; what becomes known after it has expired is charged from now on, and what has expired is not given
+-- back. `taken` is what it took then, `given` what is_news has to hear.
+CREATE OR REPLACE FUNCTION {schema}.correct_taken(
+  kept {schema}.limits, started_at float8, used float8, now float8, INOUT taken jsonb, OUT given {schema}.limit_given[]
+)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  place bigint := coalesce((taken ->> 1)::bigint, 0);
+  weight float8 := coalesce((taken ->> 2)::float8, 1);
+  spent float8 := coalesce((taken ->> 3)::float8, 0);
+  entry {schema}.starts := {schema}.find_entry(kept.id, place, coalesce((taken ->> 4)::float8, started_at));
+  again {schema}.start_place;
+  after float8;
+BEGIN
+  given := '{}';
+  IF now - entry.at < kept.longest THEN
+    after := greatest(0, used - spent);
+    IF after = weight THEN
+      RETURN;
+    END IF;
+    PERFORM {schema}.change_entry(entry, after - weight);
+    IF after < weight THEN
+      given := {schema}.window_freed(kept.name, kept.grp, now);
+    ELSE
+      PERFORM {schema}.charge_more(kept.id, after - weight);
+    END IF;
+    taken := jsonb_build_array(kept.id, place, after, spent)
+      || CASE WHEN taken -> 4 IS NULL THEN '[]' ELSE jsonb_build_array(taken -> 4) END;
+    RETURN;
+  END IF;
+  spent := spent + weight;
+  taken := jsonb_build_array(kept.id, 0, 0, spent);
+  IF used > spent THEN
+    PERFORM {schema}.charge_more(kept.id, used - spent);
+    again := {schema}.record_starts(kept.id, used - spent, now);
+    taken := jsonb_build_array(kept.id, again.seq, used - spent, spent, again.at);
+  END IF;
+END
+$$;
+
+-- So many starts of this instant, each of which took the same, never were. What was cleared since has another id, and keeps
+-- its starts.
+CREATE OR REPLACE FUNCTION {schema}.cancel_taken(
+  limits jsonb, started_at float8, times bigint, now float8
+) RETURNS {schema}.limit_given[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  given {schema}.limit_given[] := '{}';
+  taken jsonb;
+  kept {schema}.limits;
+  entry {schema}.starts;
+BEGIN
+  IF limits IS NULL OR jsonb_typeof(limits) <> 'array' THEN
+    RETURN given;
+  END IF;
+  FOR taken IN SELECT jsonb_array_elements(limits) LOOP
+    SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = (taken ->> 0)::bigint;
+    CONTINUE WHEN NOT FOUND;
+    entry := {schema}.find_entry(
+      kept.id, coalesce((taken ->> 1)::bigint, 0), coalesce((taken ->> 4)::float8, started_at));
+    IF entry.seq IS NOT NULL THEN
+      PERFORM {schema}.change_entry(entry, -coalesce((taken ->> 2)::float8, 1) * times);
+    END IF;
+    PERFORM {schema}.gauge_cancel(kept.id, started_at);
+    given := given || {schema}.window_freed(kept.name, kept.grp, now);
+  END LOOP;
+  RETURN given;
+END
+$$;
+
+-- What all that start with a token hold in one row is called by: the number that their claim drew, below zero. A claim draws
+-- a number, and the 9,999 after it are its own as well.
+CREATE OR REPLACE FUNCTION {schema}.block_of(token bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT (token - 1) % 10000 - token
+$$;
+
+-- What starts with these tokens, in their order, hold in one row each claim (block_of), and how many of them: two lists.
+CREATE OR REPLACE FUNCTION {schema}.blocks_of(tokens bigint[], OUT blocks bigint[], OUT counts integer[])
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  blocks := ARRAY[{schema}.block_of(tokens[1])];
+  counts := ARRAY[cardinality(tokens)];
+  -- Almost always they come from one claim.
+  IF blocks[1] <> {schema}.block_of(tokens[counts[1]]) THEN
+    SELECT array_agg(b.block), array_agg(b.n) INTO blocks, counts FROM (
+      SELECT {schema}.block_of(token) AS block, count(*) AS n FROM unnest(tokens) AS token GROUP BY 1) AS b;
+  END IF;
+END
+$$;
+
+-- A list of texts; NULL for what is no list.
+CREATE OR REPLACE FUNCTION {schema}.texts_of(list jsonb) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  IF list IS NULL OR jsonb_typeof(list) <> 'array' THEN
+    RETURN NULL;
+  END IF;
+  RETURN ARRAY(SELECT jsonb_array_elements_text(list));
+END
+$$;
+
+-- Does one more wait less, after all of the step, than it did before the step gave something back? Of what was given back
+-- several times the first is how it was before. What the step has taken again is no news for anybody.
+CREATE OR REPLACE FUNCTION {schema}.is_news(given {schema}.limit_given[], now float8) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  one {schema}.limit_given;
+  rule {schema}.limit_rule;
+  kept record;
+  judged bigint[] := '{}';
+  awaited boolean;
+BEGIN
+  IF coalesce(cardinality(given), 0) = 0 THEN
+    RETURN false;
+  END IF;
+  FOREACH one IN ARRAY given LOOP
+    IF one.id IS NULL THEN
+      RETURN true;
+    END IF;
+  END LOOP;
+  FOREACH one IN ARRAY given LOOP
+    CONTINUE WHEN one.id = ANY (judged);
+    judged := judged || one.id;
+    rule := {schema}.rule_named(one.name);
+    CONTINUE WHEN rule.name IS NULL;
+    awaited := one.awaited OR EXISTS (SELECT FROM unnest(given) AS other WHERE other.id = one.id AND other.awaited);
+    -- Of a group it matters to those who waited for it, and have not been told by anything else.
+    CONTINUE WHEN rule.by_group AND NOT awaited;
+    -- Whoever is heavier than others waits for more than one, and has to look after every change.
+    IF rule.weight IS NOT NULL AND awaited THEN
+      RETURN true;
+    END IF;
+    CONTINUE WHEN one.wait = 0 AND (rule.weight IS NULL OR rule.max IS NOT NULL);
+    SELECT greatest(now, l.newest, l.latest_at) AS at, l.held + coalesce((
+        SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) AS slots
+      INTO kept FROM {schema}.limits l WHERE l.id = one.id;
+    IF rule.weight IS NOT NULL AND rule.max IS NULL AND kept.slots < one.slots THEN
+      RETURN true;
+    END IF;
+    CONTINUE WHEN one.wait = 0;
+    IF {schema}.refusal_wait(rule, {schema}.lane_grp(one.grp), 1, 1, 0, 0, 0, NULL, coalesce(kept.at, now)) < one.wait THEN
+      RETURN true;
+    END IF;
+  END LOOP;
+  RETURN false;
+END
+$$;

@@ -1,0 +1,228 @@
+-- Limit states: one row for each limit, or for each group of it.
+
+-- What is kept under this name, for one group or for all. All of it is NULL where nothing is.
+CREATE OR REPLACE FUNCTION {schema}.find_limit(name text, grp text DEFAULT '') RETURNS {schema}.limits
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  found {schema}.limits;
+BEGIN
+  SELECT * INTO found FROM {schema}.limits AS l WHERE l.name = find_limit.name AND l.grp = find_limit.grp;
+  RETURN found;
+END
+$$;
+
+-- What is kept under this number. All of it is NULL where nothing is, or where it was cleared since.
+CREATE OR REPLACE FUNCTION {schema}.limit_by_id(id bigint) RETURNS {schema}.limits
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  found {schema}.limits;
+BEGIN
+  SELECT * INTO found FROM {schema}.limits AS l WHERE l.id = limit_by_id.id;
+  RETURN found;
+END
+$$;
+
+-- What is kept under this name; from now on its starts are kept for at least so long.
+CREATE OR REPLACE FUNCTION {schema}.open_limit(name text, longest float8, grp text, now float8) RETURNS {schema}.limits
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  kept {schema}.limits;
+BEGIN
+  SELECT * INTO kept FROM {schema}.limits AS l WHERE l.name = open_limit.name AND l.grp = open_limit.grp;
+  IF kept.longest >= open_limit.longest THEN
+    RETURN kept;
+  END IF;
+  INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at)
+    VALUES (open_limit.name, open_limit.grp, open_limit.longest, now + open_limit.longest)
+    ON CONFLICT ON CONSTRAINT limits_name_grp_key DO UPDATE SET longest = greatest(l.longest, excluded.longest)
+    RETURNING * INTO kept;
+  RETURN kept;
+END
+$$;
+
+-- Forgets what was counted. What is held stays held, under another id: whatever names the old one names nothing then.
+CREATE OR REPLACE FUNCTION {schema}.reset_limit(id bigint, now float8) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  kept {schema}.limits;
+  anew bigint;
+BEGIN
+  DELETE FROM {schema}.starts AS s WHERE s.limit_id = reset_limit.id;
+  DELETE FROM {schema}.limits AS l WHERE l.id = reset_limit.id RETURNING * INTO kept;
+  IF EXISTS (SELECT FROM {schema}.holds AS h WHERE h.limit_id = reset_limit.id) THEN
+    INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at, held)
+      VALUES (kept.name, kept.grp, kept.longest, now + kept.longest, kept.held) RETURNING l.id INTO anew;
+    UPDATE {schema}.holds AS h SET limit_id = anew WHERE h.limit_id = reset_limit.id;
+  END IF;
+END
+$$;
+
+-- Forgets everything that is kept here, what is held as well.
+CREATE OR REPLACE FUNCTION {schema}.drop_limit(id bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  DELETE FROM {schema}.starts AS s WHERE s.limit_id = drop_limit.id;
+  DELETE FROM {schema}.holds AS h WHERE h.limit_id = drop_limit.id;
+  DELETE FROM {schema}.limits AS l WHERE l.id = drop_limit.id;
+END
+$$;
+
+-- Forgets a group that is idle. Nobody's clock is before this any more: who comes later does not miss what was dropped. Where
+-- somebody else writes down the time just now, it waits for another turn.
+CREATE OR REPLACE FUNCTION {schema}.drop_idle(kept {schema}.limits, now float8) RETURNS integer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  deleted integer;
+BEGIN
+  PERFORM FROM {schema}.meta FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    RETURN 0;
+  END IF;
+  UPDATE {schema}.meta SET last = drop_idle.now WHERE last < drop_idle.now;
+  DELETE FROM {schema}.starts AS s WHERE s.limit_id = kept.id;
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  DELETE FROM {schema}.limits AS l WHERE l.id = kept.id;
+  RETURN deleted + 1;
+END
+$$;
+
+-- Is nothing held of a limit, and nothing in its way?
+CREATE OR REPLACE FUNCTION {schema}.is_idle(kept {schema}.limits, now float8) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  rule {schema}.limit_rule;
+  every_ms float8;
+BEGIN
+  IF kept.pause_until > now OR kept.told_until > now OR kept.failures <> 0 OR kept.open_until IS NOT NULL
+    OR kept.held <> 0
+  THEN
+    RETURN false;
+  END IF;
+  rule := {schema}.rule_named(kept.name);
+  every_ms := ({schema}.quota_of(rule, {schema}.group_of(kept.grp))).every_ms;
+  IF now - kept.called_at < coalesce(every_ms, 0) THEN
+    RETURN false;
+  END IF;
+  RETURN NOT EXISTS (SELECT FROM {schema}.holds AS h WHERE h.limit_id = kept.id);
+END
+$$;
+
+-- When to look again at a name whose starts are kept for so long. Busy names are looked at now and then, not at every turn.
+CREATE OR REPLACE FUNCTION {schema}.next_prune(now float8, oldest float8, longest float8) RETURNS float8
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT greatest(now + 1000 + longest / 10, oldest + longest + 1)
+$$;
+
+-- Deletes starts that no window can see, and names that nobody uses, a step of them. Names that somebody works under just now
+-- are left for another time: this waits for nobody. It is the last thing that a step does, for it may write down the time.
+CREATE OR REPLACE FUNCTION {schema}.prune_limits(now float8) RETURNS {schema}.pruned
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  ripe record;
+  looked integer := 0;
+  deleted integer := 0;
+BEGIN
+  FOR ripe IN SELECT l.id, l.name FROM {schema}.limits AS l WHERE l.prune_at <= now ORDER BY l.prune_at LIMIT 100 LOOP
+    IF deleted >= 500 THEN
+      RETURN (deleted, true)::{schema}.pruned;
+    END IF;
+    CONTINUE WHEN NOT pg_try_advisory_xact_lock({schema}.lock_key('limit', ripe.name));
+    deleted := deleted + {schema}.prune_limit(ripe.id, now);
+    looked := looked + 1;
+  END LOOP;
+  RETURN (deleted, looked = 100)::{schema}.pruned;
+END
+$$;
+
+-- Deletes what need not be kept of one limit, and the limit itself where nobody uses it. Answers how many rows. There may be
+-- very many groups: what does not count any more is dropped at once, and whole; a name is remembered for a day, for nobody
+-- is likely to ask for a longer window then.
+CREATE OR REPLACE FUNCTION {schema}.prune_limit(id bigint, now float8) RETURNS integer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  kept {schema}.limits;
+  deleted integer;
+  forgotten float8;
+  oldest float8;
+  again float8;
+BEGIN
+  SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = prune_limit.id;
+  IF NOT FOUND THEN
+    RETURN 0;
+  END IF;
+  IF kept.grp <> '' AND (kept.newest IS NULL OR now - kept.newest >= kept.longest) AND {schema}.is_idle(kept, now)
+    -- Starts may have been called later than they were granted, or be called yet.
+    AND NOT EXISTS (SELECT FROM {schema}.starts AS s WHERE s.limit_id = kept.id AND s.at > now - kept.longest)
+    AND NOT EXISTS (SELECT FROM {schema}.starts AS s
+      WHERE s.limit_id = kept.id AND s.claim IS NOT NULL AND s.at > now - kept.longest - 3600000)
+  THEN
+    RETURN {schema}.drop_idle(kept, now);
+  END IF;
+  SELECT f.deleted, f.newest INTO deleted, forgotten FROM {schema}.forget_starts(kept, now) AS f;
+  SELECT s.at INTO oldest FROM {schema}.starts AS s WHERE s.limit_id = kept.id ORDER BY s.at, s.seq LIMIT 1;
+  IF kept.grp <> '' THEN
+    again := greatest({schema}.next_prune(now, NULL, kept.longest), kept.newest + kept.longest, kept.pause_until);
+  ELSIF deleted > 0 THEN
+    again := {schema}.next_prune(now, oldest, kept.longest);
+  ELSIF oldest IS NOT NULL OR NOT {schema}.is_idle(kept, now) THEN
+    again := greatest({schema}.next_prune(now, oldest, kept.longest), kept.pause_until);
+  ELSE
+    again := greatest(kept.forgotten_at, kept.pause_until, kept.latest_at, 0) + 86400000 + kept.longest;
+    IF again <= now THEN
+      DELETE FROM {schema}.limits AS l WHERE l.id = kept.id;
+      RETURN 1;
+    END IF;
+  END IF;
+  UPDATE {schema}.limits AS l
+    SET prune_at = CASE WHEN deleted = 500 THEN prune_limit.now ELSE again END,
+      forgotten_at = greatest(l.forgotten_at, forgotten)
+    WHERE l.id = kept.id;
+  RETURN deleted;
+END
+$$;
+
+-- Deletes permits that have run out, a step of them. Nobody counts them any more.
+CREATE OR REPLACE FUNCTION {schema}.prune_holds(now float8) RETURNS integer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  deleted integer;
+BEGIN
+  DELETE FROM {schema}.holds AS h USING (
+    SELECT old.limit_id, old.token FROM {schema}.holds AS old WHERE old.until <= now
+      ORDER BY old.until LIMIT 500 FOR UPDATE SKIP LOCKED
+  ) AS gone WHERE h.limit_id = gone.limit_id AND h.token = gone.token;
+  GET DIAGNOSTICS deleted = ROW_COUNT;
+  RETURN deleted;
+END
+$$;
+
+-- Keeps what was changed about limits, the latest 100 of each and 10,000 of all, and lets listeners hear it, if there are any.
+-- The answer: are there?
+CREATE OR REPLACE FUNCTION {schema}.keep_history(changes jsonb, now float8) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  INSERT INTO {schema}.limit_changes (name, at_wall, change)
+    SELECT c.value ->> 'limit', now - {schema}.skew(), c.value FROM jsonb_array_elements(changes) WITH ORDINALITY AS c ORDER BY c.ordinality;
+  DELETE FROM {schema}.limit_changes l USING (
+    SELECT n.name, (SELECT o.seq FROM {schema}.limit_changes o WHERE o.name = n.name ORDER BY o.seq DESC LIMIT 1 OFFSET 100) AS seq
+    FROM (SELECT DISTINCT c.value ->> 'limit' AS name FROM jsonb_array_elements(changes) AS c) AS n) AS old
+    WHERE l.name = old.name AND l.seq <= old.seq;
+  DELETE FROM {schema}.limit_changes WHERE seq <= (SELECT max(seq) FROM {schema}.limit_changes) - 10000;
+  IF NOT {schema}.events_wanted(now) THEN
+    RETURN false;
+  END IF;
+  INSERT INTO {schema}.events (at, event)
+    SELECT now, ('{"event":"limit-changed","queue":null}'::jsonb || c.value)::text
+    FROM jsonb_array_elements(changes) WITH ORDINALITY AS c ORDER BY c.ordinality;
+  RETURN true;
+END
+$$;
+
+-- What was changed about limits, the newest first.
+--
+-- wanted: one limit, or NULL.
+CREATE OR REPLACE FUNCTION {schema}.read_history_{version}(wanted text, most int) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(json_agg(l.change || jsonb_build_object('at', l.at_wall) ORDER BY l.seq DESC), '[]')::text FROM (
+    SELECT * FROM {schema}.limit_changes WHERE wanted IS NULL OR name = wanted ORDER BY seq DESC LIMIT most) AS l
+$$;

@@ -1,0 +1,195 @@
+-- What the next plan of a claim is made from. No locks.
+
+-- What the next plan of a claim is made from, and what its answer is about (storages/postgres/jobs/snapshot.ts): as it is now, with no
+-- lock. Of each type the first ready lanes in the order of their turns, with all that have their turns with them, and a few heads of
+-- each; blocked lanes that come due before the snapshot is too old; the numbers of all limits that the ready ones fall under; who waits
+-- for a limit that weighs; which blocked lane of each type is let go on first; what comes due.
+--
+-- q, plan: what was asked for, and proposed before. types: those that may start; paused: as `pauses` says it, or NULL. epoch: the
+-- number of the rules; they are told where the plan was made with others. busy: another transaction has something that might
+-- start. changed: something of the plan was done; again: not all of it. outside: some arrivals are not folded yet. now: the time.
+CREATE OR REPLACE FUNCTION {schema}.snapshot(
+  q {schema}.claim_request, plan {schema}.claim_plan, types text[], paused text[], epoch bigint, busy boolean, changed boolean,
+  again boolean, outside boolean, now float8
+) RETURNS json
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  -- How far ahead scheduled jobs are looked through.
+  ahead CONSTANT integer := 64;
+  -- So long a snapshot is used (FRESH_MS in jobs/take.ts).
+  fresh_ms CONSTANT float8 := 1000;
+  page integer := least(1000, greatest(plan.page, 1));
+  each integer;
+  lanes json; lines text; due json; states json; heavy json; blocked json;
+  -- The first lanes of each type; the groups of all, as lanes say it.
+  ids bigint[] := '{}';
+  first bigint[];
+  soon bigint[] := '{}';
+  ruled boolean := EXISTS (SELECT FROM {schema}.rules);
+  a_type text;
+  grps text[];
+  due_types text[];
+  -- Those for all, then those by group.
+  rules {schema}.limit_rule[];
+  all_count integer;
+  weighs boolean := false;
+  blocks boolean := false;
+  heaviest float8[] := '{}';
+  -- States that matter: others leave all that a plan may start. How much is to fit: the heaviest head, after all before it.
+  names text[]; s_grps text[]; windows float8[]; maxima float8[]; holding boolean[]; weights float8[];
+  latest float8;
+BEGIN
+  lines := '';
+  FOREACH a_type IN ARRAY types LOOP
+    first := ARRAY(SELECT l.id FROM {schema}.lanes l
+      WHERE l.queue = q.queue AND l.type = a_type AND l.ready AND l.blocked_until IS NULL
+      ORDER BY l.priority DESC, l.turn, l.id LIMIT page);
+    IF ruled AND cardinality(first) < page THEN
+      soon := soon || ARRAY(SELECT l.id FROM {schema}.lanes l
+        WHERE l.queue = q.queue AND l.type = a_type AND l.ready AND l.blocked_until IS NOT NULL AND l.blocked_until <= now + fresh_ms
+        ORDER BY l.blocked_until LIMIT page - cardinality(first));
+    END IF;
+    CONTINUE WHEN first = '{}';
+    ids := ids || first;
+    lines := concat(lines, json_build_array(a_type, first), ',');
+  END LOOP;
+  ids := ids || soon;
+  each := least(1000, ceil((least(q.max, 10000) + 1) / greatest(1, cardinality(ids))::float8) + 1);
+  IF cardinality(types) > 1 THEN
+    ids := ARRAY(SELECT n.id FROM (SELECT DISTINCT l.priority, l.grp FROM {schema}.lanes l WHERE l.id = ANY (ids)) u
+      CROSS JOIN LATERAL (SELECT a.id FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = u.priority AND a.grp = u.grp
+        AND (q.types IS NULL OR a.type = ANY (q.types)) OFFSET 0) n);
+  END IF;
+  SELECT coalesce(json_agg(json_build_array(l.id, l.type, l.priority, CASE WHEN l.grp <> '' THEN substr(l.grp, 2) END, l.turn, l.served,
+      l.heavy, l.blocked_by, l.heavy_since, CASE WHEN l.ready AND (l.blocked_until IS NULL OR l.id = ANY (soon)) AND l.type = ANY (types) THEN coalesce((
+        SELECT json_agg(json_build_array(j.due_at, j.seq, j.bytes, j.weights)) FROM (
+          (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
+            WHERE l.grp = '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
+              AND k.grp IS NULL AND (k.deadline IS NULL OR k.deadline > now)
+            ORDER BY k.due_at, k.seq LIMIT each)
+          UNION ALL
+          (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
+            WHERE l.grp <> '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
+              AND k.grp IS NOT NULL AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
+            ORDER BY k.due_at, k.seq LIMIT each)) j), '[]') END, l.blocked_until)), '[]'), array_agg(DISTINCT l.grp) FILTER (WHERE l.blocked_until IS NULL)
+    INTO lanes, grps FROM {schema}.lanes l WHERE l.id = ANY (ids);
+  SELECT coalesce(json_agg(json_build_array(c.type, c.due_at) ORDER BY c.due_at), '[]'), array_agg(DISTINCT c.type)
+    INTO due, due_types FROM (
+      SELECT j.type, j.due_at FROM {schema}.jobs j WHERE j.queue = q.queue AND j.state = 'scheduled' ORDER BY j.due_at LIMIT ahead
+    ) c;
+
+  rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
+  names := '{}';
+  IF rules <> '{}' THEN
+    SELECT coalesce(array_agg(r ORDER BY r.by_group), '{}'), count(*) FILTER (WHERE NOT r.by_group),
+        coalesce(bool_or(r.weight IS NOT NULL), false), coalesce(bool_or(r.by_group OR r.weight IS NOT NULL), false)
+      INTO rules, all_count, weighs, blocks FROM unnest(rules) AS r;
+    FOR r IN 1 .. CASE WHEN weighs THEN cardinality(rules) ELSE 0 END LOOP
+      CONTINUE WHEN (rules[r]).weight IS NULL;
+      heaviest[r] := greatest((rules[r]).estimate, (SELECT max((j.value -> 3 ->> (rules[r]).weight)::float8)
+        FROM json_array_elements(lanes) AS l, json_array_elements(nullif((l.value -> 9)::text, 'null')::json) AS j));
+    END LOOP;
+    SELECT coalesce(array_agg(k.name), '{}'), array_agg(k.grp), array_agg(k.window_ms), array_agg(k.max), array_agg(k.holds),
+        array_agg(coalesce(heaviest[k.rule], 1) + CASE WHEN k.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(k.max, 0) END)
+      INTO names, s_grps, windows, maxima, holding, weights
+      FROM {schema}.quotas_of(rules, all_count, grps) AS k
+        CROSS JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = k.name AND o.grp = k.grp LIMIT 1) l
+      WHERE k.weight IS NOT NULL OR k.every_ms IS NOT NULL OR l.longest < k.window_ms OR l.window_ms <> k.window_ms
+        OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL)
+        OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now
+        OR l.used + q.max >= k.max OR l.held + q.max >= k.concurrency
+        OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now));
+  END IF;
+  states := '[]';
+  heavy := '[]';
+  blocked := '[]';
+  WHILE names <> '{}' LOOP
+    SELECT coalesce(json_agg(json_build_array(names[k.place], s_grps[k.place], windows[k.place], k.used, (k.account).held,
+          (k.account).probes, nullif((k.account).expires_in, 'Infinity'), (k.account).latest_at, (k.account).called_at,
+          (k.account).called_by, (k.account).called_in, (k.account).pause_until, (k.account).told_left, (k.account).told_until,
+          (k.account).open_until, (k.account).forgotten_at,
+          CASE WHEN (k.account).id IS NOT NULL AND k.used + weights[k.place] > maxima[k.place] THEN {schema}.leaving((k.account).id,
+            windows[k.place], least(k.used, k.used + weights[k.place] - maxima[k.place]), now) END,
+          CASE WHEN q.grant_ttl IS NOT NULL AND (k.account).id IS NOT NULL AND k.used + weights[k.place] > maxima[k.place] THEN (
+            SELECT {schema}.expected_delay(s.at - s.began, windows[k.place]) FROM {schema}.starts s
+            WHERE s.limit_id = (k.account).id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1) END)), '[]'),
+        max(k.latest)
+      INTO states, latest FROM {schema}.kept_accounts(names, s_grps, windows, holding, now) AS k;
+    EXIT WHEN latest IS NULL OR latest <= now;
+    now := latest;
+  END LOOP;
+  IF weighs THEN
+    SELECT coalesce(json_agg(json_build_array(r.name, CASE WHEN r.by_group THEN h.grp END, h.lane, h.priority, h.until, h.since)), '[]')
+      INTO heavy FROM unnest(rules) AS r CROSS JOIN LATERAL {schema}.heavy_heads(r.name, NULL, now) AS h WHERE r.weight IS NOT NULL;
+  END IF;
+  IF blocks THEN
+    SELECT coalesce(json_agg(json_build_array(t.type, CASE WHEN f.grp <> '' THEN substr(f.grp, 2) END, f.blocked_by, f.blocked_until)
+        ORDER BY t.place), '[]')
+      INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL {schema}.first_blocked(q.queue, t.type) AS f
+      WHERE f.id IS NOT NULL;
+  END IF;
+  RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'types', types, 'paused', paused, 'lanes', lanes,
+    'lines', concat('[', left(lines, -1), ']')::json,
+    'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'changed', changed, 'again', again, 'outside', outside,
+    'rules', CASE WHEN plan.epoch IS DISTINCT FROM epoch THEN (
+      SELECT coalesce(json_agg(r.rule ORDER BY r.name), '[]') FROM {schema}.rules r
+      WHERE r.queues IS NULL OR q.queue = ANY (r.queues)) END);
+END
+$$;
+
+-- The lane of a type that is let go on first, of those that a limit keeps back and where somebody waits; NULL: there is none. One
+-- whose jobs were cancelled or removed stays until it is its turn. Where many such come first, the first of them.
+CREATE OR REPLACE FUNCTION {schema}.first_blocked(queue_name text, type_name text) RETURNS {schema}.lanes
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  most CONSTANT integer := 10;
+  seen integer := 0;
+  lane {schema}.lanes;
+  first {schema}.lanes;
+BEGIN
+  FOR lane IN
+    SELECT l.* FROM {schema}.lanes l
+    WHERE l.queue = queue_name AND l.type = type_name AND l.ready AND l.blocked_until IS NOT NULL
+    ORDER BY l.blocked_until LIMIT most
+  LOOP
+    IF {schema}.head_of(lane) IS NOT NULL THEN
+      RETURN lane;
+    END IF;
+    seen := seen + 1;
+    IF seen = 1 THEN
+      first := lane;
+    END IF;
+  END LOOP;
+  RETURN CASE WHEN seen = most THEN first END;
+END
+$$;
+
+-- Starts that leave a window first, and what they count for, as many as decide about `excess`: [wait, n] each. One that is not confirmed
+-- as if it left at the instant at which it is worth looking again (limits/keys.sql: window_wait).
+CREATE OR REPLACE FUNCTION {schema}.leaving(id bigint, window_ms float8, excess float8, now float8) RETURNS json
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  delay float8;
+BEGIN
+  SELECT {schema}.expected_delay(s.at - s.began, window_ms) INTO delay FROM {schema}.starts AS s
+    WHERE s.limit_id = leaving.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1;
+  RETURN (SELECT json_agg(json_build_array(e.wait, e.n) ORDER BY e.wait, e.seq) FROM (
+    SELECT f.*, sum(f.n) OVER (ORDER BY f.wait, f.seq) - f.n AS before FROM (
+      (SELECT window_ms - (now - s.at) AS wait, s.n, s.seq FROM {schema}.starts AS s
+        WHERE s.limit_id = leaving.id AND s.at > now - window_ms - 1 AND now - s.at < window_ms AND s.n > 0
+          AND (s.claim IS NULL OR s.at <= now)
+        ORDER BY s.at, s.seq LIMIT ceil(excess))
+      UNION ALL
+      SELECT {schema}.look_again_in(now - (s.began + coalesce(delay, 0)), window_ms, window_ms - (now - s.at)), s.n, s.seq
+        FROM {schema}.starts AS s WHERE s.limit_id = leaving.id AND s.at > now AND s.n > 0 AND s.claim IS NOT NULL
+    ) f
+  ) e WHERE e.before < excess);
+END
+$$;
+
+-- By how much later than it was asked for a call is expected, if the one before took so long: expectedDelay in
+-- limits/look-again.ts. NULL where nothing is known.
+CREATE OR REPLACE FUNCTION {schema}.expected_delay(called_in float8, window_ms float8) RETURNS float8
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN called_in IS NOT NULL THEN greatest(0, least(called_in, window_ms / 4)) END
+$$;

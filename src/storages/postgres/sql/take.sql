@@ -1,0 +1,633 @@
+-- Claims that come with a plan (jobs/take.ts), under limits and among groups.
+--
+-- Locks: as claim.sql. Rows of lanes are locked with SKIP LOCKED.
+
+-- A claim that comes with a plan (planner/plan-claim.ts), under limits or among groups: what has arrived is folded into lanes, what the
+-- plan proposes is granted as far as it fits, and the next snapshot is answered. Claims of one queue meet only at the limits
+-- that they share: the locks of all names in `rules` are held; what is to be settled is settled, and what has come due waits.
+--
+-- After these locks nothing is waited for, except by a claim without a plan for another that enters the same arrivals: jobs and lanes are taken with SKIP LOCKED, and what was missed is in the next snapshot. A plan that
+-- was made with other rules, or before lanes came that precede it, takes nothing.
+--
+-- q: what it was asked for. plan: what it proposes. rules: what the types of the plan run under. now: the time. Answers with the jobs that
+-- have started, in order; whether there is news for everybody; whether events were written; what is to be confirmed, as
+-- opened_claim says it; and the snapshot, as snapshot.sql.
+CREATE OR REPLACE FUNCTION {schema}.take(
+  q {schema}.claim_request, plan {schema}.claim_plan, rules {schema}.limit_rule[], now float8,
+  OUT jobs json, OUT everybody boolean, OUT told boolean, OUT granted json, OUT snapshot json
+)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  -- So many groups that jobs have come into are entered in any case: more of them than jobs are started, so that a backlog of
+  -- them becomes smaller, and not so many that the claim takes much longer for it.
+  few CONSTANT integer := 100;
+  want integer := least(q.max, 10000);
+  paused text[];
+  types text[];
+  others text[];
+  weighing text[];
+  outside boolean;
+  busy boolean := false;
+  changed boolean := false;
+  again boolean := true;
+  epoch bigint;
+  done {schema}.planned_grants;
+  written record;
+  took float8;
+BEGIN
+  jobs := '[]';
+  everybody := false;
+  told := false;
+  SELECT array_agg(p.type) INTO paused FROM {schema}.pauses p WHERE p.queue = q.queue;
+  SELECT coalesce(array_agg(r.name) FILTER (WHERE r.weight IS NOT NULL), '{}') INTO weighing FROM unnest(rules) AS r;
+  SELECT m.rules INTO epoch FROM {schema}.meta m;
+  others := {schema}.waiting_types(q.queue);
+  types := others;
+  IF q.types IS NOT NULL THEN
+    SELECT coalesce(array_agg(a.type ORDER BY a.place), '{}') INTO types
+      FROM (SELECT u.type, min(u.place) AS place FROM unnest(q.types) WITH ORDINALITY AS u (type, place) GROUP BY u.type) a;
+  END IF;
+  outside := {schema}.fold_arrivals(q.queue, types, others, weighing, greatest(few, want, least(1000, 5 * want)),
+    cardinality(plan.places) > 0 IS NOT TRUE, now);
+  IF outside IS NULL THEN
+    busy := true;
+    outside := false;
+  END IF;
+  IF EXISTS (SELECT FROM {schema}.rules) THEN
+    PERFORM {schema}.unblock_due(q.queue, types, now);
+  END IF;
+  IF paused IS NOT NULL THEN
+    SELECT coalesce(array_agg(t.type ORDER BY t.place), '{}') INTO types
+      FROM unnest(types) WITH ORDINALITY AS t (type, place) WHERE ':' || t.type <> ALL (paused);
+  END IF;
+
+  IF plan.epoch = epoch AND cardinality(plan.places) + cardinality(plan.emptied) > 0 AND NOT coalesce('' = ANY (paused), false)
+    AND NOT {schema}.is_preceded(types, plan) THEN
+    done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, now);
+    busy := busy OR done.missed;
+    -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
+    took := greatest(0, {schema}.wall() - q.arrived);
+    -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
+    now := greatest(done.at, {schema}.present());
+    SELECT * INTO written FROM {schema}.write_grants(q, plan, types, done, now - took, now);
+    granted := written.granted;
+    jobs := written.jobs;
+    everybody := written.everybody;
+    told := written.told;
+    busy := busy OR written.taken;
+    again := done.again;
+    changed := done.jobs <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
+  END IF;
+  outside := outside AND EXISTS (SELECT FROM unnest(types) AS t (type) WHERE EXISTS (SELECT FROM {schema}.arrivals a
+    WHERE a.queue = q.queue AND a.type = t.type));
+  snapshot := {schema}.snapshot(q, plan, types, paused, epoch, busy, changed, again, outside, greatest(now, {schema}.present()));
+END
+$$;
+
+-- The rules whose limits a claim locks that comes with a plan: what the types of the plan run under, as rules_for says it; and those that
+-- a heavy head without a group waits for, of the types that were asked for: another may be in front of it now.
+CREATE OR REPLACE FUNCTION {schema}.rules_to_take(queue text, asked text[], types text[], own jsonb) RETURNS {schema}.limit_rule[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  rules {schema}.limit_rule[] := '{}';
+BEGIN
+  IF cardinality(types) > 0 THEN
+    rules := {schema}.rules_for(queue, types, own);
+  END IF;
+  RETURN rules || ARRAY(
+    SELECT r.fields FROM {schema}.rules r WHERE NOT r.plain AND (r.fields).weight IS NOT NULL
+      AND r.name NOT IN (SELECT o.name FROM unnest(rules) AS o)
+      AND EXISTS (SELECT FROM {schema}.lanes l
+        WHERE l.blocked_by = r.name AND l.grp = '' AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
+          AND l.queue = rules_to_take.queue AND (asked IS NULL OR l.type = ANY (asked))));
+END
+$$;
+
+-- Has a job come that a plan did not know of, into lanes that have their turns together, and is first there now?
+CREATE OR REPLACE FUNCTION {schema}.is_preceded(types text[], plan {schema}.claim_plan) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  SELECT plan.known IS NOT NULL AND EXISTS (
+    SELECT FROM unnest(plan.front_lanes, plan.front_dues, plan.front_seqs) AS f (lane, due_at, seq)
+      JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = f.lane OFFSET 0) l
+        ON l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
+      CROSS JOIN LATERAL (
+        (SELECT j.due_at, j.seq FROM {schema}.jobs j
+          WHERE l.grp = '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NULL
+          ORDER BY j.due_at, j.seq LIMIT 1)
+        UNION ALL
+        (SELECT j.due_at, j.seq FROM {schema}.jobs j
+          WHERE l.grp <> '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
+            AND j.grp IS NOT NULL AND j.grp = substr(l.grp, 2)
+          ORDER BY j.due_at, j.seq LIMIT 1)) h
+    WHERE (h.due_at, h.seq) < (f.due_at, f.seq))
+$$;
+
+-- Grants what a plan proposes, in its order, each start as far as it fits all of its limits. Only what is stored decides: the numbers
+-- that the plan was made from are not looked at. The locks of all limits in `all_rules` are held. Jobs are locked, where no
+-- other transaction has them, and so are the lanes that change; nothing is written.
+--
+-- Where something is otherwise than the plan says, nothing more is granted in that lane, nor under a limit that refused: what is
+-- behind does not pass; and where a lane or a job came that precedes the rest, nothing behind it. `again` of the answer tells.
+--
+-- queue_name: of which queue. asked: the types that have turns together; NULL: all. types: which may start. paused: as `pauses` says it,
+-- or NULL. plan: what is proposed. all_rules: what its types run under. want, bytes: how many may start, with how much data, but one in
+-- any case. ttl: how soon they are called; NULL: at once. now_at: now.
+CREATE OR REPLACE FUNCTION {schema}.grant_planned(
+  queue_name text, asked text[], types text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer,
+  bytes float8, ttl float8, now_at float8
+) RETURNS {schema}.planned_grants
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  forever CONSTANT float8 := 'Infinity';
+  now float8 := now_at;
+  done {schema}.planned_grants;
+  started integer := 0;
+  started_bytes float8 := 0;
+  again boolean := false;
+  -- Rules: those for all, then those by group. Does one apply to a type (rules of the first type, of the second, ...)?
+  rules {schema}.limit_rule[] := '{}'; by_group {schema}.limit_rule[] := '{}';
+  all_count integer; rule_count integer; group_count integer;
+  applies boolean[];
+  r_weight text[]; r_estimate float8[]; r_window boolean[];
+  -- Lanes of the plan: as they are stored; NULL where one is not ready any more. Is nothing more granted in it?
+  l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_turn bigint[]; l_heavy bigint[]; l_by text[]; l_since float8[];
+  l_group integer[]; l_stuck boolean[]; l_gave boolean[];
+  r_id bigint[]; r_type integer[]; r_priority float8[]; r_grp text[]; r_turn bigint[]; r_heavy bigint[]; r_by text[]; r_since float8[];
+  -- Their jobs, with what is stored of the lane of each (r_), those of a lane side by side: from where to where.
+  l_at integer[]; l_end integer[];
+  j_lane integer[]; j_due float8[]; j_seq bigint[]; j_place tid[]; j_weights jsonb[]; j_bytes integer[];
+  -- Lanes of one priority and group have their turns together: how many were started since the last turn was over, and with which
+  -- start that was (0: with none of these).
+  u_served integer[] := '{}'; u_turn integer[] := '{}';
+  -- Keys: of each rule for all, then, group by group, of each rule by group. What was taken of their states: in all, and by the latest
+  -- start. Has a head been refused?
+  groups text[] := '{}';
+  keys {schema}.claim_keys;
+  s_weight float8[]; s_slots float8[]; s_starts integer[]; s_latest integer[]; s_charged float8[]; s_use integer[];
+  k_closed float8[]; k_shut boolean[];
+  -- What starts take: which of them, of which state, how much.
+  d_jobs tid[] := '{}'; d_starts integer[] := '{}'; d_states integer[] := '{}'; d_weights float8[] := '{}';
+  h_starts integer[] := '{}'; h_states integer[] := '{}'; h_slots float8[] := '{}';
+  -- Heavy heads that wait, those for one key a chain.
+  heavy record; heavy_count integer := 0; k_heavy integer[];
+  h_next integer[]; h_lane bigint[]; h_priority float8[]; h_until float8[]; h_since float8[];
+  -- What is at hand.
+  lane integer; kind integer; head integer; at integer; k integer; s integer; own float8; since float8; weight float8; slots float8;
+  rule {schema}.limit_rule;
+  c_key integer[]; c_weight float8[]; c_slots float8[];
+  locked bigint[]; unknown record;
+  keeper integer; longest float8; kept_weight float8; kept_slots float8; never boolean;
+BEGIN
+  FOREACH rule IN ARRAY all_rules LOOP
+    IF rule.by_group THEN
+      by_group := by_group || rule;
+    ELSE
+      rules := rules || rule;
+    END IF;
+  END LOOP;
+  all_count := cardinality(rules);
+  group_count := cardinality(by_group);
+  rules := rules || by_group;
+  rule_count := all_count + group_count;
+  FOR r IN 1 .. rule_count LOOP
+    r_weight[r] := (rules[r]).weight;
+    r_estimate[r] := (rules[r]).estimate;
+    r_window[r] := (rules[r]).max IS NOT NULL;
+  END LOOP;
+  FOR t IN 1 .. cardinality(plan.types) LOOP
+    FOR r IN 1 .. rule_count LOOP
+      applies[(t - 1) * rule_count + r] := (rules[r]).types IS NULL OR plan.types[t] = ANY ((rules[r]).types);
+    END LOOP;
+  END LOOP;
+
+  -- The lanes, and as many jobs of each as the plan is about. Those of one lane stand side by side, in their order.
+  SELECT coalesce(array_agg(f.place), '{}'), array_agg(f.id), array_agg(array_position(plan.types, f.type)), array_agg(f.priority),
+      array_agg(f.grp), array_agg(f.turn), array_agg(f.heavy), array_agg(f.blocked_by), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job),
+      array_agg(f.weights), array_agg(f.bytes)
+    INTO j_lane, r_id, r_type, r_priority, r_grp, r_turn, r_heavy, r_by, r_since, j_due, j_seq, j_place, j_weights, j_bytes
+    FROM (
+      SELECT p.place, l.id, l.type, l.priority, l.grp, l.turn, l.heavy, l.blocked_by, l.heavy_since, j.*
+      FROM unnest(plan.lanes, plan.counts) WITH ORDINALITY AS p (id, n, place)
+        -- By its id, whatever the planner thinks of indexes whose lanes it has not counted yet.
+        LEFT JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = p.id OFFSET 0) l
+          ON l.ready AND l.blocked_until IS NULL AND l.queue = queue_name
+          AND l.type = ANY (plan.types) AND (paused IS NULL OR ':' || l.type <> ALL (paused))
+        LEFT JOIN LATERAL (
+          SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid AS job, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
+            WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NULL
+              AND (k.deadline IS NULL OR k.deadline > now)
+            ORDER BY k.due_at, k.seq LIMIT p.n FOR UPDATE SKIP LOCKED) o WHERE l.grp = ''
+          UNION ALL
+          SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid, k.weights, octet_length(k.data) FROM {schema}.jobs k
+            WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NOT NULL
+              AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
+            ORDER BY k.due_at, k.seq LIMIT p.n FOR UPDATE SKIP LOCKED) o WHERE l.grp <> ''
+        ) j ON true
+    ) f;
+  l_at := array_fill(1, ARRAY[cardinality(plan.lanes)]);
+  l_end := array_fill(0, ARRAY[cardinality(plan.lanes)]);
+  u_served := array_fill(0, ARRAY[cardinality(plan.lanes)]);
+  u_turn := u_served;
+  FOR k IN 1 .. cardinality(j_lane) LOOP
+    lane := j_lane[k];
+    IF l_end[lane] = 0 THEN
+      l_id[lane] := r_id[k];
+      l_type[lane] := r_type[k];
+      l_priority[lane] := r_priority[k];
+      l_grp[lane] := r_grp[k];
+      l_turn[lane] := r_turn[k];
+      l_heavy[lane] := r_heavy[k];
+      l_by[lane] := r_by[k];
+      l_since[lane] := r_since[k];
+      l_stuck[lane] := r_id[k] IS NULL;
+      l_gave[lane] := false;
+      again := again OR l_stuck[lane];
+      l_at[lane] := k;
+    END IF;
+    l_end[lane] := CASE WHEN j_seq[k] IS NULL THEN k - 1 ELSE k END;
+  END LOOP;
+  IF group_count > 0 THEN
+    groups := ARRAY(SELECT DISTINCT g FROM unnest(l_grp) AS g WHERE g IS NOT NULL);
+    FOR i IN 1 .. cardinality(plan.lanes) LOOP
+      l_group[i] := array_position(groups, l_grp[i]);
+    END LOOP;
+  END IF;
+  -- The first ready lane that the plan did not know of. Of each type so many of the first lanes are looked at as the plan has; of a type
+  -- that it did not know, one.
+  SELECT f.id, f.priority, f.turn INTO unknown
+    FROM unnest(types) AS t (type) LEFT JOIN unnest(plan.seen_types, plan.seen_counts) AS s (type, count) ON s.type = t.type
+      CROSS JOIN LATERAL (
+        SELECT l.id, l.priority, l.turn FROM {schema}.lanes l
+        WHERE plan.known IS NOT NULL AND l.queue = queue_name AND l.type = t.type AND l.ready AND l.blocked_until IS NULL
+        ORDER BY l.priority DESC, l.turn, l.id LIMIT coalesce(s.count, 1)) f
+    WHERE f.id <> ALL (plan.known)
+    ORDER BY f.priority DESC, f.turn, f.id LIMIT 1;
+  keys := {schema}.open_keys(rules, all_count, groups, want, ttl, now);
+  now := keys.at;
+  IF cardinality(keys.ids) > 0 THEN
+    s_weight := array_fill(0::float8, ARRAY[cardinality(keys.ids)]);
+    s_slots := s_weight;
+    s_charged := s_weight;
+    k_closed := s_weight;
+    s_starts := array_fill(0, ARRAY[cardinality(keys.ids)]);
+    s_latest := s_starts;
+    s_use := s_starts;
+    k_shut := array_fill(false, ARRAY[cardinality(keys.ids)]);
+  END IF;
+  FOR r IN 1 .. rule_count LOOP
+    CONTINUE WHEN r_weight[r] IS NULL;
+    FOR heavy IN SELECT * FROM {schema}.heavy_heads((rules[r]).name, CASE WHEN r > all_count THEN groups END, now) LOOP
+      heavy_count := heavy_count + 1;
+      k := CASE WHEN r <= all_count THEN r ELSE r + (array_position(groups, heavy.grp) - 1) * group_count END;
+      h_next[heavy_count] := coalesce(k_heavy[k], 0);
+      k_heavy[k] := heavy_count;
+      h_lane[heavy_count] := heavy.lane;
+      h_priority[heavy_count] := heavy.priority;
+      h_until[heavy_count] := heavy.until;
+      h_since[heavy_count] := heavy.since;
+    END LOOP;
+  END LOOP;
+
+  done.emptied := '{}';
+  done.blocked := '{}'; done.blocked_waits := '{}'; done.blocked_names := '{}'; done.blocked_heavy := '{}';
+  done.refused := '{}'; done.refused_names := '{}'; done.refused_most := '{}'; done.refused_weights := '{}';
+  done.freed_names := '{}'; done.freed_grps := '{}';
+  FOR i IN 1 .. cardinality(plan.places) LOOP
+    lane := plan.places[i];
+    kind := plan.kinds[i];
+    CONTINUE WHEN l_stuck[lane];
+    head := l_at[lane];
+    IF head > l_end[lane] THEN
+      -- The jobs are gone, or other transactions have them.
+      done.emptied := done.emptied || l_id[lane];
+      l_stuck[lane] := true;
+      again := true;
+      CONTINUE;
+    END IF;
+    IF unknown.id IS NOT NULL AND (l_priority[lane] < unknown.priority OR (l_priority[lane] = unknown.priority
+      AND (u_turn[plan.units[lane]] > 0 OR (l_turn[lane], l_id[lane]) > (unknown.turn, unknown.id)))) THEN
+      -- A lane that the plan did not know of has its turn before this one.
+      l_stuck[lane] := true;
+      again := true;
+      CONTINUE;
+    END IF;
+    IF (j_due[head], j_seq[head]) < (plan.dues[i], plan.seqs[i]) THEN
+      -- A job has come that precedes the rest of the plan: nothing behind it is granted.
+      l_stuck := array_fill(true, ARRAY[cardinality(plan.lanes)]);
+      again := true;
+      EXIT;
+    END IF;
+
+    -- What is in its way the longest? All its limits are asked, as in planner/claim-limits.ts.
+    longest := 0;
+    keeper := 0;
+    never := false;
+    FOR r IN 1 .. rule_count LOOP
+      CONTINUE WHEN NOT applies[(l_type[lane] - 1) * rule_count + r];
+      k := CASE WHEN r <= all_count THEN r ELSE r + (l_group[lane] - 1) * group_count END;
+      s := keys.states[k];
+      weight := 1;
+      slots := 1;
+      IF r_weight[r] IS NOT NULL THEN
+        own := coalesce((j_weights[head] ->> r_weight[r])::float8, r_estimate[r]);
+        IF r_window[r] THEN
+          weight := own;
+        ELSE
+          slots := own;
+        END IF;
+      END IF;
+      c_key[r] := k;
+      c_weight[r] := weight;
+      c_slots[r] := slots;
+      IF NOT keys.closed[k] AND s_weight[s] + weight <= keys.weights[k] AND s_slots[s] + slots <= keys.slots[k]
+        AND s_starts[s] < keys.starts[k] AND (weight <= keys.maxima[k]) IS NOT FALSE AND (slots <= keys.concurrency[k]) IS NOT FALSE THEN
+        own := 0;
+      ELSE
+        own := {schema}.refusal_wait(rules[r], CASE WHEN r > all_count THEN l_grp[lane] END, weight, slots, s_weight[s], s_slots[s],
+          s_starts[s], ttl, now);
+        never := own = -1;
+      END IF;
+      IF heavy_count > 0 AND r_weight[r] IS NOT NULL AND NOT never THEN
+        -- A light one would fit now and then for ever, while a heavy one waits.
+        since := CASE WHEN j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] THEN coalesce(l_since[lane], 0) ELSE forever END;
+        at := coalesce(k_heavy[k], 0);
+        WHILE at <> 0 LOOP
+          IF h_lane[at] <> l_id[lane] AND (h_priority[at] > l_priority[lane] OR (h_priority[at] = l_priority[lane]
+            AND (h_since[at] < since OR (h_since[at] = since AND h_lane[at] < l_id[lane])))) THEN
+            own := greatest(own, CASE WHEN h_until[at] >= 1e18 THEN forever WHEN h_until[at] > now THEN h_until[at] - now
+              ELSE h_until[at] + 100 - now END);
+          END IF;
+          at := h_next[at];
+        END LOOP;
+      END IF;
+      IF r > all_count THEN
+        own := greatest(own, k_closed[k]);
+      END IF;
+      IF own > longest OR never OR (k_shut[k] AND keeper = 0 AND kind = 1) THEN
+        longest := own;
+        keeper := k;
+        kept_weight := weight;
+        kept_slots := slots;
+      END IF;
+      EXIT WHEN never;
+    END LOOP;
+
+    IF kind = 1 AND keeper = 0 THEN
+      EXIT WHEN started >= want OR (started > 0 AND started_bytes + j_bytes[head] > bytes);
+      started := started + 1;
+      started_bytes := started_bytes + j_bytes[head];
+      d_jobs := d_jobs || j_place[head];
+      IF j_seq[head] = l_heavy[lane] AND l_by[lane] IS NOT NULL THEN
+        done.freed_names := done.freed_names || l_by[lane];
+        done.freed_grps := done.freed_grps || l_grp[lane];
+      END IF;
+      FOR r IN 1 .. rule_count LOOP
+        CONTINUE WHEN NOT applies[(l_type[lane] - 1) * rule_count + r];
+        k := c_key[r];
+        s := keys.states[k];
+        weight := c_weight[r];
+        IF s_latest[s] <> started THEN
+          s_latest[s] := started;
+          s_starts[s] := s_starts[s] + 1;
+          s_charged[s] := weight;
+          s_weight[s] := s_weight[s] + weight;
+          d_starts := d_starts || started;
+          d_states := d_states || s;
+          d_weights := d_weights || weight;
+          s_use[s] := cardinality(d_starts);
+        ELSIF weight > s_charged[s] THEN
+          -- Of rules that share a state the start counts once, for the most that any of them says.
+          s_weight[s] := s_weight[s] + weight - s_charged[s];
+          s_charged[s] := weight;
+          d_weights[s_use[s]] := weight;
+        END IF;
+        IF keys.holds[k] OR keys.pins[k] THEN
+          IF keys.holds[k] THEN
+            s_slots[s] := s_slots[s] + c_slots[r];
+          END IF;
+          h_starts := h_starts || started;
+          h_states := h_states || s;
+          h_slots := h_slots || CASE WHEN keys.holds[k] THEN c_slots[r] ELSE 0 END;
+        END IF;
+      END LOOP;
+      l_gave[lane] := true;
+      l_at[lane] := head + 1;
+      u_served[plan.units[lane]] := u_served[plan.units[lane]] + 1;
+      IF coalesce(plan.passes[i], true) THEN
+        u_served[plan.units[lane]] := 0;
+        u_turn[plan.units[lane]] := started;
+      END IF;
+    ELSIF kind = 2 AND never THEN
+      l_at[lane] := head + 1;
+      done.refused := done.refused || j_place[head];
+      done.refused_names := done.refused_names || keys.names[keeper];
+      done.refused_most := done.refused_most || coalesce(keys.maxima[keeper], keys.concurrency[keeper]);
+      done.refused_weights := done.refused_weights || CASE WHEN r_window[keys.rules[keeper]] THEN kept_weight ELSE kept_slots END;
+    ELSIF kind <> 2 AND keeper > 0 AND longest > 0 AND NOT never THEN
+      rule := rules[keys.rules[keeper]];
+      s := keys.states[keeper];
+      l_stuck[lane] := true;
+      IF kind = 1 THEN
+        -- Refused though it was proposed: others have started meanwhile. What is behind it does not pass.
+        again := true;
+        k_shut[keeper] := true;
+      END IF;
+      CONTINUE WHEN rule.paused OR NOT (rule.by_group OR rule.weight IS NOT NULL);
+      done.blocked := done.blocked || l_id[lane];
+      done.blocked_waits := done.blocked_waits || longest;
+      done.blocked_names := done.blocked_names || rule.name;
+      -- Those who only wait behind a heavy one are not too heavy themselves.
+      done.blocked_heavy := done.blocked_heavy || CASE WHEN rule.weight IS NOT NULL AND {schema}.refusal_wait(rule,
+        CASE WHEN rule.by_group THEN l_grp[lane] END, kept_weight, kept_slots, s_weight[s], s_slots[s], s_starts[s], ttl, now) > 0
+        THEN j_seq[head] END;
+      k_closed[keeper] := longest;
+    ELSE
+      l_stuck[lane] := true;
+      again := true;
+      IF keeper > 0 THEN
+        k_shut[keeper] := true;
+      END IF;
+    END IF;
+  END LOOP;
+
+  done.at := now;
+  done.again := again;
+  done.missed := false;
+  done.jobs := d_jobs;
+  done.keys := keys;
+  done.starts := s_starts;
+  done.weights := s_weight;
+  done.slots := s_slots;
+  done.use_starts := d_starts;
+  done.use_states := d_states;
+  done.use_weights := d_weights;
+  done.hold_starts := h_starts;
+  done.hold_states := h_states;
+  done.hold_slots := h_slots;
+  done.emptied := done.emptied || ARRAY(SELECT e FROM unnest(plan.emptied) AS e
+    WHERE coalesce(NOT l_stuck[array_position(plan.lanes, e)], true));
+  -- Only under the lock of its row a lane gets a turn, is set not ready or blocked, each in a later statement: one that another claim
+  -- has locked is left to that. All lanes of a priority and group have had their turn, of the types that were asked for.
+  SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.turn), '{}'), coalesce(array_agg(f.served), '{}'),
+      coalesce(array_agg(f.gave), '{}')
+    INTO done.lanes, done.turns, done.served, done.gave FROM (
+      SELECT k.id, u_turn[u.unit] AS turn, k.id = ANY (u.gave) AS gave,
+        CASE WHEN u_turn[u.unit] > 0 THEN 0 ELSE max(k.served) OVER (PARTITION BY u.unit) END + u_served[u.unit] AS served
+      FROM (
+        SELECT l.unit, l.priority, l.grp, array_agg(l.id) AS gave
+        FROM unnest(l_id, plan.units, l_priority, l_grp, l_gave) AS l (id, unit, priority, grp, gave) WHERE l.gave GROUP BY 1, 2, 3
+      ) u CROSS JOIN LATERAL (SELECT a.id, a.served FROM {schema}.lanes a
+        WHERE a.queue = queue_name AND a.priority = u.priority AND a.grp = u.grp AND (asked IS NULL OR a.type = ANY (asked))
+        FOR UPDATE SKIP LOCKED) k
+    ) f;
+  IF NOT (done.emptied || done.blocked) <@ done.lanes THEN
+    locked := ARRAY(SELECT l.id FROM {schema}.lanes l WHERE l.id = ANY (done.emptied || done.blocked) FOR UPDATE SKIP LOCKED);
+    IF NOT (done.emptied || done.blocked) <@ locked THEN
+      done.missed := true;
+      done.emptied := ARRAY(SELECT e FROM unnest(done.emptied) AS e WHERE e = ANY (locked));
+      SELECT coalesce(array_agg(b.id), '{}'), coalesce(array_agg(b.wait), '{}'), coalesce(array_agg(b.name), '{}'),
+          coalesce(array_agg(b.heavy), '{}')
+        INTO done.blocked, done.blocked_waits, done.blocked_names, done.blocked_heavy
+        FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_heavy) AS b (id, wait, name, heavy)
+        WHERE b.id = ANY (locked);
+    END IF;
+  END IF;
+  RETURN done;
+END
+$$;
+
+-- Writes down what was granted of a plan. Its jobs are locked, and so are the rows of its lanes. Answers with the jobs that have started,
+-- in order; whether others are to be told; whether a lane that seemed empty has jobs which another transaction has locked
+-- (`taken`); whether events were written; and what is to be confirmed, as opened_claim says it.
+--
+-- q, plan: what was asked for, and proposed. types: which may start. done: what was granted. began: when the request came; now: when
+-- the jobs start. Both by the clock of the storage.
+CREATE OR REPLACE FUNCTION {schema}.write_grants(
+  q {schema}.claim_request, plan {schema}.claim_plan, types text[], done {schema}.planned_grants, began float8, now float8,
+  OUT jobs json, OUT everybody boolean, OUT taken boolean, OUT told boolean, OUT granted json
+)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  wanted boolean := {schema}.events_wanted(done.at);
+  count integer := cardinality(done.jobs);
+  first bigint;
+  number bigint;
+  charged record;
+  keys {schema}.claim_keys := done.keys;
+  -- What each start took of limits, as its job keeps it.
+  charges text[];
+  -- Is what they hold of a state the same for all of them? Then it is one row.
+  alike boolean[];
+  state integer;
+  freed record;
+BEGIN
+  jobs := '[]';
+  everybody := false;
+  taken := false;
+  told := wanted AND (count > 0 OR done.refused <> '{}');
+  IF count > 0 THEN
+    first := nextval('{schema}.numbers');
+    number := coalesce(plan.number, first);
+    charges := array_fill(NULL::text, ARRAY[count]);
+    IF done.use_starts <> '{}' THEN
+      SELECT * INTO charged FROM {schema}.charge_keys(keys, done.weights, done.starts, done.slots, number, q.grant_ttl, began, now);
+      IF charged.confirm_in IS NOT NULL THEN
+        granted := json_build_array(number, charged.confirm_in);
+      END IF;
+      FOR i IN 1 .. cardinality(done.use_starts) LOOP
+        state := done.use_states[i];
+        charges[done.use_starts[i]] := concat(coalesce(charges[done.use_starts[i]] || ',', '['), '[', charged.ids[state],
+          CASE WHEN done.use_weights[i] <> 1 THEN concat(',', charged.entries[state], ',', done.use_weights[i])
+            WHEN charged.entries[state] <> 0 THEN ',' || charged.entries[state] END, ']');
+      END LOOP;
+      FOR i IN 1 .. count LOOP
+        charges[i] := charges[i] || ']';
+      END LOOP;
+      IF done.hold_starts <> '{}' THEN
+        alike := array_fill(false, ARRAY[cardinality(keys.states)]);
+        FOR k IN 1 .. cardinality(keys.states) LOOP
+          IF keys.alike[k] AND done.starts[keys.states[k]] = count THEN
+            alike[keys.states[k]] := true;
+          END IF;
+        END LOOP;
+        INSERT INTO {schema}.holds (limit_id, token, slots, at, n)
+          SELECT charged.ids[k.state], -first, count, now, count FROM unnest(alike) WITH ORDINALITY AS k (alike, state) WHERE k.alike
+          UNION ALL
+          SELECT charged.ids[h.state], first + h.start - 1, h.slots, now, 1
+            FROM unnest(done.hold_starts, done.hold_states, done.hold_slots) AS h (start, state, slots) WHERE NOT alike[h.state];
+      END IF;
+    END IF;
+    jobs := ({schema}.start_jobs(done.jobs, first, q.queue, q.worker, q.claim, q.lease_ms, NULL, count, wanted, now, charges)).jobs;
+  END IF;
+  IF done.lanes <> '{}' OR done.emptied <> '{}' THEN
+    WITH written AS (
+      UPDATE {schema}.lanes l SET
+        turn = CASE WHEN w.turn > 0 THEN first + w.turn - 1 ELSE l.turn END,
+        served = coalesce(w.served, l.served),
+        used_at = CASE WHEN w.gave THEN done.at ELSE l.used_at END,
+        ready = CASE WHEN w.emptied THEN {schema}.head_of(l) IS NOT NULL ELSE l.ready END
+      FROM (
+        SELECT coalesce(g.id, e.id) AS id, g.turn, g.served, g.gave, e.id IS NOT NULL AS emptied
+        FROM unnest(done.lanes, done.turns, done.served, done.gave) AS g (id, turn, served, gave)
+          FULL JOIN (SELECT DISTINCT u.id FROM unnest(done.emptied) AS u (id)) e ON e.id = g.id
+      ) w WHERE l.id = w.id
+      RETURNING w.emptied AND l.ready AS taken
+    ) SELECT coalesce(bool_or(w.taken), false) INTO taken FROM written w;
+  END IF;
+  IF done.refused <> '{}' THEN
+    everybody := {schema}.refuse_jobs(q.queue, done, wanted);
+  END IF;
+  -- Lanes that waited only behind what has started now may start.
+  FOR freed IN
+    SELECT DISTINCT r.name, CASE WHEN (r.fields).by_group THEN f.grp END AS grp
+    FROM unnest(done.freed_names, done.freed_grps) AS f (name, grp) JOIN {schema}.rules r ON r.name = f.name
+  LOOP
+    WITH behind AS (
+      UPDATE {schema}.lanes l SET blocked_until = NULL
+      WHERE l.blocked_by = freed.name AND l.blocked_until IS NOT NULL AND l.heavy IS NULL
+        AND (freed.grp IS NULL OR l.grp = freed.grp)
+      RETURNING l.id
+    ) SELECT everybody OR count(*) > 0 INTO everybody FROM behind b;
+  END LOOP;
+  IF done.blocked <> '{}' THEN
+    -- A head that waited already keeps its place.
+    UPDATE {schema}.lanes l SET blocked_until = CASE WHEN b.wait = 'Infinity' THEN 1e18 ELSE done.at + b.wait END,
+      blocked_by = b.name, heavy = b.heavy,
+      heavy_since = CASE WHEN l.heavy IS NOT DISTINCT FROM b.heavy AND l.blocked_by IS NOT DISTINCT FROM b.name
+        THEN l.heavy_since ELSE done.at END
+    FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_heavy) AS b (id, wait, name, heavy)
+    WHERE l.id = b.id;
+  END IF;
+END
+$$;
+
+-- Jobs that can never fit under a limit are dead, for the limit was made smaller after they had been added. That is no attempt.
+-- Answers whether there is news for everybody.
+--
+-- queue_name: of which queue. done: what was granted of a plan. wanted: somebody wants to hear what happens.
+CREATE OR REPLACE FUNCTION {schema}.refuse_jobs(queue_name text, done {schema}.planned_grants, wanted boolean) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  kept_ms CONSTANT float8 := 30 * 86400000::float8;
+  gone {schema}.gone_job[];
+BEGIN
+  WITH refused AS (
+    SELECT r.place, r.job, json_build_object('name', 'OptionsError', 'code', 'SLUICE_OPTIONS', 'message',
+      format('the limit "%s" lets %s start at the most, and the job weighs %s', r.name, r.most, r.weight)) AS error
+    FROM unnest(done.refused, done.refused_names, done.refused_most, done.refused_weights) WITH ORDINALITY
+      AS r (job, name, most, weight, place)
+  ), ended AS (
+    UPDATE {schema}.jobs j SET state = 'dead', finished_at = done.at, error = r.error::text,
+      delete_at = done.at + coalesce(j.keep_for, kept_ms)
+    FROM refused r WHERE j.ctid = r.job
+    RETURNING r.place, r.error, j.id, j.type, j.priority, j.grp, j.attempt
+  ), said AS (
+    INSERT INTO {schema}.events (at, event)
+    SELECT done.at, json_build_object('event', 'dead', 'queue', queue_name, 'id', e.id, 'type', e.type,
+      'attempt', e.attempt, 'error', e.error)::text
+    FROM ended e WHERE wanted ORDER BY e.place
+  )
+  SELECT array_agg((queue_name, e.type, e.priority, e.grp)::{schema}.gone_job) INTO gone FROM ended e;
+  RETURN {schema}.left_lane(gone);
+END
+$$;
