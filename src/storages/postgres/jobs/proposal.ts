@@ -1,9 +1,9 @@
 import type { LimitRule } from "../../../limits/rule.ts";
 import { ClaimLimits } from "../../../planner/claim-limits.ts";
 import { type Allowance, type ClaimPlan, planClaim } from "../../../planner/plan-claim.ts";
-import { SnapshotKeys } from "../limits/snapshot-keys.ts";
+import { type Earlier, SnapshotKeys } from "../limits/snapshot-keys.ts";
 import type { Snapshot } from "./snapshot.ts";
-import { BEYOND_SNAPSHOT, type PlanLane, SnapshotLanes, START } from "./snapshot-lanes.ts";
+import { BEYOND_SNAPSHOT, CLOSE, type PlanLane, SnapshotLanes, START } from "./snapshot-lanes.ts";
 
 /** What a claim proposes to take, as `claim_plan` (sql/types.sql) reads it. */
 export interface ProposalText {
@@ -56,8 +56,7 @@ export interface Wanted {
 /**
  * `ttlMs`: what starts is called within so long; undefined: at once.
  *
- * `earlier`: the snapshot was answered to an earlier claim, so long ago. What is available by now is not known: the plan proposes starts
- * as if all of it were, and the storage refuses what does not fit.
+ * `earlier`: the snapshot was answered to an earlier claim.
  */
 export function propose(
   snapshot: Snapshot,
@@ -65,25 +64,22 @@ export function propose(
   rules: readonly LimitRule[],
   wanted: Wanted,
   ttlMs: number | undefined,
-  earlier?: { readonly elapsed: number },
+  earlier?: Earlier,
 ): Proposal {
-  const states = earlier === undefined ? snapshot.states : [];
-  const keys = new SnapshotKeys(states, snapshot.heavy, snapshot.now, earlier?.elapsed ?? 0, ttlMs);
+  const keys = new SnapshotKeys(snapshot, ttlMs, earlier);
   const lanes = new SnapshotLanes(snapshot, queue, rules, keys);
   const limits = new ClaimLimits(rules, queue, keys.key);
   let plan: ClaimPlan | undefined;
   try {
-    plan = planClaim(snapshot.types, lanes, limits, allowanceOf(wanted, lanes));
+    plan = planClaim(snapshot.types, lanes, limits, allowanceOf(wanted, lanes, keys));
   } catch (error) {
     if (error !== BEYOND_SNAPSHOT) throw error;
   }
   const started = lanes.entries.filter(({ kind }) => kind === START).length;
-  const firstOther = lanes.entries.findIndex(({ kind }) => kind !== START);
-  if (earlier !== undefined && started < wanted.max && firstOther >= 0) lanes.cut(firstOther);
   if (plan !== undefined && started > wanted.max) plan = { ...plan, more: true };
   return {
     text: textOf(snapshot, lanes, limits, started >= wanted.max),
-    isEmpty: lanes.entries.length === 0 && lanes.emptied.size === 0,
+    isEmpty: lanes.entries.every(({ kind }) => kind === CLOSE) && lanes.emptied.size === 0,
     started,
     cut: plan === undefined,
     plan,
@@ -92,13 +88,19 @@ export function propose(
   };
 }
 
-function allowanceOf({ max, bytes, spare, begun }: Wanted, lanes: SnapshotLanes): Allowance {
+function allowanceOf({ max, bytes, spare, begun }: Wanted, lanes: SnapshotLanes, keys: SnapshotKeys): Allowance {
   let jobs = max + spare;
+  let doubtful = max;
   let left = bytes;
   let first = !begun;
   return {
     take: () => {
       if (jobs <= 0 || !(first || lanes.bytes <= left)) return false;
+      // What may be refused takes the place of nothing else.
+      if (keys.isDoubtful && doubtful > 0) {
+        doubtful -= 1;
+        return true;
+      }
       jobs -= 1;
       left -= lanes.bytes;
       first = false;
@@ -139,7 +141,7 @@ function textOf(snapshot: Snapshot, lanes: SnapshotLanes, limits: ClaimLimits, f
       dues: entries.map(({ lane, dueAt }) => (exact(lane) ? dueAt : null)),
       seqs: entries.map(({ lane, seq }) => (exact(lane) ? seq : null)),
     }),
-    ...(entries.some(({ kind, passes }) => kind === START && !passes) && {
+    ...(entries.some(({ passes }) => !passes) && {
       passes: entries.map(({ passes }) => passes),
     }),
     counts,

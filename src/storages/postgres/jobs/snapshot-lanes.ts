@@ -7,10 +7,14 @@ import { readWeights } from "../../../storage/kept.ts";
 import type { SnapshotKeys } from "../limits/snapshot-keys.ts";
 import type { HeadRow, LaneRow, Snapshot } from "./snapshot.ts";
 
-/** What a plan wants to become of the head of a lane (`claim_plan` in sql/types.sql). */
+/**
+ * What a plan wants to become of the head of a lane (`claim_plan` in sql/types.sql): it starts, it can never start, its lane is blocked, a
+ * limit closes its type. If it fits after all where the plan expects a refusal, it starts, and the plan ends there.
+ */
 export const START = 1;
 export const REFUSE = 2;
 export const BLOCK = 3;
+export const CLOSE = 4;
 
 export interface Entry {
   readonly lane: PlanLane;
@@ -120,12 +124,6 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     return { count, all: line.whole };
   }
 
-  /** Only the first entries are kept. */
-  cut(count: number): void {
-    this.entries.length = count;
-    this.emptied.clear();
-  }
-
   first(type: string): PlanLane | undefined {
     const line = this.#lines.get(type);
     if (line === undefined) return undefined;
@@ -157,6 +155,7 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     const [dueAt, seq, bytes, weights] = row;
     const waited = seq === lane.heavy;
     this.bytes = bytes;
+    this.#keys.isDoubtful = false;
     this.#keys.asking = { id: lane.id, by: waited ? lane.by : null, since: lane.since ?? 0 };
     return { dueAt, seq, weights: weights === null ? null : readWeights(weights), data: "" };
   }
@@ -165,8 +164,8 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     const { unit } = lane;
     const head = this.#leave(lane);
     this.#keys.start += 1;
+    const passes = this.#passes(lane);
     unit.served += 1;
-    const passes = !this.#shares || unit.served >= this.#shareOf(lane);
     this.entries.push({ lane, kind: START, ...head, passes });
     if (!passes) return;
     unit.served = 0;
@@ -183,11 +182,15 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
 
   block(lane: PlanLane, _wait: Wait, _by: LimitKey): void {
     lane.ready = false;
-    this.entries.push({ lane, kind: BLOCK, ...headOf(lane), passes: false });
+    this.entries.push({ lane, kind: BLOCK, ...headOf(lane), passes: this.#passes(lane) });
+  }
+
+  close(lane: PlanLane): void {
+    this.entries.push({ lane, kind: CLOSE, ...headOf(lane), passes: this.#passes(lane) });
   }
 
   refuse(lane: PlanLane, _decision: Decision & { readonly granted: false }): void {
-    this.entries.push({ lane, kind: REFUSE, ...this.#leave(lane), passes: false });
+    this.entries.push({ lane, kind: REFUSE, ...this.#leave(lane), passes: true });
   }
 
   /** The head of the lane is not there any more. */
@@ -201,11 +204,11 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     return head;
   }
 
-  #shareOf({ type, group }: PlanLane): number {
-    return shareOf(
-      this.#rules.filter((rule) => applies(rule, this.#queue, type)),
-      group,
-    );
+  /** Is the turn of its group over if its head starts? */
+  #passes({ type, group, unit }: PlanLane): boolean {
+    if (!this.#shares) return true;
+    const rules = this.#rules.filter((rule) => applies(rule, this.#queue, type));
+    return unit.served + 1 >= shareOf(rules, group);
   }
 }
 

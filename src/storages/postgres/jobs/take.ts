@@ -180,7 +180,9 @@ export class PlannedClaims {
     if (known?.key !== key) return undefined;
     const elapsed = Math.max(0, this.#clock.now() - known.at);
     if (elapsed > FRESH_MS) return undefined;
-    return propose(known.snapshot, queue, this.#rulesOf(request), wanted, request.grantTtlMs, { elapsed });
+    const { settle, confirm = [], grantTtlMs } = request;
+    const earlier = { elapsed, releases: settle.length > 0, confirms: confirm.length > 0 };
+    return propose(known.snapshot, queue, this.#rulesOf(request), wanted, grantTtlMs, earlier);
   }
 
   #remember(queue: string, known: KnownSnapshot): void {

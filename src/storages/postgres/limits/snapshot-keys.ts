@@ -3,7 +3,7 @@ import { type Charge, type LimitRule, type Quota, quotaOf } from "../../../limit
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
 import { type HeavyHead, waitForHeads } from "../../../planner/heavy-heads.ts";
-import type { HeavyRow, LimitStateRow } from "../jobs/snapshot.ts";
+import type { HeavyRow, LimitStateRow, Snapshot } from "../jobs/snapshot.ts";
 import { stateGrpOf } from "./groups.ts";
 
 /** The lane that asks, and since when its head waits for which limit, if it does. */
@@ -11,6 +11,13 @@ export interface Asking {
   readonly id: number;
   readonly by: string | null;
   readonly since: number;
+}
+
+/** How long ago the snapshot of an earlier claim was answered; and whether the claim that is planned gives back slots, or confirms starts. */
+export interface Earlier {
+  readonly elapsed: number;
+  readonly releases: boolean;
+  readonly confirms: boolean;
 }
 
 /** What a plan has taken of the state that rules of one name share. */
@@ -24,36 +31,32 @@ interface Taken {
 }
 
 const RELEASED = 1e18;
+const PRESENT: Earlier = { elapsed: 0, releases: false, confirms: false };
 /** Stands for the grant that a plan will be. */
 const PLANNED = -1;
 
 /** The limits of one snapshot, as one plan sees them. */
 export class SnapshotKeys {
   readonly now: number;
-  /** How long ago the snapshot was taken. */
-  readonly elapsed: number;
+  readonly earlier: Earlier;
   readonly #states = new Map<string, LimitStateRow>();
   readonly #taken = new Map<string, Taken>();
   readonly #heavy: readonly HeavyRow[];
   /** Which start of the plan is under way. */
   start = 1;
   asking: Asking | undefined;
+  /** What was asked last fits only if the claim frees what it needs. */
+  isDoubtful = false;
 
   /** What starts is called within so long; undefined: at once. */
   readonly ttlMs: number | undefined;
 
-  constructor(
-    states: readonly LimitStateRow[],
-    heavy: readonly HeavyRow[],
-    now: number,
-    elapsed: number,
-    ttlMs: number | undefined,
-  ) {
+  constructor({ states, heavy, now }: Snapshot, ttlMs: number | undefined, earlier: Earlier = PRESENT) {
     this.ttlMs = ttlMs;
     for (const row of states) this.#states.set(stateKey(row[0], row[1], row[2]), row);
     this.#heavy = heavy;
-    this.now = now + elapsed;
-    this.elapsed = elapsed;
+    this.now = now + earlier.elapsed;
+    this.earlier = earlier;
   }
 
   readonly key = (rule: LimitRule, group: string | null): SnapshotKey => new SnapshotKey(this, rule, group);
@@ -112,27 +115,35 @@ export class SnapshotKey implements LimitKey {
   }
 
   wait(charge: Charge, priority?: number): Wait {
-    const row = this.#row;
-    const taken = this.#taken;
-    const expiresIn = row?.[6] ?? null;
-    const held = this.#holds
-      ? {
-          slots: (row?.[4] ?? 0) + taken.slots,
-          probes: (row?.[5] ?? 0) + taken.starts,
-          expiresIn: expiresIn === null ? WHEN_RELEASED : Math.max(0, expiresIn - this.#keys.elapsed),
-        }
-      : NO_SLOTS;
-    const { wait } = decideStart(
-      this.rule,
-      this.group,
-      this.#state,
-      held,
-      charge,
-      this.#keys.now,
-      (max, windowMs, weight) => this.#windowWait(max, windowMs, weight),
-    );
+    const { releases, confirms } = this.#keys.earlier;
+    let wait = this.#wait(charge, false);
+    if (wait !== 0 && wait !== NEVER && (releases || confirms) && this.#wait(charge, true) === 0) {
+      this.#keys.isDoubtful = true;
+      wait = 0;
+    }
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     return Math.max(wait, this.#keys.behind(this.rule.name, this.#lanes, priority));
+  }
+
+  /** `freed`: as if all slots were released, and all starts had been called when they were granted, if the claim says such things. */
+  #wait(charge: Charge, freed: boolean): Wait {
+    const row = this.#row;
+    const taken = this.#taken;
+    const { elapsed, releases, confirms } = this.#keys.earlier;
+    const expiresIn = row?.[6] ?? null;
+    const kept = freed && releases ? undefined : row;
+    const held = this.#holds
+      ? {
+          slots: (kept?.[4] ?? 0) + taken.slots,
+          probes: (kept?.[5] ?? 0) + taken.starts,
+          expiresIn: expiresIn === null ? WHEN_RELEASED : Math.max(0, expiresIn - elapsed),
+        }
+      : NO_SLOTS;
+    const early = freed && confirms ? (this.#keys.ttlMs ?? 0) : 0;
+    const state = early > 0 && this.#state.calledAt !== null ? { ...this.#state, calledAt: this.#state.calledAt - early } : this.#state;
+    return decideStart(this.rule, this.group, state, held, charge, this.#keys.now, (max, windowMs, weight) =>
+      this.#windowWait(max, windowMs, weight, early),
+    ).wait;
   }
 
   take({ weight, slots }: Charge): void {
@@ -152,8 +163,9 @@ export class SnapshotKey implements LimitKey {
   }
 
   /** The arithmetic of `limits/window.ts` on the starts that leave the window first. */
-  #windowWait(max: number, windowMs: number, weight: number): Wait {
-    const { elapsed, now, ttlMs = 0 } = this.#keys;
+  #windowWait(max: number, windowMs: number, weight: number, early: number): Wait {
+    const { now, ttlMs = 0 } = this.#keys;
+    const elapsed = this.#keys.earlier.elapsed + early;
     const used = (this.#row?.[3] ?? 0) + this.#taken.weight;
     const forgottenAt = this.#row?.[15] ?? null;
     const blind = forgottenAt === null ? 0 : Math.max(0, windowMs - (now - forgottenAt));

@@ -165,6 +165,8 @@ DECLARE
   keys {schema}.claim_keys;
   s_weight float8[]; s_slots float8[]; s_starts integer[]; s_latest integer[]; s_charged float8[]; s_use integer[];
   k_closed float8[]; k_shut boolean[];
+  -- Types that a limit for all of their jobs has refused.
+  t_closed boolean[] := array_fill(false, ARRAY[cardinality(plan.types)]);
   -- What starts take: which of them, of which state, how much.
   d_jobs tid[] := '{}'; d_starts integer[] := '{}'; d_states integer[] := '{}'; d_weights float8[] := '{}';
   h_starts integer[] := '{}'; h_states integer[] := '{}'; h_slots float8[] := '{}';
@@ -296,6 +298,11 @@ BEGIN
     lane := plan.places[i];
     kind := plan.kinds[i];
     CONTINUE WHEN l_stuck[lane];
+    IF t_closed[l_type[lane]] AND kind <> 3 THEN
+      l_stuck[lane] := true;
+      again := again OR kind = 1;
+      CONTINUE;
+    END IF;
     head := l_at[lane];
     IF head > l_end[lane] THEN
       -- The jobs are gone, or other transactions have them.
@@ -342,6 +349,10 @@ BEGIN
       IF NOT keys.closed[k] AND s_weight[s] + weight <= keys.weights[k] AND s_slots[s] + slots <= keys.slots[k]
         AND s_starts[s] < keys.starts[k] AND (weight <= keys.maxima[k]) IS NOT FALSE AND (slots <= keys.concurrency[k]) IS NOT FALSE THEN
         own := 0;
+      ELSIF r <= all_count AND r_weight[r] IS NULL AND kind <> 3 THEN
+        -- How long matters to the next plan, which knows.
+        t_closed[l_type[lane]] := true;
+        EXIT;
       ELSE
         own := {schema}.refusal_wait(rules[r], CASE WHEN r > all_count THEN l_grp[lane] END, weight, slots, s_weight[s], s_slots[s],
           s_starts[s], ttl, now);
@@ -372,7 +383,12 @@ BEGIN
       EXIT WHEN never;
     END LOOP;
 
-    IF kind = 1 AND keeper = 0 THEN
+    IF t_closed[l_type[lane]] AND kind <> 3 THEN
+      l_stuck[lane] := true;
+      again := again OR kind = 1;
+      CONTINUE;
+    END IF;
+    IF kind <> 2 AND keeper = 0 THEN
       EXIT WHEN started >= want OR (started > 0 AND started_bytes + j_bytes[head] > bytes);
       started := started + 1;
       started_bytes := started_bytes + j_bytes[head];
@@ -416,6 +432,11 @@ BEGIN
       IF coalesce(plan.passes[i], true) THEN
         u_served[plan.units[lane]] := 0;
         u_turn[plan.units[lane]] := started;
+      END IF;
+      IF kind <> 1 THEN
+        -- It was not expected to fit, and so the rest of the plan does not hold.
+        again := true;
+        EXIT;
       END IF;
     ELSIF kind = 2 AND never THEN
       l_at[lane] := head + 1;

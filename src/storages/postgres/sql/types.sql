@@ -186,8 +186,9 @@ CREATE TYPE {schema}.claim_plan AS (
   front_dues float8[],
   front_seqs bigint[],
   -- Lanes, and what is proposed for their heads, in order: each names a lane by its place, and what becomes of the head: 1, it
-  -- starts; 2, it never can; 3, its lane is blocked. seqs: which job it has to be; NULL: whichever is first. passes: is the turn of
-  -- its group over with this start? NULL: always.
+  -- starts; 2, it never can; 3, its lane is blocked; 4, a limit for all of them closes its type. One that fits after all where a refusal
+  -- was expected starts, and ends the plan. seqs: which job it has to be; NULL: whichever is first. passes: is the turn of its group over
+  -- with this start? NULL: always.
   lanes bigint[],
   places integer[],
   kinds integer[],
