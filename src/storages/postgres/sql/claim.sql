@@ -279,9 +279,9 @@ BEGIN
   IF NOT paused THEN
     types := q.types;
     planned := grouped OR (lanes AND {schema}.any_lanes(q.queue, q.types));
-    IF sign.ruled OR q.limits <> '[]' THEN
+    IF NOT planned AND (sign.ruled OR q.limits <> '[]') THEN
       -- Jobs that it returns wait after that: the claim may take them, too.
-      way := {schema}.way_of(q.queue, q.types, q.limits, planned, CASE WHEN ends AND q.types IS NULL THEN
+      way := {schema}.way_of(q.queue, q.types, q.limits, CASE WHEN ends AND q.types IS NULL THEN
         {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL, sign.marked) || ARRAY(
           SELECT j.type FROM json_to_recordset(outcomes) AS o (id text, "to" text) JOIN {schema}.jobs j ON j.id = o.id
           WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL), false) ELSE known END);
@@ -410,9 +410,9 @@ $$;
 -- another type that comes meanwhile is as one that comes afterwards. Not so while a lane waits for a limit: when that has room is
 -- for the plan to tell.
 --
--- asked: the types; NULL: any. own: limits that the claim brings along. grouped: it goes by lanes in any case. known: the only type of
+-- asked: the types; NULL: any. own: limits that the claim brings along. known: the only type of
 -- which jobs wait; NULL: it has to be looked up.
-CREATE OR REPLACE FUNCTION {schema}.way_of(queue text, asked text[], own jsonb, grouped boolean, known text[])
+CREATE OR REPLACE FUNCTION {schema}.way_of(queue text, asked text[], own jsonb, known text[])
 RETURNS {schema}.claim_way
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -422,8 +422,8 @@ BEGIN
   way.types := asked;
   way.decided := false;
   way.rules := {schema}.rules_for(queue, asked, own);
-  way.planned := grouped OR NOT {schema}.is_uniform(way.rules, asked);
-  IF way.planned AND NOT grouped AND asked IS NULL
+  way.planned := NOT {schema}.is_uniform(way.rules, asked);
+  IF way.planned AND asked IS NULL
     AND NOT EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = way_of.queue AND l.ready AND l.blocked_until IS NOT NULL)
   THEN
     way.types := coalesce(known, {schema}.open_types(queue, NULL, false));

@@ -104,17 +104,26 @@ BEGIN
   heavy := '[]';
   blocked := '[]';
   WHILE names <> '{}' LOOP
-    SELECT coalesce(json_agg(json_build_array(names[k.place], s_grps[k.place], windows[k.place], k.used, (k.account).held,
-          (k.account).probes, nullif((k.account).expires_in, 'Infinity'), (k.account).latest_at, (k.account).called_at,
-          (k.account).called_by, (k.account).called_in, (k.account).pause_until, (k.account).told_left, (k.account).told_until,
-          (k.account).open_until, (k.account).forgotten_at,
-          CASE WHEN (k.account).id IS NOT NULL AND k.used + weights[k.place] > maxima[k.place] THEN {schema}.leaving((k.account).id,
-            windows[k.place], least(k.used, k.used + weights[k.place] - maxima[k.place]), now) END,
-          CASE WHEN q.grant_ttl IS NOT NULL AND (k.account).id IS NOT NULL AND k.used + weights[k.place] > maxima[k.place] THEN (
-            SELECT {schema}.expected_delay(s.at - s.began, windows[k.place]) FROM {schema}.starts s
-            WHERE s.limit_id = (k.account).id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1) END)), '[]'),
+    SELECT coalesce(json_agg(json_build_array(k.name, k.grp, k.window_ms, k.used, k.slots, k.probes, k.expires_in, k.latest_at, k.called_at,
+          k.called_by, k.called_in, k.pause_until, k.told_left, k.told_until, k.open_until, k.forgotten_at,
+          CASE WHEN k.used + k.weight > k.max THEN {schema}.leaving(k.id, k.window_ms, least(k.used, k.used + k.weight - k.max), now) END,
+          CASE WHEN q.grant_ttl IS NOT NULL AND k.used + k.weight > k.max THEN (
+            SELECT {schema}.expected_delay(s.at - s.began, k.window_ms) FROM {schema}.starts s
+            WHERE s.limit_id = k.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1) END)), '[]'),
         max(k.latest)
-      INTO states, latest FROM {schema}.kept_accounts(names, s_grps, windows, holding, now) AS k;
+      INTO states, latest FROM (
+        SELECT a.name, a.grp, a.window_ms, a.max, a.weight, l.id, l.latest_at, l.called_at, l.called_by, l.called_in, l.pause_until,
+          l.told_left, l.told_until, l.open_until, l.forgotten_at, greatest(l.newest, l.latest_at) AS latest,
+          CASE WHEN a.window_ms IS NOT NULL THEN {schema}.window_used(l.id, l.window_ms, l.used, l.seen_at, a.window_ms, now) END AS used,
+          CASE WHEN a.holds THEN l.held + coalesce(h.slots, 0) END AS slots, CASE WHEN a.holds THEN h.until - now END AS expires_in,
+          CASE WHEN a.holds AND l.open_until IS NOT NULL THEN (SELECT count(*) FROM {schema}.holds o
+            WHERE o.limit_id = l.id AND o.at >= l.open_until AND (o.until IS NULL OR o.until > now)) END AS probes
+        FROM unnest(names, s_grps, windows, maxima, holding, weights) AS a (name, grp, window_ms, max, holds, weight)
+          CROSS JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = a.name AND o.grp = a.grp LIMIT 1) l
+          LEFT JOIN LATERAL (SELECT sum(o.slots) AS slots, min(o.until) AS until FROM {schema}.holds o
+            WHERE a.holds AND o.limit_id = l.id AND o.until > now) h ON true
+        OFFSET 0
+      ) k;
     EXIT WHEN latest IS NULL OR latest <= now;
     now := latest;
   END LOOP;
@@ -123,10 +132,19 @@ BEGIN
       INTO heavy FROM unnest(rules) AS r CROSS JOIN LATERAL {schema}.heavy_heads(r.name, NULL, now) AS h WHERE r.weight IS NOT NULL;
   END IF;
   IF blocks THEN
-    SELECT coalesce(json_agg(json_build_array(t.type, CASE WHEN f.grp <> '' THEN substr(f.grp, 2) END, f.blocked_by, f.blocked_until)
+    SELECT coalesce(json_agg(json_build_array(t.type, CASE WHEN (f.l).grp <> '' THEN substr((f.l).grp, 2) END, (f.l).blocked_by, (f.l).blocked_until)
         ORDER BY t.place), '[]')
-      INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL {schema}.first_blocked(q.queue, t.type) AS f
-      WHERE f.id IS NOT NULL;
+      INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL (
+        (SELECT b.l FROM (SELECT l FROM {schema}.lanes l
+          WHERE l.queue = q.queue AND l.type = t.type AND l.ready AND l.blocked_until IS NOT NULL ORDER BY l.blocked_until LIMIT 10) b
+        WHERE {schema}.head_of(b.l) IS NOT NULL LIMIT 1)
+        UNION ALL
+        -- Lanes whose jobs were cancelled or removed stay until their instant. Of very many, the first.
+        (SELECT l FROM {schema}.lanes l WHERE l.queue = q.queue AND l.type = t.type AND l.ready AND l.blocked_until IS NOT NULL
+          AND EXISTS (SELECT FROM {schema}.lanes o WHERE o.queue = q.queue AND o.type = t.type AND o.ready AND o.blocked_until IS NOT NULL
+            ORDER BY o.blocked_until OFFSET 9)
+        ORDER BY l.blocked_until LIMIT 1)
+        LIMIT 1) f;
   END IF;
   RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'types', types, 'paused', paused, 'lanes', lanes,
     'lines', concat('[', left(lines, -1), ']')::json,
@@ -134,33 +152,6 @@ BEGIN
     'rules', CASE WHEN plan.epoch IS DISTINCT FROM epoch THEN (
       SELECT coalesce(json_agg(r.rule ORDER BY r.name), '[]') FROM {schema}.rules r
       WHERE r.queues IS NULL OR q.queue = ANY (r.queues)) END);
-END
-$$;
-
--- The lane of a type that is let go on first, of those that a limit keeps back and where somebody waits; NULL: there is none. One
--- whose jobs were cancelled or removed stays until it is its turn. Where many such come first, the first of them.
-CREATE OR REPLACE FUNCTION {schema}.first_blocked(queue_name text, type_name text) RETURNS {schema}.lanes
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  most CONSTANT integer := 10;
-  seen integer := 0;
-  lane {schema}.lanes;
-  first {schema}.lanes;
-BEGIN
-  FOR lane IN
-    SELECT l.* FROM {schema}.lanes l
-    WHERE l.queue = queue_name AND l.type = type_name AND l.ready AND l.blocked_until IS NOT NULL
-    ORDER BY l.blocked_until LIMIT most
-  LOOP
-    IF {schema}.head_of(lane) IS NOT NULL THEN
-      RETURN lane;
-    END IF;
-    seen := seen + 1;
-    IF seen = 1 THEN
-      first := lane;
-    END IF;
-  END LOOP;
-  RETURN CASE WHEN seen = most THEN first END;
 END
 $$;
 

@@ -34,6 +34,8 @@ DECLARE
   done {schema}.planned_grants;
   written record;
   took float8;
+  -- Blocked lanes whose instant has come.
+  ripe bigint[];
 BEGIN
   jobs := '[]';
   everybody := false;
@@ -54,7 +56,16 @@ BEGIN
     outside := false;
   END IF;
   IF EXISTS (SELECT FROM {schema}.rules) THEN
-    PERFORM {schema}.unblock_due(q.queue, types, now);
+    -- Those whose instant has come are ready, a thousand at a time. Those that other claims have locked are left to them.
+    ripe := ARRAY(
+      SELECT r.id FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
+        SELECT l.id FROM {schema}.lanes l
+        WHERE l.queue = q.queue AND l.type = t.type AND l.ready AND l.blocked_until IS NOT NULL AND l.blocked_until <= now
+        ORDER BY l.blocked_until LIMIT 1000 FOR UPDATE SKIP LOCKED) r
+      LIMIT 1000);
+    IF ripe <> '{}' THEN
+      UPDATE {schema}.lanes l SET blocked_until = NULL WHERE l.id = ANY (ripe) AND l.blocked_until <= now;
+    END IF;
   END IF;
   IF paused IS NOT NULL THEN
     SELECT coalesce(array_agg(t.type ORDER BY t.place), '{}') INTO types
@@ -62,7 +73,21 @@ BEGIN
   END IF;
 
   IF plan.epoch = epoch AND cardinality(plan.places) + cardinality(plan.emptied) > 0 AND NOT coalesce('' = ANY (paused), false)
-    AND NOT {schema}.is_preceded(types, plan) THEN
+    -- Nor has a job come that the plan did not know of, into lanes that have their turns together, and is first there now.
+    AND (plan.known IS NULL OR plan.front_lanes IS NULL OR NOT EXISTS (
+      SELECT FROM unnest(plan.front_lanes, plan.front_dues, plan.front_seqs) AS f (lane, due_at, seq)
+        JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = f.lane OFFSET 0) l
+          ON l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
+        CROSS JOIN LATERAL (
+          (SELECT j.due_at, j.seq FROM {schema}.jobs j
+            WHERE l.grp = '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NULL
+            ORDER BY j.due_at, j.seq LIMIT 1)
+          UNION ALL
+          (SELECT j.due_at, j.seq FROM {schema}.jobs j
+            WHERE l.grp <> '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
+              AND j.grp IS NOT NULL AND j.grp = substr(l.grp, 2)
+            ORDER BY j.due_at, j.seq LIMIT 1)) h
+      WHERE (h.due_at, h.seq) < (f.due_at, f.seq))) THEN
     done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, now);
     busy := busy OR done.missed;
     -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
@@ -101,25 +126,6 @@ BEGIN
         WHERE l.blocked_by = r.name AND l.grp = '' AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
           AND l.queue = rules_to_take.queue AND (asked IS NULL OR l.type = ANY (asked))));
 END
-$$;
-
--- Has a job come that a plan did not know of, into lanes that have their turns together, and is first there now?
-CREATE OR REPLACE FUNCTION {schema}.is_preceded(types text[], plan {schema}.claim_plan) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT plan.known IS NOT NULL AND EXISTS (
-    SELECT FROM unnest(plan.front_lanes, plan.front_dues, plan.front_seqs) AS f (lane, due_at, seq)
-      JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = f.lane OFFSET 0) l
-        ON l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
-      CROSS JOIN LATERAL (
-        (SELECT j.due_at, j.seq FROM {schema}.jobs j
-          WHERE l.grp = '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NULL
-          ORDER BY j.due_at, j.seq LIMIT 1)
-        UNION ALL
-        (SELECT j.due_at, j.seq FROM {schema}.jobs j
-          WHERE l.grp <> '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-            AND j.grp IS NOT NULL AND j.grp = substr(l.grp, 2)
-          ORDER BY j.due_at, j.seq LIMIT 1)) h
-    WHERE (h.due_at, h.seq) < (f.due_at, f.seq))
 $$;
 
 -- Grants what a plan proposes, in its order, each start as far as it fits all of its limits. Only what is stored decides: the numbers
