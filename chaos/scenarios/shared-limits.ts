@@ -62,8 +62,9 @@ export async function sharedLimits(world: World): Promise<Outcome> {
   }
   for (const burner of burners) fleet.terminate(burner);
   world.say("no more faults");
-  // Slots of killed processes blocked other starts: the longer that lasted, the more is left to do.
-  await world.drain(20_000 * world.scale);
+  // Slots of killed processes blocked other starts: the longer that lasted, the more is left to do. On a machine with all cores busy
+  // beside it that took more than 20 s, and 8 to 13 s on a quiet one.
+  await world.drain(40_000 * world.scale);
   const { history, final } = await world.collect();
   const verdicts = [
     ...usual(history, final, { drained: true, busy }),
