@@ -1,7 +1,8 @@
 import { takeTurns, type Unit } from "../../../planner/turns.ts";
 import type { Step } from "../step.ts";
 import { Amount } from "./amount.ts";
-import type { LaneRow, OpenTypes, Sibling } from "./ready.ts";
+import type { LaneRow, Sibling } from "./lane-rows.ts";
+import type { OpenTypes } from "./ready.ts";
 import { type JobRow, WAITING_COLUMNS, waitingRow } from "./record.ts";
 
 /** A unit whose turn it is. */

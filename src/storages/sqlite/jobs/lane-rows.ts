@@ -1,6 +1,25 @@
+import type { Lane } from "../../../planner/turns.ts";
 import { valuesOf } from "../driver.ts";
 import type { Step } from "../step.ts";
 import type { Place } from "./line.ts";
+
+/** A row of `sluice_lanes`. The group is as it is kept there: '' without one, ':' and its name with one. */
+export interface LaneRow extends Lane {
+  readonly group: string;
+}
+
+/** A lane of a unit: one that a claim may take from, or one that only has its turn with the others. */
+export interface Sibling {
+  readonly id: number;
+  readonly type: string;
+  readonly turn: number;
+  readonly waiting: number;
+  /** 1: its group has lanes of many types (many-types.ts). */
+  readonly many: number;
+}
+
+/** A lane of any kind. */
+export type AnyLane = LaneRow & Sibling & { readonly gated: number };
 
 /** A row of `sluice_lanes`, as a claim under limits reads it. */
 export interface ClaimLaneRow {

@@ -1,7 +1,7 @@
 import type { Unit } from "../../../planner/turns.ts";
 import type { Step } from "../step.ts";
 import { hasGroups } from "./keyed.ts";
-import type { LaneRow, Sibling } from "./ready.ts";
+import type { AnyLane, LaneRow } from "./lane-rows.ts";
 
 /*
  * Jobs of one priority and group start in due order, whatever their type. Where a group has lanes of a few types, a claim looks at
@@ -24,9 +24,6 @@ const FEW = `SELECT ${COLUMNS} FROM sluice_lanes WHERE queue = ? AND priority = 
   LIMIT ${FEW_TYPES + 1}`;
 const MANY = `SELECT ${COLUMNS} FROM sluice_lanes WHERE queue = ? AND priority = ?
   AND ${READY} ORDER BY first_at, first_seq LIMIT +?`;
-
-/** A lane of any kind. */
-export type AnyLane = LaneRow & Sibling & { readonly gated: number };
 
 /** A unit, and the lanes that have their turn with it. */
 export interface SeenUnit {

@@ -1,23 +1,9 @@
-import { type Lane, type Unit, unitsOf } from "../../../planner/turns.ts";
+import { type Unit, unitsOf } from "../../../planner/turns.ts";
 import { valuesOf } from "../driver.ts";
 import { gateTypes } from "../limits/gates.ts";
 import type { Step } from "../step.ts";
-import { type AnyLane, unitsWithoutGroups } from "./many-types.ts";
-
-/** A row of `sluice_lanes`. The group is as it is kept there: '' without one, ':' and its name with one. */
-export interface LaneRow extends Lane {
-  readonly group: string;
-}
-
-/** A lane of a unit: one that a claim may take from, or one that only has its turn with the others. */
-export interface Sibling {
-  readonly id: number;
-  readonly type: string;
-  readonly turn: number;
-  readonly waiting: number;
-  /** 1: its group has lanes of many types (many-types.ts). */
-  readonly many: number;
-}
+import type { AnyLane, LaneRow, Sibling } from "./lane-rows.ts";
+import { unitsWithoutGroups } from "./many-types.ts";
 
 /** A queue with no more lanes than this is looked at as a whole: one statement in place of four, half the time of a look. */
 const FEW = 8;
