@@ -104,6 +104,20 @@ describe("a claim that takes by plan", () => {
     expect(idsOf((await storage.claim(anything())).jobs)).toEqual(["third"]);
   });
 
+  test("starts the next job of a lane while another claim that was planned for more of them is not committed", async () => {
+    const { storage, url } = await open();
+    const jobs = [1, 2, 3, 4].map(() => grouped("g"));
+    await storage.add(jobs);
+    await alone(url, async (client) => {
+      const claiming = new Claiming(client);
+      const plan = await claiming.plan(3);
+      await client.query("BEGIN");
+      expect((await claiming.ask(plan, 1)).jobs).toMatchObject([{ id: jobs[0]!.id }]);
+      expect((await storage.claim(anything({ max: 1 }))).jobs).toMatchObject([{ id: jobs[1]!.id }]);
+      await client.query("COMMIT");
+    });
+  });
+
   test("waits for another claim under the same limit, and takes only what that one left", async () => {
     const { storage, url, pool } = await open();
     await storage.limits.define([rule("k", window(3, 1_000)), rule("by group", window(9, 1_000), { byGroup: true })]);

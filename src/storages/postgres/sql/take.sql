@@ -36,6 +36,10 @@ DECLARE
   took float8;
   -- Blocked lanes whose instant has come.
   ripe bigint[];
+  -- Which of the granted jobs are locked; which of those under limits other transactions have.
+  held tid[];
+  missed bigint[];
+  without bigint[] := '{}';
 BEGIN
   jobs := '[]';
   everybody := false;
@@ -88,8 +92,21 @@ BEGIN
               AND j.grp IS NOT NULL AND j.grp = substr(l.grp, 2)
             ORDER BY j.due_at, j.seq LIMIT 1)) h
       WHERE (h.due_at, h.seq) < (f.due_at, f.seq))) THEN
-    done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, now);
-    busy := busy OR done.missed;
+    LOOP
+      done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, without, now);
+      held := ARRAY(SELECT j.ctid FROM {schema}.jobs j
+        WHERE j.ctid = ANY (done.jobs || done.refused) AND j.state = 'waiting' FOR UPDATE SKIP LOCKED);
+      EXIT WHEN cardinality(held) = cardinality(done.jobs) + cardinality(done.refused);
+      -- Other transactions have some of them. Under a limit others are decided about anew; its lock keeps other claims away meanwhile.
+      missed := ARRAY(SELECT c.seq FROM unnest(done.charged || done.refused, done.charged_seqs || done.refused_seqs) AS c (place, seq)
+        WHERE c.place <> ALL (held));
+      IF missed = '{}' THEN
+        done := {schema}.lock_uncharged(q.queue, done, now);
+        EXIT;
+      END IF;
+      without := without || missed;
+    END LOOP;
+    busy := busy OR done.missed OR without <> '{}';
     -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
     took := greatest(0, {schema}.wall() - q.arrived);
     -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
@@ -129,18 +146,19 @@ END
 $$;
 
 -- Grants what a plan proposes, in its order, each start as far as it fits all of its limits. Only what is stored decides: the numbers
--- that the plan was made from are not looked at. The locks of all limits in `all_rules` are held. Jobs are locked, where no
--- other transaction has them, and so are the lanes that change; nothing is written.
+-- that the plan was made from are not looked at. The locks of all limits in `all_rules` are held. The lanes that change are locked, where no
+-- other transaction has them; jobs are not: of a lane whose first jobs were locked and not started, another claim would start later ones.
+-- Nothing is written.
 --
 -- Where something is otherwise than the plan says, nothing more is granted in that lane, nor under a limit that refused: what is
 -- behind does not pass; and where a lane or a job came that precedes the rest, nothing behind it. `again` of the answer tells.
 --
 -- queue_name: of which queue. asked: the types that have turns together; NULL: all. types: which may start. paused: as `pauses` says it,
 -- or NULL. plan: what is proposed. all_rules: what its types run under. want, bytes: how many may start, with how much data, but one in
--- any case. ttl: how soon they are called; NULL: at once. now_at: now.
+-- any case. ttl: how soon they are called; NULL: at once. without: jobs that other transactions have locked. now_at: now.
 CREATE OR REPLACE FUNCTION {schema}.grant_planned(
   queue_name text, asked text[], types text[], paused text[], plan {schema}.claim_plan, all_rules {schema}.limit_rule[], want integer,
-  bytes float8, ttl float8, now_at float8
+  bytes float8, ttl float8, without bigint[], now_at float8
 ) RETURNS {schema}.planned_grants
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -171,7 +189,8 @@ DECLARE
   keys {schema}.claim_keys;
   s_weight float8[]; s_slots float8[]; s_starts integer[]; s_latest integer[]; s_charged float8[]; s_use integer[];
   k_closed float8[]; k_shut boolean[];
-  -- Types that a limit for all of their jobs has refused.
+  -- Types that run under a limit; and those that a limit for all of their jobs has refused.
+  t_limited boolean[] := array_fill(false, ARRAY[cardinality(plan.types)]);
   t_closed boolean[] := array_fill(false, ARRAY[cardinality(plan.types)]);
   -- What starts take: which of them, of which state, how much.
   d_jobs tid[] := '{}'; d_starts integer[] := '{}'; d_states integer[] := '{}'; d_weights float8[] := '{}';
@@ -205,6 +224,7 @@ BEGIN
   FOR t IN 1 .. cardinality(plan.types) LOOP
     FOR r IN 1 .. rule_count LOOP
       applies[(t - 1) * rule_count + r] := (rules[r]).types IS NULL OR plan.types[t] = ANY ((rules[r]).types);
+      t_limited[t] := t_limited[t] OR applies[(t - 1) * rule_count + r];
     END LOOP;
   END LOOP;
 
@@ -224,12 +244,14 @@ BEGIN
           SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid AS job, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
             WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NULL
               AND (k.deadline IS NULL OR k.deadline > now)
-            ORDER BY k.due_at, k.seq LIMIT p.n FOR UPDATE SKIP LOCKED) o WHERE l.grp = ''
+              AND k.seq <> ALL (without)
+            ORDER BY k.due_at, k.seq LIMIT p.n) o WHERE l.grp = ''
           UNION ALL
           SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid, k.weights, octet_length(k.data) FROM {schema}.jobs k
             WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NOT NULL
               AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
-            ORDER BY k.due_at, k.seq LIMIT p.n FOR UPDATE SKIP LOCKED) o WHERE l.grp <> ''
+              AND k.seq <> ALL (without)
+            ORDER BY k.due_at, k.seq LIMIT p.n) o WHERE l.grp <> ''
         ) j ON true
     ) f;
   l_at := array_fill(1, ARRAY[cardinality(plan.lanes)]);
@@ -296,6 +318,11 @@ BEGIN
     END LOOP;
   END LOOP;
 
+  done.job_lanes := '{}';
+  done.is_charged := '{}';
+  done.charged := '{}';
+  done.charged_seqs := '{}';
+  done.refused_seqs := '{}';
   done.emptied := '{}';
   done.blocked := '{}'; done.blocked_waits := '{}'; done.blocked_names := '{}'; done.blocked_heavy := '{}';
   done.refused := '{}'; done.refused_names := '{}'; done.refused_most := '{}'; done.refused_weights := '{}';
@@ -399,6 +426,12 @@ BEGIN
       started := started + 1;
       started_bytes := started_bytes + j_bytes[head];
       d_jobs := d_jobs || j_place[head];
+      done.job_lanes := done.job_lanes || l_id[lane];
+      done.is_charged := done.is_charged || t_limited[l_type[lane]];
+      IF t_limited[l_type[lane]] THEN
+        done.charged := done.charged || j_place[head];
+        done.charged_seqs := done.charged_seqs || j_seq[head];
+      END IF;
       IF j_seq[head] = l_heavy[lane] AND l_by[lane] IS NOT NULL THEN
         done.freed_names := done.freed_names || l_by[lane];
         done.freed_grps := done.freed_grps || l_grp[lane];
@@ -447,6 +480,7 @@ BEGIN
     ELSIF kind = 2 AND never THEN
       l_at[lane] := head + 1;
       done.refused := done.refused || j_place[head];
+      done.refused_seqs := done.refused_seqs || j_seq[head];
       done.refused_names := done.refused_names || keys.names[keeper];
       done.refused_most := done.refused_most || coalesce(keys.maxima[keeper], keys.concurrency[keeper]);
       done.refused_weights := done.refused_weights || CASE WHEN r_window[keys.rules[keeper]] THEN kept_weight ELSE kept_slots END;
@@ -519,6 +553,70 @@ BEGIN
         WHERE b.id = ANY (locked);
     END IF;
   END IF;
+  RETURN done;
+END
+$$;
+
+-- Locks other jobs in place of granted ones that run under no limit and that other transactions have. Claims that take from the same lanes
+-- do not wait for each other: of each lane as many jobs are locked as were granted, the first that no other transaction has, and all of
+-- them start. So none is left behind while another claim goes on to later ones.
+--
+-- Answers what is granted then: no more than `done`, and of the same lanes.
+CREATE OR REPLACE FUNCTION {schema}.lock_uncharged(
+  queue_name text, done {schema}.planned_grants, now float8
+) RETURNS {schema}.planned_grants
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  -- The locked jobs, and their lanes, those of a lane in order.
+  places tid[];
+  lanes bigint[];
+  jobs tid[];
+  -- Of each start, which one it is now; NULL: it is none.
+  numbers integer[];
+BEGIN
+  SELECT array_agg(f.place), array_agg(f.lane) INTO places, lanes FROM (
+    SELECT l.id AS lane, j.place
+    FROM (SELECT u.lane, count(*) AS n FROM unnest(done.job_lanes, done.is_charged) AS u (lane, is_charged) WHERE NOT u.is_charged GROUP BY 1) u
+      CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = u.lane OFFSET 0) l
+      CROSS JOIN LATERAL (
+        SELECT o.* FROM (SELECT k.ctid AS place FROM {schema}.jobs k
+          WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NULL
+            AND (k.deadline IS NULL OR k.deadline > now)
+          ORDER BY k.due_at, k.seq LIMIT u.n FOR UPDATE SKIP LOCKED) o WHERE l.grp = ''
+        UNION ALL
+        SELECT o.* FROM (SELECT k.ctid AS place FROM {schema}.jobs k
+          WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NOT NULL
+            AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
+          ORDER BY k.due_at, k.seq LIMIT u.n FOR UPDATE SKIP LOCKED) o WHERE l.grp <> ''
+      ) j
+  ) f;
+  SELECT coalesce(array_agg(s.place ORDER BY s.start) FILTER (WHERE s.place IS NOT NULL), '{}'),
+      array_agg(CASE WHEN s.place IS NOT NULL THEN s.number END ORDER BY s.start)
+    INTO jobs, numbers FROM (
+      SELECT d.start, coalesce(d.charged, f.place) AS place,
+        count(coalesce(d.charged, f.place)) OVER (ORDER BY d.start) AS number
+      FROM (
+        SELECT g.start, g.lane, CASE WHEN g.is_charged THEN g.place END AS charged,
+          row_number() OVER (PARTITION BY g.lane, g.is_charged ORDER BY g.start) AS nth
+        FROM unnest(done.jobs, done.job_lanes, done.is_charged) WITH ORDINALITY AS g (place, lane, is_charged, start)
+      ) d LEFT JOIN (
+        SELECT u.place, u.lane, row_number() OVER (PARTITION BY u.lane ORDER BY u.ordinality) AS nth
+        FROM unnest(places, lanes) WITH ORDINALITY AS u (place, lane)
+      ) f ON d.charged IS NULL AND f.lane = d.lane AND f.nth = d.nth
+    ) s;
+  IF jobs = '{}' THEN
+    done.lanes := '{}';
+    done.turns := '{}';
+    done.served := '{}';
+    done.gave := '{}';
+  END IF;
+  IF cardinality(jobs) < cardinality(done.jobs) THEN
+    done.again := true;
+    done.missed := true;
+    done.use_starts := ARRAY(SELECT numbers[u.start] FROM unnest(done.use_starts) WITH ORDINALITY AS u (start, place) ORDER BY u.place);
+    done.hold_starts := ARRAY(SELECT numbers[u.start] FROM unnest(done.hold_starts) WITH ORDINALITY AS u (start, place) ORDER BY u.place);
+  END IF;
+  done.jobs := jobs;
   RETURN done;
 END
 $$;

@@ -289,6 +289,11 @@ CREATE TYPE {schema}.planned_grants AS (
   missed boolean,
   -- The jobs that start, in order.
   jobs tid[],
+  job_lanes bigint[],
+  is_charged boolean[],
+  -- Those of them that run under limits.
+  charged tid[],
+  charged_seqs bigint[],
   -- What they take: which start, of which state, how much; what each holds by itself; and of each state all together.
   use_starts integer[],
   use_states integer[],
@@ -314,6 +319,7 @@ CREATE TYPE {schema}.planned_grants AS (
   blocked_heavy bigint[],
   -- Jobs that can never start, under which limit, how much it lets start, and what they weigh.
   refused tid[],
+  refused_seqs bigint[],
   refused_names text[],
   refused_most float8[],
   refused_weights float8[],
