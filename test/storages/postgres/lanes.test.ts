@@ -176,7 +176,10 @@ test("what a claim looks at does not depend on how many groups there are", async
     client.on("notice", ({ message = "" }) => {
       const from = message.indexOf("{");
       if (!message.startsWith("duration:") || from < 0) return;
-      const { "Query Text": text, Plan: plan } = JSON.parse(message.slice(from)) as { "Query Text": string; Plan: Plan };
+      const { "Query Text": text, Plan: plan } = JSON.parse(message.slice(from)) as {
+        "Query Text": string;
+        Plan: Plan;
+      };
       looked.push({ rows: most(plan), text });
     });
   });

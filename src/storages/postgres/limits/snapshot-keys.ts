@@ -140,7 +140,10 @@ export class SnapshotKey implements LimitKey {
         }
       : NO_SLOTS;
     const early = freed && confirms ? (this.#keys.ttlMs ?? 0) : 0;
-    const state = early > 0 && this.#state.calledAt !== null ? { ...this.#state, calledAt: this.#state.calledAt - early } : this.#state;
+    const state =
+      early > 0 && this.#state.calledAt !== null
+        ? { ...this.#state, calledAt: this.#state.calledAt - early }
+        : this.#state;
     return decideStart(this.rule, this.group, state, held, charge, this.#keys.now, (max, windowMs, weight) =>
       this.#windowWait(max, windowMs, weight, early),
     ).wait;
