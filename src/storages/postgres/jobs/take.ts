@@ -29,6 +29,7 @@ interface KnownSnapshot {
   readonly reach: number;
 }
 
+/** At most so many times as many lanes are proposed as are wanted. */
 const MOST_REACH = 4;
 /** So often a claim asks; then what it has is its answer, and another claim goes on. */
 const MOST_TRIPS = 5;
