@@ -192,7 +192,7 @@ describe("the request of a grant", () => {
       { types: ["other"] },
       (scene) => granted(scene, { max: 1, limits: [{ key: "k", max: 5, windowMs: 1_000 }] }),
     ],
-    "of a claim that walks over lanes": [{ byGroup: true }, (scene) => granted(scene, { max: 1 })],
+    "of a claim that comes with a plan": [{ byGroup: true }, (scene) => granted(scene, { max: 1 })],
     "of a permit": [
       {},
       ({ storage }) => storage.limits.take({ name: "k", group: null, weight: 1, ttlMs: 9_000, grantTtlMs: TTL }),

@@ -12,7 +12,7 @@
 -- complete_plainly does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
 -- and no others are taken.
 --
--- Almost always nothing is special: nobody listens, there are no limits, no groups, nothing comes due. One statement tells, and
+-- Almost always nothing is special: no listeners, no limits, no groups, nothing that comes due. One statement tells, and
 -- then all of it is done here: whatever is called, and every statement, has its price. Where there are limits, and nothing else, it
 -- is done in claim_alike, as a rule. The rest is for claim_with_care.
 --
@@ -25,7 +25,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET enable_indexscan = on SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
   SET enable_memoize = off AS $$
 DECLARE
-  -- So soon it is worth looking for a job that somebody else has his hands on.
+  -- So soon it is worth looking for a job that another transaction has locked.
   soon_ms CONSTANT float8 := 100;
   -- Before anything is waited for.
   arrived float8 := {schema}.wall();
@@ -159,18 +159,18 @@ BEGIN
 END
 $$;
 
--- A claim where something is special: there are limits, groups, pauses, somebody who listens, jobs that come due or are too late;
+-- A claim where something is special: there are limits, groups, pauses, listeners, jobs that come due or are too late;
 -- or not all that it settles ended well.
 --
--- q, sign: what it was asked for, and what it saw. done: the tokens of those that ended well and are settled already; NULL: nobody
--- has tried. again, and what it answers: as claim.
+-- q, sign: what it was asked for, and what it saw. done: the tokens of those that ended well and are settled already; NULL: none were
+-- tried. again, and what it answers: as claim.
 CREATE OR REPLACE FUNCTION {schema}.claim_with_care(q {schema}.claim_request, sign {schema}.claim_signs, done bigint[],
   again boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   now float8;
   promoted integer := 0;
-  -- One that is due is in somebody else's hands.
+  -- Another transaction has locked one that is due.
   stuck boolean := false;
   outcomes json;
   -- Of those that ended well and are settled already: their tokens, and whether they may hold something of limits.

@@ -10,7 +10,7 @@
 CREATE OR REPLACE FUNCTION {schema}.claim_alike(q {schema}.claim_request, sign {schema}.claim_signs) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  -- So soon it is worth looking for a job that somebody else has his hands on.
+  -- So soon it is worth looking for a job that another transaction has locked.
   soon_ms CONSTANT float8 := 100;
   now float8 := sign.now;
   want integer := least(q.max, 10000);
@@ -193,7 +193,7 @@ BEGIN
       coalesce(started.seq, sign.head_seq), now);
   END IF;
   IF blocked_by IS NOT NULL THEN
-    -- Until somebody gives something back. Others may come due that do not wait for it.
+    -- Until something is given back. Others may come due that do not wait for it.
     IF q.types IS NULL AND NOT way.whole AND sign.due_at IS NOT NULL THEN
       next_in := {schema}.next_due(q.queue, NULL, ARRAY[sign.head_type]) - {schema}.present();
     END IF;
@@ -242,7 +242,7 @@ BEGIN
 END
 $$;
 
--- A claim that needs no lanes: nobody waits in a group, and all jobs that it may take run under the same limits, or under none, and
+-- A claim that needs no lanes: no job waits in a group, and all jobs that it may take run under the same limits, or under none, and
 -- count for one under each of them. The locks of all names in `rules` are held.
 --
 -- queue, worker, claim, lease_ms: who claims, by which claim, for how long. max: how many at most. ahead: so many
@@ -258,7 +258,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_open(queue text, worker text, claim bi
 RETURNS {schema}.opened_claim
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  -- So soon it is worth looking for a job that somebody else has his hands on.
+  -- So soon it is worth looking for a job that another transaction has locked.
   soon_ms CONSTANT float8 := 100;
   limited boolean := cardinality(rules) > 0;
   first_only boolean := coalesce(cardinality(types) = 1 AND types[1] = sign.head_type, false);

@@ -182,7 +182,7 @@ END
 $$;
 
 -- Lanes that wait for limits that weigh, and have another job in front now than the one that was too heavy: it may fit where
--- that one did not, and whoever waited behind it may look as well.
+-- that one did not, and lanes that waited behind it may look as well.
 --
 -- queue_name, types: of which queue and types. ids: lanes that jobs have come into, NULL: none; seqs: the first of these jobs, each
 -- time that some came. Lanes of jobs without a group are looked at all. names: of the limits. at: now.
@@ -210,7 +210,7 @@ BEGIN
 END
 $$;
 
--- The number of the job that is first in a lane; NULL: nobody waits there.
+-- The number of the job that is first in a lane; NULL: no job waits there.
 CREATE OR REPLACE FUNCTION {schema}.head_of(l {schema}.lanes) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -256,7 +256,7 @@ END
 $$;
 
 -- Something of a limit was given back: whatever waits for it may look again. Was anything waiting? Lanes are known to wait until
--- a claim looks at them: what was given back may be taken by somebody else before.
+-- a claim looks at them: what was given back may be taken by another claim before.
 --
 -- limit_name: which. lane_grps: of which groups, as lanes say it; NULL: of all. at: now.
 CREATE OR REPLACE FUNCTION {schema}.unblock_lanes(limit_name text, lane_grps text[], at float8) RETURNS boolean

@@ -10,7 +10,7 @@
 -- was made with other rules, or before lanes came that precede it, takes nothing.
 --
 -- q: what it was asked for. plan: what it proposes. rules: what the types of the plan run under. now: the time. Answers with the jobs that
--- have started, in order; whether there is news for everybody; whether events were written; what is to be confirmed, as
+-- have started, in order; whether all waiting workers are to be woken; whether events were written; what is to be confirmed, as
 -- opened_claim says it; and the snapshot, as snapshot.sql.
 CREATE OR REPLACE FUNCTION {schema}.take(
   q {schema}.claim_request, plan {schema}.claim_plan, rules {schema}.limit_rule[], now float8,
@@ -727,9 +727,9 @@ END
 $$;
 
 -- Jobs that can never fit under a limit are dead, for the limit was made smaller after they had been added. That is no attempt.
--- Answers whether there is news for everybody.
+-- Answers whether all waiting workers are to be woken.
 --
--- queue_name: of which queue. done: what was granted of a plan. wanted: somebody wants to hear what happens.
+-- queue_name: of which queue. done: what was granted of a plan. wanted: events are written.
 CREATE OR REPLACE FUNCTION {schema}.refuse_jobs(queue_name text, done {schema}.planned_grants, wanted boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
