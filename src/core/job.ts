@@ -96,7 +96,7 @@ export interface JobRecord {
   /** Higher runs first. */
   readonly priority: number;
   readonly group: string | null;
-  /** What limits count it by besides its group, by name. */
+  /** What limits count it by besides its group, by name; undefined, never `{}`: it has none. */
   readonly keys?: JobKeys | undefined;
   readonly weights: Readonly<Record<string, number>> | null;
   /** How many attempts have begun and count. A job that was given back has not spent one. */

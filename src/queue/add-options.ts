@@ -1,6 +1,8 @@
 import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
+import type { JobKeys } from "../core/job.ts";
 import { given, JOB_DEFAULTS, type JobDefaults } from "../core/job-defaults.ts";
+import { jobKeys, someKeys } from "../core/job-keys.ts";
 import { keyText, nameText } from "../core/names.ts";
 import {
   type Check,
@@ -21,6 +23,11 @@ export interface JobOptions extends JobDefaults {
   readonly runAt?: Date | undefined;
   /** Groups of a priority take turns; within a group jobs start in order. */
   readonly group?: string | undefined;
+  /**
+   * Values that limits count the job by, each under a name: `{ tenant: "acme", model: "large" }`, for a limit `by: "tenant"`, `by: "model"`
+   * or `by: ["tenant", "model"]`. At most 16; `"group"` is no name of a key. Keys that no limit is by have no effect.
+   */
+  readonly keys?: JobKeys | undefined;
   /** The job is dead after this, if it has not ended: so long from now, or an instant. */
   readonly deadline?: Duration | Date | undefined;
   /** Only one job for this key in the queue, for as long as the key is kept. */
@@ -59,6 +66,7 @@ const OPTIONS = {
   delay: optional(durationOrZero, undefined),
   runAt: optional(date, undefined),
   group: optional(nameText, undefined),
+  keys: optional(jobKeys, undefined),
   deadline: optional(deadline, undefined),
   idempotencyKey: optional(keyText, undefined),
   // `partTransaction` takes it out of the options where it may be given.
@@ -93,6 +101,7 @@ export function readAddOptions(owner: string, defaults: JobDefaults, options: Jo
     due: read.runAt === undefined ? { inMs: read.delay ?? 0 } : { at: read.runAt.getTime() },
     priority: read.priority,
     group: read.group ?? null,
+    keys: someKeys(read.keys),
     weights: read.weights ?? null,
     maxAttempts: read.maxAttempts,
     backoff: read.backoff,

@@ -1,5 +1,5 @@
 import { fromJson } from "../core/json.ts";
-import type { ErrorRecord, JobProgress, JobRecord, JobState } from "../core/job.ts";
+import type { ErrorRecord, JobKeys, JobProgress, JobRecord, JobState } from "../core/job.ts";
 
 /** A job as it was at one moment. */
 export interface JobInfo<Data = unknown, Result = unknown> {
@@ -10,6 +10,8 @@ export interface JobInfo<Data = unknown, Result = unknown> {
   readonly state: JobState;
   readonly priority: number;
   readonly group: string | undefined;
+  /** undefined: it has none. */
+  readonly keys: JobKeys | undefined;
   readonly weights: Readonly<Record<string, number>> | undefined;
   /** How many attempts have begun. */
   readonly attempt: number;
@@ -40,6 +42,7 @@ export function infoOf<Data = unknown, Result = unknown>(record: JobRecord): Job
     state: record.state,
     priority: record.priority,
     group: record.group ?? undefined,
+    keys: record.keys,
     weights: record.weights ?? undefined,
     attempt: record.attempt,
     maxAttempts: record.maxAttempts,

@@ -103,8 +103,8 @@ export class QueuedJob<Data = unknown, Result = unknown> {
   }
 
   /**
-   * Changes the job before it starts: its data, when it is due, its priority, group, weights, and the other options of `add`. It keeps
-   * its place, by due time and age, within its new priority and group, unless `delay` or `runAt` is given. The answer says whether it
+   * Changes the job before it starts: its data, when it is due, its priority, group, keys, weights, and the other options of `add`. It
+   * keeps its place, by due time and age, within its new priority, group and keys, unless `delay` or `runAt` is given. The answer says whether it
    * was updated: a job that runs or has ended is not changed. `data` of this object stays what it was.
    */
   async update(options: UpdateOptions<Data>): Promise<UpdateAnswer> {

@@ -1,7 +1,8 @@
 import type { Duration } from "../core/duration.ts";
 import { JobNotFoundError, OptionsError } from "../core/errors.ts";
 import { type BackoffOption, JOB_DEFAULTS } from "../core/job-defaults.ts";
-import type { JobState } from "../core/job.ts";
+import type { JobKeys, JobState } from "../core/job.ts";
+import { jobKeys, someKeys } from "../core/job-keys.ts";
 import { type Check, date, durationOrZero, optional, type OptionRule, readOptions } from "../core/options.ts";
 import { nameText } from "../core/names.ts";
 import type { JobStorage, JobUpdate } from "../storage/job-storage.ts";
@@ -19,6 +20,8 @@ export interface UpdateOptions<Data = unknown> {
   readonly data?: Data | undefined;
   readonly priority?: number | undefined;
   readonly group?: string | null | undefined;
+  /** All keys of the job: they replace those it has. */
+  readonly keys?: JobKeys | null | undefined;
   readonly weights?: Readonly<Record<string, number>> | null | undefined;
   readonly maxAttempts?: number | undefined;
   readonly backoff?: BackoffOption | undefined;
@@ -49,6 +52,7 @@ const OPTIONS = {
   data: optional<unknown, undefined>({ expected: "what JSON can hold", read: (value) => value }, undefined),
   priority: unless(JOB_DEFAULTS.priority),
   group: clearable(nameText),
+  keys: clearable(jobKeys),
   weights: clearable(JOB_DEFAULTS.weights.check),
   maxAttempts: unless(JOB_DEFAULTS.maxAttempts),
   backoff: unless(JOB_DEFAULTS.backoff),
@@ -59,12 +63,13 @@ const OPTIONS = {
 
 /** The values to set; `data` is JSON text already. */
 export function readUpdate(options: UpdateOptions, data: string | undefined): JobUpdate["set"] {
-  const { delay, runAt, data: _, ...read } = readOptions("update", OPTIONS, options);
+  const { delay, runAt, data: _, keys: givenKeys, ...read } = readOptions("update", OPTIONS, options);
   if (delay !== undefined && runAt !== undefined) {
     throw new OptionsError("update", "runAt", runAt, "left out where there is a `delay`");
   }
   const due = runAt === undefined ? (delay === undefined ? undefined : { inMs: delay }) : { at: runAt.getTime() };
-  const set = Object.entries({ ...read, due, data }).filter(([, value]) => value !== undefined);
+  const keys = givenKeys === undefined ? undefined : (someKeys(givenKeys) ?? null);
+  const set = Object.entries({ ...read, keys, due, data }).filter(([, value]) => value !== undefined);
   if (set.length === 0) {
     throw new OptionsError(
       "update",

@@ -1,4 +1,5 @@
 import { OptionsError } from "../core/errors.ts";
+import type { JobKeys } from "../core/job.ts";
 import { fn, readArgument } from "../core/options.ts";
 import { nameText } from "../core/names.ts";
 import type { JobContext, JobView } from "../worker/context.ts";
@@ -16,6 +17,7 @@ export interface JobFields<Input> {
   readonly maxAttempts?: number | undefined;
   readonly priority?: number | undefined;
   readonly group?: string | undefined;
+  readonly keys?: JobKeys | undefined;
   readonly weights?: Readonly<Record<string, number>> | undefined;
   readonly createdAt?: Date | undefined;
 }
@@ -38,6 +40,8 @@ export abstract class Job<Input = unknown, Output = unknown> {
   readonly maxAttempts: number;
   readonly priority: number;
   readonly group: string | undefined;
+  /** undefined: it has none. */
+  readonly keys: JobKeys | undefined;
   readonly weights: Readonly<Record<string, number>> | undefined;
   /** When it was submitted; undefined if the instance was not made by a server. */
   readonly createdAt: Date | undefined;
@@ -51,6 +55,7 @@ export abstract class Job<Input = unknown, Output = unknown> {
     this.maxAttempts = fields.maxAttempts ?? 1;
     this.priority = fields.priority ?? 0;
     this.group = fields.group;
+    this.keys = fields.keys;
     this.weights = fields.weights;
     this.createdAt = fields.createdAt;
   }

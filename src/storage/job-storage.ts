@@ -127,6 +127,7 @@ export interface NewJob {
   readonly due: When;
   readonly priority: number;
   readonly group: string | null;
+  /** Values that limits count it by besides its group, by name; undefined, never `{}`: it has none. */
   readonly keys?: JobKeys | undefined;
   readonly weights: Readonly<Record<string, number>> | null;
   readonly maxAttempts: number;
@@ -214,7 +215,7 @@ export interface ClaimLimit {
  * starts one job before any starts a second; if they do not, the turns of one worker's types delay no other types. Among groups that
  * have never had a turn the order is open, and a claim that met no groups need not have been a turn of the jobs without one.
  *
- * A job whose limits are full is skipped, with all of its type, or of its group if the limit is by group; a job is charged to no limit
+ * A job whose limits are full is skipped, with all of its type, or of its group or keys if the limit is by these; a job is charged to no limit
  * that an earlier job waits for. A job that can never fit under a limit is dead.
  */
 export interface Claim {
@@ -276,9 +277,9 @@ export type Outcome = Lease &
   );
 
 export interface Hold {
-  /** Limits by name; a limit by group is held for the group of the job. */
+  /** Limits by name; a limit by group or keys is held for those of the job. */
   readonly names: readonly string[];
-  /** Also every shared limit that the job ran under, but for those by group. */
+  /** Also every shared limit that the job ran under, but for those by group or keys. */
   readonly scope: boolean;
   readonly forMs: number;
 }
@@ -395,7 +396,10 @@ export interface JobUpdate {
       NewJob,
       "data" | "due" | "priority" | "group" | "weights" | "maxAttempts" | "backoff" | "timeout" | "deadline" | "keepFor"
     >
-  >;
+  > & {
+    /** All keys of the job; null, never `{}`: none. */
+    readonly keys?: JobKeys | null;
+  };
 }
 
 export interface Updated {

@@ -1,6 +1,6 @@
 import { nameText } from "../core/names.ts";
 import { isPlain, weightOrZero } from "../core/options.ts";
-import type { JobProgress, JobRecord, JobWarning } from "../core/job.ts";
+import type { JobKeys, JobProgress, JobRecord, JobWarning } from "../core/job.ts";
 import { fromJson, keepJson } from "../core/json.ts";
 import { storable, textOf } from "../core/text.ts";
 import type { Report } from "../storage/job-storage.ts";
@@ -16,6 +16,8 @@ export interface JobView<Data = unknown> {
   readonly attempt: number;
   readonly maxAttempts: number;
   readonly group: string | undefined;
+  /** undefined: it has none. */
+  readonly keys: JobKeys | undefined;
   readonly weights: Readonly<Record<string, number>> | undefined;
   readonly priority: number;
   readonly createdAt: Date;
@@ -64,6 +66,7 @@ export function viewOf(job: JobRecord, data: unknown): JobView {
     attempt: job.attempt,
     maxAttempts: job.maxAttempts,
     group: job.group ?? undefined,
+    keys: job.keys,
     weights: job.weights ?? undefined,
     priority: job.priority,
     createdAt: new Date(job.createdAt),

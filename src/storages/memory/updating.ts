@@ -9,8 +9,9 @@ export function update(book: Book, { queue, id, set }: JobUpdate, now: number): 
   if (job === undefined || job.queue !== queue) return { updated: false, state: null };
   book.promoteAll(book.queue(queue), now);
   if (job.state !== "waiting" && job.state !== "scheduled") return { updated: false, state: job.state };
-  if (book.limits.weighs) refuseImpossible(book.limits.inForce, [{ ...job, ...set }]);
-  const { due, deadline, ...plain } = set;
+  const { due, deadline, keys = job.keys, ...rest } = set;
+  const plain = { ...rest, keys: keys ?? undefined };
+  if (book.limits.weighs) refuseImpossible(book.limits.inForce, [{ ...job, ...plain }]);
   if (due === undefined && deadline === undefined && !isMoved(job, set)) {
     Object.assign(job, plain);
     return { updated: true, state: job.state };
@@ -31,10 +32,11 @@ export function update(book: Book, { queue, id, set }: JobUpdate, now: number): 
 }
 
 /** Does it belong to another lane, or weigh something else, which decides what its lane waits for? */
-function isMoved(job: StoredJob, { priority, group, weights }: JobUpdate["set"]): boolean {
+function isMoved(job: StoredJob, { priority, group, keys, weights }: JobUpdate["set"]): boolean {
   return (
     (priority !== undefined && priority !== job.priority) ||
     (group !== undefined && group !== job.group) ||
+    keys !== undefined ||
     weights !== undefined
   );
 }

@@ -1,14 +1,14 @@
 import type { JobUpdate, Updated } from "../../../storage/job-storage.ts";
-import { readWeights } from "../../../storage/kept.ts";
+import { readKeys, readWeights, textOfKeys } from "../../../storage/kept.ts";
 import { refuseImpossible } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
 import { instantOf } from "./add.ts";
 import { isFirstDue, promoteDue } from "./due.ts";
 import { LaneMoves } from "./lanes.ts";
-import { type JobRow, keyedOf, textOfBackoff } from "./record.ts";
+import { type JobRow, textOfBackoff } from "./record.ts";
 
 const FIND = "SELECT * FROM sluice_jobs WHERE id = ? AND queue = ?";
-const WRITE = `UPDATE sluice_jobs SET state = ?, lane = ?, priority = ?, grp = ?, data = ?, weights = ?, max_attempts = ?,
+const WRITE = `UPDATE sluice_jobs SET state = ?, lane = ?, priority = ?, grp = ?, keys = ?, data = ?, weights = ?, max_attempts = ?,
     backoff = ?, timeout = ?, deadline = ?, deadline_wall = ?, keep_for = ?, due_at = ?, due_wall = ?, first_due_at = ?
   WHERE seq = ?`;
 // It may be lighter now than it was when a claim looked at it.
@@ -26,8 +26,11 @@ export function update(step: Step, { queue, id, set }: JobUpdate): Updated {
   const priority = set.priority ?? row.priority;
   const group = set.group === undefined ? row.grp : set.group;
   const weights = set.weights === undefined ? (row.weights === null ? null : readWeights(row.weights)) : set.weights;
-  if (step.rules.weighing.length > 0)
-    refuseImpossible(step.rules.inForce, [{ queue, type, group, keys: keyedOf(row).keys, weights }]);
+  const keys = set.keys === undefined ? row.keys : set.keys === null ? null : textOfKeys(set.keys);
+  if (step.rules.weighing.length > 0) {
+    const counted = { group, keys: keys === null ? undefined : readKeys(keys) };
+    refuseImpossible(step.rules.inForce, [{ queue, type, ...counted, weights }]);
+  }
 
   const due = dueOf(step, row, set.due);
   const waits = due.at <= step.now;
@@ -37,7 +40,7 @@ export function update(step: Step, { queue, id, set }: JobUpdate): Updated {
     lanes.leave(row.lane);
   }
   const first = !waits && isFirstDue(step, queue, type, due.at);
-  const lane = waits ? lanes.enter({ queue, type, priority, group, keys: row.keys }, true) : null;
+  const lane = waits ? lanes.enter({ queue, type, priority, group, keys }, true) : null;
   const deadline =
     set.deadline === undefined ? { at: row.deadline, wall: row.deadline_wall } : givenOf(step, set.deadline);
   step
@@ -47,6 +50,7 @@ export function update(step: Step, { queue, id, set }: JobUpdate): Updated {
       lane,
       priority,
       group,
+      keys,
       set.data ?? row.data,
       weights === null ? null : JSON.stringify(weights),
       set.maxAttempts ?? row.max_attempts,
