@@ -22,9 +22,9 @@ export interface BreakerRule {
   readonly kinds: readonly string[] | null;
 }
 
-/** The overrides for one group. */
+/** The overrides for one group, or for one value of a key. */
 export interface GroupRule extends Partial<Quota> {
-  /** How many jobs the group starts each time it has its turn. */
+  /** How many jobs the group starts each time it has its turn. Only of a rule by group. */
   readonly share?: number;
 }
 
@@ -38,14 +38,14 @@ export interface LimitRule {
   readonly quota: Quota;
   readonly types: readonly string[] | null;
   readonly queues: readonly string[] | null;
-  /** Every group has a state of its own; jobs without a group share one. */
+  /** Every group, or every value of what `by` names, has a state of its own; jobs without one share one. */
   readonly byGroup: boolean;
   /**
-   * With `byGroup`: what it is counted by instead, as names of the job's keys, where "group" is its group. Every value, or
-   * combination of values, has a state of its own; jobs that have none of the keys share one.
+   * With `byGroup`: what it is counted by instead, as names of the job's keys, where "group" is its group; never that alone. Every
+   * value, or combination of values, has a state of its own; jobs that have none of the keys share one.
    */
   readonly by?: readonly string[];
-  /** The overrides for some groups. Empty unless `byGroup`. */
+  /** The overrides for some groups, or values (`valueOf`). Empty unless `byGroup`. */
   readonly groups: Readonly<Record<string, GroupRule>>;
   /**
    * The name of the weight that a start is charged; null: a start is charged one. If the rule has a window, the weight is charged to the

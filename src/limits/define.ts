@@ -1,4 +1,5 @@
 import { OptionsError } from "../core/errors.ts";
+import { GROUP } from "../core/job-keys.ts";
 import { nameText } from "../core/names.ts";
 import {
   type Check,
@@ -16,7 +17,17 @@ import {
   weight,
 } from "../core/options.ts";
 import type { DefineLimitsOptions, LimitDefinitions } from "./definition.ts";
-import { type BreakerRule, type GroupRule, type LimitRule, mostOf, type Quota, quotaOf, weighed } from "./rule.ts";
+import {
+  areSameNames,
+  type BreakerRule,
+  type GroupRule,
+  type LimitRule,
+  mostOf,
+  namesOf,
+  type Quota,
+  quotaOf,
+  weighed,
+} from "./rule.ts";
 
 /** Limits that were checked, ready to be given to a storage, a worker or a queue. */
 export interface DefinedLimits {
@@ -88,6 +99,20 @@ const names: Check<readonly string[]> = {
   },
 };
 
+/** So many names a limit is by at the most. */
+const MOST_NAMES = 8;
+
+/** What a limit is by, in the order in which it was given: values are joined in that order. */
+const by: Check<readonly string[]> = {
+  expected: `"${GROUP}", the name of a key of jobs, or an array of 1 to ${MOST_NAMES} different names (each ${nameText.expected})`,
+  read: (value) => {
+    const given: readonly unknown[] = Array.isArray(value) ? value : [value];
+    const read = Array.from(given, (one) => nameText.read(one)).filter((one) => one !== undefined);
+    const right = read.length === given.length && new Set(read).size === read.length;
+    return right && read.length >= 1 && read.length <= MOST_NAMES ? read : undefined;
+  },
+};
+
 const anything: Check<unknown> = { expected: "anything", read: (value) => value };
 const yes: Check<true> = { expected: "true, or left out", read: (value) => (value === true ? true : undefined) };
 
@@ -109,7 +134,7 @@ const RULES = {
   guard: optional(durationOrZero, undefined),
   types: optional(names, undefined),
   queues: optional(names, undefined),
-  by: optional(oneOf("group"), undefined),
+  by: optional(by, undefined),
   all: optional(yes, undefined),
   weight: optional(nameText, undefined),
   estimate: optional(weight, undefined),
@@ -143,7 +168,7 @@ function ruleOf(within: string, name: string, definition: unknown): LimitRule {
   const read = readOptions(owner, RULES, definition);
   checkAmount(owner, read);
   checkScope(owner, read);
-  const { types = null, queues = null, by, weight: weighs = null, estimate = 1, overrides, breaker } = read;
+  const { types = null, queues = null, by: counted, weight: weighs = null, estimate = 1, overrides, breaker } = read;
   if (read.estimate !== undefined && weighs === null) {
     throw new OptionsError(owner, "estimate", estimate, "left out where there is no `weight`");
   }
@@ -157,7 +182,9 @@ function ruleOf(within: string, name: string, definition: unknown): LimitRule {
     },
     types,
     queues,
-    byGroup: by !== undefined,
+    byGroup: counted !== undefined,
+    // By the group alone is said by `byGroup`, so that it is the same declaration however it is written.
+    ...(counted !== undefined && !areSameNames(counted, [GROUP]) && { by: counted }),
     groups: overrides === undefined ? {} : groupsOf(owner, overrides, read),
     weight: weighs,
     estimate,
@@ -176,7 +203,7 @@ export function tooSmall(rule: LimitRule, group: string | null): number | undefi
 function checkEstimate(owner: string, rule: LimitRule, group: string | null): void {
   const most = tooSmall(rule, group);
   if (most === undefined) return;
-  const where = group === null ? "" : ` for the group "${group}"`;
+  const where = group === null ? "" : ` for the ${namesOf(rule).join(", ")} "${group}"`;
   throw new OptionsError(owner, "estimate", rule.estimate, `at most ${most}, all that ever fits${where}`);
 }
 
@@ -208,8 +235,8 @@ function checkAmount(owner: string, { max, per, guard, concurrency, every, weigh
   }
 }
 
-function checkScope(owner: string, { all, types, queues, by, overrides }: Read): void {
-  const scoped = types !== undefined || queues !== undefined || by !== undefined;
+function checkScope(owner: string, { all, types, queues, by: counted, overrides }: Read): void {
+  const scoped = types !== undefined || queues !== undefined || counted !== undefined;
   if (all === undefined && !scoped) {
     throw new OptionsError(
       owner,
@@ -221,19 +248,29 @@ function checkScope(owner: string, { all, types, queues, by, overrides }: Read):
   if (all !== undefined && scoped) {
     throw new OptionsError(owner, "all", all, "left out where `types`, `queues` or `by` says for which jobs it holds");
   }
-  if (overrides !== undefined && by === undefined) {
-    throw new OptionsError(owner, "overrides", overrides, 'left out where it is not `by: "group"`');
+  if (overrides !== undefined && counted?.length !== 1) {
+    const where = counted === undefined ? 'is no `by`, such as `by: "group"`' : "are several names in `by`";
+    throw new OptionsError(owner, "overrides", overrides, `left out where there ${where}`);
   }
 }
 
 function groupsOf(owner: string, overrides: unknown, base: Read): Readonly<Record<string, GroupRule>> {
+  const of = base.by![0]!;
   const groups = entriesOf(owner, "overrides", overrides, "a plain object of names").map(
     ([name, given]): [string, GroupRule] => {
-      const group = readArgument(owner, "name of a group in `overrides`", nameText, name);
+      const group = readArgument(owner, `name of a ${of} in \`overrides\``, nameText, name);
       const own = `${owner}.overrides.${group}`;
       const read = readOptions(own, OVERRIDE, given);
       if (Object.values(read).every((value) => value === undefined)) {
         throw new OptionsError(own, "max", undefined, "given, or else `per`, `concurrency`, `every` or `share`");
+      }
+      if (read.share !== undefined && of !== GROUP) {
+        throw new OptionsError(
+          own,
+          "share",
+          read.share,
+          'left out where it is not `by: "group"`: only groups take turns',
+        );
       }
       checkWindow(own, { window: base.max !== undefined, weighs: base.weight !== undefined }, read);
       const per = read.per === undefined ? undefined : read.per + (base.guard ?? 0);

@@ -57,12 +57,12 @@ export interface WeightByName {
    * concurrency counts starts ("200,000 tokens a minute, 5 at a time"); without one concurrency is ("16 GB of memory").
    */
   readonly weight: string;
-  /** What a start counts for when its job gives no weight. An integer from 1 to the `max` of every group. Default 1. */
+  /** What a start counts for when its job gives no weight. An integer from 1 to the `max` of every group or value. Default 1. */
   readonly estimate?: number | undefined;
 }
 
 /** For which jobs it holds. */
-export type LimitScope = LimitForAll | LimitForSome | LimitByGroup;
+export type LimitScope = LimitForAll | LimitForSome | LimitByGroup | LimitByKey | LimitByKeys;
 
 interface LimitForAll {
   /** It holds for all jobs of all queues. It must be given explicitly, because a forgotten scope would be dangerous. */
@@ -92,16 +92,35 @@ interface OfQueues {
   readonly queues: readonly string[];
 }
 
-interface LimitByGroup extends Maybe<OfQueues> {
+interface By extends Maybe<OfQueues> {
   readonly all?: undefined;
   readonly types?: readonly string[] | undefined;
+}
+
+interface LimitByGroup extends By {
   /** Every group has the whole limit for itself. Jobs without a group share one. */
-  readonly by: "group";
+  readonly by: "group" | readonly ["group"];
   /** What is different for some groups. */
   readonly overrides?: Readonly<Record<string, LimitOverride>> | undefined;
 }
 
-/** What is different for one group. What is left out is as for all. At least one of them. */
+interface LimitByKey extends By {
+  /** Every value that jobs have under this name in their `keys` has the whole limit for itself. Jobs without that key share one. */
+  readonly by: string | readonly [string];
+  /** What is different for some values of the key. */
+  readonly overrides?: Readonly<Record<string, LimitOverride & { readonly share?: undefined }>> | undefined;
+}
+
+interface LimitByKeys extends By {
+  /**
+   * Every combination of values that jobs have under these names in their `keys`, where `"group"` is their group, has the whole limit
+   * for itself. Jobs that have none of them share one. At most 8 different names.
+   */
+  readonly by: readonly string[];
+  readonly overrides?: undefined;
+}
+
+/** What is different for one group, or for one value of a key. What is left out is as for all. At least one of them. */
 export interface LimitOverride {
   /** Where the limit has no window of its own, together with `per`. */
   readonly max?: number | undefined;
@@ -109,7 +128,7 @@ export interface LimitOverride {
   readonly per?: Duration | undefined;
   readonly concurrency?: number | undefined;
   readonly every?: Duration | undefined;
-  /** How many jobs the group starts at each of its turns. An integer from 1 to 2,147,483,647. Default 1. */
+  /** Only by group: how many jobs the group starts at each of its turns. An integer from 1 to 2,147,483,647. Default 1. */
   readonly share?: number | undefined;
 }
 

@@ -1,4 +1,5 @@
 import type { JobKeys } from "../core/job.ts";
+import { GROUP } from "../core/job-keys.ts";
 import type { LimitRule, Quota } from "../core/limit-rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "./wait.ts";
 
@@ -28,12 +29,26 @@ export interface Keyed {
   readonly keys?: JobKeys | undefined;
 }
 
+/** The names that a limit is by, where "group" is the group of the job; none: it has one state for all jobs. */
+export function namesOf({ byGroup, by = [GROUP] }: Pick<LimitRule, "byGroup" | "by">): readonly string[] {
+  return byGroup ? by : [];
+}
+
+/** Is each the same value under both? If not, a state of one means nothing to the other. */
+export function isBySame(one: LimitRule, other: LimitRule): boolean {
+  return areSameNames(namesOf(one), namesOf(other));
+}
+
+export function areSameNames(some: readonly string[], others: readonly string[]): boolean {
+  return some.length === others.length && some.every((name, i) => name === others[i]);
+}
+
 /** The value whose limit state counts a job; null: the state for all jobs, or for jobs without the keys of the limit. */
-export function valueOf({ byGroup, by }: LimitRule, { group, keys }: Keyed): string | null {
+export function valueOf({ byGroup, by }: Pick<LimitRule, "byGroup" | "by">, { group, keys }: Keyed): string | null {
   if (!byGroup) return null;
   if (by === undefined) return group;
   const parts = by.map((name) => {
-    if (name === "group") return group;
+    if (name === GROUP) return group;
     return keys !== undefined && Object.hasOwn(keys, name) ? keys[name]! : null;
   });
   if (parts.length === 1) return parts[0]!;
@@ -42,7 +57,7 @@ export function valueOf({ byGroup, by }: LimitRule, { group, keys }: Keyed): str
   return parts.every((part) => part === null) ? null : text;
 }
 
-/** The quota of a group. */
+/** The quota of a value. */
 export function quotaOf({ quota, byGroup, groups }: LimitRule, group: string | null): Quota {
   const own = byGroup && group !== null && Object.hasOwn(groups, group) ? groups[group]! : undefined;
   return own === undefined ? quota : { ...quota, ...own };
@@ -91,15 +106,16 @@ export function mostOf({ max, concurrency }: Quota, { weight, slots }: Charge): 
 }
 
 /**
- * For how long a rule that replaces another lacks a record of earlier starts: where it counts by group and the old one did
- * not, or where its window is longer. A log that is not by group records itself how far back it reaches.
+ * For how long a rule that replaces another lacks a record of earlier starts: where it counts by a group or keys that the old one did
+ * not count by, or where its window is longer. A log for all jobs records itself how far back it reaches.
  */
 export function blindFor(before: LimitRule, after: LimitRule): number {
   const groups = after.byGroup ? Object.keys({ ...before.groups, ...after.groups }) : [];
+  const alike = isBySame(before, after);
   let longest = 0;
   for (const group of [null, ...groups]) {
     const now = quotaOf(after, group).windowMs;
-    const was = before.byGroup === after.byGroup ? quotaOf(before, group).windowMs : null;
+    const was = alike ? quotaOf(before, group).windowMs : null;
     if (now === null || (was !== null && !after.byGroup)) continue;
     longest = Math.max(longest, now - (was ?? 0));
   }
@@ -113,7 +129,7 @@ export function concurrencyWait(concurrency: number | null, inUse: number, slots
   return concurrency === 0 ? WHEN_RELEASED : expiresIn;
 }
 
-/** The display name of a limit: `name`, or `name[group]`. */
-export function labelOf(name: string, group: string | null): string {
-  return group === null ? name : `${name}[${group}]`;
+/** The display name of a limit: `name`, or `name[value]`. */
+export function labelOf(name: string, value: string | null): string {
+  return value === null ? name : `${name}[${value}]`;
 }

@@ -1,6 +1,7 @@
 import { LimitConflictError } from "../core/errors.ts";
 import type { LimitAuthor, LimitChanged, LimitKept } from "../core/limit-change.ts";
 import type { GroupRule, LimitRule } from "../core/limit-rule.ts";
+import { isBySame } from "../limits/rule.ts";
 import { changeOf, keptOf, same, wordsOf } from "./limit-history.ts";
 import type { DeclareOptions } from "./limit-storage.ts";
 import { looking, type StoredRule } from "./stored-rules.ts";
@@ -105,8 +106,9 @@ function declaredAs(before: StoredRule | undefined, rule: LimitRule, now: number
   const { declared } = before;
   // Numbers for another weight cannot be compared with the earlier ones.
   const anew = declared.weight !== rule.weight || declared.estimate !== rule.estimate;
+  // Nor do numbers for one value of something else mean anything.
   const groups = Object.entries(before.groups).filter(
-    ([group]) => !anew && same(numbersOf(declared, group), numbersOf(rule, group)),
+    ([group]) => !anew && isBySame(declared, rule) && same(numbersOf(declared, group), numbersOf(rule, group)),
   );
   const after = {
     ...before,
@@ -139,7 +141,7 @@ function withOwner(owners: readonly string[], owner: string): readonly string[] 
 /** The first thing in which two declarations differ, in words; undefined: nothing. */
 function differenceOf(before: LimitRule | undefined, now: LimitRule): string | undefined {
   if (before === undefined) return "removed by a newer version of its owner";
-  for (const key of Object.keys(now) as (keyof LimitRule)[]) {
+  for (const key of Object.keys({ ...before, ...now }) as (keyof LimitRule)[]) {
     const [was, is] = [wordsOf(before[key]), wordsOf(now[key])];
     if (was !== is) return `${key}: ${was} before, ${is} now`;
   }

@@ -201,7 +201,36 @@ describe("defineLimits", () => {
     ["one type that is no array", windowed({ types: "send" }), "types", /an array of names/],
     ["a hole among types", windowed({ types: [, "a"] }), "types", /an array of names/], // oxlint-disable-line no-sparse-arrays
     ["an empty name", windowed({ queues: [""] }), "queues", /1 to 255/],
-    ["by something else", windowed({ by: "user" }), "by", /"group"/],
+    ["by an empty name", windowed({ by: "" }), "by", /"group", the name of a key of jobs, or an array/],
+    ["by a number", windowed({ by: 5 }), "by", /the name of a key/],
+    ["by nothing", windowed({ by: [] }), "by", /1 to 8 different names/],
+    ["by a name twice", windowed({ by: ["tenant", "tenant"] }), "by", /1 to 8 different names/],
+    ["by a hole", windowed({ by: [, "tenant"] }), "by", /1 to 8 different names/], // oxlint-disable-line no-sparse-arrays
+    ["by nine names", windowed({ by: [..."abcdefghi"] }), "by", /1 to 8 different names/],
+    [
+      "overrides of several keys",
+      windowed({ by: ["tenant", "model"], overrides: { a: { max: 1 } } }),
+      "overrides",
+      /left out where there are several names in `by`/,
+    ],
+    [
+      "a share of a key",
+      windowed({ by: "tenant", overrides: { a: { share: 2 } } }),
+      "share",
+      /overrides\.a: .*left out where it is not `by: "group"`: only groups take turns/,
+    ],
+    [
+      "an override of no name",
+      windowed({ by: "tenant", overrides: { "": { max: 1 } } }),
+      "name of a tenant in `overrides`",
+      /1 to 255/,
+    ],
+    [
+      "an estimate that never fits for a key",
+      windowed({ weight: "t", estimate: 5, by: "tenant", overrides: { small: { max: 4 } } }),
+      "estimate",
+      /at most 4, all that ever fits for the tenant "small"/,
+    ],
     ["overrides of no groups", windowed({ overrides: { a: { max: 1 } } }), "overrides", /by: "group"/],
     ["overrides that are no object", windowed({ by: "group", overrides: [1] }), "overrides", /a plain object of names/],
     ["an override of nothing", windowed({ by: "group", overrides: { a: {} } }), "max", /overrides\.a: .*or else `per`/],
@@ -264,6 +293,30 @@ describe("defineLimits", () => {
     expect(error.message).toMatch(message);
   });
 
+  it("by names of keys are kept in their order, and by the group alone is the same however it is written", () => {
+    const { rules } = defineLimits({
+      group: { every: 1, by: "group" },
+      listed: { every: 1, by: ["group"] },
+      tenant: { every: 1, by: "tenant", overrides: { acme: { every: 2 } } },
+      one: { every: 1, by: ["tenant"], overrides: { acme: { every: 2 } } },
+      both: { every: 1, by: ["tenant", "model"] },
+      turned: { every: 1, by: ["model", "group"] },
+      odd: { every: 1, by: "__proto__" },
+    });
+    expect(rules.map(({ byGroup, by }) => (byGroup ? by : "none"))).toEqual([
+      undefined,
+      undefined,
+      ["tenant"],
+      ["tenant"],
+      ["tenant", "model"],
+      ["model", "group"],
+      ["__proto__"],
+    ]);
+    expect(Object.keys(rules[0]!)).not.toContain("by");
+    expect({ ...rules[1], name: "" }).toEqual({ ...rules[0], name: "" });
+    expect(rules[2]?.groups).toEqual({ acme: { everyMs: 2 } });
+  });
+
   it("the estimate of a limit with a maximum of 0 may exceed it", () => {
     expect(() => defineLimits({ a: { max: 0, per: 1, weight: "t", estimate: 5, all: true } })).not.toThrow();
   });
@@ -308,7 +361,12 @@ describe("types of limits", () => {
     expectTypeOf<{ concurrency: 1; guard: 5; all: true }>().not.toExtend<LimitDefinition>();
     expectTypeOf<{ concurrency: 1; all: true; types: ["a"] }>().not.toExtend<LimitDefinition>();
     expectTypeOf<{ concurrency: 1; all: false }>().not.toExtend<LimitDefinition>();
-    expectTypeOf<{ concurrency: 1; by: "user" }>().not.toExtend<LimitDefinition>();
+    expectTypeOf<{ concurrency: 1; by: "tenant"; overrides: { a: { concurrency: 2 } } }>().toExtend<LimitDefinition>();
+    expectTypeOf<{ concurrency: 1; by: ["tenant", "model"] }>().toExtend<LimitDefinition>();
+    expectTypeOf<{ concurrency: 1; by: 5 }>().not.toExtend<LimitDefinition>();
+    expectTypeOf<{ every: 1; by: "group"; overrides: { a: { share: 2 } } }>().toExtend<LimitDefinition>();
+    expectTypeOf<{ every: 1; by: "tenant"; overrides: { a: { share: 2 } } }>().not.toExtend<LimitDefinition>();
+    expectTypeOf<{ every: 1; by: ["a", "b"]; overrides: { a: { every: 2 } } }>().not.toExtend<LimitDefinition>();
     expectTypeOf<{ every: 1; weight: "t"; all: true }>().not.toExtend<LimitDefinition>();
     expectTypeOf<{ concurrency: 1; estimate: 5; all: true }>().not.toExtend<LimitDefinition>();
     expectTypeOf<{ concurrency: 1; types: ["a"]; overrides: { a: { max: 1 } } }>().not.toExtend<LimitDefinition>();

@@ -1,6 +1,6 @@
 import type { LimitChanged } from "../../../core/limit-change.ts";
 import { holdKey, recordRemaining } from "../../../limits/key-state.ts";
-import type { LimitRule } from "../../../limits/rule.ts";
+import { isBySame, type LimitRule } from "../../../limits/rule.ts";
 import { declareRules, ownersWithout } from "../../../storage/declarations.ts";
 import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
 import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../storage/limit-storage.ts";
@@ -21,10 +21,13 @@ export function defineLimits(
   const changed = new Set(changes.map(({ limit }) => limit));
   for (const stored of writes) {
     const { name } = stored.declared;
-    const isNew = limits.rule(name) === undefined;
+    const before = limits.rule(name);
     limits.write(stored);
     if (!changed.has(name)) continue;
-    if (!isNew) loosenAll(book, name);
+    if (before !== undefined) {
+      loosenAll(book, name);
+      if (!isBySame(before, stored.declared)) limits.forgetGroups(name);
+    }
     adopt(book, limits.rule(name)!);
   }
   for (const name of removed) erase(book, name);

@@ -64,13 +64,21 @@ export class LimitBook {
 
   /** Forgets a rule and all that was counted under it. */
   erase(name: string): void {
-    for (const limitState of this.limitStates(name)) {
-      limitState.forget();
-      if (limitState.slot !== NOWHERE) this.#resting.remove(limitState);
-    }
+    this.#general.get(name)?.forget();
+    this.forgetGroups(name);
     this.stored.delete(name);
     this.#kept.delete(name);
     this.#become();
+  }
+
+  /** Forgets what was counted for each group: the rule is by something else now, and its values mean something else. */
+  forgetGroups(name: string): void {
+    const groups = this.#kept.get(name)?.groups;
+    for (const limitState of groups?.values() ?? []) {
+      limitState.forget();
+      if (limitState.slot !== NOWHERE) this.#resting.remove(limitState);
+    }
+    groups?.clear();
   }
 
   /**

@@ -1,4 +1,4 @@
-import { applies, chargeOf, type LimitRule, valueOf } from "../../../limits/rule.ts";
+import { applies, chargeOf, isBySame, type LimitRule, valueOf } from "../../../limits/rule.ts";
 import { type JobRow } from "../jobs/record.ts";
 import { keyedOf } from "../jobs/record.ts";
 import { readWeights } from "../../../storage/kept.ts";
@@ -32,7 +32,7 @@ export function adopt(step: Step, before: LimitRule | undefined, rule: LimitRule
     let id = ids.get(grp);
     if (id === undefined) ids.set(grp, (id = openLimit(step, rule.name, 0, grp).id));
     const { slots } = chargeOf(rule, weights === null ? null : readWeights(weights));
-    const kept = before !== undefined && before.byGroup === rule.byGroup && !holds(before, group);
+    const kept = before !== undefined && isBySame(before, rule) && !holds(before, group);
     step.sql(kept ? IN_PLACE : UNLESS_HELD).run(id, token, slots, at);
   }
 }

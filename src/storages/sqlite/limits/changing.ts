@@ -1,6 +1,6 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
 import { holdKey, recordRemaining } from "../../../limits/key-state.ts";
-import type { LimitRule } from "../../../limits/rule.ts";
+import { isBySame, type LimitRule } from "../../../limits/rule.ts";
 import { type Declared, declareRules, ownersWithout } from "../../../storage/declarations.ts";
 import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
 import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../storage/limit-storage.ts";
@@ -35,8 +35,14 @@ export function define(step: Step, rules: readonly LimitRule[], options: Declare
   const changed = new Set(changes.map(({ limit }) => limit));
   const inForce = writes.filter((stored) => changed.has(stored.declared.name));
   if (writes.length > 0) write(step, writes);
-  // No job has waited for one that is new.
-  for (const { declared: rule } of inForce) if (step.rules.stored.has(rule.name)) release(step, rule.name);
+  for (const { declared: rule } of inForce) {
+    const before = step.rules.byName.get(rule.name);
+    // No job has waited for one that is new.
+    if (before === undefined) continue;
+    release(step, rule.name);
+    // The values of groups mean something else now.
+    if (before.byGroup && !isBySame(before, rule)) dropAll(step, before);
+  }
   for (const stored of inForce) adopt(step, step.rules.byName.get(stored.declared.name), ruleInForce(stored));
   for (const name of removed) erase(step, step.rules.byName.get(name)!);
   if (owner !== undefined) rememberOwner(step, owner);
@@ -59,9 +65,14 @@ export function remove(step: Step, name: string, by: string | null): boolean {
 function erase(step: Step, rule: LimitRule): void {
   const { name } = rule;
   step.sql(DELETE).run(name);
-  for (const { id } of step.sql(IDS).all(name, firstGrp(rule)) as { readonly id: number }[]) dropLimit(step, id);
+  dropAll(step, rule);
   step.sql(CHANGED).run();
   release(step, name);
+}
+
+/** All that was counted under a rule. */
+function dropAll(step: Step, rule: LimitRule): void {
+  for (const { id } of step.sql(IDS).all(rule.name, firstGrp(rule)) as { readonly id: number }[]) dropLimit(step, id);
 }
 
 export function change(step: Step, name: string, wanted: LimitChange, by: string | null): void {
