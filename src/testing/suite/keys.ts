@@ -1,4 +1,5 @@
 import { equal } from "../expect.ts";
+import { keyStates } from "./key-states.ts";
 import { countOf, define, rule, said, window } from "./limit-words.ts";
 import { type Cases, completed, type Scene } from "./scene.ts";
 
@@ -177,4 +178,6 @@ export const keys: Cases = {
     await s.add(...tenants.map((tenant, i) => ({ id: `${i}`, keys: { tenant } })));
     equal(await ids(s), "0 1 2 4", "what starts");
   },
+
+  ...keyStates,
 };
