@@ -23,6 +23,7 @@ export type {
   BackoffPlan,
   ErrorRecord,
   JobCounts,
+  JobKeys,
   JobProgress,
   JobRecord,
   JobState,
@@ -61,7 +62,6 @@ export {
 } from "./limiter/registry.ts";
 export type { LimitInfo, LimitNumbers, LimitUse } from "./limiter/shared/limit-info.ts";
 export {
-  type GroupOption,
   type LimitHistoryItem,
   type LimitHistoryOptions,
   type LimitNumbersChange,
@@ -70,6 +70,7 @@ export {
   type PauseOptions,
   type SyncResult,
 } from "./limiter/shared/limits.ts";
+export type { LimitKeyOptions } from "./limiter/shared/limit-target.ts";
 export type { SharedLimitStorage } from "./limiter/shared/limit-wake-ups.ts";
 export { SharedLimiter, type SharedLimiterOptions } from "./limiter/shared/shared-limiter.ts";
 export type { Remaining } from "./limiter/shared/sync.ts";

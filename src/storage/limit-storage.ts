@@ -9,6 +9,10 @@ import type { WorkerCounts } from "./workers.ts";
  * The limits that are stored beside the jobs: named rules, and their state. They bind every claim of every worker. The names are those of
  * `rates`, too: one name is one log of starts.
  *
+ * A `group` in arguments and answers is the value whose state is meant: the group, or what `valueOf` makes of the keys that the rule is by
+ * (`LimitRule.by`). "By group" is said of both. Where a rule is declared to be by something else, the states of its earlier values are
+ * deleted with their slots and holds, running jobs take slots of their new values, and windows are full for one window (`blindFor`).
+ *
  * As with jobs, every member is one atomic step, only the clock of the storage decides, and all arguments have been checked.
  */
 export interface LimitStorage {
@@ -76,7 +80,7 @@ export interface LimitHistoryEntry extends LimitChanged {
 }
 
 export type LimitChange =
-  /** Sets other numbers, until `restore`. With a group (only if the rule is by group): for that group alone. */
+  /** Sets other numbers, until `restore`. With a group (only if the rule is by group or keys): for that value alone. */
   | { readonly quota: Partial<Quota>; readonly group: string | null }
   /** Restores the declared numbers. */
   | { readonly restore: true }
@@ -138,6 +142,11 @@ export interface LimitTake {
   readonly name: string;
   /** Ignored if the limit is not by group. */
   readonly group: string | null;
+  /**
+   * The names that `group` is the value of, where "group" is the group (`namesOf`). If the limit is by others, or by the same in another
+   * order, nothing is taken, and the answer says by which. Left out: not checked.
+   */
+  readonly by?: readonly string[] | undefined;
   /** null: the estimate of the rule. 0 takes nothing: it asks whether the present use fits. */
   readonly weight: number | null;
   /** Only asks whether it fits, and takes nothing; a grant then has an empty token. */
@@ -163,6 +172,8 @@ export type LimitTaken =
       readonly retryInMs: number | null;
       /** The largest weight that can ever fit, if this is more; else null. */
       readonly most: number | null;
+      /** Refused because `LimitTake.by` was wrong: the names that the limit is by; none: it is not by group. */
+      readonly by?: readonly string[] | undefined;
     };
 
 export type LimitGiven =
@@ -194,7 +205,7 @@ export interface Standing {
 /** What one limit says about the start of a job. */
 export interface LimitStanding {
   readonly rule: LimitRule;
-  /** The group whose state applies; null: the limit is not by group, or the job has none. */
+  /** The value whose state applies (`valueOf`); null: the limit is not by group, or the job has none. */
   readonly group: string | null;
   /** The charge of the job, which has to fit: to the window if there is one, else to the concurrency. */
   readonly weight: number;

@@ -2,17 +2,19 @@ import { OptionsError } from "../core/errors.ts";
 import type { ErrorRecord } from "../core/job.ts";
 import {
   applies,
+  areSameNames,
   blindFor,
   chargeOf,
   type LimitRule,
   mostOf,
+  namesOf,
   NO_QUOTA,
   type Quota,
   quotaOf,
   valueOf,
 } from "../limits/rule.ts";
 import type { ClaimLimit, NewJob } from "./job-storage.ts";
-import type { LimitChange } from "./limit-storage.ts";
+import type { LimitChange, LimitTake, LimitTaken } from "./limit-storage.ts";
 
 /** A stored rule: the declaration, and the changes that operators made since. Plain data. */
 export interface StoredRule {
@@ -103,6 +105,13 @@ export function readStoredRule(text: string): StoredRule | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The refusal of a request whose value is made from other names than the limit is by; undefined: the names are right. */
+export function refuseOtherNames(rule: LimitRule, { by }: LimitTake): LimitTaken | undefined {
+  const names = namesOf(rule);
+  if (by === undefined || areSameNames(by, names)) return undefined;
+  return { granted: false, retryInMs: 0, most: null, by: names };
 }
 
 /** A limit of a claim, as a rule for all of its jobs. */

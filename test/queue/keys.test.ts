@@ -108,7 +108,7 @@ describe.each(HOUSES)("keys of jobs ($name)", ({ open }) => {
 
   it("a RateLimitedError with a limit by a key holds the key of its job, and no other", async () => {
     const { clock, storage, queue } = open();
-    const limits = { quota: { max: 100, per: "1m", by: "tenant" } };
+    const limits = { quota: { max: 100, per: "1m", by: "tenant" } } as const;
     const started: string[] = [];
     const { worker } = work(
       { clock, storage, queue },

@@ -1,6 +1,6 @@
 import { type Clock, dateIn } from "../../core/clock.ts";
 import type { Reason } from "../../limits/key-state.ts";
-import { type GroupRule, type LimitRule, type Quota, quotaOf } from "../../limits/rule.ts";
+import { type GroupRule, type LimitRule, namesOf, type Quota, quotaOf } from "../../limits/rule.ts";
 import type { GroupState, LimitState } from "../../storage/limit-storage.ts";
 
 /** The numbers of a limit. undefined: not limited in this way. */
@@ -15,9 +15,12 @@ export interface LimitNumbers {
   readonly every: number | undefined;
 }
 
-/** How much of a limit is in use: by one group, or by all. */
+/** How much of a limit is in use: by one group or value of its keys, or by all. */
 export interface LimitUse extends LimitNumbers {
-  /** The group that is counted for. undefined: the limit is not by group, or these are the jobs without one. */
+  /**
+   * What is counted for: the group, or of a limit by keys the value of the key; of several their values, joined by commas in the order of
+   * `by`. undefined: the limit is not by group or keys, or these are the jobs without any.
+   */
   readonly group: string | undefined;
   /** How much of the window is in use. */
   readonly used: number;
@@ -35,8 +38,8 @@ export interface LimitUse extends LimitNumbers {
 }
 
 /**
- * A limit, as it is now. Use is that of the requested group; of a limit by group, where none was requested, that of
- * the fullest of `groups`.
+ * A limit, as it is now. Use is that of the requested group or keys; of a limit by group or keys, where none were requested, that
+ * of the fullest of `groups`.
  */
 export interface LimitInfo extends LimitUse {
   readonly name: string;
@@ -48,13 +51,13 @@ export interface LimitInfo extends LimitUse {
   readonly types: readonly string[] | undefined;
   /** It holds for jobs of these queues; undefined: of any. */
   readonly queues: readonly string[] | undefined;
-  /** `"group"`: every group has the whole limit for itself. */
-  readonly by: "group" | undefined;
+  /** Every group (`"group"`), every value of a key (its name), or every combination of several has the whole limit for itself. */
+  readonly by: string | readonly string[] | undefined;
   /** What a start counts for is what its job says under this name; undefined: one. */
   readonly weight: string | undefined;
   /** What a start without a weight counts for. */
   readonly estimate: number;
-  /** What is different for some groups. */
+  /** What is different for some groups, or values of the key. */
   readonly overrides: Readonly<Record<string, LimitNumbers & { readonly share: number }>>;
   /** The numbers as they were declared. */
   readonly declared: LimitNumbers;
@@ -66,9 +69,9 @@ export interface LimitInfo extends LimitUse {
   readonly version: number | undefined;
   /** The owners that declare it; none: only `remove` ends it. */
   readonly owners: readonly string[];
-  /** How many groups have a limit state; 1 for a limit that is not by group and was used. */
+  /** How many groups or values have a limit state; 1 for a limit that is for all and was used. */
   readonly groupCount: number;
-  /** Of a limit by group: the groups that were used last, at most a hundred, or the requested one. */
+  /** Of a limit by group or keys: the values that were used last, at most a hundred, or the requested one. */
   readonly groups: readonly LimitUse[];
 }
 
@@ -86,7 +89,7 @@ export function limitInfo(state: LimitState, clock: Clock, asked: string | null)
     waiting,
     types: rule.types ?? undefined,
     queues: rule.queues ?? undefined,
-    by: rule.byGroup ? "group" : undefined,
+    by: byOf(rule),
     weight: rule.weight ?? undefined,
     estimate: rule.estimate,
     overrides: overridesOf(rule),
@@ -98,6 +101,12 @@ export function limitInfo(state: LimitState, clock: Clock, asked: string | null)
     groupCount: state.groups,
     groups: rule.byGroup ? uses : [],
   };
+}
+
+/** As it is declared. */
+function byOf(rule: LimitRule): LimitInfo["by"] {
+  const names = namesOf(rule);
+  return names.length > 1 ? names : names[0];
 }
 
 function useOf(rule: LimitRule, state: GroupState, clock: Clock): LimitUse {

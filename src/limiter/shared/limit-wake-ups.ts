@@ -23,7 +23,7 @@ const LINGER_MS = 1_000;
 const LONGEST_GAP_MS = 64;
 
 /**
- * The wake-ups of one limit of one storage, for one group, in this process. A release in
+ * The wake-ups of one limit of one storage, for one group or set of keys, in this process. A release in
  * this process notifies at once; a release elsewhere is heard from the storage, for as long as there are waiters.
  */
 export class LimitWakeUps extends WakeUps {
@@ -108,25 +108,19 @@ interface Instances {
 /** Weakly held: there may be a group for every visitor of a site. */
 const instancesOf = new WeakMap<SharedLimitStorage, Instances>();
 
-/** The one instance for this limit and group in this process. */
-export function limitWakeUpsOf(
-  storage: SharedLimitStorage,
-  name: string,
-  group: string | null,
-  clock: Clock,
-): LimitWakeUps {
+/** The one instance for this limit, group and keys in this process: `id` is `LimitTarget.id`. */
+export function limitWakeUpsOf(storage: SharedLimitStorage, id: string, clock: Clock): LimitWakeUps {
   let instances = instancesOf.get(storage);
   if (instances === undefined) {
     const byName: Instances["byName"] = new Map();
     const forget = (key: string) => byName.get(key)?.deref() === undefined && byName.delete(key);
     instancesOf.set(storage, (instances = { byName, gone: new FinalizationRegistry(forget) }));
   }
-  const key = JSON.stringify([name, group]);
-  let wakeUps = instances.byName.get(key)?.deref();
+  let wakeUps = instances.byName.get(id)?.deref();
   if (wakeUps === undefined) {
     wakeUps = new LimitWakeUps(storage, clock);
-    instances.byName.set(key, new WeakRef(wakeUps));
-    instances.gone.register(wakeUps, key);
+    instances.byName.set(id, new WeakRef(wakeUps));
+    instances.gone.register(wakeUps, id);
   }
   return wakeUps;
 }

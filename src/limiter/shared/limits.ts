@@ -1,6 +1,7 @@
 import { type Clock, dateIn, systemClock } from "../../core/clock.ts";
 import type { Duration } from "../../core/duration.ts";
 import { LimitNotFoundError, OptionsError } from "../../core/errors.ts";
+import { GROUP } from "../../core/job-keys.ts";
 import type { LimitChanged } from "../../core/limit-change.ts";
 import { nameText } from "../../core/names.ts";
 import {
@@ -22,11 +23,20 @@ import {
   tooSmall,
 } from "../../limits/define.ts";
 import type { DefineLimitsOptions, LimitDefinitions } from "../../limits/definition.ts";
-import type { LimitRule } from "../../limits/rule.ts";
+import { type LimitRule, namesOf } from "../../limits/rule.ts";
 import type { LimitHistoryEntry, LimitsDeclared, LimitState, LimitStorage } from "../../storage/limit-storage.ts";
 import { dateAt } from "../../storage/span.ts";
 import type { HeaderSource } from "../headers.ts";
 import { type LimitInfo, limitInfo } from "./limit-info.ts";
+import {
+  checkedValue,
+  isGiven,
+  KEY_OPTIONS,
+  type LimitKey,
+  type LimitKeyOptions,
+  namesGiven,
+  valueBy,
+} from "./limit-target.ts";
 import { type SharedLimitStorage, sharedLimitStorage } from "./limit-wake-ups.ts";
 import { holdOf, type Remaining, reportOn } from "./sync.ts";
 
@@ -47,11 +57,6 @@ export interface LimitHistoryItem extends LimitChanged {
   readonly at: Date;
 }
 
-/** The group of a limit `by: "group"`. */
-export interface GroupOption {
-  readonly group?: string | undefined;
-}
-
 /** Other numbers for a limit. At least one; what is left out stays. 0 lets nothing start. */
 export interface LimitNumbersChange {
   readonly max?: number | undefined;
@@ -61,7 +66,7 @@ export interface LimitNumbersChange {
   readonly every?: Duration | undefined;
 }
 
-export interface PauseOptions extends GroupOption {
+export interface PauseOptions extends LimitKeyOptions {
   /** For so long; it only ever extends. Default: until it is resumed. */
   readonly for?: Duration | undefined;
 }
@@ -77,8 +82,7 @@ export interface SyncResult {
 }
 
 const OWNER = "Limits";
-const GROUP = { group: optional(nameText, undefined) };
-const PAUSE = { ...GROUP, for: optional(positiveDuration, undefined) };
+const PAUSE = { ...KEY_OPTIONS, for: optional(positiveDuration, undefined) };
 const DEFINE = { ...DEFINE_OPTIONS, onConflict: optional(DEFINE_OPTIONS.onConflict.check, undefined) };
 const HISTORY = { limit: optional(count, 100) };
 const NUMBERS = {
@@ -139,28 +143,24 @@ export class Limits {
     return seen.map((state) => limitInfo(state, this.#clock, null));
   }
 
-  /** One of them, of a limit by group for one group; undefined: there is none of this name. */
-  async get(name: string, options: GroupOption = {}): Promise<LimitInfo | undefined> {
+  /** One of them, of a limit by group or keys for one of these; undefined: there is none of this name. */
+  async get(name: string, options: LimitKeyOptions = {}): Promise<LimitInfo | undefined> {
     const limit = readArgument("get", "name", limitName, name);
-    const { group = null } = readOptions("get", GROUP, options);
-    const [state] = await this.#limits.read({ name: limit, group });
-    if (state === undefined) return undefined;
-    checkGroup("get", state.rule, group);
-    return limitInfo(await this.#seen(state), this.#clock, group);
+    const found = await this.#read("get", limit, readOptions("get", KEY_OPTIONS, options));
+    return found && limitInfo(await this.#seen(found.state), this.#clock, found.value);
   }
 
   /**
-   * Sets other numbers, for all groups or for one, until `restore`, or until a declaration has other numbers than before:
+   * Sets other numbers, for all, or for one group or the given keys, until `restore`, or until a declaration has other numbers than before:
    * a process that restarts with the same declaration changes nothing.
    */
-  async change(name: string, numbers: LimitNumbersChange, options: GroupOption = {}): Promise<void> {
+  async change(name: string, numbers: LimitNumbersChange, options: LimitKeyOptions = {}): Promise<void> {
     const read = readOptions("change", NUMBERS, numbers);
     const quota = quotaFrom(read);
     if (Object.keys(quota).length === 0) {
       throw new OptionsError("change", "max", undefined, "given, or else `per`, `concurrency` or `every`");
     }
-    const { group = null } = readOptions("change", GROUP, options);
-    const { rule } = await this.#find("change", name, group);
+    const { rule, value: group } = await this.#find("change", name, readOptions("change", KEY_OPTIONS, options));
     checkWindow("change", { window: rule.quota.max !== null, weighs: rule.weight !== null }, read);
     if (tooSmall(changedRule(rule, quota, group), group) !== undefined) {
       const [option, value] = quota.max === undefined ? ["concurrency", quota.concurrency] : ["max", quota.max];
@@ -170,28 +170,26 @@ export class Limits {
     await this.#limits.change(rule.name, { quota, group }, this.#by);
   }
 
-  /** Restores the declared numbers, for all groups. */
+  /** Restores the declared numbers, for all groups and values. */
   async restore(name: string): Promise<void> {
     await this.#limits.change(readArgument("restore", "name", limitName, name), { restore: true }, this.#by);
   }
 
   /**
-   * Nothing starts under it until it is resumed; with `for`, for so long, and then `group` may name one group. Without one
-   * a limit by group is paused for all of them. Running jobs continue.
+   * Nothing starts under it until it is resumed; with `for`, for so long, and then `group` or `keys` may say for which. Without them
+   * a limit by group or keys is paused for all of them. Running jobs continue.
    */
   async pause(name: string, options: PauseOptions = {}): Promise<void> {
     const limit = readArgument("pause", "name", limitName, name);
-    const { for: holdMs, group } = readOptions("pause", PAUSE, options);
-    if (holdMs === undefined && group !== undefined) {
-      throw new OptionsError(
-        "pause",
-        "group",
-        group,
-        "left out where there is no `for`: all groups are paused together",
-      );
+    const { for: holdMs, ...given } = readOptions("pause", PAUSE, options);
+    if (holdMs === undefined && isGiven(given)) {
+      const [option, value, all] =
+        given.group === undefined ? ["keys", given.keys, "values"] : ["group", given.group, "groups"];
+      const expected = `left out where there is no \`for\`: all ${all} are paused together`;
+      throw new OptionsError("pause", option, value, expected);
     }
     if (holdMs === undefined) await this.#limits.change(limit, { paused: true }, this.#by);
-    else await this.#limits.change(limit, { holdMs, group: await this.#group("pause", limit, group) });
+    else await this.#limits.change(limit, { holdMs, group: await this.#value("pause", limit, given) });
   }
 
   /** Ends a pause, a hold, or the open state of the breaker. */
@@ -201,30 +199,31 @@ export class Limits {
 
   /**
    * Nothing starts until then: an instant, so long from now, or what a response asks for (a second if it does not say). It
-   * only ever extends. Of a limit by group: in that group, or without one in all of them. Returns that instant.
+   * only ever extends. Of a limit by group or keys: for the given ones, or without any for all of them. Returns that instant.
    */
-  async hold(name: string, retry: Date | Duration | HeaderSource, options: GroupOption = {}): Promise<Date> {
+  async hold(name: string, retry: Date | Duration | HeaderSource, options: LimitKeyOptions = {}): Promise<Date> {
     const limit = readArgument("hold", "name", limitName, name);
-    const { group } = readOptions("hold", GROUP, options);
+    const given = readOptions("hold", KEY_OPTIONS, options);
     const said = holdOf(retry, this.#clock.wall());
     if (said === undefined) {
       throw new OptionsError("hold", "retry", retry, "a Date, a duration >= 0, a Response or Headers");
     }
     const holdMs = said === 0 && typeof retry === "object" && !(retry instanceof Date) ? UNSAID_HOLD_MS : said;
-    await this.#limits.change(limit, { holdMs, group: await this.#group("hold", limit, group) });
+    await this.#limits.change(limit, { holdMs, group: await this.#value("hold", limit, given) });
     return dateIn(this.#clock, holdMs);
   }
 
   /**
    * Tightens the limit to what the service says remains, from the headers of a response: of the quota named like what the
-   * limit weighs, or else of requests. Where the response asks to wait, nothing starts for so long. For a limit by group,
-   * `group` names the group that the service answered.
+   * limit weighs, or else of requests. Where the response asks to wait, nothing starts for so long. For a limit by group
+   * or keys, `group` or `keys` say for which the service answered.
    */
-  async sync(name: string, source: HeaderSource | Remaining, options: GroupOption = {}): Promise<SyncResult> {
-    const { group = null } = readOptions("sync", GROUP, options);
-    const { rule } = await this.#find("sync", name, group);
+  async sync(name: string, source: HeaderSource | Remaining, options: LimitKeyOptions = {}): Promise<SyncResult> {
+    const { rule, value: group } = await this.#find("sync", name, readOptions("sync", KEY_OPTIONS, options));
     if (rule.byGroup && group === null) {
-      throw new OptionsError("sync", "group", undefined, `given: the limit "${rule.name}" is by group`);
+      const names = namesOf(rule);
+      const option = names.includes(GROUP) ? "group" : "keys";
+      throw new OptionsError("sync", option, undefined, `given: the limit "${rule.name}" is by ${names.join(", ")}`);
     }
     const { remaining, resetMs, holdMs } = reportOn(rule, group, source, this.#clock.wall());
     const told = remaining !== undefined && resetMs !== undefined;
@@ -237,11 +236,11 @@ export class Limits {
     };
   }
 
-  /** Resets the counts and holds of one group or of all, but not `pause`. Slots in use stay in use. */
-  async reset(name: string, options: GroupOption = {}): Promise<void> {
+  /** Resets the counts and holds of one group, of the given keys or of all, but not `pause`. Slots in use stay in use. */
+  async reset(name: string, options: LimitKeyOptions = {}): Promise<void> {
     const limit = readArgument("reset", "name", limitName, name);
-    const { group } = readOptions("reset", GROUP, options);
-    await this.#limits.change(limit, { reset: true, group: await this.#group("reset", limit, group) });
+    const given = readOptions("reset", KEY_OPTIONS, options);
+    await this.#limits.change(limit, { reset: true, group: await this.#value("reset", limit, given) });
   }
 
   /** Removes the limit and its state. Running jobs continue. False: there was none. */
@@ -249,7 +248,7 @@ export class Limits {
     return this.#limits.remove(readArgument("remove", "name", limitName, name), this.#by);
   }
 
-  /** A hold of all groups shows in each of them. Where none was used, an unknown group is read. */
+  /** A hold of all groups shows in each of them. Where none was used, an unknown one is read. */
   async #seen(state: LimitState): Promise<LimitState> {
     const { rule, states } = state;
     if (states.length > 0 || (rule.heldUntil === undefined && rule.blindUntil === undefined)) return state;
@@ -258,25 +257,34 @@ export class Limits {
     return seen === undefined ? state : { ...state, states: [{ ...seen, group: null }] };
   }
 
-  async #find(owner: string, name: string, group: string | null): Promise<LimitState> {
-    const limit = readArgument(owner, "name", limitName, name);
-    const [state] = await this.#limits.read({ name: limit, group });
-    if (state === undefined) throw new LimitNotFoundError(limit);
-    checkGroup(owner, state.rule, group);
-    return state;
+  /** The limit with the state of what was given. Undefined: there is no such limit. */
+  async #read(owner: string, name: string, given: LimitKey): Promise<Found | undefined> {
+    const guess = valueBy(namesGiven(given), given);
+    const [state] = await this.#limits.read({ name, group: guess });
+    if (state === undefined) return undefined;
+    const value = checkedValue(owner, state.rule, given);
+    // The limit is by the given keys in another order, or by more of them.
+    const [own] = value === guess ? [state] : await this.#limits.read({ name, group: value });
+    return own && { state: own, value };
   }
 
-  /** The checked group; the limit is read only where a group was given. */
-  async #group(owner: string, name: string, group: string | undefined): Promise<string | null> {
-    if (group === undefined) return null;
-    await this.#find(owner, name, group);
-    return group;
+  async #find(owner: string, name: string, given: LimitKey): Promise<{ rule: LimitRule; value: string | null }> {
+    const limit = readArgument(owner, "name", limitName, name);
+    const found = await this.#read(owner, limit, given);
+    if (found === undefined) throw new LimitNotFoundError(limit);
+    return { rule: found.state.rule, value: found.value };
+  }
+
+  /** The checked value; the limit is read only where a group or keys were given. */
+  async #value(owner: string, name: string, given: LimitKey): Promise<string | null> {
+    return isGiven(given) ? (await this.#find(owner, name, given)).value : null;
   }
 }
 
-function checkGroup(owner: string, rule: LimitRule, group: string | null): void {
-  if (group === null || rule.byGroup) return;
-  throw new OptionsError(owner, "group", group, `left out: the limit "${rule.name}" is not by group`);
+interface Found {
+  readonly state: LimitState;
+  /** The value that was asked for; null: none. */
+  readonly value: string | null;
 }
 
 /** The rule with these numbers, to check it. */

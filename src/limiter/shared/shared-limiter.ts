@@ -1,18 +1,21 @@
 import { type Clock, dateIn, systemClock } from "../../core/clock.ts";
 import type { Duration } from "../../core/duration.ts";
-import { nameText } from "../../core/names.ts";
+import type { JobKeys } from "../../core/job.ts";
 import { clock, date, optional, positiveDuration, readArgument, readOptions } from "../../core/options.ts";
 import { limitName } from "../../limits/define.ts";
 import { quotaOf, weighed } from "../../limits/rule.ts";
 import type { LimitTaken } from "../../storage/limit-storage.ts";
 import type { Permit } from "../limiter.ts";
 import { LineLimiter } from "../line-limiter.ts";
+import { KEY_OPTIONS, type LimitKeyOptions, LimitTarget } from "./limit-target.ts";
 import { type LimitWakeUps, limitWakeUpsOf, type SharedLimitStorage, sharedLimitStorage } from "./limit-wake-ups.ts";
 import { SharedPart, type SharedSettings } from "./shared-part.ts";
 
-export interface SharedLimiterOptions {
-  /** Of a limit `by: "group"`: the group that is counted for. Default: that of jobs without a group. */
-  readonly group?: string | undefined;
+/**
+ * `group` and `keys` say what is counted for, as of a job. Default: that of jobs without them. A group or a key that the limit is not by is an
+ * `OptionsError` when the limiter is used; only a group is ignored where the limit has one state for all.
+ */
+export interface SharedLimiterOptions extends LimitKeyOptions {
   /**
    * The slots of a permit return by themselves after this if the process dies; while it lives it renews
    * them. Default 30 s.
@@ -30,20 +33,21 @@ export interface SharedLimiterOptions {
 const OWNER = "SharedLimiter";
 
 const RULES = {
-  group: optional(nameText, undefined),
+  ...KEY_OPTIONS,
   ttl: optional(positiveDuration, 30_000),
   grantTtl: optional(positiveDuration, 2_000),
   clock: optional(clock, systemClock),
 };
 
 function readSettings(storage: SharedLimitStorage, name: string, options: SharedLimiterOptions): SharedSettings {
-  const { ttl: ttlMs, group = null, ...rest } = readOptions(OWNER, RULES, options);
+  const { ttl: ttlMs, group, keys, ...rest } = readOptions(OWNER, RULES, options);
   readArgument(OWNER, "storage", sharedLimitStorage, storage);
-  return { limit: readArgument(OWNER, "name", limitName, name), group, ttlMs, ...rest };
+  const target = new LimitTarget(OWNER, readArgument(OWNER, "name", limitName, name), { group, keys });
+  return { target, ttlMs, ...rest };
 }
 
 /**
- * The limiter of this limit and group. Calls with the same options return the same instance, as long as it is in use, so that
+ * The limiter of this limit, group and keys. Calls with the same options return the same instance, as long as it is in use, so that
  * its callers wait in one line.
  */
 export function sharedLimiter(
@@ -51,8 +55,8 @@ export function sharedLimiter(
   name: string,
   options: SharedLimiterOptions = {},
 ): SharedLimiter {
-  const { limit, group, ttlMs, grantTtl, clock: time } = readSettings(storage, name, options);
-  const wakeUps = limitWakeUpsOf(storage, limit, group, time);
+  const { target, ttlMs, grantTtl, clock: time } = readSettings(storage, name, options);
+  const wakeUps = limitWakeUpsOf(storage, target.id, time);
   let limiters = limitersOf.get(wakeUps);
   if (limiters === undefined) limitersOf.set(wakeUps, (limiters = new Map()));
   const words = `${ttlMs} ${grantTtl}`;
@@ -78,6 +82,8 @@ export class SharedLimiter extends LineLimiter {
   /** The name of the limit. */
   readonly name: string;
   readonly group: string | undefined;
+  readonly keys: JobKeys | undefined;
+  readonly #target: LimitTarget;
   readonly #storage: SharedLimitStorage;
   readonly #clock: Clock;
   readonly #ttlMs: number;
@@ -88,8 +94,10 @@ export class SharedLimiter extends LineLimiter {
     const settings = readSettings(storage, name, options);
     const part = new SharedPart(storage, settings);
     super(() => [part], SharedLimiter);
-    this.name = settings.limit;
-    this.group = settings.group ?? undefined;
+    this.#target = settings.target;
+    this.name = this.#target.limit;
+    this.group = this.#target.given.group;
+    this.keys = this.#target.given.keys;
     this.#storage = storage;
     this.#clock = settings.clock;
     this.#ttlMs = settings.ttlMs;
@@ -120,30 +128,31 @@ export class SharedLimiter extends LineLimiter {
     return dateIn(this.#clock, asked.granted ? 0 : await this.#knownWait(asked.retryInMs));
   }
 
-  /** Nothing starts before, in any process: in its group, if it has one, else in all groups. */
+  /** Nothing starts before, in any process: for its group or keys, if it has any, else for all. */
   async setNextAvailableTime(at: Date): Promise<void> {
     const until = readArgument("setNextAvailableTime", "date", date, at);
     const holdMs = Math.max(0, until.getTime() - this.#clock.wall());
-    await this.#storage.limits.change(this.name, { holdMs, group: this.group ?? null });
+    const { limits } = this.#storage;
+    await limits.change(this.name, { holdMs, group: await this.#target.found(limits) });
   }
 
   /**
-   * Resets what was counted under the limit, in all processes: of its group, if it has one, else of all groups. Slots in use
-   * stay in use.
+   * Resets what was counted under the limit, in all processes: of its group or keys, if it has any, else of all. Slots in
+   * use stay in use.
    */
   async clear(): Promise<void> {
-    await this.#storage.limits.change(this.name, { reset: true, group: this.group ?? null });
+    const { limits } = this.#storage;
+    await limits.change(this.name, { reset: true, group: await this.#target.found(limits) });
   }
 
   /** The answer that `tryAcquire()` would get. */
   #ask(): Promise<LimitTaken> {
-    const group = this.group ?? null;
-    return this.#storage.limits.take({ name: this.name, group, weight: null, dry: true, ttlMs: this.#ttlMs });
+    return this.#target.take(this.#storage.limits, { weight: null, dry: true, ttlMs: this.#ttlMs });
   }
 
   /** A slot in use returns with its release; the instant of its expiry is no estimate of that. */
   async #knownWait(retryInMs: number | null): Promise<number> {
-    const asked = this.group ?? null;
+    const asked = this.#target.value;
     const [found] = await this.#storage.limits.read({ name: this.name, group: asked });
     const group = found?.rule.byGroup === true ? asked : null;
     const state = found?.states.find((one) => one.group === group);

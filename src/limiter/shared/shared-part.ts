@@ -6,13 +6,13 @@ import { confirmationsOf } from "../../storage/confirmations.ts";
 import type { Grant } from "../../storage/grants.ts";
 import type { LimitGiven, LimitStorage, LimitTaken } from "../../storage/limit-storage.ts";
 import type { RemoteAnswer, RemotePart } from "../part.ts";
+import type { LimitTarget } from "./limit-target.ts";
 import { type LimitWakeUps, limitWakeUpsOf, type SharedLimitStorage } from "./limit-wake-ups.ts";
 import { Renewals } from "./renewals.ts";
 
 /** The checked settings of a `SharedLimiter`. */
 export interface SharedSettings {
-  readonly limit: string;
-  readonly group: string | null;
+  readonly target: LimitTarget;
   readonly ttlMs: number;
   readonly grantTtl: number;
   readonly clock: Clock;
@@ -35,7 +35,6 @@ export class SharedPart implements RemotePart {
   /** The rule may change at any time, so only the storage knows. */
   readonly capacity = Number.POSITIVE_INFINITY;
   readonly lookAgainMs = 1_000;
-  readonly name: string;
   readonly clock: Clock;
   readonly grantTtl: number;
   readonly wakeUps: LimitWakeUps;
@@ -44,14 +43,18 @@ export class SharedPart implements RemotePart {
   readonly #renewals: Renewals;
 
   constructor(storage: SharedLimitStorage, settings: SharedSettings) {
-    const { limit, group, clock, grantTtl, ttlMs } = settings;
-    this.name = labelOf(limit, group);
+    const { target, clock, grantTtl, ttlMs } = settings;
     this.clock = clock;
     this.grantTtl = grantTtl;
-    this.wakeUps = limitWakeUpsOf(storage, limit, group, clock);
+    this.wakeUps = limitWakeUpsOf(storage, target.id, clock);
     this.#storage = storage;
     this.#settings = settings;
     this.#renewals = new Renewals(storage.limits, clock, ttlMs);
+  }
+
+  get name(): string {
+    const { limit, value } = this.#settings.target;
+    return labelOf(limit, value);
   }
 
   /** Is it one of these limits? */
@@ -59,7 +62,7 @@ export class SharedPart implements RemotePart {
     return this.#storage.limits === limits;
   }
 
-  /** Limiters of one limit and group record the same starts. */
+  /** Limiters of one limit, group and keys record the same starts. */
   get state(): object {
     return this.wakeUps;
   }
@@ -67,10 +70,10 @@ export class SharedPart implements RemotePart {
   async tryTake(weight: number, said: boolean): Promise<RemoteAnswer> {
     // Another part of this composite charges the same limit for both.
     if (weight === 0) return { wait: 0, token: undefined };
-    const { limit, group, ttlMs, grantTtl: grantTtlMs } = this.#settings;
-    const request = { name: limit, group, weight: said ? weight : null, ttlMs, grantTtlMs };
+    const { target, ttlMs, grantTtl: grantTtlMs } = this.#settings;
+    const request = { weight: said ? weight : null, ttlMs, grantTtlMs };
     const asked = markOf(this.clock);
-    const taken = await inTime(this.clock, () => this.#storage.limits.take(request), {
+    const taken = await inTime(this.clock, () => target.take(this.#storage.limits, request), {
       late: (answer) => this.#cancelLate(answer),
       who: `the storage of "${this.name}"`,
     });

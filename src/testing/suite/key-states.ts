@@ -171,6 +171,32 @@ export const keyStates: Cases = {
     equal(await ids(s), "1", "when the permit is released");
   },
 
+  "a permit for the value of other names than the limit is by is not taken, and the answer says the names": async (
+    s,
+  ) => {
+    const by = ["tenant", "model"];
+    await define(s, rule("k", { concurrency: 9 }, BY(...by)), rule("g", { concurrency: 9 }, { byGroup: true }));
+    await define(s, rule("all", { concurrency: 9 }));
+    const namesOf = async (name: string, names?: readonly string[]) => {
+      const answer = await take(s, name, { group: "x", by: names });
+      return answer.granted ? "granted" : (answer.by ?? "refused");
+    };
+    equal(await namesOf("k", by), "granted", "the same names");
+    equal(await namesOf("k"), "granted", "no names");
+    equal(await namesOf("g", ["group"]), "granted", "the group");
+    equal(await namesOf("all", []), "granted", "none, of a limit for all");
+    equal(await namesOf("k", ["model", "tenant"]), by, "another order");
+    equal(await namesOf("k", ["tenant"]), by, "one of them");
+    equal(await namesOf("g", ["tenant"]), ["group"], "a key, of a limit by group");
+    equal(await namesOf("all", ["group"]), [], "the group, of a limit for all");
+    const used = [await countOf(s, "k", "x"), await countOf(s, "g", "x"), await countOf(s, "all")];
+    equal(
+      used.map(({ held }) => held),
+      [2, 1, 1],
+      "what is held",
+    );
+  },
+
   "workers are woken up when a key that jobs wait for is available": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, BY("tenant")));
     const keys = { tenant: "a" };

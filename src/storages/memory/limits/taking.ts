@@ -2,6 +2,7 @@ import { type Charge, chargeOf, type LimitRule, mostOf, quotaOf, weighed } from 
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import { startedAt } from "../../../limits/window.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
+import { refuseOtherNames } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
 import { NOWHERE } from "../heap.ts";
 import { forgetExpired, release } from "./giving.ts";
@@ -20,6 +21,8 @@ export function take(book: Book, request: LimitTake, time: number): LimitTaken {
   forgetExpired(book, time, FORGOTTEN);
   const { limits, permits } = book;
   const { rule } = limits.demand(name);
+  const others = refuseOtherNames(rule, request);
+  if (others !== undefined) return others;
   const group = rule.byGroup ? asked : null;
   const quota = quotaOf(rule, group);
   const charge = weight === null ? chargeOf(rule, null) : weighed(rule.quota, weight);

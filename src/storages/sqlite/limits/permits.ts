@@ -3,6 +3,7 @@ import { cancelCharge } from "../../../limits/key-state.ts";
 import { type Charge, mostOf, weighed } from "../../../limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
+import { refuseOtherNames } from "../../../storage/stored-rules.ts";
 import { type LimitRow, limitById } from "../limit-row.ts";
 import { pruneStarts } from "../prune.ts";
 import type { Step } from "../step.ts";
@@ -48,7 +49,10 @@ const NOTHING_TAKEN: LimitTaken = { granted: true, token: "", held: false };
 
 const onlyAsks = ({ weight, dry }: LimitTake): boolean => weight === 0 || dry === true;
 
-function refusal(key: SqliteKey, charge: Charge, { weight }: LimitTake): LimitTaken | undefined {
+function refusal(key: SqliteKey, charge: Charge, request: LimitTake): LimitTaken | undefined {
+  const others = refuseOtherNames(key.rule, request);
+  if (others !== undefined) return others;
+  const { weight } = request;
   const wait = key.wait(charge, weight === 0 ? undefined : LAST);
   if (wait === 0) return undefined;
   return {
