@@ -135,7 +135,15 @@ function limitDrain(state: LimitState, queue: string, types: readonly TypeBacklo
   const demand = demandOf(rule, under, (waiting + elsewhere) / waiting);
   const spans: Span[] = rule.paused
     ? [{ binds: undefined, ms: undefined, why: "is paused", stops: true }]
-    : spansOf(rule.quota, state, demand);
+    : rule.by === undefined
+      ? spansOf(rule.quota, state, demand)
+      : [
+          {
+            binds: undefined,
+            ms: undefined,
+            why: `is by ${rule.by.join(", ")}, and how many jobs wait for each is not counted`,
+          },
+        ];
   const known = spans.filter(({ ms }) => ms !== undefined);
   const longest = known.toSorted((a, b) => b.ms! - a.ms!)[0];
   const dark = spans.find(({ ms }) => ms === undefined);
@@ -153,7 +161,8 @@ function limitDrain(state: LimitState, queue: string, types: readonly TypeBacklo
   };
 }
 
-function assumedOf({ name, byGroup, groups }: LimitRule, elsewhere: number, types: number): string[] {
+function assumedOf({ name, byGroup, by, groups }: LimitRule, elsewhere: number, types: number): string[] {
+  if (by !== undefined) return [];
   const numbers = (own: GroupRule) => Object.keys(own).some((key) => key !== "share");
   return [
     ...(elsewhere > 0

@@ -454,7 +454,19 @@ describe("changes", () => {
 
   it("sluice edit changes a job that has not started, and says why another was left as it is", async () => {
     const db = copyOf(database, "edit");
-    const args = ["--priority=-7", "--delay", "0", "--data", '{"to":"ben"}', "--weight", "a=2", "--weight", "b=3"];
+    const args = [
+      "--priority=-7",
+      "--delay",
+      "0",
+      "--data",
+      '{"to":"ben"}',
+      "--weight",
+      "a=2",
+      "--weight",
+      "b=3",
+      "--keys",
+      "tenant=a=b",
+    ];
     const edited = await spawned(db, "edit", ids.scheduled, ...args, "--group", "acme", "--timeout", "5s");
     expect(edited).toMatchObject({ code: 0, out: `updated ${ids.scheduled}: it is waiting\n` });
     expect(json(await at(db, "show", ids.scheduled, "--data", "--json"))).toMatchObject({
@@ -463,9 +475,24 @@ describe("changes", () => {
       group: "acme",
       timeout: 5_000,
       weights: { a: 2, b: 3 },
+      keys: { tenant: "a=b" },
       data: { to: "ben" },
     });
-    const cleared = ["--group", "none", "--weight", "none", "--timeout", "none", "--run-at", "2100-01-01T00:00:00Z"];
+    await at(db, "edit", ids.scheduled, "--keys", "tenant=acme", "--keys", "model=large");
+    expect((await at(db, "show", ids.scheduled)).out).toMatch(/^keys +model=large tenant=acme$/m);
+    expect((await at(db, "jobs", "-q", "mail")).out).toMatch(/ keys .*\n(.*\n)*.* model=large tenant=acme/);
+    const cleared = [
+      "--group",
+      "none",
+      "--keys",
+      "none",
+      "--weight",
+      "none",
+      "--timeout",
+      "none",
+      "--run-at",
+      "2100-01-01T00:00:00Z",
+    ];
     expect(json(await at(db, "edit", ids.scheduled, ...cleared, "--json"))).toEqual({
       action: "edit",
       id: ids.scheduled,
@@ -474,6 +501,7 @@ describe("changes", () => {
     });
     expect(json(await at(db, "show", ids.scheduled, "--json"))).toMatchObject({
       group: null,
+      keys: null,
       timeout: null,
       weights: null,
       dueAt: "2100-01-01T00:00:00.000Z",
@@ -481,7 +509,15 @@ describe("changes", () => {
     const left = await at(db, "edit", ids.active, "--priority", "1");
     expect(left).toMatchObject({ code: 1, out: expect.stringContaining(`left ${ids.active}: it is active`) });
     expect(errorOf(await at(db, "edit", "nobody", "--priority", "1", "--json")).code).toBe("SLUICE_JOB_NOT_FOUND");
-    for (const wrong of [[], ["--priority", "x"], ["--run-at", "soon"], ["--data", "{"], ["--weight", "5"]]) {
+    const twice = ["--keys", "a=1", "--keys", "a=2"];
+    const bad = [
+      ["--priority", "x"],
+      ["--run-at", "soon"],
+      ["--data", "{"],
+      ["--weight", "5"],
+      ["--keys", "acme"],
+    ];
+    for (const wrong of [[], ...bad, twice]) {
       expect(await at(db, "edit", ids.waiting, ...wrong)).toMatchObject({ code: 2 });
     }
     expect((await at(db, "edit", ids.waiting, "--priority", "99999999999")).err).toContain("priority");

@@ -57,6 +57,43 @@ describe("sluice limits", () => {
     expect(lines).toHaveLength(6);
   });
 
+  it("sluice limits shows and changes limits by keys, for the keys that are given", async () => {
+    const db = own("keys");
+    const storage = new SqliteStorage(db);
+    const limits = { each: { max: 1, per: "1h", queues: ["keyed"], by: ["tenant", "model"] } };
+    await storage.limits.define(readLimits("test", limits).rules);
+    const queue = new Queue("keyed", { storage });
+    await queue.add("t", null, { keys: { tenant: "acme", model: "large" } });
+    const waiting = await queue.add("t", null, { keys: { model: "large", tenant: "acme" } });
+    const claim = { worker: "w", max: 10, types: null, leaseMs: 3_600_000, limits: [], settle: [] };
+    await storage.claim({ ...claim, queue: "keyed" });
+    await storage.close();
+    expect((await at(db)).out).toMatch(/^each +1 per 1h +queue keyed; each tenant and model +1 +1 of 1 value full$/m);
+    const { out } = await at(db, "each");
+    expect(out).toMatch(/^values +1 in use$/m);
+    expect(out).toMatch(/^tenant and model +used +held +state\nacme,large +1\/1 +full until/m);
+    const keys = ["--keys", "model=large", "--keys", "tenant=acme"];
+    expect(json(await at(db, "each", ...keys, "--json"))).toMatchObject({ states: [{ group: "acme,large", used: 1 }] });
+    expect((await at(db, "set", "each", "--max", "5", ...keys)).out).toBe("set each[acme,large]: 5 per 1h, open\n");
+    expect((await at(db, "reset", "each", ...keys)).out).toBe("reset each[acme,large]: 5 per 1h, open\n");
+    expect((await at(db, "pause", "each", "--for", "10m", ...keys)).out).toMatch(
+      /^paused for 10 m: each\[acme,large\]: /,
+    );
+    expect((await inProcess(["explain", waiting.id, "--db", db])).out).toContain("each[acme,large]");
+    expect((await inProcess(["explain", "--queue", "keyed", "--db", db])).out).toContain("each is by tenant, model");
+    for (const [args, message] of [
+      [["each", "--group", "g"], /is by tenant, model/],
+      [["each", "--keys", "user=ada"], /keys\.user.*is by tenant, model/],
+      [["mail", "--keys", "tenant=acme"], /mail is not by group or keys/],
+      [["--keys", "tenant=acme"], /of which limit/],
+      [["pause", "each", ...keys], /--keys needs --for/],
+    ] as const) {
+      const ended = await at(db, ...args);
+      expect(ended.code).not.toBe(0);
+      expect(ended.err).toMatch(message);
+    }
+  });
+
   it("sluice limits works in a process of its own", async () => {
     expect(await sluice(["limits", "mail", "--db", database])).toEqual(await look("mail"));
   });

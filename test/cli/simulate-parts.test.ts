@@ -32,6 +32,9 @@ describe("a limit in words", () => {
     ["openai: 200,000 tokens per 1m, 5 at a time, type chat", "200,000 tokens per 1m, 5 at a time", "chat"],
     ["memory: 16 gigabytes at a time, queues a b", "16 gigabytes at a time", "queues a, b"],
     ["tenant:10 per 1s,by group", "10 per 1s", "each group"],
+    ["tenant: 10 per 1s, per group", "10 per 1s", "each group"],
+    ["tenant: 10 per 1s, by tenant", "10 per 1s", "each tenant"],
+    ["tenant: 10 per 1s, each tenant model", "10 per 1s", "each tenant and model"],
     ["slow: every 1.5s", "every 1500ms", "all"],
     ["all of it: 3 at a time , every 250ms,  1_000 per 2h", "1,000 per 2h, 3 at a time, every 250ms", "all"],
   ])("%s", (text, allows, scope) => {
@@ -77,12 +80,15 @@ describe("a plan", () => {
         everyMs: 200,
         arrivals: "poisson",
         fromMs: 0,
-        groups: [
-          ["g1", 1],
-          ["g2", 1],
-          ["g3", 1],
-        ],
-        byTurns: true,
+        groups: {
+          shares: [
+            ["g1", 1],
+            ["g2", 1],
+            ["g3", 1],
+          ],
+          byTurns: true,
+        },
+        keys: {},
         durationMs: 2_000,
         spread: 0.5,
         weights: { tokens: [200, 900], cost: [3, 3] },
@@ -121,6 +127,9 @@ describe("a plan", () => {
     expect(() => readPlan("plan.json", { jobs: 3 })).toThrow(/`jobs` to be left out/);
     expect(() => readPlan("plan.json", {})).toThrow(/`work` to be an array/);
     expect(() => readPlan("plan.json", { work: [{ jobs: 1, groups: { a: 0 } }] })).toThrow(/`groups`/);
+    expect(() => readPlan("plan.json", { work: [{ jobs: 1, keys: { tenant: 0 } }] })).toThrow(/`keys\.tenant`/);
+    expect(() => readPlan("plan.json", { work: [{ jobs: 1, keys: { group: 2 } }] })).toThrow(/`keys`.*no name "group"/);
+    expect(() => flags("--jobs", "1", "--key-count", "tenant=0")).toThrow(/--key-count tenant/);
   });
 
   it("with twice as much of something", () => {
@@ -159,6 +168,10 @@ describe("arrivals", () => {
   });
 
   it("arrivals belong to groups by turns, or by proportion", () => {
+    const keys = taken({ jobs: 6, keys: { tenant: 2, model: 3 } }, 6).map((one) => Object.values(one.keys!).join(" "));
+    expect(new Set(keys).size).toBe(6);
+    expect(keys[0]).toBe("tenant1 model1");
+    expect(flags("--jobs", "1", "--key-count", "tenant=2").work[0]?.keys).toMatchObject({ tenant: { byTurns: true } });
     expect(taken({ jobs: 5, groups: 2 }, 5).map(({ group }) => group)).toEqual(["g1", "g2", "g1", "g2", "g1"]);
     const drawn = taken({ jobs: 10_000, groups: { big: 9, small: 1 } }, 10_000);
     const small = drawn.filter(({ group }) => group === "small").length;

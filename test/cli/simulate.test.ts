@@ -44,6 +44,19 @@ describe("a simulation is exact", () => {
     expect(summary.limits[0]).toMatchObject({ use: 1, share: 1 });
   });
 
+  it("every combination of keys has a limit of its own", async () => {
+    const limits = { each: { max: 1, per: "1m", by: ["tenant", "model"] }, busy: { concurrency: 1, by: "tenant" } };
+    const work = [{ jobs: 12, duration: "1s", keys: { tenant: 3, model: 2 } }];
+    const { played, summary } = await simulate(planOf({ limits, work, concurrency: 100 }));
+    expect(startsOf(played.runs)).toEqual([
+      [0, 3],
+      [1_000, 3],
+      [60_000, 3],
+      [61_000, 3],
+    ]);
+    expect(summary.limits.find(({ name }) => name === "each")).toMatchObject({ use: expect.closeTo(1, 1) });
+  });
+
   it("spacing is from start to start", async () => {
     const plan = planOf({ limits: { crawl: { every: "500ms", all: true } }, work: [{ jobs: 5, duration: "3s" }] });
     const { played, summary } = await simulate(plan);

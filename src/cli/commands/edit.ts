@@ -4,6 +4,7 @@ import { type Arguments, quoted } from "../arguments.ts";
 import { answer, type Command, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { Failure, UsageError } from "../failures.ts";
+import { KEYS, keysIn } from "../keys-option.ts";
 import { printable } from "../render/text.ts";
 
 /** What takes an option away. */
@@ -22,6 +23,7 @@ export const edit: Command = {
     data: { value: "json", help: "what its handler is given" },
     weight: { value: "n=5", short: "w", many: true, help: "what it weighs, once for each name; or none" },
     group: { value: "group", short: "g", help: "the group it is in, or none" },
+    keys: KEYS("what limits count it by, once for each name: all of them; or none"),
     "max-attempts": { value: "n", help: "how many attempts, the first included" },
     timeout: { value: "30s", help: "how long one attempt may take, or none" },
     deadline: { value: "1h", help: "not to start or run after so long from now, or none" },
@@ -56,6 +58,7 @@ function optionsOf(args: Arguments): UpdateOptions {
     data: data === undefined ? undefined : jsonIn(data),
     weights: weightsIn(args.texts("weight")),
     group: group === NONE ? null : group,
+    keys: args.texts("keys").join() === NONE ? null : keysIn(args.texts("keys")),
     timeout: args.text("timeout") === NONE ? null : args.duration("timeout"),
     deadline: args.text("deadline") === NONE ? null : args.duration("deadline"),
   };

@@ -1,7 +1,9 @@
 import { nameText } from "../../core/names.ts";
 import { readArgument } from "../../core/options.ts";
 import { readLimits } from "../../limits/define.ts";
+import { labelOf } from "../../limits/rule.ts";
 import { Limits } from "../../limiter/shared/limits.ts";
+import type { LimitKeyOptions } from "../../limiter/shared/limit-target.ts";
 import { declaredText, outcomesOf } from "../../storage/declaring.ts";
 import type { OnConflict } from "../../storage/limit-storage.ts";
 import { answer, type Context } from "../command.ts";
@@ -13,7 +15,7 @@ import { allowanceText } from "../render/limit-words.ts";
 import { limitJson } from "../render/limits-json.ts";
 import { plural, printable } from "../render/text.ts";
 import { duration } from "../render/time.ts";
-import { foundLimit } from "./limit-names.ts";
+import { foundLimit, keyOption } from "./limit-names.ts";
 
 type Action = (context: Context, database: Database, words: readonly string[]) => Promise<number>;
 
@@ -26,7 +28,7 @@ export function isAction(word: string): word is keyof typeof ACTIONS {
 
 async function set(context: Context, database: Database, words: readonly string[]): Promise<number> {
   const name = oneName("set", words);
-  only(context, "set", ["max", "per", "concurrency", "every", "group"]);
+  only(context, "set", ["max", "per", "concurrency", "every", "group", "keys"]);
   const { args } = context;
   const change = {
     max: numberOf(context, "max"),
@@ -37,7 +39,7 @@ async function set(context: Context, database: Database, words: readonly string[
   if (Object.values(change).every((value) => value === undefined)) {
     throw new UsageError("set what? Say --max, --per, --concurrency or --every");
   }
-  return done(context, database, name, (limits, group) => limits.change(name, change, { group }), "set");
+  return done(context, database, name, (limits, key) => limits.change(name, change, key), "set");
 }
 
 async function restore(context: Context, database: Database, words: readonly string[]): Promise<number> {
@@ -48,17 +50,18 @@ async function restore(context: Context, database: Database, words: readonly str
 
 async function pause(context: Context, database: Database, words: readonly string[]): Promise<number> {
   const name = oneName("pause", words);
-  only(context, "pause", ["for", "group"]);
+  only(context, "pause", ["for", "group", "keys"]);
   const forMs = context.args.duration("for");
-  if (forMs === undefined && context.args.flag("group")) {
-    throw new UsageError("--group needs --for: without an end the whole limit is paused");
+  const keyed = ["group", "keys"].find((option) => context.args.flag(option));
+  if (forMs === undefined && keyed !== undefined) {
+    throw new UsageError(`--${keyed} needs --for: without an end the whole limit is paused`);
   }
   const told = forMs === undefined ? "paused" : `paused for ${duration(forMs)}:`;
   return done(
     context,
     database,
     name,
-    (limits, group) => limits.pause(name, forMs === undefined ? {} : { for: forMs, group }),
+    (limits, key) => limits.pause(name, forMs === undefined ? {} : { for: forMs, ...key }),
     told,
   );
 }
@@ -71,14 +74,16 @@ async function resume(context: Context, database: Database, words: readonly stri
 
 async function reset(context: Context, database: Database, words: readonly string[]): Promise<number> {
   const name = oneName("reset", words);
-  only(context, "reset", ["group"]);
-  return done(context, database, name, (limits, group) => limits.reset(name, { group }), "reset");
+  only(context, "reset", ["group", "keys"]);
+  return done(context, database, name, (limits, key) => limits.reset(name, key), "reset");
 }
 
 async function remove(context: Context, { storage }: Database, words: readonly string[]): Promise<number> {
   const name = oneName("remove", words);
   only(context, "remove", ["yes"]);
-  const { waiting } = await foundLimit(storage, name, undefined);
+  const {
+    limit: { waiting },
+  } = await foundLimit(storage, name);
   if (!context.args.flag("yes")) {
     const free = waiting === 0 ? "" : `, and ${plural(waiting, "job")} would no longer wait for it`;
     throw new Failure("SLUICE_UNCONFIRMED", `this removes the limit ${printable(name)}${free}: say --yes to do it`);
@@ -123,18 +128,17 @@ async function done(
   context: Context,
   { storage, look }: Database,
   name: string,
-  act: (limits: Limits, group: string | undefined) => Promise<unknown>,
+  act: (limits: Limits, key: LimitKeyOptions) => Promise<unknown>,
   told: string,
 ): Promise<number> {
-  const group = context.args.text("group");
-  await foundLimit(storage, name, group);
-  await act(new Limits(storage, { by: operator(context) }), group);
-  const limit = await foundLimit(storage, name, group);
+  const key = keyOption(context.args);
+  await foundLimit(storage, name, key);
+  await act(new Limits(storage, { by: operator(context) }), key);
+  const { limit, value } = await foundLimit(storage, name, key);
   const now = await look.now();
-  answer(context, limitJson(limit, now, group), () => {
-    const of = group === undefined ? "" : `[${printable(group)}]`;
-    const words = `${allowanceText(limit.rule, group ?? null)}, ${limitWords(limit, now, group).text}`;
-    return `${told} ${printable(name)}${of}: ${words}\n`;
+  answer(context, limitJson(limit, now, value), () => {
+    const words = `${allowanceText(limit.rule, value ?? null)}, ${limitWords(limit, now, value).text}`;
+    return `${told} ${printable(labelOf(name, value ?? null))}: ${words}\n`;
   });
   return 0;
 }
@@ -146,7 +150,20 @@ function oneName(action: string, words: readonly string[]): string {
   return name;
 }
 
-const OWN = ["max", "per", "concurrency", "every", "for", "on-conflict", "version", "owner", "yes", "group", "history"];
+const OWN = [
+  "max",
+  "per",
+  "concurrency",
+  "every",
+  "for",
+  "on-conflict",
+  "version",
+  "owner",
+  "yes",
+  "group",
+  "keys",
+  "history",
+];
 
 /** An option that does nothing here was meant for something else. */
 function only({ args }: Context, action: string, allowed: readonly string[]): void {

@@ -2,17 +2,18 @@ import { answer, type Command, type Context, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import type { Database } from "../opened.ts";
 import { UsageError } from "../failures.ts";
+import { KEYS } from "../keys-option.ts";
 import { historyJson, historyTable } from "../render/limit-history.ts";
 import { limitJson } from "../render/limits-json.ts";
 import { limitsTable, limitText } from "../render/limits.ts";
 import { ACTIONS, isAction } from "./limit-actions.ts";
-import { foundLimit } from "./limit-names.ts";
+import { foundLimit, keyOption } from "./limit-names.ts";
 
 export const limits: Command = {
   name: "limits",
   summary: "shared limits: what is used, what waits; changes and pauses them",
   usage: [
-    "[name] [--group g] [--history]",
+    "[name] [--group g] [--keys tenant=acme]… [--history]",
     "set <name> [--max n] [--per 1m] [--concurrency n] […]",
     "restore | resume | reset <name>",
     "pause <name> [--for 10m]",
@@ -24,11 +25,13 @@ export const limits: Command = {
     "numbers than the one before. --history shows what was changed, when and by whom.",
     "`pause` lets nothing start; `resume` takes back whatever holds it: by hand, by",
     "a service, by a breaker. `reset` forgets what was counted. For a limit by group",
-    "--group names one. A limit that is called like an action: `limits show set`.",
+    "--group names one, for a limit by keys --keys. A limit that is called like an",
+    "action: `limits show set`.",
   ].join("\n"),
   options: {
     ...DATABASE,
     group: { value: "group", short: "g", help: "of a limit by group: only this group" },
+    keys: KEYS("of a limit by keys: only these, once for each name"),
     max: { value: "n", help: "set: at most so much" },
     per: { value: "1m", help: "set: in any window of this length" },
     concurrency: { value: "n", help: "set: at most so much at a time" },
@@ -55,9 +58,14 @@ export const limits: Command = {
     }),
 };
 
+/** Options that say which state of a limit is meant. */
+const KEYED = ["group", "keys"];
+
 async function showAll(context: Context, { storage, look }: Database): Promise<number> {
   const { io, args } = context;
-  if (args.text("group") !== undefined) throw new UsageError("--group: of which limit? sluice limits <name> --group g");
+  for (const option of KEYED) {
+    if (args.flag(option)) throw new UsageError(`--${option}: of which limit? sluice limits <name> --${option} …`);
+  }
   const found = await storage.limits.read({ name: null, group: null });
   const now = await look.now();
   answer(context, { limits: found.map((limit) => limitJson(limit, now)) }, () =>
@@ -70,20 +78,19 @@ async function showAll(context: Context, { storage, look }: Database): Promise<n
 
 async function showOne(context: Context, { storage, look }: Database, name: string): Promise<number> {
   const { io, args } = context;
-  const group = args.text("group");
-  const limit = await foundLimit(storage, name, group);
+  const { limit, value } = await foundLimit(storage, name, keyOption(args));
   const now = await look.now();
   const surface = { paint: io.paint, columns: io.columns() };
-  answer(context, limitJson(limit, now, group), () => limitText(limit, now, surface, group));
+  answer(context, limitJson(limit, now, value), () => limitText(limit, now, surface, value));
   return 0;
 }
 
 /** The history of one limit, also of one that was removed, or of all. */
 async function showHistory(context: Context, { storage }: Database, name: string | undefined): Promise<number> {
   const { io, args } = context;
-  if (args.text("group") !== undefined) throw new UsageError("--group means nothing for --history");
+  for (const option of KEYED) if (args.flag(option)) throw new UsageError(`--${option} means nothing for --history`);
   const history = await storage.limits.history({ name: name ?? null, limit: 100 });
-  if (name !== undefined && history.length === 0) await foundLimit(storage, name, undefined);
+  if (name !== undefined && history.length === 0) await foundLimit(storage, name);
   answer(context, { name, history: historyJson(history) }, () =>
     history.length === 0
       ? "Nothing was changed yet: no limit has been declared.\n"

@@ -8,7 +8,7 @@ const orNull = (at: number | null) => (at === null ? null : instant(at));
 
 /** A job for machines. What it was given and what it gave are outlined, unless `data` asks for them. */
 export function jobJson(job: JobRecord, { data }: { readonly data: boolean }): Record<string, unknown> {
-  const { id, queue, type, state, group, priority, weights, attempt, maxAttempts, backoff, holds } = job;
+  const { id, queue, type, state, group, keys = null, priority, weights, attempt, maxAttempts, backoff, holds } = job;
   const payload = (text: string) => (data ? (fromJson(text) ?? null) : undefined);
   return {
     id,
@@ -16,6 +16,7 @@ export function jobJson(job: JobRecord, { data }: { readonly data: boolean }): R
     type,
     state,
     group,
+    keys,
     priority,
     weights,
     attempt,

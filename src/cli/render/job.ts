@@ -2,7 +2,7 @@ import type { ErrorRecord, JobRecord } from "../../core/job.ts";
 import type { JobHistory } from "../../storage/job-storage.ts";
 import { outlineText, payloadLines } from "./payload.ts";
 import { listing, type Surface } from "./table.ts";
-import { plural, printable, printableLines } from "./text.ts";
+import { keysText, plural, printable, printableLines } from "./text.ts";
 import { distance, duration, instant } from "./time.ts";
 
 export interface JobDetails {
@@ -31,6 +31,7 @@ export function jobText({ job, history, paused, waitsFor, data }: JobDetails, no
     ["state", stateText(job, paused, surface)],
     waitsFor === undefined ? undefined : ["waits for", waitsFor],
     job.group === null ? undefined : ["group", printable(job.group)],
+    job.keys === undefined ? undefined : ["keys", keysText(job.keys)],
     ["priority", String(job.priority)],
     job.weights === null ? undefined : ["weights", printable(JSON.stringify(job.weights))],
     ["attempts", attemptsText(job)],

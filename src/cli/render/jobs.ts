@@ -1,6 +1,6 @@
 import type { JobRecord } from "../../core/job.ts";
 import { type Column, type Surface, table } from "./table.ts";
-import { printable } from "./text.ts";
+import { keysText, printable } from "./text.ts";
 import { shortDuration } from "./time.ts";
 
 /** From this width on further columns are shown. */
@@ -20,6 +20,7 @@ const COLUMNS: readonly JobColumn[] = [
   { title: "due", align: "right", of: due, only: "filled" },
   { title: "type", atLeast: 8, of: ({ type }) => printable(type) },
   { title: "group", atLeast: 6, of: ({ group }) => printable(group ?? ""), only: "roomy" },
+  { title: "keys", atLeast: 6, of: ({ keys = {} }) => keysText(keys), only: "roomy" },
   { title: "error", atLeast: 12, of: errorText, only: "roomy" },
 ];
 

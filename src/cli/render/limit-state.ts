@@ -1,6 +1,7 @@
 import { type LimitRule, quotaOf } from "../../limits/rule.ts";
 import type { GroupState, LimitState } from "../../storage/limit-storage.ts";
 import type { Style } from "../io.ts";
+import { stateNoun } from "./limit-words.ts";
 import { number, plural } from "./text.ts";
 import { timeOfDay } from "./time.ts";
 
@@ -35,11 +36,12 @@ export function limitWords({ rule, states, groups }: LimitState, now: number, gr
   if (rule.paused) return stopped("paused");
   if (!rule.byGroup || group !== undefined) return states[0] === undefined ? OPEN : groupWords(rule, states[0], now);
   const { heldUntil = now, blindUntil = now, quota } = rule;
-  if (heldUntil > now) return stopped(`all groups held until ${timeOfDay(heldUntil, now)}`);
-  if (blindUntil > now && quota.max !== null) return full(`all groups full until ${timeOfDay(blindUntil, now)}`);
+  if (heldUntil > now) return stopped(`all ${stateNoun(rule)}s held until ${timeOfDay(heldUntil, now)}`);
+  if (blindUntil > now && quota.max !== null)
+    return full(`all ${stateNoun(rule)}s full until ${timeOfDay(blindUntil, now)}`);
   if (groups === 0) return OPEN;
   const shut = states.filter((state) => state.reason !== null).length;
-  const of = plural(groups, "group");
+  const of = plural(groups, stateNoun(rule));
   if (shut === 0) return { ...OPEN, text: `open, ${of} in use` };
   return full(`${number(shut)}${states.length < groups ? "+" : ""} of ${of} full`);
 }

@@ -1,4 +1,4 @@
-import { type LimitRule, type Quota, quotaOf } from "../../limits/rule.ts";
+import { type LimitRule, namesOf, type Quota, quotaOf } from "../../limits/rule.ts";
 import { spanText } from "../../storage/span.ts";
 import { number, printable } from "./text.ts";
 
@@ -17,13 +17,26 @@ function quotaText({ max, windowMs, concurrency, everyMs }: Quota, weight: strin
   return parts.length === 0 ? "anything" : parts.join(", ");
 }
 
-/** Which jobs it holds for: `send_email, send_digest`, `queue crawl`, `each group`, `all`. */
-export function scopeText({ types, queues, byGroup }: LimitRule): string {
+/** Which jobs it holds for: `send_email, send_digest`, `queue crawl`, `each group`, `each tenant and model`, `all`. */
+export function scopeText(rule: LimitRule): string {
+  const { types, queues, byGroup } = rule;
   const names = (list: readonly string[]) => list.map((name) => printable(name)).join(", ");
   const parts = [
     ...(types === null ? [] : [names(types)]),
     ...(queues === null ? [] : [`${queues.length === 1 ? "queue" : "queues"} ${names(queues)}`]),
-    ...(byGroup ? ["each group"] : []),
+    ...(byGroup ? [`each ${namesText(rule)}`] : []),
   ];
   return parts.length === 0 ? "all" : parts.join("; ");
+}
+
+/** What a limit is by: `group`, `tenant`, `tenant and model`. */
+export function namesText(rule: LimitRule): string {
+  return namesOf(rule)
+    .map((name) => printable(name))
+    .join(" and ");
+}
+
+/** What each state of a limit is for: a group, or a value of its keys. */
+export function stateNoun({ by }: LimitRule): string {
+  return by === undefined ? "group" : "value";
 }

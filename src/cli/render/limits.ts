@@ -2,7 +2,7 @@ import type { LimitRule } from "../../limits/rule.ts";
 import type { GroupState, LimitState } from "../../storage/limit-storage.ts";
 import { spanText } from "../../storage/span.ts";
 import { groupWords, heldText, limitWords, usedText } from "./limit-state.ts";
-import { allowanceText, scopeText } from "./limit-words.ts";
+import { allowanceText, namesText, scopeText, stateNoun } from "./limit-words.ts";
 import { type Surface, table, wrappedListing } from "./table.ts";
 import { number, plural, printable } from "./text.ts";
 
@@ -56,7 +56,7 @@ export function limitText(limit: LimitState, now: number, surface: Surface, grou
     used === "" ? undefined : ["used", used],
     held === "" ? undefined : ["held", held],
     ["waiting", plural(waiting, "job")],
-    rule.byGroup ? ["groups", `${number(groups)} in use`] : undefined,
+    rule.byGroup ? [`${stateNoun(rule)}s`, `${number(groups)} in use`] : undefined,
     version === null ? undefined : ["version", String(version)],
     owners.length === 0 ? undefined : ["owner", owners.map((owner) => printable(owner)).join(", ")],
     ["revision", String(revision)],
@@ -70,7 +70,7 @@ export function limitText(limit: LimitState, now: number, surface: Surface, grou
 
 function groupsTable(rule: LimitRule, states: readonly GroupState[], now: number, surface: Surface): string {
   const columns = [
-    { title: "group", atLeast: 8 },
+    { title: namesText(rule), atLeast: 8 },
     { title: "used", align: "right" as const, atLeast: 11 },
     { title: "held", align: "right" as const, atLeast: 7 },
     { title: "state", atLeast: 8 },

@@ -49,7 +49,19 @@ function planLines({ work, workers, concurrency, forMs, seed }: Plan): string[] 
   return [...work.map((one) => workText(one)), `${crew}, ${time}, seed ${seed}`];
 }
 
-function workText({ type, jobs, burst, everyMs, arrivals, fromMs, groups, durationMs, spread, weights }: Work): string {
+function workText({
+  type,
+  jobs,
+  burst,
+  everyMs,
+  arrivals,
+  fromMs,
+  groups,
+  keys,
+  durationMs,
+  spread,
+  weights,
+}: Work): string {
   const many = jobs === null ? "" : `${number(jobs)} `;
   const rate = everyMs === null ? "" : `${perTime(everyMs)}${arrivals === "poisson" ? " by chance" : ""}`;
   const weight = Object.entries(weights).map(([name, [least, most]]) => {
@@ -59,7 +71,8 @@ function workText({ type, jobs, burst, everyMs, arrivals, fromMs, groups, durati
     `${many}${printable(type)}: ${everyMs === null ? `${jobs === null ? `${number(burst)} ` : ""}at once` : rate}`,
     ...(everyMs !== null && burst > 0 ? [`${number(burst)} at the beginning`] : []),
     ...(fromMs > 0 ? [`from ${duration(fromMs)} on`] : []),
-    ...(groups.length > 0 ? [`of ${plural(groups.length, "group")}`] : []),
+    ...(groups === null ? [] : [`of ${plural(groups.shares.length, "group")}`]),
+    ...Object.entries(keys).map(([name, { shares }]) => `with ${plural(shares.length, "value")} of ${printable(name)}`),
     `${duration(durationMs)}${spread > 0 ? " on average" : ""} each`,
     ...weight,
   ].join(", ");

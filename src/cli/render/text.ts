@@ -14,6 +14,14 @@ export function printable(text: string): string {
     );
 }
 
+/** The keys of a job in one line, by name: `model=large tenant=acme`. */
+export function keysText(keys: Readonly<Record<string, string>>): string {
+  return Object.entries(keys)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, value]) => printable(`${name}=${value}`))
+    .join(" ");
+}
+
 /** The lines of a text, each printable. */
 export function printableLines(text: string): string[] {
   return text.split(/\r?\n/).map((line) => printable(line.replaceAll("\t", "  ")));

@@ -1,7 +1,8 @@
+import type { JobKeys } from "../../core/job.ts";
 import type { Random } from "../../core/random.ts";
 import { exponential, lognormal, seeded } from "./chance.ts";
 import { onGrid } from "./clock.ts";
-import type { Arrival, Work } from "./plan.ts";
+import type { Arrival, Values, Work } from "./plan.ts";
 
 /**
  * All jobs in the order in which they come. Every kind of work has a chance of its own, so that more of one changes nothing
@@ -58,19 +59,30 @@ function* arrivalsOf(work: Work, random: Random): Generator<Arrival, undefined> 
     yield {
       at: onGrid(at),
       work,
-      group: groupOf(work, i, random),
+      group: work.groups === null ? null : valueIn(work.groups, i, random),
       durationMs: onGrid(lognormal(random, work.durationMs, work.spread)),
       weights: weightsOf(work, random),
+      keys: keysOf(work, i, random),
     };
   }
   return undefined;
 }
 
-function groupOf({ groups, byTurns }: Work, i: number, random: Random): string | null {
-  if (groups.length === 0) return null;
-  if (byTurns) return groups[i % groups.length]![0];
-  let left = random() * groups.reduce((sum, [, share]) => sum + share, 0);
-  return groups.find(([, share]) => (left -= share) < 0)?.[0] ?? groups.at(-1)![0];
+function valueIn({ shares, byTurns }: Values, i: number, random: Random): string {
+  if (byTurns) return shares[i % shares.length]![0];
+  let left = random() * shares.reduce((sum, [, share]) => sum + share, 0);
+  return shares.find(([, share]) => (left -= share) < 0)?.[0] ?? shares.at(-1)![0];
+}
+
+/** Several keys by turns go through all combinations of their values. */
+function keysOf({ keys }: Work, i: number, random: Random): JobKeys | undefined {
+  let turn = i;
+  const drawn = Object.entries(keys).map(([name, values]): [string, string] => {
+    const value = valueIn(values, turn, random);
+    if (values.byTurns) turn = Math.floor(turn / values.shares.length);
+    return [name, value];
+  });
+  return drawn.length === 0 ? undefined : Object.fromEntries(drawn);
 }
 
 function weightsOf({ weights }: Work, random: Random): Readonly<Record<string, number>> | null {

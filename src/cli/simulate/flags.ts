@@ -14,6 +14,11 @@ export const WORK_OPTIONS: OptionSpecs = {
   burst: { value: "n", help: "so many of them come at the beginning, at once" },
   type: { value: "type", short: "t", help: "their type (default work)" },
   "group-count": { value: "n", help: "they belong to so many groups, by turns" },
+  "key-count": {
+    value: "tenant=5",
+    many: true,
+    help: "they have a key with so many values, by turns; may be repeated",
+  },
   duration: { value: "200ms", help: "how long each runs (default 100ms)" },
   spread: { value: "0.5", help: "by chance, log-normal: how far off most are, as a part of the duration (default 0)" },
   weight: { value: "tokens=1200", many: true, help: "what each weighs; tokens=200..2000 by chance; may be repeated" },
@@ -32,7 +37,12 @@ export const PLAN_OPTIONS: OptionSpecs = {
 };
 
 /** Where the names differ from those in a plan. */
-const FLAG_OF: Readonly<Record<string, string>> = { groups: "group-count", weights: "weight", maxJobs: "max-jobs" };
+const FLAG_OF: Readonly<Record<string, string>> = {
+  groups: "group-count",
+  keys: "key-count",
+  weights: "weight",
+  maxJobs: "max-jobs",
+};
 const TEXTS = new Set(["rate", "arrivals", "type", "duration", "for"]);
 
 /** The plan that a command line describes: from a file, or by options alone. */

@@ -34,11 +34,12 @@ const PARTS: readonly Part[] = [
   { form: new RegExp(`^estimate (${COUNT})$`), read: ([, estimate]) => ({ estimate: count(estimate!) }) },
   { form: /^types? (.+)$/, read: ([, types]) => ({ types: words(types!) }) },
   { form: /^queues? (.+)$/, read: ([, queues]) => ({ queues: words(queues!) }) },
-  { form: /^(?:by|each|per) group$/, read: () => ({ by: "group" }) },
+  { form: /^per group$/, read: () => ({ by: "group" }) },
+  { form: /^(?:by|each) (.+)$/, read: ([, by]) => ({ by: by!.includes(" ") ? words(by!) : by }) },
 ];
 
 const FORMS =
-  '"120 per 1m", "200,000 tokens per 1m", "2 at a time", "every 500ms", "types a b", "queues q", "by group"';
+  '"120 per 1m", "200,000 tokens per 1m", "2 at a time", "every 500ms", "types a b", "queues q", "by group", "by tenant model"';
 
 /**
  * Reads `mail: 120 per 1m, 5 at a time, types send_email send_digest`. Without a word about which jobs it holds for all.

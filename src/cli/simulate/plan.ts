@@ -1,3 +1,4 @@
+import type { JobKeys } from "../../core/job.ts";
 import type { LimitRule } from "../../limits/rule.ts";
 
 /** What a simulation is asked to do. Times are in milliseconds. */
@@ -15,6 +16,14 @@ export interface Plan {
   readonly maxJobs: number;
 }
 
+/** Values that jobs have. */
+export interface Values {
+  /** Each, and how often it comes, by proportion. */
+  readonly shares: readonly (readonly [string, number])[];
+  /** By turns, not by chance. */
+  readonly byTurns: boolean;
+}
+
 /** Jobs of one kind. */
 export interface Work {
   readonly queue: string;
@@ -29,10 +38,10 @@ export interface Work {
   readonly arrivals: "steady" | "poisson";
   /** When the first comes. */
   readonly fromMs: number;
-  /** Names and how often each comes, by proportion; empty: jobs have no group. */
-  readonly groups: readonly (readonly [string, number])[];
-  /** Groups by turns, not by chance. */
-  readonly byTurns: boolean;
+  /** null: jobs have no group. */
+  readonly groups: Values | null;
+  /** The values of each key, by its name. */
+  readonly keys: Readonly<Record<string, Values>>;
   /** How long a job runs: the mean, and how far most are from it, as a part of the mean. */
   readonly durationMs: number;
   readonly spread: number;
@@ -51,6 +60,7 @@ export interface Arrival {
   readonly at: number;
   readonly work: Work;
   readonly group: string | null;
+  readonly keys?: JobKeys | undefined;
   readonly durationMs: number;
   readonly weights: Readonly<Record<string, number>> | null;
 }

@@ -157,7 +157,7 @@ class Stage {
   }
 }
 
-function newJob(id: string, { work, group, weights }: Arrival): NewJob {
+function newJob(id: string, { work, group, keys, weights }: Arrival): NewJob {
   return {
     id,
     queue: work.queue,
@@ -166,6 +166,7 @@ function newJob(id: string, { work, group, weights }: Arrival): NewJob {
     due: { inMs: 0 },
     priority: work.priority,
     group,
+    keys,
     weights,
     maxAttempts: 1,
     backoff: { kind: "fixed", delay: 0 },

@@ -1,5 +1,6 @@
 import { toMilliseconds } from "../../core/duration.ts";
 import { OptionsError } from "../../core/errors.ts";
+import { jobKeys } from "../../core/job-keys.ts";
 import { nameText } from "../../core/names.ts";
 import {
   type Check,
@@ -12,7 +13,7 @@ import {
   readOptions,
   weight,
 } from "../../core/options.ts";
-import { DEFAULT_QUEUE, type Work } from "./plan.ts";
+import { DEFAULT_QUEUE, type Values, type Work } from "./plan.ts";
 
 /** A number of jobs in a unit of time, as the time from one to the next. */
 const rate: Check<number> = {
@@ -34,8 +35,8 @@ const priority: Check<number> = {
   read: (value) => (Number.isSafeInteger(value) ? (value as number) : undefined),
 };
 
-/** How many groups, or names and how often each comes by proportion. */
-const groups: Check<readonly (readonly [string, number])[] | number> = {
+/** How many groups or values of a key, or names and how often each comes by proportion. */
+const values: Check<readonly (readonly [string, number])[] | number> = {
   expected: "an integer from 1 to 100000, or an object of names with a number > 0 for each",
   read: (value) => {
     if (typeof value === "number") return count.read(value) !== undefined && value <= 100_000 ? value : undefined;
@@ -59,7 +60,8 @@ const WORK = {
   arrivals: optional(oneOf("steady", "poisson"), undefined),
   burst: optional(countOrZero, 0),
   from: optional(durationOrZero, 0),
-  groups: optional(groups, undefined),
+  groups: optional(values, undefined),
+  keys: optional(anything, {}),
   duration: optional(durationOrZero, undefined),
   spread: optional(part, 0),
   weights: optional(anything, {}),
@@ -102,8 +104,8 @@ export function readWork(owner: string, given: unknown, timed: boolean): Work {
     everyMs: everyMs ?? null,
     arrivals: arrivals ?? "steady",
     fromMs: read.from,
-    groups: typeof read.groups === "number" ? numbered(read.groups) : (read.groups ?? []),
-    byTurns: typeof read.groups === "number",
+    groups: read.groups === undefined ? null : valuesOf("g", read.groups),
+    keys: keysOf(owner, read.keys),
     durationMs: read.duration ?? USUAL_MS,
     spread: read.spread,
     weights,
@@ -111,7 +113,18 @@ export function readWork(owner: string, given: unknown, timed: boolean): Work {
   };
 }
 
-const numbered = (many: number) => Array.from({ length: many }, (_, i): [string, number] => [`g${i + 1}`, 1]);
+/** So many values by turns, or the named ones by chance. */
+function valuesOf(name: string, read: readonly (readonly [string, number])[] | number): Values {
+  if (typeof read !== "number") return { shares: read, byTurns: false };
+  return { shares: Array.from({ length: read }, (_, i): [string, number] => [`${name}${i + 1}`, 1]), byTurns: true };
+}
+
+/** The values of each key, which has to be one that a job can have. */
+function keysOf(owner: string, given: unknown): Work["keys"] {
+  const read = Object.entries(byName(owner, "keys", given, values));
+  readArgument(owner, "keys", jobKeys, Object.fromEntries(read.map(([name]) => [name, name])));
+  return Object.fromEntries(read.map(([name, one]) => [name, valuesOf(name, one)]));
+}
 
 /** One weight, or the least and the most. */
 const weightRange: Check<readonly [number, number]> = {

@@ -1,4 +1,4 @@
-import { applies, chargeOf, type LimitRule, type Quota, quotaOf, weighed } from "../../limits/rule.ts";
+import { applies, chargeOf, type LimitRule, type Quota, quotaOf, valueOf, weighed } from "../../limits/rule.ts";
 import { Busy } from "./busy.ts";
 import type { Plan } from "./plan.ts";
 import { usedBy } from "./play.ts";
@@ -17,7 +17,7 @@ interface Area {
 export function useOf(rule: LimitRule, { runs, endedAt }: Played): number | null {
   const matching = runs.filter(({ work }) => applies(rule, work.queue, work.type));
   const total = { window: area(), spacing: area(), concurrency: area() };
-  for (const [group, own] of Map.groupBy(matching, (run) => (rule.byGroup ? run.group : null))) {
+  for (const [group, own] of Map.groupBy(matching, (run) => valueOf(rule, run))) {
     const busy = busyOf(own, endedAt);
     if (busy.total === 0) continue;
     const quota = quotaOf(rule, group);

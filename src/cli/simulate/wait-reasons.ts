@@ -1,9 +1,9 @@
-import { applies, chargeOf, quotaOf } from "../../limits/rule.ts";
+import { applies, chargeOf, quotaOf, valueOf } from "../../limits/rule.ts";
 import type { JobStorage } from "../../storage/job-storage.ts";
 import type { LimitStanding } from "../../storage/limit-storage.ts";
 import { type Run, TURN, WORKERS } from "./runs.ts";
 
-/** Jobs of one queue, type, priority and group: they start in the order in which they came. */
+/** Jobs of one queue, type, priority, group and keys: they start in the order in which they came. */
 interface Lane {
   readonly queue: string;
   readonly type: string;
@@ -125,7 +125,7 @@ export class WaitReasons {
     if (reason !== "concurrency" || concurrency === null) return Number.POSITIVE_INFINITY;
     const ends: { readonly endsAt: number; readonly slots: number }[] = [];
     for (const { run, endsAt } of this.#work.running()) {
-      if (!applies(rule, run.work.queue, run.work.type) || (rule.byGroup && run.group !== group)) continue;
+      if (!applies(rule, run.work.queue, run.work.type) || valueOf(rule, run) !== group) continue;
       ends.push({ endsAt, slots: chargeOf(rule, run.weights).slots });
     }
     let needed = held + (max === null ? weight : 1) - concurrency;
@@ -162,9 +162,9 @@ export class WaitReasons {
     lane.since = now;
   }
 
-  #laneOf({ work, group }: Run): Lane {
+  #laneOf({ work, group, keys }: Run): Lane {
     const { queue, type, priority } = work;
-    const key = JSON.stringify([queue, type, priority, group]);
+    const key = JSON.stringify([queue, type, priority, group, keys]);
     let lane = this.#lanes.get(key);
     if (lane === undefined) this.#lanes.set(key, (lane = { queue, type, runs: [], head: 0, blocker: null, since: 0 }));
     return lane;

@@ -1,0 +1,18 @@
+import { type OptionSpecs, quoted } from "./arguments.ts";
+import { UsageError } from "./failures.ts";
+
+/** The keys of a job, as an option. */
+export const KEYS = (help: string): OptionSpecs[string] => ({ value: "tenant=acme", many: true, help });
+
+/** The keys that `--keys tenant=acme` gives, once for each; undefined: none. A value may contain `=`. */
+export function keysIn(texts: readonly string[]): Readonly<Record<string, string>> | undefined {
+  if (texts.length === 0) return undefined;
+  const keys = texts.map((text): [string, string] => {
+    const at = text.indexOf("=");
+    if (at <= 0) throw new UsageError(`--keys takes name=value, such as tenant=acme, got ${quoted(text)}`);
+    return [text.slice(0, at), text.slice(at + 1)];
+  });
+  const twice = keys.find(([name], i) => keys.findIndex(([other]) => other === name) !== i);
+  if (twice !== undefined) throw new UsageError(`--keys: ${quoted(twice[0])} is there twice`);
+  return Object.fromEntries(keys);
+}
