@@ -4,6 +4,7 @@ import {
   Job,
   type JobClass,
   type JobContext,
+  type JobDefaults,
   type JobDetails,
   type JobHandle,
   JobQueueClient,
@@ -252,6 +253,21 @@ describe("types of the class face", () => {
     expect(new Wrong({ input: 1 }).input).toBe(1);
     // @ts-expect-error -- not the class's input
     expect(new Wrong({ input: "1" }).input).toBe("1");
+  });
+
+  it("keys are names and values that are text", async () => {
+    const untyped = new Queue("q", { storage });
+    expectTypeOf<JobView["keys"]>().toEqualTypeOf<Readonly<Record<string, string>> | undefined>();
+    expectTypeOf<JobDetails<unknown, unknown>["keys"]>().toEqualTypeOf<JobView["keys"]>();
+    expectTypeOf<Job["keys"]>().toEqualTypeOf<JobView["keys"]>();
+    const job = await untyped.add("t", 1, { keys: { tenant: "acme" } });
+    await job.update({ keys: null });
+    // @ts-expect-error -- a number is no value of a key
+    await expect(untyped.add("t", 1, { keys: { tenant: 5 } })).rejects.toThrow();
+    // @ts-expect-error -- an array has no names
+    await expect(job.update({ keys: ["acme"] })).rejects.toThrow();
+    // @ts-expect-error -- keys are of one job, not of a queue
+    expect(() => new Queue("q", { storage, defaults: { keys: { tenant: "acme" } } as JobDefaults })).toThrow();
   });
 
   it("take several classes", () => {

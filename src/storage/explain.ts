@@ -53,7 +53,7 @@ export interface LimitHoldup {
   readonly kind: "limit";
   /** The name of the limit. */
   readonly limit: string;
-  /** The group that it counts for, where it is by group and the job has one. */
+  /** What it counts the job for: its group, or the value of its keys, where the limit is by these and the job has one. */
   readonly group: string | undefined;
   /** The part of the limit that blocks. undefined: the job can never fit. */
   readonly reason: Reason | undefined;

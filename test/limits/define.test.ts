@@ -206,7 +206,7 @@ describe("defineLimits", () => {
     ["by nothing", windowed({ by: [] }), "by", /1 to 8 different names/],
     ["by a name twice", windowed({ by: ["tenant", "tenant"] }), "by", /1 to 8 different names/],
     ["by a hole", windowed({ by: [, "tenant"] }), "by", /1 to 8 different names/], // oxlint-disable-line no-sparse-arrays
-    ["by nine names", windowed({ by: [..."abcdefghi"] }), "by", /1 to 8 different names/],
+    ["by nine names", windowed({ by: "abcdefghi".split("") }), "by", /1 to 8 different names/],
     [
       "overrides of several keys",
       windowed({ by: ["tenant", "model"], overrides: { a: { max: 1 } } }),

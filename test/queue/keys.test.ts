@@ -72,7 +72,7 @@ describe.each(HOUSES)("keys of jobs ($name)", ({ open }) => {
     const keys = JSON.parse('{ "__proto__": "a", "constructor": "b", "toString": "c" }') as Record<string, string>;
     const job = await queue.add("t", null, { keys });
     const found = (await job.info())!.keys!;
-    expect(Object.entries(found).toSorted()).toEqual([
+    expect(Object.entries(found).toSorted(([a], [b]) => (a < b ? -1 : 1))).toEqual([
       ["__proto__", "a"],
       ["constructor", "b"],
       ["toString", "c"],
@@ -127,9 +127,31 @@ describe.each(HOUSES)("keys of jobs ($name)", ({ open }) => {
     await worker.stop();
   });
 
+  it("explain() names the limit with the value that blocks the job, and when it can start", async () => {
+    const house = open();
+    const { clock, queue, storage } = house;
+    const limits = { tenant: { max: 1, per: "1m", by: "tenant" }, both: { concurrency: 9, by: ["model", "tenant"] } };
+    const { worker } = work(house, () => {}, { limits: limits as never });
+    const keys = { tenant: "acme", model: "large" };
+    const [first, second] = [await queue.add("t", 1, { keys }), await queue.add("t", 2, { keys })];
+    await Promise.all([first.result(), clock.advance(0)]);
+    const { runnable, earliest, heldBy } = await second.explain();
+    expect([runnable, earliest]).toEqual([false, new Date(clock.wall() + 60_000)]);
+    expect(heldBy).toMatchObject([
+      {
+        kind: "limit",
+        limit: "tenant",
+        group: "acme",
+        text: expect.stringContaining("The limit tenant[acme] is full"),
+      },
+    ]);
+    expect((await storage.explain(second.id))!.limits.map(({ group }) => group)).toEqual(["large,acme", "acme"]);
+    await worker.stop();
+  });
+
   it("the class face submits keys, and instances have them", async () => {
     const { clock, storage } = open();
-    class Tell extends Job<null, unknown> {
+    class Tell extends Job<null> {
       static readonly type = "tell";
       async execute() {
         return this.keys;
