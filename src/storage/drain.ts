@@ -137,13 +137,7 @@ function limitDrain(state: LimitState, queue: string, types: readonly TypeBacklo
     ? [{ binds: undefined, ms: undefined, why: "is paused", stops: true }]
     : rule.by === undefined
       ? spansOf(rule.quota, state, demand)
-      : [
-          {
-            binds: undefined,
-            ms: undefined,
-            why: `is by ${rule.by.join(", ")}, and how many jobs wait for each is not counted`,
-          },
-        ];
+      : spansByKeys(state, under, rule.by, Math.max(1, state.waiting / waiting));
   const known = spans.filter(({ ms }) => ms !== undefined);
   const longest = known.toSorted((a, b) => b.ms! - a.ms!)[0];
   const dark = spans.find(({ ms }) => ms === undefined);
@@ -162,7 +156,9 @@ function limitDrain(state: LimitState, queue: string, types: readonly TypeBacklo
 }
 
 function assumedOf({ name, byGroup, by, groups }: LimitRule, elsewhere: number, types: number): string[] {
-  if (by !== undefined) return [];
+  if (by !== undefined) {
+    return Object.keys(groups).length === 0 ? [] : [`All values under ${name} are taken to have the same numbers.`];
+  }
   const numbers = (own: GroupRule) => Object.keys(own).some((key) => key !== "share");
   return [
     ...(elsewhere > 0
@@ -235,6 +231,16 @@ function spansOf(quota: Quota, state: LimitState, demand: Demand): Span[] {
     }
   }
   return spans;
+}
+
+/** How many jobs wait for each value is not counted: known is only what holds even if all of them have the same. */
+function spansByKeys(state: LimitState, types: readonly TypeBacklog[], by: readonly string[], factor: number): Span[] {
+  const { rule, states } = state;
+  const spans = spansOf(rule.quota, state, demandOf({ ...rule, byGroup: false }, types, factor));
+  const fits = spans.every(({ ms }) => ms === 0) && states.every(({ reason }) => reason === null);
+  if (fits || spans.some(({ stops }) => stops === true)) return spans;
+  const why = `is by ${by.join(", ")}, and how many jobs wait for each is not counted`;
+  return [{ binds: undefined, ms: undefined, why }];
 }
 
 /** For how long nothing starts under a limit, whatever its numbers are. */

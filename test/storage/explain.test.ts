@@ -471,6 +471,25 @@ describe("how long a backlog takes", () => {
     expect(drain(backlog([typeOf("a", 60)], [full])).drainsInMs).toBe(6_000);
   });
 
+  it("the estimate of a limit by keys is known if all jobs fit even under one value, and unknown if not", () => {
+    const limit = limitOf({ max: 10, per: "1s", by: ["tenant", "model"] });
+    expect(drain(backlog([typeOf("a", 10)], [limit])).drainsInMs).toBe(0);
+    const explained = drain(backlog([typeOf("a", 11)], [limit]));
+    expect(explained).toMatchObject({ drainsInMs: undefined, atLeastMs: 0 });
+    expect(explained.unknown).toEqual([
+      "The limit quota is by tenant, model, and how many jobs wait for each is not counted.",
+    ]);
+    expect(drain(backlog([typeOf("a", 5)], [{ ...limit, waiting: 11 }])).drainsInMs).toBeUndefined();
+    const held = limitOf({ max: 10, per: "1s", by: "tenant" }, { state: { group: "a", reason: "held", heldForMs: 9 } });
+    expect(drain(backlog([typeOf("a", 1)], [held])).drainsInMs).toBeUndefined();
+    const own = limitOf({ max: 10, per: "1s", by: "tenant", overrides: { acme: { max: 1 } } });
+    expect(drain(backlog([typeOf("a", 5)], [own])).assumed).toEqual([
+      "All values under quota are taken to have the same numbers.",
+    ]);
+    const none = limitOf({ max: 0, per: "1s", by: "tenant" });
+    expect(drain(backlog([typeOf("a", 5)], [none])).unknown).toEqual(["The limit quota lets nothing start."]);
+  });
+
   it("the estimate takes the type with the most jobs in a group, and says so, if groups may have jobs of several types", () => {
     const limit = limitOf({ max: 1, per: "1s", concurrency: 1, by: "group" }, { state: { group: "a" } });
     const types = [1, 4, 2].map((most, i) => typeOf(`t${i}`, 10, { groups: 5, mostInGroup: most, ranMs: 100 }));
