@@ -34,7 +34,7 @@ export function namesOf({ byGroup, by = [GROUP] }: Pick<LimitRule, "byGroup" | "
   return byGroup ? by : [];
 }
 
-/** Is each the same value under both? If not, a state of one means nothing to the other. */
+/** Are both by the same names? If not, a state of one means nothing to the other. */
 export function isBySame(one: LimitRule, other: LimitRule): boolean {
   return areSameNames(namesOf(one), namesOf(other));
 }

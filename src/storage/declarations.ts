@@ -106,7 +106,7 @@ function declaredAs(before: StoredRule | undefined, rule: LimitRule, now: number
   const { declared } = before;
   // Numbers for another weight cannot be compared with the earlier ones.
   const anew = declared.weight !== rule.weight || declared.estimate !== rule.estimate;
-  // Nor do numbers for one value of something else mean anything.
+  // Numbers for one value mean nothing if the limit is by something else now.
   const groups = Object.entries(before.groups).filter(
     ([group]) => !anew && isBySame(declared, rule) && same(numbersOf(declared, group), numbersOf(rule, group)),
   );
