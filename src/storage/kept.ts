@@ -52,7 +52,7 @@ export function readWeights(kept: unknown): Readonly<Record<string, number>> | n
 /** The keys of a job as text: the same for the same keys, in whatever order they were given. */
 export function textOfKeys(keys: JobKeys): string {
   const pairs = Object.entries(keys).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return JSON.stringify(Object.fromEntries(pairs));
+  return `{${pairs.map((pair) => pair.map((text) => JSON.stringify(text)).join(":")).join(",")}}`;
 }
 
 /** The keys of a job, as they were kept; undefined: none that can be read. */

@@ -354,7 +354,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     await scene.clock.advance(1_000);
     await crowd.claim(1);
     const uniform = await crowd.counted(
-      "sluice.add_uniform_2('one', '{}', ',', 'q', 't', NULL, 0, 0, NULL, NULL, 3, '{}', NULL, NULL, NULL, NULL, NULL)",
+      "sluice.add_uniform_2('one', '{}', ',', 'q', 't', NULL, 0, 0, NULL, NULL, NULL, 3, '{}', NULL, NULL, NULL, NULL, NULL)",
     );
     const general = await crowd.counted("sluice.add_2($1, false)", addArgument([newJob()]));
     expect(uniform.passed + general.passed).toBeLessThan(FEW);

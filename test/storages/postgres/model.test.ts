@@ -6,5 +6,5 @@ import { emptyStorages } from "./support.ts";
 describe("PostgresStorage", () => {
   const open = emptyStorages();
   modelTest("PostgresStorage", open, 10);
-  limitsModelTest("PostgresStorage", open, 5);
+  limitsModelTest("PostgresStorage", open, 5, { keys: true });
 });

@@ -23,9 +23,9 @@ describe("statements by their names", () => {
     const added = (await known()).filter((name) => name.includes("add_uniform"));
     expect(new Set(added)).toEqual(
       new Set([
-        "sluice2:2000:sluice.add_uniform/17",
-        "sluice2:2000:other.add_uniform/17",
-        "sluice2:400:sluice.add_uniform/17",
+        "sluice2:2000:sluice.add_uniform/18",
+        "sluice2:2000:other.add_uniform/18",
+        "sluice2:400:sluice.add_uniform/18",
       ]),
     );
     for (const storage of storages) await storage.close();

@@ -113,10 +113,12 @@ describe("a schema of version 1", () => {
     const after = (await rowsOf(url)) as typeof before;
     for (const [table, rows] of Object.entries(before)) {
       if (table === "listeners") continue;
-      const changed = new Set({ jobs: ["claim"], rules: ["stored"], meta: ["rules"] }[table] ?? []);
-      const kept = rows.map(({ row }) =>
-        Object.fromEntries(Object.entries(row).filter(([name]) => !changed.has(name))),
-      );
+      const changed = new Set({ jobs: ["claim"], rules: ["stored"], meta: ["rules"], lanes: ["blocked_until"] }[table] ?? []);
+      const kept = rows.map(({ row }) => {
+        const same = Object.fromEntries(Object.entries(row).filter(([name]) => !changed.has(name)));
+        // What a limit is counted by is a field that version 1 had not.
+        return table === "rules" ? { ...same, fields: { ...(row["fields"] as object), by: null } } : same;
+      });
       expect(
         after[table]?.map(({ row }) => row),
         table,

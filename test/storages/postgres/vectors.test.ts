@@ -21,9 +21,9 @@ DECLARE
   kept record;
   -- As a claim of one sees them, and one of very many, which looks up what has left the window.
   keys sluice.claim_keys := sluice.open_keys(ARRAY[said], CASE WHEN lane IS NULL THEN 1 ELSE 0 END,
-    array_remove(ARRAY[lane], NULL), 1, NULL, now);
+    array_remove(ARRAY[lane], NULL), '{}', 1, NULL, now);
   exact sluice.claim_keys := sluice.open_keys(ARRAY[said], CASE WHEN lane IS NULL THEN 1 ELSE 0 END,
-    array_remove(ARRAY[lane], NULL), 1000000000, NULL, now);
+    array_remove(ARRAY[lane], NULL), '{}', 1000000000, NULL, now);
 BEGIN
   SELECT k.account, k.used INTO kept FROM sluice.kept_accounts(ARRAY[said.name], ARRAY[sluice.state_grp(said.by_group, grp)],
     ARRAY[CASE WHEN meter.max IS NOT NULL THEN meter.window_ms END], ARRAY[meter.holds], now) AS k;
@@ -38,7 +38,7 @@ BEGIN
     'held', coalesce(account.held, 0),
     'wait', nullif(verdict.wait, 'Infinity'),
     'reason', verdict.reason,
-    'refusal', nullif(sluice.refusal_wait(said, lane, charge.weight, charge.slots, 0, 0, 0, NULL, now), 'Infinity'),
+    'refusal', nullif(sluice.refusal_wait(said, sluice.state_grp(said.by_group, grp), charge.weight, charge.slots, 0, 0, 0, NULL, now), 'Infinity'),
     -- A claim decides no earlier than what it knows of.
     'fits', CASE WHEN keys.at = now THEN NOT keys.closed[1] AND charge.weight <= keys.weights[1] AND charge.slots <= keys.slots[1]
       AND keys.starts[1] >= 1 AND (charge.weight <= keys.maxima[1]) IS NOT FALSE AND (charge.slots <= keys.concurrency[1]) IS NOT FALSE END,

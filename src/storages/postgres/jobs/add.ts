@@ -1,5 +1,6 @@
 import { DuplicateJobError } from "../../../core/errors.ts";
 import type { Added, NewJob, When } from "../../../storage/job-storage.ts";
+import { textOfKeys } from "../../../storage/kept.ts";
 import { tooHeavy } from "../../../storage/stored-rules.ts";
 import type { Caller, Once, Steps } from "../database.ts";
 import { sqlStateOf } from "../failures.ts";
@@ -64,8 +65,8 @@ export async function addInside(database: Caller, jobs: readonly NewJob[]): Prom
 export function addArgument(jobs: readonly NewJob[]): string {
   const [ids, data, separator] = textsOf(jobs);
   const { kinds, kindOf } = kindsOf(jobs);
-  const keys = jobs.some(({ idempotency }) => idempotency !== null) ? jobs.map(keyOf) : undefined;
-  return JSON.stringify({ ids, data, separator, kinds, kind_of: kinds.length === 1 ? undefined : kindOf, keys });
+  const idempotency = jobs.some((job) => job.idempotency !== null) ? jobs.map(keyOf) : undefined;
+  return JSON.stringify({ ids, data, separator, kinds, kind_of: kinds.length === 1 ? undefined : kindOf, idempotency });
 }
 
 /** The ids and the data, as one text each, and what stands between them. */
@@ -108,6 +109,7 @@ export const columnsOf = ({
   due,
   priority,
   group,
+  keys,
   weights,
   maxAttempts,
   backoff,
@@ -121,6 +123,7 @@ export const columnsOf = ({
   due_in: delayOf(due),
   priority,
   grp: group,
+  keys: keys === undefined ? null : textOfKeys(keys),
   weights: weights === null ? null : JSON.stringify(weights),
   max_attempts: maxAttempts,
   backoff: JSON.stringify(backoff),
@@ -158,6 +161,7 @@ function isAlike(job: NewJob, other: NewJob): boolean {
       job.type === other.type &&
       job.priority === other.priority &&
       job.group === other.group &&
+      job.keys === other.keys &&
       job.maxAttempts === other.maxAttempts &&
       job.timeout === other.timeout &&
       job.keepFor === other.keepFor &&

@@ -1,6 +1,6 @@
 import { type Before, startsBefore, waitBehind } from "../../../limits/behind.ts";
 import type { KeyDecision } from "../../../limits/key-state.ts";
-import { chargeOf, type LimitRule, mostOf, wallRule } from "../../../limits/rule.ts";
+import { chargeOf, type LimitRule, mostOf, valueOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { ClaimLimit } from "../../../storage/job-storage.ts";
 import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
@@ -46,7 +46,7 @@ export async function explain(database: Database, id: string): Promise<Standing 
   const rules = answer.limits.map((one) => one.rule ?? ruleOfClaim(one.claim));
   const limits = answer.limits.map((one, i): LimitStanding => {
     const rule = rules[i]!;
-    const group = rule.byGroup ? job.group : null;
+    const group = valueOf(rule, job);
     const behind = one.behind ?? WHEN_RELEASED;
     const shown = wallRule(rule, skew);
     return standingOf(

@@ -145,7 +145,7 @@ function textOf(snapshot: Snapshot, lanes: SnapshotLanes, limits: ClaimLimits, f
       passes: entries.map(({ passes }) => passes),
     }),
     counts,
-    units: Array.from(places.keys(), ({ unit }) => numberOf(units, unit)),
+    units: Array.from(places.keys(), (lane) => (lane.turns ? numberOf(units, lane.unit) : 0)),
     emptied: Array.from(lanes.emptied, ({ id }) => id),
   };
 }

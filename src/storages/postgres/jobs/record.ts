@@ -1,5 +1,5 @@
 import type { JobRecord, JobState } from "../../../core/job.ts";
-import { DEFAULT_BACKOFF, readBackoff, readError, readProgress, readWeights } from "../../../storage/kept.ts";
+import { DEFAULT_BACKOFF, readBackoff, readError, readKeys, readProgress, readWeights } from "../../../storage/kept.ts";
 
 /**
  * A job as steps answer with it: its columns in this order (sql/jobs.sql: job_json); the last of them are left out together
@@ -34,6 +34,7 @@ export type JobRow = readonly [
   result?: string | null,
   error?: string | null,
   idempotencyKey?: string | null,
+  keys?: string | null,
 ];
 
 /** The job in a row. `now`: one that has come due by then waits, whether or not anybody has written that down. */
@@ -47,6 +48,7 @@ export function toRecord(row: JobRow, now = Number.NEGATIVE_INFINITY): JobRecord
     state: state === "scheduled" && dueAt <= now ? "waiting" : state,
     priority: row[5],
     group: row[17] ?? null,
+    keys: typeof row[28] === "string" ? readKeys(row[28]) : undefined,
     weights: readWeights(row[18]),
     attempt: row[7],
     maxAttempts: row[8],

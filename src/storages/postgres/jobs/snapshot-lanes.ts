@@ -2,8 +2,7 @@ import { applies, type LimitRule, shareOf } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import type { Decision, KeyCharge, LimitKey } from "../../../planner/claim-limits.ts";
 import type { Head, LaneSource, ReadyLane } from "../../../planner/plan-claim.ts";
-import { byTurn } from "../../../planner/turns.ts";
-import { readWeights } from "../../../storage/kept.ts";
+import { readKeys, readWeights } from "../../../storage/kept.ts";
 import type { SnapshotKeys } from "../limits/snapshot-keys.ts";
 import type { HeadRow, LaneRow, Snapshot } from "./snapshot.ts";
 
@@ -38,7 +37,12 @@ export interface PlanLane extends ReadyLane {
   readonly whole: boolean;
   readonly heavy: number | null;
   readonly by: string | null;
+  readonly byGrp: string | null;
   readonly since: number | null;
+  /** The first of the lanes that differ only in their keys. */
+  readonly own: number;
+  /** False: it differs from others only in its keys, and without groups these go on in the order of their jobs. */
+  readonly turns: boolean;
 }
 
 interface Unit {
@@ -86,7 +90,7 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
       const key = `${row[2]} ${row[3] === null ? "" : `:${row[3]}`}`;
       let unit = units.get(key);
       if (unit === undefined) units.set(key, (unit = { lanes: [], served: 0 }));
-      const lane = laneOf(row, unit, snapshot.each);
+      const lane = laneOf(row, unit, snapshot);
       unit.lanes.push(lane);
       unit.served = Math.max(unit.served, row[5]);
       lanes.set(lane.id, lane);
@@ -97,7 +101,7 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     for (const [type, ids] of snapshot.lines) {
       const due = this.#lines.get(type)?.fresh ?? [];
       const fresh = [...ids.map((id) => lanes.get(id)!), ...due];
-      if (due.length > 0) fresh.sort(byTurn);
+      if (due.length > 0) fresh.sort(byPlace);
       this.#lines.set(type, { fresh, at: 0, whole: ids.length < snapshot.page, served: new Map() });
     }
   }
@@ -135,7 +139,7 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     for (const lanes of served.values()) {
       while (lanes.length > 0 && !lanes[0]!.ready) lanes.shift();
       const lane = lanes[0];
-      if (lane !== undefined && (first === undefined || byTurn(lane, first) < 0)) first = lane;
+      if (lane !== undefined && (first === undefined || byPlace(lane, first) < 0)) first = lane;
     }
     return first;
   }
@@ -156,7 +160,7 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     const waited = seq === lane.heavy;
     this.bytes = bytes;
     this.#keys.isDoubtful = false;
-    this.#keys.asking = { id: lane.id, by: waited ? lane.by : null, since: lane.since ?? 0 };
+    this.#keys.asking = { id: lane.id, by: waited ? lane.by : null, grp: lane.byGrp, since: lane.since ?? 0 };
     return { dueAt, seq, weights: weights === null ? null : readWeights(weights), data: "" };
   }
 
@@ -167,7 +171,7 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     const passes = this.#passes(lane);
     unit.served += 1;
     this.entries.push({ lane, kind: START, ...head, passes });
-    if (!passes) return;
+    if (!passes || !lane.turns) return;
     unit.served = 0;
     this.#turn += 1;
     for (const other of unit.lanes) {
@@ -217,14 +221,23 @@ function headOf({ heads, at }: PlanLane): Pick<Entry, "dueAt" | "seq"> {
   return { dueAt, seq };
 }
 
-function laneOf(row: LaneRow, unit: Unit, each: number): PlanLane {
-  const [id, type, priority, group, turn, , heavy, by, since, ready] = row;
+/** The higher priority, then the turn, then of lanes that differ only in their keys the one whose first job came first. */
+function byPlace(a: PlanLane, b: PlanLane): number {
+  return b.priority - a.priority || a.turn - b.turn || a.own - b.own || byHead(a.heads[a.at], b.heads[b.at]);
+}
+
+const byHead = (a: HeadRow | undefined, b: HeadRow | undefined): number =>
+  a === undefined || b === undefined ? Number(a === undefined) - Number(b === undefined) : a[0] - b[0] || a[1] - b[1];
+
+function laneOf(row: LaneRow, unit: Unit, { each, unturned }: Snapshot): PlanLane {
+  const [id, type, priority, group, turn, , heavy, by, since, ready, , keys, own, byGrp] = row;
   const heads = ready ?? [];
   return {
     id,
     type,
     priority,
     group,
+    keys: keys === null ? undefined : readKeys(keys),
     turn,
     waiting: heads.length,
     // One whose jobs are gone is ready until a claim looks at it; it speaks for no other.
@@ -236,6 +249,9 @@ function laneOf(row: LaneRow, unit: Unit, each: number): PlanLane {
     whole: heads.length < each,
     heavy,
     by,
+    byGrp,
     since,
+    own,
+    turns: group !== null || !(unturned ?? []).some((one) => one[0] === type && one[1] === priority),
   };
 }

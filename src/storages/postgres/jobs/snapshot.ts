@@ -9,6 +9,8 @@ export interface Snapshot {
   /** At most so many ready lanes of each type, and so many heads of each lane, are in it. */
   readonly page: number;
   readonly each: number;
+  /** Types and priorities whose lanes take no turns: they differ only in their keys, and there are no groups. */
+  readonly unturned: readonly (readonly [type: string, priority: number])[] | null;
   /** The types that may start, and those of the queue that are paused. */
   readonly types: readonly string[];
   readonly paused: readonly string[] | null;
@@ -18,8 +20,8 @@ export interface Snapshot {
   /** Of limits that may refuse something of the plan; the others leave as much as a claim may start. */
   readonly states: readonly LimitStateRow[];
   readonly heavy: readonly HeavyRow[];
-  /** Of each type the blocked lane that is let go on first. */
-  readonly blocked: readonly (readonly [type: string, group: string | null, by: string | null, until: number])[];
+  /** Of each type what is blocked and may go on first: the limit and its state. */
+  readonly blocked: readonly (readonly [type: string, grp: string, by: string, until: number])[];
   /** The scheduled jobs that come due first. */
   readonly due: readonly (readonly [type: string, at: number])[];
   /** Another transaction has something that might start; some arrivals are not folded into lanes yet. */
@@ -43,14 +45,19 @@ export type LaneRow = readonly [
   /** The first jobs, of a lane that is ready, or comes due soon. */
   heads: readonly HeadRow[] | null,
   blockedUntil: number | null,
+  keys: string | null,
+  /** The first of the lanes that differ only in their keys. */
+  own: number,
+  /** The state of the limit that it waited for last. */
+  heavyGrp: string | null,
 ];
 
 export type HeadRow = readonly [dueAt: number, seq: number, bytes: number, weights: unknown];
 
-/** A head that is too heavy for what is left of a limit. `group`: of a limit by group, as lanes say it. */
+/** A head that is too heavy for what is left of a limit, and the state of the limit. */
 export type HeavyRow = readonly [
   limit: string,
-  grp: string | null,
+  grp: string,
   lane: number,
   priority: number,
   until: number,

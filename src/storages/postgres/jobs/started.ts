@@ -1,6 +1,6 @@
 import type { JobRecord } from "../../../core/job.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
-import { DEFAULT_BACKOFF, readBackoff, readError, readProgress, readWeights } from "../../../storage/kept.ts";
+import { DEFAULT_BACKOFF, readBackoff, readError, readKeys, readProgress, readWeights } from "../../../storage/kept.ts";
 
 /** Jobs that a claim has started, all of them at one instant: what is different about them (sql/pick.sql: start_jobs). */
 export type StartedJobs = readonly [
@@ -30,16 +30,17 @@ type Rest = readonly [
   progress: string | null,
   error: string | null,
   idempotencyKey: string | null,
+  keys: string | null,
 ];
 
-const NOTHING: Rest = [null, null, null, 0, false, null, null, null];
+const NOTHING: Rest = [null, null, null, 0, false, null, null, null, null];
 
 /** Those jobs, in the order in which they were started. */
 export function startedRecords(started: StartedJobs, request: ClaimRequest): JobRecord[] {
   const [at, tokens] = started;
   const { queue, worker, leaseMs } = request;
   const records = tokens.map((token, i): JobRecord => {
-    const [weights, timeout, deadline, holds, cancelRequested, progress, error, idempotencyKey] =
+    const [weights, timeout, deadline, holds, cancelRequested, progress, error, idempotencyKey, keys] =
       started[13][i] ?? NOTHING;
     const backoff = started[8][i]!;
     return {
@@ -50,6 +51,7 @@ export function startedRecords(started: StartedJobs, request: ClaimRequest): Job
       state: "active",
       priority: started[4][i]!,
       group: started[12][i]!,
+      keys: keys === null ? undefined : readKeys(keys),
       weights: readWeights(weights),
       attempt: started[6][i]!,
       maxAttempts: started[7][i]!,

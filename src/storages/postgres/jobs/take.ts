@@ -160,7 +160,7 @@ export class PlannedClaims {
   ): Ahead {
     if (plan === undefined) return { more: true, nextInMs: 0, blockedBy: null };
     const { max, types } = request;
-    const ahead = wakeUp(snapshot, plan, limits, this.#rulesOf(request), types, { started, max });
+    const ahead = wakeUp(snapshot, plan, limits, types, { started, max });
     let { nextInMs } = ahead;
     if (ahead.more) return ahead;
     if (answer.lookIn !== null && answer.lookIn !== undefined) {

@@ -1,8 +1,9 @@
-import { labelOf, type LimitRule } from "../../../limits/rule.ts";
+import { labelOf } from "../../../limits/rule.ts";
 import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { ClaimLimits } from "../../../planner/claim-limits.ts";
 import type { ClaimPlan } from "../../../planner/plan-claim.ts";
 import type { Claim } from "../../../storage/job-storage.ts";
+import { groupOf } from "../limits/groups.ts";
 import { instantOf } from "../limits/reading.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -18,21 +19,19 @@ export function wakeUp(
   snapshot: Snapshot,
   plan: ClaimPlan,
   limits: ClaimLimits,
-  rules: readonly LimitRule[],
   asked: readonly string[] | null,
   wanted: { readonly started: number; readonly max: number },
 ): Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
   const { now } = snapshot;
   let { blockedBy, nextIn } = plan;
-  for (const [type, group, by, until] of snapshot.blocked) {
+  for (const [type, grp, by, until] of snapshot.blocked) {
     const own: Wait = until >= RELEASED ? WHEN_RELEASED : Math.max(0, until - now);
     const general = limits.earliest(type);
     const wait = Math.max(own, general.wait);
     // Its instant has come, and too many others came before it in this step.
     if (wait === 0) return { more: true, nextInMs: 0, blockedBy };
     if (blockedBy === null || wait < nextIn) {
-      const byGroup = rules.some(({ name, byGroup: grouped }) => grouped && name === by);
-      blockedBy = own < general.wait ? general.by!.rule.name : labelOf(by ?? "", byGroup ? group : null);
+      blockedBy = own < general.wait ? general.by!.rule.name : labelOf(by, groupOf(grp));
     }
     nextIn = Math.min(nextIn, wait);
   }

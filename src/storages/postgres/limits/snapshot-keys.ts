@@ -6,10 +6,11 @@ import { type HeavyHead, waitForHeads } from "../../../planner/heavy-heads.ts";
 import type { HeavyRow, LimitStateRow, Snapshot } from "../jobs/snapshot.ts";
 import { stateGrpOf } from "./groups.ts";
 
-/** The lane that asks, and since when its head waits for which limit, if it does. */
+/** The lane that asks, and since when its head waits for which state of which limit, if it does. */
 export interface Asking {
   readonly id: number;
   readonly by: string | null;
+  readonly grp: string | null;
   readonly since: number;
 }
 
@@ -75,13 +76,15 @@ export class SnapshotKeys {
   }
 
   /** How long heads that are too heavy for this limit are waited for, by a job of this priority that asks now. */
-  behind(name: string, grp: string | null, priority: number): Wait {
-    const { id, by, since } = this.asking ?? { id: 0, by: null, since: 0 };
-    const heads = this.#heavy.flatMap(([limit, group, lane, own, until, waited]): HeavyHead[] => {
-      if (limit !== name || (grp !== null && group !== grp)) return [];
+  behind(name: string, grp: string, priority: number): Wait {
+    const asking = this.asking ?? { id: 0, by: null, grp: null, since: 0 };
+    const { id } = asking;
+    const since = asking.by === name && asking.grp === grp ? asking.since : Number.POSITIVE_INFINITY;
+    const heads = this.#heavy.flatMap(([limit, state, lane, own, until, waited]): HeavyHead[] => {
+      if (limit !== name || state !== grp) return [];
       return [{ id: lane, priority: own, until: until >= RELEASED ? WHEN_RELEASED : until, since: waited }];
     });
-    return waitForHeads(heads, { id, priority, since: by === name ? since : Number.POSITIVE_INFINITY }, this.now);
+    return waitForHeads(heads, { id, priority, since }, this.now);
   }
 }
 
@@ -98,8 +101,7 @@ export class SnapshotKey implements LimitKey {
   readonly #state: KeyState;
   readonly #holds: boolean;
   readonly #taken: Taken;
-  /** The group as lanes say it, where the limit is by group. */
-  readonly #lanes: string | null;
+  readonly #grp: string;
 
   constructor(keys: SnapshotKeys, rule: LimitRule, group: string | null) {
     this.rule = rule;
@@ -111,7 +113,7 @@ export class SnapshotKey implements LimitKey {
     this.#state = stateOf(this.#row);
     this.#holds = rule.breaker !== null || this.#quota.concurrency !== null;
     this.#taken = keys.taken(rule.name, grp);
-    this.#lanes = rule.byGroup ? (group === null ? "" : `:${group}`) : null;
+    this.#grp = grp;
   }
 
   wait(charge: Charge, priority?: number): Wait {
@@ -122,7 +124,7 @@ export class SnapshotKey implements LimitKey {
       wait = 0;
     }
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
-    return Math.max(wait, this.#keys.behind(this.rule.name, this.#lanes, priority));
+    return Math.max(wait, this.#keys.behind(this.rule.name, this.#grp, priority));
   }
 
   /** `freed`: as if all slots were released, and all starts had been called when they were granted, if the claim says such things. */

@@ -14,8 +14,8 @@
 -- due, deadline: instants by the clock of the server; due_in, deadline_in: so long from now. teller: the storage that adds, if it may
 -- notify others inside the transaction (tell_added). notify, again, and the answer: as `add`.
 CREATE OR REPLACE FUNCTION {schema}.add_uniform_{version}(ids text, data text, separator text, queue text, type text, due float8, due_in float8,
-  priority float8, grp text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8,
-  keep_for float8, teller text, notify boolean DEFAULT false, again boolean DEFAULT false) RETURNS text
+  priority float8, grp text, keys text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8,
+  deadline_in float8, keep_for float8, teller text, notify boolean DEFAULT false, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 DECLARE
@@ -33,14 +33,14 @@ BEGIN
   SELECT m.last, greatest(m.last, {schema}.wall() + m.skew), m.rules > 0,
     (SELECT ARRAY[bool_or(l.events), bool_or(l.origin <> teller)] FROM {schema}.listeners l WHERE l.until > m.last),
     NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue = add_uniform_{version}.queue AND j.type = add_uniform_{version}.type
-      AND j.priority = add_uniform_{version}.priority AND j.state = 'waiting' AND j.grp IS NULL AND j.due_at > m.last - 1000)
+      AND j.priority = add_uniform_{version}.priority AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL AND j.due_at > m.last - 1000)
   INTO last, now, ruled, ears, news FROM {schema}.meta m;
   -- Each expression costs something in every transaction, and one with a subquery ten times as much: what is rare is asked for together.
   IF ruled OR again THEN
     IF again OR EXISTS (SELECT FROM {schema}.rules r WHERE r.rule ->> 'weight' IS NOT NULL) THEN
       RETURN {schema}.add_{version}(json_build_object('ids', ids, 'data', data, 'separator', separator, 'kinds', json_build_array(
         json_build_object('queue', queue, 'type', type, 'due', due, 'due_in', due_in, 'priority', priority, 'grp', grp,
-          'weights', weights, 'max_attempts', max_attempts, 'backoff', backoff, 'timeout', timeout, 'deadline', deadline,
+          'keys', keys, 'weights', weights, 'max_attempts', max_attempts, 'backoff', backoff, 'timeout', timeout, 'deadline', deadline,
           'deadline_in', deadline_in, 'keep_for', keep_for))), notify, notify, again);
     END IF;
   END IF;
@@ -48,19 +48,19 @@ BEGIN
     skew := {schema}.skew();
   END IF;
   due_at := greatest(now, coalesce(due + skew, now + due_in));
-  IF due_at > now OR grp IS NOT NULL OR (ruled AND NOT news) THEN
-    news := {schema}.wakes(queue, type, priority, grp, due_at, now, last, ruled);
+  IF due_at > now OR grp IS NOT NULL OR keys IS NOT NULL OR (ruled AND NOT news) THEN
+    news := {schema}.wakes(queue, type, priority, grp, keys, due_at, now, last, ruled);
   END IF;
-  INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, data, weights, max_attempts, backoff, timeout, deadline,
+  INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, keys, data, weights, max_attempts, backoff, timeout, deadline,
     deadline_wall, keep_for, created_at, due_at, due_wall)
-  SELECT n.id, queue, type, CASE WHEN due_at > now THEN 'scheduled' ELSE 'waiting' END, priority, grp, n.data, weights, max_attempts,
+  SELECT n.id, queue, type, CASE WHEN due_at > now THEN 'scheduled' ELSE 'waiting' END, priority, grp, keys, n.data, weights, max_attempts,
     backoff, timeout, coalesce(deadline + skew, now + deadline_in), deadline, keep_for, now, due_at, CASE WHEN due_at > now THEN due END
   FROM unnest(string_to_array(ids, separator), string_to_array(add_uniform_{version}.data, separator)) AS n (id, data);
-  IF grp IS NOT NULL OR ears[1] OR notify OR now >= last + 100 THEN
-    IF grp IS NOT NULL AND due_at <= now THEN
+  IF grp IS NOT NULL OR keys IS NOT NULL OR ears[1] OR notify OR now >= last + 100 THEN
+    IF num_nonnulls(grp, keys) > 0 AND due_at <= now THEN
       -- The first of them.
-      INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-      SELECT j.queue, j.type, j.priority, j.grp, j.due_at, j.seq FROM {schema}.jobs j WHERE j.id = split_part(ids, separator, 1);
+      INSERT INTO {schema}.arrivals (queue, type, priority, grp, keys, due_at, job)
+      SELECT j.queue, j.type, j.priority, j.grp, j.keys, j.due_at, j.seq FROM {schema}.jobs j WHERE j.id = split_part(ids, separator, 1);
     END IF;
     IF ears[1] THEN
       INSERT INTO {schema}.events (at, event)
@@ -83,9 +83,9 @@ $$;
 
 -- Adds jobs, whatever they are: all of them or none.
 --
--- jobs: {ids, data, separator, kinds, kind_of, keys}: ids, data, separator: as in `add_uniform`. kinds: what jobs have in common, a list
+-- jobs: {ids, data, separator, kinds, kind_of, idempotency}: ids, data, separator: as in `add_uniform`. kinds: what jobs have in common, a list
 -- of objects of the columns that `add_uniform` names. kind_of: the kind of each job, from 1; NULL: all are of the first.
--- keys: NULL, or an entry for each job, {} or {id, queue, key, fingerprint, ttl, on_duplicate} (keys.sql).
+-- idempotency: NULL, or an entry for each job, {} or {id, queue, key, fingerprint, ttl, on_duplicate} (keys.sql).
 -- repeated: ids may be there already, and those jobs are left out; else such an id raises unique_violation.
 -- notify: the transaction is the user's. Ids that are there are left out, and listeners are notified when it is committed.
 -- again: an earlier call may have been committed, and its answer lost: what it has added counts as added, and is notified again.
@@ -117,7 +117,7 @@ DECLARE
   everybody boolean := false;
   wrong text;
 BEGIN
-  SELECT * INTO said FROM json_to_record(jobs) AS r (ids text, data text, separator text, kinds json, kind_of integer[], keys json);
+  SELECT * INTO said FROM json_to_record(jobs) AS r (ids text, data text, separator text, kinds json, kind_of integer[], idempotency json);
   ids := CASE said.ids WHEN '' THEN '{""}' ELSE string_to_array(said.ids, said.separator) END;
   data := string_to_array(said.data, said.separator);
   SELECT m.last, greatest(m.last, {schema}.wall() + m.skew) AS now, greatest(m.skew, m.last - {schema}.wall()) AS skew,
@@ -125,7 +125,7 @@ BEGIN
     EXISTS (SELECT FROM {schema}.listeners l WHERE l.events AND l.until > m.last) AS events
   INTO seen FROM {schema}.meta m;
   SELECT * INTO kinds FROM {schema}.kinds_of(said.kinds, seen.skew, seen.now, seen.last, seen.ruled);
-  IF said.keys IS NULL AND NOT seen.weighed THEN
+  IF said.idempotency IS NULL AND NOT seen.weighed THEN
     IF repeated OR notify OR again THEN
       instead := {schema}.ids_there(ids);
     END IF;
@@ -133,7 +133,7 @@ BEGIN
     made := {schema}.insert_jobs(ids, data, NULL, said.kind_of, left_out, kinds.kinds_due, seen.now);
   ELSE
     BEGIN
-      SELECT * INTO taken FROM {schema}.take_keys(said.keys, ids, seen.now);
+      SELECT * INTO taken FROM {schema}.take_keys(said.idempotency, ids, seen.now);
       instead := taken.instead;
       gone := taken.gone;
       left_out := taken.left_out;
@@ -165,7 +165,7 @@ BEGIN
   END IF;
 
   IF kinds.grouped THEN
-    PERFORM {schema}.insert_arrivals(ARRAY(SELECT (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival
+    PERFORM {schema}.insert_arrivals(ARRAY(SELECT (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival
       FROM {schema}.jobs j WHERE j.id = ANY (added)));
   END IF;
   IF seen.events THEN
@@ -198,37 +198,38 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 DECLARE
   s record;
 BEGIN
-  SELECT * INTO s FROM json_to_record(jobs) AS j (ids text, data text, separator text, kinds json, keys json)
+  SELECT * INTO s FROM json_to_record(jobs) AS j (ids text, data text, separator text, kinds json, idempotency json)
     CROSS JOIN LATERAL json_to_record(j.kinds -> 0) AS k (queue text, type text, due float8, due_in float8, priority float8,
-      grp text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8, keep_for float8);
-  IF s.keys IS NULL AND json_array_length(s.kinds) = 1 AND s.ids <> ''
+      grp text, keys text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8, keep_for float8);
+  IF s.idempotency IS NULL AND json_array_length(s.kinds) = 1 AND s.ids <> ''
     AND {schema}.ids_there(string_to_array(s.ids, s.separator)) IS NULL THEN
-    RETURN {schema}.add_uniform_{version}(s.ids, s.data, s.separator, s.queue, s.type, s.due, s.due_in, s.priority, s.grp, s.weights,
+    RETURN {schema}.add_uniform_{version}(s.ids, s.data, s.separator, s.queue, s.type, s.due, s.due_in, s.priority, s.grp, s.keys, s.weights,
       s.max_attempts, s.backoff, s.timeout, s.deadline, s.deadline_in, s.keep_for, NULL, notify => true);
   END IF;
   RETURN {schema}.add_{version}(jobs, true, notify => true);
 END
 $$;
 
--- Kinds of jobs with their instants, for `add`, and what is worth a wake-up of them; grouped: jobs of some of them wait in groups.
+-- Kinds of jobs with their instants, for `add`, and what is worth a wake-up of them; grouped: jobs of some of them wait in lanes of groups
+-- or keys.
 CREATE OR REPLACE FUNCTION {schema}.kinds_of(kinds json, skew float8, now float8, last float8, ruled boolean, OUT kinds_due {schema}.job_kind[],
   OUT woken json, OUT grouped boolean)
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  SELECT array_agg((k.no, k.queue, k.type, CASE WHEN k.due_at > now THEN 'scheduled' ELSE 'waiting' END, k.priority, k.grp, k.weights,
+  SELECT array_agg((k.no, k.queue, k.type, CASE WHEN k.due_at > now THEN 'scheduled' ELSE 'waiting' END, k.priority, k.grp, k.keys, k.weights,
       k.max_attempts, k.backoff, k.timeout, coalesce(k.deadline + skew, now + k.deadline_in), k.deadline, k.keep_for, k.due_at,
       CASE WHEN k.due_at > now THEN k.due END)::{schema}.job_kind),
     json_agg(DISTINCT jsonb_build_array(k.queue, k.news)) FILTER (WHERE k.news IS NOT NULL),
-    bool_or(k.grp IS NOT NULL AND k.due_at <= now)
+    bool_or(num_nonnulls(k.grp, k.keys) > 0 AND k.due_at <= now)
   INTO kinds_due, woken, grouped FROM (
-    SELECT d.*, CASE WHEN d.no <= 20 THEN {schema}.wakes(d.queue, d.type, d.priority, d.grp, d.due_at, now, last, ruled)
+    SELECT d.*, CASE WHEN d.no <= 20 THEN {schema}.wakes(d.queue, d.type, d.priority, d.grp, d.keys, d.due_at, now, last, ruled)
       -- Many kinds at once are worth a wake-up without a further look.
       ELSE true END AS news
     FROM (
       SELECT j.*, greatest(now, coalesce(j.due + skew, now + j.due_in)) AS due_at
       FROM ROWS FROM (json_to_recordset(kinds) AS (queue text, type text, due float8, due_in float8, priority float8, grp text,
-        weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8, keep_for float8))
-        WITH ORDINALITY AS j (queue, type, due, due_in, priority, grp, weights, max_attempts, backoff, timeout, deadline,
+        keys text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8, deadline_in float8, keep_for float8))
+        WITH ORDINALITY AS j (queue, type, due, due_in, priority, grp, keys, weights, max_attempts, backoff, timeout, deadline,
           deadline_in, keep_for, no)
     ) d
   ) k;
@@ -238,20 +239,20 @@ $$;
 -- Inserts jobs in their order, so that they are numbered by it. Ids that are there are left out; one that a concurrent transaction is
 -- adding is waited for. Answers with the ids of those that were inserted.
 --
--- data, keys, kind_of: by the number of the job; keys, kind_of: NULL where none has a key, and all are of the first kind.
+-- data, idempotency, kind_of: by the number of the job; idempotency, kind_of: NULL where none has a key, and all are of the first kind.
 -- instead: jobs that have an entry here are left out; NULL: none is.
-CREATE OR REPLACE FUNCTION {schema}.insert_jobs(ids text[], data text[], keys text[], kind_of integer[], instead text[],
+CREATE OR REPLACE FUNCTION {schema}.insert_jobs(ids text[], data text[], idempotency text[], kind_of integer[], instead text[],
   kinds {schema}.job_kind[], now float8) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   made text[];
 BEGIN
   WITH made AS (
-    INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, data, weights, max_attempts, backoff, timeout, deadline,
+    INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, keys, data, weights, max_attempts, backoff, timeout, deadline,
       deadline_wall, keep_for, created_at, due_at, due_wall, idempotency_key)
-    SELECT n.id, k.queue, k.type, k.state, k.priority, k.grp, n.data, k.weights, k.max_attempts, k.backoff, k.timeout, k.deadline,
+    SELECT n.id, k.queue, k.type, k.state, k.priority, k.grp, k.keys, n.data, k.weights, k.max_attempts, k.backoff, k.timeout, k.deadline,
       k.deadline_wall, k.keep_for, now, k.due_at, k.due_wall, n.key
-    FROM unnest(ids, insert_jobs.data, kind_of, keys, instead) WITH ORDINALITY AS n (id, data, kind, key, other, no)
+    FROM unnest(ids, insert_jobs.data, kind_of, idempotency, instead) WITH ORDINALITY AS n (id, data, kind, key, other, no)
     JOIN unnest(kinds) AS k ON k.no = coalesce(n.kind, 1)
     WHERE n.other IS NULL ORDER BY n.no
     ON CONFLICT (id) DO NOTHING RETURNING id
@@ -296,8 +297,9 @@ BEGIN
     CROSS JOIN {schema}.rules r
     CROSS JOIN LATERAL (SELECT coalesce(j.weights -> (r.rule ->> 'weight'), r.rule -> 'estimate')::float8 AS weight) said
     CROSS JOIN LATERAL (SELECT CASE
-      WHEN (r.rule ->> 'byGroup')::boolean AND j.grp IS NOT NULL
-        THEN (r.rule -> 'quota') || coalesce(r.rule -> 'groups' -> j.grp, '{}') ELSE r.rule -> 'quota' END AS q) own
+      WHEN (r.rule ->> 'byGroup')::boolean
+        THEN (r.rule -> 'quota') || coalesce(r.rule -> 'groups' -> {schema}.group_of({schema}.state_of(r.fields, j.grp, j.keys)), '{}')
+        ELSE r.rule -> 'quota' END AS q) own
     CROSS JOIN LATERAL (SELECT (own.q ->> 'max')::float8 AS max, (own.q ->> 'concurrency')::float8 AS concurrency) quota
     WHERE r.rule ->> 'weight' IS NOT NULL
       AND (r.rule -> 'queues' = 'null' OR (r.rule -> 'queues') ? j.queue)

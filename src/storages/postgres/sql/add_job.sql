@@ -12,6 +12,7 @@
 --   delay, runAt     not before so long from now (milliseconds, or "250ms", "5s", "1m", "2h", "1d"), or before this instant (text
 --                    with a time zone, such as to_jsonb(now()) gives)
 --   group            groups of a priority take turns
+--   keys             {"tenant": "acme"}: what limits count it by besides its group
 --   weights          {"tokens": 1200}
 --   maxAttempts      default 5
 --   backoff          {"kind": "exponential", "initial": "1s", "max": "10m"} (the default), {"kind": "fixed", "delay": "5s"} or
@@ -26,7 +27,7 @@
 CREATE OR REPLACE FUNCTION {schema}.add_job(queue text, type text, data jsonb, options jsonb DEFAULT '{}') RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 AS $$
 DECLARE
-  known CONSTANT text[] := ARRAY['priority', 'delay', 'runAt', 'group', 'weights', 'maxAttempts', 'backoff', 'timeout',
+  known CONSTANT text[] := ARRAY['priority', 'delay', 'runAt', 'group', 'keys', 'weights', 'maxAttempts', 'backoff', 'timeout',
     'deadline', 'keepFor', 'idempotencyKey', 'idempotencyTtl', 'onDuplicate'];
   id CONSTANT text := gen_random_uuid();
   -- What jsonb writes has spaces in it, which count for nothing.
@@ -92,13 +93,14 @@ BEGIN
     'queue', queue, 'type', type, 'due', run_at, 'due_in', due_in,
     'priority', coalesce({schema}.option_integer('priority', options -> 'priority', -2147483647, 2147483647), 0),
     'grp', {schema}.option_text('group', options -> 'group', 255),
+    'keys', {schema}.option_keys(options -> 'keys'),
     'weights', {schema}.option_weights(options -> 'weights'),
     'max_attempts', coalesce({schema}.option_integer('maxAttempts', options -> 'maxAttempts', 1, 2147483647), 5),
     'backoff', {schema}.option_backoff(options -> 'backoff'),
     'timeout', {schema}.option_duration('timeout', options -> 'timeout', true),
     'deadline', deadline, 'deadline_in', deadline_in,
     'keep_for', {schema}.option_duration('keepFor', options -> 'keepFor', false))),
-    'keys', CASE WHEN key IS NOT NULL THEN json_build_array(json_build_object('id', id, 'queue', queue, 'key', key, 'ttl', ttl,
+    'idempotency', CASE WHEN key IS NOT NULL THEN json_build_array(json_build_object('id', id, 'queue', queue, 'key', key, 'ttl', ttl,
       'on_duplicate', duplicate, 'fingerprint', encode(sha256(convert_to(
         '[' || to_json(type) || ',' || to_json({schema}.canonical_json(data)) || ']', 'UTF8')), 'hex'))) END))::json;
   refused := answer -> 'refused';
@@ -175,6 +177,25 @@ BEGIN
   RETURN NULL;
 EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
   RETURN NULL;
+END
+$$;
+
+-- The keys of add_job, as jobs have them: an object of names and texts, 16 at the most and 512 characters in all. NULL: there are none.
+CREATE OR REPLACE FUNCTION {schema}.option_keys(value jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  wrong boolean := jsonb_typeof(value) <> 'object';
+BEGIN
+  IF NOT wrong THEN
+    SELECT count(*) > 16 OR coalesce(sum(length(k.key) + length(k.value #>> '{}')), 0) > 512 OR coalesce(bool_or(k.key = 'group'
+      OR NOT {schema}.text_fits(k.key, 255) OR jsonb_typeof(k.value) <> 'string' OR NOT {schema}.text_fits(k.value #>> '{}', 255)), false)
+    INTO wrong FROM jsonb_each(value) k;
+  END IF;
+  IF wrong THEN
+    PERFORM {schema}.wrong_option('keys', value,
+      'an object of at most 16 names (other than "group") and texts, of 512 characters in all, such as {"tenant": "acme"}');
+  END IF;
+  RETURN nullif({schema}.canonical_json(value), '{}');
 END
 $$;
 

@@ -53,9 +53,9 @@ BEGIN
   SELECT coalesce(array_agg(l.id), '{}') AS ids, coalesce(array_agg(l.seq), '{}') AS seqs,
     json_agg(json_build_array(q.queue, l.id)) FILTER (WHERE l.state = 'active') AS stopping,
     coalesce(array_agg(l.id) FILTER (WHERE NOT (l.state = 'active' AND l.cancel_requested)), '{}') AS changed,
-    coalesce(array_agg((q.queue, l.type, l.priority, l.grp)::{schema}.gone_job) FILTER (WHERE l.state = 'waiting'), '{}') AS waited
+    coalesce(array_agg((q.queue, l.type, l.priority, l.grp, l.keys)::{schema}.gone_job) FILTER (WHERE l.state = 'waiting'), '{}') AS waited
   INTO rows FROM (
-    SELECT j.id, j.seq, j.state, j.type, j.priority, j.grp, j.cancel_requested FROM {schema}.jobs j
+    SELECT j.id, j.seq, j.state, j.type, j.priority, j.grp, j.keys, j.cancel_requested FROM {schema}.jobs j
     WHERE j.id = ANY (chosen) AND j.queue COLLATE "POSIX" = q.queue
       AND CASE WHEN j.state = 'scheduled' AND j.due_at <= now AND {schema}.has_passed(j.due_wall) THEN 'waiting' ELSE j.state END = ANY (applies)
     ORDER BY j.id FOR UPDATE
@@ -131,7 +131,7 @@ BEGIN
       deadline_wall = CASE WHEN j.state = 'scheduled' OR NOT {schema}.has_passed(j.deadline_wall) THEN j.deadline_wall END
     -- Of none at all the planner believes that they may be found by any index.
     WHERE j.id = ANY (ids) AND cardinality(ids) > 0
-    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job
+    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival AS job
   )
   SELECT c.jobs, {schema}.wake_ups(c.jobs, now) INTO back, woken FROM (SELECT array_agg(job) AS jobs FROM changed) c;
   PERFORM {schema}.insert_arrivals(back);
@@ -150,7 +150,7 @@ $$;
 -- Changes what was said of a job when it was added, if it waits or is scheduled. It keeps its place, by due_at and age, in whatever
 -- lane it belongs to then, unless it is to be due at another time.
 --
--- wanted: {queue, id, sets: which are to be different, data, priority, grp, weights, max_attempts, backoff, timeout, keep_for, due or
+-- wanted: {queue, id, sets: which are to be different, data, priority, grp, keys, weights, max_attempts, backoff, timeout, keep_for, due or
 -- due_in, deadline or deadline_in}. Answer: {updated, state, woken, everybody}; state: NULL where there is no such job. Or {refused},
 -- where it could never start under the limits in force.
 --
@@ -170,7 +170,7 @@ DECLARE
   wrong text;
 BEGIN
   SELECT * INTO q FROM json_to_record(wanted) AS r (queue text, id text, sets text[], data text, priority float8, grp text,
-    weights jsonb, max_attempts bigint, backoff text, timeout float8, keep_for float8, due float8, due_in float8, deadline float8,
+    keys text, weights jsonb, max_attempts bigint, backoff text, timeout float8, keep_for float8, due float8, due_in float8, deadline float8,
     deadline_in float8);
   PERFORM {schema}.begin_step();
   PERFORM set_config('lock_timeout', '200', true);
@@ -189,6 +189,7 @@ BEGIN
   job.data := CASE WHEN 'data' = ANY (q.sets) THEN q.data ELSE was.data END;
   job.priority := CASE WHEN 'priority' = ANY (q.sets) THEN q.priority ELSE was.priority END;
   job.grp := CASE WHEN 'group' = ANY (q.sets) THEN q.grp ELSE was.grp END;
+  job.keys := CASE WHEN 'keys' = ANY (q.sets) THEN q.keys ELSE was.keys END;
   job.weights := CASE WHEN 'weights' = ANY (q.sets) THEN q.weights ELSE was.weights END;
   job.max_attempts := CASE WHEN 'maxAttempts' = ANY (q.sets) THEN q.max_attempts ELSE was.max_attempts END;
   job.backoff := CASE WHEN 'backoff' = ANY (q.sets) THEN q.backoff ELSE was.backoff END;
@@ -205,9 +206,9 @@ BEGIN
     job.state := CASE WHEN job.due_at > now THEN 'scheduled' ELSE 'waiting' END;
   END IF;
   -- Is it worth a wake-up? Asked before the row is written.
-  news := (SELECT {schema}.wakes(job.queue, job.type, job.priority, job.grp, job.due_at, now, m.last, m.rules > 0) FROM {schema}.meta m);
+  news := (SELECT {schema}.wakes(job.queue, job.type, job.priority, job.grp, job.keys, job.due_at, now, m.last, m.rules > 0) FROM {schema}.meta m);
   BEGIN
-    UPDATE {schema}.jobs j SET data = job.data, priority = job.priority, grp = job.grp, weights = job.weights,
+    UPDATE {schema}.jobs j SET data = job.data, priority = job.priority, grp = job.grp, keys = job.keys, weights = job.weights,
       max_attempts = job.max_attempts, backoff = job.backoff, timeout = job.timeout, keep_for = job.keep_for,
       deadline = job.deadline, deadline_wall = job.deadline_wall, due_at = job.due_at, due_wall = job.due_wall,
       first_due_at = job.first_due_at, state = job.state
@@ -217,15 +218,14 @@ BEGIN
     GET STACKED DIAGNOSTICS wrong = PG_EXCEPTION_DETAIL;
     RETURN json_build_object('refused', wrong::json);
   END;
-  IF job.grp IS NOT NULL THEN
-    PERFORM {schema}.insert_arrivals(ARRAY[(job.seq, job.queue, job.type, job.priority, job.grp, job.state, job.due_at)::{schema}.arrival]);
-  END IF;
+  PERFORM {schema}.insert_arrivals(ARRAY[
+    (job.seq, job.queue, job.type, job.priority, job.grp, job.keys, job.state, job.due_at)::{schema}.arrival]);
   IF cardinality(weighing) > 0 THEN
     -- It may be lighter now than it was when a claim looked at it.
     UPDATE {schema}.lanes l SET heavy = NULL
     WHERE l.queue = was.queue AND l.type = was.type AND l.priority = was.priority AND l.grp = coalesce(':' || was.grp, '')
-      AND l.heavy = was.seq;
-    everybody := {schema}.left_lane(ARRAY[(was.queue, was.type, was.priority, was.grp)::{schema}.gone_job]);
+      AND l.keys = coalesce(was.keys, '') AND l.heavy = was.seq;
+    everybody := {schema}.left_lane(ARRAY[(was.queue, was.type, was.priority, was.grp, was.keys)::{schema}.gone_job]);
   END IF;
   shown := CASE WHEN job.state = 'scheduled' AND job.due_at <= now AND {schema}.has_passed(job.due_wall) THEN 'waiting'
     ELSE job.state END;

@@ -69,19 +69,20 @@ BEGIN
     (SELECT j.due_at FROM {schema}.jobs j WHERE j.queue = q.queue AND j.state = 'scheduled' ORDER BY j.due_at LIMIT 1),
     (SELECT j.deadline FROM {schema}.jobs j WHERE j.deadline IS NOT NULL AND j.state IN ('waiting', 'scheduled')
       ORDER BY j.deadline LIMIT 1),
-    coalesce((SELECT true FROM {schema}.lanes l WHERE l.queue = q.queue AND l.ready AND l.blocked_until IS NULL AND l.grp <> ''
-      ORDER BY l.type, l.priority DESC, l.turn, l.id LIMIT 1),
-    (SELECT true FROM {schema}.arrivals a WHERE a.queue = q.queue ORDER BY a.type, a.priority DESC, a.seq LIMIT 1), false),
+    coalesce((SELECT true FROM {schema}.lanes l WHERE l.queue = q.queue AND l.ready AND l.blocked_until IS NULL AND l.keys || l.grp <> ''
+      ORDER BY l.type, l.priority DESC, l.turn, l.own LIMIT 1),
+    (SELECT true FROM {schema}.arrivals a WHERE a.queue = q.queue ORDER BY a.type, a.priority DESC, a.seq LIMIT 1),
+    (SELECT true FROM {schema}.gates g WHERE g.queue = q.queue ORDER BY g.type LIMIT 1), false),
     (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = q.ids[1]),
     k.marked,
     CASE WHEN q.types IS NULL AND NOT k.marked THEN (SELECT j.type FROM {schema}.jobs j
-      WHERE j.queue = q.queue AND j.state = 'waiting' AND j.grp IS NULL ORDER BY j.type DESC LIMIT 1) END,
+      WHERE j.queue = q.queue AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL ORDER BY j.type DESC LIMIT 1) END,
     h.*,
     NOT again AND EXISTS (SELECT FROM {schema}.steps s WHERE s.number = q.claim)
   INTO sign FROM {schema}.meta m
   CROSS JOIN (SELECT EXISTS (SELECT FROM {schema}.marks k WHERE k.queue = q.queue) AS marked OFFSET 0) k
   LEFT JOIN LATERAL (SELECT j.type, j.priority, j.due_at, j.seq FROM {schema}.jobs j
-    WHERE NOT k.marked AND j.queue = q.queue AND j.type >= coalesce(q.types[1], '') AND j.state = 'waiting' AND j.grp IS NULL
+    WHERE NOT k.marked AND j.queue = q.queue AND j.type >= coalesce(q.types[1], '') AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
     ORDER BY j.type, j.priority DESC, j.due_at, j.seq LIMIT 1) h ON true;
   IF q.overtaken OR sign.overtaken THEN
     RAISE EXCEPTION 'a later attempt at this claim came before this one' USING ERRCODE = 'SL002';
@@ -284,7 +285,7 @@ BEGIN
       way := {schema}.way_of(q.queue, q.types, q.limits, CASE WHEN ends AND q.types IS NULL THEN
         {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL, sign.marked) || ARRAY(
           SELECT j.type FROM json_to_recordset(outcomes) AS o (id text, "to" text) JOIN {schema}.jobs j ON j.id = o.id
-          WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL), false) ELSE known END);
+          WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL AND j.keys IS NULL), false) ELSE known END);
       rules := way.rules;
       types := way.types;
       decided := way.decided;
@@ -424,7 +425,8 @@ BEGIN
   way.rules := {schema}.rules_for(queue, asked, own);
   way.planned := NOT {schema}.is_uniform(way.rules, asked);
   IF way.planned AND asked IS NULL
-    AND NOT EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = way_of.queue AND l.ready AND l.blocked_until IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = way_of.queue)
+    AND NOT EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = way_of.queue AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL)
   THEN
     way.types := coalesce(known, {schema}.open_types(queue, NULL, false));
     fewer := {schema}.rules_for(queue, way.types, own);
@@ -456,7 +458,7 @@ BEGIN
 END
 $$;
 
--- Does any job of these types wait in a group? Then turns have to be taken, whatever the limits are. It only decides which
+-- May a job of these types start that waits in a group, or with keys? Then turns have to be taken, whatever the limits are. It only decides which
 -- way a claim goes, so no lock is needed.
 --
 -- queue_name, asked: of which queue and types; NULL: of any type.
@@ -465,13 +467,16 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF asked IS NULL THEN
     RETURN EXISTS (SELECT FROM {schema}.lanes
-        WHERE queue = queue_name AND ready AND blocked_until IS NULL AND grp <> '')
-      OR EXISTS (SELECT FROM {schema}.arrivals WHERE queue = queue_name);
+        WHERE queue = queue_name AND ready AND blocked_until IS NULL AND keys || grp <> '')
+      OR EXISTS (SELECT FROM {schema}.arrivals WHERE queue = queue_name)
+      OR EXISTS (SELECT FROM {schema}.gates WHERE queue = queue_name AND until <= {schema}.present());
   END IF;
   RETURN EXISTS (SELECT FROM unnest(asked) AS a (type) WHERE EXISTS (SELECT FROM {schema}.lanes l
-      WHERE l.queue = queue_name AND l.type = a.type AND l.ready AND l.blocked_until IS NULL AND l.grp <> ''))
+      WHERE l.queue = queue_name AND l.type = a.type AND l.ready AND l.blocked_until IS NULL AND l.keys || l.grp <> ''))
     OR EXISTS (SELECT FROM unnest(asked) AS a (type) WHERE EXISTS (SELECT FROM {schema}.arrivals r
-      WHERE r.queue = queue_name AND r.type = a.type));
+      WHERE r.queue = queue_name AND r.type = a.type))
+    OR EXISTS (SELECT FROM unnest(asked) AS a (type) WHERE EXISTS (SELECT FROM {schema}.gates g
+      WHERE g.queue = queue_name AND g.type = a.type AND g.until <= {schema}.present()));
 END
 $$;
 

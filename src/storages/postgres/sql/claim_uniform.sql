@@ -277,7 +277,7 @@ DECLARE
   took float8;
 BEGIN
   IF limited THEN
-    keys := {schema}.open_keys(rules, cardinality(rules), '{}', max, ttl, now);
+    keys := {schema}.open_keys(rules, cardinality(rules), '{}', '{}', max, ttl, now);
     now := keys.at;
     max := least(max, {schema}.available_starts(keys));
     ahead := 0;
@@ -398,7 +398,7 @@ BEGIN
   FOR k IN 1 .. cardinality(keys.states) LOOP
     CONTINUE WHEN NOT keys.closed[k] AND (keys.maxima[k] >= 1) IS NOT FALSE AND (keys.concurrency[k] >= 1) IS NOT FALSE
       AND least(keys.weights[k], keys.slots[k], keys.starts[k]) - count >= 1;
-    own := {schema}.refusal_wait(rules[keys.rules[k]], NULL, 1, 1, 0, 0, 0, NULL, now);
+    own := {schema}.refusal_wait(rules[keys.rules[k]], '', 1, 1, 0, 0, 0, NULL, now);
     IF own > wait THEN
       wait := own;
       blocked_by := keys.names[k];

@@ -59,10 +59,10 @@ BEGIN
     LOOP
       found_type := CASE WHEN mark.type IS NULL
         THEN (SELECT j.type FROM {schema}.jobs j
-          WHERE j.queue = marked_types.queue AND j.type > after AND j.state = 'waiting' AND j.grp IS NULL
+          WHERE j.queue = marked_types.queue AND j.type > after AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
           ORDER BY j.type LIMIT 1)
         ELSE (SELECT j.type FROM {schema}.jobs j
-          WHERE j.queue = marked_types.queue AND j.type > after AND j.type < mark.type AND j.state = 'waiting' AND j.grp IS NULL
+          WHERE j.queue = marked_types.queue AND j.type > after AND j.type < mark.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
           ORDER BY j.type LIMIT 1) END;
       EXIT WHEN found_type IS NULL;
       types := types || found_type;
@@ -91,12 +91,12 @@ BEGIN
     UNION ALL SELECT '-Infinity', 0, 0 ORDER BY 1 DESC
   LOOP
     SELECT j.priority, j.due_at, j.seq INTO priority, due_at, seq FROM {schema}.jobs j
-    WHERE j.queue = first_open.queue AND j.type = first_open.type AND j.state = 'waiting' AND j.grp IS NULL
+    WHERE j.queue = first_open.queue AND j.type = first_open.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
       AND j.priority < above AND j.priority > mark.priority AND (j.deadline IS NULL OR j.deadline > now)
     ORDER BY j.priority DESC, j.due_at, j.seq LIMIT 1;
     EXIT WHEN FOUND;
     SELECT j.priority, j.due_at, j.seq INTO priority, due_at, seq FROM {schema}.jobs j
-    WHERE j.queue = first_open.queue AND j.type = first_open.type AND j.state = 'waiting' AND j.grp IS NULL
+    WHERE j.queue = first_open.queue AND j.type = first_open.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
       AND j.priority = mark.priority AND (j.due_at, j.seq) >= (mark.due_at, mark.seq) AND (j.deadline IS NULL OR j.deadline > now)
     ORDER BY j.due_at, j.seq LIMIT 1;
     EXIT WHEN FOUND;
@@ -125,7 +125,7 @@ BEGIN
     before := {schema}.passed();
     SELECT j.due_at, j.seq INTO first FROM {schema}.jobs j
     WHERE j.queue = look_before_marks.queue AND j.type = mark.type AND j.priority = mark.priority AND j.state = 'waiting'
-      AND j.grp IS NULL
+      AND j.grp IS NULL AND j.keys IS NULL
     ORDER BY j.due_at, j.seq LIMIT 1;
     IF {schema}.passed_many(before, false) THEN
       UPDATE {schema}.marks k SET due_at = coalesce(first.due_at, k.due_at), seq = coalesce(first.seq, k.seq),

@@ -24,7 +24,7 @@ BEGIN
       UPDATE {schema}.jobs j SET state = 'waiting', due_at = coalesce(j.first_due_at, j.due_at), first_due_at = NULL,
         due_wall = NULL
       WHERE j.ctid = ANY (due)
-      RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job
+      RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival AS job
     )
     SELECT array_agg(p.job) INTO waiting FROM promoted p;
     PERFORM {schema}.insert_arrivals(waiting);
@@ -54,9 +54,9 @@ $$;
 -- come due, and it wakes up workers that a limit blocks, too. false: others wait there already. NULL: no, for a limit blocks these.
 --
 -- last: meta.last. ruled: there are rules, or were. Called before the job is there, or in the statement that brings it: STABLE does not see it. Of jobs without a
--- group, and of those that should have come due, only the last second is looked at: that is one wake-up too many where others wait for
+-- group and keys, and of those that should have come due, only the last second is looked at: that is one wake-up too many where others wait for
 -- longer, and takes no longer where many have gone and the index is full of them.
-CREATE OR REPLACE FUNCTION {schema}.wakes(queue text, type text, priority float8, grp text, due_at float8, now float8, last float8,
+CREATE OR REPLACE FUNCTION {schema}.wakes(queue text, type text, priority float8, grp text, keys text, due_at float8, now float8, last float8,
   ruled boolean) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -74,18 +74,19 @@ BEGIN
       WHERE j.queue = wakes.queue AND j.state = 'scheduled' AND j.due_at > wakes.last - 1000 ORDER BY j.due_at LIMIT 64) coming
       WHERE coming.type = wakes.type AND coming.due_at <= wakes.due_at);
   END IF;
-  IF grp IS NULL THEN
+  IF grp IS NULL AND keys IS NULL THEN
     PERFORM FROM {schema}.jobs j WHERE j.queue = wakes.queue AND j.type = wakes.type AND j.priority = wakes.priority
-      AND j.state = 'waiting' AND j.grp IS NULL AND j.due_at > wakes.last - 1000 LIMIT 1;
+      AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL AND j.due_at > wakes.last - 1000 LIMIT 1;
   ELSE
     PERFORM FROM {schema}.jobs j WHERE j.queue = wakes.queue AND j.type = wakes.type AND j.priority = wakes.priority
-      AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.grp = wakes.grp LIMIT 1;
+      AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(wakes.grp, wakes.keys) LIMIT 1;
   END IF;
   IF NOT FOUND THEN
     RETURN true;
   END IF;
-  RETURN CASE WHEN (SELECT l.blocked_until FROM {schema}.lanes l WHERE l.queue = wakes.queue AND l.type = wakes.type
-    AND l.priority = wakes.priority AND l.grp = coalesce(':' || wakes.grp, '')) > wakes.now THEN NULL ELSE false END;
+  RETURN CASE WHEN (SELECT {schema}.blocked_until(l) FROM {schema}.lanes l WHERE l.queue = wakes.queue AND l.type = wakes.type
+    AND l.priority = wakes.priority AND l.grp = coalesce(':' || wakes.grp, '') AND l.keys = coalesce(wakes.keys, '')) > wakes.now
+    THEN NULL ELSE false END;
 END
 $$;
 
@@ -95,19 +96,19 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN (SELECT json_agg(json_build_array(w.queue, w.wakes)) FROM (
     SELECT l.queue, bool_or(l.wakes) AS wakes FROM (
-      SELECT k.queue, {schema}.wakes(k.queue, k.type, k.priority, k.grp, k.due_at, now, m.last, m.rules > 0) AS wakes FROM {schema}.meta m, (
-        SELECT j.queue, j.type, j.priority, j.grp, min(j.due_at) AS due_at FROM unnest(jobs) AS j
-        WHERE j.state IN ('waiting', 'scheduled') GROUP BY j.queue, j.type, j.priority, j.grp, j.state) k) l
+      SELECT k.queue, {schema}.wakes(k.queue, k.type, k.priority, k.grp, k.keys, k.due_at, now, m.last, m.rules > 0) AS wakes FROM {schema}.meta m, (
+        SELECT j.queue, j.type, j.priority, j.grp, j.keys, min(j.due_at) AS due_at FROM unnest(jobs) AS j
+        WHERE j.state IN ('waiting', 'scheduled') GROUP BY j.queue, j.type, j.priority, j.grp, j.keys, j.state) k) l
     WHERE l.wakes IS NOT NULL GROUP BY l.queue) w);
 END
 $$;
 
--- Inserts arrivals for jobs with a group that wait now: claims open lanes for them.
+-- Inserts arrivals for jobs with a group or keys that wait now: claims open lanes for them.
 CREATE OR REPLACE FUNCTION {schema}.insert_arrivals(jobs {schema}.arrival[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-  SELECT j.queue, j.type, j.priority, j.grp, min(j.due_at), (array_agg(j.seq ORDER BY j.due_at, j.seq))[1] FROM unnest(jobs) AS j
-  WHERE j.state = 'waiting' AND j.grp IS NOT NULL GROUP BY j.queue, j.type, j.priority, j.grp ORDER BY 5, 6;
+  INSERT INTO {schema}.arrivals (queue, type, priority, grp, keys, due_at, job)
+  SELECT j.queue, j.type, j.priority, j.grp, j.keys, min(j.due_at), (array_agg(j.seq ORDER BY j.due_at, j.seq))[1] FROM unnest(jobs) AS j
+  WHERE j.state = 'waiting' AND num_nonnulls(j.grp, j.keys) > 0 GROUP BY j.queue, j.type, j.priority, j.grp, j.keys ORDER BY 6, 7;
 END
 $$;

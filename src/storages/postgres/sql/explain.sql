@@ -63,22 +63,23 @@ LANGUAGE sql STABLE AS $$
   ), open AS MATERIALIZED (
     SELECT * FROM {schema}.waiting_open(own)
   ), places AS (
-    SELECT g.type, g.grp, g.waiting, g.before, g.first FROM {schema}.waiting_grouped(own) g
+    SELECT g.type, g.grp, g.keys, g.waiting, g.before, g.first FROM {schema}.waiting_grouped(own) g
     UNION ALL
-    SELECT o.type, '', o.waiting, o.before, o.first FROM open o
+    SELECT o.type, '', '', o.waiting, o.before, o.first FROM open o
     UNION ALL
-    SELECT d.type, d.grp, count(*), count(*) FILTER (WHERE (d.due_at, d.seq) < (own.due_at, own.seq)), min(d.seq)
-    FROM due d WHERE d.priority = own.priority GROUP BY d.type, d.grp
+    SELECT d.type, d.grp, d.keys, count(*), count(*) FILTER (WHERE (d.due_at, d.seq) < (own.due_at, own.seq)), min(d.seq)
+    FROM due d WHERE d.priority = own.priority GROUP BY d.type, d.grp, d.keys
   ), present AS (
-    SELECT p.type, p.grp, p.grp = coalesce(':' || own.grp, '') AS is_own, p.waiting, p.before,
+    SELECT p.type, p.grp, p.keys = coalesce(own.keys, '') AS is_alike, p.grp = coalesce(':' || own.grp, '') AS is_own, p.waiting, p.before,
       coalesce(l.turn, (SELECT max(u.turn) FROM {schema}.lanes u WHERE u.queue = own.queue AND u.priority = own.priority
         AND u.grp = p.grp), 0)::float8 AS turn,
       coalesce(l.id::float8, 'Infinity') AS id, coalesce(p.first, 0) AS first,
-      l.blocked_until IS NULL OR l.blocked_until <= at AS free, l.heavy, l.blocked_by, l.heavy_since
-    FROM (SELECT type, grp, sum(waiting) AS waiting, sum(before) AS before, min(first) AS first FROM places
-      GROUP BY type, grp) p
+      coalesce({schema}.blocked_until(l::{schema}.lanes) <= at, l.blocked_until IS NULL) AS free, l.heavy, l.blocked_by, l.blocked_grp,
+      l.heavy_since
+    FROM (SELECT type, grp, keys, sum(waiting) AS waiting, sum(before) AS before, min(first) AS first FROM places
+      GROUP BY type, grp, keys) p
     LEFT JOIN LATERAL (SELECT k.* FROM {schema}.lanes k WHERE k.queue = own.queue AND k.priority = own.priority
-      AND k.grp = p.grp AND k.type = p.type LIMIT 1) l ON true
+      AND k.grp = p.grp AND k.keys = p.keys AND k.type = p.type LIMIT 1) l ON true
     WHERE p.waiting > 0
   ), speaker AS (
     -- The lane that was served the longest ago decides for its group. Where there is none, all that never were come first.
@@ -87,7 +88,7 @@ LANGUAGE sql STABLE AS $$
       UNION ALL SELECT 0, 'Infinity', 9223372036854775807 WHERE NOT EXISTS (SELECT FROM present WHERE is_own)
     ) s ORDER BY turn, id, first LIMIT 1
   ), mine AS (
-    SELECT coalesce(sum(before), 0) AS unit, coalesce(sum(before) FILTER (WHERE type = own.type), 0) AS lane
+    SELECT coalesce(sum(before), 0) AS unit, coalesce(sum(before) FILTER (WHERE type = own.type AND is_alike), 0) AS lane
     FROM present WHERE is_own
   ), others AS (
     -- Every other group has its turn as often as the job's own does before it; once more, if it is the other's turn first.
@@ -106,13 +107,13 @@ LANGUAGE sql STABLE AS $$
     GROUP BY p.grp HAVING bool_and(p.type = own.type)
   ), above AS (
     SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = own.type
-        AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.priority > own.priority LIMIT 10000) w)
+        AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w)
       + coalesce((SELECT sum(o.higher) FROM open o WHERE o.type = own.type), 0)
       + (SELECT count(*) FROM due d WHERE d.priority > own.priority AND d.type = own.type) AS n
   ), higher AS (
     SELECT coalesce(sum(n), 0) AS n FROM (
       SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type
-        AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) AS n
+        AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) AS n
       FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
       UNION ALL SELECT o.higher FROM open o
       UNION ALL SELECT count(*) FROM due d WHERE d.priority > own.priority
@@ -123,92 +124,94 @@ LANGUAGE sql STABLE AS $$
       m.lane + a.n + (SELECT coalesce(sum(turns), 0) FROM alike))) FROM mine m, above a),
     'ahead', (SELECT jsonb_build_object('higher', least(10000, h.n), 'group', least(10000, m.unit), 'lane', least(10000, m.lane),
       'turns', least(10000, (SELECT coalesce(sum(turns), 0) FROM others))) FROM higher h, mine m),
-    'lane', (SELECT jsonb_build_object('id', p.id, 'heavy', p.heavy, 'by', p.blocked_by, 'since', p.heavy_since)
-      FROM present p WHERE p.is_own AND p.type = own.type AND p.id < 'Infinity'))
+    'lane', (SELECT jsonb_build_object('id', p.id, 'heavy', p.heavy, 'by', p.blocked_by, 'state', p.blocked_grp, 'since', p.heavy_since)
+      FROM present p WHERE p.is_own AND p.is_alike AND p.type = own.type AND p.id < 'Infinity'))
 $$;
 
--- Jobs without a group that wait, by type: how many of a higher priority than a job; of its own; of these, how many come before
+-- Jobs without a group and keys that wait, by type: how many of a higher priority than a job; of its own; of these, how many come before
 -- it; and which is the first of them. Up to 10,000 of each.
 CREATE OR REPLACE FUNCTION {schema}.waiting_open(own {schema}.jobs)
 RETURNS TABLE (type text, higher bigint, waiting bigint, before bigint, first bigint)
 LANGUAGE sql STABLE AS $$
   SELECT t.type,
     (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-      AND j.grp IS NULL AND j.priority > own.priority LIMIT 10000) h),
+      AND j.grp IS NULL AND j.keys IS NULL AND j.priority > own.priority LIMIT 10000) h),
     (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-      AND j.grp IS NULL AND j.priority = own.priority LIMIT 10000) w),
+      AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority LIMIT 10000) w),
     (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-      AND j.grp IS NULL AND j.priority = own.priority AND (j.due_at, j.seq) < (own.due_at, own.seq)
+      AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority AND (j.due_at, j.seq) < (own.due_at, own.seq)
       LIMIT 10000) b),
     (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-      AND j.grp IS NULL AND j.priority = own.priority ORDER BY j.due_at, j.seq LIMIT 1)
+      AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority ORDER BY j.due_at, j.seq LIMIT 1)
   FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
 $$;
 
--- Jobs of groups that wait in the priority of a job, by type and group: how many; in its own group how many of them come before it;
--- and which is the first of them. Up to 10,000 of each, in up to 10,000 groups: from one group to the next along the index.
+-- Jobs with a group or keys that wait in the priority of a job, by type, group and keys: how many; in its own group how many of them come
+-- before it; and which is the first of them. Up to 10,000 of each, in up to 10,000 lanes: from one lane to the next along the index.
 --
--- grp: as a lane says it.
+-- grp, keys: as a lane says it.
 CREATE OR REPLACE FUNCTION {schema}.waiting_grouped(own {schema}.jobs)
-RETURNS TABLE (type text, grp text, waiting bigint, before bigint, first bigint)
+RETURNS TABLE (type text, grp text, keys text, waiting bigint, before bigint, first bigint)
 LANGUAGE sql STABLE AS $$
   WITH RECURSIVE types AS MATERIALIZED (
     SELECT t.type FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
-  ), groups AS (
-    SELECT t.type, n.grp FROM types t CROSS JOIN LATERAL (SELECT j.grp FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = t.type AND j.priority = own.priority AND j.state = 'waiting' AND j.grp IS NOT NULL
-      ORDER BY j.grp LIMIT 1) n
+  ), lanes AS (
+    SELECT t.type, n.grp, n.keys FROM types t CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = t.type AND j.priority = own.priority AND j.state = 'waiting'
+        AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL
+      ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
     UNION ALL
-    SELECT g.type, n.grp FROM groups g CROSS JOIN LATERAL (SELECT j.grp FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = g.type AND j.priority = own.priority AND j.state = 'waiting' AND j.grp IS NOT NULL
-        AND j.grp > g.grp
-      ORDER BY j.grp LIMIT 1) n
+    SELECT l.type, n.grp, n.keys FROM lanes l CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = l.type AND j.priority = own.priority AND j.state = 'waiting'
+        AND {schema}.lane_of(j.grp, j.keys) > {schema}.lane_of(l.grp, l.keys)
+      ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
   ), known AS (
-    SELECT t.type, own.grp AS grp FROM types t WHERE own.grp IS NOT NULL
+    SELECT t.type, own.grp AS grp, own.keys AS keys FROM types t WHERE num_nonnulls(own.grp, own.keys) > 0
     UNION
-    SELECT f.type, f.grp FROM (SELECT g.type, g.grp FROM groups g LIMIT 10000) f
+    SELECT f.type, f.grp, f.keys FROM (SELECT l.type, l.grp, l.keys FROM lanes l LIMIT 10000) f
   )
-  SELECT k.type, ':' || k.grp,
+  SELECT k.type, coalesce(':' || k.grp, ''), coalesce(k.keys, ''),
     (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority
-      AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.grp = k.grp LIMIT 10000) w),
-    CASE WHEN k.grp = own.grp THEN (SELECT count(*) FROM (SELECT FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority AND j.state = 'waiting' AND j.grp IS NOT NULL
-        AND j.grp = k.grp AND (j.due_at, j.seq) < (own.due_at, own.seq) LIMIT 10000) b) ELSE 0 END,
+      AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(k.grp, k.keys) LIMIT 10000) w),
+    CASE WHEN k.grp IS NOT DISTINCT FROM own.grp THEN (SELECT count(*) FROM (SELECT FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority AND j.state = 'waiting'
+        AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(k.grp, k.keys) AND (j.due_at, j.seq) < (own.due_at, own.seq)
+      LIMIT 10000) b) ELSE 0 END,
     (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority
-      AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.grp = k.grp ORDER BY j.due_at, j.seq LIMIT 1)
+      AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(k.grp, k.keys) ORDER BY j.due_at, j.seq LIMIT 1)
   FROM known k
 $$;
 
 -- Scheduled jobs of a queue, of this priority or a higher one, that have come due and do not wait in a lane yet. Up to
 -- 10,000.
 --
--- grp: as a lane says it. at: now.
+-- grp, keys: as a lane says it. at: now.
 CREATE OR REPLACE FUNCTION {schema}.waiting_due(of_queue text, least_priority float8, at float8)
-RETURNS TABLE (type text, priority float8, grp text, due_at float8, seq bigint)
+RETURNS TABLE (type text, priority float8, grp text, keys text, due_at float8, seq bigint)
 LANGUAGE sql STABLE AS $$
-  SELECT d.type, d.priority, coalesce(':' || d.grp, ''), d.due_at, d.seq FROM (
-    SELECT j.type, j.priority, j.grp, coalesce(j.first_due_at, j.due_at) AS due_at, j.seq FROM {schema}.jobs j
+  SELECT d.type, d.priority, coalesce(':' || d.grp, ''), coalesce(d.keys, ''), d.due_at, d.seq FROM (
+    SELECT j.type, j.priority, j.grp, j.keys, coalesce(j.first_due_at, j.due_at) AS due_at, j.seq FROM {schema}.jobs j
     WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall)
     ORDER BY j.due_at LIMIT 10000
   ) d WHERE d.priority >= least_priority
 $$;
 
--- What the first of the jobs weighs that wait with this one: of its queue, type, priority and group.
+-- What the first of the jobs weighs that wait with this one: of its queue, type, priority, group and keys.
 --
 -- own: the job. at: now: what has come due waits.
 CREATE OR REPLACE FUNCTION {schema}.head_weights(own {schema}.jobs, at float8) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
   SELECT f.weights FROM (
     (SELECT j.weights, j.due_at, j.seq FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = own.type AND j.state = 'waiting' AND j.grp IS NULL
-        AND j.priority = own.priority AND own.grp IS NULL ORDER BY j.due_at, j.seq LIMIT 1)
+      WHERE j.queue = own.queue AND j.type = own.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+        AND j.priority = own.priority AND own.grp IS NULL AND own.keys IS NULL ORDER BY j.due_at, j.seq LIMIT 1)
     UNION ALL
     (SELECT j.weights, j.due_at, j.seq FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = own.type AND j.state = 'waiting' AND j.grp IS NOT NULL
-        AND j.priority = own.priority AND j.grp = own.grp ORDER BY j.due_at, j.seq LIMIT 1)
+      WHERE j.queue = own.queue AND j.type = own.type AND j.state = 'waiting'
+        AND j.priority = own.priority AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(own.grp, own.keys) ORDER BY j.due_at, j.seq LIMIT 1)
     UNION ALL
     (SELECT j.weights, coalesce(j.first_due_at, j.due_at), j.seq FROM {schema}.jobs j
       WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND j.type = own.type
-        AND j.priority = own.priority AND j.grp IS NOT DISTINCT FROM own.grp ORDER BY 2, 3 LIMIT 1)
+        AND j.priority = own.priority AND j.grp IS NOT DISTINCT FROM own.grp AND j.keys IS NOT DISTINCT FROM own.keys ORDER BY 2, 3 LIMIT 1)
   ) f ORDER BY f.due_at, f.seq LIMIT 1
 $$;

@@ -77,7 +77,7 @@ BEGIN
       IF one.on_duplicate = 'replace' THEN
         -- One that runs is not locked. One that has come back just now is.
         LOOP
-          SELECT j.seq, j.state, j.queue, j.type, j.priority, j.grp INTO other FROM {schema}.jobs j WHERE j.id = holder.job;
+          SELECT j.seq, j.state, j.queue, j.type, j.priority, j.grp, j.keys INTO other FROM {schema}.jobs j WHERE j.id = holder.job;
           EXIT WHEN other.state IN ('waiting', 'scheduled', 'awaiting') IS NOT TRUE;
           PERFORM FROM {schema}.jobs j WHERE j.id = holder.job AND j.state COLLATE "POSIX" = other.state FOR UPDATE;
           EXIT WHEN FOUND;
@@ -87,7 +87,7 @@ BEGIN
         ELSIF other.state IN ('waiting', 'scheduled', 'awaiting') THEN
           PERFORM {schema}.delete_jobs(ARRAY[other.seq], ARRAY[holder.job]);
           IF other.state = 'waiting' THEN
-            gone := gone || (other.queue, other.type, other.priority, other.grp)::{schema}.gone_job;
+            gone := gone || (other.queue, other.type, other.priority, other.grp, other.keys)::{schema}.gone_job;
           END IF;
         ELSIF other.state IS NULL THEN
           -- It may be one of those before this one, which are not there yet.

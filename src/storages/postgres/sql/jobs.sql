@@ -209,7 +209,7 @@ $$;
 -- of its own is NULL. Instants are those of the clock of the server, which the clock of the storage is ahead of by `skew`.
 CREATE OR REPLACE FUNCTION {schema}.job_json(j {schema}.jobs, skew float8) RETURNS json
 LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN j.grp IS NULL AND j.weights IS NULL AND j.timeout IS NULL AND j.deadline IS NULL AND j.holds = 0
+  SELECT CASE WHEN j.grp IS NULL AND j.keys IS NULL AND j.weights IS NULL AND j.timeout IS NULL AND j.deadline IS NULL AND j.holds = 0
       AND j.finished_at IS NULL AND NOT j.cancel_requested AND j.progress IS NULL AND j.error IS NULL AND j.idempotency_key IS NULL
     THEN json_build_array(j.seq, j.id, j.queue, j.type, j.state, j.priority, j.data, j.attempt, j.max_attempts,
       nullif(j.backoff, '{"kind":"exponential","initial":1000,"max":600000}'), j.keep_for, j.created_at - skew,
@@ -220,5 +220,5 @@ LANGUAGE sql STABLE AS $$
       coalesce(j.due_wall, j.due_at - skew), j.started_at - skew,
       j.worker, j.lease_until - skew, j.token, j.grp, j.weights, j.timeout,
       coalesce(j.deadline_wall, j.deadline - skew), j.holds, j.finished_at - skew, j.cancel_requested,
-      j.progress, j.result, j.error, j.idempotency_key) END
+      j.progress, j.result, j.error, j.idempotency_key, j.keys) END
 $$;

@@ -1,6 +1,13 @@
--- Lanes: the jobs of one queue, type, priority and group that wait. Which are there, ready, or blocked by a limit.
+-- Lanes: the jobs of one queue, type, priority, group and keys that wait. Which are there, ready, or blocked by a limit.
 
--- Groups that jobs have come into since the last claim have a lane that is ready from now on. What has arrived is read by
+-- The lane that jobs of this group and keys wait in, in the words of the index jobs_lanes; NULL: they have neither, and need none.
+-- A row of `lanes` says the same as keys || grp.
+CREATE OR REPLACE FUNCTION {schema}.lane_of(grp text, keys text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN keys IS NULL THEN ':' || grp ELSE keys || coalesce(':' || grp, '') END
+$$;
+
+-- Groups and keys that jobs have come into since the last claim have a lane that is ready from now on. What has arrived is read by
 -- priority and in its order, so many of the types that are asked for, and as many of others: whatever their type, so that lanes
 -- come to be in the order in which jobs came, whichever types are claimed. The lane of jobs without a group is ready while there are any.
 --
@@ -20,6 +27,7 @@ DECLARE
   k_types text[];
   k_priorities float8[];
   k_grps text[];
+  k_keys text[];
   k_dues float8[];
   k_jobs bigint[];
   jobs bigint[];
@@ -28,11 +36,11 @@ DECLARE
   found bigint[];
   locked bigint[];
   busy boolean := false;
-  -- Lanes that are not there yet, where their unit stands, and the first that waits in each.
+  -- Lanes that are not there yet, and the first that waits in each.
   new_types text[];
   priorities float8[];
   grps text[];
-  turns bigint[];
+  lane_keys text[];
   dues float8[];
   seqs bigint[];
   -- Lanes in which no job waited; lanes that are blocked.
@@ -58,38 +66,44 @@ BEGIN
         SELECT w.place FROM parts p CROSS JOIN LATERAL (
           SELECT f.ctid AS place FROM {schema}.arrivals f WHERE f.queue = queue_name AND f.type = p.type
           ORDER BY f.priority DESC, f.seq LIMIT p.most FOR UPDATE SKIP LOCKED) w))
-      RETURNING a.type, a.priority, ':' || a.grp AS grp, a.due_at, a.job
+      RETURNING a.type, a.priority, coalesce(':' || a.grp, '') AS grp, coalesce(a.keys, '') AS keys, a.due_at, a.job
     ), kinds AS (
-      SELECT m.type, m.priority, m.grp, min(m.due_at) AS due_at, min(m.job) AS job FROM met m GROUP BY m.type, m.priority, m.grp
+      SELECT m.type, m.priority, m.grp, m.keys, min(m.due_at) AS due_at, min(m.job) AS job FROM met m
+      GROUP BY m.type, m.priority, m.grp, m.keys
     )
-    SELECT array_agg(k.type), array_agg(k.priority), array_agg(k.grp), array_agg(k.due_at), array_agg(k.job),
+    SELECT array_agg(k.type), array_agg(k.priority), array_agg(k.grp), array_agg(k.keys), array_agg(k.due_at), array_agg(k.job),
         (SELECT array_agg(m.job) FROM met m), (SELECT count(*) FROM met) >= (SELECT min(p.most) FROM parts p)
-      INTO k_types, k_priorities, k_grps, k_dues, k_jobs, jobs, too_many FROM kinds k;
+      INTO k_types, k_priorities, k_grps, k_keys, k_dues, k_jobs, jobs, too_many FROM kinds k;
   END IF;
   IF k_types IS NOT NULL THEN
     SELECT array_agg(k.type) FILTER (WHERE l.id IS NULL), array_agg(k.priority) FILTER (WHERE l.id IS NULL),
-        array_agg(k.grp) FILTER (WHERE l.id IS NULL), array_agg(coalesce(l.turn, 0)) FILTER (WHERE l.id IS NULL),
+        array_agg(k.grp) FILTER (WHERE l.id IS NULL), array_agg(k.keys) FILTER (WHERE l.id IS NULL),
         array_agg(k.due_at) FILTER (WHERE l.id IS NULL), array_agg(k.job) FILTER (WHERE l.id IS NULL), array_agg(l.id)
-      INTO new_types, priorities, grps, turns, dues, seqs, found
-      FROM unnest(k_types, k_priorities, k_grps, k_dues, k_jobs) AS k (type, priority, grp, due_at, job) CROSS JOIN LATERAL (
-        SELECT max(n.turn) AS turn, max(n.id) FILTER (WHERE n.type = k.type) AS id
-        FROM {schema}.lanes n WHERE n.queue = queue_name AND n.priority = k.priority AND n.grp = k.grp) l;
+      INTO new_types, priorities, grps, lane_keys, dues, seqs, found
+      FROM unnest(k_types, k_priorities, k_grps, k_keys, k_dues, k_jobs) AS k (type, priority, grp, keys, due_at, job)
+        LEFT JOIN LATERAL (SELECT n.id FROM {schema}.lanes n
+          WHERE n.queue = queue_name AND n.priority = k.priority AND n.grp = k.grp AND n.keys = k.keys AND n.type = k.type LIMIT 1) l ON true;
     locked := ARRAY(SELECT l.id FROM {schema}.lanes l WHERE l.id = ANY (found) FOR UPDATE SKIP LOCKED);
     SELECT array_agg(l.id) FILTER (WHERE NOT l.ready), array_agg(l.id) FILTER (WHERE l.blocked_until IS NOT NULL)
       INTO idle, blocked FROM {schema}.lanes l WHERE l.id = ANY (locked);
     busy := EXISTS (SELECT FROM unnest(found) AS f (id) WHERE f.id IS NOT NULL AND f.id <> ALL (locked));
     IF busy THEN
-      INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-      SELECT queue_name, k.type, k.priority, substr(k.grp, 2), k.due_at, k.job
-      FROM unnest(k_types, k_priorities, k_grps, k_dues, k_jobs, found) AS k (type, priority, grp, due_at, job, lane)
+      INSERT INTO {schema}.arrivals (queue, type, priority, grp, keys, due_at, job)
+      SELECT queue_name, k.type, k.priority, nullif(substr(k.grp, 2), ''), nullif(k.keys, ''), k.due_at, k.job
+      FROM unnest(k_types, k_priorities, k_grps, k_keys, k_dues, k_jobs, found) AS k (type, priority, grp, keys, due_at, job, lane)
       WHERE k.lane IS NOT NULL AND k.lane <> ALL (locked);
     END IF;
   END IF;
   IF others <> '{}' OR new_types IS NOT NULL THEN
-    PERFORM {schema}.open_lanes(queue_name, others, new_types, priorities, grps, turns, dues, seqs, at);
+    PERFORM {schema}.open_lanes(queue_name, others, new_types, priorities, grps, lane_keys, dues, seqs, at);
   END IF;
-  IF idle IS NOT NULL THEN
-    UPDATE {schema}.lanes SET ready = true, used_at = at WHERE id = ANY (idle);
+  IF idle IS NOT NULL OR EXISTS (SELECT FROM unnest(k_keys) AS k (keys) WHERE k.keys <> '') THEN
+    -- A lane with keys goes by its first job.
+    UPDATE {schema}.lanes l SET ready = true, used_at = CASE WHEN l.ready THEN l.used_at ELSE at END,
+      head_at = CASE WHEN l.keys <> '' THEN k.due_at ELSE 0 END, head_seq = CASE WHEN l.keys <> '' THEN k.job ELSE 0 END
+    FROM unnest(found, k_dues, k_jobs) AS k (lane, due_at, job)
+    WHERE l.id = k.lane AND l.id = ANY (locked)
+      AND (NOT l.ready OR (l.keys <> '' AND (k.due_at, k.job) < (l.head_at, l.head_seq)));
   END IF;
   IF blocked IS NOT NULL THEN
     names := names || {schema}.lock_blocking(queue_name, blocked, names);
@@ -101,15 +115,14 @@ BEGIN
 END
 $$;
 
--- Opens lanes for groups that have none yet, and for jobs without a group of each type and priority. New lanes are numbered in the
--- order in which their first jobs came to wait, and stand where their unit does: a group is not served twice because it has
--- jobs of another type now.
+-- Opens lanes for groups and keys that have none yet, and for jobs without a group and keys of each type and priority. New lanes are
+-- numbered in the order in which their first jobs came to wait, and have the turn of those that differ only in their keys, or else
+-- of their unit: a group is not served twice because it has jobs of another type or with other keys now.
 --
--- queue_name, types: of which queue and types. arrived, priorities, grps: the lanes of groups; NULL: none. turns: where their
--- units stand. dues, seqs: the first that waits in each. at: now.
+-- queue_name, types: of which queue and types. arrived, priorities, grps, lane_keys: the lanes of groups and keys; NULL: none. dues,
+-- seqs: the first that waits in each. at: now.
 CREATE OR REPLACE FUNCTION {schema}.open_lanes(
-  queue_name text, types text[], arrived text[], priorities float8[], grps text[], turns bigint[], dues float8[],
-  seqs bigint[], at float8
+  queue_name text, types text[], arrived text[], priorities float8[], grps text[], lane_keys text[], dues float8[], seqs bigint[], at float8
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -119,36 +132,57 @@ BEGIN
   WITH RECURSIVE open AS (
     SELECT t.type, j.priority, j.due_at, j.seq FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
       SELECT w.priority, w.due_at, w.seq FROM {schema}.jobs w
-      WHERE w.queue = queue_name AND w.type = t.type AND w.state = 'waiting' AND w.grp IS NULL
+      WHERE w.queue = queue_name AND w.type = t.type AND w.state = 'waiting' AND w.grp IS NULL AND w.keys IS NULL
       ORDER BY w.priority DESC, w.due_at, w.seq LIMIT 1) j
     UNION ALL
     SELECT o.type, j.priority, j.due_at, j.seq FROM open o CROSS JOIN LATERAL (
       SELECT w.priority, w.due_at, w.seq FROM {schema}.jobs w
-      WHERE w.queue = queue_name AND w.type = o.type AND w.state = 'waiting' AND w.grp IS NULL
+      WHERE w.queue = queue_name AND w.type = o.type AND w.state = 'waiting' AND w.grp IS NULL AND w.keys IS NULL
         AND w.priority < o.priority
       ORDER BY w.priority DESC, w.due_at, w.seq LIMIT 1) j
   ), found AS (
-    SELECT o.type, o.priority, o.due_at, o.seq, l.id, l.idle, l.turn
+    SELECT o.type, o.priority, o.due_at, o.seq, l.id, NOT l.ready AS idle
     FROM (SELECT * FROM open LIMIT 1000) o
-      CROSS JOIN LATERAL (SELECT max(k.turn) AS turn, max(k.id) FILTER (WHERE k.type = o.type) AS id,
-          bool_or(k.type = o.type AND NOT k.ready) AS idle
-        FROM {schema}.lanes k WHERE k.queue = queue_name AND k.priority = o.priority AND k.grp = '') l
+      LEFT JOIN LATERAL (SELECT k.id, k.ready FROM {schema}.lanes k
+        WHERE k.queue = queue_name AND k.priority = o.priority AND k.grp = '' AND k.keys = '' AND k.type = o.type LIMIT 1) l ON true
   )
   SELECT array_agg(id) FILTER (WHERE idle), arrived || array_agg(type) FILTER (WHERE id IS NULL),
-      priorities || array_agg(priority) FILTER (WHERE id IS NULL),
-      grps || array_agg(''::text) FILTER (WHERE id IS NULL), turns || array_agg(coalesce(turn, 0)) FILTER (WHERE id IS NULL),
+      priorities || array_agg(priority) FILTER (WHERE id IS NULL), grps || array_agg(''::text) FILTER (WHERE id IS NULL),
+      lane_keys || array_agg(''::text) FILTER (WHERE id IS NULL),
       dues || array_agg(due_at) FILTER (WHERE id IS NULL), seqs || array_agg(seq) FILTER (WHERE id IS NULL)
-    INTO ids, arrived, priorities, grps, turns, dues, seqs FROM found;
+    INTO ids, arrived, priorities, grps, lane_keys, dues, seqs FROM found;
   IF ids IS NOT NULL THEN
     UPDATE {schema}.lanes SET ready = true WHERE id = ANY (ids);
   END IF;
   IF arrived IS NULL THEN
     RETURN;
   END IF;
-  INSERT INTO {schema}.lanes (queue, type, priority, grp, turn, used_at)
-    SELECT queue_name, n.type, n.priority, n.grp, n.turn, at
-    FROM unnest(arrived, priorities, grps, turns, dues, seqs) AS n (type, priority, grp, turn, due_at, seq)
-    ORDER BY n.due_at, n.seq;
+  INSERT INTO {schema}.lanes (id, queue, type, priority, grp, keys, own, turn, head_at, head_seq, used_at) OVERRIDING SYSTEM VALUE
+    SELECT n.id, queue_name, n.type, n.priority, n.grp, n.keys,
+      coalesce(o.own, first_value(n.id) OVER (PARTITION BY n.type, n.priority, n.grp ORDER BY n.id)), coalesce(o.turn, u.turn, 0),
+      CASE WHEN n.keys <> '' THEN n.due_at ELSE 0 END, CASE WHEN n.keys <> '' THEN n.seq ELSE 0 END, at
+    FROM (
+      SELECT nextval('{schema}.lanes_id_seq') AS id, f.* FROM (
+        SELECT f.* FROM unnest(arrived, priorities, grps, lane_keys, dues, seqs) AS f (type, priority, grp, keys, due_at, seq)
+        ORDER BY f.due_at, f.seq) f
+    ) n
+      LEFT JOIN LATERAL (
+        SELECT f.own, f.turn FROM (
+          (SELECT l.own, l.turn FROM {schema}.lanes l
+            WHERE l.queue = queue_name AND l.priority = n.priority AND l.grp = n.grp AND l.keys = '' AND l.type = n.type)
+          UNION ALL
+          (SELECT l.own, l.turn FROM {schema}.lanes l
+            WHERE l.queue = queue_name AND l.priority = n.priority AND l.grp = n.grp AND l.keys <> '' AND l.type = n.type
+            ORDER BY l.turn DESC LIMIT 1)) f
+        ORDER BY f.turn DESC LIMIT 1) o ON true
+      -- Of its unit all lanes without keys, and some of the others.
+      CROSS JOIN LATERAL (
+        SELECT max(f.turn) AS turn FROM (
+          (SELECT l.turn FROM {schema}.lanes l
+            WHERE l.queue = queue_name AND l.priority = n.priority AND l.grp = n.grp AND l.keys = '')
+          UNION ALL
+          (SELECT l.turn FROM {schema}.lanes l
+            WHERE l.queue = queue_name AND l.priority = n.priority AND l.grp = n.grp AND l.keys <> '' LIMIT 20)) f) u;
 END
 $$;
 
@@ -170,10 +204,10 @@ BEGIN
     IF pg_try_advisory_xact_lock({schema}.lock_key('limit', name)) THEN
       taken := taken || name;
     ELSE
-      INSERT INTO {schema}.arrivals (queue, type, priority, grp, due_at, job)
-      SELECT l.queue, l.type, l.priority, j.grp, j.due_at, j.seq FROM {schema}.lanes l
+      INSERT INTO {schema}.arrivals (queue, type, priority, grp, keys, due_at, job)
+      SELECT l.queue, l.type, l.priority, j.grp, j.keys, j.due_at, j.seq FROM {schema}.lanes l
         JOIN {schema}.jobs j ON j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-          AND j.grp IS NOT NULL AND j.grp = substr(l.grp, 2) AND j.seq = {schema}.head_of(l)
+          AND {schema}.lane_of(j.grp, j.keys) = l.keys || l.grp AND j.seq = {schema}.head_of(l)
       WHERE l.id = ANY (blocked) AND l.blocked_by = name;
     END IF;
   END LOOP;
@@ -185,7 +219,7 @@ $$;
 -- that one did not, and lanes that waited behind it may look as well.
 --
 -- queue_name, types: of which queue and types. ids: lanes that jobs have come into, NULL: none; seqs: the first of these jobs, each
--- time that some came. Lanes of jobs without a group are looked at all. names: of the limits. at: now.
+-- time that some came. Lanes of jobs without a group and keys are looked at all. names: of the limits. at: now.
 CREATE OR REPLACE FUNCTION {schema}.look_again(
   queue_name text, types text[], ids bigint[], seqs bigint[], names text[], at float8
 ) RETURNS void
@@ -200,12 +234,12 @@ BEGIN
         AND l.heavy IS DISTINCT FROM {schema}.head_of(l) AND {schema}.head_of(l) = ANY (seqs)
       UNION
       SELECT l.id FROM {schema}.lanes l
-      WHERE l.blocked_by = ANY (names) AND l.blocked_until IS NOT NULL AND l.grp = ''
+      WHERE l.blocked_by = ANY (names) AND l.blocked_until IS NOT NULL AND l.grp = '' AND l.keys = ''
         AND l.queue = queue_name AND l.type = ANY (types) AND l.heavy IS NOT NULL AND l.heavy IS DISTINCT FROM {schema}.head_of(l)
     )
-    UPDATE {schema}.lanes l SET blocked_until = NULL FROM changed WHERE l.id = changed.id RETURNING l.blocked_by, l.grp
+    UPDATE {schema}.lanes l SET blocked_until = NULL FROM changed WHERE l.id = changed.id RETURNING l.blocked_by, l.blocked_grp
   LOOP
-    PERFORM {schema}.unblock_like(other.blocked_by, other.grp, at);
+    PERFORM {schema}.unblock_lanes(other.blocked_by, ARRAY[other.blocked_grp], at);
   END LOOP;
 END
 $$;
@@ -214,14 +248,14 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.head_of(l {schema}.lanes) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  IF l.grp = '' THEN
+  IF l.grp = '' AND l.keys = '' THEN
     RETURN (SELECT j.seq FROM {schema}.jobs j
-      WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NULL
+      WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
       ORDER BY j.due_at, j.seq LIMIT 1);
   END IF;
   RETURN (SELECT j.seq FROM {schema}.jobs j
-    WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NOT NULL
-      AND j.grp = substr(l.grp, 2)
+    WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
+      AND {schema}.lane_of(j.grp, j.keys) = l.keys || l.grp
     ORDER BY j.due_at, j.seq LIMIT 1);
 END
 $$;
@@ -243,48 +277,103 @@ BEGIN
     WITH changed AS (
       SELECT DISTINCT l.id FROM unnest(gone) AS g
         CROSS JOIN LATERAL (SELECT k.* FROM {schema}.lanes k WHERE k.queue = g.queue AND k.priority = g.priority
-          AND k.grp = coalesce(':' || g.grp, '') AND k.type = g.type LIMIT 1) l
+          AND k.grp = coalesce(':' || g.grp, '') AND k.keys = coalesce(g.keys, '') AND k.type = g.type LIMIT 1) l
       WHERE l.blocked_until IS NOT NULL AND l.blocked_by = ANY (names)
         AND l.heavy IS DISTINCT FROM {schema}.head_of(l::{schema}.lanes)
     )
-    UPDATE {schema}.lanes l SET blocked_until = NULL FROM changed WHERE l.id = changed.id RETURNING l.blocked_by, l.grp
+    UPDATE {schema}.lanes l SET blocked_until = NULL FROM changed WHERE l.id = changed.id RETURNING l.blocked_by, l.blocked_grp
   LOOP
-    PERFORM {schema}.unblock_like(other.blocked_by, other.grp, at);
+    PERFORM {schema}.unblock_lanes(other.blocked_by, ARRAY[other.blocked_grp], at);
   END LOOP;
   RETURN true;
 END
 $$;
 
--- Something of a limit was given back: whatever waits for it may look again. Was anything waiting? Lanes are known to wait until
--- a claim looks at them: what was given back may be taken by another claim before.
+-- Something of a limit was given back: its gates are open, and heavy heads look again. Was anything waiting? Lanes are known to wait
+-- until a claim looks at them: what was given back may be taken by another claim before. The lock of the limit is held.
 --
--- limit_name: which. lane_grps: of which groups, as lanes say it; NULL: of all. at: now.
-CREATE OR REPLACE FUNCTION {schema}.unblock_lanes(limit_name text, lane_grps text[], at float8) RETURNS boolean
+-- limit_name: which. grps: which states of it; NULL: all. at: now.
+CREATE OR REPLACE FUNCTION {schema}.unblock_lanes(limit_name text, grps text[], at float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  heavy boolean;
 BEGIN
-  IF lane_grps IS NULL THEN
+  IF grps IS NULL THEN
     UPDATE {schema}.lanes SET blocked_until = least(blocked_until, at)
-      WHERE blocked_by = limit_name AND blocked_until IS NOT NULL;
-  ELSE
-    UPDATE {schema}.lanes SET blocked_until = least(blocked_until, at)
-      WHERE blocked_by = limit_name AND blocked_until IS NOT NULL AND grp = ANY (lane_grps);
+      WHERE blocked_by = limit_name AND blocked_until IS NOT NULL AND lanes.heavy IS NOT NULL;
+    heavy := FOUND;
+    UPDATE {schema}.gates SET until = at WHERE name = limit_name AND until > at;
+    RETURN heavy OR EXISTS (SELECT FROM {schema}.lanes l
+      WHERE l.blocked_by = limit_name AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
   END IF;
-  RETURN FOUND;
+  UPDATE {schema}.lanes SET blocked_until = least(blocked_until, at)
+    WHERE blocked_by = limit_name AND blocked_grp = ANY (grps) AND blocked_until IS NOT NULL AND lanes.heavy IS NOT NULL;
+  heavy := FOUND;
+  UPDATE {schema}.gates SET until = at WHERE name = limit_name AND grp = ANY (grps) AND until > at;
+  RETURN heavy OR EXISTS (SELECT FROM {schema}.lanes l
+    WHERE l.blocked_by = limit_name AND l.blocked_grp = ANY (grps) AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
 END
 $$;
 
--- The limit itself has changed: no lane is blocked by it any more.
+-- The limit itself has changed: no heavy head is blocked by it any more, and its gates are open.
 CREATE OR REPLACE FUNCTION {schema}.unblock_all(limit_name text) RETURNS void
 LANGUAGE sql VOLATILE AS $$
-  UPDATE {schema}.lanes SET blocked_until = NULL WHERE blocked_by = limit_name AND blocked_until IS NOT NULL
+  UPDATE {schema}.lanes SET blocked_until = NULL WHERE blocked_by = limit_name AND blocked_until IS NOT NULL AND heavy IS NOT NULL;
+  UPDATE {schema}.gates SET until = 0 WHERE name = limit_name;
 $$;
 
--- Lanes that wait for the same limit as one of this group did may look again: where it is by group, those of the group.
-CREATE OR REPLACE FUNCTION {schema}.unblock_like(limit_name text, lane_grp text, at float8) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT {schema}.unblock_lanes(limit_name,
-    CASE WHEN (SELECT (r.rule ->> 'byGroup')::boolean FROM {schema}.rules r WHERE r.name = limit_name)
-      THEN ARRAY[lane_grp] END, at)
+-- Lanes that may look again are ready: heavy heads whose instant has come, and of each open gate the first lanes in the order of their
+-- turns, `few` of them, but no more than a thousand in all. What other claims have locked is left to them. A gate where no lane is
+-- left goes, if the lock of its limit is held (`names`).
+--
+-- queue_name, types: of which queue and types. now: the time.
+CREATE OR REPLACE FUNCTION {schema}.open_gates(queue_name text, types text[], few integer, names text[], now float8) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  ids bigint[];
+  gate_names text[];
+  gate_grps text[];
+  gate_types text[];
+BEGIN
+  ids := ARRAY(
+    SELECT r.id FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
+      SELECT l.id FROM {schema}.lanes l
+      WHERE l.queue = queue_name AND l.type = t.type AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL AND l.blocked_until <= now
+      ORDER BY l.blocked_until LIMIT 1000 FOR UPDATE SKIP LOCKED) r
+    LIMIT 1000);
+  SELECT array_agg(g.name), array_agg(g.grp), array_agg(g.type) INTO gate_names, gate_grps, gate_types FROM (
+    SELECT g.* FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
+      SELECT o.name, o.grp, o.type FROM {schema}.gates o
+      WHERE o.queue = queue_name AND o.type = t.type AND o.until <= now ORDER BY o.until LIMIT 1000) g
+    LIMIT 1000) g;
+  IF gate_names IS NOT NULL THEN
+    ids := ids || ARRAY(
+      SELECT f.id FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type) CROSS JOIN LATERAL (
+        SELECT l.id FROM {schema}.lanes l
+        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
+          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL
+        ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT few FOR UPDATE SKIP LOCKED) f
+      LIMIT 1000);
+  END IF;
+  IF ids <> '{}' THEN
+    UPDATE {schema}.lanes l SET blocked_until = NULL WHERE l.id = ANY (ids);
+  END IF;
+  IF gate_names && names THEN
+    DELETE FROM {schema}.gates o USING unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
+    WHERE o.name = g.name AND o.grp = g.grp AND o.queue = queue_name AND o.type = g.type AND o.name = ANY (names)
+      AND NOT EXISTS (SELECT FROM {schema}.lanes l
+        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
+          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
+  END IF;
+END
+$$;
+
+-- Until when a lane is blocked, by itself or with its gate; NULL: it is not.
+CREATE OR REPLACE FUNCTION {schema}.blocked_until(l {schema}.lanes) RETURNS float8
+LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN l.heavy IS NOT NULL OR l.blocked_until IS NULL THEN l.blocked_until ELSE (
+    SELECT g.until FROM {schema}.gates g
+    WHERE g.name = l.blocked_by AND g.grp = l.blocked_grp AND g.queue = l.queue AND g.type = l.type) END
 $$;
 
 -- Something is paused: whoever waited for a heavy job of it does not any more. Answers whether limits weigh at all.
@@ -324,13 +413,13 @@ $$;
 -- Jobs that are too heavy for what is left of a limit, and wait for it. One that is not there any more, or is paused, is waited
 -- for by nobody. When its instant has come a heavy one is still waited for, for 100 ms: whoever claims it is on the way.
 --
--- limit_name: which limit. lane_grps: of which groups, as lanes say it; NULL: of all. at: now.
-CREATE OR REPLACE FUNCTION {schema}.heavy_heads(limit_name text, lane_grps text[], at float8)
+-- limit_name: which limit. grps: which states of it; NULL: all. at: now.
+CREATE OR REPLACE FUNCTION {schema}.heavy_heads(limit_name text, grps text[], at float8)
 RETURNS TABLE (lane bigint, grp text, priority float8, until float8, since float8)
 LANGUAGE sql STABLE AS $$
-  SELECT l.id, l.grp, l.priority, l.blocked_until, l.heavy_since FROM {schema}.lanes l
+  SELECT l.id, l.blocked_grp, l.priority, l.blocked_until, l.heavy_since FROM {schema}.lanes l
   WHERE l.blocked_by = limit_name AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL AND l.blocked_until > at - 100
-    AND (lane_grps IS NULL OR l.grp = ANY (lane_grps))
+    AND (grps IS NULL OR l.blocked_grp = ANY (grps))
     AND EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue COLLATE "POSIX" = l.queue AND j.state COLLATE "POSIX" = 'waiting'
       AND j.state COLLATE "POSIX" <> 'active' AND j.seq = l.heavy)
     AND NOT EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = l.queue AND p.type IN ('', ':' || l.type))
@@ -339,17 +428,17 @@ $$;
 -- How long somebody has to wait for the heavy jobs that wait for a limit; 0: not at all. Those of a lower priority are passed;
 -- of the same priority those come first who have waited for longer.
 --
--- limit_name, lane_grp: which limit, for which group, as lanes say it; NULL: for all. own_priority, own_lane, own_since: who
+-- limit_name, state_grp: which state of which limit. own_priority, own_lane, own_since: who
 -- asks, and since when it waits for the limit itself ('Infinity': it does not). at: now. promptly: whoever claims them is there.
 CREATE OR REPLACE FUNCTION {schema}.heavy_wait(
-  limit_name text, lane_grp text, own_priority float8, own_lane bigint, own_since float8, at float8, promptly boolean
+  limit_name text, state_grp text, own_priority float8, own_lane bigint, own_since float8, at float8, promptly boolean
 ) RETURNS float8
 LANGUAGE sql STABLE AS $$
   SELECT greatest(0, max(CASE
       WHEN h.until >= 1e18 THEN 'Infinity'
       WHEN h.until > at THEN h.until - at
       ELSE h.until + CASE WHEN promptly THEN 0 ELSE 100 END - at END))
-  FROM {schema}.heavy_heads(limit_name, CASE WHEN lane_grp IS NOT NULL THEN ARRAY[lane_grp] END, at) h
+  FROM {schema}.heavy_heads(limit_name, ARRAY[state_grp], at) h
   WHERE h.lane <> own_lane AND h.priority >= own_priority
     AND (h.priority > own_priority OR h.since < own_since OR (h.since = own_since AND h.lane < own_lane))
 $$;

@@ -180,7 +180,7 @@ BEGIN
       error = (SELECT a.error FROM {schema}.attempts a WHERE a.job = s.seq AND a.seq < s.record ORDER BY a.seq DESC LIMIT 1),
       state = CASE WHEN s.state <> 'dead' THEN s.state WHEN j.due_at <= now THEN 'waiting' ELSE 'scheduled' END
     FROM stalled s WHERE j.ctid = s.at
-    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job, s.state = 'dead' AS died
+    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival AS job, s.state = 'dead' AS died
   )
   SELECT b.jobs, {schema}.wake_ups(b.jobs, now) INTO waiting, woken FROM (
     SELECT array_agg(job) FILTER (WHERE died) AS jobs FROM back) b;

@@ -13,12 +13,12 @@ BEGIN
   ELSIF asked IS NULL THEN
     WITH RECURSIVE types AS (
       (SELECT j.type FROM {schema}.jobs j
-        WHERE j.queue = open_types.queue AND j.state = 'waiting' AND j.grp IS NULL
+        WHERE j.queue = open_types.queue AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
         ORDER BY j.type LIMIT 1)
       UNION ALL
       SELECT (SELECT j.type FROM {schema}.jobs j
         WHERE j.queue = open_types.queue AND j.type > t.type
-          AND j.state = 'waiting' AND j.grp IS NULL
+          AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
         ORDER BY j.type LIMIT 1)
       FROM types t WHERE t.type IS NOT NULL
     )
@@ -42,14 +42,14 @@ CREATE OR REPLACE FUNCTION {schema}.pick_first(queue text, type text, head_prior
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   picked tid[] := ARRAY(SELECT j.ctid FROM {schema}.jobs j
-    WHERE j.queue = pick_first.queue AND j.type = pick_first.type AND j.state = 'waiting' AND j.grp IS NULL
+    WHERE j.queue = pick_first.queue AND j.type = pick_first.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
       AND j.priority = head_priority AND (j.due_at, j.seq) >= (head_due_at, head_seq)
       AND (j.deadline IS NULL OR j.deadline > now)
     ORDER BY j.due_at, j.seq LIMIT want FOR UPDATE SKIP LOCKED);
 BEGIN
   IF cardinality(picked) < want THEN
     picked := picked || ARRAY(SELECT j.ctid FROM {schema}.jobs j
-      WHERE j.queue = pick_first.queue AND j.type = pick_first.type AND j.state = 'waiting' AND j.grp IS NULL
+      WHERE j.queue = pick_first.queue AND j.type = pick_first.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
         AND j.priority < head_priority AND (j.deadline IS NULL OR j.deadline > now)
       ORDER BY j.priority DESC, j.due_at, j.seq LIMIT want - cardinality(picked) FOR UPDATE SKIP LOCKED);
   END IF;
@@ -74,14 +74,14 @@ BEGIN
   END IF;
   IF cardinality(types) = 1 THEN
     RETURN ARRAY(SELECT j.ctid FROM {schema}.jobs j
-      WHERE j.queue = pick_open.queue AND j.type = types[1] AND j.state = 'waiting' AND j.grp IS NULL
+      WHERE j.queue = pick_open.queue AND j.type = types[1] AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
         AND (j.deadline IS NULL OR j.deadline > now)
       ORDER BY j.priority DESC, j.due_at, j.seq LIMIT want FOR UPDATE SKIP LOCKED);
   END IF;
   WITH first AS (
     SELECT h.type FROM unnest(types) AS t (type)
     CROSS JOIN LATERAL (SELECT j.type, j.priority, j.due_at, j.seq FROM {schema}.jobs j
-      WHERE j.queue = pick_open.queue AND j.type = t.type AND j.state = 'waiting' AND j.grp IS NULL
+      WHERE j.queue = pick_open.queue AND j.type = t.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
         AND (j.deadline IS NULL OR j.deadline > now)
       ORDER BY j.priority DESC, j.due_at, j.seq LIMIT want) h
     ORDER BY h.priority DESC, h.due_at, h.seq LIMIT want
@@ -91,14 +91,14 @@ BEGIN
   SELECT array_agg(p.at ORDER BY p.priority DESC, p.due_at, p.seq), (SELECT sum(c.n) FROM counts c) INTO picked, seen
   FROM counts c
   CROSS JOIN LATERAL (SELECT j.ctid AS at, j.priority, j.due_at, j.seq FROM {schema}.jobs j
-    WHERE j.queue = pick_open.queue AND j.type = c.type AND j.state = 'waiting' AND j.grp IS NULL
+    WHERE j.queue = pick_open.queue AND j.type = c.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
       AND (j.deadline IS NULL OR j.deadline > now)
     ORDER BY j.priority DESC, j.due_at, j.seq LIMIT c.n FOR UPDATE SKIP LOCKED) p;
   picked := coalesce(picked, '{}');
   IF cardinality(picked) < seen AND seen = want THEN
     picked := picked || ARRAY(SELECT p.at FROM unnest(types) AS t (type)
       CROSS JOIN LATERAL (SELECT j.ctid AS at, j.priority, j.due_at, j.seq FROM {schema}.jobs j
-        WHERE j.queue = pick_open.queue AND j.type = t.type AND j.state = 'waiting' AND j.grp IS NULL
+        WHERE j.queue = pick_open.queue AND j.type = t.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
           AND (j.deadline IS NULL OR j.deadline > now) AND j.ctid <> ALL (picked)
         ORDER BY j.priority DESC, j.due_at, j.seq LIMIT want - cardinality(picked) FOR UPDATE SKIP LOCKED) p
       ORDER BY p.priority DESC, p.due_at, p.seq LIMIT want - cardinality(picked));
@@ -120,11 +120,11 @@ BEGIN
     UNION ALL SELECT '-Infinity', 0, 0 ORDER BY 1 DESC
   LOOP
     picked := picked || ARRAY(SELECT j.ctid FROM {schema}.jobs j
-      WHERE j.queue = pick_marked.queue AND j.type = pick_marked.type AND j.state = 'waiting' AND j.grp IS NULL
+      WHERE j.queue = pick_marked.queue AND j.type = pick_marked.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
         AND j.priority < above AND j.priority > mark.priority AND (j.deadline IS NULL OR j.deadline > now)
       ORDER BY j.priority DESC, j.due_at, j.seq LIMIT want - cardinality(picked) FOR UPDATE SKIP LOCKED);
     picked := picked || ARRAY(SELECT j.ctid FROM {schema}.jobs j
-      WHERE j.queue = pick_marked.queue AND j.type = pick_marked.type AND j.state = 'waiting' AND j.grp IS NULL
+      WHERE j.queue = pick_marked.queue AND j.type = pick_marked.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
         AND j.priority = mark.priority AND (j.due_at, j.seq) >= (mark.due_at, mark.seq)
         AND (j.deadline IS NULL OR j.deadline > now)
       ORDER BY j.due_at, j.seq LIMIT want - cardinality(picked) FOR UPDATE SKIP LOCKED);
@@ -168,8 +168,9 @@ BEGIN
     RETURNING j.token, j.seq, j.id, j.type, j.priority, j.data, j.attempt, j.max_attempts,
       nullif(j.backoff, '{"kind":"exponential","initial":1000,"max":600000}') AS backoff, j.keep_for, j.created_at, j.due_at, j.grp,
       CASE WHEN j.weights IS NOT NULL OR j.timeout IS NOT NULL OR j.deadline IS NOT NULL OR j.holds <> 0 OR j.cancel_requested
-        OR j.progress IS NOT NULL OR j.error IS NOT NULL OR j.idempotency_key IS NOT NULL
-      THEN json_build_array(j.weights, j.timeout, coalesce(j.deadline_wall, j.deadline - skew), j.holds, j.cancel_requested, j.progress, j.error, j.idempotency_key)
+        OR j.progress IS NOT NULL OR j.error IS NOT NULL OR j.idempotency_key IS NOT NULL OR j.keys IS NOT NULL
+      THEN json_build_array(j.weights, j.timeout, coalesce(j.deadline_wall, j.deadline - skew), j.holds, j.cancel_requested, j.progress, j.error, j.idempotency_key,
+        j.keys)
       END AS rest
   )
   SELECT json_build_array(start_jobs.at - skew, json_agg(b.token), json_agg(b.id), json_agg(b.type), json_agg(b.priority),
@@ -199,7 +200,7 @@ CREATE OR REPLACE FUNCTION {schema}.any_after(queue text, type text, head_priori
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN coalesce((SELECT true FROM {schema}.jobs j
-    WHERE j.queue = any_after.queue AND j.type = any_after.type AND j.state = 'waiting' AND j.grp IS NULL
+    WHERE j.queue = any_after.queue AND j.type = any_after.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
       AND j.priority = head_priority AND (j.due_at, j.seq) >= (head_due_at, head_seq) AND (j.deadline IS NULL OR j.deadline > now)
     ORDER BY j.due_at, j.seq LIMIT 1), {schema}.any_open(queue, ARRAY[type], false, now));
 END
@@ -216,7 +217,7 @@ BEGIN
         RETURN true;
       END IF;
     ELSIF (SELECT true FROM {schema}.jobs j
-      WHERE j.queue = any_open.queue AND j.type = types[i] AND j.state = 'waiting' AND j.grp IS NULL
+      WHERE j.queue = any_open.queue AND j.type = types[i] AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
         AND (j.deadline IS NULL OR j.deadline > now)
       ORDER BY j.priority DESC, j.due_at, j.seq LIMIT 1)
     THEN

@@ -126,11 +126,11 @@ RETURNS TABLE (queue text, type text, waiting bigint)
 LANGUAGE sql STABLE AS $$
   SELECT w.queue, w.type, sum(w.n)::bigint FROM (
     SELECT j.queue, j.type, count(*) AS n FROM {schema}.jobs j
-      WHERE j.state = 'waiting' AND j.grp IS NULL AND (only_queue IS NULL OR j.queue = only_queue)
+      WHERE j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL AND (only_queue IS NULL OR j.queue = only_queue)
       GROUP BY j.queue, j.type
     UNION ALL
     SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
-      WHERE j.state = 'waiting' AND j.grp IS NOT NULL AND (only_queue IS NULL OR j.queue = only_queue)
+      WHERE j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL AND (only_queue IS NULL OR j.queue = only_queue)
       GROUP BY j.queue, j.type
     UNION ALL
     SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
@@ -145,10 +145,10 @@ RETURNS TABLE (type text, grp text, waiting bigint)
 LANGUAGE sql STABLE AS $$
   SELECT w.type, w.grp, sum(w.n)::bigint FROM (
     SELECT j.type, '' AS grp, count(*) AS n FROM {schema}.jobs j
-      WHERE j.queue = of_queue AND j.state = 'waiting' AND j.grp IS NULL GROUP BY j.type
+      WHERE j.queue = of_queue AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL GROUP BY j.type
     UNION ALL
-    SELECT j.type, ':' || j.grp, count(*) FROM {schema}.jobs j
-      WHERE j.queue = of_queue AND j.state = 'waiting' AND j.grp IS NOT NULL GROUP BY j.type, j.grp
+    SELECT j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
+      WHERE j.queue = of_queue AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL GROUP BY j.type, j.grp
     UNION ALL
     SELECT j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
       WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) GROUP BY j.type, j.grp
@@ -162,10 +162,10 @@ LANGUAGE sql STABLE AS $$
   WITH seen AS MATERIALIZED (
     SELECT f.weights FROM (
       SELECT j.weights FROM {schema}.jobs j
-        WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND j.grp IS NULL
+        WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
       UNION ALL
       SELECT j.weights FROM {schema}.jobs j
-        WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND j.grp IS NOT NULL
+        WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL
       UNION ALL
       SELECT j.weights FROM {schema}.jobs j
         WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND j.type = of_type
@@ -185,18 +185,18 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.waiting_types(queue_name text) RETURNS text[]
 LANGUAGE sql STABLE AS $$
   WITH RECURSIVE open AS (
-    (SELECT type FROM {schema}.jobs WHERE queue = queue_name AND state = 'waiting' AND grp IS NULL
+    (SELECT type FROM {schema}.jobs WHERE queue = queue_name AND state = 'waiting' AND grp IS NULL AND keys IS NULL
       ORDER BY type LIMIT 1)
     UNION ALL
     SELECT n.type FROM open o CROSS JOIN LATERAL (SELECT j.type FROM {schema}.jobs j
-      WHERE j.queue = queue_name AND j.state = 'waiting' AND j.grp IS NULL AND j.type > o.type
+      WHERE j.queue = queue_name AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL AND j.type > o.type
       ORDER BY j.type LIMIT 1) n
   ), grouped AS (
-    (SELECT type FROM {schema}.jobs WHERE queue = queue_name AND state = 'waiting' AND grp IS NOT NULL
+    (SELECT j.type FROM {schema}.jobs j WHERE j.queue = queue_name AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL
       ORDER BY type LIMIT 1)
     UNION ALL
     SELECT n.type FROM grouped o CROSS JOIN LATERAL (SELECT j.type FROM {schema}.jobs j
-      WHERE j.queue = queue_name AND j.state = 'waiting' AND j.grp IS NOT NULL AND j.type > o.type
+      WHERE j.queue = queue_name AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL AND j.type > o.type
       ORDER BY j.type LIMIT 1) n
   ), ready AS (
     (SELECT type FROM {schema}.lanes WHERE queue = queue_name AND ready AND blocked_until IS NULL ORDER BY type LIMIT 1)
@@ -204,10 +204,10 @@ LANGUAGE sql STABLE AS $$
     SELECT n.type FROM ready o CROSS JOIN LATERAL (SELECT l.type FROM {schema}.lanes l
       WHERE l.queue = queue_name AND l.ready AND l.blocked_until IS NULL AND l.type > o.type ORDER BY l.type LIMIT 1) n
   ), blocked AS (
-    (SELECT type FROM {schema}.lanes WHERE queue = queue_name AND ready AND blocked_until IS NOT NULL ORDER BY type LIMIT 1)
+    (SELECT type FROM {schema}.gates WHERE queue = queue_name ORDER BY type LIMIT 1)
     UNION ALL
-    SELECT n.type FROM blocked o CROSS JOIN LATERAL (SELECT l.type FROM {schema}.lanes l
-      WHERE l.queue = queue_name AND l.ready AND l.blocked_until IS NOT NULL AND l.type > o.type ORDER BY l.type LIMIT 1) n
+    SELECT n.type FROM blocked o CROSS JOIN LATERAL (SELECT g.type FROM {schema}.gates g
+      WHERE g.queue = queue_name AND g.type > o.type ORDER BY g.type LIMIT 1) n
   )
   SELECT coalesce(array_agg(w.type), '{}') FROM (
     SELECT type FROM open UNION SELECT type FROM grouped UNION SELECT type FROM ready UNION SELECT type FROM blocked

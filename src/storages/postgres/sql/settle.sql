@@ -160,7 +160,7 @@ BEGIN
   SELECT array_agg(o.id), array_agg(o.token) INTO ids, tokens
   FROM json_to_recordset(outcomes) AS o (id text, token bigint);
   WITH locked AS MATERIALIZED (
-    SELECT j.ctid AS at, j.id, j.token, j.limits IS NOT NULL AS took, j.grp IS NOT NULL AS grouped FROM {schema}.jobs j
+    SELECT j.ctid AS at, j.id, j.token, j.limits IS NOT NULL AS took, num_nonnulls(j.grp, j.keys) > 0 AS grouped FROM {schema}.jobs j
     WHERE j.id = ANY (ids) AND j.lease_until IS NOT NULL
       AND ((j.id, j.token) IN (SELECT o.id, o.token FROM unnest(ids, tokens) AS o (id, token))) IS TRUE
     ORDER BY j.id FOR UPDATE
@@ -187,7 +187,7 @@ $$;
 -- Leases that end, as the limits want to know about them. ats, ns: as lock_leases answers; the jobs are active still.
 CREATE OR REPLACE FUNCTION {schema}.ended_leases(outcomes json, ats tid[], ns integer[]) RETURNS {schema}.ended_lease[]
 LANGUAGE sql STABLE SET enable_hashjoin = on AS $$
-  SELECT array_agg((j.token, j.queue, j.type, j.grp, j.started_at, j.limits,
+  SELECT array_agg((j.token, j.queue, j.type, j.grp, j.keys, j.started_at, j.limits,
       CASE WHEN o.to IS NULL THEN 'well' WHEN o.to IN ('retry', 'dead') THEN 'failed' ELSE 'gone' END,
       o.kinds, o.hold, coalesce(o.unstarted, false),
       CASE WHEN o.held AND NOT coalesce(o.unstarted, false) THEN coalesce(o.settled, '{}') END)::{schema}.ended_lease ORDER BY o.n)
@@ -295,11 +295,11 @@ BEGIN
     CROSS JOIN LATERAL (SELECT o.to IN ('dead', 'cancelled') OR was.cancel_requested AS ends,
       CASE WHEN o.in_ms > 0 THEN now + o.in_ms ELSE was.due_at END AS at) due
     WHERE j.ctid = o.at
-    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.state, j.due_at)::{schema}.arrival AS job,
+    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival AS job,
       j.deadline <= now AND j.state IN ('waiting', 'scheduled') AS late
   )
   SELECT r.grouped, {schema}.wake_ups(r.jobs, now), r.late INTO grouped, woken, late FROM (
-    SELECT array_agg(r.job) AS jobs, array_agg(r.job) FILTER (WHERE (r.job).grp IS NOT NULL) AS grouped,
+    SELECT array_agg(r.job) AS jobs, array_agg(r.job) FILTER (WHERE num_nonnulls((r.job).grp, (r.job).keys) > 0) AS grouped,
       coalesce(bool_or(r.late), false) AS late FROM released r) r;
   IF grouped IS NOT NULL THEN
     PERFORM {schema}.insert_arrivals(grouped);

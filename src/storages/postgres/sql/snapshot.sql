@@ -2,7 +2,8 @@
 
 -- What the next plan of a claim is made from, and what its answer is about (storages/postgres/jobs/snapshot.ts): as it is now, with no
 -- lock. Of each type the first ready lanes in the order of their turns, with all that have their turns with them, and a few heads of
--- each; blocked lanes that come due before the snapshot is too old; the numbers of all limits that the ready ones fall under; who waits
+-- each; blocked lanes that come due before the snapshot is too old; the types and priorities whose lanes take no turns, for they differ only
+-- in their keys and there are no groups; the numbers of all limits that the ready ones fall under; who waits
 -- for a limit that weighs; which blocked lane of each type is let go on first; what comes due.
 --
 -- q, plan: what was asked for, and proposed before. types: those that may start; paused: as `pauses` says it, or NULL. epoch: the
@@ -20,14 +21,17 @@ DECLARE
   fresh_ms CONSTANT float8 := 1000;
   page integer := least(1000, greatest(plan.page, 1));
   each integer;
-  lanes json; lines text; due json; states json; heavy json; blocked json;
-  -- The first lanes of each type; the groups of all, as lanes say it.
+  lanes json; lines text; due json; states json; heavy json; blocked json; unturned json;
+  -- The first lanes of each type; those that come due soon, and when; the groups and keys of all, as lanes say it.
   ids bigint[] := '{}';
   first bigint[];
   soon bigint[] := '{}';
+  soon_at float8[] := '{}';
+  more_soon record;
   ruled boolean := EXISTS (SELECT FROM {schema}.rules);
   a_type text;
   grps text[];
+  lane_keys text[];
   due_types text[];
   -- Those for all, then those by group.
   rules {schema}.limit_rule[];
@@ -43,11 +47,27 @@ BEGIN
   FOREACH a_type IN ARRAY types LOOP
     first := ARRAY(SELECT l.id FROM {schema}.lanes l
       WHERE l.queue = q.queue AND l.type = a_type AND l.ready AND l.blocked_until IS NULL
-      ORDER BY l.priority DESC, l.turn, l.id LIMIT page);
+      ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT page);
     IF ruled AND cardinality(first) < page THEN
-      soon := soon || ARRAY(SELECT l.id FROM {schema}.lanes l
-        WHERE l.queue = q.queue AND l.type = a_type AND l.ready AND l.blocked_until IS NOT NULL AND l.blocked_until <= now + fresh_ms
-        ORDER BY l.blocked_until LIMIT page - cardinality(first));
+      SELECT array_agg(b.id) AS ids, array_agg(b.until) AS ats INTO more_soon FROM (
+        (SELECT l.id, l.blocked_until AS until FROM {schema}.lanes l
+          WHERE l.queue = q.queue AND l.type = a_type AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
+            AND l.blocked_until <= now + fresh_ms
+          ORDER BY l.blocked_until LIMIT page)
+        UNION ALL
+        (SELECT l.id, g.until FROM (
+            SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = a_type AND o.until <= now + fresh_ms
+            ORDER BY o.until LIMIT page) g
+          CROSS JOIN LATERAL (SELECT a.id FROM {schema}.lanes a
+            WHERE a.blocked_by = g.name AND a.blocked_grp = g.grp AND a.queue = q.queue AND a.type = a_type
+              AND a.blocked_until IS NOT NULL AND a.heavy IS NULL
+            ORDER BY a.priority DESC, a.turn, a.own, a.head_at, a.head_seq LIMIT page) l
+          ORDER BY g.until)
+        ORDER BY until LIMIT page - cardinality(first)) b;
+      IF more_soon.ids IS NOT NULL THEN
+        soon := soon || more_soon.ids;
+        soon_at := soon_at || more_soon.ats;
+      END IF;
     END IF;
     CONTINUE WHEN first = '{}';
     ids := ids || first;
@@ -56,28 +76,49 @@ BEGIN
   ids := ids || soon;
   each := least(1000, ceil((least(q.max, 10000) + 1) / greatest(1, cardinality(ids))::float8) + 1);
   IF cardinality(types) > 1 THEN
-    ids := ARRAY(SELECT n.id FROM (SELECT DISTINCT l.priority, l.grp FROM {schema}.lanes l WHERE l.id = ANY (ids)) u
-      CROSS JOIN LATERAL (SELECT a.id FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = u.priority AND a.grp = u.grp
-        AND (q.types IS NULL OR a.type = ANY (q.types)) OFFSET 0) n);
+    -- Of lanes with keys those that have the first jobs of each type.
+    ids := ARRAY(SELECT unnest(ids) UNION SELECT n.id FROM (SELECT DISTINCT l.priority, l.grp FROM {schema}.lanes l WHERE l.id = ANY (ids)) u
+      CROSS JOIN LATERAL (
+        SELECT a.id FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = u.priority AND a.grp = u.grp AND a.keys = ''
+          AND (q.types IS NULL OR a.type = ANY (q.types))
+        UNION ALL
+        SELECT f.id FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
+          SELECT a.id FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = u.priority AND a.grp = u.grp AND a.type = t.type
+            AND a.keys <> '' AND a.ready AND a.blocked_until IS NULL
+          ORDER BY a.head_at, a.head_seq LIMIT page) f) n);
   END IF;
   SELECT coalesce(json_agg(json_build_array(l.id, l.type, l.priority, CASE WHEN l.grp <> '' THEN substr(l.grp, 2) END, l.turn, l.served,
       l.heavy, l.blocked_by, l.heavy_since, CASE WHEN l.ready AND (l.blocked_until IS NULL OR l.id = ANY (soon)) AND l.type = ANY (types) THEN coalesce((
         SELECT json_agg(json_build_array(j.due_at, j.seq, j.bytes, j.weights)) FROM (
           (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
-            WHERE l.grp = '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
-              AND k.grp IS NULL AND (k.deadline IS NULL OR k.deadline > now)
+            WHERE l.keys || l.grp = '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
+              AND k.grp IS NULL AND k.keys IS NULL AND (k.deadline IS NULL OR k.deadline > now)
             ORDER BY k.due_at, k.seq LIMIT each)
           UNION ALL
           (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
-            WHERE l.grp <> '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
-              AND k.grp IS NOT NULL AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
-            ORDER BY k.due_at, k.seq LIMIT each)) j), '[]') END, l.blocked_until)), '[]'), array_agg(DISTINCT l.grp) FILTER (WHERE l.blocked_until IS NULL)
-    INTO lanes, grps FROM {schema}.lanes l WHERE l.id = ANY (ids);
+            WHERE l.keys || l.grp <> '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
+              AND {schema}.lane_of(k.grp, k.keys) = l.keys || l.grp AND (k.deadline IS NULL OR k.deadline > now)
+            ORDER BY k.due_at, k.seq LIMIT each)) j), '[]') END,
+      CASE WHEN l.blocked_until IS NOT NULL THEN coalesce(soon_at[array_position(soon, l.id)], 1e18) END,
+      nullif(l.keys, ''), l.own, l.blocked_grp)), '[]')
+    INTO lanes FROM {schema}.lanes l WHERE l.id = ANY (ids);
   SELECT coalesce(json_agg(json_build_array(c.type, c.due_at) ORDER BY c.due_at), '[]'), array_agg(DISTINCT c.type)
     INTO due, due_types FROM (
       SELECT j.type, j.due_at FROM {schema}.jobs j WHERE j.queue = q.queue AND j.state = 'scheduled' ORDER BY j.due_at LIMIT ahead
     ) c;
 
+  SELECT array_agg(g.grp), array_agg(g.keys) INTO grps, lane_keys FROM (
+    SELECT DISTINCT l.grp, l.keys FROM {schema}.lanes l WHERE l.id = ANY (ids)
+      AND (l.blocked_until IS NULL OR (l.keys <> '' AND l.id = ANY (soon)))) g;
+  IF '' <> ANY (lane_keys) THEN
+    SELECT json_agg(DISTINCT jsonb_build_array(l.type, l.priority)) INTO unturned FROM {schema}.lanes l
+    WHERE l.id = ANY (ids) AND l.grp = ''
+      AND (EXISTS (SELECT FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = l.priority AND a.grp = '' AND a.type = l.type
+          AND a.keys <> '' AND a.id <> l.id)
+        OR (l.keys <> '' AND EXISTS (SELECT FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = l.priority AND a.grp = ''
+          AND a.keys = '' AND a.type = l.type)))
+      AND NOT EXISTS (SELECT FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = l.priority AND a.grp > '');
+  END IF;
   rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
   names := '{}';
   IF rules <> '{}' THEN
@@ -92,7 +133,7 @@ BEGIN
     SELECT coalesce(array_agg(k.name), '{}'), array_agg(k.grp), array_agg(k.window_ms), array_agg(k.max), array_agg(k.holds),
         array_agg(coalesce(heaviest[k.rule], 1) + CASE WHEN k.weight IS NULL THEN least(q.max, 10000) ELSE coalesce(k.max, 0) END)
       INTO names, s_grps, windows, maxima, holding, weights
-      FROM {schema}.quotas_of(rules, all_count, grps) AS k
+      FROM {schema}.quotas_of(rules, all_count, grps, lane_keys) AS k
         CROSS JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = k.name AND o.grp = k.grp LIMIT 1) l
       WHERE k.weight IS NOT NULL OR k.every_ms IS NOT NULL OR l.longest < k.window_ms OR l.window_ms <> k.window_ms
         OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL)
@@ -128,25 +169,33 @@ BEGIN
     now := latest;
   END LOOP;
   IF weighs THEN
-    SELECT coalesce(json_agg(json_build_array(r.name, CASE WHEN r.by_group THEN h.grp END, h.lane, h.priority, h.until, h.since)), '[]')
+    SELECT coalesce(json_agg(json_build_array(r.name, h.grp, h.lane, h.priority, h.until, h.since)), '[]')
       INTO heavy FROM unnest(rules) AS r CROSS JOIN LATERAL {schema}.heavy_heads(r.name, NULL, now) AS h WHERE r.weight IS NOT NULL;
   END IF;
   IF blocks THEN
-    SELECT coalesce(json_agg(json_build_array(t.type, CASE WHEN (f.l).grp <> '' THEN substr((f.l).grp, 2) END, (f.l).blocked_by, (f.l).blocked_until)
-        ORDER BY t.place), '[]')
+    SELECT coalesce(json_agg(json_build_array(t.type, f.grp, f.name, f.until) ORDER BY t.place), '[]')
       INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL (
-        (SELECT b.l FROM (SELECT l FROM {schema}.lanes l
-          WHERE l.queue = q.queue AND l.type = t.type AND l.ready AND l.blocked_until IS NOT NULL ORDER BY l.blocked_until LIMIT 10) b
-        WHERE {schema}.head_of(b.l) IS NOT NULL LIMIT 1)
-        UNION ALL
-        -- Lanes whose jobs were cancelled or removed stay until their instant. Of very many, the first.
-        (SELECT l FROM {schema}.lanes l WHERE l.queue = q.queue AND l.type = t.type AND l.ready AND l.blocked_until IS NOT NULL
-          AND EXISTS (SELECT FROM {schema}.lanes o WHERE o.queue = q.queue AND o.type = t.type AND o.ready AND o.blocked_until IS NOT NULL
-            ORDER BY o.blocked_until OFFSET 9)
-        ORDER BY l.blocked_until LIMIT 1)
-        LIMIT 1) f;
+        SELECT b.* FROM (
+          (SELECT b.blocked_by AS name, b.blocked_grp AS grp, b.blocked_until AS until FROM (SELECT l FROM {schema}.lanes l
+            WHERE l.queue = q.queue AND l.type = t.type AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
+            ORDER BY l.blocked_until LIMIT 10) r CROSS JOIN LATERAL (SELECT (r.l).*) b
+          WHERE {schema}.head_of(r.l) IS NOT NULL ORDER BY b.blocked_until LIMIT 1)
+          UNION ALL
+          -- Lanes whose jobs were cancelled or removed stay until their gate opens.
+          (SELECT g.name, g.grp, g.until FROM (SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = t.type
+              ORDER BY o.until LIMIT 10) g
+            WHERE EXISTS (SELECT FROM (SELECT l FROM {schema}.lanes l
+              WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = q.queue AND l.type = t.type
+                AND l.blocked_until IS NOT NULL AND l.heavy IS NULL
+              ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT 10) r WHERE {schema}.head_of(r.l) IS NOT NULL)
+            ORDER BY g.until LIMIT 1)
+          UNION ALL
+          -- Of very many gates, the first.
+          (SELECT o.name, o.grp, o.until FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = t.type
+            ORDER BY o.until OFFSET 10 LIMIT 1)
+        ) b ORDER BY b.until LIMIT 1) f;
   END IF;
-  RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'types', types, 'paused', paused, 'lanes', lanes,
+  RETURN json_build_object('now', now, 'epoch', epoch, 'page', page, 'each', each, 'unturned', unturned, 'types', types, 'paused', paused, 'lanes', lanes,
     'lines', concat('[', left(lines, -1), ']')::json,
     'states', states, 'heavy', heavy, 'blocked', blocked, 'due', due, 'busy', busy, 'changed', changed, 'again', again, 'outside', outside,
     'rules', CASE WHEN plan.epoch IS DISTINCT FROM epoch THEN (

@@ -34,6 +34,7 @@ BEGIN
   holds := {schema}.prune_holds(now);
   arriving := {schema}.sweep_arrivals(now, weighing);
   lanes := {schema}.sweep_lanes(now, 500);
+  PERFORM {schema}.sweep_gates(now);
   SELECT * INTO old FROM {schema}.prune_rows(now);
   RETURN json_build_object('stalled', lost.stalled, 'deleted', old.deleted + limits.deleted + holds + lanes,
     'more', old.more OR limits.more OR holds = 500 OR lanes = 500 OR arriving OR lost.stalled = 500 OR late.ended = 1000 OR again.ended = 1000,
@@ -62,7 +63,7 @@ BEGIN
   told := false;
   IF stalled > 0 AND (EXISTS (SELECT FROM {schema}.rules)
     OR EXISTS (SELECT FROM {schema}.jobs j WHERE j.ctid = ANY (ats) AND j.limits IS NOT NULL)) THEN
-    SELECT array_agg((j.token, j.queue, j.type, j.grp, j.started_at, j.limits, 'failed',
+    SELECT array_agg((j.token, j.queue, j.type, j.grp, j.keys, j.started_at, j.limits, 'failed',
       '{StalledJobError,SLUICE_STALLED}', NULL, false, NULL)::{schema}.ended_lease ORDER BY j.lease_until, j.seq)
     INTO leases FROM {schema}.jobs j WHERE j.ctid = ANY (ats);
     names := names || {schema}.limits_of(leases);
@@ -129,7 +130,7 @@ BEGIN
   IF ended = 0 THEN
     RETURN;
   END IF;
-  gone := ARRAY(SELECT (j.queue, j.type, j.priority, j.grp)::{schema}.gone_job
+  gone := ARRAY(SELECT (j.queue, j.type, j.priority, j.grp, j.keys)::{schema}.gone_job
     FROM {schema}.jobs j WHERE j.ctid = ANY (late) AND j.state = 'waiting');
   told := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
   WITH dead AS (
@@ -224,6 +225,30 @@ BEGIN
     more := coalesce({schema}.fold_arrivals(arrived, '{}', {schema}.waiting_types(arrived), names, few, false, now), false) OR more;
   END LOOP;
   RETURN more;
+END
+$$;
+
+-- Deletes open gates where no lane stands any more, a thousand at most: claims delete those whose limits they have locked.
+CREATE OR REPLACE FUNCTION {schema}.sweep_gates(now float8) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  empty record;
+BEGIN
+  FOR empty IN
+    SELECT g.name, array_agg(g.grp) AS grps FROM (
+      SELECT o.* FROM {schema}.gates o
+      WHERE o.until <= now AND NOT EXISTS (SELECT FROM {schema}.lanes l
+        WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND l.queue = o.queue AND l.type = o.type
+          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL)
+      LIMIT 1000) g
+    GROUP BY g.name
+  LOOP
+    CONTINUE WHEN NOT pg_try_advisory_xact_lock({schema}.lock_key('limit', empty.name));
+    DELETE FROM {schema}.gates o
+    WHERE o.name = empty.name AND o.grp = ANY (empty.grps) AND o.until <= now AND NOT EXISTS (SELECT FROM {schema}.lanes l
+      WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND l.queue = o.queue AND l.type = o.type
+        AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
+  END LOOP;
 END
 $$;
 

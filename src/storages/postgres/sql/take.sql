@@ -34,8 +34,6 @@ DECLARE
   done {schema}.planned_grants;
   written record;
   took float8;
-  -- Blocked lanes whose instant has come.
-  ripe bigint[];
   -- Which of the granted jobs are locked; which of those under limits other transactions have.
   held tid[];
   missed bigint[];
@@ -59,17 +57,8 @@ BEGIN
     busy := true;
     outside := false;
   END IF;
-  IF EXISTS (SELECT FROM {schema}.rules) THEN
-    -- Those whose instant has come are ready, a thousand at a time. Those that other claims have locked are left to them.
-    ripe := ARRAY(
-      SELECT r.id FROM unnest(types) AS t (type) CROSS JOIN LATERAL (
-        SELECT l.id FROM {schema}.lanes l
-        WHERE l.queue = q.queue AND l.type = t.type AND l.ready AND l.blocked_until IS NOT NULL AND l.blocked_until <= now
-        ORDER BY l.blocked_until LIMIT 1000 FOR UPDATE SKIP LOCKED) r
-      LIMIT 1000);
-    IF ripe <> '{}' THEN
-      UPDATE {schema}.lanes l SET blocked_until = NULL WHERE l.id = ANY (ripe) AND l.blocked_until <= now;
-    END IF;
+  IF EXISTS (SELECT FROM {schema}.rules) OR EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue) THEN
+    PERFORM {schema}.open_gates(q.queue, types, want + 1, {schema}.names_of(rules), now);
   END IF;
   IF paused IS NOT NULL THEN
     SELECT coalesce(array_agg(t.type ORDER BY t.place), '{}') INTO types
@@ -84,12 +73,13 @@ BEGIN
           ON l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
         CROSS JOIN LATERAL (
           (SELECT j.due_at, j.seq FROM {schema}.jobs j
-            WHERE l.grp = '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NULL
+            WHERE l.keys || l.grp = '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
+              AND j.grp IS NULL AND j.keys IS NULL
             ORDER BY j.due_at, j.seq LIMIT 1)
           UNION ALL
           (SELECT j.due_at, j.seq FROM {schema}.jobs j
-            WHERE l.grp <> '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-              AND j.grp IS NOT NULL AND j.grp = substr(l.grp, 2)
+            WHERE l.keys || l.grp <> '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
+              AND {schema}.lane_of(j.grp, j.keys) = l.keys || l.grp
             ORDER BY j.due_at, j.seq LIMIT 1)) h
       WHERE (h.due_at, h.seq) < (f.due_at, f.seq))) THEN
     LOOP
@@ -127,7 +117,7 @@ END
 $$;
 
 -- The rules whose limits a claim locks that comes with a plan: what the types of the plan run under, as rules_for says it; and those that
--- a heavy head without a group waits for, of the types that were asked for: another may be in front of it now.
+-- a heavy head without a group and keys waits for, of the types that were asked for: another may be in front of it now.
 CREATE OR REPLACE FUNCTION {schema}.rules_to_take(queue text, asked text[], types text[], own jsonb) RETURNS {schema}.limit_rule[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -140,7 +130,7 @@ BEGIN
     SELECT r.fields FROM {schema}.rules r WHERE NOT r.plain AND (r.fields).weight IS NOT NULL
       AND r.name NOT IN (SELECT o.name FROM unnest(rules) AS o)
       AND EXISTS (SELECT FROM {schema}.lanes l
-        WHERE l.blocked_by = r.name AND l.grp = '' AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
+        WHERE l.blocked_by = r.name AND l.grp = '' AND l.keys = '' AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
           AND l.queue = rules_to_take.queue AND (asked IS NULL OR l.type = ANY (asked))));
 END
 $$;
@@ -174,18 +164,19 @@ DECLARE
   applies boolean[];
   r_weight text[]; r_estimate float8[]; r_window boolean[];
   -- Lanes of the plan: as they are stored; NULL where one is not ready any more. Is nothing more granted in it?
-  l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_turn bigint[]; l_heavy bigint[]; l_by text[]; l_since float8[];
-  l_group integer[]; l_stuck boolean[]; l_gave boolean[];
-  r_id bigint[]; r_type integer[]; r_priority float8[]; r_grp text[]; r_turn bigint[]; r_heavy bigint[]; r_by text[]; r_since float8[];
+  l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_keys text[]; l_turn bigint[]; l_own bigint[]; l_heavy bigint[];
+  l_by text[]; l_state text[]; l_since float8[]; l_group integer[]; l_stuck boolean[]; l_gave boolean[];
+  r_id bigint[]; r_type integer[]; r_priority float8[]; r_grp text[]; r_keys text[]; r_turn bigint[]; r_own bigint[]; r_heavy bigint[];
+  r_by text[]; r_state text[]; r_since float8[];
   -- Their jobs, with what is stored of the lane of each (r_), those of a lane side by side: from where to where.
   l_at integer[]; l_end integer[];
   j_lane integer[]; j_due float8[]; j_seq bigint[]; j_place tid[]; j_weights jsonb[]; j_bytes integer[];
   -- Lanes of one priority and group have their turns together: how many were started since the last turn was over, and with which
   -- start that was (0: with none of these).
   u_served integer[] := '{}'; u_turn integer[] := '{}';
-  -- Keys: of each rule for all, then, group by group, of each rule by group. What was taken of their states: in all, and by the latest
-  -- start. Has a head been refused?
-  groups text[] := '{}';
+  -- Keys: of each rule for all, then, for each group and keys of lanes, of each rule by group. What was taken of their states: in all,
+  -- and by the latest start. Has a head been refused?
+  groups text[] := '{}'; group_keys text[] := '{}'; lanes_of text[];
   keys {schema}.claim_keys;
   s_weight float8[]; s_slots float8[]; s_starts integer[]; s_latest integer[]; s_charged float8[]; s_use integer[];
   k_closed float8[]; k_shut boolean[];
@@ -230,11 +221,13 @@ BEGIN
 
   -- The lanes, and as many jobs of each as the plan is about. Those of one lane stand side by side, in their order.
   SELECT coalesce(array_agg(f.place), '{}'), array_agg(f.id), array_agg(array_position(plan.types, f.type)), array_agg(f.priority),
-      array_agg(f.grp), array_agg(f.turn), array_agg(f.heavy), array_agg(f.blocked_by), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job),
-      array_agg(f.weights), array_agg(f.bytes)
-    INTO j_lane, r_id, r_type, r_priority, r_grp, r_turn, r_heavy, r_by, r_since, j_due, j_seq, j_place, j_weights, j_bytes
+      array_agg(f.grp), array_agg(f.keys), array_agg(f.turn), array_agg(f.own), array_agg(f.heavy), array_agg(f.blocked_by),
+      array_agg(f.blocked_grp), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job), array_agg(f.weights),
+      array_agg(f.bytes)
+    INTO j_lane, r_id, r_type, r_priority, r_grp, r_keys, r_turn, r_own, r_heavy, r_by, r_state, r_since, j_due, j_seq, j_place, j_weights,
+      j_bytes
     FROM (
-      SELECT p.place, l.id, l.type, l.priority, l.grp, l.turn, l.heavy, l.blocked_by, l.heavy_since, j.*
+      SELECT p.place, l.id, l.type, l.priority, l.grp, l.keys, l.turn, l.own, l.heavy, l.blocked_by, l.blocked_grp, l.heavy_since, j.*
       FROM unnest(plan.lanes, plan.counts) WITH ORDINALITY AS p (id, n, place)
         -- By its id, whatever the planner thinks of indexes whose lanes it has not counted yet.
         LEFT JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = p.id OFFSET 0) l
@@ -243,15 +236,15 @@ BEGIN
         LEFT JOIN LATERAL (
           SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid AS job, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
             WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NULL
-              AND (k.deadline IS NULL OR k.deadline > now)
+              AND k.keys IS NULL AND (k.deadline IS NULL OR k.deadline > now)
               AND k.seq <> ALL (without)
-            ORDER BY k.due_at, k.seq LIMIT p.n) o WHERE l.grp = ''
+            ORDER BY k.due_at, k.seq LIMIT p.n) o WHERE l.keys || l.grp = ''
           UNION ALL
           SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid, k.weights, octet_length(k.data) FROM {schema}.jobs k
-            WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NOT NULL
-              AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
+            WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
+              AND {schema}.lane_of(k.grp, k.keys) = l.keys || l.grp AND (k.deadline IS NULL OR k.deadline > now)
               AND k.seq <> ALL (without)
-            ORDER BY k.due_at, k.seq LIMIT p.n) o WHERE l.grp <> ''
+            ORDER BY k.due_at, k.seq LIMIT p.n) o WHERE l.keys || l.grp <> ''
         ) j ON true
     ) f;
   l_at := array_fill(1, ARRAY[cardinality(plan.lanes)]);
@@ -265,9 +258,12 @@ BEGIN
       l_type[lane] := r_type[k];
       l_priority[lane] := r_priority[k];
       l_grp[lane] := r_grp[k];
+      l_keys[lane] := r_keys[k];
       l_turn[lane] := r_turn[k];
+      l_own[lane] := r_own[k];
       l_heavy[lane] := r_heavy[k];
       l_by[lane] := r_by[k];
+      l_state[lane] := r_state[k];
       l_since[lane] := r_since[k];
       l_stuck[lane] := r_id[k] IS NULL;
       l_gave[lane] := false;
@@ -277,22 +273,33 @@ BEGIN
     l_end[lane] := CASE WHEN j_seq[k] IS NULL THEN k - 1 ELSE k END;
   END LOOP;
   IF group_count > 0 THEN
-    groups := ARRAY(SELECT DISTINCT g FROM unnest(l_grp) AS g WHERE g IS NOT NULL);
+    SELECT coalesce(array_agg(g.grp), '{}'), coalesce(array_agg(g.keys), '{}'), array_agg(g.keys || g.grp) INTO groups, group_keys, lanes_of
+      FROM (SELECT DISTINCT u.grp, u.keys FROM unnest(l_grp, l_keys) AS u (grp, keys) WHERE u.grp IS NOT NULL) g;
     FOR i IN 1 .. cardinality(plan.lanes) LOOP
-      l_group[i] := array_position(groups, l_grp[i]);
+      l_group[i] := array_position(lanes_of, l_keys[i] || l_grp[i]);
     END LOOP;
   END IF;
   -- The first ready lane that the plan did not know of. Of each type so many of the first lanes are looked at as the plan has; of a type
   -- that it did not know, one.
-  SELECT f.id, f.priority, f.turn INTO unknown
+  SELECT f.* INTO unknown
     FROM unnest(types) AS t (type) LEFT JOIN unnest(plan.seen_types, plan.seen_counts) AS s (type, count) ON s.type = t.type
       CROSS JOIN LATERAL (
-        SELECT l.id, l.priority, l.turn FROM {schema}.lanes l
+        SELECT l.id, l.priority, l.grp, l.turn, l.own, l.head_at, l.head_seq FROM {schema}.lanes l
         WHERE plan.known IS NOT NULL AND l.queue = queue_name AND l.type = t.type AND l.ready AND l.blocked_until IS NULL
-        ORDER BY l.priority DESC, l.turn, l.id LIMIT coalesce(s.count, 1)) f
+        ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT coalesce(s.count, 1)) f
     WHERE f.id <> ALL (plan.known)
-    ORDER BY f.priority DESC, f.turn, f.id LIMIT 1;
-  keys := {schema}.open_keys(rules, all_count, groups, want, ttl, now);
+    ORDER BY f.priority DESC, f.turn, f.own, f.head_at, f.head_seq LIMIT 1;
+  IF unknown.id IS NULL AND plan.known IS NOT NULL AND EXISTS (SELECT FROM {schema}.lanes l
+    WHERE l.queue = queue_name AND l.keys <> '' AND l.ready AND l.blocked_until IS NULL) THEN
+    -- A lane without keys stands before those that differ from it only in their keys, wherever its first job does.
+    SELECT f.* INTO unknown FROM unnest(l_type, l_priority, l_grp, l_keys) AS p (type, priority, grp, keys) CROSS JOIN LATERAL (
+        SELECT l.id, l.priority, l.grp, l.turn, l.own, l.head_at, l.head_seq FROM {schema}.lanes l
+        WHERE l.queue = queue_name AND l.type = plan.types[p.type] AND l.priority = p.priority AND l.grp = p.grp AND l.keys <> ''
+          AND l.ready AND l.blocked_until IS NULL AND l.id <> ALL (plan.known)
+        ORDER BY l.head_at, l.head_seq LIMIT 1) f
+      WHERE p.keys = '' ORDER BY f.priority DESC, f.turn, f.own, f.head_at, f.head_seq LIMIT 1;
+  END IF;
+  keys := {schema}.open_keys(rules, all_count, groups, group_keys, want, ttl, now);
   now := keys.at;
   IF cardinality(keys.ids) > 0 THEN
     s_weight := array_fill(0::float8, ARRAY[cardinality(keys.ids)]);
@@ -306,9 +313,14 @@ BEGIN
   END IF;
   FOR r IN 1 .. rule_count LOOP
     CONTINUE WHEN r_weight[r] IS NULL;
-    FOR heavy IN SELECT * FROM {schema}.heavy_heads((rules[r]).name, CASE WHEN r > all_count THEN groups END, now) LOOP
+    FOR heavy IN
+      SELECT h.*, f.key FROM {schema}.heavy_heads((rules[r]).name, NULL, now) AS h
+        CROSS JOIN LATERAL (SELECT min(n.key)::integer AS key FROM unnest(keys.rules, keys.grps) WITH ORDINALITY AS n (rule, grp, key)
+          WHERE n.rule = r AND n.grp = h.grp) f
+      WHERE f.key IS NOT NULL
+    LOOP
       heavy_count := heavy_count + 1;
-      k := CASE WHEN r <= all_count THEN r ELSE r + (array_position(groups, heavy.grp) - 1) * group_count END;
+      k := heavy.key;
       h_next[heavy_count] := coalesce(k_heavy[k], 0);
       k_heavy[k] := heavy_count;
       h_lane[heavy_count] := heavy.lane;
@@ -324,7 +336,7 @@ BEGIN
   done.charged_seqs := '{}';
   done.refused_seqs := '{}';
   done.emptied := '{}';
-  done.blocked := '{}'; done.blocked_waits := '{}'; done.blocked_names := '{}'; done.blocked_heavy := '{}';
+  done.blocked := '{}'; done.blocked_waits := '{}'; done.blocked_names := '{}'; done.blocked_grps := '{}'; done.blocked_heavy := '{}';
   done.refused := '{}'; done.refused_names := '{}'; done.refused_most := '{}'; done.refused_weights := '{}';
   done.freed_names := '{}'; done.freed_grps := '{}';
   FOR i IN 1 .. cardinality(plan.places) LOOP
@@ -345,7 +357,9 @@ BEGIN
       CONTINUE;
     END IF;
     IF unknown.id IS NOT NULL AND (l_priority[lane] < unknown.priority OR (l_priority[lane] = unknown.priority
-      AND (u_turn[plan.units[lane]] > 0 OR (l_turn[lane], l_id[lane]) > (unknown.turn, unknown.id)))) THEN
+      AND (u_turn[plan.units[lane]] > 0 OR l_turn[lane] > unknown.turn OR (l_turn[lane] = unknown.turn AND CASE
+        WHEN l_grp[lane] = unknown.grp THEN (j_due[head], j_seq[head]) > (unknown.head_at, unknown.head_seq)
+        ELSE l_own[lane] > unknown.own END)))) THEN
       -- A lane that the plan did not know of has its turn before this one.
       l_stuck[lane] := true;
       again := true;
@@ -364,7 +378,7 @@ BEGIN
     never := false;
     FOR r IN 1 .. rule_count LOOP
       CONTINUE WHEN NOT applies[(l_type[lane] - 1) * rule_count + r];
-      k := CASE WHEN r <= all_count THEN r ELSE r + (l_group[lane] - 1) * group_count END;
+      k := CASE WHEN r <= all_count THEN r ELSE keys.states[r + (l_group[lane] - 1) * group_count] END;
       s := keys.states[k];
       weight := 1;
       slots := 1;
@@ -387,13 +401,12 @@ BEGIN
         t_closed[l_type[lane]] := true;
         EXIT;
       ELSE
-        own := {schema}.refusal_wait(rules[r], CASE WHEN r > all_count THEN l_grp[lane] END, weight, slots, s_weight[s], s_slots[s],
-          s_starts[s], ttl, now);
+        own := {schema}.refusal_wait(rules[r], keys.grps[k], weight, slots, s_weight[s], s_slots[s], s_starts[s], ttl, now);
         never := own = -1;
       END IF;
       IF heavy_count > 0 AND r_weight[r] IS NOT NULL AND NOT never THEN
         -- A light one would fit now and then for ever, while a heavy one waits.
-        since := CASE WHEN j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] THEN coalesce(l_since[lane], 0) ELSE forever END;
+        since := CASE WHEN j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] AND l_state[lane] = keys.grps[k] THEN coalesce(l_since[lane], 0) ELSE forever END;
         at := coalesce(k_heavy[k], 0);
         WHILE at <> 0 LOOP
           IF h_lane[at] <> l_id[lane] AND (h_priority[at] > l_priority[lane] OR (h_priority[at] = l_priority[lane]
@@ -434,7 +447,7 @@ BEGIN
       END IF;
       IF j_seq[head] = l_heavy[lane] AND l_by[lane] IS NOT NULL THEN
         done.freed_names := done.freed_names || l_by[lane];
-        done.freed_grps := done.freed_grps || l_grp[lane];
+        done.freed_grps := done.freed_grps || coalesce(l_state[lane], '');
       END IF;
       FOR r IN 1 .. rule_count LOOP
         CONTINUE WHEN NOT applies[(l_type[lane] - 1) * rule_count + r];
@@ -467,10 +480,12 @@ BEGIN
       END LOOP;
       l_gave[lane] := true;
       l_at[lane] := head + 1;
-      u_served[plan.units[lane]] := u_served[plan.units[lane]] + 1;
-      IF coalesce(plan.passes[i], true) THEN
-        u_served[plan.units[lane]] := 0;
-        u_turn[plan.units[lane]] := started;
+      IF plan.units[lane] > 0 THEN
+        u_served[plan.units[lane]] := u_served[plan.units[lane]] + 1;
+        IF coalesce(plan.passes[i], true) THEN
+          u_served[plan.units[lane]] := 0;
+          u_turn[plan.units[lane]] := started;
+        END IF;
       END IF;
       IF kind <> 1 THEN
         -- It was not expected to fit, and so the rest of the plan does not hold.
@@ -497,9 +512,10 @@ BEGIN
       done.blocked := done.blocked || l_id[lane];
       done.blocked_waits := done.blocked_waits || longest;
       done.blocked_names := done.blocked_names || rule.name;
+      done.blocked_grps := done.blocked_grps || keys.grps[keeper];
       -- Those who only wait behind a heavy one are not too heavy themselves.
       done.blocked_heavy := done.blocked_heavy || CASE WHEN rule.weight IS NOT NULL AND {schema}.refusal_wait(rule,
-        CASE WHEN rule.by_group THEN l_grp[lane] END, kept_weight, kept_slots, s_weight[s], s_slots[s], s_starts[s], ttl, now) > 0
+        keys.grps[keeper], kept_weight, kept_slots, s_weight[s], s_slots[s], s_starts[s], ttl, now) > 0
         THEN j_seq[head] END;
       k_closed[keeper] := longest;
     ELSE
@@ -525,21 +541,33 @@ BEGIN
   done.hold_starts := h_starts;
   done.hold_states := h_states;
   done.hold_slots := h_slots;
+  done.keyed := ARRAY(SELECT l.id FROM unnest(l_id, l_keys, l_gave) AS l (id, keys, gave) WHERE l.gave AND l.keys <> '');
   done.emptied := done.emptied || ARRAY(SELECT e FROM unnest(plan.emptied) AS e
     WHERE coalesce(NOT l_stuck[array_position(plan.lanes, e)], true));
   -- Only under the lock of its row a lane gets a turn, is set not ready or blocked, each in a later statement: one that another claim
-  -- has locked is left to that. All lanes of a priority and group have had their turn, of the types that were asked for.
+  -- has locked is left to that. All lanes of a priority and group have had their turn, of the types that were asked for: but of those
+  -- with keys a thousand at most. Without a unit there are no turns.
   SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.turn), '{}'), coalesce(array_agg(f.served), '{}'),
       coalesce(array_agg(f.gave), '{}')
     INTO done.lanes, done.turns, done.served, done.gave FROM (
       SELECT k.id, u_turn[u.unit] AS turn, k.id = ANY (u.gave) AS gave,
-        CASE WHEN u_turn[u.unit] > 0 THEN 0 ELSE max(k.served) OVER (PARTITION BY u.unit) END + u_served[u.unit] AS served
+        CASE WHEN u.unit = 0 THEN NULL WHEN u_turn[u.unit] > 0 THEN 0 ELSE max(k.served) OVER (PARTITION BY u.unit) END + u_served[u.unit] AS served
       FROM (
-        SELECT l.unit, l.priority, l.grp, array_agg(l.id) AS gave
-        FROM unnest(l_id, plan.units, l_priority, l_grp, l_gave) AS l (id, unit, priority, grp, gave) WHERE l.gave GROUP BY 1, 2, 3
-      ) u CROSS JOIN LATERAL (SELECT a.id, a.served FROM {schema}.lanes a
-        WHERE a.queue = queue_name AND a.priority = u.priority AND a.grp = u.grp AND (asked IS NULL OR a.type = ANY (asked))
-        FOR UPDATE SKIP LOCKED) k
+        SELECT l.unit, l.priority, l.grp, array_agg(l.id) AS gave, bool_or(l.keys <> '') AS keyed
+        FROM unnest(l_id, plan.units, l_priority, l_grp, l_keys, l_gave) AS l (id, unit, priority, grp, keys, gave) WHERE l.gave GROUP BY 1, 2, 3
+      ) u CROSS JOIN LATERAL (
+        SELECT p.* FROM (SELECT a.id, a.served FROM {schema}.lanes a
+          WHERE a.queue = queue_name AND a.priority = u.priority AND a.grp = u.grp AND a.keys = '' AND (asked IS NULL OR a.type = ANY (asked))
+            AND u.unit > 0
+          FOR UPDATE SKIP LOCKED) p
+        UNION ALL
+        SELECT p.* FROM (SELECT a.id, a.served FROM {schema}.lanes a
+          WHERE a.id = ANY (u.gave) AND (u.keyed OR u.unit = 0) AND (a.keys <> '' OR u.unit = 0) FOR UPDATE SKIP LOCKED) p
+        UNION ALL
+        SELECT p.* FROM (SELECT a.id, a.served FROM {schema}.lanes a
+          WHERE a.queue = queue_name AND a.priority = u.priority AND a.grp = u.grp AND a.keys <> '' AND (asked IS NULL OR a.type = ANY (asked))
+            AND u.unit > 0 AND a.id <> ALL (u.gave)
+          LIMIT 1000 FOR UPDATE SKIP LOCKED) p) k
     ) f;
   IF NOT (done.emptied || done.blocked) <@ done.lanes THEN
     locked := ARRAY(SELECT l.id FROM {schema}.lanes l WHERE l.id = ANY (done.emptied || done.blocked) FOR UPDATE SKIP LOCKED);
@@ -547,9 +575,10 @@ BEGIN
       done.missed := true;
       done.emptied := ARRAY(SELECT e FROM unnest(done.emptied) AS e WHERE e = ANY (locked));
       SELECT coalesce(array_agg(b.id), '{}'), coalesce(array_agg(b.wait), '{}'), coalesce(array_agg(b.name), '{}'),
-          coalesce(array_agg(b.heavy), '{}')
-        INTO done.blocked, done.blocked_waits, done.blocked_names, done.blocked_heavy
-        FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_heavy) AS b (id, wait, name, heavy)
+          coalesce(array_agg(b.grp), '{}'), coalesce(array_agg(b.heavy), '{}')
+        INTO done.blocked, done.blocked_waits, done.blocked_names, done.blocked_grps, done.blocked_heavy
+        FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_grps, done.blocked_heavy)
+          AS b (id, wait, name, grp, heavy)
         WHERE b.id = ANY (locked);
     END IF;
   END IF;
@@ -581,13 +610,13 @@ BEGIN
       CROSS JOIN LATERAL (
         SELECT o.* FROM (SELECT k.ctid AS place FROM {schema}.jobs k
           WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NULL
-            AND (k.deadline IS NULL OR k.deadline > now)
-          ORDER BY k.due_at, k.seq LIMIT u.n FOR UPDATE SKIP LOCKED) o WHERE l.grp = ''
+            AND k.keys IS NULL AND (k.deadline IS NULL OR k.deadline > now)
+          ORDER BY k.due_at, k.seq LIMIT u.n FOR UPDATE SKIP LOCKED) o WHERE l.keys || l.grp = ''
         UNION ALL
         SELECT o.* FROM (SELECT k.ctid AS place FROM {schema}.jobs k
-          WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NOT NULL
-            AND k.grp = substr(l.grp, 2) AND (k.deadline IS NULL OR k.deadline > now)
-          ORDER BY k.due_at, k.seq LIMIT u.n FOR UPDATE SKIP LOCKED) o WHERE l.grp <> ''
+          WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
+            AND {schema}.lane_of(k.grp, k.keys) = l.keys || l.grp AND (k.deadline IS NULL OR k.deadline > now)
+          ORDER BY k.due_at, k.seq LIMIT u.n FOR UPDATE SKIP LOCKED) o WHERE l.keys || l.grp <> ''
       ) j
   ) f;
   SELECT coalesce(array_agg(s.place ORDER BY s.start) FILTER (WHERE s.place IS NOT NULL), '{}'),
@@ -644,7 +673,6 @@ DECLARE
   -- Is what they hold of a state the same for all of them? Then it is one row.
   alike boolean[];
   state integer;
-  freed record;
 BEGIN
   jobs := '[]';
   everybody := false;
@@ -699,28 +727,39 @@ BEGIN
       RETURNING w.emptied AND l.ready AS taken
     ) SELECT coalesce(bool_or(w.taken), false) INTO taken FROM written w;
   END IF;
+  IF done.keyed <> '{}' THEN
+    UPDATE {schema}.lanes l SET head_at = h.due_at, head_seq = h.seq
+    FROM unnest(done.keyed) AS g (id) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = g.id OFFSET 0) k
+      CROSS JOIN LATERAL (SELECT j.due_at, j.seq FROM {schema}.jobs j
+        WHERE j.queue = k.queue AND j.type = k.type AND j.priority = k.priority AND j.state = 'waiting'
+          AND {schema}.lane_of(j.grp, j.keys) = k.keys || k.grp
+        ORDER BY j.due_at, j.seq LIMIT 1) h
+    WHERE l.id = k.id AND l.id = ANY (done.lanes);
+  END IF;
   IF done.refused <> '{}' THEN
     everybody := {schema}.refuse_jobs(q.queue, done, wanted);
   END IF;
   -- Lanes that waited only behind what has started now may start.
-  FOR freed IN
-    SELECT DISTINCT r.name, CASE WHEN (r.fields).by_group THEN f.grp END AS grp
-    FROM unnest(done.freed_names, done.freed_grps) AS f (name, grp) JOIN {schema}.rules r ON r.name = f.name
-  LOOP
-    WITH behind AS (
-      UPDATE {schema}.lanes l SET blocked_until = NULL
-      WHERE l.blocked_by = freed.name AND l.blocked_until IS NOT NULL AND l.heavy IS NULL
-        AND (freed.grp IS NULL OR l.grp = freed.grp)
-      RETURNING l.id
-    ) SELECT everybody OR count(*) > 0 INTO everybody FROM behind b;
-  END LOOP;
+  IF done.freed_names <> '{}' THEN
+    UPDATE {schema}.gates g SET until = done.at FROM unnest(done.freed_names, done.freed_grps) AS f (name, grp)
+    WHERE g.name = f.name AND g.grp = f.grp;
+    everybody := everybody OR FOUND;
+  END IF;
   IF done.blocked <> '{}' THEN
+    INSERT INTO {schema}.gates AS g (name, grp, queue, type, until)
+    SELECT b.name, b.grp, q.queue, l.type, min(CASE WHEN b.wait = 'Infinity' THEN 1e18 ELSE done.at + b.wait END)
+    FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_grps, done.blocked_heavy) AS b (id, wait, name, grp, heavy)
+      JOIN {schema}.lanes l ON l.id = b.id
+    WHERE b.heavy IS NULL GROUP BY b.name, b.grp, l.type
+    -- The first of those who ask is told the earliest instant.
+    ON CONFLICT ON CONSTRAINT gates_pkey DO UPDATE
+      SET until = CASE WHEN g.until > done.at THEN least(g.until, excluded.until) ELSE excluded.until END;
     -- A head that waited already keeps its place.
-    UPDATE {schema}.lanes l SET blocked_until = CASE WHEN b.wait = 'Infinity' THEN 1e18 ELSE done.at + b.wait END,
-      blocked_by = b.name, heavy = b.heavy,
-      heavy_since = CASE WHEN l.heavy IS NOT DISTINCT FROM b.heavy AND l.blocked_by IS NOT DISTINCT FROM b.name
+    UPDATE {schema}.lanes l SET blocked_until = CASE WHEN b.heavy IS NULL OR b.wait = 'Infinity' THEN 1e18 ELSE done.at + b.wait END,
+      blocked_by = b.name, blocked_grp = b.grp, heavy = b.heavy,
+      heavy_since = CASE WHEN l.heavy IS NOT DISTINCT FROM b.heavy AND (l.blocked_by, l.blocked_grp) IS NOT DISTINCT FROM (b.name, b.grp)
         THEN l.heavy_since ELSE done.at END
-    FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_heavy) AS b (id, wait, name, heavy)
+    FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_grps, done.blocked_heavy) AS b (id, wait, name, grp, heavy)
     WHERE l.id = b.id;
   END IF;
 END
@@ -745,14 +784,14 @@ BEGIN
     UPDATE {schema}.jobs j SET state = 'dead', finished_at = done.at, error = r.error::text,
       delete_at = done.at + coalesce(j.keep_for, kept_ms)
     FROM refused r WHERE j.ctid = r.job
-    RETURNING r.place, r.error, j.id, j.type, j.priority, j.grp, j.attempt
+    RETURNING r.place, r.error, j.id, j.type, j.priority, j.grp, j.keys, j.attempt
   ), said AS (
     INSERT INTO {schema}.events (at, event)
     SELECT done.at, json_build_object('event', 'dead', 'queue', queue_name, 'id', e.id, 'type', e.type,
       'attempt', e.attempt, 'error', e.error)::text
     FROM ended e WHERE wanted ORDER BY e.place
   )
-  SELECT array_agg((queue_name, e.type, e.priority, e.grp)::{schema}.gone_job) INTO gone FROM ended e;
+  SELECT array_agg((queue_name, e.type, e.priority, e.grp, e.keys)::{schema}.gone_job) INTO gone FROM ended e;
   RETURN {schema}.left_lane(gone);
 END
 $$;

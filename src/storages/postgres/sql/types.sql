@@ -8,6 +8,7 @@ CREATE TYPE {schema}.ended_lease AS (
   queue text,
   type text,
   grp text,
+  keys text,
   started_at float8,
   limits jsonb,
   how text,
@@ -126,6 +127,7 @@ CREATE TYPE {schema}.job_kind AS (
   state text,
   priority float8,
   grp text,
+  keys text,
   weights jsonb,
   max_attempts bigint,
   backoff text,
@@ -138,10 +140,10 @@ CREATE TYPE {schema}.job_kind AS (
 );
 
 -- A job that has come to wait, or is scheduled (wake_ups, insert_arrivals): columns of jobs.
-CREATE TYPE {schema}.arrival AS (seq bigint, queue text, type text, priority float8, grp text, state text, due_at float8);
+CREATE TYPE {schema}.arrival AS (seq bigint, queue text, type text, priority float8, grp text, keys text, state text, due_at float8);
 
 -- A job that waited and does not any more, though it has not started: what decides which lane that was.
-CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text);
+CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text, keys text);
 
 -- What a claim is asked for (claim.sql). arrived: when it came, by the clock of the server. overtaken: a later attempt at the same
 -- claim is under way. plan: what is to be taken where lanes are needed, as claim_plan says it.
@@ -195,7 +197,8 @@ CREATE TYPE {schema}.claim_plan AS (
   dues float8[],
   seqs bigint[],
   passes boolean[],
-  -- Of how many jobs of each lane it is; and which of the lanes have their turns together: those with the same number.
+  -- Of how many jobs of each lane it is; and which of the lanes have their turns together: those with the same number; 0: without groups
+  -- lanes that differ in their keys take no turns.
   counts integer[],
   units integer[],
   -- Lanes that are left empty.
@@ -203,7 +206,7 @@ CREATE TYPE {schema}.claim_plan AS (
 );
 
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
--- somebody waits in a group. keeps: the first of those that ended is kept. head_*: the first who waits without a group, of the
+-- jobs wait in a group or with keys. keeps: the first of those that ended is kept. head_*: the first who waits without a group, of the
 -- first type (of one after it, if the claim asks for one of which nobody waits). last_type: the last of such types, where none was
 -- asked for. marked: there are marks; then these five are not looked for. overtaken: a later attempt at the same claim came before.
 CREATE TYPE {schema}.claim_signs AS (
@@ -310,12 +313,15 @@ CREATE TYPE {schema}.planned_grants AS (
   turns integer[],
   served integer[],
   gave boolean[],
+  -- Those of them that gave, and have keys: another job is first there now.
+  keyed bigint[],
   -- Lanes in which no job was found.
   emptied bigint[],
-  -- Lanes that are blocked, for how long, by which limit, and the job that is too heavy for it.
+  -- Lanes that are blocked, for how long, by which limit and which state of it, and the job that is too heavy for it.
   blocked bigint[],
   blocked_waits float8[],
   blocked_names text[],
+  blocked_grps text[],
   blocked_heavy bigint[],
   -- Jobs that can never start, under which limit, how much it lets start, and what they weigh.
   refused tid[],
@@ -323,7 +329,7 @@ CREATE TYPE {schema}.planned_grants AS (
   refused_names text[],
   refused_most float8[],
   refused_weights float8[],
-  -- Limits that a heavy job waited for which starts now, and for which group.
+  -- Limits that a heavy job waited for which starts now, and which state of them.
   freed_names text[],
   freed_grps text[]
 );

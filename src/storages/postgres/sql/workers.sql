@@ -50,9 +50,9 @@ BEGIN
       'types', (SELECT coalesce(json_agg(w.type ORDER BY w.type), '[]') FROM (
         SELECT t.type FROM unnest({schema}.waiting_types(n.name)) AS t (type)
         WHERE EXISTS (SELECT FROM {schema}.jobs j
-            WHERE j.queue = n.name AND j.type = t.type AND j.state = 'waiting' AND j.grp IS NULL)
+            WHERE j.queue = n.name AND j.type = t.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL)
           OR EXISTS (SELECT FROM {schema}.jobs j
-            WHERE j.queue = n.name AND j.type = t.type AND j.state = 'waiting' AND j.grp IS NOT NULL)
+            WHERE j.queue = n.name AND j.type = t.type AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL)
         UNION
         SELECT d.type FROM (SELECT j.type FROM {schema}.jobs j
           WHERE j.queue = n.name AND j.state = 'scheduled' AND j.due_at <= now AND {schema}.has_passed(j.due_wall) ORDER BY j.due_at LIMIT 1000) AS d) AS w)

@@ -1,15 +1,13 @@
 -- What a service says of a limit: holds, what is remaining, failures. The locks of the limits are held.
 
--- What a service said about its limits: nothing starts under them for a while; under those by group, in the group of the job.
+-- What a service said about its limits: nothing starts under them for a while; under those by group or keys, in the state of the job.
 CREATE OR REPLACE FUNCTION {schema}.hold_limits(lease {schema}.ended_lease, now float8) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   name text;
-  by_group boolean;
 BEGIN
   FOREACH name IN ARRAY {schema}.names_to_hold(lease) LOOP
-    by_group := ({schema}.rule_named(name)).by_group;
-    PERFORM {schema}.gauge_hold(name, {schema}.state_grp(coalesce(by_group, false), lease.grp),
+    PERFORM {schema}.gauge_hold(name, {schema}.state_of({schema}.rule_named(name), lease.grp, lease.keys),
       now + (lease.hold ->> 'forMs')::float8, now);
   END LOOP;
 END

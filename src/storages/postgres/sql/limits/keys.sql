@@ -6,10 +6,10 @@
 -- Whatever is in the way of a start comes down to four comparisons: the key is not closed, and its weight, its slots and one more start
 -- are available. How long a refused start has to wait is told by refusal_wait.
 --
--- rules: those for all (`all_count`), then those by group. grps: as lanes say it. want: so many start at most. ttl: how soon they
--- are called; NULL: at once. now: the time.
+-- rules: those for all (`all_count`), then those by group. grps, lane_keys: groups and keys, as lanes say it. want: so many start at
+-- most. ttl: how soon they are called; NULL: at once. now: the time.
 CREATE OR REPLACE FUNCTION {schema}.open_keys(
-  rules {schema}.limit_rule[], all_count integer, grps text[], want integer, ttl float8, now float8
+  rules {schema}.limit_rule[], all_count integer, grps text[], lane_keys text[], want integer, ttl float8, now float8
 ) RETURNS {schema}.claim_keys
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -39,7 +39,7 @@ BEGIN
           CASE WHEN ttl IS NULL AND (now = l.entry_since OR (a.max > 1000 AND (now - l.entry_since) * 1000 < a.window_ms))
             THEN l.entry END AS entry,
           a.window_ms IS NOT NULL OR l.window_ms IS NOT NULL OR coalesce(l.longest > 0, false) AS logged
-        FROM {schema}.quotas_of(rules, all_count, grps) AS a
+        FROM {schema}.quotas_of(rules, all_count, grps, lane_keys) AS a
           -- One by one: planned while there were few limits, a join would read all of them.
           LEFT JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = a.name AND o.grp = a.grp LIMIT 1) l ON true
           CROSS JOIN LATERAL (
@@ -55,9 +55,15 @@ BEGIN
     EXIT WHEN keys.latest IS NULL OR keys.latest <= now;
     now := keys.latest;
   END LOOP;
-  FOR i IN 2 .. all_count LOOP
-    keys.states[i] := array_position(keys.names, keys.names[i]);
-  END LOOP;
+  IF '' <> ANY (lane_keys) THEN
+    -- Lanes with different keys may fall under one state.
+    keys.states := ARRAY(SELECT min(k.place) OVER (PARTITION BY k.name, k.grp)
+      FROM unnest(keys.names, keys.grps) WITH ORDINALITY AS k (name, grp, place) ORDER BY k.place);
+  ELSE
+    FOR i IN 2 .. all_count LOOP
+      keys.states[i] := array_position(keys.names, keys.names[i]);
+    END LOOP;
+  END IF;
   IF keys.unprepared THEN
     UPDATE {schema}.limits l SET longest = k.window_ms
       FROM unnest(keys.ids, keys.windows) AS k (id, window_ms) WHERE l.id = k.id AND l.longest < k.window_ms;
@@ -68,7 +74,7 @@ $$;
 
 -- What rules say about each of their keys, in the order of open_keys: the quota, and whether starts hold slots of it (`holds`), or a row
 -- without slots (`pins`), by which a group is remembered until the weight of its start may no longer be corrected.
-CREATE OR REPLACE FUNCTION {schema}.quotas_of(rules {schema}.limit_rule[], all_count integer, grps text[])
+CREATE OR REPLACE FUNCTION {schema}.quotas_of(rules {schema}.limit_rule[], all_count integer, grps text[], lane_keys text[])
 RETURNS TABLE (
   place integer, rule integer, name text, grp text, max float8, window_ms float8, concurrency float8, every_ms float8, weight text,
   probes integer, paused boolean, held_until float8, blind_until float8, holds boolean, pins boolean, alike boolean
@@ -84,11 +90,13 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota AS quota
       FROM unnest(rules) WITH ORDINALITY AS r WHERE r.ordinality <= all_count
     UNION ALL
-    SELECT (g.ordinality - 1) * (cardinality(rules) - all_count) + r.ordinality, r.ordinality,
-      CASE WHEN g.grp = '' THEN '-' ELSE g.grp END,
-      CASE WHEN r.groups ? substr(g.grp, 2) AND g.grp <> '' THEN {schema}.quota_of(rules[r.ordinality], substr(g.grp, 2))
+    SELECT (g.place - 1) * (cardinality(rules) - all_count) + r.ordinality, r.ordinality, v.grp,
+      CASE WHEN r.groups ? substr(v.grp, 2) THEN {schema}.quota_of(rules[r.ordinality], substr(v.grp, 2))
         ELSE (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota END
-      FROM unnest(grps) WITH ORDINALITY AS g (grp) CROSS JOIN unnest(rules) WITH ORDINALITY AS r WHERE r.ordinality > all_count
+      FROM unnest(grps, lane_keys) WITH ORDINALITY AS g (grp, keys, place) CROSS JOIN unnest(rules) WITH ORDINALITY AS r
+        CROSS JOIN LATERAL (SELECT CASE WHEN r.by IS NOT NULL THEN {schema}.keyed_grp(r.by, g.grp, g.keys)
+          WHEN g.grp = '' THEN '-' ELSE g.grp END AS grp OFFSET 0) v
+      WHERE r.ordinality > all_count
   ) k CROSS JOIN LATERAL (SELECT u.* FROM unnest(rules[k.rule : k.rule]) AS u) r
 $$;
 
@@ -178,19 +186,18 @@ $$;
 
 -- How long a start has to wait for one limit that refused it (verdict). -1: for ever.
 --
--- rule, grp: which limit, for which group, as lanes say it. weight, slots: what the start takes. taken, taken_slots, starts: what the step
+-- rule, grp: which limit, and which state of it. weight, slots: what the start takes. taken, taken_slots, starts: what the step
 -- has taken of it so far, in how many starts, and does not stand in the tables yet. ttl: how soon these are called; NULL: at once.
 CREATE OR REPLACE FUNCTION {schema}.refusal_wait(
   rule {schema}.limit_rule, grp text, weight float8, slots float8, taken float8, taken_slots float8, starts integer, ttl float8, now float8
 ) RETURNS float8
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  meter {schema}.limit_meter := {schema}.meter_of(rule, CASE WHEN grp <> '' THEN substr(grp, 2) END);
+  meter {schema}.limit_meter := {schema}.meter_of(rule, {schema}.group_of(grp));
   account {schema}.limit_account;
   kept record;
 BEGIN
-  SELECT k.account, k.used INTO kept FROM {schema}.kept_accounts(ARRAY[rule.name],
-    ARRAY[{schema}.state_grp(rule.by_group, CASE WHEN grp <> '' THEN substr(grp, 2) END)],
+  SELECT k.account, k.used INTO kept FROM {schema}.kept_accounts(ARRAY[rule.name], ARRAY[grp],
     ARRAY[CASE WHEN meter.max IS NOT NULL THEN meter.window_ms END], ARRAY[meter.holds], now) AS k;
   account := kept.account;
   meter.used := coalesce(kept.used, 0);
@@ -424,7 +431,7 @@ BEGIN
 END
 $$;
 
--- A rule as it holds for the group of a job, or for jobs without one. Nothing is looked up.
+-- A rule as it holds for a group or another value that it is counted by (NULL: for jobs without one). Nothing is looked up.
 CREATE OR REPLACE FUNCTION {schema}.meter_of(rule {schema}.limit_rule, grp text) RETURNS {schema}.limit_meter
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -513,19 +520,32 @@ BEGIN
 END
 $$;
 
--- The group as the state of a limit says it: '' for all; where it is by group ':' and its name, and '-' for jobs without one.
+-- The state of a limit that counts a job of this group and keys: valueOf in limits/rule.ts.
+CREATE OR REPLACE FUNCTION {schema}.state_of(rule {schema}.limit_rule, grp text, keys text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN rule.by_group AND rule.by IS NOT NULL THEN {schema}.keyed_grp(rule.by, coalesce(':' || grp, ''), keys)
+    ELSE {schema}.state_grp(coalesce(rule.by_group, false), grp) END
+$$;
+
+-- The same of a limit by these keys. grp, keys: as lanes say it.
+CREATE OR REPLACE FUNCTION {schema}.keyed_grp(by text[], grp text, keys text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN count(v.value) = 0 THEN '-' WHEN count(*) = 1 THEN ':' || min(v.value)
+    -- Names are not empty, so a missing part never equals a present one.
+    ELSE ':' || string_agg(regexp_replace(coalesce(v.value, ''), '[\\,]', '\\\&', 'g'), ',' ORDER BY v.place) END
+  FROM (
+    SELECT b.place, CASE WHEN b.name = 'group' THEN nullif(substr(grp, 2), '') ELSE nullif(keys, '')::jsonb ->> b.name END AS value
+    FROM unnest(by) WITH ORDINALITY AS b (name, place)
+  ) v
+$$;
+
+-- The group, or other value, as the state of a limit says it: '' for all; where it is by group ':' and its name, and '-' for jobs without one.
 CREATE OR REPLACE FUNCTION {schema}.state_grp(by_group boolean, grp text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN NOT by_group THEN '' WHEN grp IS NULL THEN '-' ELSE ':' || grp END
 $$;
 
--- The lanes that a state by group is for: a lane says '' where there is no group.
-CREATE OR REPLACE FUNCTION {schema}.lane_grp(grp text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN grp = '-' THEN '' ELSE grp END
-$$;
-
--- The name of the group that a lane or a state of a limit is for; NULL: of none.
+-- The group, or other value, that a state of a limit is for; NULL: none.
 CREATE OR REPLACE FUNCTION {schema}.group_of(grp text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN grp IN ('', '-') THEN NULL ELSE substr(grp, 2) END

@@ -4,7 +4,7 @@
 
 -- Takes of a limit outside of any job, if it fits: checks and takes in one step.
 --
--- limit_name, grp: of which limit, and for which group (NULL: none; not looked at where the limit is not by group).
+-- limit_name, grp: of which limit, and for which group or other value (NULL: none; not looked at where the limit is not by group).
 -- asked: how much; NULL: what the rule estimates; 0: only whether what was taken fits. dry: only asks. ttl_ms: so long it is
 -- held, unless it is renewed. grant_ttl: it is used within so long of asking, and that is confirmed (confirm); NULL: it is used now.
 CREATE OR REPLACE FUNCTION {schema}.take_permit_{version}(
@@ -15,8 +15,7 @@ DECLARE
   -- Before anything is waited for.
   arrived float8 := {schema}.wall();
   rule {schema}.limit_rule;
-  -- The group as lanes say it.
-  lane text;
+  state_grp text;
   keys {schema}.claim_keys;
   charged record;
   now float8;
@@ -34,21 +33,23 @@ BEGIN
   IF rule.name IS NULL THEN
     RETURN '{"missing":true}';
   END IF;
-  lane := CASE WHEN rule.by_group THEN coalesce(':' || grp, '') END;
+  state_grp := {schema}.state_grp(rule.by_group, grp);
+  -- The value is known, and need not be found by keys.
+  rule.by := NULL;
   says := coalesce(asked, rule.estimate);
   weight := CASE WHEN rule.max IS NULL THEN 1 ELSE says END;
   slots := CASE WHEN rule.max IS NULL THEN says ELSE 1 END;
   took := greatest(0, {schema}.wall() - arrived);
-  keys := {schema}.open_keys(ARRAY[rule], CASE WHEN rule.by_group THEN 0 ELSE 1 END, CASE WHEN rule.by_group THEN ARRAY[lane] ELSE '{}' END,
-    least(1000000000, ceil(weight))::integer, grant_ttl, {schema}.moment());
+  keys := {schema}.open_keys(ARRAY[rule], CASE WHEN rule.by_group THEN 0 ELSE 1 END, CASE WHEN rule.by_group THEN ARRAY[coalesce(':' || grp, '')] ELSE '{}' END,
+    '{}', least(1000000000, ceil(weight))::integer, grant_ttl, {schema}.moment());
   now := keys.at;
   IF keys.closed[1] OR weight > keys.weights[1] OR slots > keys.slots[1] OR keys.starts[1] < 1 OR weight > keys.maxima[1]
     OR slots > keys.concurrency[1] THEN
-    wait := {schema}.refusal_wait(rule, lane, weight, slots, 0, 0, 0, NULL, now);
+    wait := {schema}.refusal_wait(rule, state_grp, weight, slots, 0, 0, 0, NULL, now);
   END IF;
   -- Of all who wait for a limit, those outside of jobs come last.
   IF wait <> -1 AND rule.weight IS NOT NULL AND asked IS DISTINCT FROM 0 THEN
-    wait := greatest(wait, {schema}.heavy_wait(limit_name, lane, '-Infinity', 0, 'Infinity', now, false));
+    wait := greatest(wait, {schema}.heavy_wait(limit_name, state_grp, '-Infinity', 0, 'Infinity', now, false));
   END IF;
   IF wait <> 0 THEN
     RETURN json_build_object('granted', false,

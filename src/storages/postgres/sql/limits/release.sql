@@ -248,9 +248,9 @@ BEGIN
   given.awaited := false;
   IF rule.by_group THEN
     concurrency := ({schema}.quota_of(rule, {schema}.group_of(kept.grp))).concurrency;
-    given.awaited := {schema}.unblock_lanes(rule.name, ARRAY[{schema}.lane_grp(kept.grp)], now);
-  ELSIF rule.weight IS NOT NULL THEN
-    given.awaited := {schema}.unblock_lanes(rule.name, NULL, now);
+  END IF;
+  IF rule.by_group OR rule.weight IS NOT NULL THEN
+    given.awaited := {schema}.unblock_lanes(rule.name, ARRAY[kept.grp], now);
   END IF;
   held := {schema}.held_of(kept.id, kept.held, open_until, now);
   given.id := kept.id;
@@ -472,7 +472,7 @@ BEGIN
       RETURN true;
     END IF;
     CONTINUE WHEN one.wait = 0;
-    IF {schema}.refusal_wait(rule, {schema}.lane_grp(one.grp), 1, 1, 0, 0, 0, NULL, coalesce(kept.at, now)) < one.wait THEN
+    IF {schema}.refusal_wait(rule, one.grp, 1, 1, 0, 0, 0, NULL, coalesce(kept.at, now)) < one.wait THEN
       RETURN true;
     END IF;
   END LOOP;

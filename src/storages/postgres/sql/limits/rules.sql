@@ -103,18 +103,18 @@ BEGIN
   PERFORM {schema}.hold_singly(rule.name);
   -- Along the index of leases: every job that runs has one.
   FOR job IN
-    SELECT j.token, j.grp, j.weights, j.started_at FROM {schema}.jobs AS j
+    SELECT j.token, {schema}.state_of(rule, j.grp, j.keys) AS state, j.weights, j.started_at FROM {schema}.jobs AS j
       WHERE j.state = 'active' AND j.lease_until IS NOT NULL
         AND (rule.queues IS NULL OR j.queue = ANY (rule.queues)) AND (rule.types IS NULL OR j.type = ANY (rule.types))
       ORDER BY j.token
   LOOP
-    meter := {schema}.meter_of(rule, job.grp);
+    meter := {schema}.meter_of(rule, {schema}.group_of(job.state));
     CONTINUE WHEN NOT meter.holds;
-    place := ({schema}.open_limit(rule.name, 0, {schema}.state_grp(rule.by_group, job.grp), now)).id;
+    place := ({schema}.open_limit(rule.name, 0, job.state, now)).id;
     amount := ({schema}.charge_of(meter, job.weights)).slots;
     INSERT INTO {schema}.holds AS h (limit_id, token, slots, at) VALUES (place, job.token, amount, job.started_at)
       ON CONFLICT DO NOTHING;
-    IF NOT FOUND AND was.by_group = rule.by_group AND NOT ({schema}.meter_of(was, job.grp)).holds THEN
+    IF NOT FOUND AND was.by_group = rule.by_group AND NOT ({schema}.meter_of(was, {schema}.group_of(job.state))).holds THEN
       UPDATE {schema}.holds AS h SET slots = amount WHERE h.limit_id = place AND h.token = job.token;
     END IF;
   END LOOP;
@@ -158,6 +158,7 @@ DECLARE
 BEGIN
   read.name := rule ->> 'name';
   read.by_group := coalesce((rule ->> 'byGroup')::boolean, false);
+  read.by := {schema}.texts_of(rule -> 'by');
   read.types := {schema}.texts_of(rule -> 'types');
   read.queues := {schema}.texts_of(rule -> 'queues');
   read.max := (quota ->> 'max')::float8;

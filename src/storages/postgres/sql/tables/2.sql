@@ -42,11 +42,81 @@ ALTER TABLE {schema}.jobs
   ADD COLUMN due_wall float8,
   ADD COLUMN deadline_wall float8,
   DROP COLUMN claim;
+-- What limits count it by besides its group, as JSON, sorted by name; NULL: nothing.
+ALTER TABLE {schema}.jobs ADD COLUMN keys text COLLATE "C";
+-- Which job is next of a type, where no lanes are needed?
+DROP INDEX {schema}.jobs_open;
+CREATE INDEX jobs_open ON {schema}.jobs (queue, type, priority DESC, due_at, seq)
+  WHERE state = 'waiting' AND grp IS NULL AND keys IS NULL;
+-- Which job is next in a lane? By its keys and group: lane_of, in the same words.
+DROP INDEX {schema}.jobs_grouped;
+CREATE INDEX jobs_lanes ON {schema}.jobs (queue, type, priority DESC,
+    (CASE WHEN keys IS NULL THEN ':' || grp ELSE keys || coalesce(':' || grp, '') END), due_at, seq)
+  WHERE state = 'waiting' AND CASE WHEN keys IS NULL THEN ':' || grp ELSE keys || coalesce(':' || grp, '') END IS NOT NULL;
 -- Which claim started it: an answer that got lost can be asked for again. Below zero: its lease has run out since. That of version 1
 -- was a text, and means nothing to others than the process that made the claim.
 ALTER TABLE {schema}.jobs ADD COLUMN claim bigint;
 -- Whose lease of this claim has run out, and was not followed by another?
 CREATE INDEX jobs_stalled ON {schema}.jobs (claim) WHERE claim < 0;
+
+-- Lanes are by keys as well. keys: as jobs say them, '' without. own: the first of the lanes that differ only in their keys; these go by
+-- their first jobs: head_at and head_seq, which may be too early and are never too late; 0 in a lane without keys.
+--
+-- A lane that a key of a limit refuses is blocked: by the limit blocked_by, whose state is blocked_grp. If the job heavy is too heavy for
+-- what is left, blocked_until says when it fits; else the lane waits at the gate of the key, and blocked_until is 1e18.
+ALTER TABLE {schema}.lanes
+  ADD COLUMN keys text COLLATE "C" NOT NULL DEFAULT '',
+  ADD COLUMN own bigint,
+  ADD COLUMN head_at float8 NOT NULL DEFAULT 0,
+  ADD COLUMN head_seq bigint NOT NULL DEFAULT 0,
+  ADD COLUMN blocked_grp text COLLATE "C",
+  DROP CONSTRAINT lanes_queue_priority_grp_type_key;
+UPDATE {schema}.lanes l SET own = l.id,
+  -- Of a limit that is gone nothing is waited for.
+  blocked_until = CASE WHEN r.name IS NOT NULL THEN l.blocked_until END,
+  blocked_grp = CASE WHEN (r.fields).by_group THEN CASE WHEN l.grp = '' THEN '-' ELSE l.grp END ELSE '' END
+FROM {schema}.lanes o LEFT JOIN {schema}.rules r ON r.name = o.blocked_by WHERE o.id = l.id;
+ALTER TABLE {schema}.lanes ALTER COLUMN own SET NOT NULL, ADD UNIQUE (queue, priority, grp, keys, type);
+-- Whose turn is it?
+DROP INDEX {schema}.lanes_ready;
+CREATE INDEX lanes_ready ON {schema}.lanes (queue, type, priority DESC, turn, own, head_at, head_seq) WHERE ready AND blocked_until IS NULL;
+-- Which heavy heads fit again? Which wait for this key?
+DROP INDEX {schema}.lanes_blocked;
+CREATE INDEX lanes_blocked ON {schema}.lanes (queue, type, blocked_until) WHERE blocked_until IS NOT NULL AND heavy IS NOT NULL;
+CREATE INDEX lanes_heavy ON {schema}.lanes (blocked_by, blocked_grp) WHERE blocked_until IS NOT NULL AND heavy IS NOT NULL;
+-- Whose turn is it, of the lanes at a gate?
+DROP INDEX {schema}.lanes_group;
+CREATE INDEX lanes_gate ON {schema}.lanes (blocked_by, blocked_grp, queue, type, priority DESC, turn, own, head_at, head_seq)
+  WHERE blocked_until IS NOT NULL AND heavy IS NULL;
+-- Which turn holds for lanes that differ only in their keys?
+CREATE INDEX lanes_turns ON {schema}.lanes (queue, priority, grp, type, turn DESC) WHERE keys <> '';
+-- Which lanes of a group and type have the first jobs?
+CREATE INDEX lanes_keyed ON {schema}.lanes (queue, priority, grp, type, head_at, head_seq) WHERE keys <> '' AND ready AND blocked_until IS NULL;
+
+-- Where lanes of one queue and type wait for the same key of a limit: its name and state. It opens and closes as a whole, and the lanes
+-- stay: however many they are, claims take the first of them when it is open. until: it is closed until then; 1e18: until something is
+-- given back. Rows are written under the lock of the limit.
+CREATE TABLE {schema}.gates (
+  name text COLLATE "C" NOT NULL,
+  grp text COLLATE "C" NOT NULL,
+  queue text COLLATE "C" NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  until float8 NOT NULL,
+  PRIMARY KEY (name, grp, queue, type)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
+-- Version 1 blocked lanes one by one. Those that the same key blocks stand at one gate, which opens when the first of them was to look again.
+INSERT INTO {schema}.gates (name, grp, queue, type, until)
+  SELECT l.blocked_by, l.blocked_grp, l.queue, l.type, min(l.blocked_until) FROM {schema}.lanes l
+  WHERE l.blocked_until IS NOT NULL AND l.heavy IS NULL GROUP BY 1, 2, 3, 4;
+UPDATE {schema}.lanes SET blocked_until = 1e18 WHERE blocked_until IS NOT NULL AND heavy IS NULL;
+-- Which gates are open, and which opens first?
+CREATE INDEX gates_until ON {schema}.gates (queue, type, until);
+
+-- Jobs arrive in lanes of keys, too, with or without a group.
+ALTER TABLE {schema}.arrivals ALTER COLUMN grp DROP NOT NULL, ADD COLUMN keys text COLLATE "C";
+
+-- What a limit by group is counted by instead: names of keys, where "group" is the group; NULL: the group.
+ALTER TYPE {schema}.limit_rule ADD ATTRIBUTE by text[];
 
 -- What version 1 called the version of a rule is its revision; versions and owners are declared since.
 UPDATE {schema}.rules SET stored = stored || jsonb_build_object('revision', stored -> 'version', 'version', NULL, 'owners', '[]'::jsonb);
