@@ -168,6 +168,28 @@ export const groups: Cases = {
     equal(order, "abcabcaa", "the order");
   },
 
+  "a job that a claim gives back is started by the same claim before groups of a lower priority": async (s) => {
+    await s.add({ id: "first", type: "a", priority: 5 }, { id: "second", type: "b", group: "g" });
+    const { jobs } = await s.claim({ max: 1 });
+    equal(jobs[0]?.id, "first", "what starts first");
+    const again = await s.claim({
+      max: 1,
+      settle: [
+        {
+          id: "first",
+          token: jobs[0]!.token,
+          to: "back",
+          inMs: 0,
+          held: false,
+          error: null,
+          hold: null,
+          unstarted: false,
+        },
+      ],
+    });
+    equal(again.jobs[0]?.id, "first", "what starts when it is given back");
+  },
+
   "a group that is full loses no turn": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true, groups: { b: { max: 100 } } }));
     await s.add(...of("aaabbb"));

@@ -3,6 +3,5 @@ import { storageSuite } from "../../../src/testing/index.ts";
 import { emptyStorages } from "./support.ts";
 
 describe("PostgresStorage", () => {
-  for (const { name, run } of storageSuite(emptyStorages()))
-    test(name, run);
+  for (const { name, run } of storageSuite(emptyStorages())) test(name, run);
 });

@@ -113,7 +113,9 @@ describe("a schema of version 1", () => {
     const after = (await rowsOf(url)) as typeof before;
     for (const [table, rows] of Object.entries(before)) {
       if (table === "listeners") continue;
-      const changed = new Set({ jobs: ["claim"], rules: ["stored"], meta: ["rules"], lanes: ["blocked_until"] }[table] ?? []);
+      const changed = new Set(
+        { jobs: ["claim"], rules: ["stored"], meta: ["rules"], lanes: ["blocked_until"] }[table] ?? [],
+      );
       const kept = rows.map(({ row }) => {
         const same = Object.fromEntries(Object.entries(row).filter(([name]) => !changed.has(name)));
         // What a limit is counted by is a field that version 1 had not.

@@ -130,7 +130,8 @@ function textOf(snapshot: Snapshot, lanes: SnapshotLanes, limits: ClaimLimits, f
     seen_types: [...snapshot.types],
     seen_counts: snapshot.types.map((type) => {
       const { count, all } = lanes.seen(type);
-      return all && (again || !full) ? count + 1 : count;
+      // Of a type without lanes, one that has some by now may come before all others.
+      return Math.max(1, all && (again || !full) ? count + 1 : count);
     }),
     known: lanes.known,
     ...frontOf(places.keys()),

@@ -72,7 +72,7 @@ BEGIN
     coalesce((SELECT true FROM {schema}.lanes l WHERE l.queue = q.queue AND l.ready AND l.blocked_until IS NULL AND l.keys || l.grp <> ''
       ORDER BY l.type, l.priority DESC, l.turn, l.own LIMIT 1),
     (SELECT true FROM {schema}.arrivals a WHERE a.queue = q.queue ORDER BY a.type, a.priority DESC, a.seq LIMIT 1),
-    (SELECT true FROM {schema}.gates g WHERE g.queue = q.queue ORDER BY g.type LIMIT 1), false),
+    (SELECT true FROM {schema}.gates g WHERE g.queue = q.queue AND g.until <= greatest(m.last, {schema}.wall() + m.skew) LIMIT 1), false),
     (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = q.ids[1]),
     k.marked,
     CASE WHEN q.types IS NULL AND NOT k.marked THEN (SELECT j.type FROM {schema}.jobs j

@@ -57,7 +57,7 @@ BEGIN
         UNION ALL
         (SELECT l.id, g.until FROM (
             SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = a_type AND o.until <= now + fresh_ms
-            ORDER BY o.until LIMIT page) g
+            ORDER BY o.until LIMIT least(page, 100)) g
           CROSS JOIN LATERAL (SELECT a.id FROM {schema}.lanes a
             WHERE a.blocked_by = g.name AND a.blocked_grp = g.grp AND a.queue = q.queue AND a.type = a_type
               AND a.blocked_until IS NOT NULL AND a.heavy IS NULL
@@ -184,10 +184,11 @@ BEGIN
           -- Lanes whose jobs were cancelled or removed stay until their gate opens.
           (SELECT g.name, g.grp, g.until FROM (SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = t.type
               ORDER BY o.until LIMIT 10) g
-            WHERE EXISTS (SELECT FROM (SELECT l FROM {schema}.lanes l
+            -- One that is open is looked at, whatever its lanes are; of very many lanes some have jobs.
+            WHERE EXISTS (SELECT FROM (SELECT l, row_number() OVER () AS nth FROM {schema}.lanes l
               WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = q.queue AND l.type = t.type
                 AND l.blocked_until IS NOT NULL AND l.heavy IS NULL
-              ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT 10) r WHERE {schema}.head_of(r.l) IS NOT NULL)
+              LIMIT 11) r WHERE g.until <= now OR r.nth > 10 OR {schema}.head_of(r.l) IS NOT NULL)
             ORDER BY g.until LIMIT 1)
           UNION ALL
           -- Of very many gates, the first.

@@ -55,8 +55,8 @@ BEGIN
     EXIT WHEN keys.latest IS NULL OR keys.latest <= now;
     now := keys.latest;
   END LOOP;
-  IF '' <> ANY (lane_keys) THEN
-    -- Lanes with different keys may fall under one state.
+  IF cardinality(grps) > 1 AND ('' <> ANY (lane_keys) OR EXISTS (SELECT FROM unnest(rules) AS r WHERE r.by IS NOT NULL)) THEN
+    -- Lanes with different groups and keys may fall under one state.
     keys.states := ARRAY(SELECT min(k.place) OVER (PARTITION BY k.name, k.grp)
       FROM unnest(keys.names, keys.grps) WITH ORDINALITY AS k (name, grp, place) ORDER BY k.place);
   ELSE

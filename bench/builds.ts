@@ -1,0 +1,220 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+import type { Claim, ClaimRequest, JobStorage, LimitDefinitions, NewJob, Outcome } from "../dist/index.js";
+import { startPostgres } from "../scripts/postgres-server.ts";
+import { median } from "./harness.ts";
+
+/*
+ * This build against that of another commit, in one run: `npm run bench:builds -- <commit> [--only <text>] [--rounds <n>]`. Each round
+ * drains the same jobs from a storage of either build, one after the other, the first of them in turn. Only the ratio counts.
+ */
+
+interface Build {
+  readonly name: string;
+  readonly root: URL;
+}
+
+/** Jobs of one kind that are drained, so many at a time. */
+interface Case {
+  readonly name: string;
+  readonly jobs: number;
+  readonly max: number;
+  readonly limits?: LimitDefinitions;
+  /** Claims at a time. Default 1. */
+  readonly claims?: number;
+  readonly of?: (n: number) => Partial<NewJob>;
+  /** Jobs are added one by one, or so many at a time, and that is measured instead. */
+  readonly adding?: number;
+}
+
+const WIDE = { max: 1_000_000_000, per: "1h" } as const;
+const uniform: LimitDefinitions = {
+  a: { ...WIDE, all: true },
+  b: { ...WIDE, all: true },
+  c: { concurrency: 100_000, all: true },
+};
+const byGroup: LimitDefinitions = {
+  a: { ...WIDE, all: true },
+  b: { concurrency: 100_000, all: true },
+  c: { ...WIDE, by: "group" },
+};
+const byType: LimitDefinitions = { a: { ...WIDE, types: ["t0"] }, b: { ...WIDE, types: ["t1"] } };
+const ofOthers = (count: number): LimitDefinitions =>
+  Object.fromEntries(Array.from({ length: count }, (_, n) => [`o${n}`, { ...WIDE, types: [`other ${n}`] }]));
+const groups = (count: number) => (n: number) => ({ group: `g${n % count}` });
+const types = (count: number) => (n: number) => ({ type: `t${n % count}` });
+
+const CASES: readonly Case[] = [
+  { name: "add one by one", jobs: 300, max: 1_000, adding: 1 },
+  { name: "add 100 at a time", jobs: 5_000, max: 1_000, adding: 100 },
+  { name: "no limits, 1 at a time", jobs: 300, max: 1 },
+  { name: "no limits, 10 at a time", jobs: 2_000, max: 10 },
+  { name: "no limits, 100 at a time", jobs: 5_000, max: 100 },
+  { name: "three limits for all, 10 at a time", jobs: 2_000, max: 10, limits: uniform },
+  { name: "three limits for all, 100 at a time", jobs: 5_000, max: 100, limits: uniform },
+  { name: "three limits, one by group, 10 at a time", jobs: 1_000, max: 10, limits: byGroup, of: groups(50) },
+  { name: "three limits, one by group, 100 at a time", jobs: 4_000, max: 100, limits: byGroup, of: groups(50) },
+  { name: "limits of two types, 10 at a time", jobs: 1_000, max: 10, limits: byType, of: types(2) },
+  { name: "limits of two types, 100 at a time", jobs: 4_000, max: 100, limits: byType, of: types(2) },
+  { name: "100 limits of other types, 10 at a time", jobs: 500, max: 10, limits: ofOthers(100) },
+  { name: "ten groups, 10 at a time", jobs: 1_000, max: 10, of: groups(10) },
+  { name: "fifty groups, 10 at a time", jobs: 1_000, max: 10, of: groups(50) },
+  { name: "fifty groups, 100 at a time", jobs: 4_000, max: 100, of: groups(50) },
+  { name: "fifty groups, 10 at a time, four claims at once", jobs: 2_000, max: 10, claims: 4, of: groups(50) },
+];
+
+const JOB: Omit<NewJob, "id" | "data"> = {
+  queue: "q",
+  type: "t",
+  due: { inMs: 0 },
+  priority: 0,
+  group: null,
+  weights: null,
+  maxAttempts: 5,
+  backoff: { kind: "exponential", initial: 1_000, max: 600_000 },
+  timeout: null,
+  deadline: null,
+  keepFor: 0,
+  idempotency: null,
+};
+const REQUEST = { queue: "q", types: null, leaseMs: 60_000, limits: [], grantTtlMs: 2_000 };
+
+let added = 0;
+
+const here = new URL("../", import.meta.url);
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    only: { type: "string", default: "" },
+    rounds: { type: "string", default: "8" },
+    storage: { type: "string" },
+  },
+});
+const [commit] = positionals;
+if (commit === undefined) {
+  console.error(
+    "Usage: npm run bench:builds -- <commit> [--storage memory|sqlite|postgres] [--only <text>] [--rounds <n>]",
+  );
+  process.exit(1);
+}
+const folder = mkdtempSync(join(tmpdir(), "sluice-builds-"));
+const git = (...args: readonly string[]) =>
+  execFileSync("git", args, { cwd: fileURLToPath(here), encoding: "utf8" }).trim();
+try {
+  const other = { name: git("rev-parse", "--short", commit), root: buildOf(commit) };
+  await compare([other, { name: "this build", root: here }]);
+} finally {
+  git("worktree", "remove", "--force", join(folder, "build"));
+  rmSync(folder, { recursive: true, force: true });
+}
+
+function buildOf(ref: string): URL {
+  const path = join(folder, "build");
+  git("worktree", "add", "--quiet", "--detach", path, ref);
+  symlinkSync(fileURLToPath(new URL("node_modules", here)), join(path, "node_modules"));
+  execFileSync(process.execPath, ["scripts/build.ts"], { cwd: path, stdio: "inherit" });
+  return pathToFileURL(`${path}/`);
+}
+
+async function compare(builds: readonly Build[]): Promise<void> {
+  const kinds = (values.storage ?? "memory,sqlite,postgres").split(",");
+  for (const kind of kinds) {
+    const server =
+      kind === "postgres"
+        ? await startPostgres({ settings: { shared_buffers: "256MB", max_wal_size: "4GB" } })
+        : undefined;
+    try {
+      console.log(
+        `\n${kind}: jobs/s of ${builds[1]!.name} by those of ${builds[0]!.name}, median of ${values.rounds} rounds (lowest to highest)`,
+      );
+      for (const one of CASES) if (one.name.includes(values.only)) await measure(kind, one, builds, server?.url);
+    } finally {
+      await server?.stop();
+    }
+  }
+}
+
+async function measure(kind: string, one: Case, builds: readonly Build[], url: string | undefined): Promise<void> {
+  const opened: { storage: JobStorage; drain: () => Promise<number> }[] = [];
+  for (const [i, build] of builds.entries()) {
+    const storage = await open(
+      kind,
+      build,
+      url === undefined ? undefined : await databaseOf(url, `${i}_${CASES.indexOf(one)}`),
+    );
+    const { defineLimits } = (await import(
+      new URL("dist/index.js", build.root).href
+    )) as typeof import("../dist/index.js");
+    await storage.setup();
+    if (one.limits !== undefined) await storage.limits.define(defineLimits(one.limits).rules);
+    opened.push({ storage, drain: () => drained(storage, one) });
+  }
+  const ratios: number[] = [];
+  const rounds = Number(values.rounds);
+  for (let round = 0; round <= rounds; round++) {
+    const speeds: number[] = [];
+    for (let i = 0; i < 2; i++) speeds[(i + round) % 2] = await opened[(i + round) % 2]!.drain();
+    if (round > 0) ratios.push(speeds[1]! / speeds[0]!);
+  }
+  for (const { storage } of opened) await storage.close();
+  const show = (n: number) => n.toFixed(2);
+  console.log(`  ${show(median(ratios))} (${show(Math.min(...ratios))} to ${show(Math.max(...ratios))})  ${one.name}`);
+}
+
+async function open(kind: string, { root }: Build, url: string | undefined): Promise<JobStorage> {
+  const load = (path: string): Promise<Record<string, new (place?: string) => JobStorage>> =>
+    import(new URL(`dist/${path}`, root).href);
+  if (kind === "memory") return new (await load("index.js"))["MemoryStorage"]!();
+  if (kind === "postgres") return new (await load("storages/postgres/index.js"))["PostgresStorage"]!(url);
+  return new (await load("storages/sqlite/index.js"))["SqliteStorage"]!(join(folder, `${performance.now()}.db`));
+}
+
+async function databaseOf(url: string, name: string): Promise<string> {
+  const { default: pg } = await import("pg");
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query(`CREATE DATABASE builds_${name}`);
+  await client.end();
+  const own = new URL(url);
+  own.pathname = `builds_${name}`;
+  return own.href;
+}
+
+/** Jobs per second. */
+async function drained(storage: JobStorage, { jobs, max, claims = 1, of, adding }: Case): Promise<number> {
+  const all = Array.from({ length: jobs }, (_, n) => ({
+    ...JOB,
+    id: `j${(added += 1)}`,
+    data: `{"n":${n}}`,
+    ...of?.(n),
+  }));
+  const begin = performance.now();
+  for (let i = 0; i < jobs; i += adding ?? 500) await storage.add(all.slice(i, i + (adding ?? 500)));
+  const start = performance.now();
+  let left = jobs;
+  await Promise.all(
+    Array.from({ length: claims }, async (_, worker) => {
+      let settle: readonly Outcome[] = [];
+      let grant: Claim["grant"];
+      for (;;) {
+        const confirm = grant === undefined ? [] : [{ grant: grant.id, calledInMs: 0 }];
+        const claim: Claim = await storage.claim({
+          ...REQUEST,
+          worker: `w${worker}`,
+          max,
+          settle,
+          confirm,
+        } as ClaimRequest);
+        grant = claim.grant;
+        left -= claim.jobs.length;
+        settle = claim.jobs.map(({ id, token }) => ({ id, token, to: "completed", result: null }));
+        if (claim.jobs.length === 0 && (left <= 0 || !claim.more)) break;
+      }
+    }),
+  );
+  return (jobs / (adding === undefined ? performance.now() - start : start - begin)) * 1_000;
+}
