@@ -22,6 +22,7 @@ const WRONG: readonly unknown[] = [
   { "": "acme" },
   { ["x".repeat(256)]: "acme" },
   { group: "acme" },
+  { a: "x".repeat(255), b: "x".repeat(255), c: "x" },
   Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`k${i}`, "v"])),
 ];
 

@@ -119,7 +119,7 @@ describe("a schema of version 1", () => {
       const kept = rows.map(({ row }) => {
         const same = Object.fromEntries(Object.entries(row).filter(([name]) => !changed.has(name)));
         // What a limit is counted by is a field that version 1 had not.
-        return table === "rules" ? { ...same, fields: { ...(row["fields"] as object), by: null } } : same;
+        return table === "rules" ? { ...same, fields: { ...(row["fields"] as object), by_keys: null } } : same;
       });
       expect(
         after[table]?.map(({ row }) => row),

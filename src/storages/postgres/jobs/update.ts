@@ -1,4 +1,5 @@
 import type { JobUpdate, Updated, When } from "../../../storage/job-storage.ts";
+import { textOfKeys } from "../../../storage/kept.ts";
 import type { Database } from "../database.ts";
 import { type Refused, throwRefused } from "./add.ts";
 
@@ -13,10 +14,11 @@ export async function update(database: Database, { queue, id, set }: JobUpdate):
 
 /** What is to be different, as the columns have it. `sets`: which of them. */
 function columnsOf(set: JobUpdate["set"]): object {
-  const { group, maxAttempts, backoff, timeout, keepFor, due, deadline, ...same } = set;
+  const { group, keys, maxAttempts, backoff, timeout, keepFor, due, deadline, ...same } = set;
   const columns = {
     ...same,
     ...(group !== undefined && { grp: group }),
+    ...(keys !== undefined && { keys: keys === null ? null : textOfKeys(keys) }),
     ...(maxAttempts !== undefined && { max_attempts: maxAttempts }),
     ...(backoff !== undefined && { backoff: JSON.stringify(backoff) }),
     ...(timeout !== undefined && { timeout }),

@@ -1,6 +1,6 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
 import type { LimitChanged } from "../../../core/limit-change.ts";
-import type { LimitRule } from "../../../limits/rule.ts";
+import { isBySame, type LimitRule } from "../../../limits/rule.ts";
 import { declareRules, ownersWithout } from "../../../storage/declarations.ts";
 import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
 import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../storage/limit-storage.ts";
@@ -18,6 +18,7 @@ interface RuleChange {
   readonly held?: number | true;
   readonly blind?: number | true;
   readonly removed?: true;
+  readonly forgets?: true;
   readonly adopts?: true;
   readonly resumed?: true;
   readonly reset?: string | null;
@@ -71,8 +72,14 @@ export async function define(
 function declaredChange(rule: StoredRule, anew: ReadonlySet<string>, before: RuleBook["stored"]): RuleChange {
   const { name } = rule.declared;
   if (!anew.has(name)) return written(name, rule);
-  // No job has waited for one that is new.
-  return { ...written(name, rule), adopts: true, ...(before.has(name) && { loosened: true }) };
+  const was = before.get(name)?.declared;
+  return {
+    ...written(name, rule),
+    // No job has waited for one that is new.
+    ...(was !== undefined && { loosened: true }),
+    ...(was?.byGroup === true && !isBySame(was, rule.declared) && { forgets: true }),
+    adopts: true,
+  };
 }
 
 /** Was there such a rule? */

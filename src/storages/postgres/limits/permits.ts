@@ -13,6 +13,7 @@ type Taken =
       readonly granted: false;
       readonly retryInMs: number | null;
       readonly most: number | null;
+      readonly by?: readonly string[];
     }
   | {
       readonly missing?: never;
@@ -23,13 +24,16 @@ type Taken =
     };
 
 export async function take(database: Database, request: LimitTake): Promise<LimitTaken> {
-  const { name, group, weight, dry = false, ttlMs, grantTtlMs = null } = request;
-  const args = [name, group, weight, dry, ttlMs, grantTtlMs];
+  const { name, group, by, weight, dry = false, ttlMs, grantTtlMs = null } = request;
+  const args = [name, group, by === undefined ? null : JSON.stringify(by), weight, dry, ttlMs, grantTtlMs];
   const taken = dry
     ? await database.call<Taken>("take_permit", ...args)
     : await database.once<Taken>("take_permit", args, { undo: cancel });
   if (taken.missing === true) throw new LimitNotFoundError(name);
-  if (!taken.granted) return { granted: false, retryInMs: taken.retryInMs, most: taken.most };
+  if (!taken.granted) {
+    const { retryInMs, most, by: names } = taken;
+    return { granted: false, retryInMs, most, ...(names !== undefined && { by: names }) };
+  }
   return { granted: true, token: taken.token?.join(":") ?? "", held: taken.held, ...granted(taken.grant) };
 }
 

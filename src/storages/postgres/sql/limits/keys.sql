@@ -55,7 +55,7 @@ BEGIN
     EXIT WHEN keys.latest IS NULL OR keys.latest <= now;
     now := keys.latest;
   END LOOP;
-  IF cardinality(grps) > 1 AND ('' <> ANY (lane_keys) OR EXISTS (SELECT FROM unnest(rules) AS r WHERE r.by IS NOT NULL)) THEN
+  IF cardinality(grps) > 1 AND ('' <> ANY (lane_keys) OR EXISTS (SELECT FROM unnest(rules) AS r WHERE r.by_keys IS NOT NULL)) THEN
     -- Lanes with different groups and keys may fall under one state.
     keys.states := ARRAY(SELECT min(k.place) OVER (PARTITION BY k.name, k.grp)
       FROM unnest(keys.names, keys.grps) WITH ORDINALITY AS k (name, grp, place) ORDER BY k.place);
@@ -94,7 +94,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
       CASE WHEN r.groups ? substr(v.grp, 2) THEN {schema}.quota_of(rules[r.ordinality], substr(v.grp, 2))
         ELSE (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota END
       FROM unnest(grps, lane_keys) WITH ORDINALITY AS g (grp, keys, place) CROSS JOIN unnest(rules) WITH ORDINALITY AS r
-        CROSS JOIN LATERAL (SELECT CASE WHEN r.by IS NOT NULL THEN {schema}.keyed_grp(r.by, g.grp, g.keys)
+        CROSS JOIN LATERAL (SELECT CASE WHEN r.by_keys IS NOT NULL THEN {schema}.keyed_grp(r.by_keys, g.grp, g.keys)
           WHEN g.grp = '' THEN '-' ELSE g.grp END AS grp OFFSET 0) v
       WHERE r.ordinality > all_count
   ) k CROSS JOIN LATERAL (SELECT u.* FROM unnest(rules[k.rule : k.rule]) AS u) r
@@ -523,19 +523,19 @@ $$;
 -- The state of a limit that counts a job of this group and keys: valueOf in limits/rule.ts.
 CREATE OR REPLACE FUNCTION {schema}.state_of(rule {schema}.limit_rule, grp text, keys text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN rule.by_group AND rule.by IS NOT NULL THEN {schema}.keyed_grp(rule.by, coalesce(':' || grp, ''), keys)
+  SELECT CASE WHEN rule.by_group AND rule.by_keys IS NOT NULL THEN {schema}.keyed_grp(rule.by_keys, coalesce(':' || grp, ''), keys)
     ELSE {schema}.state_grp(coalesce(rule.by_group, false), grp) END
 $$;
 
 -- The same of a limit by these keys. grp, keys: as lanes say it.
-CREATE OR REPLACE FUNCTION {schema}.keyed_grp(by text[], grp text, keys text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.keyed_grp(names text[], grp text, keys text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN count(v.value) = 0 THEN '-' WHEN count(*) = 1 THEN ':' || min(v.value)
     -- Names are not empty, so a missing part never equals a present one.
     ELSE ':' || string_agg(regexp_replace(coalesce(v.value, ''), '[\\,]', '\\\&', 'g'), ',' ORDER BY v.place) END
   FROM (
     SELECT b.place, CASE WHEN b.name = 'group' THEN nullif(substr(grp, 2), '') ELSE nullif(keys, '')::jsonb ->> b.name END AS value
-    FROM unnest(by) WITH ORDINALITY AS b (name, place)
+    FROM unnest(names) WITH ORDINALITY AS b (name, place)
   ) v
 $$;
 

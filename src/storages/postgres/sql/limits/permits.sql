@@ -5,10 +5,11 @@
 -- Takes of a limit outside of any job, if it fits: checks and takes in one step.
 --
 -- limit_name, grp: of which limit, and for which group or other value (NULL: none; not looked at where the limit is not by group).
--- asked: how much; NULL: what the rule estimates; 0: only whether what was taken fits. dry: only asks. ttl_ms: so long it is
+-- by_names: the names that this is the value of, as a list; where the limit is by others, nothing is taken, and the answer says by which; NULL:
+-- not checked. asked: how much; NULL: what the rule estimates; 0: only whether what was taken fits. dry: only asks. ttl_ms: so long it is
 -- held, unless it is renewed. grant_ttl: it is used within so long of asking, and that is confirmed (confirm); NULL: it is used now.
 CREATE OR REPLACE FUNCTION {schema}.take_permit_{version}(
-  limit_name text, grp text, asked float8, dry boolean, ttl_ms float8, grant_ttl float8 DEFAULT NULL
+  limit_name text, grp text, by_names jsonb, asked float8, dry boolean, ttl_ms float8, grant_ttl float8 DEFAULT NULL
 ) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -16,6 +17,7 @@ DECLARE
   arrived float8 := {schema}.wall();
   rule {schema}.limit_rule;
   state_grp text;
+  names jsonb;
   keys {schema}.claim_keys;
   charged record;
   now float8;
@@ -33,9 +35,13 @@ BEGIN
   IF rule.name IS NULL THEN
     RETURN '{"missing":true}';
   END IF;
+  names := CASE WHEN rule.by_group THEN to_jsonb(coalesce(rule.by_keys, '{group}')) ELSE '[]' END;
+  IF by_names <> names THEN
+    RETURN json_build_object('granted', false, 'retryInMs', 0, 'most', NULL, 'by', names);
+  END IF;
   state_grp := {schema}.state_grp(rule.by_group, grp);
   -- The value is known, and need not be found by keys.
-  rule.by := NULL;
+  rule.by_keys := NULL;
   says := coalesce(asked, rule.estimate);
   weight := CASE WHEN rule.max IS NULL THEN 1 ELSE says END;
   slots := CASE WHEN rule.max IS NULL THEN says ELSE 1 END;

@@ -10,6 +10,7 @@
 --   stored, rule      what is kept from now on; without the instants, which only the clock of the storage can tell:
 --   held, blind       until when, as of a rule: a number: for so long from now, and not shorter than before; true: as before
 --   removed           the rule, and all that was counted
+--   forgets           it is by something else now: all that was counted for values of what it was by
 --   adopts            jobs that run already hold of it what they would hold if they had started under it
 --   resumed           nothing is in its way any more, whoever it was that held it
 --   reset             what was counted is forgotten: of one state (`grp`), or of all (null)
@@ -61,6 +62,9 @@ BEGIN
     IF change ? 'loosened' THEN
       PERFORM {schema}.unblock_all(before.name);
       news := true;
+    END IF;
+    IF change ? 'forgets' THEN
+      PERFORM {schema}.drop_limit(id) FROM {schema}.limits WHERE name = before.name AND grp <> '';
     END IF;
     IF change ? 'adopts' THEN
       PERFORM {schema}.adopt(before.rule, (change -> 'rule') || instants, now);
@@ -158,7 +162,7 @@ DECLARE
 BEGIN
   read.name := rule ->> 'name';
   read.by_group := coalesce((rule ->> 'byGroup')::boolean, false);
-  read.by := {schema}.texts_of(rule -> 'by');
+  read.by_keys := {schema}.texts_of(rule -> 'by');
   read.types := {schema}.texts_of(rule -> 'types');
   read.queues := {schema}.texts_of(rule -> 'queues');
   read.max := (quota ->> 'max')::float8;

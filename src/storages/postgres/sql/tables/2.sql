@@ -116,7 +116,7 @@ CREATE INDEX gates_until ON {schema}.gates (queue, type, until);
 ALTER TABLE {schema}.arrivals ALTER COLUMN grp DROP NOT NULL, ADD COLUMN keys text COLLATE "C";
 
 -- What a limit by group is counted by instead: names of keys, where "group" is the group; NULL: the group.
-ALTER TYPE {schema}.limit_rule ADD ATTRIBUTE by text[];
+ALTER TYPE {schema}.limit_rule ADD ATTRIBUTE by_keys text[];
 
 -- What version 1 called the version of a rule is its revision; versions and owners are declared since.
 UPDATE {schema}.rules SET stored = stored || jsonb_build_object('revision', stored -> 'version', 'version', NULL, 'owners', '[]'::jsonb);
