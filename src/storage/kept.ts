@@ -1,4 +1,5 @@
 import type { BackoffPlan, ErrorRecord, JobKeys, JobProgress } from "../core/job.ts";
+import { canonicalJson } from "../core/json.ts";
 
 /*
  * Reads the parts of a job that databases keep as JSON. The text may be invalid: rows can be written by SQL.
@@ -51,8 +52,7 @@ export function readWeights(kept: unknown): Readonly<Record<string, number>> | n
 
 /** The keys of a job as text: the same for the same keys, in whatever order they were given. */
 export function textOfKeys(keys: JobKeys): string {
-  const pairs = Object.entries(keys).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return `{${pairs.map((pair) => pair.map((text) => JSON.stringify(text)).join(":")).join(",")}}`;
+  return canonicalJson(JSON.stringify(keys));
 }
 
 /** The keys of a job, as they were kept; undefined: none that can be read. */

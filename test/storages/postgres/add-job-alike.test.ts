@@ -38,6 +38,7 @@ const PAYLOADS = [
 ];
 
 const names = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`n${i}`, 1]));
+const keys = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`n${i}`, "v"]));
 const deep = (levels: number): unknown => (levels === 1 ? [] : [deep(levels - 1)]);
 const astral = (n: number) => "\u{1f600}".repeat(n);
 
@@ -57,6 +58,20 @@ const OPTIONS: readonly (readonly [option: string, values: readonly unknown[]])[
   ["idempotencyKey", ["x".repeat(512), "x".repeat(513), astral(256), astral(257), ""]],
   ["weights", [{}, { a: 4_294_967_295 }, { a: 4_294_967_296 }, { a: 0 }, { a: 1.5 }, names(32), names(33), { "": 1 }]],
   ["weights", [{ [astral(127)]: 1 }, { [astral(128)]: 1 }, [], null]],
+  [
+    "keys",
+    [{}, { b: "2", a: "1", 10: "x", 9: "y" }, { "\u{1f600}": "1", "\uffff": "2" }, { a: "" }, { a: 1 }, { a: null }],
+  ],
+  ["keys", [{ group: "g" }, keys(16), keys(17), { "": "a" }, [], null, "a", { __proto: "a" }]],
+  [
+    "keys",
+    [
+      { a: astral(127) },
+      { a: astral(128) },
+      { a: "x".repeat(255), b: astral(127) },
+      { a: "x".repeat(255), bc: astral(127) },
+    ],
+  ],
   [
     "backoff",
     [

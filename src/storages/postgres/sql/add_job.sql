@@ -187,8 +187,8 @@ DECLARE
   wrong boolean := jsonb_typeof(value) <> 'object';
 BEGIN
   IF NOT wrong THEN
-    SELECT count(*) > 16 OR coalesce(sum(length(k.key) + length(k.value #>> '{}')), 0) > 512 OR coalesce(bool_or(k.key = 'group'
-      OR NOT {schema}.text_fits(k.key, 255) OR jsonb_typeof(k.value) <> 'string' OR NOT {schema}.text_fits(k.value #>> '{}', 255)), false)
+    SELECT count(*) > 16 OR NOT {schema}.text_fits(coalesce(string_agg(k.key || (k.value #>> '{}'), ''), 'none'), 512)
+      OR coalesce(bool_or(k.key = 'group' OR NOT {schema}.text_fits(k.key, 255) OR jsonb_typeof(k.value) <> 'string' OR NOT {schema}.text_fits(k.value #>> '{}', 255)), false)
     INTO wrong FROM jsonb_each(value) k;
   END IF;
   IF wrong THEN
