@@ -166,4 +166,40 @@ export const heavyHeads: Cases = {
       `expected one in each window, got ${started.join(", ")}`,
     );
   },
+
+  "a heavy head that does not fit into what is given back is not passed either": async (s) => {
+    await define(s, rule("k", { concurrency: 10 }, { weight: "n" }));
+    await s.add(light(6), light(3));
+    const { jobs } = await s.claim(LIGHT);
+    const [first, other] = await s.add(heavy(8), light(1));
+    const started = async () => [await s.claimIds(LIGHT), await granted(s)];
+    equal(await s.claimIds(HEAVY), [], "the heavy one");
+    await s.settle(completed(jobs[1]!));
+    await s.clock.advance(150);
+    equal(await started(), [[], false], "when a part is given back");
+    equal(await s.claimIds(HEAVY), [], "the heavy one, then");
+    await s.settle(completed(jobs[0]!));
+    equal(await started(), [[], false], "when enough is given back");
+    equal(await s.claimIds(HEAVY), [first], "the heavy one, at last");
+    equal(await started(), [[other], true], "beside the heavy one");
+  },
+
+  "a heavy head that no worker claims when it fits keeps light jobs waiting once, however much is given back": async (
+    s,
+  ) => {
+    await define(s, rule("k", { concurrency: 10 }, { weight: "n" }));
+    await s.add(light(6));
+    const first = await s.claimOne(LIGHT);
+    await s.add(heavy(8), ...Array.from({ length: 6 }, () => light(3)));
+    equal(await s.claimIds(HEAVY), [], "the heavy one");
+    await s.settle(completed(first));
+    equal(await s.claimIds(LIGHT), [], "while the grace lasts");
+    await s.clock.advance(100);
+    const { jobs } = await s.claim(LIGHT);
+    equal(jobs.length, 3, "after the grace");
+    for (const job of jobs) {
+      await s.settle(completed(job));
+      equal((await s.claimIds(LIGHT)).length, 1, "when one ends");
+    }
+  },
 };

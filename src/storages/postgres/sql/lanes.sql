@@ -289,29 +289,57 @@ BEGIN
 END
 $$;
 
--- Something of a limit was given back: its gates are open, and heavy heads look again. Was anything waiting? Lanes are known to wait
--- until a claim looks at them: what was given back may be taken by another claim before. The lock of the limit is held.
+-- Something of a limit was given back: its gates are open, and heavy heads are judged again (planner/heavy-heads.ts: untilGiven). Was
+-- anything waiting? Lanes are known to wait until a claim looks at them: what was given back may be taken by another claim before. The
+-- lock of the limit is held.
 --
 -- limit_name: which. grps: which states of it; NULL: all. at: now.
 CREATE OR REPLACE FUNCTION {schema}.unblock_lanes(limit_name text, grps text[], at float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  heavy boolean;
+  waits boolean := {schema}.judge_heads(limit_name, grps, at);
 BEGIN
   IF grps IS NULL THEN
-    UPDATE {schema}.lanes SET blocked_until = least(blocked_until, at)
-      WHERE blocked_by = limit_name AND blocked_until IS NOT NULL AND lanes.heavy IS NOT NULL;
-    heavy := FOUND;
     UPDATE {schema}.gates SET until = at WHERE name = limit_name AND until > at;
-    RETURN heavy OR EXISTS (SELECT FROM {schema}.lanes l
+    RETURN waits OR EXISTS (SELECT FROM {schema}.lanes l
       WHERE l.blocked_by = limit_name AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
   END IF;
-  UPDATE {schema}.lanes SET blocked_until = least(blocked_until, at)
-    WHERE blocked_by = limit_name AND blocked_grp = ANY (grps) AND blocked_until IS NOT NULL AND lanes.heavy IS NOT NULL;
-  heavy := FOUND;
   UPDATE {schema}.gates SET until = at WHERE name = limit_name AND grp = ANY (grps) AND until > at;
-  RETURN heavy OR EXISTS (SELECT FROM {schema}.lanes l
+  RETURN waits OR EXISTS (SELECT FROM {schema}.lanes l
     WHERE l.blocked_by = limit_name AND l.blocked_grp = ANY (grps) AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
+END
+$$;
+
+-- Heavy heads of a limit that something was given back of: one that fits on its own looks again, and is waited for from then on; one that
+-- does not reserves the limit until it does. Are there any? limit_name, grps, at: as unblock_lanes.
+CREATE OR REPLACE FUNCTION {schema}.judge_heads(limit_name text, grps text[], at float8) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  rule {schema}.limit_rule;
+  head record;
+  charge {schema}.limit_charge;
+  wait float8;
+BEGIN
+  FOR head IN
+    SELECT l.id, l.blocked_grp AS grp, l.blocked_until AS until, j.seq, j.weights FROM {schema}.lanes l
+      LEFT JOIN LATERAL (SELECT w.seq, w.weights FROM {schema}.jobs w
+      WHERE w.queue COLLATE "POSIX" = l.queue AND w.state COLLATE "POSIX" = 'waiting' AND w.state COLLATE "POSIX" <> 'active'
+        AND w.seq = l.heavy) j ON true
+    WHERE l.blocked_by = limit_name AND (grps IS NULL OR l.blocked_grp = ANY (grps)) AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
+  LOOP
+    IF rule.name IS NULL THEN
+      rule := {schema}.rule_named(limit_name);
+    END IF;
+    wait := 0;
+    -- One that no worker has claimed when it fitted is waited for once.
+    IF head.seq IS NOT NULL AND rule.name IS NOT NULL AND head.until > at - 100 THEN
+      charge := {schema}.charge_of({schema}.meter_of(rule, {schema}.group_of(head.grp)), head.weights);
+      wait := {schema}.refusal_wait(rule, head.grp, charge.weight, charge.slots, 0, 0, 0, NULL, at);
+    END IF;
+    UPDATE {schema}.lanes l SET blocked_until = CASE WHEN wait = 'Infinity' THEN 1e18 WHEN wait > 0 THEN at + wait ELSE least(l.blocked_until, at) END
+      WHERE l.id = head.id;
+  END LOOP;
+  RETURN FOUND;
 END
 $$;
 
