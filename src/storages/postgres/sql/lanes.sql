@@ -127,6 +127,7 @@ CREATE OR REPLACE FUNCTION {schema}.open_lanes(
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   ids bigint[];
+  opened bigint[];
 BEGIN
   -- From one priority to the next along the index, however many jobs lie between them.
   WITH RECURSIVE open AS (
@@ -157,7 +158,8 @@ BEGIN
   IF arrived IS NULL THEN
     RETURN;
   END IF;
-  INSERT INTO {schema}.lanes (id, queue, type, priority, grp, keys, own, turn, head_at, head_seq, used_at) OVERRIDING SYSTEM VALUE
+  WITH opened AS (
+    INSERT INTO {schema}.lanes (id, queue, type, priority, grp, keys, own, turn, head_at, head_seq, used_at) OVERRIDING SYSTEM VALUE
     SELECT n.id, queue_name, n.type, n.priority, n.grp, n.keys,
       coalesce(o.own, first_value(n.id) OVER (PARTITION BY n.type, n.priority, n.grp ORDER BY n.id)), coalesce(o.turn, u.turn, 0),
       CASE WHEN n.keys <> '' THEN n.due_at ELSE 0 END, CASE WHEN n.keys <> '' THEN n.seq ELSE 0 END, at
@@ -182,8 +184,33 @@ BEGIN
             WHERE l.queue = queue_name AND l.priority = n.priority AND l.grp = n.grp AND l.keys = '')
           UNION ALL
           (SELECT l.turn FROM {schema}.lanes l
-            WHERE l.queue = queue_name AND l.priority = n.priority AND l.grp = n.grp AND l.keys <> '' LIMIT 20)) f) u;
+            WHERE l.queue = queue_name AND l.priority = n.priority AND l.grp = n.grp AND l.keys <> '' LIMIT 20)) f) u
+    RETURNING id
+  ) SELECT array_agg(o.id) INTO opened FROM opened o;
+  IF EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = queue_name) THEN
+    PERFORM {schema}.stand_at_gates(queue_name, opened);
+  END IF;
 END
+$$;
+
+-- New lanes stand where others wait for the same key already, at the gate that opens last, so that no claim has to look at each of them.
+-- Limits that weigh may refuse one lane and not another. The row of the gate is locked as one that is referred to: it is not deleted
+-- until the lane is there.
+--
+-- queue_name, ids: the lanes.
+CREATE OR REPLACE FUNCTION {schema}.stand_at_gates(queue_name text, ids bigint[]) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+  UPDATE {schema}.lanes l SET blocked_until = 1e18, blocked_by = c.name, blocked_grp = c.grp, heavy = NULL
+  FROM (
+    SELECT DISTINCT ON (o.id) o.id, g.name, g.grp FROM (SELECT k.* FROM {schema}.lanes k WHERE k.id = ANY (ids) OFFSET 0) o
+      JOIN {schema}.rules r ON (r.fields).by_group AND (r.fields).weight IS NULL
+        AND (r.queues IS NULL OR queue_name = ANY (r.queues)) AND (r.types IS NULL OR o.type = ANY (r.types))
+      CROSS JOIN LATERAL (SELECT a.name, a.grp, a.until FROM {schema}.gates a
+        WHERE a.name = r.name AND a.grp = {schema}.state_of(r.fields, nullif(substr(o.grp, 2), ''), o.keys) AND a.queue = queue_name
+          AND a.type = o.type
+        FOR KEY SHARE SKIP LOCKED) g
+    ORDER BY o.id, g.until DESC
+  ) c WHERE l.id = c.id
 $$;
 
 -- Jobs have come into lanes that wait for limits, and whoever found them there does not hold all of these: where a limit weighs, the
@@ -387,12 +414,21 @@ BEGIN
     UPDATE {schema}.lanes l SET blocked_until = NULL WHERE l.id = ANY (ids);
   END IF;
   IF gate_names && names THEN
-    DELETE FROM {schema}.gates o USING unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
-    WHERE o.name = g.name AND o.grp = g.grp AND o.queue = queue_name AND o.type = g.type AND o.name = ANY (names)
-      AND NOT EXISTS (SELECT FROM {schema}.lanes l
-        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
-          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
+    PERFORM {schema}.delete_gates(ARRAY(SELECT o.ctid FROM {schema}.gates o JOIN unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
+        ON o.name = g.name AND o.grp = g.grp AND o.type = g.type
+      WHERE o.queue = queue_name AND o.name = ANY (names) FOR UPDATE OF o SKIP LOCKED));
   END IF;
+END
+$$;
+
+-- Deletes gates where no lane stands. Their rows are locked, and the locks of their limits are held: only in this later statement it is
+-- certain which lanes stand there.
+CREATE OR REPLACE FUNCTION {schema}.delete_gates(ats tid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  DELETE FROM {schema}.gates g WHERE g.ctid = ANY (ats) AND NOT EXISTS (SELECT FROM {schema}.lanes l
+    WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = g.queue AND l.type = g.type
+      AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
 END
 $$;
 

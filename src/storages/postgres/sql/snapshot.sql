@@ -140,6 +140,12 @@ BEGIN
         OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now
         OR l.used + q.max >= k.max OR l.held + q.max >= k.concurrency
         OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now));
+    IF '' <> ANY (lane_keys) THEN
+      -- Lanes with different keys may fall under one state.
+      SELECT coalesce(array_agg(d.name), '{}'), array_agg(d.grp), array_agg(d.window_ms), array_agg(d.max), array_agg(d.holds), array_agg(d.weight)
+        INTO names, s_grps, windows, maxima, holding, weights FROM (SELECT DISTINCT u.*
+          FROM unnest(names, s_grps, windows, maxima, holding, weights) AS u (name, grp, window_ms, max, holds, weight)) d;
+    END IF;
   END IF;
   states := '[]';
   heavy := '[]';

@@ -244,10 +244,8 @@ BEGIN
     GROUP BY g.name
   LOOP
     CONTINUE WHEN NOT pg_try_advisory_xact_lock({schema}.lock_key('limit', empty.name));
-    DELETE FROM {schema}.gates o
-    WHERE o.name = empty.name AND o.grp = ANY (empty.grps) AND o.until <= now AND NOT EXISTS (SELECT FROM {schema}.lanes l
-      WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND l.queue = o.queue AND l.type = o.type
-        AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
+    PERFORM {schema}.delete_gates(ARRAY(SELECT o.ctid FROM {schema}.gates o
+      WHERE o.name = empty.name AND o.grp = ANY (empty.grps) AND o.until <= now FOR UPDATE SKIP LOCKED));
   END LOOP;
 END
 $$;

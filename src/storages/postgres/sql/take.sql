@@ -400,6 +400,9 @@ BEGIN
         -- How long matters to the next plan, which knows.
         t_closed[l_type[lane]] := true;
         EXIT;
+      ELSIF r > all_count AND r_weight[r] IS NULL AND k_closed[k] > 0 THEN
+        -- It has refused another one, which waits for as long.
+        own := k_closed[k];
       ELSE
         own := {schema}.refusal_wait(rules[r], keys.grps[k], weight, slots, s_weight[s], s_slots[s], s_starts[s], ttl, now);
         never := own = -1;
