@@ -93,4 +93,20 @@ describe("a claim of any type", () => {
     await clock.advance(1_000);
     expect((await storage.claim(anything())).jobs).toMatchObject([{ type: "a" }]);
   });
+
+  test("that got all it wanted names no limit that only later jobs would wait for", async () => {
+    const { storage, clock } = await open();
+    await storage.limits.define([
+      rule("by group", { concurrency: 2 }, { byGroup: true }),
+      rule("all", { concurrency: 2 }),
+    ]);
+    await storage.claim(anything({ max: 0 }));
+    for (let n = 0; n < 4; n++) await storage.add([newJob()]);
+    const { jobs } = await storage.claim(anything({ max: 1 }));
+    // A claim for other types comes between: the next one does not plan from an earlier snapshot.
+    await storage.claim(anything({ max: 0, types: ["unknown"] }));
+    await clock.advance(1);
+    const settle = jobs.map((job) => ({ ...job, to: "completed", result: null }) as const);
+    expect(await storage.claim(anything({ max: 1, settle }))).toMatchObject({ more: true, blockedBy: null });
+  });
 });

@@ -76,7 +76,8 @@ export function propose(
     if (error !== BEYOND_SNAPSHOT) throw error;
   }
   const started = lanes.entries.filter(({ kind }) => kind === START).length;
-  if (plan !== undefined && started > wanted.max) plan = { ...plan, more: true };
+  // What it refused, it may have refused because of starts beyond the number that is wanted.
+  if (plan !== undefined && started > wanted.max) plan = { ...plan, more: true, blockedBy: null };
   return {
     text: textOf(snapshot, lanes, limits, started >= wanted.max),
     isEmpty: lanes.entries.every(({ kind }) => kind === CLOSE) && lanes.emptied.size === 0,
