@@ -88,7 +88,7 @@ export type {
 export type { Reason as LimitReason } from "./limits/key-state.ts";
 export type { BreakerRule, GroupRule, LimitRule, Quota as LimitQuota } from "./limits/rule.ts";
 export type { LimitDrain, QueueExplanation } from "./storage/drain.ts";
-export type { Explanation, Holdup, LimitHoldup, OtherHoldup } from "./storage/explain.ts";
+export type { Explanation, Blocker, LimitBlocker, OtherBlocker } from "./storage/explain.ts";
 export type { Confirmation, Grant } from "./storage/grants.ts";
 export type {
   ExecutionCall,
@@ -137,13 +137,13 @@ export type {
   LimitHistoryQuery,
   LimitQuery,
   LimitsDeclared,
-  LimitStanding,
+  LimitCondition,
   LimitState,
   LimitStorage,
   LimitTake,
   LimitTaken,
   OnConflict,
-  Standing,
+  StartConditions,
   TypeBacklog,
 } from "./storage/limit-storage.ts";
 export type { Registered, UnhandledType, WorkerCounts, WorkerEntry, WorkerRecord } from "./storage/workers.ts";

@@ -22,7 +22,7 @@ import type {
   Updated,
 } from "../../src/storage/job-storage.ts";
 import type { Confirmation } from "../../src/storage/grants.ts";
-import type { Backlog, LimitStorage, Standing } from "../../src/storage/limit-storage.ts";
+import type { Backlog, LimitStorage, StartConditions } from "../../src/storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../src/storage/rate-limiter-storage.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../src/storage/workers.ts";
 import { Seeded } from "../conductor/seeded.ts";
@@ -183,7 +183,7 @@ export class RecordedStorage implements JobStorage {
     return this.#inner.overview(queue);
   }
 
-  explain(id: string): Promise<Standing | undefined> {
+  explain(id: string): Promise<StartConditions | undefined> {
     return this.#inner.explain(id);
   }
 

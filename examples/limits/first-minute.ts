@@ -21,9 +21,9 @@ const jobs = await queue.addBulk(Array.from({ length: 20 }, (_, n) => ({ type: "
 
 await clock.advance(59_999);
 assert.equal(starts.length, 5, "only five in the first minute");
-const { earliest, heldBy } = await jobs[19]!.explain();
+const { earliest, blockers } = await jobs[19]!.explain();
 console.log(
-  `the last one starts at ${earliest?.toISOString()} at the earliest: ${heldBy.map(({ text }) => text).join("; ")}`,
+  `the last one starts at ${earliest?.toISOString()} at the earliest: ${blockers.map(({ text }) => text).join("; ")}`,
 );
 for (let minute = 2; minute <= 4; minute++) {
   await clock.advance(1);

@@ -40,8 +40,8 @@ assert.deepEqual(started.toSorted(), [
 
 const next = (await queue.list({ state: "waiting" })).jobs.find((job) => job.keys?.["tenant"] === "umbrella");
 const why = await queue.explain(next!.id);
-console.log(why.heldBy[0]?.text);
-assert.match(why.heldBy[0]?.text ?? "", /model_quota\[large\]/);
+console.log(why.blockers[0]?.text);
+assert.match(why.blockers[0]?.text ?? "", /model_quota\[large\]/);
 
 await clock.advance(61_000);
 assert.equal(started.length, 10);

@@ -31,7 +31,7 @@ await limits.pause("service");
 assert.equal(await inTheNextSecond(), 0);
 const job = (await queue.list({ state: "waiting", limit: 1 })).jobs[0]!;
 const why = await queue.explain(job.id);
-console.log(why.heldBy.map(({ text }) => text).join("\n"));
+console.log(why.blockers.map(({ text }) => text).join("\n"));
 
 await limits.restore("service");
 await limits.resume("service");

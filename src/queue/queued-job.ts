@@ -133,9 +133,9 @@ export class QueuedJob<Data = unknown, Result = unknown> {
 
 /** Why a job does not start. */
 export async function explainOne({ storage, queue }: JobPlace, id: string): Promise<Explanation> {
-  const standing = await storage.explain(id);
-  if (standing === undefined || standing.job.queue !== queue) throw new JobNotFoundError(id);
-  return explainJob(standing);
+  const conditions = await storage.explain(id);
+  if (conditions === undefined || conditions.job.queue !== queue) throw new JobNotFoundError(id);
+  return explainJob(conditions);
 }
 
 /** Changes one job. False: the change does not apply to its state. */

@@ -1,7 +1,7 @@
 import { ENDED, type JobState } from "../core/job.ts";
 import type { Reason } from "../limits/key-state.ts";
 import { labelOf, type Quota, quotaOf, weighed } from "../limits/rule.ts";
-import type { LimitStanding, Standing } from "./limit-storage.ts";
+import type { LimitCondition, StartConditions } from "./limit-storage.ts";
 import { dateAt, spanText } from "./span.ts";
 
 /** The explanation why a job does not start, or that it could. */
@@ -19,7 +19,7 @@ export interface Explanation {
    * All blockers: that no live worker handles its type comes first, then the blocker that lasts the longest, and last the jobs
    * before it that may start instead.
    */
-  readonly heldBy: readonly Holdup[];
+  readonly blockers: readonly Blocker[];
   /**
    * The job does not start before this instant, whether or not a live worker handles its type, unless something is cancelled, changed or
    * added with a higher priority. Jobs of its type that start before it are counted, other groups by turns too; not counted are other
@@ -39,9 +39,9 @@ export interface Explanation {
 }
 
 /** One blocker: a reason why a job does not start. */
-export type Holdup = LimitHoldup | OtherHoldup;
+export type Blocker = LimitBlocker | OtherBlocker;
 
-export interface OtherHoldup {
+export interface OtherBlocker {
   readonly kind: "no-worker" | "queue-paused" | "type-paused" | "delay" | "order" | "dependency" | "running" | "ended";
   /** Until when it blocks. undefined: not known. */
   readonly until: Date | undefined;
@@ -49,7 +49,7 @@ export interface OtherHoldup {
   readonly text: string;
 }
 
-export interface LimitHoldup {
+export interface LimitBlocker {
   readonly kind: "limit";
   /** The name of the limit. */
   readonly limit: string;
@@ -72,8 +72,8 @@ export interface LimitHoldup {
 }
 
 /** Explains why a job does not start, from its state in the storage at one instant. */
-export function explainJob(standing: Standing): Explanation {
-  const { job, ahead } = standing;
+export function explainJob(conditions: StartConditions): Explanation {
+  const { job, ahead } = conditions;
   const about = {
     id: job.id,
     queue: job.queue,
@@ -81,22 +81,22 @@ export function explainJob(standing: Standing): Explanation {
     state: job.state,
     position: { higher: ahead.higher, group: ahead.group, turns: ahead.turns },
   };
-  const over = overOf(standing);
-  if (over !== undefined) return { ...about, runnable: false, heldBy: [over], earliest: undefined };
-  const holdups = [...pausesOf(standing), ...delayOf(standing), ...limitsOf(standing)].toSorted(byLength);
-  const missing = workersOf(standing);
+  const over = overOf(conditions);
+  if (over !== undefined) return { ...about, runnable: false, blockers: [over], earliest: undefined };
+  const blockers = [...pausesOf(conditions), ...delayOf(conditions), ...limitsOf(conditions)].toSorted(byLength);
+  const missing = workersOf(conditions);
   const runnable =
-    holdups.length === 0 && missing.length === 0 && standing.limits.every((limit) => fitsAll(limit, ahead));
+    blockers.length === 0 && missing.length === 0 && conditions.limits.every((limit) => fitsAll(limit, ahead));
   return {
     ...about,
     runnable,
-    heldBy: runnable ? [] : [...missing, ...holdups, ...orderOf(standing)],
-    earliest: holdups.length === 0 ? dateAt(standing.now) : holdups[0]?.until,
+    blockers: runnable ? [] : [...missing, ...blockers, ...orderOf(conditions)],
+    earliest: blockers.length === 0 ? dateAt(conditions.now) : blockers[0]?.until,
   };
 }
 
 /** Has the limit enough available for a job and for all jobs before it, whatever these are? */
-function fitsAll({ rule, group, used, held }: LimitStanding, ahead: Standing["ahead"]): boolean {
+function fitsAll({ rule, group, used, held }: LimitCondition, ahead: StartConditions["ahead"]): boolean {
   // Other groups are not charged to the state of this one.
   const others = ahead.higher + ahead.group + (rule.byGroup ? 0 : ahead.turns);
   if (others === 0) return true;
@@ -112,7 +112,7 @@ function fitsAll({ rule, group, used, held }: LimitStanding, ahead: Standing["ah
 }
 
 /** The blocker of a job that is not waiting to start: it runs, has ended, or awaits its flow. */
-function overOf({ job }: Standing): OtherHoldup | undefined {
+function overOf({ job }: StartConditions): OtherBlocker | undefined {
   if (job.state === "active") {
     const since = job.startedAt === null ? "" : ` since ${dateAt(job.startedAt).toISOString()}`;
     return { kind: "running", until: undefined, text: `It is running${since}.` };
@@ -122,7 +122,7 @@ function overOf({ job }: Standing): OtherHoldup | undefined {
   return { kind: "dependency", until: undefined, text: "It waits for other jobs of its flow." };
 }
 
-function workersOf({ job, workers: { live, handling } }: Standing): OtherHoldup[] {
+function workersOf({ job, workers: { live, handling } }: StartConditions): OtherBlocker[] {
   if (handling > 0) return [];
   const others = live === 1 ? "the live worker" : `the ${live} live workers`;
   const text =
@@ -132,23 +132,23 @@ function workersOf({ job, workers: { live, handling } }: Standing): OtherHoldup[
   return [{ kind: "no-worker", until: undefined, text }];
 }
 
-function pausesOf({ job, queuePaused, typePaused }: Standing): OtherHoldup[] {
+function pausesOf({ job, queuePaused, typePaused }: StartConditions): OtherBlocker[] {
   const until = undefined;
-  const paused: OtherHoldup[] = [];
+  const paused: OtherBlocker[] = [];
   if (queuePaused) paused.push({ kind: "queue-paused", until, text: `The queue "${job.queue}" is paused.` });
   if (typePaused) paused.push({ kind: "type-paused", until, text: `Jobs of type "${job.type}" are paused.` });
   return paused;
 }
 
-function delayOf({ job, now }: Standing): OtherHoldup[] {
+function delayOf({ job, now }: StartConditions): OtherBlocker[] {
   if (job.dueAt <= now) return [];
   const until = dateAt(job.dueAt);
   return [{ kind: "delay", until, text: `It is due at ${until.toISOString()}.` }];
 }
 
-function limitsOf({ limits, now }: Standing): LimitHoldup[] {
-  return limits.flatMap((standing) => {
-    const { rule, group, weight, used, held, waitMs, reason, most } = standing;
+function limitsOf({ limits, now }: StartConditions): LimitBlocker[] {
+  return limits.flatMap((condition) => {
+    const { rule, group, weight, used, held, waitMs, reason, most } = condition;
     if (waitMs === 0 && most === null) return [];
     const quota = quotaOf(rule, group);
     // Slots come back by a release; when their leases would expire says nothing about that.
@@ -165,12 +165,12 @@ function limitsOf({ limits, now }: Standing): LimitHoldup[] {
       concurrency: quota.concurrency ?? undefined,
       weight,
       until,
-      text: limitText(standing, quota, until),
+      text: limitText(condition, quota, until),
     };
   });
 }
 
-function orderOf({ ahead: { higher, group, turns } }: Standing): OtherHoldup[] {
+function orderOf({ ahead: { higher, group, turns } }: StartConditions): OtherBlocker[] {
   const before = [
     ...(higher > 0 ? [`${howMany(higher)} of a higher priority`] : []),
     ...(group > 0 ? [`${howMany(group)} of its own priority and group`] : []),
@@ -190,8 +190,8 @@ function howMany(count: number): string {
 }
 
 /** The blocker that lasts the longest first; one without a known end before that. */
-function byLength(a: Holdup, b: Holdup): number {
-  const length = ({ until }: Holdup) => until?.getTime() ?? Number.MAX_VALUE;
+function byLength(a: Blocker, b: Blocker): number {
+  const length = ({ until }: Blocker) => until?.getTime() ?? Number.MAX_VALUE;
   return length(b) - length(a);
 }
 
@@ -200,8 +200,8 @@ function fullOr(withIt: number, most: number | null): string {
   return most !== null && withIt <= most ? "goes to the jobs before it" : "is full";
 }
 
-function limitText(standing: LimitStanding, quota: Quota, until: Date | undefined): string {
-  const { rule, group, weight, used, held, reason, most } = standing;
+function limitText(condition: LimitCondition, quota: Quota, until: Date | undefined): string {
+  const { rule, group, weight, used, held, reason, most } = condition;
   const limit = `The limit ${labelOf(rule.name, group)}`;
   const then = until === undefined ? "until that is changed" : `until ${until.toISOString()}`;
   if (most !== null) return `${limit} lets ${most} start at the most, and the job weighs ${weight}: it never fits.`;

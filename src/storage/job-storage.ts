@@ -12,7 +12,7 @@ import type {
   LogLine,
 } from "../core/job.ts";
 import type { Confirmation, Grant } from "./grants.ts";
-import type { Backlog, LimitStorage, Standing } from "./limit-storage.ts";
+import type { Backlog, LimitStorage, StartConditions } from "./limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "./rate-limiter-storage.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "./workers.ts";
 
@@ -86,7 +86,7 @@ export interface JobStorage {
   /** The counts and pauses of each queue (of one, if given), by name. A queue exists while it has jobs or is paused. */
   overview(queue?: string): Promise<readonly QueueOverview[]>;
   /** Everything that decides when a job can start, at one instant; undefined: there is no such job. */
-  explain(id: string): Promise<Standing | undefined>;
+  explain(id: string): Promise<StartConditions | undefined>;
   /** The jobs of a queue that have not started, and their limits. */
   backlog(queue: string): Promise<Backlog>;
   /**

@@ -185,7 +185,7 @@ export type LimitGiven =
   | { readonly used: number };
 
 /** All that decides when a job can start, at one instant: `explainJob` makes its explanation from this. */
-export interface Standing {
+export interface StartConditions {
   readonly job: JobRecord;
   /** By the clock of the storage. */
   readonly now: number;
@@ -199,11 +199,11 @@ export interface Standing {
    */
   readonly ahead: { readonly higher: number; readonly group: number; readonly lane: number; readonly turns: number };
   /** Every limit that applies to it, and what its start would be charged. */
-  readonly limits: readonly LimitStanding[];
+  readonly limits: readonly LimitCondition[];
 }
 
 /** What one limit says about the start of a job. */
-export interface LimitStanding {
+export interface LimitCondition {
   readonly rule: LimitRule;
   /** The value whose state applies (`valueOf`); null: the limit is not by group, or the job has none. */
   readonly group: string | null;

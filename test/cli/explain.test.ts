@@ -92,13 +92,13 @@ describe("sluice explain <id>", () => {
       state: "waiting",
       runnable: false,
       position: { higher: 0, group: 0, turns: 1 },
-      heldBy: [
+      blockers: [
         { kind: "limit", limit: "mail", used: 2, max: 2, reason: "window", until: expect.stringMatching(/Z$/) },
         { kind: "order" },
       ],
       earliest: expect.stringMatching(/Z$/),
     });
-    expect(json(await explain("free", "--json"))).toMatchObject({ runnable: true, heldBy: [] });
+    expect(json(await explain("free", "--json"))).toMatchObject({ runnable: true, blockers: [] });
   });
 
   it("sluice explain <id> works in a process of its own", async () => {

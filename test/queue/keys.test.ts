@@ -136,9 +136,9 @@ describe.each(HOUSES)("keys of jobs ($name)", ({ open }) => {
     const keys = { tenant: "acme", model: "large" };
     const [first, second] = [await queue.add("t", 1, { keys }), await queue.add("t", 2, { keys })];
     await Promise.all([first.result(), clock.advance(0)]);
-    const { runnable, earliest, heldBy } = await second.explain();
+    const { runnable, earliest, blockers } = await second.explain();
     expect([runnable, earliest]).toEqual([false, new Date(clock.wall() + 60_000)]);
-    expect(heldBy).toMatchObject([
+    expect(blockers).toMatchObject([
       {
         kind: "limit",
         limit: "tenant",

@@ -167,7 +167,7 @@ describe("explaining jobs", () => {
       type: "a",
       state: "waiting",
       runnable: true,
-      heldBy: [],
+      blockers: [],
       earliest: at(0),
       position: { higher: 0, group: 0, turns: 0 },
     });
@@ -175,10 +175,10 @@ describe("explaining jobs", () => {
     expect(await queue.explain(job.id)).toMatchObject({
       runnable: false,
       state: "active",
-      heldBy: [{ kind: "running" }],
+      blockers: [{ kind: "running" }],
     });
     await storage.settle([{ id: job.id, token: jobs[0]!.token, to: "completed", result: null }]);
-    expect(await job.explain()).toMatchObject({ runnable: false, heldBy: [{ kind: "ended" }], earliest: undefined });
+    expect(await job.explain()).toMatchObject({ runnable: false, blockers: [{ kind: "ended" }], earliest: undefined });
   });
 
   it("explain() names the limit that blocks a job, and until when", async () => {
@@ -195,7 +195,7 @@ describe("explaining jobs", () => {
     ]);
     const behind = await second!.explain();
     expect(behind).toMatchObject({ runnable: false, earliest: at(60_000), position: { higher: 0, group: 1 } });
-    expect(behind.heldBy.map(({ text }) => text)).toEqual([
+    expect(behind.blockers.map(({ text }) => text)).toEqual([
       "The limit mail goes to the jobs before it until 2030-01-01T00:01:00.000Z: 0 of 1 per 1m in use.",
       "Before it 1 of its own priority and group waits, and may start first.",
     ]);
@@ -203,7 +203,7 @@ describe("explaining jobs", () => {
     await clock.advance(15_000);
     const explained = await second!.explain();
     expect(explained).toMatchObject({ runnable: false, earliest: at(60_000), position: { higher: 0, group: 0 } });
-    expect(explained.heldBy).toMatchObject([
+    expect(explained.blockers).toMatchObject([
       { kind: "limit", limit: "mail", reason: "window", used: 1, max: 1, weight: 1, until: at(60_000) },
     ]);
     await clock.advance(45_000);
@@ -222,12 +222,12 @@ describe("explaining jobs", () => {
     const later = await queue.add("b", null, { delay: "5s" });
     await queue.pause();
     await queue.pause("a");
-    expect((await job!.explain()).heldBy.map(({ kind }) => kind).toSorted()).toEqual([
+    expect((await job!.explain()).blockers.map(({ kind }) => kind).toSorted()).toEqual([
       "limit",
       "queue-paused",
       "type-paused",
     ]);
-    expect((await job!.explain()).heldBy.find(({ kind }) => kind === "limit")).toMatchObject({
+    expect((await job!.explain()).blockers.find(({ kind }) => kind === "limit")).toMatchObject({
       group: "acme",
       held: 1,
       concurrency: 1,
@@ -237,7 +237,7 @@ describe("explaining jobs", () => {
     expect(await later.explain()).toMatchObject({
       state: "scheduled",
       earliest: at(5_000),
-      heldBy: [{ kind: "delay", until: at(5_000) }],
+      blockers: [{ kind: "delay", until: at(5_000) }],
     });
   });
 

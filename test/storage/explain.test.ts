@@ -3,8 +3,8 @@ import {
   type Backlog,
   defineLimits,
   type LimitDefinition,
-  type LimitStanding,
-  type Standing,
+  type LimitCondition,
+  type StartConditions,
 } from "../../src/index.ts";
 import type { JobRecord, LimitState, TypeBacklog } from "../../src/index.ts";
 import { drain } from "../../src/storage/drain.ts";
@@ -44,7 +44,7 @@ const JOB: JobRecord = {
   idempotencyKey: null,
 };
 
-const standing = (job: Partial<JobRecord>, rest: Partial<Standing> = {}): Standing => ({
+const conditions = (job: Partial<JobRecord>, rest: Partial<StartConditions> = {}): StartConditions => ({
   job: { ...JOB, ...job },
   now: NOW,
   queuePaused: false,
@@ -57,7 +57,7 @@ const standing = (job: Partial<JobRecord>, rest: Partial<Standing> = {}): Standi
 
 const ruleOf = (definition: LimitDefinition, name = "quota") => defineLimits({ [name]: definition }).rules[0]!;
 
-const under = (definition: LimitDefinition, rest: Partial<LimitStanding>): LimitStanding => ({
+const under = (definition: LimitDefinition, rest: Partial<LimitCondition>): LimitCondition => ({
   rule: ruleOf(definition),
   group: null,
   weight: 1,
@@ -71,20 +71,20 @@ const under = (definition: LimitDefinition, rest: Partial<LimitStanding>): Limit
 
 describe("explaining a job", () => {
   it("explainJob() says that a job could start", () => {
-    expect(explainJob(standing({}, { limits: [under({ max: 1, per: 1, all: true }, {})] }))).toEqual({
+    expect(explainJob(conditions({}, { limits: [under({ max: 1, per: 1, all: true }, {})] }))).toEqual({
       id: "1",
       queue: "mail",
       type: "send",
       state: "waiting",
       runnable: true,
-      heldBy: [],
+      blockers: [],
       earliest: at(0),
       position: { higher: 0, group: 0, turns: 0 },
     });
   });
 
   it("explainJob() says that a scheduled job that has come due could start", () => {
-    expect(explainJob(standing({ state: "scheduled" })).runnable).toBe(true);
+    expect(explainJob(conditions({ state: "scheduled" })).runnable).toBe(true);
   });
 
   it.each([
@@ -96,15 +96,15 @@ describe("explaining a job", () => {
   ] as const)("says that a job is %s, and nothing else", (_, job, kind, text) => {
     const limits = [under({ max: 1, per: 1, all: true }, { waitMs: 5, reason: "window" })];
     const explained = explainJob(
-      standing(job, { queuePaused: true, limits, ahead: { higher: 1, group: 1, lane: 1, turns: 0 } }),
+      conditions(job, { queuePaused: true, limits, ahead: { higher: 1, group: 1, lane: 1, turns: 0 } }),
     );
     expect(explained).toMatchObject({ runnable: false, earliest: undefined });
-    expect(explained.heldBy).toEqual([{ kind, until: undefined, text }]);
+    expect(explained.blockers).toEqual([{ kind, until: undefined, text }]);
   });
 
   it("explainJob() names all blockers, the longest first, and the jobs before it last", () => {
     const explained = explainJob(
-      standing(
+      conditions(
         { state: "scheduled", dueAt: NOW + 300 },
         {
           typePaused: true,
@@ -117,7 +117,7 @@ describe("explaining a job", () => {
         },
       ),
     );
-    expect(explained.heldBy.map(({ kind, until }) => [kind, until?.getTime()])).toEqual([
+    expect(explained.blockers.map(({ kind, until }) => [kind, until?.getTime()])).toEqual([
       ["queue-paused", undefined],
       ["type-paused", undefined],
       ["limit", NOW + 700],
@@ -125,7 +125,7 @@ describe("explaining a job", () => {
       ["order", undefined],
     ]);
     expect(explained.earliest).toBeUndefined();
-    expect(explained.heldBy.map(({ text }) => text)).toEqual([
+    expect(explained.blockers.map(({ text }) => text)).toEqual([
       'The queue "mail" is paused.',
       'Jobs of type "send" are paused.',
       "The limit quota is full until 2030-01-01T00:00:00.700Z: 5 of 5 per 1s in use.",
@@ -139,21 +139,21 @@ describe("explaining a job", () => {
       under({ max: 5, per: "1s", all: true }, { used: 5, waitMs: 100.2, reason: "window" }),
       under({ every: "1s", all: true }, { waitMs: 50, reason: "spacing" }),
     ];
-    expect(explainJob(standing({}, { limits })).earliest).toEqual(at(101));
-    expect(explainJob(standing({ dueAt: NOW + 400 }, { limits })).earliest).toEqual(at(400));
+    expect(explainJob(conditions({}, { limits })).earliest).toEqual(at(101));
+    expect(explainJob(conditions({ dueAt: NOW + 400 }, { limits })).earliest).toEqual(at(400));
   });
 
   const ahead = (higher: number, group: number, turns: number) => ({ higher, group, lane: 0, turns });
-  const behind = (before: Standing["ahead"], definition: LimitDefinition, rest: Partial<LimitStanding> = {}) =>
-    explainJob(standing({}, { ahead: before, limits: [under(definition, rest)] }));
+  const behind = (before: StartConditions["ahead"], definition: LimitDefinition, rest: Partial<LimitCondition> = {}) =>
+    explainJob(conditions({}, { ahead: before, limits: [under(definition, rest)] }));
 
   it("a job is runnable behind others if nothing limits them", () => {
-    const explained = explainJob(standing({}, { ahead: ahead(1, 10_000, 3) }));
-    expect(explained).toMatchObject({ runnable: true, earliest: at(0), heldBy: [] });
+    const explained = explainJob(conditions({}, { ahead: ahead(1, 10_000, 3) }));
+    expect(explained).toMatchObject({ runnable: true, earliest: at(0), blockers: [] });
     expect(explained.position).toEqual({ higher: 1, group: 10_000, turns: 3 });
   });
 
-  it.each<[LimitDefinition, Partial<LimitStanding>]>([
+  it.each<[LimitDefinition, Partial<LimitCondition>]>([
     [{ max: 10, per: "1s", all: true }, { used: 3 }],
     [{ concurrency: 10, all: true }, { held: 3 }],
     [
@@ -165,11 +165,11 @@ describe("explaining a job", () => {
       { used: 3, held: 3 },
     ],
   ])("a job is runnable if the limit has enough available for it and all jobs before it: %j", (definition, rest) => {
-    expect(behind(ahead(1, 2, 3), definition, rest)).toMatchObject({ runnable: true, heldBy: [] });
+    expect(behind(ahead(1, 2, 3), definition, rest)).toMatchObject({ runnable: true, blockers: [] });
     expect(behind(ahead(1, 2, 4), definition, rest)).toMatchObject({
       runnable: false,
       earliest: at(0),
-      heldBy: [
+      blockers: [
         {
           kind: "order",
           text: "Before it 1 of a higher priority, 2 of its own priority and group and 4 of other groups by turns wait, and may start first.",
@@ -192,9 +192,9 @@ describe("explaining a job", () => {
   ])("a job behind another is not runnable under %j", (definition) => {
     expect(behind(ahead(0, 1, 0), definition)).toMatchObject({
       runnable: false,
-      heldBy: [{ text: "Before it 1 of its own priority and group waits, and may start first." }],
+      blockers: [{ text: "Before it 1 of its own priority and group waits, and may start first." }],
     });
-    expect(behind(ahead(0, 0, 0), definition)).toMatchObject({ runnable: true, heldBy: [] });
+    expect(behind(ahead(0, 0, 0), definition)).toMatchObject({ runnable: true, blockers: [] });
   });
 
   it("a job is not runnable if more jobs come before it than were counted", () => {
@@ -206,13 +206,13 @@ describe("explaining a job", () => {
   it("explainJob() returns only instants that a Date can hold", () => {
     const last = new Date(8.64e15);
     const limits = [under({ every: 1e15, all: true }, { waitMs: 12e15, reason: "spacing" })];
-    expect(explainJob(standing({ dueAt: 9e15 }, { limits }))).toMatchObject({
+    expect(explainJob(conditions({ dueAt: 9e15 }, { limits }))).toMatchObject({
       earliest: last,
-      heldBy: [{ until: last }, { until: last }],
+      blockers: [{ until: last }, { until: last }],
     });
   });
 
-  it.each<[LimitDefinition, Partial<LimitStanding>, string]>([
+  it.each<[LimitDefinition, Partial<LimitCondition>, string]>([
     [
       { max: 100, per: "1m", weight: "tokens", all: true },
       { used: 90, weight: 20, waitMs: 1_000, reason: "window" },
@@ -270,8 +270,8 @@ describe("explaining a job", () => {
       "The limit quota[acme] is full until 2030-01-01T00:00:00.005Z: 5 of 5 per 1s in use.",
     ],
   ])("explainJob() describes %j as a sentence", (definition, rest, text) => {
-    const [holdup] = explainJob(standing({}, { limits: [under(definition, rest)] })).heldBy;
-    expect(holdup?.text).toBe(text);
+    const [blocker] = explainJob(conditions({}, { limits: [under(definition, rest)] })).blockers;
+    expect(blocker?.text).toBe(text);
   });
 
   it("explainJob() returns the numbers of a limit, for its group", () => {
@@ -279,7 +279,7 @@ describe("explaining a job", () => {
       { max: 5, per: "1s", concurrency: 9, by: "group", overrides: { acme: { max: 50 } } },
       { group: "acme", used: 50, held: 3, waitMs: 5, reason: "window" },
     );
-    expect(explainJob(standing({ group: "acme" }, { limits: [limit] })).heldBy[0]).toMatchObject({
+    expect(explainJob(conditions({ group: "acme" }, { limits: [limit] })).blockers[0]).toMatchObject({
       kind: "limit",
       limit: "quota",
       group: "acme",
@@ -299,9 +299,9 @@ describe("explaining a job", () => {
       under({ concurrency: 2, all: true }, { held: 1, waitMs: null, reason: "concurrency" }),
       under({ concurrency: 8, weight: "gb", all: true }, { held: 5, weight: 4, waitMs: null, reason: "concurrency" }),
     ];
-    const texts = explainJob(standing({}, { ahead: { higher: 0, group: 4, lane: 4, turns: 0 }, limits })).heldBy.map(
-      ({ text }) => text,
-    );
+    const texts = explainJob(
+      conditions({}, { ahead: { higher: 0, group: 4, lane: 4, turns: 0 }, limits }),
+    ).blockers.map(({ text }) => text);
     expect(texts).toEqual([
       "The limit quota goes to the jobs before it until one ends: 1 of 2 at a time are running.",
       "The limit quota is full until one ends: 5 of 8 at a time are running, and the job needs 4.",
@@ -312,8 +312,8 @@ describe("explaining a job", () => {
 
   it("explainJob() does not say when slots will be released", () => {
     const limits = [under({ concurrency: 1, all: true }, { held: 1, waitMs: 30_000, reason: "concurrency" })];
-    const explained = explainJob(standing({}, { limits }));
-    expect(explained).toMatchObject({ runnable: false, earliest: undefined, heldBy: [{ until: undefined }] });
+    const explained = explainJob(conditions({}, { limits }));
+    expect(explained).toMatchObject({ runnable: false, earliest: undefined, blockers: [{ until: undefined }] });
   });
 
   it("explainJob() says that a job never fits", () => {
@@ -321,10 +321,10 @@ describe("explaining a job", () => {
       { max: 5, per: "1s", weight: "t", all: true },
       { weight: 9, waitMs: null, reason: "window", most: 5 },
     );
-    const explained = explainJob(standing({}, { limits: [limit] }));
+    const explained = explainJob(conditions({}, { limits: [limit] }));
     expect(explained).toMatchObject({ runnable: false, earliest: undefined });
-    expect(explained.heldBy[0]).toMatchObject({ reason: undefined, until: undefined });
-    expect(explained.heldBy[0]?.text).toBe(
+    expect(explained.blockers[0]).toMatchObject({ reason: undefined, until: undefined });
+    expect(explained.blockers[0]?.text).toBe(
       "The limit quota lets 5 start at the most, and the job weighs 9: it never fits.",
     );
   });

@@ -118,19 +118,19 @@ export async function follow(both: Both, request: ClaimRequest, answer: Claim, w
 
 /** Does the storage say about a job what a claim would find? */
 export async function checkStanding({ model, storage }: Both, job: LimitedJob): Promise<void> {
-  const standing = (await storage.explain(job.id))!;
+  const conditions = (await storage.explain(job.id))!;
   const waiting = model.waiting({ queue: job.queue, types: null }).filter((one) => isBefore(one, job));
   const ahead = {
     higher: model.waiting({ queue: job.queue, types: null }).filter(({ priority }) => priority > job.priority).length,
     group: waiting.filter(({ priority, group }) => priority === job.priority && group === job.group).length,
     lane: waiting.filter((one) => isSameLane(one, job)).length,
   };
-  const { turns, ...own } = standing.ahead;
-  expect([standing.job.id, own]).toEqual([job.id, ahead]);
+  const { turns, ...own } = conditions.ahead;
+  expect([conditions.job.id, own]).toEqual([job.id, ahead]);
   const others = model.waiting({ queue: job.queue, types: null });
   const ofOthers = others.filter(({ priority, group }) => priority === job.priority && group !== job.group);
   expect([job.id, turns >= 0 && turns <= ofOthers.length, turns]).toEqual([job.id, true, turns]);
-  const found = standing.limits.filter(({ rule }) => !rule.name.startsWith("queue:"));
+  const found = conditions.limits.filter(({ rule }) => !rule.name.startsWith("queue:"));
   const asked = model.ask(job);
   expect(found.map(({ rule }) => rule.name).toSorted()).toEqual(asked.map(({ limit }) => limit.name).toSorted());
   for (const { limit, group, charge, wait } of asked) {

@@ -44,7 +44,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       await house.clock.advance(0);
       const [shown] = await house.queue.workers();
       expect([shown!.types!.length, shown!.moreTypes]).toEqual([1_000, 9_000]);
-      expect((await job.explain()).heldBy.map(({ kind }) => kind)).toEqual(["delay"]);
+      expect((await job.explain()).blockers.map(({ kind }) => kind)).toEqual(["delay"]);
       await worker.stop();
     });
 
@@ -150,7 +150,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       const typo = await house.queue.add("send_emial", null);
       expect(await typo.explain()).toMatchObject({
         runnable: false,
-        heldBy: [
+        blockers: [
           {
             kind: "no-worker",
             until: undefined,
@@ -161,7 +161,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       });
       const { worker } = work(house, { send_email: () => {} });
       await house.clock.advance(0);
-      expect((await typo.explain()).heldBy).toMatchObject([
+      expect((await typo.explain()).blockers).toMatchObject([
         {
           kind: "no-worker",
           text: 'No live worker handles type "send_emial": the live worker of the queue "q" handles other types.',
@@ -173,7 +173,7 @@ describe.each(HOUSES)("$name", ({ open }) => {
       });
       await house.queue.pause();
       const paused = await typo.explain();
-      expect(paused.heldBy.map(({ kind }) => kind)).toEqual(["no-worker", "queue-paused"]);
+      expect(paused.blockers.map(({ kind }) => kind)).toEqual(["no-worker", "queue-paused"]);
       await worker.stop();
     });
 

@@ -30,11 +30,11 @@ export const explain: Command = {
 
 async function ofJob(context: Context, { storage }: Database, id: string): Promise<number> {
   const { io } = context;
-  const standing = await storage.explain(id);
-  if (standing === undefined) throw new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
-  const explained = explainJob(standing);
+  const conditions = await storage.explain(id);
+  if (conditions === undefined) throw new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
+  const explained = explainJob(conditions);
   const surface = { paint: io.paint, columns: io.columns() };
-  answer(context, explained, () => explanationText(explained, standing.now, surface));
+  answer(context, explained, () => explanationText(explained, conditions.now, surface));
   return 0;
 }
 

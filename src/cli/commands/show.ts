@@ -64,8 +64,8 @@ async function meant(context: Context, storage: JobStorage): Promise<JobRecord> 
 
 /** What a job that has not started waits for, in a line; `explain` has more. */
 async function whatFor(storage: JobStorage, { id, state }: JobRecord, now: number): Promise<string | undefined> {
-  const standing = state === "waiting" || state === "scheduled" ? await storage.explain(id) : undefined;
-  return standing === undefined ? undefined : waitingLine(explainJob(standing), now);
+  const conditions = state === "waiting" || state === "scheduled" ? await storage.explain(id) : undefined;
+  return conditions === undefined ? undefined : waitingLine(explainJob(conditions), now);
 }
 
 /** Why a job that could start does not, if its queue or type is paused. */

@@ -1,7 +1,7 @@
 import type { Reason } from "../../limits/key-state.ts";
 import { labelOf } from "../../limits/rule.ts";
 import type { QueueExplanation } from "../../storage/drain.ts";
-import type { Explanation, Holdup, LimitHoldup } from "../../storage/explain.ts";
+import type { Explanation, Blocker, LimitBlocker } from "../../storage/explain.ts";
 import { dateAt } from "../../storage/span.ts";
 import { type Surface, table, wrappedListing } from "./table.ts";
 import { number, plural, printable, wrap } from "./text.ts";
@@ -20,7 +20,7 @@ export function explanationText(explained: Explanation, now: number, surface: Su
     ["type", printable(type)],
     ["state", surface.paint("bold", state)],
     waits ? ["position", positionText(position)] : undefined,
-    ["held by", holds.length === 0 ? nothingText(explained) : holds.map((one) => holdupText(one, now))],
+    ["held by", holds.length === 0 ? nothingText(explained) : holds.map((one) => blockerText(one, now))],
     waits ? ["earliest", earliestText(explained, now)] : undefined,
   ];
   return wrappedListing(
@@ -30,8 +30,8 @@ export function explanationText(explained: Explanation, now: number, surface: Su
 }
 
 /** Its blockers, without the jobs before it: these are in its position. */
-function holdsOf({ heldBy }: Explanation): readonly Holdup[] {
-  return heldBy.filter(({ kind }) => kind !== "order");
+function holdsOf({ blockers }: Explanation): readonly Blocker[] {
+  return blockers.filter(({ kind }) => kind !== "order");
 }
 
 function nothingText({ runnable }: Explanation): string {
@@ -42,7 +42,7 @@ function nothingText({ runnable }: Explanation): string {
 export function waitingLine(explained: Explanation, now: number): string {
   const [first, ...rest] = holdsOf(explained);
   if (first === undefined) return explained.runnable ? "a worker" : "those before it";
-  return holdupText(first, now) + (rest.length === 0 ? "" : ` (and ${number(rest.length)} more: sluice explain)`);
+  return blockerText(first, now) + (rest.length === 0 ? "" : ` (and ${number(rest.length)} more: sluice explain)`);
 }
 
 function positionText({ higher, group, turns }: Explanation["position"]): string {
@@ -54,13 +54,13 @@ function positionText({ higher, group, turns }: Explanation["position"]): string
   return before.length === 0 ? "first" : `behind ${before.join(" and ")}`;
 }
 
-function earliestText({ earliest, heldBy }: Explanation, now: number): string {
-  const missing = heldBy.some(({ kind }) => kind === "no-worker") ? ", once a worker handles it" : "";
+function earliestText({ earliest, blockers }: Explanation, now: number): string {
+  const missing = blockers.some(({ kind }) => kind === "no-worker") ? ", once a worker handles it" : "";
   if (earliest !== undefined) {
     // Instants of a Date are whole milliseconds, rounded up.
     return (earliest.getTime() - now < 1 ? "now" : moment(earliest, now)) + missing;
   }
-  const known = heldBy.flatMap(({ until }) => until?.getTime() ?? []);
+  const known = blockers.flatMap(({ until }) => until?.getTime() ?? []);
   const least = known.length === 0 ? "" : `; not before ${moment(new Date(Math.max(...known)), now)}`;
   return `cannot be estimated${least}`;
 }
@@ -70,14 +70,14 @@ function moment(at: Date, now: number): string {
   return `${timeOfDay(at.getTime(), now)} (in ${duration(Math.max(0, at.getTime() - now))})`;
 }
 
-function holdupText(holdup: Holdup, now: number): string {
-  if (holdup.kind === "limit") return limitLine(holdup, now);
-  if (holdup.until !== undefined) return `its delay, until ${moment(holdup.until, now)}`;
-  return printable(holdup.text);
+function blockerText(blocker: Blocker, now: number): string {
+  if (blocker.kind === "limit") return limitLine(blocker, now);
+  if (blocker.until !== undefined) return `its delay, until ${moment(blocker.until, now)}`;
+  return printable(blocker.text);
 }
 
 function limitLine(
-  { limit, group, reason, used, max, held, concurrency, weight, until, text }: LimitHoldup,
+  { limit, group, reason, used, max, held, concurrency, weight, until, text }: LimitBlocker,
   now: number,
 ): string {
   const name = printable(labelOf(limit, group ?? null));

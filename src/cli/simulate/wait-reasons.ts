@@ -1,6 +1,6 @@
 import { applies, chargeOf, quotaOf, valueOf } from "../../limits/rule.ts";
 import type { JobStorage } from "../../storage/job-storage.ts";
-import type { LimitStanding } from "../../storage/limit-storage.ts";
+import type { LimitCondition } from "../../storage/limit-storage.ts";
 import { type Run, TURN, WORKERS } from "./runs.ts";
 
 /** Jobs of one queue, type, priority, group and keys: they start in the order in which they came. */
@@ -110,17 +110,17 @@ export class WaitReasons {
   async #ask(lane: Lane, now: number): Promise<string> {
     let worst: string | undefined;
     let longest = 0;
-    for (const standing of await this.#limitsOf(lane)) {
-      const wait = standing.waitMs ?? this.#releasedAt(standing) - now;
-      if (wait < longest || (wait === longest && (wait === 0 || standing.waitMs === null))) continue;
-      worst = standing.rule.name;
+    for (const condition of await this.#limitsOf(lane)) {
+      const wait = condition.waitMs ?? this.#releasedAt(condition) - now;
+      if (wait < longest || (wait === longest && (wait === 0 || condition.waitMs === null))) continue;
+      worst = condition.rule.name;
       longest = wait;
     }
     return worst ?? (this.#work.isFree(lane.queue) ? TURN : WORKERS);
   }
 
   /** When enough of what runs under a limit will have ended: here that is known. */
-  #releasedAt({ rule, group, held, weight, reason }: LimitStanding): number {
+  #releasedAt({ rule, group, held, weight, reason }: LimitCondition): number {
     const { max, concurrency } = quotaOf(rule, group);
     if (reason !== "concurrency" || concurrency === null) return Number.POSITIVE_INFINITY;
     const ends: { readonly endsAt: number; readonly slots: number }[] = [];
@@ -142,7 +142,7 @@ export class WaitReasons {
     return TURN;
   }
 
-  async #limitsOf({ runs, head }: Lane): Promise<readonly LimitStanding[]> {
+  async #limitsOf({ runs, head }: Lane): Promise<readonly LimitCondition[]> {
     this.#asked += 1;
     return (await this.#storage.explain(runs[head]!.id))?.limits ?? [];
   }

@@ -1,6 +1,6 @@
 import { type Before, behindHeads, later, startsBefore, waitBehind } from "../../limits/behind.ts";
 import { applies, type Charge, chargeOf, type LimitRule, mostOf, quotaOf, valueOf } from "../../limits/rule.ts";
-import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
+import type { LimitCondition, StartConditions } from "../../storage/limit-storage.ts";
 import { byTurn } from "../../planner/turns.ts";
 import type { Book } from "./book.ts";
 import { byDue } from "./lanes.ts";
@@ -13,7 +13,7 @@ import { copyOf, type StoredJob } from "./stored-job.ts";
 const COUNTED = 10_000;
 
 /** Everything that decides when a job can start. */
-export function explain(book: Book, id: string, now: number): Standing | undefined {
+export function explain(book: Book, id: string, now: number): StartConditions | undefined {
   const job = book.jobs.get(id);
   if (job === undefined) return undefined;
   const queue = book.queue(job.queue);
@@ -30,7 +30,7 @@ export function explain(book: Book, id: string, now: number): Standing | undefin
     typePaused: queue.pausedTypes.has(job.type),
     workers: book.workers.counts(job.queue, job.type, now),
     ahead,
-    limits: rules.map((rule) => standing(book, rule, job, startsBefore(rule, rules, before), time, ahead.lane)),
+    limits: rules.map((rule) => conditionOf(book, rule, job, startsBefore(rule, rules, before), time, ahead.lane)),
   };
 }
 
@@ -40,14 +40,14 @@ export function rulesFor(book: Book, queue: MemoryQueue, type: string): LimitRul
 }
 
 /** `ahead`: how many take of it before. `lane`: those of its own lane. */
-function standing(
+function conditionOf(
   book: Book,
   rule: LimitRule,
   job: StoredJob,
   ahead: number,
   time: number,
   lane: number,
-): LimitStanding {
+): LimitCondition {
   const own = valueOf(rule, job);
   const limitState = book.limits.find(rule, own);
   const quota = quotaOf(rule, own);

@@ -35,7 +35,7 @@ import {
   type WorkerRecord,
 } from "../../storage/workers.ts";
 import type { Confirmation } from "../../storage/grants.ts";
-import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
+import type { Backlog, LimitStorage, StartConditions } from "../../storage/limit-storage.ts";
 import { refuseTransaction } from "../../storage/transactions.ts";
 import { closeWaiters } from "../../storage/waiters.ts";
 import { add } from "./adding.ts";
@@ -175,7 +175,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
     return this.#step((now) => overview(this.#book, queue, now));
   }
 
-  explain(id: string): Promise<Standing | undefined> {
+  explain(id: string): Promise<StartConditions | undefined> {
     return this.#step((now) => explain(this.#book, id, now));
   }
 

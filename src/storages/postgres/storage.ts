@@ -39,7 +39,7 @@ import { closeRegistrar } from "../../storage/registrar.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
 import { closeWaiters } from "../../storage/waiters.ts";
 import type { Confirmation } from "../../storage/grants.ts";
-import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
+import type { Backlog, LimitStorage, StartConditions } from "../../storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
 import { Adding } from "./adding.ts";
 import { PostgresDatabase } from "./database.ts";
@@ -225,7 +225,7 @@ export class PostgresStorage implements JobStorage {
     return isKeepable(queue ?? null) ? overview(database, queue) : [];
   }
 
-  async explain(id: string): Promise<Standing | undefined> {
+  async explain(id: string): Promise<StartConditions | undefined> {
     const database = this.#open();
     return isKeepable(id) ? explain(database, id) : undefined;
   }

@@ -32,7 +32,7 @@ import { closeRegistrar } from "../../storage/registrar.ts";
 import type { Registered, UnhandledType, WorkerEntry, WorkerRecord } from "../../storage/workers.ts";
 import { closeWaiters } from "../../storage/waiters.ts";
 import type { Confirmation } from "../../storage/grants.ts";
-import type { Backlog, LimitStorage, Standing } from "../../storage/limit-storage.ts";
+import type { Backlog, LimitStorage, StartConditions } from "../../storage/limit-storage.ts";
 import type { ConfirmingRateLimiterStorage } from "../../storage/rate-limiter-storage.ts";
 import { refuseTransaction } from "../../storage/transactions.ts";
 import { Adding } from "./adding.ts";
@@ -217,7 +217,7 @@ export class SqliteStorage implements JobStorage {
     return stale ? this.#store.read((step) => overview(step, queue)) : views;
   }
 
-  async explain(id: string): Promise<Standing | undefined> {
+  async explain(id: string): Promise<StartConditions | undefined> {
     const found = await this.#store.read((step) => (isKeepable(id) ? explain(step, id) : undefined));
     if (found === undefined || !(await this.#promote(found.job.queue))) return found;
     return this.#store.read((step) => explain(step, id));

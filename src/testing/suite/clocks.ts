@@ -64,7 +64,7 @@ export const clocks: Cases = {
     await s.clock.advance(2 * HOUR_MS);
     equal((await s.get(id)).state, "scheduled", "its state");
     const explained = explainJob((await s.storage.explain(id))!);
-    const first = explained.heldBy.find(({ kind }) => kind !== "no-worker");
+    const first = explained.blockers.find(({ kind }) => kind !== "no-worker");
     equal([explained.state, first?.kind], ["scheduled", "delay"], "its explanation");
     const { types } = await s.storage.backlog("q");
     equal(
@@ -160,8 +160,8 @@ export const clocks: Cases = {
     await s.add({}, {});
     await s.claim({ types: ["t"], limits, max: 1 });
     const { jobs } = await s.list({ states: ["waiting"], type: "t" });
-    const standing = (await s.storage.explain(jobs[0]!.id))!;
-    const { earliest } = explainJob(standing);
+    const conditions = (await s.storage.explain(jobs[0]!.id))!;
+    const { earliest } = explainJob(conditions);
     ok(
       Math.abs(earliest!.getTime() - (s.clock.wall() + 10_000)) <= 1,
       `expected in ten seconds, got ${String(earliest)}`,

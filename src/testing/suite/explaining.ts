@@ -1,17 +1,17 @@
 import { explainJob } from "../../storage/explain.ts";
-import type { LimitStanding, Standing } from "../../storage/limit-storage.ts";
+import type { LimitCondition, StartConditions } from "../../storage/limit-storage.ts";
 import { equal, ok } from "../expect.ts";
 import { BREAKER, change, count, define, many, rule, window } from "./limit-words.ts";
 import { type Cases, completed, dead, limit, retry, type Scene } from "./scene.ts";
 
-async function explained(s: Scene, id: string): Promise<Standing> {
+async function explained(s: Scene, id: string): Promise<StartConditions> {
   const found = await s.storage.explain(id);
   ok(found !== undefined, `expected an explanation of ${id}, but there is no such job`);
   return found;
 }
 
 /** How a job stands with the limit of this name. */
-async function standing(s: Scene, id: string, name: string): Promise<LimitStanding> {
+async function conditions(s: Scene, id: string, name: string): Promise<LimitCondition> {
   const { limits } = await explained(s, id);
   const found = limits.find((one) => one.rule.name === name);
   ok(found !== undefined, `expected ${id} to run under ${name}`);
@@ -19,7 +19,7 @@ async function standing(s: Scene, id: string, name: string): Promise<LimitStandi
 }
 
 const why = async (s: Scene, id: string, name = "k") => {
-  const { waitMs, reason } = await standing(s, id, name);
+  const { waitMs, reason } = await conditions(s, id, name);
   return [waitMs, reason];
 };
 
@@ -159,7 +159,7 @@ export const explaining: Cases = {
     await s.claim();
     const id = await s.addOne();
     await s.clock.advance(300);
-    const { used, held, waitMs, reason, most } = await standing(s, id, "k");
+    const { used, held, waitMs, reason, most } = await conditions(s, id, "k");
     equal(
       { used, held, waitMs, reason, most },
       { used: 2, held: 0, waitMs: 700, reason: "window", most: null },
@@ -229,7 +229,7 @@ export const explaining: Cases = {
       ],
       "waits",
     );
-    equal((await standing(s, id!, "slots")).held, 1, "what is held");
+    equal((await conditions(s, id!, "slots")).held, 1, "what is held");
     await s.settle(completed(job));
     equal(await why(s, id!, "slots"), [0, null], "when it was given back");
     await s.storage.limits.take({ name: "slots", group: null, weight: null, ttlMs: 900 });
@@ -282,14 +282,14 @@ export const explaining: Cases = {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     const id = await s.addOne({ weights: { n: 8 } });
     await change(s, "k", { quota: { max: 5 }, group: null });
-    equal((await standing(s, id, "k")).most, 5, "the most that fits");
+    equal((await conditions(s, id, "k")).most, 5, "the most that fits");
   },
 
   "an explanation names the limit that the latest claim of the queue brought along": async (s) => {
     const ids = await many(s, 3);
     await s.claim({ max: 1, limits: [limit("queue:q", 1, 1_000)] });
     await s.clock.advance(100);
-    const { used, waitMs, reason } = await standing(s, ids[1]!, "queue:q");
+    const { used, waitMs, reason } = await conditions(s, ids[1]!, "queue:q");
     equal({ used, waitMs, reason }, { used: 1, waitMs: 900, reason: "window" }, "the limit");
     ok(
       (await s.storage.backlog("q")).limits.some((one) => one.rule.name === "queue:q"),

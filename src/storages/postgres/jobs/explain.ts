@@ -3,7 +3,7 @@ import type { KeyDecision } from "../../../limits/key-state.ts";
 import { chargeOf, type LimitRule, mostOf, valueOf, wallRule } from "../../../limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { ClaimLimit } from "../../../storage/job-storage.ts";
-import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
+import type { LimitCondition, StartConditions } from "../../../storage/limit-storage.ts";
 import { ruleOfClaim } from "../../../storage/stored-rules.ts";
 import type { Database } from "../database.ts";
 import { type SeenLimit, SeenMeter } from "../limits/meter.ts";
@@ -25,7 +25,7 @@ interface Answer {
   readonly job: JobRow;
   readonly pauses: readonly string[];
   readonly workers: readonly WorkerRow[];
-  readonly ahead: Standing["ahead"];
+  readonly ahead: StartConditions["ahead"];
   readonly before: Before;
   /** What the first of its lane weighs, if that is another one. */
   readonly first: { readonly weights: unknown } | null;
@@ -35,7 +35,7 @@ interface Answer {
 type Weights = Readonly<Record<string, number>> | null;
 
 /** Everything that decides when a job can start. */
-export async function explain(database: Database, id: string): Promise<Standing | undefined> {
+export async function explain(database: Database, id: string): Promise<StartConditions | undefined> {
   const answer = await database.call<Answer | null>("explain_job", id);
   if (answer === null) return undefined;
   const { ahead, before, first, skew } = answer;
@@ -44,12 +44,12 @@ export async function explain(database: Database, id: string): Promise<Standing 
   const job = toRecord(answer.job, now - skew);
   const head = first === null ? undefined : readWeights(first.weights);
   const rules = answer.limits.map((one) => one.rule ?? ruleOfClaim(one.claim));
-  const limits = answer.limits.map((one, i): LimitStanding => {
+  const limits = answer.limits.map((one, i): LimitCondition => {
     const rule = rules[i]!;
     const group = valueOf(rule, job);
     const behind = one.behind ?? WHEN_RELEASED;
     const shown = wallRule(rule, skew);
-    return standingOf(
+    return conditionOf(
       new SeenMeter(rule, group, one.seen, behind),
       shown,
       job.weights,
@@ -63,13 +63,13 @@ export async function explain(database: Database, id: string): Promise<Standing 
 }
 
 /** `shown`: the rule as people see it. */
-function standingOf(
+function conditionOf(
   meter: SeenMeter,
   shown: LimitRule,
   weights: Weights,
   head: Weights | undefined,
   ahead: number,
-): LimitStanding {
+): LimitCondition {
   const { rule, group, quota, used, held } = meter;
   const charge = chargeOf(rule, weights);
   const ask = (weighs: typeof charge) => meter.verdictBehind(weighs);

@@ -1,7 +1,7 @@
 import { type Before, later, startsBefore, waitBehind } from "../../../limits/behind.ts";
 import { chargeOf, mostOf, valueOf, wallRule } from "../../../limits/rule.ts";
 import type { JobRecord } from "../../../core/job.ts";
-import type { LimitStanding, Standing } from "../../../storage/limit-storage.ts";
+import type { LimitCondition, StartConditions } from "../../../storage/limit-storage.ts";
 import { byTurn } from "../../../planner/turns.ts";
 import { remembered } from "../limits/claim-limits.ts";
 import { grpOf } from "../limits/groups.ts";
@@ -58,7 +58,7 @@ type Place = Pick<JobRow, "seq" | "due_at" | "priority" | "grp" | "keys">;
 
 /** Where a job stands. */
 interface Ahead {
-  readonly ahead: Standing["ahead"];
+  readonly ahead: StartConditions["ahead"];
   readonly before: Before;
   /** The lane that it waits in; undefined: it does not, or there is none yet. */
   readonly lane: OwnRow | undefined;
@@ -71,7 +71,7 @@ const NOWHERE: Ahead = {
 };
 
 /** Everything that decides when a job can start. */
-export function explain(step: Step, id: string): Standing | undefined {
+export function explain(step: Step, id: string): StartConditions | undefined {
   const [job] = find(step, [id]);
   if (job === undefined) return undefined;
   const { queue, type, weights, priority } = job;
@@ -87,7 +87,7 @@ export function explain(step: Step, id: string): Standing | undefined {
   });
   const keys = new SqliteKeys(step);
   const rules = [...step.rules.of(queue, type), ...remembered(step, queue)];
-  const limits = rules.map((rule): LimitStanding => {
+  const limits = rules.map((rule): LimitCondition => {
     const own = valueOf(rule, job);
     const key = keys.key(rule, own);
     const charge = chargeOf(rule, weights);

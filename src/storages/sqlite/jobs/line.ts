@@ -149,7 +149,7 @@ export interface Source {
 }
 
 /** A lane at the place that it had when it was put there. */
-interface Standing extends Place {
+interface Placed extends Place {
   readonly lane: ClaimLane;
   readonly version: number;
 }
@@ -163,7 +163,7 @@ export class Line {
   /** Is the lane where it belongs? Else it has a later turn now. */
   readonly #isRight: (lane: ClaimLane) => boolean;
   /** The first comes last. Those that are not there any more stay until they are first. */
-  #standing: Standing[] = [];
+  #placed: Placed[] = [];
 
   constructor(sources: readonly Source[], isRight: (lane: ClaimLane) => boolean) {
     this.#sources = [...sources];
@@ -172,8 +172,8 @@ export class Line {
 
   /** Lanes that were read, from the first on. */
   *upcoming(): Iterable<ClaimLane> {
-    for (let i = this.#standing.length - 1; i >= 0; i--) {
-      const { lane, version } = this.#standing[i]!;
+    for (let i = this.#placed.length - 1; i >= 0; i--) {
+      const { lane, version } = this.#placed[i]!;
       if (lane.version === version && isOpen(lane)) yield lane;
     }
   }
@@ -202,26 +202,26 @@ export class Line {
   put(lane: ClaimLane): void {
     lane.version += 1;
     if (!isOpen(lane)) return;
-    const standing = standingOf(lane);
-    let [from, to] = [0, this.#standing.length];
+    const placed = placedOf(lane);
+    let [from, to] = [0, this.#placed.length];
     while (from < to) {
       const middle = (from + to) >> 1;
-      if (byPlace(this.#standing[middle]!, standing) > 0) from = middle + 1;
+      if (byPlace(this.#placed[middle]!, placed) > 0) from = middle + 1;
       else to = middle;
     }
-    this.#standing.splice(from, 0, standing);
+    this.#placed.splice(from, 0, placed);
   }
 
   #enter(lanes: readonly ClaimLane[]): void {
-    for (const lane of lanes) if (isOpen(lane)) this.#standing.push(standingOf(lane));
-    this.#standing.sort((a, b) => byPlace(b, a));
+    for (const lane of lanes) if (isOpen(lane)) this.#placed.push(placedOf(lane));
+    this.#placed.sort((a, b) => byPlace(b, a));
   }
 
-  #top(): Standing | undefined {
+  #top(): Placed | undefined {
     for (;;) {
-      const top = this.#standing.at(-1);
+      const top = this.#placed.at(-1);
       if (top === undefined || (top.lane.version === top.version && isOpen(top.lane))) return top;
-      this.#standing.pop();
+      this.#placed.pop();
     }
   }
 
@@ -236,4 +236,4 @@ export class Line {
   }
 }
 
-const standingOf = (lane: ClaimLane): Standing => ({ ...placeOf(lane), lane, version: lane.version });
+const placedOf = (lane: ClaimLane): Placed => ({ ...placeOf(lane), lane, version: lane.version });
