@@ -190,6 +190,34 @@ export const groups: Cases = {
     equal(again.jobs[0]?.id, "first", "what starts when it is given back");
   },
 
+  "of lanes that come due together the one of the highest priority is served first": async (s) => {
+    await define(s, rule("k", window(1, 50), { byGroup: true }));
+    await s.add({ id: "low", group: "g" }, { id: "high", group: "g", priority: 5 });
+    const { jobs } = await s.claim({ max: 3 });
+    equal(
+      jobs.map(({ id }) => id),
+      ["high"],
+      "the first claim",
+    );
+    await s.claim({
+      max: 0,
+      settle: [
+        {
+          id: "high",
+          token: jobs[0]!.token,
+          to: "back",
+          inMs: 0,
+          held: false,
+          error: null,
+          hold: null,
+          unstarted: false,
+        },
+      ],
+    });
+    await s.clock.advance(100);
+    equal(await s.claimIds({ max: 1 }), ["high"], "when the limit is available");
+  },
+
   "a group that is full loses no turn": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true, groups: { b: { max: 100 } } }));
     await s.add(...of("aaabbb"));

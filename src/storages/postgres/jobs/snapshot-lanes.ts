@@ -99,10 +99,15 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
       else if (!lane.ready) this.emptied.add(lane);
     }
     for (const [type, ids] of snapshot.lines) {
-      const due = this.#lines.get(type)?.fresh ?? [];
-      const fresh = [...ids.map((id) => lanes.get(id)!), ...due];
-      if (due.length > 0) fresh.sort(byPlace);
-      this.#lines.set(type, { fresh, at: 0, whole: ids.length < snapshot.page, served: new Map() });
+      const ready = ids.map((id) => lanes.get(id)!);
+      const whole = ids.length < snapshot.page;
+      const line = this.#lines.get(type);
+      if (line === undefined) this.#lines.set(type, { fresh: ready, at: 0, whole, served: new Map() });
+      else this.#lines.set(type, { ...line, fresh: [...ready, ...line.fresh], whole });
+    }
+    // Lanes that come due stand among the others.
+    if (snapshot.lanes.some((row) => row[10] !== null)) {
+      for (const { fresh } of this.#lines.values()) fresh.sort(byPlace);
     }
   }
 
