@@ -221,8 +221,9 @@ BEGIN
   PERFORM {schema}.insert_arrivals(ARRAY[
     (job.seq, job.queue, job.type, job.priority, job.grp, job.keys, job.state, job.due_at)::{schema}.arrival]);
   IF cardinality(weighing) > 0 THEN
-    -- It may be lighter now than it was when a claim looked at it.
-    UPDATE {schema}.lanes l SET heavy = NULL
+    -- It may be lighter now than it was when a claim looked at it. 0: another than any job, so that left_lane looks again even if none is
+    -- left; without a heavy head the lane would wait at a gate that there may not be.
+    UPDATE {schema}.lanes l SET heavy = 0
     WHERE l.queue = was.queue AND l.type = was.type AND l.priority = was.priority AND l.grp = coalesce(':' || was.grp, '')
       AND l.keys = coalesce(was.keys, '') AND l.heavy = was.seq;
     everybody := {schema}.left_lane(ARRAY[(was.queue, was.type, was.priority, was.grp, was.keys)::{schema}.gone_job]);
