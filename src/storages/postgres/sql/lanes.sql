@@ -413,6 +413,13 @@ BEGIN
   IF ids <> '{}' THEN
     UPDATE {schema}.lanes l SET blocked_until = NULL WHERE l.id = ANY (ids);
   END IF;
+  -- Of limits whose locks are not held those are taken that are free: gates that nobody deletes would hide others.
+  names := names || ARRAY(SELECT e.name FROM (
+      SELECT DISTINCT g.name FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
+      WHERE g.name <> ALL (names) AND NOT EXISTS (SELECT FROM {schema}.lanes l
+        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
+          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL) OFFSET 0) e
+    WHERE pg_try_advisory_xact_lock({schema}.lock_key('limit', e.name)));
   IF gate_names && names THEN
     PERFORM {schema}.delete_gates(ARRAY(SELECT o.ctid FROM {schema}.gates o JOIN unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
         ON o.name = g.name AND o.grp = g.grp AND o.type = g.type

@@ -178,7 +178,8 @@ BEGIN
     SELECT coalesce(json_agg(json_build_array(r.name, h.grp, h.lane, h.priority, h.until, h.since)), '[]')
       INTO heavy FROM unnest(rules) AS r CROSS JOIN LATERAL {schema}.heavy_heads(r.name, NULL, now) AS h WHERE r.weight IS NOT NULL;
   END IF;
-  IF blocks THEN
+  -- Of a limit that was removed lanes may stand at its gate still.
+  IF blocks OR EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue) THEN
     SELECT coalesce(json_agg(json_build_array(t.type, f.grp, f.name, f.until) ORDER BY t.place), '[]')
       INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL (
         SELECT b.* FROM (
@@ -189,6 +190,9 @@ BEGIN
           UNION ALL
           -- Lanes whose jobs were cancelled or removed stay until their gate opens.
           (SELECT g.name, g.grp, g.until FROM (SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = t.type
+                AND EXISTS (SELECT FROM {schema}.lanes l
+                  WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND l.queue = q.queue AND l.type = t.type
+                    AND l.blocked_until IS NOT NULL AND l.heavy IS NULL)
               ORDER BY o.until LIMIT 10) g
             -- One that is open is looked at, whatever its lanes are; of very many lanes some have jobs.
             WHERE EXISTS (SELECT FROM (SELECT l, row_number() OVER () AS nth FROM {schema}.lanes l
@@ -197,8 +201,11 @@ BEGIN
               LIMIT 11) r WHERE g.until <= now OR r.nth > 10 OR {schema}.head_of(r.l) IS NOT NULL)
             ORDER BY g.until LIMIT 1)
           UNION ALL
-          -- Of very many gates, the first.
+          -- Of very many gates where lanes stand, the first.
           (SELECT o.name, o.grp, o.until FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = t.type
+              AND EXISTS (SELECT FROM {schema}.lanes l
+                WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND l.queue = q.queue AND l.type = t.type
+                  AND l.blocked_until IS NOT NULL AND l.heavy IS NULL)
             ORDER BY o.until OFFSET 10 LIMIT 1)
         ) b ORDER BY b.until LIMIT 1) f;
   END IF;
