@@ -76,6 +76,7 @@ BEGIN
     ELSE
       woken := {schema}.bring_back(rows.ids, now);
   END CASE;
+  PERFORM {schema}.correct_heads(rows.waited);
   IF cardinality(weighing) > 0 THEN
     everybody := {schema}.left_lane(rows.waited);
   END IF;
@@ -220,6 +221,7 @@ BEGIN
   END;
   PERFORM {schema}.insert_arrivals(ARRAY[
     (job.seq, job.queue, job.type, job.priority, job.grp, job.keys, job.state, job.due_at)::{schema}.arrival]);
+  PERFORM {schema}.correct_heads(ARRAY[(was.queue, was.type, was.priority, was.grp, was.keys)::{schema}.gone_job]);
   IF cardinality(weighing) > 0 THEN
     -- It may be lighter now than it was when a claim looked at it. 0: another than any job, so that left_lane looks again even if none is
     -- left; without a heavy head the lane would wait at a gate that there may not be.

@@ -316,6 +316,35 @@ BEGIN
 END
 $$;
 
+-- Jobs that waited in lanes with keys do not any more, and have not started: these lanes go by the jobs that are first now. One that
+-- another transaction has locked goes by the old one, which is too early.
+CREATE OR REPLACE FUNCTION {schema}.correct_heads(gone {schema}.gone_job[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  ids bigint[];
+BEGIN
+  ids := ARRAY(SELECT l.id FROM (
+      SELECT DISTINCT g.queue, g.type, g.priority, g.grp, g.keys FROM unnest(gone) AS g WHERE g.keys IS NOT NULL
+    ) g CROSS JOIN LATERAL (SELECT k.id FROM {schema}.lanes k WHERE k.queue = g.queue AND k.priority = g.priority
+      AND k.grp = coalesce(':' || g.grp, '') AND k.keys = g.keys AND k.type = g.type LIMIT 1 FOR UPDATE SKIP LOCKED) l);
+  IF ids <> '{}' THEN
+    PERFORM {schema}.write_heads(ids);
+  END IF;
+END
+$$;
+
+-- Lanes with keys, which are locked, go by the jobs that are first in them now.
+CREATE OR REPLACE FUNCTION {schema}.write_heads(ids bigint[]) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+  UPDATE {schema}.lanes l SET head_at = h.due_at, head_seq = h.seq
+  FROM unnest(ids) AS g (id) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = g.id OFFSET 0) k
+    CROSS JOIN LATERAL (SELECT j.due_at, j.seq FROM {schema}.jobs j
+      WHERE j.queue = k.queue AND j.type = k.type AND j.priority = k.priority AND j.state = 'waiting'
+        AND {schema}.lane_of(j.grp, j.keys) = k.keys || k.grp
+      ORDER BY j.due_at, j.seq LIMIT 1) h
+  WHERE l.id = k.id
+$$;
+
 -- Something of a limit was given back: its gates are open, and heavy heads are judged again (planner/heavy-heads.ts: untilGiven). Was
 -- anything waiting? Lanes are known to wait until a claim looks at them: what was given back may be taken by another claim before. The
 -- lock of the limit is held.
@@ -413,18 +442,19 @@ BEGIN
   IF ids <> '{}' THEN
     UPDATE {schema}.lanes l SET blocked_until = NULL WHERE l.id = ANY (ids);
   END IF;
-  -- Of limits whose locks are not held those are taken that are free: gates that nobody deletes would hide others.
+  IF gate_names IS NULL THEN
+    RETURN;
+  END IF;
+  -- Of limits whose locks are not held those are taken that are free: gates that no claim deletes would hide others.
   names := names || ARRAY(SELECT e.name FROM (
       SELECT DISTINCT g.name FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
       WHERE g.name <> ALL (names) AND NOT EXISTS (SELECT FROM {schema}.lanes l
         WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
           AND l.blocked_until IS NOT NULL AND l.heavy IS NULL) OFFSET 0) e
     WHERE pg_try_advisory_xact_lock({schema}.lock_key('limit', e.name)));
-  IF gate_names && names THEN
-    PERFORM {schema}.delete_gates(ARRAY(SELECT o.ctid FROM {schema}.gates o JOIN unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
-        ON o.name = g.name AND o.grp = g.grp AND o.type = g.type
-      WHERE o.queue = queue_name AND o.name = ANY (names) FOR UPDATE OF o SKIP LOCKED));
-  END IF;
+  PERFORM {schema}.delete_gates(ARRAY(SELECT o.ctid FROM {schema}.gates o JOIN unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
+      ON o.name = g.name AND o.grp = g.grp AND o.type = g.type
+    WHERE o.queue = queue_name AND o.name = ANY (names) FOR UPDATE OF o SKIP LOCKED));
 END
 $$;
 

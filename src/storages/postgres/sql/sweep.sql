@@ -142,6 +142,7 @@ BEGIN
   SELECT now, json_build_object('event', 'dead', 'queue', d.queue, 'id', d.id, 'type', d.type, 'attempt', d.attempt,
     'error', why)
   FROM dead d WHERE told ORDER BY d.seq;
+  PERFORM {schema}.correct_heads(gone);
 END
 $$;
 

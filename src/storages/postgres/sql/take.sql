@@ -731,13 +731,7 @@ BEGIN
     ) SELECT coalesce(bool_or(w.taken), false) INTO taken FROM written w;
   END IF;
   IF done.keyed <> '{}' THEN
-    UPDATE {schema}.lanes l SET head_at = h.due_at, head_seq = h.seq
-    FROM unnest(done.keyed) AS g (id) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = g.id OFFSET 0) k
-      CROSS JOIN LATERAL (SELECT j.due_at, j.seq FROM {schema}.jobs j
-        WHERE j.queue = k.queue AND j.type = k.type AND j.priority = k.priority AND j.state = 'waiting'
-          AND {schema}.lane_of(j.grp, j.keys) = k.keys || k.grp
-        ORDER BY j.due_at, j.seq LIMIT 1) h
-    WHERE l.id = k.id AND l.id = ANY (done.lanes);
+    PERFORM {schema}.write_heads(ARRAY(SELECT k FROM unnest(done.keyed) AS k WHERE k = ANY (done.lanes)));
   END IF;
   IF done.refused <> '{}' THEN
     everybody := {schema}.refuse_jobs(q.queue, done, wanted);
@@ -795,6 +789,7 @@ BEGIN
     FROM ended e WHERE wanted ORDER BY e.place
   )
   SELECT array_agg((queue_name, e.type, e.priority, e.grp, e.keys)::{schema}.gone_job) INTO gone FROM ended e;
+  PERFORM {schema}.correct_heads(gone);
   RETURN {schema}.left_lane(gone);
 END
 $$;
