@@ -1,6 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { RateLimiter } from "../../src/index.ts";
+import { Heap } from "../../src/storages/memory/heap.ts";
 import { MemoryStorage } from "../../src/storages/memory/job-storage.ts";
+import { Lane } from "../../src/storages/memory/lanes.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 import { anything, newJob } from "./jobs.ts";
 
@@ -25,6 +27,23 @@ describe("MemoryStorage alone", () => {
     }
     await expect(kept.add([newJob()])).rejects.toThrow("closed");
     expect(() => kept.subscribe({ queue: null })).toThrow("closed");
+  });
+
+  it("puts no lane into a heap while groups of two priorities take turns", async () => {
+    const { storage } = open();
+    const add = vi.spyOn(Heap.prototype, "add");
+    await storage.add(Array.from({ length: 400 }, (_, i) => newJob({ group: `g${i % 100}`, priority: i % 2 })));
+    const groups: (string | null)[] = [];
+    while (groups.length < 400) {
+      const { jobs } = await storage.claim(anything({ max: 10 }));
+      groups.push(...jobs.map(({ group }) => group));
+      await storage.settle(jobs.map(({ id, token }) => ({ id, token, to: "completed", result: null })));
+    }
+    const odd = Array.from({ length: 200 }, (_, i) => `g${(2 * i + 1) % 100}`);
+    const even = Array.from({ length: 200 }, (_, i) => `g${(2 * i) % 100}`);
+    expect(groups).toEqual([...odd, ...even]);
+    expect(add.mock.calls.filter(([item]) => item instanceof Lane)).toEqual([]);
+    add.mockRestore();
   });
 
   it("wakes nobody once it is closed, whatever its limits do", async () => {

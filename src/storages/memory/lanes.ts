@@ -3,6 +3,7 @@ import type { HeavyHead } from "../../planner/heavy-heads.ts";
 import type { Lane as Turning } from "../../planner/turns.ts";
 import { Heap, NOWHERE, type Slotted } from "./heap.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
+import { type Linked, Sequence } from "./sequence.ts";
 
 /** What a job needs in order to wait. */
 export interface Queued<Job extends Queued<Job>> extends Slotted {
@@ -44,7 +45,7 @@ export interface Turn<Job extends Queued<Job>> {
 }
 
 /** Jobs of one type, priority, group and keys that are due, as a list that any of them can leave at once. */
-export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
+export class Lane<Job extends Queued<Job>> implements Turning, Linked<Lane<Job>> {
   readonly id: number;
   readonly line: Line<Job>;
   readonly type: string;
@@ -63,6 +64,8 @@ export class Lane<Job extends Queued<Job>> implements Turning, Slotted {
   heavy: LaneHead<Job> | undefined = undefined;
   waiting = 0;
   slot = NOWHERE;
+  before: Lane<Job> | undefined = undefined;
+  after: Lane<Job> | undefined = undefined;
   /** Since when nobody has waited in it. */
   emptySince = 0;
   first: Job | undefined;
@@ -143,12 +146,12 @@ export const OPEN = Number.NEGATIVE_INFINITY;
  */
 export class Gate<Job extends Queued<Job>> implements Slotted {
   readonly line: Line<Job>;
-  /** undefined: the home gate. */
+  /** undefined: a home gate. */
   readonly key: MemoryLimitState | undefined;
   /** It is for one lane, whose first job did not fit into what was left of the key: that lane is before others of its priority. */
   readonly front: boolean;
   /** In the order in which they have their turn. */
-  readonly lanes: Heap<Lane<Job>> = new Heap(byPlace);
+  readonly lanes: Sequence<Lane<Job>> = new Sequence(byPlace);
   /** When it opens, by the clock of the ledgers; infinity: when something is given back; \`OPEN\`: it is open. */
   until = OPEN;
   slot = NOWHERE;
@@ -212,7 +215,7 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
 
 /**
  * All jobs of one type in a queue that have not started. A lane where jobs wait stands at one gate: that of a limit key that
- * refused it, or the home gate, which is always open. A claim looks at the first lanes of open gates only.
+ * refused it, or the home gate of its priority, which is always open. A claim looks at the first lanes of open gates only.
  */
 export class Line<Job extends Queued<Job>> {
   readonly queue: string;
@@ -225,7 +228,8 @@ export class Line<Job extends Queued<Job>> {
   readonly closed: Heap<Gate<Job>> = new Heap(byOpening);
   /** Jobs that are due later. */
   readonly scheduled = new Heap<Job>(byDue);
-  readonly #home: Gate<Job> = new Gate<Job>(this, undefined, false);
+  /** One for each priority that there are lanes of: the lanes at one differ by their turns alone, which suits a sequence. */
+  readonly #homes = new Map<number, Gate<Job>>();
   readonly #gates = new Map<MemoryLimitState, Gate<Job>>();
   readonly #lanes = new ByGroup<Lane<Job>>();
 
@@ -260,11 +264,12 @@ export class Line<Job extends Queued<Job>> {
   /** Forgets an empty lane. */
   delete(lane: Lane<Job>): void {
     this.#lanes.delete(lane.priority, laneName(lane.group, lane.keys));
+    if (this.#lanes.count(lane.priority) === 0) this.#homes.delete(lane.priority);
   }
 
   /** Jobs wait in the lane from now on: it stands at the home gate. */
   enter(lane: Lane<Job>): void {
-    this.#home.enter(lane);
+    this.#home(lane.priority).enter(lane);
   }
 
   /** No job waits in the lane any more. */
@@ -276,13 +281,19 @@ export class Line<Job extends Queued<Job>> {
 
   /** The lane stands at the gate of this key from now on; `front`: at one of its own, before all others of its priority. */
   move(lane: Lane<Job>, key: MemoryLimitState | undefined, front: boolean): Gate<Job> {
-    const found = key === undefined ? this.#home : front ? undefined : this.#gates.get(key);
+    const found = key === undefined ? this.#home(lane.priority) : front ? undefined : this.#gates.get(key);
     if (found !== undefined && found === lane.gate) return found;
     const gate = found ?? new Gate<Job>(this, key, front);
     if (!front && key !== undefined) this.#gates.set(key, gate);
     this.leave(lane);
     gate.enter(lane);
     return gate;
+  }
+
+  #home(priority: number): Gate<Job> {
+    let home = this.#homes.get(priority);
+    if (home === undefined) this.#homes.set(priority, (home = new Gate<Job>(this, undefined, false)));
+    return home;
   }
 
   *lanes(): Iterable<Lane<Job>> {
