@@ -20,7 +20,20 @@ export const NO_QUOTA: Quota = { max: null, windowMs: null, concurrency: null, e
 
 /** Does the limit hold for jobs of this queue and type? */
 export function applies({ queues, types }: LimitRule, queue: string, type: string): boolean {
-  return (queues === null || queues.includes(queue)) && (types === null || types.includes(type));
+  return (queues === null || queues.includes(queue)) && (types === null || isAmong(types, type));
+}
+
+/** A list of more names than this is looked through once. */
+const FEW = 16;
+
+const sets = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+/** Is the name one of these, which never change? */
+export function isAmong(names: readonly string[], name: string): boolean {
+  if (names.length <= FEW) return names.includes(name);
+  let set = sets.get(names);
+  if (set === undefined) sets.set(names, (set = new Set(names)));
+  return set.has(name);
 }
 
 /** What a job is counted by. */

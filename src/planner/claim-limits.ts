@@ -35,7 +35,7 @@ export type Decision =
 /** Does a refusal of the limit concern one group only? Under a limit that is paused no group starts anything. */
 export const isForOneGroup = ({ byGroup, paused }: LimitRule): boolean => byGroup && !paused;
 
-/** The limits of one type in one queue. */
+/** The limits of a type in one queue. */
 interface OfType {
   readonly general: readonly LimitKey[];
   readonly perGroup: readonly LimitRule[];
@@ -59,6 +59,8 @@ export class ClaimLimits {
   readonly #queue: string;
   readonly #keyOf: (rule: LimitRule, group: string | null) => LimitKey;
   readonly #types = new Map<string, OfType>();
+  /** The same, by which rules apply: types under the same rules have one. */
+  readonly #kinds = new Map<string, OfType>();
   readonly #keys = new Map<LimitRule, Map<string | null, LimitKey>>();
   /** Keys that a head waits for, and how long. */
   readonly #closed = new Map<LimitKey, Wait>();
@@ -73,6 +75,11 @@ export class ClaimLimits {
   /** Does it matter how heavy jobs of this type are? */
   weighs(type: string): boolean {
     return this.#of(type).weighs;
+  }
+
+  /** The same for all types that run under the same limits, and for no others. */
+  kindOf(type: string): unknown {
+    return this.#of(type);
   }
 
   /**
@@ -128,17 +135,28 @@ export class ClaimLimits {
   #of(type: string): OfType {
     let found = this.#types.get(type);
     if (found === undefined) {
-      const rules = this.#rules.filter((rule) => applies(rule, this.#queue, type));
-      found = {
-        general: rules.filter(({ byGroup }) => !byGroup).map((rule) => this.#key(rule, null)),
-        perGroup: rules.filter(({ byGroup }) => byGroup),
-        blocking: rules.filter((rule) => isForOneGroup(rule) && rule.weight === null),
-        weighs: rules.some(({ weight }) => weight !== null),
-        charges: new Map(),
-      };
+      const rules: LimitRule[] = [];
+      let kind = "";
+      for (const [i, rule] of this.#rules.entries()) {
+        if (!applies(rule, this.#queue, type)) continue;
+        rules.push(rule);
+        kind += `${i} `;
+      }
+      found = this.#kinds.get(kind);
+      if (found === undefined) this.#kinds.set(kind, (found = this.#under(rules)));
       this.#types.set(type, found);
     }
     return found;
+  }
+
+  #under(rules: readonly LimitRule[]): OfType {
+    return {
+      general: rules.filter(({ byGroup }) => !byGroup).map((rule) => this.#key(rule, null)),
+      perGroup: rules.filter(({ byGroup }) => byGroup),
+      blocking: rules.filter((rule) => isForOneGroup(rule) && rule.weight === null),
+      weighs: rules.some(({ weight }) => weight !== null),
+      charges: new Map(),
+    };
   }
 
   #key(rule: LimitRule, group: string | null): LimitKey {

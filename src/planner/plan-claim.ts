@@ -45,8 +45,8 @@ export interface LaneSource<L extends ReadyLane> {
    * so long, on its own.
    */
   block(lane: L, wait: Wait, by: LimitKey, fits: Wait): void;
-  /** A limit for all groups refuses the head of the lane: all types that it holds for are closed. */
-  close?(lane: L): void;
+  /** A limit for all groups refuses the head of the lane for so long: all types that it holds for are closed. */
+  close?(lane: L, wait: Wait, by: LimitKey): void;
   /** The head of the lane can never start under this limit: it ends. */
   refuse(lane: L, decision: Decision & { readonly granted: false }): void;
 }
@@ -130,7 +130,7 @@ export function planClaim<L extends ReadyLane>(
     } else if (!passOver(lane, decision)) {
       // A head that is too heavy is recorded, so that other claims do not start jobs with what it waits for.
       if (isTooHeavy(decision)) block(lane, decision);
-      else lanes.close?.(lane);
+      else lanes.close?.(lane, decision.wait, decision.by);
       for (const type of decision.by.rule.types ?? [...open]) if (open.delete(type)) closed.set(type, decision);
     }
   }

@@ -143,33 +143,70 @@ test("claims from lanes of many types start jobs in the order of priority and du
   expect(checked).toBeGreaterThan(200);
 });
 
-test("the number of statements of a claim does not grow with the number of types that wait", async () => {
+/** Counts the statements that are run from now on. */
+function countStatements(database: DatabaseSync): { count: number } {
+  const counted = { count: 0 };
+  const prepare = database.prepare.bind(database);
+  database.prepare = (sql: string) => {
+    const statement = prepare(sql);
+    return new Proxy(statement, {
+      get(target, key) {
+        const value = Reflect.get(target, key, target) as unknown;
+        if (typeof value !== "function") return value;
+        return (...args: unknown[]): unknown => {
+          if (key === "run" || key === "get" || key === "all") counted.count += 1;
+          return Reflect.apply(value, target, args);
+        };
+      },
+    });
+  };
+  return counted;
+}
+
+const LARGE = { max: 1_000, windowMs: 60_000 };
+const typesUpTo = (count: number) => Array.from({ length: count }, (_, i) => `t${i}`);
+const everyOther = (types: readonly string[]) => types.filter((_, i) => i % 2 === 0);
+
+test.each<{ name: string; rules: (types: readonly string[]) => ReturnType<typeof rule>[] }>([
+  { name: "without limits", rules: () => [] },
+  { name: "under a limit of one type", rules: () => [rule("one", LARGE, { types: ["t3"] })] },
+  { name: "under a limit of every other type", rules: (types) => [rule("half", LARGE, { types: everyOther(types) })] },
+  { name: "under a limit for each type", rules: (types) => types.map((type) => rule(type, LARGE, { types: [type] })) },
+  { name: "under a limit by group", rules: () => [rule("group", LARGE, { byGroup: true })] },
+  { name: "under a limit that weighs jobs", rules: () => [rule("weight", LARGE, { weight: "w" })] },
+  {
+    name: "under a limit for all that is full",
+    rules: () => [rule("all", { concurrency: 2 }), rule("one", LARGE, { types: ["t3"] })],
+  },
+])("the number of statements of a claim $name does not grow with the number of types that wait", async ({ rules }) => {
   const statements: number[] = [];
-  for (const types of [20, 500]) {
+  for (const types of [100, 500].map(typesUpTo)) {
     const { database, storage } = open();
-    let count = 0;
-    const prepare = database.prepare.bind(database);
-    database.prepare = (sql: string) => {
-      const statement = prepare(sql);
-      return new Proxy(statement, {
-        get(target, key) {
-          const value = Reflect.get(target, key, target) as unknown;
-          if (typeof value !== "function") return value;
-          return (...args: unknown[]): unknown => {
-            if (key === "run" || key === "get" || key === "all") count += 1;
-            return Reflect.apply(value, target, args);
-          };
-        },
-      });
-    };
-    await storage.add(Array.from({ length: types }, (_, i) => newJob({ type: `t${i}` })));
+    const counted = countStatements(database);
+    const limits = rules(types);
+    if (limits.length > 0) await storage.limits.define(limits);
+    await storage.add(types.map((type) => newJob({ type })));
     await storage.claim(claimOf());
-    count = 0;
-    for (const asked of [null, Array.from({ length: types }, (_, i) => `t${i}`)]) {
-      expect((await storage.claim(claimOf({ max: 5, types: asked }))).jobs).toHaveLength(5);
-    }
-    statements.push(count);
+    counted.count = 0;
+    for (const asked of [null, types]) await storage.claim(claimOf({ max: 5, types: asked }));
+    statements.push(counted.count);
+    const [view] = await storage.overview("q");
+    expect(view!.counts.active).toBe(limits[0]?.name === "all" ? 2 : 11);
     await storage.close();
   }
   expect(statements[1]).toBe(statements[0]);
+});
+
+test("types that a full limit closes are passed over in pages", async () => {
+  const { database, storage } = open();
+  const counted = countStatements(database);
+  const types = typesUpTo(600);
+  await storage.limits.define([rule("full", { concurrency: 1 }, { types: types.slice(0, 500) })]);
+  await storage.add(types.map((type) => newJob({ type })));
+  expect((await storage.claim(claimOf())).jobs.map(({ type }) => type)).toEqual(["t0"]);
+  counted.count = 0;
+  const { jobs } = await storage.claim(claimOf({ max: 3 }));
+  expect(jobs.map(({ type }) => type)).toEqual(["t500", "t501", "t502"]);
+  expect(counted.count).toBeLessThan(60);
+  await storage.close();
 });

@@ -20,7 +20,17 @@ import {
   openGates,
   unitsOf,
 } from "./lane-rows.ts";
-import { type ClaimGate, type ClaimLane, IN_FRONT, isOpen, Line, type Place, type Source } from "./line.ts";
+import {
+  type ClaimGate,
+  type ClaimLane,
+  type ClaimUnit,
+  IN_FRONT,
+  isOpen,
+  Line,
+  type Place,
+  type Source,
+} from "./line.ts";
+import type { FirstLanes } from "./many-types.ts";
 import type { OpenTypes } from "./ready.ts";
 import { type JobRow } from "./record.ts";
 import { readKeys, readWeights } from "../../../storage/kept.ts";
@@ -36,6 +46,12 @@ export interface Starting {
 export interface Refused {
   readonly row: JobRow;
   readonly decision: Decision & { readonly granted: false };
+}
+
+/** What a limit for all groups said that has closed its types. */
+export interface Closing {
+  readonly wait: Wait;
+  readonly by: LimitKey;
 }
 
 /** No more than this is read at once. */
@@ -62,6 +78,8 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   othersMayLook = false;
   /** Lanes of which the first job has become too heavy, or is so no more. */
   readonly weighed = new Map<number, number | null>();
+  /** Limits for all groups that have refused a job. */
+  readonly closed = new Map<LimitRule, Closing>();
   readonly #step: Step;
   readonly #types: OpenTypes;
   readonly #rules: readonly LimitRule[];
@@ -72,6 +90,9 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   readonly #blocks: boolean;
   /** Where lanes have keys. */
   readonly #turns: ClaimTurns | undefined;
+  /** Where lanes of many types wait, and there are no groups: lanes are not looked for by type, but come by \`add\`. */
+  readonly #first: FirstLanes | undefined;
+  readonly #levels = new Map<number, { readonly lanes: ClaimLane[]; served: number }>();
   readonly #lanes = new Map<number, ClaimLane>();
   readonly #lines = new Map<string, Line>();
   readonly #amount = new Amount();
@@ -82,7 +103,14 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   /** The number of the next start: its turn, and its token. */
   #turn: number;
 
-  constructor(step: Step, types: OpenTypes, rules: readonly LimitRule[], keys: SqliteKeys, want: number) {
+  constructor(
+    step: Step,
+    types: OpenTypes,
+    rules: readonly LimitRule[],
+    keys: SqliteKeys,
+    want: number,
+    first?: FirstLanes,
+  ) {
     this.#step = step;
     this.#types = types;
     this.#rules = rules;
@@ -91,6 +119,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     this.#shares = rules.some(({ groups }) => Object.values(groups).some(({ share }) => share !== undefined));
     this.#blocks = rules.some(blocks);
     this.#turns = types.keyed ? new ClaimTurns(step, types.queue, types.asked, this.#shares) : undefined;
+    this.#first = first;
     this.#turn = step.sequence + 1;
   }
 
@@ -113,14 +142,32 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     return this.#turns?.stale ?? [];
   }
 
+  /** A lane that was read from \`FirstLanes\`. */
+  add(row: ClaimLaneRow): void {
+    for (const lane of this.#join([this.#lane(row, undefined)])) this.#line(lane.type).put(lane);
+  }
+
   first(type: string): ClaimLane | undefined {
+    const first = this.firstKnown(type);
+    return first !== undefined && this.#isReached(first) ? first : undefined;
+  }
+
+  /** The first lane of this type that is known and stands at no closed gate. */
+  firstKnown(type: string): ClaimLane | undefined {
     return this.#line(type).first;
+  }
+
+  /** Is its first job before those of lanes that are not known yet? */
+  #isReached(lane: ClaimLane): boolean {
+    if (this.#first === undefined || this.#first.whole) return true;
+    const head = lane.head ?? this.#readHead(lane);
+    return head === undefined || this.#first.isBefore(lane.priority, head);
   }
 
   unit(lane: ClaimLane): readonly ClaimLane[] {
     if (this.#turns !== undefined) return this.#withKeys(lane, this.#turns.unit(lane));
     const { lanes } = lane.unit!;
-    return lanes.length === 1 ? lanes : lanes.filter(isOpen);
+    return lanes.length === 1 ? lanes : lanes.filter((one) => isOpen(one) && this.#isReached(one));
   }
 
   /** Of each other type of the unit the lanes that may have the job which starts next. */
@@ -185,7 +232,9 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
       this.#serveWithKeys(lane, this.#turns, goesOn ? undefined : turn);
       return;
     }
-    for (const other of unit.lanes) this.#serve(other, goesOn ? other.turn : turn);
+    for (const other of this.#first === undefined ? unit.lanes : [lane]) {
+      this.#serve(other, goesOn ? other.turn : turn);
+    }
   }
 
   #serveWithKeys(lane: ClaimLane, all: ClaimTurns, turn: number | undefined): void {
@@ -213,6 +262,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   }
 
   block(lane: ClaimLane, wait: Wait, by: LimitKey, fits: Wait): void {
+    if (!by.rule.byGroup) this.closed.set(by.rule, { wait, by });
     const heavy = fits > 0 ? lane.head!.seq : null;
     const { grp } = (by as SqliteKey).limitState;
     const gate = this.gates.of(lane.type, by.rule.name, grp, heavy === null ? 0 : lane.id);
@@ -222,6 +272,10 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     this.#move(lane, gate);
     gate.close(wait, fits);
     this.#gatesChanged = true;
+  }
+
+  close(_lane: ClaimLane, wait: Wait, by: LimitKey): void {
+    this.closed.set(by.rule, { wait, by });
   }
 
   refuse(lane: ClaimLane, decision: Decision & { readonly granted: false }): void {
@@ -258,8 +312,9 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   #line(type: string): Line {
     let line = this.#lines.get(type);
     if (line === undefined) {
-      const home = this.#home(type);
-      line = new Line(this.#blocks ? [home, this.#gatesOf(type)] : [home], (lane) => this.#isRight(lane));
+      const sources = this.#first === undefined ? [this.#home(type)] : [];
+      if (this.#blocks) sources.push(this.#gatesOf(type));
+      line = new Line(sources, (lane) => this.#isRight(lane));
       this.#lines.set(type, line);
     }
     return line;
@@ -355,6 +410,10 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     const { asked } = this.#types;
     const alone = lanes.filter(({ unit }) => unit === undefined);
     if (alone.length === 0) return lanes;
+    if (this.#first !== undefined) {
+      for (const lane of alone) (lane.unit = this.#level(lane.priority)).lanes.push(lane);
+      return lanes;
+    }
     if (asked?.length === 1) {
       for (const lane of alone) lane.unit = { lanes: [lane], served: lane.served };
       return lanes;
@@ -370,6 +429,13 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
       for (const lane of own) lane.unit = unit;
     }
     return lanes;
+  }
+
+  /** Without groups the lanes of a priority are a unit. */
+  #level(priority: number): ClaimUnit & { readonly lanes: ClaimLane[] } {
+    let level = this.#levels.get(priority);
+    if (level === undefined) this.#levels.set(priority, (level = { lanes: [], served: 0 }));
+    return level;
   }
 
   #atGate(row: AtGate): ClaimLane {

@@ -1,4 +1,4 @@
-import { type LimitRule, labelOf, ONE } from "../../../limits/rule.ts";
+import { isAmong, type LimitRule, labelOf, ONE } from "../../../limits/rule.ts";
 import type { Wait } from "../../../limits/wait.ts";
 import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import type { Grant } from "../../../storage/grants.ts";
@@ -11,7 +11,7 @@ import type { Step } from "../step.ts";
 export function isUniform(rules: readonly LimitRule[], { types }: ClaimRequest): boolean {
   return rules.every(
     ({ byGroup, weight, types: of }) =>
-      !byGroup && weight === null && (of === null || (types !== null && types.every((type) => of.includes(type)))),
+      !byGroup && weight === null && (of === null || (types !== null && types.every((type) => isAmong(of, type)))),
   );
 }
 

@@ -11,6 +11,8 @@ import type { Step } from "../step.ts";
 import { comingDue } from "./due.ts";
 import { blocks, ClaimLanes } from "./claim-lanes.ts";
 import { isOpen } from "./line.ts";
+import { FirstLanes } from "./many-types.ts";
+import { planMany } from "./plan-many.ts";
 import type { OpenTypes } from "./ready.ts";
 import { writeDown } from "./started.ts";
 
@@ -18,13 +20,27 @@ type WakeUp = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
 
 const NOTHING: WakeUp = { more: false, nextInMs: null, blockedBy: null };
 
+/** More types than this are many to ask for. */
+const MANY_ASKED = 64;
+
+interface Planned {
+  readonly lanes: ClaimLanes;
+  readonly plan: ClaimPlan;
+}
+
 /** A claim under limits: those that are kept, and those that it brings along. */
 class LimitedClaim {
   readonly #step: Step;
   readonly #types: OpenTypes;
   readonly #rules: readonly LimitRule[];
-  readonly #keys: SqliteKeys;
-  readonly #limits: ClaimLimits;
+  readonly #writes: boolean;
+  readonly #ttlMs: number | undefined;
+  #keys: SqliteKeys;
+  #limits: ClaimLimits;
+  /** The lanes in the order of their first jobs, where many types wait. */
+  #first: FirstLanes | undefined;
+  /** A limit was looked at for which starts are not kept long enough. */
+  #unprepared = false;
   /** May lanes stand at gates? */
   readonly #blocks: boolean;
 
@@ -34,21 +50,41 @@ class LimitedClaim {
     this.#types = types;
     this.#rules = rules;
     this.#blocks = rules.some(blocks);
+    this.#writes = writes;
+    this.#ttlMs = ttlMs;
+    this.#first = types.keyed || types.asked?.length === 1 ? undefined : FirstLanes.of(step, types.queue);
     this.#keys = new SqliteKeys(step, ttlMs);
-    this.#limits = new ClaimLimits(rules, types.queue, (rule, group) => {
-      const key = this.#keys.key(rule, group);
-      if (writes) key.prepare();
+    this.#limits = this.#begin();
+  }
+
+  /** Nothing is charged yet. */
+  #begin(): ClaimLimits {
+    const keys = (this.#keys = new SqliteKeys(this.#step, this.#ttlMs));
+    const look = (rule: LimitRule, group: string | null) => {
+      const key = keys.key(rule, group);
+      if (this.#writes) key.prepare();
+      else if (!rule.byGroup && key.unprepared) this.#unprepared = true;
       return key;
-    });
-    for (const rule of rules) if (!rule.byGroup && writes) this.#keys.key(rule, null).prepare();
+    };
+    // Where many types wait, limits of some types are looked at when a job of these is.
+    for (const rule of this.#rules) {
+      if (!rule.byGroup && (rule.types === null || this.#first === undefined)) look(rule, null);
+    }
+    return (this.#limits = new ClaimLimits(this.#rules, this.#types.queue, look));
   }
 
-  /** Starts are not kept long enough for one of the limits. */
+  /** Starts are not kept long enough for one of the limits that were looked at. */
   get unprepared(): boolean {
-    return this.#rules.some((rule) => !rule.byGroup && this.#keys.key(rule, null).unprepared);
+    return this.#unprepared;
   }
 
-  planClaim(wanted: Pick<ClaimRequest, "max" | "maxBytes">): { readonly lanes: ClaimLanes; readonly plan: ClaimPlan } {
+  planClaim(wanted: Pick<ClaimRequest, "max" | "maxBytes">): Planned {
+    const planned = this.#first === undefined ? undefined : this.#planMany(this.#first, wanted);
+    if (planned !== undefined) return planned;
+    if (this.#first !== undefined) {
+      this.#first = undefined;
+      this.#begin();
+    }
     const lanes = new ClaimLanes(this.#step, this.#types, this.#rules, this.#keys, wanted.max);
     const plan = planClaim(
       this.#blocks ? this.#types.open : [...this.#types.candidates()],
@@ -56,6 +92,17 @@ class LimitedClaim {
       this.#limits,
       new Allowance(wanted),
     );
+    if (this.#blocks) this.#closeFull(lanes);
+    return { lanes, plan };
+  }
+
+  #planMany(first: FirstLanes, wanted: Pick<ClaimRequest, "max" | "maxBytes">): Planned | undefined {
+    const [types, rules, keys, limits] = [this.#types, this.#rules, this.#keys, this.#limits];
+    const lanes = new ClaimLanes(this.#step, types, rules, keys, wanted.max, first);
+    const open = this.#blocks ? gateTypes(this.#step, types.queue, true) : [];
+    const atGates = open.filter((type) => types.has(type));
+    const plan = planMany({ first, lanes, types, rules, keys, limits, atGates }, wanted);
+    if (plan === undefined) return undefined;
     if (this.#blocks) this.#closeFull(lanes);
     return { lanes, plan };
   }
@@ -106,9 +153,14 @@ class LimitedClaim {
   /** Of each type the closed gate that opens first. */
   #closed(): ClosedGate[] {
     if (!this.#blocks) return [];
+    const types = this.#atClosedGates().filter((type) => this.#types.has(type));
+    return types.flatMap((type) => firstClosed(this.#step, this.#types.queue, type) ?? []);
+  }
+
+  /** The types of which lanes may stand at closed gates. Each is looked up: of many that are asked for, only those that do. */
+  #atClosedGates(): readonly string[] {
     const { queue, asked } = this.#types;
-    const types = (asked ?? gateTypes(this.#step, queue, false)).filter((type) => this.#types.has(type));
-    return types.flatMap((type) => firstClosed(this.#step, queue, type) ?? []);
+    return asked !== null && asked.length <= MANY_ASKED ? asked : gateTypes(this.#step, queue, false);
   }
 
   /** When the next scheduled job can start; and what is in its way, if it is due. */
@@ -128,9 +180,7 @@ class LimitedClaim {
   }
 
   openGates(): void {
-    if (!this.#blocks) return;
-    const { queue, asked } = this.#types;
-    openDue(this.#step, queue, asked ?? gateTypes(this.#step, queue, false));
+    if (this.#blocks) openDue(this.#step, this.#types.queue, this.#atClosedGates());
   }
 
   /** Are there closed gates whose instant has come? */
@@ -166,5 +216,6 @@ export function glanceUnder(
   if (limited.unprepared || limited.anyDue || limited.anyRipe) return undefined;
   const { lanes, plan } = limited.planClaim({ max: 0 });
   if (lanes.changed || (plan.more && request.max > 0)) return undefined;
-  return { jobs: [], ...limited.wakeUpOf(plan) };
+  const wakeUp = limited.wakeUpOf(plan);
+  return limited.unprepared ? undefined : { jobs: [], ...wakeUp };
 }

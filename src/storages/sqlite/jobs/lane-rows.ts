@@ -75,6 +75,12 @@ const order = (of: string) =>
 
 const HOME = `SELECT ${columns("lane")} FROM sluice_lanes AS lane
   WHERE lane.queue = ? AND lane.type = ? AND lane.empty_since IS NULL AND lane.gate IS NULL ORDER BY ${order("lane")} LIMIT +? OFFSET +?`;
+// In a priority without groups: lanes by their first jobs, where these are known (many-types.ts), or all lanes.
+const UNGROUPED = `FROM sluice_lanes AS lane
+  WHERE lane.queue = ? AND lane.priority = ? AND lane.empty_since IS NULL AND lane.gate IS NULL`;
+const BY_FIRST = `SELECT ${columns("lane")}, lane.first_at, lane.first_seq ${UNGROUPED} AND lane.first_at IS NOT NULL
+  AND (lane.first_at, lane.first_seq) > (?, ?) ORDER BY lane.first_at, lane.first_seq LIMIT +?`;
+const ALL_UNGROUPED = `SELECT ${columns("lane")} ${UNGROUPED} AND lane.grp = '' AND lane.keys = ''`;
 const AT_GATE = "FROM sluice_lanes AS other WHERE other.gate = gate.id AND other.waiting > 0";
 const GATES = `SELECT ${columns("lane")}, ${GATE}, (SELECT 1 ${AT_GATE} LIMIT 1 OFFSET 1) AS more, gate.priority AS gatePriority,
     gate.turn AS gateTurn, gate.own AS gateOwn, gate.head_at AS gateAt, gate.head_seq AS gateSeq
@@ -102,6 +108,31 @@ const KEYED = `${OF_TURN} AND lane.keys <> '' LIMIT +?`;
 /** The lanes of a type at no gate in the order of their turns, so many from this place on. */
 export function homeLanes(step: Step, queue: string, type: string, count: number, from: number): ClaimLaneRow[] {
   return step.arrays(HOME).all(queue, type, count, from).map(rowOf);
+}
+
+/** Where a lane stands among lanes of many types: by its first job. */
+export interface ByFirst {
+  readonly at: number;
+  readonly seq: number;
+}
+
+/** Lanes of a priority without groups at no gate in the order of their first jobs, so many behind this place; and the place of the last. */
+export function lanesByFirst(
+  step: Step,
+  queue: string,
+  priority: number,
+  after: ByFirst,
+  count: number,
+): { readonly rows: ClaimLaneRow[]; readonly last: ByFirst } {
+  const found = step.arrays(BY_FIRST).all(queue, priority, after.at, after.seq, count);
+  if (found.length === 0) return { rows: [], last: after };
+  const v = valuesOf(found.at(-1)) as never[];
+  return { rows: found.map(rowOf), last: { at: v[FIRST]!, seq: v[FIRST + 1]! } };
+}
+
+/** All lanes of a priority without groups at no gate. */
+export function ungroupedLanes(step: Step, queue: string, priority: number): ClaimLaneRow[] {
+  return step.arrays(ALL_UNGROUPED).all(queue, priority).map(rowOf);
 }
 
 /** The open gates of a type in the order of the places that they are known by, so many from this one on. */
@@ -143,6 +174,9 @@ export function lanesOfTurn(
     ...step.arrays(KEYED).all(queue, priority, grp, type, count),
   ].map(rowOf);
 }
+
+/** Where the first job is, behind the columns of a lane. */
+const FIRST = 14;
 
 /** Where the number of the unit is, behind the columns of a lane and of its gate. */
 const UNIT = 19;

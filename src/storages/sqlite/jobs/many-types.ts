@@ -1,7 +1,14 @@
 import type { Unit } from "../../../planner/turns.ts";
 import type { Step } from "../step.ts";
 import { hasGroups } from "./keyed.ts";
-import type { AnyLane, LaneRow } from "./lane-rows.ts";
+import {
+  type AnyLane,
+  type ByFirst,
+  type ClaimLaneRow,
+  type LaneRow,
+  lanesByFirst,
+  ungroupedLanes,
+} from "./lane-rows.ts";
 
 /*
  * Jobs of one priority and group start in due order, whatever their type. Where a group has lanes of a few types, a claim looks at
@@ -25,6 +32,10 @@ const FEW = `SELECT ${COLUMNS} FROM sluice_lanes WHERE queue = ? AND priority = 
 const MANY = `SELECT ${COLUMNS} FROM sluice_lanes WHERE queue = ? AND priority = ?
   AND ${READY} ORDER BY first_at, first_seq LIMIT +?`;
 
+// The last of its groups: if it has any, this is one.
+const LEVEL = `SELECT priority, grp, first_at IS NOT NULL AS many FROM sluice_lanes WHERE queue = ? AND priority < ?
+  ORDER BY priority DESC, grp DESC LIMIT 1`;
+
 /** A unit, and the lanes that have their turn with it. */
 export interface SeenUnit {
   readonly unit: Unit<LaneRow>;
@@ -32,7 +43,7 @@ export interface SeenUnit {
 }
 
 /** Lanes that are not asked for, and come before those that are, are passed over: so many. */
-const PASSED_OVER = 100;
+export const PASSED_OVER = 100;
 
 /**
  * The units that have the next `jobs` jobs of a queue, if there are so many, where the queue has no groups: each priority is a unit.
@@ -81,4 +92,75 @@ function lanesOf(
   const lanes = step.sql(MANY).all(queue, priority, most) as AnyLane[];
   const asked = lanes.filter(({ type }) => has(type)).slice(0, count);
   return asked.length < count && lanes.length === most ? undefined : asked;
+}
+
+/** A priority. */
+interface Level {
+  readonly priority: number;
+  /** The last of its groups, as it is kept; '': it has none. */
+  readonly grp: string;
+  /** 1: its lanes say which job is their first. */
+  readonly many: number;
+}
+
+const BEGINNING: ByFirst = { at: -Number.MAX_VALUE, seq: 0 };
+
+/** The lanes of a queue without groups that stand at no gate, in the order of their first jobs, read as they are needed. */
+export class FirstLanes {
+  readonly #step: Step;
+  readonly #queue: string;
+  /** Those that were not read to the end. */
+  readonly #levels: Level[];
+  /** The latest that was read of the first level. */
+  #after = BEGINNING;
+
+  private constructor(step: Step, queue: string, levels: Level[]) {
+    this.#step = step;
+    this.#queue = queue;
+    this.#levels = levels;
+  }
+
+  /** Undefined: the queue has groups or too many priorities, or no lanes of many types. */
+  static of(step: Step, queue: string): FirstLanes | undefined {
+    if (step.sql(ANY).get(queue) === undefined) return undefined;
+    const levels: Level[] = [];
+    for (let above = Number.MAX_VALUE; ; above = levels.at(-1)!.priority) {
+      const level = step.sql(LEVEL).get(queue, above) as Level | undefined;
+      if (level === undefined) return new FirstLanes(step, queue, levels);
+      if (level.grp !== "" || levels.length === MOST_PRIORITIES) return undefined;
+      levels.push(level);
+    }
+  }
+
+  /** Was everything read? */
+  get whole(): boolean {
+    return this.#levels.length === 0;
+  }
+
+  /** About so many more lanes. */
+  read(count: number): readonly ClaimLaneRow[] {
+    const lanes: ClaimLaneRow[] = [];
+    while (lanes.length < count && !this.whole) {
+      const { priority, many } = this.#levels[0]!;
+      const left = count - lanes.length;
+      const { rows, last } =
+        many === 1
+          ? lanesByFirst(this.#step, this.#queue, priority, this.#after, left)
+          : { rows: ungroupedLanes(this.#step, this.#queue, priority), last: BEGINNING };
+      lanes.push(...rows);
+      this.#after = last;
+      if (many === 1 && rows.length === left) continue;
+      this.#levels.shift();
+      this.#after = BEGINNING;
+    }
+    return lanes;
+  }
+
+  /** Does this job come before all jobs of lanes that were not read? */
+  isBefore(priority: number, { dueAt, seq }: { readonly dueAt: number; readonly seq: number }): boolean {
+    const [level] = this.#levels;
+    if (level === undefined || priority !== level.priority) return level === undefined || priority > level.priority;
+    const { at, seq: last } = this.#after;
+    return dueAt < at || (dueAt === at && seq <= last);
+  }
 }

@@ -44,10 +44,11 @@ export class RuleBook {
   /** What the jobs that a claim may take run under: what is kept, and what the claim brings along. */
   forClaim({ queue, types, limits }: ClaimRequest): readonly LimitRule[] {
     if (this.inForce.length === 0 && limits.length === 0) return NONE;
+    const asked = types === null ? null : new Set(types);
     const kept = this.inForce.filter(
       (rule) =>
         (rule.queues === null || rule.queues.includes(queue)) &&
-        (types === null || rule.types === null || rule.types.some((type) => types.includes(type))),
+        (asked === null || rule.types === null || rule.types.some((type) => asked.has(type))),
     );
     return [...kept, ...limits.map(ruleOfClaim)];
   }
