@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
-import type { Claim, ClaimRequest, JobStorage, LimitDefinitions, NewJob, Outcome } from "../dist/index.js";
+import type { Claim, defineLimits, JobStorage, LimitDefinitions, NewJob, Outcome } from "../dist/index.js";
 import { startPostgres } from "../scripts/postgres-server.ts";
 import { median } from "./harness.ts";
 
@@ -146,11 +146,9 @@ async function measure(kind: string, one: Case, builds: readonly Build[], url: s
       build,
       url === undefined ? undefined : await databaseOf(url, `${i}_${CASES.indexOf(one)}`),
     );
-    const { defineLimits } = (await import(
-      new URL("dist/index.js", build.root).href
-    )) as typeof import("../dist/index.js");
+    const loaded = (await import(new URL("dist/index.js", build.root).href)) as { defineLimits: typeof defineLimits };
     await storage.setup();
-    if (one.limits !== undefined) await storage.limits.define(defineLimits(one.limits).rules);
+    if (one.limits !== undefined) await storage.limits.define(loaded.defineLimits(one.limits).rules);
     opened.push({ storage, drain: () => drained(storage, one) });
   }
   const ratios: number[] = [];
@@ -208,7 +206,7 @@ async function drained(storage: JobStorage, { jobs, max, claims = 1, of, adding 
           max,
           settle,
           confirm,
-        } as ClaimRequest);
+        });
         grant = claim.grant;
         left -= claim.jobs.length;
         settle = claim.jobs.map(({ id, token }) => ({ id, token, to: "completed", result: null }));

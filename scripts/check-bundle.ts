@@ -7,11 +7,11 @@ import { build } from "esbuild";
  */
 const MOST_BYTES: Readonly<Record<string, number>> = {
   '* from "sluice"': 82_000,
-  '* from "sluice/server"': 45_300,
+  '* from "sluice/server"': 45_400,
   '{ rateLimit } from "sluice"': 7_900,
   '{ concurrencyLimit } from "sluice"': 6_050,
   '{ limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage } from "sluice"': 15_800,
-  '{ Queue } from "sluice"': 17_500,
+  '{ Queue } from "sluice"': 17_600,
   '{ Queue, Worker, MemoryStorage } from "sluice"': 68_500,
 };
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { anything } from "../jobs.ts";
-import { emptyStorages, newJob, rule } from "./support.ts";
+import { emptyStorages, newJob } from "./support.ts";
 
 const open = emptyStorages();
 const idsOf = (claim: { readonly jobs: readonly { readonly id: string }[] }) => claim.jobs.map(({ id }) => id);
@@ -22,7 +22,8 @@ for (const [what, about] of Object.entries({
     const ids = TENANTS.map((tenant) => `early ${tenant}`);
     if (what === "were cancelled") await storage.change({ action: "cancel", queue: "q", ids });
     if (what === "have other keys now") {
-      for (const id of ids) await storage.update({ queue: "q", id, set: { keys: { tenant: "y" }, due: { inMs: 60_000 } } });
+      for (const id of ids)
+        await storage.update({ queue: "q", id, set: { keys: { tenant: "y" }, due: { inMs: 60_000 } } });
     }
     await clock.advance(100);
     expect(idsOf(await storage.claim(anything({ max: 1 })))).toEqual(["between"]);
