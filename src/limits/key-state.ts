@@ -63,7 +63,7 @@ export type Reason =
   /** The service asked for a hold (`RateLimitedError`, `Retry-After`). */
   | "held"
   /** The service said that nothing remains. */
-  | "told"
+  | "remaining"
   /** Too many failures in a row. */
   | "breaker";
 
@@ -105,7 +105,7 @@ export function decideStart(
   if (quota.everyMs !== null) meet(spacingWait(state, quota.everyMs, now), "spacing");
   meet(concurrencyWait(quota.concurrency, slots.slots, charge.slots, slots.expiresIn), "concurrency");
   if (state.remainingUntil !== null && now < state.remainingUntil && charge.weight > (state.remaining ?? 0)) {
-    meet(state.remainingUntil - now, "told");
+    meet(state.remainingUntil - now, "remaining");
   }
   if (rule.breaker !== null && state.openUntil !== null) {
     const probing = slots.probes < rule.breaker.probes ? 0 : slots.expiresIn;

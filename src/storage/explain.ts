@@ -220,7 +220,7 @@ function limitText(condition: LimitCondition, quota: Quota, until: Date | undefi
       return `${limit} is paused until it is resumed.`;
     case "held":
       return `${limit} is held ${then}: the service or an operator asked for that.`;
-    case "told":
+    case "remaining":
       return `${limit} waits ${then}: the service said that not enough remains${needs}.`;
     case "breaker":
       if (until === undefined) return `${limit} had too many failures in a row, and waits for the end of a probe.`;

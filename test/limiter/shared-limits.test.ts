@@ -341,7 +341,7 @@ describe("Limits", () => {
       });
       expect((await take("mail")).granted).toBe(true);
       expect(await take("mail")).toMatchObject({ granted: false, retryInMs: 10_000 });
-      expect(await limits.get("mail")).toMatchObject({ used: 1, blockedBy: "told" });
+      expect(await limits.get("mail")).toMatchObject({ used: 1, blockedBy: "remaining" });
       await clock.advance(10_000);
       expect((await take("mail")).granted).toBe(true);
     });

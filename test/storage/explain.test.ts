@@ -250,7 +250,7 @@ describe("explaining a job", () => {
     ],
     [
       { concurrency: 2, all: true },
-      { waitMs: 5, reason: "told" },
+      { waitMs: 5, reason: "remaining" },
       "The limit quota waits until 2030-01-01T00:00:00.005Z: the service said that not enough remains.",
     ],
     [

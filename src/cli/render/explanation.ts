@@ -92,7 +92,7 @@ function limitLine(
     spacing: `too soon after the one before${then}`,
     paused: "paused, until it is resumed",
     held: `held by the service, or by hand${then}`,
-    told: `used up, says the service${needs}${then}`,
+    remaining: `used up, says the service${needs}${then}`,
     breaker: `its breaker is open${then || ", until a probe succeeds"}`,
   };
   return `${name}: ${words[reason]}`;

@@ -27,7 +27,7 @@ export function groupWords(rule: LimitRule, state: GroupState, now: number): Sta
   if (max === 0 || concurrency === 0) return stopped("closed: allows none");
   if (reason === null) return OPEN;
   if (nextInMs !== null)
-    return full(reason === "told" ? `used up, says the service, ${until(nextInMs)}` : `full ${until(nextInMs)}`);
+    return full(reason === "remaining" ? `used up, says the service, ${until(nextInMs)}` : `full ${until(nextInMs)}`);
   return full("full until one ends");
 }
 

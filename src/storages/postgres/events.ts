@@ -18,7 +18,7 @@ interface Gap {
   readonly since: number;
 }
 
-/** A row of the table: an event, or one event for all jobs that a step ended (sql/events.sql: tell_ends). */
+/** A row of the table: an event, or one event for all jobs that a step ended (sql/events.sql: publish_ends). */
 export type WrittenEvent = JobEvent | { readonly event: "ended"; readonly ids: readonly string[] };
 
 interface Row {

@@ -98,7 +98,7 @@ export class Hub implements StepObserver {
   committed(hints: StepHints): void {
     if (!hasHints(hints)) return;
     this.#pass(hints);
-    if (hints.told === true) this.#notifier.stepNotified();
+    if (hints.notified === true) this.#notifier.stepNotified();
     else this.#notifier.notify(hints);
   }
 
@@ -116,10 +116,10 @@ export class Hub implements StepObserver {
     this.#closed.abort();
   }
 
-  #pass({ woken, everybody, stopping, events, ends }: StepHints): void {
+  #pass({ woken, wakeAll, stopping, events, ends }: StepHints): void {
     for (const [queue, id] of stopping ?? []) this.#subscribers.cancelled(queue, id);
     for (const [queue, mayStart] of woken ?? []) this.#subscribers.wake(queue, mayStart);
-    if (everybody === true) this.#subscribers.wakeAll(true);
+    if (wakeAll === true) this.#subscribers.wakeAll(true);
     if (events === true && this.#subscribers.hearEvents) this.#events.read();
     else if (ends === true && this.#subscribers.hearEvents) this.#events.readIn(ENDS_MS);
     this.#subscribers.notify();
@@ -128,8 +128,8 @@ export class Hub implements StepObserver {
   readonly #receive = (text: string | undefined): void => {
     const hints = readHints(text);
     if (hints === undefined || hints.origin === this.#origin) return;
-    const { queues, everybody, events } = hints;
-    this.#pass({ woken: queues ?? [], everybody: everybody === true, events: events === true });
+    const { queues, wakeAll, events } = hints;
+    this.#pass({ woken: queues ?? [], wakeAll: wakeAll === true, events: events === true });
     for (const [, id] of hints.stopping ?? []) if (this.#hinted.size < MOST_HINTED) this.#hinted.add(id);
     if (this.#hinted.size > 0 && !this.#confirming) void this.#confirm();
   };

@@ -20,7 +20,7 @@ const MOST_STOPPING = 100;
 export interface Hints {
   readonly origin?: string;
   readonly queues?: readonly (readonly [string, boolean])[];
-  readonly everybody?: boolean;
+  readonly wakeAll?: boolean;
   readonly stopping?: readonly (readonly [string, string])[];
   readonly events?: boolean;
 }
@@ -33,7 +33,7 @@ export class Notifier {
   readonly #database: PostgresDatabase;
   readonly #origin: string;
   #queues = new Map<string, boolean>();
-  #everybody = false;
+  #wakeAll = false;
   #stopping: (readonly [string, string])[] = [];
   #events = false;
   #pending = false;
@@ -50,13 +50,13 @@ export class Notifier {
     this.#origin = origin;
   }
 
-  notify({ woken, everybody, stopping, events, ends }: StepHints): void {
+  notify({ woken, wakeAll, stopping, events, ends }: StepHints): void {
     for (const [queue, mayStart] of woken ?? []) {
       this.#queues.set(queue, mayStart || this.#queues.get(queue) === true);
     }
     // What is left out here comes with the next heartbeat.
     if (this.#stopping.length < MOST_STOPPING) this.#stopping.push(...(stopping ?? []));
-    this.#everybody ||= everybody === true;
+    this.#wakeAll ||= wakeAll === true;
     this.#events ||= events === true || ends === true;
     this.#pending = true;
     this.#go();
@@ -123,7 +123,7 @@ export class Notifier {
     const hints: Hints = {
       origin: this.#origin,
       queues: [...this.#queues],
-      everybody: this.#everybody,
+      wakeAll: this.#wakeAll,
       stopping: this.#stopping,
       events: this.#events,
     };
@@ -131,11 +131,11 @@ export class Notifier {
     const short = text.length <= MOST_CHARACTERS;
     const events = this.#events;
     this.#queues = new Map();
-    this.#everybody = false;
+    this.#wakeAll = false;
     this.#stopping = [];
     this.#events = false;
     this.#pending = false;
-    return short ? text : JSON.stringify({ origin: this.#origin, everybody: true, events } satisfies Hints);
+    return short ? text : JSON.stringify({ origin: this.#origin, wakeAll: true, events } satisfies Hints);
   }
 }
 
@@ -144,11 +144,11 @@ export function readHints(text: string | undefined): Hints | undefined {
   try {
     const parsed = JSON.parse(text ?? "") as unknown;
     if (typeof parsed !== "object" || parsed === null) return undefined;
-    const { origin, queues, everybody, stopping, events } = parsed as Readonly<Record<string, unknown>>;
+    const { origin, queues, wakeAll, stopping, events } = parsed as Readonly<Record<string, unknown>>;
     return {
       ...(typeof origin === "string" && { origin }),
       queues: pairs<boolean>(queues, "boolean"),
-      everybody: everybody === true,
+      wakeAll: wakeAll === true,
       stopping: pairs<string>(stopping, "string"),
       events: events === true,
     };

@@ -257,7 +257,7 @@ export const explaining: Cases = {
         ["broken", 900, "breaker"],
         ["held", 300, "held"],
         ["paused", null, "paused"],
-        ["told", 500, "told"],
+        ["told", 500, "remaining"],
       ],
       "the limits",
     );

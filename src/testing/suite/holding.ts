@@ -107,7 +107,7 @@ export const holding: Cases = {
     await change(s, "k", { remaining: 2, resetMs: 5_000, group: null });
     equal((await countOf(s, "k")).free, 2, "free");
     equal(await said(s), { count: 2, more: false, nextInMs: 5_000, blockedBy: "k" }, "no more than that");
-    equal((await countOf(s, "k")).reason, "told", "what is in the way");
+    equal((await countOf(s, "k")).reason, "remaining", "what is in the way");
     await s.clock.advance(4_999);
     equal((await said(s)).nextInMs, 1, "a millisecond before");
     await s.clock.advance(1);

@@ -157,7 +157,7 @@ class Player {
     ]);
     const { jobs, grant, ...answer } = JSON.parse(rows[0]!.answer) as {
       readonly jobs: StartedJobs | readonly JobRow[];
-      readonly everybody?: boolean;
+      readonly wakeAll?: boolean;
       readonly ends?: boolean;
       readonly grant?: GrantRow | null;
     };
@@ -168,7 +168,7 @@ class Player {
       ...answer,
       confirmIn: grant?.[1],
       jobs: started.map(({ id }) => id),
-      everybody: answer.everybody ?? false,
+      wakeAll: answer.wakeAll ?? false,
       ends: answer.ends ?? false,
       woken: undefined,
       events: undefined,

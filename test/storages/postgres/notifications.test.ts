@@ -29,7 +29,7 @@ describe("notifications of other processes", () => {
     await until(() => far.wakes.length > 0 && far.cancelled.length > 0, "the other one to hear it", 1_000);
     expect([far.wakes, far.cancelled]).toEqual([[true], ["job-1"]]);
     expect(other.wakes).toEqual([]);
-    await say(here.database, { everybody: true });
+    await say(here.database, { wakeAll: true });
     await until(() => other.wakes.length > 0 && far.wakes.length > 1, "everybody to hear it", 1_000);
     expect([near.wakes, near.cancelled]).toEqual([[true, true], ["job-1"]]);
   });

@@ -13,11 +13,11 @@ const DECIDE = `
 CREATE FUNCTION public.decide(rule jsonb, grp text, weights jsonb, now float8) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
   said sluice.limit_rule := sluice.read_rule(rule);
-  meter sluice.limit_meter := sluice.meter_of(said, grp);
+  quota sluice.key_quota := sluice.key_quota_of(said, grp);
   lane text := CASE WHEN said.by_group THEN coalesce(':' || grp, '') END;
-  charge sluice.limit_charge := sluice.charge_of(meter, weights);
-  account sluice.limit_account;
-  verdict sluice.limit_verdict;
+  charge sluice.limit_charge := sluice.charge_of(quota, weights);
+  state sluice.limit_state;
+  decision sluice.limit_decision;
   kept record;
   -- As a claim of one sees them, and one of very many, which looks up what has left the window.
   keys sluice.claim_keys := sluice.open_keys(ARRAY[said], CASE WHEN lane IS NULL THEN 1 ELSE 0 END,
@@ -25,19 +25,19 @@ DECLARE
   exact sluice.claim_keys := sluice.open_keys(ARRAY[said], CASE WHEN lane IS NULL THEN 1 ELSE 0 END,
     array_remove(ARRAY[lane], NULL), '{}', 1000000000, NULL, now);
 BEGIN
-  SELECT k.account, k.used INTO kept FROM sluice.kept_accounts(ARRAY[said.name], ARRAY[sluice.state_grp(said.by_group, grp)],
-    ARRAY[CASE WHEN meter.max IS NOT NULL THEN meter.window_ms END], ARRAY[meter.holds], now) AS k;
-  account := kept.account;
-  meter.used := coalesce(kept.used, 0);
-  verdict := sluice.verdict(meter, account, charge.weight, charge.slots, now);
+  SELECT k.state, k.used INTO kept FROM sluice.read_states(ARRAY[said.name], ARRAY[sluice.state_grp(said.by_group, grp)],
+    ARRAY[CASE WHEN quota.max IS NOT NULL THEN quota.window_ms END], ARRAY[quota.holds], now) AS k;
+  state := kept.state;
+  quota.used := coalesce(kept.used, 0);
+  decision := sluice.decide_start(quota, state, charge.weight, charge.slots, now);
   RETURN json_build_object(
-    'quota', json_build_array(meter.max, meter.window_ms, meter.concurrency, meter.every_ms),
-    'share', meter.share,
+    'quota', json_build_array(quota.max, quota.window_ms, quota.concurrency, quota.every_ms),
+    'share', quota.share,
     'charge', json_build_object('weight', charge.weight, 'slots', charge.slots),
-    'used', meter.used,
-    'held', coalesce(account.held, 0),
-    'wait', nullif(verdict.wait, 'Infinity'),
-    'reason', verdict.reason,
+    'used', quota.used,
+    'held', coalesce(state.held, 0),
+    'wait', nullif(decision.wait, 'Infinity'),
+    'reason', decision.reason,
     'refusal', nullif(sluice.refusal_wait(said, sluice.state_grp(said.by_group, grp), charge.weight, charge.slots, 0, 0, 0, NULL, now), 'Infinity'),
     -- A claim decides no earlier than what it knows of.
     'fits', CASE WHEN keys.at = now THEN NOT keys.closed[1] AND charge.weight <= keys.weights[1] AND charge.slots <= keys.slots[1]
@@ -125,7 +125,7 @@ test(`limits decide in the database as they do everywhere else (${VECTORS} vecto
   }
   expect(compared).toBeGreaterThan(VECTORS / 3);
   // All of it was asked about, and not only what fits anyway.
-  for (const reason of ["window", "spacing", "concurrency", "paused", "held", "told", "breaker", null]) {
+  for (const reason of ["window", "spacing", "concurrency", "paused", "held", "remaining", "breaker", null]) {
     expect(expected.filter((one) => one.reason === reason).length, String(reason)).toBeGreaterThan(VECTORS / 300);
   }
 });

@@ -6,7 +6,7 @@ import type { ClaimLimit } from "../../../storage/job-storage.ts";
 import type { LimitCondition, StartConditions } from "../../../storage/limit-storage.ts";
 import { ruleOfClaim } from "../../../storage/stored-rules.ts";
 import type { Database } from "../database.ts";
-import { type SeenLimit, SeenMeter } from "../limits/meter.ts";
+import { type SeenLimit, SeenKey } from "../limits/seen-key.ts";
 import { instantOf } from "../limits/reading.ts";
 import { type JobRow, toRecord } from "./record.ts";
 import { readWeights } from "../../../storage/kept.ts";
@@ -50,7 +50,7 @@ export async function explain(database: Database, id: string): Promise<StartCond
     const behind = one.behind ?? WHEN_RELEASED;
     const shown = wallRule(rule, skew);
     return conditionOf(
-      new SeenMeter(rule, group, one.seen, behind),
+      new SeenKey(rule, group, one.seen, behind),
       shown,
       job.weights,
       head,
@@ -64,15 +64,15 @@ export async function explain(database: Database, id: string): Promise<StartCond
 
 /** `shown`: the rule as people see it. */
 function conditionOf(
-  meter: SeenMeter,
+  key: SeenKey,
   shown: LimitRule,
   weights: Weights,
   head: Weights | undefined,
   ahead: number,
 ): LimitCondition {
-  const { rule, group, quota, used, held } = meter;
+  const { rule, group, quota, used, held } = key;
   const charge = chargeOf(rule, weights);
-  const ask = (weighs: typeof charge) => meter.verdictBehind(weighs);
+  const ask = (weighs: typeof charge) => key.decideBehind(weighs);
   const own = waitBehind(ahead, rule, group, used, charge, ask);
   const { wait, reason } = head === undefined ? own : later(own, ask(chargeOf(rule, head)));
   const weight = quota.max === null ? charge.slots : charge.weight;

@@ -99,11 +99,11 @@ export class PlannedClaims {
       const inVain = trip > 1 && snapshot.busy && !snapshot.changed;
       if (next.isEmpty || done || inVain || isFull || trip >= MOST_TRIPS) {
         const last = done ? after(proposal!, next) : next.plan;
-        const told = inVain ? last && { ...last, more: false } : last;
+        const final = inVain ? last && { ...last, more: false } : last;
         return {
           jobs,
           stale,
-          ...this.#ahead(answer, snapshot, request, told, next.limits, jobs.length),
+          ...this.#ahead(answer, snapshot, request, final, next.limits, jobs.length),
           ...granted(grant),
         };
       }
@@ -114,7 +114,7 @@ export class PlannedClaims {
     }
   }
 
-  /** Undefined: it failed, and what was started before is to be told. */
+  /** Undefined: it failed, and what was started before is the answer. */
   async #ask(
     database: Database,
     request: ClaimRequest,

@@ -9,7 +9,7 @@ import type { Steps } from "../database.ts";
 import { stateGrpOf } from "./groups.ts";
 import { readRules, type RuleBook } from "./rule-book.ts";
 
-/** What becomes of one rule, as `write_rules` is told. */
+/** What becomes of one rule, as `write_rules` reads it. */
 interface RuleChange {
   readonly name: string;
   readonly stored?: object;
@@ -25,7 +25,7 @@ interface RuleChange {
   readonly loosened?: true;
 }
 
-/** What becomes of rules, and what is told about it. */
+/** What becomes of rules, and what their history says. */
 interface Decision {
   readonly changes: readonly RuleChange[];
   readonly history?: readonly LimitChanged[];
@@ -53,11 +53,11 @@ export async function define(
   rules: readonly LimitRule[],
   options: DeclareOptions,
 ): Promise<LimitsDeclared> {
-  let told: LimitsDeclared = { changes: [], kept: [] };
+  let declared: LimitsDeclared = { changes: [], kept: [] };
   await decide(database, ({ stored, owners: seen }) => {
     const before = { stored: new Map(Array.from(stored, ([name, rule]) => [name, timeless(rule)])), owners: seen };
     const { writes, removed, owner, changes, kept } = declareRules(before, rules, options, 0);
-    told = { changes, kept };
+    declared = { changes, kept };
     const anew = new Set(changes.map(({ limit }) => limit));
     return {
       changes: [...writes.map((rule) => declaredChange(rule, anew, stored)), ...removed.map((name) => REMOVED(name))],
@@ -65,7 +65,7 @@ export async function define(
       owners: owner === undefined ? {} : { [owner.name]: owner.version },
     };
   });
-  return told;
+  return declared;
 }
 
 /** `anew`: the names of those of which something else is in force. */
@@ -101,7 +101,7 @@ export async function remove(database: Steps, name: string, by: string | null): 
 const REMOVED = (name: string): RuleChange => ({ name, removed: true, loosened: true });
 
 export async function change(database: Steps, name: string, wanted: LimitChange, by: string | null): Promise<void> {
-  if ("remaining" in wanted) await tell(database, name, wanted);
+  if ("remaining" in wanted) await setRemaining(database, name, wanted);
   else if ("holdMs" in wanted) await hold(database, name, wanted);
   else await decide(database, (book) => changed(book, name, wanted, by));
 }
@@ -111,8 +111,8 @@ function changed({ stored }: RuleBook, name: string, wanted: LimitChange, by: st
   if (found === undefined) throw new LimitNotFoundError(name);
   const before = timeless(found);
   const after = changeRule(before, wanted, 0);
-  const told = changeByHand(before, after, wanted, by);
-  return { changes: ruleChanges(before, after, wanted), history: told === undefined ? [] : [told] };
+  const entry = changeByHand(before, after, wanted, by);
+  return { changes: ruleChanges(before, after, wanted), history: entry === undefined ? [] : [entry] };
 }
 
 function ruleChanges(before: StoredRule, after: StoredRule | undefined, wanted: LimitChange): RuleChange[] {
@@ -125,15 +125,15 @@ function ruleChanges(before: StoredRule, after: StoredRule | undefined, wanted: 
 }
 
 /** What an answer says that is about one limit. */
-interface Told {
+interface AboutLimit {
   readonly missing?: true;
   readonly again?: true;
 }
 
 type Saying = Extract<LimitChange, { remaining: number }>;
 
-async function tell(database: Steps, name: string, { group, remaining, resetMs }: Saying): Promise<void> {
-  const { missing } = await database.once<Told>("tell_limit", [name, group, remaining, resetMs]);
+async function setRemaining(database: Steps, name: string, { group, remaining, resetMs }: Saying): Promise<void> {
+  const { missing } = await database.once<AboutLimit>("set_remaining", [name, group, remaining, resetMs]);
   if (missing === true) throw new LimitNotFoundError(name);
 }
 
@@ -141,7 +141,7 @@ async function tell(database: Steps, name: string, { group, remaining, resetMs }
 async function hold(database: Steps, name: string, wanted: Extract<LimitChange, { holdMs: number }>): Promise<void> {
   let done = false;
   while (!done) {
-    const { missing, again } = await database.once<Told>("hold_limit", [name, wanted.group, wanted.holdMs]);
+    const { missing, again } = await database.once<AboutLimit>("hold_limit", [name, wanted.group, wanted.holdMs]);
     if (missing === true) throw new LimitNotFoundError(name);
     // By then it may not be by group any more.
     done = again === undefined || (await decide(database, (book) => changed(book, name, wanted, null)));

@@ -4,7 +4,7 @@ import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-
 import { type Origin, originOf, ruleInForce } from "../../../storage/stored-rules.ts";
 import type { Database } from "../database.ts";
 import { groupOf } from "./groups.ts";
-import { type SeenLimit, SeenMeter } from "./meter.ts";
+import { type SeenLimit, SeenKey } from "./seen-key.ts";
 import { isStoredRule } from "./rule-book.ts";
 
 /** Jobs that wait, of one queue and type. */
@@ -52,19 +52,19 @@ export function stateOf(
     ...origin,
     waiting: waits,
     groups,
-    states: states.map((seen) => groupState(new SeenMeter(rule, groupOf(seen.grp), seen))),
+    states: states.map((seen) => groupState(new SeenKey(rule, groupOf(seen.grp), seen))),
   };
 }
 
-function groupState(meter: SeenMeter): GroupState {
-  const { rule, now } = meter;
-  const { heldUntil, openUntil } = meter.gauge;
-  const { wait, reason } = meter.verdict({ weight: 1, slots: 1 });
+function groupState(key: SeenKey): GroupState {
+  const { rule, now } = key;
+  const { heldUntil, openUntil } = key.state;
+  const { wait, reason } = key.decide({ weight: 1, slots: 1 });
   return {
-    group: meter.group,
-    used: meter.used,
-    held: meter.held,
-    free: meter.free,
+    group: key.group,
+    used: key.used,
+    held: key.held,
+    free: key.free,
     nextInMs: instantOf(wait),
     reason,
     heldForMs: Math.max(0, (heldUntil ?? 0) - now, (rule.heldUntil ?? 0) - now),

@@ -12,7 +12,7 @@
 --
 -- ids, data: of all jobs, as one text each with `separator` between them: texts are taken apart much sooner than JSON is read.
 -- due, deadline: instants by the clock of the server; due_in, deadline_in: so long from now. teller: the storage that adds, if it may
--- notify others inside the transaction (tell_added). notify, again, and the answer: as `add`.
+-- notify others inside the transaction (notify_added). notify, again, and the answer: as `add`.
 CREATE OR REPLACE FUNCTION {schema}.add_uniform_{version}(ids text, data text, separator text, queue text, type text, due float8, due_in float8,
   priority float8, grp text, keys text, weights jsonb, max_attempts bigint, backoff text, timeout float8, deadline float8,
   deadline_in float8, keep_for float8, teller text, notify boolean DEFAULT false, again boolean DEFAULT false) RETURNS text
@@ -27,14 +27,14 @@ DECLARE
   -- Does a listener want events, and is there another listener than the caller?
   ears boolean[];
   -- As `wakes` says; NULL: no wake-up.
-  news boolean;
+  wake boolean;
 BEGIN
   -- What `wakes` would say of a job without a group is asked here: one statement costs less than two.
   SELECT m.last, greatest(m.last, {schema}.wall() + m.skew), m.rules > 0,
     (SELECT ARRAY[bool_or(l.events), bool_or(l.origin <> teller)] FROM {schema}.listeners l WHERE l.until > m.last),
     NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue = add_uniform_{version}.queue AND j.type = add_uniform_{version}.type
       AND j.priority = add_uniform_{version}.priority AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL AND j.due_at > m.last - 1000)
-  INTO last, now, ruled, ears, news FROM {schema}.meta m;
+  INTO last, now, ruled, ears, wake FROM {schema}.meta m;
   -- Each expression costs something in every transaction, and one with a subquery ten times as much: what is rare is asked for together.
   IF ruled OR again THEN
     IF again OR EXISTS (SELECT FROM {schema}.rules r WHERE r.rule ->> 'weight' IS NOT NULL) THEN
@@ -48,8 +48,8 @@ BEGIN
     skew := {schema}.skew();
   END IF;
   due_at := greatest(now, coalesce(due + skew, now + due_in));
-  IF due_at > now OR grp IS NOT NULL OR keys IS NOT NULL OR (ruled AND NOT news) THEN
-    news := {schema}.wakes(queue, type, priority, grp, keys, due_at, now, last, ruled);
+  IF due_at > now OR grp IS NOT NULL OR keys IS NOT NULL OR (ruled AND NOT wake) THEN
+    wake := {schema}.wakes(queue, type, priority, grp, keys, due_at, now, last, ruled);
   END IF;
   INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, keys, data, weights, max_attempts, backoff, timeout, deadline,
     deadline_wall, keep_for, created_at, due_at, due_wall)
@@ -76,8 +76,8 @@ BEGIN
       now := {schema}.moment();
     END IF;
   END IF;
-  RETURN json_build_object('woken', CASE WHEN news IS NOT NULL THEN json_build_array(json_build_array(queue, news)) END,
-    'events', coalesce(ears[1], false), 'told', {schema}.tell_added(teller, ears[2], queue, news, coalesce(ears[1], false)));
+  RETURN json_build_object('woken', CASE WHEN wake IS NOT NULL THEN json_build_array(json_build_array(queue, wake)) END,
+    'events', coalesce(ears[1], false), 'notified', {schema}.notify_added(teller, ears[2], queue, wake, coalesce(ears[1], false)));
 END
 $$;
 
@@ -90,7 +90,7 @@ $$;
 -- notify: the transaction is the user's. Ids that are there are left out, and listeners are notified when it is committed.
 -- again: an earlier call may have been committed, and its answer lost: what it has added counts as added, and is notified again.
 --
--- Answer: {others: [[number of the job from 0, the id that there is instead]], woken, everybody, events, told}; told: others were
+-- Answer: {others: [[number of the job from 0, the id that there is instead]], woken, wakeAll, events, notified}; notified: others were
 -- notified, NULL: the caller has to do that. Or, where nothing was added, {refused: {why: "key", key, id, because} or {why: "weight",
 -- rule, weight, said, most}}.
 CREATE OR REPLACE FUNCTION {schema}.add_{version}(jobs json, repeated boolean, notify boolean DEFAULT false, again boolean DEFAULT false)
@@ -114,7 +114,7 @@ DECLARE
   -- Jobs that have given way, and waited.
   gone {schema}.gone_job[];
   others json;
-  everybody boolean := false;
+  wake_all boolean := false;
   wrong text;
 BEGIN
   SELECT * INTO said FROM json_to_record(jobs) AS r (ids text, data text, separator text, kinds json, kind_of integer[], idempotency json);
@@ -182,11 +182,11 @@ BEGIN
   IF seen.weighed AND gone IS NOT NULL THEN
     PERFORM {schema}.begin_step();
     PERFORM {schema}.lock_limits({schema}.weighing());
-    everybody := {schema}.left_lane(gone);
+    wake_all := {schema}.left_lane(gone);
   END IF;
   -- The time is remembered, last: in a transaction of the user's that would keep others waiting until it ends.
   PERFORM {schema}.moment();
-  RETURN json_build_object('others', others, 'everybody', everybody, 'events', seen.events, 'woken', CASE WHEN again
+  RETURN json_build_object('others', others, 'wakeAll', wake_all, 'events', seen.events, 'woken', CASE WHEN again
     THEN (SELECT json_agg(DISTINCT jsonb_build_array(k.queue, true)) FROM unnest(kinds.kinds_due) AS k) ELSE kinds.woken END);
 END
 $$;
@@ -219,12 +219,12 @@ BEGIN
   SELECT array_agg((k.no, k.queue, k.type, CASE WHEN k.due_at > now THEN 'scheduled' ELSE 'waiting' END, k.priority, k.grp, k.keys, k.weights,
       k.max_attempts, k.backoff, k.timeout, coalesce(k.deadline + skew, now + k.deadline_in), k.deadline, k.keep_for, k.due_at,
       CASE WHEN k.due_at > now THEN k.due END)::{schema}.job_kind),
-    json_agg(DISTINCT jsonb_build_array(k.queue, k.news)) FILTER (WHERE k.news IS NOT NULL),
+    json_agg(DISTINCT jsonb_build_array(k.queue, k.wake)) FILTER (WHERE k.wake IS NOT NULL),
     bool_or(num_nonnulls(k.grp, k.keys) > 0 AND k.due_at <= now)
   INTO kinds_due, woken, grouped FROM (
     SELECT d.*, CASE WHEN d.no <= 20 THEN {schema}.wakes(d.queue, d.type, d.priority, d.grp, d.keys, d.due_at, now, last, ruled)
       -- Many kinds at once are worth a wake-up without a further look.
-      ELSE true END AS news
+      ELSE true END AS wake
     FROM (
       SELECT j.*, greatest(now, coalesce(j.due + skew, now + j.due_in)) AS due_at
       FROM ROWS FROM (json_to_recordset(kinds) AS (queue text, type text, due float8, due_in float8, priority float8, grp text,

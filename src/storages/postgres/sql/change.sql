@@ -7,7 +7,7 @@
 -- wanted: {action, queue, ids, states} or {action, queue, states, type, grp, ended_for, most}: jobs by their ids, or the oldest
 -- that are such; states: only if they are in one of these, NULL: in any that the action applies to. Answer: {changed: [id],
 -- missed: how many others had been chosen, and were claimed or changed before they could be locked, woken,
--- everybody, stopping: [[queue, id]], events}.
+-- wakeAll, stopping: [[queue, id]], events}.
 --
 -- Jobs that have come due count as such, whether or not a claim came since. They are not written: locking them in the order in which they
 -- came due, while waiting for others in the order of their ids, could deadlock.
@@ -26,8 +26,8 @@ DECLARE
   weighing text[];
   woken json;
   stopping json;
-  everybody boolean := false;
-  told boolean;
+  wake_all boolean := false;
+  published boolean;
 BEGIN
   SELECT * INTO q FROM json_to_record(wanted) AS r (action text, queue text, ids text[], states text[], type text, grp text,
     ended_for float8, most integer);
@@ -66,11 +66,11 @@ BEGIN
     PERFORM {schema}.lock_limits(weighing);
   END IF;
   now := {schema}.moment();
-  told := q.action = 'cancel' AND ({schema}.events_wanted(now) OR {schema}.ends_wanted(now));
+  published := q.action = 'cancel' AND ({schema}.events_wanted(now) OR {schema}.ends_wanted(now));
   CASE q.action
     WHEN 'cancel' THEN
       stopping := rows.stopping;
-      told := {schema}.cancel_jobs(rows.changed, now, told);
+      published := {schema}.cancel_jobs(rows.changed, now, published);
     WHEN 'remove' THEN
       PERFORM {schema}.delete_jobs(rows.seqs, rows.ids);
     ELSE
@@ -78,13 +78,13 @@ BEGIN
   END CASE;
   PERFORM {schema}.correct_heads(rows.waited);
   IF cardinality(weighing) > 0 THEN
-    everybody := {schema}.left_lane(rows.waited);
+    wake_all := {schema}.left_lane(rows.waited);
   END IF;
   RETURN json_build_object('changed', ARRAY(SELECT i.id FROM (
       SELECT u.id, min(u.no) AS no FROM unnest(chosen) WITH ORDINALITY AS u (id, no) GROUP BY u.id) i
       WHERE i.id = ANY (rows.changed) ORDER BY i.no),
-    'missed', cardinality(chosen) - cardinality(rows.changed), 'woken', woken, 'everybody', everybody, 'stopping', stopping,
-    'events', told);
+    'missed', cardinality(chosen) - cardinality(rows.changed), 'woken', woken, 'wakeAll', wake_all, 'stopping', stopping,
+    'events', published);
 END
 $$;
 
@@ -152,7 +152,7 @@ $$;
 -- lane it belongs to then, unless it is to be due at another time.
 --
 -- wanted: {queue, id, sets: which are to be different, data, priority, grp, keys, weights, max_attempts, backoff, timeout, keep_for, due or
--- due_in, deadline or deadline_in}. Answer: {updated, state, woken, everybody}; state: NULL where there is no such job. Or {refused},
+-- due_in, deadline or deadline_in}. Answer: {updated, state, woken, wakeAll}; state: NULL where there is no such job. Or {refused},
 -- where it could never start under the limits in force.
 --
 -- As in change the row is waited for only for a moment, and a job that has come due counts as one that waits.
@@ -166,8 +166,8 @@ DECLARE
   job {schema}.jobs;
   shown text;
   weighing text[];
-  news boolean;
-  everybody boolean := false;
+  wake boolean;
+  wake_all boolean := false;
   wrong text;
 BEGIN
   SELECT * INTO q FROM json_to_record(wanted) AS r (queue text, id text, sets text[], data text, priority float8, grp text,
@@ -207,7 +207,7 @@ BEGIN
     job.state := CASE WHEN job.due_at > now THEN 'scheduled' ELSE 'waiting' END;
   END IF;
   -- Is it worth a wake-up? Asked before the row is written.
-  news := (SELECT {schema}.wakes(job.queue, job.type, job.priority, job.grp, job.keys, job.due_at, now, m.last, m.rules > 0) FROM {schema}.meta m);
+  wake := (SELECT {schema}.wakes(job.queue, job.type, job.priority, job.grp, job.keys, job.due_at, now, m.last, m.rules > 0) FROM {schema}.meta m);
   BEGIN
     UPDATE {schema}.jobs j SET data = job.data, priority = job.priority, grp = job.grp, keys = job.keys, weights = job.weights,
       max_attempts = job.max_attempts, backoff = job.backoff, timeout = job.timeout, keep_for = job.keep_for,
@@ -228,30 +228,30 @@ BEGIN
     UPDATE {schema}.lanes l SET heavy = 0
     WHERE l.queue = was.queue AND l.type = was.type AND l.priority = was.priority AND l.grp = coalesce(':' || was.grp, '')
       AND l.keys = coalesce(was.keys, '') AND l.heavy = was.seq;
-    everybody := {schema}.left_lane(ARRAY[(was.queue, was.type, was.priority, was.grp, was.keys)::{schema}.gone_job]);
+    wake_all := {schema}.left_lane(ARRAY[(was.queue, was.type, was.priority, was.grp, was.keys)::{schema}.gone_job]);
   END IF;
   shown := CASE WHEN job.state = 'scheduled' AND job.due_at <= now AND {schema}.has_passed(job.due_wall) THEN 'waiting'
     ELSE job.state END;
   RETURN json_build_object('updated', true, 'state', shown,
-    'woken', CASE WHEN news IS NOT NULL THEN json_build_array(json_build_array(job.queue, news)) END, 'everybody', everybody);
+    'woken', CASE WHEN wake IS NOT NULL THEN json_build_array(json_build_array(job.queue, wake)) END, 'wakeAll', wake_all);
 END
 $$;
 
 -- Nothing of the queue, or of one type in it, starts while it is paused. type: '' for the whole queue, ':' and the type for one.
--- Answer: {woken, everybody}. Jobs that waited behind a heavy job which is paused now are free to start.
+-- Answer: {woken, wakeAll}. Jobs that waited behind a heavy job which is paused now are free to start.
 CREATE OR REPLACE FUNCTION {schema}.set_paused_{version}(queue text, type text, paused boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  everybody boolean := false;
+  wake_all boolean := false;
 BEGIN
   PERFORM {schema}.begin_step(true);
   IF paused THEN
     INSERT INTO {schema}.pauses VALUES (set_paused_{version}.queue, set_paused_{version}.type) ON CONFLICT DO NOTHING;
-    everybody := {schema}.unblock_weighing();
+    wake_all := {schema}.unblock_weighing();
   ELSE
     DELETE FROM {schema}.pauses p WHERE p.queue = set_paused_{version}.queue AND p.type = set_paused_{version}.type;
   END IF;
-  RETURN json_build_object('everybody', everybody,
+  RETURN json_build_object('wakeAll', wake_all,
     'woken', CASE WHEN NOT paused THEN json_build_array(json_build_array(set_paused_{version}.queue, true)) END);
 END
 $$;

@@ -16,7 +16,7 @@
 -- then all of it is done here: whatever is called, and every statement, has its price. Where there are limits, and nothing else, it
 -- is done in claim_alike, as a rule. The rest is for claim_with_care.
 --
--- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, everybody,
+-- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, wakeAll,
 -- events, ends, grant: what is to be confirmed, as opened_claim says it, snapshot: of one that came with a plan, where groups or
 -- limits make lanes necessary: what the next plan is made from, and more, nextInMs and blockedBy (snapshot.sql)}.
 CREATE OR REPLACE FUNCTION {schema}.claim_{version}(request json, again boolean DEFAULT false) RETURNS text
@@ -156,7 +156,7 @@ BEGIN
   END IF;
   RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
     CASE WHEN waits AND NOT busy THEN 'true' ELSE 'false' END, ',"nextInMs":', coalesce(next_in::text, 'null'),
-    ',"blockedBy":null', CASE WHEN q.ids IS NOT NULL AND {schema}.tell_ends(q.ids, now) THEN ',"ends":true' END, '}');
+    ',"blockedBy":null', CASE WHEN q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now) THEN ',"ends":true' END, '}');
 END
 $$;
 
@@ -211,9 +211,9 @@ DECLARE
   more boolean := false;
   next_in float8;
   blocked_by text;
-  everybody boolean := false;
-  told boolean := false;
-  ends_told boolean := false;
+  wake_all boolean := false;
+  published boolean := false;
+  ends_published boolean := false;
   granted json;
   -- What it proposes to take, if it came with that; then claims of its queue go on beside it.
   plan {schema}.claim_plan;
@@ -228,7 +228,7 @@ BEGIN
     IF done IS NULL AND NOT sign.heard THEN
       tokens := {schema}.complete_plainly(q.ids, q.tokens, q.results, sign.keeps, now);
     END IF;
-    ends_told := cardinality(tokens) > 0 AND {schema}.tell_ends(q.ids, now);
+    ends_published := cardinality(tokens) > 0 AND {schema}.publish_ends(q.ids, now);
     limited := sign.ruled AND cardinality(tokens) > 0;
     IF cardinality(tokens) < cardinality(q.ids) THEN
       outcomes := {schema}.outcomes_of(q.ids, q.tokens, q.results, tokens);
@@ -251,7 +251,7 @@ BEGIN
   IF sign.deadline <= now THEN
     SELECT * INTO late FROM {schema}.end_late(now);
     lates := late.ended;
-    told := late.told;
+    published := late.published;
     gone := cardinality(late.gone) > 0;
   END IF;
   IF sign.paused THEN
@@ -337,14 +337,14 @@ BEGIN
   IF ends THEN
     SELECT * INTO ended FROM {schema}.end_leases(outcomes, held.ats, held.ns, held.tos, held.results, now);
     woken := coalesce(ended.woken, woken);
-    told := told OR ended.told;
+    published := published OR ended.published;
     IF ended.late THEN
       -- Only what has come back: others may be waited for under limits whose locks are not held.
-      told := (SELECT e.told FROM {schema}.end_late(now, ARRAY(SELECT o.id FROM json_to_recordset(outcomes) AS o (id text))) e) OR told;
+      published := (SELECT e.published FROM {schema}.end_late(now, ARRAY(SELECT o.id FROM json_to_recordset(outcomes) AS o (id text))) e) OR published;
     END IF;
   END IF;
   IF gone AND cardinality({schema}.weighing()) > 0 THEN
-    everybody := {schema}.left_lane(late.gone);
+    wake_all := {schema}.left_lane(late.gone);
   END IF;
   IF sign.remembered OR q.limits <> '[]' THEN
     PERFORM {schema}.remember_claim(q.queue, q.limits, now);
@@ -354,8 +354,8 @@ BEGIN
     SELECT * INTO started FROM {schema}.take(q, plan, rules, now);
     jobs := coalesce(jobs, started.jobs);
     granted := coalesce(granted, started.granted);
-    everybody := everybody OR started.everybody;
-    told := told OR started.told;
+    wake_all := wake_all OR started.wake_all;
+    published := published OR started.published;
     snapshot := started.snapshot;
   ELSIF NOT paused THEN
     IF NOT decided AND (sign.paused OR cardinality(types) = 1 IS NOT TRUE) THEN
@@ -376,11 +376,11 @@ BEGIN
     more := opened.more OR lates >= 1000;
     next_in := CASE WHEN lates >= 1000 THEN 0 ELSE opened.next_in END;
     blocked_by := opened.blocked_by;
-    told := told OR opened.told;
+    published := published OR opened.published;
     since := opened.at;
   END IF;
   IF given IS NOT NULL THEN
-    everybody := everybody OR {schema}.is_news(given, now);
+    wake_all := wake_all OR {schema}.is_earlier(given, now);
   END IF;
   IF look_at IS NOT NULL AND NOT more AND NOT paused THEN
     -- While a limit keeps jobs back there is hardly another reason to look.
@@ -394,8 +394,8 @@ BEGIN
     next_in := greatest(0, next_in - greatest(0, {schema}.present() - coalesce(since, now)));
   END IF;
   answer := json_build_object('jobs', coalesce(jobs, '[]'), 'stale', stale, 'more', more,
-    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', blocked_by, 'woken', woken, 'everybody', everybody,
-    'events', told, 'ends', ends_told, 'grant', granted);
+    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', blocked_by, 'woken', woken, 'wakeAll', wake_all,
+    'events', published, 'ends', ends_published, 'grant', granted);
   IF snapshot IS NOT NULL THEN
     answer := left(answer, -1) || concat(',"snapshot":', snapshot, ',"lookIn":', coalesce((look_at - now)::text, 'null'),
       ',"stuck":', to_json(coalesce(stuck, false)), '}');

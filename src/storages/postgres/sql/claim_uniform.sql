@@ -33,7 +33,7 @@ DECLARE
   busy boolean;
   waits boolean;
   blocked_by text;
-  everybody boolean := false;
+  wake_all boolean := false;
   next_in float8;
   took float8;
   -- What is to be confirmed, as the answer says it.
@@ -177,14 +177,14 @@ BEGIN
     IF room.slots + moved - started.count < 1 OR (moved > 0 AND room.slots < 1) THEN
       SELECT min(r.name) FILTER (WHERE l.held + 1 > (r.fields).concurrency),
         bool_or(l.held + 1 <= (r.fields).concurrency AND l.held - started.count + moved + 1 > (r.fields).concurrency)
-      INTO blocked_by, everybody
+      INTO blocked_by, wake_all
       FROM {schema}.limits l JOIN {schema}.rules r ON r.name = l.name WHERE l.id = ANY (room.holding);
     END IF;
   ELSIF moved > 0 THEN
     given := {schema}.give_tokens(q.tokens, NULL, now);
   END IF;
   IF given IS NOT NULL THEN
-    everybody := everybody OR {schema}.is_news(given, now);
+    wake_all := wake_all OR {schema}.is_earlier(given, now);
   END IF;
   IF waited THEN
     waits := {schema}.any_open(q.queue, ARRAY[sign.head_type], false, now);
@@ -208,8 +208,8 @@ BEGIN
   RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
     CASE WHEN waits AND NOT busy AND blocked_by IS NULL THEN 'true' ELSE 'false' END,
     ',"nextInMs":', coalesce(next_in::text, 'null'), ',"blockedBy":', CASE WHEN waits AND blocked_by IS NOT NULL THEN to_json(blocked_by)::text ELSE 'null' END,
-    granted, CASE WHEN q.ids IS NOT NULL AND {schema}.tell_ends(q.ids, now) THEN ',"ends":true' END,
-    ',"everybody":', CASE WHEN everybody THEN 'true}' ELSE 'false}' END);
+    granted, CASE WHEN q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now) THEN ',"ends":true' END,
+    ',"wakeAll":', CASE WHEN wake_all THEN 'true}' ELSE 'false}' END);
 END
 $$;
 
@@ -237,8 +237,8 @@ BEGIN
     next_in := greatest(0, next_in - greatest(0, {schema}.present() - opened.at));
   END IF;
   RETURN json_build_object('jobs', coalesce(opened.jobs, '[]'), 'stale', '[]'::json, 'more', opened.more,
-    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', opened.blocked_by, 'everybody', {schema}.is_news(given, now),
-    'ends', q.ids IS NOT NULL AND {schema}.tell_ends(q.ids, now), 'grant', opened.granted);
+    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', opened.blocked_by, 'wakeAll', {schema}.is_earlier(given, now),
+    'ends', q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now), 'grant', opened.granted);
 END
 $$;
 
@@ -251,7 +251,7 @@ $$;
 -- head_type is NULL where that need not be so any more. ttl: they are called within so long, which is confirmed; arrived: when the
 -- request came, by the clock of the server; NULL: they are called at once. now: the time. Answers with the jobs that have started, in order (NULL:
 -- none), and what storage/job-storage.ts says of a claim (next_in: NULL or Infinity where no clock can tell; counted from `at`);
--- told: events were written.
+-- published: events were written.
 CREATE OR REPLACE FUNCTION {schema}.claim_open(queue text, worker text, claim bigint, max integer, ahead integer,
   bytes float8, asked text[], types text[], decided boolean, lease_ms float8, rules {schema}.limit_rule[], sign {schema}.claim_signs,
   ttl float8, arrived float8, now float8)
@@ -322,7 +322,7 @@ BEGIN
     END IF;
   END IF;
   opened.jobs := started.jobs;
-  opened.told := sign.heard AND started.count > 0;
+  opened.published := sign.heard AND started.count > 0;
   opened.at := now;
   IF limited THEN
     SELECT * INTO refusal FROM {schema}.next_refusal(keys, rules, coalesce(started.count, 0), now);

@@ -53,23 +53,23 @@ $$;
 -- Notifies other storages of jobs that this transaction adds, when it is committed and not before, unless another transaction is doing so:
 -- all transactions that notify wait for each other until the commit is on disk. So one may at a time, and none waits for it.
 --
--- teller: the storage that adds; NULL: it does not notify here. listened: is there another listener? news: as `wakes` says. events: some
+-- teller: the storage that adds; NULL: it does not notify here. listened: is there another listener? wake: as `wakes` says. events: some
 -- were written. The answer: others were notified; NULL: that is to be done afterwards (notify_others).
-CREATE OR REPLACE FUNCTION {schema}.tell_added(teller text, listened boolean, queue text, news boolean, events boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.notify_added(teller text, listened boolean, queue text, wake boolean, events boolean) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$
   SELECT CASE
     -- A listener that is not registered yet may be so by the commit.
-    WHEN teller IS NULL OR (news IS NULL AND NOT events) OR listened IS NOT TRUE THEN NULL
+    WHEN teller IS NULL OR (wake IS NULL AND NOT events) OR listened IS NOT TRUE THEN NULL
     -- Postgres bounds a notification in bytes.
     WHEN octet_length(queue) > 1000 OR NOT pg_try_advisory_xact_lock({schema}.lock_key('telling', '')) THEN NULL
     ELSE pg_notify({schema}.channel(), json_build_object('origin', teller, 'queues',
-      CASE WHEN news IS NOT NULL THEN json_build_array(json_build_array(queue, news)) END, 'events', events)::text) IS NOT NULL
+      CASE WHEN wake IS NOT NULL THEN json_build_array(json_build_array(queue, wake)) END, 'events', events)::text) IS NOT NULL
     END
 $$;
 
 -- Notifies all listeners that jobs were added to these queues, when the transaction is committed and not before: for jobs that are added
--- in a transaction of the user. news: does it wake up workers that a limit blocks, too?
-CREATE OR REPLACE FUNCTION {schema}.notify_queues(queues text[], news boolean DEFAULT true) RETURNS void
+-- in a transaction of the user. wake: does it wake up workers that a limit blocks, too?
+CREATE OR REPLACE FUNCTION {schema}.notify_queues(queues text[], wake boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   now float8 := {schema}.present();
@@ -78,11 +78,11 @@ BEGIN
   IF NOT EXISTS (SELECT FROM {schema}.listeners l WHERE l.until > now) THEN
     RETURN;
   END IF;
-  SELECT json_build_object('queues', json_agg(json_build_array(queue, news)), 'events', {schema}.events_wanted(now))
+  SELECT json_build_object('queues', json_agg(json_build_array(queue, wake)), 'events', {schema}.events_wanted(now))
     INTO hints FROM (SELECT DISTINCT unnest(queues) AS queue) AS q;
   -- Postgres bounds a notification in bytes.
   IF octet_length(hints) > 7900 THEN
-    hints := json_build_object('everybody', true, 'events', {schema}.events_wanted(now));
+    hints := json_build_object('wakeAll', true, 'events', {schema}.events_wanted(now));
   END IF;
   PERFORM pg_notify({schema}.channel(), hints);
 END
@@ -124,7 +124,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- Writes one event for all these jobs, for waiters: they may have ended. Answers whether it was written.
-CREATE OR REPLACE FUNCTION {schema}.tell_ends(ids text[], now float8) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.publish_ends(ids text[], now float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF NOT {schema}.ends_wanted(now) THEN

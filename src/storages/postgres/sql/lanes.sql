@@ -288,7 +288,7 @@ END
 $$;
 
 -- Jobs that waited do not any more, and have not started: where another one is in front now than the one that was too heavy, it
--- is looked at, and so is whoever waited behind it. Answers whether that is news for everybody: it is where limits weigh. The
+-- is looked at, and so are those behind it. Answers whether all waiting workers are to be woken: they are where limits weigh. The
 -- locks of these limits are held.
 CREATE OR REPLACE FUNCTION {schema}.left_lane(gone {schema}.gone_job[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
@@ -389,7 +389,7 @@ BEGIN
     wait := 0;
     -- One that no worker has claimed when it fitted is waited for once.
     IF head.seq IS NOT NULL AND rule.name IS NOT NULL AND head.until > at - 100 THEN
-      charge := {schema}.charge_of({schema}.meter_of(rule, {schema}.group_of(head.grp)), head.weights);
+      charge := {schema}.charge_of({schema}.key_quota_of(rule, {schema}.group_of(head.grp)), head.weights);
       wait := {schema}.refusal_wait(rule, head.grp, charge.weight, charge.slots, 0, 0, 0, NULL, at);
     END IF;
     UPDATE {schema}.lanes l SET blocked_until = CASE WHEN wait = 'Infinity' THEN 1e18 WHEN wait > 0 THEN at + wait ELSE least(l.blocked_until, at) END

@@ -57,7 +57,7 @@ $$;
 -- Writes progress, log lines and real weights of running jobs.
 --
 -- reports: [{n, id, token, progress: its text, log: [text], warnings: [{about, message}],
--- weights: {name: weight}}]. Answer: {lost: [n], everybody, events}.
+-- weights: {name: weight}}]. Answer: {lost: [n], wakeAll, events}.
 CREATE OR REPLACE FUNCTION {schema}.report_{version}(reports json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
@@ -70,7 +70,7 @@ DECLARE
   taken jsonb[];
   one record;
   given {schema}.limit_given[] := '{}';
-  told boolean;
+  published boolean;
   warned boolean;
 BEGIN
   PERFORM {schema}.begin_step();
@@ -89,7 +89,7 @@ BEGIN
     PERFORM {schema}.lock_limits({schema}.limits_of_report(tokens, taken));
   END IF;
   now := {schema}.moment();
-  told := {schema}.events_wanted(now);
+  published := {schema}.events_wanted(now);
   PERFORM {schema}.write_log(reports, ns, now);
   FOR one IN
     SELECT o.id, o.weights FROM json_to_recordset(reports) AS o (n integer, id text, weights jsonb)
@@ -104,7 +104,7 @@ BEGIN
   FROM json_to_recordset(reports) AS o (n integer, id text, warnings json)
   JOIN {schema}.jobs j ON j.id = o.id
   CROSS JOIN LATERAL json_array_elements(o.warnings) WITH ORDINALITY AS w (warning, i)
-  WHERE told AND o.n = ANY (ns) ORDER BY o.n, w.i;
+  WHERE published AND o.n = ANY (ns) ORDER BY o.n, w.i;
   warned := FOUND;
   WITH said AS (
     SELECT o.n, o.id, o.progress FROM json_to_recordset(reports) AS o (n integer, id text, progress text)
@@ -116,9 +116,9 @@ BEGIN
   )
   INSERT INTO {schema}.events (at, event)
   SELECT now, json_build_object('event', 'progress', 'queue', w.queue, 'id', w.id, 'type', w.type, 'progress', s.progress::json)
-  FROM said s JOIN written w ON w.id = s.id WHERE told ORDER BY s.n;
-  told := FOUND OR warned;
-  RETURN json_build_object('events', told, 'everybody', {schema}.is_news(given, now), 'lost', ARRAY(
+  FROM said s JOIN written w ON w.id = s.id WHERE published ORDER BY s.n;
+  published := FOUND OR warned;
+  RETURN json_build_object('events', published, 'wakeAll', {schema}.is_earlier(given, now), 'lost', ARRAY(
     SELECT o.n FROM json_to_recordset(reports) AS o (n integer) WHERE o.n <> ALL (ns) ORDER BY o.n));
 END
 $$;

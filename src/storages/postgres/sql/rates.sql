@@ -120,7 +120,7 @@ BEGIN
     RETURN '{}';
   END IF;
   PERFORM {schema}.settle_start(kept, number, reserved, used, now);
-  RETURN json_build_object('everybody', {schema}.is_news({schema}.window_freed(limit_name, '', now), now));
+  RETURN json_build_object('wakeAll', {schema}.is_earlier({schema}.window_freed(limit_name, '', now), now));
 END
 $$;
 
@@ -139,7 +139,7 @@ BEGIN
   IF kept.id IS DISTINCT FROM limit_id OR NOT {schema}.is_issued(number) OR NOT {schema}.cancel_start(number) THEN
     RETURN '{}';
   END IF;
-  RETURN json_build_object('everybody', {schema}.is_news({schema}.window_freed(limit_name, '', now), now));
+  RETURN json_build_object('wakeAll', {schema}.is_earlier({schema}.window_freed(limit_name, '', now), now));
 END
 $$;
 
@@ -178,7 +178,7 @@ BEGIN
   PERFORM {schema}.begin_step(false);
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   now := {schema}.moment();
-  PERFORM {schema}.gauge_hold(limit_name, '', now + pause_ms, now);
+  PERFORM {schema}.write_hold(limit_name, '', now + pause_ms, now);
   RETURN '{}';
 END
 $$;
@@ -205,6 +205,6 @@ BEGIN
     RETURN '{}';
   END IF;
   PERFORM {schema}.reset_limit(kept.id, now);
-  RETURN json_build_object('everybody', {schema}.is_news({schema}.window_freed(limit_name, '', now), now));
+  RETURN json_build_object('wakeAll', {schema}.is_earlier({schema}.window_freed(limit_name, '', now), now));
 END
 $$;

@@ -5,7 +5,7 @@
 -- Ends leases, one for each job.
 --
 -- outcomes: a list, as lock_leases takes it; or, where all of them ended well, {ids, tokens, results}, as complete_plainly does.
--- again: as lock_leases. Answer: {stale: [numbers of outcomes whose lease was lost], woken, everybody, events, ends}.
+-- again: as lock_leases. Answer: {stale: [numbers of outcomes whose lease was lost], woken, wakeAll, events, ends}.
 CREATE OR REPLACE FUNCTION {schema}.settle_{version}(outcomes json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
@@ -23,8 +23,8 @@ DECLARE
   leases {schema}.ended_lease[];
   given {schema}.limit_given[];
   done record;
-  everybody boolean := false;
-  ends_told boolean := false;
+  wake_all boolean := false;
+  ends_published boolean := false;
 BEGIN
   now := {schema}.present();
   IF json_typeof(outcomes) = 'object' THEN
@@ -34,15 +34,15 @@ BEGIN
         (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = plain.ids[1]), now);
       limited := ruled AND cardinality(tokens) > 0;
       IF cardinality(tokens) = cardinality(plain.ids) AND NOT limited THEN
-        RETURN CASE WHEN {schema}.tell_ends(plain.ids, now) THEN '{"stale": [], "ends": true}' ELSE '{"stale": []}' END;
+        RETURN CASE WHEN {schema}.publish_ends(plain.ids, now) THEN '{"stale": [], "ends": true}' ELSE '{"stale": []}' END;
       END IF;
-      ends_told := cardinality(tokens) > 0 AND {schema}.tell_ends(plain.ids, now);
+      ends_published := cardinality(tokens) > 0 AND {schema}.publish_ends(plain.ids, now);
     END IF;
     outcomes := {schema}.outcomes_of(plain.ids, plain.tokens, plain.results, tokens);
   END IF;
   SELECT * INTO held FROM {schema}.lock_leases(outcomes, again);
   IF cardinality(held.ats) = 0 AND NOT limited THEN
-    RETURN json_build_object('stale', held.stale, 'woken', held.woken, 'everybody', false, 'events', false, 'ends', ends_told);
+    RETURN json_build_object('stale', held.stale, 'woken', held.woken, 'wakeAll', false, 'events', false, 'ends', ends_published);
   END IF;
   IF limited THEN
     tokens := CASE WHEN cardinality(tokens) = cardinality(plain.tokens) THEN plain.tokens
@@ -65,9 +65,9 @@ BEGIN
   END IF;
   SELECT * INTO done FROM {schema}.end_leases(outcomes, held.ats, held.ns, held.tos, held.results, now);
   IF given IS NOT NULL THEN
-    everybody := {schema}.is_news(given, now);
+    wake_all := {schema}.is_earlier(given, now);
   END IF;
-  RETURN json_build_object('stale', held.stale, 'woken', coalesce(done.woken, held.woken), 'everybody', everybody, 'events', done.told, 'ends', ends_told);
+  RETURN json_build_object('stale', held.stale, 'woken', coalesce(done.woken, held.woken), 'wakeAll', wake_all, 'events', done.published, 'ends', ends_published);
 END
 $$;
 
@@ -200,17 +200,17 @@ $$;
 -- Writes how leases ended. Everything but limits, whose state is written before.
 --
 -- ats, ns, tos, results: as lock_leases answers. woken: [[queue, as `wakes` says]]. late: one came back whose deadline has passed.
--- told: events were written.
+-- published: events were written.
 CREATE OR REPLACE FUNCTION {schema}.end_leases(outcomes json, ats tid[], ns integer[], tos text[], results text[], now float8,
-  OUT woken json, OUT late boolean, OUT told boolean)
+  OUT woken json, OUT late boolean, OUT published boolean)
 LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
 DECLARE
   well integer := cardinality(ats) - cardinality(array_remove(tos, NULL));
   count integer := 0;
 BEGIN
   late := false;
-  told := {schema}.events_wanted(now);
-  IF told THEN
+  published := {schema}.events_wanted(now);
+  IF published THEN
     INSERT INTO {schema}.events (at, event)
     SELECT now, CASE
       WHEN o.to IS NULL THEN
@@ -229,7 +229,7 @@ BEGIN
     JOIN {schema}.jobs j ON j.ctid = l.at
     ORDER BY o.n;
   ELSIF {schema}.ends_wanted(now) THEN
-    told := {schema}.tell_ends(ARRAY(SELECT j.id FROM unnest(ats) AS l (at) JOIN {schema}.jobs j ON j.ctid = l.at), now);
+    published := {schema}.publish_ends(ARRAY(SELECT j.id FROM unnest(ats) AS l (at) JOIN {schema}.jobs j ON j.ctid = l.at), now);
   END IF;
   IF well > 0 THEN
     UPDATE {schema}.jobs j SET state = 'completed', finished_at = now, lease_until = NULL, result = e.result,

@@ -2,7 +2,7 @@
 --
 -- Locks: the rules (shared), the limits of what is recovered. Jobs and all other rows are taken with SKIP LOCKED.
 
--- Housekeeping, in small steps. Answer: {stalled, deleted, more, woken, everybody, events}.
+-- Housekeeping, in small steps. Answer: {stalled, deleted, more, woken, wakeAll, events}.
 CREATE OR REPLACE FUNCTION {schema}.sweep_{version}() RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET jit = off SET enable_seqscan = off AS $$
@@ -17,18 +17,18 @@ DECLARE
   lanes integer;
   arriving boolean;
   holds integer;
-  everybody boolean;
+  wake_all boolean;
 BEGIN
   PERFORM {schema}.begin_step();
   weighing := {schema}.weighing();
   SELECT * INTO late FROM {schema}.end_late({schema}.present());
   SELECT * INTO lost FROM {schema}.recover(weighing);
-  everybody := lost.everybody;
+  wake_all := lost.wake_all;
   now := {schema}.moment();
   -- Those that have just come back may be too late for another attempt.
   SELECT * INTO again FROM {schema}.end_late(now);
   IF cardinality(late.gone || again.gone) > 0 AND cardinality(weighing) > 0 THEN
-    everybody := {schema}.left_lane(late.gone || again.gone) OR everybody;
+    wake_all := {schema}.left_lane(late.gone || again.gone) OR wake_all;
   END IF;
   limits := {schema}.prune_limits(now);
   holds := {schema}.prune_holds(now);
@@ -38,17 +38,17 @@ BEGIN
   SELECT * INTO old FROM {schema}.prune_rows(now);
   RETURN json_build_object('stalled', lost.stalled, 'deleted', old.deleted + limits.deleted + holds + lanes,
     'more', old.more OR limits.more OR holds = 500 OR lanes = 500 OR arriving OR lost.stalled = 500 OR late.ended = 1000 OR again.ended = 1000,
-    'woken', lost.woken, 'everybody', everybody, 'events', lost.told OR late.told OR again.told);
+    'woken', lost.woken, 'wakeAll', wake_all, 'events', lost.published OR late.published OR again.published);
 END
 $$;
 
 -- Jobs whose lease has expired wait again, 500 at the most, unless that was their last attempt or they are to be cancelled. They take
 -- their old place: otherwise a crash of their worker would cost them the whole backlog.
 --
--- names: limits to be locked beside those of the jobs. stalled: how many. woken, everybody:
--- as all steps answer. told: events were written.
-CREATE OR REPLACE FUNCTION {schema}.recover(names text[], OUT stalled integer, OUT woken json, OUT everybody boolean,
-  OUT told boolean)
+-- names: limits to be locked beside those of the jobs. stalled: how many. woken, wakeAll:
+-- as all steps answer. published: events were written.
+CREATE OR REPLACE FUNCTION {schema}.recover(names text[], OUT stalled integer, OUT woken json, OUT wake_all boolean,
+  OUT published boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   now float8 := {schema}.present();
@@ -59,8 +59,8 @@ DECLARE
     ORDER BY j.lease_until LIMIT 500 FOR UPDATE SKIP LOCKED);
 BEGIN
   stalled := cardinality(ats);
-  everybody := false;
-  told := false;
+  wake_all := false;
+  published := false;
   IF stalled > 0 AND (EXISTS (SELECT FROM {schema}.rules)
     OR EXISTS (SELECT FROM {schema}.jobs j WHERE j.ctid = ANY (ats) AND j.limits IS NOT NULL)) THEN
     SELECT array_agg((j.token, j.queue, j.type, j.grp, j.keys, j.started_at, j.limits, 'failed',
@@ -78,13 +78,13 @@ BEGIN
   IF leases IS NOT NULL THEN
     given := {schema}.give_back(leases, now);
   END IF;
-  told := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
+  published := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
   SELECT array_agg((j.ctid, CASE WHEN j.cancel_requested THEN 'cancelled' WHEN j.attempt >= j.max_attempts THEN 'dead' ELSE 'retry' END,
     NULL, NULL, json_build_object('name', 'StalledJobError', 'code', 'SLUICE_STALLED',
       'message', 'the lease of worker ' || coalesce(j.worker, '') || ' ran out before it was done'))::{schema}.lease_end
     ORDER BY j.lease_until, j.seq)
   INTO ends FROM {schema}.jobs j WHERE j.ctid = ANY (ats);
-  IF told THEN
+  IF published THEN
     INSERT INTO {schema}.events (at, event)
     SELECT now, e.event FROM unnest(ends) WITH ORDINALITY AS l (at, state, in_ms, held, error, no)
     JOIN {schema}.jobs j ON j.ctid = l.at CROSS JOIN LATERAL (VALUES
@@ -97,7 +97,7 @@ BEGIN
   END IF;
   woken := (SELECT r.woken FROM {schema}.release_leases(ends, true, now) r);
   IF given IS NOT NULL THEN
-    everybody := {schema}.is_news(given, now);
+    wake_all := {schema}.is_earlier(given, now);
   END IF;
 END
 $$;
@@ -105,9 +105,9 @@ $$;
 -- Jobs that have not started and whose deadline has passed are dead: a thousand at the most. That is no attempt.
 --
 -- ids: only these; NULL: any.
--- ended: how many. gone: those of them that waited, for the limits. told: events were written.
+-- ended: how many. gone: those of them that waited, for the limits. published: events were written.
 CREATE OR REPLACE FUNCTION {schema}.end_late(now float8, ids text[] DEFAULT NULL, OUT ended integer, OUT gone {schema}.gone_job[],
-  OUT told boolean)
+  OUT published boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   why CONSTANT json := json_build_object('name', 'JobTimeoutError', 'code', 'SLUICE_TIMEOUT',
@@ -126,13 +126,13 @@ BEGIN
   END IF;
   ended := cardinality(late);
   gone := '{}';
-  told := false;
+  published := false;
   IF ended = 0 THEN
     RETURN;
   END IF;
   gone := ARRAY(SELECT (j.queue, j.type, j.priority, j.grp, j.keys)::{schema}.gone_job
     FROM {schema}.jobs j WHERE j.ctid = ANY (late) AND j.state = 'waiting');
-  told := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
+  published := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
   WITH dead AS (
     UPDATE {schema}.jobs j SET state = 'dead', finished_at = now, error = why::text,
       delete_at = now + coalesce(j.keep_for, {schema}.kept_ms('dead'))
@@ -141,7 +141,7 @@ BEGIN
   INSERT INTO {schema}.events (at, event)
   SELECT now, json_build_object('event', 'dead', 'queue', d.queue, 'id', d.id, 'type', d.type, 'attempt', d.attempt,
     'error', why)
-  FROM dead d WHERE told ORDER BY d.seq;
+  FROM dead d WHERE published ORDER BY d.seq;
   PERFORM {schema}.correct_heads(gone);
 END
 $$;

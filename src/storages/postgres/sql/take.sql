@@ -14,7 +14,7 @@
 -- opened_claim says it; and the snapshot, as snapshot.sql.
 CREATE OR REPLACE FUNCTION {schema}.take(
   q {schema}.claim_request, plan {schema}.claim_plan, rules {schema}.limit_rule[], now float8,
-  OUT jobs json, OUT everybody boolean, OUT told boolean, OUT granted json, OUT snapshot json
+  OUT jobs json, OUT wake_all boolean, OUT published boolean, OUT granted json, OUT snapshot json
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -40,8 +40,8 @@ DECLARE
   without bigint[] := '{}';
 BEGIN
   jobs := '[]';
-  everybody := false;
-  told := false;
+  wake_all := false;
+  published := false;
   SELECT array_agg(p.type) INTO paused FROM {schema}.pauses p WHERE p.queue = q.queue;
   SELECT coalesce(array_agg(r.name) FILTER (WHERE r.weight IS NOT NULL), '{}') INTO weighing FROM unnest(rules) AS r;
   SELECT m.rules INTO epoch FROM {schema}.meta m;
@@ -104,8 +104,8 @@ BEGIN
     SELECT * INTO written FROM {schema}.write_grants(q, plan, types, done, now - took, now);
     granted := written.granted;
     jobs := written.jobs;
-    everybody := written.everybody;
-    told := written.told;
+    wake_all := written.wake_all;
+    published := written.published;
     busy := busy OR written.taken;
     again := done.again;
     changed := done.jobs <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
@@ -654,14 +654,14 @@ END
 $$;
 
 -- Writes down what was granted of a plan. Its jobs are locked, and so are the rows of its lanes. Answers with the jobs that have started,
--- in order; whether others are to be told; whether a lane that seemed empty has jobs which another transaction has locked
+-- in order; whether all waiting workers are to be woken; whether a lane that seemed empty has jobs which another transaction has locked
 -- (`taken`); whether events were written; and what is to be confirmed, as opened_claim says it.
 --
 -- q, plan: what was asked for, and proposed. types: which may start. done: what was granted. began: when the request came; now: when
 -- the jobs start. Both by the clock of the storage.
 CREATE OR REPLACE FUNCTION {schema}.write_grants(
   q {schema}.claim_request, plan {schema}.claim_plan, types text[], done {schema}.planned_grants, began float8, now float8,
-  OUT jobs json, OUT everybody boolean, OUT taken boolean, OUT told boolean, OUT granted json
+  OUT jobs json, OUT wake_all boolean, OUT taken boolean, OUT published boolean, OUT granted json
 )
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -678,9 +678,9 @@ DECLARE
   state integer;
 BEGIN
   jobs := '[]';
-  everybody := false;
+  wake_all := false;
   taken := false;
-  told := wanted AND (count > 0 OR done.refused <> '{}');
+  published := wanted AND (count > 0 OR done.refused <> '{}');
   IF count > 0 THEN
     first := nextval('{schema}.numbers');
     number := coalesce(plan.number, first);
@@ -734,13 +734,13 @@ BEGIN
     PERFORM {schema}.write_heads(ARRAY(SELECT k FROM unnest(done.keyed) AS k WHERE k = ANY (done.lanes)));
   END IF;
   IF done.refused <> '{}' THEN
-    everybody := {schema}.refuse_jobs(q.queue, done, wanted);
+    wake_all := {schema}.refuse_jobs(q.queue, done, wanted);
   END IF;
   -- Lanes that waited only behind what has started now may start.
   IF done.freed_names <> '{}' THEN
     UPDATE {schema}.gates g SET until = done.at FROM unnest(done.freed_names, done.freed_grps) AS f (name, grp)
     WHERE g.name = f.name AND g.grp = f.grp;
-    everybody := everybody OR FOUND;
+    wake_all := wake_all OR FOUND;
   END IF;
   IF done.blocked <> '{}' THEN
     INSERT INTO {schema}.gates AS g (name, grp, queue, type, until)

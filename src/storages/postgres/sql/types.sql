@@ -31,11 +31,10 @@ CREATE TYPE {schema}.limit_quota AS (
 CREATE TYPE {schema}.limit_charge AS (weight float8, slots float8);
 
 -- When a start may happen, and what is in its way the longest. wait: 'Infinity' until something is given back, -1 never.
-CREATE TYPE {schema}.limit_verdict AS (wait float8, reason text);
+CREATE TYPE {schema}.limit_decision AS (wait float8, reason text);
 
--- One rule for one group, or for all. used: what was in use of its window before the step. account: where in a list of
--- accounts that is which it counts in.
-CREATE TYPE {schema}.limit_meter AS (
+-- What a rule says for one group or other value, or for all jobs. used: what was in use of its window before the step.
+CREATE TYPE {schema}.key_quota AS (
   name text,
   by_group boolean,
   grp text,
@@ -53,13 +52,12 @@ CREATE TYPE {schema}.limit_meter AS (
   blind_until float8,
   holds boolean,
   pins boolean,
-  used float8,
-  account integer
+  used float8
 );
 
 -- What is kept of one limit, for one group or for all, as one step sees it, with all that the step has taken so far. Rules
 -- of one name share it. id: NULL where nothing is kept yet. held: NULL until somebody has looked.
-CREATE TYPE {schema}.limit_account AS (
+CREATE TYPE {schema}.limit_state AS (
   id bigint,
   name text,
   grp text,
@@ -99,7 +97,7 @@ CREATE TYPE {schema}.limit_account AS (
 );
 
 -- What a step gave back of one limit: how long one more had to wait for what was held before, and how much that was;
--- whether lanes were waiting for it. Without an id: there is news for everybody, whatever comes.
+-- whether lanes were waiting for it. Without an id: all waiting workers are to be woken, whatever else is given back.
 CREATE TYPE {schema}.limit_given AS (
   id bigint,
   name text,
@@ -247,7 +245,7 @@ CREATE TYPE {schema}.opened_claim AS (
   more boolean,
   next_in float8,
   blocked_by text,
-  told boolean,
+  published boolean,
   at float8,
   granted json
 );

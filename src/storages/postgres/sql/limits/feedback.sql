@@ -7,7 +7,7 @@ DECLARE
   name text;
 BEGIN
   FOREACH name IN ARRAY {schema}.names_to_hold(lease) LOOP
-    PERFORM {schema}.gauge_hold(name, {schema}.state_of({schema}.rule_named(name), lease.grp, lease.keys),
+    PERFORM {schema}.write_hold(name, {schema}.state_of({schema}.rule_named(name), lease.grp, lease.keys),
       now + (lease.hold ->> 'forMs')::float8, now);
   END LOOP;
 END
@@ -31,7 +31,7 @@ BEGIN
     RETURN '{"again":true}';
   END IF;
   now := {schema}.moment();
-  PERFORM {schema}.gauge_hold(limit_name, {schema}.state_grp(rule.by_group, grp), now + hold_ms, now);
+  PERFORM {schema}.write_hold(limit_name, {schema}.state_grp(rule.by_group, grp), now + hold_ms, now);
   RETURN '{}';
 END
 $$;
@@ -65,13 +65,13 @@ $$;
 
 -- The service says how much is left of a limit until its window begins anew; of a limit by group: to this group, or to jobs
 -- without one (NULL).
-CREATE OR REPLACE FUNCTION {schema}.tell_limit_{version}(limit_name text, grp text, remaining float8, reset_ms float8) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.set_remaining_{version}(limit_name text, grp text, remaining float8, reset_ms float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   rule {schema}.limit_rule;
   now float8;
   state_grp text;
-  news boolean := false;
+  wake_all boolean := false;
 BEGIN
   PERFORM {schema}.begin_step(false);
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
@@ -81,17 +81,17 @@ BEGIN
   END IF;
   now := {schema}.moment();
   state_grp := {schema}.state_grp(rule.by_group, grp);
-  IF {schema}.gauge_tell(limit_name, state_grp, remaining, reset_ms, now) THEN
-    news := {schema}.is_news({schema}.window_freed(limit_name, state_grp, now), now);
+  IF {schema}.write_remaining(limit_name, state_grp, remaining, reset_ms, now) THEN
+    wake_all := {schema}.is_earlier({schema}.window_freed(limit_name, state_grp, now), now);
   END IF;
-  RETURN json_build_object('everybody', news);
+  RETURN json_build_object('wakeAll', wake_all);
 END
 $$;
 
 -- The breaker of a limit hears how leases have ended that held it, in their order: tokens and ats are of what they held;
 -- leases is NULL where all of them went well. Does it close with that? It opens after so many failures in a row, and when a
 -- probe fails; a probe that goes well closes it.
-CREATE OR REPLACE FUNCTION {schema}.tell_breaker(
+CREATE OR REPLACE FUNCTION {schema}.update_breaker(
   kept {schema}.limits, rule {schema}.limit_rule, leases {schema}.ended_lease[], tokens bigint[], ats float8[], now float8
 ) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
@@ -136,11 +136,11 @@ END
 $$;
 
 -- Nothing starts under this limit, for one group or for all, until then. It only ever extends.
-CREATE OR REPLACE FUNCTION {schema}.gauge_hold(name text, grp text, until float8, now float8) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.write_hold(name text, grp text, until float8, now float8) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at, pause_until)
-    VALUES (gauge_hold.name, gauge_hold.grp, 0, gauge_hold.now, until)
+    VALUES (write_hold.name, write_hold.grp, 0, write_hold.now, until)
     ON CONFLICT ON CONSTRAINT limits_name_grp_key DO UPDATE SET pause_until = greatest(l.pause_until, excluded.pause_until);
 END
 $$;
@@ -148,7 +148,7 @@ $$;
 -- A service says what is left until its window begins anew. Of what it says about the same window the least holds, for some
 -- of what has started may not have reached it yet; a later window is another one. What is said about one window differs by
 -- the time that its answers took, and by how the service rounds: a second. Is more left than it said before?
-CREATE OR REPLACE FUNCTION {schema}.gauge_tell(
+CREATE OR REPLACE FUNCTION {schema}.write_remaining(
   name text, grp text, remaining float8, reset_ms float8, now float8
 ) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
@@ -167,10 +167,10 @@ END
 $$;
 
 -- The start of this instant never was. When it was granted, the time after the one before it was over.
-CREATE OR REPLACE FUNCTION {schema}.gauge_cancel(id bigint, started_at float8) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.cancel_latest(id bigint, started_at float8) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   UPDATE {schema}.limits AS l SET latest_at = NULL, called_at = NULL, called_by = NULL
-    WHERE l.id = gauge_cancel.id AND l.latest_at = started_at;
+    WHERE l.id = cancel_latest.id AND l.latest_at = started_at;
 END
 $$;

@@ -184,7 +184,7 @@ BEGIN
 END
 $$;
 
--- How long a start has to wait for one limit that refused it (verdict). -1: for ever.
+-- How long a start has to wait for one limit that refused it (decide_start). -1: for ever.
 --
 -- rule, grp: which limit, and which state of it. weight, slots: what the start takes. taken, taken_slots, starts: what the step
 -- has taken of it so far, in how many starts, and does not stand in the tables yet. ttl: how soon these are called; NULL: at once.
@@ -193,29 +193,29 @@ CREATE OR REPLACE FUNCTION {schema}.refusal_wait(
 ) RETURNS float8
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  meter {schema}.limit_meter := {schema}.meter_of(rule, {schema}.group_of(grp));
-  account {schema}.limit_account;
+  quota {schema}.key_quota := {schema}.key_quota_of(rule, {schema}.group_of(grp));
+  state {schema}.limit_state;
   kept record;
 BEGIN
-  SELECT k.account, k.used INTO kept FROM {schema}.kept_accounts(ARRAY[rule.name], ARRAY[grp],
-    ARRAY[CASE WHEN meter.max IS NOT NULL THEN meter.window_ms END], ARRAY[meter.holds], now) AS k;
-  account := kept.account;
-  meter.used := coalesce(kept.used, 0);
-  account.taken := taken;
-  account.starts := starts;
-  account.held := account.held + taken_slots;
-  account.probes := account.probes + starts;
-  account.told_left := greatest(0, account.told_left - taken);
-  account.grant_ttl := ttl;
-  RETURN ({schema}.verdict(meter, account, weight, slots, now)).wait;
+  SELECT k.state, k.used INTO kept FROM {schema}.read_states(ARRAY[rule.name], ARRAY[grp],
+    ARRAY[CASE WHEN quota.max IS NOT NULL THEN quota.window_ms END], ARRAY[quota.holds], now) AS k;
+  state := kept.state;
+  quota.used := coalesce(kept.used, 0);
+  state.taken := taken;
+  state.starts := starts;
+  state.held := state.held + taken_slots;
+  state.probes := state.probes + starts;
+  state.told_left := greatest(0, state.told_left - taken);
+  state.grant_ttl := ttl;
+  RETURN ({schema}.decide_start(quota, state, weight, slots, now)).wait;
 END
 $$;
 
 -- When may a start happen that takes so much of the window and so many slots, and what is in its way the longest? It is
 -- decideStart in limits/key-state.ts, to the last bit; what the step has taken so far counts.
-CREATE OR REPLACE FUNCTION {schema}.verdict(
-  meter {schema}.limit_meter, account {schema}.limit_account, weight float8, slots float8, now float8
-) RETURNS {schema}.limit_verdict
+CREATE OR REPLACE FUNCTION {schema}.decide_start(
+  quota {schema}.key_quota, state {schema}.limit_state, weight float8, slots float8, now float8
+) RETURNS {schema}.limit_decision
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   longest float8 := 0;
@@ -225,63 +225,63 @@ DECLARE
   probes float8 := 0;
   expires_in float8 := 'Infinity';
 BEGIN
-  IF (meter.max > 0 AND weight > meter.max) OR (meter.concurrency > 0 AND slots > meter.concurrency) THEN
-    RETURN (-1, 'window')::{schema}.limit_verdict;
+  IF (quota.max > 0 AND weight > quota.max) OR (quota.concurrency > 0 AND slots > quota.concurrency) THEN
+    RETURN (-1, 'window')::{schema}.limit_decision;
   END IF;
-  IF meter.holds AND account.held IS NOT NULL THEN
-    held := account.held;
-    probes := account.probes;
-    expires_in := account.expires_in;
+  IF quota.holds AND state.held IS NOT NULL THEN
+    held := state.held;
+    probes := state.probes;
+    expires_in := state.expires_in;
   END IF;
-  IF meter.paused THEN
+  IF quota.paused THEN
     longest := 'Infinity';
     reason := 'paused';
   END IF;
-  own := greatest(account.pause_until - now, meter.held_until - now);
+  own := greatest(state.pause_until - now, quota.held_until - now);
   IF own > longest THEN
     longest := own;
     reason := 'held';
   END IF;
-  IF meter.max IS NOT NULL AND meter.window_ms IS NOT NULL THEN
-    own := CASE WHEN meter.max = 0 THEN 'Infinity' ELSE
-      {schema}.window_wait(account.id, account.forgotten_at, meter.max, meter.window_ms, weight,
-        meter.used + account.taken, account.taken, account.grant_ttl, now) END;
-    own := greatest(own, meter.blind_until - now);
+  IF quota.max IS NOT NULL AND quota.window_ms IS NOT NULL THEN
+    own := CASE WHEN quota.max = 0 THEN 'Infinity' ELSE
+      {schema}.window_wait(state.id, state.forgotten_at, quota.max, quota.window_ms, weight,
+        quota.used + state.taken, state.taken, state.grant_ttl, now) END;
+    own := greatest(own, quota.blind_until - now);
     IF own > longest THEN
       longest := own;
       reason := 'window';
     END IF;
   END IF;
-  IF meter.every_ms IS NOT NULL THEN
-    own := {schema}.spacing_wait(meter, account, now);
+  IF quota.every_ms IS NOT NULL THEN
+    own := {schema}.spacing_wait(quota, state, now);
     IF own > longest THEN
       longest := own;
       reason := 'spacing';
     END IF;
   END IF;
-  IF held + slots > meter.concurrency THEN
-    own := CASE WHEN meter.concurrency = 0 THEN 'Infinity' ELSE expires_in END;
+  IF held + slots > quota.concurrency THEN
+    own := CASE WHEN quota.concurrency = 0 THEN 'Infinity' ELSE expires_in END;
     IF own > longest THEN
       longest := own;
       reason := 'concurrency';
     END IF;
   END IF;
-  IF now < account.told_until AND weight > coalesce(account.told_left, 0) THEN
-    own := account.told_until - now;
+  IF now < state.told_until AND weight > coalesce(state.told_left, 0) THEN
+    own := state.told_until - now;
     IF own > longest THEN
       longest := own;
-      reason := 'told';
+      reason := 'remaining';
     END IF;
   END IF;
-  IF meter.probes IS NOT NULL AND account.open_until IS NOT NULL THEN
-    own := CASE WHEN now < account.open_until THEN account.open_until - now
-      WHEN probes < meter.probes THEN 0 ELSE expires_in END;
+  IF quota.probes IS NOT NULL AND state.open_until IS NOT NULL THEN
+    own := CASE WHEN now < state.open_until THEN state.open_until - now
+      WHEN probes < quota.probes THEN 0 ELSE expires_in END;
     IF own > longest THEN
       longest := own;
       reason := 'breaker';
     END IF;
   END IF;
-  RETURN (longest, reason)::{schema}.limit_verdict;
+  RETURN (longest, reason)::{schema}.limit_decision;
 END
 $$;
 
@@ -347,32 +347,32 @@ $$;
 -- When does the spacing of a rule let one more start, by when the latest start was called? Where that is not confirmed: when it is
 -- worth looking again (look_again_in). NULL, or not above 0: now.
 CREATE OR REPLACE FUNCTION {schema}.spacing_wait(
-  meter {schema}.limit_meter, account {schema}.limit_account, now float8
+  quota {schema}.key_quota, state {schema}.limit_state, now float8
 ) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-  delay float8 := {schema}.expected_delay(account.called_in, meter.every_ms);
+  delay float8 := {schema}.expected_delay(state.called_in, quota.every_ms);
   certain float8;
 BEGIN
-  IF account.starts > 0 THEN
-    RETURN meter.every_ms + CASE WHEN account.grant_ttl IS NULL THEN 0 ELSE least(account.grant_ttl, coalesce(delay, 0)) END;
+  IF state.starts > 0 THEN
+    RETURN quota.every_ms + CASE WHEN state.grant_ttl IS NULL THEN 0 ELSE least(state.grant_ttl, coalesce(delay, 0)) END;
   END IF;
-  certain := meter.every_ms - (now - account.called_at);
-  IF certain > 0 AND account.called_by IS NOT NULL THEN
-    RETURN {schema}.look_again_in(now - (account.latest_at + delay), meter.every_ms, certain);
+  certain := quota.every_ms - (now - state.called_at);
+  IF certain > 0 AND state.called_by IS NOT NULL THEN
+    RETURN {schema}.look_again_in(now - (state.latest_at + delay), quota.every_ms, certain);
   END IF;
   RETURN certain;
 END
 $$;
 
--- What is kept of many limits, each for one group, as a step sees it that has taken nothing yet, all read together: the account, what
+-- What is kept of many limits, each for one group, as a step sees it that has taken nothing yet, all read together: the state, what
 -- is in use of its window, and when its latest start was.
 --
 -- names, states: which limits, for which groups, as `limits` says it. windows: the window of each, or NULL. holding: is what is
 -- held of it asked for? now: the time.
-CREATE OR REPLACE FUNCTION {schema}.kept_accounts(
+CREATE OR REPLACE FUNCTION {schema}.read_states(
   names text[], states text[], windows float8[], holding boolean[], now float8
-) RETURNS TABLE (place bigint, account {schema}.limit_account, used float8, latest float8)
+) RETURNS TABLE (place bigint, state {schema}.limit_state, used float8, latest float8)
 LANGUAGE sql STABLE AS $$
   SELECT a.place, ROW(l.id, a.name, a.grp, l.latest_at, l.pause_until, l.told_left, l.told_until, l.open_until, l.window_ms,
       l.used, l.seen_at, l.longest, l.newest, l.forgotten_at, coalesce(l.held, 0),
@@ -380,7 +380,7 @@ LANGUAGE sql STABLE AS $$
       CASE WHEN a.holding THEN coalesce(p.probes, 0) END,
       CASE WHEN a.holding THEN coalesce(h.until - now, 'Infinity') END,
       a.window_ms, 0, w.used, CASE WHEN a.window_ms IS NOT NULL THEN now END, 0, 0, 0, 0, 0,
-      l.called_at, l.called_by, l.called_in, NULL, NULL)::{schema}.limit_account,
+      l.called_at, l.called_by, l.called_in, NULL, NULL)::{schema}.limit_state,
     w.used, greatest(l.newest, l.latest_at)
   FROM unnest(names, states, windows, holding) WITH ORDINALITY AS a (name, grp, window_ms, holding, place)
     LEFT JOIN LATERAL (SELECT k.* FROM {schema}.limits k WHERE k.name = a.name AND k.grp = a.grp LIMIT 1) l ON true
@@ -432,41 +432,41 @@ END
 $$;
 
 -- A rule as it holds for a group or another value that it is counted by (NULL: for jobs without one). Nothing is looked up.
-CREATE OR REPLACE FUNCTION {schema}.meter_of(rule {schema}.limit_rule, grp text) RETURNS {schema}.limit_meter
+CREATE OR REPLACE FUNCTION {schema}.key_quota_of(rule {schema}.limit_rule, grp text) RETURNS {schema}.key_quota
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-  meter {schema}.limit_meter;
-  quota {schema}.limit_quota;
+  quota {schema}.key_quota;
+  own {schema}.limit_quota;
 BEGIN
-  meter.name := rule.name;
-  meter.by_group := rule.by_group;
+  quota.name := rule.name;
+  quota.by_group := rule.by_group;
   IF rule.by_group THEN
-    quota := {schema}.quota_of(rule, grp);
-    meter.grp := grp;
-    meter.max := quota.max;
-    meter.window_ms := quota.window_ms;
-    meter.concurrency := quota.concurrency;
-    meter.every_ms := quota.every_ms;
-    meter.share := quota.share;
+    own := {schema}.quota_of(rule, grp);
+    quota.grp := grp;
+    quota.max := own.max;
+    quota.window_ms := own.window_ms;
+    quota.concurrency := own.concurrency;
+    quota.every_ms := own.every_ms;
+    quota.share := own.share;
   ELSE
-    meter.max := rule.max;
-    meter.window_ms := rule.window_ms;
-    meter.concurrency := rule.concurrency;
-    meter.every_ms := rule.every_ms;
-    meter.share := 1;
+    quota.max := rule.max;
+    quota.window_ms := rule.window_ms;
+    quota.concurrency := rule.concurrency;
+    quota.every_ms := rule.every_ms;
+    quota.share := 1;
   END IF;
-  meter.weight := rule.weight;
-  meter.estimate := rule.estimate;
-  meter.weighs_window := rule.max IS NOT NULL;
-  meter.probes := rule.probes;
-  meter.paused := rule.paused;
-  meter.held_until := rule.held_until;
-  meter.blind_until := rule.blind_until;
-  meter.holds := rule.probes IS NOT NULL OR meter.concurrency IS NOT NULL;
+  quota.weight := rule.weight;
+  quota.estimate := rule.estimate;
+  quota.weighs_window := rule.max IS NOT NULL;
+  quota.probes := rule.probes;
+  quota.paused := rule.paused;
+  quota.held_until := rule.held_until;
+  quota.blind_until := rule.blind_until;
+  quota.holds := rule.probes IS NOT NULL OR quota.concurrency IS NOT NULL;
   -- A start may be corrected when its group has long been idle: until its lease ends, the group is remembered.
-  meter.pins := NOT meter.holds AND rule.by_group AND rule.weight IS NOT NULL AND rule.max IS NOT NULL;
-  meter.used := 0;
-  RETURN meter;
+  quota.pins := NOT quota.holds AND rule.by_group AND rule.weight IS NOT NULL AND rule.max IS NOT NULL;
+  quota.used := 0;
+  RETURN quota;
 END
 $$;
 
@@ -504,16 +504,16 @@ $$;
 
 -- What the start of a job with these weights takes. Where a rule has a window that is what is weighed, and concurrency
 -- counts starts; else concurrency is. A job that says nothing counts for the estimate.
-CREATE OR REPLACE FUNCTION {schema}.charge_of(meter {schema}.limit_meter, weights jsonb) RETURNS {schema}.limit_charge
+CREATE OR REPLACE FUNCTION {schema}.charge_of(quota {schema}.key_quota, weights jsonb) RETURNS {schema}.limit_charge
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
   said float8;
 BEGIN
-  IF meter.weight IS NULL THEN
+  IF quota.weight IS NULL THEN
     RETURN (1, 1)::{schema}.limit_charge;
   END IF;
-  said := coalesce((weights ->> meter.weight)::float8, meter.estimate);
-  IF meter.weighs_window THEN
+  said := coalesce((weights ->> quota.weight)::float8, quota.estimate);
+  IF quota.weighs_window THEN
     RETURN (said, 1)::{schema}.limit_charge;
   END IF;
   RETURN (1, said)::{schema}.limit_charge;

@@ -135,7 +135,7 @@ BEGIN
         given := {schema}.release_holds(ARRAY[held.limit_id], ARRAY[held.slots - used], ARRAY[held.at], now);
       END IF;
     END IF;
-    RETURN json_build_object('everybody', {schema}.is_news(given, now));
+    RETURN json_build_object('wakeAll', {schema}.is_earlier(given, now));
   END IF;
   IF held.token IS NOT NULL THEN
     DELETE FROM {schema}.holds h WHERE h.limit_id = held.limit_id AND h.token = number;
@@ -143,12 +143,12 @@ BEGIN
   END IF;
   IF kept.id IS NOT NULL THEN
     IF how = 'cancelled' AND ({schema}.cancel_start(number) OR kept.window_ms IS NULL) THEN
-      PERFORM {schema}.gauge_cancel(kept.id, taken_at);
+      PERFORM {schema}.cancel_latest(kept.id, taken_at);
       given := given || {schema}.window_freed(kept.name, kept.grp, now);
     END IF;
     PERFORM {schema}.end_start(kept.id, number, taken_at, corrected_until, now);
   END IF;
-  RETURN json_build_object('everybody', {schema}.is_news(given, now));
+  RETURN json_build_object('wakeAll', {schema}.is_earlier(given, now));
 END
 $$;
 

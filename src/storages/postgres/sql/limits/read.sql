@@ -53,7 +53,7 @@ BEGIN
 END
 $$;
 
--- What is kept of a limit, for one group or for all, as whoever only reads sees it (limits/meter.ts): its row, what is in use
+-- What is kept of a limit, for one group or for all, as a reader sees it (limits/seen-key.ts): its row, what is in use
 -- of the window and what leaves it first, and what is held.
 --
 -- limit_name, state_grp: whose. window_ms, most: its window, or NULL. more: what is asked for, when `ahead` others have
@@ -120,9 +120,9 @@ CREATE OR REPLACE FUNCTION {schema}.seen_standing(
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   state_grp text := {schema}.state_of(rule, own.grp, own.keys);
-  meter {schema}.limit_meter := {schema}.meter_of(rule, {schema}.group_of(state_grp));
-  more float8 := greatest(({schema}.charge_of(meter, own.weights)).weight, ({schema}.charge_of(meter, first)).weight);
-  seen jsonb := {schema}.seen_limit(rule.name, state_grp, meter.window_ms, meter.max, more, ahead, at);
+  quota {schema}.key_quota := {schema}.key_quota_of(rule, {schema}.group_of(state_grp));
+  more float8 := greatest(({schema}.charge_of(quota, own.weights)).weight, ({schema}.charge_of(quota, first)).weight);
+  seen jsonb := {schema}.seen_limit(rule.name, state_grp, quota.window_ms, quota.max, more, ahead, at);
   behind float8 := 0;
 BEGIN
   IF rule.weight IS NOT NULL THEN

@@ -56,7 +56,7 @@ END
 $$;
 
 -- Leases have ended: what services said about their limits holds, starts that never were are taken back, the weights of those
--- that a service refused are given back, as is what they held, and breakers hear how it went. Answers with what was given back, to be judged by `is_news` when all of the step
+-- that a service refused are given back, as is what they held, and breakers hear how it went. Answers with what was given back, to be judged by `is_earlier` when all of the step
 -- is done.
 CREATE OR REPLACE FUNCTION {schema}.give_back(
   leases {schema}.ended_lease[], now float8
@@ -93,7 +93,7 @@ END
 $$;
 
 -- Starts with these tokens, in their order, have ended: what they held is given back, and breakers hear how it went: as the
--- leases say, or, if there are none, well. Answers with what was given back, to be judged by `is_news` when all of the step
+-- leases say, or, if there are none, well. Answers with what was given back, to be judged by `is_earlier` when all of the step
 -- is done.
 CREATE OR REPLACE FUNCTION {schema}.give_tokens(
   tokens bigint[], leases {schema}.ended_lease[], now float8
@@ -141,7 +141,7 @@ END
 $$;
 
 -- Jobs have given back so many slots of a limit: starts with these tokens (NULL: the breaker need not hear of it), that held
--- them since these instants. leases: how it went; NULL: well. Answers with what is_news has to hear.
+-- them since these instants. leases: how it went; NULL: well. Answers with what is_earlier has to hear.
 CREATE OR REPLACE FUNCTION {schema}.give_slots(
   id bigint, slots float8, tokens bigint[], ats float8[], leases {schema}.ended_lease[], now float8
 ) RETURNS {schema}.limit_given[]
@@ -158,7 +158,7 @@ BEGIN
   IF NOT FOUND OR seen.rule IS NULL THEN
     RETURN given;
   END IF;
-  -- Where there was room before, more of it is news for nobody but those who need more than one, or wait in a lane.
+  -- Where it was available before, more of it matters only to jobs that need more than one, or wait in a lane.
   IF (seen.rule).probes IS NULL AND (seen.rule).weight IS NULL AND NOT (seen.rule).by_group
     AND ((seen.rule).concurrency IS NULL
       OR (seen.kept).held + slots + coalesce(seen.permits, 0) + 1 <= (seen.rule).concurrency)
@@ -170,7 +170,7 @@ BEGIN
     given := given || one;
   END IF;
   IF (seen.rule).probes IS NOT NULL AND tokens IS NOT NULL
-    AND {schema}.tell_breaker(seen.kept, seen.rule, leases, tokens, ats, now)
+    AND {schema}.update_breaker(seen.kept, seen.rule, leases, tokens, ats, now)
   THEN
     given := given || {schema}.window_freed((seen.kept).name, (seen.kept).grp, now);
   END IF;
@@ -179,7 +179,7 @@ END
 $$;
 
 -- A service refused this start: under every limit that weighs its window it counts for nothing from now on, but for the weights
--- that the job has said what it used of. Answers with what was given back, for is_news.
+-- that the job has said what it used of. Answers with what was given back, for is_earlier.
 CREATE OR REPLACE FUNCTION {schema}.give_weights(
   lease {schema}.ended_lease, now float8
 ) RETURNS {schema}.limit_given[]
@@ -229,7 +229,7 @@ END
 $$;
 
 -- So many slots of a limit have been given back, that were held since these instants: lanes that waited for them may look
--- again at once. Answers with how long one more had to wait for them before, for is_news; NULL: nobody need know. What jobs
+-- again at once. Answers with how long one more had to wait for them before, for is_earlier; NULL: nobody need know. What jobs
 -- hold is written already.
 CREATE OR REPLACE FUNCTION {schema}.release_hold(
   kept {schema}.limits, rule {schema}.limit_rule, slots float8, ats float8[], now float8
@@ -266,7 +266,7 @@ BEGIN
   THEN
     given.wait := greatest(given.wait, held.expires_in);
   END IF;
-  -- Where there was room, more of it is news only for those who need more than one.
+  -- Where it was available, more of it matters only to jobs that need more than one.
   IF given.wait = 0 AND rule.weight IS NULL THEN
     RETURN NULL;
   END IF;
@@ -275,7 +275,7 @@ END
 $$;
 
 -- What a job that runs really used: its start is corrected under every limit that weighs by one of these names. seq, token,
--- started_at, limits: of the job, whose row the step has locked. Answers with what was given back, for is_news.
+-- started_at, limits: of the job, whose row the step has locked. Answers with what was given back, for is_earlier.
 CREATE OR REPLACE FUNCTION {schema}.correct_weights(
   seq bigint, token bigint, started_at float8, limits jsonb, weights jsonb, now float8
 ) RETURNS {schema}.limit_given[]
@@ -332,7 +332,7 @@ $$;
 
 -- A start took this of a limit that weighs its window, and really used so much; the last word holds. Inside the window its
 -- place in the log changes; what becomes known after it has expired is charged from now on, and what has expired is not given
--- back. `taken` is what it took then, `given` what is_news has to hear.
+-- back. `taken` is what it took then, `given` what is_earlier has to hear.
 CREATE OR REPLACE FUNCTION {schema}.correct_taken(
   kept {schema}.limits, started_at float8, used float8, now float8, INOUT taken jsonb, OUT given {schema}.limit_given[]
 )
@@ -394,7 +394,7 @@ BEGIN
     IF entry.seq IS NOT NULL THEN
       PERFORM {schema}.change_entry(entry, -coalesce((taken ->> 2)::float8, 1) * times);
     END IF;
-    PERFORM {schema}.gauge_cancel(kept.id, started_at);
+    PERFORM {schema}.cancel_latest(kept.id, started_at);
     given := given || {schema}.window_freed(kept.name, kept.grp, now);
   END LOOP;
   RETURN given;
@@ -434,8 +434,8 @@ END
 $$;
 
 -- Does one more wait less, after all of the step, than it did before the step gave something back? Of what was given back
--- several times the first is how it was before. What the step has taken again is no news for anybody.
-CREATE OR REPLACE FUNCTION {schema}.is_news(given {schema}.limit_given[], now float8) RETURNS boolean
+-- several times the first is how it was before. What the step has taken again wakes no worker.
+CREATE OR REPLACE FUNCTION {schema}.is_earlier(given {schema}.limit_given[], now float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   one {schema}.limit_given;

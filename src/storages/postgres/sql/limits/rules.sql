@@ -26,7 +26,7 @@ DECLARE
   first_grp text;
   instants jsonb;
   given {schema}.limit_given[] := '{}';
-  news boolean := false;
+  wake_all boolean := false;
   heard boolean := false;
 BEGIN
   PERFORM {schema}.begin_step(true);
@@ -61,7 +61,7 @@ BEGIN
     END IF;
     IF change ? 'loosened' THEN
       PERFORM {schema}.unblock_all(before.name);
-      news := true;
+      wake_all := true;
     END IF;
     IF change ? 'forgets' THEN
       PERFORM {schema}.drop_limit(id) FROM {schema}.limits WHERE name = before.name AND grp <> '';
@@ -79,7 +79,7 @@ BEGIN
   IF history <> '[]' THEN
     heard := {schema}.keep_history(history, now);
   END IF;
-  RETURN json_build_object('everybody', news OR {schema}.is_news(given, now), 'events', heard);
+  RETURN json_build_object('wakeAll', wake_all OR {schema}.is_earlier(given, now), 'events', heard);
 END
 $$;
 
@@ -92,7 +92,7 @@ DECLARE
   was {schema}.limit_rule;
   rule {schema}.limit_rule := {schema}.read_rule(after);
   job record;
-  meter {schema}.limit_meter;
+  quota {schema}.key_quota;
   place bigint;
   amount float8;
 BEGIN
@@ -112,13 +112,13 @@ BEGIN
         AND (rule.queues IS NULL OR j.queue = ANY (rule.queues)) AND (rule.types IS NULL OR j.type = ANY (rule.types))
       ORDER BY j.token
   LOOP
-    meter := {schema}.meter_of(rule, {schema}.group_of(job.state));
-    CONTINUE WHEN NOT meter.holds;
+    quota := {schema}.key_quota_of(rule, {schema}.group_of(job.state));
+    CONTINUE WHEN NOT quota.holds;
     place := ({schema}.open_limit(rule.name, 0, job.state, now)).id;
-    amount := ({schema}.charge_of(meter, job.weights)).slots;
+    amount := ({schema}.charge_of(quota, job.weights)).slots;
     INSERT INTO {schema}.holds AS h (limit_id, token, slots, at) VALUES (place, job.token, amount, job.started_at)
       ON CONFLICT DO NOTHING;
-    IF NOT FOUND AND was.by_group = rule.by_group AND NOT ({schema}.meter_of(was, {schema}.group_of(job.state))).holds THEN
+    IF NOT FOUND AND was.by_group = rule.by_group AND NOT ({schema}.key_quota_of(was, {schema}.group_of(job.state))).holds THEN
       UPDATE {schema}.holds AS h SET slots = amount WHERE h.limit_id = place AND h.token = job.token;
     END IF;
   END LOOP;

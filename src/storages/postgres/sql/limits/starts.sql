@@ -29,8 +29,8 @@ BEGIN
 END
 $$;
 
--- There is more room in a window of a limit, or no pause any more: lanes that waited for it may look again, and it is news for
--- everybody. grp: which state of the limit.
+-- More of a window is available, or a hold has ended: lanes that waited for it may look again, and all waiting workers are to be woken.
+-- grp: which state of the limit.
 CREATE OR REPLACE FUNCTION {schema}.window_freed(name text, grp text, now float8) RETURNS {schema}.limit_given[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

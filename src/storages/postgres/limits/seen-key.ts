@@ -42,11 +42,11 @@ interface LimitRow {
 }
 
 /** One limit as somebody sees it who takes nothing. */
-export class SeenMeter {
+export class SeenKey {
   readonly rule: LimitRule;
   readonly group: string | null;
   readonly quota: Quota;
-  readonly gauge: KeyState;
+  readonly state: KeyState;
   readonly now: number;
   readonly used: number;
   readonly #seen: SeenLimit;
@@ -58,7 +58,7 @@ export class SeenMeter {
     this.rule = rule;
     this.group = group;
     this.quota = quotaOf(rule, group);
-    this.gauge = gaugeOf(seen.row);
+    this.state = stateOf(seen.row);
     this.now = seen.now;
     this.used = seen.used;
     this.#seen = seen;
@@ -71,30 +71,30 @@ export class SeenMeter {
     return this.#held.slots;
   }
 
-  verdict(charge: Charge): KeyDecision {
+  decide(charge: Charge): KeyDecision {
     const holds = this.rule.breaker !== null || this.quota.concurrency !== null;
     const held = holds ? this.#held : NO_SLOTS;
-    return decideStart(this.rule, this.group, this.gauge, held, charge, this.now, (max, windowMs, weight) =>
+    return decideStart(this.rule, this.group, this.state, held, charge, this.now, (max, windowMs, weight) =>
       windowWait(this.#seen, max, windowMs, weight),
     );
   }
 
   /** The same behind those who wait for the limit already. */
-  verdictBehind(charge: Charge): KeyDecision {
-    const own = this.verdict(charge);
+  decideBehind(charge: Charge): KeyDecision {
+    const own = this.decide(charge);
     return this.rule.weight === null ? own : later(own, behindHeads(this.quota, this.#behind));
   }
 
   /** How much could start at once: 0 if anything is in the way; null: as much as anybody likes. */
   get free(): number | null {
-    if (this.verdict(ONE).wait !== 0) return 0;
-    const free = availableNow(this.rule, this.quota, this.gauge, this.#held, this.used, this.now);
+    if (this.decide(ONE).wait !== 0) return 0;
+    const free = availableNow(this.rule, this.quota, this.state, this.#held, this.used, this.now);
     return free === Number.POSITIVE_INFINITY ? null : free;
   }
 }
 
 /** The numbers beside the window. */
-function gaugeOf(row: LimitRow | null): KeyState {
+function stateOf(row: LimitRow | null): KeyState {
   if (row === null) return newKeyState();
   return {
     latestAt: row.latest_at,
