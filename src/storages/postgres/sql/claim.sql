@@ -72,7 +72,8 @@ BEGIN
     coalesce((SELECT true FROM {schema}.lanes l WHERE l.queue = q.queue AND l.ready AND l.blocked_until IS NULL AND l.keys || l.grp <> ''
       ORDER BY l.type, l.priority DESC, l.turn, l.own LIMIT 1),
     (SELECT true FROM {schema}.arrivals a WHERE a.queue = q.queue ORDER BY a.type, a.priority DESC, a.seq LIMIT 1),
-    (SELECT true FROM {schema}.gates g WHERE g.queue = q.queue AND g.until <= greatest(m.last, {schema}.wall() + m.skew) LIMIT 1), false),
+    CASE WHEN EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue) THEN
+      {schema}.any_open_gate(q.queue, greatest(m.last, {schema}.wall() + m.skew)) END, false),
     (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = q.ids[1]),
     k.marked,
     CASE WHEN q.types IS NULL AND NOT k.marked THEN (SELECT j.type FROM {schema}.jobs j
@@ -464,20 +465,34 @@ $$;
 -- queue_name, asked: of which queue and types; NULL: of any type.
 CREATE OR REPLACE FUNCTION {schema}.any_lanes(queue_name text, asked text[]) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  at CONSTANT float8 := {schema}.present();
 BEGIN
   IF asked IS NULL THEN
     RETURN EXISTS (SELECT FROM {schema}.lanes
         WHERE queue = queue_name AND ready AND blocked_until IS NULL AND keys || grp <> '')
       OR EXISTS (SELECT FROM {schema}.arrivals WHERE queue = queue_name)
-      OR EXISTS (SELECT FROM {schema}.gates WHERE queue = queue_name AND until <= {schema}.present());
+      OR {schema}.any_open_gate(queue_name, at);
   END IF;
   RETURN EXISTS (SELECT FROM unnest(asked) AS a (type) WHERE EXISTS (SELECT FROM {schema}.lanes l
       WHERE l.queue = queue_name AND l.type = a.type AND l.ready AND l.blocked_until IS NULL AND l.keys || l.grp <> ''))
     OR EXISTS (SELECT FROM unnest(asked) AS a (type) WHERE EXISTS (SELECT FROM {schema}.arrivals r
       WHERE r.queue = queue_name AND r.type = a.type))
     OR EXISTS (SELECT FROM unnest(asked) AS a (type) WHERE EXISTS (SELECT FROM {schema}.gates g
-      WHERE g.queue = queue_name AND g.type = a.type AND g.until <= {schema}.present()));
+      WHERE g.queue = queue_name AND g.type = a.type AND g.until <= at));
 END
+$$;
+
+-- Is a gate of this queue open? The first of each type is looked at, however many are closed.
+CREATE OR REPLACE FUNCTION {schema}.any_open_gate(queue_name text, at float8) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE first AS (
+    (SELECT g.type, g.until FROM {schema}.gates g WHERE g.queue = queue_name ORDER BY g.type, g.until LIMIT 1)
+    UNION ALL
+    SELECT n.type, n.until FROM first f CROSS JOIN LATERAL (SELECT g.type, g.until FROM {schema}.gates g
+      WHERE g.queue = queue_name AND g.type > f.type ORDER BY g.type, g.until LIMIT 1) n
+  )
+  SELECT EXISTS (SELECT FROM first f WHERE f.until <= at)
 $$;
 
 -- Keeps the limits that a claim brings along, so that people can be told what jobs of its queue wait for. Once a day it is said

@@ -450,11 +450,16 @@ BEGIN
       SELECT DISTINCT g.name FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
       WHERE g.name <> ALL (names) AND NOT EXISTS (SELECT FROM {schema}.lanes l
         WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
-          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL) OFFSET 0) e
+          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0) OFFSET 0) e
     WHERE pg_try_advisory_xact_lock({schema}.lock_key('limit', e.name)));
-  PERFORM {schema}.delete_gates(ARRAY(SELECT o.ctid FROM {schema}.gates o JOIN unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
-      ON o.name = g.name AND o.grp = g.grp AND o.type = g.type
-    WHERE o.queue = queue_name AND o.name = ANY (names) FOR UPDATE OF o SKIP LOCKED));
+  -- One by one: planned while there were few gates, a join would read all of them.
+  PERFORM {schema}.delete_gates(ARRAY(SELECT o.at FROM (
+      SELECT g.* FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
+      WHERE g.name = ANY (names) AND NOT EXISTS (SELECT FROM {schema}.lanes l
+        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
+          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0) OFFSET 0) e
+    CROSS JOIN LATERAL (SELECT a.ctid AS at FROM {schema}.gates a
+      WHERE a.name = e.name AND a.grp = e.grp AND a.queue = queue_name AND a.type = e.type FOR UPDATE SKIP LOCKED) o));
 END
 $$;
 
@@ -463,9 +468,11 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.delete_gates(ats tid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  DELETE FROM {schema}.gates g WHERE g.ctid = ANY (ats) AND NOT EXISTS (SELECT FROM {schema}.lanes l
-    WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = g.queue AND l.type = g.type
-      AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
+  IF ats <> '{}' THEN
+    DELETE FROM {schema}.gates g WHERE g.ctid = ANY (ats) AND NOT EXISTS (SELECT FROM {schema}.lanes l
+      WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = g.queue AND l.type = g.type
+        AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0);
+  END IF;
 END
 $$;
 

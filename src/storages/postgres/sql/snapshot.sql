@@ -111,8 +111,9 @@ BEGIN
     SELECT DISTINCT l.grp, l.keys FROM {schema}.lanes l WHERE l.id = ANY (ids)
       AND (l.blocked_until IS NULL OR (l.keys <> '' AND l.id = ANY (soon)))) g;
   IF '' <> ANY (lane_keys) THEN
-    SELECT json_agg(DISTINCT jsonb_build_array(l.type, l.priority)) INTO unturned FROM {schema}.lanes l
-    WHERE l.id = ANY (ids) AND l.grp = ''
+    SELECT json_agg(DISTINCT jsonb_build_array(l.type, l.priority)) INTO unturned
+    FROM unnest(ids) AS i (id) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = i.id OFFSET 0) l
+    WHERE l.grp = ''
       AND (EXISTS (SELECT FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = l.priority AND a.grp = '' AND a.type = l.type
           AND a.keys <> '' AND a.id <> l.id)
         OR (l.keys <> '' AND EXISTS (SELECT FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = l.priority AND a.grp = ''
@@ -192,7 +193,7 @@ BEGIN
           (SELECT g.name, g.grp, g.until FROM (SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = t.type
                 AND EXISTS (SELECT FROM {schema}.lanes l
                   WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND l.queue = q.queue AND l.type = t.type
-                    AND l.blocked_until IS NOT NULL AND l.heavy IS NULL)
+                    AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0)
               ORDER BY o.until LIMIT 10) g
             -- One that is open is looked at, whatever its lanes are; of very many lanes some have jobs.
             WHERE EXISTS (SELECT FROM (SELECT l, row_number() OVER () AS nth FROM {schema}.lanes l
@@ -205,7 +206,7 @@ BEGIN
           (SELECT o.name, o.grp, o.until FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = t.type
               AND EXISTS (SELECT FROM {schema}.lanes l
                 WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND l.queue = q.queue AND l.type = t.type
-                  AND l.blocked_until IS NOT NULL AND l.heavy IS NULL)
+                  AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0)
             ORDER BY o.until OFFSET 10 LIMIT 1)
         ) b ORDER BY b.until LIMIT 1) f;
   END IF;

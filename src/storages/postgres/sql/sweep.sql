@@ -240,7 +240,7 @@ BEGIN
       SELECT o.* FROM {schema}.gates o
       WHERE o.until <= now AND NOT EXISTS (SELECT FROM {schema}.lanes l
         WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND l.queue = o.queue AND l.type = o.type
-          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL)
+          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0)
       LIMIT 1000) g
     GROUP BY g.name
   LOOP

@@ -1,0 +1,49 @@
+import type pg from "pg";
+import { expect, test } from "vitest";
+import { anything } from "../jobs.ts";
+import { emptyStorages, newJob, rule } from "./support.ts";
+
+const open = emptyStorages();
+const GATES = 2_000;
+const PLAN = { types: [], seen_types: [], seen_counts: [], lanes: [], places: [], kinds: [], emptied: [], page: 4 };
+
+/** So many lanes, each at a gate of its own that is closed. */
+async function block(pool: pg.Pool): Promise<void> {
+  await pool.query(
+    `INSERT INTO sluice.lanes
+      (queue, type, priority, grp, keys, own, head_at, head_seq, used_at, ready, blocked_until, blocked_by, blocked_grp)
+    SELECT 'q', 't', 0, '', '{"tenant":"u' || n || '"}', n, 1, 1, 1, true, 1e18, 'k', ':u' || n FROM generate_series(1, $1) n`,
+    [GATES],
+  );
+  await pool.query("INSERT INTO sluice.gates SELECT 'k', ':u' || n, 'q', 't', 1e18 FROM generate_series(1, $1) n", [
+    GATES,
+  ]);
+}
+
+/** How many rows of gates and lanes a claim reads, whatever they are read by. */
+async function readBy(pool: pg.Pool, types: readonly string[] | null): Promise<number> {
+  const client = await pool.connect();
+  try {
+    const { leaseMs, ...request } = anything({ max: 1, types });
+    const text = JSON.stringify({ ...request, settle: undefined, claim: 1, lease_ms: leaseMs, bytes: 1e9, plan: PLAN });
+    await client.query("BEGIN");
+    await client.query("SELECT sluice.claim_2($1)", [text]);
+    const { rows } = await client.query<{ read: number }>(
+      `SELECT sum(pg_stat_get_xact_tuples_returned(c.oid))::int AS read FROM pg_class c
+      WHERE c.relnamespace = 'sluice'::regnamespace AND (c.relname LIKE 'gates%' OR c.relname LIKE 'lanes%')`,
+    );
+    await client.query("ROLLBACK");
+    return rows[0]!.read;
+  } finally {
+    client.release();
+  }
+}
+
+test("a claim does not look at all gates that are closed", async () => {
+  const { storage, pool } = await open();
+  await storage.limits.define([rule("k", { max: 1, windowMs: 600_000 }, { byGroup: true, by: ["tenant"] })]);
+  await storage.add([newJob({ keys: { tenant: "t" } }), newJob({ keys: { tenant: "t" } })]);
+  expect((await storage.claim(anything())).jobs).toHaveLength(1);
+  await block(pool);
+  for (const types of [null, ["t"], ["other"]]) expect(await readBy(pool, types), String(types)).toBeLessThan(100);
+});
