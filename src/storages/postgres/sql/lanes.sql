@@ -271,6 +271,20 @@ BEGIN
 END
 $$;
 
+-- The types of the lanes with keys of a priority and group. From one to the next along the index.
+CREATE OR REPLACE FUNCTION {schema}.keyed_types(queue_name text, of_priority float8, of_grp text) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE types AS (
+    (SELECT l.type FROM {schema}.lanes l WHERE l.queue = queue_name AND l.priority = of_priority AND l.grp = of_grp AND l.keys <> ''
+      ORDER BY l.type LIMIT 1)
+    UNION ALL
+    SELECT n.type FROM types t CROSS JOIN LATERAL (SELECT l.type FROM {schema}.lanes l
+      WHERE l.queue = queue_name AND l.priority = of_priority AND l.grp = of_grp AND l.keys <> '' AND l.type > t.type
+      ORDER BY l.type LIMIT 1) n
+  )
+  SELECT coalesce(array_agg(t.type), '{}') FROM types t
+$$;
+
 -- The number of the job that is first in a lane; NULL: no job waits there.
 CREATE OR REPLACE FUNCTION {schema}.head_of(l {schema}.lanes) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
