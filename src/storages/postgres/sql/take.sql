@@ -163,6 +163,7 @@ DECLARE
   all_count integer; rule_count integer; group_count integer;
   applies boolean[];
   r_weight text[]; r_estimate float8[]; r_window boolean[];
+  names text[] := {schema}.names_of(all_rules);
   -- Lanes of the plan: as they are stored; NULL where one is not ready any more. Is nothing more granted in it?
   l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_keys text[]; l_turn bigint[]; l_own bigint[]; l_heavy bigint[];
   l_by text[]; l_state text[]; l_since float8[]; l_group integer[]; l_stuck boolean[]; l_gave boolean[];
@@ -448,7 +449,8 @@ BEGIN
         done.charged := done.charged || j_place[head];
         done.charged_seqs := done.charged_seqs || j_seq[head];
       END IF;
-      IF j_seq[head] = l_heavy[lane] AND l_by[lane] IS NOT NULL THEN
+      -- Gates of a limit that it does not run under any more were opened when that changed, and their lock is not held.
+      IF j_seq[head] = l_heavy[lane] AND l_by[lane] = ANY (names) THEN
         done.freed_names := done.freed_names || l_by[lane];
         done.freed_grps := done.freed_grps || coalesce(l_state[lane], '');
       END IF;
