@@ -109,4 +109,16 @@ describe("a claim of any type", () => {
     const settle = jobs.map(({ id, token }) => ({ id, token, to: "completed", result: null }) as const);
     expect(await storage.claim(anything({ max: 1, settle }))).toMatchObject({ more: true, blockedBy: null });
   });
+
+  test("that got all it wanted says that there is no more where limits refuse all other lanes", async () => {
+    const { storage } = await open();
+    await storage.limits.define([rule("k", window(1, 1_000), { byGroup: true, by: ["tenant"] })]);
+    await storage.add(Array.from({ length: 6 }, (_, n) => newJob({ keys: { tenant: "a", model: `m${n}` } })));
+    expect(await storage.claim(anything({ max: 1 }))).toMatchObject({
+      jobs: [{}],
+      more: false,
+      nextInMs: 1_000,
+      blockedBy: "k[a]",
+    });
+  });
 });

@@ -20,7 +20,7 @@ test("a claim does not wait for gates of a limit that its jobs do not run under 
   expect(idsOf(await storage.claim(anything({ types: ["b"] })))).toEqual([]);
   await storage.add([job("light", "b", 1)]);
   expect(idsOf(await storage.claim(anything({ types: ["b"] })))).toEqual([]);
-  // Somebody who has the lock of the limit has written to its gate, and is not done yet.
+  // A transaction that has the lock of the limit has written to its gate, and is not committed yet.
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {

@@ -17,7 +17,8 @@ for (const [what, rules] of Object.entries({
     await add("small", 5);
     for (let n = 0; n < 10; n++) await storage.claim(anything({ max: 0 }));
     const started: (string | null)[] = [];
-    for (let n = 0; n < 20; n++) started.push(...(await storage.claim(anything({ max: 1 }))).jobs.map(({ group }) => group));
+    for (let n = 0; n < 20; n++)
+      started.push(...(await storage.claim(anything({ max: 1 }))).jobs.map(({ group }) => group));
     expect(started.filter((group) => group === "small")).toHaveLength(5);
   });
 }

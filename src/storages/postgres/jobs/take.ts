@@ -92,7 +92,8 @@ export class PlannedClaims {
         at: this.#clock.now(),
         reach: missed ? MOST_REACH : trip > 1 ? reach : Math.max(1, reach / 2),
       });
-      const isFull = jobs.length > 0 && wanted.max <= 0;
+      // If all lanes of the snapshot wait for limits, it is not known whether more could start.
+      const isFull = jobs.length > 0 && wanted.max <= 0 && !next.cut;
       // All of the plan was done, and it was made from a snapshot of this claim.
       const done = trip > 1 && !snapshot.again && proposal?.plan !== undefined;
       // It came to nothing: another transaction has what could start.
