@@ -4,8 +4,8 @@ import { type Check, isPlain } from "./options.ts";
 
 /** So many keys a job has at the most: each set of keys is a lane of its own, and is kept with every job. */
 const MOST_KEYS = 16;
-/** All names and values together: a storage finds lanes and limit states by them, in an index whose entries are bounded. */
-const MOST_CHARACTERS = 512;
+/** All of them together, as JSON: a storage finds lanes and limit states by them, in indexes whose entries are bounded. */
+const MOST_BYTES = 512;
 /** `by: "group"` is by the group of the job, so no key can have this name. */
 export const GROUP = "group";
 
@@ -19,12 +19,12 @@ const keyName = (name: string): boolean => name !== GROUP && nameText.read(name)
 export const jobKeys: Check<JobKeys> = {
   expected:
     `a plain object of at most ${MOST_KEYS} names and values, such as { tenant: "acme" }, ` +
-    `each ${nameText.expected}, ${MOST_CHARACTERS} characters in all, and no name "${GROUP}"`,
+    `each ${nameText.expected}, ${MOST_BYTES} bytes as JSON in all, and no name "${GROUP}"`,
   read: (value) => {
     if (!isPlain(value)) return undefined;
     const entries = Object.entries(value);
     const right = entries.every(([name, one]) => keyName(name) && nameText.read(one) !== undefined);
-    return right && entries.length <= MOST_KEYS && entries.flat().join("").length <= MOST_CHARACTERS
+    return right && entries.length <= MOST_KEYS && new TextEncoder().encode(JSON.stringify(value)).length <= MOST_BYTES
       ? Object.freeze(Object.fromEntries(entries as [string, string][]))
       : undefined;
   },

@@ -68,7 +68,7 @@ const OPTIONS: readonly (readonly [option: string, values: readonly unknown[]])[
     [
       { a: astral(127) },
       { a: astral(128) },
-      { a: "x".repeat(255), b: astral(127) },
+      { a: "x".repeat(240), b: "x".repeat(255) },
       { a: "x".repeat(255), bc: astral(127) },
     ],
   ],

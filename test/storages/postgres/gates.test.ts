@@ -31,7 +31,10 @@ describe("lanes that wait for one key of a limit", () => {
       let claim = await storage.claim(anything({ max: 1 }));
       const [first] = claim.jobs;
       expect(first?.id).toBe("j0");
-      for (let n = 0; n < 100 && claim.more; n++) claim = await storage.claim(anything({ max: 1 }));
+      // Lanes that jobs have only just come into are entered a hundred at a time.
+      for (let n = 0; n < 100 && (claim.jobs.length > 0 || claim.more || claim.nextInMs === 100); n++) {
+        claim = await storage.claim(anything({ max: 1 }));
+      }
       expect(claim).toMatchObject({ jobs: [], more: false, blockedBy: "k[large]" });
       const waiting = await pool.query("SELECT FROM sluice.lanes WHERE blocked_until IS NOT NULL");
       expect(waiting.rowCount).toBe(LANES - 1);

@@ -180,20 +180,20 @@ EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
 END
 $$;
 
--- The keys of add_job, as jobs have them: an object of names and texts, 16 at the most and 512 characters in all. NULL: there are none.
+-- The keys of add_job, as jobs have them: an object of names and texts, 16 at the most and 512 bytes in all. NULL: there are none.
 CREATE OR REPLACE FUNCTION {schema}.option_keys(value jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   wrong boolean := jsonb_typeof(value) <> 'object';
 BEGIN
   IF NOT wrong THEN
-    SELECT count(*) > 16 OR NOT {schema}.text_fits(coalesce(string_agg(k.key || (k.value #>> '{}'), ''), 'none'), 512)
+    SELECT count(*) > 16 OR octet_length({schema}.canonical_json(option_keys.value)) > 512
       OR coalesce(bool_or(k.key = 'group' OR NOT {schema}.text_fits(k.key, 255) OR jsonb_typeof(k.value) <> 'string' OR NOT {schema}.text_fits(k.value #>> '{}', 255)), false)
     INTO wrong FROM jsonb_each(value) k;
   END IF;
   IF wrong THEN
     PERFORM {schema}.wrong_option('keys', value,
-      'an object of at most 16 names (other than "group") and texts, of 512 characters in all, such as {"tenant": "acme"}');
+      'an object of at most 16 names (other than "group") and texts, of 512 bytes as JSON in all, such as {"tenant": "acme"}');
   END IF;
   RETURN nullif({schema}.canonical_json(value), '{}');
 END

@@ -344,6 +344,9 @@ BEGIN
       published := (SELECT e.published FROM {schema}.end_late(now, ARRAY(SELECT o.id FROM json_to_recordset(outcomes) AS o (id text))) e) OR published;
     END IF;
   END IF;
+  IF gone THEN
+    PERFORM {schema}.correct_heads(late.gone);
+  END IF;
   IF gone AND cardinality({schema}.weighing()) > 0 THEN
     wake_all := {schema}.left_lane(late.gone);
   END IF;

@@ -206,8 +206,8 @@ LANGUAGE sql VOLATILE AS $$
       JOIN {schema}.rules r ON (r.fields).by_group AND (r.fields).weight IS NULL
         AND (r.queues IS NULL OR queue_name = ANY (r.queues)) AND (r.types IS NULL OR o.type = ANY (r.types))
       CROSS JOIN LATERAL (SELECT a.name, a.grp, a.until FROM {schema}.gates a
-        WHERE a.name = r.name AND a.grp = {schema}.state_of(r.fields, nullif(substr(o.grp, 2), ''), o.keys) AND a.queue = queue_name
-          AND a.type = o.type
+        WHERE a.name = r.name AND a.grp = {schema}.state_of(r.fields, nullif(substr(o.grp, 2), ''), o.keys)
+          AND {schema}.place_of(a.queue, a.type) = {schema}.place_of(queue_name, o.type)
         FOR KEY SHARE SKIP LOCKED) g
     ORDER BY o.id, g.until DESC
   ) c WHERE l.id = c.id
@@ -448,7 +448,7 @@ BEGIN
     ids := ids || ARRAY(
       SELECT f.id FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type) CROSS JOIN LATERAL (
         SELECT l.id FROM {schema}.lanes l
-        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
+        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(queue_name, g.type)
           AND l.blocked_until IS NOT NULL AND l.heavy IS NULL
         ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT few FOR UPDATE SKIP LOCKED) f
       LIMIT 1000);
@@ -463,18 +463,25 @@ BEGIN
   names := names || ARRAY(SELECT e.name FROM (
       SELECT DISTINCT g.name FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
       WHERE g.name <> ALL (names) AND NOT EXISTS (SELECT FROM {schema}.lanes l
-        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
+        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(queue_name, g.type)
           AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0) OFFSET 0) e
     WHERE pg_try_advisory_xact_lock({schema}.lock_key('limit', e.name)));
   -- One by one: planned while there were few gates, a join would read all of them.
   PERFORM {schema}.delete_gates(ARRAY(SELECT o.at FROM (
       SELECT g.* FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
       WHERE g.name = ANY (names) AND NOT EXISTS (SELECT FROM {schema}.lanes l
-        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = queue_name AND l.type = g.type
+        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(queue_name, g.type)
           AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0) OFFSET 0) e
     CROSS JOIN LATERAL (SELECT a.ctid AS at FROM {schema}.gates a
-      WHERE a.name = e.name AND a.grp = e.grp AND a.queue = queue_name AND a.type = e.type FOR UPDATE SKIP LOCKED) o));
+      WHERE a.name = e.name AND a.grp = e.grp AND {schema}.place_of(a.queue, a.type) = {schema}.place_of(queue_name, e.type)
+      FOR UPDATE SKIP LOCKED) o));
 END
+$$;
+
+-- A queue and type as the indexes of gates, and of lanes at gates, know them: four names together are more than an entry may be long.
+CREATE OR REPLACE FUNCTION {schema}.place_of(queue text, type text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT hashtextextended(queue || chr(31) || type, 0)
 $$;
 
 -- Deletes gates where no lane stands. Their rows are locked, and the locks of their limits are held: only in this later statement it is
@@ -484,7 +491,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF ats <> '{}' THEN
     DELETE FROM {schema}.gates g WHERE g.ctid = ANY (ats) AND NOT EXISTS (SELECT FROM {schema}.lanes l
-      WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND l.queue = g.queue AND l.type = g.type
+      WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(g.queue, g.type)
         AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0);
   END IF;
 END
@@ -495,7 +502,7 @@ CREATE OR REPLACE FUNCTION {schema}.blocked_until(l {schema}.lanes) RETURNS floa
 LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN l.heavy IS NOT NULL OR l.blocked_until IS NULL THEN l.blocked_until ELSE (
     SELECT g.until FROM {schema}.gates g
-    WHERE g.name = l.blocked_by AND g.grp = l.blocked_grp AND g.queue = l.queue AND g.type = l.type) END
+    WHERE g.name = l.blocked_by AND g.grp = l.blocked_grp AND {schema}.place_of(g.queue, g.type) = {schema}.place_of(l.queue, l.type)) END
 $$;
 
 -- Something is paused: whoever waited for a heavy job of it does not any more. Answers whether limits weigh at all.

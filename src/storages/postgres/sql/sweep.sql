@@ -27,6 +27,7 @@ BEGIN
   now := {schema}.moment();
   -- Those that have just come back may be too late for another attempt.
   SELECT * INTO again FROM {schema}.end_late(now);
+  PERFORM {schema}.correct_heads(late.gone || again.gone);
   IF cardinality(late.gone || again.gone) > 0 AND cardinality(weighing) > 0 THEN
     wake_all := {schema}.left_lane(late.gone || again.gone) OR wake_all;
   END IF;
@@ -142,7 +143,6 @@ BEGIN
   SELECT now, json_build_object('event', 'dead', 'queue', d.queue, 'id', d.id, 'type', d.type, 'attempt', d.attempt,
     'error', why)
   FROM dead d WHERE published ORDER BY d.seq;
-  PERFORM {schema}.correct_heads(gone);
 END
 $$;
 
@@ -239,7 +239,7 @@ BEGIN
     SELECT g.name, array_agg(g.grp) AS grps FROM (
       SELECT o.* FROM {schema}.gates o
       WHERE o.until <= now AND NOT EXISTS (SELECT FROM {schema}.lanes l
-        WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND l.queue = o.queue AND l.type = o.type
+        WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(o.queue, o.type)
           AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0)
       LIMIT 1000) g
     GROUP BY g.name

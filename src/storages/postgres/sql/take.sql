@@ -754,7 +754,7 @@ BEGIN
       JOIN {schema}.lanes l ON l.id = b.id
     WHERE b.heavy IS NULL GROUP BY b.name, b.grp, l.type
     -- The first of those who ask is told the earliest instant.
-    ON CONFLICT ON CONSTRAINT gates_pkey DO UPDATE
+    ON CONFLICT (name, grp, hashtextextended(queue || chr(31) || type, 0)) DO UPDATE
       SET until = CASE WHEN g.until > done.at THEN least(g.until, excluded.until) ELSE excluded.until END;
     -- A head that waited already keeps its place.
     UPDATE {schema}.lanes l SET blocked_until = CASE WHEN b.heavy IS NULL OR b.wait = 'Infinity' THEN 1e18 ELSE done.at + b.wait END,

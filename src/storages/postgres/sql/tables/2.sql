@@ -86,7 +86,8 @@ CREATE INDEX lanes_blocked ON {schema}.lanes (queue, type, blocked_until) WHERE 
 CREATE INDEX lanes_heavy ON {schema}.lanes (blocked_by, blocked_grp) WHERE blocked_until IS NOT NULL AND heavy IS NOT NULL;
 -- Whose turn is it, of the lanes at a gate?
 DROP INDEX {schema}.lanes_group;
-CREATE INDEX lanes_gate ON {schema}.lanes (blocked_by, blocked_grp, queue, type, priority DESC, turn, own, head_at, head_seq)
+CREATE INDEX lanes_gate ON {schema}.lanes (blocked_by, blocked_grp, hashtextextended(queue || chr(31) || type, 0), priority DESC, turn, own,
+    head_at, head_seq)
   WHERE blocked_until IS NOT NULL AND heavy IS NULL;
 -- Which turn holds for lanes that differ only in their keys?
 CREATE INDEX lanes_turns ON {schema}.lanes (queue, priority, grp, type, turn DESC) WHERE keys <> '';
@@ -101,14 +102,15 @@ CREATE TABLE {schema}.gates (
   grp text COLLATE "C" NOT NULL,
   queue text COLLATE "C" NOT NULL,
   type text COLLATE "C" NOT NULL,
-  until float8 NOT NULL,
-  PRIMARY KEY (name, grp, queue, type)
+  until float8 NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 -- Version 1 blocked lanes one by one. Those that the same key blocks stand at one gate, which opens when the first of them was to look again.
 INSERT INTO {schema}.gates (name, grp, queue, type, until)
   SELECT l.blocked_by, l.blocked_grp, l.queue, l.type, min(l.blocked_until) FROM {schema}.lanes l
   WHERE l.blocked_until IS NOT NULL AND l.heavy IS NULL GROUP BY 1, 2, 3, 4;
 UPDATE {schema}.lanes SET blocked_until = 1e18 WHERE blocked_until IS NOT NULL AND heavy IS NULL;
+-- Which gate is this? Of queue and type a hash, in the words of place_of: four names are more than an entry of an index may be long.
+CREATE UNIQUE INDEX gates_key ON {schema}.gates (name, grp, hashtextextended(queue || chr(31) || type, 0));
 -- Which gates are open, and which opens first?
 CREATE INDEX gates_until ON {schema}.gates (queue, type, until);
 
