@@ -1,5 +1,5 @@
 import type { JobRecord } from "../../src/core/job.ts";
-import { applies, chargeOf, type LimitRule, type Quota, quotaOf } from "../../src/limits/rule.ts";
+import { applies, chargeOf, type LimitRule, type Quota, quotaOf, valueOf } from "../../src/limits/rule.ts";
 import { type Digest, groupBy } from "../history/digest.ts";
 import type { Final } from "../history/final.ts";
 import { Finding, round, type Verdict } from "./verdict.ts";
@@ -33,7 +33,7 @@ export function shared(final: Final): Verdict[] {
   let all = 0;
   for (const { rule } of final.limits) {
     const jobs = final.jobs.filter(({ queue, type }) => applies(rule, queue, type));
-    for (const [group, mine] of groupBy(jobs, (job) => (rule.byGroup ? (job.group ?? "") : ""))) {
+    for (const [group, mine] of groupBy(jobs, (job) => valueOf(rule, job) ?? "")) {
       const starts = mine.flatMap((job) => startsOf(job, rule, final)).toSorted((a, b) => a.from - b.from);
       const quota = quotaOf(rule, group === "" ? null : group);
       const name = group === "" ? rule.name : `${rule.name}[${group}]`;
@@ -119,7 +119,7 @@ export function sharedAsCalled(history: Digest, final: Final): Verdict {
       if (job === undefined || !applies(rule, job.queue, job.type)) continue;
       const said = rule.weight === null ? undefined : uses.get(token);
       const { weight: reserved } = chargeOf(rule, job.weights);
-      calls.push({ group: rule.byGroup ? (job.group ?? "") : "", call: { at, reserved, said } });
+      calls.push({ group: valueOf(rule, job) ?? "", call: { at, reserved, said } });
     }
     for (const { hr: at, under } of history.calls) {
       if (!under.includes(rule.name)) continue;

@@ -16,12 +16,15 @@ const STORM_MS = 8_000;
 const BACK_MS = 1_000;
 const QUEUES = ["front", "back"] as const;
 const GROUPS = ["big", "b", "c", "d"] as const;
+const MODELS = ["large", "small"] as const;
 
 const LIMITS: LimitDefinitions = {
   service: { max: 40, per: 500, types: ["call"] },
   tenant: { max: 6, per: 400, by: "group", overrides: { big: { max: 15 } }, types: ["serve"] },
   gpu: { concurrency: 5, types: ["infer"] },
   seat: { concurrency: 2, by: "group", types: ["infer"] },
+  model: { max: 9, per: 500, by: "model", types: ["infer"] },
+  pair: { concurrency: 1, by: ["group", "model"], types: ["infer"] },
   tokens: { max: 2_000, per: 500, weight: "tokens", estimate: 100, concurrency: 8, types: ["chat"] },
   paced: { every: 40, types: ["step"] },
 };
@@ -29,8 +32,8 @@ const LIMITS: LimitDefinitions = {
 type Jobs = Record<string, { data: Work; result: unknown }>;
 
 /**
- * Eight processes of two queues under limits that all of them share: a window for all and one for each group, concurrency for
- * all and for each group, weights that are settled, spacing. One of them is killed every moment. Neither as called nor by what
+ * Eight processes of two queues under limits that all of them share: a window for all, one for each group and one for each value of a key,
+ * concurrency for all, for each group and for groups with keys, weights that are settled, spacing. One of them is killed every moment. Neither as called nor by what
  * the storage wrote down was anything ever over, and in the end every slot is back.
  */
 export async function sharedLimits(world: World): Promise<Outcome> {
@@ -85,7 +88,14 @@ async function addJobs(world: World, forMs: number): Promise<void> {
   const kinds: readonly (readonly [type: string, perSecond: number, one: () => [Work, AddOptions]])[] = [
     ["call", 60, () => [{ do: "nothing" }, {}]],
     ["serve", 60, () => [{ do: "sleep", ms: 5 }, { group: chance.pick(GROUPS)! }]],
-    ["infer", 30, () => [{ do: "sleep", ms: chance.integer(20, 80) }, { group: chance.pick(GROUPS)! }]],
+    [
+      "infer",
+      30,
+      () => [
+        { do: "sleep", ms: chance.integer(20, 80) },
+        { group: chance.pick(GROUPS)!, keys: { model: chance.pick(MODELS)!, region: chance.pick(GROUPS)! } },
+      ],
+    ],
     ["step", 15, () => [{ do: "nothing" }, {}]],
     ["chat", 25, () => chat(chance.integer(1, 300), chance.integer(0, 100))],
   ];
