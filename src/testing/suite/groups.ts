@@ -1,6 +1,6 @@
 import { equal } from "../expect.ts";
 import { change, count, countOf, define, limitOf, many, rule, said, window } from "./limit-words.ts";
-import { type Cases, completed, type Scene } from "./scene.ts";
+import { back, type Cases, completed, type Scene } from "./scene.ts";
 
 /** The groups of the jobs that a claim gets, in order. */
 async function groupsOf(s: Scene, request: Parameters<Scene["claim"]>[0] = {}): Promise<string> {
@@ -174,18 +174,7 @@ export const groups: Cases = {
     equal(jobs[0]?.id, "first", "what starts first");
     const again = await s.claim({
       max: 1,
-      settle: [
-        {
-          id: "first",
-          token: jobs[0]!.token,
-          to: "back",
-          inMs: 0,
-          held: false,
-          error: null,
-          hold: null,
-          unstarted: false,
-        },
-      ],
+      settle: [back(jobs[0]!)],
     });
     equal(again.jobs[0]?.id, "first", "what starts when it is given back");
   },
@@ -201,21 +190,24 @@ export const groups: Cases = {
     );
     await s.claim({
       max: 0,
-      settle: [
-        {
-          id: "high",
-          token: jobs[0]!.token,
-          to: "back",
-          inMs: 0,
-          held: false,
-          error: null,
-          hold: null,
-          unstarted: false,
-        },
-      ],
+      settle: [back(jobs[0]!)],
     });
     await s.clock.advance(100);
     equal(await s.claimIds({ max: 1 }), ["high"], "when the limit is available");
+  },
+
+  "a job of a group whose lease ran out before it started is found by the claim that gives it back": async (s) => {
+    await s.add({ id: "job", group: "g", maxAttempts: 1 });
+    const { jobs } = await s.claim({ leaseMs: 60 });
+    await s.clock.advance(100);
+    await s.storage.sweep();
+    equal((await s.get("job")).state, "dead", "its state when the lease has run out");
+    equal(
+      (await s.claim({ max: 0, settle: [back(jobs[0]!, { unstarted: true })] })).more,
+      true,
+      "whether more can start",
+    );
+    equal(await s.claimIds(), ["job"], "what starts");
   },
 
   "a group that is full loses no turn": async (s) => {

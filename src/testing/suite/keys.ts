@@ -1,7 +1,7 @@
 import { equal } from "../expect.ts";
 import { keyStates } from "./key-states.ts";
 import { countOf, define, rule, said, window } from "./limit-words.ts";
-import { type Cases, completed, type Scene } from "./scene.ts";
+import { back, type Cases, completed, type Scene } from "./scene.ts";
 
 /** A limit by these keys of a job. */
 const BY = (...by: readonly string[]) => ({ byGroup: true, by });
@@ -109,6 +109,13 @@ export const keys: Cases = {
     const order: string[] = [];
     for (let i = 0; i < 5; i++) order.push(await ids(s, { max: 1 }));
     equal(order.join(" "), "g1 h1 g2 h2 g3", "the order");
+  },
+
+  "a job that is given back starts before later jobs of its group, whatever their types and keys": async (s) => {
+    await s.add({ id: "first", type: "t", group: "g", keys: { user: "a" } }, { id: "second", type: "u", group: "g" });
+    const { jobs } = await s.claim({ types: ["t"] });
+    equal(await s.claim({ max: 0 }).then(({ more }) => more), true, "whether the second can start");
+    equal(await ids(s, { max: 1, settle: [back(jobs[0]!)] }), "first", "what starts when the first is given back");
   },
 
   "a job that waits for a full key gives its group no turn, whether or not a claim has met it": async (s) => {

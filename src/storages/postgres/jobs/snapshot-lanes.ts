@@ -95,6 +95,7 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
       unit.served = Math.max(unit.served, row[5]);
       lanes.set(lane.id, lane);
       if (row[9] === null) continue;
+      this.known.push(lane.id);
       if (row[10] !== null) this.#comeDue(lane, row[10]);
       else if (!lane.ready) this.emptied.add(lane);
     }
@@ -111,10 +112,8 @@ export class SnapshotLanes implements LaneSource<PlanLane> {
     }
   }
 
-  /** All lanes that are ready. */
-  get known(): number[] {
-    return [...this.#lines.values()].flatMap(({ fresh }) => fresh.map(({ id }) => id));
-  }
+  /** All lanes that are ready, or come due. */
+  readonly known: number[] = [];
 
   /** A blocked lane is ready when its instant has come. There is no lane of its type that is not in the snapshot. */
   #comeDue(lane: PlanLane, until: number): void {

@@ -242,6 +242,8 @@ BEGIN
     ends := cardinality(held.ats) > 0;
     took := held.took;
     grouped := coalesce(held.grouped, false);
+    -- One whose lease was lost may wait again: it had not started (unspend).
+    lanes := lanes OR cardinality(stale) > 0;
   END IF;
   IF sign.due_at <= now THEN
     promoted := {schema}.promote_due(q.queue, now);

@@ -195,6 +195,7 @@ DECLARE
   rule {schema}.limit_rule;
   c_key integer[]; c_weight float8[]; c_slots float8[];
   locked bigint[]; unknown record;
+  n_priority float8[]; n_grp text[]; n_due float8[]; n_seq bigint[];
   keeper integer; longest float8; kept_weight float8; kept_slots float8; never boolean;
 BEGIN
   FOREACH rule IN ARRAY all_rules LOOP
@@ -290,15 +291,16 @@ BEGIN
         ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT coalesce(s.count, 1)) f
     WHERE f.id <> ALL (plan.known)
     ORDER BY f.priority DESC, f.turn, f.own, f.head_at, f.head_seq LIMIT 1;
-  IF unknown.id IS NULL AND plan.known IS NOT NULL AND EXISTS (SELECT FROM {schema}.lanes l
+  IF plan.known IS NOT NULL AND EXISTS (SELECT FROM {schema}.lanes l
     WHERE l.queue = queue_name AND l.keys <> '' AND l.ready AND l.blocked_until IS NULL) THEN
-    -- A lane without keys stands before those that differ from it only in their keys, wherever its first job does.
-    SELECT f.* INTO unknown FROM unnest(l_type, l_priority, l_grp, l_keys) AS p (type, priority, grp, keys) CROSS JOIN LATERAL (
-        SELECT l.id, l.priority, l.grp, l.turn, l.own, l.head_at, l.head_seq FROM {schema}.lanes l
-        WHERE l.queue = queue_name AND l.type = plan.types[p.type] AND l.priority = p.priority AND l.grp = p.grp AND l.keys <> ''
-          AND l.ready AND l.blocked_until IS NULL AND l.id <> ALL (plan.known)
-        ORDER BY l.head_at, l.head_seq LIMIT 1) f
-      WHERE p.keys = '' ORDER BY f.priority DESC, f.turn, f.own, f.head_at, f.head_seq LIMIT 1;
+    -- Lanes with keys that have their turns with lanes of the plan: of each type the one with the first job that the plan did not know of.
+    SELECT array_agg(f.priority), array_agg(f.grp), array_agg(f.head_at), array_agg(f.head_seq) INTO n_priority, n_grp, n_due, n_seq
+      FROM (SELECT DISTINCT p.priority, p.grp FROM unnest(l_priority, l_grp) AS p (priority, grp) WHERE p.grp IS NOT NULL) u
+        CROSS JOIN unnest(types) AS t (type) CROSS JOIN LATERAL (
+          SELECT l.priority, l.grp, l.head_at, l.head_seq FROM {schema}.lanes l
+          WHERE l.queue = queue_name AND l.priority = u.priority AND l.grp = u.grp AND l.type = t.type AND l.keys <> ''
+            AND l.ready AND l.blocked_until IS NULL AND l.id <> ALL (plan.known)
+          ORDER BY l.head_at, l.head_seq LIMIT 1) f;
   END IF;
   keys := {schema}.open_keys(rules, all_count, groups, group_keys, want, ttl, now);
   now := keys.at;
@@ -362,6 +364,13 @@ BEGIN
         WHEN l_grp[lane] = unknown.grp THEN (j_due[head], j_seq[head]) > (unknown.head_at, unknown.head_seq)
         ELSE l_own[lane] > unknown.own END)))) THEN
       -- A lane that the plan did not know of has its turn before this one.
+      l_stuck[lane] := true;
+      again := true;
+      CONTINUE;
+    END IF;
+    IF n_grp IS NOT NULL AND EXISTS (SELECT FROM unnest(n_priority, n_grp, n_due, n_seq) AS n (priority, grp, due_at, seq)
+      WHERE n.priority = l_priority[lane] AND n.grp = l_grp[lane] AND (n.due_at, n.seq) < (j_due[head], j_seq[head])) THEN
+      -- Of its group another job is first.
       l_stuck[lane] := true;
       again := true;
       CONTINUE;
