@@ -32,6 +32,7 @@ DECLARE
   a_type text;
   grps text[];
   lane_keys text[];
+  keyed boolean;
   due_types text[];
   -- Those for all, then those by group.
   rules {schema}.limit_rule[];
@@ -100,17 +101,20 @@ BEGIN
               AND {schema}.lane_of(k.grp, k.keys) = l.keys || l.grp AND (k.deadline IS NULL OR k.deadline > now)
             ORDER BY k.due_at, k.seq LIMIT each)) j), '[]') END,
       CASE WHEN l.blocked_until IS NOT NULL THEN coalesce(soon_at[array_position(soon, l.id)], 1e18) END,
-      nullif(l.keys, ''), l.own, l.blocked_grp)), '[]')
-    INTO lanes FROM {schema}.lanes l WHERE l.id = ANY (ids);
+      nullif(l.keys, ''), l.own, l.blocked_grp)), '[]'), array_agg(DISTINCT l.grp) FILTER (WHERE l.blocked_until IS NULL)
+    INTO lanes, grps FROM {schema}.lanes l WHERE l.id = ANY (ids);
   SELECT coalesce(json_agg(json_build_array(c.type, c.due_at) ORDER BY c.due_at), '[]'), array_agg(DISTINCT c.type)
     INTO due, due_types FROM (
       SELECT j.type, j.due_at FROM {schema}.jobs j WHERE j.queue = q.queue AND j.state = 'scheduled' ORDER BY j.due_at LIMIT ahead
     ) c;
 
-  SELECT array_agg(g.grp), array_agg(g.keys) INTO grps, lane_keys FROM (
-    SELECT DISTINCT l.grp, l.keys FROM {schema}.lanes l WHERE l.id = ANY (ids)
-      AND (l.blocked_until IS NULL OR (l.keys <> '' AND l.id = ANY (soon)))) g;
-  IF '' <> ANY (lane_keys) THEN
+  rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
+  keyed := EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.keys <> '');
+  lane_keys := '{}';
+  IF keyed THEN
+    SELECT array_agg(g.grp), array_agg(g.keys) INTO grps, lane_keys FROM (
+      SELECT DISTINCT l.grp, l.keys FROM {schema}.lanes l WHERE l.id = ANY (ids)
+        AND (l.blocked_until IS NULL OR (l.keys <> '' AND l.id = ANY (soon)))) g;
     SELECT json_agg(DISTINCT jsonb_build_array(l.type, l.priority)) INTO unturned
     FROM unnest(ids) AS i (id) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = i.id OFFSET 0) l
     WHERE l.grp = ''
@@ -120,7 +124,6 @@ BEGIN
           AND a.keys = '' AND a.type = l.type)))
       AND NOT EXISTS (SELECT FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = l.priority AND a.grp > '');
   END IF;
-  rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
   names := '{}';
   IF rules <> '{}' THEN
     SELECT coalesce(array_agg(r ORDER BY r.by_group), '{}'), count(*) FILTER (WHERE NOT r.by_group),
@@ -141,7 +144,7 @@ BEGIN
         OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now
         OR l.used + q.max >= k.max OR l.held + q.max >= k.concurrency
         OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now));
-    IF '' <> ANY (lane_keys) THEN
+    IF keyed THEN
       -- Lanes with different keys may fall under one state.
       SELECT coalesce(array_agg(d.name), '{}'), array_agg(d.grp), array_agg(d.window_ms), array_agg(d.max), array_agg(d.holds), array_agg(d.weight)
         INTO names, s_grps, windows, maxima, holding, weights FROM (SELECT DISTINCT u.*
