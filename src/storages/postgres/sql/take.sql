@@ -576,6 +576,7 @@ BEGIN
   -- has locked is left to that. All lanes of a priority and group have had their turn, of the types that were asked for: but of those
   -- with keys a thousand at most. Without a unit there are no turns.
   IF NOT keyed THEN
+    -- Without lanes with keys all that is below comes to this, which saves 70 µs or more of a claim of ten from fifty groups.
     SELECT coalesce(array_agg(f.id), '{}'), coalesce(array_agg(f.turn), '{}'), coalesce(array_agg(f.served), '{}'),
         coalesce(array_agg(f.gave), '{}')
       INTO done.lanes, done.turns, done.served, done.gave FROM (

@@ -229,7 +229,7 @@ END
 $$;
 
 -- So many slots of a limit have been given back, that were held since these instants: lanes that waited for them may look
--- again at once. Answers with how long one more had to wait for them before, for is_earlier; NULL: nobody need know. What jobs
+-- again at once. Answers with how long one more had to wait for them before, for is_earlier; NULL: no worker need be woken. What jobs
 -- hold is written already.
 CREATE OR REPLACE FUNCTION {schema}.release_hold(
   kept {schema}.limits, rule {schema}.limit_rule, slots float8, ats float8[], now float8
