@@ -79,7 +79,7 @@ BEGIN
       AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL AND j.due_at > wakes.last - 1000 LIMIT 1;
   ELSE
     PERFORM FROM {schema}.jobs j WHERE j.queue = wakes.queue AND j.type = wakes.type AND j.priority = wakes.priority
-      AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(wakes.grp, wakes.keys) LIMIT 1;
+      AND j.state = 'waiting' AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(wakes.grp, wakes.keys)) LIMIT 1;
   END IF;
   IF NOT FOUND THEN
     RETURN true;

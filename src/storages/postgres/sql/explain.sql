@@ -107,13 +107,13 @@ LANGUAGE sql STABLE AS $$
     GROUP BY p.grp HAVING bool_and(p.type = own.type)
   ), above AS (
     SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = own.type
-        AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w)
+        AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w)
       + coalesce((SELECT sum(o.higher) FROM open o WHERE o.type = own.type), 0)
       + (SELECT count(*) FROM due d WHERE d.priority > own.priority AND d.type = own.type) AS n
   ), higher AS (
     SELECT coalesce(sum(n), 0) AS n FROM (
       SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type
-        AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) AS n
+        AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) AS n
       FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
       UNION ALL SELECT o.higher FROM open o
       UNION ALL SELECT count(*) FROM due d WHERE d.priority > own.priority
@@ -158,12 +158,12 @@ LANGUAGE sql STABLE AS $$
   ), lanes AS (
     SELECT t.type, n.grp, n.keys FROM types t CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
       WHERE j.queue = own.queue AND j.type = t.type AND j.priority = own.priority AND j.state = 'waiting'
-        AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL
+        AND coalesce(j.grp, j.keys) IS NOT NULL
       ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
     UNION ALL
     SELECT l.type, n.grp, n.keys FROM lanes l CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
       WHERE j.queue = own.queue AND j.type = l.type AND j.priority = own.priority AND j.state = 'waiting'
-        AND {schema}.lane_of(j.grp, j.keys) > {schema}.lane_of(l.grp, l.keys)
+        AND coalesce(j.grp, j.keys) IS NOT NULL AND {schema}.lane_of(j.grp, j.keys) > {schema}.lane_of(l.grp, l.keys)
       ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
   ), known AS (
     SELECT t.type, own.grp AS grp, own.keys AS keys FROM types t WHERE num_nonnulls(own.grp, own.keys) > 0
@@ -172,13 +172,13 @@ LANGUAGE sql STABLE AS $$
   )
   SELECT k.type, coalesce(':' || k.grp, ''), coalesce(k.keys, ''),
     (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority
-      AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(k.grp, k.keys) LIMIT 10000) w),
+      AND j.state = 'waiting' AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) LIMIT 10000) w),
     CASE WHEN k.grp IS NOT DISTINCT FROM own.grp THEN (SELECT count(*) FROM (SELECT FROM {schema}.jobs j
       WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority AND j.state = 'waiting'
-        AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(k.grp, k.keys) AND (j.due_at, j.seq) < (own.due_at, own.seq)
+        AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) AND (j.due_at, j.seq) < (own.due_at, own.seq)
       LIMIT 10000) b) ELSE 0 END,
     (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority
-      AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(k.grp, k.keys) ORDER BY j.due_at, j.seq LIMIT 1)
+      AND j.state = 'waiting' AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) ORDER BY j.due_at, j.seq LIMIT 1)
   FROM known k
 $$;
 
@@ -208,7 +208,7 @@ LANGUAGE sql STABLE AS $$
     UNION ALL
     (SELECT j.weights, j.due_at, j.seq FROM {schema}.jobs j
       WHERE j.queue = own.queue AND j.type = own.type AND j.state = 'waiting'
-        AND j.priority = own.priority AND {schema}.lane_of(j.grp, j.keys) = {schema}.lane_of(own.grp, own.keys) ORDER BY j.due_at, j.seq LIMIT 1)
+        AND j.priority = own.priority AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(own.grp, own.keys)) ORDER BY j.due_at, j.seq LIMIT 1)
     UNION ALL
     (SELECT j.weights, coalesce(j.first_due_at, j.due_at), j.seq FROM {schema}.jobs j
       WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND j.type = own.type

@@ -7,6 +7,13 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT CASE WHEN keys IS NULL THEN ':' || grp ELSE keys || coalesce(':' || grp, '') END
 $$;
 
+-- Does a job of this group and keys wait in this lane, as `lanes` says it? Its first part is that of the index.
+CREATE OR REPLACE FUNCTION {schema}.in_lane(grp text, keys text, lane text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT coalesce(grp, keys) IS NOT NULL
+    AND CASE WHEN keys IS NULL THEN ':' || grp ELSE keys || coalesce(':' || grp, '') END = lane
+$$;
+
 -- Groups and keys that jobs have come into since the last claim have a lane that is ready from now on. What has arrived is read by
 -- priority and in its order, so many of the types that are asked for, and as many of others: whatever their type, so that lanes
 -- come to be in the order in which jobs came, whichever types are claimed. The lane of jobs without a group is ready while there are any.
@@ -234,7 +241,7 @@ BEGIN
       INSERT INTO {schema}.arrivals (queue, type, priority, grp, keys, due_at, job)
       SELECT l.queue, l.type, l.priority, j.grp, j.keys, j.due_at, j.seq FROM {schema}.lanes l
         JOIN {schema}.jobs j ON j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-          AND {schema}.lane_of(j.grp, j.keys) = l.keys || l.grp AND j.seq = {schema}.head_of(l)
+          AND {schema}.in_lane(j.grp, j.keys, l.keys || l.grp) AND j.seq = {schema}.head_of(l)
       WHERE l.id = ANY (blocked) AND l.blocked_by = name;
     END IF;
   END LOOP;
@@ -296,7 +303,7 @@ BEGIN
   END IF;
   RETURN (SELECT j.seq FROM {schema}.jobs j
     WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-      AND {schema}.lane_of(j.grp, j.keys) = l.keys || l.grp
+      AND {schema}.in_lane(j.grp, j.keys, l.keys || l.grp)
     ORDER BY j.due_at, j.seq LIMIT 1);
 END
 $$;
@@ -354,7 +361,7 @@ LANGUAGE sql VOLATILE AS $$
   FROM unnest(ids) AS g (id) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = g.id OFFSET 0) k
     CROSS JOIN LATERAL (SELECT j.due_at, j.seq FROM {schema}.jobs j
       WHERE j.queue = k.queue AND j.type = k.type AND j.priority = k.priority AND j.state = 'waiting'
-        AND {schema}.lane_of(j.grp, j.keys) = k.keys || k.grp
+        AND {schema}.in_lane(j.grp, j.keys, k.keys || k.grp)
       ORDER BY j.due_at, j.seq LIMIT 1) h
   WHERE l.id = k.id
 $$;

@@ -130,7 +130,7 @@ LANGUAGE sql STABLE AS $$
       GROUP BY j.queue, j.type
     UNION ALL
     SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
-      WHERE j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL AND (only_queue IS NULL OR j.queue = only_queue)
+      WHERE j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND (only_queue IS NULL OR j.queue = only_queue)
       GROUP BY j.queue, j.type
     UNION ALL
     SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
@@ -148,7 +148,7 @@ LANGUAGE sql STABLE AS $$
       WHERE j.queue = of_queue AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL GROUP BY j.type
     UNION ALL
     SELECT j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
-      WHERE j.queue = of_queue AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL GROUP BY j.type, j.grp
+      WHERE j.queue = of_queue AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL GROUP BY j.type, j.grp
     UNION ALL
     SELECT j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
       WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) GROUP BY j.type, j.grp
@@ -165,7 +165,7 @@ LANGUAGE sql STABLE AS $$
         WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
       UNION ALL
       SELECT j.weights FROM {schema}.jobs j
-        WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL
+        WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL
       UNION ALL
       SELECT j.weights FROM {schema}.jobs j
         WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND j.type = of_type
@@ -192,11 +192,11 @@ LANGUAGE sql STABLE AS $$
       WHERE j.queue = queue_name AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL AND j.type > o.type
       ORDER BY j.type LIMIT 1) n
   ), grouped AS (
-    (SELECT j.type FROM {schema}.jobs j WHERE j.queue = queue_name AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL
+    (SELECT j.type FROM {schema}.jobs j WHERE j.queue = queue_name AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL
       ORDER BY type LIMIT 1)
     UNION ALL
     SELECT n.type FROM grouped o CROSS JOIN LATERAL (SELECT j.type FROM {schema}.jobs j
-      WHERE j.queue = queue_name AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL AND j.type > o.type
+      WHERE j.queue = queue_name AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.type > o.type
       ORDER BY j.type LIMIT 1) n
   ), ready AS (
     (SELECT type FROM {schema}.lanes WHERE queue = queue_name AND ready AND blocked_until IS NULL ORDER BY type LIMIT 1)

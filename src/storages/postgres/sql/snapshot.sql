@@ -98,7 +98,7 @@ BEGIN
           UNION ALL
           (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
             WHERE l.keys || l.grp <> '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
-              AND {schema}.lane_of(k.grp, k.keys) = l.keys || l.grp AND (k.deadline IS NULL OR k.deadline > now)
+              AND {schema}.in_lane(k.grp, k.keys, l.keys || l.grp) AND (k.deadline IS NULL OR k.deadline > now)
             ORDER BY k.due_at, k.seq LIMIT each)) j), '[]') END,
       CASE WHEN l.blocked_until IS NOT NULL THEN coalesce(soon_at[array_position(soon, l.id)], 1e18) END,
       nullif(l.keys, ''), l.own, l.blocked_grp)), '[]'), array_agg(DISTINCT l.grp) FILTER (WHERE l.blocked_until IS NULL)

@@ -80,7 +80,7 @@ BEGIN
           UNION ALL
           (SELECT j.due_at, j.seq FROM {schema}.jobs j
             WHERE l.keys || l.grp <> '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-              AND {schema}.lane_of(j.grp, j.keys) = l.keys || l.grp
+              AND {schema}.in_lane(j.grp, j.keys, l.keys || l.grp)
             ORDER BY j.due_at, j.seq LIMIT 1)) h
       WHERE (h.due_at, h.seq) < (f.due_at, f.seq))) THEN
     LOOP
@@ -248,7 +248,7 @@ BEGIN
           UNION ALL
           SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid, k.weights, octet_length(k.data) FROM {schema}.jobs k
             WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
-              AND {schema}.lane_of(k.grp, k.keys) = l.keys || l.grp AND (k.deadline IS NULL OR k.deadline > now)
+              AND {schema}.in_lane(k.grp, k.keys, l.keys || l.grp) AND (k.deadline IS NULL OR k.deadline > now)
               AND k.seq <> ALL (without)
             ORDER BY k.due_at, k.seq LIMIT p.n) o WHERE l.keys || l.grp <> ''
         ) j ON true
@@ -662,7 +662,7 @@ BEGIN
         UNION ALL
         SELECT o.* FROM (SELECT k.ctid AS place FROM {schema}.jobs k
           WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
-            AND {schema}.lane_of(k.grp, k.keys) = l.keys || l.grp AND (k.deadline IS NULL OR k.deadline > now)
+            AND {schema}.in_lane(k.grp, k.keys, l.keys || l.grp) AND (k.deadline IS NULL OR k.deadline > now)
           ORDER BY k.due_at, k.seq LIMIT u.n FOR UPDATE SKIP LOCKED) o WHERE l.keys || l.grp <> ''
       ) j
   ) f;

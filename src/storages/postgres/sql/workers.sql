@@ -52,7 +52,7 @@ BEGIN
         WHERE EXISTS (SELECT FROM {schema}.jobs j
             WHERE j.queue = n.name AND j.type = t.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL)
           OR EXISTS (SELECT FROM {schema}.jobs j
-            WHERE j.queue = n.name AND j.type = t.type AND j.state = 'waiting' AND {schema}.lane_of(j.grp, j.keys) IS NOT NULL)
+            WHERE j.queue = n.name AND j.type = t.type AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL)
         UNION
         SELECT d.type FROM (SELECT j.type FROM {schema}.jobs j
           WHERE j.queue = n.name AND j.state = 'scheduled' AND j.due_at <= now AND {schema}.has_passed(j.due_wall) ORDER BY j.due_at LIMIT 1000) AS d) AS w)

@@ -48,11 +48,11 @@ ALTER TABLE {schema}.jobs ADD COLUMN keys text COLLATE "C";
 DROP INDEX {schema}.jobs_open;
 CREATE INDEX jobs_open ON {schema}.jobs (queue, type, priority DESC, due_at, seq)
   WHERE state = 'waiting' AND grp IS NULL AND keys IS NULL;
--- Which job is next in a lane? By its keys and group: lane_of, in the same words.
+-- Which job is next in a lane? By its keys and group: in_lane, in the same words. What every statement that writes jobs reads anew is short.
 DROP INDEX {schema}.jobs_grouped;
 CREATE INDEX jobs_lanes ON {schema}.jobs (queue, type, priority DESC,
     (CASE WHEN keys IS NULL THEN ':' || grp ELSE keys || coalesce(':' || grp, '') END), due_at, seq)
-  WHERE state = 'waiting' AND CASE WHEN keys IS NULL THEN ':' || grp ELSE keys || coalesce(':' || grp, '') END IS NOT NULL;
+  WHERE state = 'waiting' AND coalesce(grp, keys) IS NOT NULL;
 -- Which claim started it: an answer that got lost can be asked for again. Below zero: its lease has run out since. That of version 1
 -- was a text, and means nothing to others than the process that made the claim.
 ALTER TABLE {schema}.jobs ADD COLUMN claim bigint;
