@@ -84,6 +84,7 @@ const JOB: Omit<NewJob, "id" | "data"> = {
 const REQUEST = { queue: "q", types: null, leaseMs: 60_000, limits: [], grantTtlMs: 2_000 };
 
 let added = 0;
+let databases = 0;
 
 const here = new URL("../", import.meta.url);
 const { positionals, values } = parseArgs({
@@ -129,7 +130,7 @@ async function compare(builds: readonly Build[]): Promise<void> {
         : undefined;
     try {
       console.log(
-        `\n${kind}: jobs/s of ${builds[1]!.name} by those of ${builds[0]!.name}, median of ${values.rounds} rounds (lowest to highest)`,
+        `\n${kind}: jobs/s of ${builds[1]!.name} by those of ${builds[0]!.name}, middle of ${values.rounds} rounds (lowest to highest)`,
       );
       for (const one of CASES) if (one.name.includes(values.only)) await measure(kind, one, builds, server?.url);
     } finally {
@@ -138,29 +139,41 @@ async function compare(builds: readonly Build[]): Promise<void> {
   }
 }
 
+/** Half of the rounds with the storage of the one build made first, half with the other: which is first makes a difference by itself. */
 async function measure(kind: string, one: Case, builds: readonly Build[], url: string | undefined): Promise<void> {
+  const rounds = Math.ceil(Number(values.rounds) / 2);
+  const forth = await ratiosOf(kind, one, builds, url, rounds);
+  const back = await ratiosOf(kind, one, builds.toReversed(), url, rounds);
+  const all = [...forth, ...back.map((ratio) => 1 / ratio)];
+  const middle = Math.sqrt(median(forth) / median(back));
+  const show = (n: number) => n.toFixed(2);
+  console.log(`  ${show(middle)} (${show(Math.min(...all))} to ${show(Math.max(...all))})  ${one.name}`);
+}
+
+/** The speed of the second build by that of the first, in each round. */
+async function ratiosOf(
+  kind: string,
+  one: Case,
+  builds: readonly Build[],
+  url: string | undefined,
+  rounds: number,
+): Promise<number[]> {
   const opened: { storage: JobStorage; drain: () => Promise<number> }[] = [];
-  for (const [i, build] of builds.entries()) {
-    const storage = await open(
-      kind,
-      build,
-      url === undefined ? undefined : await databaseOf(url, `${i}_${CASES.indexOf(one)}`),
-    );
+  for (const build of builds) {
+    const storage = await open(kind, build, url === undefined ? undefined : await newDatabase(url));
     const loaded = (await import(new URL("dist/index.js", build.root).href)) as { defineLimits: typeof defineLimits };
     await storage.setup();
     if (one.limits !== undefined) await storage.limits.define(loaded.defineLimits(one.limits).rules);
     opened.push({ storage, drain: () => drained(storage, one) });
   }
   const ratios: number[] = [];
-  const rounds = Number(values.rounds);
   for (let round = 0; round <= rounds; round++) {
     const speeds: number[] = [];
     for (let i = 0; i < 2; i++) speeds[(i + round) % 2] = await opened[(i + round) % 2]!.drain();
     if (round > 0) ratios.push(speeds[1]! / speeds[0]!);
   }
   for (const { storage } of opened) await storage.close();
-  const show = (n: number) => n.toFixed(2);
-  console.log(`  ${show(median(ratios))} (${show(Math.min(...ratios))} to ${show(Math.max(...ratios))})  ${one.name}`);
+  return ratios;
 }
 
 async function open(kind: string, { root }: Build, url: string | undefined): Promise<JobStorage> {
@@ -171,14 +184,15 @@ async function open(kind: string, { root }: Build, url: string | undefined): Pro
   return new (await load("storages/sqlite/index.js"))["SqliteStorage"]!(join(folder, `${performance.now()}.db`));
 }
 
-async function databaseOf(url: string, name: string): Promise<string> {
+async function newDatabase(url: string): Promise<string> {
+  const name = `builds_${(databases += 1)}`;
   const { default: pg } = await import("pg");
   const client = new pg.Client(url);
   await client.connect();
-  await client.query(`CREATE DATABASE builds_${name}`);
+  await client.query(`CREATE DATABASE ${name}`);
   await client.end();
   const own = new URL(url);
-  own.pathname = `builds_${name}`;
+  own.pathname = name;
   return own.href;
 }
 
