@@ -113,12 +113,11 @@ describe("a claim of any type", () => {
   test("that got all it wanted says that there is no more where limits refuse all other lanes", async () => {
     const { storage } = await open();
     await storage.limits.define([rule("k", window(1, 1_000), { byGroup: true, by: ["tenant"] })]);
-    await storage.add(Array.from({ length: 6 }, (_, n) => newJob({ keys: { tenant: "a", model: `m${n}` } })));
-    expect(await storage.claim(anything({ max: 1 }))).toMatchObject({
-      jobs: [{}],
-      more: false,
-      nextInMs: 1_000,
-      blockedBy: "k[a]",
-    });
+    const of = (tenant: string, model: string) => newJob({ keys: { tenant, model } });
+    await storage.add(["a", "b", "c"].map((tenant) => of(tenant, "first")));
+    await storage.add(Array.from({ length: 8 }, (_, n) => of("a", `m${n}`)));
+    const claim = await storage.claim(anything({ max: 3 }));
+    expect(claim.jobs).toHaveLength(3);
+    expect(claim).toMatchObject({ more: false, nextInMs: 1_000, blockedBy: "k[a]" });
   });
 });

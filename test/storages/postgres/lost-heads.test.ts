@@ -29,3 +29,15 @@ for (const [what, about] of Object.entries({
     expect(idsOf(await storage.claim(anything({ max: 1 })))).toEqual(["between"]);
   });
 }
+
+test("lanes with keys whose first jobs have started go by the jobs that are first then", async () => {
+  const { storage } = await open();
+  const add = (prefix: string, lane: string) =>
+    storage.add(Array.from({ length: 40 }, (_, n) => newJob({ id: `${prefix}${n}`, keys: { tenant: `${lane}${n}` } })));
+  await add("early", "a");
+  await add("next", "b");
+  await add("late", "a");
+  const started: string[] = [];
+  for (let n = 0; n < 41; n++) started.push(...idsOf(await storage.claim(anything({ max: 1 }))));
+  expect(started).toEqual([...Array.from({ length: 40 }, (_, n) => `early${n}`), "next0"]);
+});
