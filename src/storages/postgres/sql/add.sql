@@ -53,9 +53,9 @@ BEGIN
   END IF;
   INSERT INTO {schema}.jobs (id, queue, type, state, priority, grp, keys, data, weights, max_attempts, backoff, timeout, deadline,
     deadline_wall, keep_for, created_at, due_at, due_wall)
-  SELECT n.id, queue, type, CASE WHEN due_at > now THEN 'scheduled' ELSE 'waiting' END, priority, grp, keys, n.data, weights, max_attempts,
-    backoff, timeout, coalesce(deadline + skew, now + deadline_in), deadline, keep_for, now, due_at, CASE WHEN due_at > now THEN due END
-  FROM unnest(string_to_array(ids, separator), string_to_array(add_uniform_{version}.data, separator)) AS n (id, data);
+  SELECT unnest(string_to_array(ids, separator)), queue, type, CASE WHEN due_at > now THEN 'scheduled' ELSE 'waiting' END, priority, grp,
+    keys, unnest(string_to_array(add_uniform_{version}.data, separator)), weights, max_attempts, backoff, timeout,
+    coalesce(deadline + skew, now + deadline_in), deadline, keep_for, now, due_at, CASE WHEN due_at > now THEN due END;
   IF grp IS NOT NULL OR keys IS NOT NULL OR ears[1] OR notify OR now >= last + 100 THEN
     IF num_nonnulls(grp, keys) > 0 AND due_at <= now THEN
       -- The first of them.

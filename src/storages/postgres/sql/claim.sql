@@ -282,7 +282,7 @@ BEGIN
   -- Which way, and then all locks that are needed, in their order.
   IF NOT paused THEN
     types := q.types;
-    planned := grouped OR (lanes AND {schema}.any_lanes(q.queue, q.types));
+    planned := grouped OR (sign.lanes AND q.types IS NULL) OR (lanes AND {schema}.any_lanes(q.queue, q.types));
     IF NOT planned AND (sign.ruled OR q.limits <> '[]') THEN
       -- Jobs that it returns wait after that: the claim may take them, too.
       way := {schema}.way_of(q.queue, q.types, q.limits, CASE WHEN ends AND q.types IS NULL THEN
@@ -296,7 +296,9 @@ BEGIN
     END IF;
     IF planned THEN
       plan := json_populate_record(NULL::{schema}.claim_plan, q.plan);
-      rules := {schema}.rules_to_take(q.queue, q.types, plan.types, q.limits);
+      IF sign.ruled OR q.limits <> '[]' THEN
+        rules := {schema}.rules_to_take(q.queue, q.types, plan.types, q.limits);
+      END IF;
     END IF;
   END IF;
   IF limited THEN

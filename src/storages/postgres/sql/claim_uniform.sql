@@ -69,7 +69,7 @@ BEGIN
     SELECT bool_and(coalesce({schema}.lock_key('limit', l.name) = ANY (way.keys), false)) INTO confirms
     FROM {schema}.starts s JOIN {schema}.limits l ON l.id = s.limit_id WHERE s.claim = ANY (q.grants);
   END IF;
-  IF way.rules IS NULL AND way.held IS NULL AND confirms IS NULL AND NOT way.special AND (q.types IS NOT NULL OR way.whole IS NULL) THEN
+  IF way.rules IS NULL AND way.held IS NULL AND confirms IS NULL AND NOT way.special THEN
     RETURN NULL;
   END IF;
   IF way.plain IS NOT TRUE OR way.special OR (way.held IS NOT NULL AND way.known IS NOT TRUE) OR NOT confirms THEN

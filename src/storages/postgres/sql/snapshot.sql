@@ -28,28 +28,33 @@ DECLARE
   soon bigint[] := '{}';
   soon_at float8[] := '{}';
   more_soon record;
-  ruled boolean := EXISTS (SELECT FROM {schema}.rules);
+  ruled boolean;
+  -- Do lanes wait for limits?
+  waiting boolean;
   a_type text;
   grps text[];
   lane_keys text[];
   keyed boolean;
   due_types text[];
   -- Those for all, then those by group.
-  rules {schema}.limit_rule[];
+  rules {schema}.limit_rule[] := '{}';
   all_count integer;
   weighs boolean := false;
-  blocks boolean := false;
   heaviest float8[] := '{}';
   -- States that matter: others leave all that a plan may start. How much is to fit: the heaviest head, after all before it.
   names text[]; s_grps text[]; windows float8[]; maxima float8[]; holding boolean[]; weights float8[];
   latest float8;
 BEGIN
+  SELECT EXISTS (SELECT FROM {schema}.rules), EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.keys <> ''),
+    EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue)
+      OR EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL)
+  INTO ruled, keyed, waiting;
   lines := '';
   FOREACH a_type IN ARRAY types LOOP
     first := ARRAY(SELECT l.id FROM {schema}.lanes l
       WHERE l.queue = q.queue AND l.type = a_type AND l.ready AND l.blocked_until IS NULL
       ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT page);
-    IF ruled AND cardinality(first) < page THEN
+    IF waiting AND cardinality(first) < page THEN
       SELECT array_agg(b.id) AS ids, array_agg(b.until) AS ats INTO more_soon FROM (
         (SELECT l.id, l.blocked_until AS until FROM {schema}.lanes l
           WHERE l.queue = q.queue AND l.type = a_type AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL
@@ -108,8 +113,9 @@ BEGIN
       SELECT j.type, j.due_at FROM {schema}.jobs j WHERE j.queue = q.queue AND j.state = 'scheduled' ORDER BY j.due_at LIMIT ahead
     ) c;
 
-  rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
-  keyed := EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.keys <> '');
+  IF ruled OR q.limits <> '[]' THEN
+    rules := {schema}.rules_for(q.queue, types || CASE WHEN q.types IS NULL THEN due_types END, q.limits);
+  END IF;
   lane_keys := '{}';
   IF keyed THEN
     SELECT array_agg(g.grp), array_agg(g.keys) INTO grps, lane_keys FROM (
@@ -125,10 +131,10 @@ BEGIN
       AND NOT EXISTS (SELECT FROM {schema}.lanes a WHERE a.queue = q.queue AND a.priority = l.priority AND a.grp > '');
   END IF;
   names := '{}';
-  IF rules <> '{}' THEN
+  IF cardinality(rules) > 0 THEN
     SELECT coalesce(array_agg(r ORDER BY r.by_group), '{}'), count(*) FILTER (WHERE NOT r.by_group),
-        coalesce(bool_or(r.weight IS NOT NULL), false), coalesce(bool_or(r.by_group OR r.weight IS NOT NULL), false)
-      INTO rules, all_count, weighs, blocks FROM unnest(rules) AS r;
+        coalesce(bool_or(r.weight IS NOT NULL), false)
+      INTO rules, all_count, weighs FROM unnest(rules) AS r;
     FOR r IN 1 .. CASE WHEN weighs THEN cardinality(rules) ELSE 0 END LOOP
       CONTINUE WHEN (rules[r]).weight IS NULL;
       heaviest[r] := greatest((rules[r]).estimate, (SELECT max((j.value -> 3 ->> (rules[r]).weight)::float8)
@@ -154,7 +160,7 @@ BEGIN
   states := '[]';
   heavy := '[]';
   blocked := '[]';
-  WHILE names <> '{}' LOOP
+  WHILE cardinality(names) > 0 LOOP
     SELECT coalesce(json_agg(json_build_array(k.name, k.grp, k.window_ms, k.used, k.slots, k.probes, k.expires_in, k.latest_at, k.called_at,
           k.called_by, k.called_in, k.pause_until, k.told_left, k.told_until, k.open_until, k.forgotten_at,
           CASE WHEN k.used + k.weight > k.max THEN {schema}.leaving(k.id, k.window_ms, least(k.used, k.used + k.weight - k.max), now) END,
@@ -182,8 +188,7 @@ BEGIN
     SELECT coalesce(json_agg(json_build_array(r.name, h.grp, h.lane, h.priority, h.until, h.since)), '[]')
       INTO heavy FROM unnest(rules) AS r CROSS JOIN LATERAL {schema}.heavy_heads(r.name, NULL, now) AS h WHERE r.weight IS NOT NULL;
   END IF;
-  -- Of a limit that was removed lanes may stand at its gate still.
-  IF blocks OR EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue) THEN
+  IF waiting THEN
     SELECT coalesce(json_agg(json_build_array(t.type, f.grp, f.name, f.until) ORDER BY t.place), '[]')
       INTO blocked FROM unnest(types) WITH ORDINALITY AS t (type, place) CROSS JOIN LATERAL (
         SELECT b.* FROM (

@@ -25,7 +25,9 @@ DECLARE
   paused text[];
   types text[];
   others text[];
-  weighing text[];
+  weighing text[] := '{}';
+  -- Do lanes wait for limits?
+  blocked boolean;
   outside boolean;
   busy boolean := false;
   changed boolean := false;
@@ -42,9 +44,13 @@ BEGIN
   jobs := '[]';
   wake_all := false;
   published := false;
-  SELECT array_agg(p.type) INTO paused FROM {schema}.pauses p WHERE p.queue = q.queue;
-  SELECT coalesce(array_agg(r.name) FILTER (WHERE r.weight IS NOT NULL), '{}') INTO weighing FROM unnest(rules) AS r;
-  SELECT m.rules INTO epoch FROM {schema}.meta m;
+  SELECT m.rules, (SELECT array_agg(p.type) FROM {schema}.pauses p WHERE p.queue = q.queue),
+    EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue)
+      OR EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL)
+  INTO epoch, paused, blocked FROM {schema}.meta m;
+  IF cardinality(rules) > 0 THEN
+    weighing := ARRAY(SELECT r.name FROM unnest(rules) AS r WHERE r.weight IS NOT NULL);
+  END IF;
   others := {schema}.waiting_types(q.queue);
   types := others;
   IF q.types IS NOT NULL THEN
@@ -57,8 +63,7 @@ BEGIN
     busy := true;
     outside := false;
   END IF;
-  IF EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue)
-    OR EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = q.queue AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL) THEN
+  IF blocked THEN
     PERFORM {schema}.open_gates(q.queue, types, want + 1, {schema}.names_of(rules), now);
   END IF;
   IF paused IS NOT NULL THEN
@@ -111,8 +116,10 @@ BEGIN
     again := done.again;
     changed := done.jobs <> '{}' OR done.refused <> '{}' OR done.blocked <> '{}';
   END IF;
-  outside := outside AND EXISTS (SELECT FROM unnest(types) AS t (type) WHERE EXISTS (SELECT FROM {schema}.arrivals a
-    WHERE a.queue = q.queue AND a.type = t.type));
+  IF outside THEN
+    outside := EXISTS (SELECT FROM unnest(types) AS t (type) WHERE EXISTS (SELECT FROM {schema}.arrivals a
+      WHERE a.queue = q.queue AND a.type = t.type));
+  END IF;
   snapshot := {schema}.snapshot(q, plan, types, paused, epoch, busy, changed, again, outside, greatest(now, {schema}.present()));
 END
 $$;
@@ -473,7 +480,7 @@ BEGIN
         done.charged_seqs := done.charged_seqs || j_seq[head];
       END IF;
       -- Gates of a limit that it does not run under any more were opened when that changed, and their lock is not held.
-      IF j_seq[head] = l_heavy[lane] AND l_by[lane] = ANY ({schema}.names_of(rules)) THEN
+      IF weighs AND j_seq[head] IS NOT DISTINCT FROM l_heavy[lane] AND l_by[lane] = ANY ({schema}.names_of(rules)) THEN
         done.freed_names := done.freed_names || l_by[lane];
         done.freed_grps := done.freed_grps || coalesce(l_state[lane], '');
       END IF;

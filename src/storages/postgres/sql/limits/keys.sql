@@ -15,6 +15,10 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   keys {schema}.claim_keys;
 BEGIN
+  IF cardinality(rules) = 0 THEN
+    keys.at := now;
+    RETURN keys;
+  END IF;
   LOOP
     SELECT now, max(k.latest), bool_or(k.longest < k.window_ms), array_agg(k.rule), array_agg(k.name), array_agg(k.grp),
         array_agg(k.id), array_agg(k.place), array_agg(k.max), array_agg(k.window_ms), array_agg(k.concurrency), array_agg(k.every_ms),

@@ -122,7 +122,8 @@ ALTER TYPE {schema}.limit_rule ADD ATTRIBUTE by_keys text[];
 
 -- What version 1 called the version of a rule is its revision; versions and owners are declared since.
 UPDATE {schema}.rules SET stored = stored || jsonb_build_object('revision', stored -> 'version', 'version', NULL, 'owners', '[]'::jsonb);
-UPDATE {schema}.meta SET rules = rules + 1;
+-- Where there never was a rule nothing is looked up about limits.
+UPDATE {schema}.meta SET rules = rules + 1 WHERE EXISTS (SELECT FROM {schema}.rules);
 
 -- The highest version that each owner of rules has declared; owners that gave none are not in it.
 CREATE TABLE {schema}.limit_owners (
