@@ -292,19 +292,29 @@ LANGUAGE sql STABLE AS $$
   SELECT coalesce(array_agg(t.type), '{}') FROM types t
 $$;
 
+-- The first jobs of a lane, so many at most, in their order. It is made part of the statement that calls it.
+--
+-- lane: keys || grp of its row. now: jobs whose deadline has passed by then are left out. without: so are these.
+CREATE OR REPLACE FUNCTION {schema}.first_jobs(
+  queue_name text, of_type text, of_priority float8, lane text, most integer, now float8, without bigint[]
+) RETURNS TABLE (seq bigint, due_at float8, place tid, weights jsonb, bytes integer)
+LANGUAGE sql STABLE AS $$
+  SELECT o.* FROM (SELECT j.seq, j.due_at, j.ctid, j.weights, octet_length(j.data) FROM {schema}.jobs j
+    WHERE j.queue = queue_name AND j.type = of_type AND j.priority = of_priority AND j.state = 'waiting' AND j.grp IS NULL
+      AND j.keys IS NULL AND (j.deadline IS NULL OR j.deadline > now) AND j.seq <> ALL (without)
+    ORDER BY j.due_at, j.seq LIMIT most) o WHERE lane = ''
+  UNION ALL
+  SELECT o.* FROM (SELECT j.seq, j.due_at, j.ctid, j.weights, octet_length(j.data) FROM {schema}.jobs j
+    WHERE j.queue = queue_name AND j.type = of_type AND j.priority = of_priority AND j.state = 'waiting'
+      AND {schema}.in_lane(j.grp, j.keys, lane) AND (j.deadline IS NULL OR j.deadline > now) AND j.seq <> ALL (without)
+    ORDER BY j.due_at, j.seq LIMIT most) o WHERE lane <> ''
+$$;
+
 -- The number of the job that is first in a lane; NULL: no job waits there.
 CREATE OR REPLACE FUNCTION {schema}.head_of(l {schema}.lanes) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  IF l.grp = '' AND l.keys = '' THEN
-    RETURN (SELECT j.seq FROM {schema}.jobs j
-      WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
-      ORDER BY j.due_at, j.seq LIMIT 1);
-  END IF;
-  RETURN (SELECT j.seq FROM {schema}.jobs j
-    WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-      AND {schema}.in_lane(j.grp, j.keys, l.keys || l.grp)
-    ORDER BY j.due_at, j.seq LIMIT 1);
+  RETURN (SELECT j.seq FROM {schema}.first_jobs(l.queue, l.type, l.priority, l.keys || l.grp, 1, '-Infinity', '{}') j);
 END
 $$;
 
@@ -359,10 +369,7 @@ CREATE OR REPLACE FUNCTION {schema}.write_heads(ids bigint[]) RETURNS void
 LANGUAGE sql VOLATILE AS $$
   UPDATE {schema}.lanes l SET head_at = h.due_at, head_seq = h.seq
   FROM unnest(ids) AS g (id) CROSS JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = g.id OFFSET 0) k
-    CROSS JOIN LATERAL (SELECT j.due_at, j.seq FROM {schema}.jobs j
-      WHERE j.queue = k.queue AND j.type = k.type AND j.priority = k.priority AND j.state = 'waiting'
-        AND {schema}.in_lane(j.grp, j.keys, k.keys || k.grp)
-      ORDER BY j.due_at, j.seq LIMIT 1) h
+    CROSS JOIN LATERAL {schema}.first_jobs(k.queue, k.type, k.priority, k.keys || k.grp, 1, '-Infinity', '{}') h
   WHERE l.id = k.id
 $$;
 

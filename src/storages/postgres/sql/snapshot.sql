@@ -95,16 +95,8 @@ BEGIN
   END IF;
   SELECT coalesce(json_agg(json_build_array(l.id, l.type, l.priority, CASE WHEN l.grp <> '' THEN substr(l.grp, 2) END, l.turn, l.served,
       l.heavy, l.blocked_by, l.heavy_since, CASE WHEN l.ready AND (l.blocked_until IS NULL OR l.id = ANY (soon)) AND l.type = ANY (types) THEN coalesce((
-        SELECT json_agg(json_build_array(j.due_at, j.seq, j.bytes, j.weights)) FROM (
-          (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
-            WHERE l.keys || l.grp = '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
-              AND k.grp IS NULL AND k.keys IS NULL AND (k.deadline IS NULL OR k.deadline > now)
-            ORDER BY k.due_at, k.seq LIMIT each)
-          UNION ALL
-          (SELECT k.due_at, k.seq, octet_length(k.data) AS bytes, k.weights FROM {schema}.jobs k
-            WHERE l.keys || l.grp <> '' AND k.queue = q.queue AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
-              AND {schema}.in_lane(k.grp, k.keys, l.keys || l.grp) AND (k.deadline IS NULL OR k.deadline > now)
-            ORDER BY k.due_at, k.seq LIMIT each)) j), '[]') END,
+        SELECT json_agg(json_build_array(j.due_at, j.seq, j.bytes, j.weights))
+        FROM {schema}.first_jobs(q.queue, l.type, l.priority, l.keys || l.grp, each, now, '{}') j), '[]') END,
       CASE WHEN l.blocked_until IS NOT NULL THEN coalesce(soon_at[array_position(soon, l.id)], 1e18) END,
       nullif(l.keys, ''), l.own, l.blocked_grp)), '[]'), array_agg(DISTINCT l.grp) FILTER (WHERE l.blocked_until IS NULL)
     INTO lanes, grps FROM {schema}.lanes l WHERE l.id = ANY (ids);

@@ -77,16 +77,7 @@ BEGIN
       SELECT FROM unnest(plan.front_lanes, plan.front_dues, plan.front_seqs) AS f (lane, due_at, seq)
         JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = f.lane OFFSET 0) l
           ON l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
-        CROSS JOIN LATERAL (
-          (SELECT j.due_at, j.seq FROM {schema}.jobs j
-            WHERE l.keys || l.grp = '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-              AND j.grp IS NULL AND j.keys IS NULL
-            ORDER BY j.due_at, j.seq LIMIT 1)
-          UNION ALL
-          (SELECT j.due_at, j.seq FROM {schema}.jobs j
-            WHERE l.keys || l.grp <> '' AND j.queue = l.queue AND j.type = l.type AND j.priority = l.priority AND j.state = 'waiting'
-              AND {schema}.in_lane(j.grp, j.keys, l.keys || l.grp)
-            ORDER BY j.due_at, j.seq LIMIT 1)) h
+        CROSS JOIN LATERAL {schema}.first_jobs(l.queue, l.type, l.priority, l.keys || l.grp, 1, '-Infinity', '{}') h
       WHERE (h.due_at, h.seq) < (f.due_at, f.seq))) THEN
     LOOP
       done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, without, now);
@@ -160,7 +151,6 @@ CREATE OR REPLACE FUNCTION {schema}.grant_planned(
 ) RETURNS {schema}.planned_grants
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  forever CONSTANT float8 := 'Infinity';
   now float8 := now_at;
   done {schema}.planned_grants;
   started integer := 0;
@@ -175,9 +165,7 @@ DECLARE
   -- Lanes of the plan: as they are stored; NULL where one is not ready any more. Is nothing more granted in it?
   l_id bigint[]; l_type integer[]; l_priority float8[]; l_grp text[]; l_keys text[]; l_turn bigint[]; l_own bigint[]; l_heavy bigint[];
   l_by text[]; l_state text[]; l_since float8[]; l_group integer[]; l_stuck boolean[]; l_gave boolean[];
-  r_id bigint[]; r_type integer[]; r_priority float8[]; r_grp text[]; r_keys text[]; r_turn bigint[]; r_own bigint[]; r_heavy bigint[];
-  r_by text[]; r_state text[]; r_since float8[];
-  -- Their jobs, with what is stored of the lane of each (r_), those of a lane side by side: from where to where.
+  -- Their jobs, those of a lane side by side: from where to where.
   l_at integer[]; l_end integer[];
   j_lane integer[]; j_due float8[]; j_seq bigint[]; j_place tid[]; j_weights jsonb[]; j_bytes integer[];
   -- Lanes of one priority and group have their turns together: how many were started since the last turn was over, and with which
@@ -195,17 +183,16 @@ DECLARE
   -- What starts take: which of them, of which state, how much.
   d_jobs tid[] := '{}'; d_starts integer[] := '{}'; d_states integer[] := '{}'; d_weights float8[] := '{}';
   h_starts integer[] := '{}'; h_states integer[] := '{}'; h_slots float8[] := '{}';
-  -- Heavy heads that wait, those for one key a chain.
-  heavy record; heavy_count integer := 0; k_heavy integer[];
-  h_next integer[]; h_lane bigint[]; h_priority float8[]; h_until float8[]; h_since float8[];
+  -- Do heavy heads wait for one of the rules?
+  heavy boolean := false;
   -- What is at hand.
-  lane integer; kind integer; head integer; at integer; k integer; s integer; own float8; since float8; weight float8; slots float8;
+  lane integer; kind integer; head integer; k integer; s integer; own float8; weight float8; slots float8;
   rule {schema}.limit_rule;
   c_key integer[]; c_weight float8[]; c_slots float8[];
   locked bigint[]; unknown record;
   n_priority float8[]; n_grp text[]; n_due float8[]; n_seq bigint[];
   -- Have lanes of the queue keys?
-  keyed CONSTANT boolean := EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = queue_name AND l.keys <> '');
+  keyed boolean;
   keeper integer; longest float8; kept_weight float8; kept_slots float8; never boolean;
 BEGIN
   FOREACH rule IN ARRAY all_rules LOOP
@@ -232,67 +219,31 @@ BEGIN
     END LOOP;
   END LOOP;
 
-  -- The lanes, and as many jobs of each as the plan is about. Those of one lane stand side by side, in their order.
-  SELECT coalesce(array_agg(f.place), '{}'), array_agg(f.id), array_agg(array_position(plan.types, f.type)), array_agg(f.priority),
-      array_agg(f.grp), array_agg(f.keys), array_agg(f.turn), array_agg(f.own), array_agg(f.heavy), array_agg(f.blocked_by),
-      array_agg(f.blocked_grp), array_agg(f.heavy_since), array_agg(f.due_at), array_agg(f.seq), array_agg(f.job), array_agg(f.weights),
-      array_agg(f.bytes)
-    INTO j_lane, r_id, r_type, r_priority, r_grp, r_keys, r_turn, r_own, r_heavy, r_by, r_state, r_since, j_due, j_seq, j_place, j_weights,
-      j_bytes
-    FROM (
-      SELECT p.place, l.id, l.type, l.priority, l.grp, l.keys, l.turn, l.own, l.heavy, l.blocked_by, l.blocked_grp, l.heavy_since, j.*
-      FROM unnest(plan.lanes, plan.counts) WITH ORDINALITY AS p (id, n, place)
-        -- By its id, whatever the planner thinks of indexes whose lanes it has not counted yet.
-        LEFT JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = p.id OFFSET 0) l
-          ON l.ready AND l.blocked_until IS NULL AND l.queue = queue_name
-          AND l.type = ANY (plan.types) AND (paused IS NULL OR ':' || l.type <> ALL (paused))
-        LEFT JOIN LATERAL (
-          SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid AS job, k.weights, octet_length(k.data) AS bytes FROM {schema}.jobs k
-            WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting' AND k.grp IS NULL
-              AND k.keys IS NULL AND (k.deadline IS NULL OR k.deadline > now)
-              AND k.seq <> ALL (without)
-            ORDER BY k.due_at, k.seq LIMIT p.n) o WHERE l.keys || l.grp = ''
-          UNION ALL
-          SELECT o.* FROM (SELECT k.seq, k.due_at, k.ctid, k.weights, octet_length(k.data) FROM {schema}.jobs k
-            WHERE k.queue = queue_name AND k.type = l.type AND k.priority = l.priority AND k.state = 'waiting'
-              AND {schema}.in_lane(k.grp, k.keys, l.keys || l.grp) AND (k.deadline IS NULL OR k.deadline > now)
-              AND k.seq <> ALL (without)
-            ORDER BY k.due_at, k.seq LIMIT p.n) o WHERE l.keys || l.grp <> ''
-        ) j ON true
-    ) f;
+  -- Each by its id, whatever the planner thinks of indexes whose lanes it has not counted yet.
+  SELECT array_agg(l.id), array_agg(array_position(plan.types, l.type)), array_agg(l.priority), array_agg(l.grp), array_agg(l.keys),
+      array_agg(l.turn), array_agg(l.own), array_agg(l.heavy), array_agg(l.blocked_by), array_agg(l.blocked_grp), array_agg(l.heavy_since),
+      coalesce(array_agg(l.id IS NULL), '{}'), coalesce(bool_or(l.id IS NULL), false),
+      EXISTS (SELECT FROM {schema}.lanes k WHERE k.queue = queue_name AND k.keys <> '')
+    INTO l_id, l_type, l_priority, l_grp, l_keys, l_turn, l_own, l_heavy, l_by, l_state, l_since, l_stuck, again, keyed
+    FROM unnest(plan.lanes) AS p (id) LEFT JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = p.id OFFSET 0) l
+      ON l.ready AND l.blocked_until IS NULL AND l.queue = queue_name
+        AND l.type = ANY (plan.types) AND (paused IS NULL OR ':' || l.type <> ALL (paused));
+  -- As many jobs of each as the plan is about, in their order.
+  SELECT coalesce(array_agg(l.no), '{}'), array_agg(j.due_at), array_agg(j.seq), array_agg(j.place), array_agg(j.weights), array_agg(j.bytes)
+    INTO j_lane, j_due, j_seq, j_place, j_weights, j_bytes
+    FROM unnest(l_type, l_priority, l_grp, l_keys, plan.counts) WITH ORDINALITY AS l (type, priority, grp, keys, n, no)
+      CROSS JOIN LATERAL {schema}.first_jobs(queue_name, plan.types[l.type], l.priority, l.keys || l.grp, l.n, now, without) j;
   l_at := array_fill(1, ARRAY[cardinality(plan.lanes)]);
   l_end := array_fill(0, ARRAY[cardinality(plan.lanes)]);
-  u_served := array_fill(0, ARRAY[cardinality(plan.lanes)]);
-  u_turn := u_served;
+  l_gave := array_fill(false, ARRAY[cardinality(plan.lanes)]);
+  u_served := l_end;
+  u_turn := l_end;
   FOR k IN 1 .. cardinality(j_lane) LOOP
-    lane := j_lane[k];
-    IF l_end[lane] = 0 THEN
-      l_id[lane] := r_id[k];
-      l_type[lane] := r_type[k];
-      l_priority[lane] := r_priority[k];
-      l_grp[lane] := r_grp[k];
-      l_turn[lane] := r_turn[k];
-      IF keyed THEN
-        l_keys[lane] := r_keys[k];
-        l_own[lane] := r_own[k];
-      END IF;
-      IF weighs THEN
-        l_heavy[lane] := r_heavy[k];
-        l_by[lane] := r_by[k];
-        l_state[lane] := r_state[k];
-        l_since[lane] := r_since[k];
-      END IF;
-      l_stuck[lane] := r_id[k] IS NULL;
-      l_gave[lane] := false;
-      again := again OR l_stuck[lane];
-      l_at[lane] := k;
+    IF l_end[j_lane[k]] = 0 THEN
+      l_at[j_lane[k]] := k;
     END IF;
-    l_end[lane] := CASE WHEN j_seq[k] IS NULL THEN k - 1 ELSE k END;
+    l_end[j_lane[k]] := k;
   END LOOP;
-  IF NOT keyed THEN
-    l_keys := array_fill(''::text, ARRAY[cardinality(plan.lanes)]);
-    l_own := l_id;
-  END IF;
   IF group_count > 0 THEN
     SELECT coalesce(array_agg(g.grp), '{}'), coalesce(array_agg(g.keys), '{}'), array_agg(g.keys || g.grp) INTO groups, group_keys, lanes_of
       FROM (SELECT DISTINCT u.grp, u.keys FROM unnest(l_grp, l_keys) AS u (grp, keys) WHERE u.grp IS NOT NULL) g;
@@ -332,24 +283,10 @@ BEGIN
     s_use := s_starts;
     k_shut := array_fill(false, ARRAY[cardinality(keys.ids)]);
   END IF;
-  FOR r IN 1 .. rule_count LOOP
-    CONTINUE WHEN r_weight[r] IS NULL;
-    FOR heavy IN
-      SELECT h.*, f.key FROM {schema}.heavy_heads((rules[r]).name, NULL, now) AS h
-        CROSS JOIN LATERAL (SELECT min(n.key)::integer AS key FROM unnest(keys.rules, keys.grps) WITH ORDINALITY AS n (rule, grp, key)
-          WHERE n.rule = r AND n.grp = h.grp) f
-      WHERE f.key IS NOT NULL
-    LOOP
-      heavy_count := heavy_count + 1;
-      k := heavy.key;
-      h_next[heavy_count] := coalesce(k_heavy[k], 0);
-      k_heavy[k] := heavy_count;
-      h_lane[heavy_count] := heavy.lane;
-      h_priority[heavy_count] := heavy.priority;
-      h_until[heavy_count] := heavy.until;
-      h_since[heavy_count] := heavy.since;
-    END LOOP;
-  END LOOP;
+  IF weighs THEN
+    heavy := EXISTS (SELECT FROM {schema}.lanes l
+      WHERE l.blocked_by = ANY ({schema}.names_of(rules)) AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL);
+  END IF;
 
   done.job_lanes := '{}';
   done.is_charged := '{}';
@@ -438,18 +375,11 @@ BEGIN
         own := {schema}.refusal_wait(rules[r], keys.grps[k], weight, slots, s_weight[s], s_slots[s], s_starts[s], ttl, now);
         never := own = -1;
       END IF;
-      IF heavy_count > 0 AND r_weight[r] IS NOT NULL AND NOT never THEN
+      IF heavy AND r_weight[r] IS NOT NULL AND NOT never THEN
         -- A light one would fit now and then for ever, while a heavy one waits.
-        since := CASE WHEN j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] AND l_state[lane] = keys.grps[k] THEN coalesce(l_since[lane], 0) ELSE forever END;
-        at := coalesce(k_heavy[k], 0);
-        WHILE at <> 0 LOOP
-          IF h_lane[at] <> l_id[lane] AND (h_priority[at] > l_priority[lane] OR (h_priority[at] = l_priority[lane]
-            AND (h_since[at] < since OR (h_since[at] = since AND h_lane[at] < l_id[lane])))) THEN
-            own := greatest(own, CASE WHEN h_until[at] >= 1e18 THEN forever WHEN h_until[at] > now THEN h_until[at] - now
-              ELSE h_until[at] + 100 - now END);
-          END IF;
-          at := h_next[at];
-        END LOOP;
+        own := greatest(own, {schema}.heavy_wait(keys.names[k], keys.grps[k], l_priority[lane], l_id[lane],
+          CASE WHEN j_seq[head] = l_heavy[lane] AND l_by[lane] = keys.names[k] AND l_state[lane] = keys.grps[k]
+            THEN coalesce(l_since[lane], 0) ELSE 'Infinity' END, now, false));
       END IF;
       IF r > all_count THEN
         own := greatest(own, k_closed[k]);
