@@ -25,8 +25,6 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET enable_indexscan = on SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
   SET enable_memoize = off AS $$
 DECLARE
-  -- So soon it is worth looking for a job that another transaction has locked.
-  soon_ms CONSTANT float8 := 100;
   -- Before anything is waited for.
   arrived float8 := {schema}.wall();
   q {schema}.claim_request;
@@ -36,15 +34,6 @@ DECLARE
   answer text;
   before bigint := {schema}.passed();
   types text[];
-  sure integer;
-  want integer;
-  first bigint;
-  picked tid[] := '{}';
-  total float8;
-  started {schema}.started_jobs;
-  busy boolean := false;
-  waits boolean := false;
-  next_in float8;
 BEGIN
   -- The lock of the rules, as begin_step takes it.
   IF current_setting('transaction_isolation') <> 'read committed' OR current_setting('lock_timeout') = '0' THEN
@@ -115,49 +104,13 @@ BEGIN
     now := {schema}.moment();
   END IF;
 
-  sure := least(q.max, 10000);
-  want := sure + least(coalesce(q.ahead, 0), 10000 - sure);
   IF cardinality(q.types) = 1 OR (q.types IS NULL AND sign.head_type IS NOT DISTINCT FROM sign.last_type) THEN
     -- Of one type, or of none.
     types := CASE WHEN sign.head_type = coalesce(q.types[1], sign.head_type) THEN ARRAY[sign.head_type] ELSE '{}' END;
   ELSE
     types := {schema}.open_types(q.queue, q.types, false);
   END IF;
-  IF want > 0 AND cardinality(types) = 1 AND types[1] = sign.head_type THEN
-    picked := {schema}.pick_first(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq,
-      want, now);
-  ELSIF want > 0 AND cardinality(types) > 0 THEN
-    picked := {schema}.pick_open(q.queue, types, want, false, now);
-  END IF;
-  busy := cardinality(picked) < want;
-  IF cardinality(picked) > 0 THEN
-    -- One of them may have been given back a moment ago: it starts after that.
-    SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew),
-      (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
-    INTO first, now, total FROM {schema}.meta m;
-    IF total > q.bytes THEN
-      picked := {schema}.first_bytes(picked, q.bytes);
-      busy := false;
-    END IF;
-    started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, NULL, sure, false, now);
-    -- What was left alone is to be had.
-    busy := busy AND started.count = cardinality(picked);
-  END IF;
-  IF cardinality(types) = 1 AND types[1] = sign.head_type THEN
-    waits := {schema}.any_after(q.queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
-      coalesce(started.seq, sign.head_seq), now);
-  ELSIF cardinality(types) > 0 THEN
-    waits := {schema}.any_open(q.queue, types, false, now);
-  END IF;
-  IF waits THEN
-    next_in := CASE WHEN busy THEN soon_ms ELSE 0 END;
-  ELSIF sign.due_at IS NOT NULL THEN
-    next_in := {schema}.next_due(q.queue, q.types, NULL) - {schema}.present();
-    next_in := CASE WHEN next_in < 0 THEN 0 ELSE next_in END;
-  END IF;
-  RETURN concat('{"jobs":', coalesce(started.jobs, '[]'), ',"stale":[],"more":',
-    CASE WHEN waits AND NOT busy THEN 'true' ELSE 'false' END, ',"nextInMs":', coalesce(next_in::text, 'null'),
-    ',"blockedBy":null', CASE WHEN q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now) THEN ',"ends":true' END, '}');
+  RETURN {schema}.claim_unplanned(q, sign, types, '{}', false, NULL, now);
 END
 $$;
 
@@ -375,9 +328,7 @@ BEGIN
         PERFORM {schema}.set_mark(q.queue, types[1], head.priority, head.due_at, head.seq, now);
       END IF;
     END IF;
-    opened := {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000),
-      greatest(0, least(coalesce(q.ahead, 0), 10000 - q.max)), q.bytes, q.types, types, decided, q.lease_ms, rules, sign,
-      q.grant_ttl, q.arrived, now);
+    opened := {schema}.claim_open(q, sign, types, decided, rules, now);
     jobs := coalesce(jobs, opened.jobs);
     granted := coalesce(granted, opened.granted);
     -- So many were too late to start that there may be more of them.

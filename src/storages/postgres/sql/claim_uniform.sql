@@ -3,7 +3,7 @@
 -- A claim where nothing but limits is special (claim.sql), and these are the same for all that it takes: jobs of one type, which
 -- count for one under each. Almost always only numbers could be in the way, and leave room: then what it gives back and what it
 -- takes is written together. Every statement has its price, so there are few, and what they look at is said in few words. The rest
--- is for claim_with_care, and, where the locks are taken already, for claim_weighed.
+-- is for claim_with_care, and, where the locks are taken already, for claim_unplanned.
 --
 -- q, sign: what it was asked for, and what it saw. What it settles ended well, all of it, and is settled but for its limits.
 -- Answers as claim; NULL: there is no limit for what it takes, and nothing is locked or written.
@@ -23,12 +23,14 @@ DECLARE
   room record;
   key bigint;
   waited boolean := false;
+  first_type text[];
   -- So many held what is held by those that start instead. 0: what was held is given back by itself.
   moved integer := 0;
   given {schema}.limit_given[];
   picked tid[];
   total float8;
   first bigint;
+  skew float8;
   started {schema}.started_jobs;
   busy boolean;
   waits boolean;
@@ -117,8 +119,12 @@ BEGIN
     IF moved > 0 THEN
       given := {schema}.give_tokens(q.tokens, NULL, now);
     END IF;
-    RETURN {schema}.claim_weighed(q, sign, {schema}.rules_for(q.queue, ARRAY[sign.head_type], NULL),
-      q.types IS NULL AND NOT way.whole, waited, given, now);
+    first_type := ARRAY[sign.head_type];
+    IF waited THEN
+      sign.head_type := NULL;
+    END IF;
+    RETURN {schema}.claim_unplanned(q, sign, first_type, {schema}.rules_for(q.queue, first_type, NULL),
+      q.types IS NULL AND NOT way.whole, given, now);
   END IF;
   IF room.stale THEN
     PERFORM {schema}.settle_total(l, greatest(now, room.latest)) FROM {schema}.limits l
@@ -138,8 +144,8 @@ BEGIN
     took := greatest(0, {schema}.wall() - q.arrived);
     -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
     SELECT nextval('{schema}.numbers'), greatest(now, room.latest, m.last, {schema}.wall() + m.skew),
-      (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
-    INTO first, now, total FROM {schema}.meta m;
+      greatest(m.skew, m.last - {schema}.wall()), (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
+    INTO first, now, skew, total FROM {schema}.meta m;
     IF total > q.bytes THEN
       picked := {schema}.first_bytes(picked, q.bytes);
       started.count := cardinality(picked);
@@ -172,7 +178,7 @@ BEGIN
       INSERT INTO {schema}.holds (limit_id, token, slots, at, n)
       SELECT l, -first, started.count, now, started.count FROM unnest(room.holding) AS l;
     END IF;
-    started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, room.taken::jsonb, want, false, now);
+    started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, room.taken::jsonb, want, false, now, skew);
     -- Of some there is none left, or was none before: of these it is said who is in the way, and whether others may begin.
     IF room.slots + moved - started.count < 1 OR (moved > 0 AND room.slots < 1) THEN
       SELECT min(r.name) FILTER (WHERE l.held + 1 > (r.fields).concurrency),
@@ -213,53 +219,45 @@ BEGIN
 END
 $$;
 
--- The rest of claim_alike, where more than numbers is in the way, or they leave too little. The locks are taken, and what was held
--- is given back.
+-- A claim that needs no lanes, with its answer (claim.sql). What it settles ended well and is settled, and what was held is given back.
 --
--- q, sign: as claim_alike. rules: what the jobs of the type that it takes run under; decided: others may run under others. waited:
--- what it saw first need not be so any more. given: what it gave back. now: the time.
-CREATE OR REPLACE FUNCTION {schema}.claim_weighed(q {schema}.claim_request, sign {schema}.claim_signs, rules {schema}.limit_rule[],
-  decided boolean, waited boolean, given {schema}.limit_given[], now float8) RETURNS text
+-- q, sign: what it was asked for, and what it saw; its head_type is NULL where that need not be so any more. types, rules, decided: as
+-- claim_open. given: what it gave back. now: the time.
+CREATE OR REPLACE FUNCTION {schema}.claim_unplanned(q {schema}.claim_request, sign {schema}.claim_signs, types text[],
+  rules {schema}.limit_rule[], decided boolean, given {schema}.limit_given[], now float8) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  types text[] := ARRAY[sign.head_type];
-  opened {schema}.opened_claim;
-  next_in float8;
+  opened {schema}.opened_claim := {schema}.claim_open(q, sign, types, decided, rules, now);
+  next_in float8 := nullif(opened.next_in, 'Infinity');
 BEGIN
-  IF waited THEN
-    sign.head_type := NULL;
-  END IF;
-  opened := {schema}.claim_open(q.queue, q.worker, q.claim, least(q.max, 10000), 0, q.bytes, q.types, types, decided, q.lease_ms, rules,
-    sign, q.grant_ttl, q.arrived, now);
-  next_in := opened.next_in;
   IF next_in > 0 THEN
     -- Counted from now, and not from when the locks were taken: the rest of the step took its time.
     next_in := greatest(0, next_in - greatest(0, {schema}.present() - opened.at));
   END IF;
-  RETURN json_build_object('jobs', coalesce(opened.jobs, '[]'), 'stale', '[]'::json, 'more', opened.more,
-    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', opened.blocked_by, 'wakeAll', {schema}.is_earlier(given, now),
-    'ends', q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now), 'grant', opened.granted);
+  RETURN concat('{"jobs":', coalesce(opened.jobs, '[]'), ',"stale":[],"more":', to_json(opened.more), ',"nextInMs":',
+    coalesce(next_in::text, 'null'), ',"blockedBy":', coalesce(to_json(opened.blocked_by)::text, 'null'), ',"grant":',
+    coalesce(opened.granted::text, 'null'), CASE WHEN q.ids IS NOT NULL AND {schema}.publish_ends(q.ids, now) THEN ',"ends":true' END,
+    ',"wakeAll":', CASE WHEN given IS NULL THEN 'false' ELSE to_json({schema}.is_earlier(given, now))::text END, '}');
 END
 $$;
 
 -- A claim that needs no lanes: no job waits in a group, and all jobs that it may take run under the same limits, or under none, and
 -- count for one under each of them. The locks of all names in `rules` are held.
 --
--- queue, worker, claim, lease_ms: who claims, by which claim, for how long. max: how many at most. ahead: so many
--- more, if there are no limits; of these only such as are tried for the first time and may be again. bytes: so much data at most. asked: of which types; NULL: of any. types: those
--- of them that it takes; decided: these run under `rules`, and others may not (claim.sql: way_of). sign: what the claim saw first; its
--- head_type is NULL where that need not be so any more. ttl: they are called within so long, which is confirmed; arrived: when the
--- request came, by the clock of the server; NULL: they are called at once. now: the time. Answers with the jobs that have started, in order (NULL:
--- none), and what storage/job-storage.ts says of a claim (next_in: NULL or Infinity where no clock can tell; counted from `at`);
--- published: events were written.
-CREATE OR REPLACE FUNCTION {schema}.claim_open(queue text, worker text, claim bigint, max integer, ahead integer,
-  bytes float8, asked text[], types text[], decided boolean, lease_ms float8, rules {schema}.limit_rule[], sign {schema}.claim_signs,
-  ttl float8, arrived float8, now float8)
+-- q, sign: what it was asked for, and what it saw first; head_type is NULL where that need not be so any more. Jobs ahead of those that
+-- start at once are taken only without limits, and only such as are tried for the first time and may be again. types: those that it
+-- takes; decided: these run under `rules`, and others may not (claim.sql: way_of). now: the time. Answers with the jobs that have started,
+-- in order (NULL: none), and what storage/job-storage.ts says of a claim (next_in: NULL or Infinity where no clock can tell; counted
+-- from `at`); published: events were written.
+CREATE OR REPLACE FUNCTION {schema}.claim_open(q {schema}.claim_request, sign {schema}.claim_signs, types text[], decided boolean,
+  rules {schema}.limit_rule[], now float8)
 RETURNS {schema}.opened_claim
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   -- So soon it is worth looking for a job that another transaction has locked.
   soon_ms CONSTANT float8 := 100;
+  max integer := least(q.max, 10000);
+  ahead integer := greatest(0, least(coalesce(q.ahead, 0), 10000 - max));
   limited boolean := cardinality(rules) > 0;
   first_only boolean := coalesce(cardinality(types) = 1 AND types[1] = sign.head_type, false);
   opened {schema}.opened_claim;
@@ -271,13 +269,14 @@ DECLARE
   picked tid[];
   total float8;
   first bigint;
+  skew float8;
   started {schema}.started_jobs;
   waits boolean := false;
   busy boolean := false;
   took float8;
 BEGIN
   IF limited THEN
-    keys := {schema}.open_keys(rules, cardinality(rules), '{}', '{}', max, ttl, now);
+    keys := {schema}.open_keys(rules, cardinality(rules), '{}', '{}', max, q.grant_ttl, now);
     now := keys.at;
     max := least(max, {schema}.available_starts(keys));
     ahead := 0;
@@ -285,40 +284,42 @@ BEGIN
   IF cardinality(types) > 0 THEN
     IF max + ahead > 0 THEN
       IF first_only THEN
-        picked := {schema}.pick_first(queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq,
+        picked := {schema}.pick_first(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq,
           max + ahead, now);
       ELSE
-        picked := {schema}.pick_open(queue, types, max + ahead, sign.marked, now);
+        picked := {schema}.pick_open(q.queue, types, max + ahead, sign.marked, now);
       END IF;
       busy := cardinality(picked) < max + ahead;
       IF cardinality(picked) > 0 THEN
-        -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
-        took := greatest(0, {schema}.wall() - arrived);
+        IF limited THEN
+          -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
+          took := greatest(0, {schema}.wall() - q.arrived);
+        END IF;
         -- One of them may have been given back a moment ago: it starts after that. No less is available by then.
-        SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew),
+        SELECT nextval('{schema}.numbers'), greatest(now, m.last, {schema}.wall() + m.skew), greatest(m.skew, m.last - {schema}.wall()),
           (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
-        INTO first, now, total FROM {schema}.meta m;
-        IF total > bytes THEN
-          picked := {schema}.first_bytes(picked, bytes);
+        INTO first, now, skew, total FROM {schema}.meta m;
+        IF total > q.bytes THEN
+          picked := {schema}.first_bytes(picked, q.bytes);
           busy := false;
         END IF;
         IF limited THEN
-          SELECT * INTO charged FROM {schema}.charge_uniform(keys, cardinality(picked), first, ttl, now - took, now);
+          SELECT * INTO charged FROM {schema}.charge_uniform(keys, cardinality(picked), first, q.grant_ttl, now - took, now);
           limits := charged.taken;
           IF charged.confirm_in IS NOT NULL THEN
             opened.granted := json_build_array(first, charged.confirm_in);
           END IF;
         END IF;
-        started := {schema}.start_jobs(picked, first, queue, worker, claim, lease_ms, limits, max, sign.heard, now);
+        started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, limits, max, sign.heard, now, skew);
         -- What was left alone is to be had.
         busy := busy AND started.count = cardinality(picked);
       END IF;
     END IF;
     IF first_only THEN
-      waits := {schema}.any_after(queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
+      waits := {schema}.any_after(q.queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
       coalesce(started.seq, sign.head_seq), now);
     ELSE
-      waits := {schema}.any_open(queue, types, sign.marked, now);
+      waits := {schema}.any_open(q.queue, types, sign.marked, now);
     END IF;
   END IF;
   opened.jobs := started.jobs;
@@ -330,14 +331,14 @@ BEGIN
     opened.blocked_by := CASE WHEN waits THEN refusal.blocked_by END;
   END IF;
   opened.more := waits AND NOT busy AND wait = 0;
-  opened.next_in := CASE WHEN NOT waits THEN {schema}.next_due(queue, asked, NULL) - now WHEN busy THEN soon_ms ELSE 0 END;
+  opened.next_in := CASE WHEN NOT waits THEN {schema}.next_due(q.queue, q.types, NULL) - now WHEN busy THEN soon_ms ELSE 0 END;
   IF opened.next_in IS NOT NULL THEN
     -- While the limits are full it makes no sense to ask again, even if a job comes due before.
     opened.next_in := greatest(opened.next_in, wait);
   END IF;
   IF decided AND wait > 0 THEN
     -- Unless it is of a type that runs under others.
-    opened.next_in := least(opened.next_in, {schema}.next_due(queue, NULL, types) - now);
+    opened.next_in := least(opened.next_in, {schema}.next_due(q.queue, NULL, types) - now);
   END IF;
   RETURN opened;
 END

@@ -146,19 +146,16 @@ $$;
 
 -- Starts jobs that are locked, in this order: the first gets the token `first`, the next one the next number, and so on. limits:
 -- what each of them took; own_limits: the same, where it is different for each. sure: those beyond so many start only if this is the first of several attempts. heard: somebody wants
--- to hear of it. at: when.
+-- to hear of it. at: when. skew: as the function of that name says; jobs are shown by the clock of the server.
 --
 -- Answers with what is different about them: [at, tokens, ids, ...], each a list, as jobs/started.ts reads it. What is the same for
 -- all is known to who asks, and a list of each kind takes a fraction of the time that one for each job would.
 CREATE OR REPLACE FUNCTION {schema}.start_jobs(ats tid[], first bigint, queue text, worker text, claim bigint, lease_ms float8,
-  limits jsonb, sure integer, heard boolean, at float8, own_limits text[] DEFAULT NULL) RETURNS {schema}.started_jobs
+  limits jsonb, sure integer, heard boolean, at float8, skew float8, own_limits text[] DEFAULT NULL) RETURNS {schema}.started_jobs
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   started {schema}.started_jobs;
-  -- Jobs are shown by the clock of the server.
-  skew float8;
 BEGIN
-  SELECT greatest(m.skew, m.last - {schema}.wall()) INTO skew FROM {schema}.meta m;
   WITH begun AS (
     UPDATE {schema}.jobs j SET state = 'active', attempt = j.attempt + 1, started_at = start_jobs.at,
       lease_until = start_jobs.at + lease_ms, worker = start_jobs.worker, claim = start_jobs.claim, limits = coalesce(own_limits[p.no]::jsonb, start_jobs.limits),

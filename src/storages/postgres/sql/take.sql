@@ -649,6 +649,7 @@ DECLARE
   wanted boolean := {schema}.events_wanted(done.at);
   count integer := cardinality(done.jobs);
   first bigint;
+  skew float8;
   number bigint;
   charged record;
   keys {schema}.claim_keys := done.keys;
@@ -663,7 +664,7 @@ BEGIN
   taken := false;
   published := wanted AND (count > 0 OR done.refused <> '{}');
   IF count > 0 THEN
-    first := nextval('{schema}.numbers');
+    SELECT nextval('{schema}.numbers'), greatest(m.skew, m.last - {schema}.wall()) INTO first, skew FROM {schema}.meta m;
     number := coalesce(plan.number, first);
     charges := array_fill(NULL::text, ARRAY[count]);
     IF done.use_starts <> '{}' THEN
@@ -694,7 +695,7 @@ BEGIN
             FROM unnest(done.hold_starts, done.hold_states, done.hold_slots) AS h (start, state, slots) WHERE NOT alike[h.state];
       END IF;
     END IF;
-    jobs := ({schema}.start_jobs(done.jobs, first, q.queue, q.worker, q.claim, q.lease_ms, NULL, count, wanted, now, charges)).jobs;
+    jobs := ({schema}.start_jobs(done.jobs, first, q.queue, q.worker, q.claim, q.lease_ms, NULL, count, wanted, now, skew, charges)).jobs;
   END IF;
   IF done.lanes <> '{}' OR done.emptied <> '{}' THEN
     WITH written AS (
