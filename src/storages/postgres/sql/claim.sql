@@ -12,9 +12,8 @@
 -- complete_plainly does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
 -- and no others are taken.
 --
--- Almost always nothing is special: no listeners, no limits, no groups, nothing that comes due. One statement tells, and
--- then all of it is done here: whatever is called, and every statement, has its price. Where there are limits, and nothing else, it
--- is done in claim_alike, as a rule. The rest is for claim_with_care.
+-- Almost always nothing is special: no listeners, no limits, no groups, nothing that comes due. One statement finds that out. Where
+-- there are limits, and nothing else, claim_alike goes on. The rest is for claim_with_care.
 --
 -- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, wakeAll,
 -- events, ends, grant: what is to be confirmed, as opened_claim says it, snapshot: of one that came with a plan, where groups or
@@ -158,7 +157,7 @@ DECLARE
   since float8;
   before bigint := {schema}.passed();
   head record;
-  -- Somebody may wait before a mark, and is looked for then.
+  -- When it is looked for jobs that wait before marks.
   look_at float8;
   jobs json;
   stale integer[] := '{}';
@@ -366,7 +365,7 @@ $$;
 -- Which way a claim goes under limits: what the jobs that it may take run under, and whether it has to go by lanes, or all of
 -- them run under the same limits and count for one under each.
 --
--- Who asks for any type gets those of which jobs wait now, and what these run under: only they are taken then (`decided`). A job of
+-- A claim of any type takes those of which jobs wait now, under what these run under, and no others (`decided`). A job of
 -- another type that comes meanwhile is as one that comes afterwards. Not so while a lane waits for a limit: when that has room is
 -- for the plan to tell.
 --
@@ -453,9 +452,8 @@ LANGUAGE sql STABLE AS $$
   SELECT EXISTS (SELECT FROM first f WHERE f.until <= at)
 $$;
 
--- Keeps the limits that a claim brings along, so that people can be told what jobs of its queue wait for. Once a day it is said
--- again, as long as there are claims. Where workers bring different ones along, the latest word of a second ago will do: nobody
--- waits for another because of it.
+-- Keeps the limits that a claim brings along, for explanations of jobs of its queue. They are written again once a day, as long as there
+-- are claims. Where workers bring different ones along, those of a second ago will do: no claim waits for another because of it.
 CREATE OR REPLACE FUNCTION {schema}.remember_claim(queue text, limits jsonb, now float8) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -179,7 +179,7 @@ BEGIN
       SELECT l, -first, started.count, now, started.count FROM unnest(room.holding) AS l;
     END IF;
     started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, room.taken::jsonb, want, false, now, skew);
-    -- Of some there is none left, or was none before: of these it is said who is in the way, and whether others may begin.
+    -- Of some limit nothing is left, or nothing was left before: which one is in the way, and may others start?
     IF room.slots + moved - started.count < 1 OR (moved > 0 AND room.slots < 1) THEN
       SELECT min(r.name) FILTER (WHERE l.held + 1 > (r.fields).concurrency),
         bool_or(l.held + 1 <= (r.fields).concurrency AND l.held - started.count + moved + 1 > (r.fields).concurrency)

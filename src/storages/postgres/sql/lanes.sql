@@ -20,7 +20,7 @@ $$;
 --
 -- One claim at a time does this, and the others go on without, unless they have nothing else to do (`waits`). A lane is looked at only
 -- under the lock of its row: another claim may be about to set it not ready. Where a row is locked the jobs are as if they had only just
--- arrived. Lanes that are blocked stay so, unless by a limit that weighs: look_again tells. Answers whether some may be left; NULL:
+-- arrived. Lanes that are blocked stay so, unless by a limit that weighs: look_again decides. Answers whether some may be left; NULL:
 -- another transaction is about to change these lanes.
 --
 -- queue_name: of which queue. types: those that the claim asks for, whose limits are locked. others: all types of which jobs wait.
@@ -220,9 +220,9 @@ LANGUAGE sql VOLATILE AS $$
   ) c WHERE l.id = c.id
 $$;
 
--- Jobs have come into lanes that wait for limits, and whoever found them there does not hold all of these: where a limit weighs, the
--- lane may have another job in front now. Takes those that are free, and answers with them. Where somebody is at one just now, the
--- jobs are as if they had only just arrived: nobody is waited for.
+-- Jobs have come into lanes that wait for limits, and the claim that found them does not hold the locks of all of these: where a limit
+-- weighs, the lane may have another job in front now. Takes the locks that are free, and answers with their names. Where another step has
+-- one, it is not waited for: the jobs are as if they had only just arrived.
 --
 -- queue_name, blocked: the lanes. held: the names of limits that are held already.
 CREATE OR REPLACE FUNCTION {schema}.lock_blocking(queue_name text, blocked bigint[], held text[]) RETURNS text[]
@@ -519,7 +519,7 @@ LANGUAGE sql STABLE AS $$
     WHERE g.name = l.blocked_by AND g.grp = l.blocked_grp AND {schema}.place_of(g.queue, g.type) = {schema}.place_of(l.queue, l.type)) END
 $$;
 
--- Something is paused: whoever waited for a heavy job of it does not any more. Answers whether limits weigh at all.
+-- Something is paused: lanes that waited for a heavy job of it do not any more. Answers whether limits weigh at all.
 CREATE OR REPLACE FUNCTION {schema}.unblock_weighing() RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -553,8 +553,8 @@ BEGIN
 END
 $$;
 
--- Jobs that are too heavy for what is left of a limit, and wait for it. One that is not there any more, or is paused, is waited
--- for by nobody. When its instant has come a heavy one is still waited for, for 100 ms: whoever claims it is on the way.
+-- Jobs that are too heavy for what is left of a limit, and wait for it. One that is not there any more, or is paused, is not
+-- waited for. When its instant has come it is waited for 100 ms longer, so that a claim can come for it.
 --
 -- limit_name: which limit. grps: which states of it; NULL: all. at: now.
 CREATE OR REPLACE FUNCTION {schema}.heavy_heads(limit_name text, grps text[], at float8)
@@ -568,11 +568,12 @@ LANGUAGE sql STABLE AS $$
     AND NOT EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = l.queue AND p.type IN ('', ':' || l.type))
 $$;
 
--- How long somebody has to wait for the heavy jobs that wait for a limit; 0: not at all. Those of a lower priority are passed;
--- of the same priority those come first who have waited for longer.
+-- How long a start has to wait for the heavy jobs that wait for a limit; 0: not at all. Those of a lower priority are passed; of the
+-- same priority those that have waited for longer come first.
 --
--- limit_name, state_grp: which state of which limit. own_priority, own_lane, own_since: who
--- asks, and since when it waits for the limit itself ('Infinity': it does not). at: now. promptly: whoever claims them is there.
+-- limit_name, state_grp: which state of which limit. own_priority, own_lane, own_since: of
+-- the job that is to start, and since when it waits for the limit itself ('Infinity': it does not). at: now. promptly: the claim that
+-- asks may start them itself.
 CREATE OR REPLACE FUNCTION {schema}.heavy_wait(
   limit_name text, state_grp text, own_priority float8, own_lane bigint, own_since float8, at float8, promptly boolean
 ) RETURNS float8

@@ -34,8 +34,8 @@ BEGIN
 END
 $$;
 
--- As pick_open, of one type, from where a claim saw the first of them (head_priority, head_due_at, head_seq): whoever has started
--- since the table was cleaned up last is still in the index before it, and it takes time to pass them all. Who has come before it
+-- As pick_open, of one type, from where a claim saw the first of them (head_priority, head_due_at, head_seq): jobs that have started
+-- since the table was cleaned up last are still in the index before it, and it takes time to pass them all. A job that has come before it
 -- since then is as one that comes afterwards.
 CREATE OR REPLACE FUNCTION {schema}.pick_first(queue text, type text, head_priority float8, head_due_at float8,
   head_seq bigint, want integer, now float8) RETURNS tid[]
@@ -60,7 +60,7 @@ $$;
 -- The next jobs without a group, of these types: higher priority first, then by due_at, then as they were added. They are locked;
 -- those that others have locked are passed over.
 --
--- Of one type they lie in the index in this order. Of several the index tells, without locks, how many of each there are
+-- Of one type they lie in the index in this order. Of several the index shows, without locks, how many of each there are
 -- among the first; so no more are locked than are taken. Where others were faster, a second look finds the rest. marked: there may
 -- be marks, and those of one type are looked for from these on.
 CREATE OR REPLACE FUNCTION {schema}.pick_open(queue text, types text[], want integer, marked boolean, now float8) RETURNS tid[]
@@ -145,11 +145,11 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Starts jobs that are locked, in this order: the first gets the token `first`, the next one the next number, and so on. limits:
--- what each of them took; own_limits: the same, where it is different for each. sure: those beyond so many start only if this is the first of several attempts. heard: somebody wants
--- to hear of it. at: when. skew: as the function of that name says; jobs are shown by the clock of the server.
+-- what each of them took; own_limits: the same, where it is different for each. sure: those beyond so many start only if this is the first of several attempts. heard: a listener
+-- wants events. at: when. skew: as the function of that name says; jobs are shown by the clock of the server.
 --
 -- Answers with what is different about them: [at, tokens, ids, ...], each a list, as jobs/started.ts reads it. What is the same for
--- all is known to who asks, and a list of each kind takes a fraction of the time that one for each job would.
+-- all is known to the caller, and a list of each kind takes a fraction of the time that one for each job would.
 CREATE OR REPLACE FUNCTION {schema}.start_jobs(ats tid[], first bigint, queue text, worker text, claim bigint, lease_ms float8,
   limits jsonb, sure integer, heard boolean, at float8, skew float8, own_limits text[] DEFAULT NULL) RETURNS {schema}.started_jobs
 LANGUAGE plpgsql VOLATILE AS $$

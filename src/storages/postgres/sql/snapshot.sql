@@ -3,11 +3,11 @@
 -- What the next plan of a claim is made from, and what its answer is about (storages/postgres/jobs/snapshot.ts): as it is now, with no
 -- lock. Of each type the first ready lanes in the order of their turns, with all that have their turns with them, and a few heads of
 -- each; blocked lanes that come due before the snapshot is too old; the types and priorities whose lanes take no turns, for they differ only
--- in their keys and there are no groups; the numbers of all limits that the ready ones fall under; who waits
--- for a limit that weighs; which blocked lane of each type is let go on first; what comes due.
+-- in their keys and there are no groups; the numbers of all limits that the ready ones fall under; the heavy heads
+-- that wait for a limit; which blocked lane of each type is let go on first; what comes due.
 --
 -- q, plan: what was asked for, and proposed before. types: those that may start; paused: as `pauses` says it, or NULL. epoch: the
--- number of the rules; they are told where the plan was made with others. busy: another transaction has something that might
+-- number of the rules; they are part of the answer where the plan was made with others. busy: another transaction has something that might
 -- start. changed: something of the plan was done; again: not all of it. outside: some arrivals are not folded yet. now: the time.
 CREATE OR REPLACE FUNCTION {schema}.snapshot(
   q {schema}.claim_request, plan {schema}.claim_plan, types text[], paused text[], epoch bigint, busy boolean, changed boolean,

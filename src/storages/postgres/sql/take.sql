@@ -140,7 +140,7 @@ $$;
 -- Nothing is written.
 --
 -- Where something is otherwise than the plan says, nothing more is granted in that lane, nor under a limit that refused: what is
--- behind does not pass; and where a lane or a job came that precedes the rest, nothing behind it. `again` of the answer tells.
+-- behind does not pass; and where a lane or a job came that precedes the rest, nothing behind it. `again` of the answer is true then.
 --
 -- queue_name: of which queue. asked: the types that have turns together; NULL: all. types: which may start. paused: as `pauses` says it,
 -- or NULL. plan: what is proposed. all_rules: what its types run under. want, bytes: how many may start, with how much data, but one in
@@ -478,7 +478,7 @@ BEGIN
       done.blocked_waits := done.blocked_waits || longest;
       done.blocked_names := done.blocked_names || rule.name;
       done.blocked_grps := done.blocked_grps || keys.grps[keeper];
-      -- Those who only wait behind a heavy one are not too heavy themselves.
+      -- A job that only waits behind a heavy one is not too heavy itself.
       done.blocked_heavy := done.blocked_heavy || CASE WHEN rule.weight IS NOT NULL AND {schema}.refusal_wait(rule,
         keys.grps[keeper], kept_weight, kept_slots, s_weight[s], s_slots[s], s_starts[s], ttl, now) > 0
         THEN j_seq[head] END;
@@ -730,7 +730,7 @@ BEGIN
     FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_grps, done.blocked_heavy) AS b (id, wait, name, grp, heavy)
       JOIN {schema}.lanes l ON l.id = b.id
     WHERE b.heavy IS NULL GROUP BY b.name, b.grp, l.type
-    -- The first of those who ask is told the earliest instant.
+    -- Of several lanes at one gate the earliest instant counts.
     ON CONFLICT (name, grp, hashtextextended(queue || chr(31) || type, 0)) DO UPDATE
       SET until = CASE WHEN g.until > done.at THEN least(g.until, excluded.until) ELSE excluded.until END;
     -- A head that waited already keeps its place.

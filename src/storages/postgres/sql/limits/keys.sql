@@ -4,7 +4,7 @@
 -- by group. Each state is read once, after its lock was taken. `at`: not before any start that is known.
 --
 -- Whatever is in the way of a start comes down to four comparisons: the key is not closed, and its weight, its slots and one more start
--- are available. How long a refused start has to wait is told by refusal_wait.
+-- are available. How long a refused start has to wait, refusal_wait answers.
 --
 -- rules: those for all (`all_count`), then those by group. grps, lane_keys: groups and keys, as lanes say it. want: so many start at
 -- most. ttl: how soon they are called; NULL: at once. now: the time.
@@ -412,7 +412,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- What is held of a limit: all slots together, how many starts since the breaker went half-open are under way, and when the
--- next of what is held runs out by itself ('Infinity': only somebody can give it back). job_slots: what jobs hold of it.
+-- next of what is held runs out by itself ('Infinity': it does not). job_slots: what jobs hold of it.
 -- open_until: since when starts are probes; NULL: none is.
 CREATE OR REPLACE FUNCTION {schema}.held_of(
   id bigint, job_slots float8, open_until float8, now float8, OUT slots float8, OUT probes float8, OUT expires_in float8
