@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -9,8 +9,10 @@ import { startPostgres } from "../scripts/postgres-server.ts";
 import { median } from "./harness.ts";
 
 /*
- * This build against that of another commit, in one run: `npm run bench:builds -- <commit> [--only <text>] [--rounds <n>]`. Each round
- * drains the same jobs from a storage of either build, one after the other, the first of them in turn. Only the ratio counts.
+ * This build against that of another commit, in one run: `npm run bench:builds -- <commit> [--only <text>] [--rounds <n>] [--cpu]`. Each
+ * round drains the same jobs from a storage of either build, one after the other, the first of them in turn. Only the ratio counts.
+ * With `--cpu` it is that of the CPU time of this process and of the server (Linux alone), which other load on the machine and the
+ * disk hardly change.
  */
 
 interface Build {
@@ -93,12 +95,13 @@ const { positionals, values } = parseArgs({
     only: { type: "string", default: "" },
     rounds: { type: "string", default: "8" },
     storage: { type: "string" },
+    cpu: { type: "boolean", default: false },
   },
 });
 const [commit] = positionals;
 if (commit === undefined) {
   console.error(
-    "Usage: npm run bench:builds -- <commit> [--storage memory|sqlite|postgres] [--only <text>] [--rounds <n>]",
+    "Usage: npm run bench:builds -- <commit> [--storage memory|sqlite|postgres] [--only <text>] [--rounds <n>] [--cpu]",
   );
   process.exit(1);
 }
@@ -130,7 +133,7 @@ async function compare(builds: readonly Build[]): Promise<void> {
         : undefined;
     try {
       console.log(
-        `\n${kind}: jobs/s of ${builds[1]!.name} by those of ${builds[0]!.name}, middle of ${values.rounds} rounds (lowest to highest)`,
+        `\n${kind}: jobs per second${values.cpu ? " of CPU" : ""} of ${builds[1]!.name} by those of ${builds[0]!.name}, middle of ${values.rounds} rounds (lowest to highest)`,
       );
       for (const one of CASES) if (one.name.includes(values.only)) await measure(kind, one, builds, server?.url);
     } finally {
@@ -160,11 +163,12 @@ async function ratiosOf(
 ): Promise<number[]> {
   const opened: { storage: JobStorage; drain: () => Promise<number> }[] = [];
   for (const build of builds) {
-    const storage = await open(kind, build, url === undefined ? undefined : await newDatabase(url));
+    const database = url === undefined ? undefined : await newDatabase(url);
+    const storage = await open(kind, build, database);
     const loaded = (await import(new URL("dist/index.js", build.root).href)) as { defineLimits: typeof defineLimits };
     await storage.setup();
     if (one.limits !== undefined) await storage.limits.define(loaded.defineLimits(one.limits).rules);
-    opened.push({ storage, drain: () => drained(storage, one) });
+    opened.push({ storage, drain: () => drained(storage, one, values.cpu ? () => cpuMs(database) : performanceNow) });
   }
   const ratios: number[] = [];
   for (let round = 0; round <= rounds; round++) {
@@ -196,17 +200,40 @@ async function newDatabase(url: string): Promise<string> {
   return own.href;
 }
 
-/** Jobs per second. */
-async function drained(storage: JobStorage, { jobs, max, claims = 1, of, adding }: Case): Promise<number> {
+const performanceNow = (): Promise<number> => Promise.resolve(performance.now());
+
+/** The CPU time of this process, and of the sessions of a database. */
+async function cpuMs(database: string | undefined): Promise<number> {
+  const { user, system } = process.cpuUsage();
+  const own = (user + system) / 1_000;
+  if (database === undefined) return own;
+  const { default: pg } = await import("pg");
+  const client = new pg.Client(database);
+  await client.connect();
+  const { rows } = await client.query<{ pid: number }>(
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+  );
+  await client.end();
+  const ofSession = ({ pid }: { pid: number }) =>
+    Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[0]) / 1_000_000;
+  return own + rows.reduce((sum, row) => sum + ofSession(row), 0);
+}
+
+/** Jobs per second. `clock`: milliseconds that have passed, or were used. */
+async function drained(
+  storage: JobStorage,
+  { jobs, max, claims = 1, of, adding }: Case,
+  clock: () => Promise<number>,
+): Promise<number> {
   const all = Array.from({ length: jobs }, (_, n) => ({
     ...JOB,
     id: `j${(added += 1)}`,
     data: `{"n":${n}}`,
     ...of?.(n),
   }));
-  const begin = performance.now();
+  const begin = await clock();
   for (let i = 0; i < jobs; i += adding ?? 500) await storage.add(all.slice(i, i + (adding ?? 500)));
-  const start = performance.now();
+  const start = await clock();
   let left = jobs;
   await Promise.all(
     Array.from({ length: claims }, async (_, worker) => {
@@ -228,5 +255,5 @@ async function drained(storage: JobStorage, { jobs, max, claims = 1, of, adding 
       }
     }),
   );
-  return (jobs / (adding === undefined ? performance.now() - start : start - begin)) * 1_000;
+  return (jobs / (adding === undefined ? (await clock()) - start : start - begin)) * 1_000;
 }
