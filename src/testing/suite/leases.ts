@@ -75,6 +75,25 @@ export const leases: Cases = {
     equal({ state, attempt }, { state: "waiting", attempt: 0 }, "the job afterwards");
   },
 
+  "a claim that gives back a job as never started, after its lease ran out and its deadline passed, ends the job":
+    async (s) => {
+      for (const group of [null, "g"]) {
+        const id = await s.addOne({ maxAttempts: 1, deadline: { inMs: 10 }, group });
+        const job = await s.claimOne({ leaseMs: 1 });
+        await s.clock.advance(100);
+        await s.sweep();
+        equal(await s.state(id), "dead", "the state when the lease has run out");
+        const { jobs, stale, more, nextInMs } = await s.claim({ settle: [back(job, { unstarted: true })] });
+        equal({ jobs, stale, more, nextInMs }, { jobs: [], stale: [id], more: false, nextInMs: null }, "the claim");
+        const { state, attempt, error } = await s.get(id);
+        equal(
+          [state, attempt, error?.message],
+          ["dead", 0, "the deadline passed before the job could start"],
+          "the job",
+        );
+      }
+    },
+
   "a job that is given back as never started after a sweep took its lease gets its attempt back, once": async (s) => {
     await s.add({ id: "a", maxAttempts: 1, group: "g" }, { id: "b", maxAttempts: 3 });
     const earlier = await s.claimOne({ leaseMs: 1_000 });

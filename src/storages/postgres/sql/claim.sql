@@ -203,7 +203,8 @@ BEGIN
       AND (SELECT j.due_at FROM {schema}.jobs j WHERE j.queue = q.queue AND j.state = 'scheduled' ORDER BY j.due_at LIMIT 1) <= now;
     lanes := true;
   END IF;
-  IF sign.deadline <= now THEN
+  -- One that waits again, because it had not started, may be too late.
+  IF sign.deadline <= now OR cardinality(stale) > 0 THEN
     SELECT * INTO late FROM {schema}.end_late(now);
     lates := late.ended;
     published := late.published;
