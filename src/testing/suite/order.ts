@@ -1,4 +1,5 @@
 import { equal } from "../expect.ts";
+import { define, rule, taken } from "./limit-words.ts";
 import { back, type Cases, completed, retry } from "./scene.ts";
 
 export const order: Cases = {
@@ -17,6 +18,27 @@ export const order: Cases = {
     );
     equal(await s.claimIds(), [high, highInGroup, low, negative], "the order");
   },
+
+  "a job that is given back starts before those of lower priorities, though it had been the only one of its priority":
+    async (s) => {
+      await define(s, rule("slot", { concurrency: 1 }));
+      const [high] = await s.add({ group: "a", priority: 5 }, { group: "a" });
+      const permit = await taken(s, "slot");
+      equal(await s.claimIds(), [], "what starts while the limit is taken");
+      await s.storage.limits.give(permit, "released");
+      const job = await s.claimOne();
+      equal(job.id, high, "the first");
+      await s.settle(back(job));
+      equal(await s.claimIds(), [high], "what starts next");
+    },
+
+  "a job that is added starts before those of lower priorities, though the others of its priority start in the same claim":
+    async (s) => {
+      const [first, high] = await s.add({ group: "a", priority: 9 }, { group: "a", priority: 5 }, { group: "a" });
+      equal(await s.claimIds({ max: 1 }), [first], "the first");
+      const added = await s.addOne({ group: "a", priority: 5 });
+      equal(await s.claimIds({ max: 2 }), [high, added], "the next two");
+    },
 
   "groups take turns within a priority, and jobs without a group are one more group": async (s) => {
     const [a1, a2, a3, b1, b2, none1, none2] = await s.add(

@@ -15,6 +15,7 @@ export interface ProposalText {
   readonly seen_counts: readonly number[];
   readonly known?: readonly number[] | undefined;
   readonly front_lanes?: readonly number[];
+  readonly front_skips?: readonly number[];
   readonly front_dues?: readonly number[];
   readonly front_seqs?: readonly number[];
   readonly lanes: readonly number[];
@@ -135,7 +136,7 @@ function textOf(snapshot: Snapshot, lanes: SnapshotLanes, limits: ClaimLimits, f
       return Math.max(1, all && (again || !full) ? count + 1 : count);
     }),
     known: lanes.known,
-    ...frontOf(places.keys()),
+    ...frontOf(lanes),
     lanes: Array.from(places.keys(), ({ id }) => id),
     places: entries.map(({ lane }) => places.get(lane)!),
     kinds: entries.map(({ kind }) => kind),
@@ -159,16 +160,43 @@ function numberOf<T>(numbers: Map<T, number>, one: T): number {
   return number;
 }
 
-/** Lanes that have their turns with others, and their heads in the snapshot; of one in which none waits, after all others. */
-function frontOf(
-  lanes: Iterable<PlanLane>,
-): Pick<ProposalText, "front_lanes" | "front_dues" | "front_seqs"> | undefined {
-  const units = new Set(Array.from(lanes, ({ unit }) => unit).filter((unit) => unit.lanes.length > 1));
-  const front = [...units].flatMap((unit) => unit.lanes);
-  if (front.length === 0) return undefined;
+/**
+ * Where a job that the plan did not know of would precede others of it: at the head of a lane that has its turns with others, and in
+ * a lane that is left empty, after the jobs that the plan takes from it.
+ */
+function frontOf({ entries, emptied }: SnapshotLanes): Partial<Front> {
+  const units = new Set(entries.map(({ lane }) => lane.unit).filter((unit) => unit.lanes.length > 1));
+  const front = [...units].flatMap((unit) => unit.lanes).map((lane) => ({ lane, skip: 0, head: lane.heads[0] }));
+  if (emptied.size > 0) {
+    const precedes = precedenceIn(entries);
+    for (const lane of emptied) if (precedes(lane)) front.push({ lane, skip: lane.at, head: undefined });
+  }
+  if (front.length === 0) return {};
   return {
-    front_lanes: front.map(({ id }) => id),
-    front_dues: front.map(({ heads }) => heads[0]?.[0] ?? Number.MAX_VALUE),
-    front_seqs: front.map(({ heads }) => heads[0]?.[1] ?? 0),
+    front_lanes: front.map(({ lane }) => lane.id),
+    front_skips: front.map(({ skip }) => skip),
+    front_dues: front.map(({ head }) => head?.[0] ?? Number.MAX_VALUE),
+    front_seqs: front.map(({ head }) => head?.[1] ?? 0),
   };
 }
+
+/**
+ * Would one more job of the lane precede anything of the plan? It precedes jobs of a lower priority, and groups that have
+ * two more turns after the last one of the lane. Where the plan takes nothing from the lane, that is not known.
+ */
+function precedenceIn(entries: SnapshotLanes["entries"]): (lane: PlanLane) => boolean {
+  let least = Number.POSITIVE_INFINITY;
+  /** The latest turn of each unit; and of all turns of a priority after which their unit has another one, the latest. */
+  const latest = new Map<PlanLane["unit"], number>();
+  const repeated = new Map<number, number>();
+  for (const [i, { lane }] of entries.entries()) {
+    least = Math.min(least, lane.priority);
+    const before = latest.get(lane.unit) ?? -1;
+    repeated.set(lane.priority, Math.max(before, repeated.get(lane.priority) ?? -1));
+    latest.set(lane.unit, i);
+  }
+  return ({ at, priority, unit }) =>
+    at === 0 || priority > least || (repeated.get(priority) ?? -1) > (latest.get(unit) ?? -1);
+}
+
+type Front = Pick<ProposalText, "front_lanes" | "front_skips" | "front_dues" | "front_seqs">;

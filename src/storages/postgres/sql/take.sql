@@ -72,12 +72,13 @@ BEGIN
   END IF;
 
   IF plan.epoch = epoch AND cardinality(plan.places) + cardinality(plan.emptied) > 0 AND NOT coalesce('' = ANY (paused), false)
-    -- Nor has a job come that the plan did not know of, into lanes that have their turns together, and is first there now.
+    -- Nor has a job come that the plan did not know of, and has to start before others of the plan.
     AND (plan.known IS NULL OR plan.front_lanes IS NULL OR NOT EXISTS (
-      SELECT FROM unnest(plan.front_lanes, plan.front_dues, plan.front_seqs) AS f (lane, due_at, seq)
+      SELECT FROM unnest(plan.front_lanes, plan.front_skips, plan.front_dues, plan.front_seqs) AS f (lane, skip, due_at, seq)
         JOIN LATERAL (SELECT a.* FROM {schema}.lanes a WHERE a.id = f.lane OFFSET 0) l
           ON l.ready AND l.blocked_until IS NULL AND l.type = ANY (types)
-        CROSS JOIN LATERAL {schema}.first_jobs(l.queue, l.type, l.priority, l.keys || l.grp, 1, '-Infinity', '{}') h
+        CROSS JOIN LATERAL (SELECT o.* FROM {schema}.first_jobs(l.queue, l.type, l.priority, l.keys || l.grp, f.skip + 1, '-Infinity', '{}') o
+          OFFSET f.skip) h
       WHERE (h.due_at, h.seq) < (f.due_at, f.seq))) THEN
     LOOP
       done := {schema}.grant_planned(q.queue, q.types, types, paused, plan, rules, want, q.bytes, q.grant_ttl, without, now);

@@ -181,8 +181,10 @@ CREATE TYPE {schema}.claim_plan AS (
   seen_types text[],
   seen_counts integer[],
   known bigint[],
-  -- Lanes that have their turns with others, and their heads: where another job is first now, that precedes the plan.
+  -- Lanes and a job of each, by its place after so many others: where another job has that place now, and precedes it, that precedes the
+  -- plan. Of lanes that have their turns with others it is the head; of lanes that are left empty, none.
   front_lanes bigint[],
+  front_skips integer[],
   front_dues float8[],
   front_seqs bigint[],
   -- Lanes, and what is proposed for their heads, in order: each names a lane by its place, and what becomes of the head: 1, it
