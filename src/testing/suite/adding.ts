@@ -175,6 +175,22 @@ export const adding: Cases = {
     }
   },
 
+  "an id whose job gave way to the holder of its key is free for a later job of the same step": async (s) => {
+    const [first] = await s.add({ idempotency: key() });
+    const job = s.job({ idempotency: key() });
+    equal(
+      await s.storage.add([job, { ...job, idempotency: null }, { ...job, idempotency: null }]),
+      [
+        { id: first, created: false },
+        { id: job.id, created: true },
+        { id: job.id, created: false },
+      ],
+      "the answer",
+    );
+    equal(await s.state(job.id), "waiting", "the job");
+    equal(await total(s), 2, "how many jobs there are");
+  },
+
   "a key that is taken answers with the job that has it": async (s) => {
     const [first] = await s.add({ idempotency: key() });
     equal(

@@ -71,6 +71,12 @@ BEGIN
       IF holder.job = one.id OR (one.on_duplicate = 'return' AND holder.fingerprint = one.fingerprint) THEN
         instead[one.no] := holder.job;
         left_out[one.no] := holder.job;
+        -- If a later one has its id, that one is added.
+        number := (SELECT min(i.no) FROM unnest(ids) WITH ORDINALITY AS i (id, no) WHERE i.id = one.id AND i.no > one.no);
+        IF number IS NOT NULL THEN
+          instead[number] := NULL;
+          left_out[number] := NULL;
+        END IF;
         CONTINUE;
       END IF;
       why := CASE one.on_duplicate WHEN 'return' THEN 'its payload is another one' WHEN 'reject' THEN 'duplicates are to be rejected' END;
