@@ -50,8 +50,8 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     expect(jobs.map(({ id }) => id)).toEqual(["free"]);
     expect([nextInMs, blockedBy]).toEqual([59_000, "tenant[large]"]);
     expect([blocks.mock.calls.length, unblocks.mock.calls.length]).toEqual([0, 0]);
-    // The lease, and the group among those that may be forgotten one day.
-    expect(moves.mock.calls.length).toBe(2);
+    // The group among those that may be forgotten one day.
+    expect(moves.mock.calls.length).toBe(1);
     for (const spy of [blocks, unblocks, moves]) spy.mockRestore();
   });
 

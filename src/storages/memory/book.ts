@@ -13,6 +13,7 @@ import { Permits } from "./limits/permits.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
 import { type JobLane, type JobLine, type JobTurn, type Key, MemoryQueue } from "./queues.ts";
 import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
+import { Sequence } from "./sequence.ts";
 import { type Deadline, NOTHING_TAKEN, type StoredJob } from "./stored-job.ts";
 import { Workers } from "./workers.ts";
 
@@ -51,7 +52,7 @@ export class Book {
   readonly jobs = new Map<string, StoredJob>();
   readonly queues = new Map<string, MemoryQueue>();
   /** Active jobs, the lease that runs out first in front. */
-  readonly leases = new Heap<StoredJob>((a, b) => a.leaseUntil! - b.leaseUntil! || a.seq - b.seq);
+  readonly leases = new Sequence<StoredJob>((a, b) => a.leaseUntil! - b.leaseUntil! || a.token - b.token);
   /** Jobs that ended, the one to be deleted first in front. */
   readonly ended = new Heap<StoredJob>((a, b) => a.deleteAt - b.deleteAt || a.seq - b.seq);
   readonly deadlines = new Heap<Deadline>((a, b) => a.at - b.at || a.job.seq - b.job.seq);

@@ -10,8 +10,9 @@ export interface Queued<Job extends Queued<Job>> extends Slotted {
   dueAt: number;
   /** Its place in the order of adding, over all queues. */
   readonly seq: number;
-  /** The lane it waits in, and its neighbours there. Only the lane writes them. */
+  /** The lane it waits in. Only the lane writes it. */
   lane: Lane<Job> | undefined;
+  /** Its neighbours there, or among the active jobs. */
   before: Job | undefined;
   after: Job | undefined;
 }
