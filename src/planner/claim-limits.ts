@@ -137,7 +137,8 @@ export class ClaimLimits {
     if (found === undefined) {
       const rules: LimitRule[] = [];
       let kind = "";
-      for (const [i, rule] of this.#rules.entries()) {
+      for (let i = 0; i < this.#rules.length; i++) {
+        const rule = this.#rules[i]!;
         if (!applies(rule, this.#queue, type)) continue;
         rules.push(rule);
         kind += `${i} `;

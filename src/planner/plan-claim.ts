@@ -177,13 +177,16 @@ function nextLane<L extends ReadyLane>(open: Set<string>, lanes: LaneSource<L>):
 
 /** The lane of a unit whose head starts next. */
 function earliest<L extends ReadyLane>(open: ReadonlySet<string>, lanes: LaneSource<L>, lane: L): L | undefined {
-  let first: { lane: L; head: Head } | undefined;
-  for (const one of lanes.unit(lane)) {
+  const unit = lanes.unit(lane);
+  let first: L | undefined;
+  let earlier: Head | undefined;
+  for (let i = 0; i < unit.length; i++) {
+    const one = unit[i]!;
     const head = open.has(one.type) ? lanes.head(one) : undefined;
     if (head === undefined) continue;
-    if (first === undefined || (head.dueAt - first.head.dueAt || head.seq - first.head.seq) < 0) {
-      first = { lane: one, head };
-    }
+    if (earlier !== undefined && (head.dueAt - earlier.dueAt || head.seq - earlier.seq) >= 0) continue;
+    first = one;
+    earlier = head;
   }
-  return first?.lane;
+  return first;
 }

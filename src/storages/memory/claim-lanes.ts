@@ -16,7 +16,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
   readonly #queue: MemoryQueue;
   readonly #request: ClaimRequest;
   readonly #asked: ReadonlySet<string> | null;
-  readonly #lines: ReadonlyMap<string, JobLine>;
+  readonly #lines: ReadonlySet<JobLine>;
   /** The rules that give some groups a larger share. */
   readonly #sharing: readonly LimitRule[];
   readonly #now: number;
@@ -31,7 +31,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
     book: Book,
     queue: MemoryQueue,
     request: ClaimRequest,
-    lines: readonly JobLine[],
+    lines: ReadonlySet<JobLine>,
     rules: readonly LimitRule[],
     now: number,
     started: StoredJob[],
@@ -41,7 +41,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
     this.#queue = queue;
     this.#request = request;
     this.#asked = request.types === null ? null : new Set(request.types);
-    this.#lines = new Map(lines.map((line) => [line.type, line]));
+    this.#lines = lines;
     this.#sharing = rules.filter(({ groups }) => Object.keys(groups).length > 0);
     this.#now = now;
     this.#time = book.toLedgerTime(now);
@@ -50,7 +50,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
   }
 
   first(type: string): JobLane | undefined {
-    const line = this.#lines.get(type)!;
+    const line = this.#queue.lines.get(type)!;
     if (line.open.size === 0 && line.closed.size > 0) this.#book.gates.openDue(line, this.#time);
     return line.first;
   }
@@ -101,7 +101,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
     for (const limitState of waitedFor) {
       for (const { line } of this.#book.gates.openAll(limitState)) {
         this.#book.freed.noteRule();
-        own ||= line.queue === this.#queue.name && this.#lines.has(line.type);
+        own ||= this.#lines.has(line);
       }
     }
     return own;
@@ -126,14 +126,14 @@ export function turnsOf({ unit: { turns }, own }: JobLane, asked: ReadonlySet<st
 /** So many lanes of one type and unit are looked at, if others of the type come before them. */
 const MOST_LOOKS = 64;
 
-/** Lanes at open gates, of its unit and these lines, that may have the job which starts next; \`lane\`, the first of its line, is one. */
-export function readyLanes(lane: JobLane, lines: ReadonlyMap<string, JobLine>): readonly JobLane[] {
+/** Lanes at open gates, of its unit and these lines, that may have the job which starts next; `lane`, the first of its line, is one. */
+export function readyLanes(lane: JobLane, lines: ReadonlySet<JobLine>): readonly JobLane[] {
   const { turns } = lane.unit;
   if (turns.length === 1) return [lane];
   const ready: JobLane[] = [lane];
   for (const turn of turns) {
-    const line = turn === lane.own ? undefined : lines.get(turn.type);
-    if (line === undefined) continue;
+    const { line } = turn.lanes[0]!;
+    if (turn === lane.own || !lines.has(line)) continue;
     const { first } = line;
     if (first?.own === turn) ready.push(first);
     else {

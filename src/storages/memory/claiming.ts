@@ -37,11 +37,14 @@ export function claim(book: Book, request: ClaimRequest, now: number): Claim {
   }
   const rules = rulesOf(book, queue, lines, own);
   const started: StoredJob[] = [];
-  const found =
+  const { more, nextInMs, blockedBy, grant } =
     rules.length === 0
       ? takeFreely(book, request, lines, now, started)
       : takeUnder(book, queue, request, lines, rules, now, started);
-  return { jobs: tellStarted(book, started, request.worker), stale, ...found };
+  const jobs = tellStarted(book, started, request.worker);
+  // Each field by its name: a spread took a tenth of the time of a claim of one job.
+  if (grant === undefined) return { jobs, stale, more, nextInMs, blockedBy };
+  return { jobs, stale, more, nextInMs, blockedBy, grant };
 }
 
 /** The rules that any job of the claim would run under. */
@@ -68,10 +71,11 @@ function takeFreely(
   const { types, worker, leaseMs } = request;
   const asked = types === null ? null : new Set(types);
   const allowance = new Allowance(request);
-  const byType = new Map(lines.map((line) => [line.type, line]));
+  // Only where a unit has jobs of several types: making a set takes longer than starting a job.
+  let own: ReadonlySet<JobLine> | undefined;
   let next = nextLane(lines);
   while (next !== undefined) {
-    const lane = next.unit.turns.length === 1 ? next : firstDue(readyLanes(next, byType));
+    const lane = next.unit.turns.length === 1 ? next : firstDue(readyLanes(next, (own ??= new Set(lines))));
     if (!allowance.take(lane.first!.data)) break;
     started.push(book.start(lane, turnsOf(lane, asked), 1, worker, leaseMs, now));
     next = nextLane(lines);
@@ -99,7 +103,7 @@ function takeUnder(
   const alone = new Set(rules.map(({ name }) => name)).size === rules.length;
   const keyOf = (rule: LimitRule, group: string | null) =>
     new MemoryKey(book.limits, book.heavy, looking, rule, group, time, alone);
-  const lanes = new MemoryLanes(book, queue, request, lines, rules, now, started, looking);
+  const lanes = new MemoryLanes(book, queue, request, own, rules, now, started, looking);
   const types = lines.map(({ type }) => type);
   const allowance = new Allowance(request);
   for (;;) {
@@ -108,7 +112,8 @@ function takeUnder(
     if (lanes.letOthersLook()) continue;
     const taken = started.map(({ starts }) => starts);
     const grant = granted && book.grants.keep(granted, taken, book.ledgerNow());
-    return { ...wakeUpOf(lines, limits, plan, now, time), ...(grant !== undefined && { grant }) };
+    const found = wakeUpOf(lines, limits, plan, now, time);
+    return grant === undefined ? found : { ...found, grant };
   }
 }
 

@@ -113,7 +113,9 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
       const answer = claim(this.#book, request, now);
       const { nextInMs } = answer;
       // Counted from now: what the step itself took has passed.
-      return nextInMs === null ? answer : { ...answer, nextInMs: this.#book.timeUntil(now + nextInMs) };
+      return nextInMs === null || nextInMs === 0
+        ? answer
+        : { ...answer, nextInMs: this.#book.timeUntil(now + nextInMs) };
     });
   }
 
