@@ -213,7 +213,7 @@ ${textOf([TYPES])
   UPDATE ${quoted}.migrations m SET made = '{${functions},${types}}' WHERE m.version = ${SCHEMA_VERSION};
   FOR made IN
     SELECT format('FUNCTION %s', p.oid::regprocedure) FROM pg_proc p
-    WHERE p.pronamespace = place AND p.proname = ANY ('{${functions}}')
+    WHERE p.pronamespace = place AND p.proname IN (SELECT unnest(m.made) FROM ${quoted}.migrations m)
     UNION ALL
     SELECT format('%s %s', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass) FROM pg_class c
     WHERE c.relnamespace = place AND c.relkind IN ('r', 'S') AND (c.relname = ANY ('{${relations}}')

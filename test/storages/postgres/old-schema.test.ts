@@ -228,6 +228,10 @@ describe("a process that is connected while another one migrates", () => {
         message: `the schema "sluice" is of a newer version of sluice (${SCHEMA_VERSION}) than this process (1): update sluice`,
       });
     }
+    // A repeat names one of its arguments.
+    await expect(client.query(`SELECT "sluice".settle($1, again => true)`, ["[]"])).rejects.toMatchObject({
+      code: "SL004",
+    });
     expect(await rowsOf(url)).toEqual(before);
   });
 
