@@ -102,7 +102,7 @@ export class PostgresRates implements ConfirmingRateLimiterStorage {
             // It was recorded, and its caller was not answered.
             undo: async (steps, tried) => {
               if (tried?.token !== undefined)
-                await steps.call("rate_cancel", queueName, tried.token[0], tried.token[1]);
+                await steps.call("give_permit", queueName, ...tried.token, null, null, "cancelled", null);
             },
           });
     return token === undefined ? { granted, retryInMs } : { granted, retryInMs, token: token.join(".") };
@@ -110,30 +110,32 @@ export class PostgresRates implements ConfirmingRateLimiterStorage {
 
   async cancelExecution(queueName: string, token: string): Promise<void> {
     this.#name(queueName);
-    const start = read(token);
-    if (start !== undefined) await this.#database.once("rate_cancel", [queueName, start.limit, start.number], FENCED);
+    await this.#give(queueName, token, "cancelled", null);
   }
 
   async settleExecution(queueName: string, token: string, weight: number): Promise<void> {
     this.#name(queueName);
     readArgument(this.#owner, "weight", weightOrZero, weight);
+    await this.#give(queueName, token, "used", weight);
+  }
+
+  /** A start is given back or corrected like a permit, which has instants besides. */
+  async #give(queueName: string, token: string, how: "cancelled" | "used", used: number | null): Promise<void> {
     const start = read(token);
-    if (start === undefined) return;
-    const { limit, number, reserved } = start;
-    await this.#database.once("rate_settle", [queueName, limit, number, reserved, weight], FENCED);
+    if (start !== undefined)
+      await this.#database.once("give_permit", [queueName, ...start, null, null, how, used], FENCED);
   }
 
   async confirmExecution(queueName: string, calls: readonly ExecutionCall[]): Promise<void> {
     this.#name(queueName);
-    const said = { limits: [] as number[], grants: [] as number[], called: [] as number[] };
+    const said = { name: queueName, grants: [] as number[], called: [] as number[] };
     for (const { token, calledInMs } of calls) {
       const start = read(token);
       if (start === undefined) continue;
-      said.limits.push(start.limit);
-      said.grants.push(start.number);
+      said.grants.push(start[1]);
       said.called.push(readArgument(this.#owner, "calledInMs", durationOrZero, calledInMs));
     }
-    if (said.grants.length > 0) await this.#database.call("rate_confirm", queueName, JSON.stringify(said));
+    if (said.grants.length > 0) await this.#database.call("confirm", JSON.stringify(said));
   }
 
   #name(queueName: string): void {
@@ -148,22 +150,19 @@ export class PostgresRates implements ConfirmingRateLimiterStorage {
   }
 }
 
-/** What `rate_try` answers. The token: the limit, the number of the start, and what was reserved. */
+/** What a token says: the limit, the number of the start, and what was reserved. */
+type NamedStart = readonly [limit: number, number: number, reserved: number];
+
+/** What `rate_try` answers. */
 interface Tried {
   readonly granted: boolean;
   readonly retryInMs: number;
-  readonly token?: readonly [limit: number, number: number, reserved: number];
-}
-
-interface NamedStart {
-  readonly limit: number;
-  readonly number: number;
-  readonly reserved: number;
+  readonly token?: NamedStart;
 }
 
 function read(token: string): NamedStart | undefined {
   if (typeof token !== "string") return undefined;
   const [limit, number, reserved] = token.split(".").map(Number);
   if (!Number.isSafeInteger(limit) || !Number.isSafeInteger(number) || !(reserved! >= 0)) return undefined;
-  return { limit: limit!, number: number!, reserved: reserved! };
+  return [limit!, number!, reserved!];
 }

@@ -41,7 +41,7 @@ export async function take(database: Database, request: LimitTake): Promise<Limi
 async function cancel(steps: Steps, taken: Taken | null): Promise<void> {
   if (taken?.missing === true || taken?.granted !== true || taken.token === undefined) return;
   if (taken.grant) await steps.call("confirm", JSON.stringify({ grants: [taken.grant[0]], called: [0] }));
-  await steps.call("give_permit", ...taken.token, "cancelled", null);
+  await steps.call("give_permit", null, ...taken.token, "cancelled", null);
 }
 
 export async function give(database: Database, token: string, given: LimitGiven): Promise<void> {
@@ -49,7 +49,7 @@ export async function give(database: Database, token: string, given: LimitGiven)
   const permit = read(token);
   if (permit === undefined) return;
   const [how, used] = typeof given === "string" ? [given, null] : ["used", given.used];
-  await database.once("give_permit", [...permit, how, used], { as: "fenced" });
+  await database.once("give_permit", [null, ...permit, how, used], { as: "fenced" });
 }
 
 /** Keeps what is held. Answers with the tokens that are lost. */

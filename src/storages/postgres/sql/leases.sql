@@ -86,7 +86,11 @@ BEGIN
   FROM locked l JOIN json_to_recordset(reports) AS o (n integer, id text, token bigint, weights json)
     ON o.token = l.token AND o.id = l.id;
   IF tokens IS NOT NULL THEN
-    PERFORM {schema}.lock_limits({schema}.limits_of_report(tokens, taken));
+    -- What the jobs hold each for itself, and what they took.
+    PERFORM {schema}.lock_limits(ARRAY(
+      SELECT l.name FROM {schema}.holds h JOIN {schema}.limits l ON l.id = h.limit_id WHERE h.token = ANY (tokens)
+      UNION
+      SELECT l.name FROM unnest(taken) AS list, jsonb_array_elements(list) AS t JOIN {schema}.limits l ON l.id = (t ->> 0)::bigint));
   END IF;
   now := {schema}.moment();
   published := {schema}.events_wanted(now);

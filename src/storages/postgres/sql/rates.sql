@@ -2,10 +2,11 @@
 --
 -- Locks: the rules (shared), the limit of the rate.
 
--- Records a start under a name if it fits into the window, and the instant set from outside has come; else changes nothing.
+-- Records a start under a name if it fits into the window, and the instant set from outside has come; else changes nothing. Its token is
+-- settled, cancelled and confirmed like that of a permit.
 --
 -- most, window_ms: at most so much in any window of this length. weight: what the start counts for; 0: only asks. grant_ttl: it is
--- made within so long of asking, and that is confirmed (rate_confirm); NULL: it is made now.
+-- made within so long of asking, and that is confirmed (confirm); NULL: it is made now.
 CREATE OR REPLACE FUNCTION {schema}.rate_try_{version}(
   limit_name text, most float8, window_ms float8, weight float8, grant_ttl float8 DEFAULT NULL
 ) RETURNS text
@@ -20,11 +21,11 @@ DECLARE
   wait float8;
   number bigint;
 BEGIN
-  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.begin_step();
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   took := greatest(0, {schema}.wall() - arrived);
   now := {schema}.moment();
-  kept := {schema}.find_limit(limit_name, '');
+  SELECT * INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = '';
   IF kept.id IS NULL AND weight = 0 THEN
     RETURN '{"granted":true,"retryInMs":0}';
   END IF;
@@ -32,7 +33,7 @@ BEGIN
     kept := {schema}.open_limit(limit_name, window_ms, '', now);
   END IF;
   now := greatest(now, kept.newest);
-  in_use := {schema}.used_of(kept, window_ms, now);
+  in_use := {schema}.window_used(kept.id, kept.window_ms, kept.used, kept.seen_at, window_ms, now);
   wait := {schema}.window_wait(kept.id, kept.forgotten_at, most, window_ms, weight, in_use, 0, NULL, now);
   wait := greatest(0, wait, kept.pause_until - now);
   IF wait > 0 OR weight = 0 THEN
@@ -40,7 +41,7 @@ BEGIN
   END IF;
   number := nextval('{schema}.numbers');
   IF kept.window_ms IS DISTINCT FROM rate_try_{version}.window_ms THEN
-    PERFORM {schema}.keep_total(kept.id, rate_try_{version}.window_ms, in_use, now);
+    UPDATE {schema}.limits l SET window_ms = rate_try_{version}.window_ms, used = in_use, seen_at = now WHERE l.id = kept.id;
   END IF;
   PERFORM {schema}.record_named(kept.id, weight, number, 0, 0, now, grant_ttl, now - took);
   -- Old starts are deleted here: there may be no process that sweeps.
@@ -56,13 +57,11 @@ CREATE OR REPLACE FUNCTION {schema}.rate_record_{version}(limit_name text) RETUR
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8;
-  kept {schema}.limits;
 BEGIN
   PERFORM {schema}.begin_step(false);
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   now := {schema}.moment();
-  kept := {schema}.open_limit(limit_name, 3600000, '', now);
-  PERFORM {schema}.record_starts(kept.id, 1, now);
+  PERFORM {schema}.record_starts(({schema}.open_limit(limit_name, 3600000, '', now)).id, 1, now);
   RETURN '{}';
 END
 $$;
@@ -101,74 +100,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ) kept WHERE kept.place > skipped ORDER BY kept.at, kept.seq LIMIT 1
 $$;
 
--- Settles the start of a token with what it really used: less is available at once, more is charged at once.
---
--- limit_id, number, reserved: its token.
-CREATE OR REPLACE FUNCTION {schema}.rate_settle_{version}(
-  limit_name text, limit_id bigint, number bigint, reserved float8, used float8
-) RETURNS text
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  now float8;
-  kept {schema}.limits;
-BEGIN
-  PERFORM {schema}.begin_step(false);
-  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
-  now := {schema}.moment();
-  kept := {schema}.find_limit(limit_name, '');
-  IF kept.id IS DISTINCT FROM limit_id OR NOT {schema}.is_issued(number) THEN
-    RETURN '{}';
-  END IF;
-  PERFORM {schema}.settle_start(kept, number, reserved, used, now);
-  RETURN json_build_object('wakeAll', {schema}.is_earlier({schema}.window_freed(limit_name, '', now), now));
-END
-$$;
-
--- Cancels the start of a token, as if it had never been: a token of another name, or before the name was cleared,
--- changes nothing.
-CREATE OR REPLACE FUNCTION {schema}.rate_cancel_{version}(limit_name text, limit_id bigint, number bigint) RETURNS text
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  now float8;
-  kept {schema}.limits;
-BEGIN
-  PERFORM {schema}.begin_step(false);
-  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
-  now := {schema}.moment();
-  kept := {schema}.find_limit(limit_name, '');
-  IF kept.id IS DISTINCT FROM limit_id OR NOT {schema}.is_issued(number) OR NOT {schema}.cancel_start(number) THEN
-    RETURN '{}';
-  END IF;
-  RETURN json_build_object('wakeAll', {schema}.is_earlier({schema}.window_freed(limit_name, '', now), now));
-END
-$$;
-
--- Confirms when the starts of these tokens were called: a token of another name, or from before the name was cleared, changes
--- nothing.
---
--- said: {limits, grants, called}, lists of one length: the limit and the number of each token, and when it was called.
-CREATE OR REPLACE FUNCTION {schema}.rate_confirm_{version}(limit_name text, said json) RETURNS text
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
-  SET enable_mergejoin = off AS $$
-DECLARE
-  kept {schema}.limits;
-  q record;
-BEGIN
-  PERFORM {schema}.begin_step(false);
-  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
-  kept := {schema}.find_limit(limit_name, '');
-  SELECT array_agg(u.number) AS grants, array_agg(u.called) AS called INTO q
-    FROM json_to_record(said) AS r (limits bigint[], grants bigint[], called float8[]),
-      unnest(r.limits, r.grants, r.called) AS u (id, number, called)
-    WHERE u.id = kept.id;
-  IF q.grants IS NOT NULL THEN
-    PERFORM {schema}.confirm_starts(q.grants, q.called, kept.id);
-  END IF;
-  RETURN '{}';
-END
-$$;
-
 -- Holds a name for so long from now: nothing starts under it. A hold is only ever extended.
 CREATE OR REPLACE FUNCTION {schema}.rate_pause_{version}(limit_name text, pause_ms float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -195,16 +126,16 @@ CREATE OR REPLACE FUNCTION {schema}.rate_clear_{version}(limit_name text) RETURN
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8;
-  kept {schema}.limits;
+  kept bigint;
 BEGIN
   PERFORM {schema}.begin_step(false);
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   now := {schema}.moment();
-  kept := {schema}.find_limit(limit_name, '');
-  IF kept.id IS NULL THEN
+  SELECT l.id INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = '';
+  IF kept IS NULL THEN
     RETURN '{}';
   END IF;
-  PERFORM {schema}.reset_limit(kept.id, now);
+  PERFORM {schema}.reset_limit(kept, now);
   RETURN json_build_object('wakeAll', {schema}.is_earlier({schema}.window_freed(limit_name, '', now), now));
 END
 $$;

@@ -12,7 +12,7 @@ DECLARE
   late record;
   again record;
   weighing text[];
-  limits {schema}.pruned;
+  limits record;
   old record;
   lanes integer;
   arriving boolean;
@@ -31,7 +31,7 @@ BEGIN
   IF cardinality(late.gone || again.gone) > 0 AND cardinality(weighing) > 0 THEN
     wake_all := {schema}.left_lane(late.gone || again.gone) OR wake_all;
   END IF;
-  limits := {schema}.prune_limits(now);
+  SELECT * INTO limits FROM {schema}.prune_limits(now);
   holds := {schema}.prune_holds(now);
   arriving := {schema}.sweep_arrivals(now, weighing);
   lanes := {schema}.sweep_lanes(now, 500);

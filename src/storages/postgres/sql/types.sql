@@ -107,12 +107,6 @@ CREATE TYPE {schema}.limit_given AS (
   awaited boolean
 );
 
--- Where in the log a start was written down, and when.
-CREATE TYPE {schema}.start_place AS (seq bigint, at float8);
-
--- What was deleted, and whether there is more.
-CREATE TYPE {schema}.pruned AS (deleted integer, more boolean);
-
 -- How a lease ends that does not end well (release_leases): the row of its job, retry, back, dead or cancelled, when it is tried again
 -- (NULL: at once), whether a service refused its start, and the error as JSON.
 CREATE TYPE {schema}.lease_end AS (at tid, "to" text, in_ms float8, held boolean, error text);

@@ -4,7 +4,7 @@
 
 -- Says when calls were made that grants were given for (storage/grants.ts). It causes no wake-up: waiting claims know when to look again.
 --
--- said: {grants, called}, two lists of one length.
+-- said: {grants, called, name}: two lists of one length; name: the rate that the grants are of, and no others count; NULL: any limit.
 CREATE OR REPLACE FUNCTION {schema}.confirm_{version}(said json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
   SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
@@ -13,9 +13,9 @@ DECLARE
   q record;
 BEGIN
   PERFORM {schema}.begin_step();
-  SELECT r.grants, r.called INTO q FROM json_to_record(said) AS r (grants bigint[], called float8[]);
-  PERFORM {schema}.lock_limits({schema}.limits_of_grants(q.grants));
-  PERFORM {schema}.confirm_starts(q.grants, q.called);
+  SELECT r.grants, r.called, r.name INTO q FROM json_to_record(said) AS r (grants bigint[], called float8[], name text);
+  PERFORM {schema}.lock_limits(CASE WHEN q.name IS NULL THEN {schema}.limits_of_grants(q.grants) ELSE ARRAY[q.name] END);
+  PERFORM {schema}.confirm_starts(q.grants, q.called, q.name);
   RETURN '{}';
 END
 $$;
@@ -26,8 +26,8 @@ $$;
 -- What is in use of a window is a total up to seen_at: it is corrected where a start was part of it and has left it, or the other way
 -- round; almost always neither is so. limits.newest stays: it says when starts were granted.
 --
--- grants, called: two lists of one length. only_limit: only starts of this limit; NULL: of all.
-CREATE OR REPLACE FUNCTION {schema}.confirm_starts(grants bigint[], called float8[], only_limit bigint DEFAULT NULL) RETURNS void
+-- grants, called: two lists of one length. only_name: only starts of this limit; NULL: of all.
+CREATE OR REPLACE FUNCTION {schema}.confirm_starts(grants bigint[], called float8[], only_name text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   -- No call was made after it was confirmed, whatever the clocks of its caller say.
@@ -43,7 +43,7 @@ BEGIN
           CASE WHEN s.token IS NULL THEN s.since END AS granted_at,
           l.seen_at, l.window_ms, l.called_by = s.claim AS is_latest, s.n = 0 AND l.longest = 0 AS is_mark
         FROM {schema}.starts AS s JOIN {schema}.limits AS l ON l.id = s.limit_id
-        WHERE s.claim = ANY (grants) AND (only_limit IS NULL OR s.limit_id = only_limit) OFFSET 0
+        WHERE s.claim = ANY (grants) AND (only_name IS NULL OR l.name = only_name) OFFSET 0
       ) AS c WHERE s.seq = c.seq
       RETURNING s.seq, s.limit_id, s.n, c.at AS before, s.at AS after, c.called_at, c.called_at - c.began AS called_in,
         c.is_latest, c.is_mark, (c.seen_at - c.at < c.window_ms) <> (c.seen_at - s.at < c.window_ms) AS moves
@@ -92,10 +92,4 @@ BEGIN
   RETURN ARRAY(SELECT DISTINCT l.name FROM {schema}.starts AS s JOIN {schema}.limits AS l ON l.id = s.limit_id
     WHERE s.claim = ANY (grants));
 END
-$$;
-
--- Was this number ever given to a start or a permit?
-CREATE OR REPLACE FUNCTION {schema}.is_issued(number bigint) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT number > 0 AND number <= last_value FROM {schema}.numbers
 $$;

@@ -1,18 +1,5 @@
 -- What a service says of a limit: holds, what is remaining, failures. The locks of the limits are held.
 
--- What a service said about its limits: nothing starts under them for a while; under those by group or keys, in the state of the job.
-CREATE OR REPLACE FUNCTION {schema}.hold_limits(lease {schema}.ended_lease, now float8) RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  name text;
-BEGIN
-  FOREACH name IN ARRAY {schema}.names_to_hold(lease) LOOP
-    PERFORM {schema}.write_hold(name, {schema}.state_of({schema}.rule_named(name), lease.grp, lease.keys),
-      now + (lease.hold ->> 'forMs')::float8, now);
-  END LOOP;
-END
-$$;
-
 -- Nothing starts under a limit for so long, in one group; of a limit that is not by group, at all. It only ever extends. What
 -- holds all groups of a limit is kept with its rule: write_rules.
 CREATE OR REPLACE FUNCTION {schema}.hold_limit_{version}(limit_name text, grp text, hold_ms float8) RETURNS text
@@ -65,24 +52,34 @@ $$;
 
 -- The service says how much is left of a limit until its window begins anew; of a limit by group: to this group, or to jobs
 -- without one (NULL).
+--
+-- Of what it says about the same window the least holds, for some of what has started may not have reached it yet; a later window is
+-- another one. What is said about one window differs by the time that its answers took, and by how the service rounds: a second.
 CREATE OR REPLACE FUNCTION {schema}.set_remaining_{version}(limit_name text, grp text, remaining float8, reset_ms float8) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   rule {schema}.limit_rule;
+  kept {schema}.limits;
   now float8;
-  state_grp text;
+  until float8;
   wake_all boolean := false;
 BEGIN
-  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.begin_step();
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   rule := {schema}.rule_named(limit_name);
   IF rule.name IS NULL THEN
     RETURN '{"missing":true}';
   END IF;
   now := {schema}.moment();
-  state_grp := {schema}.state_grp(rule.by_group, grp);
-  IF {schema}.write_remaining(limit_name, state_grp, remaining, reset_ms, now) THEN
-    wake_all := {schema}.is_earlier({schema}.window_freed(limit_name, state_grp, now), now);
+  kept := {schema}.open_limit(limit_name, 0, {schema}.state_grp(rule.by_group, grp), now);
+  until := now + reset_ms;
+  IF now < kept.told_until AND until <= kept.told_until + 1500 THEN
+    remaining := least(kept.told_left, remaining);
+    until := greatest(kept.told_until, until);
+  END IF;
+  UPDATE {schema}.limits AS l SET told_left = set_remaining_{version}.remaining, told_until = until WHERE l.id = kept.id;
+  IF remaining > kept.told_left THEN
+    wake_all := {schema}.is_earlier({schema}.window_freed(limit_name, kept.grp, now), now);
   END IF;
   RETURN json_build_object('wakeAll', wake_all);
 END
@@ -142,27 +139,6 @@ BEGIN
   INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at, pause_until)
     VALUES (write_hold.name, write_hold.grp, 0, write_hold.now, until)
     ON CONFLICT ON CONSTRAINT limits_name_grp_key DO UPDATE SET pause_until = greatest(l.pause_until, excluded.pause_until);
-END
-$$;
-
--- A service says what is left until its window begins anew. Of what it says about the same window the least holds, for some
--- of what has started may not have reached it yet; a later window is another one. What is said about one window differs by
--- the time that its answers took, and by how the service rounds: a second. Is more left than it said before?
-CREATE OR REPLACE FUNCTION {schema}.write_remaining(
-  name text, grp text, remaining float8, reset_ms float8, now float8
-) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  kept {schema}.limits := {schema}.open_limit(name, 0, grp, now);
-  until float8 := now + reset_ms;
-  said float8 := remaining;
-BEGIN
-  IF now < kept.told_until AND until <= kept.told_until + 1500 THEN
-    said := least(kept.told_left, remaining);
-    until := greatest(kept.told_until, until);
-  END IF;
-  UPDATE {schema}.limits AS l SET told_left = said, told_until = until WHERE l.id = kept.id;
-  RETURN coalesce(said > kept.told_left, false);
 END
 $$;
 

@@ -88,65 +88,60 @@ BEGIN
 END
 $$;
 
--- Ends, takes back or corrects a permit, as its token tells it. One that is unknown, has ended or has expired changes nothing.
+-- Ends, cancels or corrects what a token names: a permit, or a start under a rate (rates.ts), which holds nothing and may be corrected
+-- at any time. A token that is unknown, has ended or has expired changes nothing.
 --
--- limit_id, number, reserved, taken_at, corrected_until: its token. how: 'released', 'cancelled' or 'used'. used: so much, of
--- the last of these.
+-- only_name: the rate; NULL: a permit. limit_id, number, reserved, taken_at, corrected_until: its token; that of a rate has no instants.
+-- how: 'released', 'cancelled' or 'used'. used: so much, of the last of these.
 CREATE OR REPLACE FUNCTION {schema}.give_permit_{version}(
-  limit_id bigint, number bigint, reserved float8, taken_at float8, corrected_until float8, how text, used float8
+  only_name text, limit_id bigint, number bigint, reserved float8, taken_at float8, corrected_until float8, how text, used float8
 ) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   limit_name text;
   now float8;
   held {schema}.holds;
+  holder {schema}.limits;
   kept {schema}.limits;
   ended boolean;
   rule {schema}.limit_rule;
   given {schema}.limit_given[] := '{}';
 BEGIN
-  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.begin_step();
   -- After a reset what is held is kept elsewhere, under the same name.
   SELECT l.name INTO limit_name FROM {schema}.limits l
-    WHERE l.id = give_permit_{version}.limit_id OR l.id IN (SELECT h.limit_id FROM {schema}.holds h WHERE h.token = number) LIMIT 1;
-  IF limit_name IS NULL OR NOT {schema}.is_issued(number) THEN
+    WHERE (l.id = give_permit_{version}.limit_id OR l.id IN (SELECT h.limit_id FROM {schema}.holds h WHERE h.token = number))
+      AND (only_name IS NULL OR l.name = only_name) LIMIT 1;
+  IF limit_name IS NULL OR number <= 0 OR number > (SELECT n.last_value FROM {schema}.numbers n) THEN
     RETURN '{}';
   END IF;
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   now := {schema}.moment();
   SELECT * INTO held FROM {schema}.holds h WHERE h.token = number AND h.until > now;
   ended := held.token IS NULL AND EXISTS (SELECT FROM {schema}.starts s WHERE s.token = -number);
-  IF held.token IS NULL AND NOT ended AND now >= corrected_until THEN
+  IF (held.token IS NULL AND NOT ended AND now >= corrected_until) OR (ended AND how <> 'used') THEN
     RETURN '{}';
   END IF;
-  IF ended AND how <> 'used' THEN
-    RETURN '{}';
-  END IF;
-  kept := {schema}.limit_by_id(limit_id);
-  IF how = 'used' THEN
-    rule := {schema}.rule_named(limit_name);
-    IF rule.max IS NOT NULL THEN
-      IF kept.id IS NOT NULL AND {schema}.settle_permit(kept, number, reserved, corrected_until, used, now) THEN
-        given := {schema}.window_freed(kept.name, kept.grp, now);
-      END IF;
-    ELSIF rule.name IS NOT NULL AND held.slots <> used THEN
-      UPDATE {schema}.holds h SET slots = used WHERE h.limit_id = held.limit_id AND h.token = number;
-      IF used < held.slots THEN
-        given := {schema}.release_holds(ARRAY[held.limit_id], ARRAY[held.slots - used], ARRAY[held.at], now);
-      END IF;
+  rule := {schema}.rule_named(limit_name);
+  SELECT * INTO kept FROM {schema}.limits l WHERE l.id = give_permit_{version}.limit_id;
+  SELECT * INTO holder FROM {schema}.limits l WHERE l.id = held.limit_id;
+  IF how <> 'used' THEN
+    IF held.token IS NOT NULL THEN
+      DELETE FROM {schema}.holds h WHERE h.limit_id = held.limit_id AND h.token = number;
+      given := {schema}.release_slots(holder, rule, held.slots, ARRAY[held.at], now);
     END IF;
-    RETURN json_build_object('wakeAll', {schema}.is_earlier(given, now));
-  END IF;
-  IF held.token IS NOT NULL THEN
-    DELETE FROM {schema}.holds h WHERE h.limit_id = held.limit_id AND h.token = number;
-    given := {schema}.release_holds(ARRAY[held.limit_id], ARRAY[held.slots], ARRAY[held.at], now);
-  END IF;
-  IF kept.id IS NOT NULL THEN
-    IF how = 'cancelled' AND ({schema}.cancel_start(number) OR kept.window_ms IS NULL) THEN
-      PERFORM {schema}.cancel_latest(kept.id, taken_at);
+    IF kept.id IS NOT NULL AND {schema}.end_start(kept, number, taken_at, corrected_until, how = 'cancelled', now) THEN
       given := given || {schema}.window_freed(kept.name, kept.grp, now);
     END IF;
-    PERFORM {schema}.end_start(kept.id, number, taken_at, corrected_until, now);
+  ELSIF rule.max IS NOT NULL OR corrected_until IS NULL THEN
+    IF kept.id IS NOT NULL AND {schema}.settle_start(kept, number, reserved, corrected_until, used, now) THEN
+      given := {schema}.window_freed(kept.name, kept.grp, now);
+    END IF;
+  ELSIF rule.name IS NOT NULL AND held.slots <> used THEN
+    UPDATE {schema}.holds h SET slots = used WHERE h.limit_id = held.limit_id AND h.token = number;
+    IF used < held.slots THEN
+      given := {schema}.release_slots(holder, rule, held.slots - used, ARRAY[held.at], now);
+    END IF;
   END IF;
   RETURN json_build_object('wakeAll', {schema}.is_earlier(given, now));
 END
@@ -175,37 +170,5 @@ BEGIN
   )
   SELECT coalesce(jsonb_agg(token), '[]') INTO kept FROM renewed;
   RETURN jsonb_build_object('kept', kept);
-END
-$$;
-
--- What a permit really used: as settle_start, but all that was charged for it is remembered for as long as it may be
--- corrected (until). True: there is more room. The lock of the name is held.
-CREATE OR REPLACE FUNCTION {schema}.settle_permit(
-  kept {schema}.limits, number bigint, reserved float8, until float8, used float8, now float8
-) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  start {schema}.starts;
-  counts float8;
-BEGIN
-  SELECT * INTO start FROM {schema}.starts WHERE token IN (number, -number) ORDER BY token DESC LIMIT 1;
-  IF start.seq IS NULL THEN
-    IF used > reserved THEN
-      PERFORM {schema}.record_named(kept.id, used - reserved, number, reserved, until, now);
-      PERFORM {schema}.charge_more(kept.id, used - reserved);
-    END IF;
-  ELSIF start.spent = 1.7976931348623157e308::float8 THEN
-    RETURN false;
-  ELSIF now - start.at < kept.longest THEN
-    counts := greatest(0, used - start.spent);
-    PERFORM {schema}.change_start(start, start.at, greatest(start.since, until), counts, start.spent);
-    IF counts < start.n THEN
-      RETURN true;
-    END IF;
-    PERFORM {schema}.charge_more(kept.id, counts - start.n);
-  ELSIF start.token > 0 THEN
-    PERFORM {schema}.charge_start(start, used, start.spent + start.n, until, now);
-  END IF;
-  RETURN false;
 END
 $$;

@@ -42,22 +42,9 @@ BEGIN
 END
 $$;
 
--- The names of the limits that `correct_weights` may write to for jobs that run: what they took (limits), and what they hold
--- each for itself.
-CREATE OR REPLACE FUNCTION {schema}.limits_of_report(tokens bigint[], limits jsonb[]) RETURNS text[]
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  RETURN ARRAY(
-    SELECT l.name FROM {schema}.holds AS h JOIN {schema}.limits AS l ON l.id = h.limit_id WHERE h.token = ANY (tokens)
-    UNION
-    SELECT l.name FROM unnest(limits_of_report.limits) AS list, jsonb_array_elements(list) AS taken
-      JOIN {schema}.limits AS l ON l.id = (taken ->> 0)::bigint);
-END
-$$;
-
--- Leases have ended: what services said about their limits holds, starts that never were are taken back, the weights of those
--- that a service refused are given back, as is what they held, and breakers hear how it went. Answers with what was given back, to be judged by `is_earlier` when all of the step
--- is done.
+-- Leases have ended: what services said about their limits holds, starts that never were are taken back, starts that a service refused
+-- count for nothing but for the weights that the jobs have settled, what was held is given back, and breakers hear how it went. Answers
+-- with what was given back, to be judged by `is_earlier` when all of the step is done.
 CREATE OR REPLACE FUNCTION {schema}.give_back(
   leases {schema}.ended_lease[], now float8
 ) RETURNS {schema}.limit_given[]
@@ -67,6 +54,7 @@ DECLARE
   tokens bigint[];
   special boolean;
   lease {schema}.ended_lease;
+  name text;
   cancelled record;
 BEGIN
   SELECT array_agg(e.token ORDER BY e.token), bool_or(e.hold IS NOT NULL OR e.unstarted OR e.settled IS NOT NULL)
@@ -74,11 +62,12 @@ BEGIN
     FROM unnest(leases) AS e;
   IF special THEN
     FOREACH lease IN ARRAY leases LOOP
-      IF lease.hold IS NOT NULL THEN
-        PERFORM {schema}.hold_limits(lease, now);
-      END IF;
+      FOREACH name IN ARRAY {schema}.names_to_hold(lease) LOOP
+        PERFORM {schema}.write_hold(name, {schema}.state_of({schema}.rule_named(name), lease.grp, lease.keys),
+          now + (lease.hold ->> 'forMs')::float8, now);
+      END LOOP;
       IF lease.settled IS NOT NULL THEN
-        given := given || {schema}.give_weights(lease, now);
+        given := given || ({schema}.correct_starts(lease.limits, lease.started_at, NULL, lease.settled, now)).given;
       END IF;
     END LOOP;
     FOR cancelled IN
@@ -147,8 +136,7 @@ CREATE OR REPLACE FUNCTION {schema}.give_slots(
 ) RETURNS {schema}.limit_given[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  given {schema}.limit_given[] := '{}';
-  one {schema}.limit_given;
+  given {schema}.limit_given[];
   seen record;
 BEGIN
   UPDATE {schema}.limits AS l SET held = greatest(0, l.held - slots) WHERE l.id = give_slots.id
@@ -156,19 +144,16 @@ BEGIN
       (SELECT sum(h.slots) FROM {schema}.holds AS h WHERE h.limit_id = l.id AND h.until > give_slots.now) AS permits
     INTO seen;
   IF NOT FOUND OR seen.rule IS NULL THEN
-    RETURN given;
+    RETURN '{}';
   END IF;
   -- Where it was available before, more of it matters only to jobs that need more than one, or wait in a lane.
   IF (seen.rule).probes IS NULL AND (seen.rule).weight IS NULL AND NOT (seen.rule).by_group
     AND ((seen.rule).concurrency IS NULL
       OR (seen.kept).held + slots + coalesce(seen.permits, 0) + 1 <= (seen.rule).concurrency)
   THEN
-    RETURN given;
+    RETURN '{}';
   END IF;
-  one := {schema}.release_hold(seen.kept, seen.rule, slots, ats, now);
-  IF one.id IS NOT NULL THEN
-    given := given || one;
-  END IF;
+  given := {schema}.release_slots(seen.kept, seen.rule, slots, ats, now);
   IF (seen.rule).probes IS NOT NULL AND tokens IS NOT NULL
     AND {schema}.update_breaker(seen.kept, seen.rule, leases, tokens, ats, now)
   THEN
@@ -178,62 +163,12 @@ BEGIN
 END
 $$;
 
--- A service refused this start: under every limit that weighs its window it counts for nothing from now on, but for the weights
--- that the job has said what it used of. Answers with what was given back, for is_earlier.
-CREATE OR REPLACE FUNCTION {schema}.give_weights(
-  lease {schema}.ended_lease, now float8
-) RETURNS {schema}.limit_given[]
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  given {schema}.limit_given[] := '{}';
-  taken jsonb;
-  corrected record;
-  kept {schema}.limits;
-  rule {schema}.limit_rule;
-BEGIN
-  IF lease.limits IS NULL OR jsonb_typeof(lease.limits) <> 'array' THEN
-    RETURN given;
-  END IF;
-  FOR taken IN SELECT jsonb_array_elements(lease.limits) LOOP
-    SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = (taken ->> 0)::bigint;
-    CONTINUE WHEN NOT FOUND;
-    rule := {schema}.rule_named(kept.name);
-    CONTINUE WHEN rule.max IS NULL OR rule.weight IS NULL OR rule.weight = ANY (lease.settled);
-    corrected := {schema}.correct_taken(kept, coalesce(lease.started_at, 0), 0, now, taken);
-    given := given || corrected.given;
-  END LOOP;
-  RETURN given;
-END
-$$;
-
--- Permits have given back so many slots of these limits each, that were held since these instants.
-CREATE OR REPLACE FUNCTION {schema}.release_holds(
-  ids bigint[], slots float8[], ats float8[], now float8
-) RETURNS {schema}.limit_given[]
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  given {schema}.limit_given[] := '{}';
-  one {schema}.limit_given;
-  kept {schema}.limits;
-BEGIN
-  FOR i IN 1 .. coalesce(cardinality(ids), 0) LOOP
-    SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = ids[i];
-    CONTINUE WHEN NOT FOUND;
-    one := {schema}.release_hold(kept, {schema}.rule_named(kept.name), release_holds.slots[i], ARRAY[ats[i]], now);
-    IF one.id IS NOT NULL THEN
-      given := given || one;
-    END IF;
-  END LOOP;
-  RETURN given;
-END
-$$;
-
 -- So many slots of a limit have been given back, that were held since these instants: lanes that waited for them may look
--- again at once. Answers with how long one more had to wait for them before, for is_earlier; NULL: no worker need be woken. What jobs
+-- again at once. Answers with how long one more had to wait for them before, for is_earlier; empty: no worker need be woken. What jobs
 -- hold is written already.
-CREATE OR REPLACE FUNCTION {schema}.release_hold(
+CREATE OR REPLACE FUNCTION {schema}.release_slots(
   kept {schema}.limits, rule {schema}.limit_rule, slots float8, ats float8[], now float8
-) RETURNS {schema}.limit_given
+) RETURNS {schema}.limit_given[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   given {schema}.limit_given;
@@ -241,9 +176,9 @@ DECLARE
   concurrency float8 := rule.concurrency;
   held record;
 BEGIN
-  -- What held nothing only kept a group in mind.
-  IF rule.name IS NULL OR (slots = 0 AND rule.probes IS NULL) THEN
-    RETURN NULL;
+  -- What held no slots only kept a group in mind.
+  IF kept.id IS NULL OR rule.name IS NULL OR (slots = 0 AND rule.probes IS NULL) THEN
+    RETURN '{}';
   END IF;
   given.awaited := false;
   IF rule.by_group THEN
@@ -268,9 +203,9 @@ BEGIN
   END IF;
   -- Where it was available, more of it matters only to jobs that need more than one.
   IF given.wait = 0 AND rule.weight IS NULL THEN
-    RETURN NULL;
+    RETURN '{}';
   END IF;
-  RETURN given;
+  RETURN ARRAY[given];
 END
 $$;
 
@@ -281,33 +216,15 @@ CREATE OR REPLACE FUNCTION {schema}.correct_weights(
 ) RETURNS {schema}.limit_given[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  given {schema}.limit_given[] := '{}';
-  one {schema}.limit_given;
-  after jsonb := '[]';
-  taken jsonb;
-  corrected record;
+  corrected record := {schema}.correct_starts(limits, started_at, weights, NULL, now);
+  given {schema}.limit_given[] := corrected.given;
   kept {schema}.limits;
   rule {schema}.limit_rule;
   held {schema}.holds;
   really float8;
 BEGIN
-  IF jsonb_typeof(limits) = 'array' THEN
-    FOR taken IN SELECT jsonb_array_elements(limits) LOOP
-      SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = (taken ->> 0)::bigint;
-      IF FOUND THEN
-        rule := {schema}.rule_named(kept.name);
-        IF rule.max IS NOT NULL AND weights ? rule.weight THEN
-          corrected := {schema}.correct_taken(
-            kept, coalesce(started_at, 0), (weights ->> rule.weight)::float8, now, taken);
-          taken := corrected.taken;
-          given := given || corrected.given;
-        END IF;
-      END IF;
-      after := after || jsonb_build_array(taken);
-    END LOOP;
-    IF after <> limits THEN
-      UPDATE {schema}.jobs AS j SET limits = after WHERE j.seq = correct_weights.seq;
-    END IF;
+  IF corrected.after <> limits THEN
+    UPDATE {schema}.jobs AS j SET limits = corrected.after WHERE j.seq = correct_weights.seq;
   END IF;
   FOR held IN SELECT * FROM {schema}.holds AS h WHERE h.token = correct_weights.token LOOP
     SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = held.limit_id;
@@ -320,13 +237,42 @@ BEGIN
     UPDATE {schema}.limits AS l SET held = greatest(0, l.held + really - held.slots) WHERE l.id = kept.id
       RETURNING * INTO kept;
     IF really < held.slots THEN
-      one := {schema}.release_hold(kept, rule, held.slots - really, ARRAY[held.at], now);
-      IF one.id IS NOT NULL THEN
-        given := given || one;
-      END IF;
+      given := given || {schema}.release_slots(kept, rule, held.slots - really, ARRAY[held.at], now);
     END IF;
   END LOOP;
   RETURN given;
+END
+$$;
+
+-- A start took this of its limits (jobs.limits), and really used so much: `after` is what it took then, `given` what is_earlier has to hear.
+--
+-- weights: what it used, by the names of weights; of others it used what it took. NULL: it used nothing, but for the names in `settled`.
+CREATE OR REPLACE FUNCTION {schema}.correct_starts(
+  limits jsonb, started_at float8, weights jsonb, settled text[], now float8, OUT after jsonb, OUT given {schema}.limit_given[]
+)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  taken jsonb;
+  kept {schema}.limits;
+  rule {schema}.limit_rule;
+  corrected record;
+BEGIN
+  given := '{}';
+  IF jsonb_typeof(limits) = 'array' THEN
+    after := '[]';
+    FOR taken IN SELECT jsonb_array_elements(limits) LOOP
+      SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = (taken ->> 0)::bigint;
+      rule := {schema}.rule_named(kept.name);
+      IF rule.max IS NOT NULL AND rule.weight IS NOT NULL
+        AND (weights ? rule.weight OR (weights IS NULL AND rule.weight <> ALL (settled))) THEN
+        corrected := {schema}.correct_taken(
+          kept, coalesce(started_at, 0), coalesce((weights ->> rule.weight)::float8, 0), now, taken);
+        taken := corrected.taken;
+        given := given || corrected.given;
+      END IF;
+      after := after || jsonb_build_array(taken);
+    END LOOP;
+  END IF;
 END
 $$;
 
@@ -342,7 +288,7 @@ DECLARE
   weight float8 := coalesce((taken ->> 2)::float8, 1);
   spent float8 := coalesce((taken ->> 3)::float8, 0);
   entry {schema}.starts := {schema}.find_entry(kept.id, place, coalesce((taken ->> 4)::float8, started_at));
-  again {schema}.start_place;
+  again record;
   after float8;
 BEGIN
   given := '{}';
@@ -351,7 +297,7 @@ BEGIN
     IF after = weight THEN
       RETURN;
     END IF;
-    PERFORM {schema}.change_entry(entry, after - weight);
+    PERFORM {schema}.change_start(entry, entry.at, entry.since, greatest(0, entry.n + after - weight), entry.spent);
     IF after < weight THEN
       given := {schema}.window_freed(kept.name, kept.grp, now);
     ELSE
@@ -366,7 +312,7 @@ BEGIN
   IF used > spent THEN
     PERFORM {schema}.charge_more(kept.id, used - spent);
     again := {schema}.record_starts(kept.id, used - spent, now);
-    taken := jsonb_build_array(kept.id, again.seq, used - spent, spent, again.at);
+    taken := jsonb_build_array(kept.id, again.place, used - spent, spent, again.at);
   END IF;
 END
 $$;
@@ -392,7 +338,8 @@ BEGIN
     entry := {schema}.find_entry(
       kept.id, coalesce((taken ->> 1)::bigint, 0), coalesce((taken ->> 4)::float8, started_at));
     IF entry.seq IS NOT NULL THEN
-      PERFORM {schema}.change_entry(entry, -coalesce((taken ->> 2)::float8, 1) * times);
+      PERFORM {schema}.change_start(entry, entry.at, entry.since,
+        greatest(0, entry.n - coalesce((taken ->> 2)::float8, 1) * times), entry.spent);
     END IF;
     PERFORM {schema}.cancel_latest(kept.id, started_at);
     given := given || {schema}.window_freed(kept.name, kept.grp, now);

@@ -1,27 +1,5 @@
 -- Limit states: one row for each limit, or for each group of it.
 
--- What is kept under this name, for one group or for all. All of it is NULL where nothing is.
-CREATE OR REPLACE FUNCTION {schema}.find_limit(name text, grp text DEFAULT '') RETURNS {schema}.limits
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  found {schema}.limits;
-BEGIN
-  SELECT * INTO found FROM {schema}.limits AS l WHERE l.name = find_limit.name AND l.grp = find_limit.grp;
-  RETURN found;
-END
-$$;
-
--- What is kept under this number. All of it is NULL where nothing is, or where it was cleared since.
-CREATE OR REPLACE FUNCTION {schema}.limit_by_id(id bigint) RETURNS {schema}.limits
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  found {schema}.limits;
-BEGIN
-  SELECT * INTO found FROM {schema}.limits AS l WHERE l.id = limit_by_id.id;
-  RETURN found;
-END
-$$;
-
 -- What is kept under this name; from now on its starts are kept for at least so long.
 CREATE OR REPLACE FUNCTION {schema}.open_limit(name text, longest float8, grp text, now float8) RETURNS {schema}.limits
 LANGUAGE plpgsql VOLATILE AS $$
@@ -67,25 +45,6 @@ BEGIN
 END
 $$;
 
--- Forgets a group that is idle. Nobody's clock is before this any more: who comes later does not miss what was dropped. Where
--- somebody else writes down the time just now, it waits for another turn.
-CREATE OR REPLACE FUNCTION {schema}.drop_idle(kept {schema}.limits, now float8) RETURNS integer
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  deleted integer;
-BEGIN
-  PERFORM FROM {schema}.meta FOR UPDATE SKIP LOCKED;
-  IF NOT FOUND THEN
-    RETURN 0;
-  END IF;
-  UPDATE {schema}.meta SET last = drop_idle.now WHERE last < drop_idle.now;
-  DELETE FROM {schema}.starts AS s WHERE s.limit_id = kept.id;
-  GET DIAGNOSTICS deleted = ROW_COUNT;
-  DELETE FROM {schema}.limits AS l WHERE l.id = kept.id;
-  RETURN deleted + 1;
-END
-$$;
-
 -- Is nothing held of a limit, and nothing in its way?
 CREATE OR REPLACE FUNCTION {schema}.is_idle(kept {schema}.limits, now float8) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
@@ -107,36 +66,36 @@ BEGIN
 END
 $$;
 
--- When to look again at a name whose starts are kept for so long. Busy names are looked at now and then, not at every turn.
-CREATE OR REPLACE FUNCTION {schema}.next_prune(now float8, oldest float8, longest float8) RETURNS float8
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT greatest(now + 1000 + longest / 10, oldest + longest + 1)
-$$;
-
--- Deletes starts that no window can see, and names that nobody uses, a step of them. Names that somebody works under just now
--- are left for another time: this waits for nobody. It is the last thing that a step does, for it may write down the time.
-CREATE OR REPLACE FUNCTION {schema}.prune_limits(now float8) RETURNS {schema}.pruned
+-- Deletes starts that no window can see, and names that are not in use, a step of them. Names that other steps have locked
+-- are left for another time: this waits for nothing. It is the last thing that a step does, for it may write down the time. deleted: how
+-- many rows. more: there may be more.
+CREATE OR REPLACE FUNCTION {schema}.prune_limits(now float8, OUT deleted integer, OUT more boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   ripe record;
   looked integer := 0;
-  deleted integer := 0;
 BEGIN
+  deleted := 0;
   FOR ripe IN SELECT l.id, l.name FROM {schema}.limits AS l WHERE l.prune_at <= now ORDER BY l.prune_at LIMIT 100 LOOP
     IF deleted >= 500 THEN
-      RETURN (deleted, true)::{schema}.pruned;
+      more := true;
+      RETURN;
     END IF;
     CONTINUE WHEN NOT pg_try_advisory_xact_lock({schema}.lock_key('limit', ripe.name));
     deleted := deleted + {schema}.prune_limit(ripe.id, now);
     looked := looked + 1;
   END LOOP;
-  RETURN (deleted, looked = 100)::{schema}.pruned;
+  more := looked = 100;
 END
 $$;
 
--- Deletes what need not be kept of one limit, and the limit itself where nobody uses it. Answers how many rows. There may be
--- very many groups: what does not count any more is dropped at once, and whole; a name is remembered for a day, for nobody
--- is likely to ask for a longer window then.
+-- Deletes what need not be kept of one limit, and the limit itself where it is not in use. Answers how many rows. There may be
+-- very many groups: one that does not count any more is deleted at once, and whole. A name is remembered for a day: a longer window is
+-- hardly asked for after that.
+--
+-- Of starts those are deleted that no window can see. What a permit holds may still be corrected, and of others `since` says until when. A
+-- little more than the longest window is kept: a step that looks at the very end of it finds it undisturbed. A start that is not
+-- confirmed is kept for an hour more: its call may turn out to have been made too late.
 CREATE OR REPLACE FUNCTION {schema}.prune_limit(id bigint, now float8) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -156,16 +115,40 @@ BEGIN
     AND NOT EXISTS (SELECT FROM {schema}.starts AS s
       WHERE s.limit_id = kept.id AND s.claim IS NOT NULL AND s.at > now - kept.longest - 3600000)
   THEN
-    RETURN {schema}.drop_idle(kept, now);
+    -- Once the time is written down, no clock is before it: a later step does not miss what was deleted. Where another step is writing
+    -- down the time, the group is left for another turn.
+    PERFORM FROM {schema}.meta FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+      RETURN 0;
+    END IF;
+    UPDATE {schema}.meta SET last = prune_limit.now WHERE last < prune_limit.now;
+    DELETE FROM {schema}.starts AS s WHERE s.limit_id = kept.id;
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    DELETE FROM {schema}.limits AS l WHERE l.id = kept.id;
+    RETURN deleted + 1;
   END IF;
-  SELECT f.deleted, f.newest INTO deleted, forgotten FROM {schema}.forget_starts(kept, now) AS f;
+  PERFORM {schema}.settle_total(kept, now);
+  WITH old AS (
+    SELECT s.seq FROM {schema}.starts AS s
+      WHERE s.limit_id = kept.id AND s.at <= now - kept.longest - 1
+        AND (s.claim IS NULL OR s.at <= now - kept.longest - 3600000)
+        AND (s.token IS NULL OR (s.since <= now
+          AND NOT EXISTS (SELECT FROM {schema}.holds AS h WHERE h.token = s.token)))
+      ORDER BY s.at, s.seq LIMIT 500
+  ), gone AS (
+    DELETE FROM {schema}.starts AS s WHERE s.seq = ANY (ARRAY(SELECT old.seq FROM old)) RETURNING s.at
+  )
+  -- Without a window nothing was counted.
+  SELECT count(*), CASE WHEN kept.longest > 0 THEN max(gone.at) END INTO deleted, forgotten FROM gone;
   SELECT s.at INTO oldest FROM {schema}.starts AS s WHERE s.limit_id = kept.id ORDER BY s.at, s.seq LIMIT 1;
+  -- Busy names are looked at now and then, not at every turn.
+  again := now + 1000 + kept.longest / 10;
   IF kept.grp <> '' THEN
-    again := greatest({schema}.next_prune(now, NULL, kept.longest), kept.newest + kept.longest, kept.pause_until);
+    again := greatest(again, kept.newest + kept.longest, kept.pause_until);
   ELSIF deleted > 0 THEN
-    again := {schema}.next_prune(now, oldest, kept.longest);
+    again := greatest(again, oldest + kept.longest + 1);
   ELSIF oldest IS NOT NULL OR NOT {schema}.is_idle(kept, now) THEN
-    again := greatest({schema}.next_prune(now, oldest, kept.longest), kept.pause_until);
+    again := greatest(again, oldest + kept.longest + 1, kept.pause_until);
   ELSE
     again := greatest(kept.forgotten_at, kept.pause_until, kept.latest_at, 0) + 86400000 + kept.longest;
     IF again <= now THEN
