@@ -66,7 +66,7 @@ BEGIN
     PERFORM {schema}.lock_limits(weighing);
   END IF;
   now := {schema}.moment();
-  published := q.action = 'cancel' AND ({schema}.events_wanted(now) OR {schema}.ends_wanted(now));
+  published := q.action = 'cancel' AND {schema}.events_wanted(now, true);
   CASE q.action
     WHEN 'cancel' THEN
       stopping := rows.stopping;

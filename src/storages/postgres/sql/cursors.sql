@@ -15,12 +15,6 @@ LANGUAGE sql VOLATILE AS $$
   SELECT {schema}.passed() - before > CASE WHEN marked THEN 1000 ELSE 5000 END
 $$;
 
--- May this step set marks in the queue? One at a time may, and nobody waits for it.
-CREATE OR REPLACE FUNCTION {schema}.may_mark(queue text) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT pg_try_advisory_xact_lock({schema}.lock_key('mark', queue))
-$$;
-
 -- To find this one, the first who waits of a type, took long: the next look begins here. There are few marks for a type: where
 -- jobs have ever other priorities they are of no use.
 CREATE OR REPLACE FUNCTION {schema}.set_mark(queue text, type text, priority float8, due_at float8, seq bigint, now float8)
@@ -29,7 +23,8 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   most CONSTANT integer := 8;
 BEGIN
-  IF seq IS NULL OR NOT {schema}.may_mark(queue) THEN
+  -- One step at a time sets marks in a queue, and none waits for it.
+  IF seq IS NULL OR NOT pg_try_advisory_xact_lock({schema}.lock_key('mark', queue)) THEN
     RETURN;
   END IF;
   UPDATE {schema}.marks k SET due_at = set_mark.due_at, seq = set_mark.seq
@@ -118,7 +113,7 @@ DECLARE
   mark record;
   first record;
 BEGIN
-  IF look_at > now OR NOT {schema}.may_mark(queue) THEN
+  IF look_at > now OR NOT pg_try_advisory_xact_lock({schema}.lock_key('mark', queue)) THEN
     RETURN look_at;
   END IF;
   FOR mark IN SELECT k.* FROM {schema}.marks k WHERE k.queue = look_before_marks.queue LOOP

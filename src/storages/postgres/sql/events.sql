@@ -123,11 +123,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ) AS found
 $$;
 
--- Writes one event for all these jobs, for waiters: they may have ended. Answers whether it was written.
+-- Writes one event for all these jobs, if a listener waits for jobs to end: they may have. Answers whether it was written.
 CREATE OR REPLACE FUNCTION {schema}.publish_ends(ids text[], now float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  IF NOT {schema}.ends_wanted(now) THEN
+  IF NOT EXISTS (SELECT FROM {schema}.listeners WHERE ends AND until > now) THEN
     RETURN false;
   END IF;
   INSERT INTO {schema}.events (at, event) VALUES (now, json_build_object('event', 'ended', 'ids', to_json(ids)));
@@ -144,14 +144,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WHERE j.state = 'active' AND j.cancel_requested
 $$;
 
--- Does a listener want all events?
-CREATE OR REPLACE FUNCTION {schema}.events_wanted(now float8) RETURNS boolean
+-- Does a listener want all events? or_ends: or wait for jobs to end? It finds that in the events, too.
+CREATE OR REPLACE FUNCTION {schema}.events_wanted(now float8, or_ends boolean DEFAULT false) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  SELECT EXISTS (SELECT FROM {schema}.listeners WHERE events AND until > now)
-$$;
-
--- Does a listener wait for jobs to end? One that wants all events finds it in these.
-CREATE OR REPLACE FUNCTION {schema}.ends_wanted(now float8) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-  SELECT EXISTS (SELECT FROM {schema}.listeners WHERE ends AND until > now)
+  SELECT EXISTS (SELECT FROM {schema}.listeners WHERE (events OR (or_ends AND ends)) AND until > now)
 $$;

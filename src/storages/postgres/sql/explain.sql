@@ -44,7 +44,7 @@ BEGIN
     own := place;
   END IF;
   RETURN standing || jsonb_build_object('now', now, 'skew', skew, 'job', {schema}.job_json(own, skew), 'first', first,
-    'workers', {schema}.live_workers(own.queue, now),
+    'workers', {schema}.read_workers_{version}(own.queue),
     'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = own.queue),
     'limits', kept || brought);
 END
@@ -58,10 +58,29 @@ $$;
 -- limit (`heavy`), for which (`by`), and since when.
 CREATE OR REPLACE FUNCTION {schema}.standing_of(own {schema}.jobs, at float8) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  WITH due AS MATERIALIZED (
-    SELECT * FROM {schema}.waiting_due(own.queue, own.priority, at)
+  WITH types AS MATERIALIZED (
+    SELECT t.type FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
+  ), due AS MATERIALIZED (
+    -- Scheduled jobs of this priority or a higher one that have come due and do not wait in a lane yet. Up to 10,000.
+    SELECT d.type, d.priority, coalesce(':' || d.grp, '') AS grp, coalesce(d.keys, '') AS keys, d.due_at, d.seq FROM (
+      SELECT j.type, j.priority, j.grp, j.keys, coalesce(j.first_due_at, j.due_at) AS due_at, j.seq FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall)
+      ORDER BY j.due_at LIMIT 10000
+    ) d WHERE d.priority >= own.priority
   ), open AS MATERIALIZED (
-    SELECT * FROM {schema}.waiting_open(own)
+    -- Jobs without a group and keys that wait, by type: how many of a higher priority; of the same; of these, how many come before; and which
+    -- is the first of them. Up to 10,000 of each.
+    SELECT t.type,
+      (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
+        AND j.grp IS NULL AND j.keys IS NULL AND j.priority > own.priority LIMIT 10000) h) AS higher,
+      (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
+        AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority LIMIT 10000) w) AS waiting,
+      (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
+        AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority AND (j.due_at, j.seq) < (own.due_at, own.seq)
+        LIMIT 10000) b) AS before,
+      (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
+        AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority ORDER BY j.due_at, j.seq LIMIT 1) AS first
+    FROM types t
   ), places AS (
     SELECT g.type, g.grp, g.keys, g.waiting, g.before, g.first FROM {schema}.waiting_grouped(own) g
     UNION ALL
@@ -114,7 +133,7 @@ LANGUAGE sql STABLE AS $$
     SELECT coalesce(sum(n), 0) AS n FROM (
       SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type
         AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) AS n
-      FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
+      FROM types t
       UNION ALL SELECT o.higher FROM open o
       UNION ALL SELECT count(*) FROM due d WHERE d.priority > own.priority
     ) h
@@ -126,24 +145,6 @@ LANGUAGE sql STABLE AS $$
       'turns', least(10000, (SELECT coalesce(sum(turns), 0) FROM others))) FROM higher h, mine m),
     'lane', (SELECT jsonb_build_object('id', p.id, 'heavy', p.heavy, 'by', p.blocked_by, 'state', p.blocked_grp, 'since', p.heavy_since)
       FROM present p WHERE p.is_own AND p.is_alike AND p.type = own.type AND p.id < 'Infinity'))
-$$;
-
--- Jobs without a group and keys that wait, by type: how many of a higher priority than a job; of its own; of these, how many come before
--- it; and which is the first of them. Up to 10,000 of each.
-CREATE OR REPLACE FUNCTION {schema}.waiting_open(own {schema}.jobs)
-RETURNS TABLE (type text, higher bigint, waiting bigint, before bigint, first bigint)
-LANGUAGE sql STABLE AS $$
-  SELECT t.type,
-    (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-      AND j.grp IS NULL AND j.keys IS NULL AND j.priority > own.priority LIMIT 10000) h),
-    (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-      AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority LIMIT 10000) w),
-    (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-      AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority AND (j.due_at, j.seq) < (own.due_at, own.seq)
-      LIMIT 10000) b),
-    (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-      AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority ORDER BY j.due_at, j.seq LIMIT 1)
-  FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
 $$;
 
 -- Jobs with a group or keys that wait in the priority of a job, by type, group and keys: how many; in its own group how many of them come
@@ -180,20 +181,6 @@ LANGUAGE sql STABLE AS $$
     (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority
       AND j.state = 'waiting' AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) ORDER BY j.due_at, j.seq LIMIT 1)
   FROM known k
-$$;
-
--- Scheduled jobs of a queue, of this priority or a higher one, that have come due and do not wait in a lane yet. Up to
--- 10,000.
---
--- grp, keys: as a lane says it. at: now.
-CREATE OR REPLACE FUNCTION {schema}.waiting_due(of_queue text, least_priority float8, at float8)
-RETURNS TABLE (type text, priority float8, grp text, keys text, due_at float8, seq bigint)
-LANGUAGE sql STABLE AS $$
-  SELECT d.type, d.priority, coalesce(':' || d.grp, ''), coalesce(d.keys, ''), d.due_at, d.seq FROM (
-    SELECT j.type, j.priority, j.grp, j.keys, coalesce(j.first_due_at, j.due_at) AS due_at, j.seq FROM {schema}.jobs j
-    WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall)
-    ORDER BY j.due_at LIMIT 10000
-  ) d WHERE d.priority >= least_priority
 $$;
 
 -- What the first of the jobs weighs that wait with this one: of its queue, type, priority, group and keys.

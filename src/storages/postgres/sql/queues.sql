@@ -103,7 +103,7 @@ BEGIN
       coalesce(array_agg(type), '{}')
     INTO types, names
     FROM waiting w FULL JOIN others o USING (type) LEFT JOIN ran r USING (type);
-  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting FROM {schema}.waiting_jobs(NULL, now) w;
+  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting FROM {schema}.waiting_jobs(now) w;
   SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.seen_states(r.rule, NULL, now)), '[]')
     INTO kept FROM {schema}.rules r
     WHERE ((r.fields).queues IS NULL OR of_queue = ANY ((r.fields).queues))
@@ -114,28 +114,25 @@ BEGIN
       INTO brought FROM {schema}.claims q, jsonb_array_elements(q.limits) WITH ORDINALITY c WHERE q.queue = of_queue;
   END IF;
   RETURN jsonb_build_object('skew', {schema}.skew(), 'types', types, 'waiting', waiting, 'limits', kept || brought,
-    'workers', {schema}.live_workers(of_queue, now),
+    'workers', {schema}.read_workers_{version}(of_queue),
     'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = of_queue));
 END
 $$;
 
--- How many jobs wait, by queue and type, of one queue or of all (NULL). Those that have come due are among them, whether or
--- not a claim came since. Along the indexes of what waits: what has ended costs nothing.
-CREATE OR REPLACE FUNCTION {schema}.waiting_jobs(only_queue text, at float8)
+-- How many jobs wait, by queue and type. Those that have come due are among them, whether or not a claim came since. Along the indexes of
+-- what waits: jobs that have ended cost nothing.
+CREATE OR REPLACE FUNCTION {schema}.waiting_jobs(at float8)
 RETURNS TABLE (queue text, type text, waiting bigint)
 LANGUAGE sql STABLE AS $$
   SELECT w.queue, w.type, sum(w.n)::bigint FROM (
     SELECT j.queue, j.type, count(*) AS n FROM {schema}.jobs j
-      WHERE j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL AND (only_queue IS NULL OR j.queue = only_queue)
-      GROUP BY j.queue, j.type
+      WHERE j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL GROUP BY j.queue, j.type
     UNION ALL
     SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
-      WHERE j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND (only_queue IS NULL OR j.queue = only_queue)
-      GROUP BY j.queue, j.type
+      WHERE j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL GROUP BY j.queue, j.type
     UNION ALL
     SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
-      WHERE j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND (only_queue IS NULL OR j.queue = only_queue)
-      GROUP BY j.queue, j.type
+      WHERE j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) GROUP BY j.queue, j.type
   ) w GROUP BY w.queue, w.type
 $$;
 

@@ -228,7 +228,7 @@ BEGIN
     JOIN json_to_recordset(outcomes) AS o (n integer, "to" text, in_ms float8, error text) ON o.n = l.n
     JOIN {schema}.jobs j ON j.ctid = l.at
     ORDER BY o.n;
-  ELSIF {schema}.ends_wanted(now) THEN
+  ELSIF {schema}.events_wanted(now, true) THEN
     published := {schema}.publish_ends(ARRAY(SELECT j.id FROM unnest(ats) AS l (at) JOIN {schema}.jobs j ON j.ctid = l.at), now);
   END IF;
   IF well > 0 THEN

@@ -16,7 +16,6 @@ DECLARE
   old record;
   lanes integer;
   arriving boolean;
-  holds integer;
   wake_all boolean;
 BEGIN
   PERFORM {schema}.begin_step();
@@ -32,13 +31,11 @@ BEGIN
     wake_all := {schema}.left_lane(late.gone || again.gone) OR wake_all;
   END IF;
   SELECT * INTO limits FROM {schema}.prune_limits(now);
-  holds := {schema}.prune_holds(now);
   arriving := {schema}.sweep_arrivals(now, weighing);
-  lanes := {schema}.sweep_lanes(now, 500);
-  PERFORM {schema}.sweep_gates(now);
+  lanes := {schema}.sweep_lanes(now);
   SELECT * INTO old FROM {schema}.prune_rows(now);
-  RETURN json_build_object('stalled', lost.stalled, 'deleted', old.deleted + limits.deleted + holds + lanes,
-    'more', old.more OR limits.more OR holds = 500 OR lanes = 500 OR arriving OR lost.stalled = 500 OR late.ended = 1000 OR again.ended = 1000,
+  RETURN json_build_object('stalled', lost.stalled, 'deleted', old.deleted + limits.deleted + lanes,
+    'more', old.more OR limits.more OR lanes = 500 OR arriving OR lost.stalled = 500 OR late.ended = 1000 OR again.ended = 1000,
     'woken', lost.woken, 'wakeAll', wake_all, 'events', lost.published OR late.published OR again.published);
 END
 $$;
@@ -79,7 +76,7 @@ BEGIN
   IF leases IS NOT NULL THEN
     given := {schema}.give_back(leases, now);
   END IF;
-  published := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
+  published := {schema}.events_wanted(now, true);
   SELECT array_agg((j.ctid, CASE WHEN j.cancel_requested THEN 'cancelled' WHEN j.attempt >= j.max_attempts THEN 'dead' ELSE 'retry' END,
     NULL, NULL, json_build_object('name', 'StalledJobError', 'code', 'SLUICE_STALLED',
       'message', 'the lease of worker ' || coalesce(j.worker, '') || ' ran out before it was done'))::{schema}.lease_end
@@ -133,7 +130,7 @@ BEGIN
   END IF;
   gone := ARRAY(SELECT (j.queue, j.type, j.priority, j.grp, j.keys)::{schema}.gone_job
     FROM {schema}.jobs j WHERE j.ctid = ANY (late) AND j.state = 'waiting');
-  published := {schema}.events_wanted(now) OR {schema}.ends_wanted(now);
+  published := {schema}.events_wanted(now, true);
   WITH dead AS (
     UPDATE {schema}.jobs j SET state = 'dead', finished_at = now, error = why::text,
       delete_at = now + coalesce(j.keep_for, {schema}.kept_ms('dead'))
@@ -146,7 +143,7 @@ BEGIN
 END
 $$;
 
--- Deletes what has been kept long enough, 500 of each kind at the most: jobs, idempotency keys, limits of claims, what is
+-- Deletes what has been kept long enough, 500 of each kind at the most: jobs, expired permits, idempotency keys, limits of claims, what is
 -- known of steps, events and their listeners, workers that are not live.
 -- Rows that are locked are left for the next time. deleted: how many. more: there may be more.
 CREATE OR REPLACE FUNCTION {schema}.prune_rows(now float8, OUT deleted integer, OUT more boolean)
@@ -163,6 +160,13 @@ BEGIN
     PERFORM {schema}.delete_jobs(seqs, ids);
   END IF;
   more := deleted = 500;
+
+  -- Permits that have expired. They do not count any more.
+  DELETE FROM {schema}.holds h WHERE h.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.holds o WHERE o.until <= now ORDER BY o.until LIMIT 500 FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  deleted := deleted + count;
+  more := more OR count = 500;
 
   DELETE FROM {schema}.keys k WHERE k.ctid = ANY (ARRAY(
     SELECT o.ctid FROM {schema}.keys o WHERE o.expires_at <= now ORDER BY o.expires_at LIMIT 500 FOR UPDATE SKIP LOCKED));
@@ -229,11 +233,17 @@ BEGIN
 END
 $$;
 
--- Deletes open gates where no lane stands any more, a thousand at most: claims delete those whose limits they have locked.
-CREATE OR REPLACE FUNCTION {schema}.sweep_gates(now float8) RETURNS void
+-- Deletes open gates where no lane stands any more, a thousand at most (claims delete those whose limits they have locked), and lanes that
+-- were not used for an hour, 500 at most: so long a lane keeps its turn after the last job has left it. Lanes of queues where a claim opens
+-- lanes at this moment are left for the next time. Answers how many lanes.
+CREATE OR REPLACE FUNCTION {schema}.sweep_lanes(now float8) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  kept_ms CONSTANT float8 := 3600000;
   empty record;
+  old bigint[];
+  queues text[];
+  deleted integer;
 BEGIN
   FOR empty IN
     SELECT g.name, array_agg(g.grp) AS grps FROM (
@@ -248,23 +258,8 @@ BEGIN
     PERFORM {schema}.delete_gates(ARRAY(SELECT o.ctid FROM {schema}.gates o
       WHERE o.name = empty.name AND o.grp = ANY (empty.grps) AND o.until <= now FOR UPDATE SKIP LOCKED));
   END LOOP;
-END
-$$;
-
--- Deletes lanes that were not used for an hour: so long a lane keeps its turn after the last job has left it. Those of queues where a
--- claim opens lanes at this moment are left for the next time. Answers how many.
---
--- now: the time. most: how many at most.
-CREATE OR REPLACE FUNCTION {schema}.sweep_lanes(now float8, most integer) RETURNS integer
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  kept_ms CONSTANT float8 := 3600000;
-  old bigint[];
-  queues text[];
-  deleted integer;
-BEGIN
   SELECT array_agg(l.id), array_agg(DISTINCT l.queue) INTO old, queues FROM (
-    SELECT a.id, a.queue FROM {schema}.lanes a WHERE NOT a.ready AND a.used_at <= now - kept_ms ORDER BY a.used_at LIMIT most
+    SELECT a.id, a.queue FROM {schema}.lanes a WHERE NOT a.ready AND a.used_at <= now - kept_ms ORDER BY a.used_at LIMIT 500
   ) l;
   IF old IS NULL THEN
     RETURN 0;

@@ -20,18 +20,12 @@ BEGIN
 END
 $$;
 
--- The live workers of a queue, or of all (NULL).
+-- The live workers of a queue, or of all (NULL), the one that began first in front: [{id, queue, info, since, seenAt}].
 CREATE OR REPLACE FUNCTION {schema}.read_workers_{version}(of_queue text) RETURNS jsonb
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT {schema}.live_workers(of_queue, {schema}.present())
-$$;
-
--- The live workers of a queue, or of all (NULL), the one that began first in front: [{id, queue, info, since, seenAt}].
-CREATE OR REPLACE FUNCTION {schema}.live_workers(of_queue text, now float8) RETURNS jsonb
-LANGUAGE sql VOLATILE AS $$
   SELECT coalesce(jsonb_agg(jsonb_build_object('id', w.id, 'queue', w.queue, 'info', w.info, 'since', w.since - {schema}.skew(),
       'seenAt', w.seen_at - {schema}.skew()) ORDER BY w.since, w.id), '[]')
-    FROM {schema}.workers w WHERE w.until > now AND (of_queue IS NULL OR w.queue = of_queue)
+    FROM {schema}.workers w WHERE w.until > {schema}.present() AND (of_queue IS NULL OR w.queue = of_queue)
 $$;
 
 -- Of each queue the types of which jobs wait, and what is paused; and all live workers (workers.ts).
@@ -44,7 +38,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 DECLARE
   now float8 := {schema}.present();
 BEGIN
-  RETURN json_build_object('workers', {schema}.live_workers(NULL, now), 'queues', (
+  RETURN json_build_object('workers', {schema}.read_workers_{version}(NULL), 'queues', (
     SELECT coalesce(json_agg(json_build_object('queue', n.name,
       'pauses', (SELECT coalesce(json_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = n.name),
       'types', (SELECT coalesce(json_agg(w.type ORDER BY w.type), '[]') FROM (

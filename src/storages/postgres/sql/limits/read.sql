@@ -10,7 +10,7 @@ DECLARE
   waiting jsonb;
   limits jsonb;
 BEGIN
-  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting FROM {schema}.waiting_jobs(NULL, now) w;
+  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting FROM {schema}.waiting_jobs(now) w;
   SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.seen_states(r.rule, asked, now)
       ORDER BY r.name), '[]')
     INTO limits FROM {schema}.rules r WHERE wanted IS NULL OR r.name = wanted;

@@ -369,17 +369,6 @@ BEGIN
 END
 $$;
 
--- A list of texts; NULL for what is no list.
-CREATE OR REPLACE FUNCTION {schema}.texts_of(list jsonb) RETURNS text[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
-BEGIN
-  IF list IS NULL OR jsonb_typeof(list) <> 'array' THEN
-    RETURN NULL;
-  END IF;
-  RETURN ARRAY(SELECT jsonb_array_elements_text(list));
-END
-$$;
-
 -- Does one more wait less, after all of the step, than it did before the step gave something back? Of what was given back
 -- several times the first is how it was before. What the step has taken again wakes no worker.
 CREATE OR REPLACE FUNCTION {schema}.is_earlier(given {schema}.limit_given[], now float8) RETURNS boolean

@@ -85,7 +85,7 @@ $$;
 
 -- A rule holds from now on: so do the jobs that run already, as if they had started under it. Those that hold something of it
 -- go on as they are, but where it only kept the group in mind. before, after: rules as JSON; before is NULL where there was
--- none. Whoever calls it is alone.
+-- none. The step has the lock of the rules alone.
 CREATE OR REPLACE FUNCTION {schema}.adopt(before jsonb, after jsonb, now float8) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -104,7 +104,14 @@ BEGIN
   IF before IS NOT NULL THEN
     was := {schema}.read_rule(before);
   END IF;
-  PERFORM {schema}.hold_singly(rule.name);
+  -- What jobs that were claimed together hold of the limit in one row, they hold each for itself from now on.
+  WITH block AS (
+    DELETE FROM {schema}.holds AS h USING {schema}.limits AS l
+      WHERE l.name = rule.name AND h.limit_id = l.id AND h.token < 0 RETURNING h.limit_id, h.token, h.at
+  )
+  INSERT INTO {schema}.holds (limit_id, token, slots, at)
+    SELECT block.limit_id, j.token, 1, block.at FROM block
+      JOIN {schema}.jobs AS j ON j.state = 'active' AND {schema}.block_of(j.token) = block.token;
   -- Along the index of leases: every job that runs has one.
   FOR job IN
     SELECT j.token, {schema}.state_of(rule, j.grp, j.keys) AS state, j.weights, j.started_at FROM {schema}.jobs AS j
@@ -125,21 +132,6 @@ BEGIN
   UPDATE {schema}.limits AS l SET held = coalesce(
       (SELECT sum(h.slots) FROM {schema}.holds AS h WHERE h.limit_id = l.id AND h.until IS NULL), 0)
     WHERE l.name = rule.name;
-END
-$$;
-
--- What jobs that were claimed together hold of a limit in one row, they hold each for itself from now on. Whoever calls it is
--- alone.
-CREATE OR REPLACE FUNCTION {schema}.hold_singly(name text) RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-  WITH block AS (
-    DELETE FROM {schema}.holds AS h USING {schema}.limits AS l
-      WHERE l.name = hold_singly.name AND h.limit_id = l.id AND h.token < 0 RETURNING h.limit_id, h.token, h.at
-  )
-  INSERT INTO {schema}.holds (limit_id, token, slots, at)
-    SELECT block.limit_id, j.token, 1, block.at FROM block
-      JOIN {schema}.jobs AS j ON j.state = 'active' AND {schema}.block_of(j.token) = block.token;
 END
 $$;
 
@@ -182,6 +174,17 @@ BEGIN
     read.kinds := {schema}.texts_of(breaker -> 'kinds');
   END IF;
   RETURN read;
+END
+$$;
+
+-- A list of texts; NULL for what is no list.
+CREATE OR REPLACE FUNCTION {schema}.texts_of(list jsonb) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  IF list IS NULL OR jsonb_typeof(list) <> 'array' THEN
+    RETURN NULL;
+  END IF;
+  RETURN ARRAY(SELECT jsonb_array_elements_text(list));
 END
 $$;
 

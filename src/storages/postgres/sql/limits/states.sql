@@ -164,21 +164,6 @@ BEGIN
 END
 $$;
 
--- Deletes permits that have run out, a step of them. Nobody counts them any more.
-CREATE OR REPLACE FUNCTION {schema}.prune_holds(now float8) RETURNS integer
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  deleted integer;
-BEGIN
-  DELETE FROM {schema}.holds AS h USING (
-    SELECT old.limit_id, old.token FROM {schema}.holds AS old WHERE old.until <= now
-      ORDER BY old.until LIMIT 500 FOR UPDATE SKIP LOCKED
-  ) AS gone WHERE h.limit_id = gone.limit_id AND h.token = gone.token;
-  GET DIAGNOSTICS deleted = ROW_COUNT;
-  RETURN deleted;
-END
-$$;
-
 -- Keeps what was changed about limits, the latest 100 of each and 10,000 of all, and lets listeners hear it, if there are any.
 -- The answer: are there?
 CREATE OR REPLACE FUNCTION {schema}.keep_history(changes jsonb, now float8) RETURNS boolean
