@@ -42,7 +42,7 @@ export function timeOf(
   return one(place, TIME);
 }
 
-/** Takes the offset back (sql/clock.sql: repair_clock). The only thing here that writes. */
+/** Takes the offset back (sql/steps.sql: repair_clock). The only thing here that writes. */
 export async function repairClock(place: Inspected): Promise<number> {
   return (await one<{ by: number }>(place, "SELECT {schema}.repair_clock($1) AS by", INSTANT_COLUMNS)).by;
 }

@@ -1,4 +1,6 @@
--- `add_job`, for triggers and psql, and what reads its options. It validates and then calls `add`.
+-- `add_job`, for triggers and psql, and what reads its options. It validates and then calls `add_inside`.
+--
+-- Locks: as `add_inside`.
 
 -- Adds a job: for triggers and for psql. It answers with the id of the job, and takes the same options as `queue.add`, with the same
 -- defaults. The job is part of the transaction it is added in: it can start when that one is committed, and does not exist if

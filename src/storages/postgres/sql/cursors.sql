@@ -1,5 +1,7 @@
 -- Marks: how far the jobs of a type are gone. While an old snapshot keeps the server from cleaning up, a claim would pass every entry of jobs
 -- that are gone; from a mark on it does not.
+--
+-- Locks: that of the marks of a queue, which no step waits for.
 
 -- How many entries of the index of jobs that wait without a group were passed on this connection, of late, whether or not anybody still
 -- waits there. What is counted of a look is the difference.

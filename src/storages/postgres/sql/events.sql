@@ -1,4 +1,6 @@
--- Events, and wake-ups of other processes. No locks that anything waits for.
+-- Events, and wake-ups of other processes.
+--
+-- Locks: none that a step waits for.
 
 -- Registers a storage as a listener for half a minute from now, and notifies its own channel: if the storage receives that, its connection
 -- works.

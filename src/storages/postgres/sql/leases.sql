@@ -1,6 +1,7 @@
--- Leases while they last: heartbeats, reports, and attempts that are given back.
+-- Leases: how they last (heartbeats, reports), how they end (settle), and attempts that are given back.
 --
--- Locks: the rules (shared), the rows of the jobs in the order of their ids; `report` also the limits that are charged.
+-- Locks: the rules (shared), the rows of the jobs in the order of their ids, then the limits that the jobs hold something of or are
+-- charged to.
 
 -- Keeps leases for lease_ms from now. One that has expired is lost for good, even if no sweep has ended it yet.
 --
@@ -151,6 +152,311 @@ BEGIN
       AND j.seq = ANY (written) AND NOT j.logged;
     DELETE FROM {schema}.log l USING unnest(written) AS w (job) WHERE l.job = w.job AND l.seq <=
       (SELECT k.seq FROM {schema}.log k WHERE k.job = w.job ORDER BY k.seq DESC OFFSET 1000 LIMIT 1);
+  END IF;
+END
+$$;
+
+-- Ends leases, one for each job.
+--
+-- outcomes: a list, as lock_leases takes it; or, where all of them ended well, {ids, tokens, results}, as complete_plainly does.
+-- again: as lock_leases. Answer: {stale: [numbers of outcomes whose lease was lost], woken, wakeAll, events, ends}.
+CREATE OR REPLACE FUNCTION {schema}.settle_{version}(outcomes json, again boolean DEFAULT false) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
+  SET enable_indexscan = on SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+  SET enable_memoize = off AS $$
+DECLARE
+  now float8;
+  begun boolean := {schema}.begin_step() IS NULL;
+  ruled boolean := EXISTS (SELECT FROM {schema}.rules);
+  plain record;
+  tokens bigint[] := '{}';
+  limited boolean := false;
+  names text[] := '{}';
+  held record;
+  leases {schema}.ended_lease[];
+  given {schema}.limit_given[];
+  done record;
+  wake_all boolean := false;
+  ends_published boolean := false;
+BEGIN
+  now := {schema}.present();
+  IF json_typeof(outcomes) = 'object' THEN
+    SELECT * INTO plain FROM json_to_record(outcomes) AS r (ids text[], tokens bigint[], results jsonb);
+    IF NOT {schema}.events_wanted(now) THEN
+      tokens := {schema}.complete_plainly(plain.ids, plain.tokens, plain.results,
+        (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = plain.ids[1]), now);
+      limited := ruled AND cardinality(tokens) > 0;
+      IF cardinality(tokens) = cardinality(plain.ids) AND NOT limited THEN
+        RETURN CASE WHEN {schema}.publish_ends(plain.ids, now) THEN '{"stale": [], "ends": true}' ELSE '{"stale": []}' END;
+      END IF;
+      ends_published := cardinality(tokens) > 0 AND {schema}.publish_ends(plain.ids, now);
+    END IF;
+    outcomes := {schema}.outcomes_of(plain.ids, plain.tokens, plain.results, tokens);
+  END IF;
+  SELECT * INTO held FROM {schema}.lock_leases(outcomes, again);
+  IF cardinality(held.ats) = 0 AND NOT limited THEN
+    RETURN json_build_object('stale', held.stale, 'woken', held.woken, 'wakeAll', false, 'events', false, 'ends', ends_published);
+  END IF;
+  IF limited THEN
+    tokens := CASE WHEN cardinality(tokens) = cardinality(plain.tokens) THEN plain.tokens
+      ELSE ARRAY(SELECT t FROM unnest(tokens) AS t ORDER BY t) END;
+    names := {schema}.limits_of_tokens(tokens);
+  END IF;
+  IF cardinality(held.ats) > 0 AND (held.took OR ruled) THEN
+    leases := {schema}.ended_leases(outcomes, held.ats, held.ns);
+    names := names || {schema}.limits_of(leases);
+  END IF;
+  IF cardinality(names) > 0 THEN
+    PERFORM {schema}.lock_limits(names);
+  END IF;
+  now := {schema}.moment();
+  IF limited THEN
+    given := {schema}.give_tokens(tokens, NULL, now);
+  END IF;
+  IF leases IS NOT NULL THEN
+    given := given || {schema}.give_back(leases, now);
+  END IF;
+  SELECT * INTO done FROM {schema}.end_leases(outcomes, held.ats, held.ns, held.tos, held.results, now);
+  IF given IS NOT NULL THEN
+    wake_all := {schema}.is_earlier(given, now);
+  END IF;
+  RETURN json_build_object('stale', held.stale, 'woken', coalesce(done.woken, held.woken), 'wakeAll', wake_all, 'events', done.published, 'ends', ends_published);
+END
+$$;
+
+-- The fast path, of almost all jobs: they are completed, and no listener wants events. One statement, as a rule, and no lock before it:
+-- the rows are taken in the order of their ids, as by every step that waits for jobs. Their slots are released later.
+--
+-- Each is looked up by its id, whatever the planner believes of the table: there is no join that it could turn round, and no
+-- state is named, for which there is another index. Only the active have a lease. Which token belongs to an id is found by halves,
+-- for the tokens grow: a look through all of them, for each, would cost more than anything else.
+--
+-- ids, leased: the jobs and their tokens, in the same order, all of them different, and the tokens growing (those that are not
+-- are left alone). results: by id; NULL: none has one. keeps: the first of them is kept. Answers with the tokens of those that
+-- were done; the leases of the others are lost.
+CREATE OR REPLACE FUNCTION {schema}.complete_plainly(ids text[], leased bigint[], results jsonb, keeps boolean, now float8)
+RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  done bigint[];
+  more bigint[];
+  gone text[];
+  seqs bigint[];
+  failed bigint[];
+  logged bigint[];
+BEGIN
+  IF NOT keeps THEN
+    WITH deleted AS (
+      DELETE FROM {schema}.jobs j
+      WHERE j.id = ANY (ids) AND leased[width_bucket(j.token, leased)] = j.token AND ids[width_bucket(j.token, leased)] = j.id
+        AND j.lease_until IS NOT NULL AND j.keep_for = 0
+      RETURNING j.token, CASE WHEN j.attempt > 1 OR j.error IS NOT NULL THEN j.seq END AS failed,
+        CASE WHEN j.logged THEN j.seq END AS logged
+    )
+    SELECT coalesce(array_agg(d.token), '{}'), array_agg(d.failed) FILTER (WHERE d.failed IS NOT NULL),
+      array_agg(d.logged) FILTER (WHERE d.logged IS NOT NULL) INTO done, failed, logged FROM deleted d;
+    IF failed IS NOT NULL THEN
+      DELETE FROM {schema}.attempts a WHERE a.job = ANY (failed);
+    END IF;
+    IF logged IS NOT NULL THEN
+      DELETE FROM {schema}.log l WHERE l.job = ANY (logged);
+    END IF;
+    IF cardinality(done) = cardinality(ids) THEN
+      RETURN done;
+    END IF;
+    -- There are others among them. They would be locked out of order, so this does not wait for them: all of it is begun again.
+    PERFORM FROM {schema}.jobs j
+    WHERE j.id = ANY (ids) AND leased[width_bucket(j.token, leased)] = j.token AND ids[width_bucket(j.token, leased)] = j.id
+      AND j.lease_until IS NOT NULL FOR UPDATE NOWAIT;
+  END IF;
+  WITH completed AS (
+    UPDATE {schema}.jobs j SET state = 'completed', finished_at = now, lease_until = NULL, result = results ->> j.id,
+      delete_at = now + coalesce(j.keep_for, {schema}.kept_ms('completed'))
+    WHERE j.id = ANY (ids) AND leased[width_bucket(j.token, leased)] = j.token AND ids[width_bucket(j.token, leased)] = j.id
+      AND j.lease_until IS NOT NULL
+    RETURNING j.token, CASE WHEN j.keep_for = 0 THEN j.id END AS gone, CASE WHEN j.keep_for = 0 THEN j.seq END AS seq
+  )
+  SELECT coalesce(array_agg(c.token), '{}'), array_agg(c.gone) FILTER (WHERE c.gone IS NOT NULL),
+    array_agg(c.seq) FILTER (WHERE c.seq IS NOT NULL) INTO more, gone, seqs FROM completed c;
+  IF gone IS NOT NULL THEN
+    PERFORM {schema}.delete_jobs(seqs, gone);
+  END IF;
+  RETURN done || more;
+END
+$$;
+
+-- Outcomes that all ended well, as a list (jobs/outcomes.ts), but for those whose tokens are done. ids, leased, results: as
+-- complete_plainly.
+CREATE OR REPLACE FUNCTION {schema}.outcomes_of(ids text[], leased bigint[], results jsonb, done bigint[]) RETURNS json
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(json_agg(json_build_object('n', o.no - 1, 'id', o.id, 'token', o.token, 'result', results ->> o.id)), '[]')
+  FROM unnest(ids, leased) WITH ORDINALITY AS o (id, token, no) WHERE o.token <> ALL (done)
+$$;
+
+-- Locks the jobs whose leases are to be ended, in the order of their ids, as every step does that waits for jobs. Each is looked up
+-- by its id, and its lease in a hash table (heartbeat).
+--
+-- outcomes: a list as jobs/outcomes.ts writes it, each with its number n. again: an earlier call may have done it already; what
+-- it has ended is not stale then.
+--
+-- ats, ns, tos, results: the rows that are held, with the numbers of their outcomes, how they end (NULL: well), and what with.
+-- stale: the numbers of the others; those of them that were not started spend no attempt all the
+-- same, and woken has the wake-ups of that. took: one of them was charged to a limit, or brings a hold. grouped: one that has
+-- a group comes back.
+CREATE OR REPLACE FUNCTION {schema}.lock_leases(outcomes json, again boolean, OUT ats tid[], OUT ns integer[], OUT tos text[],
+  OUT results text[], OUT stale integer[], OUT took boolean, OUT grouped boolean, OUT woken json)
+LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
+DECLARE
+  ids text[];
+  tokens bigint[];
+BEGIN
+  SELECT array_agg(o.id), array_agg(o.token) INTO ids, tokens
+  FROM json_to_recordset(outcomes) AS o (id text, token bigint);
+  WITH locked AS MATERIALIZED (
+    SELECT j.ctid AS at, j.id, j.token, j.limits IS NOT NULL AS took, num_nonnulls(j.grp, j.keys) > 0 AS grouped FROM {schema}.jobs j
+    WHERE j.id = ANY (ids) AND j.lease_until IS NOT NULL
+      AND ((j.id, j.token) IN (SELECT o.id, o.token FROM unnest(ids, tokens) AS o (id, token))) IS TRUE
+    ORDER BY j.id FOR UPDATE
+  )
+  SELECT array_agg(l.at), array_agg(o.n), array_agg(o.to), array_agg(o.result), bool_or(l.took OR o.hold IS NOT NULL),
+    bool_or(l.grouped AND o.to IN ('retry', 'back'))
+  INTO ats, ns, tos, results, took, grouped
+  FROM locked l JOIN json_to_recordset(outcomes) AS o (n integer, id text, token bigint, "to" text, result text, hold json)
+    ON o.token = l.token AND o.id = l.id;
+  ats := coalesce(ats, '{}');
+  stale := '{}';
+  IF cardinality(ats) < cardinality(ids) THEN
+    SELECT {schema}.unspend(array_agg(o.id), array_agg(o.token)) INTO woken
+    FROM json_to_recordset(outcomes) AS o (id text, token bigint, unstarted boolean, unspend boolean)
+    WHERE o.unstarted OR o.unspend;
+    stale := ARRAY(SELECT o.n FROM json_to_recordset(outcomes) AS o (n integer, id text, token bigint)
+      WHERE (o.n IN (SELECT h.n FROM unnest(ns) AS h (n))) IS NOT TRUE AND NOT (again AND NOT EXISTS (
+        SELECT FROM {schema}.jobs j WHERE j.id = o.id AND (j.token <> o.token OR j.lease_until IS NOT NULL OR coalesce(j.claim, -1) < 0)))
+      ORDER BY o.n);
+  END IF;
+END
+$$;
+
+-- Leases that end, as the limits want to know about them. ats, ns: as lock_leases answers; the jobs are active still.
+CREATE OR REPLACE FUNCTION {schema}.ended_leases(outcomes json, ats tid[], ns integer[]) RETURNS {schema}.ended_lease[]
+LANGUAGE sql STABLE SET enable_hashjoin = on AS $$
+  SELECT array_agg((j.token, j.queue, j.type, j.grp, j.keys, j.started_at, j.limits,
+      CASE WHEN o.to IS NULL THEN 'well' WHEN o.to IN ('retry', 'dead') THEN 'failed' ELSE 'gone' END,
+      o.kinds, o.hold, coalesce(o.unstarted, false),
+      CASE WHEN o.held AND NOT coalesce(o.unstarted, false) THEN coalesce(o.settled, '{}') END)::{schema}.ended_lease ORDER BY o.n)
+  FROM unnest(ats, ns) AS l (at, n)
+  JOIN json_to_recordset(outcomes)
+    AS o (n integer, "to" text, kinds text[], hold jsonb, unstarted boolean, held boolean, settled text[]) ON o.n = l.n
+  JOIN {schema}.jobs j ON j.ctid = l.at
+$$;
+
+-- Writes how leases ended. Everything but limits, whose state is written before.
+--
+-- ats, ns, tos, results: as lock_leases answers. woken: [[queue, as `wakes` says]]. late: one came back whose deadline has passed.
+-- published: events were written.
+CREATE OR REPLACE FUNCTION {schema}.end_leases(outcomes json, ats tid[], ns integer[], tos text[], results text[], now float8,
+  OUT woken json, OUT late boolean, OUT published boolean)
+LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
+DECLARE
+  well integer := cardinality(ats) - cardinality(array_remove(tos, NULL));
+  count integer := 0;
+BEGIN
+  late := false;
+  published := {schema}.events_wanted(now);
+  IF published THEN
+    INSERT INTO {schema}.events (at, event)
+    SELECT now, CASE
+      WHEN o.to IS NULL THEN
+        json_build_object('event', 'completed', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt)
+      WHEN o.to = 'dead' THEN
+        json_build_object('event', 'dead', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
+          'error', o.error::json)
+      WHEN o.to = 'cancelled' OR j.cancel_requested THEN
+        json_build_object('event', 'cancelled', 'queue', j.queue, 'id', j.id, 'type', j.type)
+      ELSE
+        json_build_object('event', 'retried', 'queue', j.queue, 'id', j.id, 'type', j.type, 'attempt', j.attempt,
+          'inMs', o.in_ms, 'error', o.error::json)
+      END
+    FROM unnest(ats, ns) AS l (at, n)
+    JOIN json_to_recordset(outcomes) AS o (n integer, "to" text, in_ms float8, error text) ON o.n = l.n
+    JOIN {schema}.jobs j ON j.ctid = l.at
+    ORDER BY o.n;
+  ELSIF {schema}.events_wanted(now, true) THEN
+    published := {schema}.publish_ends(ARRAY(SELECT j.id FROM unnest(ats) AS l (at) JOIN {schema}.jobs j ON j.ctid = l.at), now);
+  END IF;
+  IF well > 0 THEN
+    UPDATE {schema}.jobs j SET state = 'completed', finished_at = now, lease_until = NULL, result = e.result,
+      delete_at = now + coalesce(j.keep_for, {schema}.kept_ms('completed'))
+    FROM unnest(ats, tos, results) AS e (at, how, result)
+    WHERE j.ctid = e.at AND e.how IS NULL AND j.keep_for IS DISTINCT FROM 0;
+    GET DIAGNOSTICS count = ROW_COUNT;
+    IF count < well THEN
+      PERFORM {schema}.delete_jobs(array_agg(j.seq), array_agg(j.id))
+      FROM unnest(ats, tos) AS e (at, how) JOIN {schema}.jobs j ON j.ctid = e.at
+      WHERE e.how IS NULL AND j.keep_for = 0 AND j.state = 'active';
+    END IF;
+  END IF;
+  IF well < cardinality(ats) THEN
+    SELECT r.woken, r.late INTO woken, late FROM {schema}.release_leases(ARRAY(
+      SELECT (l.at, o.to, o.in_ms, o.held, o.error)::{schema}.lease_end FROM unnest(ats, ns) AS l (at, n)
+      JOIN json_to_recordset(outcomes) AS o (n integer, "to" text, in_ms float8, held boolean, error text) ON o.n = l.n
+      WHERE o.to IS NOT NULL ORDER BY o.n), false, now) r;
+  END IF;
+END
+$$;
+
+-- Ends leases in every way but well: jobs are tried again, given back, dead or cancelled. One that was asked to stop does not come
+-- back. One that is tried again or given back takes its old place when it is due.
+--
+-- ends: the rows, which are locked, and how they end, in the order in which attempts are recorded. stalled: the leases have run out; the
+-- claim that started the jobs is kept with its sign changed then, for it is not the end that its worker had in mind, and may be
+-- undone (unspend). woken, late: as end_leases.
+CREATE OR REPLACE FUNCTION {schema}.release_leases(ends {schema}.lease_end[], stalled boolean, now float8, OUT woken json,
+  OUT late boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  grouped {schema}.arrival[];
+BEGIN
+  WITH outcome AS MATERIALIZED (
+    SELECT o.*, row_number() OVER () AS no FROM unnest(ends) AS o
+  ), failed AS (
+    INSERT INTO {schema}.attempts (job, attempt, started_at, ended_at, worker, error)
+    SELECT j.seq, j.attempt, coalesce(j.started_at, now), now, coalesce(j.worker, ''), o.error
+    FROM outcome o JOIN {schema}.jobs j ON j.ctid = o.at WHERE o.to <> 'back' AND o.error IS NOT NULL
+    ORDER BY o.no
+    RETURNING job
+  ), trimmed AS (
+    DELETE FROM {schema}.attempts a USING failed f WHERE a.job = f.job AND a.seq <=
+      (SELECT b.seq FROM {schema}.attempts b WHERE b.job = f.job ORDER BY b.seq DESC OFFSET 99 LIMIT 1)
+  ), released AS (
+    UPDATE {schema}.jobs j SET
+      state = CASE WHEN o.to IN ('dead', 'cancelled') THEN o.to WHEN j.cancel_requested THEN 'cancelled'
+        WHEN due.at <= now THEN 'waiting' ELSE 'scheduled' END,
+      due_at = CASE WHEN due.ends THEN j.due_at ELSE due.at END,
+      first_due_at = CASE WHEN NOT due.ends AND due.at > now THEN j.due_at END,
+      finished_at = CASE WHEN due.ends THEN now END,
+      delete_at = CASE WHEN due.ends THEN
+        now + coalesce(j.keep_for, {schema}.kept_ms(CASE WHEN o.to = 'dead' THEN 'dead' ELSE 'cancelled' END)) END,
+      worker = CASE WHEN due.ends THEN j.worker END,
+      lease_until = NULL,
+      claim = CASE WHEN stalled THEN -j.claim ELSE j.claim END,
+      attempt = j.attempt - CASE WHEN o.to = 'back' THEN 1 ELSE 0 END,
+      holds = j.holds + CASE WHEN o.held THEN 1 ELSE 0 END,
+      error = coalesce(o.error, j.error)
+    FROM outcome o
+    JOIN {schema}.jobs was ON was.ctid = o.at
+    CROSS JOIN LATERAL (SELECT o.to IN ('dead', 'cancelled') OR was.cancel_requested AS ends,
+      CASE WHEN o.in_ms > 0 THEN now + o.in_ms ELSE was.due_at END AS at) due
+    WHERE j.ctid = o.at
+    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival AS job,
+      j.deadline <= now AND j.state IN ('waiting', 'scheduled') AS late
+  )
+  SELECT r.grouped, {schema}.wake_ups(r.jobs, now), r.late INTO grouped, woken, late FROM (
+    SELECT array_agg(r.job) AS jobs, array_agg(r.job) FILTER (WHERE num_nonnulls((r.job).grp, (r.job).keys) > 0) AS grouped,
+      coalesce(bool_or(r.late), false) AS late FROM released r) r;
+  IF grouped IS NOT NULL THEN
+    PERFORM {schema}.insert_arrivals(grouped);
   END IF;
 END
 $$;

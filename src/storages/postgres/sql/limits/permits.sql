@@ -1,6 +1,6 @@
--- Permits: what is taken of limits outside of jobs.
+-- Limits outside of jobs: permits, rates (windows of limiters that are no limits of jobs), and what a service says of a limit.
 --
--- Locks: the rules (shared), the limits.
+-- Locks: the rules (shared), then the limit.
 
 -- Takes of a limit outside of any job, if it fits: checks and takes in one step.
 --
@@ -170,5 +170,211 @@ BEGIN
   )
   SELECT coalesce(jsonb_agg(token), '[]') INTO kept FROM renewed;
   RETURN jsonb_build_object('kept', kept);
+END
+$$;
+
+-- Records a start under a name if it fits into the window, and the instant set from outside has come; else changes nothing. Its token is
+-- settled, cancelled and confirmed like that of a permit.
+--
+-- most, window_ms: at most so much in any window of this length. weight: what the start counts for; 0: only asks. grant_ttl: it is
+-- made within so long of asking, and that is confirmed (confirm); NULL: it is made now.
+CREATE OR REPLACE FUNCTION {schema}.rate_try_{version}(
+  limit_name text, most float8, window_ms float8, weight float8, grant_ttl float8 DEFAULT NULL
+) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  -- Before anything is waited for.
+  arrived float8 := {schema}.wall();
+  took float8;
+  now float8;
+  kept {schema}.limits;
+  in_use float8;
+  wait float8;
+  number bigint;
+BEGIN
+  PERFORM {schema}.begin_step();
+  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+  took := greatest(0, {schema}.wall() - arrived);
+  now := {schema}.moment();
+  SELECT * INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = '';
+  IF kept.id IS NULL AND weight = 0 THEN
+    RETURN '{"granted":true,"retryInMs":0}';
+  END IF;
+  IF kept.id IS NULL OR kept.longest < window_ms THEN
+    kept := {schema}.open_limit(limit_name, window_ms, '', now);
+  END IF;
+  now := greatest(now, kept.newest);
+  in_use := {schema}.window_used(kept.id, kept.window_ms, kept.used, kept.seen_at, window_ms, now);
+  wait := {schema}.window_wait(kept.id, kept.forgotten_at, most, window_ms, weight, in_use, 0, NULL, now);
+  wait := greatest(0, wait, kept.pause_until - now);
+  IF wait > 0 OR weight = 0 THEN
+    RETURN json_build_object('granted', wait = 0, 'retryInMs', wait);
+  END IF;
+  number := nextval('{schema}.numbers');
+  IF kept.window_ms IS DISTINCT FROM rate_try_{version}.window_ms THEN
+    UPDATE {schema}.limits l SET window_ms = rate_try_{version}.window_ms, used = in_use, seen_at = now WHERE l.id = kept.id;
+  END IF;
+  PERFORM {schema}.record_named(kept.id, weight, number, 0, 0, now, grant_ttl, now - took);
+  -- Old starts are deleted here: there may be no process that sweeps.
+  IF (number / 10000) % 64 = 63 THEN
+    PERFORM {schema}.prune_limit(kept.id, now);
+  END IF;
+  RETURN json_build_object('granted', true, 'retryInMs', 0, 'token', json_build_array(kept.id, number, weight));
+END
+$$;
+
+-- Writes a start under a name, whether or not it fits. Under a name that no window has counted yet it is kept for an hour.
+CREATE OR REPLACE FUNCTION {schema}.rate_record_{version}(limit_name text) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8;
+BEGIN
+  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+  now := {schema}.moment();
+  PERFORM {schema}.record_starts(({schema}.open_limit(limit_name, 3600000, '', now)).id, 1, now);
+  RETURN '{}';
+END
+$$;
+
+-- How many starts under a name lie after an instant by the clock of the server. What is asked for is kept from now on, for
+-- two months at the most.
+CREATE OR REPLACE FUNCTION {schema}.rate_count_{version}(limit_name text, after float8) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8 := {schema}.present();
+  begin_at float8 := after + {schema}.skew();
+  kept record;
+  age float8 := least(4294967296, now - begin_at);
+BEGIN
+  SELECT l.longest, (SELECT coalesce(sum(s.n), 0) FROM {schema}.starts s WHERE s.limit_id = l.id AND s.at > begin_at) AS count
+    INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = '';
+  IF kept.longest < age THEN
+    PERFORM {schema}.begin_step(false);
+    PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+    now := {schema}.moment();
+    PERFORM {schema}.open_limit(limit_name,
+      least(4294967296, power(2, ceil(log(2, greatest(3600000, age)::numeric))))::float8, '', now);
+  END IF;
+  RETURN coalesce(kept.count, 0);
+END
+$$;
+
+-- When, by the clock of the server, the oldest start but so many was, of those that are kept under this name; NULL: there are
+-- no more than that.
+CREATE OR REPLACE FUNCTION {schema}.rate_oldest_{version}(name text, skipped bigint) RETURNS float8
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT kept.at - {schema}.skew() FROM (
+    SELECT s.at, s.seq, sum(s.n) OVER (ORDER BY s.at, s.seq) AS place
+    FROM {schema}.limits l JOIN {schema}.starts s ON s.limit_id = l.id
+    WHERE l.name = rate_oldest_{version}.name AND l.grp = '' AND s.n > 0 ORDER BY s.at, s.seq LIMIT skipped + 1
+  ) kept WHERE kept.place > skipped ORDER BY kept.at, kept.seq LIMIT 1
+$$;
+
+-- Holds a name for so long from now: nothing starts under it. A hold is only ever extended.
+CREATE OR REPLACE FUNCTION {schema}.rate_pause_{version}(limit_name text, pause_ms float8) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8;
+BEGIN
+  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+  now := {schema}.moment();
+  PERFORM {schema}.write_hold(limit_name, '', now + pause_ms, now);
+  RETURN '{}';
+END
+$$;
+
+-- For how long nothing starts under this name; NULL: there is no hold.
+CREATE OR REPLACE FUNCTION {schema}.rate_paused_{version}(name text) RETURNS float8
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT l.pause_until - {schema}.present() FROM {schema}.limits l
+  WHERE l.name = rate_paused_{version}.name AND l.grp = '' AND l.pause_until IS NOT NULL
+$$;
+
+-- Forgets all starts under a name; slots of a limit of that name stay in use.
+CREATE OR REPLACE FUNCTION {schema}.rate_clear_{version}(limit_name text) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8;
+  kept bigint;
+BEGIN
+  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+  now := {schema}.moment();
+  SELECT l.id INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = '';
+  IF kept IS NULL THEN
+    RETURN '{}';
+  END IF;
+  PERFORM {schema}.reset_limit(kept, now);
+  RETURN json_build_object('wakeAll', {schema}.is_earlier({schema}.window_freed(limit_name, '', now), now));
+END
+$$;
+
+-- Nothing starts under a limit for so long, in one group; of a limit that is not by group, at all. It only ever extends. What
+-- holds all groups of a limit is kept with its rule: write_rules.
+CREATE OR REPLACE FUNCTION {schema}.hold_limit_{version}(limit_name text, grp text, hold_ms float8) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  rule {schema}.limit_rule;
+  now float8;
+BEGIN
+  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+  rule := {schema}.rule_named(limit_name);
+  IF rule.name IS NULL THEN
+    RETURN '{"missing":true}';
+  END IF;
+  IF rule.by_group AND grp IS NULL THEN
+    RETURN '{"again":true}';
+  END IF;
+  now := {schema}.moment();
+  PERFORM {schema}.write_hold(limit_name, {schema}.state_grp(rule.by_group, grp), now + hold_ms, now);
+  RETURN '{}';
+END
+$$;
+
+-- The service says how much is left of a limit until its window begins anew; of a limit by group: to this group, or to jobs
+-- without one (NULL).
+--
+-- Of what it says about the same window the least holds, for some of what has started may not have reached it yet; a later window is
+-- another one. What is said about one window differs by the time that its answers took, and by how the service rounds: a second.
+CREATE OR REPLACE FUNCTION {schema}.set_remaining_{version}(limit_name text, grp text, remaining float8, reset_ms float8) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  rule {schema}.limit_rule;
+  kept {schema}.limits;
+  now float8;
+  until float8;
+  wake_all boolean := false;
+BEGIN
+  PERFORM {schema}.begin_step();
+  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
+  rule := {schema}.rule_named(limit_name);
+  IF rule.name IS NULL THEN
+    RETURN '{"missing":true}';
+  END IF;
+  now := {schema}.moment();
+  kept := {schema}.open_limit(limit_name, 0, {schema}.state_grp(rule.by_group, grp), now);
+  until := now + reset_ms;
+  IF now < kept.told_until AND until <= kept.told_until + 1500 THEN
+    remaining := least(kept.told_left, remaining);
+    until := greatest(kept.told_until, until);
+  END IF;
+  UPDATE {schema}.limits AS l SET told_left = set_remaining_{version}.remaining, told_until = until WHERE l.id = kept.id;
+  IF remaining > kept.told_left THEN
+    wake_all := {schema}.is_earlier({schema}.window_freed(limit_name, kept.grp, now), now);
+  END IF;
+  RETURN json_build_object('wakeAll', wake_all);
+END
+$$;
+
+-- Nothing starts under this limit, for one group or for all, until then. It only ever extends.
+CREATE OR REPLACE FUNCTION {schema}.write_hold(name text, grp text, until float8, now float8) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at, pause_until)
+    VALUES (write_hold.name, write_hold.grp, 0, write_hold.now, until)
+    ON CONFLICT ON CONSTRAINT limits_name_grp_key DO UPDATE SET pause_until = greatest(l.pause_until, excluded.pause_until);
 END
 $$;

@@ -1,4 +1,6 @@
--- What jobs give back: slots, weights that are corrected, starts that were none. The locks of the limits are held.
+-- What jobs give back: slots, weights that are corrected, starts that were none; and what services said of limits when jobs ended.
+--
+-- Locks: those of the limits are held.
 
 -- The names of the limits that `give_back` will write to for these leases: what they hold, what they took and give back, and
 -- what they are to hold up. Read before the locks: under the rules lock nothing is held of other names than before.
@@ -413,5 +415,88 @@ BEGIN
     END IF;
   END LOOP;
   RETURN false;
+END
+$$;
+
+-- The names of the limits that a service holds up, by what a job said that got to hear of it: those that it named, and all
+-- that it ran under and that are not by group.
+CREATE OR REPLACE FUNCTION {schema}.names_to_hold(lease {schema}.ended_lease) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF lease.hold IS NULL THEN
+    RETURN '{}';
+  END IF;
+  RETURN ARRAY(
+    SELECT jsonb_array_elements_text(lease.hold -> 'names')
+    UNION
+    SELECT r.name FROM {schema}.rules AS r
+      WHERE (lease.hold ->> 'scope')::boolean AND NOT coalesce((r.rule ->> 'byGroup')::boolean, false)
+        AND (jsonb_typeof(r.rule -> 'queues') <> 'array' OR r.rule -> 'queues' ? lease.queue)
+        AND (jsonb_typeof(r.rule -> 'types') <> 'array' OR r.rule -> 'types' ? lease.type));
+END
+$$;
+
+-- May one of the starts with these tokens, in their order, hold something for itself? One look instead of one for each of them: where
+-- limits are the same for all jobs of a claim, none does.
+CREATE OR REPLACE FUNCTION {schema}.hold_alone(tokens bigint[]) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM {schema}.holds AS h WHERE h.token >= tokens[1] AND h.token <= tokens[cardinality(tokens)]);
+END
+$$;
+
+-- The breaker of a limit hears how leases have ended that held it, in their order: tokens and ats are of what they held;
+-- leases is NULL where all of them went well. Does it close with that? It opens after so many failures in a row, and when a
+-- probe fails; a probe that goes well closes it.
+CREATE OR REPLACE FUNCTION {schema}.update_breaker(
+  kept {schema}.limits, rule {schema}.limit_rule, leases {schema}.ended_lease[], tokens bigint[], ats float8[], now float8
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  fails integer := kept.failures;
+  opens float8 := kept.open_until;
+  closed boolean := false;
+  one record;
+BEGIN
+  FOR one IN
+    SELECT coalesce(e.how, 'well') AS how, e.kinds, held.at
+      FROM unnest(tokens, ats) AS held (token, at)
+        LEFT JOIN unnest(leases) WITH ORDINALITY AS e ON e.token = held.token
+      WHERE e.how IS NULL OR e.how <> 'gone' ORDER BY e.ordinality
+  LOOP
+    IF one.how = 'well' THEN
+      fails := 0;
+      IF opens <= one.at THEN
+        opens := NULL;
+        closed := true;
+      END IF;
+      CONTINUE;
+    END IF;
+    CONTINUE WHEN rule.kinds IS NOT NULL AND NOT rule.kinds && coalesce(one.kinds, '{}');
+    IF opens IS NULL THEN
+      fails := fails + 1;
+      CONTINUE WHEN fails < rule.failures;
+    ELSIF one.at < opens THEN
+      -- It began before the breaker opened, and says nothing new.
+      CONTINUE;
+    END IF;
+    fails := 0;
+    opens := now + rule.open_ms;
+  END LOOP;
+  IF fails = kept.failures AND opens IS NOT DISTINCT FROM kept.open_until THEN
+    RETURN false;
+  END IF;
+  UPDATE {schema}.limits AS l SET failures = fails, open_until = opens
+    WHERE l.id = kept.id;
+  RETURN closed;
+END
+$$;
+
+-- The start of this instant never was. When it was granted, the time after the one before it was over.
+CREATE OR REPLACE FUNCTION {schema}.cancel_latest(id bigint, started_at float8) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  UPDATE {schema}.limits AS l SET latest_at = NULL, called_at = NULL, called_by = NULL
+    WHERE l.id = cancel_latest.id AND l.latest_at = started_at;
 END
 $$;

@@ -263,3 +263,34 @@ LANGUAGE sql IMMUTABLE AS $$
       WHEN 'number' THEN to_jsonb(greatest(now + (change ->> 'blind')::float8, (before ->> 'blindUntil')::float8))
       WHEN 'boolean' THEN before -> 'blindUntil' END))
 $$;
+
+-- Keeps what was changed about limits, the latest 100 of each and 10,000 of all, and lets listeners hear it, if there are any.
+-- The answer: are there?
+CREATE OR REPLACE FUNCTION {schema}.keep_history(changes jsonb, now float8) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  INSERT INTO {schema}.limit_changes (name, at_wall, change)
+    SELECT c.value ->> 'limit', now - {schema}.skew(), c.value FROM jsonb_array_elements(changes) WITH ORDINALITY AS c ORDER BY c.ordinality;
+  DELETE FROM {schema}.limit_changes l USING (
+    SELECT n.name, (SELECT o.seq FROM {schema}.limit_changes o WHERE o.name = n.name ORDER BY o.seq DESC LIMIT 1 OFFSET 100) AS seq
+    FROM (SELECT DISTINCT c.value ->> 'limit' AS name FROM jsonb_array_elements(changes) AS c) AS n) AS old
+    WHERE l.name = old.name AND l.seq <= old.seq;
+  DELETE FROM {schema}.limit_changes WHERE seq <= (SELECT max(seq) FROM {schema}.limit_changes) - 10000;
+  IF NOT {schema}.events_wanted(now) THEN
+    RETURN false;
+  END IF;
+  INSERT INTO {schema}.events (at, event)
+    SELECT now, ('{"event":"limit-changed","queue":null}'::jsonb || c.value)::text
+    FROM jsonb_array_elements(changes) WITH ORDINALITY AS c ORDER BY c.ordinality;
+  RETURN true;
+END
+$$;
+
+-- What was changed about limits, the newest first.
+--
+-- wanted: one limit, or NULL.
+CREATE OR REPLACE FUNCTION {schema}.read_history_{version}(wanted text, most int) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(json_agg(l.change || jsonb_build_object('at', l.at_wall) ORDER BY l.seq DESC), '[]')::text FROM (
+    SELECT * FROM {schema}.limit_changes WHERE wanted IS NULL OR name = wanted ORDER BY seq DESC LIMIT most) AS l
+$$;

@@ -1,4 +1,172 @@
--- The log of starts that windows count, and its totals. The lock of the limit is held.
+-- Limit states, one row for each limit or for each group of it; the log of starts that windows count, and its totals; confirmations of
+-- when calls were made.
+--
+-- Locks: the lock of the limit is held. `confirm` takes that of the rules (shared) and those of the limits of the grants; `prune_limits`
+-- takes none that it would have to wait for.
+
+-- What is kept under this name; from now on its starts are kept for at least so long.
+CREATE OR REPLACE FUNCTION {schema}.open_limit(name text, longest float8, grp text, now float8) RETURNS {schema}.limits
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  kept {schema}.limits;
+BEGIN
+  SELECT * INTO kept FROM {schema}.limits AS l WHERE l.name = open_limit.name AND l.grp = open_limit.grp;
+  IF kept.longest >= open_limit.longest THEN
+    RETURN kept;
+  END IF;
+  INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at)
+    VALUES (open_limit.name, open_limit.grp, open_limit.longest, now + open_limit.longest)
+    ON CONFLICT ON CONSTRAINT limits_name_grp_key DO UPDATE SET longest = greatest(l.longest, excluded.longest)
+    RETURNING * INTO kept;
+  RETURN kept;
+END
+$$;
+
+-- Forgets what was counted. What is held stays held, under another id: whatever names the old one names nothing then.
+CREATE OR REPLACE FUNCTION {schema}.reset_limit(id bigint, now float8) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  kept {schema}.limits;
+  anew bigint;
+BEGIN
+  DELETE FROM {schema}.starts AS s WHERE s.limit_id = reset_limit.id;
+  DELETE FROM {schema}.limits AS l WHERE l.id = reset_limit.id RETURNING * INTO kept;
+  IF EXISTS (SELECT FROM {schema}.holds AS h WHERE h.limit_id = reset_limit.id) THEN
+    INSERT INTO {schema}.limits AS l (name, grp, longest, prune_at, held)
+      VALUES (kept.name, kept.grp, kept.longest, now + kept.longest, kept.held) RETURNING l.id INTO anew;
+    UPDATE {schema}.holds AS h SET limit_id = anew WHERE h.limit_id = reset_limit.id;
+  END IF;
+END
+$$;
+
+-- Forgets everything that is kept here, what is held as well.
+CREATE OR REPLACE FUNCTION {schema}.drop_limit(id bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  DELETE FROM {schema}.starts AS s WHERE s.limit_id = drop_limit.id;
+  DELETE FROM {schema}.holds AS h WHERE h.limit_id = drop_limit.id;
+  DELETE FROM {schema}.limits AS l WHERE l.id = drop_limit.id;
+END
+$$;
+
+-- Is nothing held of a limit, and nothing in its way?
+CREATE OR REPLACE FUNCTION {schema}.is_idle(kept {schema}.limits, now float8) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  rule {schema}.limit_rule;
+  every_ms float8;
+BEGIN
+  IF kept.pause_until > now OR kept.told_until > now OR kept.failures <> 0 OR kept.open_until IS NOT NULL
+    OR kept.held <> 0
+  THEN
+    RETURN false;
+  END IF;
+  rule := {schema}.rule_named(kept.name);
+  every_ms := ({schema}.quota_of(rule, {schema}.group_of(kept.grp))).every_ms;
+  IF now - kept.called_at < coalesce(every_ms, 0) THEN
+    RETURN false;
+  END IF;
+  RETURN NOT EXISTS (SELECT FROM {schema}.holds AS h WHERE h.limit_id = kept.id);
+END
+$$;
+
+-- Deletes starts that no window can see, and names that are not in use, a step of them. Names that other steps have locked
+-- are left for another time: this waits for nothing. It is the last thing that a step does, for it may write down the time. deleted: how
+-- many rows. more: there may be more.
+CREATE OR REPLACE FUNCTION {schema}.prune_limits(now float8, OUT deleted integer, OUT more boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  ripe record;
+  looked integer := 0;
+BEGIN
+  deleted := 0;
+  FOR ripe IN SELECT l.id, l.name FROM {schema}.limits AS l WHERE l.prune_at <= now ORDER BY l.prune_at LIMIT 100 LOOP
+    IF deleted >= 500 THEN
+      more := true;
+      RETURN;
+    END IF;
+    CONTINUE WHEN NOT pg_try_advisory_xact_lock({schema}.lock_key('limit', ripe.name));
+    deleted := deleted + {schema}.prune_limit(ripe.id, now);
+    looked := looked + 1;
+  END LOOP;
+  more := looked = 100;
+END
+$$;
+
+-- Deletes what need not be kept of one limit, and the limit itself where it is not in use. Answers how many rows. There may be
+-- very many groups: one that does not count any more is deleted at once, and whole. A name is remembered for a day: a longer window is
+-- hardly asked for after that.
+--
+-- Of starts those are deleted that no window can see. What a permit holds may still be corrected, and of others `since` says until when. A
+-- little more than the longest window is kept: a step that looks at the very end of it finds it undisturbed. A start that is not
+-- confirmed is kept for an hour more: its call may turn out to have been made too late.
+CREATE OR REPLACE FUNCTION {schema}.prune_limit(id bigint, now float8) RETURNS integer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  kept {schema}.limits;
+  deleted integer;
+  forgotten float8;
+  oldest float8;
+  again float8;
+BEGIN
+  SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = prune_limit.id;
+  IF NOT FOUND THEN
+    RETURN 0;
+  END IF;
+  IF kept.grp <> '' AND (kept.newest IS NULL OR now - kept.newest >= kept.longest) AND {schema}.is_idle(kept, now)
+    -- Starts may have been called later than they were granted, or be called yet.
+    AND NOT EXISTS (SELECT FROM {schema}.starts AS s WHERE s.limit_id = kept.id AND s.at > now - kept.longest)
+    AND NOT EXISTS (SELECT FROM {schema}.starts AS s
+      WHERE s.limit_id = kept.id AND s.claim IS NOT NULL AND s.at > now - kept.longest - 3600000)
+  THEN
+    -- Once the time is written down, no clock is before it: a later step does not miss what was deleted. Where another step is writing
+    -- down the time, the group is left for another turn.
+    PERFORM FROM {schema}.meta FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+      RETURN 0;
+    END IF;
+    UPDATE {schema}.meta SET last = prune_limit.now WHERE last < prune_limit.now;
+    DELETE FROM {schema}.starts AS s WHERE s.limit_id = kept.id;
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    DELETE FROM {schema}.limits AS l WHERE l.id = kept.id;
+    RETURN deleted + 1;
+  END IF;
+  PERFORM {schema}.settle_total(kept, now);
+  WITH old AS (
+    SELECT s.seq FROM {schema}.starts AS s
+      WHERE s.limit_id = kept.id AND s.at <= now - kept.longest - 1
+        AND (s.claim IS NULL OR s.at <= now - kept.longest - 3600000)
+        AND (s.token IS NULL OR (s.since <= now
+          AND NOT EXISTS (SELECT FROM {schema}.holds AS h WHERE h.token = s.token)))
+      ORDER BY s.at, s.seq LIMIT 500
+  ), gone AS (
+    DELETE FROM {schema}.starts AS s WHERE s.seq = ANY (ARRAY(SELECT old.seq FROM old)) RETURNING s.at
+  )
+  -- Without a window nothing was counted.
+  SELECT count(*), CASE WHEN kept.longest > 0 THEN max(gone.at) END INTO deleted, forgotten FROM gone;
+  SELECT s.at INTO oldest FROM {schema}.starts AS s WHERE s.limit_id = kept.id ORDER BY s.at, s.seq LIMIT 1;
+  -- Busy names are looked at now and then, not at every turn.
+  again := now + 1000 + kept.longest / 10;
+  IF kept.grp <> '' THEN
+    again := greatest(again, kept.newest + kept.longest, kept.pause_until);
+  ELSIF deleted > 0 THEN
+    again := greatest(again, oldest + kept.longest + 1);
+  ELSIF oldest IS NOT NULL OR NOT {schema}.is_idle(kept, now) THEN
+    again := greatest(again, oldest + kept.longest + 1, kept.pause_until);
+  ELSE
+    again := greatest(kept.forgotten_at, kept.pause_until, kept.latest_at, 0) + 86400000 + kept.longest;
+    IF again <= now THEN
+      DELETE FROM {schema}.limits AS l WHERE l.id = kept.id;
+      RETURN 1;
+    END IF;
+  END IF;
+  UPDATE {schema}.limits AS l
+    SET prune_at = CASE WHEN deleted = 500 THEN prune_limit.now ELSE again END,
+      forgotten_at = greatest(l.forgotten_at, forgotten)
+    WHERE l.id = kept.id;
+  RETURN deleted;
+END
+$$;
 
 -- How much of a window is in use, without adding up the whole window every time: kept_used was in use at seen_at, in a window
 -- of kept_ms. Whoever looks later takes off what has left since, along the index. Weights are whole numbers, so the sums are
@@ -228,5 +396,97 @@ BEGIN
     PERFORM {schema}.charge_more(kept.id, used - gone);
   END IF;
   RETURN false;
+END
+$$;
+
+-- Says when calls were made that grants were given for (storage/grants.ts). It causes no wake-up: waiting claims know when to look again.
+--
+-- said: {grants, called, name}: two lists of one length; name: the rate that the grants are of, and no others count; NULL: any limit.
+CREATE OR REPLACE FUNCTION {schema}.confirm_{version}(said json) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
+  SET enable_mergejoin = off AS $$
+DECLARE
+  q record;
+BEGIN
+  PERFORM {schema}.begin_step();
+  SELECT r.grants, r.called, r.name INTO q FROM json_to_record(said) AS r (grants bigint[], called float8[], name text);
+  PERFORM {schema}.lock_limits(CASE WHEN q.name IS NULL THEN {schema}.limits_of_grants(q.grants) ELSE ARRAY[q.name] END);
+  PERFORM {schema}.confirm_starts(q.grants, q.called, q.name);
+  RETURN '{}';
+END
+$$;
+
+-- Grants were called, the last of their calls so long after their requests: their starts count from then. The locks of all names that
+-- they count under are held. Grants that are unknown, or were confirmed before, change nothing.
+--
+-- What is in use of a window is a total up to seen_at: it is corrected where a start was part of it and has left it, or the other way
+-- round; almost always neither is so. limits.newest stays: it says when starts were granted.
+--
+-- grants, called: two lists of one length. only_name: only starts of this limit; NULL: of all.
+CREATE OR REPLACE FUNCTION {schema}.confirm_starts(grants bigint[], called float8[], only_name text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  -- No call was made after it was confirmed, whatever the clocks of its caller say.
+  latest CONSTANT float8 := {schema}.present();
+  start record;
+BEGIN
+  FOR start IN
+    UPDATE {schema}.starts AS s SET claim = NULL, at = CASE WHEN c.called_at > c.at THEN c.called_at
+        ELSE least(c.at, greatest(c.called_at, c.granted_at)) END
+      FROM (
+        SELECT s.seq, s.at, s.began, least(s.began + called[array_position(grants, s.claim)], latest) AS called_at,
+          -- No call comes before its grant. Of a start that a token names `since` says something else.
+          CASE WHEN s.token IS NULL THEN s.since END AS granted_at,
+          l.seen_at, l.window_ms, l.called_by = s.claim AS is_latest, s.n = 0 AND l.longest = 0 AS is_mark
+        FROM {schema}.starts AS s JOIN {schema}.limits AS l ON l.id = s.limit_id
+        WHERE s.claim = ANY (grants) AND (only_name IS NULL OR l.name = only_name) OFFSET 0
+      ) AS c WHERE s.seq = c.seq
+      RETURNING s.seq, s.limit_id, s.n, c.at AS before, s.at AS after, c.called_at, c.called_at - c.began AS called_in,
+        c.is_latest, c.is_mark, (c.seen_at - c.at < c.window_ms) <> (c.seen_at - s.at < c.window_ms) AS moves
+  LOOP
+    IF start.moves THEN
+      PERFORM {schema}.shift_total(start.limit_id, start.before, -start.n);
+      PERFORM {schema}.shift_total(start.limit_id, start.after, start.n);
+    END IF;
+    IF start.after > start.before THEN
+      -- Another start may have come after it.
+      UPDATE {schema}.limits AS l SET called_at = start.called_at
+        WHERE l.id = start.limit_id AND l.called_at < start.called_at;
+    END IF;
+    IF start.is_latest THEN
+      UPDATE {schema}.limits AS l
+        SET called_at = greatest(start.called_at, l.latest_at), called_by = NULL, called_in = start.called_in
+        WHERE l.id = start.limit_id;
+    END IF;
+    IF start.is_mark THEN
+      DELETE FROM {schema}.starts AS s WHERE s.seq = start.seq;
+    END IF;
+  END LOOP;
+END
+$$;
+
+-- When it is worth a call of its own to confirm starts that count under windows, the shortest of which is this: confirmInMs in
+-- storage/grants.ts. NULL: they only count in a log that others look at.
+CREATE OR REPLACE FUNCTION {schema}.confirm_in(shortest float8) RETURNS float8
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT least(shortest / 2, 1000)
+$$;
+
+-- What is to be confirmed of the claim that drew this number, as opened_claim says it; NULL: nothing, or not any more. For a claim
+-- whose answer got lost.
+CREATE OR REPLACE FUNCTION {schema}.grant_of(number bigint) RETURNS json
+LANGUAGE sql STABLE AS $$
+  SELECT json_build_array(number, {schema}.confirm_in(min(least(l.window_ms, (r.fields).window_ms, (r.fields).every_ms))))
+  FROM {schema}.starts s JOIN {schema}.limits l ON l.id = s.limit_id LEFT JOIN {schema}.rules r ON r.name = l.name
+  WHERE s.claim = number HAVING count(*) > 0
+$$;
+
+-- The names of the limits that these grants count under and are not confirmed for. Nothing is added to a grant that was answered.
+CREATE OR REPLACE FUNCTION {schema}.limits_of_grants(grants bigint[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN ARRAY(SELECT DISTINCT l.name FROM {schema}.starts AS s JOIN {schema}.limits AS l ON l.id = s.limit_id
+    WHERE s.claim = ANY (grants));
 END
 $$;

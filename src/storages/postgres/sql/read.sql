@@ -1,0 +1,593 @@
+-- What there is, for people: queues and their backlog, limits, workers, and why a job does not start.
+--
+-- Locks: none, but those of `show_due`.
+
+-- What there is of each queue, by name; of one, if asked. A queue exists while it has jobs or is paused. Those that have come due
+-- are counted as such.
+--
+-- Answer: [[queue, {state: count}, [paused: '' for the queue, ':' and the type for one], how long the first has waited]].
+CREATE OR REPLACE FUNCTION {schema}.overview_{version}(queue text) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+  SET jit = off SET enable_seqscan = off AS $$
+DECLARE
+  now float8;
+  names text[] := ARRAY[queue];
+BEGIN
+  IF queue IS NULL THEN
+    names := {schema}.queue_names();
+  END IF;
+  PERFORM {schema}.show_due(n.name) FROM unnest(names) AS n (name);
+  now := {schema}.present();
+  RETURN (SELECT coalesce(json_agg(json_build_array(n.name, c.counts, p.pauses, {schema}.oldest_waiting(n.name, now)) ORDER BY n.no),
+      '[]')
+    FROM unnest(names) WITH ORDINALITY AS n (name, no)
+    CROSS JOIN LATERAL (SELECT json_object_agg(s.state, s.count) AS counts FROM (
+      SELECT 'active' AS state, count(*) AS count FROM {schema}.jobs j
+      WHERE j.state = 'active' AND j.queue = n.name HAVING count(*) > 0
+      UNION ALL
+      SELECT j.state COLLATE "POSIX", count(*) FROM {schema}.jobs j
+      WHERE j.queue COLLATE "POSIX" = n.name AND j.state COLLATE "POSIX" <> 'active' GROUP BY j.state COLLATE "POSIX") s) c
+    CROSS JOIN LATERAL (SELECT json_agg(p.type ORDER BY p.type) AS pauses FROM {schema}.pauses p WHERE p.queue = n.name) p
+    WHERE c.counts IS NOT NULL OR p.pauses IS NOT NULL);
+END
+$$;
+
+-- All queues that have jobs or are paused, sorted. From one to the next along the index, however many jobs lie between them.
+CREATE OR REPLACE FUNCTION {schema}.queue_names() RETURNS text[]
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE listed AS (
+    (SELECT j.queue COLLATE "POSIX" AS queue FROM {schema}.jobs j WHERE j.state COLLATE "POSIX" <> 'active'
+      ORDER BY j.queue COLLATE "POSIX" LIMIT 1)
+    UNION ALL
+    SELECT (SELECT j.queue COLLATE "POSIX" FROM {schema}.jobs j WHERE j.state COLLATE "POSIX" <> 'active' AND j.queue COLLATE "POSIX" > l.queue
+      ORDER BY j.queue COLLATE "POSIX" LIMIT 1)
+    FROM listed l WHERE l.queue IS NOT NULL
+  )
+  SELECT coalesce(array_agg(n.queue ORDER BY n.queue COLLATE "C"), '{}') FROM (
+    SELECT l.queue COLLATE "C" AS queue FROM listed l WHERE l.queue IS NOT NULL
+    UNION
+    SELECT j.queue FROM {schema}.jobs j WHERE j.state = 'active'
+    UNION
+    SELECT p.queue FROM {schema}.pauses p) n
+$$;
+
+-- How long the first of the waiting jobs of a queue has been due, in ms; NULL: none waits.
+--
+-- Jobs are due when they are added, or later: once one is found that was due before the next was even added, it is the oldest.
+-- As a rule that is the first.
+CREATE OR REPLACE FUNCTION {schema}.oldest_waiting(queue text, now float8) RETURNS float8
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  job record;
+  oldest float8;
+BEGIN
+  FOR job IN
+    SELECT j.created_at, j.due_at FROM {schema}.jobs j
+    WHERE j.queue COLLATE "POSIX" = oldest_waiting.queue AND j.state COLLATE "POSIX" = 'waiting' AND j.state COLLATE "POSIX" <> 'active'
+    ORDER BY j.seq
+  LOOP
+    EXIT WHEN job.created_at >= oldest;
+    oldest := least(oldest, job.due_at);
+  END LOOP;
+  RETURN greatest(0, now - oldest) + CASE WHEN oldest IS NULL THEN NULL ELSE 0 END;
+END
+$$;
+
+-- What of a queue has not started, and what it runs under (jobs/backlog.ts): one look, without any lock.
+CREATE OR REPLACE FUNCTION {schema}.read_backlog_{version}(of_queue text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8 := {schema}.present();
+  types jsonb;
+  names text[];
+  waiting jsonb;
+  kept jsonb;
+  brought jsonb := '[]';
+BEGIN
+  -- Along the index of the state, and the latest thousand that were completed: for inspection, not on the path of a job.
+  WITH waiting AS (
+    SELECT w.type, sum(w.waiting) AS n, count(*) AS groups, max(w.waiting) AS most
+    FROM {schema}.waiting_groups(of_queue, now) w GROUP BY w.type
+  ), others AS (
+    SELECT j.type, count(*) FILTER (WHERE j.state = 'active') AS active,
+      count(*) FILTER (WHERE j.state = 'scheduled' AND (j.due_at > now OR NOT {schema}.has_passed(j.due_wall))) AS scheduled
+    FROM {schema}.jobs j WHERE j.queue = of_queue AND j.state IN ('active', 'scheduled') GROUP BY j.type
+  ), ran AS (
+    SELECT c.type, sum(c.ms) / count(*) AS ms FROM (
+      SELECT j.type, j.finished_at - j.started_at AS ms FROM {schema}.jobs j
+      WHERE j.queue = of_queue AND j.state = 'completed' ORDER BY j.seq DESC LIMIT 1000
+    ) c GROUP BY c.type
+  )
+  SELECT coalesce(jsonb_agg(jsonb_build_object('type', type, 'waiting', coalesce(w.n, 0),
+      'scheduled', coalesce(o.scheduled, 0), 'active', coalesce(o.active, 0), 'groups', coalesce(w.groups, 0),
+      'mostInGroup', coalesce(w.most, 0), 'ranMs', r.ms,
+      'weights', CASE WHEN w.n > 0 THEN {schema}.waiting_weights(of_queue, type, now) ELSE '{}' END)), '[]'),
+      coalesce(array_agg(type), '{}')
+    INTO types, names
+    FROM waiting w FULL JOIN others o USING (type) LEFT JOIN ran r USING (type);
+  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting FROM {schema}.waiting_jobs(now) w;
+  SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.seen_states(r.rule, NULL, now)), '[]')
+    INTO kept FROM {schema}.rules r
+    WHERE ((r.fields).queues IS NULL OR of_queue = ANY ((r.fields).queues))
+      AND cardinality(names) > 0 AND ((r.fields).types IS NULL OR (r.fields).types && names);
+  IF cardinality(names) > 0 THEN
+    SELECT coalesce(jsonb_agg(jsonb_build_object('claim', c.value) || {schema}.seen_states(jsonb_build_object(
+        'name', c.value ->> 'key', 'byGroup', false, 'quota', c.value), NULL, now) ORDER BY c.ordinality), '[]')
+      INTO brought FROM {schema}.claims q, jsonb_array_elements(q.limits) WITH ORDINALITY c WHERE q.queue = of_queue;
+  END IF;
+  RETURN jsonb_build_object('skew', {schema}.skew(), 'types', types, 'waiting', waiting, 'limits', kept || brought,
+    'workers', {schema}.read_workers_{version}(of_queue),
+    'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = of_queue));
+END
+$$;
+
+-- How many jobs wait, by queue and type. Those that have come due are among them, whether or not a claim came since. Along the indexes of
+-- what waits: jobs that have ended cost nothing.
+CREATE OR REPLACE FUNCTION {schema}.waiting_jobs(at float8)
+RETURNS TABLE (queue text, type text, waiting bigint)
+LANGUAGE sql STABLE AS $$
+  SELECT w.queue, w.type, sum(w.n)::bigint FROM (
+    SELECT j.queue, j.type, count(*) AS n FROM {schema}.jobs j
+      WHERE j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL GROUP BY j.queue, j.type
+    UNION ALL
+    SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
+      WHERE j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL GROUP BY j.queue, j.type
+    UNION ALL
+    SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
+      WHERE j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) GROUP BY j.queue, j.type
+  ) w GROUP BY w.queue, w.type
+$$;
+
+-- How many jobs of a queue wait, by type and group, as a lane says it. Those that have come due are among them.
+CREATE OR REPLACE FUNCTION {schema}.waiting_groups(of_queue text, at float8)
+RETURNS TABLE (type text, grp text, waiting bigint)
+LANGUAGE sql STABLE AS $$
+  SELECT w.type, w.grp, sum(w.n)::bigint FROM (
+    SELECT j.type, '' AS grp, count(*) AS n FROM {schema}.jobs j
+      WHERE j.queue = of_queue AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL GROUP BY j.type
+    UNION ALL
+    SELECT j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
+      WHERE j.queue = of_queue AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL GROUP BY j.type, j.grp
+    UNION ALL
+    SELECT j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
+      WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) GROUP BY j.type, j.grp
+  ) w GROUP BY w.type, w.grp
+$$;
+
+-- What waiting jobs of a type say that they weigh, by name: which part of them says so, and how much on average. Of the first
+-- thousand that are found.
+CREATE OR REPLACE FUNCTION {schema}.waiting_weights(of_queue text, of_type text, at float8) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  WITH seen AS MATERIALIZED (
+    SELECT f.weights FROM (
+      SELECT j.weights FROM {schema}.jobs j
+        WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+      UNION ALL
+      SELECT j.weights FROM {schema}.jobs j
+        WHERE j.queue = of_queue AND j.type = of_type AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL
+      UNION ALL
+      SELECT j.weights FROM {schema}.jobs j
+        WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND j.type = of_type
+    ) f LIMIT 1000
+  ), said AS (
+    SELECT w.key, w.value::text::float8 AS weight
+    FROM seen s, jsonb_each(CASE WHEN jsonb_typeof(s.weights) = 'object' THEN s.weights END) w
+    WHERE jsonb_typeof(w.value) = 'number'
+  )
+  SELECT coalesce(jsonb_object_agg(t.key, jsonb_build_object(
+      'part', t.count / (SELECT count(*) FROM seen)::float8, 'mean', t.sum / t.count)), '{}')
+    FROM (SELECT key, sum(weight) AS sum, count(*)::float8 AS count FROM said GROUP BY key) t
+$$;
+
+-- The types of a queue of which jobs may wait, in order. From one type to the next along the indexes, however many jobs or lanes lie
+-- between them. Names are not empty.
+CREATE OR REPLACE FUNCTION {schema}.waiting_types(queue_name text) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE steps (type) AS (
+    SELECT '' COLLATE "C"
+    UNION ALL
+    SELECT least(
+      (SELECT j.type FROM {schema}.jobs j WHERE j.queue = queue_name AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+        AND j.type > s.type ORDER BY j.type LIMIT 1),
+      (SELECT j.type FROM {schema}.jobs j WHERE j.queue = queue_name AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL
+        AND j.type > s.type ORDER BY j.type LIMIT 1),
+      (SELECT l.type FROM {schema}.lanes l WHERE l.queue = queue_name AND l.ready AND l.blocked_until IS NULL
+        AND l.type > s.type ORDER BY l.type LIMIT 1),
+      (SELECT g.type FROM {schema}.gates g WHERE g.queue = queue_name AND g.type > s.type ORDER BY g.type LIMIT 1))
+    FROM steps s WHERE s.type IS NOT NULL
+  )
+  SELECT coalesce(array_agg(s.type), '{}') FROM steps s WHERE s.type <> ''
+$$;
+
+-- What there is of limits, by name, and what waits in all queues (limits/reading.ts): one look, without any lock.
+--
+-- wanted: one limit, or NULL. asked: of limits by group this group, or NULL.
+CREATE OR REPLACE FUNCTION {schema}.read_limits_{version}(wanted text, asked text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8 := {schema}.present();
+  waiting jsonb;
+  limits jsonb;
+BEGIN
+  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting FROM {schema}.waiting_jobs(now) w;
+  SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.seen_states(r.rule, asked, now)
+      ORDER BY r.name), '[]')
+    INTO limits FROM {schema}.rules r WHERE wanted IS NULL OR r.name = wanted;
+  RETURN jsonb_build_object('skew', {schema}.skew(), 'waiting', waiting, 'limits', limits)::text;
+END
+$$;
+
+-- What is kept of a limit, of how many groups, for people: of the group that is asked for, or of those that were used last,
+-- a hundred at the most.
+--
+-- rule: as it is in force. asked: a group, or NULL. at: now.
+CREATE OR REPLACE FUNCTION {schema}.seen_states(rule jsonb, asked text, at float8) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  limit_name text := rule ->> 'name';
+  by_group boolean := (rule ->> 'byGroup')::boolean;
+  known bigint;
+  grps text[];
+  states jsonb;
+BEGIN
+  SELECT count(*) INTO known FROM {schema}.limits WHERE name = limit_name AND (grp <> '') = by_group;
+  IF NOT by_group THEN
+    grps := ARRAY[''];
+  ELSIF asked IS NOT NULL THEN
+    grps := ARRAY[':' || asked];
+  ELSE
+    SELECT array_agg(l.grp ORDER BY l.grp <> '-', l.latest_at DESC NULLS LAST, l.id DESC) INTO grps FROM (
+      SELECT id, grp, latest_at FROM {schema}.limits WHERE name = limit_name AND grp <> ''
+      ORDER BY grp <> '-', latest_at DESC NULLS LAST, id DESC LIMIT 100
+    ) l;
+  END IF;
+  SELECT coalesce(jsonb_agg({schema}.seen_limit(limit_name, g.grp, (g.quota ->> 'windowMs')::float8,
+      (g.quota ->> 'max')::float8, 1, 0, at) || jsonb_build_object('grp', g.grp) ORDER BY g.place), '[]')
+    INTO states FROM (
+      SELECT grp, place, (rule -> 'quota') || CASE WHEN left(grp, 1) = ':' THEN coalesce(rule -> 'groups' -> substr(grp, 2), '{}')
+        ELSE '{}' END AS quota
+      FROM unnest(grps) WITH ORDINALITY AS u (grp, place)
+    ) g;
+  RETURN jsonb_build_object('groups', known, 'states', states);
+END
+$$;
+
+-- What is kept of a limit, for one group or for all, as a reader sees it (limits/seen-key.ts): its row, what is in use
+-- of the window and what leaves it first, and what is held.
+--
+-- limit_name, state_grp: whose. window_ms, most: its window, or NULL. more: what is asked for, when `ahead` others have
+-- started: as many of the starts that leave the window are told as decide about that; one that is not confirmed as if it had been
+-- called when it leaves at the instant at which it is worth looking again (limits/keys.sql: window_wait). at: now.
+CREATE OR REPLACE FUNCTION {schema}.seen_limit(
+  limit_name text, state_grp text, window_ms float8, most float8, more float8, ahead float8, at float8
+) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  kept {schema}.limits;
+  moment float8;
+  in_use float8 := 0;
+  needed float8;
+  leaving jsonb := '[]';
+  delay float8;
+  held record;
+BEGIN
+  SELECT * INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = state_grp;
+  IF kept.id IS NULL THEN
+    RETURN jsonb_build_object('now', at, 'row', NULL, 'used', 0, 'leaving', '[]'::jsonb,
+      'slots', 0, 'probes', 0, 'until', NULL);
+  END IF;
+  -- Whatever is decided comes after all that is known.
+  moment := greatest(at, kept.newest, kept.latest_at);
+  IF window_ms IS NOT NULL AND most IS NOT NULL THEN
+    SELECT coalesce(sum(s.n), 0) INTO in_use FROM {schema}.starts s
+      WHERE s.limit_id = kept.id AND s.at > moment - window_ms - 1 AND moment - s.at < window_ms;
+    needed := greatest(0, in_use + more - most) + ahead;
+    IF needed > 0 THEN
+      SELECT {schema}.expected_delay(s.at - s.began, window_ms) INTO delay FROM {schema}.starts s
+        WHERE s.limit_id = kept.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1;
+      SELECT coalesce(jsonb_agg(jsonb_build_array(f.at, f.n) ORDER BY f.at, f.seq), '[]') INTO leaving FROM (
+        SELECT e.at, e.seq, e.n, sum(e.n) OVER (ORDER BY e.at, e.seq) - e.n AS before FROM (
+          (SELECT s.at, s.seq, s.n FROM {schema}.starts s
+            WHERE s.limit_id = kept.id AND s.at > moment - window_ms - 1 AND moment - s.at < window_ms AND s.n > 0
+              AND s.claim IS NULL
+            ORDER BY s.at, s.seq LIMIT 10000)
+          UNION ALL
+          SELECT moment - window_ms + {schema}.look_again_in(
+              moment - (s.began + coalesce(delay, 0)), window_ms, window_ms - (moment - s.at)), s.seq, s.n
+            FROM {schema}.starts s
+            WHERE s.limit_id = kept.id AND s.at > moment - window_ms - 1 AND moment - s.at < window_ms AND s.n > 0
+              AND s.claim IS NOT NULL
+        ) e ORDER BY e.at, e.seq LIMIT 10000
+      ) f WHERE f.before < needed;
+    END IF;
+  END IF;
+  SELECT coalesce(sum(h.slots), 0) AS slots, count(*) FILTER (WHERE h.at >= kept.open_until) AS probes, min(h.until) AS until
+    INTO held FROM {schema}.holds h WHERE h.limit_id = kept.id AND (h.until IS NULL OR h.until > moment);
+  RETURN jsonb_build_object('now', moment, 'row', to_jsonb(kept), 'used', in_use, 'leaving', leaving,
+    'slots', held.slots, 'probes', held.probes, 'until', held.until);
+END
+$$;
+
+-- What is kept of a limit for a job that waits (seen_limit), and how long those are waited for who wait for the
+-- limit already and come before it (`behind`; NULL: until something is given back).
+--
+-- own: the job. lane: its lane, as standing_of says it. first: what the first of the lane weighs. ahead: how many
+-- come before it.
+CREATE OR REPLACE FUNCTION {schema}.seen_standing(
+  rule {schema}.limit_rule, own {schema}.jobs, lane jsonb, first jsonb, ahead float8, at float8
+) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  state_grp text := {schema}.state_of(rule, own.grp, own.keys);
+  quota {schema}.key_quota := {schema}.key_quota_of(rule, {schema}.group_of(state_grp));
+  more float8 := greatest(({schema}.charge_of(quota, own.weights)).weight, ({schema}.charge_of(quota, first)).weight);
+  seen jsonb := {schema}.seen_limit(rule.name, state_grp, quota.window_ms, quota.max, more, ahead, at);
+  behind float8 := 0;
+BEGIN
+  IF rule.weight IS NOT NULL THEN
+    behind := {schema}.heavy_wait(rule.name, state_grp, own.priority,
+      coalesce((lane ->> 'id')::bigint, 0),
+      CASE WHEN lane ->> 'heavy' IS NOT NULL AND lane ->> 'by' = rule.name AND lane ->> 'state' = state_grp THEN (lane ->> 'since')::float8 ELSE 'Infinity' END,
+      (seen ->> 'now')::float8, true);
+  END IF;
+  RETURN jsonb_build_object('seen', seen, 'behind', nullif(behind, 'Infinity'));
+END
+$$;
+
+-- Everything that decides when a job can start (jobs/explain.ts): one look, without any lock. NULL: there is no such job.
+CREATE OR REPLACE FUNCTION {schema}.explain_job_{version}(job_id text) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8 := {schema}.present();
+  skew float8 := {schema}.skew();
+  own {schema}.jobs;
+  -- The same, with the due_at by which it is ordered: where it will be, if it backs off.
+  place {schema}.jobs;
+  standing jsonb := '{"ahead": {"higher": 0, "group": 0, "lane": 0, "turns": 0}, "before": {"lane": 0, "type": 0}, "lane": null}';
+  ahead float8;
+  -- So many may take of a limit before it.
+  before float8;
+  first jsonb;
+  kept jsonb;
+  brought jsonb;
+BEGIN
+  SELECT * INTO own FROM {schema}.jobs j WHERE j.id = job_id;
+  IF own.id IS NULL THEN
+    RETURN NULL;
+  END IF;
+  IF own.state IN ('waiting', 'scheduled') THEN
+    place := own;
+    place.due_at := coalesce(own.first_due_at, own.due_at);
+    standing := {schema}.standing_of(place, now);
+  END IF;
+  ahead := (standing -> 'ahead' ->> 'lane')::float8;
+  before := (standing -> 'before' ->> 'type')::float8;
+  IF ahead > 0 THEN
+    first := jsonb_build_object('weights', {schema}.head_weights(own, now));
+  END IF;
+  SELECT coalesce(jsonb_agg(jsonb_build_object('rule', r.rule)
+      || {schema}.seen_standing(r.fields, own, standing -> 'lane', first -> 'weights', before, now)
+      ORDER BY r.name), '[]')
+    INTO kept FROM {schema}.rules r
+    WHERE ((r.fields).queues IS NULL OR own.queue = ANY ((r.fields).queues))
+      AND ((r.fields).types IS NULL OR own.type = ANY ((r.fields).types));
+  SELECT coalesce(jsonb_agg(jsonb_build_object('claim', c.value, 'behind', 0, 'seen', {schema}.seen_limit(c.value ->> 'key', '',
+      (c.value ->> 'windowMs')::float8, (c.value ->> 'max')::float8, 1, before, now)) ORDER BY c.ordinality), '[]')
+    INTO brought FROM {schema}.claims q, jsonb_array_elements(q.limits) WITH ORDINALITY c WHERE q.queue = own.queue;
+  IF own.state = 'scheduled' AND own.due_at <= now AND {schema}.has_passed(own.due_wall) THEN
+    own := place;
+  END IF;
+  RETURN standing || jsonb_build_object('now', now, 'skew', skew, 'job', {schema}.job_json(own, skew), 'first', first,
+    'workers', {schema}.read_workers_{version}(own.queue),
+    'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = own.queue),
+    'limits', kept || brought);
+END
+$$;
+
+-- How many jobs start before one that waits, or will, if nothing keeps them back (Standing in storage/limit-storage.ts): as if
+-- all that have come due waited, and all that wait had a lane, though a claim opens it only when it has to. One that does not exist
+-- yet would be where its unit is, behind those that do.
+--
+-- own: the job. at: now. Answers with `ahead`, with `before` (limits/behind.ts), and with its lane, if there is one: its id, the job that is too heavy for a
+-- limit (`heavy`), for which (`by`), and since when.
+CREATE OR REPLACE FUNCTION {schema}.standing_of(own {schema}.jobs, at float8) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  WITH types AS MATERIALIZED (
+    SELECT t.type FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
+  ), due AS MATERIALIZED (
+    -- Scheduled jobs of this priority or a higher one that have come due and do not wait in a lane yet. Up to 10,000.
+    SELECT d.type, d.priority, coalesce(':' || d.grp, '') AS grp, coalesce(d.keys, '') AS keys, d.due_at, d.seq FROM (
+      SELECT j.type, j.priority, j.grp, j.keys, coalesce(j.first_due_at, j.due_at) AS due_at, j.seq FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall)
+      ORDER BY j.due_at LIMIT 10000
+    ) d WHERE d.priority >= own.priority
+  ), open AS MATERIALIZED (
+    -- Jobs without a group and keys that wait, by type: how many of a higher priority; of the same; of these, how many come before; and which
+    -- is the first of them. Up to 10,000 of each.
+    SELECT t.type,
+      (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
+        AND j.grp IS NULL AND j.keys IS NULL AND j.priority > own.priority LIMIT 10000) h) AS higher,
+      (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
+        AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority LIMIT 10000) w) AS waiting,
+      (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
+        AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority AND (j.due_at, j.seq) < (own.due_at, own.seq)
+        LIMIT 10000) b) AS before,
+      (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
+        AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority ORDER BY j.due_at, j.seq LIMIT 1) AS first
+    FROM types t
+  ), places AS (
+    SELECT g.type, g.grp, g.keys, g.waiting, g.before, g.first FROM {schema}.waiting_grouped(own) g
+    UNION ALL
+    SELECT o.type, '', '', o.waiting, o.before, o.first FROM open o
+    UNION ALL
+    SELECT d.type, d.grp, d.keys, count(*), count(*) FILTER (WHERE (d.due_at, d.seq) < (own.due_at, own.seq)), min(d.seq)
+    FROM due d WHERE d.priority = own.priority GROUP BY d.type, d.grp, d.keys
+  ), present AS (
+    SELECT p.type, p.grp, p.keys = coalesce(own.keys, '') AS is_alike, p.grp = coalesce(':' || own.grp, '') AS is_own, p.waiting, p.before,
+      coalesce(l.turn, (SELECT max(u.turn) FROM {schema}.lanes u WHERE u.queue = own.queue AND u.priority = own.priority
+        AND u.grp = p.grp), 0)::float8 AS turn,
+      coalesce(l.id::float8, 'Infinity') AS id, coalesce(p.first, 0) AS first,
+      coalesce({schema}.blocked_until(l::{schema}.lanes) <= at, l.blocked_until IS NULL) AS free, l.heavy, l.blocked_by, l.blocked_grp,
+      l.heavy_since
+    FROM (SELECT type, grp, keys, sum(waiting) AS waiting, sum(before) AS before, min(first) AS first FROM places
+      GROUP BY type, grp, keys) p
+    LEFT JOIN LATERAL (SELECT k.* FROM {schema}.lanes k WHERE k.queue = own.queue AND k.priority = own.priority
+      AND k.grp = p.grp AND k.keys = p.keys AND k.type = p.type LIMIT 1) l ON true
+    WHERE p.waiting > 0
+  ), speaker AS (
+    -- The lane that was served the longest ago decides for its group. Where there is none, all that never were come first.
+    SELECT turn, id, first FROM (
+      SELECT turn, id, first FROM present WHERE is_own
+      UNION ALL SELECT 0, 'Infinity', 9223372036854775807 WHERE NOT EXISTS (SELECT FROM present WHERE is_own)
+    ) s ORDER BY turn, id, first LIMIT 1
+  ), mine AS (
+    SELECT coalesce(sum(before), 0) AS unit, coalesce(sum(before) FILTER (WHERE type = own.type AND is_alike), 0) AS lane
+    FROM present WHERE is_own
+  ), others AS (
+    -- Every other group has its turn as often as the job's own does before it; once more, if it is the other's turn first.
+    SELECT least(sum(p.waiting),
+      (SELECT unit FROM mine) + CASE WHEN bool_or((p.turn, p.id, p.first) < (s.turn, s.id, s.first)) THEN 1 ELSE 0 END) AS turns
+    FROM present p, speaker s
+    WHERE NOT p.is_own AND p.free
+      AND NOT EXISTS (SELECT FROM {schema}.pauses u WHERE u.queue = own.queue AND u.type = ':' || p.type)
+    GROUP BY p.grp
+  ), alike AS (
+    -- The same of its own type alone, which every worker that handles the job asks for: of groups where nothing else waits.
+    SELECT least(sum(p.waiting),
+      (SELECT lane FROM mine) + CASE WHEN bool_or((p.turn, p.id, p.first) < (s.turn, s.id, s.first)) THEN 1 ELSE 0 END) AS turns
+    FROM present p, speaker s
+    WHERE NOT p.is_own AND p.free
+    GROUP BY p.grp HAVING bool_and(p.type = own.type)
+  ), above AS (
+    SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = own.type
+        AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w)
+      + coalesce((SELECT sum(o.higher) FROM open o WHERE o.type = own.type), 0)
+      + (SELECT count(*) FROM due d WHERE d.priority > own.priority AND d.type = own.type) AS n
+  ), higher AS (
+    SELECT coalesce(sum(n), 0) AS n FROM (
+      SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type
+        AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) AS n
+      FROM types t
+      UNION ALL SELECT o.higher FROM open o
+      UNION ALL SELECT count(*) FROM due d WHERE d.priority > own.priority
+    ) h
+  )
+  SELECT jsonb_build_object(
+    'before', (SELECT jsonb_build_object('lane', least(10000, m.lane), 'type', least(10000,
+      m.lane + a.n + (SELECT coalesce(sum(turns), 0) FROM alike))) FROM mine m, above a),
+    'ahead', (SELECT jsonb_build_object('higher', least(10000, h.n), 'group', least(10000, m.unit), 'lane', least(10000, m.lane),
+      'turns', least(10000, (SELECT coalesce(sum(turns), 0) FROM others))) FROM higher h, mine m),
+    'lane', (SELECT jsonb_build_object('id', p.id, 'heavy', p.heavy, 'by', p.blocked_by, 'state', p.blocked_grp, 'since', p.heavy_since)
+      FROM present p WHERE p.is_own AND p.is_alike AND p.type = own.type AND p.id < 'Infinity'))
+$$;
+
+-- Jobs with a group or keys that wait in the priority of a job, by type, group and keys: how many; in its own group how many of them come
+-- before it; and which is the first of them. Up to 10,000 of each, in up to 10,000 lanes: from one lane to the next along the index.
+--
+-- grp, keys: as a lane says it.
+CREATE OR REPLACE FUNCTION {schema}.waiting_grouped(own {schema}.jobs)
+RETURNS TABLE (type text, grp text, keys text, waiting bigint, before bigint, first bigint)
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE types AS MATERIALIZED (
+    SELECT t.type FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
+  ), lanes AS (
+    SELECT t.type, n.grp, n.keys FROM types t CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = t.type AND j.priority = own.priority AND j.state = 'waiting'
+        AND coalesce(j.grp, j.keys) IS NOT NULL
+      ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
+    UNION ALL
+    SELECT l.type, n.grp, n.keys FROM lanes l CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = l.type AND j.priority = own.priority AND j.state = 'waiting'
+        AND coalesce(j.grp, j.keys) IS NOT NULL AND {schema}.lane_of(j.grp, j.keys) > {schema}.lane_of(l.grp, l.keys)
+      ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
+  ), known AS (
+    SELECT t.type, own.grp AS grp, own.keys AS keys FROM types t WHERE num_nonnulls(own.grp, own.keys) > 0
+    UNION
+    SELECT f.type, f.grp, f.keys FROM (SELECT l.type, l.grp, l.keys FROM lanes l LIMIT 10000) f
+  )
+  SELECT k.type, coalesce(':' || k.grp, ''), coalesce(k.keys, ''),
+    (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority
+      AND j.state = 'waiting' AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) LIMIT 10000) w),
+    CASE WHEN k.grp IS NOT DISTINCT FROM own.grp THEN (SELECT count(*) FROM (SELECT FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority AND j.state = 'waiting'
+        AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) AND (j.due_at, j.seq) < (own.due_at, own.seq)
+      LIMIT 10000) b) ELSE 0 END,
+    (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority
+      AND j.state = 'waiting' AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) ORDER BY j.due_at, j.seq LIMIT 1)
+  FROM known k
+$$;
+
+-- What the first of the jobs weighs that wait with this one: of its queue, type, priority, group and keys.
+--
+-- own: the job. at: now: what has come due waits.
+CREATE OR REPLACE FUNCTION {schema}.head_weights(own {schema}.jobs, at float8) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT f.weights FROM (
+    (SELECT j.weights, j.due_at, j.seq FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = own.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+        AND j.priority = own.priority AND own.grp IS NULL AND own.keys IS NULL ORDER BY j.due_at, j.seq LIMIT 1)
+    UNION ALL
+    (SELECT j.weights, j.due_at, j.seq FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = own.type AND j.state = 'waiting'
+        AND j.priority = own.priority AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(own.grp, own.keys)) ORDER BY j.due_at, j.seq LIMIT 1)
+    UNION ALL
+    (SELECT j.weights, coalesce(j.first_due_at, j.due_at), j.seq FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND j.type = own.type
+        AND j.priority = own.priority AND j.grp IS NOT DISTINCT FROM own.grp AND j.keys IS NOT DISTINCT FROM own.keys ORDER BY 2, 3 LIMIT 1)
+  ) f ORDER BY f.due_at, f.seq LIMIT 1
+$$;
+
+-- Registers workers as live for ttl_ms from now, or again, and removes those that are gone.
+--
+-- entries: [{id, queue, info, upMs}]. gone: [id]. Answer: {first}: one of the entries is the live worker that began first.
+CREATE OR REPLACE FUNCTION {schema}.register_workers_{version}(entries jsonb, ttl_ms float8, gone jsonb) RETURNS json
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  now float8 := {schema}.present();
+BEGIN
+  DELETE FROM {schema}.workers w WHERE w.id IN (SELECT jsonb_array_elements_text(gone));
+  INSERT INTO {schema}.workers AS w (id, queue, info, since, seen_at, until)
+    SELECT e ->> 'id', e ->> 'queue', e ->> 'info', now - (e ->> 'upMs')::float8, now, now + ttl_ms
+    FROM jsonb_array_elements(entries) AS e ORDER BY e ->> 'id' COLLATE "C"
+    ON CONFLICT ON CONSTRAINT workers_pkey DO UPDATE
+      SET queue = excluded.queue, info = excluded.info, seen_at = excluded.seen_at, until = excluded.until;
+  RETURN json_build_object('first', EXISTS (
+    SELECT FROM (SELECT w.id FROM {schema}.workers w WHERE w.until > now ORDER BY w.since, w.id LIMIT 1) AS f
+    WHERE f.id IN (SELECT e ->> 'id' FROM jsonb_array_elements(entries) AS e)));
+END
+$$;
+
+-- The live workers of a queue, or of all (NULL), the one that began first in front: [{id, queue, info, since, seenAt}].
+CREATE OR REPLACE FUNCTION {schema}.read_workers_{version}(of_queue text) RETURNS jsonb
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(jsonb_agg(jsonb_build_object('id', w.id, 'queue', w.queue, 'info', w.info, 'since', w.since - {schema}.skew(),
+      'seenAt', w.seen_at - {schema}.skew()) ORDER BY w.since, w.id), '[]')
+    FROM {schema}.workers w WHERE w.until > {schema}.present() AND (of_queue IS NULL OR w.queue = of_queue)
+$$;
+
+-- Of each queue the types of which jobs wait, and what is paused; and all live workers (workers.ts).
+--
+-- Of jobs that have come due and are not shown as such yet the first thousand are looked at. Lanes are not asked: one may be ready
+-- though its last job was cancelled, until a claim looks at it.
+CREATE OR REPLACE FUNCTION {schema}.read_waiting_types_{version}() RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+  SET jit = off SET enable_seqscan = off AS $$
+DECLARE
+  now float8 := {schema}.present();
+BEGIN
+  RETURN json_build_object('workers', {schema}.read_workers_{version}(NULL), 'queues', (
+    SELECT coalesce(json_agg(json_build_object('queue', n.name,
+      'pauses', (SELECT coalesce(json_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = n.name),
+      'types', (SELECT coalesce(json_agg(w.type ORDER BY w.type), '[]') FROM (
+        SELECT t.type FROM unnest({schema}.waiting_types(n.name)) AS t (type)
+        WHERE EXISTS (SELECT FROM {schema}.jobs j
+            WHERE j.queue = n.name AND j.type = t.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL)
+          OR EXISTS (SELECT FROM {schema}.jobs j
+            WHERE j.queue = n.name AND j.type = t.type AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL)
+        UNION
+        SELECT d.type FROM (SELECT j.type FROM {schema}.jobs j
+          WHERE j.queue = n.name AND j.state = 'scheduled' AND j.due_at <= now AND {schema}.has_passed(j.due_wall) ORDER BY j.due_at LIMIT 1000) AS d) AS w)
+      ) ORDER BY n.no), '[]')
+    FROM unnest({schema}.queue_names()) WITH ORDINALITY AS n (name, no)));
+END
+$$;
