@@ -60,13 +60,13 @@ async function filled(analyzed: boolean): Promise<{ readonly client: pg.Client; 
   return { client, statements };
 }
 
-/** How many jobs each part of a plan has looked at, by how it did so. */
-function looks(plan: Plan): { readonly how: string; readonly rows: number }[] {
-  const below = (plan.Plans ?? []).flatMap(looks);
+/** How many rows of a table each part of a plan has looked at, by how it did so. */
+function looks(plan: Plan, table = "jobs"): { readonly how: string; readonly rows: number }[] {
+  const below = (plan.Plans ?? []).flatMap((part) => looks(part, table));
   const loops = plan["Actual Loops"];
   const removed = (plan["Rows Removed by Filter"] ?? 0) + (plan["Rows Removed by Join Filter"] ?? 0);
   const seen = { how: plan["Index Name"] ?? plan["Node Type"], rows: (plan["Actual Rows"] + removed) * loops };
-  const isScan = plan["Relation Name"] === "jobs" && plan["Node Type"].includes("Scan");
+  const isScan = plan["Relation Name"] === table && plan["Node Type"].includes("Scan");
   return isScan || plan["Rows Removed by Join Filter"] !== undefined ? [seen, ...below] : below;
 }
 
@@ -147,6 +147,32 @@ test.each([false, true])("no step looks at more jobs than it has to, of very man
       JSON.stringify({ queue: "q", states, since: 500, until: 9e15, most: 50, bytes: 2 ** 22, after: MANY }),
     );
     await call("sweep");
+  } finally {
+    await client.end();
+  }
+});
+
+test("a confirmation and the end of a permit look up their limits, of very many", async () => {
+  const { client, statements } = await filled(false);
+  try {
+    const seen = async (name: string, ...values: readonly unknown[]) => {
+      statements.length = 0;
+      const marks = values.map((_, i) => `$${i + 1}`).join(", ");
+      await client.query(`SELECT sluice.${calledName(name)}(${marks})`, [...values]);
+      expect(statements.length).toBeGreaterThan(0);
+      return statements.flatMap(({ Plan: plan }) => looks(plan, "limits")).filter(({ rows }) => rows > MANY / 10);
+    };
+    await client.query(`INSERT INTO sluice.limits (name, grp, longest, prune_at)
+      SELECT 'tenant', ':' || n, 1000, 9e15 FROM generate_series(1, ${MANY}) AS n`);
+    await client.query(`INSERT INTO sluice.starts (limit_id, at, since, n, claim, token, began)
+      SELECT id, 1, 1, 1, id, id, 1 FROM sluice.limits; SELECT setval('sluice.numbers', ${MANY * 10})`);
+    for (let grant = 1; grant <= 7; grant++) {
+      expect(await seen("confirm", JSON.stringify({ grants: [MANY - grant], called: [1] }))).toEqual([]);
+      expect(await seen("give_permit", null, MANY - grant, MANY - grant, 1, 1, 9e15, "released", null)).toEqual([]);
+      expect(
+        await seen("give_permit", "tenant", MANY - 10 - grant, MANY - 10 - grant, 1, null, null, "cancelled", null),
+      ).toEqual([]);
+    }
   } finally {
     await client.end();
   }

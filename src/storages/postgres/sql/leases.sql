@@ -162,9 +162,7 @@ $$;
 -- again: as lock_leases. Answer: {stale: [numbers of outcomes whose lease was lost], woken, wakeAll, events, ends}.
 CREATE OR REPLACE FUNCTION {schema}.settle_{version}(outcomes json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
-  SET enable_indexscan = on SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-  SET enable_memoize = off AS $$
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off AS $$
 DECLARE
   now float8;
   begun boolean := {schema}.begin_step() IS NULL;
@@ -467,7 +465,7 @@ $$;
 --
 -- ids, tokens: of the leases. Answers with the wake-ups: [[queue, as `wakes` says]].
 CREATE OR REPLACE FUNCTION {schema}.unspend(ids text[], tokens bigint[]) RETURNS json
-LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   now float8 := {schema}.present();
   waiting {schema}.arrival[];

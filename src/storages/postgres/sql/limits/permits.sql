@@ -53,7 +53,7 @@ BEGIN
     OR slots > keys.concurrency[1] THEN
     wait := {schema}.refusal_wait(rule, state_grp, weight, slots, 0, 0, 0, NULL, now);
   END IF;
-  -- Of all who wait for a limit, those outside of jobs come last.
+  -- Permits come after all jobs that wait for the limit.
   IF wait <> -1 AND rule.weight IS NOT NULL AND asked IS DISTINCT FROM 0 THEN
     wait := greatest(wait, {schema}.heavy_wait(limit_name, state_grp, '-Infinity', 0, 'Infinity', now, false));
   END IF;
@@ -110,7 +110,7 @@ BEGIN
   PERFORM {schema}.begin_step();
   -- After a reset what is held is kept elsewhere, under the same name.
   SELECT l.name INTO limit_name FROM {schema}.limits l
-    WHERE (l.id = give_permit_{version}.limit_id OR l.id IN (SELECT h.limit_id FROM {schema}.holds h WHERE h.token = number))
+    WHERE l.id = ANY (give_permit_{version}.limit_id || ARRAY(SELECT h.limit_id FROM {schema}.holds h WHERE h.token = number))
       AND (only_name IS NULL OR l.name = only_name) LIMIT 1;
   IF limit_name IS NULL OR number <= 0 OR number > (SELECT n.last_value FROM {schema}.numbers n) THEN
     RETURN '{}';

@@ -169,7 +169,7 @@ END
 $$;
 
 -- How much of a window is in use, without adding up the whole window every time: kept_used was in use at seen_at, in a window
--- of kept_ms. Whoever looks later takes off what has left since, along the index. Weights are whole numbers, so the sums are
+-- of kept_ms. A later look subtracts what has left since, along the index. Weights are whole numbers, so the sums are
 -- exact. The first bounds find the place in the index; the ages, by subtraction, are exact.
 CREATE OR REPLACE FUNCTION {schema}.window_used(
   id bigint, kept_ms float8, kept_used float8, seen_at float8, window_ms float8, now float8
@@ -279,7 +279,7 @@ END
 $$;
 
 -- Where in the log a start of this instant was written down, that shares its place with others; NULL: it is not there any
--- more. The place may be somebody else's by now: then the time is another.
+-- more. The place may be another start's by now: then the time is another.
 CREATE OR REPLACE FUNCTION {schema}.find_entry(limit_id bigint, entry bigint, at float8) RETURNS {schema}.starts
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -404,8 +404,7 @@ $$;
 -- said: {grants, called, name}: two lists of one length; name: the rate that the grants are of, and no others count; NULL: any limit.
 CREATE OR REPLACE FUNCTION {schema}.confirm_{version}(said json) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
-  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off
-  SET enable_mergejoin = off AS $$
+  SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off SET enable_hashjoin = off AS $$
 DECLARE
   q record;
 BEGIN
@@ -438,10 +437,11 @@ BEGIN
         SELECT s.seq, s.at, s.began, least(s.began + called[array_position(grants, s.claim)], latest) AS called_at,
           -- No call comes before its grant. Of a start that a token names `since` says something else.
           CASE WHEN s.token IS NULL THEN s.since END AS granted_at,
-          l.seen_at, l.window_ms, l.called_by = s.claim AS is_latest, s.n = 0 AND l.longest = 0 AS is_mark
+          l.name, l.seen_at, l.window_ms, l.called_by = s.claim AS is_latest, s.n = 0 AND l.longest = 0 AS is_mark
         FROM {schema}.starts AS s JOIN {schema}.limits AS l ON l.id = s.limit_id
-        WHERE s.claim = ANY (grants) AND (only_name IS NULL OR l.name = only_name) OFFSET 0
-      ) AS c WHERE s.seq = c.seq
+        -- Limits are looked up by the starts. A name among these conditions would make the planner read all limits.
+        WHERE s.claim = ANY (grants) OFFSET 0
+      ) AS c WHERE s.seq = c.seq AND (only_name IS NULL OR c.name = only_name)
       RETURNING s.seq, s.limit_id, s.n, c.at AS before, s.at AS after, c.called_at, c.called_at - c.began AS called_in,
         c.is_latest, c.is_mark, (c.seen_at - c.at < c.window_ms) <> (c.seen_at - s.at < c.window_ms) AS moves
   LOOP
