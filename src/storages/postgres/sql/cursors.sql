@@ -3,8 +3,8 @@
 --
 -- Locks: that of the marks of a queue, which no step waits for.
 
--- How many entries of the index of jobs that wait without a group were passed on this connection, of late, whether or not anybody still
--- waits there. What is counted of a look is the difference.
+-- How many entries of the index of jobs that wait without a group were passed on this connection, of late, whether or not a job
+-- still waits there. What is counted of a look is the difference.
 CREATE OR REPLACE FUNCTION {schema}.passed() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
   SELECT pg_stat_get_xact_tuples_returned('{schema}.jobs_open'::regclass)
@@ -17,7 +17,7 @@ LANGUAGE sql VOLATILE AS $$
   SELECT {schema}.passed() - before > CASE WHEN marked THEN 1000 ELSE 5000 END
 $$;
 
--- To find this one, the first who waits of a type, took long: the next look begins here. There are few marks for a type: where
+-- It took long to find this job, the first of a type that waits: the next look begins here. There are few marks for a type: where
 -- jobs have ever other priorities they are of no use.
 CREATE OR REPLACE FUNCTION {schema}.set_mark(queue text, type text, priority float8, due_at float8, seq bigint, now float8)
 RETURNS void
@@ -75,7 +75,7 @@ BEGIN
 END
 $$;
 
--- The first who waits without a group, of this type, from the marks on: by priority, those between marks, then those behind the next.
+-- The first job of this type that waits without a group, from the marks on: by priority, those between marks, then those behind the next.
 CREATE OR REPLACE FUNCTION {schema}.first_open(queue text, type text, now float8, OUT priority float8, OUT due_at float8,
   OUT seq bigint)
 LANGUAGE plpgsql STABLE AS $$
@@ -102,9 +102,9 @@ BEGIN
 END
 $$;
 
--- Now and then, one claim at a time, all who stand before the marks of a queue are passed: where somebody has come back there the mark
--- is set to him, and where there are few, for the server has cleaned up, it is taken away. The longer that takes the less
--- often it is done: for a twentieth of the time, about.
+-- Now and then one claim at a time looks at all jobs before the marks of a queue: where a job has come back there it moves the mark to
+-- that job, and where few entries are left, since the server has cleaned up, it deletes the mark. The longer that takes the less often
+-- it is done: for a twentieth of the time, about.
 --
 -- Answers when it is to be done next; NULL: it was done just now.
 CREATE OR REPLACE FUNCTION {schema}.look_before_marks(queue text, now float8) RETURNS float8

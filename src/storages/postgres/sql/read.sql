@@ -308,8 +308,8 @@ BEGIN
 END
 $$;
 
--- What is kept of a limit for a job that waits (seen_limit), and how long those are waited for who wait for the
--- limit already and come before it (`behind`; NULL: until something is given back).
+-- What is kept of a limit for a job that waits (seen_limit), and how long it waits for jobs that wait for
+-- the limit already and come before it (`behind`; NULL: until something is given back).
 --
 -- own: the job. lane: its lane, as standing_of says it. first: what the first of the lane weighs. ahead: how many
 -- come before it.

@@ -99,7 +99,7 @@ BEGIN
     RETURN given;
   END IF;
   together := {schema}.blocks_of(tokens);
-  -- What those of one claim hold together. Who is the last of them leaves nothing behind.
+  -- What the jobs of one claim hold together. The last of them deletes the row.
   FOR ended IN
     WITH gone AS (
       DELETE FROM {schema}.holds AS h USING unnest(together.blocks, together.counts) AS b (token, n)
@@ -396,9 +396,9 @@ BEGIN
     rule := {schema}.rule_named(one.name);
     CONTINUE WHEN rule.name IS NULL;
     awaited := one.awaited OR EXISTS (SELECT FROM unnest(given) AS other WHERE other.id = one.id AND other.awaited);
-    -- Of a group it matters to those who waited for it, and have not been told by anything else.
+    -- Of a group it matters only to lanes that waited for it.
     CONTINUE WHEN rule.by_group AND NOT awaited;
-    -- Whoever is heavier than others waits for more than one, and has to look after every change.
+    -- A heavy job waits for more than one, and has to look after every change.
     IF rule.weight IS NOT NULL AND awaited THEN
       RETURN true;
     END IF;

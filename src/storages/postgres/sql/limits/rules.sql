@@ -12,7 +12,7 @@
 --   removed           the rule, and all that was counted
 --   forgets           it is by something else now: all that was counted for values of what it was by
 --   adopts            jobs that run already hold of it what they would hold if they had started under it
---   resumed           nothing is in its way any more, whoever it was that held it
+--   resumed           holds, what a service said and the breaker are cleared
 --   reset             what was counted is forgotten: of one state (`grp`), or of all (null)
 --   loosened          whatever waited for it looks again
 -- history: what was changed, as listeners and the history of limits are told (storage/limit-history.ts).
@@ -36,7 +36,7 @@ BEGIN
   now := {schema}.moment();
   FOR change IN SELECT value FROM jsonb_array_elements(changes) LOOP
     SELECT * INTO before FROM {schema}.rules WHERE name = change ->> 'name';
-    -- Of a limit by group nothing but what is kept for groups: the bare name is somebody else's.
+    -- Of a limit by group only the states of groups: the state without a group is that of a rate of this name.
     first_grp := CASE WHEN (before.rule ->> 'byGroup')::boolean THEN '-' ELSE '' END;
     IF change ? 'stored' THEN
       instants := {schema}.rule_instants(before.stored, change, now);
