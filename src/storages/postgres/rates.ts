@@ -82,7 +82,7 @@ export class PostgresRates implements ConfirmingRateLimiterStorage {
   async setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void> {
     this.#name(queueName);
     const until = this.#instant("nextAvailableAt", nextAvailableAt);
-    await this.#database.once("rate_pause", [queueName, until - this.#database.clock.wall()]);
+    await this.#database.once("hold_limit", [queueName, null, until - this.#database.clock.wall(), true]);
   }
 
   async clear(queueName: string): Promise<void> {

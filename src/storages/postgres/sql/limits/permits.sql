@@ -271,20 +271,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   ) kept WHERE kept.place > skipped ORDER BY kept.at, kept.seq LIMIT 1
 $$;
 
--- Holds a name for so long from now: nothing starts under it. A hold is only ever extended.
-CREATE OR REPLACE FUNCTION {schema}.rate_pause_{version}(limit_name text, pause_ms float8) RETURNS text
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  now float8;
-BEGIN
-  PERFORM {schema}.begin_step(false);
-  PERFORM {schema}.lock_limits(ARRAY[limit_name]);
-  now := {schema}.moment();
-  PERFORM {schema}.write_hold(limit_name, '', now + pause_ms, now);
-  RETURN '{}';
-END
-$$;
-
 -- For how long nothing starts under this name; NULL: there is no hold.
 CREATE OR REPLACE FUNCTION {schema}.rate_paused_{version}(name text) RETURNS float8
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -311,25 +297,29 @@ BEGIN
 END
 $$;
 
--- Nothing starts under a limit for so long, in one group; of a limit that is not by group, at all. It only ever extends. What
--- holds all groups of a limit is kept with its rule: write_rules.
-CREATE OR REPLACE FUNCTION {schema}.hold_limit_{version}(limit_name text, grp text, hold_ms float8) RETURNS text
+-- Nothing starts under a limit for so long, in one group; of a limit that is not by group, and of a rate, at all. It only ever extends.
+-- What holds all groups of a limit is kept with its rule: write_rules.
+--
+-- is_rate: the name is that of a rate, for which there need not be a rule.
+CREATE OR REPLACE FUNCTION {schema}.hold_limit_{version}(limit_name text, grp text, hold_ms float8, is_rate boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   rule {schema}.limit_rule;
   now float8;
 BEGIN
-  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.begin_step();
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
-  rule := {schema}.rule_named(limit_name);
-  IF rule.name IS NULL THEN
-    RETURN '{"missing":true}';
-  END IF;
-  IF rule.by_group AND grp IS NULL THEN
-    RETURN '{"again":true}';
+  IF NOT is_rate THEN
+    rule := {schema}.rule_named(limit_name);
+    IF rule.name IS NULL THEN
+      RETURN '{"missing":true}';
+    END IF;
+    IF rule.by_group AND grp IS NULL THEN
+      RETURN '{"again":true}';
+    END IF;
   END IF;
   now := {schema}.moment();
-  PERFORM {schema}.write_hold(limit_name, {schema}.state_grp(rule.by_group, grp), now + hold_ms, now);
+  PERFORM {schema}.write_hold(limit_name, {schema}.state_grp(coalesce(rule.by_group, false), grp), now + hold_ms, now);
   RETURN '{}';
 END
 $$;

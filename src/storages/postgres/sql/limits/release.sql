@@ -246,7 +246,9 @@ BEGIN
 END
 $$;
 
--- A start took this of its limits (jobs.limits), and really used so much: `after` is what it took then, `given` what is_earlier has to hear.
+-- A start took this of its limits (jobs.limits), and really used so much; the last word holds. Inside the window its place in the log
+-- changes; what becomes known after it has expired is charged from now on, and what has expired is not given back. `after` is what it took
+-- then, `given` what is_earlier has to hear.
 --
 -- weights: what it used, by the names of weights; of others it used what it took. NULL: it used nothing, but for the names in `settled`.
 CREATE OR REPLACE FUNCTION {schema}.correct_starts(
@@ -257,65 +259,51 @@ DECLARE
   taken jsonb;
   kept {schema}.limits;
   rule {schema}.limit_rule;
-  corrected record;
-BEGIN
-  given := '{}';
-  IF jsonb_typeof(limits) = 'array' THEN
-    after := '[]';
-    FOR taken IN SELECT jsonb_array_elements(limits) LOOP
-      SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = (taken ->> 0)::bigint;
-      rule := {schema}.rule_named(kept.name);
-      IF rule.max IS NOT NULL AND rule.weight IS NOT NULL
-        AND (weights ? rule.weight OR (weights IS NULL AND rule.weight <> ALL (settled))) THEN
-        corrected := {schema}.correct_taken(
-          kept, coalesce(started_at, 0), coalesce((weights ->> rule.weight)::float8, 0), now, taken);
-        taken := corrected.taken;
-        given := given || corrected.given;
-      END IF;
-      after := after || jsonb_build_array(taken);
-    END LOOP;
-  END IF;
-END
-$$;
-
--- A start took this of a limit that weighs its window, and really used so much; the last word holds. Inside the window its
--- place in the log changes; what becomes known after it has expired is charged from now on, and what has expired is not given
--- back. `taken` is what it took then, `given` what is_earlier has to hear.
-CREATE OR REPLACE FUNCTION {schema}.correct_taken(
-  kept {schema}.limits, started_at float8, used float8, now float8, INOUT taken jsonb, OUT given {schema}.limit_given[]
-)
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  place bigint := coalesce((taken ->> 1)::bigint, 0);
-  weight float8 := coalesce((taken ->> 2)::float8, 1);
-  spent float8 := coalesce((taken ->> 3)::float8, 0);
-  entry {schema}.starts := {schema}.find_entry(kept.id, place, coalesce((taken ->> 4)::float8, started_at));
+  entry {schema}.starts;
+  weight float8;
+  spent float8;
+  used float8;
+  counts float8;
   again record;
-  after float8;
 BEGIN
   given := '{}';
-  IF now - entry.at < kept.longest THEN
-    after := greatest(0, used - spent);
-    IF after = weight THEN
-      RETURN;
-    END IF;
-    PERFORM {schema}.change_start(entry, entry.at, entry.since, greatest(0, entry.n + after - weight), entry.spent);
-    IF after < weight THEN
-      given := {schema}.window_freed(kept.name, kept.grp, now);
-    ELSE
-      PERFORM {schema}.charge_more(kept.id, after - weight);
-    END IF;
-    taken := jsonb_build_array(kept.id, place, after, spent)
-      || CASE WHEN taken -> 4 IS NULL THEN '[]' ELSE jsonb_build_array(taken -> 4) END;
+  IF jsonb_typeof(limits) IS DISTINCT FROM 'array' THEN
     RETURN;
   END IF;
-  spent := spent + weight;
-  taken := jsonb_build_array(kept.id, 0, 0, spent);
-  IF used > spent THEN
-    PERFORM {schema}.charge_more(kept.id, used - spent);
-    again := {schema}.record_starts(kept.id, used - spent, now);
-    taken := jsonb_build_array(kept.id, again.place, used - spent, spent, again.at);
-  END IF;
+  after := '[]';
+  FOR taken IN SELECT jsonb_array_elements(limits) LOOP
+    SELECT * INTO kept FROM {schema}.limits AS l WHERE l.id = (taken ->> 0)::bigint;
+    rule := {schema}.rule_named(kept.name);
+    IF rule.max IS NOT NULL AND rule.weight IS NOT NULL
+      AND (weights ? rule.weight OR (weights IS NULL AND rule.weight <> ALL (settled)))
+    THEN
+      used := coalesce((weights ->> rule.weight)::float8, 0);
+      weight := coalesce((taken ->> 2)::float8, 1);
+      spent := coalesce((taken ->> 3)::float8, 0);
+      entry := {schema}.find_entry(kept.id, coalesce((taken ->> 1)::bigint, 0), coalesce((taken ->> 4)::float8, started_at, 0));
+      IF now - entry.at < kept.longest THEN
+        counts := greatest(0, used - spent);
+        IF counts <> weight THEN
+          PERFORM {schema}.change_start(entry, entry.at, entry.since, greatest(0, entry.n + counts - weight), entry.spent);
+          PERFORM {schema}.charge_more(kept.id, counts - weight);
+          IF counts < weight THEN
+            given := given || {schema}.window_freed(kept.name, kept.grp, now);
+          END IF;
+          taken := jsonb_build_array(kept.id, entry.seq, counts, spent)
+            || CASE WHEN taken -> 4 IS NULL THEN '[]' ELSE jsonb_build_array(taken -> 4) END;
+        END IF;
+      ELSE
+        spent := spent + weight;
+        taken := jsonb_build_array(kept.id, 0, 0, spent);
+        IF used > spent THEN
+          PERFORM {schema}.charge_more(kept.id, used - spent);
+          again := {schema}.record_starts(kept.id, used - spent, now);
+          taken := jsonb_build_array(kept.id, again.place, used - spent, spent, again.at);
+        END IF;
+      END IF;
+    END IF;
+    after := after || jsonb_build_array(taken);
+  END LOOP;
 END
 $$;
 
