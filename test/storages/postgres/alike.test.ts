@@ -94,7 +94,7 @@ const life = fc.record({
 });
 
 /** What is left behind, but for the numbers that things have. Of what is in use of a window: as whoever looks now is told. */
-const LEFT = `SELECT l.name, l.grp, l.latest_at, l.pause_until, l.told_left, l.told_until, l.failures, l.open_until, l.held, l.longest,
+const LEFT = `SELECT l.name, l.grp, l.latest_at, l.pause_until, l.remaining, l.remaining_until, l.failures, l.open_until, l.held, l.longest,
     l.newest, l.window_ms, CASE WHEN l.window_ms IS NOT NULL THEN sluice.window_used(l.id, l.window_ms, l.used, l.seen_at, l.window_ms, sluice.present()) END AS used,
     (SELECT coalesce(sum(s.n), 0) FROM sluice.starts s WHERE s.limit_id = l.id AND greatest(l.seen_at, sluice.present()) - s.at < l.window_ms) AS counted,
     (SELECT sum(s.n) FROM sluice.starts s WHERE s.limit_id = l.id) AS starts, l.called_at, l.called_by, l.called_in,

@@ -22,7 +22,7 @@ const OTHERS = [
   "arrivals.priority",
   "marks.priority",
   "limit_changes.at_wall",
-  "limits.told_left",
+  "limits.remaining",
   "limits.called_in",
   "limits.window_ms",
   "limits.used",

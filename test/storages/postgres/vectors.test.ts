@@ -56,7 +56,7 @@ interface Comparisons {
 const PREPARE = `
 WITH v AS (SELECT * FROM json_to_recordset($1) AS v(name text, grp text, "windowMs" float8, used float8, "seenAt" float8, gauge json, "forgottenAt" float8,
     newest float8, held float8, starts json, holds json)),
-  l AS (INSERT INTO sluice.limits (name, grp, latest_at, called_at, called_by, called_in, pause_until, told_left, told_until, open_until, window_ms, used, seen_at,
+  l AS (INSERT INTO sluice.limits (name, grp, latest_at, called_at, called_by, called_in, pause_until, remaining, remaining_until, open_until, window_ms, used, seen_at,
       longest, newest, forgotten_at, prune_at, held)
     SELECT name, grp, (gauge ->> 'latestAt')::float8, (gauge ->> 'calledAt')::float8, (gauge ->> 'calledBy')::bigint,
       (gauge ->> 'calledIn')::float8, (gauge ->> 'heldUntil')::float8, (gauge ->> 'remaining')::float8,

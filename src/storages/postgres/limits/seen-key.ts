@@ -34,8 +34,8 @@ interface LimitRow {
   /** How long the latest call took that was confirmed. */
   readonly called_in: number;
   readonly pause_until: number | null;
-  readonly told_left: number | null;
-  readonly told_until: number | null;
+  readonly remaining: number | null;
+  readonly remaining_until: number | null;
   readonly failures: number;
   readonly open_until: number | null;
   readonly forgotten_at: number | null;
@@ -102,8 +102,8 @@ function stateOf(row: LimitRow | null): KeyState {
     calledBy: row.called_by,
     calledIn: row.called_in,
     heldUntil: row.pause_until,
-    remaining: row.told_left,
-    remainingUntil: row.told_until,
+    remaining: row.remaining,
+    remainingUntil: row.remaining_until,
     failures: row.failures,
     openUntil: row.open_until,
   };

@@ -107,7 +107,7 @@ BEGIN
           OR (r.max > 1000 AND (greatest(now, l.newest) - l.entry_since) * 1000 < r.window_ms)) THEN l.entry
         WHEN l.window_ms IS NOT NULL OR l.longest > 0 THEN nextval('{schema}.starts_seq_seq') END AS place,
       coalesce(l.id IS NOT NULL AND (r.window_ms IS NULL OR (l.window_ms = r.window_ms AND l.longest >= r.window_ms))
-        AND (greatest(r.held_until, r.blind_until, l.pause_until, l.told_until, l.forgotten_at + r.window_ms + 1) > now) IS NOT TRUE
+        AND (greatest(r.held_until, r.blind_until, l.pause_until, l.remaining_until, l.forgotten_at + r.window_ms + 1) > now) IS NOT TRUE
         AND CASE WHEN r.concurrency IS NULL THEN moved = 0 OR l.id <> ALL (way.held)
           ELSE (moved = 0 OR (l.id = ANY (way.held) AND l.held >= moved)) AND NOT EXISTS (
             SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now) END, false) AS plain
@@ -167,7 +167,7 @@ BEGIN
     END IF;
     UPDATE {schema}.limits l SET latest_at = now, called_at = greatest(l.called_at, now + coalesce(q.grant_ttl, 0)), called_by = NULL,
       used = CASE WHEN l.window_ms IS NULL THEN 0 ELSE l.used + started.count END,
-      told_left = CASE WHEN l.told_left IS NOT NULL THEN greatest(0, l.told_left - started.count) END,
+      remaining = CASE WHEN l.remaining IS NOT NULL THEN greatest(0, l.remaining - started.count) END,
       newest = CASE WHEN t.place IS NULL THEN l.newest ELSE now END, entry = CASE WHEN q.grant_ttl IS NULL THEN coalesce(t.place, l.entry) ELSE l.entry END,
       entry_since = CASE WHEN t.place = l.entry OR q.grant_ttl IS NOT NULL THEN l.entry_since ELSE now END,
       held = CASE WHEN l.id = ANY (room.holding) THEN l.held - moved + started.count ELSE l.held END

@@ -139,7 +139,7 @@ BEGIN
         CROSS JOIN LATERAL (SELECT o.* FROM {schema}.limits o WHERE o.name = k.name AND o.grp = k.grp LIMIT 1) l
       WHERE k.weight IS NOT NULL OR k.every_ms IS NOT NULL OR l.longest < k.window_ms OR l.window_ms <> k.window_ms
         OR (k.probes IS NOT NULL AND l.open_until IS NOT NULL)
-        OR greatest(l.pause_until, l.told_until, l.forgotten_at + k.window_ms + 1) > now
+        OR greatest(l.pause_until, l.remaining_until, l.forgotten_at + k.window_ms + 1) > now
         OR l.used + q.max >= k.max OR l.held + q.max >= k.concurrency
         OR (k.concurrency IS NOT NULL AND EXISTS (SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now));
     IF keyed THEN
@@ -154,7 +154,7 @@ BEGIN
   blocked := '[]';
   WHILE cardinality(names) > 0 LOOP
     SELECT coalesce(json_agg(json_build_array(k.name, k.grp, k.window_ms, k.used, k.slots, k.probes, k.expires_in, k.latest_at, k.called_at,
-          k.called_by, k.called_in, k.pause_until, k.told_left, k.told_until, k.open_until, k.forgotten_at,
+          k.called_by, k.called_in, k.pause_until, k.remaining, k.remaining_until, k.open_until, k.forgotten_at,
           CASE WHEN k.used + k.weight > k.max THEN {schema}.leaving(k.id, k.window_ms, least(k.used, k.used + k.weight - k.max), now) END,
           CASE WHEN q.grant_ttl IS NOT NULL AND k.used + k.weight > k.max THEN (
             SELECT {schema}.expected_delay(s.at - s.began, k.window_ms) FROM {schema}.starts s
@@ -162,7 +162,7 @@ BEGIN
         max(k.latest)
       INTO states, latest FROM (
         SELECT a.name, a.grp, a.window_ms, a.max, a.weight, l.id, l.latest_at, l.called_at, l.called_by, l.called_in, l.pause_until,
-          l.told_left, l.told_until, l.open_until, l.forgotten_at, greatest(l.newest, l.latest_at) AS latest,
+          l.remaining, l.remaining_until, l.open_until, l.forgotten_at, greatest(l.newest, l.latest_at) AS latest,
           CASE WHEN a.window_ms IS NOT NULL THEN {schema}.window_used(l.id, l.window_ms, l.used, l.seen_at, a.window_ms, now) END AS used,
           CASE WHEN a.holds THEN l.held + coalesce(h.slots, 0) END AS slots, CASE WHEN a.holds THEN h.until - now END AS expires_in,
           CASE WHEN a.holds AND l.open_until IS NOT NULL THEN (SELECT count(*) FROM {schema}.holds o

@@ -33,7 +33,7 @@ BEGIN
             OR (a.window_ms IS NOT NULL AND (a.max = 0
               OR coalesce(greatest(a.blind_until - now, a.window_ms - (now - l.forgotten_at)) > 0, false)))
             OR (a.probes IS NOT NULL AND coalesce(now < l.open_until, false)) AS closed,
-          CASE WHEN now < l.told_until THEN coalesce(l.told_left, 0) END AS remaining,
+          CASE WHEN now < l.remaining_until THEN coalesce(l.remaining, 0) END AS remaining,
           CASE WHEN a.holds THEN coalesce(l.held, 0) + coalesce((
             SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) END AS slots,
           least(CASE WHEN a.every_ms IS NOT NULL THEN CASE WHEN a.every_ms - (now - l.called_at) > 0 THEN 0 ELSE 1 END END,
@@ -168,7 +168,7 @@ BEGIN
   END LOOP;
   UPDATE {schema}.limits l SET latest_at = now, called_at = greatest(l.called_at, now + coalesce(ttl, 0)),
     called_by = CASE WHEN ttl IS NOT NULL AND k.every_ms IS NOT NULL AND (l.called_at > now) IS NOT TRUE THEN number END,
-    told_left = CASE WHEN l.told_left IS NOT NULL THEN greatest(0, l.told_left - k.n) END,
+    remaining = CASE WHEN l.remaining IS NOT NULL THEN greatest(0, l.remaining - k.n) END,
     window_ms = coalesce(k.window_ms, l.window_ms),
     used = CASE WHEN k.window_ms IS NOT NULL THEN k.used WHEN l.window_ms IS NOT NULL THEN l.used ELSE -k.n END + k.n,
     seen_at = CASE WHEN k.window_ms IS NOT NULL THEN k.used_at WHEN l.window_ms IS NOT NULL THEN l.seen_at ELSE now END,
@@ -209,7 +209,7 @@ BEGIN
   state.starts := starts;
   state.held := state.held + taken_slots;
   state.probes := state.probes + starts;
-  state.told_left := greatest(0, state.told_left - taken);
+  state.remaining := greatest(0, state.remaining - taken);
   state.grant_ttl := ttl;
   RETURN ({schema}.decide_start(quota, state, weight, slots, now)).wait;
 END
@@ -270,8 +270,8 @@ BEGIN
       reason := 'concurrency';
     END IF;
   END IF;
-  IF now < state.told_until AND weight > coalesce(state.told_left, 0) THEN
-    own := state.told_until - now;
+  IF now < state.remaining_until AND weight > coalesce(state.remaining, 0) THEN
+    own := state.remaining_until - now;
     IF own > longest THEN
       longest := own;
       reason := 'remaining';
@@ -378,7 +378,7 @@ CREATE OR REPLACE FUNCTION {schema}.read_states(
   names text[], states text[], windows float8[], holding boolean[], now float8
 ) RETURNS TABLE (place bigint, state {schema}.limit_state, used float8, latest float8)
 LANGUAGE sql STABLE AS $$
-  SELECT a.place, ROW(l.id, a.name, a.grp, l.latest_at, l.pause_until, l.told_left, l.told_until, l.open_until, l.window_ms,
+  SELECT a.place, ROW(l.id, a.name, a.grp, l.latest_at, l.pause_until, l.remaining, l.remaining_until, l.open_until, l.window_ms,
       l.used, l.seen_at, l.longest, l.newest, l.forgotten_at, coalesce(l.held, 0),
       CASE WHEN a.holding THEN coalesce(l.held, 0) + coalesce(h.slots, 0) END,
       CASE WHEN a.holding THEN coalesce(p.probes, 0) END,

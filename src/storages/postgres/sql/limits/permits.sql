@@ -347,12 +347,12 @@ BEGIN
   now := {schema}.moment();
   kept := {schema}.open_limit(limit_name, 0, {schema}.state_grp(rule.by_group, grp), now);
   until := now + reset_ms;
-  IF now < kept.told_until AND until <= kept.told_until + 1500 THEN
-    remaining := least(kept.told_left, remaining);
-    until := greatest(kept.told_until, until);
+  IF now < kept.remaining_until AND until <= kept.remaining_until + 1500 THEN
+    remaining := least(kept.remaining, remaining);
+    until := greatest(kept.remaining_until, until);
   END IF;
-  UPDATE {schema}.limits AS l SET told_left = set_remaining_{version}.remaining, told_until = until WHERE l.id = kept.id;
-  IF remaining > kept.told_left THEN
+  UPDATE {schema}.limits AS l SET remaining = set_remaining_{version}.remaining, remaining_until = until WHERE l.id = kept.id;
+  IF remaining > kept.remaining THEN
     wake_all := {schema}.is_earlier({schema}.window_freed(limit_name, kept.grp, now), now);
   END IF;
   RETURN json_build_object('wakeAll', wake_all);

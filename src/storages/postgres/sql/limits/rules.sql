@@ -49,7 +49,7 @@ BEGIN
       PERFORM {schema}.drop_limit(id) FROM {schema}.limits WHERE name = before.name AND grp >= first_grp;
     END IF;
     IF change ? 'resumed' THEN
-      UPDATE {schema}.limits SET pause_until = NULL, told_left = NULL, told_until = NULL, failures = 0, open_until = NULL
+      UPDATE {schema}.limits SET pause_until = NULL, remaining = NULL, remaining_until = NULL, failures = 0, open_until = NULL
         WHERE name = before.name AND grp >= first_grp;
     END IF;
     IF change ? 'reset' THEN

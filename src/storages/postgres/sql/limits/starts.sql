@@ -56,7 +56,7 @@ DECLARE
   rule {schema}.limit_rule;
   every_ms float8;
 BEGIN
-  IF kept.pause_until > now OR kept.told_until > now OR kept.failures <> 0 OR kept.open_until IS NOT NULL
+  IF kept.pause_until > now OR kept.remaining_until > now OR kept.failures <> 0 OR kept.open_until IS NOT NULL
     OR kept.held <> 0
   THEN
     RETURN false;
@@ -320,8 +320,8 @@ CREATE OR REPLACE FUNCTION {schema}.charge_more(id bigint, more float8) RETURNS 
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF more > 0 THEN
-    UPDATE {schema}.limits AS l SET told_left = greatest(0, l.told_left - more)
-      WHERE l.id = charge_more.id AND l.told_left IS NOT NULL;
+    UPDATE {schema}.limits AS l SET remaining = greatest(0, l.remaining - more)
+      WHERE l.id = charge_more.id AND l.remaining IS NOT NULL;
   END IF;
 END
 $$;

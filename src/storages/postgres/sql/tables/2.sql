@@ -131,6 +131,10 @@ CREATE TABLE {schema}.limit_owners (
   version bigint NOT NULL
 );
 
+-- What a service says is remaining of a limit, and until when.
+ALTER TABLE {schema}.limits RENAME COLUMN told_left TO remaining;
+ALTER TABLE {schema}.limits RENAME COLUMN told_until TO remaining_until;
+
 -- What was changed about rules (storage/limit-history.ts): the latest.
 CREATE TABLE {schema}.limit_changes (
   seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
