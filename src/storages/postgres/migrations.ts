@@ -228,7 +228,7 @@ $sluice_migration$`;
 
 const FUNCTION = /CREATE OR REPLACE FUNCTION \{schema\}\.([\w{}]+)\(/g;
 const TYPE = /CREATE TYPE \{schema\}\.(\w+)/g;
-const RELATION = /CREATE (?:UNLOGGED )?(?:TABLE|SEQUENCE) \{schema\}\.(\w+)/g;
+const RELATION = /(?:CREATE (?:UNLOGGED )?(?:TABLE|SEQUENCE) \{schema\}\.|RENAME TO )(\w+)/g;
 
 const ALL = SQL_FILES.map(({ path }) => path);
 const FUNCTIONS = ALL.filter((path) => path !== TYPES && !TABLES.includes(path));

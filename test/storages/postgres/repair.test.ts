@@ -20,7 +20,7 @@ const OTHERS = [
   "jobs.deadline_wall",
   "lanes.priority",
   "arrivals.priority",
-  "marks.priority",
+  "scan_cursors.priority",
   "limit_changes.at_wall",
   "limits.remaining",
   "limits.called_in",

@@ -16,7 +16,7 @@ interface Answer extends Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
   readonly grant?: GrantRow | null;
   /** Where lanes are needed: what the next plan, and what comes after the claim, is made from. */
   readonly snapshot?: Snapshot | null;
-  /** With it: in so long it is looked for jobs before marks; one that is due is in the hands of another transaction. */
+  /** With it: in so long it is looked for jobs before cursors; one that is due is in the hands of another transaction. */
   readonly lookIn?: number | null;
   readonly stuck?: boolean;
 }

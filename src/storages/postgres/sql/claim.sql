@@ -63,23 +63,23 @@ BEGIN
     CASE WHEN EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = q.queue) THEN
       {schema}.any_open_gate(q.queue, greatest(m.last, {schema}.wall() + m.skew)) END, false),
     (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = q.ids[1]),
-    k.marked,
-    CASE WHEN q.types IS NULL AND NOT k.marked THEN (SELECT j.type FROM {schema}.jobs j
+    k.has_cursors,
+    CASE WHEN q.types IS NULL AND NOT k.has_cursors THEN (SELECT j.type FROM {schema}.jobs j
       WHERE j.queue = q.queue AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL ORDER BY j.type DESC LIMIT 1) END,
     h.*,
     NOT again AND EXISTS (SELECT FROM {schema}.steps s WHERE s.number = q.claim)
   INTO sign FROM {schema}.meta m
-  CROSS JOIN (SELECT EXISTS (SELECT FROM {schema}.marks k WHERE k.queue = q.queue) AS marked OFFSET 0) k
+  CROSS JOIN (SELECT EXISTS (SELECT FROM {schema}.scan_cursors k WHERE k.queue = q.queue) AS has_cursors OFFSET 0) k
   LEFT JOIN LATERAL (SELECT j.type, j.priority, j.due_at, j.seq FROM {schema}.jobs j
-    WHERE NOT k.marked AND j.queue = q.queue AND j.type >= coalesce(q.types[1], '') AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+    WHERE NOT k.has_cursors AND j.queue = q.queue AND j.type >= coalesce(q.types[1], '') AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
     ORDER BY j.type, j.priority DESC, j.due_at, j.seq LIMIT 1) h ON true;
   IF q.overtaken OR sign.overtaken THEN
     RAISE EXCEPTION 'a later attempt at this claim came before this one' USING ERRCODE = 'SL002';
   END IF;
-  IF NOT sign.marked AND {schema}.passed_many(before, false) THEN
-    PERFORM {schema}.set_mark(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq, sign.now);
+  IF NOT sign.has_cursors AND {schema}.passed_many(before, false) THEN
+    PERFORM {schema}.set_cursor(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq, sign.now);
   END IF;
-  IF again OR sign.marked OR sign.heard OR sign.paused OR sign.remembered OR sign.lanes OR sign.due_at <= sign.now
+  IF again OR sign.has_cursors OR sign.heard OR sign.paused OR sign.remembered OR sign.lanes OR sign.due_at <= sign.now
     OR sign.deadline <= sign.now OR q.settle IS NOT NULL OR q.limits <> '[]'
     OR (q.grants IS NOT NULL AND NOT sign.ruled)
   THEN
@@ -157,7 +157,7 @@ DECLARE
   since float8;
   before bigint := {schema}.passed();
   head record;
-  -- When it is looked for jobs that wait before marks.
+  -- When it is looked for jobs that wait before cursors.
   look_at float8;
   jobs json;
   stale integer[] := '{}';
@@ -228,8 +228,8 @@ BEGIN
   ELSIF q.types IS NULL AND sign.head_type = sign.last_type THEN
     known := ARRAY[sign.head_type];
   END IF;
-  IF sign.marked THEN
-    look_at := {schema}.look_before_marks(q.queue, now);
+  IF sign.has_cursors THEN
+    look_at := {schema}.look_before_cursors(q.queue, now);
     known := CASE WHEN q.types IS NULL AND NOT sign.paused THEN {schema}.open_types(q.queue, NULL, true) END;
   END IF;
   -- Which way, and then all locks that are needed, in their order.
@@ -239,7 +239,7 @@ BEGIN
     IF NOT planned AND (sign.ruled OR q.limits <> '[]') THEN
       -- Jobs that it returns wait after that: the claim may take them, too.
       way := {schema}.way_of(q.queue, q.types, q.limits, CASE WHEN ends AND q.types IS NULL THEN
-        {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL, sign.marked) || ARRAY(
+        {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL, sign.has_cursors) || ARRAY(
           SELECT j.type FROM json_to_recordset(outcomes) AS o (id text, "to" text) JOIN {schema}.jobs j ON j.id = o.id
           WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL AND j.keys IS NULL), false) ELSE known END);
       rules := way.rules;
@@ -320,12 +320,12 @@ BEGIN
     snapshot := started.snapshot;
   ELSIF NOT paused THEN
     IF NOT decided AND (sign.paused OR cardinality(types) = 1 IS NOT TRUE) THEN
-      types := coalesce(known, {schema}.open_types(q.queue, q.types, sign.marked));
+      types := coalesce(known, {schema}.open_types(q.queue, q.types, sign.has_cursors));
     END IF;
-    IF sign.marked AND cardinality(types) = 1 THEN
+    IF sign.has_cursors AND cardinality(types) = 1 THEN
       SELECT * INTO head FROM {schema}.first_open(q.queue, types[1], now);
       IF {schema}.passed_many(before, true) THEN
-        PERFORM {schema}.set_mark(q.queue, types[1], head.priority, head.due_at, head.seq, now);
+        PERFORM {schema}.set_cursor(q.queue, types[1], head.priority, head.due_at, head.seq, now);
       END IF;
     END IF;
     opened := {schema}.claim_open(q, sign, types, decided, rules, now);

@@ -287,7 +287,7 @@ BEGIN
         picked := {schema}.pick_first(q.queue, sign.head_type, sign.head_priority, sign.head_due_at, sign.head_seq,
           max + ahead, now);
       ELSE
-        picked := {schema}.pick_open(q.queue, types, max + ahead, sign.marked, now);
+        picked := {schema}.pick_open(q.queue, types, max + ahead, sign.has_cursors, now);
       END IF;
       busy := cardinality(picked) < max + ahead;
       IF cardinality(picked) > 0 THEN
@@ -319,7 +319,7 @@ BEGIN
       waits := {schema}.any_after(q.queue, sign.head_type, sign.head_priority, coalesce(started.due_at, sign.head_due_at),
       coalesce(started.seq, sign.head_seq), now);
     ELSE
-      waits := {schema}.any_open(q.queue, types, sign.marked, now);
+      waits := {schema}.any_open(q.queue, types, sign.has_cursors, now);
     END IF;
   END IF;
   opened.jobs := started.jobs;

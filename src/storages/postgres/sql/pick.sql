@@ -1,15 +1,15 @@
 -- Which jobs without a group come next, by priority and due time, and how jobs are started.
 
 -- The types of a queue that a claim may take: those it asks for (NULL: any that has open jobs, without a group) and that
--- are not paused. From one type to the next along the index, however many jobs lie between them. marked: there may be marks, and
+-- are not paused. From one type to the next along the index, however many jobs lie between them. has_cursors: there may be cursors, and
 -- types that have some are looked at from these on.
-CREATE OR REPLACE FUNCTION {schema}.open_types(queue text, asked text[], marked boolean) RETURNS text[]
+CREATE OR REPLACE FUNCTION {schema}.open_types(queue text, asked text[], has_cursors boolean) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   kept text[] := asked;
 BEGIN
-  IF asked IS NULL AND marked THEN
-    kept := {schema}.marked_types(queue);
+  IF asked IS NULL AND has_cursors THEN
+    kept := {schema}.cursor_types(queue);
   ELSIF asked IS NULL THEN
     WITH RECURSIVE types AS (
       (SELECT j.type FROM {schema}.jobs j
@@ -61,16 +61,16 @@ $$;
 -- those that others have locked are passed over.
 --
 -- Of one type they lie in the index in this order. Of several the index shows, without locks, how many of each there are
--- among the first; so no more are locked than are taken. Where others were faster, a second look finds the rest. marked: there may
--- be marks, and those of one type are looked for from these on.
-CREATE OR REPLACE FUNCTION {schema}.pick_open(queue text, types text[], want integer, marked boolean, now float8) RETURNS tid[]
+-- among the first; so no more are locked than are taken. Where others were faster, a second look finds the rest. has_cursors: there may
+-- be cursors, and those of one type are looked for from these on.
+CREATE OR REPLACE FUNCTION {schema}.pick_open(queue text, types text[], want integer, has_cursors boolean, now float8) RETURNS tid[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   picked tid[];
   seen bigint;
 BEGIN
-  IF cardinality(types) = 1 AND marked THEN
-    RETURN {schema}.pick_marked(queue, types[1], want, now);
+  IF cardinality(types) = 1 AND has_cursors THEN
+    RETURN {schema}.pick_from_cursors(queue, types[1], want, now);
   END IF;
   IF cardinality(types) = 1 THEN
     RETURN ARRAY(SELECT j.ctid FROM {schema}.jobs j
@@ -107,29 +107,29 @@ BEGIN
 END
 $$;
 
--- As pick_open, of one type, from the marks on: by priority, those between marks, then those behind the next.
-CREATE OR REPLACE FUNCTION {schema}.pick_marked(queue text, type text, want integer, now float8) RETURNS tid[]
+-- As pick_open, of one type, from the cursors on: by priority, those between cursors, then those behind the next.
+CREATE OR REPLACE FUNCTION {schema}.pick_from_cursors(queue text, type text, want integer, now float8) RETURNS tid[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   picked tid[] := '{}';
   above float8 := 'Infinity';
-  mark record;
+  reached record;
 BEGIN
-  FOR mark IN
-    SELECT k.priority, k.due_at, k.seq FROM {schema}.marks k WHERE k.queue = pick_marked.queue AND k.type = pick_marked.type
+  FOR reached IN
+    SELECT k.priority, k.due_at, k.seq FROM {schema}.scan_cursors k WHERE k.queue = pick_from_cursors.queue AND k.type = pick_from_cursors.type
     UNION ALL SELECT '-Infinity', 0, 0 ORDER BY 1 DESC
   LOOP
     picked := picked || ARRAY(SELECT j.ctid FROM {schema}.jobs j
-      WHERE j.queue = pick_marked.queue AND j.type = pick_marked.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
-        AND j.priority < above AND j.priority > mark.priority AND (j.deadline IS NULL OR j.deadline > now)
+      WHERE j.queue = pick_from_cursors.queue AND j.type = pick_from_cursors.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+        AND j.priority < above AND j.priority > reached.priority AND (j.deadline IS NULL OR j.deadline > now)
       ORDER BY j.priority DESC, j.due_at, j.seq LIMIT want - cardinality(picked) FOR UPDATE SKIP LOCKED);
     picked := picked || ARRAY(SELECT j.ctid FROM {schema}.jobs j
-      WHERE j.queue = pick_marked.queue AND j.type = pick_marked.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
-        AND j.priority = mark.priority AND (j.due_at, j.seq) >= (mark.due_at, mark.seq)
+      WHERE j.queue = pick_from_cursors.queue AND j.type = pick_from_cursors.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+        AND j.priority = reached.priority AND (j.due_at, j.seq) >= (reached.due_at, reached.seq)
         AND (j.deadline IS NULL OR j.deadline > now)
       ORDER BY j.due_at, j.seq LIMIT want - cardinality(picked) FOR UPDATE SKIP LOCKED);
     EXIT WHEN cardinality(picked) = want;
-    above := mark.priority;
+    above := reached.priority;
   END LOOP;
   RETURN picked;
 END
@@ -204,12 +204,12 @@ END
 $$;
 
 -- Does a job without a group wait, of one of these types? In the order of the index that is there for it: no other seems to do then.
--- marked: there may be marks, and it is looked from these on.
-CREATE OR REPLACE FUNCTION {schema}.any_open(queue text, types text[], marked boolean, now float8) RETURNS boolean
+-- has_cursors: there may be cursors, and it is looked from these on.
+CREATE OR REPLACE FUNCTION {schema}.any_open(queue text, types text[], has_cursors boolean, now float8) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   FOR i IN 1 .. cardinality(types) LOOP
-    IF marked THEN
+    IF has_cursors THEN
       IF ({schema}.first_open(queue, types[i], now)).seq IS NOT NULL THEN
         RETURN true;
       END IF;

@@ -202,7 +202,7 @@ CREATE TYPE {schema}.claim_plan AS (
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
 -- jobs wait in a group or with keys. keeps: the first of those that ended is kept. head_*: the first who waits without a group, of the
 -- first type (of one after it, if the claim asks for one of which nobody waits). last_type: the last of such types, where none was
--- asked for. marked: there are marks; then these five are not looked for. overtaken: a later attempt at the same claim came before.
+-- asked for. has_cursors: there are cursors; then these five are not looked for. overtaken: a later attempt at the same claim came before.
 CREATE TYPE {schema}.claim_signs AS (
   last float8,
   now float8,
@@ -214,7 +214,7 @@ CREATE TYPE {schema}.claim_signs AS (
   deadline float8,
   lanes boolean,
   keeps boolean,
-  marked boolean,
+  has_cursors boolean,
   last_type text,
   head_type text,
   head_priority float8,

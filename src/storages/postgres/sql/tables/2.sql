@@ -131,6 +131,9 @@ CREATE TABLE {schema}.limit_owners (
   version bigint NOT NULL
 );
 
+-- How far scans of jobs without a group got, of each priority (cursors.sql).
+ALTER TABLE {schema}.marks RENAME TO scan_cursors;
+
 -- What a service says is remaining of a limit, and until when.
 ALTER TABLE {schema}.limits RENAME COLUMN told_left TO remaining;
 ALTER TABLE {schema}.limits RENAME COLUMN told_until TO remaining_until;

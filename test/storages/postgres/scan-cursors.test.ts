@@ -101,8 +101,8 @@ class Crowd {
     return { answer: JSON.parse(rows[0]!.answer) as unknown, passed: after - before };
   }
 
-  async marks(): Promise<number> {
-    return (await this.#client.query("SELECT FROM sluice.marks")).rows.length;
+  async cursors(): Promise<number> {
+    return (await this.#client.query("SELECT FROM sluice.scan_cursors")).rows.length;
   }
 }
 
@@ -113,7 +113,7 @@ const WAYS: Readonly<Record<string, Asked>> = {
   "of one type, under a limit": { types: ["t"], limits: [{ key: "k", max: 1_000_000, windowMs: 1_000 }] },
 };
 
-describe("where every claim sets a mark", () => {
+describe("where every claim sets a cursor", () => {
   const open = emptyStorages();
   const step = fc.oneof(
     fc.record({
@@ -136,7 +136,7 @@ describe("where every claim sets a mark", () => {
     const setting = await open();
     await setting.storage.setup();
     await setting.pool
-      .query(`CREATE OR REPLACE FUNCTION sluice.passed_many(before bigint, marked boolean) RETURNS boolean
+      .query(`CREATE OR REPLACE FUNCTION sluice.passed_many(before bigint, has_cursors boolean) RETURNS boolean
       LANGUAGE sql STABLE AS 'SELECT true'`);
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
@@ -202,7 +202,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(none.passed).toBeLessThan(FEW);
   });
 
-  test("the mark moves on with the jobs", async () => {
+  test("the cursor moves on with the jobs", async () => {
     const { crowd } = await Crowd.gather(await open());
     await crowd.comeAndGo();
     await crowd.add("a");
@@ -240,7 +240,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(await crowd.claim(1)).toMatchObject({ ids: [], nextInMs: LOOK_MS });
     await scene.clock.advance(LOOK_MS);
     expect(await crowd.claim(1)).toMatchObject({ ids: [], more: false, nextInMs: null });
-    expect(await crowd.marks()).toBe(1);
+    expect(await crowd.cursors()).toBe(1);
   });
 
   test("whatever their priority, jobs come in order, and in one claim", async () => {
@@ -251,7 +251,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     await crowd.comeAndGo(0);
     await crowd.add("low", 0);
     await crowd.claim(1);
-    expect(await crowd.marks()).toBe(2);
+    expect(await crowd.cursors()).toBe(2);
     const added = { "low 1": 0, "high 1": 1, lowest: -2.5, "low 2": 0, between: 0.5, highest: 7, "high 2": 1 };
     for (const [id, priority] of Object.entries(added)) await crowd.add(id, priority);
     const claims = [await crowd.claim(1), await crowd.claim(4), await crowd.claim(4)];
@@ -264,14 +264,14 @@ describe("where many have gone, and the server may clean up nothing", () => {
     for (const { passed } of claims) expect(passed).toBeLessThan(FEW);
   });
 
-  test("many priorities have few marks", async () => {
+  test("many priorities have few cursors", async () => {
     const { crowd } = await Crowd.gather(await open());
     for (let priority = 20; priority > 0; priority--) {
       if (priority === 20) await crowd.comeAndGo(priority);
       await crowd.add(`${priority}`, priority);
       expect((await crowd.claim(1)).ids).toEqual([`${priority}`]);
     }
-    expect(await crowd.marks()).toBeLessThan(9);
+    expect(await crowd.cursors()).toBeLessThan(9);
     for (let priority = 1; priority <= 20; priority++) await crowd.add(`again ${priority}`, priority);
     const { ids } = await crowd.claim(30);
     expect(ids).toEqual(Array.from({ length: 20 }, (_, i) => `again ${20 - i}`));
@@ -317,7 +317,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     await crowd.add("first");
     const { jobs } = await storage.claim(anything({ max: 1 }));
     await storage.settle(jobs.map(({ id, token }) => ({ id, token, to: "completed", result: null })));
-    expect(await crowd.marks()).toBe(1);
+    expect(await crowd.cursors()).toBe(1);
     const ran: string[] = [];
     const worker = new Worker("q", { t: async ({ id }) => void ran.push(id) }, { storage });
     onTestFinished(async () => {
@@ -328,7 +328,7 @@ describe("where many have gone, and the server may clean up nothing", () => {
     await until(() => ran.length > 0, "the job to run");
     await worker.onIdle();
     expect(ran).toEqual(["second"]);
-    expect(await crowd.marks()).toBe(1);
+    expect(await crowd.cursors()).toBe(1);
   });
 
   test("while a limit is full for one type, those of others start", async () => {
@@ -360,18 +360,18 @@ describe("where many have gone, and the server may clean up nothing", () => {
     expect(uniform.passed + general.passed).toBeLessThan(FEW);
   });
 
-  test("when it may clean up again there are no marks any more, and all is in order", async () => {
+  test("when it may clean up again there are no cursors any more, and all is in order", async () => {
     const scene = await open();
     const { crowd, release } = await Crowd.gather(scene);
     await crowd.comeAndGo();
     for (const id of ["a", "b"]) await crowd.add(id);
     await crowd.claim(1);
-    expect(await crowd.marks()).toBe(1);
+    expect(await crowd.cursors()).toBe(1);
     await release();
     await crowd.add("first", 5);
     await scene.clock.advance(LOOK_MS);
     expect(await crowd.claim(1)).toMatchObject({ ids: ["first"], more: true });
-    expect(await crowd.marks()).toBe(0);
+    expect(await crowd.cursors()).toBe(0);
     expect(await crowd.claim(1)).toMatchObject({ ids: ["b"], more: false, nextInMs: null });
   });
 });
