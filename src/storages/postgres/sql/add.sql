@@ -4,7 +4,7 @@
 -- user's `add_inside`, which chooses. `add_uniform` inserts by itself: by way of `insert_jobs` one job would cost a fifth more.
 --
 -- Locks: none of the locks of steps, so that adding can be part of a transaction of the user's, at any isolation level, and holds up
--- nothing until that one ends; only idempotency keys are locked (keys.sql). Where a waiting job is replaced and limits weigh, the
+-- nothing until that one ends; only idempotency keys are locked (idempotency.sql). Where a waiting job is replaced and limits weigh, the
 -- rules and those limits are locked at the end, outside of transactions of the user's.
 
 -- Adds jobs that differ in nothing but their ids and data, and ask for no idempotency keys, in their order. Raises unique_violation if
@@ -85,7 +85,7 @@ $$;
 --
 -- jobs: {ids, data, separator, kinds, kind_of, idempotency}: ids, data, separator: as in `add_uniform`. kinds: what jobs have in common, a list
 -- of objects of the columns that `add_uniform` names. kind_of: the kind of each job, from 1; NULL: all are of the first.
--- idempotency: NULL, or an entry for each job, {} or {id, queue, key, fingerprint, ttl, on_duplicate} (keys.sql).
+-- idempotency: NULL, or an entry for each job, {} or {id, queue, key, fingerprint, ttl, on_duplicate} (idempotency.sql).
 -- repeated: ids may be there already, and those jobs are left out; else such an id raises unique_violation.
 -- notify: the transaction is the user's. Ids that are there are left out, and listeners are notified when it is committed.
 -- again: an earlier call may have been committed, and its answer lost: what it has added counts as added, and is notified again.

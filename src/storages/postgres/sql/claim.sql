@@ -8,7 +8,7 @@
 -- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called, plan} (jobs/claim.ts); claim: a
 -- number of its own for this request, by which the first attempt at it excludes later ones and is fenced off, as by begin_attempt; later
 -- ones call that before. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
--- is confirmed first (limits/confirm.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
+-- is confirmed first (limits/starts.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
 -- complete_plainly does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
 -- and no others are taken.
 --
