@@ -9,11 +9,11 @@
 -- number of its own for this request, by which the first attempt at it excludes later ones and is fenced off, as by begin_attempt; later
 -- ones call that before. grant_ttl: what it starts is called within so long, and that is confirmed. grants, called: what
 -- is confirmed first (limits/starts.sql). What is to be settled is a list, as lock_leases takes it, or, where all of it ended well, {ids, tokens, results}, as
--- complete_plainly does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
+-- complete_fast does. again: an earlier call of this request may have been done: the jobs that it has started are answered,
 -- and no others are taken.
 --
 -- Almost always nothing is special: no listeners, no limits, no groups, nothing that comes due. One statement finds that out. Where
--- there are limits, and nothing else, claim_alike goes on. The rest is for claim_with_care.
+-- there are limits, and nothing else, claim_uniform goes on. The rest is for claim_general.
 --
 -- Answer: {jobs: as start_jobs, or a list as job_json, stale: numbers of outcomes, more, nextInMs, blockedBy, woken, wakeAll,
 -- events, ends, grant: what is to be confirmed, as opened_claim says it, snapshot: of one that came with a plan, where groups or
@@ -83,17 +83,17 @@ BEGIN
     OR sign.deadline <= sign.now OR q.settle IS NOT NULL OR q.limits <> '[]'
     OR (q.grants IS NOT NULL AND NOT sign.ruled)
   THEN
-    RETURN {schema}.claim_with_care(q, sign, NULL, again);
+    RETURN {schema}.claim_general(q, sign, NULL, again);
   END IF;
   now := sign.now;
   IF q.ids IS NOT NULL THEN
-    done := {schema}.complete_plainly(q.ids, q.tokens, q.results, sign.keeps, now);
+    done := {schema}.complete_fast(q.ids, q.tokens, q.results, sign.keeps, now);
     IF cardinality(done) < cardinality(q.ids) THEN
-      RETURN {schema}.claim_with_care(q, sign, done, again);
+      RETURN {schema}.claim_general(q, sign, done, again);
     END IF;
   END IF;
   IF sign.ruled THEN
-    answer := {schema}.claim_alike(q, sign);
+    answer := {schema}.claim_uniform(q, sign);
     IF answer IS NOT NULL THEN
       RETURN answer;
     END IF;
@@ -118,7 +118,7 @@ $$;
 --
 -- q, sign: what it was asked for, and what it saw. done: the tokens of those that ended well and are settled already; NULL: none were
 -- tried. again, and what it answers: as claim.
-CREATE OR REPLACE FUNCTION {schema}.claim_with_care(q {schema}.claim_request, sign {schema}.claim_signs, done bigint[],
+CREATE OR REPLACE FUNCTION {schema}.claim_general(q {schema}.claim_request, sign {schema}.claim_signs, done bigint[],
   again boolean) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -179,7 +179,7 @@ BEGIN
   IF q.ids IS NOT NULL THEN
     tokens := coalesce(done, '{}');
     IF done IS NULL AND NOT sign.heard THEN
-      tokens := {schema}.complete_plainly(q.ids, q.tokens, q.results, sign.keeps, now);
+      tokens := {schema}.complete_fast(q.ids, q.tokens, q.results, sign.keeps, now);
     END IF;
     ends_published := cardinality(tokens) > 0 AND {schema}.publish_ends(q.ids, now);
     limited := sign.ruled AND cardinality(tokens) > 0;
@@ -255,7 +255,7 @@ BEGIN
     END IF;
   END IF;
   IF limited THEN
-    -- In their order, as they come if all of them are done (complete_plainly).
+    -- In their order, as they come if all of them are done (complete_fast).
     tokens := CASE WHEN cardinality(tokens) = cardinality(q.tokens) THEN q.tokens
       ELSE ARRAY(SELECT t FROM unnest(tokens) AS t ORDER BY t) END;
     names := {schema}.limits_of_tokens(tokens);

@@ -3,11 +3,11 @@
 -- A claim where nothing but limits is special (claim.sql), and these are the same for all that it takes: jobs of one type, which
 -- count for one under each. Almost always only numbers could be in the way, and leave room: then what it gives back and what it
 -- takes is written together. Every statement has its price, so there are few, and what they look at is said in few words. The rest
--- is for claim_with_care, and, where the locks are taken already, for claim_unplanned.
+-- is for claim_general, and, where the locks are taken already, for claim_unplanned.
 --
 -- q, sign: what it was asked for, and what it saw. What it settles ended well, all of it, and is settled but for its limits.
 -- Answers as claim; NULL: there is no limit for what it takes, and nothing is locked or written.
-CREATE OR REPLACE FUNCTION {schema}.claim_alike(q {schema}.claim_request, sign {schema}.claim_signs) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.claim_uniform(q {schema}.claim_request, sign {schema}.claim_signs) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   -- So soon it is worth looking for a job that another transaction has locked.
@@ -44,7 +44,7 @@ BEGIN
   IF want = 0 OR cardinality(q.types) > 1
     OR (sign.head_type = coalesce(q.types[1], sign.last_type)) IS NOT TRUE
   THEN
-    RETURN {schema}.claim_with_care(q, sign, coalesce(q.tokens, '{}'), false);
+    RETURN {schema}.claim_general(q, sign, coalesce(q.tokens, '{}'), false);
   END IF;
   IF ended > 1 AND {schema}.block_of(q.tokens[ended]) <> blocks[1] THEN
     blocks := ({schema}.blocks_of(q.tokens)).blocks;
@@ -75,7 +75,7 @@ BEGIN
     RETURN NULL;
   END IF;
   IF way.plain IS NOT TRUE OR way.special OR (way.held IS NOT NULL AND way.known IS NOT TRUE) OR NOT confirms THEN
-    RETURN {schema}.claim_with_care(q, sign, coalesce(q.tokens, '{}'), false);
+    RETURN {schema}.claim_general(q, sign, coalesce(q.tokens, '{}'), false);
   END IF;
 
   FOREACH key IN ARRAY way.keys LOOP

@@ -5,7 +5,7 @@
 
 -- Keeps leases for lease_ms from now. One that has expired is lost for good, even if no sweep has ended it yet.
 --
--- Each job is looked up by its id (complete_plainly), and its lease in a hash table of those that are meant, in whatever order
+-- Each job is looked up by its id (complete_fast), and its lease in a hash table of those that are meant, in whatever order
 -- they come: a look through all of them, for each, would cost more than anything else. The planner makes that table of a
 -- subquery that it cannot turn into a join: therefore IS TRUE.
 --
@@ -76,7 +76,7 @@ DECLARE
 BEGIN
   PERFORM {schema}.begin_step();
   SELECT array_agg(o.id), array_agg(o.token) INTO ids, leased FROM json_to_recordset(reports) AS o (id text, token bigint);
-  -- Each is looked up by its id (complete_plainly).
+  -- Each is looked up by its id (complete_fast).
   WITH locked AS MATERIALIZED (
     SELECT j.id, j.token, j.limits FROM {schema}.jobs j
     WHERE j.id = ANY (ids) AND j.token = ANY (leased) AND j.lease_until IS NOT NULL ORDER BY j.id FOR UPDATE
@@ -158,7 +158,7 @@ $$;
 
 -- Ends leases, one for each job.
 --
--- outcomes: a list, as lock_leases takes it; or, where all of them ended well, {ids, tokens, results}, as complete_plainly does.
+-- outcomes: a list, as lock_leases takes it; or, where all of them ended well, {ids, tokens, results}, as complete_fast does.
 -- again: as lock_leases. Answer: {stale: [numbers of outcomes whose lease was lost], woken, wakeAll, events, ends}.
 CREATE OR REPLACE FUNCTION {schema}.settle_{version}(outcomes json, again boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -182,7 +182,7 @@ BEGIN
   IF json_typeof(outcomes) = 'object' THEN
     SELECT * INTO plain FROM json_to_record(outcomes) AS r (ids text[], tokens bigint[], results jsonb);
     IF NOT {schema}.events_wanted(now) THEN
-      tokens := {schema}.complete_plainly(plain.ids, plain.tokens, plain.results,
+      tokens := {schema}.complete_fast(plain.ids, plain.tokens, plain.results,
         (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = plain.ids[1]), now);
       limited := ruled AND cardinality(tokens) > 0;
       IF cardinality(tokens) = cardinality(plain.ids) AND NOT limited THEN
@@ -233,7 +233,7 @@ $$;
 -- ids, leased: the jobs and their tokens, in the same order, all of them different, and the tokens growing (those that are not
 -- are left alone). results: by id; NULL: none has one. keeps: the first of them is kept. Answers with the tokens of those that
 -- were done; the leases of the others are lost.
-CREATE OR REPLACE FUNCTION {schema}.complete_plainly(ids text[], leased bigint[], results jsonb, keeps boolean, now float8)
+CREATE OR REPLACE FUNCTION {schema}.complete_fast(ids text[], leased bigint[], results jsonb, keeps boolean, now float8)
 RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -285,7 +285,7 @@ END
 $$;
 
 -- Outcomes that all ended well, as a list (jobs/outcomes.ts), but for those whose tokens are done. ids, leased, results: as
--- complete_plainly.
+-- complete_fast.
 CREATE OR REPLACE FUNCTION {schema}.outcomes_of(ids text[], leased bigint[], results jsonb, done bigint[]) RETURNS json
 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(json_agg(json_build_object('n', o.no - 1, 'id', o.id, 'token', o.token, 'result', results ->> o.id)), '[]')
