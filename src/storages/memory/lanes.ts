@@ -30,7 +30,7 @@ export interface LaneUnit<Job extends Queued<Job>> {
   readonly priority: number;
   readonly group: string | null;
   /** One for each type. */
-  readonly turns: Turn<Job>[];
+  turns: Turn<Job>[];
   /** How many jobs it has started in the turn that it has now. */
   given: number;
 }
@@ -42,7 +42,7 @@ export interface Turn<Job extends Queued<Job>> {
   /** As a number that grows with every turn; 0: never. */
   at: number;
   /** More than one if its jobs have different keys. */
-  readonly lanes: Lane<Job>[];
+  lanes: Lane<Job>[];
 }
 
 /** Jobs of one type, priority, group and keys that are due, as a list that any of them can leave at once. */
@@ -67,8 +67,8 @@ export class Lane<Job extends Queued<Job>> implements Turning, Linked<Lane<Job>>
   slot = NOWHERE;
   before: Lane<Job> | undefined = undefined;
   after: Lane<Job> | undefined = undefined;
-  /** Since when nobody has waited in it. */
-  emptySince = 0;
+  /** Since when it has been empty; infinity before that, for the reason that `deleteAt` of a job gives. */
+  emptySince = Number.POSITIVE_INFINITY;
   first: Job | undefined;
   #last: Job | undefined;
   /** The one that was put in between most recently, while it waits: the next such one mostly belongs right after it. */

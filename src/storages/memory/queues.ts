@@ -84,15 +84,16 @@ export class MemoryQueue {
 
   /** A new lane of the line. It stands where its unit does: no group is served twice for having jobs of another type now. */
   openLane(id: number, line: JobLine, { priority, group, keys }: StoredJob): JobLane {
-    let unit = this.#units.get(priority, group);
-    if (unit === undefined) this.#units.set(priority, group, (unit = { priority, group, turns: [], given: 0 }));
-    let own = unit.turns.find(({ type }) => type === line.type);
-    if (own === undefined) {
-      own = { id, type: line.type, at: Math.max(0, ...unit.turns.map(({ at }) => at)), lanes: [] };
-      unit.turns.push(own);
-    }
+    const unit = this.#units.get(priority, group) ?? { priority, group, turns: [], given: 0 };
+    const before = unit.turns.find(({ type }) => type === line.type);
+    const own = before ?? { id, type: line.type, at: Math.max(0, ...unit.turns.map(({ at }) => at)), lanes: [] };
     const lane = new Lane(id, line, unit, own, keys);
-    own.lanes.push(lane);
+    // Lists of one are as long as that: most groups have jobs of one type, without keys, and there may be very many of them.
+    if (before === undefined) own.lanes = [lane];
+    else own.lanes.push(lane);
+    if (unit.turns.length === 0) unit.turns = [own];
+    else if (before === undefined) unit.turns.push(own);
+    this.#units.set(priority, group, unit);
     line.add(lane);
     return lane;
   }
