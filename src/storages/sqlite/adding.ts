@@ -61,24 +61,24 @@ export class Adding {
   }
 
   async #commitAll(calls: Call[]): Promise<void> {
-    while (calls.length > 0) await this.#commit(calls.splice(0, fitting(calls)));
+    while (calls.length > 0) {
+      const some = calls.splice(0, fitting(calls));
+      try {
+        const results = await this.#store.write((step) => addAll(step, some));
+        for (const [i, result] of results.entries()) {
+          if ("added" in result) some[i]!.resolve(result.added);
+          else some[i]!.reject(result.error);
+        }
+      } catch (error) {
+        for (const { reject } of some) reject(error);
+      }
+    }
   }
+}
 
-  async #commit(calls: readonly Call[]): Promise<void> {
-    let results: readonly Result[];
-    try {
-      results = await this.#store.write((step) =>
-        calls.length === 1 ? [{ added: add(step, calls[0]!.jobs) }] : calls.map(({ jobs }) => addApart(step, jobs)),
-      );
-    } catch (error) {
-      for (const { reject } of calls) reject(error);
-      return;
-    }
-    for (const [i, result] of results.entries()) {
-      if ("added" in result) calls[i]!.resolve(result.added);
-      else calls[i]!.reject(result.error);
-    }
-  }
+function addAll(step: Step, calls: readonly Call[]): readonly Result[] {
+  if (calls.length === 1) return [{ added: add(step, calls[0]!.jobs) }];
+  return calls.map(({ jobs }) => addApart(step, jobs));
 }
 
 /** How many of the calls go into one transaction: one at least. */

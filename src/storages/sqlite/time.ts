@@ -155,10 +155,18 @@ export class StorageClock {
     this.#latestAt = after;
     // However long it took: no more time seems to have passed between two readings of the wall clock than did.
     const awakeAfter = awake + (after - before);
-    const boot = this.#machine?.boot ?? null;
-    const time = { now, error: this.#wall.error, skew, sequence, repairs, boot, awake: awakeAfter };
-    if (skew === written && now - last < REMEMBER_MS) return { ...time, last, asleep: state.asleep };
-    return { ...time, last: now, asleep: this.#machine?.asleep() ?? 0 };
+    const remembers = skew !== written || now - last >= REMEMBER_MS;
+    return {
+      now,
+      error: this.#wall.error,
+      skew,
+      sequence,
+      repairs,
+      boot: this.#machine?.boot ?? null,
+      awake: awakeAfter,
+      last: remembers ? now : last,
+      asleep: remembers ? (this.#machine?.asleep() ?? 0) : state.asleep,
+    };
   }
 
   /**

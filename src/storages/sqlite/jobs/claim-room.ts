@@ -15,6 +15,8 @@ export function isUniform(rules: readonly LimitRule[], { types }: ClaimRequest):
   );
 }
 
+const NOTHING = { limits: null, grant: undefined };
+
 /** What limits decision to a claim whose jobs are all alike to them: a number. */
 export class ClaimRoom {
   readonly #step: Step;
@@ -45,6 +47,7 @@ export class ClaimRoom {
 
   /** Counts so many starts, the first with this token. Answers with what is kept of that with each job. */
   take(count: number, first: number): { readonly limits: string | null; readonly grant: Grant | undefined } {
+    if (this.#all.length === 0) return NOTHING;
     const charges = this.#all.map((key) => ({ key, charge: ONE }));
     for (let i = 0; i < count; i++) {
       for (const { key } of charges) key.take(ONE);

@@ -16,7 +16,18 @@ export interface OfLane {
   readonly keys: string | null;
 }
 
-type EnteredLane = Found & Pick<OfLane, "queue">;
+/** A lane that jobs come into. */
+interface EnteredLane {
+  readonly of: OfLane;
+  readonly found: Found;
+  readonly move: Move;
+}
+
+/** How many more jobs a lane has, or fewer if it is negative; and the lane, if any came into it. */
+interface Move {
+  by: number;
+  into: EnteredLane | undefined;
+}
 
 /** A lane as it was before anything came into it. */
 interface Found {
@@ -78,8 +89,9 @@ export const EARLIER = `UPDATE sluice_gates SET (priority, turn, own, head_at, h
 export class LaneMoves {
   readonly #step: Step;
   readonly #found = new Map<string, EnteredLane>();
-  readonly #entered = new Map<number, EnteredLane>();
-  readonly #moves = new Map<number, number>();
+  /** The lane that was entered last: jobs that are added together often have it in common. */
+  #latest: EnteredLane | undefined;
+  readonly #moves = new Map<number, Move>();
   /** Lanes that have perhaps another job in front: how heavy it is decides whether a limit lets them. */
   readonly #changed = new Set<number>();
   /** Lanes that have keys, or lanes of many other types beside them, or may have: the first job of each is written down. */
@@ -96,10 +108,9 @@ export class LaneMoves {
 
   /** The lane of this job, which waits in it from now on: behind the others, unless it was due before. */
   enter(job: OfLane, inFront = false): number {
-    const lane = this.#find(job);
-    const { id } = lane;
-    this.#entered.set(id, lane);
-    this.move(id, 1);
+    const lane = (this.#latest = this.#find(job));
+    const { id } = lane.found;
+    lane.move.by += 1;
     if (job.keys !== null) this.#keyed.add(id);
     if (inFront && this.#weighs) this.#changed.add(id);
     return id;
@@ -116,14 +127,20 @@ export class LaneMoves {
 
   /** So many more in the lane; fewer, if it is negative. */
   move(lane: number, by: number): void {
-    this.#moves.set(lane, (this.#moves.get(lane) ?? 0) + by);
+    this.#moveOf(lane).by += by;
+  }
+
+  #moveOf(lane: number): Move {
+    let move = this.#moves.get(lane);
+    if (move === undefined) this.#moves.set(lane, (move = { by: 0, into: undefined }));
+    return move;
   }
 
   write(): void {
     const step = this.#step;
     if (this.#changed.size > 0) this.#lookAgain();
-    for (const [lane, by] of this.#moves) {
-      if (by > 0) this.#enter(this.#entered.get(lane)!, by);
+    for (const [lane, { by, into }] of this.#moves) {
+      if (by > 0) this.#enter(into!, by);
       else if (by < 0) this.#left(lane, -by);
     }
     for (const lane of this.#keyed) {
@@ -133,7 +150,7 @@ export class LaneMoves {
     }
     this.#keyed.clear();
     this.#found.clear();
-    this.#entered.clear();
+    this.#latest = undefined;
     this.#moves.clear();
     this.#changed.clear();
   }
@@ -155,8 +172,9 @@ export class LaneMoves {
     }
   }
 
-  #enter({ id, queue, waiting, empty_since: emptySince, gate, first_at: many }: EnteredLane, by: number): void {
+  #enter({ of: { queue }, found }: EnteredLane, by: number): void {
     const step = this.#step;
+    const { id, waiting, empty_since: emptySince, gate, first_at: many } = found;
     step.sql(emptySince === null ? ENTER : ENTER_EMPTY).run(by, id);
     if (many !== null || this.#madeMany) this.#keyed.add(id);
     if (!this.#tells) return;
@@ -172,14 +190,18 @@ export class LaneMoves {
     if (row !== undefined && row.gate !== null) deleteEmpty(step, row.gate);
   }
 
-  #find({ queue, type, priority, group, keys }: OfLane): EnteredLane {
+  #find(of: OfLane): EnteredLane {
+    const { queue, type, priority, group, keys } = of;
+    if (this.#latest !== undefined && isSameLane(this.#latest.of, of)) return this.#latest;
     const name = grpOf(group);
     const own = keys ?? "";
     const key = `${queue.length} ${queue} ${type.length} ${type} ${priority} ${own.length} ${own} ${name}`;
     let lane = this.#found.get(key);
     if (lane === undefined) {
       const row = this.#step.arrays(FIND).get(queue, type, priority, name, own);
-      lane = { ...(row === undefined ? this.#open(queue, type, priority, name, own) : foundOf(row)), queue };
+      const found = row === undefined ? this.#open(queue, type, priority, name, own) : foundOf(row);
+      lane = { of, found, move: this.#moveOf(found.id) };
+      lane.move.into = lane;
       this.#found.set(key, lane);
     }
     return lane;
@@ -211,6 +233,9 @@ export class LaneMoves {
     this.#madeMany = true;
   }
 }
+
+const isSameLane = (a: OfLane, b: OfLane): boolean =>
+  a.type === b.type && a.queue === b.queue && a.priority === b.priority && a.group === b.group && a.keys === b.keys;
 
 function foundOf(row: unknown): Found {
   const v = valuesOf(row) as never[];

@@ -50,7 +50,7 @@ interface Counted {
 /** Ends leases, and answers with the jobs whose lease was lost. */
 export function settle(step: Step, outcomes: readonly Outcome[]): string[] {
   if (outcomes.length === 0) return [];
-  const lanes = new LaneMoves(step);
+  let lanes: LaneMoves | undefined;
   const stale: string[] = [];
   let run: Completed[] = [];
   const completeRun = () => {
@@ -63,12 +63,13 @@ export function settle(step: Step, outcomes: readonly Outcome[]): string[] {
       continue;
     }
     completeRun();
+    lanes ??= new LaneMoves(step);
     if (release(step, outcome, lanes)) continue;
     stale.push(outcome.id);
     if (outcome.to === "back" && outcome.unstarted) unspend(step, outcome, lanes);
   }
   completeRun();
-  lanes.write();
+  lanes?.write();
   return stale;
 }
 
