@@ -9,16 +9,17 @@ export const queueLimits = (owner: string): Check<DefinedLimits> => ({
   read: (value) => (typeof value === "object" && value !== null ? readLimits(owner, value) : undefined),
 });
 
-/** Declares limits once; if that fails, the next call tries again. */
+/** Declares limits once; if that fails, the next call tries again. Undefined: there are none, and nothing to wait for. */
 export function declaring(
   storage: JobStorage,
   queue: string,
   limits: DefinedLimits | undefined,
   listener: LimitListener | undefined,
-): () => Promise<void> {
-  let declared: Promise<void> | undefined = limits === undefined ? Promise.resolve() : undefined;
+): () => Promise<void> | undefined {
+  if (limits === undefined) return () => undefined;
+  let declared: Promise<void> | undefined;
   return async () => {
-    declared ??= declareLimits(storage, limits!, `queue ${queue}`, listener);
+    declared ??= declareLimits(storage, limits, `queue ${queue}`, listener);
     const own = declared;
     try {
       await own;

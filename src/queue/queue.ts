@@ -156,7 +156,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   /** The checked options of a job without options of its own, by type. */
   readonly #plain = new Map<JobDefaults, ReadAddOptions>();
   /** Declares the limits of the queue, once. */
-  readonly #declare: () => Promise<void>;
+  readonly #declare: () => Promise<void> | undefined;
 
   constructor(name: string, options: StorageOrStore<QueueOptions<Jobs>>) {
     const read = readOptions(OWNER, RULES, namingStorage(OWNER, options));
@@ -360,16 +360,18 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
       if (bytes > LARGEST_BULK) throw tooMuch(owner, entries.length, bytes);
       return job;
     };
-    // `Array.from` does not skip holes in an array.
-    const made = Array.from(entries, (entry) => {
+    const made: (NewJob | (() => Promise<NewJob>))[] = [];
+    // A hole in the array is an entry without a type, and refused.
+    for (const entry of entries) {
       const job = this.#newJob(owner, entry);
       takesTime ||= typeof job === "function";
-      return typeof job === "function" ? job : counted(job);
-    });
+      made.push(typeof job === "function" ? job : counted(job));
+    }
     const jobs = takesTime
       ? await Promise.all(made.map(async (job) => (typeof job === "function" ? counted(await job()) : job)))
       : (made as readonly NewJob[]);
-    await this.#declare();
+    const declared = this.#declare();
+    if (declared !== undefined) await declared;
     const added = await (tx === undefined ? this.storage.add(jobs) : this.storage.add(jobs, tx));
     return jobs.map(
       (job, i) =>
