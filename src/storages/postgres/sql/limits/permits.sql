@@ -122,9 +122,14 @@ BEGIN
   IF (held.token IS NULL AND NOT ended AND now >= corrected_until) OR (ended AND how <> 'used') THEN
     RETURN '{}';
   END IF;
-  rule := {schema}.rule_named(limit_name);
   SELECT * INTO kept FROM {schema}.limits l WHERE l.id = give_permit_{version}.limit_id;
-  SELECT * INTO holder FROM {schema}.limits l WHERE l.id = held.limit_id;
+  IF held.token IS NOT NULL THEN
+    SELECT * INTO holder FROM {schema}.limits l WHERE l.id = held.limit_id;
+  END IF;
+  -- Of a rate the rule does not matter.
+  IF only_name IS NULL THEN
+    rule := {schema}.rule_named(limit_name);
+  END IF;
   IF how <> 'used' THEN
     IF held.token IS NOT NULL THEN
       DELETE FROM {schema}.holds h WHERE h.limit_id = held.limit_id AND h.token = number;
@@ -133,7 +138,7 @@ BEGIN
     IF kept.id IS NOT NULL AND {schema}.end_start(kept, number, taken_at, corrected_until, how = 'cancelled', now) THEN
       given := given || {schema}.window_freed(kept.name, kept.grp, now);
     END IF;
-  ELSIF rule.max IS NOT NULL OR corrected_until IS NULL THEN
+  ELSIF rule.max IS NOT NULL OR only_name IS NOT NULL THEN
     IF kept.id IS NOT NULL AND {schema}.settle_start(kept, number, reserved, corrected_until, used, now) THEN
       given := {schema}.window_freed(kept.name, kept.grp, now);
     END IF;

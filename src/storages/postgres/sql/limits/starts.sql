@@ -330,7 +330,8 @@ $$;
 -- it; the number below zero says that it has ended. What was cancelled has been charged for more than any settle can say. Answers whether
 -- more of the window is available.
 --
--- started_at: when it was taken. until: until when it may be corrected, though it may have left every window; NULL: at any time.
+-- started_at: when it was taken. until: until when it may be corrected, though it may have left every window; NULL: it is a start under a
+-- rate, which does not end.
 CREATE OR REPLACE FUNCTION {schema}.end_start(
   kept {schema}.limits, number bigint, started_at float8, until float8, cancels boolean, now float8
 ) RETURNS boolean
@@ -341,14 +342,16 @@ DECLARE
   freed boolean := false;
 BEGIN
   SELECT * INTO start FROM {schema}.starts WHERE token = number;
-  IF cancels THEN
-    freed := kept.window_ms IS NULL OR coalesce(start.spent < cancelled, false);
-    IF start.spent < cancelled THEN
-      PERFORM {schema}.change_start(start, start.at, start.since, 0, cancelled);
-    END IF;
-    IF freed THEN
-      PERFORM {schema}.cancel_latest(kept.id, started_at);
-    END IF;
+  IF cancels AND start.spent < cancelled THEN
+    PERFORM {schema}.change_start(start, start.at, start.since, 0, cancelled);
+    freed := true;
+  END IF;
+  IF until IS NULL THEN
+    RETURN freed;
+  END IF;
+  IF cancels AND (freed OR kept.window_ms IS NULL) THEN
+    PERFORM {schema}.cancel_latest(kept.id, started_at);
+    freed := true;
   END IF;
   IF start.seq IS NOT NULL THEN
     UPDATE {schema}.starts AS s SET token = -number, since = greatest(s.since, until) WHERE s.seq = start.seq;
