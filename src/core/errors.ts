@@ -197,23 +197,12 @@ export class UnknownOutcomeError extends StorageError {
 
 /** A value and its type for a message, short and without running any code of the value. */
 export function show(value: unknown): string {
-  switch (typeof value) {
-    case "undefined":
-      return "undefined";
-    case "string":
-      return `${JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)} (string)`;
-    case "number":
-      return `${Object.is(value, -0) ? "-0" : value} (number)`;
-    case "bigint":
-      return `${value}n (bigint)`;
-    case "boolean":
-      return `${value} (boolean)`;
-    case "symbol":
-      return "a symbol";
-    case "function":
-      return "a function";
-    case "object":
-      break;
-  }
-  return value === null ? "null" : Array.isArray(value) ? "an array" : "an object";
+  const type = typeof value;
+  if (value === undefined || value === null) return `${value}`;
+  if (type === "object") return Array.isArray(value) ? "an array" : "an object";
+  if (type === "function" || type === "symbol") return `a ${type}`;
+  let text = Object.is(value, -0) ? "-0" : `${value as string | number | bigint | boolean}`;
+  if (typeof value === "string") text = JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
+  if (type === "bigint") text += "n";
+  return `${text} (${type})`;
 }

@@ -116,9 +116,9 @@ export const JOB_DEFAULTS = {
   priority: optional(priority, 0),
   maxAttempts: optional(smallCount, 5),
   backoff: optional(backoff, DEFAULT_BACKOFF),
-  timeout: optional(positiveDuration, undefined),
-  keepFor: optional(durationOrZero, undefined),
-  weights: optional(weights, undefined),
+  timeout: optional(positiveDuration),
+  keepFor: optional(durationOrZero),
+  weights: optional(weights),
   idempotencyTtl: optional(positiveDuration, ONE_DAY),
   onDuplicate: optional(oneOf("return", "replace", "reject"), "return"),
 };

@@ -2,10 +2,15 @@
 export function nearest(word: string, known: readonly string[]): string | undefined {
   if (word === "" || word.length > 64) return undefined;
   const farthest = Math.max(1, Math.floor(word.length / 3));
-  return known
-    .map((candidate) => ({ candidate, distance: distance(word.toLowerCase(), candidate.toLowerCase()) }))
-    .filter((one) => one.distance <= farthest || one.candidate.startsWith(word))
-    .toSorted((a, b) => a.distance - b.distance)[0]?.candidate;
+  let found: string | undefined;
+  let least = Infinity;
+  for (const candidate of known) {
+    const letters = distance(word.toLowerCase(), candidate.toLowerCase());
+    if (letters >= least || (letters > farthest && !candidate.startsWith(word))) continue;
+    found = candidate;
+    least = letters;
+  }
+  return found;
 }
 
 /** How many letters must be added, dropped, changed or swapped with their neighbour to get from `a` to `b`. */

@@ -30,10 +30,10 @@ export const countOrZero = /* @__PURE__ */ number("an integer >= 0", (n) => Numb
 /** How many, or no bound at all. */
 export const countOrInfinity = /* @__PURE__ */ number(
   "an integer >= 0, or Infinity",
-  (n) => n === Number.POSITIVE_INFINITY || (Number.isSafeInteger(n) && n >= 0),
+  (n) => n === Infinity || (Number.isSafeInteger(n) && n >= 0),
 );
 /** The largest number of attempts, failures, shares, probes or slots: the largest that every storage keeps. */
-export const LARGEST_COUNT = 2 ** 31 - 1;
+export const LARGEST_COUNT = 2_147_483_647;
 /** How many, where storages keep the number in a small integer: 1, 2, 3, … */
 export const smallCount = /* @__PURE__ */ integer(1, LARGEST_COUNT);
 export const smallCountOrZero = /* @__PURE__ */ integer(0, LARGEST_COUNT);
@@ -94,11 +94,8 @@ export const random = /* @__PURE__ */ check("a function that returns a number fr
 );
 
 export const signal = /* @__PURE__ */ check("an AbortSignal", (value) =>
-  typeof value === "object" &&
-  value !== null &&
-  "aborted" in value &&
-  hasMethods(value, ["addEventListener", "removeEventListener"])
-    ? (value as AbortSignal)
+  hasMethods(value, ["addEventListener", "removeEventListener"]) && "aborted" in value
+    ? (value as unknown as AbortSignal)
     : undefined,
 );
 
@@ -144,11 +141,11 @@ export interface OptionRule<T> {
 
 /** An option that must be given. */
 export const required = <T>(rule: Check<T>): OptionRule<T> => ({ check: rule });
-/** An option with a default. */
-export const optional = <T, Default extends T | undefined>(
+/** An option with a default; without one it is undefined where it is left out. */
+export const optional = <T, Default extends T | undefined = undefined>(
   rule: Check<T>,
-  value: Default,
-): OptionRule<T | Default> => ({ check: rule, fallback: { value } });
+  value?: Default,
+): OptionRule<T | Default> => ({ check: rule, fallback: { value: value as Default } });
 
 /** What `readOptions` returns for a table of rules. */
 export type OptionsRead<Rules extends Readonly<Record<string, OptionRule<unknown>>>> = {
@@ -182,8 +179,7 @@ export function readOptions<const Rules extends Readonly<Record<string, OptionRu
   }
   const read: Record<string, unknown> = {};
   for (const key of known) {
-    const rule = rules[key];
-    if (rule === undefined) continue;
+    const rule = rules[key]!;
     // Properties of a prototype are not options of this call.
     const value = Object.hasOwn(options, key) ? (options as Record<string, unknown>)[key] : undefined;
     read[key] =

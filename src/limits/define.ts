@@ -118,37 +118,37 @@ const yes: Check<true> = { expected: "true, or left out", read: (value) => (valu
 
 export const DEFINE_OPTIONS = {
   onConflict: optional(oneOf("update", "keep", "reject"), "update"),
-  version: optional(countOrZero, undefined),
-  owner: optional(nameText, undefined),
+  version: optional(countOrZero),
+  owner: optional(nameText),
 };
 
 const NUMBERS = {
-  max: optional(countOrZero, undefined),
-  per: optional(positiveDuration, undefined),
-  concurrency: optional(countOrZero, undefined),
-  every: optional(positiveDuration, undefined),
+  max: optional(countOrZero),
+  per: optional(positiveDuration),
+  concurrency: optional(countOrZero),
+  every: optional(positiveDuration),
 };
 
 const RULES = {
   ...NUMBERS,
-  guard: optional(durationOrZero, undefined),
-  types: optional(names, undefined),
-  queues: optional(names, undefined),
-  by: optional(by, undefined),
-  all: optional(yes, undefined),
-  weight: optional(nameText, undefined),
-  estimate: optional(weight, undefined),
-  overrides: optional(anything, undefined),
-  breaker: optional(anything, undefined),
+  guard: optional(durationOrZero),
+  types: optional(names),
+  queues: optional(names),
+  by: optional(by),
+  all: optional(yes),
+  weight: optional(nameText),
+  estimate: optional(weight),
+  overrides: optional(anything),
+  breaker: optional(anything),
 };
 
-const OVERRIDE = { ...NUMBERS, share: optional(smallCount, undefined) };
+const OVERRIDE = { ...NUMBERS, share: optional(smallCount) };
 
 const BREAKER = {
   failures: required(smallCount),
   open: required(positiveDuration),
   probes: optional(smallCount, 1),
-  kinds: optional(names, undefined),
+  kinds: optional(names),
 };
 
 type Read = OptionsRead<typeof RULES>;

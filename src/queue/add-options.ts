@@ -63,16 +63,16 @@ export const deadline: Check<When> = {
 
 const OPTIONS = {
   ...JOB_DEFAULTS,
-  delay: optional(durationOrZero, undefined),
-  runAt: optional(date, undefined),
-  group: optional(nameText, undefined),
-  keys: optional(jobKeys, undefined),
-  deadline: optional(deadline, undefined),
-  idempotencyKey: optional(keyText, undefined),
+  delay: optional(durationOrZero),
+  runAt: optional(date),
+  group: optional(nameText),
+  keys: optional(jobKeys),
+  deadline: optional(deadline),
+  idempotencyKey: optional(keyText),
   // `partTransaction` takes it out of the options where it may be given.
   tx: optional({ expected: "given for all jobs together: addBulk(jobs, { tx })", read: () => undefined }, undefined),
 };
-const BULK = { tx: optional(transaction, undefined) };
+const BULK = { tx: optional(transaction) };
 
 /** The checked options of one job, with the defaults of the queue and the built-in ones. */
 export type ReadAddOptions = Omit<NewJob, "id" | "queue" | "type" | "data" | "idempotency"> & {

@@ -75,16 +75,16 @@ export const anyText: Check<string> = {
 };
 const yes: Check<true> = { expected: "true, or left out", read: (value) => (value === true ? true : undefined) };
 
-const FOLLOW = { onProgress: optional(fn, undefined), signal: optional(signal, undefined) };
-const OF = { ...FOLLOW, type: optional(anyText, undefined), group: optional(anyText, undefined) };
-const DRAIN = { ...OF, idempotencyKey: optional(keyText, undefined) };
-const CHANGE_ALL = { ...DRAIN, state: optional(states, undefined), all: optional(yes, undefined) };
+const FOLLOW = { onProgress: optional(fn), signal: optional(signal) };
+const OF = { ...FOLLOW, type: optional(anyText), group: optional(anyText) };
+const DRAIN = { ...OF, idempotencyKey: optional(keyText) };
+const CHANGE_ALL = { ...DRAIN, state: optional(states), all: optional(yes) };
 const REDRIVE = { ...OF, all: required(yes) };
 const PURGE = {
   ...OF,
-  state: optional(states, undefined),
-  olderThan: optional(durationOrZero, undefined),
-  all: optional(yes, undefined),
+  state: optional(states),
+  olderThan: optional(durationOrZero),
+  all: optional(yes),
 };
 
 /** The states that a filter can name. */

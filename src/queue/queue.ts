@@ -128,17 +128,17 @@ const RULES = {
   schemas: optional(anything, {}),
   maxDataBytes: optional(dataBytes, MEBIBYTE),
   limits: optional(queueLimits(OWNER), undefined),
-  onLimitChange: optional(fn, undefined),
+  onLimitChange: optional(fn),
   clock: optional(clock, systemClock),
 };
 const LIST = {
-  state: optional(states, undefined),
-  type: optional(anyText, undefined),
-  group: optional(anyText, undefined),
-  since: optional(date, undefined),
-  until: optional(date, undefined),
+  state: optional(states),
+  type: optional(anyText),
+  group: optional(anyText),
+  since: optional(date),
+  until: optional(date),
   limit: optional(pageSize, 100),
-  cursor: optional(anyText, undefined),
+  cursor: optional(anyText),
 };
 /**
  * A named queue of jobs: adds, reads and changes them. Workers of the same name and storage run them.

@@ -17,7 +17,7 @@ export interface ResultOptions {
   readonly timeout?: Duration | undefined;
 }
 
-const RESULT = { signal: optional(signal, undefined), timeout: optional(positiveDuration, undefined) };
+const RESULT = { signal: optional(signal), timeout: optional(positiveDuration) };
 
 /** What a job needs of its queue. */
 export interface JobPlace {

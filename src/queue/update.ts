@@ -43,13 +43,13 @@ function clearable<T>({ expected, read }: Check<T>): OptionRule<T | null | undef
   );
 }
 
-const unless = <T>({ check }: OptionRule<T>): OptionRule<T | undefined> => optional(check, undefined);
+const unless = <T>({ check }: OptionRule<T>): OptionRule<T | undefined> => optional(check);
 
 const OPTIONS = {
-  delay: optional(durationOrZero, undefined),
-  runAt: optional(date, undefined),
+  delay: optional(durationOrZero),
+  runAt: optional(date),
   // The queue checks it by schema and size.
-  data: optional<unknown, undefined>({ expected: "what JSON can hold", read: (value) => value }, undefined),
+  data: optional<unknown>({ expected: "what JSON can hold", read: (value) => value }),
   priority: unless(JOB_DEFAULTS.priority),
   group: clearable(nameText),
   keys: clearable(jobKeys),

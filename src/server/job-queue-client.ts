@@ -50,13 +50,13 @@ const OWNER = "JobQueueClient";
 const NOT_STARTED: readonly JobState[] = ["waiting", "scheduled", "awaiting"];
 
 /** Checked by the queue that it is passed on to. */
-const passedOn = optional<unknown, undefined>({ expected: "what a Queue takes", read: (value) => value }, undefined);
+const passedOn = optional<unknown>({ expected: "what a Queue takes", read: (value) => value });
 
 const jobClassRule: Check<AnyJobClass> = {
   expected: "a class that extends Job",
   read: (value) => readJobClass(OWNER, "jobClass", value),
 };
-const NAMED = { jobClass: optional(jobClassRule, undefined), type: optional(nameText, undefined) };
+const NAMED = { jobClass: optional(jobClassRule), type: optional(nameText) };
 const RULES = {
   ...NAMED,
   storage: passedOn,

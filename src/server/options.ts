@@ -41,7 +41,7 @@ export interface JobQueueServerOptions extends Omit<WorkerOptions, "autostart" |
 const OWNER = "JobQueueServer";
 
 /** Checked by the worker that it is passed on to. */
-const passedOn = optional<unknown, undefined>({ expected: "what a Worker takes", read: (value) => value }, undefined);
+const passedOn = optional<unknown>({ expected: "what a Worker takes", read: (value) => value });
 
 const never: Check<undefined> = {
   expected: "left out (workers do not poll: they are woken, and know when to look again)",
@@ -60,14 +60,14 @@ const RULES = {
   defaults: passedOn,
   backoffs: passedOn,
   maxHolds: passedOn,
-  onError: optional(fn, undefined),
+  onError: optional(fn),
   random: passedOn,
   clock: optional(clock, systemClock),
-  deleteAfterCompletionMs: optional(durationOrZero, undefined),
-  deleteAfterFailureMs: optional(durationOrZero, undefined),
-  deleteAfterDisabledMs: optional(durationOrZero, undefined),
+  deleteAfterCompletionMs: optional(durationOrZero),
+  deleteAfterFailureMs: optional(durationOrZero),
+  deleteAfterDisabledMs: optional(durationOrZero),
   cleanupIntervalMs: optional(positiveDuration, 10_000),
-  pollIntervalMs: optional(never, undefined),
+  pollIntervalMs: optional(never),
 };
 
 export type ServerSettings = ReturnType<typeof readServerOptions>;
