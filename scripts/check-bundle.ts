@@ -8,8 +8,8 @@ import { build } from "esbuild";
 const MOST_BYTES: Readonly<Record<string, number>> = {
   '* from "sluice"': 82_000,
   '* from "sluice/server"': 45_400,
-  '{ rateLimit } from "sluice"': 7_900,
-  '{ concurrencyLimit } from "sluice"': 6_050,
+  '{ rateLimit } from "sluice"': 6_000,
+  '{ concurrencyLimit } from "sluice"': 5_100,
   '{ limit, CompositeLimiter, ConcurrencyLimiter, RateLimiter, InMemoryRateLimiterStorage } from "sluice"': 15_800,
   '{ Queue } from "sluice"': 17_600,
   '{ Queue, Worker, MemoryStorage } from "sluice"': 68_500,

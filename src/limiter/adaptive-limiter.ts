@@ -2,12 +2,12 @@ import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
 import { count, durationOrZero, optional, positive, readOptions, shrinkage } from "../core/options.ts";
 import { accepted, type Aimd, type AimdRule, createAimd, markSaturated, refused } from "../limits/aimd.ts";
-import { createRateState } from "../limits/rate-state.ts";
 import { NEVER, type Wait } from "../limits/wait.ts";
 import type { StartEntry } from "../limits/window.ts";
 import { GateLimiter } from "./line-limiter.ts";
+import { RateGate } from "./rate-gate.ts";
 import { type CommonLimiterOptions, commonRules, type CountOption, countRule } from "./settings.ts";
-import { WindowGate, type WindowGateSettings } from "./window-gate.ts";
+import type { WindowSettings } from "./window-gate.ts";
 
 export interface AdaptiveLimiterOptions extends CommonLimiterOptions, CountOption {
   /** The allowance per window never falls below this. Default 1. */
@@ -33,7 +33,7 @@ const RULES = {
   count: countRule,
   floor: optional(count, 1),
   ceiling: optional(count, 1_000),
-  initial: optional(count, undefined),
+  initial: optional(count),
   windowSizeInSeconds: optional(positive, 1),
   increase: optional(positive, 1),
   decrease: optional(shrinkage, 0.5),
@@ -56,7 +56,7 @@ export class AdaptiveLimiter extends GateLimiter {
       throw new OptionsError(OWNER, "initial", initial, `between the floor (${floor}) and the ceiling (${ceiling})`);
     }
     const windowMs = read.windowSizeInSeconds * 1000 + read.guard;
-    const gate = new AdaptiveGate(initial, { ...read, windowMs, state: createRateState() });
+    const gate = new AdaptiveGate(initial, { ...read, windowMs });
     super([gate], AdaptiveLimiter);
     this.#gate = gate;
   }
@@ -77,20 +77,20 @@ export class AdaptiveLimiter extends GateLimiter {
   }
 }
 
-class AdaptiveGate extends WindowGate {
+class AdaptiveGate extends RateGate {
   readonly #rule: AimdRule;
   readonly #initial: number;
-  #state: Aimd;
+  #aimd: Aimd;
 
-  constructor(initial: number, settings: WindowGateSettings & AimdRule) {
+  constructor(initial: number, settings: WindowSettings & AimdRule) {
     super(initial, settings);
     this.#rule = settings;
     this.#initial = initial;
-    this.#state = createAimd(initial, this.clock.now());
+    this.#aimd = createAimd(initial, this.clock.now());
   }
 
   get allowance(): number {
-    return Math.floor(this.#state.allowance);
+    return Math.floor(this.#aimd.allowance);
   }
 
   /** A weight up to the ceiling may fit some day. */
@@ -98,36 +98,36 @@ class AdaptiveGate extends WindowGate {
     return this.#rule.ceiling;
   }
 
-  override accepted(): void {
-    accepted(this.#state, this.#rule, this.clock.now());
+  accepted(): void {
+    accepted(this.#aimd, this.#rule, this.clock.now());
     this.resize(this.allowance);
   }
 
-  override rateLimited(): void {
+  rateLimited(): void {
     // The start of the refused call is not known. It may have been a window ago, but hardly more.
     const now = this.clock.now();
-    refused(this.#state, this.#rule, now, now - this.#rule.windowMs);
+    refused(this.#aimd, this.#rule, now, now - this.#rule.windowMs);
     this.resize(this.allowance);
   }
 
   override take(now: number, weight: number): StartEntry {
     const token = super.take(now, weight);
-    if (this.fits(now, 1) !== 0) markSaturated(this.#state);
+    if (this.wait(now, 1) !== 0) markSaturated(this.#aimd);
     return token;
   }
 
   /** A weight above the current allowance waits for an empty window; a weight above the ceiling never fits. */
-  protected override fits(now: number, units: number): Wait {
-    return units > this.#rule.ceiling ? NEVER : super.fits(now, Math.min(units, this.allowance));
+  override wait(now: number, weight: number): Wait {
+    return this.units(weight) > this.#rule.ceiling ? NEVER : super.wait(now, Math.min(weight, this.allowance));
   }
 
   override refused(): void {
-    markSaturated(this.#state);
+    markSaturated(this.#aimd);
   }
 
   override reset(): void {
     super.reset();
-    this.#state = createAimd(this.#initial, this.clock.now());
-    this.setMax(this.#initial);
+    this.#aimd = createAimd(this.#initial, this.clock.now());
+    this.max = this.#initial;
   }
 }

@@ -1,11 +1,11 @@
-import type { Gate } from "./gate.ts";
+import type { Gate, LimiterGate } from "./gate.ts";
 import type { CheckedPart, Part, RemotePart } from "./part.ts";
 
 /** One part of a line, with what applies to it. */
 export interface Member<P extends Part = AnyPart> {
   readonly part: P;
   /** Which weights of a request apply; the largest of them counts. Nested wrappers each bring a limiter and a weight. */
-  readonly groups: number[];
+  readonly groups: Set<number>;
   /** False where an earlier member records the same starts: then this one is checked, but not charged. */
   readonly takes: boolean;
   /** Does the instant at which a start is called matter to it? */
@@ -13,6 +13,8 @@ export interface Member<P extends Part = AnyPart> {
 }
 
 export type AnyPart = Gate | RemotePart | CheckedPart;
+/** A part of a limiter, and not of a wrapped function alone. */
+export type LimiterPart = LimiterGate | RemotePart | CheckedPart;
 
 /** The weight of a request: one for all, or one per group. A missing group has the default weight. */
 export type Weights = number | readonly (number | undefined)[];
@@ -30,7 +32,7 @@ export function weightFor(weights: Weights, member: Member): number {
 
 /** Was a weight given for this member? */
 export function isSaid(weights: Weights, member: Member): boolean {
-  return typeof weights === "number" || member.groups.some((group) => weights[group] !== undefined);
+  return typeof weights === "number" || [...member.groups].some((group) => weights[group] !== undefined);
 }
 
 /**
@@ -56,10 +58,7 @@ function tokenOf(members: readonly Member[], tokens: Tokens, i: number): unknown
 export function reportCalled(members: readonly Member[], tokens: Tokens): void {
   for (let i = 0; i < members.length; i++) {
     const { part, timed } = members[i]!;
-    if (!timed) continue;
-    const token = tokenOf(members, tokens, i);
-    if (part.kind === "gate") part.called(token, part.clock.now());
-    else if (part.kind === "remote") part.called(token);
+    if (timed) part.called!(tokenOf(members, tokens, i));
   }
 }
 
@@ -70,48 +69,28 @@ export function isLate(members: readonly Member[], tokens: Tokens): boolean {
   );
 }
 
-/** The work ended. Returns a promise only where a part does. */
-export function release(members: readonly Member[], tokens: Tokens, weights: Weights): Promise<void> | void {
-  return tellAll(RELEASE, members, tokens, weights);
-}
-
+/** The work ended. */
+export const release = /* @__PURE__ */ telling((part, token, weight) => part.release(token, weight));
 /** The work never started. */
-export function cancel(members: readonly Member[], tokens: Tokens, weights: Weights): Promise<void> | void {
-  return tellAll(CANCEL, members, tokens, weights);
-}
+export const cancel = /* @__PURE__ */ telling((part, token, weight) => part.cancel(token, weight));
+/** The work used so much, of one group or of all. After a release this still corrects what stays counted. */
+export const settle = /* @__PURE__ */ telling((part, token, used) => part.settle(token, used));
 
-/** The work used `used`, of one group or of all. After a release this still corrects what stays counted. */
-export function settle(members: readonly Member[], tokens: Tokens, used: number, group?: number): Promise<void> | void {
-  return tellAll(SETTLE, members, tokens, used, group);
-}
-
-type Tell = (part: AnyPart, token: unknown, weight: number) => Promise<void> | void;
-
-const RELEASE: Tell = (part, token, weight) => part.release(token, weight);
-const CANCEL: Tell = (part, token, weight) => part.cancel(token, weight);
-const SETTLE: Tell = (part, token, used) => part.settle(token, used);
-
-/** Calls every member, whichever of them fail; then throws the first failure. */
-function tellAll(
-  tell: Tell,
-  members: readonly Member[],
-  tokens: Tokens,
-  weights: Weights,
-  group?: number,
-): Promise<void> | void {
-  let pending: Promise<void>[] | undefined;
-  for (let i = 0; i < members.length; i++) {
-    const member = members[i]!;
-    if (!member.takes || (group !== undefined && !member.groups.includes(group))) continue;
-    const done = tell(member.part, tokenOf(members, tokens, i), weightFor(weights, member));
-    if (done !== undefined) (pending ??= []).push(tellOthers(done, member.part));
-  }
-  if (pending !== undefined) return firstFailure(pending);
-}
-
-async function tellOthers(done: Promise<void>, part: AnyPart): Promise<void> {
-  await done;
-  part.wakeUps.notify();
+/**
+ * Calls every member that was charged, whichever of them fail; then throws the first failure. Returns a promise only where a part
+ * does.
+ */
+function telling(tell: (part: AnyPart, token: unknown, weight: number) => Promise<void> | void) {
+  return (members: readonly Member[], tokens: Tokens, weights: Weights, group?: number): Promise<void> | void => {
+    let pending: Promise<void>[] | undefined;
+    for (let i = 0; i < members.length; i++) {
+      const member = members[i]!;
+      if (!member.takes || (group !== undefined && !member.groups.has(group))) continue;
+      const done = tell(member.part, tokenOf(members, tokens, i), weightFor(weights, member));
+      if (done !== undefined) (pending ??= []).push(done.then(() => member.part.wakeUps.notify()));
+    }
+    if (pending !== undefined) return firstFailure(pending);
+  };
 }
 
 async function firstFailure(pending: readonly Promise<void>[]): Promise<void> {

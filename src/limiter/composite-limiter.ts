@@ -3,9 +3,9 @@ import { OptionsError } from "../core/errors.ts";
 import { date, readArgument } from "../core/options.ts";
 import type { ILimiter } from "./limiter.ts";
 import { LineLimiter } from "./line-limiter.ts";
-import { checkNames, recompose } from "./composition.ts";
-import { overridesOf, partsOf, readLimiter } from "./parts.ts";
-import type { AnyPart } from "./charging.ts";
+import { recompose } from "./composition.ts";
+import { checkNames, overridesOf, partsOf, readLimiter } from "./parts.ts";
+import type { LimiterPart } from "./charging.ts";
 
 const OWNER = "CompositeLimiter";
 const RECORDING = ["recordJobStart", "recordJobCompletion"] as const;
@@ -64,7 +64,7 @@ export class CompositeLimiter extends LineLimiter {
   }
 
   /** The parts of its children. `partsOf(this)` differs where a subclass overrides methods. */
-  #parts(): readonly AnyPart[] {
+  #parts(): readonly LimiterPart[] {
     return this.#children.flatMap(partsOf);
   }
 

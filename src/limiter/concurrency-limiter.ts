@@ -1,7 +1,7 @@
 import { countOrZero, readArgument, readOptions } from "../core/options.ts";
 import { GateLimiter } from "./line-limiter.ts";
 import { type CommonLimiterOptions, commonRules, type CountOption, countRule } from "./settings.ts";
-import { SlotsGate } from "./slots-gate.ts";
+import { LimiterSlotsGate } from "./slots-gate.ts";
 
 export interface ConcurrencyLimiterOptions extends CommonLimiterOptions, CountOption {}
 
@@ -9,12 +9,12 @@ const OWNER = "ConcurrencyLimiter";
 
 /** At most so many jobs at the same time, in this process. */
 export class ConcurrencyLimiter extends GateLimiter {
-  readonly #gate: SlotsGate;
+  readonly #gate: LimiterSlotsGate;
 
   /** `maxConcurrentJobs`: how many may run at the same time. 0 means paused: everything waits until it is raised. */
   constructor(maxConcurrentJobs: number, options: ConcurrencyLimiterOptions = {}) {
     const max = readArgument(OWNER, "maxConcurrentJobs", countOrZero, maxConcurrentJobs);
-    const gate = new SlotsGate(max, readOptions(OWNER, { ...commonRules(OWNER), count: countRule }, options));
+    const gate = new LimiterSlotsGate(max, readOptions(OWNER, { ...commonRules(OWNER), count: countRule }, options));
     super([gate], ConcurrencyLimiter);
     this.#gate = gate;
   }

@@ -1,11 +1,10 @@
 import { count, durationOrZero, oneOf, optional, positive, readOptions, required } from "../core/options.ts";
 import type { Duration } from "../core/duration.ts";
-import { createRateState } from "../limits/rate-state.ts";
 import { evenInterval } from "../limits/spacing.ts";
 import { GateLimiter } from "./line-limiter.ts";
+import { RateGate } from "./rate-gate.ts";
 import { type CommonLimiterOptions, commonRules, type CountOption, countRule } from "./settings.ts";
 import { AdaptiveSpacingGate, SpacingGate } from "./spacing-gate.ts";
-import { WindowGate } from "./window-gate.ts";
 
 /** How many in how long: what every rate has. */
 export interface RateLimiterOptions {
@@ -45,7 +44,7 @@ export class EvenlySpacedRateLimiter extends GateLimiter {
     const interval = evenInterval(maxExecutions, windowMs);
     super(
       [
-        new WindowGate(maxExecutions, { ...common, windowMs, state: createRateState() }),
+        new RateGate(maxExecutions, { ...common, windowMs }),
         spacing === "strict"
           ? new SpacingGate(interval, common)
           : new AdaptiveSpacingGate(interval, maxExecutions, common),

@@ -13,7 +13,7 @@ export interface FeedbackOptions {
   readonly clock?: Clock | undefined;
 }
 
-const RULES = { maxHold: optional(positiveDuration, 86_400_000), clock: optional(clock, undefined) };
+const RULES = { maxHold: optional(positiveDuration, 86_400_000), clock: optional(clock) };
 
 /** Reads what a response says about limits, without applying it. */
 export function readRateLimitHeaders(source: HeaderSource, options: FeedbackOptions = {}): RateLimitFeedback {
@@ -37,7 +37,7 @@ export async function holdFromHeaders(
   const time = read.clock ?? parts[0]?.clock ?? systemClock;
   const told = feedback("holdFromHeaders", source, read.maxHold, time);
   const lesson = lessonOf(told);
-  if (lesson !== undefined) for (const part of parts) if (part.kind === "gate") part[lesson]();
+  if (lesson !== undefined) for (const part of parts) if (part.kind === "gate") part[lesson]?.();
   // One millisecond more: dates hold whole milliseconds, and the service asks for a minimum.
   if (told.holdMs > 0) await target.setNextAvailableTime(dateIn(time, told.holdMs + 1));
   return told;

@@ -3,10 +3,10 @@ import { WakeUps } from "../limits/wake-ups.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { ILimiter, Limiter, Permit } from "./limiter.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
-import type { AnyPart } from "./charging.ts";
+import type { LimiterPart } from "./charging.ts";
 
 /** The parts of the built-in limiter that the user's limiter extends. Default: it extends none. */
-type Beneath = () => readonly AnyPart[];
+type Beneath = () => readonly LimiterPart[];
 const NOTHING: Beneath = () => [];
 
 /** The common part of limiters written by users: their capacity is unknown. */
@@ -84,7 +84,6 @@ export class OwnLimiterPart extends ForeignPart implements RemotePart {
   isLate(): boolean {
     return false;
   }
-  called(): void {}
 
   async release(token: Permit): Promise<void> {
     await token.release();

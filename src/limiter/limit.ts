@@ -11,11 +11,11 @@ import {
   signal,
 } from "../core/options.ts";
 import { type AnyFunction, Calls, type Measure, NO_ARGUMENTS, type Wrapping } from "./calls.ts";
-import { type Inside, insideOfGate } from "./composition.ts";
+import { type Inside, insideOfParts } from "./composition.ts";
 import type { ILimiter } from "./limiter.ts";
-import { insideOf, readLimiter } from "./parts.ts";
+import { checkNames, insideOf, readLimiter } from "./parts.ts";
 import { SlotsGate } from "./slots-gate.ts";
-import { ownWindow } from "./window-gate.ts";
+import { WindowGate } from "./window-gate.ts";
 
 export interface LimitOptions<F extends AnyFunction = AnyFunction> {
   /** How many calls may wait; one more is rejected at once with a `QueueOverflowError`. Default: no bound. */
@@ -43,10 +43,10 @@ export interface Limited<F extends AnyFunction> {
 }
 
 const OPTIONS = {
-  maxQueue: optional(countOrInfinity, Number.POSITIVE_INFINITY),
-  signal: optional(signal, undefined),
-  weight: optional(anyFunction, undefined),
-  settle: optional(anyFunction, undefined),
+  maxQueue: optional(countOrInfinity, Infinity),
+  signal: optional(signal),
+  weight: optional(anyFunction),
+  settle: optional(anyFunction),
 };
 
 const wrappings = new WeakMap<AnyFunction, Wrapping>();
@@ -58,7 +58,10 @@ const wrappings = new WeakMap<AnyFunction, Wrapping>();
  * Wrapping a wrapped function keeps both limits, in either order: a call then waits for both and charges both at once.
  */
 export function limit<F extends AnyFunction>(fn: F, limiter: ILimiter, options: LimitOptions<F> = {}): Limited<F> {
-  return wrap("limit", fn, insideOf(readLimiter("limit", "limiter", limiter)), options);
+  const inside = insideOf(readLimiter("limit", "limiter", limiter));
+  const inner = wrappings.get(fn)?.limits.flatMap((each) => each.inside.parts()) ?? [];
+  checkNames("limit", "limiter", [...inside.parts(), ...inner]);
+  return wrap("limit", fn, inside, options);
 }
 
 /** `fn`, but at most `requests` calls start in any `windowMs` milliseconds. */
@@ -70,20 +73,31 @@ export function rateLimit<F extends AnyFunction>(
 ): Limited<F> {
   const window = readArgument("rateLimit", "windowMs", positive, windowMs);
   const max = readArgument("rateLimit", "requests", count, requests);
-  return wrap("rateLimit", fn, insideOfGate(ownWindow(max, window, "rateLimit", systemClock)), options);
+  const gate = new WindowGate(max, { name: "rateLimit", clock: systemClock, windowMs: window });
+  return wrap(
+    "rateLimit",
+    fn,
+    insideOfParts(() => [gate]),
+    options,
+  );
 }
 
 /** `fn`, but at most `max` calls run at the same time. */
 export function concurrencyLimit<F extends AnyFunction>(fn: F, max: number, options: LimitOptions<F> = {}): Limited<F> {
   const slots = readArgument("concurrencyLimit", "max", countOrZero, max);
-  const gate = new SlotsGate(slots, { name: "ConcurrencyLimiter", clock: systemClock, count: "weight" });
-  return wrap("concurrencyLimit", fn, insideOfGate(gate), options);
+  const gate = new SlotsGate(slots, { name: "ConcurrencyLimiter", clock: systemClock });
+  return wrap(
+    "concurrencyLimit",
+    fn,
+    insideOfParts(() => [gate]),
+    options,
+  );
 }
 
 function wrap<F extends AnyFunction>(owner: string, fn: F, inside: Inside, options: LimitOptions<F>): Limited<F> {
   readArgument(owner, "fn", anyFunction, fn);
   const { maxQueue, signal: abort, weight, settle } = readOptions(owner, OPTIONS, options);
-  const inner = wrappings.get(fn) ?? { fn, limits: [], maxQueue: Number.POSITIVE_INFINITY, signals: [] };
+  const inner = wrappings.get(fn) ?? { fn, limits: [], maxQueue: Infinity, signals: [] };
   const wrapping: Wrapping = {
     fn: inner.fn,
     limits: [{ inside, weigh: weight as Measure | undefined, used: settle as Measure | undefined }, ...inner.limits],

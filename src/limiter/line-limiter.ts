@@ -8,13 +8,15 @@ import {
   weight as weightRule,
   weightOrZero,
 } from "../core/options.ts";
-import type { Gate } from "./gate.ts";
+import { holdGate, type LimiterGate, nextAvailableIn } from "./gate.ts";
+import { refusal } from "./refusal.ts";
 import type { AcquireOptions, Limiter, Permit, Refusal, TryAcquireOptions } from "./limiter.ts";
-import { type Line, NOT_NOW } from "./line.ts";
+import { type Line, NEWCOMER, NOT_NOW, take } from "./line.ts";
 import { type BuiltIn, declare } from "./parts.ts";
 import {
-  type AnyPart,
+  type LimiterPart,
   cancel,
+  type Charged,
   isLate,
   type Member,
   release,
@@ -26,14 +28,14 @@ import {
 } from "./charging.ts";
 import { Waiter } from "./waiter.ts";
 
-const TRY = { weight: optional(weightRule, undefined) };
-const WAIT = { ...TRY, signal: optional(signal, undefined) };
+const TRY = { weight: optional(weightRule) };
+const WAIT = { ...TRY, signal: optional(signal) };
 
 /** The common part of all built-in limiters: a request is charged in one step, or waits in line. */
 export abstract class LineLimiter implements Limiter {
   readonly #line: Line;
 
-  constructor(parts: () => readonly AnyPart[], builtIn: BuiltIn) {
+  constructor(parts: () => readonly LimiterPart[], builtIn: BuiltIn) {
     this.#line = declare(this, parts, builtIn);
   }
 
@@ -68,33 +70,55 @@ export abstract class LineLimiter implements Limiter {
 
   #permitNow(): Permit | undefined {
     const tokens = this.#line.takeNow(1);
-    return tokens === NOT_NOW ? undefined : this.#handOut(new GrantedPermit(this.#line.members, tokens, 1));
+    return tokens === NOT_NOW
+      ? undefined
+      : this.#handOut(new GrantedPermit(this.#line.composition().members, tokens, 1));
   }
 
   async #tryAcquire(options: TryAcquireOptions = {}): Promise<Permit | Refusal> {
     const weights = readOptions("tryAcquire", TRY, options).weight ?? DEFAULT_WEIGHT;
-    const answer = await this.#line.tryTake(weights);
+    const answer = await tryTake(this.#line, weights);
     if ("granted" in answer) return answer;
     return this.#handOut(new GrantedPermit(answer.members, answer.tokens, weights), options);
   }
 
   /** A permit is used from the moment at which it is handed out, unless its holder reports the call itself. */
   #handOut(permit: GrantedPermit, options?: object): Permit {
-    if (this.#line.timed && (options === undefined || !uncalled.has(options))) calledSoon(permit);
+    if (this.#line.composition().timed && (options === undefined || !uncalled.has(options))) calledSoon(permit);
     return permit;
   }
 
   /** Would one more be granted at once? */
   protected hasRoom(): boolean {
-    return this.#line.peek(1) === undefined;
+    return refusedNow(this.#line, 1) === undefined;
   }
+}
+
+/** Charges now, or returns the refusal. */
+function tryTake(line: Line, weights: Weights): Charged | Refusal | Promise<Charged | Refusal> {
+  const composition = line.composition();
+  if (!composition.local) return line.remote!.tryTake(weights);
+  const { members, clock } = composition;
+  return refusedNow(line, weights) ?? { members, tokens: take(composition, weights, clock.now()) };
+}
+
+/** The refusal of a request that comes now; undefined: it is granted. Charges nothing. Only where all parts are gates. */
+function refusedNow(line: Line, weights: Weights): Refusal | undefined {
+  const composition = line.composition();
+  if (!composition.local) return undefined;
+  const now = composition.clock.now();
+  if (line.ask(composition, weights, now, NEWCOMER) && line.length === 0) return undefined;
+  const blocker = line.blocker?.part ?? line.blockedAt;
+  blocker?.refused(now);
+  const name = blocker?.name ?? composition.members[0]?.part.name ?? "";
+  return refusal(name, line.blocker === undefined ? line.remaining : line.wait);
 }
 
 /** A limiter that keeps its state in this process. */
 export abstract class GateLimiter extends LineLimiter {
-  readonly #gates: readonly Gate[];
+  readonly #gates: readonly LimiterGate[];
 
-  constructor(gates: readonly Gate[], builtIn: BuiltIn) {
+  constructor(gates: readonly LimiterGate[], builtIn: BuiltIn) {
     super(() => gates, builtIn);
     this.#gates = gates;
   }
@@ -108,18 +132,18 @@ export abstract class GateLimiter extends LineLimiter {
   }
 
   async recordJobCompletion(): Promise<void> {
-    for (const gate of this.#gates) gate.recordCompletion();
+    for (const gate of this.#gates) gate.recordCompletion?.();
   }
 
   async getNextAvailableTime(): Promise<Date> {
     const { clock } = this.#gates[0]!;
     const now = clock.now();
-    return dateIn(clock, Math.max(...this.#gates.map((gate) => gate.nextAvailableIn(now))));
+    return dateIn(clock, Math.max(...this.#gates.map((gate) => nextAvailableIn(gate, now))));
   }
 
   async setNextAvailableTime(at: Date): Promise<void> {
     const until = readArgument("setNextAvailableTime", "date", date, at);
-    for (const gate of this.#gates) gate.hold(until.getTime() - gate.clock.wall());
+    for (const gate of this.#gates) holdGate(gate, until.getTime() - gate.clock.wall());
   }
 
   async clear(): Promise<void> {
@@ -128,7 +152,7 @@ export abstract class GateLimiter extends LineLimiter {
 }
 
 /** Resets all gates, and only then sends wake-ups. */
-function resetGates(gates: readonly Gate[]): void {
+function resetGates(gates: readonly LimiterGate[]): void {
   for (const gate of gates) gate.reset();
   for (const gate of gates) gate.wakeUps.notify();
 }

@@ -16,6 +16,8 @@ export interface Part {
   readonly clock: Clock;
   /** The largest weight it could ever grant; Infinity: unknown. */
   readonly capacity: number;
+  /** What to do about a weight above the capacity, for the error message. */
+  readonly hint?: string;
   /** Does a start count for its weight, or for one? */
   readonly counts: "weight" | "starts";
   /** Parts with the same state record the same starts: a start under both is checked by both, and recorded once. */
@@ -23,6 +25,8 @@ export interface Part {
   /** Notified when something is returned here. */
   readonly wakeUps: WakeUps;
 
+  /** The start that `token` was returned for is called now. Left out: it does not matter when that happens. */
+  called?(token: unknown): void;
   /** The work ended. */
   release(token: unknown, weight: number): Promise<void> | void;
   /** The work never started. */
@@ -45,8 +49,6 @@ export interface RemotePart extends Part {
   tryTake(weight: number, said: boolean): Promise<RemoteAnswer>;
   /** Was it requested too long ago to be used? */
   isLate(token: unknown): boolean;
-  /** The start that `token` was returned for is called now. */
-  called(token: unknown): void;
 }
 
 export type RemoteAnswer =

@@ -4,24 +4,24 @@ import { ForeignPart, OwnLimiterPart, SixMethodPart } from "./foreign.ts";
 import { DECIDING, type ILimiter, isLimiter, lacking, type Limiter } from "./limiter.ts";
 import type { Line } from "./line.ts";
 import { remoteTurns } from "./remote-turns.ts";
-import type { AnyPart } from "./charging.ts";
+import type { AnyPart, LimiterPart } from "./charging.ts";
 
 /** A built-in class, and so the methods that its instances have unless they are overridden. */
 export interface BuiltIn {
   readonly prototype: Limiter;
 }
 
-interface MadeByUs extends Inside {
+interface MadeByUs extends Inside<LimiterPart> {
   readonly builtIn: BuiltIn;
 }
 
 /** Kept beside the limiters and not in them, so that their public types stay small. */
 const builtIns = new WeakMap<ILimiter, MadeByUs>();
 /** Users' own limiters, and built-in ones with overridden methods. */
-const foreigners = new WeakMap<ILimiter, Inside>();
+const foreigners = new WeakMap<ILimiter, Inside<LimiterPart>>();
 
 /** Registers the parts and the class of a built-in limiter. Returns the line of its waiters. */
-export function declare(limiter: ILimiter, parts: () => readonly AnyPart[], builtIn: BuiltIn): Line {
+export function declare(limiter: ILimiter, parts: () => readonly LimiterPart[], builtIn: BuiltIn): Line {
   const inside = insideOfParts(parts, remoteTurns);
   builtIns.set(limiter, { ...inside, builtIn });
   return inside.line;
@@ -45,16 +45,16 @@ export function overridesOf<Method extends keyof Limiter>(limiter: ILimiter, ...
   return methods.filter((method) => prototype !== undefined && (limiter as Limiter)[method] !== prototype[method]);
 }
 
-export function partsOf(limiter: ILimiter): readonly AnyPart[] {
+export function partsOf(limiter: ILimiter): readonly LimiterPart[] {
   return insideOf(limiter).parts();
 }
 
 /** The same, with the built-in parts beneath overridden methods. */
-export function allPartsOf(limiter: ILimiter): readonly AnyPart[] {
+export function allPartsOf(limiter: ILimiter): readonly LimiterPart[] {
   return partsOf(limiter).flatMap(withBeneath);
 }
 
-function withBeneath(part: AnyPart): readonly AnyPart[] {
+function withBeneath(part: LimiterPart): readonly LimiterPart[] {
   return part instanceof ForeignPart ? [part, ...part.beneath().flatMap(withBeneath)] : [part];
 }
 
@@ -67,8 +67,26 @@ export function readLimiter(owner: string, option: string, value: unknown): ILim
   return value as ILimiter;
 }
 
+/** A name counts starts or weights. Both in one composite would be added up. */
+export function checkNames(owner: string, option: string, parts: readonly AnyPart[]): void {
+  const countedAs = new Map<object, AnyPart>();
+  for (const part of parts) {
+    const known = countedAs.get(part.state);
+    if (known !== undefined && known.counts !== part.counts) {
+      throw new OptionsError(
+        owner,
+        option,
+        part.name,
+        "counted in one way, by starts or by weight",
+        "give the two limiters names of their own",
+      );
+    }
+    countedAs.set(part.state, part);
+  }
+}
+
 /** The parts and the line of a limiter of any kind; the same object at every call. */
-export function insideOf(limiter: ILimiter): Inside {
+export function insideOf(limiter: ILimiter): Inside<LimiterPart> {
   const ours = builtIns.get(limiter);
   if (ours !== undefined && overridesOf(limiter, "tryAcquire", ...DECIDING).length === 0) return ours;
   let found = foreigners.get(limiter);

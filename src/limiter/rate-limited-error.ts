@@ -26,7 +26,7 @@ export class RateLimitedError extends HoldError {
     const { limit } = readOptions(
       "RateLimitedError",
       {
-        limit: optional(name, undefined),
+        limit: optional(name),
         cause: optional({ expected: "anything", read: (value) => value }, undefined),
       },
       options,

@@ -47,7 +47,7 @@ export interface RateLimiterWithBackoffOptions extends RateLimiterOptions, Count
 const OWNER = "RateLimiter";
 
 const RULES = {
-  clock: optional(clock, undefined),
+  clock: optional(clock),
   count: countRule,
   maxExecutions: required(count),
   windowSizeInSeconds: required(positive),

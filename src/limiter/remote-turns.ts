@@ -3,7 +3,8 @@ import { NEVER, WHEN_RELEASED } from "../limits/wait.ts";
 import { type Attempt, attempt, type Refused } from "./attempt.ts";
 import type { Blocked, WaitingLine } from "./blocked.ts";
 import type { Refusal } from "./limiter.ts";
-import { impossible, refusal } from "./refusal.ts";
+import { impossible } from "./impossible.ts";
+import { refusal } from "./refusal.ts";
 import { cancel, isLate, type Member, type Charged, type Tokens, type Weights } from "./charging.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
@@ -107,7 +108,7 @@ export class RemoteTurns {
     } else if (wanted()) {
       if (outcome.wait === NEVER) {
         this.#line.shift();
-        waiter.fail(impossible(outcome.refusedBy, waiter.weights, outcome.most));
+        waiter.fail(impossible(outcome.refusedBy, heaviest(waiter.weights), outcome.most));
       } else {
         const { refusedBy, times } = outcome;
         this.#waitAt(refusedBy.kind === "gate" ? refusedBy.blocked : undefined);
@@ -164,6 +165,12 @@ export class RemoteTurns {
 /** For lines with parts that are not gates. */
 export type MakeTurns = (line: Turns, composition: () => Composition) => RemoteTurns;
 export const remoteTurns: MakeTurns = (line, composition) => new RemoteTurns(line, composition);
+
+/** The largest weight that was given, if any was. */
+function heaviest(weights: Weights): number | undefined {
+  const given = typeof weights === "number" ? [weights] : weights.filter((weight) => weight !== undefined);
+  return given.length === 0 ? undefined : Math.max(...given);
+}
 
 /** Of a single member, not in an array. */
 function inOrder(members: readonly Member[], tokens: readonly unknown[]): Tokens {

@@ -24,3 +24,6 @@ export const commonRules = (fallback: string) => ({
 });
 
 export const countRule = optional(oneOf("weight", "starts"), "weight");
+
+/** The hint of limiters that have this option. */
+export const COUNT_HINT = 'a limiter that is to count calls and not their weight takes `count: "starts"`';

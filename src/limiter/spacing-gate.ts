@@ -10,13 +10,14 @@ import {
   type SpacedStart,
   spacingWait,
 } from "../limits/spacing.ts";
+import { createHold, type Hold, holdWait } from "../limits/hold.ts";
 import type { Wait } from "../limits/wait.ts";
-import { type GateSettings, HoldableGate } from "./gate.ts";
+import { Gate, type GateSettings, type LimiterGate } from "./gate.ts";
 
 /** At least so much time from one start to the next. */
-export class SpacingGate extends HoldableGate<SpacedStart> {
-  readonly timed = true;
+export class SpacingGate extends Gate<SpacedStart> implements LimiterGate {
   readonly capacity = Number.POSITIVE_INFINITY;
+  hold: Hold = createHold();
   protected readonly interval: number;
   #spacing = createSpacing();
 
@@ -25,15 +26,19 @@ export class SpacingGate extends HoldableGate<SpacedStart> {
     this.interval = interval;
   }
 
+  wait(now: number): Wait {
+    return Math.max(spacingWait(this.#spacing, now), holdWait(this.hold, now));
+  }
+
   take(now: number, weight: number): SpacedStart {
     return grantSpaced(this.#spacing, now, this.gap(this.units(weight)));
   }
 
-  override called(token: SpacedStart, now: number): void {
-    callSpaced(this.#spacing, token, now);
+  override called(token: SpacedStart): void {
+    callSpaced(this.#spacing, token, this.clock.now());
   }
 
-  override recordStart(): void {
+  recordStart(): void {
     recordSpaced(this.#spacing, this.clock.now(), this.gap(1));
   }
 
@@ -42,13 +47,9 @@ export class SpacingGate extends HoldableGate<SpacedStart> {
     this.wakeUps.notify();
   }
 
-  override reset(): void {
+  reset(): void {
     this.#spacing = createSpacing();
-    super.reset();
-  }
-
-  protected fits(now: number): Wait {
-    return spacingWait(this.#spacing, now);
+    this.hold = createHold();
   }
 
   /** What is to follow a start: an interval for every unit of its weight. */
@@ -80,7 +81,7 @@ export class AdaptiveSpacingGate extends SpacingGate {
     if (this.#recorded.length > this.#remembered) this.#recorded.shift();
   }
 
-  override recordCompletion(): void {
+  recordCompletion(): void {
     const startedAt = this.#recorded.shift();
     if (startedAt !== undefined) recordDuration(this.#durations, Math.max(0, this.clock.now() - startedAt));
   }

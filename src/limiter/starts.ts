@@ -1,5 +1,6 @@
 import { type Clock, type Mark, markOf, mostSince } from "../core/clock.ts";
 import type { RateState } from "../limits/rate-state.ts";
+import type { StartEntry } from "../limits/window.ts";
 import { WakeUps } from "../limits/wake-ups.ts";
 import type { Wait } from "../limits/wait.ts";
 import { type Confirmations, type RateCall, rateConfirmationsOf } from "../storage/confirmations.ts";
@@ -13,9 +14,11 @@ import { inTime } from "../core/deadline.ts";
 import { OptionsError } from "../core/errors.ts";
 import type { Backoff } from "./backoff.ts";
 import { Blocked } from "./blocked.ts";
+import { holdGate, nextAvailableIn } from "./gate.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
-import type { AnyPart } from "./charging.ts";
-import { WindowGate } from "./window-gate.ts";
+import type { LimiterPart } from "./charging.ts";
+import { RateGate } from "./rate-gate.ts";
+import { COUNT_HINT } from "./settings.ts";
 
 /** The checked settings of a `RateLimiter`. */
 export interface RateRule {
@@ -30,7 +33,7 @@ export interface RateRule {
 
 /** The starts that a `RateLimiter` counts, wherever they are kept. */
 export interface Starts {
-  readonly part: AnyPart;
+  readonly part: LimiterPart;
   /** Is one more available, with no hold? Clears the back-off, or advances it. */
   hasRoom(): Promise<boolean>;
   /** Records a start, whether or not it fits. Clears the back-off if it fits, else advances it. */
@@ -41,14 +44,46 @@ export interface Starts {
   clear(): Promise<void>;
 }
 
+/** A window that advances the back-off of its limiter. */
+class BackoffGate extends RateGate {
+  readonly #backoff: Backoff;
+
+  constructor(state: RateState, rule: RateRule) {
+    super(rule.maxExecutions, rule, state, blockedBy(state, rule));
+    this.#backoff = rule.backoff;
+  }
+
+  override take(now: number, weight: number): StartEntry {
+    this.#backoff.granted();
+    return super.take(now, weight);
+  }
+
+  override recordStart(): void {
+    const now = this.clock.now();
+    const full = this.wait(now, 1) !== 0;
+    super.recordStart();
+    if (full) this.refused(now);
+    else this.#backoff.granted();
+  }
+
+  override refused(now: number): void {
+    this.#backoff.refused(now);
+  }
+
+  override reset(): void {
+    this.#backoff.granted();
+    super.reset();
+  }
+}
+
 /** Starts kept in this process: decisions are synchronous. */
 export class LocalStarts implements Starts {
-  readonly part: WindowGate;
+  readonly part: BackoffGate;
   readonly #clock: Clock;
   readonly #backoff: Backoff;
 
   constructor(state: RateState, rule: RateRule) {
-    this.part = new WindowGate(rule.maxExecutions, { ...rule, state, blocked: blockedBy(state, rule) });
+    this.part = new BackoffGate(state, rule);
     this.#clock = rule.clock;
     this.#backoff = rule.backoff;
   }
@@ -66,11 +101,13 @@ export class LocalStarts implements Starts {
   }
 
   async nextAvailableIn(): Promise<number> {
-    return this.part.nextAvailableIn(this.#clock.now());
+    const now = this.#clock.now();
+    const wait = nextAvailableIn(this.part, now);
+    return wait === 0 ? 0 : Math.max(wait, this.#backoff.remaining(now));
   }
 
   async holdUntil(until: Date): Promise<void> {
-    this.part.hold(until.getTime() - this.#clock.wall());
+    holdGate(this.part, until.getTime() - this.#clock.wall());
   }
 
   async clear(): Promise<void> {
@@ -83,6 +120,7 @@ export class LocalStarts implements Starts {
 abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Starts {
   readonly name: string;
   readonly clock: Clock;
+  readonly hint = COUNT_HINT;
   readonly state: Name;
   protected readonly storage: Storage;
   protected readonly rule: RateRule;
@@ -95,7 +133,7 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     this.state = nameIn(storage, rule.name);
   }
 
-  abstract readonly part: AnyPart;
+  abstract readonly part: LimiterPart;
   /** Milliseconds until one more fits, by what the storage says. */
   protected abstract waitForOne(): Promise<Wait>;
 

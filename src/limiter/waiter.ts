@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { Gate } from "./gate.ts";
-import type { Member, Tokens, Weights } from "./charging.ts";
+import type { AnyPart, Member, Tokens, Weights } from "./charging.ts";
 
 /** One waiter in line. Many may wait for long, so nothing is kept here that only a start needs. */
 export abstract class Waiter {
@@ -26,12 +26,16 @@ export abstract class Waiter {
 }
 
 /** What a line is made of. Changes when a composite gets one more limiter. */
-export interface Composition {
-  readonly members: readonly Member[];
+export type Composition = GateComposition | ComposedOf<AnyPart, false>;
+/** All parts are gates, so every decision is synchronous. */
+export type GateComposition = ComposedOf<Gate, true>;
+
+interface ComposedOf<P extends AnyPart, Local extends boolean> {
+  readonly members: readonly Member<P>[];
   /** The clock that the line waits by. */
   readonly clock: Clock;
   /** Is any of them timed? Where none is, the clock is not read. */
   readonly timed: boolean;
-  /** The members, if all of them are gates: then every decision is synchronous. */
-  readonly gates: readonly Member<Gate>[] | undefined;
+  /** Are all parts gates? */
+  readonly local: Local;
 }

@@ -1,10 +1,10 @@
 import type { Clock } from "../core/clock.ts";
 import { GateLimiter } from "./line-limiter.ts";
-import { ownWindow } from "./window-gate.ts";
+import { RateGate } from "./rate-gate.ts";
 
 /** A window with no storage. */
 export class WindowLimiter extends GateLimiter {
   constructor(max: number, windowMs: number, name: string, clock: Clock) {
-    super([ownWindow(max, windowMs, name, clock)], WindowLimiter);
+    super([new RateGate(max, { name, clock, windowMs })], WindowLimiter);
   }
 }

@@ -8,5 +8,5 @@
  */
 export type Wait = number;
 
-export const WHEN_RELEASED = Number.POSITIVE_INFINITY;
+export const WHEN_RELEASED = Infinity;
 export const NEVER = -1;

@@ -307,4 +307,22 @@ describe("bad input", () => {
     expect(() => new ConcurrencyLimiter(-0.5)).toThrow(/got -0.5 \(number\)$/);
     expect(() => new DelayLimiter(-0)).toThrow(/got -0 \(number\)$/);
   });
+
+  it.each([
+    [undefined, "undefined"],
+    [null, "null"],
+    [true, "true (boolean)"],
+    [10n, "10n (bigint)"],
+    [Symbol("x"), "a symbol"],
+    [() => {}, "a function"],
+    [[1], "an array"],
+  ])("bad input is printed with its type: %#", (value, text) => {
+    expect(() => new ConcurrencyLimiter(value as Anything)).toThrow(`got ${text}`);
+  });
+
+  it("a weight that never fits is told the option that helps, by the limiters that have it", async () => {
+    const options = { weight: () => 3 };
+    await expect(rateLimit(() => {}, 1_000, 2, options)()).rejects.toThrow(/at most 2, .* got 3 \(number\)$/);
+    await expect(limit(() => {}, new ConcurrencyLimiter(2), options)()).rejects.toThrow(/`count: "starts"`$/);
+  });
 });

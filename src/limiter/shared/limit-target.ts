@@ -15,7 +15,7 @@ export interface LimitKeyOptions {
   readonly keys?: JobKeys | undefined;
 }
 
-export const KEY_OPTIONS = { group: optional(nameText, undefined), keys: optional(jobKeys, undefined) };
+export const KEY_OPTIONS = { group: optional(nameText), keys: optional(jobKeys) };
 
 /** The checked options. */
 export type LimitKey = OptionsRead<typeof KEY_OPTIONS>;

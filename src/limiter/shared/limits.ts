@@ -82,14 +82,14 @@ export interface SyncResult {
 }
 
 const OWNER = "Limits";
-const PAUSE = { ...KEY_OPTIONS, for: optional(positiveDuration, undefined) };
+const PAUSE = { ...KEY_OPTIONS, for: optional(positiveDuration) };
 const DEFINE = { ...DEFINE_OPTIONS, onConflict: optional(DEFINE_OPTIONS.onConflict.check, undefined) };
 const HISTORY = { limit: optional(count, 100) };
 const NUMBERS = {
-  max: optional(countOrZero, undefined),
-  per: optional(positiveDuration, undefined),
-  concurrency: optional(countOrZero, undefined),
-  every: optional(positiveDuration, undefined),
+  max: optional(countOrZero),
+  per: optional(positiveDuration),
+  concurrency: optional(countOrZero),
+  every: optional(positiveDuration),
 };
 /** The hold for a service that refuses without saying for how long. */
 const UNSAID_HOLD_MS = 1_000;
@@ -105,11 +105,7 @@ export class Limits {
 
   constructor(storage: SharedLimitStorage, options: LimitsOptions = {}) {
     this.#limits = readArgument(OWNER, "storage", sharedLimitStorage, storage).limits;
-    const read = readOptions(
-      OWNER,
-      { clock: optional(clock, systemClock), by: optional(nameText, undefined) },
-      options,
-    );
+    const read = readOptions(OWNER, { clock: optional(clock, systemClock), by: optional(nameText) }, options);
     this.#clock = read.clock;
     this.#by = read.by ?? null;
   }
