@@ -19,8 +19,9 @@ const number = (expected: string, fits: (value: number) => boolean): Check<numbe
   // `-0` becomes `0`: it would be written and compared as another number.
   check(expected, (value) => (typeof value === "number" && fits(value) ? value + 0 : undefined));
 
-function integer(least: number, most: number): Check<number> {
-  return number(`an integer from ${least} to ${most}`, (n) => Number.isInteger(n) && n >= least && n <= most);
+/** `note` is added to what is expected. */
+export function integer(least: number, most: number, note = ""): Check<number> {
+  return number(`an integer from ${least} to ${most}${note}`, (n) => Number.isInteger(n) && n >= least && n <= most);
 }
 
 /** How many: 1, 2, 3, … */
@@ -79,6 +80,12 @@ export const name = /* @__PURE__ */ check("a string of 1 to 255 characters", (va
 /** One word out of a few. */
 export const oneOf = <const T extends string>(...words: readonly T[]): Check<T> =>
   check(words.map((word) => `"${word}"`).join(" or "), (value) => words.find((word) => word === value));
+
+/** A switch that is only ever turned on. */
+export const yes = /* @__PURE__ */ check("true, or left out", (value) => (value === true ? value : undefined));
+
+/** What is checked elsewhere. */
+export const anything = /* @__PURE__ */ check<unknown>("anything", (value) => value);
 
 /** Any function. Its parameters and result are given by the caller's type. */
 export const fn = /* @__PURE__ */ check("a function", (value) =>

@@ -1,5 +1,5 @@
 import { HoldError, OptionsError } from "../core/errors.ts";
-import { date, durationOrZero, name, optional, readOptions } from "../core/options.ts";
+import { anything, date, durationOrZero, name, optional, readOptions } from "../core/options.ts";
 import { type HeaderSource, isHeaderSource, readHeaders } from "./headers.ts";
 
 export interface RateLimitedErrorOptions extends ErrorOptions {
@@ -27,7 +27,7 @@ export class RateLimitedError extends HoldError {
       "RateLimitedError",
       {
         limit: optional(name),
-        cause: optional({ expected: "anything", read: (value) => value }, undefined),
+        cause: optional(anything),
       },
       options,
     );

@@ -1,3 +1,4 @@
+import { getOrMake } from "../core/get-or-make.ts";
 import { type Clock, type Mark, markOf, mostSince } from "../core/clock.ts";
 import type { RateState } from "../limits/rate-state.ts";
 import type { StartEntry } from "../limits/window.ts";
@@ -325,12 +326,8 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
 const blockedByRule = new WeakMap<RateState, Map<string, Blocked>>();
 
 function blockedBy(state: RateState, { maxExecutions, windowMs, count }: RateRule): Blocked {
-  let byRule = blockedByRule.get(state);
-  if (byRule === undefined) blockedByRule.set(state, (byRule = new Map()));
-  const key = `${maxExecutions} ${windowMs} ${count}`;
-  let blocked = byRule.get(key);
-  if (blocked === undefined) byRule.set(key, (blocked = new Blocked(state.wakeUps)));
-  return blocked;
+  const byRule = getOrMake(blockedByRule, state, () => new Map());
+  return getOrMake(byRule, `${maxExecutions} ${windowMs} ${count}`, () => new Blocked(state.wakeUps));
 }
 
 /** One name in one storage: its limiters share one lock and one source of wake-ups. */
@@ -342,9 +339,6 @@ interface Name {
 const names = new WeakMap<IRateLimiterStorage, Map<string, Name>>();
 
 function nameIn(storage: IRateLimiterStorage, name: string): Name {
-  let byName = names.get(storage);
-  if (byName === undefined) names.set(storage, (byName = new Map()));
-  let found = byName.get(name);
-  if (found === undefined) byName.set(name, (found = { lock: new Lock(), wakeUps: new WakeUps() }));
-  return found;
+  const byName = getOrMake(names, storage, () => new Map());
+  return getOrMake(byName, name, () => ({ lock: new Lock(), wakeUps: new WakeUps() }));
 }

@@ -2,6 +2,7 @@ import { OptionsError } from "../core/errors.ts";
 import { GROUP } from "../core/job-keys.ts";
 import { nameText } from "../core/names.ts";
 import {
+  anything,
   type Check,
   countOrZero,
   durationOrZero,
@@ -15,6 +16,7 @@ import {
   required,
   smallCount,
   weight,
+  yes,
 } from "../core/options.ts";
 import type { DefineLimitsOptions, LimitDefinitions } from "./definition.ts";
 import {
@@ -57,6 +59,12 @@ export function readLimits(owner: string, value: unknown): DefinedLimits {
   if (typeof value === "object" && value !== null && made.has(value)) return value as DefinedLimits;
   return defined(owner, value, { onConflict: "update", version: null, owner: null });
 }
+
+/** The check of that option. */
+export const limitsOption = (owner: string): Check<DefinedLimits> => ({
+  expected: "what defineLimits() gives, or an object of limits by name",
+  read: (value) => (typeof value === "object" && value !== null ? readLimits(owner, value) : undefined),
+});
 
 /** Limits that this process has declared already. */
 const declaredAlready = new WeakSet<DefinedLimits>();
@@ -112,9 +120,6 @@ const by: Check<readonly string[]> = {
     return right && read.length >= 1 && read.length <= MOST_NAMES ? read : undefined;
   },
 };
-
-const anything: Check<unknown> = { expected: "anything", read: (value) => value };
-const yes: Check<true> = { expected: "true, or left out", read: (value) => (value === true ? true : undefined) };
 
 export const DEFINE_OPTIONS = {
   onConflict: optional(oneOf("update", "keep", "reject"), "update"),

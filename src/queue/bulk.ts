@@ -3,7 +3,7 @@ import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
 import { ENDED, JOB_STATES, type JobState } from "../core/job.ts";
 import { keyText } from "../core/names.ts";
-import { type Check, durationOrZero, fn, optional, readOptions, required, signal } from "../core/options.ts";
+import { type Check, durationOrZero, fn, optional, readOptions, required, signal, yes } from "../core/options.ts";
 import type { ChangeAction, ChangeFilter, JobStorage } from "../storage/job-storage.ts";
 
 /** Options of a change of many jobs. The change is made in small steps, and completed steps are not undone. */
@@ -73,8 +73,6 @@ export const anyText: Check<string> = {
   expected: "a string",
   read: (value) => (typeof value === "string" ? value : undefined),
 };
-const yes: Check<true> = { expected: "true, or left out", read: (value) => (value === true ? true : undefined) };
-
 const FOLLOW = { onProgress: optional(fn), signal: optional(signal) };
 const OF = { ...FOLLOW, type: optional(anyText), group: optional(anyText) };
 const DRAIN = { ...OF, idempotencyKey: optional(keyText) };

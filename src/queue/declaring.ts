@@ -1,13 +1,6 @@
-import type { Check } from "../core/options.ts";
-import { type DefinedLimits, readLimits } from "../limits/define.ts";
+import type { DefinedLimits } from "../limits/define.ts";
 import { declareLimits, type LimitListener } from "../storage/declaring.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
-
-/** The `limits` option of a queue. */
-export const queueLimits = (owner: string): Check<DefinedLimits> => ({
-  expected: "what defineLimits() gives, or an object of limits by name",
-  read: (value) => (typeof value === "object" && value !== null ? readLimits(owner, value) : undefined),
-});
 
 /** Declares limits once; if that fails, the next call tries again. Undefined: there are none, and nothing to wait for. */
 export function declaring(

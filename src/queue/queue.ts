@@ -1,13 +1,24 @@
+import { getOrMake } from "../core/get-or-make.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { JobNotFoundError, OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import { canonicalJson, fromJson, toJson } from "../core/json.ts";
 import { type JobCounts, type JobRecord, type JobState, noJobs } from "../core/job.ts";
-import { type Check, clock, date, fn, optional, readArgument, readOptions, required } from "../core/options.ts";
+import {
+  type Check,
+  clock,
+  date,
+  fn,
+  integer,
+  optional,
+  readArgument,
+  readOptions,
+  required,
+} from "../core/options.ts";
 import { type JobDefaults, type QueueDefaults, readDefaults, type ReadDefaults } from "../core/job-defaults.ts";
 import { keyText, nameText, queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
-import type { DefinedLimits } from "../limits/define.ts";
+import { type DefinedLimits, limitsOption } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
 import type { JobStorage, NewJob } from "../storage/job-storage.ts";
 import type { LimitListener } from "../storage/declaring.ts";
@@ -36,7 +47,7 @@ import {
   removeAll,
   states,
 } from "./bulk.ts";
-import { declaring, queueLimits } from "./declaring.ts";
+import { declaring } from "./declaring.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
 import { type WorkerInfo, workerInfoOf } from "./worker-info.ts";
 import { changeOne, explainOne, type JobPlace, QueuedJob } from "./queued-job.ts";
@@ -107,16 +118,8 @@ const LARGEST_DATA = 16 * MEBIBYTE;
 /** The most bytes of jobs that are added together: they are sent in one statement, which is all or nothing. */
 const LARGEST_BULK = 64 * MEBIBYTE;
 
-const dataBytes: Check<number> = {
-  expected: `an integer from 1 to ${LARGEST_DATA} (16 MiB)`,
-  read: (value) =>
-    typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= LARGEST_DATA ? value : undefined,
-};
-const pageSize: Check<number> = {
-  expected: "an integer from 1 to 1000",
-  read: (value) =>
-    typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= 1_000 ? value : undefined,
-};
+const dataBytes = /* @__PURE__ */ integer(1, LARGEST_DATA, " (16 MiB)");
+const pageSize = /* @__PURE__ */ integer(1, 1_000);
 const anything: Check<object> = {
   expected: "an object",
   read: (value) => (typeof value === "object" && value !== null ? value : undefined),
@@ -127,7 +130,7 @@ const RULES = {
   defaults: optional(anything, {}),
   schemas: optional(anything, {}),
   maxDataBytes: optional(dataBytes, MEBIBYTE),
-  limits: optional(queueLimits(OWNER), undefined),
+  limits: optional(limitsOption(OWNER)),
   onLimitChange: optional(fn),
   clock: optional(clock, systemClock),
 };
@@ -413,9 +416,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   #optionsOf(owner: string, type: string, options: JobOptions | undefined): ReadAddOptions {
     const defaults = this.#defaults.of(type);
     if (options !== undefined && options !== null) return readAddOptions(owner, defaults, options);
-    let plain = this.#plain.get(defaults);
-    if (plain === undefined) this.#plain.set(defaults, (plain = readAddOptions(owner, defaults, {})));
-    return plain;
+    return getOrMake(this.#plain, defaults, () => readAddOptions(owner, defaults, {}));
   }
 
   async #update(job: { readonly id: string; readonly type?: string }, options: UpdateOptions): Promise<UpdateAnswer> {

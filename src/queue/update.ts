@@ -3,7 +3,7 @@ import { JobNotFoundError, OptionsError } from "../core/errors.ts";
 import { type BackoffOption, JOB_DEFAULTS } from "../core/job-defaults.ts";
 import type { JobKeys, JobState } from "../core/job.ts";
 import { jobKeys, someKeys } from "../core/job-keys.ts";
-import { type Check, date, durationOrZero, optional, type OptionRule, readOptions } from "../core/options.ts";
+import { anything, type Check, date, durationOrZero, optional, type OptionRule, readOptions } from "../core/options.ts";
 import { nameText } from "../core/names.ts";
 import type { JobStorage, JobUpdate } from "../storage/job-storage.ts";
 import { deadline } from "./add-options.ts";
@@ -49,7 +49,7 @@ const OPTIONS = {
   delay: optional(durationOrZero),
   runAt: optional(date),
   // The queue checks it by schema and size.
-  data: optional<unknown>({ expected: "what JSON can hold", read: (value) => value }),
+  data: optional(anything),
   priority: unless(JOB_DEFAULTS.priority),
   group: clearable(nameText),
   keys: clearable(jobKeys),

@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import { JobNotFoundError, OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import type { JobState } from "../core/job.ts";
-import { type Check, fn, optional, readArgument, readOptions, required } from "../core/options.ts";
+import { anything, type Check, fn, optional, readArgument, readOptions, required } from "../core/options.ts";
 import type { AnyJobs } from "../core/job-map.ts";
 import type { QueueDefaults } from "../core/job-defaults.ts";
 import type { AddOptions } from "../queue/add-options.ts";
@@ -50,7 +50,7 @@ const OWNER = "JobQueueClient";
 const NOT_STARTED: readonly JobState[] = ["waiting", "scheduled", "awaiting"];
 
 /** Checked by the queue that it is passed on to. */
-const passedOn = optional<unknown>({ expected: "what a Queue takes", read: (value) => value });
+const passedOn = optional(anything);
 
 const jobClassRule: Check<AnyJobClass> = {
   expected: "a class that extends Job",

@@ -2,6 +2,7 @@ import { systemClock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import type { JobState } from "../core/job.ts";
 import {
+  anything,
   type Check,
   clock,
   durationOrZero,
@@ -41,7 +42,7 @@ export interface JobQueueServerOptions extends Omit<WorkerOptions, "autostart" |
 const OWNER = "JobQueueServer";
 
 /** Checked by the worker that it is passed on to. */
-const passedOn = optional<unknown>({ expected: "what a Worker takes", read: (value) => value });
+const passedOn = optional(anything);
 
 const never: Check<undefined> = {
   expected: "left out (workers do not poll: they are woken, and know when to look again)",

@@ -1,3 +1,4 @@
+import { getOrMake } from "../core/get-or-make.ts";
 import type { Clock } from "../core/clock.ts";
 import { inTime } from "../core/deadline.ts";
 import type { Confirmation } from "./grants.ts";
@@ -121,12 +122,7 @@ const ofRates = new WeakMap<object, Confirmations<RateCall>>();
 
 /** The confirmations of this storage: one instance for all workers and limiters of the process, so that one call confirms for all. */
 export function confirmationsOf(storage: Pick<JobStorage, "confirm">, clock: Clock): Confirmations {
-  let confirmations = ofJobs.get(storage);
-  if (confirmations === undefined) {
-    confirmations = new Confirmations(clock, (items) => storage.confirm(items));
-    ofJobs.set(storage, confirmations);
-  }
-  return confirmations;
+  return getOrMake(ofJobs, storage, () => new Confirmations(clock, (items) => storage.confirm(items)));
 }
 
 /** A start that was made under this name. */
@@ -139,21 +135,17 @@ export function rateConfirmationsOf(
   storage: Pick<ConfirmingRateLimiterStorage, "confirmExecution">,
   clock: Clock,
 ): Confirmations<RateCall> {
-  let confirmations = ofRates.get(storage);
-  if (confirmations === undefined) {
-    confirmations = new Confirmations(clock, async (calls) => {
-      const byName = Map.groupBy(calls, ({ name }) => name);
-      const said = Array.from(byName, ([name, own]) =>
-        storage.confirmExecution(
-          name,
-          own.map(({ token, calledInMs }) => ({ token, calledInMs })),
-        ),
-      );
-      await Promise.all(said);
-    });
-    ofRates.set(storage, confirmations);
-  }
-  return confirmations;
+  const send = async (calls: readonly RateCall[]) => {
+    const byName = Map.groupBy(calls, ({ name }) => name);
+    const said = Array.from(byName, ([name, own]) =>
+      storage.confirmExecution(
+        name,
+        own.map(({ token, calledInMs }) => ({ token, calledInMs })),
+      ),
+    );
+    await Promise.all(said);
+  };
+  return getOrMake(ofRates, storage, () => new Confirmations(clock, send));
 }
 
 /** For storages that are about to close: sends their confirmations now. Undefined: there are none. */

@@ -1,3 +1,4 @@
+import { getOrMake } from "../core/get-or-make.ts";
 import type { JobEvent } from "../core/events.ts";
 import type { JobProgress } from "../core/job.ts";
 import type { JobStorage } from "./job-storage.ts";
@@ -80,9 +81,7 @@ export function followProgress(
   id: string,
   callback: (progress: JobProgress) => void,
 ): () => void {
-  let followers = ofStorage.get(storage);
-  if (followers === undefined) ofStorage.set(storage, (followers = new ProgressFollowers(storage)));
-  return followers.add(id, { queue, callback });
+  return getOrMake(ofStorage, storage, () => new ProgressFollowers(storage)).add(id, { queue, callback });
 }
 
 function safely(tell: () => void): void {

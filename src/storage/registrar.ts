@@ -1,3 +1,4 @@
+import { getOrMake } from "../core/get-or-make.ts";
 import type { Clock } from "../core/clock.ts";
 import { inTime } from "../core/deadline.ts";
 import { JobError } from "../core/errors.ts";
@@ -177,12 +178,7 @@ const ofStorages = new WeakMap<object, Registrar>();
 
 /** The registrar of this storage: one instance for all workers of the process. */
 export function registrarOf(storage: Registry, clock: Clock): Registrar {
-  let registrar = ofStorages.get(storage);
-  if (registrar === undefined) {
-    registrar = new Registrar(storage, clock);
-    ofStorages.set(storage, registrar);
-  }
-  return registrar;
+  return getOrMake(ofStorages, storage, () => new Registrar(storage, clock));
 }
 
 /** For a storage that is about to close. Undefined: there is nothing to do. */

@@ -1,3 +1,4 @@
+import { getOrMake } from "../core/get-or-make.ts";
 import type { Clock } from "../core/clock.ts";
 import { inTime } from "../core/deadline.ts";
 import { StorageError } from "../core/errors.ts";
@@ -227,9 +228,7 @@ const byLimits = new WeakMap<object, Waiters>();
 
 /** The waiters of this storage: one instance for all queues of the process. */
 export function waitersOf(storage: Pick<JobStorage, "endings" | "subscribe" | "limits">, clock: Clock): Waiters {
-  let waiters = byLimits.get(storage.limits);
-  if (waiters === undefined) byLimits.set(storage.limits, (waiters = new Waiters(storage, clock)));
-  return waiters;
+  return getOrMake(byLimits, storage.limits, () => new Waiters(storage, clock));
 }
 
 /** See `Waiters.settling`. Undefined: no job is awaited. */

@@ -23,7 +23,7 @@ import type { BackoffStrategy } from "../core/retry.ts";
 import { type ILimiter, lacking } from "../limiter/limiter.ts";
 import { allPartsOf } from "../limiter/parts.ts";
 import { SharedPart } from "../limiter/shared/shared-part.ts";
-import { alreadyDeclared, type DefinedLimits, readLimits } from "../limits/define.ts";
+import { alreadyDeclared, type DefinedLimits, limitsOption, readLimits } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
 import type { LimitListener } from "../storage/declaring.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
@@ -165,11 +165,6 @@ const backoffs: Check<ReadonlyMap<string, BackoffStrategy>> = {
   },
 };
 
-const limits: Check<DefinedLimits> = {
-  expected: "what defineLimits() gives, or an object of limits by name",
-  read: (value) => (typeof value === "object" && value !== null ? readLimits(OWNER, value) : undefined),
-};
-
 const SHORTEST_LEASE = 100;
 const lease: Check<number> = {
   expected: `a duration >= ${SHORTEST_LEASE} ms`,
@@ -187,7 +182,7 @@ const RULES = {
   storage: required(jobStorage),
   concurrency: optional(smallCount, 1),
   limiter: optional(limiter),
-  limits: optional(limits),
+  limits: optional(limitsOption(OWNER)),
   onLimitChange: optional(fn),
   lease: optional(lease, 30_000),
   batch: optional(batch),

@@ -1,3 +1,4 @@
+import { getOrMake } from "../core/get-or-make.ts";
 import { JOB_DEFAULTS, readDefaults } from "../core/job-defaults.ts";
 import type { JobRecord } from "../core/job.ts";
 import { type Check, readOptions } from "../core/options.ts";
@@ -13,14 +14,8 @@ export const timeouts: Check<WithTimeout> = {
   read: (value) => {
     const defaults = readDefaults(OWNER, value);
     const known = new Map<string, number | null>();
-    const of = (type: string): number | null => {
-      let timeout = known.get(type);
-      if (timeout === undefined) {
-        timeout = readOptions(OWNER, JOB_DEFAULTS, defaults.of(type)).timeout ?? null;
-        known.set(type, timeout);
-      }
-      return timeout;
-    };
+    const of = (type: string): number | null =>
+      getOrMake(known, type, () => readOptions(OWNER, JOB_DEFAULTS, defaults.of(type)).timeout ?? null);
     return (job) => {
       const timeout = job.timeout === null ? of(job.type) : null;
       return timeout === null ? job : { ...job, timeout };

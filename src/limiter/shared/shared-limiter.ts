@@ -1,3 +1,4 @@
+import { getOrMake } from "../../core/get-or-make.ts";
 import { type Clock, dateIn, systemClock } from "../../core/clock.ts";
 import type { Duration } from "../../core/duration.ts";
 import type { JobKeys } from "../../core/job.ts";
@@ -57,12 +58,8 @@ export function sharedLimiter(
 ): SharedLimiter {
   const { target, ttlMs, grantTtl, clock: time } = readSettings(storage, name, options);
   const wakeUps = limitWakeUpsOf(storage, target.id, time);
-  let limiters = limitersOf.get(wakeUps);
-  if (limiters === undefined) limitersOf.set(wakeUps, (limiters = new Map()));
-  const words = `${ttlMs} ${grantTtl}`;
-  let limiter = limiters.get(words);
-  if (limiter === undefined) limiters.set(words, (limiter = new SharedLimiter(storage, name, options)));
-  return limiter;
+  const limiters = getOrMake(limitersOf, wakeUps, () => new Map());
+  return getOrMake(limiters, `${ttlMs} ${grantTtl}`, () => new SharedLimiter(storage, name, options));
 }
 
 /** By their wake-ups, which live as long as one of the limiters, or a waiter for one of them. */
