@@ -197,7 +197,6 @@ export class Calls {
 }
 
 class Call extends Waiter {
-  // Measured: with private fields 20,000 queued calls take a fifth more CPU time.
   readonly calls: Calls;
   self: unknown;
   args: unknown[];
