@@ -6,7 +6,7 @@ import { propose } from "../../../src/storages/postgres/jobs/proposal.ts";
 import type { Snapshot } from "../../../src/storages/postgres/jobs/snapshot.ts";
 import { window } from "../../../src/testing/suite/limit-words.ts";
 import { anything } from "../jobs.ts";
-import { emptyStorages, newJob, rule } from "./support.ts";
+import { type EmptyStorage, emptyStorages, newJob, rule } from "./support.ts";
 
 /** Sessions that wait for a lock in this database. */
 const WAITING = `SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -195,6 +195,85 @@ describe("a claim that takes by plan", () => {
       expect(jobs).toHaveLength(3);
     });
     expect(await storage.claim(anything())).toMatchObject({ jobs: [], more: false, nextInMs: 1_000, blockedBy: "all" });
+  });
+
+  /** While `work` goes on, the snapshot that `claim` answers with is stopped at a place of its function. */
+  async function whileStopped<T>(
+    { url, pool }: Pick<EmptyStorage, "url" | "pool">,
+    place: RegExp,
+    claim: () => Promise<T>,
+    work: () => Promise<void>,
+  ): Promise<T> {
+    const { rows } = await pool.query<{ text: string }>(
+      "SELECT pg_get_functiondef(oid) AS text FROM pg_proc WHERE proname = 'snapshot' AND pronamespace = 'sluice'::regnamespace",
+    );
+    const { text } = rows[0]!;
+    const stopped = text.replace(place, "$& PERFORM pg_advisory_xact_lock(4242);");
+    expect(stopped).not.toBe(text);
+    return alone(url, async (control) => {
+      try {
+        await control.query(stopped);
+        await control.query("SELECT pg_advisory_lock(4242)");
+        const claimed = claim();
+        while ((await control.query(`${WAITING} AND objid = 4242`)).rows.length === 0);
+        await work();
+        await control.query("SELECT pg_advisory_unlock(4242)");
+        return await claimed;
+      } finally {
+        await control.query(text);
+      }
+    });
+  }
+
+  test("says when a lane may start that another claim moves to a gate while the snapshot is read", async () => {
+    const { storage, url, pool } = await open();
+    await storage.limits.define([rule("k", window(1, 1_000), { byGroup: true })]);
+    await storage.add([1, 2].map(() => grouped("g")));
+    await alone(url, async (client) => {
+      const claiming = new Claiming(client);
+      const plan = await claiming.plan(2);
+      await alone(url, async (folding) => {
+        // Another claim folds arrivals: a claim that meets one which does looks again in any case.
+        await folding.query("BEGIN");
+        await new Claiming(folding).ask({ ...NOTHING, page: 16 }, 0);
+        await client.query("BEGIN");
+        expect((await claiming.ask(plan, 2)).jobs).toHaveLength(1);
+        await folding.query("COMMIT");
+      });
+      const claim = await whileStopped(
+        { url, pool },
+        /lines := '';/,
+        () => storage.claim(anything()),
+        async () => void (await client.query("COMMIT")),
+      );
+      expect(claim).toMatchObject({ jobs: [], more: false, nextInMs: 1_000, blockedBy: "k[g]" });
+    });
+  });
+
+  test("finds a lane that another claim brings home from its gate while the snapshot is read", async () => {
+    const { storage, url, pool, clock } = await open();
+    await storage.limits.define([rule("k", window(1, 1_000), { byGroup: true })]);
+    await storage.add([1, 2].map(() => grouped("g")));
+    expect(await storage.claim(anything({ max: 2 }))).toMatchObject({ jobs: [{}], blockedBy: "k[g]" });
+    await clock.advance(2_500);
+    // The server is told the time with the next query.
+    await pool.query("SELECT");
+    await alone(url, async (client) => {
+      await alone(url, async (folding) => {
+        await folding.query("BEGIN");
+        await folding.query("SELECT pg_advisory_xact_lock(sluice.lock_key('fold', 'q'))");
+        await client.query("BEGIN");
+        expect((await new Claiming(client).ask({ ...NOTHING, page: 16 }, 0)).snapshot.lines).toHaveLength(1);
+        await folding.query("COMMIT");
+      });
+      const { jobs } = await whileStopped(
+        { url, pool },
+        /ORDER BY l\.priority DESC, l\.turn, l\.own, l\.head_at, l\.head_seq LIMIT page\);/,
+        () => storage.claim(anything()),
+        async () => void (await client.query("COMMIT")),
+      );
+      expect(jobs).toHaveLength(1);
+    });
   });
 
   test("leaves everything as it was if its connection is killed before it is committed", async () => {

@@ -1,7 +1,8 @@
 -- What the next plan of a claim is made from. No locks.
 
 -- What the next plan of a claim is made from, and what its answer is about (storages/postgres/jobs/snapshot.ts): as it is now, with no
--- lock. Of each type the first ready lanes in the order of their turns, with all that have their turns with them, and a few heads of
+-- lock. STABLE, so that all its statements see one instant: a lane that another claim moves to or from a gate meanwhile is at one of both.
+-- Of each type the first ready lanes in the order of their turns, with all that have their turns with them, and a few heads of
 -- each; blocked lanes that come due before the snapshot is too old; the types and priorities whose lanes take no turns, for they differ only
 -- in their keys and there are no groups; the numbers of all limits that the ready ones fall under; the heavy heads
 -- that wait for a limit; which blocked lane of each type is let go on first; what comes due.
@@ -13,7 +14,7 @@ CREATE OR REPLACE FUNCTION {schema}.snapshot(
   q {schema}.claim_request, plan {schema}.claim_plan, types text[], paused text[], epoch bigint, busy boolean, changed boolean,
   again boolean, outside boolean, now float8
 ) RETURNS json
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
   -- How far ahead scheduled jobs are looked through.
   ahead CONSTANT integer := 64;
