@@ -19,9 +19,8 @@ const number = (expected: string, fits: (value: number) => boolean): Check<numbe
   // `-0` becomes `0`: it would be written and compared as another number.
   check(expected, (value) => (typeof value === "number" && fits(value) ? value + 0 : undefined));
 
-/** `note` is added to what is expected. */
-export function integer(least: number, most: number, note = ""): Check<number> {
-  return number(`an integer from ${least} to ${most}${note}`, (n) => Number.isInteger(n) && n >= least && n <= most);
+export function integer(least: number, most: number): Check<number> {
+  return number(`an integer from ${least} to ${most}`, (n) => Number.isInteger(n) && n >= least && n <= most);
 }
 
 /** How many: 1, 2, 3, … */

@@ -118,7 +118,10 @@ const LARGEST_DATA = 16 * MEBIBYTE;
 /** The most bytes of jobs that are added together: they are sent in one statement, which is all or nothing. */
 const LARGEST_BULK = 64 * MEBIBYTE;
 
-const dataBytes = /* @__PURE__ */ integer(1, LARGEST_DATA, " (16 MiB)");
+const dataBytes: Check<number> = {
+  expected: `an integer from 1 to ${LARGEST_DATA} (16 MiB)`,
+  read: integer(1, LARGEST_DATA).read,
+};
 const pageSize = /* @__PURE__ */ integer(1, 1_000);
 const anything: Check<object> = {
   expected: "an object",
