@@ -3,11 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { ClaimRequest } from "../../../src/storage/job-storage.ts";
 import { window } from "../../../src/testing/suite/limit-words.ts";
 import { anything } from "../jobs.ts";
-import { emptyStorages, newJob, rule } from "./support.ts";
-
-/** Whoever waits for a lock in this database. */
-const WAITING = `SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
-  WHERE NOT granted AND datname = current_database()`;
+import { emptyStorages, newJob, rule, WAITING } from "./support.ts";
 
 /** A claim that is done, but not committed yet. */
 async function claimUnderWay(client: pg.PoolClient, said: Partial<ClaimRequest>): Promise<void> {

@@ -7,7 +7,7 @@ import { PostgresStorage } from "../../../src/storages/postgres/index.ts";
 import { window } from "../../../src/testing/suite/limit-words.ts";
 import { anything } from "../jobs.ts";
 import { once, temporaryDatabase } from "./server.ts";
-import { type EmptyStorage, emptyStorages, newJob, rule } from "./support.ts";
+import { type EmptyStorage, emptyStorages, newJob, rule, WAITING } from "./support.ts";
 
 const TTL = 2_000;
 const HOUR = 3_600_000;
@@ -163,9 +163,6 @@ describe("when to look again", () => {
 
 describe("the request of a grant", () => {
   const open = emptyStorages();
-  const WAITING = `SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
-    WHERE NOT granted AND datname = current_database()`;
-
   /** What is asked while somebody else is at work under the limit `k`, for so long; whether it had to wait for that. */
   async function meanwhile<T>(scene: EmptyStorage, ms: number, ask: () => Promise<T>): Promise<[T, boolean]> {
     const client = await scene.pool.connect();

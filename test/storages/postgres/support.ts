@@ -34,6 +34,13 @@ export function emptyStorages(options: PostgresStorageOptions = {}): () => Promi
   };
 }
 
+/**
+ * Sessions that wait for a lock in this database. Not by pg_stat_activity, which a transaction reads once: it would never see a session
+ * that begins later.
+ */
+export const WAITING = `SELECT pid FROM pg_locks
+  WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
 /** A database whose clock is moved by hand, and connections to it that are used by one storage after the other. */
 class House {
   readonly #url: string;

@@ -6,11 +6,7 @@ import { propose } from "../../../src/storages/postgres/jobs/proposal.ts";
 import type { Snapshot } from "../../../src/storages/postgres/jobs/snapshot.ts";
 import { window } from "../../../src/testing/suite/limit-words.ts";
 import { anything } from "../jobs.ts";
-import { type EmptyStorage, emptyStorages, newJob, rule } from "./support.ts";
-
-/** Sessions that wait for a lock in this database. */
-const WAITING = `SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid)
-  WHERE NOT granted AND datname = current_database()`;
+import { type EmptyStorage, emptyStorages, newJob, rule, WAITING } from "./support.ts";
 
 const NOTHING = { types: [], seen_types: [], seen_counts: [], lanes: [], places: [], kinds: [], emptied: [] };
 
