@@ -170,7 +170,7 @@ function assumedOf({ name, byGroup, by, groups }: LimitRule, elsewhere: number, 
   ];
 }
 
-/** Of a limit by group: the most that jobs of one type in one group come to. Whether groups have several, nobody counts. */
+/** Of a limit by group: the most that jobs of one type in one group come to. Whether groups have several types is not counted. */
 function demandOf(rule: LimitRule, types: readonly TypeBacklog[], factor: number): Demand {
   const together = (a: number, b: number) => (rule.byGroup ? Math.max(a, b) : a + b);
   let starts = 0;

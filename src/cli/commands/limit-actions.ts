@@ -113,7 +113,7 @@ async function define(context: Context, { storage }: Database, words: readonly s
   return 0;
 }
 
-/** Who runs the command, for the history of limits. */
+/** The user that runs the command, for the history of limits. */
 function operator({ io }: Context): string {
   const user = nameText.read(io.env["USER"] ?? io.env["LOGNAME"] ?? io.env["USERNAME"]);
   return user === undefined || user.length > 200 ? "cli" : `cli ${user}`;

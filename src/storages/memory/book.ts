@@ -33,8 +33,8 @@ const KEPT_MS: Readonly<Record<"completed" | "dead" | "cancelled", number>> = {
 };
 
 /**
- * Everything the storage knows, and the moves of a job from one state to another. What its limits are due is for those who
- * move it.
+ * Everything the storage knows, and the moves of a job from one state to another. What its limits are due is left to
+ * the callers of these moves.
  *
  * A job stands in exactly one place: in a lane (`waiting`), in the heap of its line (`scheduled`), in `leases`
  * (`active`) or in `ended`. The moves keep that, the counts and the deadlines in agreement.

@@ -26,7 +26,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
   /** What heavy heads had waited for that have started. */
   readonly #waitedFor = new Set<MemoryLimitState>();
 
-  /** `lines`: those that it may take from. Jobs that start are put into `started`. `looking` hears whom it asks for. */
+  /** `lines`: those that it may take from. Jobs that start are put into `started`. `looking.lane` is the lane it asks for. */
   constructor(
     book: Book,
     queue: MemoryQueue,
@@ -91,8 +91,8 @@ export class MemoryLanes implements LaneSource<JobLane> {
   }
 
   /**
-   * Whoever waited only for heads that have started is worth a look, and hears of it. The answer: is one of them a lane that
-   * this claim may take from?
+   * Lanes that waited only for heads that have started may be looked at again, and the book notes that they may start. The
+   * answer: may this claim take from one of them?
    */
   letOthersLook(): boolean {
     let own = false;

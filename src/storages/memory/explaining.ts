@@ -9,7 +9,7 @@ import { decisionOf } from "./limits/limit-state.ts";
 import type { JobLane, JobUnit, MemoryQueue } from "./queues.ts";
 import { copyOf, type StoredJob } from "./stored-job.ts";
 
-/** Those who stand before a job are counted up to here. */
+/** Jobs that stand before a job are counted up to here. */
 const COUNTED = 10_000;
 
 /** Everything that decides when a job can start. */

@@ -16,7 +16,7 @@ export const SCHEMA_VERSION = TABLES.length;
 /** What SQL of users may call: it is replaced, and keeps the rights that were given on it. */
 const PUBLIC = "add_job";
 
-/** A migration waits for others who migrate, and they may be many: so long in all. */
+/** A migration waits for other migrations, and they may be many: so long in all. */
 const MIGRATE_WITHIN_MS = 60_000;
 
 /** In the schema is something that is not ours. */
@@ -92,7 +92,7 @@ async function stateOf(run: Run, schema: string): Promise<SchemaState> {
   }
 }
 
-/** All of it as text: for psql, and for people who review what runs on their server. */
+/** All of it as text: for psql, and for a review of what runs on the server. */
 export function migrationSql(schema: string): string {
   return [
     `-- The schema "${schema}" of Sluice, version ${SCHEMA_VERSION}. What is there already is left as it is: it may be run again.`,
@@ -105,7 +105,7 @@ export function migrationSql(schema: string): string {
   ].join("\n");
 }
 
-/** What a role needs to work with the schema, as it is and as later versions will make it; to be run by who migrates. */
+/** What a role needs to work with the schema, as it is and as later versions will make it; to be run by the role that migrates. */
 export function grantSql(schema: string, role: string): string {
   const to = `TO "${role.replaceAll('"', '""')}"`;
   const rights = [
@@ -114,7 +114,7 @@ export function grantSql(schema: string, role: string): string {
     ["EXECUTE", "FUNCTIONS"],
   ] as const;
   return [
-    // One after the other: who grants or migrates at the same time would be in the way.
+    // One after the other: another grant or migration at the same time would be in the way.
     "BEGIN;",
     `DO $$ BEGIN PERFORM ${lockOf(schema)}; END $$;`,
     `GRANT USAGE ON SCHEMA "${schema}" ${to};`,
@@ -124,7 +124,7 @@ export function grantSql(schema: string, role: string): string {
   ].join("\n");
 }
 
-/** Who has it is the only one that changes anything about the schema. */
+/** Only the transaction that holds it changes anything about the schema. */
 const lockOf = (schema: string): string =>
   `pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('sluice:migrations:${schema}', 0))`;
 
@@ -149,8 +149,8 @@ async function apply(client: PostgresExecutor, step: string): Promise<void> {
 }
 
 /**
- * One statement that brings the schema from any version to this one. Locks are waited for in small pieces: who waits for a table lock in a
- * queue of others holds up all who come behind.
+ * One statement that brings the schema from any version to this one. Locks are waited for in small pieces: a wait for
+ * a table lock holds up all that come behind it in the queue for that lock.
  */
 function stepsSql(schema: string): string {
   const quoted = `"${schema}"`;

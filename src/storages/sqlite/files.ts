@@ -79,7 +79,7 @@ export function openHintFile(path: string, database: string): number {
   }
 }
 
-/** What root creates, or was created under another umask, can be used by all who can use the database. */
+/** What root creates, or was created under another umask, can be used by all users of the database. */
 function follow(
   file: number,
   found: { readonly mode: number; readonly uid: number; readonly gid: number },

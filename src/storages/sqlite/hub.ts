@@ -136,7 +136,7 @@ export class Hub implements StepObserver {
   }
 
   #wakeAll(mayStart: boolean): void {
-    // A name that no queue has reaches those who listen to all of them.
+    // A name that no queue has reaches the listeners of all queues.
     for (const queue of this.#queues.keys()) this.#subscribers.wake(queue ?? "", mayStart);
   }
 

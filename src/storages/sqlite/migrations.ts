@@ -33,7 +33,7 @@ export function migrate(connection: SqliteConnection): void {
   connection.prepare("UPDATE sluice_meta SET version = ?").run(SCHEMA_VERSION);
 }
 
-/** For whoever turned migrations off. */
+/** The error of a storage with `migrate: false`. */
 export function notMigrated(connection: SqliteConnection): StorageError {
   return new StorageError(
     `the database has schema version ${schemaVersion(connection)} and needs ${SCHEMA_VERSION}: ` +

@@ -90,7 +90,7 @@ function pruneGroup(step: Step, row: LimitRow): number {
   if ((newest === null || now - newest >= longest) && confirmed && isIdle(step, row)) {
     const { changes } = step.sql(FORGET_ALL).run(id);
     step.sql(DROP).run(id);
-    // Who comes later does not miss what was dropped.
+    // A later step does not miss what was dropped: its time is not before this.
     step.rememberTime();
     return Number(changes) + 1;
   }
@@ -104,7 +104,7 @@ function pruneGroup(step: Step, row: LimitRow): number {
   return old.length;
 }
 
-/** Starts that no window can see. A little more than the longest one: who comes to the very end of it finds it undisturbed. */
+/** Starts that no window can see. A little more than the longest one: a step at the very end of it finds it undisturbed. */
 function oldStarts(step: Step, { id, longest }: LimitRow): readonly { readonly seq: number; readonly at: number }[] {
   const { now } = step;
   return step.sql(OLD).all(id, now - longest - 1, now - longest - CONFIRMED_MS, now, STEP) as {

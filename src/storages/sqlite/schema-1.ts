@@ -2,8 +2,8 @@
  * Version 1 of the tables: released, so it never changes. What came later is in the steps from one version to the next (migrations.ts).
  * Instants are milliseconds since 1970 by the clock of the storage, with fractions.
  *
- * A job's state and the columns that belong to it are held together by CHECK constraints: whoever breaks the state machine,
- * with whatever tool, is refused. Every index is there for one question, named beside it.
+ * A job's state and the columns that belong to it are held together by CHECK constraints: a write that breaks the state
+ * machine, with whatever tool, is refused. Every index is there for one question, named beside it.
  */
 export const SCHEMA_1 = `
   -- One row: the version of this schema, the counter behind tokens and turns, and the clock (time.ts). \`rules\` grows with

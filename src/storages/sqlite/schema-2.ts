@@ -128,7 +128,7 @@ export const SCHEMA_2 = `
     WHERE first_at IS NOT NULL AND empty_since IS NULL AND gate IS NULL;
   -- Which turn holds for lanes that differ in their keys?
   CREATE INDEX sluice_lanes_keyed ON sluice_lanes (queue, priority, grp, type, turn) WHERE keys <> '';
-  -- Which lanes has nobody used for long?
+  -- Which lanes have been empty for long?
   CREATE INDEX sluice_lanes_empty ON sluice_lanes (empty_since) WHERE empty_since IS NOT NULL;
   -- Which open gate has the lane whose turn it is?
   CREATE INDEX sluice_gates_open ON sluice_gates (queue, type, priority DESC, turn, own, head_at, head_seq)

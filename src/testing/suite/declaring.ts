@@ -20,7 +20,7 @@ const namesOf = async (s: Scene): Promise<string[]> =>
 const historyOf = (s: Scene, name: string | null = "k", limit = 100): Promise<readonly LimitHistoryEntry[]> =>
   s.storage.limits.history({ name, limit });
 
-/** Changes in short: what, by whom, and the numbers before and after. */
+/** Changes in short: what, the author, and the numbers before and after. */
 const inShort = (entries: readonly LimitHistoryEntry[]) =>
   entries.map(({ kind, by, from, to }) => [kind, by, from?.quota.max ?? null, to?.quota.max ?? null]);
 

@@ -28,7 +28,7 @@ export interface AddAnswer extends StepHints {
 const SEPARATOR = "\u001F";
 const UNIQUE_VIOLATION = "23505";
 
-/** Adds jobs: all of them or none. `teller`: who may tell others of it from inside of the transaction. */
+/** Adds jobs: all of them or none. `teller`: the storage that adds, if it may notify others inside the transaction. */
 export async function add(database: Steps, jobs: readonly NewJob[], teller: string | null): Promise<Added[]> {
   if (jobs.length === 0) return [];
   const once = onceFor(jobs);

@@ -71,7 +71,7 @@ interface Claimed {
   readonly grant: GrantRow | null;
 }
 
-/** Nobody has heard of what the claim of this number has started: nothing of it was called, so no attempt is spent. */
+/** No worker has received what the claim of this number has started: no handler was called, so no attempt is spent. */
 async function giveBack(steps: Steps, number: string, worker: string): Promise<void> {
   const { leases, grant } = await steps.call<Claimed>("claimed_by", number, worker);
   const { text } = outcomesOf(leases.map(([id, token]): Outcome => ({ id, token, ...UNSTARTED })));
@@ -83,7 +83,7 @@ async function giveBack(steps: Steps, number: string, worker: string): Promise<v
 
 const UNSTARTED = { to: "back", inMs: 0, held: false, error: null, hold: null, unstarted: true } as const;
 
-/** More than this nobody takes at once. */
+/** No claim takes more than this at once. */
 const MOST = 10_000;
 
 /** What is to be settled, if anything. */

@@ -88,7 +88,7 @@ function conditionOf(
   };
 }
 
-/** Nobody starts before the first of the lane, which is perhaps heavier. One that never fits ends, and is in nobody's way. */
+/** No job starts before the first of its lane, which may be heavier. A job that never fits ends, and blocks no other. */
 function later(own: KeyDecision, first: KeyDecision): KeyDecision {
   return own.wait !== NEVER && first.wait > own.wait ? first : own;
 }

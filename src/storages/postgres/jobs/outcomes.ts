@@ -34,7 +34,7 @@ export function outcomesOf(outcomes: readonly Outcome[]): Outcomes {
     seen.add(lease);
   }
   const isPlain = unspends.size === 0 && arePlain(places.map((place) => outcomes[place]!));
-  // Who looks for a token among them finds it by halves.
+  // In this order the server finds a token among them by binary search.
   if (isPlain) places.sort((a, b) => outcomes[a]!.token - outcomes[b]!.token);
   const firsts = places.map((place) => outcomes[place]!);
   return {

@@ -3,7 +3,7 @@ import { DEFAULT_BACKOFF, readBackoff, readError, readKeys, readProgress, readWe
 
 /**
  * A job as steps answer with it: its columns in this order (sql/jobs.sql: job_json); the last of them are left out together
- * where they are empty. What is kept as JSON may be anything: somebody may have written it by hand.
+ * where they are empty. What is kept as JSON may be anything: it may have been written by hand.
  */
 export type JobRow = readonly [
   seq: number,
@@ -37,7 +37,7 @@ export type JobRow = readonly [
   keys?: string | null,
 ];
 
-/** The job in a row. `now`: one that has come due by then waits, whether or not anybody has written that down. */
+/** The job in a row. `now`: one that has come due by then waits, whether or not a step has written that down. */
 export function toRecord(row: JobRow, now = Number.NEGATIVE_INFINITY): JobRecord {
   const [state, dueAt, progress = null, error = null] = [row[4], row[12], row[24], row[26]];
   return {

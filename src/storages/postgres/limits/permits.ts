@@ -37,7 +37,7 @@ export async function take(database: Database, request: LimitTake): Promise<Limi
   return { granted: true, token: taken.token?.join(":") ?? "", held: taken.held, ...granted(taken.grant) };
 }
 
-/** The permit was taken, and nobody has heard of it. */
+/** The permit was taken, and no caller has received it. */
 async function cancel(steps: Steps, taken: Taken | null): Promise<void> {
   if (taken?.missing === true || taken?.granted !== true || taken.token === undefined) return;
   if (taken.grant) await steps.call("confirm", JSON.stringify({ grants: [taken.grant[0]], called: [0] }));

@@ -21,7 +21,7 @@ export async function readRules(database: Caller): Promise<RuleBook> {
   return { number, stored: new Map(rules), owners: new Map(owners) };
 }
 
-/** Is it a rule as it is kept? What cannot be read binds nobody. */
+/** Is it a rule as it is kept? What cannot be read limits nothing. */
 export function isStoredRule(stored: unknown): stored is StoredRule {
   return readStoredRule(JSON.stringify(stored)) !== undefined;
 }

@@ -28,7 +28,7 @@ export interface SeenLimit {
 /** A row of `limits`, as far as it matters here. */
 interface LimitRow {
   readonly latest_at: number | null;
-  /** The latest instant at which the latest start can have been called, and who may still lower it. */
+  /** The latest instant at which the latest start can have been called, and the number of the grant that may still lower it. */
   readonly called_at: number | null;
   readonly called_by: number | null;
   /** How long the latest call took that was confirmed. */
@@ -41,7 +41,7 @@ interface LimitRow {
   readonly forgotten_at: number | null;
 }
 
-/** One limit as somebody sees it who takes nothing. */
+/** One limit, for a reader that takes nothing. */
 export class SeenKey {
   readonly rule: LimitRule;
   readonly group: string | null;
@@ -53,7 +53,7 @@ export class SeenKey {
   readonly #held: SlotsInUse;
   readonly #behind: Wait;
 
-  /** `behind`: how long those are waited for who wait for the limit already. */
+  /** `behind`: the wait for the heads that wait for the limit already. */
   constructor(rule: LimitRule, group: string | null, seen: SeenLimit, behind: Wait = 0) {
     this.rule = rule;
     this.group = group;
@@ -79,13 +79,13 @@ export class SeenKey {
     );
   }
 
-  /** The same behind those who wait for the limit already. */
+  /** The same behind the heads that wait for the limit already. */
   decideBehind(charge: Charge): KeyDecision {
     const own = this.decide(charge);
     return this.rule.weight === null ? own : later(own, behindHeads(this.quota, this.#behind));
   }
 
-  /** How much could start at once: 0 if anything is in the way; null: as much as anybody likes. */
+  /** How much could start at once: 0 if anything is in the way; null: any amount. */
   get free(): number | null {
     if (this.decide(ONE).wait !== 0) return 0;
     const free = availableNow(this.rule, this.quota, this.state, this.#held, this.used, this.now);

@@ -56,7 +56,7 @@ CREATE TYPE {schema}.key_quota AS (
 );
 
 -- What is kept of one limit, for one group or for all, as one step sees it, with all that the step has taken so far. Rules
--- of one name share it. id: NULL where nothing is kept yet. held: NULL until somebody has looked.
+-- of one name share it. id: NULL where nothing is kept yet. held: NULL until the step has read it.
 CREATE TYPE {schema}.limit_state AS (
   id bigint,
   name text,
@@ -200,8 +200,8 @@ CREATE TYPE {schema}.claim_plan AS (
 );
 
 -- What a claim looks at first: the clock, and whether there is anything special. due_at, deadline: the first that comes. lanes:
--- jobs wait in a group or with keys. keeps: the first of those that ended is kept. head_*: the first who waits without a group, of the
--- first type (of one after it, if the claim asks for one of which nobody waits). last_type: the last of such types, where none was
+-- jobs wait in a group or with keys. keeps: the first of those that ended is kept. head_*: the first job that waits without a group, of
+-- the first type (of one after it, if the claim asks for one of which no job waits). last_type: the last of such types, where none was
 -- asked for. has_cursors: there are cursors; then these five are not looked for. overtaken: a later attempt at the same claim came before.
 CREATE TYPE {schema}.claim_signs AS (
   last float8,

@@ -266,7 +266,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     const heavy = fits > 0 ? lane.head!.seq : null;
     const { grp } = (by as SqliteKey).limitState;
     const gate = this.gates.of(lane.type, by.rule.name, grp, heavy === null ? 0 : lane.id);
-    // Who waited already keeps his place.
+    // A head that waited already keeps its place.
     const waited = heavy !== null && heavy === lane.heavy && lane.gate === gate;
     if (!waited && (heavy !== null || lane.heavy !== null)) this.weighed.set(lane.id, heavy);
     this.#move(lane, gate);

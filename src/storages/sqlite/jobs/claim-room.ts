@@ -29,7 +29,7 @@ export class ClaimRoom {
     this.#all = rules.map((rule) => this.#keys.key(rule, null));
   }
 
-  /** Starts are not kept long enough for one of the windows: somebody has to write down that they must be. */
+  /** Starts are not kept long enough for one of the windows: a step has to write down that they must be. */
   get unprepared(): boolean {
     return this.#all.some((key) => key.unprepared);
   }

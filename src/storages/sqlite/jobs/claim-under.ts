@@ -175,7 +175,7 @@ class LimitedClaim {
       if (at <= now && by !== null && (first === null || wait < next)) first = by.rule.name;
       next = Math.min(next, Math.max(at - now, wait));
     }
-    // Those behind may come due for somebody whom no limit keeps back.
+    // Of the jobs behind them, one that no limit blocks may come due.
     return { wait: more ? Math.min(next, Math.max(0, jobs.at(-1)!.due_at - now)) : next, by: first };
   }
 

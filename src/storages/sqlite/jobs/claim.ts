@@ -67,11 +67,11 @@ export function claim(step: Step, request: ClaimRequest): Claim {
 const NOTHING: Started = { jobs: [], grant: undefined };
 
 /**
- * The same without any lock, where it takes nothing: the answer to whoever asks in vain, or only wants to know.
+ * The same without any lock, where it takes nothing: the answer to a claim in vain, or to one that only looks.
  * Undefined: there is something to do.
  */
 export function glance(step: Step, request: ClaimRequest): Claim | undefined {
-  // Workers of one queue may differ in what they bring along: who asks in vain takes no lock for that.
+  // Workers of one queue may differ in what they bring along: a claim in vain takes no lock for that.
   if (isAnyLate(step) || (request.limits.length > 0 && isUnsaid(step, request.queue))) return undefined;
   const types = new OpenTypes(step, request.queue, request.types);
   const rules = step.rules.forClaim(request);

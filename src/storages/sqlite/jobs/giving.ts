@@ -23,7 +23,7 @@ const IN_TIME = "(deadline IS NULL OR deadline > ?)";
 const FIRST_OF_LANE = `SELECT ${WAITING_COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND ${IN_TIME} ${ORDER} +?`;
 const NEXT_OF_LANE = `SELECT ${WAITING_COLUMNS} FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND (due_at, seq) > (?, ?)
   AND ${IN_TIME} ${ORDER} +?`;
-// Who is next, by the index alone: behind another one of its lane, and the very first of each of many.
+// The next job, by the index alone: behind another one of its lane, and the very first of each of many lanes.
 const NEXT_HEAD = `SELECT lane, due_at, seq FROM sluice_jobs WHERE lane = ? AND state = 'waiting' AND (due_at, seq) > (?, ?) ${ORDER} 1`;
 const VERY_FIRST = `FROM sluice_jobs WHERE lane = of.value AND state = 'waiting' ${ORDER} 1`;
 const FIRST_OF_MANY = `SELECT of.value AS lane, (SELECT due_at ${VERY_FIRST}) AS due_at, (SELECT seq ${VERY_FIRST}) AS seq

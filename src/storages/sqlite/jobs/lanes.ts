@@ -65,7 +65,7 @@ const LEAVE = `UPDATE sluice_lanes SET waiting = waiting - ?, empty_since = iif(
   WHERE id = ?`;
 const GO_HOME = "UPDATE sluice_lanes SET gate = NULL WHERE id = ?";
 const FIRST_JOB = `FROM sluice_jobs WHERE lane = sluice_lanes.id AND state = 'waiting' ORDER BY due_at, seq LIMIT 1`;
-/** The columns that say who is first in a lane with keys. */
+/** The columns that say which job is first in a lane with keys. */
 export const HEAD = `head_at = coalesce((SELECT due_at ${FIRST_JOB}), 0), head_seq = coalesce((SELECT seq ${FIRST_JOB}), 0)`;
 const LOOK = `UPDATE sluice_lanes SET ${HEAD} WHERE id = ? AND keys <> '' AND waiting > 0 RETURNING gate`;
 const FIRST = `first_at = coalesce((SELECT due_at ${FIRST_JOB}), 0), first_seq = coalesce((SELECT seq ${FIRST_JOB}), 0)`;

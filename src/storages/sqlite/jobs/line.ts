@@ -12,7 +12,7 @@ export interface Place {
   readonly headSeq: number;
 }
 
-/** Who comes first: the higher priority, who was served the longest ago, and of those whose first job is older. */
+/** Which comes first: the higher priority, the one served the longest ago, and of those the one whose first job is older. */
 export function byPlace(a: Place, b: Place): number {
   return b.priority - a.priority || a.turn - b.turn || a.own - b.own || a.headAt - b.headAt || a.headSeq - b.headSeq;
 }
@@ -63,7 +63,7 @@ export interface ClaimLane extends ReadyLane {
   whole: boolean;
   /** Was it read at all? */
   read: boolean;
-  /** Who is next, if that has been looked at. */
+  /** The next job, if that has been looked at. */
   head: Head | undefined;
   /** How many it gave. */
   gave: number;

@@ -16,7 +16,7 @@ const STEP = 500;
 const LANE_KEPT_MS = 3_600_000;
 /** The limits of a claim are written down again now and then, as long as there are claims. */
 const CLAIM_KEPT_MS = 30 * 86_400_000;
-/** Events are for those who listen now. */
+/** Events are for processes that listen now. */
 const EVENT_KEPT_MS = 60_000;
 const EVENTS_KEPT = 10_000;
 

@@ -92,7 +92,7 @@ export function openGatesOf(step: Step, name: string): boolean {
   return Number(step.sql(OPEN_HEAVY).run(step.now, name).changes) > 0;
 }
 
-/** A heavy one has started: those who waited only for it may look again. */
+/** A heavy head has started: lanes that waited only for it may look again. */
 export function openBehind(step: Step, name: string, grp: string): readonly OfType[] {
   return step.sql(OPEN_BEHIND).all(name, grp) as OfType[];
 }

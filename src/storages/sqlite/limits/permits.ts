@@ -20,7 +20,7 @@ const PRUNE_EVERY = 64;
 /** What is only counted may be corrected for so long at least. */
 const CORRECTED_MS = 600_000;
 
-/** Of all who wait for a limit, those outside of jobs come last. */
+/** Of all that waits for a limit, callers outside of jobs come last. */
 const LAST = Number.NEGATIVE_INFINITY;
 
 const HELD = "token = ? AND until IS NOT NULL AND until > ?";
