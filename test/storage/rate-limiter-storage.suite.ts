@@ -91,6 +91,21 @@ export function rateLimiterStorageSuite(
       expect((await storage.tryRecordExecution("q", rule)).granted).toBe(false);
     });
 
+    it("a token means nothing under another name", async () => {
+      const { storage } = await open();
+      const { token } = await storage.tryRecordExecution("q", { ...rule, weight: 2 });
+      await storage.tryRecordExecution("other", rule);
+      await storage.tryRecordExecution("other.q", rule);
+      for (const other of ["other", "other.q"]) {
+        await storage.cancelExecution(other, token!);
+        await storage.settleExecution(other, token!, 1);
+        await storage.confirmExecution(other, [{ token: token!, calledInMs: 0 }]);
+      }
+      expect(await storage.getExecutionCount("q", epoch)).toBe(2);
+      expect(await storage.getExecutionCount("other", epoch)).toBe(1);
+      expect(await storage.getExecutionCount("other.q", epoch)).toBe(1);
+    });
+
     it("a settled weight is given back or charged at once, and late overuse counts from then on", async () => {
       const { storage, clock } = await open();
       const ten = { maxExecutions: 10, windowMs: 1_000 };

@@ -125,7 +125,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
     if (retryInMs > 0 || weight === 0) return { granted: retryInMs === 0, retryInMs };
     if (grantTtl === undefined) {
       const { seq } = recordAlone(log, now, weight);
-      return { granted: true, retryInMs: 0, token: `${ledger.generation}.${seq}.${weight}` };
+      return { granted: true, retryInMs: 0, token: `${ledger.generation}.${seq}.${weight}.${queueName}` };
     }
     // It has no place in the log yet: its token is a number of its own.
     const token = `${ledger.generation}.g${(this.#granted += 1)}`;
@@ -144,7 +144,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
 
   async cancelExecution(queueName: string, token: string): Promise<void> {
     const ledger = this.#ledger(queueName);
-    const entry = this.#entry(ledger, token);
+    const entry = this.#entry(ledger, queueName, token);
     if (entry === undefined) return;
     cancelStart(entry);
     this.#named(ledger).set(token, undefined);
@@ -154,7 +154,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
   async settleExecution(queueName: string, token: string, weight: number): Promise<void> {
     readArgument(OWNER, "weight", weightOrZero, weight);
     const ledger = this.#ledger(queueName);
-    const entry = this.#entry(ledger, token);
+    const entry = this.#entry(ledger, queueName, token);
     if (entry === undefined) return;
     settleStart(entry, this.#clock.now(), weight);
     this.#named(ledger).set(token, entry);
@@ -183,9 +183,9 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
     return named;
   }
 
-  #entry(ledger: RateState, token: string): StartEntry | undefined {
+  #entry(ledger: RateState, queueName: string, token: string): StartEntry | undefined {
     const named = this.#named(ledger);
-    return named.has(token) ? named.get(token) : entryOf(ledger, token);
+    return named.has(token) ? named.get(token) : entryOf(ledger, queueName, token);
   }
 
   #toInstant(at: number): string {
@@ -200,9 +200,11 @@ function readInstant(option: string, value: string): number {
 }
 
 /** The start a token names. The token says what was reserved, for the log has forgotten it once the start expired. */
-function entryOf({ log, generation }: RateState, token: string): StartEntry | undefined {
+function entryOf({ log, generation }: RateState, queueName: string, token: string): StartEntry | undefined {
   if (typeof token !== "string") return undefined;
-  const [of, seq = Number.NaN, reserved = Number.NaN] = token.split(".").map(Number);
+  const parts = token.split(".");
+  if (parts.splice(3).join(".") !== queueName) return undefined;
+  const [of, seq = Number.NaN, reserved = Number.NaN] = parts.map(Number);
   if (of !== generation || !(seq < log.tail) || Number.isNaN(reserved)) return undefined;
   return entryAt(log, seq, seq >= log.head ? log.weight[seq & log.mask]! : reserved);
 }

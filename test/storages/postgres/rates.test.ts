@@ -1,4 +1,4 @@
-import { afterAll, expect, it } from "vitest";
+import { afterAll } from "vitest";
 import { rateLimiterStorageSuite } from "../../storage/rate-limiter-storage.suite.ts";
 import { PostgresRateLimiterStorage } from "../../../src/storages/postgres/index.ts";
 import { emptyStorages } from "./support.ts";
@@ -17,16 +17,4 @@ rateLimiterStorageSuite("PostgresRateLimiterStorage", async () => {
 rateLimiterStorageSuite("The limits of a PostgresStorage", async () => {
   const { storage, clock } = await open();
   return { clock, storage: storage.rates };
-});
-
-it("a token means nothing under another name", async () => {
-  const { rates } = (await open()).storage;
-  const window = { maxExecutions: 3, windowMs: 1_000 };
-  const { token } = await rates.tryRecordExecution("q", { ...window, weight: 2 });
-  await rates.tryRecordExecution("other", window);
-  await rates.cancelExecution("other", token!);
-  await rates.settleExecution("other", token!, 1);
-  const epoch = new Date(0).toISOString();
-  expect(await rates.getExecutionCount("q", epoch)).toBe(2);
-  expect(await rates.getExecutionCount("other", epoch)).toBe(1);
 });
