@@ -9,7 +9,7 @@
 -- jit = off: what is scanned all the same counts as so expensive then that the server would compile it, for 164 ms an expression.
 -- plan_cache_mode = force_generic_plan, for what is called often: settling 100 jobs took 7 ms with it, and 13 without.
 -- enable_hashjoin = off, for settling and confirming: a hash join that was planned while the tables were empty reads a whole table. With
--- 20,000 jobs and limits a settle of one job took 0.5 ms with it, and 2.2 without, of 100 jobs 3.6 and 5.4, a confirmation 0.7 and 4.4.
+-- 20,000 jobs and limits a settle of one job took 1.5 ms with it, and 3.3 without, of 100 jobs 3.6 and 5.4, a confirmation 0.7 and 4.4.
 -- enable_hashjoin = on, for functions that join the lists that such a step is given: where hash and merge joins are off, 1,000 outcomes took
 -- 30 ms with it, and 150 without.
 
