@@ -76,6 +76,11 @@ export function quotaOf({ quota, byGroup, groups }: LimitRule, group: string | n
   return own === undefined ? quota : { ...quota, ...own };
 }
 
+/** Does a start take slots of the limit: of its concurrency, or as a probe of its breaker? */
+export function takesSlots(rule: LimitRule, group: string | null): boolean {
+  return rule.breaker !== null || quotaOf(rule, group).concurrency !== null;
+}
+
 /** How many jobs a group starts at each of its turns: the largest share of any rule. */
 export function shareOf(rules: readonly LimitRule[], group: string | null): number {
   let share = 1;

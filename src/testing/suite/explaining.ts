@@ -383,6 +383,37 @@ export const explaining: Cases = {
     equal((await explained(s, id)).ahead.turns, 0, "ahead of another group");
   },
 
+  "jobs of paused types do not count as having their turn before": async (s) => {
+    await s.add({ group: "a", type: "u" }, { group: "b", type: "u" });
+    const id = await s.addOne({ group: "c" });
+    equal((await explained(s, id)).ahead.turns, 2, "before the pause");
+    await s.storage.setPaused("q", "u", true);
+    equal((await explained(s, id)).ahead.turns, 0, "while the type is paused");
+  },
+
+  "a group is not certain to start jobs of a type first while jobs of other types wait in it for a limit": async (
+    s,
+  ) => {
+    await define(
+      s,
+      rule("k", window(1, 1_000), { types: ["t"] }),
+      rule("slots", { concurrency: 1 }, { byGroup: true, types: ["u"] }),
+    );
+    await s.add({});
+    await s.claim();
+    const [running, waiting] = await s.add({ type: "u", group: "b" }, { type: "u", group: "b" });
+    const [lease] = (await s.claim()).jobs;
+    equal(lease?.id, running, "the job that runs");
+    await s.add({ type: "u", group: "a" });
+    equal(await count(s), 1, "the other group has had its turn since");
+    await s.add({ group: "b" });
+    const own = await s.addOne({ group: "a" });
+    equal(await why(s, own), [1_000, "window"], "its earliest start");
+    await s.clock.advance(1_000);
+    await s.settle(completed(lease!));
+    equal(await s.claimIds(), [waiting, own], "when the window opens");
+  },
+
   "the earliest start of a light job is after that of a heavy job before it": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n" }));
     await s.add({ weights: { n: 5 } });

@@ -1,6 +1,5 @@
-import { applies, chargeOf, type LimitRule, valueOf } from "../../../limits/rule.ts";
+import { applies, chargeOf, type LimitRule, takesSlots, valueOf } from "../../../limits/rule.ts";
 import type { Book } from "../book.ts";
-import { holdsOf } from "./limit-state.ts";
 
 /** Jobs that run hold of a rule that is new or another one, if it holds anything and they do not hold of it yet. */
 export function adopt(book: Book, rule: LimitRule): void {
@@ -8,7 +7,7 @@ export function adopt(book: Book, rule: LimitRule): void {
   if (!canHold(rule)) return;
   for (const job of book.leases) {
     const value = valueOf(rule, job);
-    if (!applies(rule, job.queue, job.type) || !holdsOf(rule, value)) continue;
+    if (!applies(rule, job.queue, job.type) || !takesSlots(rule, value)) continue;
     const limitState = limits.open(rule, value);
     const before = job.starts.find((taken) => taken.limitState === limitState);
     if (before !== undefined && limitState.isHolding(before)) continue;

@@ -13,7 +13,7 @@ import {
   type KeyDecision,
 } from "../../../limits/key-state.ts";
 import { clearRateState, type RateState } from "../../../limits/rate-state.ts";
-import { type Charge, type LimitRule, ONE, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { type Charge, type LimitRule, ONE, type Quota, quotaOf, takesSlots } from "../../../limits/rule.ts";
 import {
   createLog,
   grantStart,
@@ -135,7 +135,7 @@ export class MemoryLimitState implements Slotted {
       taken.entry = granted === undefined ? recordStart(log, at, weight) : grantStart(log, at, weight, granted.until);
     }
     if (taken.hold !== undefined) return;
-    const holds = holdsOf(rule, this.group);
+    const holds = takesSlots(rule, this.group);
     // While a start of a group may still be settled, the state of the group must not be deleted.
     const settles = this.ledger === undefined && (rule.weight !== null || until !== null);
     if (!holds && !settles) return;
@@ -158,7 +158,7 @@ export class MemoryLimitState implements Slotted {
 
   /** Does the start have slots of the limit? */
   isHolding({ rule, hold }: Taken): boolean {
-    return hold !== undefined && holdsOf(rule, this.group) && this.#holds?.has(hold) === true;
+    return hold !== undefined && takesSlots(rule, this.group) && this.#holds?.has(hold) === true;
   }
 
   release({ hold }: Taken): void {
@@ -221,12 +221,8 @@ export class MemoryLimitState implements Slotted {
   }
 }
 
-/** Does a start of this group take slots of the limit? */
-export function holdsOf(rule: LimitRule, group: string | null): boolean {
-  return rule.breaker !== null || quotaOf(rule, group).concurrency !== null;
-}
-
-const UNTOUCHED: KeyState = Object.freeze(newKeyState());
+/** The state of a key under which nothing was ever counted. */
+export const UNTOUCHED: KeyState = Object.freeze(newKeyState());
 
 /** When does this charge fit, and what blocks it? `undefined`: nothing was ever counted for the group. */
 export function decisionOf(

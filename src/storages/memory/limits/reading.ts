@@ -1,10 +1,12 @@
-import { applies, type LimitRule, quotaOf, wallRule } from "../../../limits/rule.ts";
-import { NEVER, type Wait } from "../../../limits/wait.ts";
-import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
+import { NO_SLOTS } from "../../../limits/key-state.ts";
+import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
+import { viewOf, windowWait } from "../../../limits/window.ts";
+import { type InspectedKey, limitStateOf, type Waiting } from "../../../storage/inspected-key.ts";
+import type { LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
 import { type Origin, originOf } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
 import type { MemoryQueue } from "../queues.ts";
-import { availableOf, nextOf, type MemoryLimitState } from "./limit-state.ts";
+import { type MemoryLimitState, UNTOUCHED } from "./limit-state.ts";
 
 /** So many groups are shown. */
 const SHOWN = 100;
@@ -19,18 +21,12 @@ export function readLimits(book: Book, { name, group }: LimitQuery, now: number)
 /** A rule that is kept, and what is counted under it. */
 export function keptState(book: Book, rule: LimitRule, group: string | null, time: number): LimitState {
   const origin = originOf(book.limits.stored.get(rule.name)!);
-  const queues = [...book.queues.values()];
+  const queues = book.queues.values();
   if (!rule.byGroup) return generalState(book, rule, origin, queues, time);
   const groups = book.limits.groups(rule.name);
-  const shown: (readonly [string | null, MemoryLimitState | undefined])[] =
-    group === null ? latest(groups) : [[group, groups.get(group)]];
-  return {
-    rule: toldRule(book, rule),
-    ...origin,
-    waiting: waiting(rule, queues),
-    groups: groups.size,
-    states: shown.map(([one, limitState]) => stateOf(limitState, rule, one, time)),
-  };
+  const shown = group === null ? latest(groups) : [group];
+  const keys = shown.map((one) => inspect(groups.get(one), rule, one, time));
+  return limitStateOf(rule, origin, waitingIn(queues), groups.size, keys, ledgerSkew(book));
 }
 
 /** A rule that is not by group: one that is kept, or that a claim of this queue brought along. */
@@ -38,73 +34,56 @@ export function generalState(
   book: Book,
   rule: LimitRule,
   origin: Origin,
-  queues: readonly MemoryQueue[],
+  queues: Iterable<MemoryQueue>,
   time: number,
 ): LimitState {
   const limitState = book.limits.find(rule, null);
-  return {
-    rule: toldRule(book, rule),
-    ...origin,
-    waiting: waiting(rule, queues),
-    groups: limitState?.counted === true ? 1 : 0,
-    states: [stateOf(limitState, rule, null, time)],
-  };
+  const groups = limitState?.counted === true ? 1 : 0;
+  const keys = [inspect(limitState, rule, null, time)];
+  return limitStateOf(rule, origin, waitingIn(queues), groups, keys, ledgerSkew(book));
 }
 
-/** A rule as others see it: with instants by the wall clock. */
-export function toldRule(book: Book, rule: LimitRule): LimitRule {
-  return wallRule(rule, book.toLedgerTime(book.skew));
-}
+/** How far the clock of the ledgers is ahead of the wall clock. */
+export const ledgerSkew = (book: Book): number => book.toLedgerTime(book.skew);
 
-/** How long a start has to wait; null: until a release. */
-export function toldWait(wait: Wait): number | null {
-  return wait === NEVER || !Number.isFinite(wait) ? null : wait;
-}
-
-function stateOf(
+/** One key of a limit. `undefined`: nothing was ever counted for the group. */
+export function inspect(
   limitState: MemoryLimitState | undefined,
   rule: LimitRule,
   group: string | null,
   time: number,
-): GroupState {
-  const { wait, reason } = nextOf(limitState, rule, group, time);
-  const free = availableOf(limitState, rule, group, time);
-  const { heldUntil = null, openUntil = null } = limitState?.keyState ?? {};
-  const isOpen = rule.breaker !== null && openUntil !== null;
+): InspectedKey {
+  const quota = quotaOf(rule, group);
+  const log = limitState?.log;
   return {
+    rule,
     group,
-    used: limitState?.used(quotaOf(rule, group), time) ?? 0,
-    held: limitState?.held(time).slots ?? 0,
-    free: Number.isFinite(free) ? free : null,
-    nextInMs: toldWait(wait),
-    reason,
-    heldForMs: Math.max(0, (heldUntil ?? time) - time, (rule.heldUntil ?? time) - time),
-    breaker: isOpen ? (time < openUntil ? "open" : "half-open") : "closed",
+    quota,
+    keyState: limitState?.keyState ?? UNTOUCHED,
+    slots: limitState?.held(time) ?? NO_SLOTS,
+    used: limitState?.used(quota, time) ?? 0,
+    now: time,
+    windowWait: (max, windowMs, weight) =>
+      log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, time, weight),
   };
 }
 
-/** How many jobs wait that a rule applies to. */
-function waiting(rule: LimitRule, queues: readonly MemoryQueue[]): number {
-  let sum = 0;
-  for (const { name, lines } of queues) {
-    for (const line of lines.values()) if (applies(rule, name, line.type)) sum += line.waiting;
-  }
-  return sum;
+function* waitingIn(queues: Iterable<MemoryQueue>): Iterable<Waiting> {
+  for (const { name, lines } of queues)
+    for (const { type, waiting } of lines.values()) yield { queue: name, type, waiting };
 }
 
 /** The groups that were used last. */
-function latest(groups: ReadonlyMap<string | null, MemoryLimitState>): (readonly [string | null, MemoryLimitState])[] {
-  let found: (readonly [string | null, MemoryLimitState])[] = [];
+function latest(groups: ReadonlyMap<string | null, MemoryLimitState>): (string | null)[] {
+  let found: [string | null, MemoryLimitState][] = [];
   for (const one of groups) {
     found.push(one);
     if (found.length === 10 * SHOWN) found = cut(found);
   }
-  return cut(found);
+  return cut(found).map(([group]) => group);
 }
 
-function cut(
-  found: readonly (readonly [string | null, MemoryLimitState])[],
-): (readonly [string | null, MemoryLimitState])[] {
+function cut(found: readonly [string | null, MemoryLimitState][]): [string | null, MemoryLimitState][] {
   return found.toSorted(([, a], [, b]) => usedAt(b) - usedAt(a)).slice(0, SHOWN);
 }
 

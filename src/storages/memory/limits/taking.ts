@@ -1,4 +1,4 @@
-import { type Charge, chargeOf, type LimitRule, mostOf, quotaOf, weighed } from "../../../limits/rule.ts";
+import { type Charge, chargeOf, type LimitRule, mostOf, quotaOf, takesSlots, weighed } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import { startedAt } from "../../../limits/window.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
@@ -7,7 +7,7 @@ import type { Book } from "../book.ts";
 import { NOWHERE } from "../heap.ts";
 import { forgetExpired, release } from "./giving.ts";
 import type { Permit } from "./permits.ts";
-import { holdsOf, type MemoryLimitState, decisionOf } from "./limit-state.ts";
+import { type MemoryLimitState, decisionOf } from "./limit-state.ts";
 
 /** So many permits that have expired are deleted when one is taken: there may be no worker that sweeps. */
 const FORGOTTEN = 10;
@@ -34,7 +34,7 @@ export function take(book: Book, request: LimitTake, time: number): LimitTaken {
     return { granted: false, retryInMs: most === null && Number.isFinite(wait) ? wait : null, most };
   }
   if (weight === 0 || dry === true) return { granted: true, token: "", held: false };
-  const held = holdsOf(rule, group);
+  const held = takesSlots(rule, group);
   // What is only counted can be taken back for as long as it is.
   const expiresAt = time + (held ? ttlMs : Math.max(ttlMs, quota.windowMs ?? 0, CORRECTED_MS));
   const limitState = limits.open(rule, group);

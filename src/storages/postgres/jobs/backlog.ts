@@ -1,9 +1,10 @@
 import type { ClaimLimit } from "../../../storage/job-storage.ts";
 import type { Backlog, LimitState, TypeBacklog } from "../../../storage/limit-storage.ts";
+import type { Waiting } from "../../../storage/inspected-key.ts";
 import { originOf, originOfClaim, ruleInForce, ruleOfClaim } from "../../../storage/stored-rules.ts";
 import { type WorkerRecord, type WorkerRow, workerOf, workersFor } from "../../../storage/workers.ts";
 import type { Database } from "../database.ts";
-import { byName, type SeenStates, stateOf, type Waiting } from "../limits/reading.ts";
+import { byName, type SeenStates, stateOf } from "../limits/reading.ts";
 import { isStoredRule } from "../limits/rule-book.ts";
 
 /** A limit that is kept, or that a claim brought along. */

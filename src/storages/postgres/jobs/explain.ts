@@ -1,22 +1,30 @@
-import { type Before, startsBefore, waitBehind } from "../../../limits/behind.ts";
-import type { KeyDecision } from "../../../limits/key-state.ts";
-import { chargeOf, type LimitRule, mostOf, valueOf, wallRule } from "../../../limits/rule.ts";
-import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
+import { startsBefore } from "../../../limits/behind.ts";
+import { type LimitRule, valueOf } from "../../../limits/rule.ts";
+import { WHEN_RELEASED } from "../../../limits/wait.ts";
+import { limitConditionOf } from "../../../storage/inspected-key.ts";
 import type { ClaimLimit } from "../../../storage/job-storage.ts";
+import { readWeights } from "../../../storage/kept.ts";
 import type { LimitCondition, StartConditions } from "../../../storage/limit-storage.ts";
 import { ruleOfClaim } from "../../../storage/stored-rules.ts";
-import type { Database } from "../database.ts";
-import { type SeenLimit, SeenKey } from "../limits/seen-key.ts";
-import { instantOf } from "../limits/reading.ts";
-import { type JobRow, toRecord } from "./record.ts";
-import { readWeights } from "../../../storage/kept.ts";
 import { type WorkerRow, workerOf, workersFor } from "../../../storage/workers.ts";
+import { NO_POSITION, positionOf } from "../../../planner/position.ts";
+import type { Database } from "../database.ts";
+import { type SeenLimit, seenKey } from "../limits/seen-key.ts";
+import { type JobRow, toRecord } from "./record.ts";
 
-/** How a job stands with a limit that is kept, or that a claim brought along. */
+/** A limit that is kept, or that a claim brought along; `behind`: the wait for heavy heads, null: until something is given back. */
 type Seen = { readonly seen: SeenLimit; readonly behind: number | null } & (
   | { readonly rule: LimitRule; readonly claim?: never }
   | { readonly claim: ClaimLimit; readonly rule?: never }
 );
+
+/** What waits around a job, as `standing_of` tells it. */
+interface Standing {
+  readonly higher: number;
+  readonly higherOfType: number;
+  readonly own: readonly (readonly [turn: number, id: number, before: number, isOwn: boolean])[];
+  readonly others: readonly (readonly [turn: number, id: number, waiting: number, isMixed: boolean])[];
+}
 
 interface Answer {
   /** By the clock of the storage, which is ahead of the one that the job is shown by. */
@@ -25,70 +33,40 @@ interface Answer {
   readonly job: JobRow;
   readonly pauses: readonly string[];
   readonly workers: readonly WorkerRow[];
-  readonly ahead: StartConditions["ahead"];
-  readonly before: Before;
+  /** null: the job neither waits nor will. */
+  readonly standing: Standing | null;
   /** What the first of its lane weighs, if that is another one. */
   readonly first: { readonly weights: unknown } | null;
   readonly limits: readonly Seen[];
 }
 
-type Weights = Readonly<Record<string, number>> | null;
-
 /** Everything that decides when a job can start. */
 export async function explain(database: Database, id: string): Promise<StartConditions | undefined> {
   const answer = await database.call<Answer | null>("explain_job", id);
   if (answer === null) return undefined;
-  const { ahead, before, first, skew } = answer;
+  const { standing, skew } = answer;
   const pauses = new Set(answer.pauses);
   const now = answer.limits.reduce((latest, { seen }) => Math.max(latest, seen.now), answer.now);
   const job = toRecord(answer.job, now - skew);
-  const head = first === null ? undefined : readWeights(first.weights);
+  const first = answer.first === null ? undefined : readWeights(answer.first.weights);
+  const position = standing === null ? NO_POSITION : positionIn(standing);
   const rules = answer.limits.map((one) => one.rule ?? ruleOfClaim(one.claim));
-  const limits = answer.limits.map((one, i): LimitCondition => {
+  const limits = answer.limits.map(({ seen, behind }, i): LimitCondition => {
     const rule = rules[i]!;
-    const group = valueOf(rule, job);
-    const behind = one.behind ?? WHEN_RELEASED;
-    const shown = wallRule(rule, skew);
-    return conditionOf(
-      new SeenKey(rule, group, one.seen, behind),
-      shown,
-      job.weights,
-      head,
-      startsBefore(rule, rules, before),
-    );
+    const before = startsBefore(rule, rules, position.before);
+    const key = seenKey(rule, valueOf(rule, job), seen);
+    return limitConditionOf(key, { weights: job.weights, first, before, behind: behind ?? WHEN_RELEASED }, skew);
   });
   const workers = workersFor(answer.workers.map(workerOf), job.type);
   const typePaused = pauses.has(`:${job.type}`);
-  return { job, now: now - skew, queuePaused: pauses.has(""), typePaused, workers, ahead, limits };
+  return { job, now: now - skew, queuePaused: pauses.has(""), typePaused, workers, ahead: position.ahead, limits };
 }
 
-/** `shown`: the rule as people see it. */
-function conditionOf(
-  key: SeenKey,
-  shown: LimitRule,
-  weights: Weights,
-  head: Weights | undefined,
-  ahead: number,
-): LimitCondition {
-  const { rule, group, quota, used, held } = key;
-  const charge = chargeOf(rule, weights);
-  const ask = (weighs: typeof charge) => key.decideBehind(weighs);
-  const own = waitBehind(ahead, rule, group, used, charge, ask);
-  const { wait, reason } = head === undefined ? own : later(own, ask(chargeOf(rule, head)));
-  const weight = quota.max === null ? charge.slots : charge.weight;
-  return {
-    rule: shown,
-    group,
-    weight,
-    used,
-    held,
-    waitMs: instantOf(wait),
-    reason,
-    most: mostOf(quota, charge) ?? null,
-  };
-}
-
-/** No job starts before the first of its lane, which may be heavier. A job that never fits ends, and blocks no other. */
-function later(own: KeyDecision, first: KeyDecision): KeyDecision {
-  return own.wait !== NEVER && first.wait > own.wait ? first : own;
+function positionIn({ higher, higherOfType, own, others }: Standing) {
+  return positionOf({
+    higher,
+    higherOfType,
+    own: own.map(([turn, laneId, before, isOwn]) => ({ turn, id: laneId, before, isOwn })),
+    others: others.map(([turn, laneId, waiting, isMixed]) => ({ turn, id: laneId, waiting, isMixed })),
+  });
 }

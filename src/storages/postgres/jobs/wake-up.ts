@@ -1,10 +1,9 @@
 import { labelOf } from "../../../limits/rule.ts";
-import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import { knownWait, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { ClaimLimits } from "../../../planner/claim-limits.ts";
 import type { ClaimPlan } from "../../../planner/plan-claim.ts";
 import type { Claim } from "../../../storage/job-storage.ts";
 import { groupOf } from "../limits/groups.ts";
-import { instantOf } from "../limits/reading.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 const RELEASED = 1e18;
@@ -50,5 +49,5 @@ export function wakeUp(
   if (dueBy !== null && (blockedBy === null || due < nextIn)) blockedBy = dueBy;
   const next = Math.min(nextIn, due);
   const soon = snapshot.busy || snapshot.outside ? (wanted.started > 0 ? SOON_MS : LATER_MS) : WHEN_RELEASED;
-  return { more: false, nextInMs: instantOf(Math.min(next, soon)), blockedBy };
+  return { more: false, nextInMs: knownWait(Math.min(next, soon)), blockedBy };
 }

@@ -1,15 +1,7 @@
-import { behindHeads, later } from "../../../limits/behind.ts";
-import {
-  availableNow,
-  type KeyState,
-  decideStart,
-  type SlotsInUse,
-  newKeyState,
-  NO_SLOTS,
-  type KeyDecision,
-} from "../../../limits/key-state.ts";
-import { type Charge, type LimitRule, ONE, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { type KeyState, newKeyState } from "../../../limits/key-state.ts";
+import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
 import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import type { InspectedKey } from "../../../storage/inspected-key.ts";
 
 /** What is kept of a limit, for one group or for all, as `seen_limit` tells it. */
 export interface SeenLimit {
@@ -41,56 +33,19 @@ interface LimitRow {
   readonly forgotten_at: number | null;
 }
 
-/** One limit, for a reader that takes nothing. */
-export class SeenKey {
-  readonly rule: LimitRule;
-  readonly group: string | null;
-  readonly quota: Quota;
-  readonly state: KeyState;
-  readonly now: number;
-  readonly used: number;
-  readonly #seen: SeenLimit;
-  readonly #held: SlotsInUse;
-  readonly #behind: Wait;
-
-  /** `behind`: the wait for the heads that wait for the limit already. */
-  constructor(rule: LimitRule, group: string | null, seen: SeenLimit, behind: Wait = 0) {
-    this.rule = rule;
-    this.group = group;
-    this.quota = quotaOf(rule, group);
-    this.state = stateOf(seen.row);
-    this.now = seen.now;
-    this.used = seen.used;
-    this.#seen = seen;
-    this.#behind = behind;
-    const { slots, probes, until, now } = seen;
-    this.#held = { slots, probes, expiresIn: until === null ? WHEN_RELEASED : until - now };
-  }
-
-  get held(): number {
-    return this.#held.slots;
-  }
-
-  decide(charge: Charge): KeyDecision {
-    const holds = this.rule.breaker !== null || this.quota.concurrency !== null;
-    const held = holds ? this.#held : NO_SLOTS;
-    return decideStart(this.rule, this.group, this.state, held, charge, this.now, (max, windowMs, weight) =>
-      windowWait(this.#seen, max, windowMs, weight),
-    );
-  }
-
-  /** The same behind the heads that wait for the limit already. */
-  decideBehind(charge: Charge): KeyDecision {
-    const own = this.decide(charge);
-    return this.rule.weight === null ? own : later(own, behindHeads(this.quota, this.#behind));
-  }
-
-  /** How much could start at once: 0 if anything is in the way; null: any amount. */
-  get free(): number | null {
-    if (this.decide(ONE).wait !== 0) return 0;
-    const free = availableNow(this.rule, this.quota, this.state, this.#held, this.used, this.now);
-    return free === Number.POSITIVE_INFINITY ? null : free;
-  }
+/** One key of a limit, as it was seen. */
+export function seenKey(rule: LimitRule, group: string | null, seen: SeenLimit): InspectedKey {
+  const { slots, probes, until, used, now } = seen;
+  return {
+    rule,
+    group,
+    quota: quotaOf(rule, group),
+    keyState: stateOf(seen.row),
+    slots: { slots, probes, expiresIn: until === null ? WHEN_RELEASED : until - now },
+    used,
+    now,
+    windowWait: (max, windowMs, weight) => windowWait(seen, max, windowMs, weight),
+  };
 }
 
 /** The numbers beside the window. */

@@ -343,10 +343,9 @@ DECLARE
   own {schema}.jobs;
   -- The same, with the due_at by which it is ordered: where it will be, if it backs off.
   place {schema}.jobs;
-  standing jsonb := '{"ahead": {"higher": 0, "group": 0, "lane": 0, "turns": 0}, "before": {"lane": 0, "type": 0}, "lane": null}';
-  ahead float8;
-  -- So many may take of a limit before it.
-  before float8;
+  standing jsonb;
+  -- So many may take of a limit before it, at the most.
+  before float8 := 0;
   first jsonb;
   kept jsonb;
   brought jsonb;
@@ -359,11 +358,11 @@ BEGIN
     place := own;
     place.due_at := coalesce(own.first_due_at, own.due_at);
     standing := {schema}.standing_of(place, now);
-  END IF;
-  ahead := (standing -> 'ahead' ->> 'lane')::float8;
-  before := (standing -> 'before' ->> 'type')::float8;
-  IF ahead > 0 THEN
-    first := jsonb_build_object('weights', {schema}.head_weights(own, now));
+    before := least(10000, (standing ->> 'higherOfType')::float8
+      + (SELECT coalesce(sum((l.value ->> 2)::float8), 0) FROM jsonb_array_elements((standing -> 'own') || (standing -> 'others')) l));
+    IF EXISTS (SELECT FROM jsonb_array_elements(standing -> 'own') l WHERE (l.value ->> 3)::boolean AND l.value ->> 2 <> '0') THEN
+      first := jsonb_build_object('weights', {schema}.head_weights(own, now));
+    END IF;
   END IF;
   SELECT coalesce(jsonb_agg(jsonb_build_object('rule', r.rule)
       || {schema}.seen_standing(r.fields, own, standing -> 'lane', first -> 'weights', before, now)
@@ -377,19 +376,19 @@ BEGIN
   IF own.state = 'scheduled' AND own.due_at <= now AND {schema}.has_passed(own.due_wall) THEN
     own := place;
   END IF;
-  RETURN standing || jsonb_build_object('now', now, 'skew', skew, 'job', {schema}.job_json(own, skew), 'first', first,
+  RETURN jsonb_build_object('now', now, 'standing', standing, 'skew', skew, 'job', {schema}.job_json(own, skew), 'first', first,
     'workers', {schema}.read_workers_{version}(own.queue),
     'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = own.queue),
     'limits', kept || brought);
 END
 $$;
 
--- How many jobs start before one that waits, or will, if nothing keeps them back (Standing in storage/limit-storage.ts): as if
--- all that have come due waited, and all that wait had a lane, though a claim opens it only when it has to. One that does not exist
--- yet would be where its unit is, behind those that do.
+-- What waits around a job that waits, or will (planner/position.ts): as if all that have come due waited, and all that wait had a lane, though
+-- a claim opens it only when it has to. A lane that does not exist yet comes after those that do, by its first job.
 --
--- own: the job. at: now. Answers with `ahead`, with `before` (limits/behind.ts), and with its lane, if there is one: its id, the job that is too heavy for a
--- limit (`heavy`), for which (`by`), and since when.
+-- own: the job. at: now. higher, higherOfType: how many jobs of higher priorities wait; own: [turn, id, how many come before the job, whether
+-- it is the job's] for each lane of its group; others: [turn, id, how many wait, whether jobs of other types wait as well] for each other
+-- group; lane: its lane, if there is one: its id, the job that is too heavy for a limit (`heavy`), for which (`by`), and since when.
 CREATE OR REPLACE FUNCTION {schema}.standing_of(own {schema}.jobs, at float8) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
   WITH types AS MATERIALIZED (
@@ -423,62 +422,37 @@ LANGUAGE sql STABLE AS $$
     SELECT d.type, d.grp, d.keys, count(*), count(*) FILTER (WHERE (d.due_at, d.seq) < (own.due_at, own.seq)), min(d.seq)
     FROM due d WHERE d.priority = own.priority GROUP BY d.type, d.grp, d.keys
   ), present AS (
-    SELECT p.type, p.grp, p.keys = coalesce(own.keys, '') AS is_alike, p.grp = coalesce(':' || own.grp, '') AS is_own, p.waiting, p.before,
+    SELECT p.type, p.grp, p.grp = coalesce(':' || own.grp, '') AS is_group,
+      p.grp = coalesce(':' || own.grp, '') AND p.keys = coalesce(own.keys, '') AND p.type = own.type AS is_own, p.waiting, p.before,
       coalesce(l.turn, (SELECT max(u.turn) FROM {schema}.lanes u WHERE u.queue = own.queue AND u.priority = own.priority
-        AND u.grp = p.grp), 0)::float8 AS turn,
-      coalesce(l.id::float8, 'Infinity') AS id, coalesce(p.first, 0) AS first,
-      coalesce({schema}.blocked_until(l::{schema}.lanes) <= at, l.blocked_until IS NULL) AS free, l.heavy, l.blocked_by, l.blocked_grp,
-      l.heavy_since
+        AND u.grp = p.grp), 0) AS turn, coalesce(l.id, 1e15 + p.first) AS id,
+      coalesce({schema}.blocked_until(l::{schema}.lanes) <= at, l.blocked_until IS NULL)
+        AND NOT EXISTS (SELECT FROM {schema}.pauses u WHERE u.queue = own.queue AND u.type = ':' || p.type) AS ready,
+      l.id AS lane, l.heavy, l.blocked_by, l.blocked_grp, l.heavy_since
     FROM (SELECT type, grp, keys, sum(waiting) AS waiting, sum(before) AS before, min(first) AS first FROM places
       GROUP BY type, grp, keys) p
     LEFT JOIN LATERAL (SELECT k.* FROM {schema}.lanes k WHERE k.queue = own.queue AND k.priority = own.priority
       AND k.grp = p.grp AND k.keys = p.keys AND k.type = p.type LIMIT 1) l ON true
     WHERE p.waiting > 0
-  ), speaker AS (
-    -- The lane that was served the longest ago decides for its group. Where there is none, all that never were come first.
-    SELECT turn, id, first FROM (
-      SELECT turn, id, first FROM present WHERE is_own
-      UNION ALL SELECT 0, 'Infinity', 9223372036854775807 WHERE NOT EXISTS (SELECT FROM present WHERE is_own)
-    ) s ORDER BY turn, id, first LIMIT 1
-  ), mine AS (
-    SELECT coalesce(sum(before), 0) AS unit, coalesce(sum(before) FILTER (WHERE type = own.type AND is_alike), 0) AS lane
-    FROM present WHERE is_own
   ), others AS (
-    -- Every other group has its turn as often as the job's own does before it; once more, if it is the other's turn first.
-    SELECT least(sum(p.waiting),
-      (SELECT unit FROM mine) + CASE WHEN bool_or((p.turn, p.id, p.first) < (s.turn, s.id, s.first)) THEN 1 ELSE 0 END) AS turns
-    FROM present p, speaker s
-    WHERE NOT p.is_own AND p.free
-      AND NOT EXISTS (SELECT FROM {schema}.pauses u WHERE u.queue = own.queue AND u.type = ':' || p.type)
-    GROUP BY p.grp
-  ), alike AS (
-    -- The same of its own type alone, which every worker that handles the job asks for: of groups where nothing else waits.
-    SELECT least(sum(p.waiting),
-      (SELECT lane FROM mine) + CASE WHEN bool_or((p.turn, p.id, p.first) < (s.turn, s.id, s.first)) THEN 1 ELSE 0 END) AS turns
-    FROM present p, speaker s
-    WHERE NOT p.is_own AND p.free
-    GROUP BY p.grp HAVING bool_and(p.type = own.type)
-  ), above AS (
-    SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = own.type
-        AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w)
-      + coalesce((SELECT sum(o.higher) FROM open o WHERE o.type = own.type), 0)
-      + (SELECT count(*) FROM due d WHERE d.priority > own.priority AND d.type = own.type) AS n
+    SELECT (array_agg(p.turn ORDER BY p.turn, p.id) FILTER (WHERE p.ready))[1] AS turn,
+      (array_agg(p.id ORDER BY p.turn, p.id) FILTER (WHERE p.ready))[1] AS id,
+      sum(p.waiting) FILTER (WHERE p.ready) AS waiting, bool_or(p.type <> own.type) AS mixed
+    FROM present p WHERE NOT p.is_group GROUP BY p.grp
   ), higher AS (
-    SELECT coalesce(sum(n), 0) AS n FROM (
-      SELECT (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type
-        AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) AS n
-      FROM types t
-      UNION ALL SELECT o.higher FROM open o
-      UNION ALL SELECT count(*) FROM due d WHERE d.priority > own.priority
-    ) h
+    SELECT t.type, (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type
+      AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) AS n
+    FROM types t
+    UNION ALL SELECT o.type, o.higher FROM open o
+    UNION ALL SELECT d.type, count(*) FROM due d WHERE d.priority > own.priority GROUP BY d.type
   )
   SELECT jsonb_build_object(
-    'before', (SELECT jsonb_build_object('lane', least(10000, m.lane), 'type', least(10000,
-      m.lane + a.n + (SELECT coalesce(sum(turns), 0) FROM alike))) FROM mine m, above a),
-    'ahead', (SELECT jsonb_build_object('higher', least(10000, h.n), 'group', least(10000, m.unit), 'lane', least(10000, m.lane),
-      'turns', least(10000, (SELECT coalesce(sum(turns), 0) FROM others))) FROM higher h, mine m),
-    'lane', (SELECT jsonb_build_object('id', p.id, 'heavy', p.heavy, 'by', p.blocked_by, 'state', p.blocked_grp, 'since', p.heavy_since)
-      FROM present p WHERE p.is_own AND p.is_alike AND p.type = own.type AND p.id < 'Infinity'))
+    'higher', (SELECT coalesce(sum(h.n), 0) FROM higher h),
+    'higherOfType', (SELECT coalesce(sum(h.n), 0) FROM higher h WHERE h.type = own.type),
+    'own', (SELECT coalesce(jsonb_agg(jsonb_build_array(p.turn, p.id, p.before, p.is_own)), '[]') FROM present p WHERE p.is_group),
+    'others', (SELECT coalesce(jsonb_agg(jsonb_build_array(o.turn, o.id, o.waiting, o.mixed)), '[]') FROM others o WHERE o.waiting > 0),
+    'lane', (SELECT jsonb_build_object('id', p.lane, 'heavy', p.heavy, 'by', p.blocked_by, 'state', p.blocked_grp, 'since', p.heavy_since)
+      FROM present p WHERE p.is_own AND p.lane IS NOT NULL))
 $$;
 
 -- Jobs with a group or keys that wait in the priority of a job, by type, group and keys: how many; in its own group how many of them come

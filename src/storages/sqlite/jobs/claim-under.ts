@@ -1,12 +1,11 @@
 import { type LimitRule, labelOf } from "../../../limits/rule.ts";
-import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
+import { knownWait, NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance } from "../../../storage/step-bytes.ts";
 import { ClaimLimits } from "../../../planner/claim-limits.ts";
 import { planClaim, type ClaimPlan } from "../../../planner/plan-claim.ts";
 import { type ClosedGate, firstClosed, gateTypes, openDue } from "../limits/gates.ts";
 import { SqliteKeys } from "../limits/keys.ts";
-import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { comingDue } from "./due.ts";
 import { blocks, ClaimLanes } from "./claim-lanes.ts";
@@ -147,7 +146,7 @@ class LimitedClaim {
     const due = this.#nextDue();
     // A job that has come due waits, whether or not it stands in its lane yet.
     if (due.by !== null && (blockedBy === null || due.wait < nextIn)) blockedBy = due.by;
-    return { more: false, nextInMs: instantOf(Math.min(nextIn, due.wait)), blockedBy };
+    return { more: false, nextInMs: knownWait(Math.min(nextIn, due.wait)), blockedBy };
   }
 
   /** Of each type the closed gate that opens first. */

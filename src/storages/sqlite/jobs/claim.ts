@@ -1,8 +1,8 @@
+import { knownWait } from "../../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance, STEP_BYTES } from "../../../storage/step-bytes.ts";
 import { isUnsaid, remember } from "../limits/claim-limits.ts";
 import { confirm } from "../limits/grants.ts";
-import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
 import { ClaimRoom, isUniform } from "./claim-room.ts";
 import { claimUnder, glanceUnder } from "./claim-under.ts";
@@ -105,7 +105,7 @@ function wakeUpOf(
   const { wait, blockedBy } = room.next;
   return {
     more: waits && wait === 0,
-    nextInMs: instantOf(Math.max(wait, dueAt - step.now)),
+    nextInMs: knownWait(Math.max(wait, dueAt - step.now)),
     blockedBy: waits ? blockedBy : null,
   };
 }

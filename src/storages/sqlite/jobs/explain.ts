@@ -1,20 +1,20 @@
-import { type Before, later, startsBefore, waitBehind } from "../../../limits/behind.ts";
-import { chargeOf, mostOf, valueOf, wallRule } from "../../../limits/rule.ts";
-import type { JobRecord } from "../../../core/job.ts";
+import { startsBefore } from "../../../limits/behind.ts";
+import { valueOf } from "../../../limits/rule.ts";
+import { limitConditionOf } from "../../../storage/inspected-key.ts";
+import { readWeights } from "../../../storage/kept.ts";
 import type { LimitCondition, StartConditions } from "../../../storage/limit-storage.ts";
+import { workersFor } from "../../../storage/workers.ts";
+import { NO_POSITION, type OtherGroup, type Position, positionOf } from "../../../planner/position.ts";
 import { byTurn } from "../../../planner/turns.ts";
 import { remembered } from "../limits/claim-limits.ts";
 import { grpOf } from "../limits/groups.ts";
 import { SqliteKeys } from "../limits/keys.ts";
-import { instantOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
+import { liveWorkers } from "../workers.ts";
 import { find } from "./list.ts";
 import { type JobRow } from "./record.ts";
-import { readWeights } from "../../../storage/kept.ts";
-import { workersFor } from "../../../storage/workers.ts";
-import { liveWorkers } from "../workers.ts";
 
-/** How far jobs that come before are counted. */
+/** How far jobs and lanes that come before are counted. */
 const MOST = 10_000;
 
 const PLACE = "SELECT seq, coalesce(first_due_at, due_at) AS due_at, priority, grp, keys FROM sluice_jobs WHERE id = ?";
@@ -31,44 +31,40 @@ const LANES = `SELECT id, type, keys, turn, heavy, heavy_since AS since,
   FROM sluice_lanes WHERE queue = ? AND priority = ? AND grp = ? AND waiting > 0`;
 const BEFORE = `SELECT count(*) AS n FROM (SELECT 1 FROM sluice_jobs
   WHERE lane = ? AND state = 'waiting' AND (due_at, seq) < (?, ?) LIMIT +?)`;
-const OTHERS = `SELECT id, type, grp, turn, waiting FROM sluice_lanes
-  WHERE queue = ? AND priority = ? AND ${READY} LIMIT ${MOST}`;
+const OTHERS = `SELECT id, type, priority, grp, turn, waiting, EXISTS (SELECT 1 FROM sluice_lanes AS other
+    WHERE other.queue = own.queue AND other.priority = own.priority AND other.grp = own.grp AND other.type <> ?
+      AND other.waiting > 0) AS mixed
+  FROM sluice_lanes AS own WHERE queue = ? AND priority = ? AND grp <> ? AND ${READY} LIMIT ${MOST}`;
 const HEAD = "SELECT weights FROM sluice_jobs WHERE lane = ? AND state = 'waiting' ORDER BY due_at, seq LIMIT 1";
 
-interface LaneRow {
+/** The job that was too heavy when a claim looked at it; for which limit; and since when it waits. */
+interface OwnRow {
   readonly id: number;
   readonly type: string;
   readonly turn: number;
-}
-
-/** The job that was too heavy when a claim looked at it; for which limit; and since when it waits. */
-interface OwnRow extends LaneRow {
   readonly keys: string;
   readonly heavy: number | null;
   readonly by: string | null;
   readonly since: number | null;
 }
 
-interface OtherRow extends LaneRow {
+interface OtherRow {
+  readonly id: number;
+  readonly type: string;
+  readonly priority: number;
   readonly grp: string;
+  readonly turn: number;
   readonly waiting: number;
+  readonly mixed: number;
 }
 
 type Place = Pick<JobRow, "seq" | "due_at" | "priority" | "grp" | "keys">;
 
 /** Where a job stands. */
-interface Ahead {
-  readonly ahead: StartConditions["ahead"];
-  readonly before: Before;
+interface Standing extends Position {
   /** The lane that it waits in; undefined: it does not, or there is none yet. */
   readonly lane: OwnRow | undefined;
 }
-
-const NOWHERE: Ahead = {
-  ahead: { higher: 0, group: 0, lane: 0, turns: 0 },
-  before: { lane: 0, type: 0 },
-  lane: undefined,
-};
 
 /** Everything that decides when a job can start. */
 export function explain(step: Step, id: string): StartConditions | undefined {
@@ -77,8 +73,9 @@ export function explain(step: Step, id: string): StartConditions | undefined {
   const { queue, type, weights, priority } = job;
   const pauses = new Set((step.sql(PAUSES).all(queue) as { readonly type: string }[]).map((row) => row.type));
   const queued = job.state === "waiting" || job.state === "scheduled";
-  const { ahead, before, lane } = queued ? standOf(step, queue, type, id, pauses) : NOWHERE;
-  const first = ahead.lane > 0 && lane !== undefined ? headOf(step, lane.id) : undefined;
+  const standing: Standing = queued ? standingOf(step, queue, type, id, pauses) : { ...NO_POSITION, lane: undefined };
+  const { ahead, lane } = standing;
+  const first = ahead.lane > 0 && lane !== undefined ? headWeights(step, lane.id) : undefined;
   // Its lane waits for what its first job does, and no longer.
   const asking = (name: string) => ({
     id: lane?.id ?? 0,
@@ -88,17 +85,11 @@ export function explain(step: Step, id: string): StartConditions | undefined {
   const keys = new SqliteKeys(step);
   const rules = [...step.rules.of(queue, type), ...remembered(step, queue)];
   const limits = rules.map((rule): LimitCondition => {
-    const own = valueOf(rule, job);
-    const key = keys.key(rule, own);
-    const charge = chargeOf(rule, weights);
-    const { used, held } = key;
-    const ask = (weighs: typeof charge) => key.decisionFor(asking(rule.name), weighs);
-    const behind = waitBehind(startsBefore(rule, rules, before), rule, own, used, charge, ask);
-    // No job starts before the first of its lane, which may be heavier.
-    const { wait, reason } = first === undefined ? behind : later(behind, ask(chargeOf(rule, first.weights)));
-    const weight = key.quota.max === null ? charge.slots : charge.weight;
-    const most = mostOf(key.quota, charge) ?? null;
-    return { rule: wallRule(rule, step.skew), group: own, weight, used, held, waitMs: instantOf(wait), reason, most };
+    const key = keys.key(rule, valueOf(rule, job));
+    const before = startsBefore(rule, rules, standing.before);
+    // As if a worker claims at once.
+    const behind = rule.weight === null ? 0 : key.behind(asking(rule.name), true);
+    return limitConditionOf(key, { weights, first, before, behind }, step.skew);
   });
   const workers = workersFor(liveWorkers(step, queue), type);
   return {
@@ -112,54 +103,31 @@ export function explain(step: Step, id: string): StartConditions | undefined {
   };
 }
 
-/** What the first of a lane weighs. */
-function headOf(step: Step, lane: number): Pick<JobRecord, "weights"> | undefined {
+/** What the first of a lane weighs; undefined: there is none. */
+function headWeights(step: Step, lane: number): Readonly<Record<string, number>> | null | undefined {
   const row = step.sql(HEAD).get(lane) as Pick<JobRow, "weights"> | undefined;
-  return row && { weights: row.weights === null ? null : readWeights(row.weights) };
+  return row && (row.weights === null ? null : readWeights(row.weights));
 }
 
-function standOf(step: Step, queue: string, type: string, id: string, pauses: ReadonlySet<string>): Ahead {
+function standingOf(step: Step, queue: string, type: string, id: string, pauses: ReadonlySet<string>): Standing {
   const { seq, due_at: dueAt, priority, grp, keys } = step.sql(PLACE).get(id) as Place;
-  const { n: higher } = step.sql(HIGHER).get(queue, priority) as { readonly n: number };
+  const count = (sql: string, ...values: (string | number)[]) =>
+    (step.sql(sql).get(...values) as { readonly n: number }).n;
   const lanes = step.sql(LANES).all(queue, priority, grpOf(grp)) as OwnRow[];
   const isOwn = (one: OwnRow) => one.type === type && one.keys === (keys ?? "");
-  let group = 0;
-  let before = 0;
-  for (const one of lanes) {
-    const { n } = step.sql(BEFORE).get(one.id, dueAt, seq, MOST) as { readonly n: number };
-    group += n;
-    if (isOwn(one)) before = n;
-  }
-  const own = lanes.find(isOwn);
-  const others = (step.sql(OTHERS).all(queue, priority, step.now) as OtherRow[]).filter(
-    (one) => one.grp !== grpOf(grp) && !pauses.has(`:${one.type}`),
-  );
-  // The lane that was served the longest ago speaks for its group. Where there is none yet, all that never were come first.
-  const [speaker = { id: Number.POSITIVE_INFINITY, turn: 0 }] = lanes.toSorted(inTurn);
-  const turns = turnsBefore(others, group, speaker);
-  const mixed = new Set(others.flatMap((one) => (one.type === type ? [] : [one.grp])));
-  const alike = others.filter((one) => !mixed.has(one.grp));
-  const { n: above } = step.sql(HIGHER_OF_TYPE).get(queue, type, priority, step.now) as { readonly n: number };
-  const ofType = Math.min(MOST, before + turnsBefore(alike, before, speaker) + above);
-  return {
-    ahead: { higher: Math.min(MOST, higher), group: Math.min(MOST, group), lane: before, turns },
-    before: { lane: before, type: ofType },
-    lane: own,
-  };
+  const others = step.sql(OTHERS).all(type, queue, priority, grpOf(grp), step.now) as OtherRow[];
+  const position = positionOf({
+    higher: count(HIGHER, queue, priority),
+    higherOfType: count(HIGHER_OF_TYPE, queue, type, priority, step.now),
+    own: lanes.map((one) => ({ ...one, isOwn: isOwn(one), before: count(BEFORE, one.id, dueAt, seq, MOST) })),
+    others: groupsOf(others.filter((one) => !pauses.has(`:${one.type}`))),
+  });
+  return { ...position, lane: lanes.find(isOwn) };
 }
 
-/** Every other group has its turn as often as the job's own does before it; once more, if it is the other's turn first. */
-function turnsBefore(others: readonly OtherRow[], before: number, own: Ranked): number {
-  let turns = 0;
-  for (const lanes of Map.groupBy(others, ({ grp }) => grp).values()) {
-    let waiting = 0;
-    for (const lane of lanes) waiting += lane.waiting;
-    turns += Math.min(waiting, before + (lanes.some((lane) => inTurn(lane, own) < 0) ? 1 : 0));
+function* groupsOf(rows: readonly OtherRow[]): Iterable<OtherGroup> {
+  for (const lanes of Map.groupBy(rows, ({ grp }) => grp).values()) {
+    const { turn, id, mixed } = lanes.reduce((first, lane) => (byTurn(lane, first) < 0 ? lane : first));
+    yield { turn, id, waiting: lanes.reduce((sum, lane) => sum + lane.waiting, 0), isMixed: mixed !== 0 };
   }
-  return Math.min(MOST, turns);
 }
-
-type Ranked = Pick<LaneRow, "id" | "turn">;
-
-/** Of one priority. */
-const inTurn = (a: Ranked, b: Ranked): number => byTurn({ ...a, priority: 0 }, { ...b, priority: 0 });

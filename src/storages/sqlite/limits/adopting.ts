@@ -1,11 +1,10 @@
-import { applies, chargeOf, isBySame, type LimitRule, valueOf } from "../../../limits/rule.ts";
+import { applies, chargeOf, isBySame, type LimitRule, takesSlots, valueOf } from "../../../limits/rule.ts";
 import { type JobRow } from "../jobs/record.ts";
 import { keyedOf } from "../jobs/record.ts";
 import { readWeights } from "../../../storage/kept.ts";
 import { openLimit } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { stateGrpOf } from "./groups.ts";
-import { holds } from "./holds.ts";
 
 // Along the index of leases: every job that runs has one.
 const RUNNING = `SELECT token, queue, type, grp, keys, weights, started_at FROM sluice_jobs
@@ -27,12 +26,12 @@ export function adopt(step: Step, before: LimitRule | undefined, rule: LimitRule
   for (const job of step.sql(RUNNING).all(0) as Running[]) {
     const { token, queue, type, weights, started_at: at } = job;
     const group = valueOf(rule, keyedOf(job));
-    if (!applies(rule, queue, type) || !holds(rule, group)) continue;
+    if (!applies(rule, queue, type) || !takesSlots(rule, group)) continue;
     const grp = stateGrpOf(rule, group);
     let id = ids.get(grp);
     if (id === undefined) ids.set(grp, (id = openLimit(step, rule.name, 0, grp).id));
     const { slots } = chargeOf(rule, weights === null ? null : readWeights(weights));
-    const kept = before !== undefined && isBySame(before, rule) && !holds(before, group);
+    const kept = before !== undefined && isBySame(before, rule) && !takesSlots(before, group);
     step.sql(kept ? IN_PLACE : UNLESS_HELD).run(id, token, slots, at);
   }
 }

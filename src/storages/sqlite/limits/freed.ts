@@ -105,7 +105,7 @@ function isEarlier(step: Step, rule: LimitRule, id: number, group: string | null
     const { slots, expiresIn } = heldOf(step, id, null);
     if (slots >= concurrency) return expiresIn < given.wait;
   }
-  return new SqliteKeys(step).key(rule, group).decision(ONE).wait < given.wait;
+  return new SqliteKeys(step).key(rule, group).wait(ONE) < given.wait;
 }
 
 function namesOf(step: Step, ids: Iterable<number>): Named[] {

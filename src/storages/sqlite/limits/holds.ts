@@ -1,5 +1,4 @@
 import { type SlotsInUse, NO_SLOTS } from "../../../limits/key-state.ts";
-import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
 import { WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { Step } from "../step.ts";
 
@@ -18,11 +17,6 @@ export interface EndedHold {
   readonly limit_id: number;
   readonly slots: number;
   readonly at: number;
-}
-
-/** Is anything held under this rule at all? */
-export function holds(rule: LimitRule, group: string | null): boolean {
-  return rule.breaker !== null || quotaOf(rule, group).concurrency !== null;
 }
 
 /** What is held of a limit. `openUntil`: since when starts are probes. */

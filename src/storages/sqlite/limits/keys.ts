@@ -1,21 +1,20 @@
-import { behindHeads, later } from "../../../limits/behind.ts";
-import { availableNow, decideStart, NO_SLOTS, type KeyDecision } from "../../../limits/key-state.ts";
-import { type Charge, chargeOf, type LimitRule, ONE, type Quota, quotaOf } from "../../../limits/rule.ts";
+import { availableNow, type KeyState, NO_SLOTS, type SlotsInUse } from "../../../limits/key-state.ts";
+import { type Charge, chargeOf, type LimitRule, ONE, type Quota, quotaOf, takesSlots } from "../../../limits/rule.ts";
 import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitKey } from "../../../planner/claim-limits.ts";
 import { type Asking, type HeavyHead, waitForHeads } from "../../../planner/heavy-heads.ts";
+import { decideFor, type InspectedKey } from "../../../storage/inspected-key.ts";
 import type { Step } from "../step.ts";
 import { windowWait } from "../windows.ts";
 import { SqliteLimitState } from "./limit-state.ts";
 import { stateGrpOf } from "./groups.ts";
 import { heavyHeads } from "./heavy-heads.ts";
-import { holds } from "./holds.ts";
 
 /** From this number on starts share rows: by a thousandth of the window at most. */
 const MANY = 1_000;
 
 /** One key of a limit, as one step sees it. */
-export class SqliteKey implements LimitKey {
+export class SqliteKey implements LimitKey, InspectedKey {
   readonly rule: LimitRule;
   readonly group: string | null;
   readonly quota: Quota;
@@ -29,13 +28,13 @@ export class SqliteKey implements LimitKey {
   #plain: boolean | undefined;
   #writes = false;
   #heavy: readonly HeavyHead[] | undefined;
-  readonly #window: (max: number, windowMs: number, weight: number) => Wait;
+  readonly windowWait: InspectedKey["windowWait"];
 
   constructor(step: Step, keys: SqliteKeys, rule: LimitRule, group: string | null) {
     this.rule = rule;
     this.group = group;
     this.quota = quotaOf(rule, group);
-    this.holds = holds(rule, group);
+    this.holds = takesSlots(rule, group);
     this.pins = !this.holds && rule.byGroup && rule.weight !== null && rule.quota.max !== null;
     this.limitState = keys.limitState(rule.name, stateGrpOf(rule, group));
     this.#step = step;
@@ -43,7 +42,7 @@ export class SqliteKey implements LimitKey {
     const { max, windowMs } = this.quota;
     if (max !== null && windowMs !== null) this.limitState.watch(windowMs, max > MANY ? windowMs / 1_000 : 0);
     if (this.quota.everyMs !== null) this.limitState.space();
-    this.#window = (most, length, weight) =>
+    this.windowWait = (most, length, weight) =>
       windowWait(
         step,
         this.limitState.row,
@@ -72,27 +71,23 @@ export class SqliteKey implements LimitKey {
     return max === null || windowMs === null ? 0 : this.limitState.used(windowMs);
   }
 
-  get held(): number {
-    return this.limitState.held.slots;
+  get slots(): SlotsInUse {
+    return this.holds ? this.limitState.held : NO_SLOTS;
   }
 
-  decision(charge: Charge): KeyDecision {
-    const { limitState } = this;
-    const held = this.holds ? limitState.held : NO_SLOTS;
-    return decideStart(this.rule, this.group, limitState.keyState, held, charge, this.#step.now, this.#window);
+  get keyState(): KeyState {
+    return this.limitState.keyState;
+  }
+
+  get now(): number {
+    return this.#step.now;
   }
 
   wait(charge: Charge, priority?: number): Wait {
-    const wait = this.#fits(charge) ? 0 : this.decision(charge).wait;
+    const wait = this.#fits(charge) ? 0 : decideFor(this, charge).wait;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     const { id, since } = this.#keys.askingFor(this.rule.name);
-    return Math.max(wait, this.#behind({ id, since, priority }, false));
-  }
-
-  /** The decision for an explanation: as if a worker claims at once. */
-  decisionFor(asking: Asking, charge: Charge): KeyDecision {
-    const own = this.decision(charge);
-    return this.rule.weight === null ? own : later(own, behindHeads(this.quota, this.#behind(asking, true)));
+    return Math.max(wait, this.behind({ id, since, priority }, false));
   }
 
   take(charge: Charge): void {
@@ -102,9 +97,7 @@ export class SqliteKey implements LimitKey {
   /** How much is available now: 0 if anything blocks; null: no bound. */
   get free(): number | null {
     if (this.wait(ONE) !== 0) return 0;
-    const { rule, quota, used, limitState } = this;
-    const held = this.holds ? limitState.held : NO_SLOTS;
-    const free = availableNow(rule, quota, limitState.keyState, held, used, this.#step.now);
+    const free = availableNow(this.rule, this.quota, this.keyState, this.slots, this.used, this.now);
     return free === Number.POSITIVE_INFINITY ? null : free;
   }
 
@@ -135,9 +128,9 @@ export class SqliteKey implements LimitKey {
   }
 
   /** How long it waits for heavy heads; `claimed`: as if these were claimed at once. */
-  #behind(asking: Asking, claimed: boolean): Wait {
+  behind(asking: Asking, claimed: boolean): Wait {
     const { rule, limitState } = this;
-    const fits = (weights: Parameters<typeof chargeOf>[1]) => this.decision(chargeOf(rule, weights)).wait;
+    const fits = (weights: Parameters<typeof chargeOf>[1]) => decideFor(this, chargeOf(rule, weights)).wait;
     this.#heavy ??= heavyHeads(this.#step, rule.name, limitState.grp, fits, this.#writes);
     return waitForHeads(this.#heavy, asking, this.#step.now, () => claimed);
   }

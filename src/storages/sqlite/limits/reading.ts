@@ -1,10 +1,10 @@
-import { applies, type LimitRule, wallRule } from "../../../limits/rule.ts";
-import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
-import type { GroupState, LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
+import type { LimitRule } from "../../../limits/rule.ts";
+import { limitStateOf, type Waiting } from "../../../storage/inspected-key.ts";
+import type { LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
 import { type Origin, originOf } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
 import { groupOf, stateGrpOf } from "./groups.ts";
-import { SqliteKeys, type SqliteKey } from "./keys.ts";
+import { SqliteKeys } from "./keys.ts";
 
 /** So many groups are shown. */
 const SHOWN = 100;
@@ -15,13 +15,6 @@ const WAITING =
 const COUNT = "SELECT count(*) AS n FROM sluice_limits WHERE name = ? AND (grp <> '') = ?";
 const LATEST = `SELECT grp FROM sluice_limits WHERE name = ? AND grp <> '' ORDER BY latest_at DESC LIMIT ${SHOWN}`;
 const WITHOUT = "SELECT grp FROM sluice_limits WHERE name = ? AND grp = ?";
-
-/** Jobs that wait, of one queue and type. */
-export interface Waiting {
-  readonly queue: string;
-  readonly type: string;
-  readonly waiting: number;
-}
 
 export function readLimits(step: Step, { name, group }: LimitQuery): LimitState[] {
   const waiting = allWaiting(step);
@@ -47,15 +40,9 @@ export function stateOf(
   waiting: readonly Waiting[],
 ): LimitState {
   const keys = new SqliteKeys(step);
-  let waits = 0;
-  for (const lane of waiting) if (applies(rule, lane.queue, lane.type)) waits += lane.waiting;
-  return {
-    rule: wallRule(rule, step.skew),
-    ...origin,
-    waiting: waits,
-    groups: (step.sql(COUNT).get(rule.name, rule.byGroup ? 1 : 0) as { readonly n: number }).n,
-    states: groupsOf(step, rule, group).map((one) => groupState(step, keys.key(rule, one))),
-  };
+  const { n: groups } = step.sql(COUNT).get(rule.name, rule.byGroup ? 1 : 0) as { readonly n: number };
+  const shown = groupsOf(step, rule, group).map((one) => keys.key(rule, one));
+  return limitStateOf(rule, origin, waiting, groups, shown, step.skew);
 }
 
 function groupsOf(step: Step, rule: LimitRule, group: string | null): readonly (string | null)[] {
@@ -66,21 +53,3 @@ function groupsOf(step: Step, rule: LimitRule, group: string | null): readonly (
   const groups = new Set([...without, ...latest].map(({ grp }) => groupOf(grp)));
   return [...groups].slice(0, SHOWN);
 }
-
-function groupState(step: Step, key: SqliteKey): GroupState {
-  const { heldUntil, openUntil } = key.limitState.keyState;
-  const { wait, reason } = key.decision({ weight: 1, slots: 1 });
-  return {
-    group: key.group,
-    used: key.used,
-    held: key.held,
-    free: key.free,
-    nextInMs: instantOf(wait),
-    reason,
-    heldForMs: Math.max(0, (heldUntil ?? 0) - step.now, (key.rule.heldUntil ?? 0) - step.now),
-    breaker: key.rule.breaker === null || openUntil === null ? "closed" : step.now < openUntil ? "open" : "half-open",
-  };
-}
-
-/** null: until a release. */
-export const instantOf = (wait: Wait): number | null => (wait === NEVER || wait === WHEN_RELEASED ? null : wait);
