@@ -27,6 +27,8 @@ export interface Passage {
 }
 
 const KEPT_BYTES = 4_096;
+/** A connection with a bandwidth delivers no more than this at a time. */
+const PACKET_BYTES = 8_192;
 
 /** A proxy between clients and a local server that injects network faults. */
 export class Proxy {
@@ -101,20 +103,25 @@ export class Proxy {
     this.passages.add(passage);
     const carry = (from: Socket, to: Socket, hear: (piece: Buffer) => void) => {
       let free = 0;
-      from.on("data", (piece: Buffer) => {
-        hear(piece);
+      from.on("data", (received: Buffer) => {
+        hear(received);
         if (lost) return;
         const { latencyMs = 0, jitterMs = 0, bandwidth } = this.way;
         const now = performance.now();
-        const takes = bandwidth === undefined ? 0 : (piece.length / bandwidth) * 1_000;
         // Pieces stay in order, however long each of them takes.
-        free = Math.max(free, now + latencyMs + this.#random() * jitterMs) + takes;
-        const pass = () => {
-          if (stalled) kept.push(pass);
-          else if (!lost && !to.destroyed) to.write(piece);
-        };
-        if (free <= now) pass();
-        else setTimeout(pass, free - now);
+        free = Math.max(free, now + latencyMs + this.#random() * jitterMs);
+        // A slow network delivers little at a time, and not all of a piece at its end.
+        const most = bandwidth === undefined ? received.length : PACKET_BYTES;
+        for (let at = 0; at < received.length; at += most) {
+          const piece = received.subarray(at, at + most);
+          if (bandwidth !== undefined) free += (piece.length / bandwidth) * 1_000;
+          const pass = () => {
+            if (stalled) kept.push(pass);
+            else if (!lost && !to.destroyed) to.write(piece);
+          };
+          if (free <= now) pass();
+          else setTimeout(pass, free - now);
+        }
       });
       from.on("error", () => {});
       from.on("close", () => {

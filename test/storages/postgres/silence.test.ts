@@ -138,11 +138,12 @@ describe("a line that is slow", () => {
 
   it("an answer that arrives piece by piece is not cut off, though it takes longer than all of the time", async () => {
     const { url, proxy } = await farDatabase();
-    const database = opened(url, { ...fake, timeout: 4_000 });
+    const database = opened(url, { ...fake, timeout: 8_000 });
     await database.call("pid");
-    proxy.way = { bandwidth: 150_000 };
+    const { retries } = database;
+    proxy.way = { bandwidth: 110_000 };
     expect(await database.rows("SELECT repeat('x', 1000000) AS said")).toEqual([{ said: long }]);
-    expect(database.retries).toBe(0);
+    expect(database.retries).toBe(retries);
   }, 60_000);
 
   it("a large request has the time that it takes to send it", async () => {
