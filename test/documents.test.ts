@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import { temporaryDatabase } from "./storages/postgres/server.ts";
@@ -37,6 +37,33 @@ describe.each(documents)("%s", (document) => {
 describe("examples", () => {
   it.each(examples)("%s runs, and what it claims is so", async (file) => {
     await run(resolve(file));
+  });
+});
+
+describe("links", () => {
+  const pages = [
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "chaos/README.md",
+    ...documents,
+    ...list("docs/decisions", ".md"),
+  ];
+
+  it.each(pages)("%s links to files that exist", (page) => {
+    const links = [...readFileSync(page, "utf8").matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, link]) => link!);
+    expect(links.filter((link) => !existsSync(join(dirname(page), link)))).toEqual([]);
+  });
+
+  it("chaos/README.md names test files that exist", () => {
+    const rows = readFileSync("chaos/README.md", "utf8").match(/^\| T\d.*$/gm)!;
+    const names = rows.flatMap((row) => [...row.matchAll(/`([a-z][a-z\d/-]*)`/g)].map(([, name]) => name!));
+    const places = (name: string) => [
+      `test/${name}`,
+      `test/${name}.test.ts`,
+      ...(name.includes("/") ? [] : [`test/storages/postgres/${name}.test.ts`]),
+    ];
+    expect(names.length).toBeGreaterThan(0);
+    expect(names.filter((name) => !places(name).some((place) => existsSync(place)))).toEqual([]);
   });
 });
 
