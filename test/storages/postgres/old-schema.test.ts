@@ -88,9 +88,10 @@ const rowsOf = async (url: string): Promise<unknown> => {
 describe("a schema of version 1", () => {
   it("has the tables that version 1 was released with", () => {
     const { text } = SQL_FILES.find(({ path }) => path === "tables/1.sql")!;
-    const hash = createHash("sha256").update(text).digest("hex");
+    const statements = text.replaceAll(/--.*$/gm, "").replaceAll(/\s+/g, " ").trim();
+    const hash = createHash("sha256").update(statements).digest("hex");
     expect(hash, "version 1 never changes: a change of the tables is a step to a later version").toBe(
-      "7ddb79ea91975175f8cd002171d9f0c858bbda27c94ece0353c2eb572fa4f166",
+      "53bae75a9be83e4137f7cba303b4e72fc634c3695a9a3286886a11dc141a232a",
     );
   });
 

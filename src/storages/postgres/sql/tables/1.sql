@@ -4,11 +4,10 @@
 -- Instants are milliseconds since 1970 by the clock of the storage, with fractions: doubles,
 -- so that what is decided here is decided by the same arithmetic as everywhere else, to the last bit.
 --
--- A job's state and the columns that belong to it are held together by a CHECK: whoever breaks the state machine, with
--- whatever tool, is refused. Every index is there for one question, named beside it, and partial: finished jobs cost
--- a claim nothing.
+-- A CHECK holds a job's state and the columns that belong to it together: a statement that breaks the state machine fails, whatever tool
+-- sends it. Every index answers one question, which stands above it, and is partial: finished jobs cost a claim nothing.
 
--- One row: the clock (step/moment.sql), and a number that grows with every change of rules.
+-- One row: the clock (steps.sql: moment), and a number that grows with every change of rules.
 CREATE TABLE {schema}.meta (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   last float8 NOT NULL DEFAULT 0,
@@ -17,12 +16,12 @@ CREATE TABLE {schema}.meta (
 ) WITH (fillfactor = 10);
 INSERT INTO {schema}.meta DEFAULT VALUES;
 
--- Behind tokens and turns: they only ever grow. Whoever draws a number has those up to the next one for himself: a claim
--- draws once, however many jobs it starts.
+-- Tokens and turns, which only ever grow. A step that draws a number owns those up to the next one: a claim draws once, however many
+-- jobs it starts.
 CREATE SEQUENCE {schema}.numbers INCREMENT BY 10000;
 
--- What stays as it is comes first, then what changes: where the old and the new version of a row are on one page, as a rule, only
--- what is different between them is written to the log of the server.
+-- Columns that stay as they are come first, then those that change: where the old and the new version of a row are on one page, the
+-- server writes only the part that differs to its log.
 CREATE TABLE {schema}.jobs (
   -- The order of adding.
   seq bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
@@ -45,15 +44,15 @@ CREATE TABLE {schema}.jobs (
   attempt integer NOT NULL DEFAULT 0,
   holds integer NOT NULL DEFAULT 0,
   cancel_requested boolean NOT NULL DEFAULT false,
-  -- It may have lines in the log.
+  -- The log may have lines of it.
   logged boolean NOT NULL DEFAULT false,
   state text COLLATE "C" NOT NULL,
   started_at float8,
   lease_until float8,
   worker text COLLATE "C",
-  -- Which claim started it: an answer that got lost can be asked for again.
+  -- The claim that started it: a repeated claim is answered with the same jobs.
   claim text COLLATE "C",
-  -- What its latest start took of limits.
+  -- What its latest start was charged under limits.
   limits jsonb,
   finished_at float8,
   delete_at float8,
@@ -61,32 +60,31 @@ CREATE TABLE {schema}.jobs (
   result text,
   error text,
   PRIMARY KEY (id) WITH (fillfactor = 70),
-  -- The state machine: which states there are, and for each how many there are of lease_until, of finished_at and delete_at, and of
-  -- result. In few words, for every statement that writes jobs reads it anew.
+  -- The state machine: for each state, how many of lease_until, of finished_at and delete_at, and of result are set. It is short because
+  -- the server parses it again for every statement that writes jobs.
   CHECK (attempt >= 0 AND (lease_until IS NULL OR (num_nulls(worker, started_at) = 0 AND token > 0))
     AND concat(state, num_nonnulls(lease_until), num_nonnulls(finished_at, delete_at), num_nonnulls(result))
       = ANY ('{waiting000,scheduled000,awaiting000,active100,completed020,completed021,dead020,cancelled020}'))
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 1);
--- Who is next of a type, where no lanes are needed?
+-- Which job of a type is next, where no lanes are needed?
 CREATE INDEX jobs_open ON {schema}.jobs (queue, type, priority DESC, due_at, seq)
   WHERE state = 'waiting' AND grp IS NULL;
--- Who is next in the lane of a group?
+-- Which job is next in the lane of a group?
 CREATE INDEX jobs_grouped ON {schema}.jobs (queue, type, priority DESC, grp, due_at, seq)
   WHERE state = 'waiting' AND grp IS NOT NULL;
--- What comes due?
+-- Which jobs come due?
 CREATE INDEX jobs_scheduled ON {schema}.jobs (queue, due_at) WHERE state = 'scheduled';
--- Whose lease has run out?
+-- Which leases have expired?
 CREATE INDEX jobs_leases ON {schema}.jobs (lease_until) WHERE state = 'active';
--- Who is asked to stop?
+-- Which active jobs are to be cancelled?
 CREATE INDEX jobs_stopping ON {schema}.jobs (queue) WHERE state = 'active' AND cancel_requested;
 -- Which jobs are too late to start?
 CREATE INDEX jobs_deadlines ON {schema}.jobs (deadline) WHERE deadline IS NOT NULL AND state IN ('waiting', 'scheduled');
--- What has been kept long enough?
+-- Which finished jobs have been kept long enough?
 CREATE INDEX jobs_kept ON {schema}.jobs (delete_at) WHERE delete_at IS NOT NULL;
--- Lists and counts of all but active jobs, of which there are few. Spelt in another collation, though an equal one: only who asks
--- in the same words finds it. Nothing tells the planner, right after many jobs were added, that it is the wrong one
--- to find the next job by.
+-- Lists and counts of all jobs but active ones, which are few. The collation is another one, with the same order: only a query that names
+-- it uses this index. Otherwise the planner would look for the next job in it, right after many jobs were added.
 CREATE INDEX jobs_states ON {schema}.jobs (queue COLLATE "POSIX", state COLLATE "POSIX", seq)
   WHERE state COLLATE "POSIX" <> 'active';
 
@@ -111,16 +109,16 @@ CREATE TABLE {schema}.log (
 );
 CREATE INDEX log_job ON {schema}.log (job, seq);
 
--- Jobs of one queue, type, priority and group that wait, where turns or limits by group or weight make it necessary to know.
--- grp: '' without a group, ':' and its name with one. served: how many were started since it is their turn. blocked_until:
--- the limit blocked_by is full for the group until then, or has too little left for the job heavy, which waits since heavy_since.
+-- Lanes: the waiting jobs of one queue, type, priority and group, where turns, or limits by group or weight, need them.
+-- grp: '' without a group, ':' and its name with one. served: how many jobs have started in the present turn. blocked_until:
+-- the limit blocked_by refuses the group until then, or the job heavy, which is too heavy for what is available, since heavy_since.
 CREATE TABLE {schema}.lanes (
   id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   queue text COLLATE "C" NOT NULL,
   type text COLLATE "C" NOT NULL,
   priority float8 NOT NULL,
   grp text COLLATE "C" NOT NULL,
-  -- May anybody wait in it? A claim that finds nobody says no.
+  -- Jobs may wait in it. A claim that finds none sets it to false.
   ready boolean NOT NULL DEFAULT true,
   turn bigint NOT NULL DEFAULT 0,
   served integer NOT NULL DEFAULT 0,
@@ -131,18 +129,18 @@ CREATE TABLE {schema}.lanes (
   used_at float8 NOT NULL,
   UNIQUE (queue, priority, grp, type)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
--- Whose turn is it?
+-- Which lane has its turn?
 CREATE INDEX lanes_ready ON {schema}.lanes (queue, type, priority DESC, turn, id) WHERE ready AND blocked_until IS NULL;
--- Whose limits have room again?
+-- Which lanes may look at their limit again?
 CREATE INDEX lanes_blocked ON {schema}.lanes (queue, type, blocked_until) WHERE ready AND blocked_until IS NOT NULL;
 -- Which lanes wait for this limit, of this group?
 CREATE INDEX lanes_group ON {schema}.lanes (blocked_by, grp) WHERE blocked_until IS NOT NULL;
--- Which lanes has nobody used for long?
+-- Which lanes were not used for long?
 CREATE INDEX lanes_empty ON {schema}.lanes (used_at) WHERE NOT ready;
 
--- Jobs have come to wait in this group: whoever brings them says so with them, in the same transaction, once for all that he brings,
--- and waits for nobody. A claim that walks over lanes reads it, and opens the lane (jobs/let_in.sql). So, where a job of a group
--- waits, there is a lane that is ready, or this. due_at, job: the first of them.
+-- Arrivals: jobs have come to wait in this group. An add inserts one row for all jobs of the group that it adds, in its transaction, and
+-- waits for no lock. A claim that needs lanes reads the row and makes the lane ready (lanes.sql: fold_arrivals). So where a job of a group
+-- waits, a lane is ready, or there is an arrival. due_at, job: the first of the jobs.
 CREATE TABLE {schema}.arrivals (
   seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   queue text COLLATE "C" NOT NULL,
@@ -153,7 +151,7 @@ CREATE TABLE {schema}.arrivals (
   job bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_insert_scale_factor = 0.1,
   autovacuum_vacuum_cost_delay = 1);
--- Who has arrived?
+-- Which arrivals does a claim read first?
 CREATE INDEX arrivals_type ON {schema}.arrivals (queue, type, priority DESC, seq);
 
 -- type: '' for the whole queue, ':' and the type for one.
@@ -163,9 +161,9 @@ CREATE TABLE {schema}.pauses (
   PRIMARY KEY (queue, type)
 );
 
--- Of jobs without a group, of this priority, nobody waits before this place, but for who has come back there since. It is known where
--- the index is full of jobs that are gone: the server may clean up nothing that an old snapshot could still want to see, and to
--- pass them all takes ever longer (decision 0018). look_at: then they are passed once more.
+-- Scan cursors: of the jobs without a group and of this priority, none waits before this position, except those that came back since. There
+-- are cursors only while the index is full of entries of jobs that are gone: the server cannot remove what an old snapshot may still
+-- see, and a scan that passes all of these takes longer and longer (decision 0018). look_at: when the next scan passes them once more.
 CREATE TABLE {schema}.marks (
   queue text COLLATE "C" NOT NULL,
   type text COLLATE "C" NOT NULL,
@@ -176,7 +174,7 @@ CREATE TABLE {schema}.marks (
   PRIMARY KEY (queue, type, priority)
 );
 
--- One job for one idempotency key. They outlive their jobs.
+-- The job of each idempotency key. A key outlives its job.
 CREATE TABLE {schema}.keys (
   queue text COLLATE "C" NOT NULL,
   key text COLLATE "C" NOT NULL,
@@ -187,7 +185,7 @@ CREATE TABLE {schema}.keys (
 );
 CREATE INDEX keys_expired ON {schema}.keys (expires_at);
 
--- A rule, taken out of its JSON once (limits/rule.ts). groups: NULL where none is different. probes: NULL without a breaker.
+-- A rule as columns, read from its JSON once (limits/rule.ts). groups: NULL where none is different. probes: NULL without a breaker.
 CREATE TYPE {schema}.limit_rule AS (
   name text,
   by_group boolean,
@@ -209,9 +207,9 @@ CREATE TYPE {schema}.limit_rule AS (
   blind_until float8
 );
 
--- The rules as they are kept (storage/stored-rules.ts), and what is in force of them, as JSON and taken out of it. The rest is for
--- claims that look at all of them first. plain: it counts starts, and nothing but numbers is in their way, as far as the rule
--- goes. whole: all jobs of its queues count under it, and for one.
+-- The rules as they are stored (storage/stored-rules.ts), and the part in force, as JSON and as columns. The other columns are for claims,
+-- which look at all rules first. plain: the rule counts starts, and only numbers decide. whole: all jobs of its queues count under it, each
+-- for one.
 CREATE TABLE {schema}.rules (
   name text COLLATE "C" PRIMARY KEY,
   stored jsonb NOT NULL,
@@ -232,13 +230,13 @@ CREATE TABLE {schema}.claims (
 );
 CREATE INDEX claims_old ON {schema}.claims (at);
 
--- What is kept under the name of a limit, for one group or for all. A cleared one gets another id: tokens and starts of
--- before name nothing then. What changes with every start is in no index, so that a change costs no index anything.
+-- The state of a limit, for one group or for all. When it is cleared it gets another id, which tokens and starts from before do not name.
+-- Columns that change with every start are in no index.
 CREATE TABLE {schema}.limits (
   id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   name text COLLATE "C" NOT NULL,
   grp text COLLATE "C" NOT NULL DEFAULT '',
-  -- The numbers beside the window (limits/gauge.ts).
+  -- The numbers beside the window (limits/key-state.ts).
   latest_at float8,
   pause_until float8,
   told_left float8,
@@ -250,13 +248,13 @@ CREATE TABLE {schema}.limits (
   called_at float8,
   called_by bigint,
   called_in float8 NOT NULL DEFAULT 0,
-  -- At seen_at so much was in use in a window of this length.
+  -- How much was in use at seen_at, in a window of this length.
   window_ms float8,
   used float8 NOT NULL DEFAULT 0,
   seen_at float8 NOT NULL DEFAULT 0,
-  -- What jobs hold of it, all together.
+  -- How many slots jobs have, all together.
   held float8 NOT NULL DEFAULT 0,
-  -- The longest window seen: so long starts are kept. The newest start; the newest that was not kept.
+  -- The longest window so far, for which starts are kept. The newest start; the newest one that was not kept.
   longest float8 NOT NULL,
   newest float8,
   forgotten_at float8,
@@ -269,9 +267,8 @@ CREATE TABLE {schema}.limits (
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 CREATE INDEX limits_prune ON {schema}.limits (prune_at);
 
--- What is held of limits, by the token of a job's start or of a permit. Jobs hold until their lease ends.
--- Of a claim whose jobs all hold the same, one row is for all of them: it has the number that the claim drew, below zero; n
--- of them are not done yet.
+-- Slots in use, by the token of a job's start or of a permit. A job has them until its lease ends. Where all jobs of a claim have the same
+-- slots, one row stands for all of them: its token is the number that the claim drew, negated, and n of them have not ended yet.
 CREATE TABLE {schema}.holds (
   limit_id bigint NOT NULL,
   token bigint NOT NULL,
@@ -281,15 +278,15 @@ CREATE TABLE {schema}.holds (
   n integer NOT NULL DEFAULT 1,
   PRIMARY KEY (limit_id, token)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
--- What does this start hold?
+-- Which slots has this start?
 CREATE INDEX holds_token ON {schema}.holds (token);
--- Which permits hold something of this limit?
+-- Which permits have slots of this limit?
 CREATE INDEX holds_permits ON {schema}.holds (limit_id, until) WHERE until IS NOT NULL;
--- Which permits have run out?
+-- Which permits have expired?
 CREATE INDEX holds_expired ON {schema}.holds (until) WHERE until IS NOT NULL;
 
--- Starts from `since` to `at` that count for n together, or one that a token names. `spent`: what was charged before, and
--- has left every window. No CHECK: every statement that writes here would read it anew.
+-- Starts from `since` to `at`, which count for n together, or one start that a token names. `spent`: what was charged before and has left
+-- every window. There is no CHECK: the server would parse it again for every statement that writes here.
 --
 -- Starts that are to be confirmed (storage/grants.ts) have a row of their own, of which `at` is the latest instant at which they can
 -- have been called. claim: the number of the grant, until it is confirmed. began: when its request arrived; stays. A limit
@@ -307,12 +304,12 @@ CREATE TABLE {schema}.starts (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 CREATE INDEX starts_window ON {schema}.starts (limit_id, at, seq) INCLUDE (n);
 CREATE UNIQUE INDEX starts_token ON {schema}.starts (token) WHERE token IS NOT NULL;
--- What does this grant count under?
+-- Which starts does this grant have?
 CREATE INDEX starts_claim ON {schema}.starts (claim) WHERE claim IS NOT NULL;
 -- Which starts of a window are not confirmed?
 CREATE INDEX starts_unconfirmed ON {schema}.starts (limit_id, at) WHERE claim IS NOT NULL;
 
--- What happened, for processes that listen; and which those are.
+-- Events for processes that listen; and these processes.
 CREATE TABLE {schema}.events (
   seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   at float8 NOT NULL,
