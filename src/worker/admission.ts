@@ -8,6 +8,7 @@ import { WindowLimiter } from "../limiter/window-limiter.ts";
 import type { WakeUps } from "../limits/wake-ups.ts";
 import { WHEN_RELEASED } from "../limits/wait.ts";
 import type { ClaimLimit } from "../storage/job-storage.ts";
+import { inBackground, type ReportError } from "./ask.ts";
 import type { WindowLimit } from "./options.ts";
 
 /** What a limiter granted for one start. */
@@ -35,7 +36,7 @@ export interface Applicant {
   granted(): void;
   /** Jobs wait, and the limiter refuses them. */
   blocked(blockedBy: string, retryInMs: number | null): void;
-  failed(error: unknown): void;
+  readonly failed: ReportError;
 }
 
 /**
@@ -156,7 +157,7 @@ class LimiterAdmission implements Admission {
   use(jobs: number): readonly Grant[] {
     if (this.#grants.length > 0) this.#atOnce = Math.max(this.#applicant.atLeast, 2 * jobs);
     const used = this.#grants.splice(0, jobs);
-    for (const grant of this.#grants.splice(0)) this.#safely(() => grant.cancel());
+    for (const grant of this.#grants.splice(0)) inBackground(() => grant.cancel(), this.#applicant.failed);
     return used;
   }
 
@@ -273,10 +274,6 @@ class LimiterAdmission implements Admission {
       const stopListening = wakeUps?.listen(end);
       signal.addEventListener("abort", end, { once: true });
     });
-  }
-
-  #safely(step: () => Promise<void> | void): void {
-    (async () => step())().catch((error: unknown) => this.#applicant.failed(error));
   }
 }
 

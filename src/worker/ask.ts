@@ -6,10 +6,10 @@ import type { JobReference } from "./error-reporter.ts";
  */
 export type Ask = <T>(ask: () => Promise<T>, late?: (answer: T) => void) => Promise<T>;
 
-/** Reports an error that does not come from a handler. */
-export type Report = (error: unknown, job?: JobReference) => void;
+/** Reports an error that does not come from a handler; with the job, if the error is about one. */
+export type ReportError = (error: unknown, job?: JobReference) => void;
 
 /** Runs a step that the worker does not wait for; an error is reported. */
-export function inBackground(step: () => Promise<unknown>, report: Report): void {
-  (async () => step())().catch((error: unknown) => report(error));
+export function inBackground(step: () => unknown, report: ReportError, job?: JobReference): void {
+  (async () => step())().catch((error: unknown) => report(error, job));
 }

@@ -1,5 +1,6 @@
 import { type Clock, type Mark, mostSince } from "../core/clock.ts";
-import type { Confirmation, Grant } from "../storage/grants.ts";
+import type { Confirmations } from "../storage/confirmations.ts";
+import type { Grant } from "../storage/grants.ts";
 
 export interface ClaimedStartsOptions {
   readonly clock: Clock;
@@ -10,8 +11,8 @@ export interface ClaimedStartsOptions {
   readonly grant: Grant;
   /** How many jobs the claim answered. */
   readonly count: number;
-  /** Is called when the last handler was called, or never will be. */
-  readonly confirm: (confirmation: Confirmation, inMs: number) => void;
+  /** Gets the confirmation when the last handler was called, or never will be. */
+  readonly confirmations: Confirmations;
 }
 
 /**
@@ -56,7 +57,7 @@ export class ClaimedStarts {
   #done(): void {
     this.#left -= 1;
     if (this.#left > 0) return;
-    const { grant, confirm } = this.#options;
-    confirm({ grant: grant.id, calledInMs: this.#calledIn }, grant.confirmInMs);
+    const { grant, confirmations } = this.#options;
+    confirmations.add({ grant: grant.id, calledInMs: this.#calledIn }, grant.confirmInMs);
   }
 }

@@ -4,6 +4,7 @@ import type { JobKeys, JobProgress, JobRecord, JobWarning } from "../core/job.ts
 import { fromJson, keepJson } from "../core/json.ts";
 import { storable, textOf } from "../core/text.ts";
 import type { Report } from "../storage/job-storage.ts";
+import type { InFlightJob } from "./in-flight-job.ts";
 import { LARGEST_DETAILS, type Reporter } from "./reporter.ts";
 
 /** The job as its handler sees it. */
@@ -73,25 +74,17 @@ export function viewOf(job: JobRecord, data: unknown): JobView {
   };
 }
 
-/** The job whose handler has the context. */
-export interface Running {
-  readonly job: JobRecord;
-  readonly signal: AbortSignal;
-  /** The names of the weights that the handler settled. */
-  settled: readonly string[];
-}
-
 export class Context implements JobContext {
   readonly signal: AbortSignal;
   readonly attempt: number;
   readonly token: number;
   readonly #id: string;
-  readonly #running: Running;
+  readonly #running: InFlightJob;
   readonly #reporter: Reporter;
   readonly #warned = new Set<JobWarning["about"]>();
   #percent = 0;
 
-  constructor(running: Running, reporter: Reporter) {
+  constructor(running: InFlightJob, reporter: Reporter) {
     const { job, signal } = running;
     this.signal = signal;
     this.attempt = job.attempt;

@@ -1,19 +1,19 @@
 import type { JobEvent } from "../core/events.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
-import { inBackground, type Report } from "./ask.ts";
+import { inBackground, type ReportError } from "./ask.ts";
 
 /** Publishes the events of a worker, and resolves the promises of `onIdle`. The worker does not wait for its events. */
 export class Emitter {
   readonly #storage: JobStorage;
   readonly #source: { readonly queue: string; readonly worker: string };
-  readonly #report: Report;
+  readonly #report: ReportError;
   /** A job has started since `drained` was last published. */
   #busy = false;
   /** The queue was found empty, and no wake-up came since. */
   #empty = false;
   #idle: (() => void)[] = [];
 
-  constructor(storage: JobStorage, queue: string, worker: string, report: Report) {
+  constructor(storage: JobStorage, queue: string, worker: string, report: ReportError) {
     this.#storage = storage;
     this.#source = { queue, worker };
     this.#report = report;

@@ -6,7 +6,7 @@ import { confirmationsOf } from "../storage/confirmations.ts";
 import { declareLimits, type LimitListener } from "../storage/declaring.ts";
 import { registrarOf } from "../storage/registrar.ts";
 import { admissionFor } from "./admission.ts";
-import { type Ask, inBackground, type Report } from "./ask.ts";
+import { type Ask, inBackground, type ReportError } from "./ask.ts";
 import { ClaimLoop, retryIn } from "./claim-loop.ts";
 import { Emitter } from "./emitter.ts";
 import { ErrorReporter, type ErrorListener } from "./error-reporter.ts";
@@ -18,7 +18,7 @@ import { PendingOutcomes } from "./pending-outcomes.ts";
 import { registration } from "./registration.ts";
 import { Reporter } from "./reporter.ts";
 import { Sleep } from "./sleep.ts";
-import { Sweeper } from "./sweeper.ts";
+import { sweepRegularly } from "./sweeper.ts";
 
 /** Jobs that were aborted have so long to end; then they are given back. */
 const LAST_GRACE_MS = 500;
@@ -38,7 +38,6 @@ export class Engine {
   readonly #parts: WorkerParts;
   readonly #errors: ErrorReporter;
   readonly #loop: ClaimLoop;
-  readonly #sweeper: Sweeper;
 
   #state: "new" | "running" | "stopping" | "stopped" = "new";
   #started: Promise<void> | undefined;
@@ -46,6 +45,7 @@ export class Engine {
   #refused = false;
   #looping: Promise<void> | undefined;
   #unsubscribe: () => void = () => {};
+  #stopSweeping: () => void = () => {};
   #unregister: () => Promise<void> = () => Promise.resolve();
   #stopping: Promise<void> | undefined;
   #cutAt: (() => void) | undefined;
@@ -60,7 +60,7 @@ export class Engine {
     const isRunning = () => this.#state === "running";
     const isStopped = () => this.#state === "stopped";
     const ask: Ask = (step, late) => inTime(clock, step, { late, signal: this.#ended.signal });
-    const report: Report = (error, job) => {
+    const report: ReportError = (error, job) => {
       if (!isStopped()) this.#errors.report(error, job);
     };
     const sleep = new Sleep(clock);
@@ -75,20 +75,11 @@ export class Engine {
       failed: report,
     });
     const inFlight: InFlight = new InFlight({
-      storage,
-      clock,
-      concurrency: settings.concurrency,
-      batchSize: settings.batch?.size,
-      leaseMs: settings.lease,
-      execution: {
-        handlers,
-        reporter: new Reporter(storage, clock, report),
-        random: settings.random,
-        strategies: settings.backoffs,
-        maxHolds: settings.maxHolds,
-        admission,
-        report,
-      },
+      handlers,
+      settings,
+      reporter: new Reporter(storage, clock, report),
+      admission,
+      report,
       ended: (outcome) => {
         outcomes.add(outcome);
         sleep.signal();
@@ -118,7 +109,6 @@ export class Engine {
       },
     };
     this.#loop = new ClaimLoop(this.#parts);
-    this.#sweeper = new Sweeper(storage, clock, settings.random, settings.lease, report);
   }
 
   get running(): number {
@@ -187,8 +177,9 @@ export class Engine {
     }
     if (this.#state !== "running") return;
     emitter.workerStarted();
-    this.#unregister = this.#register();
-    this.#sweeper.start();
+    // The worker does not wait for its registration, and works without it.
+    this.#unregister = registrarOf(settings.storage, settings.clock).add(registration(this.#parts));
+    this.#stopSweeping = sweepRegularly(settings, report);
     this.#looping = this.#loop.run();
   }
 
@@ -214,14 +205,6 @@ export class Engine {
     throw conflict;
   }
 
-  /** The worker does not wait for its registration, and works without it. */
-  #register(): () => Promise<void> {
-    const { id, queue, types, settings, report } = this.#parts;
-    const { storage, clock, concurrency } = settings;
-    const limits = (settings.limits?.rules ?? []).map(({ name }) => name);
-    return registrarOf(storage, clock).add(registration({ id, queue, types, concurrency, limits }, clock, report));
-  }
-
   #subscribe(): () => void {
     const { queue, settings } = this.#parts;
     return settings.storage.subscribe({
@@ -244,7 +227,7 @@ export class Engine {
     sleep.signal();
     this.#cutAt?.();
     inFlight.close();
-    this.#sweeper.stop();
+    this.#stopSweeping();
     this.#unsubscribe();
     emitter.becameIdle();
     const leave = async () => {

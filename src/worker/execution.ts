@@ -1,34 +1,28 @@
-import { afterAll, type Clock } from "../core/clock.ts";
+import { afterAll } from "../core/clock.ts";
 import { HoldError, JobError, LateCallError, PermanentJobError, RetryableJobError } from "../core/errors.ts";
 import { fromJson } from "../core/json.ts";
-import type { Random } from "../core/random.ts";
-import type { BackoffStrategy } from "../core/retry.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission, Grant } from "./admission.ts";
+import { inBackground, type ReportError } from "./ask.ts";
 import { batchContext, type BatchPart, partOf } from "./batch.ts";
-import type { JobReference } from "./error-reporter.ts";
 import { Context, type JobView, viewOf, warningOf } from "./context.ts";
 import { inTime } from "../core/deadline.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
-import { failed, givenBack, putOff, succeeded } from "./outcome.ts";
-import type { Reporter } from "./reporter.ts";
 import type { Call, InFlightJob } from "./in-flight-job.ts";
+import type { WorkerSettings } from "./options.ts";
+import { failed, givenBack, succeeded } from "./outcome.ts";
+import type { Reporter } from "./reporter.ts";
 
 export interface ExecutionOptions {
   readonly handlers: Handlers<Handler | BatchHandler>;
-  readonly batch: boolean;
-  readonly clock: Clock;
-  readonly leaseMs: number;
+  readonly settings: WorkerSettings;
   readonly reporter: Reporter;
-  readonly random: Random;
-  readonly strategies: ReadonlyMap<string, BackoffStrategy>;
-  readonly maxHolds: number;
   readonly admission: Admission;
+  readonly report: ReportError;
   /** The outcome of a job has been decided. Called once for each job. */
   readonly settled: (running: InFlightJob, outcome: Outcome) => void;
   /** A handler returned after `tookMs`, or the worker no longer waits for it. Called once for each call. */
   readonly callEnded: (tookMs: number) => void;
-  readonly report: (error: unknown, job?: JobReference) => void;
 }
 
 /** How a handler ended for one job. */
@@ -36,8 +30,8 @@ type End = { readonly value: unknown } | { readonly thrown: unknown };
 
 /** A limiter that is asked about a failed job has so long to answer; then the outcome is decided without it. */
 const ASKING_LIMITER = { withinMs: 5_000, who: "the limiter" };
-/** A job whose start the limiter could not record is tried again after this. */
-const PUT_OFF_MS = 1_000;
+/** A job whose start the limiter could not record is due again after this. */
+const RETRY_START_MS = 1_000;
 
 /** Calls handlers, enforces timeouts and deadlines, and decides the outcome of jobs. */
 export class Execution {
@@ -51,9 +45,14 @@ export class Execution {
 
   /** Starts one call for these jobs: one, or a batch. */
   start(jobs: readonly InFlightJob[]): void {
-    const call = { left: jobs.length, beganAt: this.#options.clock.now(), ended: false };
+    const call = { left: jobs.length, beganAt: this.#options.settings.clock.now(), ended: false };
     for (const running of jobs) running.call = call;
     void this.#run(jobs, call);
+  }
+
+  /** Gives back a job whose handler was not called. */
+  giveBack(running: InFlightJob, inMs?: number): void {
+    this.#settle(running, givenBack(running.job, inMs));
   }
 
   /** Settles a job without waiting for its handler or its limiter. */
@@ -64,7 +63,7 @@ export class Execution {
   /** Never rejects. */
   async #run(jobs: readonly InFlightJob[], call: Call): Promise<void> {
     try {
-      await (this.#options.batch ? this.#runBatch(jobs) : this.#runOne(jobs));
+      await (this.#options.settings.batch === undefined ? this.#runOne(jobs) : this.#runBatch(jobs));
     } catch (error) {
       // Whatever failed: every job is settled.
       this.#options.report(error, jobs.length === 1 ? jobs[0]!.job : undefined);
@@ -130,7 +129,7 @@ export class Execution {
   /** Gives back a job whose start was granted too long ago: the start counts nowhere. No await may lie between this check and the call. */
   #giveBackLate(running: InFlightJob): boolean {
     if (!running.late) return false;
-    this.#settle(running, givenBack(running.job));
+    this.giveBack(running);
     return true;
   }
 
@@ -171,12 +170,12 @@ export class Execution {
       if (recorded !== undefined) await recorded;
     } catch (error) {
       this.#options.report(error, running.job);
-      this.#settle(running, putOff(running.job, PUT_OFF_MS));
+      this.giveBack(running, RETRY_START_MS);
       return false;
     }
     if (running.over) {
       // The job was abandoned while its limiter recorded the start: the limiter has to record its end, too.
-      this.#giveBack(running, () => grant.release());
+      inBackground(() => grant.release(), this.#options.report, running.job);
       return false;
     }
     if (running.cut !== undefined) return this.#endUnbegun(running);
@@ -199,7 +198,7 @@ export class Execution {
     if (this.#options.handlers.of(job.type) === undefined) {
       // The storage answered with a type that was not asked for: another worker may handle it.
       this.#options.report(new JobError(`there is no handler for type "${job.type}": the job was given back`), job);
-      this.#settle(running, givenBack(job));
+      this.giveBack(running);
       return undefined;
     }
     const data = fromJson(job.data);
@@ -210,11 +209,11 @@ export class Execution {
 
   /** Aborts the handler when its timeout or deadline has passed; a handler that ignores that is abandoned after the length of a lease. */
   #keepTime(running: InFlightJob): void {
-    const { clock, leaseMs } = this.#options;
+    const { clock, lease } = this.#options.settings;
     const { timeout } = running.job;
     const stop = (cut: "timeout" | "deadline") => () => {
       running.stop(cut);
-      running.atEnd(afterAll(clock, leaseMs, () => this.abandon(running)));
+      running.atEnd(afterAll(clock, lease, () => this.abandon(running)));
     };
     if (timeout !== null) running.atEnd(afterAll(clock, timeout, stop("timeout")));
     const deadlineIn = this.#deadlineIn(running);
@@ -225,7 +224,7 @@ export class Execution {
   #deadlineIn({ job, claimedAt }: InFlightJob): number | undefined {
     const { deadline, startedAt } = job;
     if (deadline === null || startedAt === null) return undefined;
-    return Math.max(0, deadline - startedAt - (this.#options.clock.now() - claimedAt));
+    return Math.max(0, deadline - startedAt - (this.#options.settings.clock.now() - claimedAt));
   }
 
   /** Decides the outcome, and settles the job once all its reports are written. */
@@ -265,7 +264,8 @@ export class Execution {
 
   /** Asks the limiter for its next available time, or sets it, before the outcome is decided. Never rejects. */
   async #consultLimiter(running: InFlightJob, thrown: unknown): Promise<Outcome> {
-    const { admission, clock, report } = this.#options;
+    const { admission, report } = this.#options;
+    const { clock } = this.#options.settings;
     let limiterIn = 0;
     try {
       if (thrown instanceof RetryableJobError && thrown.retryDate === undefined) {
@@ -282,16 +282,15 @@ export class Execution {
 
   /** Never throws, whatever the handler or a back-off strategy threw. */
   #failed(running: InFlightJob, thrown: unknown, limiterIn: number): Outcome {
-    const { random, strategies, maxHolds, admission, clock, report } = this.#options;
-    const limitKeys = admission.limits.map(({ key }) => key);
-    const { called, settled } = running;
+    const { admission, report, settings } = this.#options;
+    const { random, backoffs, maxHolds, clock } = settings;
     const policy = {
       random,
-      strategies,
+      backoffs,
       maxHolds,
-      limitKeys,
-      called,
-      settled,
+      limitKeys: admission.limits.map(({ key }) => key),
+      called: running.called,
+      settled: running.settled,
       wall: clock.wall(),
       limiterIn,
       report: (error: JobError) => report(error, running.job),
@@ -301,7 +300,7 @@ export class Execution {
     } catch (error) {
       report(error, running.job);
       const plain = new JobError("the handler threw a value that cannot be read");
-      return failed(running.job, plain, running.cut, { ...policy, strategies: new Map() });
+      return failed(running.job, plain, running.cut, { ...policy, backoffs: new Map() });
     }
   }
 
@@ -309,22 +308,19 @@ export class Execution {
     if (running.over) return;
     running.end();
     const { grant, call } = running;
-    if (grant !== undefined) this.#giveBack(running, () => (running.called ? grant.release() : grant.cancel()));
+    if (grant !== undefined) {
+      inBackground(() => (running.called ? grant.release() : grant.cancel()), this.#options.report, running.job);
+    }
     this.#options.settled(running, outcome);
     if (call === undefined) return;
     call.left -= 1;
     if (call.left === 0) this.#endCall(call);
   }
 
-  /** Releases or cancels a grant; reports the error if the limiter fails. */
-  #giveBack({ job }: InFlightJob, step: () => Promise<void> | void): void {
-    (async () => step())().catch((error: unknown) => this.#options.report(error, job));
-  }
-
   #endCall(call: Call): void {
     if (call.ended) return;
     call.ended = true;
-    this.#options.callEnded(this.#options.clock.now() - call.beganAt);
+    this.#options.callEnded(this.#options.settings.clock.now() - call.beganAt);
   }
 }
 

@@ -1,11 +1,10 @@
-import { afterAll, type Clock, systemClock } from "../core/clock.ts";
+import { afterAll, systemClock } from "../core/clock.ts";
 import type { JobRecord } from "../core/job.ts";
-import type { JobStorage, Outcome } from "../storage/job-storage.ts";
+import type { Outcome } from "../storage/job-storage.ts";
 import type { Grant } from "./admission.ts";
 import { Execution, type ExecutionOptions } from "./execution.ts";
 import { InFlightJob, type Origin } from "./in-flight-job.ts";
 import { Leases } from "./leases.ts";
-import { givenBack } from "./outcome.ts";
 import { PrefetchSize } from "./prefetch.ts";
 
 /** A prefetched job that did not start for so long, or for this part of a lease, is given back. */
@@ -17,15 +16,7 @@ const PART_OF_LEASE = 0.25;
  */
 const SLICE = 50;
 
-export interface InFlightOptions {
-  readonly storage: JobStorage;
-  readonly clock: Clock;
-  /** How many calls of handlers run at the same time. */
-  readonly concurrency: number;
-  /** How many jobs a call gets at most; undefined: one, and not as a batch. */
-  readonly batchSize: number | undefined;
-  readonly leaseMs: number;
-  readonly execution: Omit<ExecutionOptions, "settled" | "callEnded" | "batch" | "clock" | "leaseMs">;
+export interface InFlightOptions extends Omit<ExecutionOptions, "settled" | "callEnded"> {
   /** A job ended: its lease is to be settled with this outcome. */
   readonly ended: (outcome: Outcome) => void;
   /** A slot was freed: more could run. */
@@ -58,15 +49,12 @@ export class InFlight {
 
   constructor(options: InFlightOptions) {
     this.#options = options;
-    const { storage, clock, leaseMs, execution, batchSize } = options;
-    this.#leases = new Leases(storage, clock, leaseMs, this.#jobs, execution.report);
-    this.#prefetchSize = new PrefetchSize(leaseMs, options.concurrency);
-    this.#longestPrefetchedMs = Math.min(LONGEST_PREFETCHED_MS, leaseMs * PART_OF_LEASE);
+    const { lease, concurrency } = options.settings;
+    this.#leases = new Leases(options.settings, this.#jobs, options.report);
+    this.#prefetchSize = new PrefetchSize(lease, concurrency);
+    this.#longestPrefetchedMs = Math.min(LONGEST_PREFETCHED_MS, lease * PART_OF_LEASE);
     this.#execution = new Execution({
-      ...execution,
-      clock,
-      leaseMs,
-      batch: batchSize !== undefined,
+      ...options,
       settled: (running, outcome) => {
         this.#jobs.delete(running.job.token);
         options.ended(outcome);
@@ -92,13 +80,13 @@ export class InFlight {
 
   /** How many more jobs could run, beside the prefetched ones. */
   get free(): number {
-    const { concurrency, batchSize = 1 } = this.#options;
-    return Math.max(0, (concurrency - this.#calls) * batchSize - this.#prefetched.length);
+    const { concurrency, batch } = this.#options.settings;
+    return Math.max(0, (concurrency - this.#calls) * (batch?.size ?? 1) - this.#prefetched.length);
   }
 
   /** How many jobs to have prefetched, by how long recent jobs took. */
   prefetchSize(): number {
-    return this.#options.batchSize === undefined ? this.#prefetchSize.next() : 0;
+    return this.#options.settings.batch === undefined ? this.#prefetchSize.next() : 0;
   }
 
   /** To be called before jobs are claimed: jobs whose lease was lost meanwhile are aborted. */
@@ -106,14 +94,14 @@ export class InFlight {
     this.#leases.check();
   }
 
-  /** Adds jobs of a claim: as many as have a slot start, the others are prefetched. cancelled: the ids of jobs to cancel at once. */
+  /** Adds jobs of a claim: as many as have a slot start, the others are prefetched. `cancelled`: the ids of jobs to cancel at once. */
   add(jobs: readonly JobRecord[], { grants, ...origin }: ClaimOrigin, cancelled: ReadonlySet<string>): void {
     const added = jobs.map((job, i) => new InFlightJob(job, { ...origin, grant: grants[i] }));
     for (const one of added) this.#jobs.set(one.job.token, one);
     if (cancelled.size > 0) this.cancel(cancelled);
     this.#leases.watch();
     const atOnce = this.free;
-    const size = this.#options.batchSize ?? 1;
+    const size = this.#options.settings.batch?.size ?? 1;
     for (let i = 0; i < Math.min(atOnce, added.length); i += size) this.#start(added.slice(i, i + size));
     if (added.length > atOnce) this.#prefetch(added.slice(atOnce));
   }
@@ -128,7 +116,7 @@ export class InFlight {
     this.#prefetched = [];
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
-    for (const one of prefetched) this.#giveBack(one);
+    for (const one of prefetched) this.#execution.giveBack(one);
   }
 
   /** Aborts all jobs, because the worker stops. */
@@ -170,7 +158,7 @@ export class InFlight {
   }
 
   #startNext(): void {
-    const { clock, concurrency } = this.#options;
+    const { clock, concurrency } = this.#options.settings;
     while (this.#calls < concurrency && this.#prefetched.length > 0) {
       // A fake clock does not advance with the event loop.
       if (this.#startedInSlice >= SLICE && clock === systemClock) return this.#pause();
@@ -180,7 +168,7 @@ export class InFlight {
       const next = this.#prefetched.shift();
       if (next === undefined) return;
       // If the process stood still, the lease may expire soon.
-      if (clock.now() - next.claimedAt > this.#longestPrefetchedMs) this.#giveBack(next);
+      if (clock.now() - next.claimedAt > this.#longestPrefetchedMs) this.#execution.giveBack(next);
       else this.#start([next]);
     }
   }
@@ -189,7 +177,7 @@ export class InFlight {
   #pause(): void {
     if (this.#pausing) return;
     this.#pausing = true;
-    this.#options.clock.after(0, () => {
+    this.#options.settings.clock.after(0, () => {
       this.#pausing = false;
       this.#startedInSlice = 0;
       this.#startPrefetched();
@@ -198,7 +186,7 @@ export class InFlight {
 
   /** Gives back prefetched jobs that did not start in time: jobs take longer than they did. */
   #watchOldest(): () => void {
-    const { clock } = this.#options;
+    const { clock } = this.#options.settings;
     const since = this.#prefetched[0]!.claimedAt;
     return afterAll(clock, since + this.#longestPrefetchedMs - clock.now(), () => {
       this.#cancelTimer = undefined;
@@ -209,14 +197,5 @@ export class InFlight {
         this.giveBackPrefetched();
       } else this.#cancelTimer = this.#watchOldest();
     });
-  }
-
-  #giveBack(running: InFlightJob): void {
-    if (running.over) return;
-    running.end();
-    this.#jobs.delete(running.job.token);
-    const { grant } = running;
-    if (grant !== undefined) (async () => grant.cancel())().catch(this.#options.execution.report);
-    this.#options.ended(givenBack(running.job));
   }
 }

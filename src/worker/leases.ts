@@ -1,7 +1,9 @@
 import type { Clock } from "../core/clock.ts";
-import type { JobStorage } from "../storage/job-storage.ts";
 import { inTime } from "../core/deadline.ts";
+import type { JobStorage } from "../storage/job-storage.ts";
+import type { ReportError } from "./ask.ts";
 import type { InFlightJob } from "./in-flight-job.ts";
+import type { WorkerSettings } from "./options.ts";
 
 /** A job is aborted when so much of its lease is left: its handler should end before another worker starts the job. */
 const MARGIN = 0.1;
@@ -17,7 +19,7 @@ export class Leases {
   readonly #clock: Clock;
   readonly #leaseMs: number;
   readonly #running: ReadonlyMap<number, InFlightJob>;
-  readonly #warn: (error: unknown) => void;
+  readonly #report: ReportError;
   #cancelTimer: (() => void) | undefined;
   #renewing = false;
   #renewAt = 0;
@@ -26,17 +28,15 @@ export class Leases {
   #checkedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
-    storage: JobStorage,
-    clock: Clock,
-    leaseMs: number,
+    { storage, clock, lease }: WorkerSettings,
     running: ReadonlyMap<number, InFlightJob>,
-    warn: (error: unknown) => void,
+    report: ReportError,
   ) {
     this.#storage = storage;
     this.#clock = clock;
-    this.#leaseMs = leaseMs;
+    this.#leaseMs = lease;
     this.#running = running;
-    this.#warn = warn;
+    this.#report = report;
   }
 
   /** A job was added. */
@@ -94,7 +94,7 @@ export class Leases {
     this.#checkedAt = now;
     const late = now - this.#dueAt;
     if (late > this.#leaseMs / 3) {
-      this.#warn(new Error(`the event loop was blocked, or the process paused, for ${Math.round(late)} ms`));
+      this.#report(new Error(`the event loop was blocked, or the process paused, for ${Math.round(late)} ms`));
       // Each pause is reported once.
       this.#dueAt = now;
     }
@@ -120,7 +120,7 @@ export class Leases {
         if (toCancel.has(running.job.id)) running.stop("cancelled");
       }
     } catch (error) {
-      this.#warn(error);
+      this.#report(error);
     } finally {
       this.#renewing = false;
     }

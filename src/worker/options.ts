@@ -1,7 +1,9 @@
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
-import type { QueueDefaults } from "../core/job-defaults.ts";
+import { getOrMake } from "../core/get-or-make.ts";
+import { JOB_DEFAULTS, type QueueDefaults, readDefaults } from "../core/job-defaults.ts";
+import type { JobRecord } from "../core/job.ts";
 import type { AnyJobs } from "../core/job-map.ts";
 import {
   type Check,
@@ -29,7 +31,6 @@ import type { LimitListener } from "../storage/declaring.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { jobStorage, namingStorage, type StorageOrStore } from "../storage/open.ts";
 import type { JobReference } from "./error-reporter.ts";
-import { timeouts } from "./timeouts.ts";
 
 /** A window: at most `max` starts in any `duration`. */
 export interface LimiterOptions {
@@ -176,6 +177,24 @@ const lease: Check<number> = {
 const boolean: Check<boolean> = {
   expected: "true or false",
   read: (value) => (typeof value === "boolean" ? value : undefined),
+};
+
+/** Gives a job that was added without a timeout the one of its type, if there is one. */
+type WithTimeout = (job: JobRecord) => JobRecord;
+
+/** The timeouts in the defaults of a queue. A worker needs nothing else of them: all other defaults are stored with a job when it is added. */
+const timeouts: Check<WithTimeout> = {
+  expected: "an object of options, and of options by type",
+  read: (value) => {
+    const defaults = readDefaults(OWNER, value);
+    const known = new Map<string, number | null>();
+    const of = (type: string): number | null =>
+      getOrMake(known, type, () => readOptions(OWNER, JOB_DEFAULTS, defaults.of(type)).timeout ?? null);
+    return (job) => {
+      const timeout = job.timeout === null ? of(job.type) : null;
+      return timeout === null ? job : { ...job, timeout };
+    };
+  },
 };
 
 const RULES = {

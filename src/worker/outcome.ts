@@ -19,7 +19,7 @@ export type Cut = "cancelled" | "timeout" | "deadline" | "lost" | "stopped";
 /** What decides how a failed attempt is settled. */
 export interface RetryPolicy {
   readonly random: Random;
-  readonly strategies: ReadonlyMap<string, BackoffStrategy>;
+  readonly backoffs: ReadonlyMap<string, BackoffStrategy>;
   /** How often a job may be sent back by a service that is over its limit before that counts as a failure. */
   readonly maxHolds: number;
   /** The limits of the claim itself: a `RateLimitedError` without a name holds them beside the shared ones. */
@@ -48,13 +48,8 @@ export function succeeded(job: JobRecord, value: unknown): { readonly outcome: O
   return { outcome: completed(text), ...(warning !== undefined && { warning }) };
 }
 
-/** Gives a job back before its handler was called: no attempt is spent, and its start counts under no limit. */
-export function givenBack(job: JobRecord): Outcome {
-  return back(job, 0, true);
-}
-
-/** As `givenBack`, but the job is due only after `inMs`: it could not start for a reason that is not its own. */
-export function putOff(job: JobRecord, inMs: number): Outcome {
+/** Gives a job back before its handler was called, due in `inMs`: no attempt is spent, and its start counts under no limit. */
+export function givenBack(job: JobRecord, inMs = 0): Outcome {
   return back(job, inMs, true);
 }
 
@@ -112,11 +107,11 @@ function again(job: JobRecord, thrown: unknown, policy: RetryPolicy): Outcome {
 }
 
 function delay(job: JobRecord, thrown: unknown, policy: RetryPolicy): number {
-  const { random, strategies, wall, limiterIn } = policy;
+  const { random, backoffs, wall, limiterIn } = policy;
   if (thrown instanceof RetryableJobError && thrown.retryDate !== undefined) {
     return Math.max(0, thrown.retryDate.getTime() - wall);
   }
-  let planned = retryDelay(job.backoff, job.attempt, thrown, random, strategies);
+  let planned = retryDelay(job.backoff, job.attempt, thrown, random, backoffs);
   if (typeof planned !== "number") {
     policy.report(planned);
     planned = plannedDelay(DEFAULT_BACKOFF, job.attempt, random);

@@ -1,7 +1,7 @@
 import type { Confirmations } from "../storage/confirmations.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission } from "./admission.ts";
-import type { Ask, Report } from "./ask.ts";
+import type { Ask, ReportError } from "./ask.ts";
 import type { Emitter } from "./emitter.ts";
 import type { InFlight } from "./in-flight.ts";
 import type { WorkerSettings } from "./options.ts";
@@ -19,7 +19,7 @@ export interface WorkerParts {
   readonly isRunning: () => boolean;
   readonly isStopped: () => boolean;
   readonly ask: Ask;
-  readonly report: Report;
+  readonly report: ReportError;
   readonly sleep: Sleep;
   readonly admission: Admission;
   readonly confirmations: Confirmations;

@@ -2,16 +2,16 @@ import { JobError } from "../core/errors.ts";
 import type { JobStorage, Outcome } from "../storage/job-storage.ts";
 import { STEP_BYTES } from "../storage/step-bytes.ts";
 import { isUnstarted } from "./outcome.ts";
-import type { Ask, Report } from "./ask.ts";
+import type { Ask, ReportError } from "./ask.ts";
 
 /** Outcomes of jobs that ended, until the storage has written them. */
 export class PendingOutcomes {
   readonly #storage: JobStorage;
   readonly #ask: Ask;
-  readonly #report: Report;
+  readonly #report: ReportError;
   #outcomes: Outcome[] = [];
 
-  constructor(storage: JobStorage, ask: Ask, report: Report) {
+  constructor(storage: JobStorage, ask: Ask, report: ReportError) {
     this.#storage = storage;
     this.#ask = ask;
     this.#report = report;

@@ -1,23 +1,14 @@
-import type { Clock } from "../core/clock.ts";
 import { hostOf } from "../core/host.ts";
 import type { LiveWorker } from "../storage/registrar.ts";
+import type { WorkerParts } from "./parts.ts";
 
 /** A registration names at most so many types and limits: every heartbeat carries them. */
 const MOST_NAMES = 1_000;
 
-export interface Registrant {
-  readonly id: string;
-  readonly queue: string;
-  /** null: one function for all types. */
-  readonly types: readonly string[] | null;
-  readonly concurrency: number;
-  /** The names of the shared limits that it declares. */
-  readonly limits: readonly string[];
-}
-
 /** The registry entry of a worker that starts now. */
-export function registration(worker: Registrant, clock: Clock, report: (error: unknown) => void): LiveWorker {
-  const { id, queue, types, concurrency, limits } = worker;
+export function registration({ id, queue, types, settings, report }: WorkerParts): LiveWorker {
+  const { clock, concurrency } = settings;
+  const limits = settings.limits?.rules.map(({ name }) => name) ?? [];
   const since = clock.now();
   const entry = {
     id,

@@ -41,11 +41,13 @@ export class Starter {
   /** `asked`: when the claim was sent. `grants`: of the limiter, one for each job. `cancelled`: ids of jobs to cancel at once. */
   start(claim: Claim, asked: Mark, grants: readonly Grant[], cancelled: ReadonlySet<string>): void {
     const { jobs, grant } = claim;
-    const { isRunning, inFlight, report } = this.#parts;
+    const { isRunning, confirmations, inFlight, report } = this.#parts;
     const { clock, lease: leaseMs, defaults } = this.#parts.settings;
     const now = clock.now();
     const ttl = this.#grantTtlMs;
-    const starts = grant && this.#startsOf(grant, asked, jobs.length);
+    // The starts that the claim counted under limits that go by time.
+    const starts =
+      grant && new ClaimedStarts({ clock, asked, grantTtlMs: ttl, grant, count: jobs.length, confirmations });
     const late = starts?.late === true;
     const stale = grants.some((one) => one.late);
     if (late) this.#grantTtlMs = Math.min(2 * ttl, LONGEST_GRANT_TTL_MS);
@@ -55,7 +57,7 @@ export class Starter {
     const allowedMs = Math.min(leaseMs / 2, starts === undefined ? Number.POSITIVE_INFINITY : ttl);
     const expired = tookMs >= leaseMs / 2;
     if (late || stale || expired || !isRunning()) {
-      for (const one of grants) inBackground(async () => one.cancel(), report);
+      for (const one of grants) inBackground(() => one.cancel(), report);
       if (stale) this.#metStale();
       else if (late || expired) this.#metLate(jobs, tookMs, allowedMs);
       return this.giveBack(claim);
@@ -71,19 +73,6 @@ export class Starter {
     const { confirmations, settle } = this.#parts;
     if (grant !== undefined) confirmations.add({ grant: grant.id, calledInMs: 0 }, grant.confirmInMs);
     settle(jobs.map((job) => givenBack(job)));
-  }
-
-  /** The starts that the claim counted under limits that go by time. */
-  #startsOf(grant: NonNullable<Claim["grant"]>, asked: Mark, count: number): ClaimedStarts {
-    const { confirmations, settings } = this.#parts;
-    return new ClaimedStarts({
-      clock: settings.clock,
-      asked,
-      grantTtlMs: this.#grantTtlMs,
-      grant,
-      count,
-      confirm: (confirmation, inMs) => confirmations.add(confirmation, inMs),
-    });
   }
 
   /** Grants of the limiter were too old when jobs had been claimed for them. If that is always so, nothing ever starts. */

@@ -1,51 +1,33 @@
-import type { Clock } from "../core/clock.ts";
-import type { Random } from "../core/random.ts";
-import type { JobStorage } from "../storage/job-storage.ts";
 import { inTime } from "../core/deadline.ts";
+import type { ReportError } from "./ask.ts";
+import type { WorkerSettings } from "./options.ts";
 
 const LONGEST_MS = 5_000;
 
-/** Sweeps the storage regularly: six times in the length of a lease, and at least every 5 s. */
-export class Sweeper {
-  readonly #storage: JobStorage;
-  readonly #clock: Clock;
-  readonly #random: Random;
-  readonly #everyMs: number;
-  readonly #report: (error: unknown) => void;
-  #cancelTimer: (() => void) | undefined;
-  readonly #stopping = new AbortController();
+/** Sweeps the storage six times in the length of a lease, and at least every 5 s, until the returned function is called. */
+export function sweepRegularly({ storage, clock, random, lease }: WorkerSettings, report: ReportError): () => void {
+  const everyMs = Math.min(LONGEST_MS, lease / 6);
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let cancelTimer: () => void;
 
-  constructor(storage: JobStorage, clock: Clock, random: Random, leaseMs: number, report: (error: unknown) => void) {
-    this.#storage = storage;
-    this.#clock = clock;
-    this.#random = random;
-    this.#everyMs = Math.min(LONGEST_MS, leaseMs / 6);
-    this.#report = report;
-  }
-
-  start(): void {
+  function wait(): void {
     // Jitter, so that workers do not sweep at the same time.
-    const ms = this.#everyMs * (0.75 + this.#random() / 4);
-    this.#cancelTimer = this.#clock.after(ms, () => {
-      this.#sweep()
-        .catch((error: unknown) => {
-          if (!this.#stopping.signal.aborted) this.#report(error);
-        })
-        .finally(() => {
-          if (!this.#stopping.signal.aborted) this.start();
-        });
-    });
+    cancelTimer = clock.after(everyMs * (0.75 + random() / 4), () => void sweep());
   }
 
-  stop(): void {
-    this.#stopping.abort();
-    this.#cancelTimer?.();
+  async function sweep(): Promise<void> {
+    try {
+      while (!signal.aborted && (await inTime(clock, () => storage.sweep(), { signal })).more);
+    } catch (error) {
+      if (!signal.aborted) report(error);
+    }
+    if (!signal.aborted) wait();
   }
 
-  async #sweep(): Promise<void> {
-    while (
-      !this.#stopping.signal.aborted &&
-      (await inTime(this.#clock, () => this.#storage.sweep(), { signal: this.#stopping.signal })).more
-    );
-  }
+  wait();
+  return () => {
+    stopping.abort();
+    cancelTimer();
+  };
 }
