@@ -3,10 +3,10 @@ import { OptionsError } from "../core/errors.ts";
 import { both } from "../limits/compose.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { WaitingLine } from "./blocked.ts";
-import { type AnyPart, isLate, isSaid, type Member, type Tokens, weightFor, type Weights } from "./charging.ts";
+import { type AnyPart, isLate, isWeightGiven, type Member, type Tokens, weightFor, type Weights } from "./charging.ts";
 
 /** All parts granted, with their tokens; or one refused, and nothing is charged; or the request was abandoned. */
-export type Attempt = { readonly tokens: readonly unknown[] } | Refused | "unwanted";
+export type Attempt = { readonly tokens: Tokens } | Refused | "unwanted";
 
 export interface Refused {
   readonly refusedBy: AnyPart;
@@ -35,13 +35,13 @@ export async function attempt(
   members: readonly Member[],
   weights: Weights,
   clock: Clock,
-  { wanted, passes }: Asker,
+  asker: Asker,
 ): Promise<Attempt> {
   const unlock = await lockAll(members);
   try {
-    for (let tooLate = 0; wanted(); tooLate++) {
+    for (let tooLate = 0; asker.wanted(); tooLate++) {
       if (tooLate === MOST_TOO_LATE) throw slow(members);
-      const outcome = await new Once(members, weights, clock, wanted, passes).run();
+      const outcome = await new Once(members, weights, clock, asker).run();
       if (outcome !== "too late") return outcome;
     }
     return "unwanted";
@@ -69,23 +69,15 @@ class Once {
   readonly #members: readonly Member[];
   readonly #weights: Weights;
   readonly #clock: Clock;
-  readonly #wanted: () => boolean;
-  readonly #passes: (line: WaitingLine) => boolean;
+  readonly #asker: Asker;
   readonly #tokens: unknown[] = [];
   readonly #taken: Step[] = [];
 
-  constructor(
-    members: readonly Member[],
-    weights: Weights,
-    clock: Clock,
-    wanted: () => boolean,
-    passes: (line: WaitingLine) => boolean,
-  ) {
-    this.#passes = passes;
+  constructor(members: readonly Member[], weights: Weights, clock: Clock, asker: Asker) {
     this.#members = members;
     this.#weights = weights;
     this.#clock = clock;
-    this.#wanted = wanted;
+    this.#asker = asker;
   }
 
   async run(): Promise<Attempt | "too late"> {
@@ -94,12 +86,12 @@ class Once {
         this.#impossible() ?? this.#askGates() ?? (await this.#askChecked()) ?? (await this.#takeRemote());
       if (refused !== undefined) return await this.#giveBack(refused);
       if (isLate(this.#members, this.#ordered)) return await this.#giveBack("too late");
-      if (!this.#wanted()) return await this.#giveBack("unwanted");
+      if (!this.#asker.wanted()) return await this.#giveBack("unwanted");
       const late = this.#askGates();
       if (late !== undefined) return await this.#giveBack(late);
       this.#takeGates();
-      await this.#tellChecked();
-      return isLate(this.#members, this.#ordered) ? await this.#giveBack("too late") : { tokens: this.#tokens };
+      await this.#recordChecked();
+      return isLate(this.#members, this.#ordered) ? await this.#giveBack("too late") : { tokens: this.#ordered };
     } catch (error) {
       // Report the first failure, not those that follow from it.
       await this.#giveBack(undefined).catch(() => {});
@@ -124,7 +116,7 @@ class Once {
       const gate = member.part;
       if (gate.kind !== "gate") continue;
       // A line that is blocked at the gate is not passed.
-      const behind = gate.blocked.first !== undefined && !this.#passes(gate.blocked.first);
+      const behind = gate.blocked.first !== undefined && !this.#asker.passes(gate.blocked.first);
       const wait = behind ? WHEN_RELEASED : gate.wait(gate.timeAt(this.#clock, now), weightFor(this.#weights, member));
       const joint = both(refused?.wait ?? 0, wait);
       if (joint !== (refused?.wait ?? 0)) refused = refusedBy(gate, joint);
@@ -149,7 +141,7 @@ class Once {
       if (part.kind !== "remote") continue;
       const { times } = part.wakeUps;
       const weight = weightFor(this.#weights, member);
-      const answer = await part.tryTake(member.takes ? weight : 0, isSaid(this.#weights, member));
+      const answer = await part.tryTake(member.takes ? weight : 0, isWeightGiven(this.#weights, member));
       if (!("token" in answer)) return { refusedBy: part, wait: answer.wait, most: answer.most, times };
       const { token } = answer;
       this.#tokens[i] = token;
@@ -172,7 +164,7 @@ class Once {
     }
   }
 
-  async #tellChecked(): Promise<void> {
+  async #recordChecked(): Promise<void> {
     for (const { part, takes } of this.#members) {
       if (part.kind !== "checked" || !takes) continue;
       await part.recordStart();

@@ -1,5 +1,11 @@
-import { type BackoffRule, nextDelay, withJitter } from "../core/backoff.ts";
 import type { Random } from "../core/random.ts";
+
+/** How a delay grows: from `initial`, times `multiplier` each time, up to `max`. All in milliseconds, all checked before. */
+export interface BackoffRule {
+  readonly initial: number;
+  readonly multiplier: number;
+  readonly max: number;
+}
 
 /**
  * A delay that grows with every refusal in a row, and with every start that was recorded although it did not fit. The first
@@ -16,9 +22,17 @@ export class Backoff {
     this.#random = random;
   }
 
+  /** A start was granted or refused at the time `now`. */
+  answered(granted: boolean, now: number): void {
+    if (granted) this.granted();
+    else this.refused(now);
+  }
+
   refused(now: number): void {
-    this.#delay = nextDelay(this.#rule, this.#delay);
-    this.#until = now + withJitter(this.#delay, this.#random);
+    const { initial, multiplier, max } = this.#rule;
+    this.#delay = this.#delay === undefined ? initial : Math.min(this.#delay * multiplier, max);
+    // Plus up to as much again, so that calls that were refused together are not retried together.
+    this.#until = now + this.#delay + this.#random() * this.#delay;
   }
 
   granted(): void {
@@ -26,8 +40,8 @@ export class Backoff {
     this.#until = Number.NEGATIVE_INFINITY;
   }
 
-  /** How much of it is left. */
-  remaining(now: number): number {
-    return Math.max(0, this.#until - now);
+  /** `wait`, or what is left of the delay if that is longer. Without a wait there is no delay either. */
+  extend(wait: number, now: number): number {
+    return wait <= 0 ? 0 : Math.max(wait, this.#until - now);
   }
 }

@@ -31,7 +31,7 @@ export function weightFor(weights: Weights, member: Member): number {
 }
 
 /** Was a weight given for this member? */
-export function isSaid(weights: Weights, member: Member): boolean {
+export function isWeightGiven(weights: Weights, member: Member): boolean {
   return typeof weights === "number" || [...member.groups].some((group) => weights[group] !== undefined);
 }
 
@@ -70,23 +70,23 @@ export function isLate(members: readonly Member[], tokens: Tokens): boolean {
 }
 
 /** The work ended. */
-export const release = /* @__PURE__ */ telling((part, token, weight) => part.release(token, weight));
+export const release = /* @__PURE__ */ forCharged((part, token, weight) => part.release(token, weight));
 /** The work never started. */
-export const cancel = /* @__PURE__ */ telling((part, token, weight) => part.cancel(token, weight));
+export const cancel = /* @__PURE__ */ forCharged((part, token, weight) => part.cancel(token, weight));
 /** The work used so much, of one group or of all. After a release this still corrects what stays counted. */
-export const settle = /* @__PURE__ */ telling((part, token, used) => part.settle(token, used));
+export const settle = /* @__PURE__ */ forCharged((part, token, used) => part.settle(token, used));
 
 /**
- * Calls every member that was charged, whichever of them fail; then throws the first failure. Returns a promise only where a part
- * does.
+ * Does this for every member that was charged, whichever of them fail; then throws the first failure. Returns a promise only where a
+ * part does.
  */
-function telling(tell: (part: AnyPart, token: unknown, weight: number) => Promise<void> | void) {
+function forCharged(step: (part: AnyPart, token: unknown, weight: number) => Promise<void> | void) {
   return (members: readonly Member[], tokens: Tokens, weights: Weights, group?: number): Promise<void> | void => {
     let pending: Promise<void>[] | undefined;
     for (let i = 0; i < members.length; i++) {
       const member = members[i]!;
       if (!member.takes || (group !== undefined && !member.groups.has(group))) continue;
-      const done = tell(member.part, tokenOf(members, tokens, i), weightFor(weights, member));
+      const done = step(member.part, tokenOf(members, tokens, i), weightFor(weights, member));
       if (done !== undefined) (pending ??= []).push(done.then(() => member.part.wakeUps.notify()));
     }
     if (pending !== undefined) return firstFailure(pending);

@@ -34,11 +34,11 @@ export class CompositeLimiter extends LineLimiter {
   }
 
   async recordJobStart(): Promise<void> {
-    await tellAll(this.#writers(), (limiter) => limiter.recordJobStart());
+    await callAll(this.#writers(), (limiter) => limiter.recordJobStart());
   }
 
   async recordJobCompletion(): Promise<void> {
-    await tellAll(this.#writers(), (limiter) => limiter.recordJobCompletion());
+    await callAll(this.#writers(), (limiter) => limiter.recordJobCompletion());
   }
 
   /** The latest of all. */
@@ -49,14 +49,14 @@ export class CompositeLimiter extends LineLimiter {
 
   async setNextAvailableTime(at: Date): Promise<void> {
     const until = readArgument("setNextAvailableTime", "date", date, at);
-    await tellAll(this.#children, (child) => child.setNextAvailableTime(until));
+    await callAll(this.#children, (child) => child.setNextAvailableTime(until));
   }
 
   async clear(): Promise<void> {
     const gates = this.#parts().filter((part) => part.kind === "gate");
     for (const gate of gates) gate.reset();
     // Limiters made of gates alone are reset already; the others are cleared by their own method.
-    await tellAll(
+    await callAll(
       this.#children.filter((child) => !CompositeLimiter.#clearsByReset(child)),
       (child) => child.clear(),
     );
@@ -86,11 +86,11 @@ export class CompositeLimiter extends LineLimiter {
 
   /** The limiters that record a start, however deep: each once, and one of those that record the same starts. */
   #writers(): readonly ILimiter[] {
-    const ledgers = new Set<object>();
+    const seen = new Set<object>();
     return this.#leaves().filter((leaf) => {
       const own = partsOf(leaf).map(({ state }) => state);
-      const known = own.length > 0 && own.every((state) => ledgers.has(state));
-      for (const state of own) ledgers.add(state);
+      const known = own.length > 0 && own.every((state) => seen.has(state));
+      for (const state of own) seen.add(state);
       return !known;
     });
   }
@@ -110,11 +110,11 @@ export class CompositeLimiter extends LineLimiter {
 }
 
 /** Calls every limiter in order, whichever of them fail; then throws the first failure. */
-async function tellAll(limiters: readonly ILimiter[], tell: (limiter: ILimiter) => Promise<void>): Promise<void> {
+async function callAll(limiters: readonly ILimiter[], call: (limiter: ILimiter) => Promise<void>): Promise<void> {
   let failure: { readonly error: unknown } | undefined;
   for (const limiter of limiters) {
     try {
-      await tell(limiter);
+      await call(limiter);
     } catch (error) {
       failure ??= { error };
     }

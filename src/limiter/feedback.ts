@@ -2,7 +2,7 @@ import { type Clock, dateIn, systemClock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import { OptionsError } from "../core/errors.ts";
 import { clock, optional, positiveDuration, readOptions } from "../core/options.ts";
-import { type HeaderSource, isHeaderSource, type RateLimitFeedback, readHeaders } from "./headers.ts";
+import { type HeaderSource, isHeaderSource, LONGEST_HOLD_MS, type RateLimitFeedback, readHeaders } from "./headers.ts";
 import type { ILimiter } from "./limiter.ts";
 import { allPartsOf, readLimiter } from "./parts.ts";
 
@@ -13,7 +13,7 @@ export interface FeedbackOptions {
   readonly clock?: Clock | undefined;
 }
 
-const RULES = { maxHold: optional(positiveDuration, 86_400_000), clock: optional(clock) };
+const RULES = { maxHold: optional(positiveDuration, LONGEST_HOLD_MS), clock: optional(clock) };
 
 /** Reads what a response says about limits, without applying it. */
 export function readRateLimitHeaders(source: HeaderSource, options: FeedbackOptions = {}): RateLimitFeedback {
@@ -35,12 +35,12 @@ export async function holdFromHeaders(
   const read = readOptions("holdFromHeaders", RULES, options);
   const parts = allPartsOf(target);
   const time = read.clock ?? parts[0]?.clock ?? systemClock;
-  const told = feedback("holdFromHeaders", source, read.maxHold, time);
-  const lesson = lessonOf(told);
+  const said = feedback("holdFromHeaders", source, read.maxHold, time);
+  const lesson = lessonOf(said);
   if (lesson !== undefined) for (const part of parts) if (part.kind === "gate") part[lesson]?.();
   // One millisecond more: dates hold whole milliseconds, and the service asks for a minimum.
-  if (told.holdMs > 0) await target.setNextAvailableTime(dateIn(time, told.holdMs + 1));
-  return told;
+  if (said.holdMs > 0) await target.setNextAvailableTime(dateIn(time, said.holdMs + 1));
+  return said;
 }
 
 /** What a status says about the limit of the service. An error of the service (5xx) says nothing. */

@@ -29,6 +29,9 @@ export interface Quota {
   readonly resetInMs: number | undefined;
 }
 
+/** A hold is a day at most, whatever the service asks for. */
+export const LONGEST_HOLD_MS = 86_400_000;
+
 /** A reset larger than this is an instant in seconds since 1970 (2001), larger than the second one in milliseconds. */
 const EPOCH_SECONDS = 1e9;
 const EPOCH_MILLISECONDS = 1e12;

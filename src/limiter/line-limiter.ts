@@ -147,14 +147,9 @@ export abstract class GateLimiter extends LineLimiter {
   }
 
   async clear(): Promise<void> {
-    resetGates(this.#gates);
+    for (const gate of this.#gates) gate.reset();
+    for (const gate of this.#gates) gate.wakeUps.notify();
   }
-}
-
-/** Resets all gates, and only then sends wake-ups. */
-function resetGates(gates: readonly LimiterGate[]): void {
-  for (const gate of gates) gate.reset();
-  for (const gate of gates) gate.wakeUps.notify();
 }
 
 class PermitWaiter extends Waiter {

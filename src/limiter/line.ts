@@ -2,7 +2,7 @@ import { both } from "../limits/compose.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../limits/wait.ts";
 import type { Blocked, WaitingLine } from "./blocked.ts";
 import type { Gate } from "./gate.ts";
-import { impossible } from "./impossible.ts";
+import { impossible } from "./refusal.ts";
 import type { MakeTurns, RemoteTurns } from "./remote-turns.ts";
 import { type Member, type Tokens, weightFor, type Weights } from "./charging.ts";
 import type { Composition, GateComposition, Waiter } from "./waiter.ts";
@@ -13,7 +13,7 @@ export const NOT_NOW: unique symbol = Symbol("not now");
 export const NEWCOMER = Infinity;
 
 let arrivals = 0;
-/** A newcomer behind waiters is told to retry after at least this long. */
+/** A newcomer behind waiters retries after at least this long. */
 const LEAST_MS = 1;
 /** After so many moves from one full gate to another a waiter is registered at all of its gates. */
 const MOST_MOVES = 16;
@@ -167,10 +167,10 @@ export class Line implements WaitingLine {
       const member = members[i]!;
       const gate = member.part;
       let wait = gate.wait(gate.timeAt(clock, now), weightFor(weights, member));
-      const ahead = gate.blocked.first;
-      if (ahead !== undefined && ahead !== this && ahead.firstOrder < order) {
+      const earlier = gate.blocked.first;
+      if (earlier !== undefined && earlier !== this && earlier.firstOrder < order) {
         // A waiter in line is woken when its turn comes; a newcomer gets the time after which to retry.
-        wait = both(wait, order === NEWCOMER ? Math.max(ahead.remaining, LEAST_MS) : WHEN_RELEASED);
+        wait = both(wait, order === NEWCOMER ? Math.max(earlier.remaining, LEAST_MS) : WHEN_RELEASED);
       }
       if (wait === 0) continue;
       const joint = both(this.wait, wait);

@@ -45,8 +45,8 @@ export interface RemotePart extends Part {
    * it sends none, and a waiter asks again ever less often.
    */
   readonly lookAgainMs?: number;
-  /** Charges, or returns how long to wait. A weight of 0 charges nothing and only checks. `said`: the weight was given. */
-  tryTake(weight: number, said: boolean): Promise<RemoteAnswer>;
+  /** Charges, or returns how long to wait. A weight of 0 charges nothing and only checks. `given`: by the caller, and not by default. */
+  tryTake(weight: number, given: boolean): Promise<RemoteAnswer>;
   /** Was it requested too long ago to be used? */
   isLate(token: unknown): boolean;
 }

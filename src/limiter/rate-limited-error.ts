@@ -1,6 +1,6 @@
 import { HoldError, OptionsError } from "../core/errors.ts";
 import { anything, date, durationOrZero, name, optional, readOptions } from "../core/options.ts";
-import { type HeaderSource, isHeaderSource, readHeaders } from "./headers.ts";
+import { type HeaderSource, isHeaderSource, LONGEST_HOLD_MS, readHeaders } from "./headers.ts";
 
 export interface RateLimitedErrorOptions extends ErrorOptions {
   /**
@@ -51,6 +51,3 @@ export class RateLimitedError extends HoldError {
 function isMilliseconds(value: unknown): boolean {
   return typeof value === "number" && durationOrZero.read(value) !== undefined;
 }
-
-/** A hold is a day at most, whatever the service asks for. */
-const LONGEST_HOLD_MS = 86_400_000;

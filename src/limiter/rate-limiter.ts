@@ -21,6 +21,7 @@ import {
 import { type Random, systemRandom } from "../core/random.ts";
 import { type IRateLimiterStorage, isAtomic, isLocal, LOCAL } from "../storage/rate-limiter-storage.ts";
 import { Backoff } from "./backoff.ts";
+import type { LimiterPart } from "./charging.ts";
 import type { RateLimiterOptions } from "./evenly-spaced-rate-limiter.ts";
 import { LineLimiter } from "./line-limiter.ts";
 import { type CountOption, countRule } from "./settings.ts";
@@ -84,14 +85,14 @@ export class RateLimiter extends LineLimiter {
   constructor(storage: IRateLimiterStorage, queueName: string, options: RateLimiterWithBackoffOptions) {
     const rule = readRule(readStorage(storage), queueName, options);
     const starts = startsIn(storage, rule);
-    super(() => [starts.part], RateLimiter);
+    super(() => [starts], RateLimiter);
     this.queueName = rule.name;
     this.#clock = rule.clock;
     this.#starts = starts;
   }
 
   async canProceed(): Promise<boolean> {
-    return this.waiting === 0 && (await this.#starts.hasRoom());
+    return this.waiting === 0 && (await this.#starts.canStart());
   }
 
   async recordJobStart(): Promise<void> {
@@ -152,7 +153,7 @@ function readStorage(storage: IRateLimiterStorage): IRateLimiterStorage {
   return storage;
 }
 
-function startsIn(storage: IRateLimiterStorage, rule: RateRule): Starts {
+function startsIn(storage: IRateLimiterStorage, rule: RateRule): Starts & LimiterPart {
   if (isLocal(storage)) return new LocalStarts(storage[LOCAL].state(rule.name), rule);
   return isAtomic(storage) ? new AtomicStarts(storage, rule) : new CheckedStarts(storage, rule);
 }

@@ -3,9 +3,8 @@ import { NEVER, WHEN_RELEASED } from "../limits/wait.ts";
 import { type Attempt, attempt, type Refused } from "./attempt.ts";
 import type { Blocked, WaitingLine } from "./blocked.ts";
 import type { Refusal } from "./limiter.ts";
-import { impossible } from "./impossible.ts";
-import { refusal } from "./refusal.ts";
-import { cancel, isLate, type Member, type Charged, type Tokens, type Weights } from "./charging.ts";
+import { impossible, refusal } from "./refusal.ts";
+import { cancel, type Charged, isLate, type Weights } from "./charging.ts";
 import type { Composition, Waiter } from "./waiter.ts";
 
 /** The line whose turns are taken. */
@@ -60,7 +59,7 @@ export class RemoteTurns {
     const outcome = await attempt(members, weights, clock, { wanted: () => true, passes: () => false });
     if (outcome === "unwanted") throw new Error("unreachable: it is wanted");
     if (!("tokens" in outcome)) return refusal(outcome.refusedBy.name, outcome.wait);
-    const tokens = inOrder(members, outcome.tokens);
+    const { tokens } = outcome;
     if (!isLate(members, tokens)) return { members, tokens };
     await cancel(members, tokens, weights);
     return this.tryTake(weights);
@@ -97,7 +96,7 @@ export class RemoteTurns {
     if (outcome === "unwanted") return;
     if ("tokens" in outcome) {
       this.#pollMs = FIRST_POLL_MS;
-      const tokens = inOrder(members, outcome.tokens);
+      const { tokens } = outcome;
       // Checked in the same step as the call: grants that are too late by now are requested again.
       if (wanted() && !isLate(members, tokens)) {
         this.#line.shift();
@@ -170,9 +169,4 @@ export const remoteTurns: MakeTurns = (line, composition) => new RemoteTurns(lin
 function heaviest(weights: Weights): number | undefined {
   const given = typeof weights === "number" ? [weights] : weights.filter((weight) => weight !== undefined);
   return given.length === 0 ? undefined : Math.max(...given);
-}
-
-/** Of a single member, not in an array. */
-function inOrder(members: readonly Member[], tokens: readonly unknown[]): Tokens {
-  return members.length === 1 ? tokens[0] : tokens;
 }

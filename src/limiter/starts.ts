@@ -17,7 +17,6 @@ import type { Backoff } from "./backoff.ts";
 import { Blocked } from "./blocked.ts";
 import { holdGate, nextAvailableIn } from "./gate.ts";
 import { type CheckedPart, Lock, type RemoteAnswer, type RemotePart } from "./part.ts";
-import type { LimiterPart } from "./charging.ts";
 import { RateGate } from "./rate-gate.ts";
 import { COUNT_HINT } from "./settings.ts";
 
@@ -32,11 +31,10 @@ export interface RateRule {
   readonly backoff: Backoff;
 }
 
-/** The starts that a `RateLimiter` counts, wherever they are kept. */
+/** The starts that a `RateLimiter` counts, wherever they are kept. Each kind of them is a part as well. */
 export interface Starts {
-  readonly part: LimiterPart;
-  /** Is one more available, with no hold? Clears the back-off, or advances it. */
-  hasRoom(): Promise<boolean>;
+  /** Could one more start now? Clears the back-off, or advances it. */
+  canStart(): Promise<boolean>;
   /** Records a start, whether or not it fits. Clears the back-off if it fits, else advances it. */
   record(): Promise<void>;
   /** Milliseconds until one more could start, the back-off included. */
@@ -45,8 +43,8 @@ export interface Starts {
   clear(): Promise<void>;
 }
 
-/** A window that advances the back-off of its limiter. */
-class BackoffGate extends RateGate {
+/** Starts kept in this process: decisions are synchronous. */
+export class LocalStarts extends RateGate implements Starts {
   readonly #backoff: Backoff;
 
   constructor(state: RateState, rule: RateRule) {
@@ -61,10 +59,9 @@ class BackoffGate extends RateGate {
 
   override recordStart(): void {
     const now = this.clock.now();
-    const full = this.wait(now, 1) !== 0;
+    const fits = this.wait(now, 1) === 0;
     super.recordStart();
-    if (full) this.refused(now);
-    else this.#backoff.granted();
+    this.#backoff.answered(fits, now);
   }
 
   override refused(now: number): void {
@@ -75,45 +72,30 @@ class BackoffGate extends RateGate {
     this.#backoff.granted();
     super.reset();
   }
-}
 
-/** Starts kept in this process: decisions are synchronous. */
-export class LocalStarts implements Starts {
-  readonly part: BackoffGate;
-  readonly #clock: Clock;
-  readonly #backoff: Backoff;
-
-  constructor(state: RateState, rule: RateRule) {
-    this.part = new BackoffGate(state, rule);
-    this.#clock = rule.clock;
-    this.#backoff = rule.backoff;
-  }
-
-  async hasRoom(): Promise<boolean> {
-    const now = this.#clock.now();
-    const available = this.part.wait(now, 1) === 0;
-    if (available) this.#backoff.granted();
-    else this.#backoff.refused(now);
-    return available;
+  async canStart(): Promise<boolean> {
+    const now = this.clock.now();
+    const fits = this.wait(now, 1) === 0;
+    this.#backoff.answered(fits, now);
+    return fits;
   }
 
   async record(): Promise<void> {
-    this.part.recordStart();
+    this.recordStart();
   }
 
   async nextAvailableIn(): Promise<number> {
-    const now = this.#clock.now();
-    const wait = nextAvailableIn(this.part, now);
-    return wait === 0 ? 0 : Math.max(wait, this.#backoff.remaining(now));
+    const now = this.clock.now();
+    return this.#backoff.extend(nextAvailableIn(this, now), now);
   }
 
   async holdUntil(until: Date): Promise<void> {
-    holdGate(this.part, until.getTime() - this.#clock.wall());
+    holdGate(this, until.getTime() - this.clock.wall());
   }
 
   async clear(): Promise<void> {
-    this.part.reset();
-    this.part.wakeUps.notify();
+    this.reset();
+    this.wakeUps.notify();
   }
 }
 
@@ -134,7 +116,6 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     this.state = nameIn(storage, rule.name);
   }
 
-  abstract readonly part: LimiterPart;
   /** Milliseconds until one more fits, by what the storage says. */
   protected abstract waitForOne(): Promise<Wait>;
 
@@ -150,21 +131,20 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     return this.state.wakeUps;
   }
 
-  async hasRoom(): Promise<boolean> {
-    const available = (await this.waitForOne()) <= 0;
-    return this.answered(available, available);
+  async canStart(): Promise<boolean> {
+    const fits = (await this.waitForOne()) <= 0;
+    this.answered(fits);
+    return fits;
   }
 
   async record(): Promise<void> {
-    const full = (await this.waitForOne()) > 0;
+    const fits = (await this.waitForOne()) <= 0;
     await this.storage.recordExecution(this.name);
-    if (full) this.rule.backoff.refused(this.clock.now());
-    else this.rule.backoff.granted();
+    this.answered(fits);
   }
 
   async nextAvailableIn(): Promise<number> {
-    const wait = await this.waitForOne();
-    return wait <= 0 ? 0 : Math.max(wait, this.rule.backoff.remaining(this.clock.now()));
+    return this.rule.backoff.extend(await this.waitForOne(), this.clock.now());
   }
 
   async holdUntil(until: Date): Promise<void> {
@@ -186,11 +166,9 @@ abstract class RemoteStarts<Storage extends IRateLimiterStorage> implements Star
     return this.counts === "starts" ? Math.min(1, weight) : weight;
   }
 
-  /** Advances or clears the back-off by the answer of the storage. */
-  protected answered<T>(answer: T, granted: boolean): T {
-    if (granted) this.rule.backoff.granted();
-    else this.rule.backoff.refused(this.clock.now());
-    return answer;
+  /** Clears the back-off, or advances it. */
+  protected answered(granted: boolean): void {
+    this.rule.backoff.answered(granted, this.clock.now());
   }
 }
 
@@ -203,7 +181,6 @@ interface GrantedStart {
 /** Starts kept in a storage that checks and charges in one step. */
 export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> implements RemotePart {
   readonly kind = "remote";
-  readonly part = this;
   readonly #confirmations: Confirmations<RateCall> | undefined;
 
   constructor(storage: AtomicRateLimiterStorage, rule: RateRule) {
@@ -223,14 +200,14 @@ export class AtomicStarts extends RemoteStarts<AtomicRateLimiterStorage> impleme
       this.name,
       this.#confirmations === undefined ? window : { ...window, grantTtl },
     );
-    const verdict = await this.answerOf(answering, ({ token }) => {
+    const decision = await this.answerOf(answering, ({ token }) => {
       // The caller does not wait for it any more.
       if (token !== undefined) this.cancel({ token, asked }).catch(() => {});
     });
+    this.answered(decision.granted);
+    if (decision.granted) return { wait: 0, token: { token: decision.token, asked } };
     // A refusal must not lead to a retry at once or to none, whatever the storage answers.
-    const wait = verdict.retryInMs > 0 ? verdict.retryInMs : 1;
-    const answer = verdict.granted ? ({ wait: 0, token: { token: verdict.token, asked } } as const) : { wait };
-    return this.answered(answer, verdict.granted);
+    return { wait: decision.retryInMs > 0 ? decision.retryInMs : 1 };
   }
 
   isLate({ asked }: GrantedStart): boolean {
@@ -267,7 +244,6 @@ const confirms = (storage: AtomicRateLimiterStorage): storage is Required<Atomic
 /** Starts kept in a storage with the seven methods only: exact for one caller at a time, which a lock ensures within this process. */
 export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements CheckedPart {
   readonly kind = "checked";
-  readonly part = this;
 
   get lock(): Lock {
     return this.state.lock;
@@ -283,7 +259,8 @@ export class CheckedStarts extends RemoteStarts<IRateLimiterStorage> implements 
       );
     }
     const wait = await this.answerOf(this.waitForOne());
-    return this.answered(wait, wait === 0);
+    this.answered(wait === 0);
+    return wait;
   }
 
   async recordStart(): Promise<void> {

@@ -65,7 +65,7 @@ export class LimitWakeUps extends WakeUps {
   #subscribe(): void {
     if (this.#unsubscribe !== undefined) return;
     try {
-      this.#unsubscribe = this.#storage.subscribe({ queue: null, wake: (news) => news && this.#hear() });
+      this.#unsubscribe = this.#storage.subscribe({ queue: null, wake: (mayStart) => mayStart && this.#hear() });
     } catch {
       // If the storage is closed, the next request fails and reports it.
       return;

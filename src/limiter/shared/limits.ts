@@ -222,12 +222,12 @@ export class Limits {
       throw new OptionsError("sync", option, undefined, `given: the limit "${rule.name}" is by ${names.join(", ")}`);
     }
     const { remaining, resetMs, holdMs } = reportOn(rule, group, source, this.#clock.wall());
-    const told = remaining !== undefined && resetMs !== undefined;
-    if (told) await this.#limits.change(rule.name, { remaining, resetMs, group });
+    const known = remaining !== undefined && resetMs !== undefined;
+    if (known) await this.#limits.change(rule.name, { remaining, resetMs, group });
     if (holdMs > 0) await this.#limits.change(rule.name, { holdMs, group });
     return {
       remaining,
-      resetAt: told ? dateIn(this.#clock, resetMs) : undefined,
+      resetAt: known ? dateIn(this.#clock, resetMs) : undefined,
       heldUntil: holdMs > 0 ? dateIn(this.#clock, holdMs) : undefined,
     };
   }

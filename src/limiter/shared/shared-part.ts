@@ -19,7 +19,7 @@ export interface SharedSettings {
 }
 
 /** The charge of a start under a shared limit. */
-interface Charged {
+interface SharedCharge {
   readonly token: string;
   /** It has slots, which return when the work ends. */
   readonly held: boolean;
@@ -67,11 +67,11 @@ export class SharedPart implements RemotePart {
     return this.wakeUps;
   }
 
-  async tryTake(weight: number, said: boolean): Promise<RemoteAnswer> {
+  async tryTake(weight: number, given: boolean): Promise<RemoteAnswer> {
     // Another part of this composite charges the same limit for both.
     if (weight === 0) return { wait: 0, token: undefined };
     const { target, ttlMs, grantTtl: grantTtlMs } = this.#settings;
-    const request = { weight: said ? weight : null, ttlMs, grantTtlMs };
+    const request = { weight: given ? weight : null, ttlMs, grantTtlMs };
     const asked = markOf(this.clock);
     const taken = await inTime(this.clock, () => target.take(this.#storage.limits, request), {
       late: (answer) => this.#cancelLate(answer),
@@ -81,35 +81,35 @@ export class SharedPart implements RemotePart {
       this.wakeUps.granted();
       if (taken.held) this.#renewals.begin(taken.token);
       const { token, held, grant } = taken;
-      return { wait: 0, token: { token, held, grant, asked } satisfies Charged };
+      return { wait: 0, token: { token, held, grant, asked } satisfies SharedCharge };
     }
     if (taken.most !== null) return { wait: NEVER, most: taken.most };
     // A retry time of 0 would cause a busy loop, so it is raised to 1 ms.
     return { wait: taken.retryInMs === null ? WHEN_RELEASED : Math.max(taken.retryInMs, 1) };
   }
 
-  isLate({ asked }: Charged): boolean {
+  isLate({ asked }: SharedCharge): boolean {
     return mostSince(this.clock, asked) > this.grantTtl;
   }
 
-  called({ grant, asked }: Charged): void {
+  called({ grant, asked }: SharedCharge): void {
     if (grant === undefined) return;
     const confirmation = { grant: grant.id, calledInMs: mostSince(this.clock, asked) };
     confirmationsOf(this.#storage, this.clock).add(confirmation, grant.confirmInMs);
   }
 
-  release({ token, held }: Charged): Promise<void> | void {
+  release({ token, held }: SharedCharge): Promise<void> | void {
     if (!held) return;
     this.#renewals.end(token);
     return this.#give(token, "released");
   }
 
-  cancel({ token }: Charged): Promise<void> {
+  cancel({ token }: SharedCharge): Promise<void> {
     this.#renewals.end(token);
     return this.#give(token, "cancelled");
   }
 
-  settle({ token }: Charged, used: number): Promise<void> {
+  settle({ token }: SharedCharge, used: number): Promise<void> {
     return this.#give(token, { used });
   }
 

@@ -2,7 +2,7 @@ import type { Duration } from "../../core/duration.ts";
 import { OptionsError } from "../../core/errors.ts";
 import { type Check, countOrZero, date, durationOrZero, readOptions, required } from "../../core/options.ts";
 import { type LimitRule, quotaOf } from "../../limits/rule.ts";
-import { type HeaderSource, isHeaderSource, type Quota, readHeaders } from "../headers.ts";
+import { type HeaderSource, isHeaderSource, LONGEST_HOLD_MS, type Quota, readHeaders } from "../headers.ts";
 
 /** What the user's code read from a service. */
 export interface Remaining {
@@ -19,9 +19,6 @@ export interface ServiceReport {
   /** The hold that it asks for. */
   readonly holdMs: number;
 }
-
-/** A hold is a day at most, whatever the service asks for. */
-export const LONGEST_HOLD_MS = 86_400_000;
 
 const instantOrDuration: Check<Date | number> = {
   expected: "a duration >= 0 or a valid Date",
