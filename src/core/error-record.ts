@@ -1,9 +1,11 @@
 import { JobError, JobTimeoutError, PermanentJobError, RetryableJobError } from "./errors.ts";
 import type { ErrorRecord } from "./job.ts";
 import { scrub } from "./scrub.ts";
+import { textOf } from "./text.ts";
 
 const LONGEST_MESSAGE = 2_000;
 const LONGEST_STACK = 8_000;
+const UNREADABLE = "something that cannot be shown was thrown";
 
 /** What is stored of a thrown value: bounded, without secrets. Reading the value may throw. */
 export function recordError(thrown: unknown): ErrorRecord {
@@ -16,7 +18,7 @@ export function recordError(thrown: unknown): ErrorRecord {
 }
 
 function describe(thrown: unknown): ErrorRecord {
-  if (!isErrorLike(thrown)) return { name: "Error", message: clean(textOf(thrown), LONGEST_MESSAGE) };
+  if (!isErrorLike(thrown)) return { name: "Error", message: clean(textOf(thrown) ?? UNREADABLE, LONGEST_MESSAGE) };
   const { name, message, stack, code } = readError(thrown);
   return {
     name: clean(name ?? "Error", 100),
@@ -53,14 +55,6 @@ function readError(thrown: object): { name?: string; message?: string; stack?: s
     }
   }
   return read;
-}
-
-function textOf(thrown: unknown): string {
-  try {
-    return typeof thrown === "string" ? thrown : (JSON.stringify(thrown) ?? String(thrown));
-  } catch {
-    return "something that cannot be shown was thrown";
-  }
 }
 
 /** Cuts the text first, generously, and not within a word: half a secret could not be recognised. */

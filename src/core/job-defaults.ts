@@ -88,8 +88,8 @@ const weights: Check<Readonly<Record<string, number>>> = {
 const BACKOFFS = {
   exponential: {
     kind: required(oneOf("exponential")),
-    initial: optional(positiveDuration, 1_000),
-    max: optional(positiveDuration, 600_000),
+    initial: optional(positiveDuration, DEFAULT_BACKOFF.initial),
+    max: optional(positiveDuration, DEFAULT_BACKOFF.max),
   },
   fixed: { kind: required(oneOf("fixed")), delay: required(durationOrZero) },
   custom: { kind: required(oneOf("custom")), name: required(nameText) },

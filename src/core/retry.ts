@@ -10,7 +10,7 @@ export const DEFAULT_BACKOFF = { kind: "exponential", initial: 1_000, max: 600_0
 
 const LONGEST_MS = 1e12;
 
-/** The same for a plan that needs no strategy. */
+/** How long to wait after attempt number `attempt` (from 1) failed, by a plan that needs no strategy. */
 export function plannedDelay(
   plan: Exclude<BackoffPlan, { readonly kind: "custom" }>,
   attempt: number,
@@ -22,7 +22,7 @@ export function plannedDelay(
 }
 
 /**
- * How long to wait after attempt number `attempt` (from 1) failed. For a strategy that is missing, throws, or returns no duration the result
+ * The same by any plan. For a strategy that is missing, throws, or returns no duration the result
  * is a `JobError`: the caller then uses the default back-off.
  */
 export function retryDelay(
