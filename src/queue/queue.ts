@@ -5,6 +5,7 @@ import type { JobEventName, JobEvents } from "../core/events.ts";
 import { canonicalJson, fromJson, toJson } from "../core/json.ts";
 import { type JobCounts, type JobRecord, type JobState, noJobs } from "../core/job.ts";
 import {
+  anything,
   type Check,
   clock,
   date,
@@ -20,7 +21,7 @@ import { keyText, nameText, queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import { type DefinedLimits, limitsOption } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
-import type { JobStorage, NewJob } from "../storage/job-storage.ts";
+import type { ChangeAction, JobStorage, NewJob } from "../storage/job-storage.ts";
 import type { LimitListener } from "../storage/declaring.ts";
 import { drain, type QueueExplanation } from "../storage/drain.ts";
 import type { Explanation } from "../storage/explain.ts";
@@ -79,6 +80,9 @@ export interface QueueOptions<Jobs> {
   readonly clock?: Clock | undefined;
 }
 
+/** A job of any type of the queue. */
+type JobOf<Jobs> = QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>>;
+
 /** One job among many that are added together. */
 export type BulkEntry<Jobs> = {
   readonly [Type in TypeOf<Jobs>]: {
@@ -123,10 +127,6 @@ const dataBytes: Check<number> = {
   read: integer(1, LARGEST_DATA).read,
 };
 const pageSize = /* @__PURE__ */ integer(1, 1_000);
-const anything: Check<object> = {
-  expected: "an object",
-  read: (value) => (typeof value === "object" && value !== null ? value : undefined),
-};
 
 const RULES = {
   storage: required(jobStorage),
@@ -199,33 +199,23 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
    * Adds all of them or, if one cannot be added, none. Returns the jobs in order. At most 10,000 jobs, with 64 MiB of data together:
    * add more in several calls.
    */
-  async addBulk(
-    entries: readonly BulkEntry<Jobs>[],
-    options: BulkOptions = {},
-  ): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>>[]> {
+  async addBulk(entries: readonly BulkEntry<Jobs>[], options: BulkOptions = {}): Promise<JobOf<Jobs>[]> {
     const tx = readTransaction("addBulk", options);
     if (!Array.isArray(entries)) throw new OptionsError("addBulk", "entries", entries, "an array");
     if (entries.length > MOST_IN_BULK) {
       throw new OptionsError("addBulk", "entries.length", entries.length, `at most ${MOST_IN_BULK}`);
     }
-    return entries.length === 0
-      ? []
-      : ((await this.#addAll("addBulk", entries, tx)) as QueuedJob<
-          DataOf<Jobs, TypeOf<Jobs>>,
-          ResultOf<Jobs, TypeOf<Jobs>>
-        >[]);
+    return entries.length === 0 ? [] : ((await this.#addAll("addBulk", entries, tx)) as JobOf<Jobs>[]);
   }
 
   /** The job of this id, if it is in this queue. */
-  async get(id: string): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> | undefined> {
-    const [record] = await this.storage.find([readArgument("get", "id", anyText, id)]);
-    return record === undefined || record.queue !== this.name ? undefined : this.#jobOf(record);
+  async get(id: string): Promise<JobOf<Jobs> | undefined> {
+    const record = await this.#find("get", id);
+    return record && this.#jobOf(record);
   }
 
   /** The job that has this idempotency key now. Undefined: the key has expired, or its job is deleted. */
-  async getByKey(
-    idempotencyKey: string,
-  ): Promise<QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> | undefined> {
+  async getByKey(idempotencyKey: string): Promise<JobOf<Jobs> | undefined> {
     const key = readArgument("getByKey", "idempotencyKey", keyText, idempotencyKey);
     const record = await this.storage.findByKey(this.name, key);
     return record && this.#jobOf(record);
@@ -233,8 +223,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 
   /** The state of the job with this id. */
   async info(id: string): Promise<ListPage<Jobs>["jobs"][number] | undefined> {
-    const [record] = await this.storage.find([readArgument("info", "id", anyText, id)]);
-    return record === undefined || record.queue !== this.name ? undefined : infoOf(record);
+    const record = await this.#find("info", id);
+    return record && infoOf(record);
   }
 
   /** The waiting jobs of the queue, their limits, and an estimate of how long the limits take for them. Declares nothing. */
@@ -295,12 +285,12 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 
   /** See `QueuedJob.cancel`. A job that does not exist is a `JobNotFoundError`. */
   cancel(id: string): Promise<boolean> {
-    return changeOne(this.#place, "cancel", readArgument("cancel", "id", anyText, id));
+    return this.#change("cancel", id);
   }
 
   /** See `QueuedJob.retry`. */
   retry(id: string): Promise<boolean> {
-    return changeOne(this.#place, "retry", readArgument("retry", "id", anyText, id));
+    return this.#change("retry", id);
   }
 
   /** See `QueuedJob.update`. A job that does not exist is a `JobNotFoundError`. */
@@ -310,12 +300,12 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 
   /** See `QueuedJob.promote`. */
   promote(id: string): Promise<boolean> {
-    return changeOne(this.#place, "promote", readArgument("promote", "id", anyText, id));
+    return this.#change("promote", id);
   }
 
   /** See `QueuedJob.remove`. */
   remove(id: string): Promise<boolean> {
-    return changeOne(this.#place, "remove", readArgument("remove", "id", anyText, id));
+    return this.#change("remove", id);
   }
 
   /**
@@ -352,6 +342,16 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
   /** Calls the listener for every such event of this queue, in any process, until the returned function is called. */
   on<Name extends JobEventName>(event: Name, listener: (event: JobEvents[Name]) => void): () => void {
     return listen(this.storage, this.name, event, listener);
+  }
+
+  /** The job of this id, if it is in this queue. */
+  async #find(owner: string, id: string): Promise<JobRecord | undefined> {
+    const [record] = await this.storage.find([readArgument(owner, "id", anyText, id)]);
+    return record?.queue === this.name ? record : undefined;
+  }
+
+  #change(action: ChangeAction, id: string): Promise<boolean> {
+    return changeOne(this.#place, action, readArgument(action, "id", anyText, id));
   }
 
   async #addAll(
@@ -438,7 +438,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     return updateOne(this.storage, this.name, id, readUpdate(options, data));
   }
 
-  #jobOf(record: JobRecord): QueuedJob<DataOf<Jobs, TypeOf<Jobs>>, ResultOf<Jobs, TypeOf<Jobs>>> {
+  #jobOf(record: JobRecord): JobOf<Jobs> {
     const { id, type, data, keepFor } = record;
     return new QueuedJob(this.#place, {
       id,
