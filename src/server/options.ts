@@ -74,32 +74,28 @@ const RULES = {
 export type ServerSettings = ReturnType<typeof readServerOptions>;
 
 export function readServerOptions(options: StorageOrStore<JobQueueServerOptions>) {
-  const read = readOptions(OWNER, RULES, namingStorage(OWNER, options));
-  const { concurrency, limiter, limits, onLimitChange, lease, defaults, backoffs, maxHolds, onError, random } = read;
-  const worker = {
-    concurrency,
-    limiter,
-    limits,
-    onLimitChange,
-    lease,
-    defaults,
-    backoffs,
-    maxHolds,
-    onError,
-    random,
-    clock: read.clock,
-  };
+  const {
+    storage,
+    queueName,
+    workerCount: count,
+    deleteAfterCompletionMs,
+    deleteAfterFailureMs,
+    deleteAfterDisabledMs,
+    cleanupIntervalMs,
+    pollIntervalMs: _,
+    ...worker
+  } = readOptions(OWNER, RULES, namingStorage(OWNER, options));
   const ages: readonly (readonly [JobState, number | undefined])[] = [
-    ["completed", read.deleteAfterCompletionMs],
-    ["dead", read.deleteAfterFailureMs],
-    ["cancelled", read.deleteAfterDisabledMs],
+    ["completed", deleteAfterCompletionMs],
+    ["dead", deleteAfterFailureMs],
+    ["cancelled", deleteAfterDisabledMs],
   ];
   return {
-    storage: read.storage,
-    queueName: read.queueName,
-    workerCount: read.workerCount,
-    clock: read.clock,
-    cleanupIntervalMs: read.cleanupIntervalMs,
+    storage,
+    queueName,
+    workerCount: count,
+    clock: worker.clock,
+    cleanupIntervalMs,
     worker: worker as unknown as Omit<WorkerOptions, "storage">,
     retentions: ages.flatMap(([state, afterMs]): Retention[] => (afterMs === undefined ? [] : [{ state, afterMs }])),
   };
