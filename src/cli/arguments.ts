@@ -1,8 +1,7 @@
 import { parseArgs } from "node:util";
 import { toMilliseconds } from "../core/duration.ts";
 import { JOB_STATES, type JobState } from "../core/job.ts";
-import { UsageError } from "./failures.ts";
-import { didYouMean } from "./nearest.ts";
+import { didYouMean, UsageError } from "./failures.ts";
 import { mayBeAddress, NOT_SHOWN } from "./redact.ts";
 
 /** One option of a command. */

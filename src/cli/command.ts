@@ -1,5 +1,6 @@
 import type { Arguments, OptionSpecs } from "./arguments.ts";
 import type { Io } from "./io.ts";
+import type { Surface } from "./render/table.ts";
 import { jsonText } from "./render/text.ts";
 
 /** What a command is given. */
@@ -43,7 +44,13 @@ export const QUEUE: OptionSpecs = {
   queue: { value: "name", short: "q", help: "the queue; needed where there are several" },
 };
 
+/** For commands that look at some jobs of a queue. */
+export const OF_TYPE_AND_GROUP: OptionSpecs = {
+  type: { value: "type", short: "t", help: "only of this type" },
+  group: { value: "group", short: "g", help: "only of this group" },
+};
+
 /** Answers with one JSON document or with text, whichever was asked for. */
-export function answer({ io, json }: Context, value: unknown, text: () => string): void {
-  io.out(json ? `${jsonText(value)}\n` : text());
+export function answer({ io, json }: Context, value: unknown, text: (surface: Surface) => string): void {
+  io.out(json ? `${jsonText(value)}\n` : text({ paint: io.paint, columns: io.columns() }));
 }

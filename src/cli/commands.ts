@@ -1,17 +1,14 @@
 import type { Command } from "./command.ts";
-import { cancel } from "./commands/cancel.ts";
+import { cancel, drain, promote, remove } from "./commands/change.ts";
 import { clock } from "./commands/clock.ts";
 import { doctor } from "./commands/doctor.ts";
-import { drain } from "./commands/drain.ts";
 import { edit } from "./commands/edit.ts";
 import { explain } from "./commands/explain.ts";
 import { jobs } from "./commands/jobs.ts";
 import { limits } from "./commands/limits.ts";
 import { migrate } from "./commands/migrate.ts";
 import { pause, resume } from "./commands/pause.ts";
-import { promote } from "./commands/promote.ts";
 import { purge } from "./commands/purge.ts";
-import { remove } from "./commands/remove.ts";
 import { retry } from "./commands/retry.ts";
 import { show } from "./commands/show.ts";
 import { simulate } from "./commands/simulate.ts";

@@ -1,5 +1,6 @@
 import { LimitConflictError, LimitNotFoundError, OptionsError } from "../core/errors.ts";
 import { recordError } from "../core/error-record.ts";
+import { nearest } from "../core/nearest.ts";
 import { scrubAddresses } from "../core/scrub.ts";
 import type { Redact } from "./redact.ts";
 
@@ -18,6 +19,13 @@ export class Failure extends Error {
     super(message);
     this.code = code;
   }
+}
+
+/** The end of a message about an unknown word: the nearest known word, or all of them. */
+export function didYouMean(word: string, known: readonly string[], what: string): string {
+  const near = nearest(word, known);
+  if (near !== undefined) return `did you mean ${near}?`;
+  return known.length === 0 ? `there are no ${what}` : `${what}: ${known.join(", ")}`;
 }
 
 /** Messages that quote the command line; they are not redacted as secrets. */

@@ -1,7 +1,6 @@
 import type { JobStorage, QueueOverview } from "../storage/job-storage.ts";
 import type { Context } from "./command.ts";
-import { Failure, UsageError } from "./failures.ts";
-import { didYouMean } from "./nearest.ts";
+import { didYouMean, Failure, UsageError } from "./failures.ts";
 import { printable } from "./render/text.ts";
 
 /** The queue that was named, or the only one there is. */

@@ -3,10 +3,9 @@ import { OptionsError } from "../core/errors.ts";
 import { quoted, readArguments } from "./arguments.ts";
 import { COMMON, type Command, DATABASE, QUEUE } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
-import { shownOf, UsageError } from "./failures.ts";
+import { didYouMean, shownOf, UsageError } from "./failures.ts";
 import { commandHelp, overallHelp } from "./help.ts";
 import type { Io } from "./io.ts";
-import { didYouMean } from "./nearest.ts";
 import { type Redact, redacting, redactor } from "./redact.ts";
 import { jsonText, printable } from "./render/text.ts";
 

@@ -2,7 +2,7 @@ import type { JobState } from "../../core/job.ts";
 import { Queue } from "../../queue/queue.ts";
 import type { ChangeAllOptions } from "../../queue/bulk.ts";
 import type { Arguments, OptionSpecs } from "../arguments.ts";
-import { answer, type Context } from "../command.ts";
+import { answer, type Context, OF_TYPE_AND_GROUP } from "../command.ts";
 import { Failure, UsageError } from "../failures.ts";
 import type { Database } from "../opened.ts";
 import { chosenQueue } from "../queues.ts";
@@ -10,8 +10,7 @@ import { plural, printable } from "../render/text.ts";
 
 /** Options that say which jobs of a queue. */
 export const WHICH: OptionSpecs = {
-  type: { value: "type", short: "t", help: "only of this type" },
-  group: { value: "group", short: "g", help: "only of this group" },
+  ...OF_TYPE_AND_GROUP,
   key: { value: "key", short: "k", help: "only the job that has this idempotency key now" },
 };
 
@@ -21,7 +20,7 @@ export const CONFIRM: OptionSpecs = {
   "dry-run": { help: "only count" },
 };
 
-/** What is done to many jobs, and how that is told. */
+/** What is done to many jobs, and the words for it. */
 export interface ManyWords {
   readonly action: "cancel" | "remove" | "drain";
   /** What will become of jobs: "this cancels 3 jobs". */

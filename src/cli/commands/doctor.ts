@@ -27,15 +27,12 @@ export const doctor: Command = {
   },
   words: "none",
   async run(context) {
-    const { io } = context;
     const address = addressOf(context);
     const { found, facts } = await (address.kind === "sqlite"
       ? ofFile(context, address.path)
       : ofServer(context, address));
     const failed = found.some(({ status }) => status === "fail");
-    answer(context, { ok: !failed, findings: found, facts }, () =>
-      findingsText(found, { paint: io.paint, columns: io.columns() }),
-    );
+    answer(context, { ok: !failed, findings: found, facts }, (surface) => findingsText(found, surface));
     return failed ? 1 : 0;
   },
 };

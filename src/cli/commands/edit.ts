@@ -4,7 +4,7 @@ import { type Arguments, quoted } from "../arguments.ts";
 import { answer, type Command, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { Failure, UsageError } from "../failures.ts";
-import { KEYS, keysIn } from "../keys-option.ts";
+import { KEYS, keysIn } from "../named-values.ts";
 import { printable } from "../render/text.ts";
 
 /** What takes an option away. */

@@ -29,21 +29,17 @@ export const explain: Command = {
 };
 
 async function ofJob(context: Context, { storage }: Database, id: string): Promise<number> {
-  const { io } = context;
   const conditions = await storage.explain(id);
   if (conditions === undefined) throw new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
   const explained = explainJob(conditions);
-  const surface = { paint: io.paint, columns: io.columns() };
-  answer(context, explained, () => explanationText(explained, conditions.now, surface));
+  answer(context, explained, (surface) => explanationText(explained, conditions.now, surface));
   return 0;
 }
 
 async function ofQueue(context: Context, { storage, look }: Database): Promise<number> {
-  const { io } = context;
   const { queue } = await chosenQueue(context, storage);
   const explained = drain(await storage.backlog(queue));
   const now = await look.now();
-  const surface = { paint: io.paint, columns: io.columns() };
-  answer(context, explained, () => queueExplanationText(explained, now, surface));
+  answer(context, explained, (surface) => queueExplanationText(explained, now, surface));
   return 0;
 }

@@ -1,5 +1,5 @@
 import type { JobStorage } from "../../storage/job-storage.ts";
-import { answer, type Command, DATABASE, QUEUE } from "../command.ts";
+import { answer, type Command, DATABASE, OF_TYPE_AND_GROUP, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { chosenQueue } from "../queues.ts";
 import { jobJson } from "../render/job-json.ts";
@@ -14,8 +14,7 @@ export const jobs: Command = {
     ...DATABASE,
     ...QUEUE,
     state: { value: "s,…", short: "s", help: "waiting, scheduled, active, completed, dead, cancelled, awaiting" },
-    type: { value: "type", short: "t", help: "only of this type" },
-    group: { value: "group", short: "g", help: "only of this group" },
+    ...OF_TYPE_AND_GROUP,
     since: { value: "1h", help: "added so long ago at most" },
     limit: { value: "n", short: "n", help: "how many at most, from 1 to 1000 (default 20)" },
     cursor: { value: "c", help: "where the page before ended" },
@@ -24,7 +23,7 @@ export const jobs: Command = {
   words: "none",
   run: (context) =>
     withDatabase(context, async ({ storage, look }) => {
-      const { args, io } = context;
+      const { args } = context;
       const since = args.duration("since");
       const limit = args.integer("limit", { least: 1, most: 1_000, fallback: 20 });
       const now = await look.now();
@@ -40,10 +39,10 @@ export const jobs: Command = {
       const { queue } = await chosenQueue(context, storage);
       const page = await storage.list({ queue, ...query });
       const value = { jobs: page.jobs.map((job) => jobJson(job, { data: args.flag("data") })), cursor: page.cursor };
-      answer(context, value, () => {
+      answer(context, value, (surface) => {
         if (page.jobs.length === 0) return "No such jobs.\n";
-        const more = page.cursor === null ? "" : `${io.paint("dim", `More: --cursor ${page.cursor}`)}\n`;
-        return jobsTable(page.jobs, now, { paint: io.paint, columns: io.columns() }) + more;
+        const more = page.cursor === null ? "" : `${surface.paint("dim", `More: --cursor ${page.cursor}`)}\n`;
+        return jobsTable(page.jobs, now, surface) + more;
       });
       return 0;
     }),

@@ -27,8 +27,7 @@ export function isAction(word: string): word is keyof typeof ACTIONS {
 }
 
 async function set(context: Context, database: Database, words: readonly string[]): Promise<number> {
-  const name = oneName("set", words);
-  only(context, "set", ["max", "per", "concurrency", "every", "group", "keys"]);
+  const name = readName(context, "set", words, ["max", "per", "concurrency", "every", "group", "keys"]);
   const { args } = context;
   const change = {
     max: numberOf(context, "max"),
@@ -39,48 +38,42 @@ async function set(context: Context, database: Database, words: readonly string[
   if (Object.values(change).every((value) => value === undefined)) {
     throw new UsageError("set what? Say --max, --per, --concurrency or --every");
   }
-  return done(context, database, name, (limits, key) => limits.change(name, change, key), "set");
+  return apply(context, database, name, (limits, key) => limits.change(name, change, key), "set");
 }
 
 async function restore(context: Context, database: Database, words: readonly string[]): Promise<number> {
-  const name = oneName("restore", words);
-  only(context, "restore", []);
-  return done(context, database, name, (limits) => limits.restore(name), "restored");
+  const name = readName(context, "restore", words, []);
+  return apply(context, database, name, (limits) => limits.restore(name), "restored");
 }
 
 async function pause(context: Context, database: Database, words: readonly string[]): Promise<number> {
-  const name = oneName("pause", words);
-  only(context, "pause", ["for", "group", "keys"]);
+  const name = readName(context, "pause", words, ["for", "group", "keys"]);
   const forMs = context.args.duration("for");
   const keyed = ["group", "keys"].find((option) => context.args.flag(option));
   if (forMs === undefined && keyed !== undefined) {
     throw new UsageError(`--${keyed} needs --for: without an end the whole limit is paused`);
   }
-  const told = forMs === undefined ? "paused" : `paused for ${duration(forMs)}:`;
-  return done(
+  return apply(
     context,
     database,
     name,
     (limits, key) => limits.pause(name, forMs === undefined ? {} : { for: forMs, ...key }),
-    told,
+    forMs === undefined ? "paused" : `paused for ${duration(forMs)}:`,
   );
 }
 
 async function resume(context: Context, database: Database, words: readonly string[]): Promise<number> {
-  const name = oneName("resume", words);
-  only(context, "resume", []);
-  return done(context, database, name, (limits) => limits.resume(name), "resumed");
+  const name = readName(context, "resume", words, []);
+  return apply(context, database, name, (limits) => limits.resume(name), "resumed");
 }
 
 async function reset(context: Context, database: Database, words: readonly string[]): Promise<number> {
-  const name = oneName("reset", words);
-  only(context, "reset", ["group", "keys"]);
-  return done(context, database, name, (limits, key) => limits.reset(name, key), "reset");
+  const name = readName(context, "reset", words, ["group", "keys"]);
+  return apply(context, database, name, (limits, key) => limits.reset(name, key), "reset");
 }
 
 async function remove(context: Context, { storage }: Database, words: readonly string[]): Promise<number> {
-  const name = oneName("remove", words);
-  only(context, "remove", ["yes"]);
+  const name = readName(context, "remove", words, ["yes"]);
   const {
     limit: { waiting },
   } = await foundLimit(storage, name);
@@ -96,7 +89,7 @@ async function remove(context: Context, { storage }: Database, words: readonly s
 async function define(context: Context, { storage }: Database, words: readonly string[]): Promise<number> {
   const [file] = words;
   if (file === undefined || words.length > 1) throw new UsageError("which file? sluice limits define <file.json>");
-  only(context, "define", ["on-conflict", "version", "owner"]);
+  refuseOptions(context, "define", ["on-conflict", "version", "owner"]);
   const { rules } = readLimits(file, readJsonFile(file));
   const came = await storage.limits.define(rules, {
     onConflict: onConflict(context),
@@ -107,8 +100,8 @@ async function define(context: Context, { storage }: Database, words: readonly s
   const names = rules.map((rule) => rule.name);
   answer(context, { defined: names, ...came }, () => {
     const defined = `defined ${plural(names.length, "limit")}: ${names.map((name) => printable(name)).join(", ")}`;
-    const told = outcomesOf(came).map((one) => printable(declaredText(one)));
-    return [defined, ...told, ""].join("\n");
+    const outcomes = outcomesOf(came).map((one) => printable(declaredText(one)));
+    return [defined, ...outcomes, ""].join("\n");
   });
   return 0;
 }
@@ -123,13 +116,13 @@ function ownerOf({ args }: Context): string | undefined {
   return args.flag("owner") ? readArgument("limits define", "owner", nameText, args.text("owner")) : undefined;
 }
 
-/** Does it, and shows what has become of the limit. */
-async function done(
+/** Changes a limit, and shows what has become of it. */
+async function apply(
   context: Context,
   { storage, look }: Database,
   name: string,
   act: (limits: Limits, key: LimitKeyOptions) => Promise<unknown>,
-  told: string,
+  done: string,
 ): Promise<number> {
   const key = keyOption(context.args);
   await foundLimit(storage, name, key);
@@ -138,15 +131,17 @@ async function done(
   const now = await look.now();
   answer(context, limitJson(limit, now, value), () => {
     const words = `${allowanceText(limit.rule, value ?? null)}, ${limitWords(limit, now, value).text}`;
-    return `${told} ${printable(labelOf(name, value ?? null))}: ${words}\n`;
+    return `${done} ${printable(labelOf(name, value ?? null))}: ${words}\n`;
   });
   return 0;
 }
 
-function oneName(action: string, words: readonly string[]): string {
+/** The name of the limit. Refuses options other than these. */
+function readName(context: Context, action: string, words: readonly string[], options: readonly string[]): string {
   const [name, more] = words;
   if (name === undefined) throw new UsageError(`which limit? sluice limits ${action} <name>`);
   if (more !== undefined) throw new UsageError(`one limit at a time: sluice limits ${action} <name>`);
+  refuseOptions(context, action, options);
   return name;
 }
 
@@ -165,8 +160,8 @@ const OWN = [
   "history",
 ];
 
-/** An option that does nothing here was meant for something else. */
-function only({ args }: Context, action: string, allowed: readonly string[]): void {
+/** Refuses options that do nothing here: they were meant for something else. */
+function refuseOptions({ args }: Context, action: string, allowed: readonly string[]): void {
   const extra = OWN.find((option) => args.flag(option) && !allowed.includes(option));
   if (extra !== undefined) throw new UsageError(`--${extra} means nothing for \`limits ${action}\``);
 }

@@ -10,9 +10,8 @@ import { readOptions } from "../../core/options.ts";
 import type { JobStorage } from "../../storage/job-storage.ts";
 import type { LimitState } from "../../storage/limit-storage.ts";
 import type { Arguments } from "../arguments.ts";
-import { Failure, UsageError } from "../failures.ts";
-import { keysIn } from "../keys-option.ts";
-import { didYouMean } from "../nearest.ts";
+import { didYouMean, Failure, UsageError } from "../failures.ts";
+import { keysIn } from "../named-values.ts";
 import { printable } from "../render/text.ts";
 
 /** A limit with the state of what was asked for. */

@@ -2,7 +2,7 @@ import { answer, type Command, type Context, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import type { Database } from "../opened.ts";
 import { UsageError } from "../failures.ts";
-import { KEYS } from "../keys-option.ts";
+import { KEYS } from "../named-values.ts";
 import { historyJson, historyTable } from "../render/limit-history.ts";
 import { limitJson } from "../render/limits-json.ts";
 import { limitsTable, limitText } from "../render/limits.ts";
@@ -62,39 +62,35 @@ export const limits: Command = {
 const KEYED = ["group", "keys"];
 
 async function showAll(context: Context, { storage, look }: Database): Promise<number> {
-  const { io, args } = context;
+  const { args } = context;
   for (const option of KEYED) {
     if (args.flag(option)) throw new UsageError(`--${option}: of which limit? sluice limits <name> --${option} …`);
   }
   const found = await storage.limits.read({ name: null, group: null });
   const now = await look.now();
-  answer(context, { limits: found.map((limit) => limitJson(limit, now)) }, () =>
-    found.length === 0
-      ? "There are no limits: none is declared.\n"
-      : limitsTable(found, now, { paint: io.paint, columns: io.columns() }),
+  answer(context, { limits: found.map((limit) => limitJson(limit, now)) }, (surface) =>
+    found.length === 0 ? "There are no limits: none is declared.\n" : limitsTable(found, now, surface),
   );
   return 0;
 }
 
 async function showOne(context: Context, { storage, look }: Database, name: string): Promise<number> {
-  const { io, args } = context;
-  const { limit, value } = await foundLimit(storage, name, keyOption(args));
+  const { limit, value } = await foundLimit(storage, name, keyOption(context.args));
   const now = await look.now();
-  const surface = { paint: io.paint, columns: io.columns() };
-  answer(context, limitJson(limit, now, value), () => limitText(limit, now, surface, value));
+  answer(context, limitJson(limit, now, value), (surface) => limitText(limit, now, surface, value));
   return 0;
 }
 
 /** The history of one limit, also of one that was removed, or of all. */
 async function showHistory(context: Context, { storage }: Database, name: string | undefined): Promise<number> {
-  const { io, args } = context;
+  const { args } = context;
   for (const option of KEYED) if (args.flag(option)) throw new UsageError(`--${option} means nothing for --history`);
   const history = await storage.limits.history({ name: name ?? null, limit: 100 });
   if (name !== undefined && history.length === 0) await foundLimit(storage, name);
-  answer(context, { name, history: historyJson(history) }, () =>
+  answer(context, { name, history: historyJson(history) }, (surface) =>
     history.length === 0
       ? "Nothing was changed yet: no limit has been declared.\n"
-      : historyTable(history, name !== undefined, { paint: io.paint, columns: io.columns() }),
+      : historyTable(history, name !== undefined, surface),
   );
   return 0;
 }

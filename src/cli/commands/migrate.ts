@@ -49,12 +49,12 @@ async function apply(context: Context): Promise<number> {
     }
     for (const grant of grants(context, schema)) await pool.query(grant);
     const { found: after } = await versionOf(inspected);
-    answer(context, { schema, before, after }, () => `${told(schema, shown, before, after)}\n`);
+    answer(context, { schema, before, after }, () => `${migratedText(schema, shown, before, after)}\n`);
     return 0;
   });
 }
 
-function told(schema: string, shown: string, before: number, after: number): string {
+function migratedText(schema: string, shown: string, before: number, after: number): string {
   const of = `the schema ${schema} of ${shown}`;
   if (before === after) return `${of} has version ${after} already`;
   return before === 0 ? `created ${of}, version ${after}` : `updated ${of} from version ${before} to ${after}`;

@@ -1,5 +1,5 @@
 import type { JobStorage } from "../../storage/job-storage.ts";
-import { answer, type Command, type Context, DATABASE } from "../command.ts";
+import { answer, type Command, type Context, DATABASE, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { chosenQueue } from "../queues.ts";
 import { pausedText } from "../render/stats.ts";
@@ -7,7 +7,7 @@ import { printable } from "../render/text.ts";
 
 const OPTIONS = {
   ...DATABASE,
-  queue: { value: "name", short: "q", help: "the queue; needed where there are several" },
+  ...QUEUE,
   type: { value: "type", short: "t", help: "only this type" },
 };
 

@@ -1,6 +1,6 @@
 import { ENDED } from "../../core/job.ts";
 import { Queue } from "../../queue/queue.ts";
-import { answer, type Command, DATABASE, QUEUE } from "../command.ts";
+import { answer, type Command, DATABASE, OF_TYPE_AND_GROUP, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { Failure, UsageError } from "../failures.ts";
 import { chosenQueue } from "../queues.ts";
@@ -16,8 +16,7 @@ export const purge: Command = {
     ...QUEUE,
     state: { value: "s,…", short: "s", help: "any state but active (default completed,dead,cancelled)" },
     "older-than": { value: "7d", help: "only those that ended longer ago than this" },
-    type: { value: "type", short: "t", help: "only of this type" },
-    group: { value: "group", short: "g", help: "only of this group" },
+    ...OF_TYPE_AND_GROUP,
     all: { help: "all that have ended; needed where nothing else says which" },
     yes: { short: "y", help: "do it" },
     "dry-run": { help: "only count" },

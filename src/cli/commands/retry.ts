@@ -5,7 +5,7 @@ import { withDatabase } from "../database.ts";
 import { UsageError } from "../failures.ts";
 import { chosenQueue } from "../queues.ts";
 import { plural, printable } from "../render/text.ts";
-import { changeNamed } from "./changing.ts";
+import { changeNamed } from "./change-named.ts";
 
 export const retry: Command = {
   name: "retry",

@@ -24,16 +24,14 @@ export const show: Command = {
   words: "one",
   run: (context) =>
     withDatabase(context, async ({ storage, look }) => {
-      const { args, io } = context;
       const job = await meant(context, storage);
       const history = await storage.history(job.id);
-      const data = args.flag("data");
+      const data = context.args.flag("data");
       const paused = await whyPaused(storage, job);
       const now = await look.now();
       const waitsFor = await whatFor(storage, job, now);
       const value = { ...jobJson(job, { data }), paused: paused !== undefined, waitsFor, ...historyJson(history) };
-      const surface = { paint: io.paint, columns: io.columns() };
-      answer(context, value, () => jobText({ job, history, paused, waitsFor, data }, now, surface));
+      answer(context, value, (surface) => jobText({ job, history, paused, waitsFor, data }, now, surface));
       return 0;
     }),
 };

@@ -27,12 +27,11 @@ export const simulate: Command = {
   },
   words: "one",
   async run(context) {
-    const { args, io } = context;
+    const { args } = context;
     const plan = planFrom(args);
     const stored = args.flag("db") || args.flag("db-file") ? await withDatabase(context, storedRules) : [];
     const simulation = await play({ ...plan, limits: together(stored, plan.limits) });
-    const surface = { paint: io.paint, columns: io.columns() };
-    answer(context, simulationJson(simulation), () => simulationText(simulation, surface, args.flag("ascii")));
+    answer(context, simulationJson(simulation), (surface) => simulationText(simulation, surface, args.flag("ascii")));
     return 0;
   },
 };

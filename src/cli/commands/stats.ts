@@ -66,8 +66,7 @@ const idleQueue = (queue: string): QueueOverview => ({
 });
 
 function show(context: Context, seen: Stats): void {
-  const { io } = context;
-  answer(context, statsJson(seen), () => statsText(seen, { paint: io.paint, columns: io.columns() }));
+  answer(context, statsJson(seen), (surface) => statsText(seen, surface));
 }
 
 async function watch(context: Context, database: Database): Promise<void> {

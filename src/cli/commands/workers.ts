@@ -11,13 +11,10 @@ export const workers: Command = {
   words: "none",
   run: (context) =>
     withDatabase(context, async ({ storage, look }) => {
-      const { args, io } = context;
-      const live = await storage.workers(args.text("queue"));
+      const live = await storage.workers(context.args.text("queue"));
       const now = await look.now();
-      answer(context, { workers: workersJson(live) }, () =>
-        live.length === 0
-          ? "There are no live workers.\n"
-          : workersTable(live, now, { paint: io.paint, columns: io.columns() }),
+      answer(context, { workers: workersJson(live) }, (surface) =>
+        live.length === 0 ? "There are no live workers.\n" : workersTable(live, now, surface),
       );
       return 0;
     }),

@@ -120,8 +120,8 @@ export function queueExplanationText(explained: QueueExplanation, now: number, s
   const sentences = [text, ...assumed].flatMap((one) =>
     wrap(printable(one), surface.columns ?? Number.POSITIVE_INFINITY),
   );
-  const told = sentences.map((line) => `${line}\n`).join("");
-  return `${list}\n${limits.length === 0 ? "" : `${drainTable(limits, surface)}\n`}${told}`;
+  const lines = sentences.map((line) => `${line}\n`).join("");
+  return `${list}\n${limits.length === 0 ? "" : `${drainTable(limits, surface)}\n`}${lines}`;
 }
 
 function drainTable(limits: QueueExplanation["limits"], surface: Surface): string {

@@ -19,9 +19,9 @@ export function findingsText(all: readonly Finding[], { paint, columns }: Surfac
   ]);
   const count = (status: Finding["status"]) => all.filter((finding) => finding.status === status).length;
   const [fails, warns] = [count("fail"), count("warn")];
-  const verdict =
+  const summary =
     fails + warns === 0 ? paint("green", "All is well.") : `${plural(fails, "failure")}, ${plural(warns, "warning")}.`;
-  return [...lines, "", verdict].map((line) => `${line}\n`).join("");
+  return [...lines, "", summary].map((line) => `${line}\n`).join("");
 }
 
 /** A sentence in as many lines as it takes beside what stands before it. */

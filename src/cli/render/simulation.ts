@@ -136,10 +136,10 @@ function limitsTable({ workers, concurrency }: Plan, limits: readonly LimitSumma
     { title: "in use", align: "right" as const },
     { title: "of the waiting", align: "right" as const },
   ];
-  const hands = `${number(workers * concurrency)} at a time`;
+  const inParallel = `${number(workers * concurrency)} at a time`;
   const rows = limits.map(({ name, rule, use, share }) => [
     rule === null ? `(${name})` : printable(name),
-    rule !== null ? allowanceText(rule) : name === WORKERS ? hands : "",
+    rule !== null ? allowanceText(rule) : name === WORKERS ? inParallel : "",
     use === null ? "" : percent(use),
     share === 0 ? "" : percent(share),
   ]);

@@ -2,6 +2,7 @@ import { OptionsError } from "../../core/errors.ts";
 import { type Arguments, type OptionSpecs, quoted } from "../arguments.ts";
 import { UsageError } from "../failures.ts";
 import { readJsonFile } from "../json-file.ts";
+import { eachOnce } from "../named-values.ts";
 import { readLimitText } from "./limit-text.ts";
 import type { Plan } from "./plan.ts";
 import { readPlan } from "./read-plan.ts";
@@ -85,15 +86,11 @@ function limitsFrom(args: Arguments): Readonly<Record<string, unknown>> {
   if (typeof stored !== "object" || stored === null || Array.isArray(stored)) {
     throw new UsageError(`${file} holds no limits: expected an object of names, as given to defineLimits`);
   }
-  const limits: Record<string, unknown> = { ...stored };
-  const seen = new Set<string>();
-  for (const text of args.texts("limit")) {
+  const said = args.texts("limit").map((text): [string, unknown] => {
     const { name, definition } = readLimitText(text);
-    if (seen.has(name)) throw new UsageError(`--limit: ${quoted(name)} is there twice`);
-    seen.add(name);
-    limits[name] = definition;
-  }
-  return limits;
+    return [name, definition];
+  });
+  return { ...stored, ...eachOnce("limit", said) };
 }
 
 /** `tokens=1200`, `tokens=200..2000`. */
@@ -105,9 +102,7 @@ function byName(flag: string, texts: readonly string[]): Readonly<Record<string,
     }
     return [name, most === undefined ? numberIn(flag, least) : [numberIn(flag, least), numberIn(flag, most)]];
   });
-  const twice = values.find(([name], i) => values.findIndex(([other]) => other === name) !== i);
-  if (twice !== undefined) throw new UsageError(`--${flag}: ${quoted(twice[0])} is there twice`);
-  return Object.fromEntries(values);
+  return eachOnce(flag, values);
 }
 
 function numberIn(flag: string, text: string): number {

@@ -12,7 +12,12 @@ export function keysIn(texts: readonly string[]): Readonly<Record<string, string
     if (at <= 0) throw new UsageError(`--keys takes name=value, such as tenant=acme, got ${quoted(text)}`);
     return [text.slice(0, at), text.slice(at + 1)];
   });
-  const twice = keys.find(([name], i) => keys.findIndex(([other]) => other === name) !== i);
-  if (twice !== undefined) throw new UsageError(`--keys: ${quoted(twice[0])} is there twice`);
-  return Object.fromEntries(keys);
+  return eachOnce("keys", keys);
+}
+
+/** The values of an option by their names. A name that is given twice is refused. */
+export function eachOnce<T>(option: string, values: readonly [name: string, value: T][]): Readonly<Record<string, T>> {
+  const twice = values.find(([name], i) => values.findIndex(([other]) => other === name) !== i);
+  if (twice !== undefined) throw new UsageError(`--${option}: ${quoted(twice[0])} is there twice`);
+  return Object.fromEntries(values);
 }
