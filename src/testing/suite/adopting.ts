@@ -1,5 +1,5 @@
 import { equal } from "../expect.ts";
-import { BREAKER, change, count, countOf, define, many, rule, usedAndHeld, window } from "./limit-words.ts";
+import { BREAKER, change, count, countOf, define, rule, usedAndHeld, window } from "./limit-words.ts";
 import { type Cases, completed, dead, type Scene } from "./scene.ts";
 
 const LONG = { leaseMs: 600_000 };
@@ -8,7 +8,7 @@ const held = async (s: Scene, name = "k", group: string | null = null) => (await
 export const adopting: Cases = {
   "running jobs take slots of a concurrency that is added to their limit": async (s) => {
     await define(s, rule("k", window(100, 60_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { jobs } = await s.claim({ max: 3, ...LONG });
     await change(s, "k", { quota: { concurrency: 3 }, group: null });
     equal([await usedAndHeld(s, "k"), await count(s)], [[3, 3], 0], "used and held, and who starts");
@@ -61,7 +61,7 @@ export const adopting: Cases = {
   },
 
   "the failure of a running job counts for a breaker that is new": async (s) => {
-    await many(s, 2);
+    await s.addMany(2);
     const { jobs } = await s.claim({ max: 1, ...LONG });
     await define(s, rule("k", {}, { breaker: { ...BREAKER, failures: 1 } }));
     await s.settle(dead(jobs[0]!));
@@ -70,7 +70,7 @@ export const adopting: Cases = {
 
   "running jobs take slots of a limit that is removed and declared again": async (s) => {
     await define(s, rule("k", { concurrency: 2 }), rule("g", { concurrency: 2 }, { byGroup: true }));
-    await many(s, 4, { group: "a" });
+    await s.addMany(4, { group: "a" });
     const { jobs } = await s.claim(LONG);
     for (const name of ["k", "g"]) await s.storage.limits.remove(name);
     await define(s, rule("k", { concurrency: 2 }), rule("g", { concurrency: 2 }, { byGroup: true }));

@@ -1,6 +1,6 @@
 import type { TypeBacklog } from "../../storage/limit-storage.ts";
 import { equal, ok } from "../expect.ts";
-import { define, many, rule, said, window } from "./limit-words.ts";
+import { define, rule, said, window } from "./limit-words.ts";
 import { type Cases, completed, retry, type Scene } from "./scene.ts";
 
 async function backlogOf(s: Scene, type: string): Promise<TypeBacklog> {
@@ -38,7 +38,7 @@ export const backlog: Cases = {
   },
 
   "a backlog says how long the latest jobs of a type ran": async (s) => {
-    await many(s, 4);
+    await s.addMany(4);
     equal((await backlogOf(s, "t")).ranMs, null, "before any has ended");
     for (const ms of [100, 300]) {
       const job = await s.claimOne();
@@ -59,7 +59,7 @@ export const backlog: Cases = {
       rule("c", window(5, 1_000), { queues: ["r"] }),
       rule("d", { concurrency: 1 }),
     );
-    await many(s, 3);
+    await s.addMany(3);
     await s.claim();
     const { limits } = await s.storage.backlog("q");
     equal(limits.map((one) => one.rule.name).toSorted(), ["a", "d"], "the names");

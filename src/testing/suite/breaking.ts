@@ -1,11 +1,22 @@
 import { equal } from "../expect.ts";
-import { BREAKER, change, count, countOf, define, many, rule, said, window } from "./limit-words.ts";
-import { back, cancelled, type Cases, completed, dead, ERROR, lease, retry, type Scene } from "./scene.ts";
+import { blocked, BREAKER, change, count, countOf, define, rule, said, window } from "./limit-words.ts";
+import { back, cancelled, type Cases, completed, dead, ERROR, retry, type Scene } from "./scene.ts";
 
 const WIDE = window(1_000, 60_000);
 
-const broken = (s: Scene, more: Partial<typeof BREAKER> = {}) =>
-  define(s, rule("k", WIDE, { breaker: { ...BREAKER, ...more } }));
+/** A limit with a breaker, and jobs that wait. */
+async function broken(s: Scene, more: Partial<typeof BREAKER> = {}, jobs = 10): Promise<void> {
+  await define(s, rule("k", WIDE, { breaker: { ...BREAKER, ...more } }));
+  await s.addMany(jobs);
+}
+
+/** The same, after two failures and a second: the breaker is half-open. */
+async function halfOpen(s: Scene, more: Partial<typeof BREAKER> = {}): Promise<void> {
+  await broken(s, more);
+  await fail(s);
+  await fail(s);
+  await s.clock.advance(1_000);
+}
 
 /** Starts a job and lets it fail. */
 async function fail(s: Scene): Promise<void> {
@@ -17,7 +28,6 @@ const stateOf = async (s: Scene) => (await countOf(s, "k")).breaker;
 export const breaking: Cases = {
   "a breaker opens after so many failures in a row, and nothing starts for so long": async (s) => {
     await broken(s);
-    await many(s, 10);
     await fail(s);
     equal(await stateOf(s), "closed", "after one");
     await s.settle(dead(await s.claimOne()));
@@ -26,16 +36,15 @@ export const breaking: Cases = {
       ["open", 0, "breaker"],
       "after two",
     );
-    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" }, "a claim");
+    equal(await said(s), blocked(1_000), "a claim");
     await s.clock.advance(999);
-    equal(await said(s), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "a millisecond before");
+    equal(await said(s), blocked(1), "a millisecond before");
     await s.clock.advance(1);
     equal(await stateOf(s), "half-open", "then");
   },
 
   "one success sets the count of failures to zero": async (s) => {
     await broken(s);
-    await many(s, 10);
     await fail(s);
     await s.settle(completed(await s.claimOne()));
     await fail(s);
@@ -44,7 +53,6 @@ export const breaking: Cases = {
 
   "a job that is given back or cancelled counts neither as a failure nor as a success": async (s) => {
     await broken(s);
-    await many(s, 10);
     await fail(s);
     await s.settle(back(await s.claimOne(), { inMs: 100_000, error: ERROR, held: true }));
     await s.settle(cancelled(await s.claimOne(), ERROR));
@@ -54,11 +62,7 @@ export const breaking: Cases = {
   },
 
   "a half-open breaker lets as many probes run as its rule says": async (s) => {
-    await broken(s, { probes: 2 });
-    await many(s, 10);
-    await fail(s);
-    await fail(s);
-    await s.clock.advance(1_000);
+    await halfOpen(s, { probes: 2 });
     const { jobs, nextInMs, blockedBy } = await s.claim();
     equal([jobs.length, nextInMs, blockedBy], [2, null, "k"], "the probes");
     await s.settle(back(jobs[0]!, { inMs: 100_000 }));
@@ -66,11 +70,7 @@ export const breaking: Cases = {
   },
 
   "a probe that succeeds closes the breaker": async (s) => {
-    await broken(s);
-    await many(s, 10);
-    await fail(s);
-    await fail(s);
-    await s.clock.advance(1_000);
+    await halfOpen(s);
     const probe = await s.claimOne();
     equal(await count(s), 0, "while it runs");
     await s.settle(completed(probe));
@@ -79,22 +79,17 @@ export const breaking: Cases = {
 
   "a probe that fails opens the breaker again": async (s) => {
     await broken(s);
-    await many(s, 10);
     await fail(s);
     await fail(s);
     await s.clock.advance(1_500);
     await fail(s);
-    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" }, "for as long as before");
+    equal(await said(s), blocked(1_000), "for as long as before");
     await s.clock.advance(1_000);
     equal(await count(s), 1, "the next probe");
   },
 
   "a probe whose lease expires opens the breaker again at the sweep": async (s) => {
-    await broken(s);
-    await many(s, 10);
-    await fail(s);
-    await fail(s);
-    await s.clock.advance(1_000);
+    await halfOpen(s);
     await s.claimOne({ leaseMs: 500 });
     await s.clock.advance(500);
     equal((await said(s)).nextInMs, null, "before a sweep");
@@ -103,11 +98,7 @@ export const breaking: Cases = {
   },
 
   "a probe whose lease expires where only other errors count gives its slot to another probe": async (s) => {
-    await broken(s, { kinds: ["E_BROKE"] });
-    await many(s, 10);
-    await fail(s);
-    await fail(s);
-    await s.clock.advance(1_000);
+    await halfOpen(s, { kinds: ["E_BROKE"] });
     await s.claimOne({ leaseMs: 500 });
     await s.clock.advance(500);
     await s.sweep();
@@ -115,8 +106,7 @@ export const breaking: Cases = {
   },
 
   "a job that stalls counts as a failure for the breaker": async (s) => {
-    await broken(s, { failures: 1 });
-    await many(s, 2);
+    await broken(s, { failures: 1 }, 2);
     await s.claimOne({ leaseMs: 500 });
     await s.clock.advance(500);
     await s.sweep();
@@ -124,33 +114,20 @@ export const breaking: Cases = {
   },
 
   "only errors that the breaker names, by name or by code, count as failures": async (s) => {
-    await broken(s, { failures: 1, kinds: ["E_OTHER", "TypeError"] });
-    await many(s, 5);
+    await broken(s, { failures: 1, kinds: ["E_OTHER", "TypeError"] }, 5);
     const first = await s.claimOne();
     const second = await s.claimOne();
-    await s.settle({
-      ...lease(first),
-      to: "retry",
-      inMs: 100_000,
-      error: { name: "Error", message: "", code: "E_BROKE" },
-    });
+    await s.settle(retry(first, 100_000, { name: "Error", message: "", code: "E_BROKE" }));
     equal(await stateOf(s), "closed", "neither its name nor its code");
     await s.settle(retry(second, 100_000));
     equal(await stateOf(s), "open", "its name");
     await change(s, "k", { paused: false });
-    const third = await s.claimOne();
-    await s.settle({
-      ...lease(third),
-      to: "retry",
-      inMs: 100_000,
-      error: { name: "Error", message: "", code: "E_OTHER" },
-    });
+    await s.settle(retry(await s.claimOne(), 100_000, { name: "Error", message: "", code: "E_OTHER" }));
     equal(await stateOf(s), "open", "its code");
   },
 
   "a job that started before the breaker opened does not change it": async (s) => {
     await broken(s);
-    await many(s, 10);
     const { jobs } = await s.claim({ max: 5 });
     await s.settle(retry(jobs[0]!, 100_000), retry(jobs[1]!, 100_000));
     await s.clock.advance(400);
@@ -183,8 +160,7 @@ export const breaking: Cases = {
   },
 
   "a breaker is closed when its limit is resumed or reset": async (s) => {
-    await broken(s, { failures: 1 });
-    await many(s, 9);
+    await broken(s, { failures: 1 }, 9);
     await fail(s);
     equal(await count(s), 0, "open");
     await change(s, "k", { paused: false });

@@ -239,7 +239,7 @@ export const changing: Cases = {
   },
 
   "a whole dead-letter queue is tried again in steps": async (s) => {
-    await s.add(...Array.from({ length: 250 }, () => ({})));
+    await s.addMany(250);
     const { jobs } = await s.claim({ max: 250 });
     await s.storage.settle(jobs.map((job) => ({ ...lease(job), to: "dead", error: ERROR })));
     const sizes: number[] = [];

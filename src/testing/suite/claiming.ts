@@ -20,7 +20,7 @@ export const claiming: Cases = {
   },
 
   "a job is claimed by one worker only": async (s) => {
-    const ids = await s.add(...Array.from({ length: 30 }, () => ({})));
+    const ids = await s.addMany(30);
     const claims = await Promise.all(Array.from({ length: 10 }, (_, i) => s.claim({ worker: `w${i}`, max: 4 })));
     const got = claims.flatMap(({ jobs }) => jobs.map(({ id }) => id));
     equal(got.toSorted(), ids.toSorted(), "all that were claimed, together");

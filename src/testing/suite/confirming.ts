@@ -1,6 +1,6 @@
 import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
 import { equal, ok } from "../expect.ts";
-import { countOf, define, many, rule, said, take, taken, window } from "./limit-words.ts";
+import { blocked, countOf, define, refusedFor, rule, said, take, taken, window } from "./limit-words.ts";
 import { back, type Cases, completed, lease, limit, type Scene } from "./scene.ts";
 
 const TTL = 2_000;
@@ -21,7 +21,7 @@ const confirm = (s: Scene, grant: string, calledInMs: number): Promise<void> =>
  */
 async function fullBesideOneGivenBack(s: Scene): Promise<string> {
   await define(s, rule("k", window(3, 1_000)));
-  await many(s, 8);
+  await s.addMany(8);
   const returned = await granted(s, { max: 1 });
   await s.clock.advance(100);
   const called = await granted(s, { max: 2 });
@@ -32,12 +32,10 @@ async function fullBesideOneGivenBack(s: Scene): Promise<string> {
   return returned.id;
 }
 
-const blocked = (nextInMs: number) => ({ count: 0, more: false, nextInMs, blockedBy: "k" });
-
 export const confirming: Cases = {
   "a start that is not confirmed counts as if it were called at the last moment": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     equal((await granted(s)).jobs.length, 2, "granted");
     // The first look is at the hopeful instant; then ever less often; the last is certain.
     for (const wait of [1_000, 250, 500, 1_000, 250]) {
@@ -49,7 +47,7 @@ export const confirming: Cases = {
 
   "a confirmed start counts from its call": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { id } = await granted(s);
     await s.clock.advance(30);
     await confirm(s, id, 30);
@@ -62,7 +60,7 @@ export const confirming: Cases = {
 
   "what a claim confirms counts for its own decisions": async (s) => {
     const limits = [limit("k", 2, 1_000)];
-    await many(s, 6);
+    await s.addMany(6);
     const { id } = await granted(s, { limits });
     await s.clock.advance(1_000);
     equal(await said(s, { limits }), blocked(250), "not confirmed");
@@ -84,8 +82,8 @@ export const confirming: Cases = {
 
   "a claim under no limit that it confirms for lowers the start all the same": async (s) => {
     await define(s, rule("k", window(2, 1_000), { types: ["a"] }));
-    await many(s, 4, { type: "a" });
-    await many(s, 1, { type: "b", queue: "other" });
+    await s.addMany(4, { type: "a" });
+    await s.addMany(1, { type: "b", queue: "other" });
     const { id } = await granted(s);
     await s.clock.advance(1_000);
     equal((await said(s, { queue: "other", confirm: [{ grant: id, calledInMs: 0 }] })).count, 1, "of another queue");
@@ -94,7 +92,7 @@ export const confirming: Cases = {
 
   "a refused claim expects calls to take as long as the latest did": async (s) => {
     await define(s, rule("k", window(1, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { id } = await granted(s);
     await s.clock.advance(40);
     await confirm(s, id, 40);
@@ -105,7 +103,7 @@ export const confirming: Cases = {
 
   "one slow call does not change how long the next ones are expected to take": async (s) => {
     await define(s, rule("k", window(1, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { id } = await granted(s);
     await s.clock.advance(1_900);
     await confirm(s, id, 1_900);
@@ -116,7 +114,7 @@ export const confirming: Cases = {
 
   "a confirmation counts once, and one for nothing changes nothing": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { id } = await granted(s);
     await s.clock.advance(100);
     await s.storage.confirm([]);
@@ -130,7 +128,7 @@ export const confirming: Cases = {
 
   "several grants are confirmed together": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const first = await granted(s, { max: 1 });
     await s.clock.advance(10);
     const second = await granted(s, { max: 1 });
@@ -147,7 +145,7 @@ export const confirming: Cases = {
 
   "a start that is given back without a call counts nowhere, confirmed or not": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { jobs, id } = await granted(s);
     await s.settle(back(jobs[0]!, { unstarted: true }));
     equal((await countOf(s, "k")).used, 1, "one is left");
@@ -162,7 +160,7 @@ export const confirming: Cases = {
 
   "a job that ended before its start was confirmed is confirmed like any other": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { jobs, id } = await granted(s);
     await s.settle(...jobs.map((job) => completed(job)));
     await s.clock.advance(1_000);
@@ -173,7 +171,7 @@ export const confirming: Cases = {
 
   "a start whose worker died stays as it was granted": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 2);
+    await s.addMany(2);
     await granted(s, { leaseMs: 500 });
     await s.clock.advance(500);
     equal((await s.sweep()).stalled, 2, "their leases ran out");
@@ -186,7 +184,7 @@ export const confirming: Cases = {
 
   "a start that is never confirmed does not keep others from looking when they may": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     await granted(s, { max: 1, grantTtlMs: 60_000 });
     await s.clock.advance(10_000);
     const { jobs, nextInMs } = await s.claim({ grantTtlMs: TTL });
@@ -210,7 +208,7 @@ export const confirming: Cases = {
 
   "a call that was made too late counts from then": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { id } = await granted(s);
     await s.clock.advance(2_500);
     await confirm(s, id, 2_500);
@@ -222,7 +220,7 @@ export const confirming: Cases = {
 
   "a call that was made too late counts from then, even if its start had left the window already": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { id } = await granted(s);
     await s.clock.advance(3_000);
     const next = await granted(s);
@@ -239,7 +237,7 @@ export const confirming: Cases = {
 
   "a start that was given back says nothing about how long calls take": async (s) => {
     await define(s, rule("k", window(1, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const first = await granted(s);
     await s.clock.advance(40);
     await confirm(s, first.id, 40);
@@ -259,7 +257,7 @@ export const confirming: Cases = {
     for (const later of [0, 2_001]) {
       await s.clock.advance(later);
       const next = await taken(s, "k", { grantTtlMs: TTL });
-      equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, `${later} ms later`);
+      equal(await take(s, "k"), refusedFor(1_000), `${later} ms later`);
       await s.storage.limits.give(next, "cancelled");
     }
   },
@@ -276,16 +274,16 @@ export const confirming: Cases = {
       await confirm(s, second.grant.id, 0);
       await s.clock.advance(400);
       await confirm(s, first.grant.id, 500);
-      equal(await take(s, name), { granted: false, retryInMs: 600, most: null }, `${name}: the other one alone`);
+      equal(await take(s, name), refusedFor(600), `${name}: the other one alone`);
       await s.clock.advance(600);
       await taken(s, name, { grantTtlMs: TTL });
-      equal(await take(s, name), { granted: false, retryInMs: 1_000, most: null }, `${name}: the hopeful instant`);
+      equal(await take(s, name), refusedFor(1_000), `${name}: the hopeful instant`);
     }
   },
 
   "spacing counts from the call, not from the grant": async (s) => {
     await define(s, rule("k", { everyMs: 1_000 }));
-    await many(s, 6);
+    await s.addMany(6);
     const { id } = await granted(s);
     equal(await said(s), blocked(1_000), "the hopeful instant");
     await s.clock.advance(100);
@@ -299,7 +297,7 @@ export const confirming: Cases = {
 
   "spacing counts from the last possible call of a start that is not confirmed": async (s) => {
     await define(s, rule("k", { everyMs: 1_000 }));
-    await many(s, 6);
+    await s.addMany(6);
     await granted(s);
     for (const wait of [1_000, 250, 500, 1_000, 250]) {
       equal(await said(s), blocked(wait), `refused, ${s.clock.now()} ms after the grant`);
@@ -310,7 +308,7 @@ export const confirming: Cases = {
 
   "a start that is given back leaves no spacing behind it": async (s) => {
     await define(s, rule("k", { everyMs: 1_000 }));
-    await many(s, 6);
+    await s.addMany(6);
     const { jobs } = await granted(s);
     await s.settle(back(jobs[0]!, { unstarted: true }));
     equal((await said(s)).count, 1, "the next one");
@@ -362,7 +360,7 @@ export const confirming: Cases = {
   },
 
   "several windows of one name see the same call": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const limits = [limit("k", 3, 1_000), limit("k", 4, 5_000)];
     const { jobs, id } = await granted(s, { limits });
     equal(jobs.length, 3, "the short window");
@@ -378,7 +376,7 @@ export const confirming: Cases = {
 
   "a start that was cleared is not confirmed any more": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 6);
+    await s.addMany(6);
     const { id } = await granted(s);
     await s.storage.limits.change("k", { reset: true, group: null });
     const next = await granted(s);
@@ -389,8 +387,8 @@ export const confirming: Cases = {
 
   "a call counts no later than its confirmation, whatever its caller says": async (s) => {
     await define(s, rule("k", window(1, 1_000)), rule("spaced", { everyMs: 1_000 }, { queues: ["other"] }));
-    await many(s, 3);
-    await many(s, 3, { queue: "other" });
+    await s.addMany(3);
+    await s.addMany(3, { queue: "other" });
     for (const queue of ["q", "other"]) {
       const { id } = await granted(s, { queue });
       await s.clock.advance(10);
@@ -405,7 +403,7 @@ export const confirming: Cases = {
 
   "a call that was made too late keeps others away, though another start came after it": async (s) => {
     await define(s, rule("k", { everyMs: 100 }));
-    await many(s, 6);
+    await s.addMany(6);
     const first = await granted(s);
     await s.clock.advance(2_100);
     const second = await granted(s);
@@ -420,7 +418,7 @@ export const confirming: Cases = {
 
   "three starts on their way at once may not lower what the others need": async (s) => {
     await define(s, rule("k", window(10, 10)));
-    await many(s, 6);
+    await s.addMany(6);
     const [first, second, third] = [
       await granted(s, { max: 1 }),
       await granted(s, { max: 1 }),
@@ -454,13 +452,13 @@ export const confirming: Cases = {
     const { rates } = s.storage;
     for (let i = 0; i < 2; i++) await rates.tryRecordExecution("k", { maxExecutions: 2, windowMs: 1_000 });
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 4);
+    await s.addMany(4);
     equal((await said(s)).count, 0, "the window is full");
   },
 
   "a grant says when its confirmation is worth a call": async (s) => {
     await define(s, rule("k", window(5, 400)), rule("wide", window(500, 60_000), { types: ["wide"] }));
-    await many(s, 2);
+    await s.addMany(2);
     equal((await granted(s)).grant!.confirmInMs, 200, "half of the shortest window");
     await s.add({ type: "wide", queue: "other" });
     await s.storage.limits.remove("k");
@@ -468,7 +466,7 @@ export const confirming: Cases = {
   },
 
   "a claim under no window and no spacing has nothing to confirm": async (s) => {
-    await many(s, 4);
+    await s.addMany(4);
     equal((await s.claim({ max: 1, grantTtlMs: TTL })).grant, undefined, "no limits");
     await define(s, rule("slots", { concurrency: 2 }));
     equal((await s.claim({ max: 1, grantTtlMs: TTL })).grant, undefined, "concurrency");
@@ -483,18 +481,18 @@ export const confirming: Cases = {
     ok(first.granted && first.grant !== undefined, "expected the first to be confirmed");
     ok(second.granted && second.grant !== undefined, "expected the second to be confirmed");
     equal(first.grant.confirmInMs, 500, "when");
-    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "the hopeful instant");
+    equal(await take(s, "k"), refusedFor(1_000), "the hopeful instant");
     await s.clock.advance(10);
     await s.storage.confirm([
       { grant: first.grant.id, calledInMs: 5 },
       { grant: second.grant.id, calledInMs: 10 },
     ]);
     await s.clock.advance(994);
-    equal(await take(s, "k"), { granted: false, retryInMs: 1, most: null }, "a millisecond before");
+    equal(await take(s, "k"), refusedFor(1), "a millisecond before");
     await s.clock.advance(1);
     const third = await take(s, "k", { grantTtlMs: TTL });
     ok(third.granted, "expected the first to have left");
-    equal(await take(s, "k"), { granted: false, retryInMs: 5, most: null }, "the second");
+    equal(await take(s, "k"), refusedFor(5), "the second");
     await s.storage.limits.give(third.token, "cancelled");
     await s.clock.advance(5);
     equal((await countOf(s, "k")).used, 0, "what was cancelled counts nowhere");

@@ -1,7 +1,7 @@
 import type { JobEvent } from "../../core/events.ts";
 import type { DeclareOptions, LimitHistoryEntry, LimitState } from "../../storage/limit-storage.ts";
 import { equal, ok, refused } from "../expect.ts";
-import { change, count, define, limitOf, many, rule, said, usedAndHeld, window } from "./limit-words.ts";
+import { blocked, change, count, define, limitOf, rule, said, usedAndHeld, window } from "./limit-words.ts";
 import { type Cases, completed, type Scene } from "./scene.ts";
 
 type LimitRule = LimitState["rule"];
@@ -26,7 +26,7 @@ const inShort = (entries: readonly LimitHistoryEntry[]) =>
 
 export const declaring: Cases = {
   "the newest declaration holds, and binds the next claim": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     await define(s, k(1));
     equal(await count(s), 1, "under one");
     const { changes, kept } = await define(s, k(3));
@@ -145,12 +145,12 @@ export const declaring: Cases = {
   "limits that an owner no longer declares are removed, and those of other owners or without an owner stay": async (
     s,
   ) => {
-    await many(s, 5);
+    await s.addMany(5);
     await define(s, rule("free", window(100, 1_000)));
     await declare(s, { owner: "billing" }, rule("a", window(9, 1_000)), rule("b", { concurrency: 1 }));
     await declare(s, { owner: "mail" }, rule("c", window(9, 1_000)));
     const job = await s.claimOne();
-    equal(await said(s), { count: 0, more: false, nextInMs: null, blockedBy: "b" }, "under b");
+    equal(await said(s), blocked(null, "b"), "under b");
     const { changes } = await declare(s, { owner: "billing" }, rule("a", window(9, 1_000)));
     equal(
       changes.map(({ limit, kind, owner, to }) => [limit, kind, owner, to]),

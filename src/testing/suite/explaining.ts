@@ -1,7 +1,7 @@
 import { explainJob } from "../../storage/explain.ts";
 import type { LimitCondition, StartConditions } from "../../storage/limit-storage.ts";
 import { equal, ok } from "../expect.ts";
-import { BREAKER, change, count, define, many, rule, window } from "./limit-words.ts";
+import { BREAKER, change, count, define, rule, window } from "./limit-words.ts";
 import { type Cases, completed, dead, limit, retry, type Scene } from "./scene.ts";
 
 async function explained(s: Scene, id: string): Promise<StartConditions> {
@@ -72,8 +72,8 @@ async function saturated(s: Scene, seed: number): Promise<void> {
   await s.claim({ max: any(3) });
   await s.clock.advance(any(9) * 100);
   await s.claim({ max: any(2) });
-  for (let group = any(5); group > 0; group--) await many(s, any(5), { group: `g${group}` });
-  await many(s, any(3));
+  for (let group = any(5); group > 0; group--) await s.addMany(any(5), { group: `g${group}` });
+  await s.addMany(any(3));
 }
 
 export const explaining: Cases = {
@@ -155,7 +155,7 @@ export const explaining: Cases = {
 
   "an explanation of a full window says what is used, and when the job fits": async (s) => {
     await define(s, rule("k", window(2, 1_000)));
-    await many(s, 2);
+    await s.addMany(2);
     await s.claim();
     const id = await s.addOne();
     await s.clock.advance(300);
@@ -172,10 +172,10 @@ export const explaining: Cases = {
 
   "the earliest start of a job behind others of its lane is after theirs, each as soon as it can": async (s) => {
     await define(s, rule("k", window(2, 1_000)), rule("spaced", { everyMs: 100 }, { types: ["u"] }));
-    await many(s, 2);
+    await s.addMany(2);
     await s.claim();
     await s.clock.advance(300);
-    const ids = await many(s, 5);
+    const ids = await s.addMany(5);
     const waits: unknown[] = [];
     for (const id of ids) waits.push((await why(s, id))[0]);
     equal(waits, [700, 700, 1_700, 1_700, 2_700], "how long each waits");
@@ -185,7 +185,7 @@ export const explaining: Cases = {
       last = wait;
       equal(await s.claimIds({ max: 1 }), [ids[i]], `who starts after ${wait}`);
     }
-    const spaced = await many(s, 3, { type: "u" });
+    const spaced = await s.addMany(3, { type: "u" });
     await s.clock.advance(5_000);
     equal(
       [await why(s, spaced[0]!, "spaced"), await why(s, spaced[2]!, "spaced")],
@@ -286,7 +286,7 @@ export const explaining: Cases = {
   },
 
   "an explanation names the limit that the latest claim of the queue brought along": async (s) => {
-    const ids = await many(s, 3);
+    const ids = await s.addMany(3);
     await s.claim({ max: 1, limits: [limit("queue:q", 1, 1_000)] });
     await s.clock.advance(100);
     const { used, waitMs, reason } = await conditions(s, ids[1]!, "queue:q");
@@ -308,15 +308,15 @@ export const explaining: Cases = {
   },
 
   "an explanation counts jobs of other groups that have their turn before": async (s) => {
-    await many(s, 5, { group: "a" });
+    await s.addMany(5, { group: "a" });
     await s.add({ group: "b" });
-    const own = await many(s, 4, { group: "c" });
+    const own = await s.addMany(4, { group: "c" });
     await s.add({ group: "d", priority: -1 }, { group: "e", queue: "other" });
     const turns = async (id: string) => (await explained(s, id)).ahead.turns;
     equal([await turns(own[0]!), await turns(own[2]!), await turns(own[3]!)], [2, 4, 5], "of other groups");
     const order = await s.claimIds({ max: 9 });
     equal([order.indexOf(own[0]!), order.indexOf(own[2]!)], [2, 6], "what a claim does");
-    await many(s, 3, { queue: "mixed", group: "a" });
+    await s.addMany(3, { queue: "mixed", group: "a" });
     const [, last] = await s.add({ queue: "mixed", group: "c", type: "u" }, { queue: "mixed", group: "c" });
     equal(await turns(last!), 2, "behind one of another type");
     equal((await s.claimIds({ queue: "mixed" })).indexOf(last!), 3, "what a claim does then");
@@ -324,7 +324,7 @@ export const explaining: Cases = {
 
   "earliest counts other groups that have their turn before": async (s) => {
     await define(s, rule("k", window(1, 1_000)));
-    await many(s, 1);
+    await s.addMany(1);
     await s.claim();
     await s.clock.advance(1);
     const ids = await s.add({ group: "a" }, { group: "b" }, { group: "c" }, { group: "d" });
@@ -377,7 +377,7 @@ export const explaining: Cases = {
 
   "jobs whose group is full do not count as having their turn before": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, { byGroup: true }));
-    await many(s, 3, { group: "a" });
+    await s.addMany(3, { group: "a" });
     equal([await count(s), await count(s)], [1, 0], "who starts");
     const id = await s.addOne({ group: "b" });
     equal((await explained(s, id)).ahead.turns, 0, "ahead of another group");

@@ -1,5 +1,5 @@
 import { equal } from "../expect.ts";
-import { change, count, countOf, define, limitOf, many, rule, said, window } from "./limit-words.ts";
+import { blocked, change, count, countOf, define, limitOf, rule, said, window } from "./limit-words.ts";
 import { back, type Cases, completed, type Scene } from "./scene.ts";
 
 /** The groups of the jobs that a claim gets, in order. */
@@ -31,7 +31,7 @@ export const groups: Cases = {
       "used",
     );
     await s.clock.advance(999);
-    equal(await said(s), { count: 0, more: false, nextInMs: 1, blockedBy: "k[a]" }, "a millisecond before");
+    equal(await said(s), blocked(1, "k[a]"), "a millisecond before");
     await s.clock.advance(1);
     equal(await said(s), { count: 1, more: false, nextInMs: null, blockedBy: null }, "at the instant");
   },
@@ -64,12 +64,12 @@ export const groups: Cases = {
 
   "a full group in front of a free one does not hold it up": async (s) => {
     await define(s, rule("k", window(1, 60_000), { byGroup: true }));
-    await many(s, 300, { group: "full", priority: 5 });
+    await s.addMany(300, { group: "full", priority: 5 });
     await s.add(...of("a", { type: "other" }), ...of("b"));
     equal(await count(s), 3, "one of each in one claim");
     await s.add(...of("c"));
     equal(await groupsOf(s, { max: 1 }), "c", "one that comes later");
-    equal(await said(s), { count: 0, more: false, nextInMs: 60_000, blockedBy: "k[full]" }, "then");
+    equal(await said(s), blocked(60_000, "k[full]"), "then");
   },
 
   "many full groups in front of a free one do not hold it up": async (s) => {
@@ -130,11 +130,11 @@ export const groups: Cases = {
     const [, second] = await s.add(...of("bb"));
     equal(await said(s), { count: 1, more: false, nextInMs: 600, blockedBy: "k[a]" }, "the first of b");
     await s.change("cancel", first!);
-    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k[b]" }, "without a");
+    equal(await said(s), blocked(1_000, "k[b]"), "without a");
     await s.change("remove", second!);
     equal(await said(s), { count: 0, more: false, nextInMs: null, blockedBy: null }, "without both");
     await s.add(...of("a"));
-    equal(await said(s), { count: 0, more: false, nextInMs: 600, blockedBy: "k[a]" }, "with another one of a");
+    equal(await said(s), blocked(600, "k[a]"), "with another one of a");
   },
 
   "a group whose jobs have gone does not pass on its turn": async (s) => {

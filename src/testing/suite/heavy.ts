@@ -1,5 +1,5 @@
 import { equal, ok } from "../expect.ts";
-import { change, count, define, rule, said, take, window } from "./limit-words.ts";
+import { blocked, change, count, define, refusedFor, rule, said, take, window } from "./limit-words.ts";
 import { type Cases, completed, lease, retry, type Scene } from "./scene.ts";
 
 const heavy = (n: number) => ({ type: "heavy", weights: { n } });
@@ -13,7 +13,7 @@ async function waiting(s: Scene): Promise<string> {
   await s.add(light(6));
   await s.claimOne(LIGHT);
   const id = await s.addOne(heavy(8));
-  equal(await said(s, HEAVY), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" }, "the heavy one");
+  equal(await said(s, HEAVY), blocked(1_000), "the heavy one");
   await s.add(light(1), light(1), { ...light(1), queue: "r" }, { ...light(1), queue: "r" });
   return id;
 }
@@ -25,9 +25,9 @@ export const heavyHeads: Cases = {
   "a heavy head that waits for a limit is not passed by light jobs of other claims": async (s) => {
     const id = await waiting(s);
     await s.clock.advance(300);
-    equal(await said(s, LIGHT), { count: 0, more: false, nextInMs: 700, blockedBy: "k" }, "of another type");
+    equal(await said(s, LIGHT), blocked(700), "of another type");
     equal((await said(s, { queue: "r" })).nextInMs, 700, "of another queue");
-    equal(await take(s, "k", { weight: 1 }), { granted: false, retryInMs: 700, most: null }, "outside of any job");
+    equal(await take(s, "k", { weight: 1 }), refusedFor(700), "outside of any job");
     await s.clock.advance(700);
     equal(await s.claimIds(HEAVY), [id], "the heavy one, when it fits");
     equal([await count(s, LIGHT), await granted(s), await granted(s)], [2, false, false], "then the light ones");
@@ -35,11 +35,8 @@ export const heavyHeads: Cases = {
 
   "a heavy head of a paused type keeps no other job waiting": async (s) => {
     await waiting(s);
-    let news = false;
-    const leave = s.storage.subscribe({ queue: "r", wake: (something) => (news ||= something) });
-    await s.storage.setPaused("q", "heavy", true);
-    ok(await s.notified(() => news), "expected a wake-up when no job waits for the heavy one any more");
-    leave();
+    const woken = await s.wakes(() => s.storage.setPaused("q", "heavy", true), { queue: "r", mayStart: true });
+    ok(woken, "expected a wake-up when no job waits for the heavy one any more");
     equal([await count(s, LIGHT), await count(s, { queue: "r" })], [2, 2], "the light ones");
   },
 
@@ -63,7 +60,7 @@ export const heavyHeads: Cases = {
   "when a heavy head fits, other claims leave it a moment to be claimed": async (s) => {
     const id = await waiting(s);
     await s.clock.advance(1_000);
-    equal(await said(s, LIGHT), { count: 0, more: false, nextInMs: 100, blockedBy: "k" }, "light ones, at the instant");
+    equal(await said(s, LIGHT), blocked(100), "light ones, at the instant");
     await s.clock.advance(60);
     equal([(await said(s, { queue: "r" })).nextInMs, await granted(s)], [40, false], "and a little later");
     equal(await s.claimIds(HEAVY), [id], "the heavy one");
@@ -96,9 +93,9 @@ export const heavyHeads: Cases = {
     await s.add(light(6));
     const first = await s.claimOne(LIGHT);
     const [id] = await s.add(heavy(8), light(1), light(1));
-    equal(await said(s, HEAVY), { count: 0, more: false, nextInMs: null, blockedBy: "k" }, "the heavy one");
-    equal(await said(s, LIGHT), { count: 0, more: false, nextInMs: null, blockedBy: "k" }, "light ones");
-    equal(await take(s, "k", { weight: 1 }), { granted: false, retryInMs: null, most: null }, "outside of any job");
+    equal(await said(s, HEAVY), blocked(null), "the heavy one");
+    equal(await said(s, LIGHT), blocked(null), "light ones");
+    equal(await take(s, "k", { weight: 1 }), refusedFor(null), "outside of any job");
     equal((await s.claim({ ...LIGHT, settle: [completed(first)] })).nextInMs, 100, "light ones that give it back");
     equal(await s.claimIds(HEAVY), [id], "the heavy one then");
     equal(await count(s, LIGHT), 2, "and who fits beside it");

@@ -1,5 +1,5 @@
 import { equal } from "../expect.ts";
-import { change, count, countOf, define, limitOf, many, rule, said, window } from "./limit-words.ts";
+import { blocked, change, count, countOf, define, limitOf, rule, said, window } from "./limit-words.ts";
 import { back, type Cases, lease, limit } from "./scene.ts";
 
 const hold = (names: readonly string[], scope: boolean, forMs: number) => ({ hold: { names, scope, forMs } });
@@ -7,13 +7,13 @@ const hold = (names: readonly string[], scope: boolean, forMs: number) => ({ hol
 export const holding: Cases = {
   "a job that is given back holds the limit it names, to the millisecond, for every queue": async (s) => {
     await define(s, rule("k", window(5, 1_000)), rule("other", window(50, 1_000)));
-    await many(s, 3);
-    await many(s, 3, { queue: "r" });
+    await s.addMany(3);
+    await s.addMany(3, { queue: "r" });
     const job = await s.claimOne();
     await s.settle(back(job, { held: true, ...hold(["k"], false, 2_000) }));
-    equal(await said(s), { count: 0, more: false, nextInMs: 2_000, blockedBy: "k" }, "its own queue");
+    equal(await said(s), blocked(2_000), "its own queue");
     await s.clock.advance(1_999);
-    equal(await said(s, { queue: "r" }), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "another queue");
+    equal(await said(s, { queue: "r" }), blocked(1), "another queue");
     const { free, nextInMs, reason, heldForMs } = await countOf(s, "k");
     equal({ free, nextInMs, reason, heldForMs }, { free: 0, nextInMs: 1, reason: "held", heldForMs: 1 }, "its state");
     equal((await countOf(s, "other")).heldForMs, 0, "the other");
@@ -23,7 +23,7 @@ export const holding: Cases = {
 
   "a hold is only ever extended": async (s) => {
     await define(s, rule("k", window(50, 1_000)));
-    await many(s, 5);
+    await s.addMany(5);
     const { jobs } = await s.claim({ max: 3 });
     await s.settle(back(jobs[0]!, hold(["k"], false, 2_000)));
     await s.settle(back(jobs[1]!, hold(["k"], false, 500)));
@@ -45,7 +45,7 @@ export const holding: Cases = {
     equal([jobs.map(({ group }) => group).join(""), nextInMs, blockedBy], ["bb", 2_000, "k[a]"], "who starts");
     await change(s, "k", { holdMs: 500, group: "c" });
     await s.add({ group: "c" });
-    equal(await said(s), { count: 0, more: false, nextInMs: 500, blockedBy: "k[c]" }, "a group by hand");
+    equal(await said(s), blocked(500, "k[c]"), "a group by hand");
   },
 
   "a hold of the whole scope is for every limit that applied to the job, but for those by group": async (s) => {
@@ -77,20 +77,16 @@ export const holding: Cases = {
   },
 
   "a name without a rule can be held": async (s) => {
-    await many(s, 3);
+    await s.addMany(3);
     await s.settle(back(await s.claimOne(), hold(["queue:q", "__proto__"], true, 700)));
     const limits = [limit("queue:q", 5, 1_000)];
-    equal(
-      await said(s, { limits }),
-      { count: 0, more: false, nextInMs: 700, blockedBy: "queue:q" },
-      "who claims under it",
-    );
+    equal(await said(s, { limits }), blocked(700, "queue:q"), "who claims under it");
     equal(await count(s), 3, "who does not");
   },
 
   "a hold counts even if the job was to be cancelled, and not if its lease was lost": async (s) => {
     await define(s, rule("k", window(50, 1_000)));
-    await many(s, 3);
+    await s.addMany(3);
     const { jobs } = await s.claim({ max: 2, leaseMs: 1_000 });
     await s.change("cancel", jobs[0]!.id);
     await s.settle(back(jobs[0]!, hold(["k"], false, 800)));
@@ -103,7 +99,7 @@ export const holding: Cases = {
 
   "what a service says is remaining bounds the starts until its instant": async (s) => {
     await define(s, rule("k", window(50, 1_000)));
-    await many(s, 9);
+    await s.addMany(9);
     await change(s, "k", { remaining: 2, resetMs: 5_000, group: null });
     equal((await countOf(s, "k")).free, 2, "free");
     equal(await said(s), { count: 2, more: false, nextInMs: 5_000, blockedBy: "k" }, "no more than that");
@@ -116,14 +112,14 @@ export const holding: Cases = {
 
   "what a service says is remaining only tightens the limit": async (s) => {
     await define(s, rule("k", window(2, 10_000)));
-    await many(s, 9);
+    await s.addMany(9);
     await change(s, "k", { remaining: 100, resetMs: 1_000, group: null });
     equal(await said(s), { count: 2, more: false, nextInMs: 10_000, blockedBy: "k" }, "more is left there than here");
   },
 
   "of what a service says is remaining in one window the least counts": async (s) => {
     await define(s, rule("k", window(50, 1_000)));
-    await many(s, 20);
+    await s.addMany(20);
     await change(s, "k", { remaining: 3, resetMs: 10_000, group: null });
     await change(s, "k", { remaining: 8, resetMs: 10_000, group: null });
     equal((await countOf(s, "k")).free, 3, "an answer that was late");
@@ -150,7 +146,7 @@ export const holding: Cases = {
 
   "a job that settles its weights may bring a hold as well": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "n", estimate: 5 }));
-    await many(s, 3);
+    await s.addMany(3);
     const job = await s.claimOne();
     await s.storage.report([{ ...lease(job), weights: { n: 1 } }]);
     await s.settle(back(job, { held: true, settled: ["n"], inMs: 100, ...hold(["k"], false, 3_000) }));
@@ -203,13 +199,13 @@ export const holding: Cases = {
 
   "a window that reaches further back than starts were counted is full until that has passed": async (s) => {
     await define(s, rule("k", window(2, 1_000), { byGroup: true }));
-    await many(s, 2, { group: "a" });
+    await s.addMany(2, { group: "a" });
     equal(await count(s), 2, "at first");
     await s.clock.advance(5_000);
     await s.sweep();
     await change(s, "k", { quota: { windowMs: 60_000 }, group: null });
-    await many(s, 2, { group: "a" });
-    equal(await said(s), { count: 0, more: false, nextInMs: 59_000, blockedBy: "k[a]" }, "when it was made longer");
+    await s.addMany(2, { group: "a" });
+    equal(await said(s), blocked(59_000, "k[a]"), "when it was made longer");
     await s.clock.advance(59_000);
     equal(await count(s), 2, "when it knows");
   },

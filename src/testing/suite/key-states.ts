@@ -1,6 +1,6 @@
-import type { JobUpdate } from "../../storage/job-storage.ts";
 import { equal, ok, refused } from "../expect.ts";
 import {
+  blocked,
   BREAKER,
   change,
   count,
@@ -22,19 +22,8 @@ const LONG = { leaseMs: 600_000 };
 const ids = async (s: Scene, request: Parameters<Scene["claim"]>[0] = {}): Promise<string> =>
   (await s.claim(request)).jobs.map(({ id }) => id).join(" ");
 
-const update = (s: Scene, id: string, set: JobUpdate["set"]) => s.storage.update({ queue: "q", id, set });
-
 /** Does this step wake up workers that a limit blocks? */
-async function wakesBlocked(s: Scene, step: () => Promise<unknown>): Promise<boolean> {
-  let heard = false;
-  const leave = s.storage.subscribe({ queue: "q", wake: (mayStart) => (heard ||= mayStart) });
-  await s.notified(() => false);
-  heard = false;
-  await step();
-  const woken = await s.notified(() => heard);
-  leave();
-  return woken;
-}
+const wakesBlocked = (s: Scene, step: () => Promise<unknown>) => s.wakes(step, { mayStart: true, quietFirst: true });
 
 /** The states of limits by keys, whatever reads or changes them. Part of the subject `keys`. */
 export const keyStates: Cases = {
@@ -93,7 +82,7 @@ export const keyStates: Cases = {
     equal(await ids(s), "0a 2b", "what starts");
     await change(s, "k", { reset: true, group: "a" });
     await change(s, "k", { holdMs: 500, group: "a" });
-    equal(await said(s), { count: 0, more: false, nextInMs: 500, blockedBy: "k[a]" }, "held");
+    equal(await said(s), blocked(500, "k[a]"), "held");
     await change(s, "k", { quota: { max: 2 }, group: "b" });
     equal(await ids(s), "3b", "with another number for one value");
     await s.clock.advance(500);
@@ -155,7 +144,7 @@ export const keyStates: Cases = {
     // The name of a group is no value of the key.
     const [other, light] = await s.add({ group: "small", weights: { n: 3 } }, { keys: small, weights: { n: 2 } });
     const heavy = { keys: small };
-    equal(await refused(() => update(s, other!, heavy), "an update"), "SLUICE_OPTIONS", "the code of an update");
+    equal(await refused(() => s.update(other, heavy), "an update"), "SLUICE_OPTIONS", "the code of an update");
     equal((await s.get(other!)).keys, undefined, "the keys");
     equal((await s.claimIds()).toSorted(), [other!, light!].toSorted(), "what starts");
   },
@@ -212,11 +201,11 @@ export const keyStates: Cases = {
     const a = { tenant: "a" };
     await s.add({ id: "1", keys: a }, { id: "2", keys: a }, { id: "3", keys: { tenant: "b" } });
     equal(await ids(s, { max: 1 }), "1", "what starts first");
-    const changed = () => update(s, "2", { keys: { tenant: "b", model: "x" } });
+    const changed = () => s.update("2", { keys: { tenant: "b", model: "x" } });
     ok(await wakesBlocked(s, changed), "expected workers to be woken");
     equal((await s.get("2")).keys, { tenant: "b", model: "x" }, "the keys");
     equal(await ids(s), "2", "the older one of the other key");
-    equal(await update(s, "3", { keys: null }), { updated: true, state: "waiting" }, "the answer");
+    equal(await s.update("3", { keys: null }), { updated: true, state: "waiting" }, "the answer");
     equal((await s.get("3")).keys, undefined, "no keys");
     equal(await ids(s), "3", "without keys");
   },
@@ -226,14 +215,14 @@ export const keyStates: Cases = {
     const keys = { tenant: "a" };
     await s.add({ id: "1", keys }, { id: "2", keys, due: { inMs: 100 } });
     equal(await ids(s), "1", "what starts first");
-    equal(await update(s, "2", { keys: { tenant: "b" } }), { updated: true, state: "scheduled" }, "the answer");
+    equal(await s.update("2", { keys: { tenant: "b" } }), { updated: true, state: "scheduled" }, "the answer");
     await s.clock.advance(100);
     equal(await ids(s), "2", "when it is due");
   },
 
   "an update that names no keys leaves them as they are": async (s) => {
     const id = await s.addOne({ keys: { tenant: "a" } });
-    await update(s, id, { priority: 4, group: "g" });
+    await s.update(id, { priority: 4, group: "g" });
     equal((await s.get(id)).keys, { tenant: "a" }, "the keys");
   },
 

@@ -1,6 +1,6 @@
 import { equal } from "../expect.ts";
 import { keyStates } from "./key-states.ts";
-import { countOf, define, rule, said, window } from "./limit-words.ts";
+import { blocked, countOf, define, rule, said, window } from "./limit-words.ts";
 import { back, type Cases, completed, type Scene } from "./scene.ts";
 
 /** A limit by these keys of a job. */
@@ -40,7 +40,7 @@ export const keys: Cases = {
     );
     equal(await ids(s), "a1 b1", "the first claim");
     equal((await countOf(s, "k", "a")).used, 1, "what is counted for one value");
-    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k[a]" }, "while it is full");
+    equal(await said(s), blocked(1_000, "k[a]"), "while it is full");
     await s.clock.advance(1_000);
     equal(await ids(s), "a2", "when there is room again");
   },

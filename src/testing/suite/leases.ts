@@ -267,7 +267,7 @@ export const leases: Cases = {
 
   "many expired leases are recovered in small steps": async (s) => {
     const jobs = 1_200;
-    await s.add(...Array.from({ length: jobs }, () => ({})));
+    await s.addMany(jobs);
     await s.claim({ max: jobs, leaseMs: 1_000 });
     await s.clock.advance(1_000);
     let stalled = 0;

@@ -77,16 +77,24 @@ export async function said(s: Scene, request: Partial<ClaimRequest> = {}): Promi
   return { count: jobs.length, more, nextInMs, blockedBy };
 }
 
+/** The answer to a claim that gets nothing, because this limit blocks all jobs for so long; null: until a release. */
+export const blocked = (nextInMs: number | null, blockedBy = "k"): Said => ({
+  count: 0,
+  more: false,
+  nextInMs,
+  blockedBy,
+});
+
 /** How many jobs a claim gets. */
 export const count = async (s: Scene, request: Partial<ClaimRequest> = {}): Promise<number> =>
   (await s.claim(request)).jobs.length;
 
-export const many = (s: Scene, howMany: number, about: Parameters<Scene["job"]>[0] = {}): Promise<string[]> =>
-  s.add(...Array.from({ length: howMany }, () => about));
-
 /** Takes a permit of a limit outside of any job. */
 export const take = (s: Scene, name: string, about: Partial<LimitTake> = {}): Promise<LimitTaken> =>
   s.storage.limits.take({ name, group: null, weight: null, ttlMs: 10_000, ...about });
+
+/** The refusal of a permit that is available after so long; null: after a release. */
+export const refusedFor = (retryInMs: number | null): LimitTaken => ({ granted: false, retryInMs, most: null });
 
 /** The token of a granted permit. Throws if it is refused. */
 export async function taken(s: Scene, name: string, about: Partial<LimitTake> = {}): Promise<string> {

@@ -1,27 +1,20 @@
 import { equal, ok } from "../expect.ts";
-import { back, type Cases, completed, lease, limit, retry, type Scene } from "./scene.ts";
-
-const many = (s: Scene, count: number) => s.add(...Array.from({ length: count }, () => ({})));
-
-/** What a claim says besides its jobs. */
-const said = async (s: Scene, request: Parameters<Scene["claim"]>[0]) => {
-  const { jobs, more, nextInMs, blockedBy } = await s.claim(request);
-  return { count: jobs.length, more, nextInMs, blockedBy };
-};
+import { blocked, said } from "./limit-words.ts";
+import { back, type Cases, completed, lease, limit, retry } from "./scene.ts";
 
 export const limiting: Cases = {
   "no more jobs start than the limit allows, and the wake-up time is exact": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const limits = [limit("k", 3, 1_000)];
     equal(await said(s, { limits }), { count: 3, more: false, nextInMs: 1_000, blockedBy: "k" }, "the first claim");
     await s.clock.advance(999);
-    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "a millisecond before");
+    equal(await said(s, { limits }), blocked(1), "a millisecond before");
     await s.clock.advance(1);
     equal(await said(s, { limits }), { count: 3, more: false, nextInMs: 1_000, blockedBy: "k" }, "at the instant");
   },
 
   "the window slides": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const limits = [limit("k", 3, 1_000)];
     equal((await said(s, { max: 1, limits })).more, true, "more while there is room");
     await s.clock.advance(400);
@@ -33,7 +26,7 @@ export const limiting: Cases = {
   },
 
   "no window has more starts than the limit, whatever the claims": async (s) => {
-    await many(s, 300);
+    await s.addMany(300);
     const starts: number[] = [];
     for (let i = 0; i < 120; i++) {
       const { jobs } = await s.claim({ max: 1 + (i % 4), limits: [limit("k", 5, 100)] });
@@ -47,16 +40,16 @@ export const limiting: Cases = {
   },
 
   "a start needs every limit to be available, and a refusal charges nothing": async (s) => {
-    await many(s, 20);
+    await s.addMany(20);
     const both = [limit("wide", 10, 1_000), limit("narrow", 2, 5_000)];
     equal(await said(s, { limits: both }), { count: 2, more: false, nextInMs: 5_000, blockedBy: "narrow" }, "both");
-    equal(await said(s, { limits: both }), { count: 0, more: false, nextInMs: 5_000, blockedBy: "narrow" }, "again");
+    equal(await said(s, { limits: both }), blocked(5_000, "narrow"), "again");
     const { count } = await said(s, { max: 20, limits: [limit("wide", 10, 1_000)] });
     equal(count, 8, "what is left of the wide one");
   },
 
   "of several limits the one that blocks the longest is named": async (s) => {
-    await many(s, 20);
+    await s.addMany(20);
     const both = [limit("long", 4, 3_000), limit("short", 4, 1_000)];
     equal(
       await said(s, { max: 4, limits: both }),
@@ -65,15 +58,11 @@ export const limiting: Cases = {
     );
     await s.clock.advance(2_500);
     await said(s, { max: 4, limits: [limit("short", 4, 1_000)] });
-    equal(
-      await said(s, { limits: both }),
-      { count: 0, more: false, nextInMs: 1_000, blockedBy: "short" },
-      "when the short one was filled later",
-    );
+    equal(await said(s, { limits: both }), blocked(1_000, "short"), "when the short one was filled later");
   },
 
   "one name may be counted in two windows, and counts each start once": async (s) => {
-    await many(s, 20);
+    await s.addMany(20);
     const second = [limit("k", 2, 1_000)];
     const longer = [limit("k", 5, 10_000)];
     // From the beginning, so that both windows know of every start.
@@ -90,7 +79,7 @@ export const limiting: Cases = {
   },
 
   "two claims with different numbers under one name each keep to their own": async (s) => {
-    await many(s, 20);
+    await s.addMany(20);
     equal((await said(s, { limits: [limit("k", 5, 1_000)] })).count, 5, "five");
     equal((await said(s, { limits: [limit("k", 7, 1_000)] })).count, 2, "two more under seven");
     equal((await said(s, { limits: [limit("k", 3, 500)] })).count, 0, "none under three");
@@ -117,7 +106,7 @@ export const limiting: Cases = {
   },
 
   "a claim without a due job is blocked by no limit": async (s) => {
-    await many(s, 1);
+    await s.addMany(1);
     const limits = [limit("k", 1, 1_000)];
     equal(await said(s, { limits }), { count: 1, more: false, nextInMs: null, blockedBy: null }, "the only job");
     equal(await said(s, { limits }), { count: 0, more: false, nextInMs: null, blockedBy: null }, "an empty queue");
@@ -128,7 +117,7 @@ export const limiting: Cases = {
     const limits = [limit("k", 1, 1_000)];
     equal(await said(s, { limits }), { count: 1, more: false, nextInMs: 1_000, blockedBy: null }, "room comes later");
     await s.clock.advance(300);
-    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: 700, blockedBy: "k" }, "it is due now");
+    equal(await said(s, { limits }), blocked(700), "it is due now");
     await s.clock.advance(700);
     equal((await said(s, { limits })).count, 1, "and has room");
     await s.add({ due: { inMs: 5_000 } });
@@ -136,7 +125,7 @@ export const limiting: Cases = {
   },
 
   "a claim with max 0 says whether a limit blocks": async (s) => {
-    await many(s, 3);
+    await s.addMany(3);
     const limits = [limit("k", 2, 1_000)];
     equal(await said(s, { max: 0, limits }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "room");
     equal(
@@ -144,11 +133,11 @@ export const limiting: Cases = {
       { count: 2, more: false, nextInMs: 1_000, blockedBy: "k" },
       "as many as wanted, and the next one is blocked",
     );
-    equal(await said(s, { max: 0, limits }), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" }, "no room");
+    equal(await said(s, { max: 0, limits }), blocked(1_000), "no room");
   },
 
   "jobs of a paused queue are not blocked by a limit": async (s) => {
-    await many(s, 3);
+    await s.addMany(3);
     await s.storage.setPaused("q", null, true);
     const limits = [limit("k", 1, 1_000)];
     equal(await said(s, { limits }), { count: 0, more: false, nextInMs: null, blockedBy: null }, "the claim");
@@ -157,7 +146,7 @@ export const limiting: Cases = {
   },
 
   "the stamp of a start is startedAt": async (s) => {
-    await many(s, 3);
+    await s.addMany(3);
     await s.clock.advance(123);
     const job = await s.claimOne({ limits: [limit("k", 10, 1_000)] });
     equal(
@@ -168,7 +157,7 @@ export const limiting: Cases = {
   },
 
   "claims and rates count in the same log": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const rule = { maxExecutions: 3, windowMs: 1_000 };
     equal((await s.storage.rates.tryRecordExecution("k", rule)).granted, true, "a start outside the queue");
     await s.clock.advance(100);
@@ -184,11 +173,11 @@ export const limiting: Cases = {
   },
 
   "a hold set through rates holds claims": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const until = new Date(s.clock.wall() + 700).toISOString();
     await s.storage.rates.setNextAvailableTime("k", until);
     const limits = [limit("k", 3, 1_000)];
-    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: 700, blockedBy: "k" }, "while paused");
+    equal(await said(s, { limits }), blocked(700), "while paused");
     await s.clock.advance(699);
     equal((await said(s, { limits })).nextInMs, 1, "a millisecond before");
     await s.clock.advance(1);
@@ -196,7 +185,7 @@ export const limiting: Cases = {
   },
 
   "the longer of hold and window counts": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const limits = [limit("k", 3, 1_000)];
     await said(s, { limits });
     await s.storage.rates.setNextAvailableTime("k", new Date(s.clock.wall() + 300).toISOString());
@@ -208,11 +197,11 @@ export const limiting: Cases = {
   },
 
   "a job that is given back may hold limits, which only ever extends": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const [a, b, c] = (await s.claim({ max: 3 })).jobs;
     await s.settle(back(a!, { held: true, hold: { names: ["k", "other"], scope: false, forMs: 2_000 } }));
     const limits = [limit("k", 5, 1_000)];
-    equal(await said(s, { limits }), { count: 0, more: false, nextInMs: 2_000, blockedBy: "k" }, "held");
+    equal(await said(s, { limits }), blocked(2_000), "held");
     equal((await said(s, { limits: [limit("other", 5, 1_000)] })).blockedBy, "other", "the other key");
     await s.settle(back(b!, { hold: { names: ["k"], scope: false, forMs: 500 } }));
     equal((await said(s, { limits })).nextInMs, 2_000, "a shorter hold changes nothing");
@@ -222,7 +211,7 @@ export const limiting: Cases = {
   },
 
   "a hold counts even if the job was to be cancelled": async (s) => {
-    await many(s, 3);
+    await s.addMany(3);
     const job = await s.claimOne();
     await s.change("cancel", job.id);
     await s.settle(back(job, { held: true, hold: { names: ["k"], scope: false, forMs: 800 } }));
@@ -230,7 +219,7 @@ export const limiting: Cases = {
   },
 
   "a start stays counted, however the job ends": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const limits = [limit("k", 3, 1_000)];
     const [a, b, c] = (await s.claim({ limits })).jobs;
     await s.settle(completed(a!), retry(b!), back(c!));
@@ -240,13 +229,13 @@ export const limiting: Cases = {
   },
 
   "a start is taken back where the handler was never called": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const limits = [limit("k", 3, 1_000), limit("other", 3, 1_000)];
     const [a, b] = (await s.claim({ limits })).jobs;
     await s.clock.advance(100);
     equal(
       await said(s, { limits, settle: [back(a!)] }),
-      { count: 0, more: false, nextInMs: 900, blockedBy: "k" },
+      blocked(900),
       "a job that had started and is given back stays counted",
     );
     await s.settle(back(b!, { unstarted: true }));
@@ -256,7 +245,7 @@ export const limiting: Cases = {
   },
 
   "taking back gives nothing to a limit that the job did not start under": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const k = limit("k", 3, 1_000);
     const other = limit("other", 3, 1_000);
     const [counted] = (await s.claim({ max: 1, limits: [k] })).jobs;
@@ -271,7 +260,7 @@ export const limiting: Cases = {
   },
 
   "a start is taken back under the limits of the latest claim only": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const k = limit("k", 2, 1_000);
     const first = await s.claimOne({ limits: [k] });
     await s.settle(back(first));
@@ -282,7 +271,7 @@ export const limiting: Cases = {
   },
 
   "taking back a start that has left the window gives nothing": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const limits = [limit("k", 2, 1_000)];
     const [a] = (await s.claim({ limits })).jobs;
     await s.clock.advance(1_000);
@@ -294,7 +283,7 @@ export const limiting: Cases = {
   },
 
   "taking back after a clear gives nothing": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     const limits = [limit("k", 2, 1_000)];
     const [a] = (await s.claim({ limits })).jobs;
     await s.storage.rates.clear("k");
@@ -304,7 +293,7 @@ export const limiting: Cases = {
   },
 
   "a stalled job's start stays counted": async (s) => {
-    await many(s, 3);
+    await s.addMany(3);
     const limits = [limit("k", 1, 5_000)];
     const job = await s.claimOne({ leaseMs: 1_000, limits });
     await s.clock.advance(1_000);
@@ -314,7 +303,7 @@ export const limiting: Cases = {
   },
 
   "a claim that settles sees what it gave back as available": async (s) => {
-    await many(s, 5);
+    await s.addMany(5);
     const limits = [limit("k", 1, 1_000)];
     const job = await s.claimOne({ limits });
     const { jobs } = await s.claim({ limits, settle: [back(job, { unstarted: true })] });
@@ -326,7 +315,7 @@ export const limiting: Cases = {
   },
 
   "windows of very different lengths are exact together": async (s) => {
-    await many(s, 400);
+    await s.addMany(400);
     const limits = [limit("s", 10, 1_000), limit("m", 25, 60_000), limit("ms", 4, 7)];
     const starts: number[] = [];
     for (let i = 0; i < 200; i++) {

@@ -4,16 +4,7 @@ import { back, type Cases, completed, dead, ERROR, lease, limit, retry, type Sce
 
 /** Does the storage wake up a subscriber of the queue when this happens? */
 async function wakes(s: Scene, what: string, happens: () => Promise<unknown>): Promise<void> {
-  let heard = 0;
-  const leave = s.storage.subscribe({
-    queue: "q",
-    wake: () => {
-      heard += 1;
-    },
-  });
-  await happens();
-  ok(await s.notified(() => heard > 0), `expected to be woken by ${what} within a second`);
-  leave();
+  ok(await s.wakes(happens), `expected to be woken by ${what} within a second`);
 }
 
 /** The names of the events of one queue, with what is said about them. */

@@ -174,7 +174,7 @@ export const order: Cases = {
   },
 
   "jobs that are given back out of order take their old places": async (s) => {
-    const ids = await s.add(...Array.from({ length: 60 }, () => ({})));
+    const ids = await s.addMany(60);
     const { jobs } = await s.claim({ max: 40 });
     const mixed = jobs.toSorted((a, b) => ((a.token * 17) % 41) - ((b.token * 17) % 41));
     await s.settle(...mixed.map((job) => back(job)));
@@ -243,9 +243,9 @@ export const order: Cases = {
   },
 
   "a group that one worker serves all the time has its turns with another": async (s) => {
-    await s.add(...Array.from({ length: 3 }, () => ({ group: "g", type: "slow" })));
-    await s.add(...Array.from({ length: 9 }, () => ({ group: "g", type: "fast" })));
-    await s.add(...Array.from({ length: 3 }, () => ({ group: "h", type: "slow" })));
+    await s.addMany(3, { group: "g", type: "slow" });
+    await s.addMany(9, { group: "g", type: "fast" });
+    await s.addMany(3, { group: "h", type: "slow" });
     const served: (string | null)[] = [];
     for (let i = 0; i < 6; i++) {
       served.push((await s.claimOne({ types: ["slow", "fast"] })).group);
@@ -331,7 +331,7 @@ export const order: Cases = {
   },
 
   "jobs of other types do not hold up those that are asked for": async (s) => {
-    await s.add(...Array.from({ length: 300 }, () => ({ type: "other", priority: 100 })));
+    await s.addMany(300, { type: "other", priority: 100 });
     const mine = await s.addOne({ type: "mine" });
     const { jobs, more } = await s.claim({ types: ["mine"] });
     equal(

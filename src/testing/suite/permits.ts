@@ -1,12 +1,13 @@
 import { equal, ok } from "../expect.ts";
 import {
+  blocked,
   BREAKER,
+  change,
   count,
   countOf,
-  change,
   define,
   limitOf,
-  many,
+  refusedFor,
   rule,
   said,
   take,
@@ -22,32 +23,32 @@ export const permits: Cases = {
     const token = await taken(s, "k");
     await s.storage.limits.give(token, "released");
     await s.storage.limits.give(token, "cancelled");
-    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "the next one");
+    equal(await take(s, "k"), refusedFor(1_000), "the next one");
   },
 
   "permits and jobs share one window": async (s) => {
     await define(s, rule("k", window(3, 1_000)));
-    await many(s, 5);
+    await s.addMany(5);
     const answer = await take(s, "k");
     ok(answer.granted, "expected to be granted");
     equal(answer.held, false, "nothing is held");
     await s.clock.advance(100);
     equal(await said(s), { count: 2, more: false, nextInMs: 900, blockedBy: "k" }, "what is left for jobs");
-    equal(await take(s, "k"), { granted: false, retryInMs: 900, most: null }, "what is left outside");
+    equal(await take(s, "k"), refusedFor(900), "what is left outside");
     await s.clock.advance(899);
-    equal(await take(s, "k"), { granted: false, retryInMs: 1, most: null }, "a millisecond before");
+    equal(await take(s, "k"), refusedFor(1), "a millisecond before");
     await s.clock.advance(1);
     ok((await take(s, "k")).granted, "expected to be granted at the instant");
   },
 
   "permits and jobs share one concurrency": async (s) => {
     await define(s, rule("k", { concurrency: 2 }));
-    await many(s, 5);
+    await s.addMany(5);
     const answer = await take(s, "k", { ttlMs: 1_000 });
     ok(answer.granted && answer.held, "expected something to be held");
     const job = await s.claimOne();
-    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" }, "until the permit runs out");
-    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "outside as well");
+    equal(await said(s), blocked(1_000), "until the permit runs out");
+    equal(await take(s, "k"), refusedFor(1_000), "outside as well");
     await s.settle(completed(job));
     equal((await take(s, "k")).granted, true, "when a job has ended");
     await s.storage.limits.give(answer.token, "released");
@@ -60,17 +61,17 @@ export const permits: Cases = {
     await taken(s, "spaced");
     equal((await said(s)).nextInMs, 300, "spacing");
     await change(s, "held", { holdMs: 400, group: null });
-    equal(await take(s, "held"), { granted: false, retryInMs: 400, most: null }, "a hold");
+    equal(await take(s, "held"), refusedFor(400), "a hold");
     await change(s, "held", { paused: true });
-    equal(await take(s, "held"), { granted: false, retryInMs: null, most: null }, "stopped by hand");
+    equal(await take(s, "held"), refusedFor(null), "stopped by hand");
   },
 
   "the slot of a permit is free when the permit expires": async (s) => {
     await define(s, rule("k", { concurrency: 1 }));
-    await many(s, 3);
+    await s.addMany(3);
     const token = await taken(s, "k", { ttlMs: 1_000 });
     await s.clock.advance(999);
-    equal(await said(s), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "a millisecond before");
+    equal(await said(s), blocked(1), "a millisecond before");
     await s.clock.advance(1);
     equal((await countOf(s, "k")).held, 0, "what is held");
     equal(await count(s), 1, "at the instant");
@@ -129,7 +130,7 @@ export const permits: Cases = {
     await taken(s, "k");
     await taken(s, "k", { weight: 5 });
     equal((await countOf(s, "k")).used, 9, "used");
-    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "the estimate");
+    equal(await take(s, "k"), refusedFor(1_000), "the estimate");
     equal((await take(s, "k", { weight: 1 })).granted, true, "one");
     equal((await take(s, "k", { weight: 0 })).granted, true, "nothing, under a full limit");
     equal((await countOf(s, "k")).used, 10, "used then");
@@ -181,9 +182,9 @@ export const permits: Cases = {
 
   "a permit can be the probe of a breaker": async (s) => {
     await define(s, rule("k", window(100, 60_000), { breaker: { ...BREAKER, failures: 1 } }));
-    await many(s, 3);
+    await s.addMany(3);
     await s.settle(dead(await s.claimOne()));
-    equal(await take(s, "k"), { granted: false, retryInMs: 1_000, most: null }, "while it is open");
+    equal(await take(s, "k"), refusedFor(1_000), "while it is open");
     await s.clock.advance(1_000);
     const probe = await take(s, "k", { ttlMs: 500 });
     ok(probe.granted, "expected a probe to be granted");
@@ -194,7 +195,7 @@ export const permits: Cases = {
 
   "permits and rates of the same name count in the same log": async (s) => {
     await define(s, rule("k", window(3, 1_000)));
-    await many(s, 5);
+    await s.addMany(5);
     const asked = { maxExecutions: 3, windowMs: 1_000 };
     equal((await s.storage.rates.tryRecordExecution("k", asked)).granted, true, "a start in rates");
     await taken(s, "k");
@@ -273,7 +274,7 @@ export const permits: Cases = {
     equal(await usedAndHeld(s, "k"), [0, 0], "used and held");
     await taken(s, "k", { ttlMs: 700 });
     const asked = await take(s, "k", { dry: true });
-    equal(asked, { granted: false, retryInMs: 1_000, most: null }, "what does not");
+    equal(asked, refusedFor(1_000), "what does not");
     const never = await take(s, "k", { dry: true, weight: 9 });
     equal([never.granted, "most" in never ? never.most : null], [false, 5], "what never does");
     equal(await usedAndHeld(s, "k"), [4, 1], "used and held then");
@@ -287,7 +288,7 @@ export const permits: Cases = {
     equal((await countOf(s, "k")).free, 40, "what is left when more was used");
     await s.storage.limits.give(second, "cancelled");
     equal((await countOf(s, "k")).free, 40, "what is left when one never started");
-    await many(s, 2, { weights: { n: 15 } });
+    await s.addMany(2, { weights: { n: 15 } });
     const job = await s.claimOne();
     await s.storage.report([{ ...lease(job), weights: { n: 40 } }]);
     equal([(await countOf(s, "k")).free, await count(s)], [0, 0], "what is left when a job used more, and who starts");

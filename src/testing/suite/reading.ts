@@ -85,7 +85,7 @@ export const reading: Cases = {
 
   "endings() of large results come in several answers": async (s) => {
     const large = JSON.stringify("x".repeat(2 ** 20 - 2));
-    const ids = await s.add(...Array.from({ length: 20 }, () => ({})));
+    const ids = await s.addMany(20);
     const { jobs } = await s.claim({ max: 20 });
     await s.settle(...jobs.map((job) => completed(job, large)));
     const left = new Set(ids);
@@ -128,7 +128,7 @@ export const reading: Cases = {
   },
 
   "pages stay in step while jobs come and go": async (s) => {
-    const ids = await s.add(...Array.from({ length: 100 }, () => ({})));
+    const ids = await s.addMany(100);
     const first = await s.list({ limit: 40 });
     await s.add({}, {});
     await s.change("remove", ...ids.slice(50, 70));
@@ -243,7 +243,7 @@ export const reading: Cases = {
   },
 
   "lists, counts and claims stay right when most jobs are removed": async (s) => {
-    const ids = await s.add(...Array.from({ length: 200 }, () => ({})));
+    const ids = await s.addMany(200);
     const kept = ids.filter((_, i) => i % 5 === 2);
     const removed = ids.filter((_, i) => i % 5 !== 2);
     for (let i = 0; i < removed.length; i += 40) await s.change("remove", ...removed.slice(i, i + 40));

@@ -1,7 +1,7 @@
 import type { JobRecord } from "../../core/job.ts";
 import type { Outcome } from "../../storage/job-storage.ts";
 import { equal } from "../expect.ts";
-import { change, count, countOf, define, many, rule, said, usedAndHeld, window } from "./limit-words.ts";
+import { blocked, change, count, countOf, define, rule, said, usedAndHeld, window } from "./limit-words.ts";
 import { back, cancelled, type Cases, completed, dead, lease, retry, type Scene } from "./scene.ts";
 
 /** Every way in which a worker ends a lease. */
@@ -47,7 +47,7 @@ export const releasing: Cases = {
 
   "a claim that settles releases slots, and can take them in the same step": async (s) => {
     await underThree(s);
-    await many(s, 9, { group: "g" });
+    await s.addMany(9, { group: "g" });
     let job = await s.claimOne();
     for (const [name, end] of Object.entries(ENDS)) {
       const { jobs } = await s.claim({ settle: [end(job)] });
@@ -59,7 +59,7 @@ export const releasing: Cases = {
 
   "slots are released once": async (s) => {
     await define(s, rule("k", { concurrency: 3 }));
-    await many(s, 6);
+    await s.addMany(6);
     const { jobs } = await s.claim();
     await s.settle(completed(jobs[0]!), completed(jobs[0]!));
     await s.settle(retry(jobs[0]!), back(jobs[0]!, { unstarted: true }));
@@ -69,17 +69,17 @@ export const releasing: Cases = {
 
   "a job that is asked to stop keeps its slots until it ends": async (s) => {
     await define(s, rule("k", { concurrency: 1 }));
-    await many(s, 2);
+    await s.addMany(2);
     const job = await s.claimOne();
     await s.change("cancel", job.id);
-    equal(await said(s), { count: 0, more: false, nextInMs: null, blockedBy: "k" }, "while it stops");
+    equal(await said(s), blocked(null), "while it stops");
     await s.settle(cancelled(job));
     equal(await count(s), 1, "when it has stopped");
   },
 
   "an expired lease releases its slots, and its start stays counted": async (s) => {
     await underThree(s);
-    await many(s, 2, { group: "g" });
+    await s.addMany(2, { group: "g" });
     const job = await s.claimOne({ leaseMs: 1_000 });
     await s.clock.advance(999);
     await s.sweep();
@@ -104,7 +104,7 @@ export const releasing: Cases = {
 
   "a lease that is renewed keeps its slots": async (s) => {
     await define(s, rule("k", { concurrency: 1 }));
-    await many(s, 2);
+    await s.addMany(2);
     const job = await s.claimOne({ leaseMs: 1_000 });
     for (let i = 0; i < 5; i++) {
       await s.clock.advance(900);
@@ -115,7 +115,7 @@ export const releasing: Cases = {
   },
 
   "a start that never happened costs nothing of windows and of spacing": async (s) => {
-    await many(s, 5);
+    await s.addMany(5);
     await define(s, rule("w", window(1, 10_000)), rule("s", { everyMs: 5_000 }));
     const job = await s.claimOne();
     await s.clock.advance(10);
@@ -137,7 +137,7 @@ export const releasing: Cases = {
   },
 
   "what was charged under a rule is given back though the rule has changed": async (s) => {
-    await many(s, 9);
+    await s.addMany(9);
     await define(s, rule("k", { concurrency: 2 }));
     const { jobs } = await s.claim();
     await change(s, "k", { quota: { concurrency: 3 }, group: null });
@@ -149,7 +149,7 @@ export const releasing: Cases = {
   },
 
   "a job that started without the limit takes its slots, and gives back nothing else": async (s) => {
-    await many(s, 5);
+    await s.addMany(5);
     const [before] = (await s.claim({ max: 1 })).jobs;
     await define(s, rule("k", { ...window(2, 10_000), concurrency: 2 }));
     equal(await count(s), 1, "how many start");

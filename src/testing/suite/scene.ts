@@ -5,6 +5,7 @@ import type {
   ClaimLimit,
   ClaimRequest,
   JobStorage,
+  JobUpdate,
   Lease,
   ListQuery,
   NewJob,
@@ -49,6 +50,11 @@ export class Scene {
   /** Adds jobs in one step and returns their ids. */
   async add(...said: readonly Partial<NewJob>[]): Promise<string[]> {
     return (await this.storage.add(said.map((one) => this.job(one)))).map(({ id }) => id);
+  }
+
+  /** Adds so many jobs of one kind. */
+  addMany(count: number, said: Partial<NewJob> = {}): Promise<string[]> {
+    return this.add(...Array.from({ length: count }, () => said));
   }
 
   async addOne(said: Partial<NewJob> = {}): Promise<string> {
@@ -126,6 +132,30 @@ export class Scene {
     return (await this.storage.overview(queue))[0];
   }
 
+  update(id: string | undefined, set: JobUpdate["set"]) {
+    return this.storage.update({ queue: "q", id: id!, set });
+  }
+
+  /**
+   * Does this step wake up a subscriber of the queue? `mayStart`: only wake-ups count by which something may start that could not
+   * before. `quietFirst`: earlier wake-ups are waited for, and do not count.
+   */
+  async wakes(
+    step: () => Promise<unknown>,
+    { queue = "q", mayStart = false, quietFirst = false } = {},
+  ): Promise<boolean> {
+    let woken = false;
+    const leave = this.storage.subscribe({ queue, wake: (may) => (woken ||= may || !mayStart) });
+    if (quietFirst) {
+      await this.notified(() => false);
+      woken = false;
+    }
+    await step();
+    const found = await this.notified(() => woken);
+    leave();
+    return found;
+  }
+
   /** Advances time until a notification came, for as long as one may take. */
   async notified(seen: () => boolean): Promise<boolean> {
     await this.clock.advance(0);
@@ -159,7 +189,7 @@ export const cancelled = (job: Lease, error: ErrorRecord | null = null): Outcome
   to: "cancelled",
   error,
 });
-export const retry = (job: Lease, inMs = 0): Outcome => ({ ...lease(job), to: "retry", inMs, error: ERROR });
+export const retry = (job: Lease, inMs = 0, error = ERROR): Outcome => ({ ...lease(job), to: "retry", inMs, error });
 export const back = (job: Lease, said: Partial<Extract<Outcome, { to: "back" }>> = {}): Outcome => ({
   inMs: 0,
   held: false,

@@ -34,7 +34,7 @@ const BOUNDED = { max: 10, maxBytes: 250 };
 
 export const sizes: Cases = {
   "a claim stops at its number of bytes, and the next one goes on": async (s) => {
-    const ids = await s.add(...Array.from({ length: 5 }, () => HUNDRED));
+    const ids = await s.addMany(5, HUNDRED);
     equal(await got(s, BOUNDED), { ids: ids.slice(0, 2), more: true }, "the first claim");
     const [third] = await s.storage.find([ids[2]!]);
     equal([third!.state, third!.attempt, third!.token], ["waiting", 0, 0], "a job that was left out");
@@ -59,7 +59,7 @@ export const sizes: Cases = {
   },
 
   "a claim that is bounded in bytes settles what it was handed": async (s) => {
-    const ids = await s.add(...Array.from({ length: 4 }, () => HUNDRED));
+    const ids = await s.addMany(4, HUNDRED);
     const { jobs } = await s.claim(BOUNDED);
     const next = await s.claim({ ...BOUNDED, settle: jobs.map((job) => completed(job)) });
     equal(
@@ -71,7 +71,7 @@ export const sizes: Cases = {
   },
 
   "prefetched jobs count among the bytes": async (s) => {
-    const ids = await s.add(...Array.from({ length: 6 }, () => HUNDRED));
+    const ids = await s.addMany(6, HUNDRED);
     const found = await rounds(s, { max: 1, ahead: 9, maxBytes: 250 });
     equal(found.flat(), ids, "all of them, in order");
     ok(
@@ -81,7 +81,7 @@ export const sizes: Cases = {
   },
 
   "under a window only what a claim answers with is counted": async (s) => {
-    const ids = await s.add(...Array.from({ length: 6 }, () => HUNDRED));
+    const ids = await s.addMany(6, HUNDRED);
     await define(s, rule("k", window(5, 1_000)));
     equal(await got(s, BOUNDED), { ids: ids.slice(0, 2), more: true }, "the first claim");
     equal((await countOf(s, "k")).used, 2, "used");
@@ -92,7 +92,7 @@ export const sizes: Cases = {
   },
 
   "under a window of a single claim only what it answers with is counted": async (s) => {
-    const ids = await s.add(...Array.from({ length: 4 }, () => HUNDRED));
+    const ids = await s.addMany(4, HUNDRED);
     const limits = [{ key: "k", max: 3, windowMs: 1_000 }];
     equal(await got(s, { ...BOUNDED, limits }), { ids: ids.slice(0, 2), more: true }, "the first claim");
     const { jobs, blockedBy } = await s.claim({ ...BOUNDED, limits });
@@ -100,7 +100,7 @@ export const sizes: Cases = {
   },
 
   "under concurrency only what a claim answers with takes a slot": async (s) => {
-    await s.add(...Array.from({ length: 8 }, () => HUNDRED));
+    await s.addMany(8, HUNDRED);
     await define(s, rule("k", { concurrency: 5 }));
     const first = await s.claim(BOUNDED);
     equal([first.jobs.length, first.more, await usedAndHeld(s, "k")], [2, true, [0, 2]], "the first claim");
@@ -157,7 +157,7 @@ export const sizes: Cases = {
   },
 
   "a claim that says no number of bytes is bounded all the same": async (s) => {
-    const ids = await s.add(...Array.from({ length: 7 }, () => MEGABYTE));
+    const ids = await s.addMany(7, MEGABYTE);
     const found = await rounds(s, { max: 100 });
     equal(found.flat(), ids, "all of them, in order");
     ok(

@@ -1,16 +1,16 @@
 import { equal, ok } from "../expect.ts";
-import { change, count, countOf, define, many, rule, said, usedAndHeld, window } from "./limit-words.ts";
+import { blocked, change, count, countOf, define, rule, said, usedAndHeld, window } from "./limit-words.ts";
 import { back, type Cases, completed, limit, retry } from "./scene.ts";
 
 export const underLimits: Cases = {
   "under a window no more start than it allows, and the wake-up time is exact": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     await define(s, rule("k", window(3, 1_000)));
     equal(await said(s, { max: 2 }), { count: 2, more: true, nextInMs: 0, blockedBy: null }, "the first two");
     await s.clock.advance(400);
     equal(await said(s), { count: 1, more: false, nextInMs: 600, blockedBy: "k" }, "the third");
     await s.clock.advance(599);
-    equal(await said(s), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "a millisecond before");
+    equal(await said(s), blocked(1), "a millisecond before");
     await s.clock.advance(1);
     equal(await said(s), { count: 2, more: false, nextInMs: 400, blockedBy: "k" }, "at the instant");
     const { used, held, free, nextInMs, reason } = await countOf(s, "k");
@@ -22,11 +22,11 @@ export const underLimits: Cases = {
   },
 
   "under spacing one starts at a time, and the wake-up time is exact": async (s) => {
-    await many(s, 4);
+    await s.addMany(4);
     await define(s, rule("k", { everyMs: 250 }));
     equal(await said(s), { count: 1, more: false, nextInMs: 250, blockedBy: "k" }, "the first");
     await s.clock.advance(249);
-    equal(await said(s), { count: 0, more: false, nextInMs: 1, blockedBy: "k" }, "a millisecond before");
+    equal(await said(s), blocked(1), "a millisecond before");
     equal((await countOf(s, "k")).reason, "spacing", "what is in the way");
     await s.clock.advance(1);
     equal(await count(s), 1, "at the instant");
@@ -35,7 +35,7 @@ export const underLimits: Cases = {
   },
 
   "under concurrency so many run at a time, and only a release frees a slot": async (s) => {
-    await many(s, 4);
+    await s.addMany(4);
     await define(s, rule("k", { concurrency: 2 }));
     const { jobs, ...rest } = await s.claim();
     equal([jobs.length, rest.nextInMs, rest.blockedBy], [2, null, "k"], "the first two");
@@ -49,10 +49,10 @@ export const underLimits: Cases = {
   },
 
   "several numbers of one limit are all kept": async (s) => {
-    await many(s, 10);
+    await s.addMany(10);
     await define(s, rule("k", { ...window(3, 1_000), concurrency: 2, everyMs: 100 }));
     const first = await s.claimOne();
-    equal(await said(s), { count: 0, more: false, nextInMs: 100, blockedBy: "k" }, "spacing");
+    equal(await said(s), blocked(100), "spacing");
     await s.clock.advance(100);
     equal(await said(s), { count: 1, more: false, nextInMs: null, blockedBy: "k" }, "the second, and then concurrency");
     await s.clock.advance(100);
@@ -90,7 +90,7 @@ export const underLimits: Cases = {
   },
 
   "a limit binds the queues it names, all together, and no others": async (s) => {
-    for (const queue of ["q", "r", "other"]) await many(s, 3, { queue });
+    for (const queue of ["q", "r", "other"]) await s.addMany(3, { queue });
     await define(s, rule("k", window(2, 1_000), { queues: ["q", "r"] }));
     equal(await count(s, { max: 1 }), 1, "one queue");
     equal(await said(s, { queue: "r" }), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "the other");
@@ -126,7 +126,7 @@ export const underLimits: Cases = {
   },
 
   "a refusal by one limit charges nothing to the others": async (s) => {
-    await many(s, 20);
+    await s.addMany(20);
     const wide = rule("a wide", { ...window(10, 1_000), concurrency: 10 });
     await define(s, wide, rule("b narrow", window(2, 5_000)), rule("c spaced", { everyMs: 1 }));
     await s.claimOne();
@@ -134,7 +134,7 @@ export const underLimits: Cases = {
     await s.claimOne();
     await s.clock.advance(1);
     for (let i = 0; i < 5; i++) {
-      equal(await said(s), { count: 0, more: false, nextInMs: 4_998, blockedBy: "b narrow" }, "refused");
+      equal(await said(s), blocked(4_998, "b narrow"), "refused");
     }
     equal(await usedAndHeld(s, "a wide"), [2, 2], "what is used and held of the wide one");
     equal((await countOf(s, "b narrow")).used, 2, "what is used of the narrow one");
@@ -161,7 +161,7 @@ export const underLimits: Cases = {
   },
 
   "a type whose limit is full does not hold up another type": async (s) => {
-    await many(s, 300, { type: "full", priority: 5 });
+    await s.addMany(300, { type: "full", priority: 5 });
     const free = await s.addOne({ type: "free" });
     await define(s, rule("k", window(1, 60_000), { types: ["full"] }));
     equal((await s.claimIds({ max: 2 }))[1], free, "the free one in the first claim");
@@ -186,15 +186,15 @@ export const underLimits: Cases = {
       rule("held", { concurrency: 1 }, { types: ["c"] }),
     );
     equal(await said(s), { count: 3, more: false, nextInMs: 1_000, blockedBy: "short" }, "one of each");
-    equal(await said(s, { types: ["a", "c"] }), { count: 0, more: false, nextInMs: 3_000, blockedBy: "long" }, "two");
-    equal(await said(s, { types: ["c"] }), { count: 0, more: false, nextInMs: null, blockedBy: "held" }, "one");
+    equal(await said(s, { types: ["a", "c"] }), blocked(3_000, "long"), "two");
+    equal(await said(s, { types: ["c"] }), blocked(null, "held"), "one");
   },
 
   "of several limits that block one job, the one that blocks the longest is named": async (s) => {
-    await many(s, 9);
+    await s.addMany(9);
     await define(s, rule("a", window(2, 1_000)), rule("b", window(2, 4_000)), rule("c", { everyMs: 500 }));
     await s.claimOne();
-    equal(await said(s), { count: 0, more: false, nextInMs: 500, blockedBy: "c" }, "after one");
+    equal(await said(s), blocked(500, "c"), "after one");
     await s.clock.advance(500);
     equal(await said(s), { count: 1, more: false, nextInMs: 3_500, blockedBy: "b" }, "after two");
   },
@@ -204,26 +204,22 @@ export const underLimits: Cases = {
     await define(s, rule("k", window(1, 1_000)));
     equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: null }, "room comes later");
     await s.clock.advance(300);
-    equal(await said(s), { count: 0, more: false, nextInMs: 700, blockedBy: "k" }, "it is due");
+    equal(await said(s), blocked(700), "it is due");
     await s.clock.advance(700);
     equal(await count(s), 1, "and has room");
   },
 
   "a claim with max 0 says whether something could start, and charges nothing": async (s) => {
-    await many(s, 3);
+    await s.addMany(3);
     await define(s, rule("k", { ...window(1, 1_000), concurrency: 1 }));
     equal(await said(s, { max: 0 }), { count: 0, more: true, nextInMs: 0, blockedBy: null }, "room");
     equal(await usedAndHeld(s, "k"), [0, 0], "used and held");
     const job = await s.claimOne();
-    equal(
-      await said(s, { max: 0, settle: [completed(job)] }),
-      { count: 0, more: false, nextInMs: 1_000, blockedBy: "k" },
-      "none",
-    );
+    equal(await said(s, { max: 0, settle: [completed(job)] }), blocked(1_000), "none");
   },
 
   "a paused job is not blocked by a limit": async (s) => {
-    await many(s, 3);
+    await s.addMany(3);
     await define(s, rule("k", window(1, 1_000)));
     await s.claimOne();
     await s.storage.setPaused("q", null, true);
@@ -239,7 +235,7 @@ export const underLimits: Cases = {
   },
 
   "limits that a claim brings along are kept beside the stored ones": async (s) => {
-    await many(s, 9);
+    await s.addMany(9);
     await define(s, rule("kept", window(3, 2_000)));
     const limits = [limit("brought", 2, 1_000)];
     equal(await said(s, { limits }), { count: 2, more: false, nextInMs: 1_000, blockedBy: "brought" }, "first");

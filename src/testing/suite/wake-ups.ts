@@ -1,35 +1,20 @@
 import type { JobRecord } from "../../core/job.ts";
 import { equal, ok } from "../expect.ts";
-import { BREAKER, change, count, define, many, rule, taken, window } from "./limit-words.ts";
+import { BREAKER, change, count, define, rule, taken, window } from "./limit-words.ts";
 import { back, cancelled, type Cases, completed, dead, lease, limit, retry, type Scene } from "./scene.ts";
 
-/** Does this wake up a subscriber of the queue, because something may start? */
-async function notifies(s: Scene, happens: () => Promise<unknown>, queue = "q"): Promise<boolean> {
-  let woken = false;
-  const leave = s.storage.subscribe({
-    queue,
-    wake: (mayStart) => {
-      woken ||= mayStart;
-    },
-  });
-  await happens();
-  const found = await s.notified(() => woken);
-  leave();
-  return found;
-}
-
 async function wakesUp(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
-  ok(await notifies(s, happens, queue), `expected a wake-up: ${what}`);
+  ok(await s.wakes(happens, { queue, mayStart: true }), `expected a wake-up: ${what}`);
 }
 
 async function wakesUpNone(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
-  ok(!(await notifies(s, happens, queue)), `expected no wake-up: ${what}`);
+  ok(!(await s.wakes(happens, { queue, mayStart: true })), `expected no wake-up: ${what}`);
 }
 
 /** A limit whose only slot a job has, while others wait, here and in another queue. */
 async function full(s: Scene, about: Parameters<typeof rule>[1] = { concurrency: 1 }): Promise<JobRecord> {
   await define(s, rule("k", about));
-  await many(s, 9);
+  await s.addMany(9);
   await s.add({ queue: "r" });
   const job = await s.claimOne({ leaseMs: 600_000 });
   equal([await count(s), await count(s, { queue: "r" })], [0, 0], "how many start under a full limit");
@@ -134,7 +119,7 @@ export const wakeUps: Cases = {
 
   "more of a limit that was available wakes up no worker": async (s) => {
     await define(s, rule("k", { concurrency: 3 }));
-    await many(s, 3);
+    await s.addMany(3);
     const { jobs } = await s.claim({ max: 2 });
     await wakesUpNone(s, "a job that ends", () => s.settle(completed(jobs[0]!)));
   },
@@ -155,7 +140,7 @@ export const wakeUps: Cases = {
 
   "a start that is given back, and a weight that is settled lower, wake up workers": async (s) => {
     await define(s, rule("k", window(10, 600_000), { weight: "n", estimate: 6 }));
-    await many(s, 5);
+    await s.addMany(5);
     await s.add({ queue: "r" });
     const job = await s.claimOne({ leaseMs: 600_000 });
     equal(await count(s, { queue: "r" }), 0, "how many start");
@@ -197,7 +182,7 @@ export const wakeUps: Cases = {
   },
 
   "a queue or a type that is resumed wakes up workers": async (s) => {
-    await many(s, 2);
+    await s.addMany(2);
     await s.storage.setPaused("q", null, true);
     await wakesUp(s, "a queue", () => s.storage.setPaused("q", null, false));
     await s.storage.setPaused("q", "t", true);
@@ -206,7 +191,7 @@ export const wakeUps: Cases = {
 
   "a breaker that closes wakes up workers": async (s) => {
     await define(s, rule("k", window(100, 6_000_000), { breaker: { ...BREAKER, failures: 1 } }));
-    await many(s, 5);
+    await s.addMany(5);
     await s.add({ queue: "r" });
     await s.settle(dead(await s.claimOne()));
     await s.clock.advance(1_000);
@@ -233,7 +218,7 @@ export const wakeUps: Cases = {
   },
 
   "a limit that a claim brings along wakes up workers when it becomes available": async (s) => {
-    await many(s, 3);
+    await s.addMany(3);
     const limits = [limit("queue:q", 1, 600_000)];
     const job = await s.claimOne({ limits, leaseMs: 600_000 });
     equal(await count(s, { limits }), 0, "how many start");
@@ -269,7 +254,7 @@ export const wakeUps: Cases = {
   "a probe that fails wakes up workers, for now there is a wake-up time": async (s) => {
     for (const byGroup of [false, true]) {
       await define(s, rule("k", window(100, 600_000), { breaker: { ...BREAKER, failures: 1 }, byGroup }));
-      await many(s, 5);
+      await s.addMany(5);
       await s.add({ queue: "r" });
       await s.settle(dead(await s.claimOne()));
       await s.clock.advance(1_000);

@@ -1,6 +1,6 @@
 import type { NewJob } from "../../storage/job-storage.ts";
 import { equal, refused } from "../expect.ts";
-import { change, count, countOf, define, many, rule, said, usedAndHeld, window } from "./limit-words.ts";
+import { blocked, change, count, countOf, define, rule, said, usedAndHeld, window } from "./limit-words.ts";
 import { back, type Cases, completed, lease, type Scene } from "./scene.ts";
 
 const weighing = (n: number) => ({ weights: { tokens: n } });
@@ -41,7 +41,7 @@ export const weights: Cases = {
     await s.add(weighing(6), weighing(8), ...Array.from({ length: 20 }, () => weighing(1)));
     equal(await said(s), { count: 1, more: false, nextInMs: 1_000, blockedBy: "k" }, "the first");
     await s.clock.advance(500);
-    equal(await said(s), { count: 0, more: false, nextInMs: 500, blockedBy: "k" }, "though a light one would fit");
+    equal(await said(s), blocked(500), "though a light one would fit");
     await s.clock.advance(500);
     equal(
       await said(s),
@@ -70,7 +70,7 @@ export const weights: Cases = {
     await s.add({ ...weighing(6), group: "g" }, { ...heavy, group: "g" }, { ...weighing(1), group: "g" });
     await s.add({ ...heavy, group: "h" });
     equal((await s.claim()).jobs.map(({ group }) => group).join(""), "gh", "who starts");
-    equal(await said(s), { count: 0, more: false, nextInMs: 1_000, blockedBy: "k[g]" }, "then");
+    equal(await said(s), blocked(1_000, "k[g]"), "then");
     await s.clock.advance(1_000);
     equal(await count(s), 2, "the heavy one and the light one");
   },
@@ -115,7 +115,7 @@ export const weights: Cases = {
 
   "a weight that is settled lower is available at once": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 6 }));
-    await many(s, 3);
+    await s.addMany(3);
     const job = await s.claimOne();
     await s.clock.advance(300);
     equal((await said(s)).nextInMs, 700, "as long as six are used");
@@ -127,13 +127,13 @@ export const weights: Cases = {
 
   "a weight that is settled higher is charged at once, as debt if it does not fit": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 4 }));
-    await many(s, 5);
+    await s.addMany(5);
     const first = await s.claimOne();
     await s.clock.advance(400);
     const second = await s.claimOne();
     await s.storage.report([{ ...lease(first), weights: { tokens: 25 } }]);
     equal([await used(s), (await countOf(s, "k")).free], [29, 0], "used and free");
-    equal(await said(s), { count: 0, more: false, nextInMs: 600, blockedBy: "k" }, "until the first has left");
+    equal(await said(s), blocked(600), "until the first has left");
     await s.storage.report([{ ...lease(second), weights: { tokens: 11 } }]);
     equal((await said(s)).nextInMs, 1_000, "until the second has left");
     await s.clock.advance(1_000);
@@ -142,7 +142,7 @@ export const weights: Cases = {
 
   "of several settled weights the last one counts": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 4 }));
-    await many(s, 2);
+    await s.addMany(2);
     const job = await s.claimOne();
     for (const tokens of [9, 1, 0, 25, 5]) {
       await s.storage.report([{ ...lease(job), weights: { tokens } }]);
@@ -152,7 +152,7 @@ export const weights: Cases = {
 
   "a weight that is settled after its start has left the window charges only what is more, from now on": async (s) => {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens", estimate: 4 }));
-    await many(s, 5);
+    await s.addMany(5);
     const [first, second] = (await s.claim({ max: 2, leaseMs: 60_000 })).jobs;
     await s.clock.advance(1_000);
     await s.storage.report([{ ...lease(first!), weights: { tokens: 1 } }]);
@@ -179,7 +179,7 @@ export const weights: Cases = {
 
   "the slots of a weighed job can be settled as well": async (s) => {
     await define(s, rule("k", { concurrency: 16 }, { weight: "gb", estimate: 10 }));
-    await many(s, 3);
+    await s.addMany(3);
     const job = await s.claimOne();
     equal((await said(s)).blockedBy, "k", "ten and ten do not fit");
     await s.storage.report([{ ...lease(job), weights: { gb: 4 } }]);
@@ -209,7 +209,7 @@ export const weights: Cases = {
 
   "a job that settles nothing, or whose lease expires, keeps the estimate": async (s) => {
     await define(s, rule("k", window(10, 60_000), { weight: "tokens", estimate: 4 }));
-    await many(s, 2);
+    await s.addMany(2);
     const [quiet, crashed] = (await s.claim({ leaseMs: 1_000 })).jobs;
     await s.settle(completed(quiet!));
     await s.clock.advance(1_000);
@@ -271,7 +271,7 @@ export const weights: Cases = {
 
   "a refused start gives back nothing of the starts that were claimed with it": async (s) => {
     await define(s, rule("k", window(100, 60_000), { weight: "tokens", estimate: 7 }));
-    await many(s, 3);
+    await s.addMany(3);
     const { jobs } = await s.claim();
     await s.settle(back(jobs[1]!, { inMs: 1_000, held: true }));
     equal(await used(s), 14, "used");
@@ -342,7 +342,7 @@ export const weights: Cases = {
     await define(s, rule("k", window(10, 1_000), { weight: "tokens" }));
     const [id] = await s.add(weighing(8));
     await change(s, "k", { quota: { max: 0 }, group: null });
-    equal(await said(s), { count: 0, more: false, nextInMs: null, blockedBy: "k" }, "the claim");
+    equal(await said(s), blocked(null), "the claim");
     await change(s, "k", { restore: true });
     equal(await s.claimIds(), [id], "restored");
   },
