@@ -318,7 +318,7 @@ describe("show", () => {
     expect(out).toContain(`"at": "${SECRET}"`);
   });
 
-  it("answers in JSON", async () => {
+  it("sluice show --json answers in JSON", async () => {
     const [quiet, full] = await Promise.all([
       look("show", ids.dead, "--json"),
       look("show", ids.completed, "--json", "--data"),

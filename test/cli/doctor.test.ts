@@ -42,7 +42,7 @@ const served = (more: Partial<NonNullable<Facts["kept"]>["served"]>) =>
 const found = (facts: Partial<Facts>) => findings({ ...WELL, ...facts });
 
 describe("findings", () => {
-  it("are ok where nothing is wrong", () => {
+  it("findings are ok where nothing is wrong", () => {
     expect(found({}).map(({ status }) => status)).toEqual(found({}).map(() => "ok"));
     expect(found({})).toContainEqual({ check: "rows", status: "ok", says: "jobs 12,345" });
   });
@@ -96,7 +96,7 @@ describe("findings", () => {
     expect(found({ kept: undefined, broken: ["x"] }).map(({ check }) => check)).not.toContain("lanes");
   });
 
-  it("are folded into the columns there are", () => {
+  it("findings are folded into the columns there are", () => {
     const text = findingsText(found({ broken: ["one two three ".repeat(20)], journal: "delete" }), {
       paint: plain,
       columns: 60,

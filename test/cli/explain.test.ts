@@ -85,7 +85,7 @@ describe("sluice explain <id>", () => {
     expect(out).toMatch(also);
   });
 
-  it("answers in JSON", async () => {
+  it("sluice explain --json answers in JSON", async () => {
     expect(json(await explain("next", "--json"))).toMatchObject({
       id: ids["next"],
       queue: "work",

@@ -103,7 +103,7 @@ describe("sluice limits", () => {
     for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  it("answers in JSON", async () => {
+  it("sluice limits --json answers in JSON", async () => {
     const { limits } = json(await look("--json")) as unknown as Listed;
     expect(limits.map(({ name }) => name)).toEqual(["crawl", "gpu", "mail", "tenant", "tokens"]);
     expect(limits[2]).toMatchObject({

@@ -32,7 +32,7 @@ describe("sluice simulate", () => {
     expect(out).toContain("|#");
   });
 
-  it("answers in JSON", async () => {
+  it("sluice simulate --json answers in JSON", async () => {
     const answer = json(await inProcess([...args, "--json"]));
     expect(answer).toMatchObject({
       ended: "done",

@@ -246,7 +246,7 @@ describe("the bottleneck", () => {
 });
 
 describe("a simulation ends", () => {
-  it("when its time is over", async () => {
+  it("a simulation ends when its time is over", async () => {
     const plan = planOf({
       limits: mail,
       for: "150s",
@@ -263,7 +263,7 @@ describe("a simulation ends", () => {
     expect(summary.perMinute.atTheEnd).toBe(60);
   });
 
-  it("when nothing can ever start", async () => {
+  it("a simulation ends when nothing can ever start", async () => {
     for (const shut of [
       { concurrency: 0, all: true },
       { max: 0, per: "1m", all: true },
@@ -294,7 +294,7 @@ describe("a simulation ends", () => {
     expect(simulation.summary).toMatchObject({ ended: "stuck", jobs: { ended: 5, waiting: 1 }, bottleneck: "shut" });
   });
 
-  it("and does not double a limit of 0", async () => {
+  it("a simulation does not double a limit of 0", async () => {
     const simulation = await simulate(
       planOf({ limits: { shut: { max: 0, per: "1m", all: true } }, work: [{ rate: "1/s" }], for: "1m" }),
     );

@@ -167,7 +167,7 @@ describe("options on a prototype", () => {
 
   const memory = new MemoryStorage();
 
-  it("are none of a job", async () => {
+  it("options on a prototype are none of a job", async () => {
     const queue = new Queue("q", { storage: memory });
     const job = await polluted(() => queue.add("t", { a: 1 }));
     expect(await job.info()).toMatchObject({ priority: 0, maxAttempts: 5, state: "waiting" });

@@ -71,7 +71,7 @@ describe.each(STORAGES)("the back-off of a RateLimiter over $name", ({ open }) =
     expect(delays).toEqual([5_000, 10_000, 20_000, 30_000]);
   });
 
-  it("is cleared when canProceed() grants", async () => {
+  it("the back-off is cleared when canProceed() grants", async () => {
     const { limiter, other, clock, next } = await setUp(open);
     await limiter.recordJobStart();
     for (let i = 0; i < 3; i++) expect(await limiter.canProceed()).toBe(false);
@@ -83,7 +83,7 @@ describe.each(STORAGES)("the back-off of a RateLimiter over $name", ({ open }) =
     expect(await next()).toBe(5_000);
   });
 
-  it("is cleared by a recorded start that fits", async () => {
+  it("the back-off is cleared by a recorded start that fits", async () => {
     const { limiter, clock, next } = await setUp(open);
     for (let i = 0; i < 3; i++) await limiter.recordJobStart();
     expect(await next()).toBe(10_000);

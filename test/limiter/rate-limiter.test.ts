@@ -226,7 +226,7 @@ describe("RateLimiter", () => {
   });
 
   describe("one name is one log of starts", () => {
-    it("and shared by every limiter of the storage, each with its own maximum", async () => {
+    it("one name is shared by every limiter of the storage, each with its own maximum", async () => {
       const { clock, storage, limiter } = setUp({ maxExecutions: 10 });
       const strict = new RateLimiter(storage, "api", { maxExecutions: 2, windowSizeInSeconds: 10 });
       granted(await strict.tryAcquire());
@@ -239,7 +239,7 @@ describe("RateLimiter", () => {
       expect(refused(await strict.tryAcquire()).retryInMs).toBe(9_000);
     });
 
-    it("and wakes waiters of another limiter of the same name", async () => {
+    it("a limiter wakes waiters of another limiter of the same name", async () => {
       const { storage, limiter } = setUp({ maxExecutions: 1 });
       const other = new RateLimiter(storage, "api", { maxExecutions: 1, windowSizeInSeconds: 1 });
       const permit = granted(await limiter.tryAcquire());
@@ -249,7 +249,7 @@ describe("RateLimiter", () => {
       await waiting;
     });
 
-    it("and separate from other names", async () => {
+    it("the starts of one name do not count under other names", async () => {
       const { storage, limiter } = setUp({ maxExecutions: 1 });
       granted(await limiter.tryAcquire());
       granted(await new RateLimiter(storage, "other", { maxExecutions: 1, windowSizeInSeconds: 1 }).tryAcquire());

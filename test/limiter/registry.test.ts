@@ -35,7 +35,7 @@ describe("service tokens", () => {
     expect(globalServiceRegistry).toBeInstanceOf(ServiceRegistry);
   });
 
-  it("are replaced by what is registered, made at the first call of get()", () => {
+  it("the default of a token is replaced by what is registered, made at the first call of get()", () => {
     const registry = new ServiceRegistry();
     const before = registry.get(JOB_LIMITER);
     const mine = new ConcurrencyLimiter(3);

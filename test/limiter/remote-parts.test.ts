@@ -33,7 +33,7 @@ describe("remote parts", () => {
     expect(slots.running).toBe(0);
   });
 
-  it("are not asked for a waiter that was aborted", async () => {
+  it("remote parts are not asked for a waiter that was aborted", async () => {
     const { clock, storage, rate } = setUp({ delay: () => 2_500 });
     const controller = new AbortController();
     const aborted = rate().acquire({ signal: controller.signal });
@@ -103,7 +103,7 @@ describe("remote parts", () => {
     await third;
   });
 
-  it("are not charged and undone repeatedly while a six-method limiter is full", async () => {
+  it("remote parts are not charged and undone repeatedly while a six-method limiter is full", async () => {
     const { clock, storage, rate } = setUp();
     const controller = new AbortController();
     new CompositeLimiter([rate(), new SixMethodLimiter(0)]).acquire({ signal: controller.signal }).catch(() => {});
@@ -308,7 +308,7 @@ describe("remote parts", () => {
     expect(six.started).toBe(0);
   });
 
-  it("are all called although one throws synchronously, and the call settles", async () => {
+  it("all remote parts are called although one throws synchronously, and the call settles", async () => {
     const bad = new SixMethodLimiter(9);
     bad.recordJobCompletion = () => {
       throw new Error("at once");

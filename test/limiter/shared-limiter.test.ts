@@ -168,7 +168,7 @@ describe("SharedLimiter", () => {
       expect(await use("tokens")).toMatchObject({ used: 100 });
     });
 
-    it("settles what was reserved", async () => {
+    it("settle() replaces the weight that was reserved", async () => {
       const { limiter, use } = await scene({ tokens });
       const shared = limiter("tokens");
       const permit = await shared.acquire({ weight: 80 });
@@ -195,7 +195,7 @@ describe("SharedLimiter", () => {
       granted(await shared.tryAcquire({ weight: 101 }));
     });
 
-    it("are bounded as everywhere", async () => {
+    it("weights have the same bounds as everywhere", async () => {
       const { limiter } = await scene({ tokens });
       await expect(limiter("tokens").acquire({ weight: 0 })).rejects.toThrow("an integer from 1");
     });
@@ -380,7 +380,7 @@ describe("SharedLimiter", () => {
       expect(await use("gpu")).toMatchObject({ held: 0 });
     });
 
-    it("are gone when the storage says that they are lost", async () => {
+    it("permits that the storage reports as lost are not renewed", async () => {
       const { limiter, clock, answers, diary } = await scene({ gpu });
       const shared = limiter("gpu", { ttl: "3s" });
       await shared.acquire();
@@ -469,7 +469,7 @@ describe("SharedLimiter", () => {
   });
 
   describe("in a composite", () => {
-    it("charges all limits or none", async () => {
+    it("a composite of shared limiters charges all limits or none", async () => {
       const { limiter, use } = await scene({ a: { max: 5, per: "1m", all: true }, b: { concurrency: 1, all: true } });
       const both = new CompositeLimiter([limiter("a"), limiter("b")]);
       const permit = granted(await both.tryAcquire());
@@ -560,7 +560,7 @@ describe("SharedLimiter", () => {
       granted(await limiter("free").tryAcquire());
     });
 
-    it("charge nothing for a check", async () => {
+    it("canProceed() charges nothing", async () => {
       const { limiter, use } = await scene({ gpu: { max: 2, per: "1m", concurrency: 1, all: true } });
       const gpu = limiter("gpu");
       for (let i = 0; i < 3; i++) {

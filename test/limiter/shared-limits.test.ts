@@ -176,7 +176,7 @@ describe("Limits", () => {
       expect((await take("mail")).granted).toBe(true);
     });
 
-    it("does so for one group", async () => {
+    it("change() sets other numbers for one group", async () => {
       const { limits, take } = await scene({ tenant: { max: 1, per: "1s", by: "group" } });
       await limits.change("tenant", { max: 2 }, { group: "acme" });
       expect(await limits.get("tenant", { group: "acme" })).toMatchObject({ max: 2, changed: true });
@@ -195,7 +195,7 @@ describe("Limits", () => {
       expect(await limits.get("gpu")).toMatchObject({ max: 6 });
     });
 
-    it("wakes waiters", async () => {
+    it("change() wakes waiters that fit now", async () => {
       const { limits, storage, clock } = await scene({ gpu: { concurrency: 0, all: true } });
       const waiting = new SharedLimiter(storage, "gpu", { clock }).acquire();
       await clock.advance(10);
@@ -413,7 +413,7 @@ describe("Limits", () => {
       });
     });
 
-    it("does so for one group", async () => {
+    it("sync() tightens the limit for one group", async () => {
       const { limits, take } = await scene({ tenant: { max: 5, per: "1s", by: "group" } });
       await limits.sync("tenant", { remaining: 0, reset: 500 }, { group: "acme" });
       expect((await take("tenant", { group: "acme" })).granted).toBe(false);

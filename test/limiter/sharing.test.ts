@@ -27,7 +27,7 @@ function keepBusy(limiter: ILimiter, clock: FakeClock, ms: number): { readonly s
 }
 
 describe("limiters that several share", () => {
-  it("are not blocked by the place of a waiter that has left", async () => {
+  it("limiters that share a limit are not blocked by the place of a waiter that has left", async () => {
     const leaf = new ConcurrencyLimiter(5);
     const [a, b] = [new CompositeLimiter([leaf]), new CompositeLimiter([leaf])];
     const held = await leaf.acquire();

@@ -117,7 +117,7 @@ class Diary extends ConcurrencyLimiter {
 }
 
 describe.each(DOORS)("a subclass of $name that overrides canProceed()", ({ make }) => {
-  it("decides for limit()", async () => {
+  it("the overridden canProceed() decides for limit()", async () => {
     const clock = new FakeClock();
     const door = make(clock);
     let calls = 0;
