@@ -5,7 +5,7 @@ import { fromJson, keepJson } from "../core/json.ts";
 import { storable, textOf } from "../core/text.ts";
 import type { Report } from "../storage/job-storage.ts";
 import type { InFlightJob } from "./in-flight-job.ts";
-import { LARGEST_DETAILS, type Reporter } from "./reporter.ts";
+import { LARGEST_DETAILS, type ReportWriter } from "./report-writer.ts";
 
 /** The job as its handler sees it. */
 export interface JobView<Data = unknown> {
@@ -80,18 +80,18 @@ export class Context implements JobContext {
   readonly token: number;
   readonly #id: string;
   readonly #running: InFlightJob;
-  readonly #reporter: Reporter;
+  readonly #reports: ReportWriter;
   readonly #warned = new Set<JobWarning["about"]>();
   #percent = 0;
 
-  constructor(running: InFlightJob, reporter: Reporter) {
+  constructor(running: InFlightJob, reports: ReportWriter) {
     const { job, signal } = running;
     this.signal = signal;
     this.attempt = job.attempt;
     this.token = job.token;
     this.#id = job.id;
     this.#running = running;
-    this.#reporter = reporter;
+    this.#reports = reports;
   }
 
   // Properties, so that a handler may destructure them: `async (job, { signal, log }) => …`.
@@ -139,7 +139,7 @@ export class Context implements JobContext {
   }
 
   #say(report: Omit<Report, "id" | "token">): Promise<void> {
-    return this.#reporter.report({ id: this.#id, token: this.token, ...report });
+    return this.#reports.report({ id: this.#id, token: this.token, ...report });
   }
 }
 

@@ -16,7 +16,7 @@ import type { WorkerOptions, WorkerSettings } from "./options.ts";
 import type { WorkerParts } from "./parts.ts";
 import { PendingOutcomes } from "./pending-outcomes.ts";
 import { registration } from "./registration.ts";
-import { Reporter } from "./reporter.ts";
+import { ReportWriter } from "./report-writer.ts";
 import { Sleep } from "./sleep.ts";
 import { sweepRegularly } from "./sweeper.ts";
 
@@ -48,7 +48,7 @@ export class Engine {
   #stopSweeping: () => void = () => {};
   #unregister: () => Promise<void> = () => Promise.resolve();
   #stopping: Promise<void> | undefined;
-  #cutAt: (() => void) | undefined;
+  #cancelTimer: (() => void) | undefined;
   /** Resolves when a worker that stops no longer waits for its storage. */
   readonly #gaveUp = Promise.withResolvers<void>();
   /** Aborts all waiting for answers of the storage. */
@@ -77,7 +77,7 @@ export class Engine {
     const inFlight: InFlight = new InFlight({
       handlers,
       settings,
-      reporter: new Reporter(storage, clock, report),
+      reports: new ReportWriter(storage, clock, report),
       admission,
       report,
       ended: (outcome) => {
@@ -142,8 +142,8 @@ export class Engine {
       inFlight.giveBackPrefetched();
       this.#stopping = this.#end();
     }
-    if (timeout === 0) this.#cutAll();
-    const cancel = timeout === 0 ? () => {} : afterAll(settings.clock, timeout, () => this.#cutAll());
+    if (timeout === 0) this.#abortAll();
+    const cancel = timeout === 0 ? () => {} : afterAll(settings.clock, timeout, () => this.#abortAll());
     sleep.signal();
     await this.#stopping;
     cancel();
@@ -225,7 +225,7 @@ export class Engine {
     this.#state = "stopped";
     this.#ended.abort(new JobError("the worker was stopped"));
     sleep.signal();
-    this.#cutAt?.();
+    this.#cancelTimer?.();
     inFlight.close();
     this.#stopSweeping();
     this.#unsubscribe();
@@ -238,14 +238,14 @@ export class Engine {
   }
 
   /** The time to stop is up: running jobs are aborted, and those that do not end are given back. */
-  #cutAll(): void {
+  #abortAll(): void {
     // The time may be up while the worker is being unregistered.
     if (this.#state === "stopped") return;
     const { settings, inFlight } = this.#parts;
-    inFlight.stop();
-    this.#cutAt ??= afterAll(settings.clock, LAST_GRACE_MS, () => {
+    inFlight.abort();
+    this.#cancelTimer ??= afterAll(settings.clock, LAST_GRACE_MS, () => {
       inFlight.abandon();
-      this.#cutAt = afterAll(settings.clock, LAST_SETTLE_MS, () => this.#gaveUp.resolve());
+      this.#cancelTimer = afterAll(settings.clock, LAST_SETTLE_MS, () => this.#gaveUp.resolve());
     });
   }
 }

@@ -11,12 +11,12 @@ import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
 import type { Call, InFlightJob } from "./in-flight-job.ts";
 import type { WorkerSettings } from "./options.ts";
 import { failed, givenBack, succeeded } from "./outcome.ts";
-import type { Reporter } from "./reporter.ts";
+import type { ReportWriter } from "./report-writer.ts";
 
 export interface ExecutionOptions {
   readonly handlers: Handlers<Handler | BatchHandler>;
   readonly settings: WorkerSettings;
-  readonly reporter: Reporter;
+  readonly reports: ReportWriter;
   readonly admission: Admission;
   readonly report: ReportError;
   /** The outcome of a job has been decided. Called once for each job. */
@@ -157,8 +157,8 @@ export class Execution {
   /** Is the handler to be called? The limiter records the start first; a job that was aborted before that ends here. */
   #begin(running: InFlightJob): boolean | Promise<boolean> {
     if (running.over) return false;
-    if (this.#deadlineIn(running) === 0) running.stop("deadline");
-    if (running.cut !== undefined) return this.#endUnbegun(running);
+    if (this.#deadlineIn(running) === 0) running.abort("deadline");
+    if (running.abortCause !== undefined) return this.#endUnbegun(running);
     if (running.grant !== undefined) return this.#recordStart(running, running.grant);
     this.#keepTime(running);
     return true;
@@ -178,7 +178,7 @@ export class Execution {
       inBackground(() => grant.release(), this.#options.report, running.job);
       return false;
     }
-    if (running.cut !== undefined) return this.#endUnbegun(running);
+    if (running.abortCause !== undefined) return this.#endUnbegun(running);
     this.#keepTime(running);
     return true;
   }
@@ -189,7 +189,7 @@ export class Execution {
   }
 
   #contextOf(running: InFlightJob): Context {
-    return new Context(running, this.#options.reporter);
+    return new Context(running, this.#options.reports);
   }
 
   /** The job as the handler sees it; undefined: there is no handler, or the data is no JSON, and the job is settled. */
@@ -211,13 +211,13 @@ export class Execution {
   #keepTime(running: InFlightJob): void {
     const { clock, lease } = this.#options.settings;
     const { timeout } = running.job;
-    const stop = (cut: "timeout" | "deadline") => () => {
-      running.stop(cut);
+    const abort = (cause: "timeout" | "deadline") => () => {
+      running.abort(cause);
       running.atEnd(afterAll(clock, lease, () => this.abandon(running)));
     };
-    if (timeout !== null) running.atEnd(afterAll(clock, timeout, stop("timeout")));
+    if (timeout !== null) running.atEnd(afterAll(clock, timeout, abort("timeout")));
     const deadlineIn = this.#deadlineIn(running);
-    if (deadlineIn !== undefined) running.atEnd(afterAll(clock, deadlineIn, stop("deadline")));
+    if (deadlineIn !== undefined) running.atEnd(afterAll(clock, deadlineIn, abort("deadline")));
   }
 
   /** How much time is left until its deadline, if it has one: counted from the claim, since the job may have been prefetched. */
@@ -231,7 +231,7 @@ export class Execution {
   #finish(running: InFlightJob, end: End): Promise<void> | undefined {
     if (running.over) return undefined;
     const outcome = this.#outcome(running, end);
-    const written = this.#options.reporter.written(running.job.token);
+    const written = this.#options.reports.written(running.job.token);
     if (outcome instanceof Promise || written !== undefined) return this.#finishLater(running, outcome);
     this.#settle(running, outcome);
     return undefined;
@@ -239,17 +239,17 @@ export class Execution {
 
   async #finishLater(running: InFlightJob, outcome: Outcome | Promise<Outcome>): Promise<void> {
     const decided = await outcome;
-    await this.#options.reporter.written(running.job.token);
+    await this.#options.reports.written(running.job.token);
     this.#settle(running, decided);
   }
 
   #outcome(running: InFlightJob, end: End): Outcome | Promise<Outcome> {
-    const { cut } = running;
+    const { abortCause } = running;
     // A job that was cancelled or timed out stays so, whatever its handler returned in the end.
-    const counts = cut === undefined || cut === "stopped" || cut === "lost";
+    const counts = abortCause === undefined || abortCause === "stopped" || abortCause === "lost";
     if ("value" in end && counts) return this.#succeeded(running, end.value);
     const thrown: unknown = "thrown" in end ? end.thrown : running.signal.reason;
-    const asks = cut === undefined && isAbout(thrown, RetryableJobError, HoldError);
+    const asks = abortCause === undefined && isAbout(thrown, RetryableJobError, HoldError);
     return asks ? this.#consultLimiter(running, thrown) : this.#failed(running, thrown, 0);
   }
 
@@ -257,7 +257,7 @@ export class Execution {
     const { outcome, warning } = succeeded(job, value);
     if (warning !== undefined) {
       // The warning is written before the job is settled, while the lease holds.
-      void this.#options.reporter.report({ id: job.id, token: job.token, ...warningOf("result", warning) });
+      void this.#options.reports.report({ id: job.id, token: job.token, ...warningOf("result", warning) });
     }
     return outcome;
   }
@@ -296,11 +296,11 @@ export class Execution {
       report: (error: JobError) => report(error, running.job),
     };
     try {
-      return failed(running.job, thrown, running.cut, policy);
+      return failed(running.job, thrown, running.abortCause, policy);
     } catch (error) {
       report(error, running.job);
       const plain = new JobError("the handler threw a value that cannot be read");
-      return failed(running.job, plain, running.cut, { ...policy, backoffs: new Map() });
+      return failed(running.job, plain, running.abortCause, { ...policy, backoffs: new Map() });
     }
   }
 

@@ -1,8 +1,7 @@
-import { AbortSignalJobError, JobTimeoutError, StaleLeaseError } from "../core/errors.ts";
 import type { JobRecord } from "../core/job.ts";
 import type { Grant } from "./admission.ts";
 import type { ClaimedStarts } from "./claimed-starts.ts";
-import type { Cut } from "./outcome.ts";
+import { type AbortCause, abortReason } from "./outcome.ts";
 
 /** One call of a handler. */
 export interface Call {
@@ -38,7 +37,7 @@ export class InFlightJob {
   /** The call that it is part of, once it has been started. */
   call: Call | undefined;
   /** Why the job was aborted, if it was. */
-  cut: Cut | undefined;
+  abortCause: AbortCause | undefined;
   /** Its handler was called: from then on its start counts, however the job ends. */
   called = false;
   /** The names of the weights that its handler settled. */
@@ -70,11 +69,11 @@ export class InFlightJob {
     return this.#controller.signal;
   }
 
-  /** Aborts the handler's signal. The first reason holds. */
-  stop(cut: Cut): void {
-    if (this.over || this.cut !== undefined) return;
-    this.cut = cut;
-    this.#controller.abort(this.#reason(cut));
+  /** Aborts the handler's signal. The first cause holds. */
+  abort(cause: AbortCause): void {
+    if (this.over || this.abortCause !== undefined) return;
+    this.abortCause = cause;
+    this.#controller.abort(abortReason(cause, this.job));
   }
 
   /** Runs `step` when the job is over, at once if it is: to cancel a timer, for example. */
@@ -87,22 +86,5 @@ export class InFlightJob {
     this.over = true;
     if (!this.called) this.#starts?.dropped();
     for (const step of this.#atEnd.splice(0)) step();
-  }
-
-  #reason(cut: Cut): Error {
-    const { id, timeout } = this.job;
-    switch (cut) {
-      case "cancelled":
-        return new AbortSignalJobError(`job ${id} was cancelled`);
-      case "stopped":
-        return new AbortSignalJobError("the worker stops");
-      case "timeout":
-        return new JobTimeoutError(`the attempt took longer than ${timeout} ms`);
-      case "deadline":
-        return new JobTimeoutError("the deadline of the job has passed");
-      case "lost":
-        break;
-    }
-    return new StaleLeaseError(id);
   }
 }

@@ -108,7 +108,7 @@ export class InFlight {
 
   /** Aborts the jobs with these ids, because they were cancelled. */
   cancel(ids: ReadonlySet<string>): void {
-    for (const one of this.#jobs.values()) if (ids.has(one.job.id)) one.stop("cancelled");
+    for (const one of this.#jobs.values()) if (ids.has(one.job.id)) one.abort("cancelled");
   }
 
   giveBackPrefetched(): void {
@@ -120,8 +120,8 @@ export class InFlight {
   }
 
   /** Aborts all jobs, because the worker stops. */
-  stop(): void {
-    for (const one of this.#jobs.values()) one.stop("stopped");
+  abort(): void {
+    for (const one of this.#jobs.values()) one.abort("stopped");
   }
 
   /** Settles all jobs that have not ended, without waiting for their handlers. */

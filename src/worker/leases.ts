@@ -64,8 +64,8 @@ export class Leases {
   #schedule(): void {
     const now = this.#clock.now();
     let next = this.#renewAt;
-    for (const { leasedUntil, cut } of this.#running.values()) {
-      if (cut !== "lost") next = Math.min(next, leasedUntil - this.#leaseMs * MARGIN);
+    for (const { leasedUntil, abortCause } of this.#running.values()) {
+      if (abortCause !== "lost") next = Math.min(next, leasedUntil - this.#leaseMs * MARGIN);
     }
     const ms = Math.max(1, next - now);
     this.#dueAt = now + ms;
@@ -99,7 +99,7 @@ export class Leases {
       this.#dueAt = now;
     }
     for (const running of this.#running.values()) {
-      if (running.leasedUntil - this.#leaseMs * MARGIN <= now) running.stop("lost");
+      if (running.leasedUntil - this.#leaseMs * MARGIN <= now) running.abort("lost");
     }
   }
 
@@ -115,9 +115,9 @@ export class Leases {
       const gone = new Set(lost);
       const toCancel = new Set(cancelled);
       for (const running of renewed) {
-        if (gone.has(running.job.id)) running.stop("lost");
+        if (gone.has(running.job.id)) running.abort("lost");
         else running.leasedUntil = until;
-        if (toCancel.has(running.job.id)) running.stop("cancelled");
+        if (toCancel.has(running.job.id)) running.abort("cancelled");
       }
     } catch (error) {
       this.#report(error);
@@ -132,9 +132,9 @@ export class Leases {
     for (const running of this.#running.values()) {
       const other = latest.get(running.job.id);
       const older = other !== undefined && other.job.token > running.job.token ? running : other;
-      older?.stop("lost");
+      older?.abort("lost");
       if (older !== running) latest.set(running.job.id, running);
     }
-    return [...latest.values()].filter(({ cut }) => cut !== "lost");
+    return [...latest.values()].filter(({ abortCause }) => abortCause !== "lost");
   }
 }

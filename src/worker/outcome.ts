@@ -5,6 +5,7 @@ import {
   JobTimeoutError,
   PermanentJobError,
   RetryableJobError,
+  StaleLeaseError,
 } from "../core/errors.ts";
 import { recordError } from "../core/error-record.ts";
 import type { JobRecord } from "../core/job.ts";
@@ -14,7 +15,24 @@ import { type BackoffStrategy, DEFAULT_BACKOFF, plannedDelay, retryDelay } from 
 import type { Outcome } from "../storage/job-storage.ts";
 
 /** Why a running job was aborted. */
-export type Cut = "cancelled" | "timeout" | "deadline" | "lost" | "stopped";
+export type AbortCause = "cancelled" | "timeout" | "deadline" | "lost" | "stopped";
+
+/** The reason of the signal of an aborted job. */
+export function abortReason(cause: AbortCause, { id, timeout }: JobRecord): Error {
+  switch (cause) {
+    case "cancelled":
+      return new AbortSignalJobError(`job ${id} was cancelled`);
+    case "stopped":
+      return new AbortSignalJobError("the worker stops");
+    case "timeout":
+      return new JobTimeoutError(`the attempt took longer than ${timeout} ms`);
+    case "deadline":
+      return new JobTimeoutError("the deadline of the job has passed");
+    case "lost":
+      break;
+  }
+  return new StaleLeaseError(id);
+}
 
 /** What decides how a failed attempt is settled. */
 export interface RetryPolicy {
@@ -63,16 +81,12 @@ export function isUnstarted(outcome: Outcome): boolean {
 }
 
 /** The handler threw, or was aborted. */
-export function failed(job: JobRecord, thrown: unknown, cut: Cut | undefined, policy: RetryPolicy): Outcome {
+export function failed(job: JobRecord, thrown: unknown, cause: AbortCause | undefined, policy: RetryPolicy): Outcome {
   const lease = { id: job.id, token: job.token };
-  if (cut === "stopped" || (cut === "lost" && !policy.called)) return back(job, 0, !policy.called);
-  if (cut === "cancelled") return { ...lease, to: "cancelled", error: recordError(thrown) };
-  if (cut === "deadline") {
-    return { ...lease, to: "dead", error: recordError(new JobTimeoutError("the deadline of the job has passed")) };
-  }
-  if (cut === "timeout") {
-    return again(job, new JobTimeoutError(`the attempt took longer than ${job.timeout} ms`), policy);
-  }
+  if (cause === "stopped" || (cause === "lost" && !policy.called)) return back(job, 0, !policy.called);
+  if (cause === "cancelled") return { ...lease, to: "cancelled", error: recordError(thrown) };
+  if (cause === "deadline") return { ...lease, to: "dead", error: recordError(abortReason(cause, job)) };
+  if (cause === "timeout") return again(job, abortReason(cause, job), policy);
   if (thrown instanceof AbortSignalJobError) return { ...lease, to: "cancelled", error: recordError(thrown) };
   if (thrown instanceof PermanentJobError) return { ...lease, to: "dead", error: recordError(thrown) };
   if (thrown instanceof HoldError && job.holds < policy.maxHolds) return held(job, thrown, policy);

@@ -14,7 +14,7 @@ interface Pending {
 }
 
 /** Writes progress, log lines and real weights of all jobs of a worker, one call at a time; the next call writes all that came meanwhile. */
-export class Reporter {
+export class ReportWriter {
   readonly #storage: JobStorage;
   readonly #clock: Clock;
   /** Is called with the error when a write fails. */
