@@ -41,7 +41,7 @@ export async function attempt(
   try {
     for (let tooLate = 0; asker.wanted(); tooLate++) {
       if (tooLate === MOST_TOO_LATE) throw slow(members);
-      const outcome = await new Once(members, weights, clock, asker).run();
+      const outcome = await new SingleAttempt(members, weights, clock, asker).run();
       if (outcome !== "too late") return outcome;
     }
     return "unwanted";
@@ -65,7 +65,7 @@ interface Step {
 }
 
 /** One attempt at all parts. */
-class Once {
+class SingleAttempt {
   readonly #members: readonly Member[];
   readonly #weights: Weights;
   readonly #clock: Clock;

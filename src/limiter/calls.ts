@@ -1,6 +1,6 @@
 import { QueueOverflowError } from "../core/errors.ts";
 import { readArgument, weight, weightOrZero } from "../core/options.ts";
-import { type Inside, jointLine } from "./composition.ts";
+import { type Internals, jointLine } from "./composition.ts";
 import { type Line, NOT_NOW } from "./line.ts";
 import { type Member, release, settle, reportCalled, type Tokens, DEFAULT_WEIGHT, type Weights } from "./charging.ts";
 import { Waiter } from "./waiter.ts";
@@ -13,7 +13,7 @@ export interface Wrapping {
   readonly fn: AnyFunction;
   /** Outermost first. */
   readonly limits: readonly {
-    readonly inside: Inside;
+    readonly limit: Internals;
     readonly weigh: Measure | undefined;
     readonly used: Measure | undefined;
   }[];
@@ -46,7 +46,7 @@ export class Calls {
     this.#wrapping = wrapping;
     this.#weighs = limits.some(({ weigh }) => weigh);
     this.#settles = limits.some(({ used }) => used);
-    this.#line = limits.length === 1 ? limits[0]!.inside.line : jointLine(limits.map(({ inside }) => inside));
+    this.#line = limits.length === 1 ? limits[0]!.limit.line : jointLine(limits.map(({ limit }) => limit));
   }
 
   call(self: unknown, args: unknown[]): Promise<unknown> {

@@ -5,7 +5,7 @@ import type { AnyPart, Member } from "./charging.ts";
 import type { Composition } from "./waiter.ts";
 
 /** The internals of a limiter: its parts, and the line of its waiters. */
-export interface Inside<P extends AnyPart = AnyPart> {
+export interface Internals<P extends AnyPart = AnyPart> {
   readonly parts: () => readonly P[];
   readonly line: Line;
 }
@@ -19,12 +19,12 @@ export function recompose(): void {
 }
 
 /** A limit with a line of its own. Without `turns` all of its parts are gates. */
-export function insideOfParts<P extends AnyPart>(parts: () => readonly P[], turns?: MakeTurns): Inside<P> {
+export function internalsOfParts<P extends AnyPart>(parts: () => readonly P[], turns?: MakeTurns): Internals<P> {
   return { parts, line: lineOf([parts], turns) };
 }
 
 /** A line for several limits at once, each with a weight of its own. */
-export function jointLine(limits: readonly Inside[]): Line {
+export function jointLine(limits: readonly Internals[]): Line {
   return lineOf(
     limits.map(({ parts }) => parts),
     limits.find(({ line }) => line.turns)?.line.turns,

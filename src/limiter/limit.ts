@@ -11,9 +11,9 @@ import {
   signal,
 } from "../core/options.ts";
 import { type AnyFunction, Calls, type Measure, NO_ARGUMENTS, type Wrapping } from "./calls.ts";
-import { type Inside, insideOfParts } from "./composition.ts";
+import { type Internals, internalsOfParts } from "./composition.ts";
 import type { ILimiter } from "./limiter.ts";
-import { checkNames, insideOf, readLimiter } from "./parts.ts";
+import { checkNames, internalsOf, readLimiter } from "./parts.ts";
 import { SlotsGate } from "./slots-gate.ts";
 import { WindowGate } from "./window-gate.ts";
 
@@ -58,10 +58,10 @@ const wrappings = new WeakMap<AnyFunction, Wrapping>();
  * Wrapping a wrapped function keeps both limits, in either order: a call then waits for both and charges both at once.
  */
 export function limit<F extends AnyFunction>(fn: F, limiter: ILimiter, options: LimitOptions<F> = {}): Limited<F> {
-  const inside = insideOf(readLimiter("limit", "limiter", limiter));
-  const inner = wrappings.get(fn)?.limits.flatMap((each) => each.inside.parts()) ?? [];
-  checkNames("limit", "limiter", [...inside.parts(), ...inner]);
-  return wrap("limit", fn, inside, options);
+  const internals = internalsOf(readLimiter("limit", "limiter", limiter));
+  const inner = wrappings.get(fn)?.limits.flatMap((each) => each.limit.parts()) ?? [];
+  checkNames("limit", "limiter", [...internals.parts(), ...inner]);
+  return wrap("limit", fn, internals, options);
 }
 
 /** `fn`, but at most `requests` calls start in any `windowMs` milliseconds. */
@@ -77,7 +77,7 @@ export function rateLimit<F extends AnyFunction>(
   return wrap(
     "rateLimit",
     fn,
-    insideOfParts(() => [gate]),
+    internalsOfParts(() => [gate]),
     options,
   );
 }
@@ -89,18 +89,21 @@ export function concurrencyLimit<F extends AnyFunction>(fn: F, max: number, opti
   return wrap(
     "concurrencyLimit",
     fn,
-    insideOfParts(() => [gate]),
+    internalsOfParts(() => [gate]),
     options,
   );
 }
 
-function wrap<F extends AnyFunction>(owner: string, fn: F, inside: Inside, options: LimitOptions<F>): Limited<F> {
+function wrap<F extends AnyFunction>(owner: string, fn: F, internals: Internals, options: LimitOptions<F>): Limited<F> {
   readArgument(owner, "fn", anyFunction, fn);
   const { maxQueue, signal: abort, weight, settle } = readOptions(owner, OPTIONS, options);
   const inner = wrappings.get(fn) ?? { fn, limits: [], maxQueue: Infinity, signals: [] };
   const wrapping: Wrapping = {
     fn: inner.fn,
-    limits: [{ inside, weigh: weight as Measure | undefined, used: settle as Measure | undefined }, ...inner.limits],
+    limits: [
+      { limit: internals, weigh: weight as Measure | undefined, used: settle as Measure | undefined },
+      ...inner.limits,
+    ],
     maxQueue: Math.min(maxQueue, inner.maxQueue),
     signals: abort === undefined ? inner.signals : [abort, ...inner.signals],
   };

@@ -1,5 +1,5 @@
 import { OptionsError } from "../core/errors.ts";
-import { type Inside, insideOfParts } from "./composition.ts";
+import { type Internals, internalsOfParts } from "./composition.ts";
 import { ForeignPart, OwnLimiterPart, SixMethodPart } from "./foreign.ts";
 import { DECIDING, type ILimiter, isLimiter, lacking, type Limiter } from "./limiter.ts";
 import type { Line } from "./line.ts";
@@ -11,20 +11,20 @@ export interface BuiltIn {
   readonly prototype: Limiter;
 }
 
-interface MadeByUs extends Inside<LimiterPart> {
+interface BuiltInInternals extends Internals<LimiterPart> {
   readonly builtIn: BuiltIn;
 }
 
 /** Kept beside the limiters and not in them, so that their public types stay small. */
-const builtIns = new WeakMap<ILimiter, MadeByUs>();
+const builtIns = new WeakMap<ILimiter, BuiltInInternals>();
 /** Users' own limiters, and built-in ones with overridden methods. */
-const foreigners = new WeakMap<ILimiter, Inside<LimiterPart>>();
+const userLimiters = new WeakMap<ILimiter, Internals<LimiterPart>>();
 
 /** Registers the parts and the class of a built-in limiter. Returns the line of its waiters. */
 export function declare(limiter: ILimiter, parts: () => readonly LimiterPart[], builtIn: BuiltIn): Line {
-  const inside = insideOfParts(parts, remoteTurns);
-  builtIns.set(limiter, { ...inside, builtIn });
-  return inside.line;
+  const internals = internalsOfParts(parts, remoteTurns);
+  builtIns.set(limiter, { ...internals, builtIn });
+  return internals.line;
 }
 
 /**
@@ -46,7 +46,7 @@ export function overridesOf<Method extends keyof Limiter>(limiter: ILimiter, ...
 }
 
 export function partsOf(limiter: ILimiter): readonly LimiterPart[] {
-  return insideOf(limiter).parts();
+  return internalsOf(limiter).parts();
 }
 
 /** The same, with the built-in parts beneath overridden methods. */
@@ -86,16 +86,16 @@ export function checkNames(owner: string, option: string, parts: readonly AnyPar
 }
 
 /** The parts and the line of a limiter of any kind; the same object at every call. */
-export function insideOf(limiter: ILimiter): Inside<LimiterPart> {
+export function internalsOf(limiter: ILimiter): Internals<LimiterPart> {
   const ours = builtIns.get(limiter);
   if (ours !== undefined && overridesOf(limiter, "tryAcquire", ...DECIDING).length === 0) return ours;
-  let found = foreigners.get(limiter);
+  let found = userLimiters.get(limiter);
   if (found === undefined) {
     const own = takesAtOnce(limiter);
     const part = own ? new OwnLimiterPart(own, ours?.parts) : new SixMethodPart(limiter, ours?.parts);
     const parts = [part];
-    found = insideOfParts(() => parts, remoteTurns);
-    foreigners.set(limiter, found);
+    found = internalsOfParts(() => parts, remoteTurns);
+    userLimiters.set(limiter, found);
   }
   return found;
 }
