@@ -1,22 +1,16 @@
 import { OptionsError } from "../../core/errors.ts";
-import { type Check, count, countOrZero, optional, positiveDuration, readOptions } from "../../core/options.ts";
+import { anything, countOrZero, integer, optional, positiveDuration, readOptions } from "../../core/options.ts";
 import { readLimits } from "../../limits/define.ts";
 import { MOST_JOBS, type Plan } from "./plan.ts";
 import { readWork } from "./read-work.ts";
 
-const anything: Check<unknown> = { expected: "anything", read: (value) => value };
-const atMost = (most: number): Check<number> => ({
-  expected: `an integer from 1 to ${most}`,
-  read: (value) => ((count.read(value) ?? Number.POSITIVE_INFINITY) <= most ? (value as number) : undefined),
-});
-
 /** What a plan may say beside its limits and its work. */
 export const SETTINGS = {
-  workers: optional(atMost(10_000), 1),
-  concurrency: optional(atMost(100_000), 10),
+  workers: optional(integer(1, 10_000), 1),
+  concurrency: optional(integer(1, 100_000), 10),
   for: optional(positiveDuration, undefined),
   seed: optional(countOrZero, 1),
-  maxJobs: optional(atMost(10_000_000), MOST_JOBS),
+  maxJobs: optional(integer(1, 10_000_000), MOST_JOBS),
 };
 
 const PLAN = { ...SETTINGS, limits: optional(anything, {}), work: optional(anything, undefined) };

@@ -3,6 +3,7 @@ import { OptionsError } from "../../core/errors.ts";
 import { jobKeys } from "../../core/job-keys.ts";
 import { nameText } from "../../core/names.ts";
 import {
+  anything,
   type Check,
   count,
   countOrZero,
@@ -47,8 +48,6 @@ const values: Check<readonly (readonly [string, number])[] | number> = {
     return shares.length > 0 && right ? (shares as [string, number][]) : undefined;
   },
 };
-
-const anything: Check<unknown> = { expected: "anything", read: (value) => value };
 
 /** What one entry of `work` in a plan may say. The same words as options of the command, or nearly. */
 const WORK = {
