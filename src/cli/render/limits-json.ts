@@ -1,8 +1,8 @@
+import { isChanged } from "../../limiter/shared/limit-info.ts";
 import { quotaOf } from "../../limits/rule.ts";
 import type { LimitState } from "../../storage/limit-storage.ts";
 import { limitWords } from "./limit-state.ts";
 import { allowanceText } from "./limit-words.ts";
-import { isChanged } from "./limits.ts";
 
 /** A limit for machines; `asked`: of one by group, only this group. */
 export function limitJson(limit: LimitState, now: number, asked?: string): Record<string, unknown> {

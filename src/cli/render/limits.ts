@@ -1,5 +1,6 @@
 import type { LimitRule } from "../../limits/rule.ts";
 import type { GroupState, LimitState } from "../../storage/limit-storage.ts";
+import { isChanged } from "../../limiter/shared/limit-info.ts";
 import { spanText } from "../../storage/span.ts";
 import { groupWords, heldText, limitWords, usedText } from "./limit-state.ts";
 import { allowanceText, namesText, scopeText, stateNoun } from "./limit-words.ts";
@@ -103,9 +104,4 @@ function overrideLines(rule: LimitRule): string[] {
     }),
     ...(more > 0 ? [`… and ${number(more)} more`] : []),
   ];
-}
-
-/** Is something else in force than what was declared? */
-export function isChanged({ rule, declared }: LimitState): boolean {
-  return JSON.stringify([rule.quota, rule.groups]) !== JSON.stringify([declared.quota, declared.groups]);
 }

@@ -94,7 +94,7 @@ export function limitInfo(state: LimitState, clock: Clock, asked: string | null)
     estimate: rule.estimate,
     overrides: overridesOf(rule),
     declared: numbersOf(declared.quota),
-    changed: !sameNumbers(rule, declared),
+    changed: isChanged(state),
     revision,
     version: version ?? undefined,
     owners,
@@ -141,11 +141,12 @@ function overridesOf(rule: LimitRule): LimitInfo["overrides"] {
   return Object.fromEntries(entries);
 }
 
-function sameNumbers(rule: LimitRule, declared: LimitRule): boolean {
+/** Was a number changed by hand, for all or for one group, and not restored? */
+export function isChanged({ rule, declared }: LimitState): boolean {
   const groups = new Set([...Object.keys(rule.groups), ...Object.keys(declared.groups)]);
-  return [null, ...groups].every((group) => {
+  return [null, ...groups].some((group) => {
     const [is, was] = [quotaOf(rule, group), quotaOf(declared, group)];
-    return (Object.keys(is) as (keyof Quota)[]).every((key) => is[key] === was[key]);
+    return (Object.keys(is) as (keyof Quota)[]).some((key) => is[key] !== was[key]);
   });
 }
 
