@@ -248,7 +248,7 @@ class LimiterAdmission implements Admission {
         this.#stop.signal.throwIfAborted();
         const wait = await part.ask(1, clock);
         const isLate = () => mostSince(clock, asked) > CHECKED_TTL_MS;
-        if (wait === 0) return checkedGrant(limiter, part, isLate, unlock);
+        if (wait === 0) return checkedGrant(part, isLate, unlock);
         if (first) this.#applicant.blocked(part.name, wait === WHEN_RELEASED ? null : wait);
         unlock();
         if (part.wakeUps.times === times) await this.#sleep(wait === WHEN_RELEASED ? pollMs : wait, part.wakeUps);
@@ -288,7 +288,7 @@ const FAILED_MS = 1_000;
 /** How long the answer of a limiter with only six methods holds. */
 const CHECKED_TTL_MS = 2_000;
 
-function checkedGrant(limiter: ILimiter, part: CheckedPart, isLate: () => boolean, unlock: () => void): Grant {
+function checkedGrant(part: CheckedPart, isLate: () => boolean, unlock: () => void): Grant {
   let recorded = false;
   const grant: Grant = {
     get late() {
@@ -296,7 +296,7 @@ function checkedGrant(limiter: ILimiter, part: CheckedPart, isLate: () => boolea
     },
     async start() {
       try {
-        await limiter.recordJobStart();
+        await part.recordStart();
         recorded = true;
       } finally {
         unlock();
@@ -306,7 +306,7 @@ function checkedGrant(limiter: ILimiter, part: CheckedPart, isLate: () => boolea
     // A recorded start cannot be taken back: it is recorded as completed.
     cancel: () => (recorded ? grant.release() : unlock()),
     async release() {
-      await limiter.recordJobCompletion();
+      await part.release(undefined, 1);
       part.wakeUps.notify();
     },
   };
