@@ -88,6 +88,17 @@ export class SixMethodLimiter implements ILimiter {
   }
 }
 
+/** A limiter of the user that never refuses, but for the given methods. */
+export const sixMethods = <Own extends object = object>(own: Own = {} as Own): ILimiter & Own => ({
+  canProceed: async () => true,
+  recordJobStart: async () => {},
+  recordJobCompletion: async () => {},
+  getNextAvailableTime: async () => new Date(0),
+  setNextAvailableTime: async () => {},
+  clear: async () => {},
+  ...own,
+});
+
 /** A window of a second, over a storage of its own unless one is given. */
 export function rate(clock: FakeClock, maxExecutions: number, name = "rate", storage?: IRateLimiterStorage) {
   return new RateLimiter(storage ?? new InMemoryRateLimiterStorage({ clock }), name, {

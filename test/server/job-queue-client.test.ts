@@ -4,7 +4,6 @@ import {
   ConcurrencyLimiter,
   DuplicateJobError,
   type IJobExecuteContext,
-  type ILimiter,
   Job,
   JobError,
   JobNotFoundError,
@@ -15,6 +14,7 @@ import {
   PermanentJobError,
   Queue,
 } from "../../src/index.ts";
+import { sixMethods } from "../limiter/support.ts";
 import { gated, numbers, open } from "./support.ts";
 
 describe("JobQueueClient", () => {
@@ -118,16 +118,6 @@ describe("JobQueueClient", () => {
     expect(heard).toEqual(["added", "started", "completed"]);
     await server.stop();
   });
-});
-
-/** A limiter of the user that never refuses. */
-const sixMethods = (): ILimiter => ({
-  canProceed: async () => true,
-  recordJobStart: async () => {},
-  recordJobCompletion: async () => {},
-  getNextAvailableTime: async () => new Date(0),
-  setNextAvailableTime: async () => {},
-  clear: async () => {},
 });
 
 describe("every way out settles waitFor", () => {

@@ -4,7 +4,7 @@ import { SqliteStorage } from "../../src/storages/sqlite/index.ts";
 import { type FakeClock, faultyStorage } from "../../src/testing/index.ts";
 import { rule, window } from "../../src/testing/suite/limit-words.ts";
 import { worstWindow } from "../limiter/support.ts";
-import { deferred, HOUSES, many, work } from "./support.ts";
+import { deferred, HOUSES, jumps, many, work } from "./support.ts";
 
 /** How much of a limit is in use. */
 const used = async (storage: (typeof HOUSES)[number]["open"] extends () => infer H ? H : never, name: string) =>
@@ -79,15 +79,13 @@ for (const { name, open } of HOUSES) {
       const calls: number[] = [];
       let back = 0;
       house.queue.on("retried", () => (back += 1));
-      let jump = 0;
-      const now = house.clock.now.bind(house.clock);
-      house.clock.now = () => now() + jump;
+      const jump = jumps(house.clock);
       const { worker, errors } = work(
         house,
         async () => {
           calls.push(house.clock.now());
           // The event loop stands still, once.
-          if (calls.length === 1) jump = 2_500;
+          if (calls.length === 1) jump.by = 2_500;
         },
         { concurrency: 5 },
       );
@@ -104,13 +102,11 @@ for (const { name, open } of HOUSES) {
       await house.storage.limits.define([rule("api", window(1, 1_000))]);
       await house.queue.addBulk(many(2));
       const calls: number[] = [];
-      let jump = 0;
-      const now = house.clock.now.bind(house.clock);
-      house.clock.now = () => now() + jump;
+      const jump = jumps(house.clock);
       const { worker, errors } = work(
         house,
         async () => {
-          if (calls.length === 0) jump = 5_000;
+          if (calls.length === 0) jump.by = 5_000;
           calls.push(house.clock.now());
         },
         { concurrency: 1 },

@@ -1,6 +1,7 @@
 import { describe, expect, expectTypeOf, it, vi } from "vitest";
 import { Job, type JobEvents, JobQueueServer, type JobReference, Queue, Worker } from "../../src/index.ts";
 import { faultyStorage } from "../../src/testing/index.ts";
+import { sixMethods } from "../limiter/support.ts";
 import { open, work } from "./support.ts";
 
 /** A storage that cannot be set up until it is healed. */
@@ -93,16 +94,7 @@ describe('worker.on("error")', () => {
   it("a listener gets an Error and the job it is about, whatever was thrown", async () => {
     const house = open();
     const permit = { granted: true, release: () => Promise.reject("not an error"), cancel: async () => {} };
-    const limiter = {
-      acquire: async () => permit,
-      tryAcquire: async () => permit,
-      canProceed: async () => true,
-      recordJobStart: async () => {},
-      recordJobCompletion: async () => {},
-      getNextAvailableTime: async () => new Date(0),
-      setNextAvailableTime: async () => {},
-      clear: async () => {},
-    };
+    const limiter = sixMethods({ acquire: async () => permit, tryAcquire: async () => permit });
     const { worker, errors } = work(house, async () => "ran", { limiter: limiter as never });
     const heard: (readonly [Error, JobReference | undefined])[] = [];
     worker.on("error", (error, about) => heard.push([error, about]));

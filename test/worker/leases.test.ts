@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { type JobContext, MemoryStorage, Queue, StaleLeaseError, Worker } from "../../src/index.ts";
 import { FakeClock, faultyStorage } from "../../src/testing/index.ts";
-import { deferred, many, open, work } from "./support.ts";
+import { deferred, jumps, many, open, work } from "./support.ts";
 
 const untilAborted = (_job: unknown, { signal }: JobContext) =>
   new Promise<never>((_, reject) => {
@@ -103,11 +103,9 @@ it("after a pause of the process a worker aborts the jobs it lost before it star
 
 it("each pause of the process is reported, though the next handler starts before the timer fires", async () => {
   const house = open();
-  let jump = 0;
-  const now = house.clock.now.bind(house.clock);
-  house.clock.now = () => now() + jump;
+  const jump = jumps(house.clock);
   const end = deferred();
-  const blocks = async () => void (jump += 5_000);
+  const blocks = async () => void (jump.by += 5_000);
   const { worker, errors } = work(house, { slow: () => end.promise, blocks }, { concurrency: 2, lease: 3_000 });
   await house.queue.add("slow", null);
   await house.clock.advance(0);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { defineLimits, type ILimiter, InMemoryRateLimiterStorage, limit, RateLimiter } from "../../src/index.ts";
 import { type FakeClock, faultyStorage } from "../../src/testing/index.ts";
-import { remote, worstWindow } from "../limiter/support.ts";
+import { remote, sixMethods, worstWindow } from "../limiter/support.ts";
 import { deferred, gate, type House, HOUSES, many, work } from "./support.ts";
 
 /** The same storage; what is asked of it is counted, `rates` apart. */
@@ -323,14 +323,10 @@ describe.each(HOUSES)("$name", ({ name, open }) => {
 
     it("a worker that stops while its limiter records starts gives everything back", async () => {
       const house = open();
-      const six: ILimiter = {
-        canProceed: async () => true,
-        recordJobStart: () => new Promise(() => {}),
-        recordJobCompletion: async () => {},
+      const six = sixMethods({
+        recordJobStart: () => new Promise<void>(() => {}),
         getNextAvailableTime: async () => new Date(house.clock.wall()),
-        setNextAvailableTime: async () => {},
-        clear: async () => {},
-      };
+      });
       let called = 0;
       const limits = defineLimits({ api: { max: 2, per: "10s", concurrency: 2, all: true } });
       await house.queue.addBulk(many(1));

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { ConcurrencyLimiter, type ILimiter, type Limiter, RetryableJobError } from "../../src/index.ts";
 import { faultyStorage } from "../../src/testing/index.ts";
-import { worstWindow } from "../limiter/support.ts";
+import { sixMethods, worstWindow } from "../limiter/support.ts";
 import { many, open, work } from "./support.ts";
 
 /** A limiter with six methods that counts what runs. */
@@ -104,7 +104,7 @@ it("a limiter is asked for no more grants than there are slots, however slowly i
   const inner = new ConcurrencyLimiter(10);
   let held = 0;
   let most = 0;
-  const limiter = {
+  const limiter = sixMethods({
     async tryAcquire() {
       await new Promise<void>((resolve) => house.clock.after(50, resolve));
       const answer = await inner.tryAcquire();
@@ -117,13 +117,7 @@ it("a limiter is asked for no more grants than there are slots, however slowly i
       return { ...answer, release: back, cancel: back, settle: async () => {} };
     },
     acquire: inner.acquire.bind(inner),
-    canProceed: async () => true,
-    recordJobStart: async () => {},
-    recordJobCompletion: async () => {},
-    getNextAvailableTime: async () => new Date(0),
-    setNextAvailableTime: async () => {},
-    clear: async () => {},
-  } as unknown as Limiter;
+  });
   const { worker } = work(house, () => new Promise<void>((resolve) => house.clock.after(500, resolve)), {
     limiter,
     concurrency: 2,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { RateLimitedError, Worker } from "../../src/index.ts";
 import { faultyStorage } from "../../src/testing/index.ts";
-import { many, open, work } from "./support.ts";
+import { loseLeases, many, open, work } from "./support.ts";
 
 it("a job is settled whatever its handler throws, and the worker can be stopped", async () => {
   const house = open();
@@ -139,10 +139,7 @@ it("a worker settles only the latest lease of a job, and not the outcome under a
   });
   const job = await house.queue.add("t", null);
   await house.clock.advance(100);
-  const heartbeat = house.storage.heartbeat.bind(house.storage);
-  house.storage.heartbeat = async (leases) => ({ lost: leases.map(({ id }) => id), cancelled: [] });
-  await house.clock.advance(1_000);
-  house.storage.heartbeat = heartbeat;
+  await loseLeases(house, 1_000);
   await house.clock.advance(3_000);
   ends[0]!("old");
   ends[1]!("new");

@@ -1,18 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { defineLimits, MemoryStorage, Queue, Worker } from "../../src/index.ts";
-import { FakeClock, faultyStorage } from "../../src/testing/index.ts";
-
-/** Chance that is the same in every run. */
-function chance(seed: number): () => number {
-  let state = seed >>> 0 || 1;
-  return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) / 2 ** 32;
-  };
-}
+import { FakeClock } from "../../src/testing/index.ts";
+import { chance, failingNetwork } from "./failing-network.ts";
 
 const LIMITS = defineLimits({
   api: { max: 6, per: "2s", all: true },
@@ -39,22 +29,8 @@ async function live(seed: number): Promise<void> {
     return claimed;
   };
   const wait = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve));
-  const network = (i: number) =>
-    faultyStorage(
-      storage,
-      ({ member }) => {
-        const dice = random();
-        if (member === "setup" || dice > 0.15) return undefined;
-        if (dice < 0.04) return { kind: "fail-before" };
-        if (dice < 0.08) return { kind: "fail-after" };
-        if (dice < 0.11) return { kind: "delay", ms: random() * 4_000 };
-        if (dice < 0.14) return { kind: "delay-answer", ms: random() * 4_000 };
-        return { kind: "never" };
-      },
-      { seed: seed + i, clock },
-    );
   const names = ["a", "b", "a", "b"];
-  const networks = names.map((_, i) => network(i));
+  const networks = names.map((_, i) => failingNetwork(storage, { clock, random, seed: seed + i }));
   const workers = names.map(
     (name, i) =>
       new Worker(

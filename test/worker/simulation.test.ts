@@ -1,19 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MemoryStorage, Queue, Worker } from "../../src/index.ts";
-import { FakeClock, faultyStorage } from "../../src/testing/index.ts";
+import { FakeClock } from "../../src/testing/index.ts";
 import { worstWindow } from "../limiter/support.ts";
-
-/** Chance that is the same in every run. */
-function chance(seed: number): () => number {
-  let state = seed >>> 0 || 1;
-  return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) / 2 ** 32;
-  };
-}
+import { chance, failingNetwork } from "./failing-network.ts";
 
 interface Start {
   readonly id: string;
@@ -36,21 +26,7 @@ async function live(seed: number): Promise<void> {
   for (const name of ["completed", "dead", "cancelled"] as const) queue.on(name, ({ id }) => settled.push(id));
 
   const wait = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve));
-  const networks = Array.from({ length: 3 }, (_, i) =>
-    faultyStorage(
-      storage,
-      ({ member }) => {
-        const dice = random();
-        if (member === "setup" || dice > 0.15) return undefined;
-        if (dice < 0.04) return { kind: "fail-before" };
-        if (dice < 0.08) return { kind: "fail-after" };
-        if (dice < 0.11) return { kind: "delay", ms: random() * 4_000 };
-        if (dice < 0.14) return { kind: "delay-answer", ms: random() * 4_000 };
-        return { kind: "never" };
-      },
-      { seed: seed + i, clock },
-    ),
-  );
+  const networks = [0, 1, 2].map((i) => failingNetwork(storage, { clock, random, seed: seed + i }));
   const workers = networks.map(
     (network) =>
       new Worker(

@@ -56,6 +56,22 @@ export function work(
   return { worker, errors };
 }
 
+/** For so long every heartbeat answers that the leases are lost; the storage keeps them. */
+export async function loseLeases({ clock, storage }: House, forMs: number): Promise<void> {
+  const heartbeat = storage.heartbeat.bind(storage);
+  storage.heartbeat = async (leases) => ({ lost: leases.map(({ id }) => id), cancelled: [] });
+  await clock.advance(forMs);
+  storage.heartbeat = heartbeat;
+}
+
+/** The process stands still: the clock jumps by as much as is added to `by`. */
+export function jumps(clock: FakeClock): { by: number } {
+  const jump = { by: 0 };
+  const now = clock.now.bind(clock);
+  clock.now = () => now() + jump.by;
+  return jump;
+}
+
 /** So many jobs of a type, for `addBulk`. */
 export const many = (n: number, type = "t", options: AddOptions = {}) =>
   Array.from({ length: n }, (_, data) => ({ type, data, options }));

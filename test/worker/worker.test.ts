@@ -8,7 +8,8 @@ import {
   RetryableJobError,
   StaleLeaseError,
 } from "../../src/index.ts";
-import { deferred, open, work } from "./support.ts";
+import { sixMethods } from "../limiter/support.ts";
+import { deferred, loseLeases, open, work } from "./support.ts";
 
 /** A handler that goes on until its signal is aborted, and then fails with the reason. */
 const untilAborted = (_job: unknown, { signal }: JobContext) =>
@@ -165,14 +166,7 @@ describe("retries", () => {
 
     const other = open();
     const starts: number[] = [];
-    const limiter = {
-      canProceed: async () => true,
-      recordJobStart: async () => {},
-      recordJobCompletion: async () => {},
-      getNextAvailableTime: async () => new Date(other.clock.wall() + 30_000),
-      setNextAvailableTime: async () => {},
-      clear: async () => {},
-    };
+    const limiter = sixMethods({ getNextAvailableTime: async () => new Date(other.clock.wall() + 30_000) });
     const second = work(
       other,
       async () => {
@@ -430,11 +424,7 @@ describe("leases", () => {
     });
     const job = await house.queue.add("t", null);
     await house.clock.advance(100);
-    // The lease is taken away behind the worker's back.
-    const heartbeat = house.storage.heartbeat.bind(house.storage);
-    house.storage.heartbeat = async (leases) => ({ lost: leases.map(({ id }) => id), cancelled: [] });
-    await house.clock.advance(1_000);
-    house.storage.heartbeat = heartbeat;
+    await loseLeases(house, 1_000);
     await house.clock.advance(3_000);
     expect(ends).toHaveLength(2);
     ends[0]!("old");
