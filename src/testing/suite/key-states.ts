@@ -2,10 +2,12 @@ import { equal, ok, refused } from "../expect.ts";
 import {
   blocked,
   BREAKER,
+  BY,
   change,
   count,
   countOf,
   define,
+  ids,
   limitOf,
   rule,
   said,
@@ -16,11 +18,7 @@ import {
 } from "./limit-words.ts";
 import { back, type Cases, completed, retry, type Scene } from "./scene.ts";
 
-const BY = (...by: readonly string[]) => ({ byGroup: true, by });
 const LONG = { leaseMs: 600_000 };
-
-const ids = async (s: Scene, request: Parameters<Scene["claim"]>[0] = {}): Promise<string> =>
-  (await s.claim(request)).jobs.map(({ id }) => id).join(" ");
 
 /** Does this step wake up workers that a limit blocks? */
 const wakesBlocked = (s: Scene, step: () => Promise<unknown>) => s.wakes(step, { mayStart: true, quietFirst: true });

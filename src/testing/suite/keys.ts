@@ -1,14 +1,7 @@
 import { equal } from "../expect.ts";
 import { keyStates } from "./key-states.ts";
-import { blocked, countOf, define, rule, said, window } from "./limit-words.ts";
-import { back, type Cases, completed, type Scene } from "./scene.ts";
-
-/** A limit by these keys of a job. */
-const BY = (...by: readonly string[]) => ({ byGroup: true, by });
-
-/** The ids of the jobs that a claim gets, in order. */
-const ids = async (s: Scene, request: Parameters<Scene["claim"]>[0] = {}): Promise<string> =>
-  (await s.claim(request)).jobs.map(({ id }) => id).join(" ");
+import { blocked, BY, countOf, define, ids, rule, said, window } from "./limit-words.ts";
+import { back, type Cases, completed } from "./scene.ts";
 
 export const keys: Cases = {
   "a job shows its keys, and keeps them when it is tried again": async (s) => {

@@ -33,6 +33,9 @@ export function rule(name: string, quota: Partial<Quota>, about: Partial<LimitRu
 /** At most so many in a window. */
 export const window = (max: number, windowMs: number): Partial<Quota> => ({ max, windowMs });
 
+/** A limit by these keys of a job. */
+export const BY = (...by: readonly string[]) => ({ byGroup: true, by });
+
 /** Open for a second after two failures in a row, whatever they are. */
 export const BREAKER: NonNullable<LimitRule["breaker"]> = { failures: 2, openMs: 1_000, probes: 1, kinds: null };
 
@@ -84,6 +87,10 @@ export const blocked = (nextInMs: number | null, blockedBy = "k"): Said => ({
   nextInMs,
   blockedBy,
 });
+
+/** The ids of the jobs that a claim gets, in order, in one text. */
+export const ids = async (s: Scene, request: Partial<ClaimRequest> = {}): Promise<string> =>
+  (await s.claimIds(request)).join(" ");
 
 /** How many jobs a claim gets. */
 export const count = async (s: Scene, request: Partial<ClaimRequest> = {}): Promise<number> =>

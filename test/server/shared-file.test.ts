@@ -24,7 +24,7 @@ class Work extends Job<string, string> {
 }
 
 /* Client and server share a file and nothing else, as two processes would. */
-describe("a client elsewhere", () => {
+describe("a client and a server that share a file", () => {
   let folder: string;
   let here: SqliteStorage;
   let there: SqliteStorage;
