@@ -4,6 +4,7 @@ import { JobError, LimitConflictError } from "../core/errors.ts";
 import { isDeclared } from "../limits/define.ts";
 import { confirmationsOf } from "../storage/confirmations.ts";
 import { declareLimits, type LimitListener } from "../storage/declaring.ts";
+import type { Outcome } from "../storage/job-storage.ts";
 import { registrarOf } from "../storage/registrar.ts";
 import { admissionFor } from "./admission.ts";
 import { type Ask, inBackground, type ReportError } from "./ask.ts";
@@ -80,12 +81,15 @@ export class Engine {
       reports: new ReportWriter(storage, clock, report),
       admission,
       report,
-      ended: (outcome) => {
-        outcomes.add(outcome);
-        sleep.signal();
-      },
+      ended: (outcome) => settle([outcome]),
       freed: () => sleep.signal(),
     });
+    const settle = (ended: readonly Outcome[]) => {
+      // After the last turn of the loop no other call would settle them.
+      if (isStopped() && ended.length > 0) inBackground(() => storage.settle(ended), report);
+      else for (const outcome of ended) outcomes.add(outcome);
+      sleep.signal();
+    };
     this.#parts = {
       queue,
       id,
@@ -101,12 +105,7 @@ export class Engine {
       inFlight,
       outcomes,
       emitter,
-      settle: (back) => {
-        // After the last turn of the loop no other call would settle them.
-        if (isStopped() && back.length > 0) inBackground(() => storage.settle(back), report);
-        else for (const outcome of back) outcomes.add(outcome);
-        sleep.signal();
-      },
+      settle,
     };
     this.#loop = new ClaimLoop(this.#parts);
   }

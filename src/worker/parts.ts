@@ -26,6 +26,6 @@ export interface WorkerParts {
   readonly inFlight: InFlight;
   readonly outcomes: PendingOutcomes;
   readonly emitter: Emitter;
-  /** Settles jobs that are given back. */
+  /** Settles jobs: with the next claim, or at once if the worker has stopped. */
   readonly settle: (outcomes: readonly Outcome[]) => void;
 }
