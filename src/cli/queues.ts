@@ -1,7 +1,13 @@
 import type { JobStorage, QueueOverview } from "../storage/job-storage.ts";
+import { quoted } from "./arguments.ts";
 import type { Context } from "./command.ts";
 import { didYouMean, Failure, UsageError } from "./failures.ts";
 import { printable } from "./render/text.ts";
+
+/** The failure for an id that no job has. */
+export function noSuchJob(id: string): Failure {
+  return new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
+}
 
 /** The queue that was named, or the only one there is. */
 export async function chosenQueue({ args }: Context, storage: JobStorage): Promise<QueueOverview> {

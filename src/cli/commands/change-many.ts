@@ -36,6 +36,12 @@ export function saysWhich(args: Arguments): boolean {
   return ["type", "group", "key", "state", "all"].some((option) => args.flag(option));
 }
 
+/** At a terminal, a change of many jobs needs `--yes`. */
+export function askForYes({ args, io }: Context, does: string, found: number, queue: string): void {
+  if (!io.interactive || args.flag("yes")) return;
+  throw new Failure("SLUICE_UNCONFIRMED", `this ${does} ${plural(found, "job")} of ${queue}: say --yes to do it`);
+}
+
 /** Counts them, asks for `--yes` at a terminal, and does it in small steps, which Ctrl-C stops. */
 export async function changeMany(context: Context, { storage, look }: Database, words: ManyWords): Promise<number> {
   const { args, io } = context;
@@ -56,9 +62,7 @@ export async function changeMany(context: Context, { storage, look }: Database, 
     );
     return 0;
   }
-  if (io.interactive && !args.flag("yes")) {
-    throw new Failure("SLUICE_UNCONFIRMED", `this ${does} ${plural(found, "job")} of ${queue}: say --yes to do it`);
-  }
+  askForYes(context, does, found, queue);
   const signal = io.interrupted();
   const shows = io.terminal && !context.json;
   let changed = 0;

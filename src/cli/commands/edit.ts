@@ -3,8 +3,9 @@ import type { UpdateOptions } from "../../queue/update.ts";
 import { type Arguments, quoted } from "../arguments.ts";
 import { answer, type Command, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
-import { Failure, UsageError } from "../failures.ts";
+import { UsageError } from "../failures.ts";
 import { KEYS, keysIn } from "../named-values.ts";
+import { noSuchJob } from "../queues.ts";
 import { printable } from "../render/text.ts";
 
 /** What takes an option away. */
@@ -36,7 +37,7 @@ export const edit: Command = {
       const options = optionsOf(context.args);
       if (Object.keys(options).length === 0) throw new UsageError("what is to change? See sluice edit --help");
       const [job] = await storage.find([id]);
-      if (job === undefined) throw new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
+      if (job === undefined) throw noSuchJob(id);
       const { updated, state } = await new Queue(job.queue, { storage }).update(id, options);
       answer(context, { action: "edit", id, updated, state }, () =>
         updated

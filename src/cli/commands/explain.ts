@@ -1,11 +1,10 @@
 import { drain } from "../../storage/drain.ts";
 import { explainJob } from "../../storage/explain.ts";
-import { quoted } from "../arguments.ts";
 import { answer, type Command, type Context, DATABASE, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import type { Database } from "../opened.ts";
-import { Failure, UsageError } from "../failures.ts";
-import { chosenQueue } from "../queues.ts";
+import { UsageError } from "../failures.ts";
+import { chosenQueue, noSuchJob } from "../queues.ts";
 import { explanationText, queueExplanationText } from "../render/explanation.ts";
 
 export const explain: Command = {
@@ -30,7 +29,7 @@ export const explain: Command = {
 
 async function ofJob(context: Context, { storage }: Database, id: string): Promise<number> {
   const conditions = await storage.explain(id);
-  if (conditions === undefined) throw new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
+  if (conditions === undefined) throw noSuchJob(id);
   const explained = explainJob(conditions);
   answer(context, explained, (surface) => explanationText(explained, conditions.now, surface));
   return 0;

@@ -2,9 +2,10 @@ import { ENDED } from "../../core/job.ts";
 import { Queue } from "../../queue/queue.ts";
 import { answer, type Command, DATABASE, OF_TYPE_AND_GROUP, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
-import { Failure, UsageError } from "../failures.ts";
+import { UsageError } from "../failures.ts";
 import { chosenQueue } from "../queues.ts";
 import { plural, printable } from "../render/text.ts";
+import { askForYes, CONFIRM } from "./change-many.ts";
 
 export const purge: Command = {
   name: "purge",
@@ -18,13 +19,12 @@ export const purge: Command = {
     "older-than": { value: "7d", help: "only those that ended longer ago than this" },
     ...OF_TYPE_AND_GROUP,
     all: { help: "all that have ended; needed where nothing else says which" },
-    yes: { short: "y", help: "do it" },
-    "dry-run": { help: "only count" },
+    ...CONFIRM,
   },
   words: "none",
   run: (context) =>
     withDatabase(context, async ({ storage, look }) => {
-      const { args, io } = context;
+      const { args } = context;
       const state = args.states("state");
       const olderThan = args.duration("older-than");
       const type = args.text("type");
@@ -45,9 +45,7 @@ export const purge: Command = {
         );
         return 0;
       }
-      if (io.interactive && !args.flag("yes")) {
-        throw new Failure("SLUICE_UNCONFIRMED", `this deletes ${plural(found, "job")} of ${queue}: say --yes to do it`);
-      }
+      askForYes(context, "deletes", found, queue);
       const removed = await new Queue(queue, { storage }).purge({
         state: filter.states,
         ...(olderThan !== undefined && { olderThan }),

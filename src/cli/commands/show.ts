@@ -5,7 +5,7 @@ import { quoted } from "../arguments.ts";
 import { answer, type Command, type Context, DATABASE, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { Failure, UsageError } from "../failures.ts";
-import { chosenQueue } from "../queues.ts";
+import { chosenQueue, noSuchJob } from "../queues.ts";
 import { waitingLine } from "../render/explanation.ts";
 import { historyJson, jobJson } from "../render/job-json.ts";
 import { jobText } from "../render/job.ts";
@@ -45,7 +45,7 @@ async function meant(context: Context, storage: JobStorage): Promise<JobRecord> 
     if (id === undefined) throw new UsageError("which job? Say its id: sluice show <id>");
     if (args.flag("queue")) throw new UsageError("--queue goes with --key; an id needs none");
     const [job] = await storage.find([id]);
-    if (job === undefined) throw new Failure("SLUICE_JOB_NOT_FOUND", `there is no job ${quoted(id)}`);
+    if (job === undefined) throw noSuchJob(id);
     return job;
   }
   if (id !== undefined) throw new UsageError("say an id or --key, not both");
