@@ -93,6 +93,9 @@ it("a job is put off, and no end is recorded, if its limiter cannot record the s
   const jobs = await house.queue.addBulk(
     many(4).map(({ type, data }) => ({ type, data, options: { maxAttempts: 1 } })),
   );
+  await house.clock.advance(10);
+  const putOff = { state: "scheduled", attempt: 0, runAt: new Date(house.clock.wall() - 10 + 1_000) };
+  expect(await jobs[0]!.info()).toMatchObject(putOff);
   await house.clock.advance(10_000);
   for (const job of jobs) expect(await job.info()).toMatchObject({ state: "completed", attempt: 1 });
   expect([peak, limiter.running, errors.length]).toEqual([1, 0, 1]);

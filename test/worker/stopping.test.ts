@@ -17,6 +17,21 @@ it("stop() does not wait for a storage that does not answer", async () => {
   }
 });
 
+it("a worker that stops during a sweep sweeps no more, and leaves no timer", async () => {
+  const house = open();
+  let sweeps = 0;
+  house.storage.sweep = () => {
+    sweeps += 1;
+    return new Promise<never>(() => {});
+  };
+  const { worker, errors } = work(house, async () => {}, { lease: "3s" });
+  await house.clock.advance(1_000);
+  await worker.stop();
+  expect([sweeps, house.clock.timers]).toEqual([1, 0]);
+  await house.clock.advance(60_000);
+  expect([sweeps, errors]).toEqual([1, []]);
+});
+
 it("stop() resolves onIdle(), and a stopped worker cannot be started again", async () => {
   const house = open();
   const { worker } = work(house, async () => {}, { autostart: false });

@@ -352,7 +352,8 @@ describe("stopping a job", () => {
     expect(await late.info()).toMatchObject({ state: "dead", attempt: 0 });
     expect(await running.info()).toMatchObject({ state: "active" });
     await house.clock.advance(1);
-    expect(await running.info()).toMatchObject({ state: "dead" });
+    const error = { name: "JobTimeoutError", code: "SLUICE_TIMEOUT", message: "the deadline of the job has passed" };
+    expect(await running.info()).toMatchObject({ state: "dead", error });
     await worker.stop();
   });
 });
