@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type OptionSpecs, readArguments } from "../../src/cli/arguments.ts";
-import { UsageError } from "../../src/cli/failures.ts";
-import { didYouMean } from "../../src/cli/failures.ts";
+import { didYouMean, UsageError } from "../../src/cli/failures.ts";
 import { nearest } from "../../src/core/nearest.ts";
 
 const SPECS: OptionSpecs = {

@@ -1,9 +1,9 @@
 import { chmodSync, closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Facts } from "../../src/cli/doctor/facts.ts";
-import type { Finding } from "../../src/cli/doctor/finding.ts";
-import { findings, unreadable } from "../../src/cli/doctor/findings.ts";
+import type { Facts } from "../../src/cli/doctor/sqlite-facts.ts";
+import type { Finding } from "../../src/cli/doctor/common-findings.ts";
+import { findings, unreadable } from "../../src/cli/doctor/sqlite-findings.ts";
 import { plain } from "../../src/cli/io.ts";
 import { findingsText } from "../../src/cli/render/findings.ts";
 import { readLimits } from "../../src/limits/define.ts";

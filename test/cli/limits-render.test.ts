@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { plain } from "../../src/cli/io.ts";
 import { explanationText, queueExplanationText, waitingLine } from "../../src/cli/render/explanation.ts";
-import { groupWords, limitWords } from "../../src/cli/render/limit-state.ts";
+import { groupWords, limitWords } from "../../src/cli/render/limit-words.ts";
 import { limitsTable, limitText } from "../../src/cli/render/limits.ts";
 import { readLimits } from "../../src/limits/define.ts";
 import { Queue } from "../../src/queue/queue.ts";

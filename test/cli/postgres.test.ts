@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import type { Finding } from "../../src/cli/doctor/finding.ts";
+import type { Finding } from "../../src/cli/doctor/common-findings.ts";
 import type { PostgresFacts } from "../../src/cli/doctor/postgres-facts.ts";
 import { postgresFindings } from "../../src/cli/doctor/postgres-findings.ts";
 import { Queue } from "../../src/index.ts";

@@ -1,9 +1,9 @@
 import { recordError } from "../../core/error-record.ts";
 import type { SqliteConnection } from "../../storages/sqlite/driver.ts";
 import { answer, type Command, type Context, DATABASE } from "../command.ts";
-import { type Examination, factsOf } from "../doctor/facts.ts";
-import type { Finding } from "../doctor/finding.ts";
-import { findings, unreadable } from "../doctor/findings.ts";
+import { type Examination, factsOf } from "../doctor/sqlite-facts.ts";
+import type { Finding } from "../doctor/common-findings.ts";
+import { findings, unreadable } from "../doctor/sqlite-findings.ts";
 import { postgresFacts } from "../doctor/postgres-facts.ts";
 import { postgresFindings, unreachable } from "../doctor/postgres-findings.ts";
 import { addressOf, type PostgresAddress } from "../address.ts";

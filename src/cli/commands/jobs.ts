@@ -2,7 +2,7 @@ import type { JobStorage } from "../../storage/job-storage.ts";
 import { answer, type Command, DATABASE, OF_TYPE_AND_GROUP, QUEUE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import { chosenQueue } from "../queues.ts";
-import { jobJson } from "../render/job-json.ts";
+import { jobJson } from "../render/job.ts";
 import { jobsTable } from "../render/jobs.ts";
 
 export const jobs: Command = {

@@ -4,8 +4,7 @@ import type { Database } from "../opened.ts";
 import { UsageError } from "../failures.ts";
 import { KEYS } from "../named-values.ts";
 import { historyJson, historyTable } from "../render/limit-history.ts";
-import { limitJson } from "../render/limits-json.ts";
-import { limitsTable, limitText } from "../render/limits.ts";
+import { limitJson, limitsTable, limitText } from "../render/limits.ts";
 import { ACTIONS, isAction } from "./limit-actions.ts";
 import { foundLimit, keyOption } from "./limit-names.ts";
 

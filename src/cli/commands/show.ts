@@ -7,8 +7,7 @@ import { withDatabase } from "../database.ts";
 import { Failure, UsageError } from "../failures.ts";
 import { chosenQueue, noSuchJob } from "../queues.ts";
 import { waitingLine } from "../render/explanation.ts";
-import { historyJson, jobJson } from "../render/job-json.ts";
-import { jobText } from "../render/job.ts";
+import { historyJson, jobJson, jobText } from "../render/job.ts";
 import { printable } from "../render/text.ts";
 
 export const show: Command = {

@@ -2,8 +2,7 @@ import type { LimitRule } from "../../limits/rule.ts";
 import { answer, type Command, DATABASE } from "../command.ts";
 import { withDatabase } from "../database.ts";
 import type { Database } from "../opened.ts";
-import { simulationJson } from "../render/simulation-json.ts";
-import { simulationText } from "../render/simulation.ts";
+import { simulationJson, simulationText } from "../render/simulation.ts";
 import { PLAN_OPTIONS, planFrom, WORK_OPTIONS } from "../simulate/flags.ts";
 import { simulate as play } from "../simulate/simulate.ts";
 

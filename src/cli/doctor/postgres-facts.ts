@@ -3,7 +3,7 @@ import { type ServerFacts, serverFacts, type TableFacts, tableFacts } from "../.
 import { type Inspected, jobFacts, schemaOf, timeOf } from "../../storages/postgres/inspect.ts";
 import type { SchemaVersion } from "../opened.ts";
 import type { PostgresAddress } from "../address.ts";
-import type { KeptFacts } from "./kept.ts";
+import type { KeptFacts } from "./common-findings.ts";
 
 /** The facts that findings are made from. */
 export interface PostgresFacts extends ServerFacts, TableFacts {

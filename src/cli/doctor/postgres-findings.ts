@@ -1,8 +1,7 @@
 import { otherVersion } from "../opened.ts";
 import { bytes, number, plural, printable } from "../render/text.ts";
 import { duration } from "../render/time.ts";
-import type { Finding } from "./finding.ts";
-import { clock, keeping, leases, limits, rows, stuck, workers } from "./kept.ts";
+import { clock, type Finding, keeping, leases, limits, rows, stuck, workers } from "./common-findings.ts";
 import type { PostgresFacts } from "./postgres-facts.ts";
 
 const OLDEST_VERSION = 140_000;

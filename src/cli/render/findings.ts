@@ -1,4 +1,4 @@
-import type { Finding } from "../doctor/finding.ts";
+import type { Finding } from "../doctor/common-findings.ts";
 import type { Style } from "../io.ts";
 import type { Surface } from "./table.ts";
 import { plural, widthOf } from "./text.ts";

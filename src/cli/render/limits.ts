@@ -1,9 +1,17 @@
-import type { LimitRule } from "../../limits/rule.ts";
-import type { GroupState, LimitState } from "../../storage/limit-storage.ts";
 import { isChanged } from "../../limiter/shared/limit-info.ts";
+import { type LimitRule, quotaOf } from "../../limits/rule.ts";
+import type { GroupState, LimitState } from "../../storage/limit-storage.ts";
 import { spanText } from "../../storage/span.ts";
-import { groupWords, heldText, limitWords, usedText } from "./limit-state.ts";
-import { allowanceText, namesText, scopeText, stateNoun } from "./limit-words.ts";
+import {
+  allowanceText,
+  groupWords,
+  heldText,
+  limitWords,
+  namesText,
+  scopeText,
+  stateNoun,
+  usedText,
+} from "./limit-words.ts";
 import { type Surface, table, wrappedListing } from "./table.ts";
 import { number, plural, printable } from "./text.ts";
 
@@ -104,4 +112,28 @@ function overrideLines(rule: LimitRule): string[] {
     }),
     ...(more > 0 ? [`… and ${number(more)} more`] : []),
   ];
+}
+
+/** A limit for machines; `asked`: of one by group, only this group. */
+export function limitJson(limit: LimitState, now: number, asked?: string): Record<string, unknown> {
+  const { rule, declared, revision, version, owners, waiting, groups, states } = limit;
+  const changed = isChanged(limit);
+  return {
+    name: rule.name,
+    allows: allowanceText(rule),
+    state: limitWords(limit, now, asked).text,
+    paused: rule.paused,
+    waiting,
+    groups,
+    states: states.map(({ group, used, held, free, nextInMs, reason, heldForMs, breaker }) => {
+      const { max, concurrency } = quotaOf(rule, group);
+      return { group, used, max, held, concurrency, free, nextInMs, reason, heldForMs, breaker };
+    }),
+    changed,
+    revision,
+    version,
+    owners,
+    rule,
+    declared: changed ? declared : undefined,
+  };
 }

@@ -170,3 +170,34 @@ function called(name: string): string {
 function lengthOf({ waits }: Summary): string {
   return waits.all.max === null ? "none" : duration(waits.all.max);
 }
+
+/** So many points of each curve. */
+const POINTS = 120;
+
+/** How a simulation went, for machines: times in milliseconds, rates in jobs a minute, parts from 0 to 1. */
+export function simulationJson(simulation: Simulation): unknown {
+  const { played, plan, summary, doubled } = simulation;
+  return {
+    ...outline(summary),
+    text: bottleneckText(simulation),
+    doubled: doubled === null ? null : outline(doubled),
+    series: seriesOf(played, POINTS),
+    claims: played.claims,
+    seed: plan.seed,
+  };
+}
+
+function outline({ jobs, ended, endedAt, capped, perMinute, waits, limits, bottleneck }: Summary) {
+  return {
+    jobs,
+    ended,
+    tookMs: endedAt,
+    capped,
+    perMinute,
+    waits: { all: waits.all, types: Object.fromEntries(waits.types) },
+    limits: limits.map(({ name, rule, use, share }) => {
+      return { name, allows: rule === null ? null : allowanceText(rule), use, share };
+    }),
+    bottleneck,
+  };
+}

@@ -2,9 +2,8 @@ import { recordError } from "../../core/error-record.ts";
 import { otherVersion } from "../opened.ts";
 import { bytes, plural, printable } from "../render/text.ts";
 import { AS_WORKERS, isForbidden } from "../sqlite/database.ts";
-import type { Facts } from "./facts.ts";
-import type { Finding } from "./finding.ts";
-import { clock, keeping, leases, limits, rows, stuck, workers } from "./kept.ts";
+import type { Facts } from "./sqlite-facts.ts";
+import { clock, type Finding, keeping, leases, limits, rows, stuck, workers } from "./common-findings.ts";
 
 const MEGABYTE = 1e6;
 /** A log this large is not being written back into the database. */

@@ -10,7 +10,7 @@ import {
   timeOf,
 } from "../../storages/sqlite/inspect.ts";
 import { isWritable } from "../sqlite/database.ts";
-import type { KeptFacts } from "./kept.ts";
+import type { KeptFacts } from "./common-findings.ts";
 
 /** The facts that findings are made from. */
 export interface Facts extends FileFacts {

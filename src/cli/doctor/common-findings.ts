@@ -2,7 +2,15 @@ import { OFFSET_MS } from "../../storage/clock-repair.ts";
 import type { JobFacts } from "../../storage/inspection.ts";
 import { number, plural, printable } from "../render/text.ts";
 import { duration } from "../render/time.ts";
-import type { Finding } from "./finding.ts";
+
+/** One line of the doctor's report. */
+export interface Finding {
+  readonly check: string;
+  readonly status: "ok" | "warn" | "fail";
+  readonly says: string;
+  /** What to do about it. */
+  readonly advice?: string;
+}
 
 /** The contents of any storage, and its clock. */
 export type KeptFacts = JobFacts & { readonly offsetMs: number };
