@@ -39,7 +39,7 @@ describe.each([
     },
   ],
 ])("sluice clock, of %s", (_, make) => {
-  it("shows the offset, doctor names it, and --repair takes it back", async () => {
+  it("sluice clock shows the offset, doctor names it, and --repair takes it back", async () => {
     const db = await make();
     const shown = async () => {
       const { code, out } = await inProcess(["clock", "--db", db, "--json"]);

@@ -433,7 +433,7 @@ describe("changes", () => {
     expect(await at(db, "remove", "-q", "mail", "--state", "active")).toMatchObject({ code: 2 });
   });
 
-  it("of many jobs need --yes at a terminal", async () => {
+  it("changes of many jobs need --yes at a terminal", async () => {
     const db = copyOf(database, "persons");
     const args = ["drain", "-q", "mail", "--db", db];
     const asked = await inProcess(args, { interactive: true });
@@ -445,7 +445,7 @@ describe("changes", () => {
     expect(await statesOf(db, ids.waiting)).toEqual([undefined]);
   });
 
-  it("of many jobs stop at Ctrl-C, and say how many are done", async () => {
+  it("changes of many jobs stop at Ctrl-C, and say how many are done", async () => {
     const db = copyOf(database, "stopped");
     const stopped = await inProcess(["drain", "-q", "mail", "--db", db], { interrupted: () => AbortSignal.abort() });
     expect(stopped).toMatchObject({ code: 1, out: "" });

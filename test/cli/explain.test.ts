@@ -134,7 +134,7 @@ describe("sluice explain --queue", () => {
     expect(answer).toMatchObject({ bottleneck: "mail", drainsInMs: 5_400_000, waiting: 6 });
   });
 
-  it("asks which queue where there are several, and says when nothing waits", async () => {
+  it("sluice explain asks which queue where there are several, and says when nothing waits", async () => {
     expect((await look("explain")).err).toMatch(/which queue\?/);
     expect((await look("explain", "-q", "wrok")).err).toMatch(/did you mean work\?/);
     const db = copyOf(database, "idle");

@@ -77,7 +77,7 @@ describe("the state of a limit", () => {
     expect(await stateOf("api")).toBe("breaker half-open");
   });
 
-  it("of groups is how many of them are full", async () => {
+  it("the state of a limit by group is how many groups are full", async () => {
     await define({ tenant: { max: 1, per: "1m", by: "group" } });
     expect(await stateOf("tenant")).toBe("open");
     await add(1, "send", { group: "a" });
@@ -128,7 +128,7 @@ describe("limits as text", () => {
     for (const line of texts.flatMap((text) => text.split("\n"))) expect(line.length).toBeLessThanOrEqual(80);
   });
 
-  it("are a table", async () => {
+  it("limits are a table", async () => {
     await define({
       email_provider: { max: 120, per: "1m", types: ["send_email", "send_digest"] },
       gpu: { concurrency: 2, types: ["infer"] },
@@ -151,7 +151,7 @@ describe("limits as text", () => {
     `);
   });
 
-  it("are shown one by one", async () => {
+  it("limits are shown one by one", async () => {
     await define({
       tenant: { max: 1, per: "1m", types: ["send"], by: "group", overrides: { acme: { max: 50, share: 2 } } },
     });
@@ -251,7 +251,7 @@ describe("an explanation as text", () => {
     expect(waitingLine(await explain(job!.id), clock.wall())).toBe(line);
   });
 
-  it("of a queue shows the limit that takes the longest", async () => {
+  it("the explanation of a queue shows the limit that takes the longest", async () => {
     await define({ mail: { max: 2, per: "1m", all: true }, pace: { every: "1s", types: ["send"] } });
     await add(7);
     await claim();

@@ -151,7 +151,7 @@ describe("stats", () => {
     limits: [{ name: "queue:mail", starts: 40, windowMs: 2_150, heldForMs: 12_000 }],
   };
 
-  it("are a table, what is paused, and the limits in use", () => {
+  it("stats are a table, what is paused, and the limits in use", () => {
     expect(statsText(stats, surface(80))).toBe(
       [
         "queue  waiting  scheduled  active  completed  dead  oldest  workers",

@@ -132,7 +132,7 @@ describe("a plan", () => {
     expect(() => flags("--jobs", "1", "--key-count", "tenant=0")).toThrow(/--key-count tenant/);
   });
 
-  it("with twice as much of something", () => {
+  it("a plan with twice as much of something doubles that alone", () => {
     const plan = readPlan("test", {
       limits: { a: { max: 5, per: "1s", by: "group", overrides: { x: { max: 9 } } }, b: { every: "1s", all: true } },
       work: [{ jobs: 1 }],
@@ -179,7 +179,7 @@ describe("arrivals", () => {
     expect(small).toBeLessThan(1_100);
   });
 
-  it("of several kinds come in order", () => {
+  it("arrivals of several kinds come in order", () => {
     const kinds = [
       readWork("a", { type: "a", rate: "1/s", jobs: 2 }, false),
       readWork("b", { type: "b", jobs: 1, from: "500ms" }, false),

@@ -302,7 +302,7 @@ describe("a simulation ends", () => {
     expect(bottleneckText(simulation)).toBe("shut held 100 % of the waiting: it allows nothing.");
   });
 
-  it("with as many jobs as it may have", async () => {
+  it("a simulation ends with as many jobs as it may have", async () => {
     const { summary } = await simulate(planOf({ maxJobs: 50, work: [{ jobs: 500 }] }));
     expect(summary).toMatchObject({ ended: "done", capped: true, jobs: { added: 50, ended: 50 } });
   });

@@ -54,7 +54,7 @@ describe("numbers that some storage could not keep", () => {
     expect((refused as OptionsError).option).toContain(option);
   });
 
-  it("end at the largest that every storage keeps", () => {
+  it("numbers end at the largest that every storage keeps", () => {
     const share = TOO_MANY - 1;
     const limits = defineLimits({
       a: { ...quota, overrides: { g: { share } }, breaker: { ...breaker, failures: share } },

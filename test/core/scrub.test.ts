@@ -80,7 +80,7 @@ describe("scrubbing", () => {
 
   it.each(PLAIN)("leaves plain text as it is: %s", (text) => expect(scrub(text)).toBe(text));
 
-  it("of addresses alone leaves names of limits readable", () => {
+  it("scrubbing of addresses alone leaves names of limits readable", () => {
     expect(scrubAddresses('the limit "token": max is 10, "secret=a"')).toBe('the limit "token": max is 10, "secret=a"');
     for (const [text, gone] of SECRETS.slice(0, 12)) expect(scrubAddresses(text)).not.toMatch(gone);
   });

@@ -48,7 +48,7 @@ const LIMITERS: Readonly<Record<string, (clock?: FakeClock) => Promise<Limiter>>
 
 for (const [where, make] of Object.entries(LIMITERS)) {
   describe(`a limit ${where}`, () => {
-    it("is exact by the instants at which permits arrive, though the holder of one blocks the event loop", async () => {
+    it("a limit is exact by the instants at which permits arrive, though the holder of one blocks the event loop", async () => {
       const limiter = await make();
       const calls: number[] = [];
       await Promise.all(
@@ -61,7 +61,7 @@ for (const [where, make] of Object.entries(LIMITERS)) {
       expect(worstWindow(calls, 30)).toBeLessThanOrEqual(5);
     });
 
-    it("is exact by the instants of wrapped calls, whatever they do before they wait", async () => {
+    it("a limit is exact by the instants of wrapped calls, whatever they do before they wait", async () => {
       const limiter = await make();
       const calls: number[] = [];
       const wrapped = limit(async () => {
@@ -72,7 +72,7 @@ for (const [where, make] of Object.entries(LIMITERS)) {
       expect(worstWindow(calls, 30)).toBeLessThanOrEqual(5);
     });
 
-    it("is available again when a permit was cancelled, used or not", async () => {
+    it("a limit is available again when a permit was cancelled, used or not", async () => {
       const clock = new FakeClock();
       const limiter = await make(clock);
       const permits = await Promise.all(Array.from({ length: 5 }, () => limiter.acquire()));

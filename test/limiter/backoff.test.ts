@@ -60,7 +60,7 @@ async function setUp(open: () => Promise<Opened>) {
 }
 
 describe.each(STORAGES)("the back-off of a RateLimiter over $name", ({ open }) => {
-  it("grows with every recorded start that finds the window full", async () => {
+  it("the back-off grows with every recorded start that finds the window full", async () => {
     const { limiter, next } = await setUp(open);
     await limiter.recordJobStart();
     const delays: number[] = [];
@@ -93,7 +93,7 @@ describe.each(STORAGES)("the back-off of a RateLimiter over $name", ({ open }) =
     expect(await next()).toBe(5_000);
   });
 
-  it("grows with a recorded start while the limiter is held from outside", async () => {
+  it("the back-off grows with a recorded start while the limiter is held from outside", async () => {
     const { limiter, clock, next } = await setUp(open);
     await limiter.setNextAvailableTime(new Date(clock.wall() + 1_000));
     await limiter.recordJobStart();

@@ -222,7 +222,7 @@ describe("bad input", () => {
     },
   );
 
-  it("with a misspelt option suggests the right one", () => {
+  it("the error for a misspelt option suggests the right one", () => {
     expect(() => new RateLimiter(storage, "q", { maxExecution: 5, windowSizeInSeconds: 1 } as Anything)).toThrow(
       "RateLimiter: expected `maxExecution` to be left out (there is no such option), got 5 (number); did you mean `maxExecutions`?",
     );
@@ -234,7 +234,7 @@ describe("bad input", () => {
     expect(() => new AdaptiveLimiter(JSON.parse('{ "__proto__": 5 }'))).toThrow(/`__proto__`/);
   });
 
-  it("without a required option names it", () => {
+  it("the error for a missing option names it", () => {
     expect(() => new (RateLimiter as Anything)(storage, "q")).toThrow(/`options` to be an object, got undefined/);
     expect(() => new RateLimiter(storage, "q", { windowSizeInSeconds: 1 } as Anything)).toThrow(
       "RateLimiter: expected `maxExecutions` to be an integer >= 1, got undefined",
@@ -247,13 +247,13 @@ describe("bad input", () => {
     expect(() => (rateLimit as Anything)(fn)).toThrow(/`windowMs`/);
   });
 
-  it("refuses a maxBackoffDelay that is not above the initial one", () => {
+  it("a RateLimiter refuses a maxBackoffDelay that is not above the initial one", () => {
     expect(() => new RateLimiter(storage, "q", { ...rate, initialBackoffDelay: 5, maxBackoffDelay: 5 })).toThrow(
       "RateLimiter: expected `maxBackoffDelay` to be greater than initialBackoffDelay (5), got 5 (number)",
     );
   });
 
-  it("refuses a clock that is not the storage's", () => {
+  it("a RateLimiter refuses a clock that is not the storage's", () => {
     const other = { now: () => 0, wall: () => 0, after: () => () => {} };
     expect(() => new RateLimiter(storage, "q", { ...rate, clock: other })).toThrow(/the clock of its storage/);
   });

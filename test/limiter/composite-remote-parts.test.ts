@@ -87,7 +87,7 @@ describe("CompositeLimiter with remote parts", () => {
     expect(clock.timers).toBe(0);
   });
 
-  it("asks a six-method limiter again soon when its date is now, and ever less often after", async () => {
+  it("a composite asks a six-method limiter again soon when its date is now, and ever less often after", async () => {
     const clock = new FakeClock();
     const own = new SixMethodLimiter(1);
     let opensAt = 21;

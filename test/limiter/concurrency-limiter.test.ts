@@ -100,7 +100,7 @@ describe("ConcurrencyLimiter", () => {
     expect(limiter.running).toBe(4);
   });
 
-  it("answers never to a weight above the maximum, at once and also when the maximum falls below it", async () => {
+  it("tryAcquire() answers never to a weight above the maximum, at once and also when the maximum falls below it", async () => {
     const limiter = new ConcurrencyLimiter(3);
     expect(refused(await limiter.tryAcquire({ weight: 4 }))).toEqual({
       granted: false,
@@ -181,7 +181,7 @@ describe("ConcurrencyLimiter", () => {
   });
 
   describe("abort", () => {
-    it("rejects with the signal's reason and leaves no trace", async () => {
+    it("an aborted acquire() rejects with the signal's reason and leaves no trace", async () => {
       const clock = new FakeClock();
       const limiter = new ConcurrencyLimiter(1, { clock });
       const permit = granted(await limiter.tryAcquire());
@@ -197,7 +197,7 @@ describe("ConcurrencyLimiter", () => {
       expect(limiter.running).toBe(1);
     });
 
-    it("of a heavy waiter lets the ones behind it start", async () => {
+    it("the abort of a heavy waiter lets the ones behind it start", async () => {
       const limiter = new ConcurrencyLimiter(2);
       granted(await limiter.tryAcquire());
       const controller = new AbortController();
@@ -209,7 +209,7 @@ describe("ConcurrencyLimiter", () => {
       await light;
     });
 
-    it("in the middle of a long line frees the waiters, and keeps the order of the others", async () => {
+    it("aborts in the middle of a long line free the waiters, and keep the order of the others", async () => {
       setFlagsFromString("--expose-gc");
       const collect = runInNewContext("gc") as () => void;
       const limiter = new ConcurrencyLimiter(1);
@@ -249,13 +249,13 @@ describe("ConcurrencyLimiter", () => {
       expect(order).toEqual([0, 500, 1_000, 1_500]);
     });
 
-    it("before the call rejects without waiting in line", async () => {
+    it("acquire() with a signal that is aborted already rejects without waiting in line", async () => {
       const limiter = new ConcurrencyLimiter(1);
       await expect(limiter.acquire({ signal: AbortSignal.abort("no") })).rejects.toBe("no");
       expect(limiter.running).toBe(0);
     });
 
-    it("has no effect once the permit is granted", async () => {
+    it("an abort has no effect once the permit is granted", async () => {
       const limiter = new ConcurrencyLimiter(1);
       const controller = new AbortController();
       const permit = await limiter.acquire({ signal: controller.signal });

@@ -157,7 +157,7 @@ describe("limit", () => {
   });
 
   describe("counts", () => {
-    it("show how many run and wait, and when all are done", async () => {
+    it("running and waiting show how many calls run and wait, and onIdle() when all are done", async () => {
       const gates = [deferred(), deferred(), deferred()];
       const run = concurrencyLimit((i: number) => gates[i]!.promise, 2);
       expect([run.running, run.waiting]).toEqual([0, 0]);
@@ -179,7 +179,7 @@ describe("limit", () => {
   });
 
   describe("maxQueue", () => {
-    it("rejects at once when so many wait, and only calls that would have to wait", async () => {
+    it("maxQueue rejects at once when so many wait, and only calls that would have to wait", async () => {
       const gate = deferred();
       const run = concurrencyLimit(() => gate.promise, 1, { maxQueue: 2 });
       const kept = [run(), run(), run()];
@@ -192,7 +192,7 @@ describe("limit", () => {
       await run();
     });
 
-    it("does not count the call that a remote part is being asked about", async () => {
+    it("maxQueue does not count the call that a remote part is being asked about", async () => {
       const own = new SixMethodLimiter(1);
       const gate = deferred();
       const run = limit(() => gate.promise, own, { maxQueue: 0 });
@@ -203,7 +203,7 @@ describe("limit", () => {
       await run();
     });
 
-    it("rejects no call that could start, also from inside a call", async () => {
+    it("maxQueue rejects no call that could start, also from inside a call", async () => {
       for (const weight of [undefined, () => 1]) {
         const run: (depth: number) => Promise<string> = concurrencyLimit(
           async (depth: number): Promise<string> => (depth === 0 ? "ok" : run(depth - 1)),
@@ -214,7 +214,7 @@ describe("limit", () => {
       }
     });
 
-    it("of 0 rejects every call that cannot start at once", async () => {
+    it("a maxQueue of 0 rejects every call that cannot start at once", async () => {
       const gate = deferred();
       const run = concurrencyLimit(() => gate.promise, 1, { maxQueue: 0 });
       const running = run();
@@ -226,7 +226,7 @@ describe("limit", () => {
   });
 
   describe("signal", () => {
-    it("rejects all waiting and later calls; running calls continue", async () => {
+    it("an aborted signal rejects all waiting and later calls; running calls continue", async () => {
       const gate = deferred<string>();
       const controller = new AbortController();
       let calls = 0;
@@ -259,7 +259,7 @@ describe("limit", () => {
       expect(calls).toBe(0);
     });
 
-    it("does not touch other wrappers of the same limiter", async () => {
+    it("an aborted signal does not touch other wrappers of the same limiter", async () => {
       const gate = deferred();
       const limiter = new ConcurrencyLimiter(1);
       const controller = new AbortController();
@@ -274,7 +274,7 @@ describe("limit", () => {
       expect(await b).toBe("theirs");
     });
 
-    it("is listened to only while calls wait", async () => {
+    it("a signal is listened to only while calls wait", async () => {
       const controller = new AbortController();
       const listening: string[] = [];
       const { signal } = controller;

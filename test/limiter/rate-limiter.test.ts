@@ -108,7 +108,7 @@ describe("RateLimiter", () => {
     granted(await limiter.tryAcquire({ weight: 1 }));
   });
 
-  it("answers never to a weight above the window", async () => {
+  it("tryAcquire() answers never to a weight above the window", async () => {
     const { limiter } = setUp();
     expect(refused(await limiter.tryAcquire({ weight: 4 }))).toMatchObject({ never: true, retryInMs: null });
     await expect(limiter.acquire({ weight: 4 })).rejects.toThrow(OptionsError);
@@ -124,7 +124,7 @@ describe("RateLimiter", () => {
   });
 
   describe("settling", () => {
-    it("returns what was not used at once, also to waiters", async () => {
+    it("settle() returns what was not used at once, also to waiters", async () => {
       const { limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 90 }));
       const waiting = limiter.acquire({ weight: 50 });
@@ -134,7 +134,7 @@ describe("RateLimiter", () => {
       refused(await limiter.tryAcquire());
     });
 
-    it("charges at once when more was used, and grants nothing until it fits again", async () => {
+    it("settle() charges at once when more was used, and grants nothing until it fits again", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 10 }));
       await clock.advance(200);
@@ -144,7 +144,7 @@ describe("RateLimiter", () => {
       granted(await limiter.tryAcquire({ weight: 100 }));
     });
 
-    it("charges use that is reported after the window has passed from then on, once", async () => {
+    it("settle() charges use that is reported after the window has passed from then on, once", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 10 }));
       await clock.advance(5_000);
@@ -154,7 +154,7 @@ describe("RateLimiter", () => {
       expect(refused(await limiter.tryAcquire()).retryInMs).toBe(1_000);
     });
 
-    it("uses the latest number, also for an expired start", async () => {
+    it("settle() uses the latest number, also for an expired start", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 50 }));
       await clock.advance(5_000);
@@ -166,7 +166,7 @@ describe("RateLimiter", () => {
       granted(await limiter.tryAcquire({ weight: 100 }));
     });
 
-    it("returns nothing of an expired start", async () => {
+    it("settle() returns nothing of an expired start", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 100 });
       const permit = granted(await limiter.tryAcquire({ weight: 100 }));
       await clock.advance(1_000);
@@ -176,7 +176,7 @@ describe("RateLimiter", () => {
       refused(await limiter.tryAcquire());
     });
 
-    it("works after release too; after cancel nothing counts", async () => {
+    it("settle() works after release too; after cancel nothing counts", async () => {
       const { limiter } = setUp({ maxExecutions: 100 });
       const released = granted(await limiter.tryAcquire({ weight: 60 }));
       await released.release();
@@ -189,7 +189,7 @@ describe("RateLimiter", () => {
       refused(await limiter.tryAcquire());
     });
 
-    it("keeps the sum right under any sequence of starts, cancels and settles", async () => {
+    it("settle() keeps the sum right under any sequence of starts, cancels and settles", async () => {
       const move = fc.oneof(
         fc.record({ kind: fc.constant("take" as const), weight: fc.integer({ min: 1, max: 8 }) }),
         fc.record({ kind: fc.constantFrom("cancel" as const, "release" as const), which: fc.nat(30) }),
@@ -265,7 +265,7 @@ describe("RateLimiter", () => {
   });
 
   describe("the time set from outside", () => {
-    it("always holds, also where the window is not full, and only moves later", async () => {
+    it("a time set from outside always holds, also where the window is not full, and only moves later", async () => {
       const { clock, limiter } = setUp();
       await limiter.setNextAvailableTime(new Date(clock.wall() + 60_000));
       await limiter.setNextAvailableTime(new Date(clock.wall() + 1_000));
@@ -277,7 +277,7 @@ describe("RateLimiter", () => {
       expect(await limiter.canProceed()).toBe(true);
     });
 
-    it("lives in the storage and binds every limiter of the name", async () => {
+    it("a time set from outside lives in the storage and binds every limiter of the name", async () => {
       const { clock, storage, limiter } = setUp();
       await limiter.setNextAvailableTime(new Date(clock.wall() + 60_000));
       const other = new RateLimiter(storage, "api", { maxExecutions: 5, windowSizeInSeconds: 1 });
@@ -286,7 +286,7 @@ describe("RateLimiter", () => {
   });
 
   describe("back-off", () => {
-    it("grows with every refusal in a row, with jitter, and a grant clears it", async () => {
+    it("the back-off grows with every refusal in a row, with jitter, and a grant clears it", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 1, maxBackoffDelay: 3_000 });
       const next = async () => (await limiter.getNextAvailableTime()).getTime() - clock.wall();
       granted(await limiter.tryAcquire());
@@ -305,7 +305,7 @@ describe("RateLimiter", () => {
       expect(await next()).toBe(1_500);
     });
 
-    it("is entered by a recorded start that finds the window full", async () => {
+    it("the back-off is entered by a recorded start that finds the window full", async () => {
       const { clock, limiter } = setUp({ maxExecutions: 1 });
       await limiter.recordJobStart();
       await limiter.recordJobStart();

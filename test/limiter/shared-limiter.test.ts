@@ -137,7 +137,7 @@ describe("SharedLimiter", () => {
   describe("weights", () => {
     const tokens = { max: 100, per: "1m", weight: "tokens", estimate: 30, types: ["chat"] } as const;
 
-    it("counts the estimate where none is given, and one where one is", async () => {
+    it("a SharedLimiter counts the estimate where no weight is given, and the weight where one is", async () => {
       const { limiter, use, diary } = await scene({ tokens });
       granted(await limiter("tokens").tryAcquire());
       expect(await use("tokens")).toMatchObject({ used: 30 });
@@ -147,7 +147,7 @@ describe("SharedLimiter", () => {
       expect(diary).toEqual(["take null", "take null", "take 1"]);
     });
 
-    it("counts the estimate in wrappers, in composites, and where both are nested", async () => {
+    it("a SharedLimiter counts the estimate in wrappers, in composites, and where both are nested", async () => {
       const { limiter, use, diary } = await scene({ tokens });
       const shared = limiter("tokens");
       await limit(() => {}, shared)();
@@ -182,7 +182,7 @@ describe("SharedLimiter", () => {
       expect(await use("tokens")).toMatchObject({ used: 30 });
     });
 
-    it("refuses for good what can never fit, until the rule is changed", async () => {
+    it("a SharedLimiter refuses for good what can never fit, until the rule is changed", async () => {
       const { limiter, limits } = await scene({ tokens });
       const shared = limiter("tokens");
       expect(refused(await shared.tryAcquire({ weight: 101 }))).toMatchObject({ never: true, retryInMs: null });
@@ -204,7 +204,7 @@ describe("SharedLimiter", () => {
   describe("concurrency", () => {
     const gpu = { concurrency: 1, types: ["infer"] } as const;
 
-    it("is held until released, once, whatever is called how often", async () => {
+    it("a slot is in use until it is released, once, whatever is called how often", async () => {
       const { limiter, use, diary } = await scene({ gpu });
       const shared = limiter("gpu");
       const permit = await shared.acquire();
@@ -224,7 +224,7 @@ describe("SharedLimiter", () => {
       expect(await use("gpu")).toMatchObject({ held: 0 });
     });
 
-    it("is available again when the permit is cancelled", async () => {
+    it("a slot is available again when the permit is cancelled", async () => {
       const { limiter, use } = await scene({ both: { max: 5, per: "1m", concurrency: 2, all: true } });
       const permit = await limiter("both").acquire();
       expect(await use("both")).toMatchObject({ used: 1, held: 1 });
@@ -232,7 +232,7 @@ describe("SharedLimiter", () => {
       expect(await use("both")).toMatchObject({ used: 0, held: 0 });
     });
 
-    it("released in this process wakes a waiter at once", async () => {
+    it("a slot that is released in this process wakes a waiter at once", async () => {
       const { limiter, clock } = await scene({ gpu });
       const first = await limiter("gpu").acquire();
       const next = limiter("gpu").acquire();
@@ -244,7 +244,7 @@ describe("SharedLimiter", () => {
       expect(clock.now()).toBe(0);
     });
 
-    it("released by jobs wakes a waiter", async () => {
+    it("a slot that is released by jobs wakes a waiter", async () => {
       const { limiter, clock, memory } = await scene({ gpu });
       const request = { queue: "q", worker: "w", max: 1, types: null, leaseMs: 60_000, limits: [], settle: [] };
       await memory.add([
@@ -275,7 +275,7 @@ describe("SharedLimiter", () => {
       expect(clock.now()).toBe(300);
     });
 
-    it("is checked once a second, and listened to only while there are waiters", async () => {
+    it("a full concurrency is checked once a second, and listened to only while there are waiters", async () => {
       const { limiter, clock, diary, listening } = await scene({ gpu });
       const shared = limiter("gpu");
       const held = await shared.acquire();
@@ -297,7 +297,7 @@ describe("SharedLimiter", () => {
       expect(clock.timers).toBe(0);
     });
 
-    it("is not checked for every wake-up that concerns another limit", async () => {
+    it("a full concurrency is not checked for every wake-up that concerns another limit", async () => {
       const { limiter, clock, diary, limits } = await scene({ gpu, other: { max: 1, per: "1s", all: true } });
       const held = await limiter("gpu").acquire();
       const waiting = limiter("gpu").acquire();
@@ -315,7 +315,7 @@ describe("SharedLimiter", () => {
       await (await waiting).release();
     });
 
-    it("released without a wake-up is found by the check", async () => {
+    it("a slot that is released without a wake-up is found by the check", async () => {
       const { limiter, clock, memory, storage } = await scene({ gpu });
       const token = await memory.limits.take({ name: "gpu", group: null, weight: null, ttlMs: 60_000 });
       storage.subscribe = () => () => {};
@@ -328,7 +328,7 @@ describe("SharedLimiter", () => {
       expect(await settled(next)).toBe(true);
     });
 
-    it("released between a refusal and listening is not missed", async () => {
+    it("a slot that is released between a refusal and listening is not missed", async () => {
       const { limiter, clock, memory, answers } = await scene({ gpu });
       const taken = await memory.limits.take({ name: "gpu", group: null, weight: null, ttlMs: 60_000 });
       answers.take = async (request) => {
@@ -346,7 +346,7 @@ describe("SharedLimiter", () => {
   describe("permits that are held", () => {
     const gpu = { concurrency: 2, types: ["infer"] } as const;
 
-    it("renew themselves, all with one timer, while any is held", async () => {
+    it("permits renew themselves, all with one timer, while any holds slots", async () => {
       const { limiter, clock, diary, use } = await scene({ gpu });
       const shared = limiter("gpu");
       const [a, b] = [await shared.acquire(), await shared.acquire()];
@@ -364,7 +364,7 @@ describe("SharedLimiter", () => {
       expect(diary.at(-1)).toBe("released");
     });
 
-    it("expire when they are not renewed", async () => {
+    it("permits expire when they are not renewed", async () => {
       const { limiter, clock, answers, use } = await scene({ gpu });
       answers.renew = () => Promise.reject(new StorageError("gone"));
       const shared = limiter("gpu", { ttl: "3s" });
@@ -392,7 +392,7 @@ describe("SharedLimiter", () => {
       expect(clock.timers).toBe(0);
     });
 
-    it("renew on, with one timer, when one is taken while others are being renewed", async () => {
+    it("permits go on to be renewed, with one timer, when one is taken while others are being renewed", async () => {
       const { limiter, clock, answers, diary, memory } = await scene({ gpu });
       const shared = limiter("gpu", { ttl: "3s" });
       const first = await shared.acquire();
@@ -414,7 +414,7 @@ describe("SharedLimiter", () => {
       expect(clock.timers).toBe(0);
     });
 
-    it("cost nothing where only starts are counted", async () => {
+    it("permits cost nothing where only starts are counted", async () => {
       const { limiter, clock, diary } = await scene({ mail: { max: 5, per: "1s", all: true } });
       const permit = await limiter("mail").acquire();
       expect(clock.timers).toBe(0);
@@ -424,7 +424,7 @@ describe("SharedLimiter", () => {
   });
 
   describe("grants", () => {
-    it("that come too late are returned, and requested again", async () => {
+    it("grants that come too late are returned, and requested again", async () => {
       const { limiter, clock, answers, memory, use } = await scene({
         both: { max: 10, per: "1m", concurrency: 2, all: true },
       });
@@ -447,7 +447,7 @@ describe("SharedLimiter", () => {
       expect(clock.timers).toBe(0);
     });
 
-    it("that come after the request has timed out are returned", async () => {
+    it("grants that come after the request has timed out are returned", async () => {
       const { limiter, clock, answers, memory, use } = await scene({
         both: { max: 10, per: "1h", concurrency: 2, all: true },
       });
@@ -479,7 +479,7 @@ describe("SharedLimiter", () => {
       expect([(await use("a")).used, (await use("b")).held]).toEqual([1, 0]);
     });
 
-    it("is one limit, however often it is contained", async () => {
+    it("a SharedLimiter in a composite is one limit, however often it is contained", async () => {
       const { limiter, use } = await scene({ a: { max: 5, per: "1m", all: true } });
       granted(await new CompositeLimiter([limiter("a"), limiter("a")]).tryAcquire({ weight: 2 }));
       expect(await use("a")).toMatchObject({ used: 2 });
@@ -487,7 +487,7 @@ describe("SharedLimiter", () => {
   });
 
   describe("the six methods", () => {
-    it("say whether one more would be granted", async () => {
+    it("canProceed() says whether one more would be granted", async () => {
       const { limiter, clock } = await scene({ mail: { max: 1, per: "1s", all: true } });
       const mail = limiter("mail");
       expect(await mail.canProceed()).toBe(true);
@@ -499,7 +499,7 @@ describe("SharedLimiter", () => {
       expect(await mail.canProceed()).toBe(true);
     });
 
-    it("check the estimate of the limit", async () => {
+    it("canProceed() checks the estimate of the limit", async () => {
       const { limiter } = await scene({
         tokens: { max: 10, per: "1s", weight: "t", estimate: 6, all: true },
         memory: { concurrency: 10, weight: "gb", estimate: 6, all: true },
@@ -512,7 +512,7 @@ describe("SharedLimiter", () => {
       }
     });
 
-    it("do not pass waiters in line, however light the start is", async () => {
+    it("canProceed() does not pass waiters in line, however light the start is", async () => {
       const { limiter, clock } = await scene({ mail: { max: 10, per: "1s", all: true } });
       const mail = limiter("mail");
       await mail.acquire({ weight: 5 });
@@ -525,14 +525,14 @@ describe("SharedLimiter", () => {
       expect(await mail.canProceed()).toBe(true);
     });
 
-    it("answer for a group without a limit state", async () => {
+    it("canProceed() answers for a group without a limit state", async () => {
       const { limiter } = await scene({ tenant: { max: 1, per: "1s", by: "group" } });
       expect(await limiter("tenant", { group: "new" }).canProceed()).toBe(true);
       expect(await limiter("tenant").canProceed()).toBe(true);
       expect(await limiter("tenant").getNextAvailableTime()).toEqual(new Date(NOW));
     });
 
-    it("agree with tryAcquire, whatever the reason of a refusal", async () => {
+    it("canProceed() and getNextAvailableTime() agree with tryAcquire, whatever the reason of a refusal", async () => {
       const { limiter, limits, clock } = await scene({
         told: { max: 1_000, per: "1m", weight: "t", estimate: 10, all: true },
         paused: { max: 2, per: "1m", by: "group" },
@@ -570,7 +570,7 @@ describe("SharedLimiter", () => {
       expect(await use("gpu")).toMatchObject({ used: 0, held: 0 });
     });
 
-    it("name no instant where a release is needed", async () => {
+    it("getNextAvailableTime() names no instant where a release is needed", async () => {
       const { limiter, clock } = await scene({
         gpu: { concurrency: 1, all: true },
         memory: { concurrency: 10, weight: "gb", estimate: 6, all: true },
@@ -586,7 +586,7 @@ describe("SharedLimiter", () => {
       }
     });
 
-    it("never exceed the limit: a recorded start waits", async () => {
+    it("recordJobStart() never exceeds the limit: a recorded start waits", async () => {
       const { limiter, clock, use } = await scene({ gpu: { concurrency: 1, all: true } });
       const gpu = limiter("gpu");
       await gpu.recordJobStart();
@@ -601,7 +601,7 @@ describe("SharedLimiter", () => {
       expect(await use("gpu")).toMatchObject({ held: 0 });
     });
 
-    it("hold it for all limiters, only ever extending", async () => {
+    it("setNextAvailableTime() holds the limit for all limiters, only ever extending", async () => {
       const { limiter, clock, use } = await scene({ mail: { max: 9, per: "1s", all: true } });
       const mail = limiter("mail");
       await mail.setNextAvailableTime(new Date(NOW + 5_000));
@@ -614,13 +614,13 @@ describe("SharedLimiter", () => {
       await expect(mail.setNextAvailableTime(new Date(Number.NaN))).rejects.toThrow(OptionsError);
     });
 
-    it("hold it when a response says so", async () => {
+    it("holdFromHeaders() holds the limit when a response says so", async () => {
       const { limiter, use } = await scene({ mail: { max: 9, per: "1s", all: true } });
       await holdFromHeaders(limiter("mail"), new Headers({ "retry-after": "3" }));
       expect((await use("mail")).pausedUntil?.getTime()).toBeGreaterThanOrEqual(NOW + 3_000);
     });
 
-    it("reset what was counted, and wake waiters", async () => {
+    it("clear() resets what was counted, and wakes waiters", async () => {
       const { limiter, clock, use } = await scene({
         mail: { max: 1, per: "1h", all: true },
         tenant: { max: 1, per: "1h", by: "group" },
@@ -641,7 +641,7 @@ describe("SharedLimiter", () => {
   });
 
   describe("of a storage", () => {
-    it("is the same instance for all calls with the same options", async () => {
+    it("the limiter of a storage is the same instance for all calls with the same options", async () => {
       const { memory } = await scene({ a: { max: 10, per: "1s", weight: "t", all: true } });
       const one = memory.limiter("a", { group: "x" });
       expect(memory.limiter("a", { group: "x", ttl: "30s" })).toBe(one);
@@ -658,7 +658,7 @@ describe("SharedLimiter", () => {
       expect(() => memory.limiter("queue:a")).toThrow(OptionsError);
     });
 
-    it("does not let light waiters pass a heavy one, whichever call made the limiter", async () => {
+    it("the limiter of a storage does not let light waiters pass a heavy one, whichever call made the limiter", async () => {
       const { memory, clock } = await scene({ a: { max: 100, per: "1m", weight: "t", all: true } });
       await memory.limiter("a").acquire({ weight: 10 });
       const heavy = memory.limiter("a").acquire({ weight: 100 });
@@ -672,7 +672,7 @@ describe("SharedLimiter", () => {
       expect(await settled(light)).toBe(true);
     });
 
-    it("is one limit in a composite, however often it is contained", async () => {
+    it("the limiter of a storage is one limit in a composite, however often it is contained", async () => {
       const { memory, use } = await scene({ a: { max: 5, per: "1m", all: true } });
       granted(await new CompositeLimiter([memory.limiter("a"), memory.limiter("a")]).tryAcquire({ weight: 2 }));
       expect(await use("a")).toMatchObject({ used: 2 });
@@ -680,7 +680,7 @@ describe("SharedLimiter", () => {
   });
 
   describe("an error", () => {
-    it("is thrown for a limit that is not declared", async () => {
+    it("a LimitNotFoundError is thrown for a limit that is not declared", async () => {
       const { limiter, limits } = await scene({});
       const shared = limiter("nobody's");
       for (const use of [
@@ -701,7 +701,7 @@ describe("SharedLimiter", () => {
       granted(await shared.tryAcquire());
     });
 
-    it("rejects waiters when the limit is removed", async () => {
+    it("a SharedLimiter rejects waiters when the limit is removed", async () => {
       const { limiter, clock, limits } = await scene({ gpu: { concurrency: 0, all: true } });
       const waiting = limiter("gpu").acquire();
       waiting.catch(() => {});
@@ -711,7 +711,7 @@ describe("SharedLimiter", () => {
       await expect(waiting).rejects.toThrow(LimitNotFoundError);
     });
 
-    it("rejects waiters when the storage is closed", async () => {
+    it("a SharedLimiter rejects waiters when the storage is closed", async () => {
       const { limiter, clock, memory } = await scene({ gpu: { concurrency: 0, all: true } });
       const shared = limiter("gpu");
       const waiting = shared.acquire();
@@ -723,7 +723,7 @@ describe("SharedLimiter", () => {
       await expect(shared.acquire()).rejects.toThrow(StorageError);
     });
 
-    it("rejects the call it concerns, also where listening is refused", async () => {
+    it("an error of the storage rejects the call it concerns, also where listening is refused", async () => {
       const { limiter, clock, memory, storage } = await scene({ gpu: { concurrency: 0, all: true } });
       storage.subscribe = () => {
         throw new StorageError("closed");

@@ -98,7 +98,7 @@ describe("Limits", () => {
     expect(await limits.get("tenant", { group: "new" })).toMatchObject({ group: "new", used: 0, free: 4 });
   });
 
-  it("accepts the same declaration again, and treats another one by `onConflict`", async () => {
+  it("define() accepts the same declaration again, and treats another one by `onConflict`", async () => {
     const { limits, take } = await scene({ mail });
     await take("mail");
     await limits.define(defineLimits({ mail: { per: 60_000, max: 3, types: ["send", "send"] } }));
@@ -157,7 +157,7 @@ describe("Limits", () => {
   });
 
   describe("change", () => {
-    it("sets other numbers until they are restored, whichever process declares the old ones", async () => {
+    it("change() sets other numbers until they are restored, whichever process declares the old ones", async () => {
       const { limits, take } = await scene({ mail });
       await limits.change("mail", { max: 1, per: "2m", concurrency: 4, every: "5ms" });
       await limits.define({ mail });
@@ -187,7 +187,7 @@ describe("Limits", () => {
       expect(await limits.get("tenant", { group: "acme" })).toMatchObject({ max: 1, changed: false });
     });
 
-    it("accepts a whole window where there was none", async () => {
+    it("change() accepts a whole window where there was none", async () => {
       const { limits } = await scene({ gpu: { concurrency: 2, all: true } });
       await limits.change("gpu", { max: 5, per: "1s" });
       expect(await limits.get("gpu")).toMatchObject({ max: 5, per: 1_000, concurrency: 2 });
@@ -329,7 +329,7 @@ describe("Limits", () => {
   });
 
   describe("sync", () => {
-    it("tightens a limit to what the service says is left", async () => {
+    it("sync() tightens a limit to what the service says is left", async () => {
       const { limits, take, clock } = await scene({ mail });
       const response = new Response(null, {
         headers: { "x-ratelimit-remaining": "1", "x-ratelimit-reset": "10", "x-ratelimit-limit": "3" },
@@ -346,14 +346,14 @@ describe("Limits", () => {
       expect((await take("mail")).granted).toBe(true);
     });
 
-    it("accepts numbers that user code has read", async () => {
+    it("sync() accepts numbers that user code has read", async () => {
       const { limits, take } = await scene({ mail });
       expect(await limits.sync("mail", { remaining: 0, reset: at(2_000) })).toMatchObject({ resetAt: at(2_000) });
       expect(await take("mail")).toMatchObject({ granted: false, retryInMs: 2_000 });
       expect(await limits.sync("mail", { remaining: 0, reset: "3s" })).toMatchObject({ resetAt: at(3_000) });
     });
 
-    it("holds when the service asks for it", async () => {
+    it("sync() holds the limit when the service asks for it", async () => {
       const { limits } = await scene({ mail });
       const response = new Response(null, { status: 429, headers: { "retry-after": "7" } });
       expect(await limits.sync("mail", response)).toEqual({
@@ -420,7 +420,7 @@ describe("Limits", () => {
       expect((await take("tenant", { group: "other" })).granted).toBe(true);
     });
 
-    it("requires `group` for a limit by group", async () => {
+    it("sync() requires `group` for a limit by group", async () => {
       const { limits, take } = await scene({ tenant: { max: 5, per: "1s", by: "group" } });
       await expect(limits.sync("tenant", { remaining: 0, reset: 500 })).rejects.toMatchObject({
         name: "OptionsError",

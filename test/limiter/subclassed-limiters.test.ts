@@ -133,7 +133,7 @@ describe.each(DOORS)("a subclass of $name that overrides canProceed()", ({ make 
     expect(calls).toBe(1);
   });
 
-  it("decides in a composite, which charges nothing when it refuses", async () => {
+  it("the overridden canProceed() decides in a composite, which charges nothing when it refuses", async () => {
     const clock = new FakeClock();
     const door = make(clock);
     const slots = new ConcurrencyLimiter(1, { clock });
@@ -147,7 +147,7 @@ describe.each(DOORS)("a subclass of $name that overrides canProceed()", ({ make 
     expect(slots.running).toBe(0);
   });
 
-  it("decides in a composite within a composite", async () => {
+  it("the overridden canProceed() decides in a composite within a composite", async () => {
     const clock = new FakeClock();
     const composite = new CompositeLimiter([new CompositeLimiter([make(clock)])]);
     refused(await composite.tryAcquire());
@@ -188,7 +188,7 @@ describe("a subclass that overrides what is recorded", () => {
     expect(limiter.diary).toEqual(["recordJobStart", "recordJobCompletion"]);
   });
 
-  it("of a composite records starts when it is part of another composite", async () => {
+  it("a subclass of a composite records starts when it is part of another composite", async () => {
     const told: string[] = [];
     class Told extends CompositeLimiter {
       override async recordJobStart(): Promise<void> {
