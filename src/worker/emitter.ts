@@ -1,6 +1,9 @@
 import type { JobEvent } from "../core/events.ts";
-import type { JobStorage } from "../storage/job-storage.ts";
+import type { Claim, JobStorage } from "../storage/job-storage.ts";
 import { inBackground, type ReportError } from "./ask.ts";
+
+/** A limit that blocks one claim after the other is reported at most once in so long: a report costs as much as a claim. */
+const REPORT_EVERY_MS = 1_250;
 
 /** Publishes the events of a worker, and resolves the promises of `onIdle`. The worker does not wait for its events. */
 export class Emitter {
@@ -12,6 +15,11 @@ export class Emitter {
   /** The queue was found empty, and no wake-up came since. */
   #empty = false;
   #idle: (() => void)[] = [];
+  /** The limit that was reported last as blocking claims, and when. */
+  #reported: string | null = null;
+  #reportedAt = Number.NEGATIVE_INFINITY;
+  /** Since that report a job has started, or no limit was blocking. */
+  #passed = false;
 
   constructor(storage: JobStorage, queue: string, worker: string, report: ReportError) {
     this.#storage = storage;
@@ -34,6 +42,19 @@ export class Emitter {
 
   async workerStopped(): Promise<void> {
     await this.#storage.publish({ event: "worker-stopped", ...this.#source });
+  }
+
+  /** A claim was answered: reports the limit that blocks, now and then. */
+  answered({ jobs, nextInMs, blockedBy }: Claim, now: number): void {
+    const started = jobs.length > 0;
+    this.#passed ||= started || blockedBy === null;
+    if (blockedBy === null) return;
+    const other = blockedBy !== this.#reported;
+    if (!(other || this.#passed) || (!(other && started) && now < this.#reportedAt + REPORT_EVERY_MS)) return;
+    this.#reported = blockedBy;
+    this.#reportedAt = now;
+    this.#passed = false;
+    this.blocked(blockedBy, nextInMs);
   }
 
   blocked(blockedBy: string, retryInMs: number | null): void {

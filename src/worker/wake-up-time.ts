@@ -12,11 +12,6 @@ export class WakeUpTime {
   readonly #lingerMs: number;
   /** When to claim again if no wake-up comes before. */
   #nextAt = 0;
-  /** The limit that was reported last as blocking, and when. */
-  #reported: string | null = null;
-  #reportedAt = Number.NEGATIVE_INFINITY;
-  /** Something has started since that report, or no limit was blocking. */
-  #passed = false;
   /** A limit blocks everything until then, unless a wake-up comes. */
   #blockedUntil = 0;
   /** A wake-up came that no claim has followed yet. */
@@ -82,8 +77,8 @@ export class WakeUpTime {
     if (this.#byWakeUp) this.#claimedByWakeUpAt = now;
   }
 
-  /** Takes the answer to a claim of `max`. Returns true if a limit blocks and that is to be reported. */
-  answered({ jobs, more, nextInMs, blockedBy }: Claim, max: number, lingers: boolean, now: number): boolean {
+  /** Takes the answer to a claim of `max`. */
+  answered({ jobs, more, nextInMs, blockedBy }: Claim, max: number, lingers: boolean, now: number): void {
     this.#nextAt = nextInMs === null ? Number.POSITIVE_INFINITY : now + nextInMs;
     if (max > 0) {
       this.#lingerUntil = undefined;
@@ -99,18 +94,5 @@ export class WakeUpTime {
     if (jobs.length > 0) this.#backoffMs = 0;
     else if (this.#byWakeUp) this.#backoffMs = Math.min(LONGEST_BACKOFF_MS, 2 * this.#backoffMs || FIRST_BACKOFF_MS);
     this.#byWakeUp = false;
-    return this.#reports(blockedBy, jobs.length > 0, now);
-  }
-
-  /** A report costs as much as a claim: a limit that blocks again and again is reported now and then. */
-  #reports(blockedBy: string | null, started: boolean, now: number): boolean {
-    this.#passed ||= started || blockedBy === null;
-    if (blockedBy === null) return false;
-    const other = blockedBy !== this.#reported;
-    if (!(other || this.#passed) || (!(other && started) && now < this.#reportedAt + LONGEST_BACKOFF_MS)) return false;
-    this.#reported = blockedBy;
-    this.#reportedAt = now;
-    this.#passed = false;
-    return true;
   }
 }

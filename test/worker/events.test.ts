@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { JOB_EVENT_NAMES } from "../../src/core/events.ts";
+import type { JobRecord } from "../../src/core/job.ts";
 import type { JobEventName } from "../../src/index.ts";
+import type { Claim } from "../../src/storage/job-storage.ts";
+import { Emitter } from "../../src/worker/emitter.ts";
 import { open, work } from "./support.ts";
 
 describe("events", () => {
@@ -85,5 +88,30 @@ describe("events", () => {
     expect(seen).toEqual([{ percent: 25 }, { percent: 75, message: "nearly", details: { left: 3 } }]);
     expect((await job.history()).log.map(({ text }) => text)).toEqual(["a line"]);
     await worker.stop();
+  });
+
+  it("a blocking limit is reported once, again now and then if jobs start under it, and another limit as soon as possible", () => {
+    const { storage } = open();
+    let reports = 0;
+    storage.publish = async () => void (reports += 1);
+    const emitter = new Emitter(storage, "q", "w", () => {});
+    const nothing: Claim = { jobs: [], stale: [], more: false, nextInMs: null, blockedBy: null };
+    const got: Claim = { ...nothing, jobs: [{} as JobRecord] };
+    const blocked = (blockedBy: string): Claim => ({ ...nothing, nextInMs: 100, blockedBy });
+    const reported = (claim: Claim, now: number) => {
+      const before = reports;
+      emitter.answered(claim, now);
+      return reports > before;
+    };
+    expect(reported(blocked("a"), 0)).toBe(true);
+    expect(reported(blocked("a"), 5_000)).toBe(false);
+    expect(reported(blocked("b"), 5_001)).toBe(true);
+    expect(reported(blocked("a"), 5_002)).toBe(false);
+    expect(reported({ ...got, blockedBy: "a" }, 5_003)).toBe(true);
+    for (let now = 5_004; now < 6_253; now++) expect(reported({ ...got, blockedBy: "a" }, now)).toBe(false);
+    expect(reported({ ...got, blockedBy: "a" }, 6_253)).toBe(true);
+    expect(reported(nothing, 9_000)).toBe(false);
+    expect(reported(blocked("a"), 9_001)).toBe(true);
+    expect(reported(blocked("a"), 19_001)).toBe(false);
   });
 });

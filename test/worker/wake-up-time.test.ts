@@ -109,19 +109,4 @@ describe("the wake-up time of a worker", () => {
     wakeUpTime.answered(NOTHING, 1, false, 1);
     expect(wakeUpTime.mayClaim(2)).toBe(true);
   });
-
-  it("a blocking limit is reported once, again now and then if jobs start under it, and another limit as soon as possible", () => {
-    const wakeUpTime = new WakeUpTime(0);
-    const reported = (claim: Claim, now: number) => wakeUpTime.answered(claim, 1, false, now);
-    expect(reported(blocked(100, "a"), 0)).toBe(true);
-    expect(reported(blocked(100, "a"), 5_000)).toBe(false);
-    expect(reported(blocked(100, "b"), 5_001)).toBe(true);
-    expect(reported(blocked(100, "a"), 5_002)).toBe(false);
-    expect(reported({ ...GOT, blockedBy: "a" }, 5_003)).toBe(true);
-    for (let now = 5_004; now < 6_253; now++) expect(reported({ ...GOT, blockedBy: "a" }, now)).toBe(false);
-    expect(reported({ ...GOT, blockedBy: "a" }, 6_253)).toBe(true);
-    expect(reported(NOTHING, 9_000)).toBe(false);
-    expect(reported(blocked(100, "a"), 9_001)).toBe(true);
-    expect(reported(blocked(100, "a"), 19_001)).toBe(false);
-  });
 });
