@@ -119,7 +119,7 @@ export async function redrive(place: Place, target: RedriveTarget): Promise<numb
 /** See `Queue.purge`. */
 export async function purge(place: Place, options: PurgeOptions): Promise<number> {
   const read = readOptions("purge", PURGE, options);
-  sayWhich("purge", [read.state, read.olderThan, read.type, read.group, read.all]);
+  requireFilter("purge", [read.state, read.olderThan, read.type, read.group, read.all]);
   const where = whereOf(statesOf("purge", read.state, ENDED, REMOVABLE), read);
   return changeAll(place, "remove", { ...where, endedForMs: read.olderThan ?? null }, read);
 }
@@ -142,7 +142,7 @@ async function changeWanted(
   read: Wanted,
 ): Promise<number> {
   const { idempotencyKey } = read;
-  sayWhich(owner, [read.state, read.type, read.group, idempotencyKey, read.all]);
+  requireFilter(owner, [read.state, read.type, read.group, idempotencyKey, read.all]);
   const where = whereOf(statesOf(owner, read.state, applies, applies), read);
   if (idempotencyKey !== undefined) return changeHolder(place, action, where, idempotencyKey, read);
   const [overview] = await place.storage.overview(place.queue);
@@ -164,7 +164,7 @@ async function changeHolder(
   follow.signal?.throwIfAborted();
   if (job === undefined || (type !== null && job.type !== type) || (group !== null && job.group !== group)) return 0;
   const changed = await storage.change({ action, queue, ids: [job.id], states: meant });
-  tell(follow, changed.length);
+  reportProgress(follow, changed.length);
   return changed.length;
 }
 
@@ -184,12 +184,12 @@ async function changeAll(
     const limit = Math.min(STEP, most - all);
     const changed = limit === 0 ? [] : await storage.change({ action, queue, where: { ...where, endedForMs }, limit });
     all += changed.length;
-    if (changed.length > 0) tell(follow, all);
+    if (changed.length > 0) reportProgress(follow, all);
     if (changed.length < STEP || all >= most) return all;
   }
 }
 
-function tell({ onProgress }: Wanted, changed: number): void {
+function reportProgress({ onProgress }: Wanted, changed: number): void {
   (onProgress as FollowOptions["onProgress"])?.(changed);
 }
 
@@ -214,8 +214,8 @@ function statesOf(
 }
 
 /** A misspelt or forgotten filter must not match all jobs. */
-function sayWhich(owner: string, said: readonly unknown[]): void {
-  if (said.every((one) => one === undefined)) {
+function requireFilter(owner: string, given: readonly unknown[]): void {
+  if (given.every((one) => one === undefined)) {
     throw new OptionsError(owner, "all", undefined, "true if no other filter is given");
   }
 }
