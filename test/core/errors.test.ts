@@ -34,11 +34,16 @@ describe("what is kept of an error", () => {
     ],
     ["a message that is no text", { message: { a: 1 } }],
     ["broken text", new Error("a\u0000b\ud800")],
-  ])("can be made of whatever is thrown: %s", (_, thrown) => {
+  ])("a record can be made of whatever is thrown: %s", (_, thrown) => {
     const record = recordError(thrown);
     expect(typeof record.message).toBe("string");
     expect(record.message.isWellFormed()).toBe(true);
     expect(record.message).not.toContain("\u0000");
+  });
+
+  it("the record of a thrown value that is no error has the value as its message", () => {
+    const messages = ["text", 5n, Number.NaN, null, undefined, { a: 1 }].map((thrown) => recordError(thrown).message);
+    expect(messages).toEqual(["text", "5", "NaN", "null", "undefined", '{"a":1}']);
   });
 
   it("the record of an error has no half of a secret where it was cut", () => {
