@@ -11,8 +11,18 @@ import type { ClaimLimit } from "../storage/job-storage.ts";
 import { inBackground, type ReportError } from "./ask.ts";
 import type { WindowLimit } from "./options.ts";
 
+/** A limiter that does not say when the next start is available is asked again, ever less often. */
+const FIRST_POLL_MS = 1;
+const SLOW_POLL_MS = 100;
+/** How long grants are gathered for one claim. */
+const GATHER_MS = 50;
+/** A limiter that failed is asked again after this. */
+const FAILED_MS = 1_000;
+/** How long the answer of a limiter with only six methods holds. */
+const CHECKED_TTL_MS = 2_000;
+
 /** What a limiter granted for one start. */
-export interface Grant {
+export interface LimiterGrant {
   /** Was it granted too long ago to be used? */
   readonly late: boolean;
   /** A job was claimed for it and is about to start. */
@@ -55,7 +65,7 @@ export interface Admission {
   /** Is the limiter being asked? Then jobs wait, and no claim is needed to find out. */
   readonly asking: boolean;
   /** Returns one grant for each of `jobs` jobs, and gives back the rest. */
-  use(jobs: number): readonly Grant[];
+  use(jobs: number): readonly LimiterGrant[];
   /** Nothing starts for `ms`. */
   hold(ms: number): Promise<void>;
   /** In how many milliseconds one more job could start. */
@@ -97,7 +107,7 @@ class OpenAdmission implements Admission {
     return free;
   }
   want(): void {}
-  use(): readonly Grant[] {
+  use(): readonly LimiterGrant[] {
     return [];
   }
   async hold(): Promise<void> {}
@@ -114,7 +124,7 @@ class LimiterAdmission implements Admission {
   readonly #limiter: ILimiter;
   readonly #applicant: Applicant;
   readonly #stop = new AbortController();
-  #grants: Grant[] = [];
+  #grants: LimiterGrant[] = [];
   #asking = false;
   /** `want` was called while the limiter was being asked. */
   #wanted = false;
@@ -154,7 +164,7 @@ class LimiterAdmission implements Admission {
     return this.#grants.length < Math.min(this.#applicant.free(), this.#atOnce);
   }
 
-  use(jobs: number): readonly Grant[] {
+  use(jobs: number): readonly LimiterGrant[] {
     if (this.#grants.length > 0) this.#atOnce = Math.max(this.#applicant.atLeast, 2 * jobs);
     const used = this.#grants.splice(0, jobs);
     for (const grant of this.#grants.splice(0)) inBackground(() => grant.cancel(), this.#applicant.failed);
@@ -236,7 +246,7 @@ class LimiterAdmission implements Admission {
    * A limiter with only the six methods of `ILimiter` cannot take a start back: it is asked first, then a job is claimed, and only then
    * the start is recorded. A lock keeps other callers in this process from asking it meanwhile.
    */
-  async #askChecked(limiter: ILimiter): Promise<Grant> {
+  async #askChecked(limiter: ILimiter): Promise<LimiterGrant> {
     const part = partsOf(limiter)[0] as CheckedPart;
     const { clock } = this.#applicant;
     let pollMs = FIRST_POLL_MS;
@@ -277,20 +287,9 @@ class LimiterAdmission implements Admission {
   }
 }
 
-/** A limiter that does not say when the next start is available is asked again, ever less often. */
-const FIRST_POLL_MS = 1;
-const SLOW_POLL_MS = 100;
-/** How long grants are gathered for one claim. */
-const GATHER_MS = 50;
-/** A limiter that failed is asked again after this. */
-const FAILED_MS = 1_000;
-
-/** How long the answer of a limiter with only six methods holds. */
-const CHECKED_TTL_MS = 2_000;
-
-function checkedGrant(part: CheckedPart, isLate: () => boolean, unlock: () => void): Grant {
+function checkedGrant(part: CheckedPart, isLate: () => boolean, unlock: () => void): LimiterGrant {
   let recorded = false;
-  const grant: Grant = {
+  const grant: LimiterGrant = {
     get late() {
       return !recorded && isLate();
     },

@@ -107,20 +107,20 @@ export class Context implements JobContext {
       ...(text !== undefined && { message: storable(text, LONGEST_LINE) }),
       ...this.#detailsOf(details),
     };
-    return this.#say({ progress });
+    return this.#report({ progress });
   };
 
   readonly log = (text: string): Promise<void> => {
     const line = textOf(text);
     if (line === undefined) return this.#warn("log", "a line was left out: it cannot be shown as text");
-    return this.#say({ log: [storable(line, LONGEST_LINE)] });
+    return this.#report({ log: [storable(line, LONGEST_LINE)] });
   };
 
   readonly settle = (weights: Readonly<Record<string, number>>): Promise<void> => {
     const { used, wrong } = readWeights(weights);
     if (wrong !== undefined) void this.#warn("weights", wrong);
     this.#running.settled = [...new Set([...this.#running.settled, ...Object.keys(used)])];
-    return this.#say({ weights: used });
+    return this.#report({ weights: used });
   };
 
   /** A copy: what the handler changes in them afterwards is not reported. */
@@ -135,10 +135,10 @@ export class Context implements JobContext {
   #warn(about: JobWarning["about"], message: string): Promise<void> {
     if (this.#warned.has(about)) return Promise.resolve();
     this.#warned.add(about);
-    return this.#say(warningOf(about, message));
+    return this.#report(warningOf(about, message));
   }
 
-  #say(report: Omit<Report, "id" | "token">): Promise<void> {
+  #report(report: Omit<Report, "id" | "token">): Promise<void> {
     return this.#reports.report({ id: this.#id, token: this.token, ...report });
   }
 }

@@ -2,7 +2,7 @@ import { afterAll } from "../core/clock.ts";
 import { HoldError, JobError, LateCallError, PermanentJobError, RetryableJobError } from "../core/errors.ts";
 import { fromJson } from "../core/json.ts";
 import type { Outcome } from "../storage/job-storage.ts";
-import type { Admission, Grant } from "./admission.ts";
+import type { Admission, LimiterGrant } from "./admission.ts";
 import { inBackground, type ReportError } from "./ask.ts";
 import { batchContext, type BatchPart, partOf } from "./batch.ts";
 import { Context, type JobView, viewOf, warningOf } from "./context.ts";
@@ -164,7 +164,7 @@ export class Execution {
     return true;
   }
 
-  async #recordStart(running: InFlightJob, grant: Grant): Promise<boolean> {
+  async #recordStart(running: InFlightJob, grant: LimiterGrant): Promise<boolean> {
     try {
       const recorded = grant.start();
       if (recorded !== undefined) await recorded;

@@ -1,5 +1,5 @@
 import type { JobRecord } from "../core/job.ts";
-import type { Grant } from "./admission.ts";
+import type { LimiterGrant } from "./admission.ts";
 import type { ClaimedStarts } from "./claimed-starts.ts";
 import { type AbortCause, abortReason } from "./outcome.ts";
 
@@ -16,7 +16,7 @@ export interface Call {
 export interface Origin {
   readonly claimedAt: number;
   readonly leasedUntil: number;
-  readonly grant: Grant | undefined;
+  readonly grant: LimiterGrant | undefined;
   /** The starts of its claim, if the job counts under limits that go by time. */
   readonly starts: ClaimedStarts | undefined;
 }
@@ -27,7 +27,7 @@ const NONE: readonly string[] = [];
 export class InFlightJob {
   readonly job: JobRecord;
   /** What the worker's limiter granted for it. */
-  readonly grant: Grant | undefined;
+  readonly grant: LimiterGrant | undefined;
   readonly #starts: ClaimedStarts | undefined;
   readonly #controller = new AbortController();
   /** When the claim was answered, on the monotonic clock. */

@@ -1,7 +1,7 @@
 import { afterAll, systemClock } from "../core/clock.ts";
 import type { JobRecord } from "../core/job.ts";
 import type { Outcome } from "../storage/job-storage.ts";
-import type { Grant } from "./admission.ts";
+import type { LimiterGrant } from "./admission.ts";
 import { Execution, type ExecutionOptions } from "./execution.ts";
 import { InFlightJob, type Origin } from "./in-flight-job.ts";
 import { Leases } from "./leases.ts";
@@ -25,7 +25,7 @@ export interface InFlightOptions extends Omit<ExecutionOptions, "settled" | "cal
 
 /** The origin of all jobs of one claim, with a grant of the limiter for each. */
 export interface ClaimOrigin extends Omit<Origin, "grant"> {
-  readonly grants: readonly Grant[];
+  readonly grants: readonly LimiterGrant[];
 }
 
 /** The in-flight jobs of a worker: those whose handlers run, and prefetched ones that wait for a slot. All of them keep their leases. */

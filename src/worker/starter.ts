@@ -2,7 +2,7 @@ import type { Mark } from "../core/clock.ts";
 import { JobError } from "../core/errors.ts";
 import type { JobRecord } from "../core/job.ts";
 import type { Claim } from "../storage/job-storage.ts";
-import type { Grant } from "./admission.ts";
+import type { LimiterGrant } from "./admission.ts";
 import { inBackground } from "./ask.ts";
 import { ClaimSize } from "./claim-size.ts";
 import { ClaimedStarts } from "./claimed-starts.ts";
@@ -39,7 +39,7 @@ export class Starter {
   }
 
   /** `asked`: when the claim was sent. `grants`: of the limiter, one for each job. `cancelled`: ids of jobs to cancel at once. */
-  start(claim: Claim, asked: Mark, grants: readonly Grant[], cancelled: ReadonlySet<string>): void {
+  start(claim: Claim, asked: Mark, grants: readonly LimiterGrant[], cancelled: ReadonlySet<string>): void {
     const { jobs, grant } = claim;
     const { isRunning, confirmations, inFlight, report } = this.#parts;
     const { clock, lease: leaseMs, defaults } = this.#parts.settings;
