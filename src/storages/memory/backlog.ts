@@ -74,7 +74,7 @@ function averageWeights(line: JobLine | undefined): TypeBacklog["weights"] {
 
 /** Every limit that one of the types runs under. */
 function limitsOf(book: Book, queue: MemoryQueue, types: readonly TypeBacklog[], now: number): LimitState[] {
-  const time = book.toLedgerTime(now);
+  const time = book.limitTime(now);
   const rules = new Set(types.flatMap(({ type }) => rulesFor(book, queue, type)));
   return [...rules]
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))

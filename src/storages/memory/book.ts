@@ -14,7 +14,7 @@ import type { MemoryLimitState } from "./limits/limit-state.ts";
 import { type JobLane, type JobLine, type JobTurn, type Key, MemoryQueue } from "./queues.ts";
 import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
 import { Sequence } from "./sequence.ts";
-import { type Deadline, NOTHING_TAKEN, type StoredJob } from "./stored-job.ts";
+import { type Deadline, NO_CHARGES, type StoredJob } from "./stored-job.ts";
 import { Workers } from "./workers.ts";
 
 const DAY_MS = 86_400_000;
@@ -121,13 +121,13 @@ export class Book {
     return Math.max(0, Math.ceil((instant - this.#origin) * PARTS) / PARTS - this.#clock.now());
   }
 
-  /** The instant by the clock of the ledgers, not rounded. */
-  ledgerNow(): number {
+  /** The instant by the clock of the limits, not rounded. */
+  limitNow(): number {
     return this.#clock.now();
   }
 
-  /** The same instant by the clock of the ledgers. */
-  toLedgerTime(instant: number): number {
+  /** The same instant by the clock of the limits. */
+  limitTime(instant: number): number {
     return instant - this.#origin;
   }
 
@@ -235,9 +235,9 @@ export class Book {
   ): StoredJob {
     const job = lane.first!;
     this.#leave(job, now);
-    lane.unit.given += 1;
-    if (lane.unit.given >= share) {
-      lane.unit.given = 0;
+    lane.unit.started += 1;
+    if (lane.unit.started >= share) {
+      lane.unit.started = 0;
       this.#turnOf(lane, turns);
     }
     become(job, "active");
@@ -265,7 +265,7 @@ export class Book {
   release(job: StoredJob): void {
     this.leases.remove(job);
     job.leaseUntil = null;
-    job.starts = NOTHING_TAKEN;
+    job.charges = NO_CHARGES;
   }
 
   end(job: StoredJob, state: "completed" | "dead" | "cancelled", now: number): void {
@@ -310,7 +310,7 @@ export class Book {
   /** A part of a limit is about to be given back: workers that wait for it are woken up when the step is over. */
   loosen(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     this.freed.note(limitState, this.limits.rule(limitState.name) ?? rule, time);
-    this.heavy.given(limitState, time);
+    this.heavy.returned(limitState, time);
     this.gates.openAll(limitState);
   }
 
@@ -323,11 +323,11 @@ export class Book {
   #notifyFreed(): void {
     this.#notifying = true;
     try {
-      for (const { wakeUps } of this.freed.ledgers()) wakeUps.notify();
+      for (const { wakeUps } of this.freed.rates()) wakeUps.notify();
     } finally {
       this.#notifying = false;
     }
-    const time = this.toLedgerTime(this.now());
+    const time = this.limitTime(this.now());
     if (this.freed.isEarlier((name) => this.limits.rule(name), time)) this.subscribers.wakeAll(true);
   }
 

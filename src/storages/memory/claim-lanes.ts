@@ -5,7 +5,7 @@ import { neverFits } from "../../storage/stored-rules.ts";
 import type { Decision, LimitKey, KeyCharge } from "../../planner/claim-limits.ts";
 import type { LaneSource } from "../../planner/plan-claim.ts";
 import type { Book } from "./book.ts";
-import { type Looking, takeAll, type MemoryKey } from "./limits/key.ts";
+import { type Looking, chargeAll, type MemoryKey } from "./limits/key.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
 import type { JobLane, JobLine, JobTurn, MemoryQueue } from "./queues.ts";
 import type { StoredJob } from "./stored-job.ts";
@@ -44,7 +44,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
     this.#lines = lines;
     this.#sharing = rules.filter(({ groups }) => Object.keys(groups).length > 0);
     this.#now = now;
-    this.#time = book.toLedgerTime(now);
+    this.#time = book.limitTime(now);
     this.#started = started;
     this.#looking = looking;
   }
@@ -68,7 +68,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
     if (lane.heavy !== undefined) this.#waitedFor.add(lane.heavy.by);
     const { worker, leaseMs } = this.#request;
     const job = this.#book.start(lane, turnsOf(lane, this.#asked), this.#shareOf(lane), worker, leaseMs, this.#now);
-    job.starts = takeAll(charges);
+    job.charges = chargeAll(charges);
     this.#started.push(job);
   }
 

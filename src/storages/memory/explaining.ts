@@ -6,7 +6,7 @@ import { NO_POSITION, type OtherGroup, type OwnLane, type Position, positionOf }
 import { byTurn } from "../../planner/turns.ts";
 import type { Book } from "./book.ts";
 import { byDue } from "./lanes.ts";
-import { inspect, ledgerSkew } from "./limits/reading.ts";
+import { inspect, limitSkew } from "./limits/reading.ts";
 import type { JobLane, JobUnit, MemoryQueue } from "./queues.ts";
 import { copyOf, type StoredJob } from "./stored-job.ts";
 
@@ -16,7 +16,7 @@ export function explain(book: Book, id: string, now: number): StartConditions | 
   if (job === undefined) return undefined;
   const queue = book.queue(job.queue);
   book.promoteAll(queue, now);
-  const time = book.toLedgerTime(now);
+  const time = book.limitTime(now);
   const rules = rulesFor(book, queue, job.type);
   const position = isQueued(job) ? positionIn(queue, job, time) : NO_POSITION;
   return {
@@ -52,7 +52,7 @@ function conditionOf(
   const behind = weighs ? book.heavy.longest(limitState, rule, time, job.priority, asking) : 0;
   const first = ahead.lane > 0 ? job.lane?.first?.weights : undefined;
   const key = inspect(limitState, rule, group, time);
-  return limitConditionOf(key, { weights: job.weights, first, before, behind }, ledgerSkew(book));
+  return limitConditionOf(key, { weights: job.weights, first, before, behind }, limitSkew(book));
 }
 
 const isQueued = ({ state }: StoredJob) => state === "waiting" || state === "scheduled";

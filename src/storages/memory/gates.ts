@@ -18,7 +18,7 @@ export class Gates {
   }
 
   /**
-   * The key refuses the lane until then: the lane stands at its gate, which is closed. \`front\`: only the weight of its first job
+   * The key refuses the lane until then: the lane stands at its gate, which is closed. `front`: only the weight of its first job
    * does not fit, so it stands apart from the others.
    */
   block(lane: JobLane, key: MemoryLimitState, until: number, front: boolean): void {

@@ -26,11 +26,11 @@ export class HeavyHeads {
     if (heads === undefined) return 0;
     const own = asking?.lane;
     for (const head of heads) {
-      const { lane, job, givenAt } = head;
-      if (givenAt !== undefined) {
+      const { lane, job, returnedAt } = head;
+      if (returnedAt !== undefined) {
         const { wait } = decisionOf(limitState, rule, limitState.group, chargeOf(rule, job.weights), time);
-        head.until = untilGiven(head, givenAt, wait, time);
-        head.givenAt = undefined;
+        head.until = untilGiven(head, returnedAt, wait, time);
+        head.returnedAt = undefined;
       }
       if (lane !== own && isOver(head, time)) this.drop(lane);
     }
@@ -44,7 +44,7 @@ export class HeavyHeads {
     const job = lane.first!;
     this.drop(lane);
     const since = before?.job === job && before.by === by ? before.since : (this.#order += 1);
-    const head: MemoryHead = { id, priority, since, until, lane, by, job, givenAt: undefined };
+    const head: MemoryHead = { id, priority, since, until, lane, by, job, returnedAt: undefined };
     lane.heavy = head;
     const heads = this.#heads.get(by);
     if (heads === undefined) this.#heads.set(by, new Set([head]));
@@ -74,9 +74,9 @@ export class HeavyHeads {
     return reserved;
   }
 
-  /** Something of the limit is given back at this instant. */
-  given(limitState: MemoryLimitState, time: number): void {
-    for (const head of this.#heads.get(limitState) ?? []) head.givenAt ??= time;
+  /** Something of the limit is returned at this instant. */
+  returned(limitState: MemoryLimitState, time: number): void {
+    for (const head of this.#heads.get(limitState) ?? []) head.returnedAt ??= time;
   }
 
   /** The limit is another one. */

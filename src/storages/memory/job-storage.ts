@@ -121,7 +121,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   confirm(confirmations: readonly Confirmation[]): Promise<void> {
     return this.#step(() => {
-      for (const confirmation of confirmations) this.#book.grants.confirm(confirmation, this.#book.ledgerNow());
+      for (const confirmation of confirmations) this.#book.grants.confirm(confirmation, this.#book.limitNow());
     });
   }
 

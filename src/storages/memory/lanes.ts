@@ -18,9 +18,9 @@ export interface Queued<Job extends Queued<Job>> extends Slotted {
 }
 
 /** Which of two starts first, in one unit? */
-export const byDue = (a: LimitWakeUps, b: LimitWakeUps): number => a.dueAt - b.dueAt || a.seq - b.seq;
+export const byDue = (a: Place, b: Place): number => a.dueAt - b.dueAt || a.seq - b.seq;
 
-interface LimitWakeUps {
+interface Place {
   readonly dueAt: number;
   readonly seq: number;
 }
@@ -32,7 +32,7 @@ export interface LaneUnit<Job extends Queued<Job>> {
   /** One for each type. */
   turns: Turn<Job>[];
   /** How many jobs it has started in the turn that it has now. */
-  given: number;
+  started: number;
 }
 
 /** When a unit had its turn, as far as jobs of one type are concerned. */
@@ -127,15 +127,15 @@ export class Lane<Job extends Queued<Job>> implements Turning, Linked<Lane<Job>>
   }
 }
 
-/** The first job of a lane, as a heavy head. Instants are by the clock of the ledgers. */
+/** The first job of a lane, as a heavy head. Instants are by the clock of the limits. */
 export interface LaneHead<Job extends Queued<Job>> extends HeavyHead {
   readonly lane: Lane<Job>;
   readonly job: Job;
   /** The key that it reserves. */
   readonly by: MemoryLimitState;
   until: number;
-  /** Something was given back since: it may fit earlier. */
-  givenAt: number | undefined;
+  /** Something was returned since: it may fit earlier. */
+  returnedAt: number | undefined;
 }
 
 /** The gate is open. */
@@ -153,7 +153,7 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
   readonly front: boolean;
   /** In the order in which they have their turn. */
   readonly lanes: Sequence<Lane<Job>> = new Sequence(byPlace);
-  /** When it opens, by the clock of the ledgers; infinity: when something is given back; \`OPEN\`: it is open. */
+  /** When it opens, by the clock of the limits; infinity: when something is returned; `OPEN`: it is open. */
   until = OPEN;
   slot = NOWHERE;
 

@@ -84,7 +84,7 @@ export class MemoryQueue {
 
   /** A new lane of the line. It stands where its unit does: no group is served twice for having jobs of another type now. */
   openLane(id: number, line: JobLine, { priority, group, keys }: StoredJob): JobLane {
-    const unit = this.#units.get(priority, group) ?? { priority, group, turns: [], given: 0 };
+    const unit = this.#units.get(priority, group) ?? { priority, group, turns: [], started: 0 };
     const before = unit.turns.find(({ type }) => type === line.type);
     const own = before ?? { id, type: line.type, at: Math.max(0, ...unit.turns.map(({ at }) => at)), lanes: [] };
     const lane = new Lane(id, line, unit, own, keys);

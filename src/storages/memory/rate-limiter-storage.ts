@@ -57,7 +57,7 @@ const WINDOW = {
 /** Keeps starts in this process. Limiters over the same instance share what they count, by name. */
 export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, ConfirmingRateLimiterStorage {
   readonly #clock: Clock;
-  readonly #ledgers = new Map<string, RateState>();
+  readonly #states = new Map<string, RateState>();
   readonly #said = new WeakMap<StartLog, Map<string, StartEntry | undefined>>();
   #granted = 0;
 
@@ -68,13 +68,13 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
   async setupDatabase(): Promise<void> {}
 
   async recordExecution(queueName: string): Promise<void> {
-    const { log } = this.#ledger(queueName);
+    const { log } = this.#state(queueName);
     if (log.views.length === 0) viewOf(log, KEEP_MS);
     recordAlone(log, this.#clock.now(), 1);
   }
 
   async getExecutionCount(queueName: string, windowStartTime: string): Promise<number> {
-    const { log } = this.#ledger(queueName);
+    const { log } = this.#state(queueName);
     const now = this.#clock.now();
     const age = this.#clock.wall() - readInstant("windowStartTime", windowStartTime);
     // What is asked for is kept from now on; in few sizes, for every size costs a little.
@@ -90,7 +90,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
 
   async getOldestExecutionAtOffset(queueName: string, offset: number): Promise<string | undefined> {
     let left = readArgument(OWNER, "offset", countOrZero, offset);
-    const { log } = this.#ledger(queueName);
+    const { log } = this.#state(queueName);
     for (let seq = log.head; seq < log.tail; seq++) {
       left -= log.weight[seq & log.mask]!;
       if (left < 0) return this.#toInstant(log.at[seq & log.mask]!);
@@ -99,42 +99,42 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
   }
 
   async getNextAvailableTime(queueName: string): Promise<string | undefined> {
-    const { hold } = this.#ledger(queueName);
+    const { hold } = this.#state(queueName);
     return hold.until === Number.NEGATIVE_INFINITY ? undefined : this.#toInstant(hold.until);
   }
 
   async setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void> {
     const wait = readInstant("nextAvailableAt", nextAvailableAt) - this.#clock.wall();
-    extendHold(this.#ledger(queueName).hold, this.#clock.now() + wait);
+    extendHold(this.#state(queueName).hold, this.#clock.now() + wait);
   }
 
   async clear(queueName: string): Promise<void> {
-    const ledger = this.#ledger(queueName);
-    clearRateState(ledger);
-    ledger.wakeUps.notify();
+    const state = this.#state(queueName);
+    clearRateState(state);
+    state.wakeUps.notify();
   }
 
   async tryRecordExecution(queueName: string, window: ExecutionWindow): Promise<ExecutionVerdict> {
     const { maxExecutions, windowMs, weight, grantTtl } = readOptions(OWNER, WINDOW, window);
-    const ledger = this.#ledger(queueName);
-    const { log } = ledger;
+    const state = this.#state(queueName);
+    const { log } = state;
     const now = this.#clock.now();
-    const room = windowWait(log, viewOf(log, windowMs), maxExecutions, now, weight);
-    if (room === NEVER) throw new OptionsError(OWNER, "weight", weight, `at most maxExecutions (${maxExecutions})`);
-    const retryInMs = Math.max(room, holdWait(ledger.hold, now));
+    const wait = windowWait(log, viewOf(log, windowMs), maxExecutions, now, weight);
+    if (wait === NEVER) throw new OptionsError(OWNER, "weight", weight, `at most maxExecutions (${maxExecutions})`);
+    const retryInMs = Math.max(wait, holdWait(state.hold, now));
     if (retryInMs > 0 || weight === 0) return { granted: retryInMs === 0, retryInMs };
     if (grantTtl === undefined) {
       const { seq } = recordAlone(log, now, weight);
-      return { granted: true, retryInMs: 0, token: `${ledger.generation}.${seq}.${weight}.${queueName}` };
+      return { granted: true, retryInMs: 0, token: `${state.generation}.${seq}.${weight}.${queueName}` };
     }
     // It has no place in the log yet: its token is a number of its own.
-    const token = `${ledger.generation}.g${(this.#granted += 1)}`;
-    this.#named(ledger).set(token, grantStart(log, now, weight, now + grantTtl));
+    const token = `${state.generation}.g${(this.#granted += 1)}`;
+    this.#named(state).set(token, grantStart(log, now, weight, now + grantTtl));
     return { granted: true, retryInMs: 0, token };
   }
 
   async confirmExecution(queueName: string, calls: readonly ExecutionCall[]): Promise<void> {
-    const named = this.#named(this.#ledger(queueName));
+    const named = this.#named(this.#state(queueName));
     for (const { token, calledInMs } of calls) {
       const entry = named.get(token);
       if (entry === undefined || entry.until === entry.since) continue;
@@ -143,49 +143,49 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
   }
 
   async cancelExecution(queueName: string, token: string): Promise<void> {
-    const ledger = this.#ledger(queueName);
-    const entry = this.#entry(ledger, queueName, token);
+    const state = this.#state(queueName);
+    const entry = this.#entry(state, queueName, token);
     if (entry === undefined) return;
     cancelStart(entry);
-    this.#named(ledger).set(token, undefined);
-    ledger.wakeUps.notify();
+    this.#named(state).set(token, undefined);
+    state.wakeUps.notify();
   }
 
   async settleExecution(queueName: string, token: string, weight: number): Promise<void> {
     readArgument(OWNER, "weight", weightOrZero, weight);
-    const ledger = this.#ledger(queueName);
-    const entry = this.#entry(ledger, queueName, token);
+    const state = this.#state(queueName);
+    const entry = this.#entry(state, queueName, token);
     if (entry === undefined) return;
     settleStart(entry, this.#clock.now(), weight);
-    this.#named(ledger).set(token, entry);
-    ledger.wakeUps.notify();
+    this.#named(state).set(token, entry);
+    state.wakeUps.notify();
   }
 
   get [LOCAL]() {
-    return { clock: this.#clock, state: (queueName: string) => this.#ledger(queueName) };
+    return { clock: this.#clock, state: (queueName: string) => this.#state(queueName) };
   }
 
-  #ledger(queueName: string): RateState {
-    let ledger = this.#ledgers.get(readArgument(OWNER, "queueName", name, queueName));
-    if (ledger === undefined) this.#ledgers.set(queueName, (ledger = createRateState()));
-    return ledger;
+  #state(queueName: string): RateState {
+    let state = this.#states.get(readArgument(OWNER, "queueName", name, queueName));
+    if (state === undefined) this.#states.set(queueName, (state = createRateState()));
+    return state;
   }
 
   /** Starts about which more was said than their token tells: what became of them. Nothing, if they were cancelled. */
-  #named(ledger: RateState): Map<string, StartEntry | undefined> {
-    let named = this.#said.get(ledger.log);
-    if (named === undefined) this.#said.set(ledger.log, (named = new Map()));
+  #named(state: RateState): Map<string, StartEntry | undefined> {
+    let named = this.#said.get(state.log);
+    if (named === undefined) this.#said.set(state.log, (named = new Map()));
     // Tokens are numbered: those in front are the oldest.
     for (const [token, entry] of named) {
-      if (entry === undefined ? Number(token.split(".")[1]) >= ledger.log.head : isKept(entry)) break;
+      if (entry === undefined ? Number(token.split(".")[1]) >= state.log.head : isKept(entry)) break;
       named.delete(token);
     }
     return named;
   }
 
-  #entry(ledger: RateState, queueName: string, token: string): StartEntry | undefined {
-    const named = this.#named(ledger);
-    return named.has(token) ? named.get(token) : entryOf(ledger, queueName, token);
+  #entry(state: RateState, queueName: string, token: string): StartEntry | undefined {
+    const named = this.#named(state);
+    return named.has(token) ? named.get(token) : entryOf(state, queueName, token);
   }
 
   #toInstant(at: number): string {

@@ -57,12 +57,12 @@ export function list(book: Book, query: ListQuery, now: number): JobPage {
   const jobs: JobRecord[] = [];
   if (queue === undefined) return { jobs, cursor: null };
   book.promoteAll(queue, now);
-  const room = new PageRoom();
+  const page = new PageRoom();
   let last = 0;
-  for (let i = limitWakeUpsOf(queue.added, before) - 1; i >= 0; i--) {
+  for (let i = countBefore(queue.added, before) - 1; i >= 0; i--) {
     const job = queue.added[i]!;
     if (job.gone || !matches(job, query, book.skew)) continue;
-    if (jobs.length === query.limit || !room.take(job)) return { jobs, cursor: String(last) };
+    if (jobs.length === query.limit || !page.take(job)) return { jobs, cursor: String(last) };
     jobs.push(copyOf(job, book.skew));
     last = job.seq;
   }
@@ -100,8 +100,8 @@ function readCursor(cursor: string): number {
   return seq;
 }
 
-/** How many stand before this place in the order of adding. */
-function limitWakeUpsOf(added: readonly StoredJob[], seq: number): number {
+/** How many jobs were added before this one. */
+function countBefore(added: readonly StoredJob[], seq: number): number {
   let low = 0;
   let high = added.length;
   while (low < high) {

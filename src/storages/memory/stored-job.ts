@@ -2,7 +2,7 @@ import type { AttemptRecord, ErrorRecord, JobRecord, JobState, LogLine } from ".
 import type { NewJob, When } from "../../storage/job-storage.ts";
 import { NOWHERE, type Slotted } from "./heap.ts";
 import type { Queued } from "./lanes.ts";
-import type { Taken } from "./limits/limit-state.ts";
+import type { Charged } from "./limits/limit-state.ts";
 
 /** A deadline that is being watched: that of a job which has not started. */
 export interface Deadline extends Slotted {
@@ -32,7 +32,7 @@ export interface StoredJob extends Mutable<Omit<JobRecord, "dueAt">>, Queued<Sto
   /** Set while it waits or is scheduled, if it has a deadline. */
   watched: Deadline | undefined;
   /** While it is active: what its start took of its limits. */
-  starts: readonly Taken[];
+  charges: readonly Charged[];
   attempts: AttemptRecord[] | undefined;
   log: LogLine[] | undefined;
 }
@@ -40,7 +40,7 @@ export interface StoredJob extends Mutable<Omit<JobRecord, "dueAt">>, Queued<Sto
 export type Counts = Record<JobState, number>;
 
 /** What a start without limits took. */
-export const NOTHING_TAKEN: readonly Taken[] = [];
+export const NO_CHARGES: readonly Charged[] = [];
 
 const ATTEMPTS_KEPT = 100;
 const LINES_KEPT = 1_000;
@@ -95,7 +95,7 @@ export function newJob(job: NewJob, seq: number, counts: Counts, now: number, sk
     before: undefined,
     after: undefined,
     watched: undefined,
-    starts: NOTHING_TAKEN,
+    charges: NO_CHARGES,
     attempts: undefined,
     log: undefined,
   };

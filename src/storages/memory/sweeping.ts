@@ -29,13 +29,13 @@ function isMore(book: Book, now: number): boolean {
   const { leases, deadlines, ended, keys } = book;
   const next = [leases.first?.leaseUntil, deadlines.first?.at, ended.first?.deleteAt, keys.first?.expiresAt];
   if (next.some((at) => (at ?? Number.POSITIVE_INFINITY) <= now)) return true;
-  const time = book.toLedgerTime(now);
+  const time = book.limitTime(now);
   return book.permits.hasExpired(time) || book.limits.hasIdle(time);
 }
 
 /** What is counted for a group is forgotten once it does not count any more. */
 function pruneLimits(book: Book, now: number): number {
-  const time = book.toLedgerTime(now);
+  const time = book.limitTime(now);
   forgetExpired(book, time, STEP);
   return book.limits.prune(time, STEP, (limitState) => book.gates.has(limitState));
 }

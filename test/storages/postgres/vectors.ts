@@ -52,7 +52,7 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
     expiresIn: Math.min(WHEN_RELEASED, ...live.map(({ until }) => (until === null ? WHEN_RELEASED : until - now))),
   };
   const used = quota.max === null || quota.windowMs === null ? 0 : windowUsed(log, viewOf(log, quota.windowMs), now);
-  const limitState = { keyState: gauge, log, held: () => held, used: () => used } as unknown as MemoryLimitState;
+  const limitState = { keyState: gauge, log, slotsInUse: () => held, used: () => used } as unknown as MemoryLimitState;
   const wait = (max: number, windowMs: number, weight: number) =>
     windowWait(log, viewOf(log, windowMs), max, now, weight);
   const verdict = decideStart(said, group, gauge, held, charge, now, wait);

@@ -9,10 +9,10 @@ export function adopt(book: Book, rule: LimitRule): void {
     const value = valueOf(rule, job);
     if (!applies(rule, job.queue, job.type) || !takesSlots(rule, value)) continue;
     const limitState = limits.open(rule, value);
-    const before = job.starts.find((taken) => taken.limitState === limitState);
-    if (before !== undefined && limitState.isHolding(before)) continue;
-    const adopted = limitState.adopt(before, rule, chargeOf(rule, job.weights), book.toLedgerTime(job.startedAt!));
-    job.starts = [...job.starts.filter((taken) => taken !== before), adopted];
+    const before = job.charges.find((charged) => charged.limitState === limitState);
+    if (before !== undefined && limitState.hasSlots(before)) continue;
+    const adopted = limitState.adopt(before, rule, chargeOf(rule, job.weights), book.limitTime(job.startedAt!));
+    job.charges = [...job.charges.filter((charged) => charged !== before), adopted];
   }
 }
 

@@ -17,7 +17,7 @@ export function defineLimits(
   now: number,
 ): LimitsDeclared {
   const { limits } = book;
-  const { writes, removed, owner, changes, kept } = declareRules(limits, rules, options, book.toLedgerTime(now));
+  const { writes, removed, owner, changes, kept } = declareRules(limits, rules, options, book.limitTime(now));
   const changed = new Set(changes.map(({ limit }) => limit));
   for (const stored of writes) {
     const { name } = stored.declared;
@@ -32,7 +32,7 @@ export function defineLimits(
   }
   for (const name of removed) erase(book, name);
   if (owner !== undefined) limits.owners.set(owner.name, owner.version);
-  tell(book, changes, now);
+  publish(book, changes, now);
   return { changes, kept };
 }
 
@@ -42,7 +42,7 @@ export function removeLimit(book: Book, name: string, by: string | null, now: nu
   if (before === undefined) return false;
   for (const owner of ownersWithout(limits, name)) limits.owners.delete(owner);
   erase(book, name);
-  tell(book, [changeOf("removed", before, undefined, { by, owner: null, version: null })], now);
+  publish(book, [changeOf("removed", before, undefined, { by, owner: null, version: null })], now);
   return true;
 }
 
@@ -51,8 +51,8 @@ function erase(book: Book, name: string): void {
   book.limits.erase(name);
 }
 
-/** Keeps what was changed, and lets listeners hear it. */
-function tell({ limits, subscribers }: Book, changes: readonly LimitChanged[], now: number): void {
+/** Writes the changes to the history, and publishes them. */
+function publish({ limits, subscribers }: Book, changes: readonly LimitChanged[], now: number): void {
   for (const change of changes) {
     limits.history.add({ ...change, at: now });
     subscribers.event({ event: "limit-changed", queue: null, ...change });
@@ -62,12 +62,12 @@ function tell({ limits, subscribers }: Book, changes: readonly LimitChanged[], n
 /** Changes of a limit by hand, and what services say of it. */
 export function changeLimit(book: Book, name: string, change: LimitChange, by: string | null, now: number): void {
   const { limits } = book;
-  const time = book.toLedgerTime(now);
+  const time = book.limitTime(now);
   const { stored, rule } = limits.demand(name);
   const after = changeRule(stored, change, time);
   if (after !== undefined) limits.write(after);
   const changed = changeByHand(stored, after, change, by);
-  if (changed !== undefined) tell(book, [changed], now);
+  if (changed !== undefined) publish(book, [changed], now);
   if ("quota" in change || "restore" in change) {
     loosenAll(book, name);
     adopt(book, limits.rule(name)!);
@@ -124,5 +124,5 @@ function loosenAll(book: Book, name: string): void {
 function loosen(book: Book, limitState: MemoryLimitState): void {
   book.heavy.clear(limitState);
   book.gates.clear(limitState);
-  if (limitState.ledger !== undefined) book.freed.noteLedger(limitState.ledger);
+  if (limitState.rate !== undefined) book.freed.noteRate(limitState.rate);
 }

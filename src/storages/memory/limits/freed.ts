@@ -3,23 +3,22 @@ import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import { availableOf, nextOf, type MemoryLimitState } from "./limit-state.ts";
 
-/** How it stood with a limit before anything was given back. */
-interface Before {
-  readonly rule: LimitRule;
-  readonly stood: Stood;
-}
-
-/** When one more fits; of what is weighed, also how much does, and how much is taken. */
-interface Stood {
+/** When one more fits; under a limit that weighs, also how much does, and how much is in use. */
+interface Availability {
   readonly wait: Wait;
-  readonly free: number;
-  readonly taken: number;
+  readonly available: number;
+  readonly used: number;
 }
 
-/** What a step gave back. What counts is what is left of it when the step is over: it may have been taken again. */
+/** What was available under a limit before a step returned some of it. */
+interface Before extends Availability {
+  readonly rule: LimitRule;
+}
+
+/** The limits that a step returned something of. Only what is still available when the step is over counts: the step may charge it again. */
 export class Freed {
   readonly #before = new Map<MemoryLimitState, Before>();
-  #ledgers = new Set<RateState>();
+  #rates = new Set<RateState>();
   #ruleFreed = false;
 
   /** Was anything noted? */
@@ -27,28 +26,28 @@ export class Freed {
     return this.#ruleFreed || this.#before.size > 0;
   }
 
-  /** Something of this is about to be given back. */
+  /** The step is about to return something of this limit. */
   note(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     if (this.#before.has(limitState)) return;
-    this.#before.set(limitState, { rule, stood: standOf(limitState, rule, time) });
-    if (limitState.ledger !== undefined) this.#ledgers.add(limitState.ledger);
+    this.#before.set(limitState, { rule, ...availabilityOf(limitState, rule, time) });
+    if (limitState.rate !== undefined) this.#rates.add(limitState.rate);
   }
 
-  /** Waiters of this log are notified when the step is over. */
-  noteLedger(ledger: RateState): void {
-    this.#ledgers.add(ledger);
+  /** Waiters of this rate are notified when the step is over. */
+  noteRate(rate: RateState): void {
+    this.#rates.add(rate);
   }
 
-  /** A rule lets something start that it did not before, or may do so. */
+  /** A rule may grant something that it refused before. */
   noteRule(): void {
     this.#ruleFreed = true;
   }
 
-  /** The logs that had something given back, whose waiters are not notified yet. */
-  ledgers(): Iterable<RateState> {
-    const ledgers = this.#ledgers;
-    if (ledgers.size > 0) this.#ledgers = new Set();
-    return ledgers;
+  /** The rates that the step returned something of, and whose waiters are not notified yet. */
+  rates(): Iterable<RateState> {
+    const rates = this.#rates;
+    if (rates.size > 0) this.#rates = new Set();
+    return rates;
   }
 
   /**
@@ -58,23 +57,23 @@ export class Freed {
   isEarlier(inForce: (name: string) => LimitRule | undefined, time: number): boolean {
     let earlier = this.#ruleFreed;
     this.#ruleFreed = false;
-    for (const [limitState, { rule, stood }] of this.#before) {
+    for (const [limitState, before] of this.#before) {
       if (earlier) break;
-      const now = inForce(limitState.name) ?? rule;
-      const { wait, free, taken } = standOf(limitState, now, time);
-      earlier = wait < stood.wait || (now.weight !== null && (free > stood.free || taken < stood.taken));
+      const rule = inForce(limitState.name) ?? before.rule;
+      const { wait, available, used } = availabilityOf(limitState, rule, time);
+      earlier = wait < before.wait || (rule.weight !== null && (available > before.available || used < before.used));
     }
     this.#before.clear();
     return earlier;
   }
 }
 
-function standOf(limitState: MemoryLimitState, rule: LimitRule, time: number): Stood {
+function availabilityOf(limitState: MemoryLimitState, rule: LimitRule, time: number): Availability {
   const { group } = limitState;
-  const { wait } = nextOf(limitState, rule, group, time);
-  const told = wait === NEVER ? WHEN_RELEASED : wait;
-  if (rule.weight === null) return { wait: told, free: 0, taken: 0 };
+  const next = nextOf(limitState, rule, group, time).wait;
+  const wait = next === NEVER ? WHEN_RELEASED : next;
+  if (rule.weight === null) return { wait, available: 0, used: 0 };
   const quota = quotaOf(rule, group);
-  const taken = quota.max === null ? limitState.held(time).slots : limitState.used(quota, time);
-  return { wait: told, free: availableOf(limitState, rule, group, time), taken };
+  const used = quota.max === null ? limitState.slotsInUse(time).slots : limitState.used(quota, time);
+  return { wait, available: availableOf(limitState, rule, group, time), used };
 }

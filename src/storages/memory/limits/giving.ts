@@ -4,28 +4,28 @@ import { applies, valueOf } from "../../../limits/rule.ts";
 import type { Hold } from "../../../storage/job-storage.ts";
 import type { Book } from "../book.ts";
 import type { StoredJob } from "../stored-job.ts";
-import type { Taken, MemoryLimitState } from "./limit-state.ts";
+import type { Charged, MemoryLimitState } from "./limit-state.ts";
 
 /** The lease is over: what the job held of its limits comes back. */
 export function endStart(book: Book, job: StoredJob, now: number): void {
-  for (const taken of job.starts) release(book, taken, book.toLedgerTime(now));
+  for (const charged of job.charges) release(book, charged, book.limitTime(now));
 }
 
 /** What a start held comes back, if it held anything. */
-export function release(book: Book, taken: Taken, time: number): void {
-  const { limitState, rule, hold } = taken;
-  if (hold === undefined) return;
+export function release(book: Book, charged: Charged, time: number): void {
+  const { limitState, rule, slotUse } = charged;
+  if (slotUse === undefined) return;
   book.loosen(limitState, rule, time);
-  limitState.release(taken);
+  limitState.release(charged);
   book.limits.rest(limitState, rule, time);
 }
 
 /** The handler was never called: its start counts nowhere. */
 export function takeBack(book: Book, job: StoredJob, now: number): void {
-  const time = book.toLedgerTime(now);
-  for (const taken of job.starts) {
-    book.loosen(taken.limitState, taken.rule, time);
-    taken.limitState.cancel(taken);
+  const time = book.limitTime(now);
+  for (const charged of job.charges) {
+    book.loosen(charged.limitState, charged.rule, time);
+    charged.limitState.cancel(charged);
   }
 }
 
@@ -36,32 +36,32 @@ export function settleWeights(
   weights: Readonly<Record<string, number>>,
   now: number,
 ): void {
-  const time = book.toLedgerTime(now);
-  for (const taken of job.starts) {
-    const { limitState, rule } = taken;
+  const time = book.limitTime(now);
+  for (const charged of job.charges) {
+    const { limitState, rule } = charged;
     if (rule.weight === null || !Object.hasOwn(weights, rule.weight)) continue;
     book.loosen(limitState, rule, time);
-    limitState.settle(taken, weights[rule.weight]!, time);
+    limitState.settle(charged, weights[rule.weight]!, time);
   }
 }
 
 /** A service refused the start: it weighs nothing, but for what the job has said that it used. */
 export function giveWeightsBack(book: Book, job: StoredJob, settled: readonly string[], now: number): void {
-  const time = book.toLedgerTime(now);
-  for (const taken of job.starts) {
-    const { limitState, rule } = taken;
+  const time = book.limitTime(now);
+  for (const charged of job.charges) {
+    const { limitState, rule } = charged;
     if (rule.weight === null || rule.quota.max === null || settled.includes(rule.weight)) continue;
     book.loosen(limitState, rule, time);
-    limitState.settle(taken, 0, time);
+    limitState.settle(charged, 0, time);
   }
 }
 
 /** Breakers count what failed: for those that are open after that nothing starts. */
 export function failed(book: Book, job: StoredJob, { name, code }: ErrorRecord, now: number): void {
-  if (job.starts.length === 0) return;
-  const time = book.toLedgerTime(now);
+  if (job.charges.length === 0) return;
+  const time = book.limitTime(now);
   const kinds = code === undefined ? [name] : [name, code];
-  for (const { limitState, rule, at } of job.starts) {
+  for (const { limitState, rule, at } of job.charges) {
     const breaker = book.limits.rule(limitState.name)?.breaker ?? null;
     if (breaker === null) continue;
     // A worker that waits for a probe has no wake-up time: when the probe fails there is one.
@@ -72,9 +72,9 @@ export function failed(book: Book, job: StoredJob, { name, code }: ErrorRecord, 
 
 /** What did well closes a breaker that was waiting for that. */
 export function succeeded(book: Book, job: StoredJob, now: number): void {
-  for (const { limitState, rule, at } of job.starts) {
+  for (const { limitState, rule, at } of job.charges) {
     if ((book.limits.rule(limitState.name)?.breaker ?? null) === null) continue;
-    if (limitState.keyState.openUntil !== null) book.loosen(limitState, rule, book.toLedgerTime(now));
+    if (limitState.keyState.openUntil !== null) book.loosen(limitState, rule, book.limitTime(now));
     countSuccess(limitState.keyState, at);
   }
 }
@@ -82,7 +82,7 @@ export function succeeded(book: Book, job: StoredJob, now: number): void {
 /** A service asked to be left alone. */
 export function holdLimits(book: Book, job: StoredJob, { names, scope, forMs }: Hold, now: number): void {
   const { limits } = book;
-  const time = book.toLedgerTime(now);
+  const time = book.limitTime(now);
   const held = new Set<MemoryLimitState>();
   for (const name of names) {
     const rule = limits.rule(name);
@@ -105,6 +105,6 @@ export function forgetExpired(book: Book, time: number, most: number): void {
   for (let done = 0; done < most && permits.hasExpired(time); done++) {
     const permit = permits.first!;
     permits.remove(permit);
-    release(book, permit.taken, time);
+    release(book, permit.charged, time);
   }
 }

@@ -2,7 +2,7 @@ import { type Granted, confirmCall } from "../../../limits/key-state.ts";
 import { quotaOf } from "../../../limits/rule.ts";
 import { callStart } from "../../../limits/window.ts";
 import { type Confirmation, confirmInMs, type Grant } from "../../../storage/grants.ts";
-import type { Taken } from "./limit-state.ts";
+import type { Charged } from "./limit-state.ts";
 
 /** What is not confirmed is known for so long: a call that was made too late may still be confirmed. */
 const KNOWN_MS = 3_600_000;
@@ -12,7 +12,7 @@ const MANY = 100;
 interface Kept {
   readonly granted: Granted;
   readonly at: number;
-  readonly taken: readonly Taken[];
+  readonly taken: readonly Charged[];
 }
 
 /** Starts that are granted and not confirmed yet. */
@@ -27,8 +27,8 @@ export class Grants {
   }
 
   /** Keeps what was counted for a grant until that is confirmed. Undefined: nothing of it goes by time. */
-  keep(granted: Granted, starts: readonly (readonly Taken[])[], time: number): Grant | undefined {
-    const taken: Taken[] = [];
+  keep(granted: Granted, starts: readonly (readonly Charged[])[], time: number): Grant | undefined {
+    const taken: Charged[] = [];
     let shortest = Number.POSITIVE_INFINITY;
     for (let start = 0; start < starts.length; start++) {
       const before = starts[start - 1];

@@ -5,7 +5,7 @@ import type { LimitKey, KeyCharge } from "../../../planner/claim-limits.ts";
 import type { Asking, HeavyHeads } from "../heavy-heads.ts";
 import type { JobLane } from "../queues.ts";
 import type { LimitBook } from "./limit-book.ts";
-import { availableOf, type Taken, type MemoryLimitState, decisionOf } from "./limit-state.ts";
+import { availableOf, type Charged, type MemoryLimitState, decisionOf } from "./limit-state.ts";
 
 /** A claim that asks: which lane it asks for, and which it may take from. */
 export interface Looking {
@@ -29,7 +29,7 @@ export class MemoryKey implements LimitKey {
   /** Where every start counts for one, and under this key only: how many more fit. Undefined: not computed yet. */
   #free: number | undefined;
   readonly #simple: boolean;
-  #common: Taken | undefined;
+  #shared: Charged | undefined;
 
   constructor(
     limits: LimitBook,
@@ -71,32 +71,32 @@ export class MemoryKey implements LimitKey {
   }
 
   /** Charges a start. Starts of one claim share what need not be kept apart. */
-  takeStart(charge: Charge): Taken {
+  chargeStart(charge: Charge): Charged {
     const { rule, limitState } = this;
-    if (this.#common !== undefined) {
-      limitState.takeAgain(this.#common);
-      return this.#common;
+    if (this.#shared !== undefined) {
+      limitState.chargeAgain(this.#shared);
+      return this.#shared;
     }
-    const taken = limitState.take(rule, charge, this.#time, null, this.#looking.granted);
-    if (this.#simple && taken.hold === undefined) this.#common = taken;
+    const charged = limitState.charge(rule, charge, this.#time, null, this.#looking.granted);
+    if (this.#simple && charged.slotUse === undefined) this.#shared = charged;
     this.#limits.rest(limitState, rule, this.#time);
-    return taken;
+    return charged;
   }
 
-  /** What is taken belongs to a job, and is counted when that starts (`takeStart`), which is at once. */
+  /** What is charged belongs to a job, and is counted when that starts (`chargeStart`), which is at once. */
   take(): void {
     if (this.#free !== undefined) this.#free -= 1;
   }
 }
 
 /** What the start of one job takes of all its limits: of each name once, also where the claim brought it along. */
-export function takeAll(charges: readonly KeyCharge[]): readonly Taken[] {
-  const all: Taken[] = [];
+export function chargeAll(charges: readonly KeyCharge[]): readonly Charged[] {
+  const all: Charged[] = [];
   for (const { key, charge } of charges) {
     const { limitState, alone } = key as MemoryKey;
     const same = alone ? undefined : all.find((one) => one.limitState === limitState);
-    if (same === undefined) all.push((key as MemoryKey).takeStart(charge));
-    else limitState.takeMore(same, key.rule, charge, null);
+    if (same === undefined) all.push((key as MemoryKey).chargeStart(charge));
+    else limitState.chargeMore(same, key.rule, charge, null);
   }
   return all;
 }

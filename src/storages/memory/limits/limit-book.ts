@@ -33,11 +33,11 @@ export class LimitBook {
   readonly #resting = new Heap<MemoryLimitState>((a, b) => a.idleAt - b.idleAt);
   readonly #openGeneral: (name: string) => MemoryLimitState;
 
-  /** `ledger`: what is kept under a name. `becameAvailable` is called when `rates` gives something of it back. */
-  constructor(ledger: (name: string) => RateState, becameAvailable: (limitState: MemoryLimitState) => void) {
+  /** `rate`: what is kept under a name. `becameAvailable` is called when `rates` gives something of it back. */
+  constructor(rate: (name: string) => RateState, becameAvailable: (limitState: MemoryLimitState) => void) {
     this.#openGeneral = (name) => {
-      const limitState = new MemoryLimitState(name, null, ledger(name));
-      limitState.ledger!.wakeUps.listen(() => becameAvailable(limitState));
+      const limitState = new MemoryLimitState(name, null, rate(name));
+      limitState.rate!.wakeUps.listen(() => becameAvailable(limitState));
       return limitState;
     };
   }
@@ -118,7 +118,7 @@ export class LimitBook {
 
   /** If nothing is held of it, it may be forgotten one day. */
   rest(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
-    if (limitState.ledger !== undefined || limitState.slot !== NOWHERE || limitState.holding) return;
+    if (limitState.rate !== undefined || limitState.slot !== NOWHERE || limitState.hasSlotsInUse) return;
     if (this.#kept.get(limitState.name)?.groups.get(limitState.group) !== limitState) return;
     limitState.idleAt = limitState.quietAt(rule, time);
     this.#resting.add(limitState);
@@ -139,7 +139,7 @@ export class LimitBook {
       if (!isAwaited(limitState) && limitState.isIdle(rule, time)) {
         groups.delete(limitState.group);
         pruned += 1;
-      } else if (!limitState.holding) {
+      } else if (!limitState.hasSlotsInUse) {
         const quietAt = limitState.quietAt(rule, time);
         limitState.idleAt = quietAt > time ? quietAt : time + LOOK_AGAIN_MS;
         this.#resting.add(limitState);

@@ -28,14 +28,14 @@ import {
   windowWait,
 } from "../../../limits/window.ts";
 import { NOWHERE, type Slotted } from "../heap.ts";
-import { type Hold, Holds } from "./holds.ts";
+import { type SlotUse, Slots } from "./slots.ts";
 import { RateKeyState } from "./rate-key-state.ts";
 
 /**
  * What a start was charged under one limit, so that exactly that can be given back. Starts of one claim that take no slots and count
  * for one share it: then `entry` is what all of them count for.
  */
-export interface Taken {
+export interface Charged {
   readonly limitState: MemoryLimitState;
   /** The rule that it was charged under. */
   readonly rule: LimitRule;
@@ -46,9 +46,9 @@ export interface Taken {
   /** That of the limit state at the time: after a reset, giving back changes nothing. */
   readonly keyState: KeyState;
   entry: StartEntry | undefined;
-  hold: Hold | undefined;
+  slotUse: SlotUse | undefined;
   /** Other starts of the claim share it. */
-  common: boolean;
+  shared: boolean;
 }
 
 /** The first capacity of the log of a group: there may be many groups with few starts each. */
@@ -62,7 +62,7 @@ export class MemoryLimitState implements Slotted {
   readonly name: string;
   readonly group: string | null;
   /** Undefined: it is for one group. */
-  readonly ledger: RateState | undefined;
+  readonly rate: RateState | undefined;
   keyState: KeyState;
   /** Was anything ever counted? */
   counted = false;
@@ -72,25 +72,25 @@ export class MemoryLimitState implements Slotted {
   idleAt = 0;
   slot = NOWHERE;
   #log: StartLog | undefined;
-  #holds: Holds | undefined;
+  #slotsInUse: Slots | undefined;
 
-  constructor(name: string, group: string | null, ledger: RateState | undefined) {
+  constructor(name: string, group: string | null, rate: RateState | undefined) {
     this.name = name;
     this.group = group;
-    this.ledger = ledger;
-    this.keyState = ledger === undefined ? newKeyState() : new RateKeyState(ledger);
+    this.rate = rate;
+    this.keyState = rate === undefined ? newKeyState() : new RateKeyState(rate);
   }
 
   get log(): StartLog | undefined {
-    return this.ledger === undefined ? this.#log : this.ledger.log;
+    return this.rate === undefined ? this.#log : this.rate.log;
   }
 
-  get holding(): boolean {
-    return this.#holds !== undefined && this.#holds.size > 0;
+  get hasSlotsInUse(): boolean {
+    return this.#slotsInUse !== undefined && this.#slotsInUse.size > 0;
   }
 
-  held(time: number): SlotsInUse {
-    return this.#holds === undefined ? NO_SLOTS : this.#holds.at(time, this.keyState.openUntil);
+  slotsInUse(time: number): SlotsInUse {
+    return this.#slotsInUse === undefined ? NO_SLOTS : this.#slotsInUse.at(time, this.keyState.openUntil);
   }
 
   used({ windowMs }: Quota, time: number): number {
@@ -99,10 +99,10 @@ export class MemoryLimitState implements Slotted {
   }
 
   /** Charges a start, whether or not it fits. `until`: when its slots expire. */
-  take(rule: LimitRule, charge: Charge, time: number, until: number | null, granted?: Granted): Taken {
+  charge(rule: LimitRule, charge: Charge, time: number, until: number | null, granted?: Granted): Charged {
     this.counted = true;
     chargeKey(this.keyState, charge, time, granted);
-    const taken: Taken = {
+    const charged: Charged = {
       limitState: this,
       rule,
       charge,
@@ -110,93 +110,104 @@ export class MemoryLimitState implements Slotted {
       granted,
       keyState: this.keyState,
       entry: undefined,
-      hold: undefined,
-      common: false,
+      slotUse: undefined,
+      shared: false,
     };
-    this.takeMore(taken, rule, charge, until);
-    return taken;
+    this.chargeMore(charged, rule, charge, until);
+    return charged;
   }
 
   /** Charges one more start of the same claim, which takes no slots. */
-  takeAgain(taken: Taken): void {
-    taken.common = true;
-    chargeKey(this.keyState, taken.charge, taken.at, taken.granted);
-    if (taken.entry !== undefined) growStart(taken.entry, taken.charge.weight);
+  chargeAgain(charged: Charged): void {
+    charged.shared = true;
+    chargeKey(this.keyState, charged.charge, charged.at, charged.granted);
+    if (charged.entry !== undefined) growStart(charged.entry, charged.charge.weight);
   }
 
   /** The same start, under another rule of this name: it is counted once. */
-  takeMore(taken: Taken, rule: LimitRule, { weight, slots }: Charge, until: number | null): void {
+  chargeMore(charged: Charged, rule: LimitRule, { weight, slots }: Charge, until: number | null): void {
     const { max, windowMs } = quotaOf(rule, this.group);
-    if (max !== null && windowMs !== null && taken.entry === undefined) {
+    if (max !== null && windowMs !== null && charged.entry === undefined) {
       const log = this.log ?? (this.#log = createLog(FEW));
       // A log drops old entries only if a window is read from it.
       viewOf(log, windowMs);
-      const { at, granted } = taken;
-      taken.entry = granted === undefined ? recordStart(log, at, weight) : grantStart(log, at, weight, granted.until);
+      const { at, granted } = charged;
+      charged.entry = granted === undefined ? recordStart(log, at, weight) : grantStart(log, at, weight, granted.until);
     }
-    if (taken.hold !== undefined) return;
-    const holds = takesSlots(rule, this.group);
+    if (charged.slotUse !== undefined) return;
+    const takes = takesSlots(rule, this.group);
     // While a start of a group may still be settled, the state of the group must not be deleted.
-    const settles = this.ledger === undefined && (rule.weight !== null || until !== null);
-    if (!holds && !settles) return;
-    taken.hold = (this.#holds ??= new Holds()).take(holds ? slots : 0, taken.at, until);
+    const settles = this.rate === undefined && (rule.weight !== null || until !== null);
+    if (!takes && !settles) return;
+    charged.slotUse = (this.#slotsInUse ??= new Slots()).take(takes ? slots : 0, charged.at, until);
   }
 
   /** A running job takes slots of the limit from now on. `before`: what its start was charged here, if anything. */
-  adopt(before: Taken | undefined, rule: LimitRule, charge: Charge, at: number): Taken {
+  adopt(before: Charged | undefined, rule: LimitRule, charge: Charge, at: number): Charged {
     this.counted = true;
-    const holds = (this.#holds ??= new Holds());
-    if (before?.hold !== undefined && holds.has(before.hold)) {
-      holds.resize(before.hold, charge.slots);
+    const inUse = (this.#slotsInUse ??= new Slots());
+    if (before?.slotUse !== undefined && inUse.has(before.slotUse)) {
+      inUse.resize(before.slotUse, charge.slots);
       return { ...before, rule };
     }
-    const hold = holds.take(charge.slots, at, null);
-    if (before !== undefined) return { ...before, rule, hold };
+    const slotUse = inUse.take(charge.slots, at, null);
+    if (before !== undefined) return { ...before, rule, slotUse };
     const { keyState } = this;
-    return { limitState: this, rule, charge, at, granted: undefined, keyState, entry: undefined, hold, common: false };
+    return {
+      limitState: this,
+      rule,
+      charge,
+      at,
+      granted: undefined,
+      keyState,
+      entry: undefined,
+      slotUse,
+      shared: false,
+    };
   }
 
   /** Does the start have slots of the limit? */
-  isHolding({ rule, hold }: Taken): boolean {
-    return hold !== undefined && takesSlots(rule, this.group) && this.#holds?.has(hold) === true;
+  hasSlots({ rule, slotUse }: Charged): boolean {
+    return slotUse !== undefined && takesSlots(rule, this.group) && this.#slotsInUse?.has(slotUse) === true;
   }
 
-  release({ hold }: Taken): void {
-    if (hold !== undefined) this.#holds?.release(hold);
+  release({ slotUse }: Charged): void {
+    if (slotUse !== undefined) this.#slotsInUse?.release(slotUse);
   }
 
   /** Takes back a start that never happened. */
-  cancel({ keyState, charge, at, entry, common }: Taken): void {
+  cancel({ keyState, charge, at, entry, shared }: Charged): void {
     cancelCharge(keyState, at);
-    if (entry !== undefined) shrinkStart(entry, common ? charge.weight : entry.weight);
+    if (entry !== undefined) shrinkStart(entry, shared ? charge.weight : entry.weight);
   }
 
   /** Settles what the start really used: of the window, or without one of the slots. */
-  settle({ rule, keyState, entry, hold }: Taken, used: number, time: number): void {
+  settle({ rule, keyState, entry, slotUse }: Charged, used: number, time: number): void {
     if (rule.quota.max === null) {
-      if (hold !== undefined && quotaOf(rule, this.group).concurrency !== null) this.#holds?.resize(hold, used);
+      if (slotUse !== undefined && quotaOf(rule, this.group).concurrency !== null)
+        this.#slotsInUse?.resize(slotUse, used);
     } else if (entry !== undefined) {
       correctCharge(keyState, used - entry.weight - entry.expired);
       settleStart(entry, time, used);
     }
   }
 
-  renew({ hold }: Taken, until: number): void {
-    if (hold !== undefined) this.#holds?.renew(hold, until);
+  renew({ slotUse }: Charged, until: number): void {
+    if (slotUse !== undefined) this.#slotsInUse?.renew(slotUse, until);
   }
 
   /** Forgets everything but slots in use. */
   reset(): void {
-    if (this.ledger !== undefined) clearRateState(this.ledger);
+    if (this.rate !== undefined) clearRateState(this.rate);
     this.#log = undefined;
-    this.keyState = this.ledger === undefined ? newKeyState() : new RateKeyState(this.ledger);
+    this.keyState = this.rate === undefined ? newKeyState() : new RateKeyState(this.rate);
   }
 
   /** Forgets everything, slots in use as well. */
   forget(): void {
     this.reset();
     this.counted = false;
-    this.#holds = undefined;
+    this.#slotsInUse = undefined;
   }
 
   /** When nothing in it will count any more, as far as time alone decides: now or earlier if nothing counts already. */
@@ -215,9 +226,9 @@ export class MemoryLimitState implements Slotted {
 
   /** Is there nothing in it that could still matter? */
   isIdle(rule: LimitRule, time: number): boolean {
-    this.#holds?.expire(time);
+    this.#slotsInUse?.expire(time);
     const { everyMs } = quotaOf(rule, this.group);
-    return !this.holding && isKeyIdle(this.keyState, everyMs, time) && this.quietAt(rule, time) <= time;
+    return !this.hasSlotsInUse && isKeyIdle(this.keyState, everyMs, time) && this.quietAt(rule, time) <= time;
   }
 }
 
@@ -237,7 +248,7 @@ export function decisionOf(
     rule,
     group,
     limitState === undefined ? UNTOUCHED : limitState.keyState,
-    limitState === undefined ? NO_SLOTS : limitState.held(time),
+    limitState === undefined ? NO_SLOTS : limitState.slotsInUse(time),
     charge,
     time,
     (max, windowMs, weight) => (log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, time, weight)),
@@ -262,5 +273,12 @@ export function availableOf(
   if (nextOf(limitState, rule, group, time).wait !== 0) return 0;
   const quota = quotaOf(rule, group);
   if (limitState === undefined) return availableNow(rule, quota, UNTOUCHED, NO_SLOTS, 0, time);
-  return availableNow(rule, quota, limitState.keyState, limitState.held(time), limitState.used(quota, time), time);
+  return availableNow(
+    rule,
+    quota,
+    limitState.keyState,
+    limitState.slotsInUse(time),
+    limitState.used(quota, time),
+    time,
+  );
 }

@@ -51,14 +51,14 @@ export class MemoryLimits implements LimitStorage {
   }
 
   take(request: LimitTake): Promise<LimitTaken> {
-    return this.#step((now) => take(this.#book, request, this.#book.toLedgerTime(now)));
+    return this.#step((now) => take(this.#book, request, this.#book.limitTime(now)));
   }
 
   give(token: string, given: LimitGiven): Promise<void> {
-    return this.#step((now) => give(this.#book, token, given, this.#book.toLedgerTime(now)));
+    return this.#step((now) => give(this.#book, token, given, this.#book.limitTime(now)));
   }
 
   renew(tokens: readonly string[], ttlMs: number): Promise<readonly string[]> {
-    return this.#step((now) => renew(this.#book, tokens, ttlMs, this.#book.toLedgerTime(now)));
+    return this.#step((now) => renew(this.#book, tokens, ttlMs, this.#book.limitTime(now)));
   }
 }

@@ -1,15 +1,15 @@
 import { Heap, type Slotted } from "../heap.ts";
-import type { Taken } from "./limit-state.ts";
+import type { Charged } from "./limit-state.ts";
 
-/** What was taken of a limit outside of any job. */
+/** What was charged of a limit outside of any job. */
 export interface Permit extends Slotted {
   readonly token: string;
-  readonly taken: Taken;
+  readonly charged: Charged;
   /** Something of it comes back when it ends. */
   readonly held: boolean;
   /** From then on nothing can be given back, or said about it. */
   expiresAt: number;
-  /** What was held came back, and nothing can be taken back: only what was really used may still be said. */
+  /** What was held came back, and nothing can be charged back: only what was really used may still be said. */
   ended: boolean;
 }
 

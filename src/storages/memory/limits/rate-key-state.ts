@@ -11,18 +11,18 @@ export class RateKeyState implements KeyState {
   remainingUntil: number | null = null;
   failures = 0;
   openUntil: number | null = null;
-  readonly #ledger: RateState;
+  readonly #rate: RateState;
 
-  constructor(ledger: RateState) {
-    this.#ledger = ledger;
+  constructor(rate: RateState) {
+    this.#rate = rate;
   }
 
   get heldUntil(): number | null {
-    const { until } = this.#ledger.hold;
+    const { until } = this.#rate.hold;
     return until === Number.NEGATIVE_INFINITY ? null : until;
   }
 
   set heldUntil(until: number | null) {
-    this.#ledger.hold.until = until ?? Number.NEGATIVE_INFINITY;
+    this.#rate.hold.until = until ?? Number.NEGATIVE_INFINITY;
   }
 }

@@ -15,7 +15,7 @@ const SHOWN = 100;
 export function readLimits(book: Book, { name, group }: LimitQuery, now: number): LimitState[] {
   const rules = name === null ? book.limits.inForce : [book.limits.rule(name)];
   for (const queue of book.queues.values()) book.promoteAll(queue, now);
-  return rules.filter((rule) => rule !== undefined).map((rule) => keptState(book, rule, group, book.toLedgerTime(now)));
+  return rules.filter((rule) => rule !== undefined).map((rule) => keptState(book, rule, group, book.limitTime(now)));
 }
 
 /** A rule that is kept, and what is counted under it. */
@@ -26,7 +26,7 @@ export function keptState(book: Book, rule: LimitRule, group: string | null, tim
   const groups = book.limits.groups(rule.name);
   const shown = group === null ? latest(groups) : [group];
   const keys = shown.map((one) => inspect(groups.get(one), rule, one, time));
-  return limitStateOf(rule, origin, waitingIn(queues), groups.size, keys, ledgerSkew(book));
+  return limitStateOf(rule, origin, waitingIn(queues), groups.size, keys, limitSkew(book));
 }
 
 /** A rule that is not by group: one that is kept, or that a claim of this queue brought along. */
@@ -40,11 +40,11 @@ export function generalState(
   const limitState = book.limits.find(rule, null);
   const groups = limitState?.counted === true ? 1 : 0;
   const keys = [inspect(limitState, rule, null, time)];
-  return limitStateOf(rule, origin, waitingIn(queues), groups, keys, ledgerSkew(book));
+  return limitStateOf(rule, origin, waitingIn(queues), groups, keys, limitSkew(book));
 }
 
-/** How far the clock of the ledgers is ahead of the wall clock. */
-export const ledgerSkew = (book: Book): number => book.toLedgerTime(book.skew);
+/** How far the clock of limit states is ahead of the wall clock. */
+export const limitSkew = (book: Book): number => book.limitTime(book.skew);
 
 /** One key of a limit. `undefined`: nothing was ever counted for the group. */
 export function inspect(
@@ -60,7 +60,7 @@ export function inspect(
     group,
     quota,
     keyState: limitState?.keyState ?? UNTOUCHED,
-    slots: limitState?.held(time) ?? NO_SLOTS,
+    slots: limitState?.slotsInUse(time) ?? NO_SLOTS,
     used: limitState?.used(quota, time) ?? 0,
     now: time,
     windowWait: (max, windowMs, weight) =>

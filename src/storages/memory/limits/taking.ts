@@ -9,7 +9,7 @@ import { forgetExpired, release } from "./giving.ts";
 import type { Permit } from "./permits.ts";
 import { type MemoryLimitState, decisionOf } from "./limit-state.ts";
 
-/** So many permits that have expired are deleted when one is taken: there may be no worker that sweeps. */
+/** So many permits that have expired are deleted when one is charged: there may be no worker that sweeps. */
 const FORGOTTEN = 10;
 
 /** What only counts can be corrected for so long at least: an answer may be slow to come. */
@@ -39,11 +39,11 @@ export function take(book: Book, request: LimitTake, time: number): LimitTaken {
   const expiresAt = time + (held ? ttlMs : Math.max(ttlMs, quota.windowMs ?? 0, CORRECTED_MS));
   const limitState = limits.open(rule, group);
   const granted = grantTtlMs === undefined ? undefined : book.grants.next(time, grantTtlMs);
-  const taken = limitState.take(rule, charge, time, expiresAt, granted);
+  const charged = limitState.charge(rule, charge, time, expiresAt, granted);
   limits.rest(limitState, rule, time);
   const token = book.nextPermit();
-  permits.add({ token, taken, held, expiresAt, ended: false, slot: NOWHERE });
-  const grant = granted && book.grants.keep(granted, [[taken]], book.ledgerNow());
+  permits.add({ token, charged, held, expiresAt, ended: false, slot: NOWHERE });
+  const grant = granted && book.grants.keep(granted, [[charged]], book.limitNow());
   return { granted: true, token, held, ...(grant !== undefined && { grant }) };
 }
 
@@ -62,31 +62,31 @@ function waitOf(
   return Math.max(wait, book.heavy.longest(limitState, rule, time, Number.NEGATIVE_INFINITY));
 }
 
-/** Ends, takes back or corrects what was taken. */
+/** Ends, takes back or corrects what was charged. */
 export function give(book: Book, token: string, given: LimitGiven, time: number): void {
   const permit = book.permits.find(token, time);
   if (permit === undefined) return;
-  const { taken } = permit;
-  const { limitState, rule } = taken;
+  const { charged } = permit;
+  const { limitState, rule } = charged;
   if (typeof given === "object") {
     book.loosen(limitState, rule, time);
-    limitState.settle(taken, given.used, time);
+    limitState.settle(charged, given.used, time);
     return;
   }
   if (permit.ended) return;
   if (given === "cancelled") {
     book.permits.remove(permit);
-    book.grants.forget(taken.granted);
+    book.grants.forget(charged.granted);
     book.loosen(limitState, rule, time);
-    limitState.cancel(taken);
+    limitState.cancel(charged);
   }
-  release(book, taken, time);
+  release(book, charged, time);
   if (given === "released") end(book, permit, time);
 }
 
 /** The work is done. What it really used may become known while its start counts, or what was charged for it later does. */
 function end({ permits }: Book, permit: Permit, time: number): void {
-  const { limitState, rule, entry } = permit.taken;
+  const { limitState, rule, entry } = permit.charged;
   const at = entry === undefined ? undefined : startedAt(entry);
   const until = at === undefined ? time : at + (quotaOf(rule, limitState.group).windowMs ?? 0);
   if (until <= time) {
@@ -94,7 +94,7 @@ function end({ permits }: Book, permit: Permit, time: number): void {
     return;
   }
   permit.ended = true;
-  permit.taken.hold = undefined;
+  permit.charged.slotUse = undefined;
   permits.keep(permit, until);
 }
 
@@ -106,7 +106,7 @@ export function renew(book: Book, tokens: readonly string[], ttlMs: number, time
     // Never sooner: a claim may have answered with the instant at which it expires.
     const until = Math.max(permit.expiresAt, time + ttlMs);
     book.permits.keep(permit, until);
-    permit.taken.limitState.renew(permit.taken, until);
+    permit.charged.limitState.renew(permit.charged, until);
     return false;
   });
 }
