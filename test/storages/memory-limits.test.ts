@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { JobRecord } from "../../src/core/job.ts";
 import type { LimitRule } from "../../src/limits/rule.ts";
 import type { Outcome } from "../../src/storage/job-storage.ts";
-import { Gates, type JobGate } from "../../src/storages/memory/gates.ts";
+import { Gates } from "../../src/storages/memory/gates.ts";
 import { Heap } from "../../src/storages/memory/heap.ts";
 import { Gate } from "../../src/storages/memory/lanes.ts";
 import { MemoryStorage } from "../../src/storages/memory/job-storage.ts";
@@ -80,7 +80,7 @@ describe("limits of MemoryStorage: what is full is not looked at", () => {
     const opened = vi.spyOn(Gate.prototype, "open");
     const next = await storage.claim(anything({ settle: [completed(jobs[1]!)] }));
     expect(next.jobs.map(({ group }) => group)).toEqual(["b"]);
-    expect(opened.mock.contexts.map((gate) => (gate as JobGate).key?.group)).toEqual(["b"]);
+    expect(opened.mock.contexts.map((gate) => (gate as Gate).key?.group)).toEqual(["b"]);
     opened.mockRestore();
   });
 

@@ -2,8 +2,9 @@ import type { Backlog, LimitState, TypeBacklog } from "../../storage/limit-stora
 import { originOfClaim } from "../../storage/stored-rules.ts";
 import { workersFor } from "../../storage/workers.ts";
 import type { Book } from "./book.ts";
-import { generalState, keptState } from "./limits/reading.ts";
-import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
+import { keptState, stateOf } from "./limits/reading.ts";
+import type { Lane, Line } from "./lanes.ts";
+import type { MemoryQueue } from "./queues.ts";
 import { rulesFor } from "./explaining.ts";
 
 /** The weights of so many jobs are looked at. */
@@ -44,13 +45,13 @@ function typeBacklog(queue: MemoryQueue, type: string, active: number, workers: 
   };
 }
 
-function* lanesOf(line: JobLine | undefined): Iterable<JobLane> {
+function* lanesOf(line: Line | undefined): Iterable<Lane> {
   if (line === undefined) return;
   yield* line.lanes();
 }
 
 /** Which part of the jobs says how heavy it is, and how heavy that is. */
-function averageWeights(line: JobLine | undefined): TypeBacklog["weights"] {
+function averageWeights(line: Line | undefined): TypeBacklog["weights"] {
   const said = new Map<string, { sum: number; jobs: number }>();
   let left = WEIGHED;
   for (const lane of lanesOf(line)) {
@@ -80,7 +81,7 @@ function limitsOf(book: Book, queue: MemoryQueue, types: readonly TypeBacklog[],
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .map((rule) =>
       queue.claimLimits.includes(rule)
-        ? generalState(book, rule, originOfClaim(rule), [queue], time)
+        ? stateOf(book, rule, originOfClaim(rule), null, [queue], time)
         : keptState(book, rule, null, time),
     );
 }

@@ -6,15 +6,16 @@ import { Subscribers } from "../../storage/subscribers.ts";
 import { Gates } from "./gates.ts";
 import { Heap, NOWHERE } from "./heap.ts";
 import { HeavyHeads } from "./heavy-heads.ts";
+import type { Deadline, Lane, Line, StoredJob, Turn } from "./lanes.ts";
 import { Freed } from "./limits/freed.ts";
 import { Grants } from "./limits/grants.ts";
 import { LimitBook } from "./limits/limit-book.ts";
 import { Permits } from "./limits/permits.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
-import { type JobLane, type JobLine, type JobTurn, type Key, MemoryQueue } from "./queues.ts";
+import { type Key, MemoryQueue } from "./queues.ts";
 import { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
 import { Sequence } from "./sequence.ts";
-import { type Deadline, NO_CHARGES, type StoredJob } from "./stored-job.ts";
+import { NO_CHARGES } from "./stored-job.ts";
 import { Workers } from "./workers.ts";
 
 const DAY_MS = 86_400_000;
@@ -58,12 +59,11 @@ export class Book {
   readonly deadlines = new Heap<Deadline>((a, b) => a.at - b.at || a.job.seq - b.job.seq);
   readonly keys = new Heap<Key>((a, b) => a.expiresAt - b.expiresAt);
   /** Lanes without jobs, the longest empty first. */
-  readonly idle = new Set<JobLane>();
+  readonly idle = new Set<Lane>();
   #seq = 0;
   #lanes = 0;
   #turn = 0;
   #token = 0;
-  #permits = 0;
   readonly #clock: Clock;
   /** What to add to the monotonic clock. Whole, so that differences between instants are those of the clock. */
   readonly #origin: number;
@@ -94,6 +94,11 @@ export class Book {
     return this.#skew;
   }
 
+  /** The same for the clock of the limits. */
+  get limitSkew(): number {
+    return this.limitTime(this.#skew);
+  }
+
   /** The wall clock was set: instants that users gave move with it. */
   #follow(skew: number): void {
     this.#skew = skew;
@@ -121,7 +126,7 @@ export class Book {
     return Math.max(0, Math.ceil((instant - this.#origin) * PARTS) / PARTS - this.#clock.now());
   }
 
-  /** The instant by the clock of the limits, not rounded. */
+  /** Now, by the clock of the limits, not rounded. */
   limitNow(): number {
     return this.#clock.now();
   }
@@ -139,11 +144,6 @@ export class Book {
     return (this.#token += 1);
   }
 
-  /** The token of something that is taken outside of any job. */
-  nextPermit(): string {
-    return `p${(this.#permits += 1)}`;
-  }
-
   queue(name: string): MemoryQueue {
     let queue = this.queues.get(name);
     if (queue === undefined) this.queues.set(name, (queue = new MemoryQueue(name)));
@@ -155,7 +155,7 @@ export class Book {
     const line = this.queue(job.queue).line(job.type);
     // First those that came due before it: then almost every job joins its lane at the end.
     this.promote(line, now);
-    let lane: JobLane | undefined;
+    let lane: Lane | undefined;
     let mayStart: boolean;
     if (job.dueAt > now) {
       become(job, "scheduled");
@@ -209,7 +209,7 @@ export class Book {
   }
 
   /** Those of the line that have come due wait from now on. */
-  promote(line: JobLine, now: number): void {
+  promote(line: Line, now: number): void {
     for (let job = line.scheduled.first; job !== undefined && job.dueAt <= now; job = line.scheduled.first) {
       line.scheduled.remove(job);
       takeOldPlace(job);
@@ -225,14 +225,7 @@ export class Book {
   /**
    * The first of the lane starts. Its unit has had its turn with these types, once it has started as many as its share is.
    */
-  start(
-    lane: JobLane,
-    turns: readonly JobTurn[],
-    share: number,
-    worker: string,
-    leaseMs: number,
-    now: number,
-  ): StoredJob {
+  start(lane: Lane, turns: readonly Turn[], share: number, worker: string, leaseMs: number, now: number): StoredJob {
     const job = lane.first!;
     this.#leave(job, now);
     lane.unit.started += 1;
@@ -250,7 +243,7 @@ export class Book {
     return job;
   }
 
-  #turnOf({ own, line, priority }: JobLane, turns: readonly JobTurn[]): void {
+  #turnOf({ own, line, priority }: Lane, turns: readonly Turn[]): void {
     // Without groups there are no turns: lanes with different keys go on in the order of their jobs.
     if (own.lanes.length > 1 && this.queue(line.queue).isUngrouped(priority)) return;
     this.#turn += 1;
@@ -339,7 +332,7 @@ export class Book {
     this.subscribers.notify();
   }
 
-  #wait(job: StoredJob, line: JobLine): JobLane {
+  #wait(job: StoredJob, line: Line): Lane {
     const lane =
       line.lane(job.priority, job.group, job.keys) ?? this.queue(line.queue).openLane((this.#lanes += 1), line, job);
     lane.put(job);
@@ -355,7 +348,7 @@ export class Book {
   }
 
   /** Another job is first in the lane, or none: others may have waited only because the one before did. */
-  #lookBehind(lane: JobLane): void {
+  #lookBehind(lane: Lane): void {
     this.heavy.drop(lane);
     const { key, isOpen } = lane.gate!;
     if (key !== undefined && !isOpen) this.gates.openAll(key);
@@ -368,7 +361,7 @@ export class Book {
 }
 
 /** Another job is first in the lane: it stands where that one belongs, and not before others because of the one before. */
-function stepBack(lane: JobLane): void {
+function stepBack(lane: Lane): void {
   if (lane.gate!.front) lane.line.move(lane, undefined, false);
   else if (lane.own.lanes.length > 1) lane.gate!.moved(lane);
 }

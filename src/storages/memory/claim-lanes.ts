@@ -5,37 +5,37 @@ import { neverFits } from "../../storage/stored-rules.ts";
 import type { Decision, LimitKey, KeyCharge } from "../../planner/claim-limits.ts";
 import type { LaneSource } from "../../planner/plan-claim.ts";
 import type { Book } from "./book.ts";
-import { type Looking, chargeAll, type MemoryKey } from "./limits/key.ts";
+import type { Lane, Line, StoredJob, Turn } from "./lanes.ts";
+import { chargeAll, type Claiming, type ClaimKey } from "./limits/claim-key.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
-import type { JobLane, JobLine, JobTurn, MemoryQueue } from "./queues.ts";
-import type { StoredJob } from "./stored-job.ts";
+import type { MemoryQueue } from "./queues.ts";
 
-/** The lanes that a claim walks over, as they are at each moment. */
-export class MemoryLanes implements LaneSource<JobLane> {
+/** The lanes that a claim plans over, as they are after each of its steps. */
+export class MemoryLanes implements LaneSource<Lane> {
   readonly #book: Book;
   readonly #queue: MemoryQueue;
   readonly #request: ClaimRequest;
   readonly #asked: ReadonlySet<string> | null;
-  readonly #lines: ReadonlySet<JobLine>;
+  readonly #lines: ReadonlySet<Line>;
   /** The rules that give some groups a larger share. */
   readonly #sharing: readonly LimitRule[];
   readonly #now: number;
   readonly #time: number;
   readonly #started: StoredJob[];
-  readonly #looking: Looking;
-  /** What heavy heads had waited for that have started. */
+  readonly #claiming: Claiming;
+  /** The limits of heavy heads that have started. */
   readonly #waitedFor = new Set<MemoryLimitState>();
 
-  /** `lines`: those that it may take from. Jobs that start are put into `started`. `looking.lane` is the lane it asks for. */
+  /** `lines`: those that it may take from. Jobs that start are put into `started`. `claiming.lane` is set to the lane that it asks for. */
   constructor(
     book: Book,
     queue: MemoryQueue,
     request: ClaimRequest,
-    lines: ReadonlySet<JobLine>,
+    lines: ReadonlySet<Line>,
     rules: readonly LimitRule[],
     now: number,
     started: StoredJob[],
-    looking: Looking,
+    claiming: Claiming,
   ) {
     this.#book = book;
     this.#queue = queue;
@@ -46,25 +46,25 @@ export class MemoryLanes implements LaneSource<JobLane> {
     this.#now = now;
     this.#time = book.limitTime(now);
     this.#started = started;
-    this.#looking = looking;
+    this.#claiming = claiming;
   }
 
-  first(type: string): JobLane | undefined {
+  first(type: string): Lane | undefined {
     const line = this.#queue.lines.get(type)!;
     if (line.open.size === 0 && line.closed.size > 0) this.#book.gates.openDue(line, this.#time);
     return line.first;
   }
 
-  unit(lane: JobLane): readonly JobLane[] {
+  unit(lane: Lane): readonly Lane[] {
     return readyLanes(lane, this.#lines);
   }
 
-  head(lane: JobLane): StoredJob | undefined {
-    this.#looking.lane = lane;
+  head(lane: Lane): StoredJob | undefined {
+    this.#claiming.lane = lane;
     return lane.first;
   }
 
-  start(lane: JobLane, charges: readonly KeyCharge[]): void {
+  start(lane: Lane, charges: readonly KeyCharge[]): void {
     if (lane.heavy !== undefined) this.#waitedFor.add(lane.heavy.by);
     const { worker, leaseMs } = this.#request;
     const job = this.#book.start(lane, turnsOf(lane, this.#asked), this.#shareOf(lane), worker, leaseMs, this.#now);
@@ -72,15 +72,15 @@ export class MemoryLanes implements LaneSource<JobLane> {
     this.#started.push(job);
   }
 
-  block(lane: JobLane, wait: Wait, by: LimitKey, fits: Wait): void {
-    const { limitState } = by as MemoryKey;
+  block(lane: Lane, wait: Wait, by: LimitKey, fits: Wait): void {
+    const { opened: limitState } = by as ClaimKey;
     if (fits > 0) this.#book.heavy.note(lane, limitState, this.#time + fits);
     else if (by.rule.weight !== null) this.#book.heavy.drop(lane);
     this.#book.gates.block(lane, limitState, this.#time + wait, fits > 0);
     this.#book.limits.rest(limitState, by.rule, this.#time);
   }
 
-  refuse(lane: JobLane, { by, charge }: Decision & { readonly granted: false }): void {
+  refuse(lane: Lane, { by, charge }: Decision & { readonly granted: false }): void {
     const job = lane.first!;
     const { queue, id, type, attempt } = job;
     const error = neverFits(by, by.rule.quota.max === null ? charge.slots : charge.weight);
@@ -107,7 +107,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
     return own;
   }
 
-  #shareOf({ type, group }: JobLane): number {
+  #shareOf({ type, group }: Lane): number {
     if (this.#sharing.length === 0) return 1;
     return shareOf(
       this.#sharing.filter((rule) => applies(rule, this.#queue.name, type)),
@@ -117,7 +117,7 @@ export class MemoryLanes implements LaneSource<JobLane> {
 }
 
 /** The turns of its unit for the types asked for, paused as these may be. */
-export function turnsOf({ unit: { turns }, own }: JobLane, asked: ReadonlySet<string> | null): readonly JobTurn[] {
+export function turnsOf({ unit: { turns }, own }: Lane, asked: ReadonlySet<string> | null): readonly Turn[] {
   if (turns.length === 1 || asked === null) return turns;
   if (asked.size === 1) return [own];
   return turns.filter(({ type }) => asked.has(type));
@@ -127,10 +127,10 @@ export function turnsOf({ unit: { turns }, own }: JobLane, asked: ReadonlySet<st
 const MOST_LOOKS = 64;
 
 /** Lanes at open gates, of its unit and these lines, that may have the job which starts next; `lane`, the first of its line, is one. */
-export function readyLanes(lane: JobLane, lines: ReadonlySet<JobLine>): readonly JobLane[] {
+export function readyLanes(lane: Lane, lines: ReadonlySet<Line>): readonly Lane[] {
   const { turns } = lane.unit;
   if (turns.length === 1) return [lane];
-  const ready: JobLane[] = [lane];
+  const ready: Lane[] = [lane];
   for (const turn of turns) {
     const { line } = turn.lanes[0]!;
     if (turn === lane.own || !lines.has(line)) continue;

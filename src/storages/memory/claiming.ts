@@ -1,20 +1,20 @@
 import type { JobRecord } from "../../core/job.ts";
-import { applies, type LimitRule } from "../../limits/rule.ts";
+import { applies, labelOf, type LimitRule } from "../../limits/rule.ts";
+import { knownWait } from "../../limits/wait.ts";
 import type { Claim, ClaimRequest } from "../../storage/job-storage.ts";
 import { ruleOfClaim } from "../../storage/stored-rules.ts";
 import { Allowance } from "../../storage/step-bytes.ts";
 import { byTurn } from "../../planner/turns.ts";
 import { ClaimLimits } from "../../planner/claim-limits.ts";
-import { planClaim } from "../../planner/plan-claim.ts";
+import { type ClaimPlan, planClaim } from "../../planner/plan-claim.ts";
 import type { Book } from "./book.ts";
 import { MemoryLanes, readyLanes, turnsOf } from "./claim-lanes.ts";
-import { byDue } from "./lanes.ts";
-import { type Looking, MemoryKey } from "./limits/key.ts";
-import { wakeUpOf } from "./wake-up.ts";
-import { endOverdue } from "./overdue.ts";
-import type { JobLane, JobLine, MemoryQueue } from "./queues.ts";
+import { byDue, type Lane, type Line, type StoredJob } from "./lanes.ts";
+import { type Claiming, ClaimKey } from "./limits/claim-key.ts";
+import type { MemoryQueue } from "./queues.ts";
 import { settle } from "./settling.ts";
-import { copyOf, type StoredJob } from "./stored-job.ts";
+import { endOverdue } from "./sweeping.ts";
+import { copyOf } from "./stored-job.ts";
 
 /** What a claim found besides the jobs. */
 type Found = Pick<Claim, "more" | "nextInMs" | "blockedBy" | "grant">;
@@ -51,7 +51,7 @@ export function claim(book: Book, request: ClaimRequest, now: number): Claim {
 function rulesOf(
   book: Book,
   { name }: MemoryQueue,
-  lines: readonly JobLine[],
+  lines: readonly Line[],
   own: readonly LimitRule[],
 ): readonly LimitRule[] {
   const { inForce } = book.limits;
@@ -64,7 +64,7 @@ function rulesOf(
 function takeFreely(
   book: Book,
   request: ClaimRequest,
-  lines: readonly JobLine[],
+  lines: readonly Line[],
   now: number,
   started: StoredJob[],
 ): Found {
@@ -72,7 +72,7 @@ function takeFreely(
   const asked = types === null ? null : new Set(types);
   const allowance = new Allowance(request);
   // Only where a unit has jobs of several types: making a set takes longer than starting a job.
-  let own: ReadonlySet<JobLine> | undefined;
+  let own: ReadonlySet<Line> | undefined;
   let next = nextLane(lines);
   while (next !== undefined) {
     const lane = next.unit.turns.length === 1 ? next : firstDue(readyLanes(next, (own ??= new Set(lines))));
@@ -91,7 +91,7 @@ function takeUnder(
   book: Book,
   queue: MemoryQueue,
   request: ClaimRequest,
-  lines: readonly JobLine[],
+  lines: readonly Line[],
   rules: readonly LimitRule[],
   now: number,
   started: StoredJob[],
@@ -99,11 +99,10 @@ function takeUnder(
   const time = book.limitTime(now);
   const own = new Set(lines);
   const granted = request.grantTtlMs === undefined ? undefined : book.grants.next(time, request.grantTtlMs);
-  const looking: Looking = { lane: undefined, looksAt: ({ line }) => own.has(line), granted };
+  const claiming: Claiming = { lane: undefined, looksAt: ({ line }) => own.has(line), granted };
   const alone = new Set(rules.map(({ name }) => name)).size === rules.length;
-  const keyOf = (rule: LimitRule, group: string | null) =>
-    new MemoryKey(book.limits, book.heavy, looking, rule, group, time, alone);
-  const lanes = new MemoryLanes(book, queue, request, own, rules, now, started, looking);
+  const keyOf = (rule: LimitRule, group: string | null) => new ClaimKey(book, claiming, rule, group, time, alone);
+  const lanes = new MemoryLanes(book, queue, request, own, rules, now, started, claiming);
   const types = lines.map(({ type }) => type);
   const allowance = new Allowance(request);
   for (;;) {
@@ -117,6 +116,37 @@ function takeUnder(
   }
 }
 
+/**
+ * The wake-up time of a claim. The planner has answered for the lanes that were ready. Beside them there are lanes that were blocked
+ * before, and jobs that come due: they start when their time has come and the limits of their type are available.
+ */
+function wakeUpOf(
+  lines: readonly Line[],
+  limits: ClaimLimits,
+  plan: ClaimPlan,
+  now: number,
+  time: number,
+): Pick<Claim, "more" | "nextInMs" | "blockedBy"> {
+  let { nextIn, blockedBy } = plan;
+  for (const { type, closed, scheduled } of lines) {
+    const [gate, job] = [closed.first, scheduled.first];
+    if (gate === undefined && job === undefined) continue;
+    const { wait: least, by: general } = limits.earliest(type);
+    if (gate !== undefined) {
+      const by = gate.key!;
+      const own = gate.until - time;
+      const wait = Math.max(least, own);
+      if (blockedBy === null || wait < nextIn) {
+        blockedBy = own < least ? general!.rule.name : labelOf(by.name, by.group);
+      }
+      nextIn = Math.min(nextIn, wait);
+    }
+    if (job !== undefined) nextIn = Math.min(nextIn, Math.max(least, job.dueAt - now));
+  }
+  if (plan.more) return { more: true, nextInMs: 0, blockedBy };
+  return { more: false, nextInMs: knownWait(nextIn), blockedBy };
+}
+
 function publishStarted({ subscribers, skew }: Book, started: readonly StoredJob[], worker: string): JobRecord[] {
   return started.map((job) => {
     if (subscribers.hearAll) {
@@ -128,8 +158,8 @@ function publishStarted({ subscribers, skew }: Book, started: readonly StoredJob
 }
 
 /** The lane that speaks for the unit whose turn it is: the one that was served the longest ago. */
-function nextLane(lines: readonly JobLine[]): JobLane | undefined {
-  let next: JobLane | undefined;
+function nextLane(lines: readonly Line[]): Lane | undefined {
+  let next: Lane | undefined;
   for (let i = 0; i < lines.length; i++) {
     const lane = lines[i]!.first;
     if (lane !== undefined && (next === undefined || byTurn(lane, next) < 0)) next = lane;
@@ -138,7 +168,7 @@ function nextLane(lines: readonly JobLine[]): JobLane | undefined {
 }
 
 /** Of the lanes of a unit the one whose first job starts next. */
-function firstDue(lanes: readonly JobLane[]): JobLane {
+function firstDue(lanes: readonly Lane[]): Lane {
   let first = lanes[0]!;
   for (const lane of lanes) if (byDue(lane.first!, first.first!) < 0) first = lane;
   return first;

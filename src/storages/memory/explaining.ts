@@ -1,14 +1,13 @@
 import { startsBefore } from "../../limits/behind.ts";
 import { applies, type LimitRule, valueOf } from "../../limits/rule.ts";
 import { limitConditionOf } from "../../storage/inspected-key.ts";
-import type { LimitCondition, StartConditions } from "../../storage/limit-storage.ts";
+import type { StartConditions } from "../../storage/limit-storage.ts";
 import { NO_POSITION, type OtherGroup, type OwnLane, type Position, positionOf } from "../../planner/position.ts";
 import { byTurn } from "../../planner/turns.ts";
 import type { Book } from "./book.ts";
-import { byDue } from "./lanes.ts";
-import { inspect, limitSkew } from "./limits/reading.ts";
-import type { JobLane, JobUnit, MemoryQueue } from "./queues.ts";
-import { copyOf, type StoredJob } from "./stored-job.ts";
+import { byDue, type Lane, type LaneUnit, type StoredJob } from "./lanes.ts";
+import type { MemoryQueue } from "./queues.ts";
+import { copyOf } from "./stored-job.ts";
 
 /** Everything that decides when a job can start. */
 export function explain(book: Book, id: string, now: number): StartConditions | undefined {
@@ -18,7 +17,16 @@ export function explain(book: Book, id: string, now: number): StartConditions | 
   book.promoteAll(queue, now);
   const time = book.limitTime(now);
   const rules = rulesFor(book, queue, job.type);
-  const position = isQueued(job) ? positionIn(queue, job, time) : NO_POSITION;
+  const queued = job.state === "waiting" || job.state === "scheduled";
+  const position = queued ? positionIn(queue, job, time) : NO_POSITION;
+  const first = position.ahead.lane > 0 ? job.lane?.first?.weights : undefined;
+  const asking = { lane: job.lane, looksAt: () => true };
+  const limits = rules.map((rule) => {
+    const key = book.limits.keyAt(rule, valueOf(rule, job), time);
+    const before = startsBefore(rule, rules, position.before);
+    const behind = queued ? book.heavy.longest(key, job.priority, asking) : 0;
+    return limitConditionOf(key, { weights: job.weights, first, before, behind }, book.limitSkew);
+  });
   return {
     job: copyOf(job, book.skew),
     now: now - book.skew,
@@ -26,9 +34,7 @@ export function explain(book: Book, id: string, now: number): StartConditions | 
     typePaused: queue.pausedTypes.has(job.type),
     workers: book.workers.counts(job.queue, job.type, now),
     ahead: position.ahead,
-    limits: rules.map((rule) =>
-      conditionOf(book, rule, job, position, startsBefore(rule, rules, position.before), time),
-    ),
+    limits,
   };
 }
 
@@ -37,28 +43,8 @@ export function rulesFor(book: Book, queue: MemoryQueue, type: string): LimitRul
   return [...book.limits.inForce.filter((rule) => applies(rule, queue.name, type)), ...queue.claimLimits];
 }
 
-function conditionOf(
-  book: Book,
-  rule: LimitRule,
-  job: StoredJob,
-  { ahead }: Position,
-  before: number,
-  time: number,
-): LimitCondition {
-  const group = valueOf(rule, job);
-  const limitState = book.limits.find(rule, group);
-  const weighs = rule.weight !== null && limitState !== undefined && isQueued(job);
-  const asking = { lane: job.lane, looksAt: () => true };
-  const behind = weighs ? book.heavy.longest(limitState, rule, time, job.priority, asking) : 0;
-  const first = ahead.lane > 0 ? job.lane?.first?.weights : undefined;
-  const key = inspect(limitState, rule, group, time);
-  return limitConditionOf(key, { weights: job.weights, first, before, behind }, limitSkew(book));
-}
-
-const isQueued = ({ state }: StoredJob) => state === "waiting" || state === "scheduled";
-
 function positionIn(queue: MemoryQueue, job: StoredJob, time: number): Position {
-  const isReady = ({ gate, type }: JobLane) => gate !== undefined && gate.until <= time && !queue.pausedTypes.has(type);
+  const isReady = ({ gate, type }: Lane) => gate !== undefined && gate.until <= time && !queue.pausedTypes.has(type);
   let higher = 0;
   let higherOfType = 0;
   for (const unit of queue.unitsAbove(job.priority)) {
@@ -72,7 +58,7 @@ function positionIn(queue: MemoryQueue, job: StoredJob, time: number): Position 
   return positionOf({ higher, higherOfType, own, others: othersOf(queue, job, unit, isReady) });
 }
 
-function ownLane(queue: MemoryQueue, lane: JobLane, job: StoredJob): OwnLane {
+function ownLane(queue: MemoryQueue, lane: Lane, job: StoredJob): OwnLane {
   const place = { dueAt: job.firstDueAt ?? job.dueAt, seq: job.seq };
   let before = 0;
   for (let other = lane.first; other !== undefined && byDue(other, place) < 0; other = other.after) before += 1;
@@ -83,12 +69,12 @@ function ownLane(queue: MemoryQueue, lane: JobLane, job: StoredJob): OwnLane {
 function* othersOf(
   queue: MemoryQueue,
   job: StoredJob,
-  own: JobUnit | undefined,
-  isReady: (lane: JobLane) => boolean,
+  own: LaneUnit | undefined,
+  isReady: (lane: Lane) => boolean,
 ): Iterable<OtherGroup> {
   for (const unit of queue.unitsAt(job.priority)) {
     if (unit === own) continue;
-    let first: JobLane | undefined;
+    let first: Lane | undefined;
     let waiting = 0;
     let isMixed = false;
     for (const lane of lanesOf(unit)) {
@@ -102,6 +88,6 @@ function* othersOf(
 }
 
 /** Its lanes in which jobs wait. */
-function* lanesOf({ turns }: JobUnit): Iterable<JobLane> {
+function* lanesOf({ turns }: LaneUnit): Iterable<Lane> {
   for (const { lanes } of turns) for (const lane of lanes) if (lane.waiting > 0) yield lane;
 }

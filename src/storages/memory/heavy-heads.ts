@@ -1,50 +1,49 @@
-import { chargeOf, type LimitRule } from "../../limits/rule.ts";
+import { chargeOf } from "../../limits/rule.ts";
 import type { Wait } from "../../limits/wait.ts";
+import { decideFor } from "../../storage/inspected-key.ts";
 import { isOver, untilGiven, waitForHeads } from "../../planner/heavy-heads.ts";
-import type { LaneHead } from "./lanes.ts";
-import { type MemoryLimitState, decisionOf } from "./limits/limit-state.ts";
-import type { JobLane } from "./queues.ts";
-import type { StoredJob } from "./stored-job.ts";
-
-type MemoryHead = LaneHead<StoredJob>;
+import type { Lane, LaneHead } from "./lanes.ts";
+import type { MemoryKey } from "./limits/key.ts";
+import type { MemoryLimitState } from "./limits/limit-state.ts";
 
 /** A claim, and the lane that it asks for. */
 export interface Asking {
-  readonly lane: JobLane | undefined;
+  readonly lane: Lane | undefined;
   /** The claim looks at this lane as well, when its time has come. */
-  readonly looksAt: (lane: JobLane) => boolean;
+  readonly looksAt: (lane: Lane) => boolean;
 }
 
 /** The heavy heads of all limit keys (`planner/heavy-heads.ts`). */
 export class HeavyHeads {
-  readonly #heads = new Map<MemoryLimitState, Set<MemoryHead>>();
+  readonly #heads = new Map<MemoryLimitState, Set<LaneHead>>();
   #order = 0;
 
   /** How long a job of this priority waits for heads that come before it; 0: there are none. */
-  longest(limitState: MemoryLimitState, rule: LimitRule, time: number, priority: number, asking?: Asking): Wait {
-    const heads = this.#heads.get(limitState);
-    if (heads === undefined) return 0;
+  longest(key: MemoryKey, priority: number, asking?: Asking): Wait {
+    const { limitState, rule, now } = key;
+    const heads = limitState && this.#heads.get(limitState);
+    if (limitState === undefined || heads === undefined) return 0;
     const own = asking?.lane;
     for (const head of heads) {
       const { lane, job, returnedAt } = head;
       if (returnedAt !== undefined) {
-        const { wait } = decisionOf(limitState, rule, limitState.group, chargeOf(rule, job.weights), time);
-        head.until = untilGiven(head, returnedAt, wait, time);
+        const { wait } = decideFor(key, chargeOf(rule, job.weights));
+        head.until = untilGiven(head, returnedAt, wait, now);
         head.returnedAt = undefined;
       }
-      if (lane !== own && isOver(head, time)) this.drop(lane);
+      if (lane !== own && isOver(head, now)) this.drop(lane);
     }
     const since = own?.heavy?.by === limitState ? own.heavy.since : Number.POSITIVE_INFINITY;
-    return waitForHeads(heads, { id: own?.id ?? 0, priority, since }, time, ({ lane }) => asking?.looksAt(lane));
+    return waitForHeads(heads, { id: own?.id ?? 0, priority, since }, now, ({ lane }) => asking?.looksAt(lane));
   }
 
   /** The head of the lane fits then. */
-  note(lane: JobLane, by: MemoryLimitState, until: number): void {
+  note(lane: Lane, by: MemoryLimitState, until: number): void {
     const { id, priority, heavy: before } = lane;
     const job = lane.first!;
     this.drop(lane);
     const since = before?.job === job && before.by === by ? before.since : (this.#order += 1);
-    const head: MemoryHead = { id, priority, since, until, lane, by, job, returnedAt: undefined };
+    const head: LaneHead = { id, priority, since, until, lane, by, job, returnedAt: undefined };
     lane.heavy = head;
     const heads = this.#heads.get(by);
     if (heads === undefined) this.#heads.set(by, new Set([head]));
@@ -52,7 +51,7 @@ export class HeavyHeads {
   }
 
   /** The head of the lane reserves nothing any more. */
-  drop(lane: JobLane): void {
+  drop(lane: Lane): void {
     const { heavy } = lane;
     if (heavy === undefined) return;
     lane.heavy = undefined;

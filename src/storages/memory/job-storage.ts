@@ -41,16 +41,14 @@ import { closeWaiters } from "../../storage/waiters.ts";
 import { add } from "./adding.ts";
 import { backlog } from "./backlog.ts";
 import { Book } from "./book.ts";
-import { change } from "./changing.ts";
+import { change, update } from "./changing.ts";
 import { claim } from "./claiming.ts";
 import { MemoryLimits } from "./limits/limit-storage.ts";
 import type { InMemoryRateLimiterStorage } from "./rate-limiter-storage.ts";
-import { endings, find, findByKey, history, list, overview } from "./reading.ts";
+import { endings, find, findByKey, history, list, overview, unhandled } from "./reading.ts";
 import { heartbeat, report, settle } from "./settling.ts";
 import { explain } from "./explaining.ts";
 import { sweep } from "./sweeping.ts";
-import { unhandled } from "./unhandled.ts";
-import { update } from "./updating.ts";
 
 export interface MemoryStorageOptions {
   /** Where the time comes from. Default: the system's monotonic clock. */

@@ -1,21 +1,49 @@
-import type { JobKeys } from "../../core/job.ts";
+import type { AttemptRecord, JobKeys, JobRecord, JobState, LogLine } from "../../core/job.ts";
 import type { HeavyHead } from "../../planner/heavy-heads.ts";
 import type { Lane as Turning } from "../../planner/turns.ts";
+import { ByGroup } from "./by-group.ts";
 import { Heap, NOWHERE, type Slotted } from "./heap.ts";
-import type { MemoryLimitState } from "./limits/limit-state.ts";
+import type { Charged, MemoryLimitState } from "./limits/limit-state.ts";
 import { type Linked, Sequence } from "./sequence.ts";
 
-/** What a job needs in order to wait. */
-export interface Queued<Job extends Queued<Job>> extends Slotted {
-  dueAt: number;
+/** A deadline that is being watched: that of a job which has not started. */
+export interface Deadline extends Slotted {
+  at: number;
+  readonly job: StoredJob;
+}
+
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
+
+/** A job as this storage keeps it. It is changed in place; callers get a copy. */
+export interface StoredJob extends Mutable<JobRecord>, Linked<StoredJob> {
   /** Its place in the order of adding, over all queues. */
   readonly seq: number;
-  /** The lane it waits in. Only the lane writes it. */
-  lane: Lane<Job> | undefined;
-  /** Its neighbours there, or among the active jobs. */
-  before: Job | undefined;
-  after: Job | undefined;
+  /** The lane it waits in. Only the lane writes it. Its neighbours (`before`, `after`) are there, or among the active jobs. */
+  lane: Lane | undefined;
+  /** While it backs off: the `dueAt` that it takes again when that is over. */
+  firstDueAt: number | undefined;
+  /** How many jobs of its queue are in each state. */
+  readonly counts: Counts;
+  /** Deleted: it is in no index any more. */
+  gone: boolean;
+  /**
+   * When it is deleted, once it has ended; infinity before that, for it must not be a small integer: V8 keeps these in another way, and where
+   * a field gets its first other number, every object of the same shape is rewritten when it is next used. With 0 a claim of ten jobs
+   * that had been added before any job ended took 10 µs instead of 3.
+   */
+  deleteAt: number;
+  /** The instants that a person gave, by the wall clock: `dueAt`, until it waits, and `deadline` follow them (`book.ts`). */
+  dueWall: number | null;
+  deadlineWall: number | null;
+  /** Set while it waits or is scheduled, if it has a deadline. */
+  watched: Deadline | undefined;
+  /** While it is active: what its start was charged under its limits. */
+  charges: readonly Charged[];
+  attempts: AttemptRecord[] | undefined;
+  log: LogLine[] | undefined;
 }
+
+export type Counts = Record<JobState, number>;
 
 /** Which of two starts first, in one unit? */
 export const byDue = (a: Place, b: Place): number => a.dueAt - b.dueAt || a.seq - b.seq;
@@ -26,55 +54,55 @@ interface Place {
 }
 
 /** What takes turns: all lanes of one queue, priority and group, whatever their type and keys. */
-export interface LaneUnit<Job extends Queued<Job>> {
+export interface LaneUnit {
   readonly priority: number;
   readonly group: string | null;
   /** One for each type. */
-  turns: Turn<Job>[];
+  turns: Turn[];
   /** How many jobs it has started in the turn that it has now. */
   started: number;
 }
 
 /** When a unit had its turn, as far as jobs of one type are concerned. */
-export interface Turn<Job extends Queued<Job>> {
+export interface Turn {
   readonly id: number;
   readonly type: string;
   /** As a number that grows with every turn; 0: never. */
   at: number;
   /** More than one if its jobs have different keys. */
-  lanes: Lane<Job>[];
+  lanes: Lane[];
 }
 
 /** Jobs of one type, priority, group and keys that are due, as a list that any of them can leave at once. */
-export class Lane<Job extends Queued<Job>> implements Turning, Linked<Lane<Job>> {
+export class Lane implements Turning, Linked<Lane> {
   readonly id: number;
-  readonly line: Line<Job>;
+  readonly line: Line;
   readonly type: string;
   readonly priority: number;
   readonly group: string | null;
   readonly keys: JobKeys | undefined;
-  readonly unit: LaneUnit<Job>;
+  readonly unit: LaneUnit;
   /** It is one of its lanes, at this index, until it is deleted. */
-  readonly own: Turn<Job>;
+  readonly own: Turn;
   index: number;
   /** Where it stands while jobs wait in it. */
-  gate: Gate<Job> | undefined = undefined;
+  gate: Gate | undefined = undefined;
   /** The turn that it stands by at its gate. Of many lanes with one turn it may be an older one: then it is too far in front. */
   turn: number;
   /** Its first job, if that is a heavy head. Only `HeavyHeads` writes it. */
-  heavy: LaneHead<Job> | undefined = undefined;
+  heavy: LaneHead | undefined = undefined;
   waiting = 0;
   slot = NOWHERE;
-  before: Lane<Job> | undefined = undefined;
-  after: Lane<Job> | undefined = undefined;
+  before: Lane | undefined = undefined;
+  after: Lane | undefined = undefined;
   /** Since when it has been empty; infinity before that, for the reason that `deleteAt` of a job gives. */
   emptySince = Number.POSITIVE_INFINITY;
-  first: Job | undefined;
-  #last: Job | undefined;
+  first: StoredJob | undefined;
+  #last: StoredJob | undefined;
   /** The one that was put in between most recently, while it waits: the next such one mostly belongs right after it. */
-  #finger: Job | undefined;
+  #finger: StoredJob | undefined;
 
-  constructor(id: number, line: Line<Job>, unit: LaneUnit<Job>, own: Turn<Job>, keys: JobKeys | undefined) {
+  constructor(id: number, line: Line, unit: LaneUnit, own: Turn, keys: JobKeys | undefined) {
     this.id = id;
     this.line = line;
     this.type = line.type;
@@ -88,7 +116,7 @@ export class Lane<Job extends Queued<Job>> implements Turning, Linked<Lane<Job>>
   }
 
   /** Most come last. One that was given back belongs near the front. */
-  put(job: Job): void {
+  put(job: StoredJob): void {
     let before = this.#last;
     if (before !== undefined && byDue(job, before) < 0) {
       const from = this.#finger !== undefined && byDue(this.#finger, job) < 0 ? this.#finger : undefined;
@@ -112,7 +140,7 @@ export class Lane<Job extends Queued<Job>> implements Turning, Linked<Lane<Job>>
     this.line.waiting += 1;
   }
 
-  remove(job: Job): void {
+  remove(job: StoredJob): void {
     const { before, after } = job;
     if (before === undefined) this.first = after;
     else before.after = after;
@@ -128,9 +156,9 @@ export class Lane<Job extends Queued<Job>> implements Turning, Linked<Lane<Job>>
 }
 
 /** The first job of a lane, as a heavy head. Instants are by the clock of the limits. */
-export interface LaneHead<Job extends Queued<Job>> extends HeavyHead {
-  readonly lane: Lane<Job>;
-  readonly job: Job;
+export interface LaneHead extends HeavyHead {
+  readonly lane: Lane;
+  readonly job: StoredJob;
   /** The key that it reserves. */
   readonly by: MemoryLimitState;
   until: number;
@@ -145,19 +173,19 @@ export const OPEN = Number.NEGATIVE_INFINITY;
  * Where lanes of one queue and type stand that wait for the same limit key. It opens and closes as a whole, and the lanes stay
  * where they are: a key that many lanes wait for costs as much as one with a single lane.
  */
-export class Gate<Job extends Queued<Job>> implements Slotted {
-  readonly line: Line<Job>;
+export class Gate implements Slotted {
+  readonly line: Line;
   /** undefined: a home gate. */
   readonly key: MemoryLimitState | undefined;
   /** It is for one lane, whose first job did not fit into what was left of the key: that lane is before others of its priority. */
   readonly front: boolean;
   /** In the order in which they have their turn. */
-  readonly lanes: Sequence<Lane<Job>> = new Sequence(byPlace);
+  readonly lanes: Sequence<Lane> = new Sequence(byPlace);
   /** When it opens, by the clock of the limits; infinity: when something is returned; `OPEN`: it is open. */
   until = OPEN;
   slot = NOWHERE;
 
-  constructor(line: Line<Job>, key: MemoryLimitState | undefined, front: boolean) {
+  constructor(line: Line, key: MemoryLimitState | undefined, front: boolean) {
     this.line = line;
     this.key = key;
     this.front = front;
@@ -167,7 +195,7 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
     return this.until === OPEN;
   }
 
-  enter(lane: Lane<Job>): void {
+  enter(lane: Lane): void {
     lane.gate = this;
     lane.turn = lane.own.at;
     this.lanes.add(lane);
@@ -175,7 +203,7 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
     else this.#heap.moved(this);
   }
 
-  leave(lane: Lane<Job>): void {
+  leave(lane: Lane): void {
     // A gate without lanes is in no heap: those are ordered by the first lane.
     if (this.lanes.size === 1) this.#heap.remove(this);
     this.lanes.remove(lane);
@@ -185,7 +213,7 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
   }
 
   /** The lane had its turn, or another job is its first. */
-  moved(lane: Lane<Job>): void {
+  moved(lane: Lane): void {
     lane.turn = lane.own.at;
     this.lanes.moved(lane);
     this.#heap.moved(this);
@@ -209,7 +237,7 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
     this.line.open.add(this);
   }
 
-  get #heap(): Heap<Gate<Job>> {
+  get #heap(): Heap<Gate> {
     return this.isOpen ? this.line.open : this.line.closed;
   }
 }
@@ -218,21 +246,21 @@ export class Gate<Job extends Queued<Job>> implements Slotted {
  * All jobs of one type in a queue that have not started. A lane where jobs wait stands at one gate: that of a limit key that
  * refused it, or the home gate of its priority, which is always open. A claim looks at the first lanes of open gates only.
  */
-export class Line<Job extends Queued<Job>> {
+export class Line {
   readonly queue: string;
   readonly type: string;
   /** How many jobs wait in its lanes. */
   waiting = 0;
   /** Open gates where lanes stand, in the order in which these have their turn. */
-  readonly open: Heap<Gate<Job>> = new Heap(byFirstLane);
+  readonly open: Heap<Gate> = new Heap(byFirstLane);
   /** Closed gates where lanes stand, the one in front that opens first. */
-  readonly closed: Heap<Gate<Job>> = new Heap(byOpening);
+  readonly closed: Heap<Gate> = new Heap(byOpening);
   /** Jobs that are due later. */
-  readonly scheduled = new Heap<Job>(byDue);
+  readonly scheduled = new Heap<StoredJob>(byDue);
   /** One for each priority that there are lanes of: the lanes at one differ by their turns alone, which suits a sequence. */
-  readonly #homes = new Map<number, Gate<Job>>();
-  readonly #gates = new Map<MemoryLimitState, Gate<Job>>();
-  readonly #lanes = new ByGroup<Lane<Job>>();
+  readonly #homes = new Map<number, Gate>();
+  readonly #gates = new Map<MemoryLimitState, Gate>();
+  readonly #lanes = new ByGroup<Lane>();
 
   constructor(queue: string, type: string) {
     this.queue = queue;
@@ -245,7 +273,7 @@ export class Line<Job extends Queued<Job>> {
   }
 
   /** The lane at an open gate whose turn it is. */
-  get first(): Lane<Job> | undefined {
+  get first(): Lane | undefined {
     for (let moves = 0; ; moves++) {
       const gate = this.open.first;
       const lane = gate?.lanes.first;
@@ -254,50 +282,50 @@ export class Line<Job extends Queued<Job>> {
     }
   }
 
-  lane(priority: number, group: string | null, keys: JobKeys | undefined): Lane<Job> | undefined {
+  lane(priority: number, group: string | null, keys: JobKeys | undefined): Lane | undefined {
     return this.#lanes.get(priority, laneName(group, keys));
   }
 
-  add(lane: Lane<Job>): void {
+  add(lane: Lane): void {
     this.#lanes.set(lane.priority, laneName(lane.group, lane.keys), lane);
   }
 
   /** Forgets an empty lane. */
-  delete(lane: Lane<Job>): void {
+  delete(lane: Lane): void {
     this.#lanes.delete(lane.priority, laneName(lane.group, lane.keys));
     if (this.#lanes.count(lane.priority) === 0) this.#homes.delete(lane.priority);
   }
 
   /** Jobs wait in the lane from now on: it stands at the home gate. */
-  enter(lane: Lane<Job>): void {
+  enter(lane: Lane): void {
     this.#home(lane.priority).enter(lane);
   }
 
   /** No job waits in the lane any more. */
-  leave(lane: Lane<Job>): void {
+  leave(lane: Lane): void {
     const gate = lane.gate!;
     gate.leave(lane);
     if (gate.lanes.size === 0 && gate.key !== undefined && !gate.front) this.#gates.delete(gate.key);
   }
 
   /** The lane stands at the gate of this key from now on; `front`: at one of its own, before all others of its priority. */
-  move(lane: Lane<Job>, key: MemoryLimitState | undefined, front: boolean): Gate<Job> {
+  move(lane: Lane, key: MemoryLimitState | undefined, front: boolean): Gate {
     const found = key === undefined ? this.#home(lane.priority) : front ? undefined : this.#gates.get(key);
     if (found !== undefined && found === lane.gate) return found;
-    const gate = found ?? new Gate<Job>(this, key, front);
+    const gate = found ?? new Gate(this, key, front);
     if (!front && key !== undefined) this.#gates.set(key, gate);
     this.leave(lane);
     gate.enter(lane);
     return gate;
   }
 
-  #home(priority: number): Gate<Job> {
+  #home(priority: number): Gate {
     let home = this.#homes.get(priority);
-    if (home === undefined) this.#homes.set(priority, (home = new Gate<Job>(this, undefined, false)));
+    if (home === undefined) this.#homes.set(priority, (home = new Gate(this, undefined, false)));
     return home;
   }
 
-  *lanes(): Iterable<Lane<Job>> {
+  *lanes(): Iterable<Lane> {
     for (const gate of this.open) yield* gate.lanes;
     for (const gate of this.closed) yield* gate.lanes;
   }
@@ -314,58 +342,17 @@ function laneName(group: string | null, keys: JobKeys | undefined): string | nul
 }
 
 /** The order of lanes at a gate. Those of one unit and type go by their first jobs. */
-function byPlace<Job extends Queued<Job>>(a: Lane<Job>, b: Lane<Job>): number {
+function byPlace(a: Lane, b: Lane): number {
   return b.priority - a.priority || a.turn - b.turn || a.own.id - b.own.id || byDue(a.first!, b.first!);
 }
 
-function byFirstLane<Job extends Queued<Job>>(a: Gate<Job>, b: Gate<Job>): number {
+function byFirstLane(a: Gate, b: Gate): number {
   const [one, other] = [a.lanes.first!, b.lanes.first!];
   return other.priority - one.priority || Number(b.front) - Number(a.front) || byPlace(one, other);
 }
 
 /** Not by subtraction: two that are closed until a release cannot be told apart by that. */
-function byOpening<Job extends Queued<Job>>(a: Gate<Job>, b: Gate<Job>): number {
+function byOpening(a: Gate, b: Gate): number {
   const [one, other] = [a.until, b.until];
   return one === other ? a.lanes.first!.id - b.lanes.first!.id : one < other ? -1 : 1;
-}
-
-/** What there is for a priority and a group. */
-export class ByGroup<T> {
-  readonly #priorities = new Map<number, Map<string | null, T>>();
-
-  /** How many priorities there is something for. */
-  get size(): number {
-    return this.#priorities.size;
-  }
-
-  /** How much there is for this priority. */
-  count(priority: number): number {
-    return this.#priorities.get(priority)?.size ?? 0;
-  }
-
-  /** All there is for this priority, in no order. */
-  at(priority: number): Iterable<T> {
-    return this.#priorities.get(priority)?.values() ?? [];
-  }
-
-  get(priority: number, group: string | null): T | undefined {
-    return this.#priorities.get(priority)?.get(group);
-  }
-
-  /** All there is for priorities above this one, in no order. */
-  *above(priority: number): Iterable<T> {
-    for (const [other, groups] of this.#priorities) if (other > priority) yield* groups.values();
-  }
-
-  set(priority: number, group: string | null, value: T): void {
-    let groups = this.#priorities.get(priority);
-    if (groups === undefined) this.#priorities.set(priority, (groups = new Map()));
-    groups.set(group, value);
-  }
-
-  delete(priority: number, group: string | null): void {
-    const groups = this.#priorities.get(priority);
-    groups?.delete(group);
-    if (groups?.size === 0) this.#priorities.delete(priority);
-  }
 }

@@ -1,13 +1,8 @@
 import { noJobs } from "../../core/job.ts";
 import type { LimitRule } from "../../limits/rule.ts";
 import type { Slotted } from "./heap.ts";
-import { ByGroup, Lane, type LaneUnit, Line, type Turn } from "./lanes.ts";
-import type { Counts, StoredJob } from "./stored-job.ts";
-
-export type JobLane = Lane<StoredJob>;
-export type JobLine = Line<StoredJob>;
-export type JobUnit = LaneUnit<StoredJob>;
-export type JobTurn = Turn<StoredJob>;
+import { ByGroup } from "./by-group.ts";
+import { type Counts, Lane, type LaneUnit, Line, type StoredJob } from "./lanes.ts";
 
 /** How long jobs of a type ran: the average of the latest hundred, more or less. */
 interface Ran {
@@ -30,9 +25,9 @@ export interface Key extends Slotted {
 export class MemoryQueue {
   readonly name: string;
   readonly counts: Counts = noJobs();
-  readonly lines = new Map<string, JobLine>();
+  readonly lines = new Map<string, Line>();
   /** Its lanes of one priority and group, of all types. */
-  readonly #units = new ByGroup<JobUnit>();
+  readonly #units = new ByGroup<LaneUnit>();
   readonly keys = new Map<string, Key>();
   readonly pausedTypes = new Set<string>();
   paused = false;
@@ -65,15 +60,15 @@ export class MemoryQueue {
     return !this.exists && this.lines.size === 0 && this.keys.size === 0;
   }
 
-  line(type: string): JobLine {
+  line(type: string): Line {
     let line = this.lines.get(type);
     if (line === undefined) this.lines.set(type, (line = new Line(this.name, type)));
     return line;
   }
 
   /** The lines that a claim of these types may take from. */
-  openLines(types: readonly string[] | null): JobLine[] {
-    const open: JobLine[] = [];
+  openLines(types: readonly string[] | null): Line[] {
+    const open: Line[] = [];
     if (this.paused) return open;
     for (const type of types ?? this.lines.keys()) {
       const line = this.lines.get(type);
@@ -83,7 +78,7 @@ export class MemoryQueue {
   }
 
   /** A new lane of the line. It stands where its unit does: no group is served twice for having jobs of another type now. */
-  openLane(id: number, line: JobLine, { priority, group, keys }: StoredJob): JobLane {
+  openLane(id: number, line: Line, { priority, group, keys }: StoredJob): Lane {
     const unit = this.#units.get(priority, group) ?? { priority, group, turns: [], started: 0 };
     const before = unit.turns.find(({ type }) => type === line.type);
     const own = before ?? { id, type: line.type, at: Math.max(0, ...unit.turns.map(({ at }) => at)), lanes: [] };
@@ -99,7 +94,7 @@ export class MemoryQueue {
   }
 
   /** Forgets an empty lane, and its line if there is nothing else of that type. */
-  closeLane(lane: JobLane): void {
+  closeLane(lane: Lane): void {
     const { line, own, unit } = lane;
     const last = own.lanes.pop()!;
     if (last !== lane) own.lanes[(last.index = lane.index)] = last;
@@ -109,11 +104,11 @@ export class MemoryQueue {
     if (line.vacant) this.lines.delete(line.type);
   }
 
-  unit(priority: number, group: string | null): JobUnit | undefined {
+  unit(priority: number, group: string | null): LaneUnit | undefined {
     return this.#units.get(priority, group);
   }
 
-  unitsAt(priority: number): Iterable<JobUnit> {
+  unitsAt(priority: number): Iterable<LaneUnit> {
     return this.#units.at(priority);
   }
 
@@ -122,7 +117,7 @@ export class MemoryQueue {
     return this.#units.count(priority) === 1 && this.#units.get(priority, null) !== undefined;
   }
 
-  unitsAbove(priority: number): Iterable<JobUnit> {
+  unitsAbove(priority: number): Iterable<LaneUnit> {
     return this.#units.above(priority);
   }
 

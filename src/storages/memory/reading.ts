@@ -2,10 +2,12 @@ import { OptionsError } from "../../core/errors.ts";
 import type { JobRecord } from "../../core/job.ts";
 import type { Ending, Endings, JobHistory, JobPage, ListQuery, QueueOverview } from "../../storage/job-storage.ts";
 import { PageRoom } from "../../storage/step-bytes.ts";
+import { type UnhandledType, unhandledOf, type WaitingTypes } from "../../storage/workers.ts";
 import { validKey } from "./adding.ts";
 import type { Book } from "./book.ts";
+import type { StoredJob } from "./lanes.ts";
 import type { MemoryQueue } from "./queues.ts";
-import { copyOf, type StoredJob } from "./stored-job.ts";
+import { copyOf } from "./stored-job.ts";
 
 export function find(book: Book, ids: readonly string[], now: number): (JobRecord | undefined)[] {
   return ids.map((id) => {
@@ -90,6 +92,20 @@ function overviewOf(book: Book, queue: MemoryQueue, now: number): QueueOverview 
     pausedTypes: [...queue.pausedTypes].toSorted((a, b) => (a < b ? -1 : 1)),
     oldestWaitingMs: oldest === undefined ? null : now - oldest,
   };
+}
+
+export function unhandled(book: Book, now: number): UnhandledType[] {
+  const waiting: WaitingTypes[] = [];
+  for (const queue of book.queues.values()) {
+    book.promoteAll(queue, now);
+    const types = [...queue.lines.values()].filter((line) => line.waiting > 0).map(({ type }) => type);
+    const pauses = [...(queue.paused ? [""] : []), ...Array.from(queue.pausedTypes, (type) => `:${type}`)];
+    waiting.push({ queue: queue.name, types: types.toSorted(), pauses });
+  }
+  return unhandledOf(
+    waiting.toSorted((a, b) => (a.queue < b.queue ? -1 : 1)),
+    book.workers.live(now),
+  );
 }
 
 function readCursor(cursor: string): number {

@@ -1,8 +1,16 @@
 import type { Heartbeat, Lease, Outcome, Report } from "../../storage/job-storage.ts";
 import { STALLED } from "../../storage/stalled.ts";
 import type { Book } from "./book.ts";
-import { endStart, failed, giveWeightsBack, holdLimits, settleWeights, succeeded, takeBack } from "./limits/giving.ts";
-import { recordFailure, recordLines, type StoredJob } from "./stored-job.ts";
+import type { StoredJob } from "./lanes.ts";
+import {
+  cancelCharges,
+  countAttempt,
+  holdLimits,
+  releaseSlots,
+  returnWeights,
+  settleWeights,
+} from "./limits/charges.ts";
+import { recordFailure, recordLines } from "./stored-job.ts";
 
 type Back = Extract<Outcome, { to: "back" }>;
 
@@ -49,7 +57,7 @@ function settleOne(book: Book, job: StoredJob, outcome: Outcome, now: number): v
   switch (outcome.to) {
     case "completed":
       job.result = outcome.result;
-      succeeded(book, job, now);
+      countAttempt(book, job, null, now);
       endLease(book, job, now);
       book.queues.get(queue)!.ran(type, now - job.startedAt!);
       book.end(job, "completed", now);
@@ -57,7 +65,7 @@ function settleOne(book: Book, job: StoredJob, outcome: Outcome, now: number): v
       return;
     case "dead":
       recordFailure(job, outcome.error, now);
-      failed(book, job, outcome.error, now);
+      countAttempt(book, job, outcome.error, now);
       endLease(book, job, now);
       book.end(job, "dead", now);
       subscribers.event({ event: "dead", queue, id, type, attempt, error: outcome.error });
@@ -69,7 +77,7 @@ function settleOne(book: Book, job: StoredJob, outcome: Outcome, now: number): v
       return;
     case "retry":
       recordFailure(job, outcome.error, now);
-      failed(book, job, outcome.error, now);
+      countAttempt(book, job, outcome.error, now);
       endLease(book, job, now);
       break;
     case "back":
@@ -99,13 +107,13 @@ function giveBack(book: Book, job: StoredJob, outcome: Back, now: number): void 
   if (refused) job.holds += 1;
   if (error !== null) job.error = error;
   if (hold !== null) holdLimits(book, job, hold, now);
-  if (unstarted) takeBack(book, job, now);
-  else if (refused) giveWeightsBack(book, job, settled, now);
+  if (unstarted) cancelCharges(book, job, now);
+  else if (refused) returnWeights(book, job, settled, now);
 }
 
-/** The job gives back what it held, and stands nowhere. */
+/** The lease and its slots are released. The job stands nowhere. */
 export function endLease(book: Book, job: StoredJob, now: number): void {
-  endStart(book, job, now);
+  releaseSlots(book, job, now);
   book.release(job);
 }
 

@@ -1,45 +1,10 @@
-import type { AttemptRecord, ErrorRecord, JobRecord, JobState, LogLine } from "../../core/job.ts";
+import type { ErrorRecord, JobRecord } from "../../core/job.ts";
 import type { NewJob, When } from "../../storage/job-storage.ts";
-import { NOWHERE, type Slotted } from "./heap.ts";
-import type { Queued } from "./lanes.ts";
+import { NOWHERE } from "./heap.ts";
+import type { Counts, StoredJob } from "./lanes.ts";
 import type { Charged } from "./limits/limit-state.ts";
 
-/** A deadline that is being watched: that of a job which has not started. */
-export interface Deadline extends Slotted {
-  at: number;
-  readonly job: StoredJob;
-}
-
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
-
-/** A job as this storage keeps it. It is changed in place; callers get a copy. */
-export interface StoredJob extends Mutable<Omit<JobRecord, "dueAt">>, Queued<StoredJob> {
-  /** While it backs off: the `dueAt` that it takes again when that is over. */
-  firstDueAt: number | undefined;
-  /** How many jobs of its queue are in each state. */
-  readonly counts: Counts;
-  /** Deleted: it is in no index any more. */
-  gone: boolean;
-  /**
-   * When it is deleted, once it has ended; infinity before that, for it must not be a small integer: V8 keeps these in another way, and where
-   * a field gets its first other number, every object of the same shape is rewritten when it is next used. With 0 a claim of ten jobs
-   * that had been added before any job ended took 10 µs instead of 3.
-   */
-  deleteAt: number;
-  /** The instants that a person gave, by the wall clock: `dueAt`, until it waits, and `deadline` follow them (`book.ts`). */
-  dueWall: number | null;
-  deadlineWall: number | null;
-  /** Set while it waits or is scheduled, if it has a deadline. */
-  watched: Deadline | undefined;
-  /** While it is active: what its start took of its limits. */
-  charges: readonly Charged[];
-  attempts: AttemptRecord[] | undefined;
-  log: LogLine[] | undefined;
-}
-
-export type Counts = Record<JobState, number>;
-
-/** What a start without limits took. */
+/** The charges of a start without limits. */
 export const NO_CHARGES: readonly Charged[] = [];
 
 const ATTEMPTS_KEPT = 100;

@@ -1,17 +1,24 @@
+import type { ErrorRecord } from "../../core/job.ts";
 import type { Sweep } from "../../storage/job-storage.ts";
 import { stalledError } from "../../storage/stalled.ts";
 import type { Book } from "./book.ts";
-import { endOverdue } from "./overdue.ts";
-import type { JobLane } from "./queues.ts";
-import { failed, forgetExpired } from "./limits/giving.ts";
+import type { Lane, StoredJob } from "./lanes.ts";
+import { countAttempt } from "./limits/charges.ts";
+import { forgetExpired } from "./limits/taking.ts";
 import { comeBack, endCancelled, endLease } from "./settling.ts";
-import { recordFailure, type StoredJob } from "./stored-job.ts";
+import { recordFailure } from "./stored-job.ts";
 
 /** How much of each kind is done in one step. */
 const STEP = 500;
 
 /** A lane remembers its turn for so long after the last job has left it. */
 const LANE_KEPT_MS = 3_600_000;
+
+const TOO_LATE: ErrorRecord = {
+  name: "JobTimeoutError",
+  code: "SLUICE_TIMEOUT",
+  message: "the deadline passed before the job could start",
+};
 
 export function sweep(book: Book, now: number): Sweep {
   const stalled = recover(book, now);
@@ -55,7 +62,7 @@ function stall(book: Book, job: StoredJob, now: number): void {
   const worker = job.worker ?? "";
   const error = stalledError(worker);
   recordFailure(job, error, now);
-  failed(book, job, error, now);
+  countAttempt(book, job, error, now);
   endLease(book, job, now);
   book.subscribers.event({ event: "stalled", queue, id, type, attempt, worker });
   if (job.cancelRequested) {
@@ -66,6 +73,20 @@ function stall(book: Book, job: StoredJob, now: number): void {
   } else {
     // It takes its old place: what was not its fault is not to cost it an hour of backlog.
     comeBack(book, job, now);
+  }
+}
+
+/** Jobs that have not started and whose deadline has passed are dead, `most` of them at the most. That is no attempt. */
+export function endOverdue(book: Book, now: number, most: number): void {
+  for (let done = 0; done < most; done++) {
+    const first = book.deadlines.first;
+    if (first === undefined || first.at > now) return;
+    const { job } = first;
+    book.withdraw(job, now);
+    job.error = TOO_LATE;
+    book.end(job, "dead", now);
+    const { queue, id, type, attempt } = job;
+    book.subscribers.event({ event: "dead", queue, id, type, attempt, error: TOO_LATE });
   }
 }
 
@@ -100,7 +121,7 @@ function deleteLanes(book: Book, now: number): number {
   return done;
 }
 
-function deleteLane(book: Book, lane: JobLane): void {
+function deleteLane(book: Book, lane: Lane): void {
   book.idle.delete(lane);
   book.queues.get(lane.line.queue)!.closeLane(lane);
   dropVacant(book, lane.line.queue);

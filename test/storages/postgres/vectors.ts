@@ -1,9 +1,9 @@
 import fc from "fast-check";
-import { type KeyState, decideStart, type SlotsInUse } from "../../../src/limits/key-state.ts";
+import type { KeyState, SlotsInUse } from "../../../src/limits/key-state.ts";
 import { type Charge, chargeOf, type LimitRule, quotaOf, shareOf } from "../../../src/limits/rule.ts";
 import { WHEN_RELEASED } from "../../../src/limits/wait.ts";
 import { createLog, recordAlone, type StartLog, viewOf, windowUsed, windowWait } from "../../../src/limits/window.ts";
-import { availableOf, type MemoryLimitState } from "../../../src/storages/memory/limits/limit-state.ts";
+import { availableOf, decideFor, type InspectedKey } from "../../../src/storage/inspected-key.ts";
 import { rule } from "../../../src/testing/suite/limit-words.ts";
 
 /** What is held: `until` null by a job, else by a permit. */
@@ -52,10 +52,17 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
     expiresIn: Math.min(WHEN_RELEASED, ...live.map(({ until }) => (until === null ? WHEN_RELEASED : until - now))),
   };
   const used = quota.max === null || quota.windowMs === null ? 0 : windowUsed(log, viewOf(log, quota.windowMs), now);
-  const limitState = { keyState: gauge, log, slotsInUse: () => held, used: () => used } as unknown as MemoryLimitState;
-  const wait = (max: number, windowMs: number, weight: number) =>
-    windowWait(log, viewOf(log, windowMs), max, now, weight);
-  const verdict = decideStart(said, group, gauge, held, charge, now, wait);
+  const key: InspectedKey = {
+    rule: said,
+    group,
+    quota,
+    keyState: gauge,
+    slots: held,
+    used,
+    now,
+    windowWait: (max, windowMs, weight) => windowWait(log, viewOf(log, windowMs), max, now, weight),
+  };
+  const { wait, reason } = decideFor(key, charge);
   const holding = quota.concurrency !== null || said.breaker !== null;
   return {
     quota: [quota.max, quota.windowMs, quota.concurrency, quota.everyMs],
@@ -63,10 +70,10 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
     charge,
     used,
     held: holding ? held.slots : 0,
-    wait: finite(verdict.wait),
-    reason: verdict.reason,
-    refusal: finite(verdict.wait),
-    free: finite(availableOf(limitState, said, group, now)),
+    wait: finite(wait),
+    reason,
+    refusal: finite(wait),
+    free: finite(availableOf(key)),
   };
 }
 

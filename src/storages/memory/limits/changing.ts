@@ -1,12 +1,11 @@
 import type { LimitChanged } from "../../../core/limit-change.ts";
 import { holdKey, recordRemaining } from "../../../limits/key-state.ts";
-import { isBySame, type LimitRule } from "../../../limits/rule.ts";
+import { applies, chargeOf, isBySame, type LimitRule, takesSlots, valueOf } from "../../../limits/rule.ts";
 import { declareRules, ownersWithout } from "../../../storage/declarations.ts";
 import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
 import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../storage/limit-storage.ts";
 import { changeRule } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
-import { adopt } from "./adopting.ts";
 import type { MemoryLimitState } from "./limit-state.ts";
 
 /** All of them or none: whatever may be rejected is decided before the first is written. */
@@ -125,4 +124,24 @@ function loosen(book: Book, limitState: MemoryLimitState): void {
   book.heavy.clear(limitState);
   book.gates.clear(limitState);
   if (limitState.rate !== undefined) book.freed.noteRate(limitState.rate);
+}
+
+/** Running jobs take slots of a rule that is new or was changed, if it has slots and they have none of it yet. */
+function adopt(book: Book, rule: LimitRule): void {
+  const { limits } = book;
+  if (!hasSlots(rule)) return;
+  for (const job of book.leases) {
+    const value = valueOf(rule, job);
+    if (!applies(rule, job.queue, job.type) || !takesSlots(rule, value)) continue;
+    const limitState = limits.open(rule, value);
+    const before = job.charges.find((charged) => charged.limitState === limitState);
+    if (before !== undefined && limitState.hasSlots(before)) continue;
+    const adopted = limitState.adopt(before, rule, chargeOf(rule, job.weights), book.limitTime(job.startedAt!));
+    job.charges = [...job.charges.filter((charged) => charged !== before), adopted];
+  }
+}
+
+/** Does any start take slots of it? */
+function hasSlots(rule: LimitRule): boolean {
+  return [null, ...Object.keys(rule.groups)].some((group) => takesSlots(rule, group));
 }

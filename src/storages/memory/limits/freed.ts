@@ -1,7 +1,9 @@
 import type { RateState } from "../../../limits/rate-state.ts";
-import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
+import { type LimitRule, ONE } from "../../../limits/rule.ts";
 import { NEVER, type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
-import { availableOf, nextOf, type MemoryLimitState } from "./limit-state.ts";
+import { availableOf, decideFor } from "../../../storage/inspected-key.ts";
+import { MemoryKey } from "./key.ts";
+import type { MemoryLimitState } from "./limit-state.ts";
 
 /** When one more fits; under a limit that weighs, also how much does, and how much is in use. */
 interface Availability {
@@ -69,11 +71,9 @@ export class Freed {
 }
 
 function availabilityOf(limitState: MemoryLimitState, rule: LimitRule, time: number): Availability {
-  const { group } = limitState;
-  const next = nextOf(limitState, rule, group, time).wait;
+  const key = new MemoryKey(limitState, rule, limitState.group, time);
+  const next = decideFor(key, ONE).wait;
   const wait = next === NEVER ? WHEN_RELEASED : next;
   if (rule.weight === null) return { wait, available: 0, used: 0 };
-  const quota = quotaOf(rule, group);
-  const used = quota.max === null ? limitState.slotsInUse(time).slots : limitState.used(quota, time);
-  return { wait, available: availableOf(limitState, rule, group, time), used };
+  return { wait, available: availableOf(key), used: key.quota.max === null ? key.slots.slots : key.used };
 }

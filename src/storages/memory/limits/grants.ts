@@ -4,15 +4,15 @@ import { callStart } from "../../../limits/window.ts";
 import { type Confirmation, confirmInMs, type Grant } from "../../../storage/grants.ts";
 import type { Charged } from "./limit-state.ts";
 
-/** What is not confirmed is known for so long: a call that was made too late may still be confirmed. */
+/** An unconfirmed grant is kept for so long: a call that was made too late may still be confirmed. */
 const KNOWN_MS = 3_600_000;
-/** From so many on, those that are too old are removed. */
+/** From so many on, older ones are removed. */
 const MANY = 100;
 
 interface Kept {
   readonly granted: Granted;
   readonly at: number;
-  readonly taken: readonly Charged[];
+  readonly charged: readonly Charged[];
 }
 
 /** Starts that are granted and not confirmed yet. */
@@ -26,26 +26,26 @@ export class Grants {
     return { by: this.#last, until: time + ttlMs };
   }
 
-  /** Keeps what was counted for a grant until that is confirmed. Undefined: nothing of it goes by time. */
+  /** Keeps the charges of a grant until it is confirmed. Undefined: none of them is for a window or spacing. */
   keep(granted: Granted, starts: readonly (readonly Charged[])[], time: number): Grant | undefined {
-    const taken: Charged[] = [];
+    const charged: Charged[] = [];
     let shortest = Number.POSITIVE_INFINITY;
     for (let start = 0; start < starts.length; start++) {
       const before = starts[start - 1];
       for (let i = 0; i < starts[start]!.length; i++) {
         const each = starts[start]![i]!;
-        // Starts that are alike share what they took.
+        // Starts that are alike share their charge.
         if (each === before?.[i]) continue;
         const { windowMs, everyMs } = quotaOf(each.rule, each.limitState.group);
         if ((windowMs === null || each.entry === undefined) && everyMs === null) continue;
-        taken.push(each);
+        charged.push(each);
         shortest = Math.min(shortest, windowMs ?? shortest, everyMs ?? shortest);
       }
     }
-    if (taken.length === 0) return undefined;
+    if (charged.length === 0) return undefined;
     if (this.#kept.size >= MANY) this.#forgetOld(time);
     const id = String(granted.by);
-    this.#kept.set(id, { granted, at: time, taken });
+    this.#kept.set(id, { granted, at: time, charged });
     return { id, confirmInMs: confirmInMs(shortest) };
   }
 
@@ -55,8 +55,8 @@ export class Grants {
     if (kept === undefined) return;
     this.#kept.delete(grant);
     const at = Math.min(kept.at + calledInMs, time);
-    for (let i = 0; i < kept.taken.length; i++) {
-      const { entry, keyState } = kept.taken[i]!;
+    for (let i = 0; i < kept.charged.length; i++) {
+      const { entry, keyState } = kept.charged[i]!;
       if (entry !== undefined) callStart(entry, at);
       confirmCall(keyState, kept.granted.by, at, at - kept.at);
     }
@@ -69,7 +69,7 @@ export class Grants {
     }
   }
 
-  /** All that was counted for it was taken back. */
+  /** All its charges were cancelled. */
   forget(granted: Granted | undefined): void {
     if (granted !== undefined) this.#kept.delete(String(granted.by));
   }

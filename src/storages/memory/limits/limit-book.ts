@@ -4,6 +4,7 @@ import type { LimitRule } from "../../../limits/rule.ts";
 import { ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
 import { Heap, NOWHERE } from "../heap.ts";
 import { LimitHistory } from "./limit-history.ts";
+import { MemoryKey } from "./key.ts";
 import { MemoryLimitState } from "./limit-state.ts";
 
 /** What is held by no job, but for other reasons than time cannot be forgotten, is looked at again after this. */
@@ -33,10 +34,10 @@ export class LimitBook {
   readonly #resting = new Heap<MemoryLimitState>((a, b) => a.idleAt - b.idleAt);
   readonly #openGeneral: (name: string) => MemoryLimitState;
 
-  /** `rate`: what is kept under a name. `becameAvailable` is called when `rates` gives something of it back. */
-  constructor(rate: (name: string) => RateState, becameAvailable: (limitState: MemoryLimitState) => void) {
+  /** `rateOf`: the state that `rates` keeps under a name. `becameAvailable` is called when `rates` returns something of it. */
+  constructor(rateOf: (name: string) => RateState, becameAvailable: (limitState: MemoryLimitState) => void) {
     this.#openGeneral = (name) => {
-      const limitState = new MemoryLimitState(name, null, rate(name));
+      const limitState = new MemoryLimitState(name, null, rateOf(name));
       limitState.rate!.wakeUps.listen(() => becameAvailable(limitState));
       return limitState;
     };
@@ -89,7 +90,11 @@ export class LimitBook {
     return byGroup ? this.#kept.get(name)?.groups.get(group) : this.general(name);
   }
 
-  /** The same, made on first use. */
+  keyAt(rule: LimitRule, group: string | null, time: number): MemoryKey {
+    return new MemoryKey(this.find(rule, group), rule, group, time);
+  }
+
+  /** The limit state of a rule for a group or for all, made on first use. */
   open(rule: LimitRule, group: string | null): MemoryLimitState {
     if (!rule.byGroup) return this.general(rule.name);
     const { groups } = this.#kept.get(rule.name)!;

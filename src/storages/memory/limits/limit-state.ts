@@ -1,19 +1,16 @@
 import {
-  availableNow,
-  type KeyState,
   cancelCharge,
-  correctCharge,
   chargeKey,
-  decideStart,
+  correctCharge,
   type Granted,
-  type SlotsInUse,
   isKeyIdle,
+  type KeyState,
   newKeyState,
   NO_SLOTS,
-  type KeyDecision,
+  type SlotsInUse,
 } from "../../../limits/key-state.ts";
 import { clearRateState, type RateState } from "../../../limits/rate-state.ts";
-import { type Charge, type LimitRule, ONE, type Quota, quotaOf, takesSlots } from "../../../limits/rule.ts";
+import { type Charge, type LimitRule, type Quota, quotaOf, takesSlots } from "../../../limits/rule.ts";
 import {
   createLog,
   grantStart,
@@ -25,14 +22,12 @@ import {
   type StartLog,
   viewOf,
   windowUsed,
-  windowWait,
 } from "../../../limits/window.ts";
 import { NOWHERE, type Slotted } from "../heap.ts";
 import { type SlotUse, Slots } from "./slots.ts";
-import { RateKeyState } from "./rate-key-state.ts";
 
 /**
- * What a start was charged under one limit, so that exactly that can be given back. Starts of one claim that take no slots and count
+ * What a start was charged under one limit, so that exactly that can be returned. Starts of one claim that take no slots and count
  * for one share it: then `entry` is what all of them count for.
  */
 export interface Charged {
@@ -43,7 +38,7 @@ export interface Charged {
   readonly at: number;
   /** It is not called yet, and that will be confirmed; undefined: it counts from the grant. */
   readonly granted: Granted | undefined;
-  /** That of the limit state at the time: after a reset, giving back changes nothing. */
+  /** That of the limit state at the time: after a reset, a return changes nothing. */
   readonly keyState: KeyState;
   entry: StartEntry | undefined;
   slotUse: SlotUse | undefined;
@@ -175,7 +170,7 @@ export class MemoryLimitState implements Slotted {
     if (slotUse !== undefined) this.#slotsInUse?.release(slotUse);
   }
 
-  /** Takes back a start that never happened. */
+  /** Returns the charge of a start that never happened. */
   cancel({ keyState, charge, at, entry, shared }: Charged): void {
     cancelCharge(keyState, at);
     if (entry !== undefined) shrinkStart(entry, shared ? charge.weight : entry.weight);
@@ -232,53 +227,28 @@ export class MemoryLimitState implements Slotted {
   }
 }
 
-/** The state of a key under which nothing was ever counted. */
-export const UNTOUCHED: KeyState = Object.freeze(newKeyState());
+/** The numbers of a limit that has a rate in `rates`: its hold is that of the rate, whichever of the two sets it. */
+class RateKeyState implements KeyState {
+  latestAt: number | null = null;
+  calledAt: number | null = null;
+  calledBy: number | null = null;
+  calledIn = 0;
+  remaining: number | null = null;
+  remainingUntil: number | null = null;
+  failures = 0;
+  openUntil: number | null = null;
+  readonly #rate: RateState;
 
-/** When does this charge fit, and what blocks it? `undefined`: nothing was ever counted for the group. */
-export function decisionOf(
-  limitState: MemoryLimitState | undefined,
-  rule: LimitRule,
-  group: string | null,
-  charge: Charge,
-  time: number,
-): KeyDecision {
-  const log = limitState?.log;
-  return decideStart(
-    rule,
-    group,
-    limitState === undefined ? UNTOUCHED : limitState.keyState,
-    limitState === undefined ? NO_SLOTS : limitState.slotsInUse(time),
-    charge,
-    time,
-    (max, windowMs, weight) => (log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, time, weight)),
-  );
-}
+  constructor(rate: RateState) {
+    this.#rate = rate;
+  }
 
-/** When one more fits. */
-export const nextOf = (
-  limitState: MemoryLimitState | undefined,
-  rule: LimitRule,
-  group: string | null,
-  time: number,
-): KeyDecision => decisionOf(limitState, rule, group, ONE, time);
+  get heldUntil(): number | null {
+    const { until } = this.#rate.hold;
+    return until === Number.NEGATIVE_INFINITY ? null : until;
+  }
 
-/** How much is available now: 0 if anything blocks; infinity: no bound. */
-export function availableOf(
-  limitState: MemoryLimitState | undefined,
-  rule: LimitRule,
-  group: string | null,
-  time: number,
-): number {
-  if (nextOf(limitState, rule, group, time).wait !== 0) return 0;
-  const quota = quotaOf(rule, group);
-  if (limitState === undefined) return availableNow(rule, quota, UNTOUCHED, NO_SLOTS, 0, time);
-  return availableNow(
-    rule,
-    quota,
-    limitState.keyState,
-    limitState.slotsInUse(time),
-    limitState.used(quota, time),
-    time,
-  );
+  set heldUntil(until: number | null) {
+    this.#rate.hold.until = until ?? Number.NEGATIVE_INFINITY;
+  }
 }

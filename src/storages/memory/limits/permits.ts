@@ -1,15 +1,13 @@
-import { Heap, type Slotted } from "../heap.ts";
+import { Heap, NOWHERE, type Slotted } from "../heap.ts";
 import type { Charged } from "./limit-state.ts";
 
-/** What was charged of a limit outside of any job. */
+/** What was charged under a limit outside of any job. */
 export interface Permit extends Slotted {
   readonly token: string;
   readonly charged: Charged;
-  /** Something of it comes back when it ends. */
-  readonly held: boolean;
-  /** From then on nothing can be given back, or said about it. */
+  /** From then on it cannot be released, cancelled or settled. */
   expiresAt: number;
-  /** What was held came back, and nothing can be charged back: only what was really used may still be said. */
+  /** It was released, and cannot be cancelled: it may still be settled. */
   ended: boolean;
 }
 
@@ -17,6 +15,7 @@ export interface Permit extends Slotted {
 export class Permits {
   readonly #all = new Map<string, Permit>();
   readonly #order = new Heap<Permit>((a, b) => a.expiresAt - b.expiresAt);
+  #last = 0;
 
   get first(): Permit | undefined {
     return this.#order.first;
@@ -26,19 +25,22 @@ export class Permits {
     return (this.first?.expiresAt ?? Number.POSITIVE_INFINITY) <= time;
   }
 
-  /** One that has not expired, whether or not it has ended. */
+  /** A permit that has not expired, whether or not it has ended. */
   find(token: string, time: number): Permit | undefined {
     const permit = this.#all.get(token);
     return permit === undefined || permit.expiresAt <= time ? undefined : permit;
   }
 
-  add(permit: Permit): void {
-    this.#all.set(permit.token, permit);
+  /** Returns the token. */
+  add(charged: Charged, expiresAt: number): string {
+    const token = `p${(this.#last += 1)}`;
+    const permit = { token, charged, expiresAt, ended: false, slot: NOWHERE };
+    this.#all.set(token, permit);
     this.#order.add(permit);
+    return token;
   }
 
-  /** It is forgotten at another time. */
-  keep(permit: Permit, expiresAt: number): void {
+  expireAt(permit: Permit, expiresAt: number): void {
     permit.expiresAt = expiresAt;
     this.#order.moved(permit);
   }

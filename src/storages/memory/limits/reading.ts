@@ -1,71 +1,41 @@
-import { NO_SLOTS } from "../../../limits/key-state.ts";
-import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
-import { viewOf, windowWait } from "../../../limits/window.ts";
-import { type InspectedKey, limitStateOf, type Waiting } from "../../../storage/inspected-key.ts";
+import type { LimitRule } from "../../../limits/rule.ts";
+import { limitStateOf, type Waiting } from "../../../storage/inspected-key.ts";
 import type { LimitQuery, LimitState } from "../../../storage/limit-storage.ts";
 import { type Origin, originOf } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
 import type { MemoryQueue } from "../queues.ts";
-import { type MemoryLimitState, UNTOUCHED } from "./limit-state.ts";
+import type { MemoryLimitState } from "./limit-state.ts";
 
 /** So many groups are shown. */
 const SHOWN = 100;
 
-/** What there is of limits, by name. */
+/** The state of limits, by name. */
 export function readLimits(book: Book, { name, group }: LimitQuery, now: number): LimitState[] {
-  const rules = name === null ? book.limits.inForce : [book.limits.rule(name)];
+  const rules = name === null ? book.limits.inForce : [book.limits.rule(name)].filter((rule) => rule !== undefined);
   for (const queue of book.queues.values()) book.promoteAll(queue, now);
-  return rules.filter((rule) => rule !== undefined).map((rule) => keptState(book, rule, group, book.limitTime(now)));
+  return rules.map((rule) => keptState(book, rule, group, book.limitTime(now)));
 }
 
-/** A rule that is kept, and what is counted under it. */
+/** The state of a rule that is kept. */
 export function keptState(book: Book, rule: LimitRule, group: string | null, time: number): LimitState {
-  const origin = originOf(book.limits.stored.get(rule.name)!);
-  const queues = book.queues.values();
-  if (!rule.byGroup) return generalState(book, rule, origin, queues, time);
-  const groups = book.limits.groups(rule.name);
-  const shown = group === null ? latest(groups) : [group];
-  const keys = shown.map((one) => inspect(groups.get(one), rule, one, time));
-  return limitStateOf(rule, origin, waitingIn(queues), groups.size, keys, limitSkew(book));
+  return stateOf(book, rule, originOf(book.limits.stored.get(rule.name)!), group, book.queues.values(), time);
 }
 
-/** A rule that is not by group: one that is kept, or that a claim of this queue brought along. */
-export function generalState(
+/** The state of a rule that is kept, or that a claim of one of the queues brought along. `group`: null shows the groups that were used last. */
+export function stateOf(
   book: Book,
   rule: LimitRule,
   origin: Origin,
+  group: string | null,
   queues: Iterable<MemoryQueue>,
   time: number,
 ): LimitState {
-  const limitState = book.limits.find(rule, null);
-  const groups = limitState?.counted === true ? 1 : 0;
-  const keys = [inspect(limitState, rule, null, time)];
-  return limitStateOf(rule, origin, waitingIn(queues), groups, keys, limitSkew(book));
-}
-
-/** How far the clock of limit states is ahead of the wall clock. */
-export const limitSkew = (book: Book): number => book.limitTime(book.skew);
-
-/** One key of a limit. `undefined`: nothing was ever counted for the group. */
-export function inspect(
-  limitState: MemoryLimitState | undefined,
-  rule: LimitRule,
-  group: string | null,
-  time: number,
-): InspectedKey {
-  const quota = quotaOf(rule, group);
-  const log = limitState?.log;
-  return {
-    rule,
-    group,
-    quota,
-    keyState: limitState?.keyState ?? UNTOUCHED,
-    slots: limitState?.slotsInUse(time) ?? NO_SLOTS,
-    used: limitState?.used(quota, time) ?? 0,
-    now: time,
-    windowWait: (max, windowMs, weight) =>
-      log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, time, weight),
-  };
+  const { limits } = book;
+  const groups = rule.byGroup ? limits.groups(rule.name) : undefined;
+  const shown = groups === undefined ? [null] : group === null ? latest(groups) : [group];
+  const counted = groups === undefined ? Number(limits.general(rule.name).counted) : groups.size;
+  const keys = shown.map((one) => limits.keyAt(rule, one, time));
+  return limitStateOf(rule, origin, waitingIn(queues), counted, keys, book.limitSkew);
 }
 
 function* waitingIn(queues: Iterable<MemoryQueue>): Iterable<Waiting> {
@@ -75,16 +45,9 @@ function* waitingIn(queues: Iterable<MemoryQueue>): Iterable<Waiting> {
 
 /** The groups that were used last. */
 function latest(groups: ReadonlyMap<string | null, MemoryLimitState>): (string | null)[] {
-  let found: [string | null, MemoryLimitState][] = [];
-  for (const one of groups) {
-    found.push(one);
-    if (found.length === 10 * SHOWN) found = cut(found);
-  }
-  return cut(found).map(([group]) => group);
+  const usedAt = ({ keyState }: MemoryLimitState) => keyState.latestAt ?? -1;
+  return [...groups.values()]
+    .toSorted((a, b) => usedAt(b) - usedAt(a))
+    .slice(0, SHOWN)
+    .map(({ group }) => group);
 }
-
-function cut(found: readonly [string | null, MemoryLimitState][]): [string | null, MemoryLimitState][] {
-  return found.toSorted(([, a], [, b]) => usedAt(b) - usedAt(a)).slice(0, SHOWN);
-}
-
-const usedAt = ({ keyState }: MemoryLimitState): number => keyState.latestAt ?? -1;
