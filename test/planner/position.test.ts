@@ -20,7 +20,7 @@ function positionIn(lanes: readonly ToyLane[], lane: ToyLane, job: ToyJob): Posi
     higherOfType: sum(higher.filter(({ type }) => type === lane.type)),
     own: equal
       .filter(({ group }) => group === lane.group)
-      .map((one) => ({ ...one, before: one.jobs.filter(isBefore).length, isOwn: one === lane })),
+      .map((one) => ({ turn: one.turn, id: one.id, before: one.jobs.filter(isBefore).length, isOwn: one === lane })),
     others: Array.from(groups.values(), (some): OtherGroup => {
       const { turn, id } = some.toSorted(byTurn)[0]!;
       return { turn, id, waiting: sum(some), isMixed: some.some(({ type }) => type !== lane.type) };
