@@ -1,93 +1,66 @@
 import { applies, type LimitRule, shareOf } from "../../limits/rule.ts";
 import type { Wait } from "../../limits/wait.ts";
-import type { ClaimRequest } from "../../storage/job-storage.ts";
 import { neverFits } from "../../storage/stored-rules.ts";
 import type { Decision, LimitKey, KeyCharge } from "../../planner/claim-limits.ts";
 import type { LaneSource } from "../../planner/plan-claim.ts";
-import type { Book } from "./book.ts";
 import type { Lane, Line, StoredJob, Turn } from "./lanes.ts";
-import { chargeAll, type Claiming, type ClaimKey } from "./limits/claim-key.ts";
+import { chargeAll, type ClaimKey, type ClaimStep } from "./limits/claim-key.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
-import type { MemoryQueue } from "./queues.ts";
+import { endUnstarted } from "./settling.ts";
 
 /** The lanes that a claim plans over, as they are after each of its steps. */
 export class MemoryLanes implements LaneSource<Lane> {
-  readonly #book: Book;
-  readonly #queue: MemoryQueue;
-  readonly #request: ClaimRequest;
+  readonly #step: ClaimStep;
   readonly #asked: ReadonlySet<string> | null;
-  readonly #lines: ReadonlySet<Line>;
   /** The rules that give some groups a larger share. */
   readonly #sharing: readonly LimitRule[];
-  readonly #now: number;
-  readonly #time: number;
-  readonly #started: StoredJob[];
-  readonly #claiming: Claiming;
   /** The limits of heavy heads that have started. */
   readonly #waitedFor = new Set<MemoryLimitState>();
 
-  /** `lines`: those that it may take from. Jobs that start are put into `started`. `claiming.lane` is set to the lane that it asks for. */
-  constructor(
-    book: Book,
-    queue: MemoryQueue,
-    request: ClaimRequest,
-    lines: ReadonlySet<Line>,
-    rules: readonly LimitRule[],
-    now: number,
-    started: StoredJob[],
-    claiming: Claiming,
-  ) {
-    this.#book = book;
-    this.#queue = queue;
-    this.#request = request;
-    this.#asked = request.types === null ? null : new Set(request.types);
-    this.#lines = lines;
+  constructor(step: ClaimStep, rules: readonly LimitRule[]) {
+    const { types } = step.request;
+    this.#step = step;
+    this.#asked = types === null ? null : new Set(types);
     this.#sharing = rules.filter(({ groups }) => Object.keys(groups).length > 0);
-    this.#now = now;
-    this.#time = book.limitTime(now);
-    this.#started = started;
-    this.#claiming = claiming;
   }
 
   first(type: string): Lane | undefined {
-    const line = this.#queue.lines.get(type)!;
-    if (line.open.size === 0 && line.closed.size > 0) this.#book.gates.openDue(line, this.#time);
+    const { book, queue, time } = this.#step;
+    const line = queue.lines.get(type)!;
+    if (line.open.size === 0 && line.closed.size > 0) book.gates.openDue(line, time);
     return line.first;
   }
 
   unit(lane: Lane): readonly Lane[] {
-    return readyLanes(lane, this.#lines);
+    return readyLanes(lane, this.#step.lines);
   }
 
   head(lane: Lane): StoredJob | undefined {
-    this.#claiming.lane = lane;
+    this.#step.lane = lane;
     return lane.first;
   }
 
   start(lane: Lane, charges: readonly KeyCharge[]): void {
     if (lane.heavy !== undefined) this.#waitedFor.add(lane.heavy.by);
-    const { worker, leaseMs } = this.#request;
-    const job = this.#book.start(lane, turnsOf(lane, this.#asked), this.#shareOf(lane), worker, leaseMs, this.#now);
-    job.charges = chargeAll(charges);
-    this.#started.push(job);
+    const { book, request, now, started } = this.#step;
+    const turns = turnsOf(lane, this.#asked);
+    const job = book.start(lane, turns, this.#shareOf(lane), request.worker, request.leaseMs, now);
+    job.charges = chargeAll(charges, this.#step);
+    started.push(job);
   }
 
   block(lane: Lane, wait: Wait, by: LimitKey, fits: Wait): void {
+    const { book, time } = this.#step;
     const { opened: limitState } = by as ClaimKey;
-    if (fits > 0) this.#book.heavy.note(lane, limitState, this.#time + fits);
-    else if (by.rule.weight !== null) this.#book.heavy.drop(lane);
-    this.#book.gates.block(lane, limitState, this.#time + wait, fits > 0);
-    this.#book.limits.rest(limitState, by.rule, this.#time);
+    if (fits > 0) book.heavy.note(lane, limitState, time + fits);
+    else if (by.rule.weight !== null) book.heavy.drop(lane);
+    book.gates.block(lane, limitState, time + wait, fits > 0);
+    book.limits.rest(limitState, by.rule, time);
   }
 
   refuse(lane: Lane, { by, charge }: Decision & { readonly granted: false }): void {
-    const job = lane.first!;
-    const { queue, id, type, attempt } = job;
     const error = neverFits(by, by.rule.quota.max === null ? charge.slots : charge.weight);
-    this.#book.withdraw(job, this.#now);
-    job.error = error;
-    this.#book.end(job, "dead", this.#now);
-    this.#book.subscribers.event({ event: "dead", queue, id, type, attempt, error });
+    endUnstarted(this.#step.book, lane.first!, error, this.#step.now);
   }
 
   /**
@@ -95,22 +68,22 @@ export class MemoryLanes implements LaneSource<Lane> {
    * answer: may this claim take from one of them?
    */
   letOthersLook(): boolean {
+    const { book, lines } = this.#step;
     let own = false;
-    const waitedFor = [...this.#waitedFor];
-    this.#waitedFor.clear();
-    for (const limitState of waitedFor) {
-      for (const { line } of this.#book.gates.openAll(limitState)) {
-        this.#book.freed.noteRule();
-        own ||= this.#lines.has(line);
+    for (const limitState of this.#waitedFor) {
+      for (const { line } of book.gates.openAll(limitState)) {
+        book.freed.noteRule();
+        own ||= lines.has(line);
       }
     }
+    this.#waitedFor.clear();
     return own;
   }
 
   #shareOf({ type, group }: Lane): number {
     if (this.#sharing.length === 0) return 1;
     return shareOf(
-      this.#sharing.filter((rule) => applies(rule, this.#queue.name, type)),
+      this.#sharing.filter((rule) => applies(rule, this.#step.queue.name, type)),
       group,
     );
   }

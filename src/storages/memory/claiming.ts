@@ -10,7 +10,7 @@ import { type ClaimPlan, planClaim } from "../../planner/plan-claim.ts";
 import type { Book } from "./book.ts";
 import { MemoryLanes, readyLanes, turnsOf } from "./claim-lanes.ts";
 import { byDue, type Lane, type Line, type StoredJob } from "./lanes.ts";
-import { type Claiming, ClaimKey } from "./limits/claim-key.ts";
+import { ClaimKey, type ClaimStep } from "./limits/claim-key.ts";
 import type { MemoryQueue } from "./queues.ts";
 import { settle } from "./settling.ts";
 import { endOverdue } from "./sweeping.ts";
@@ -99,10 +99,21 @@ function takeUnder(
   const time = book.limitTime(now);
   const own = new Set(lines);
   const granted = request.grantTtlMs === undefined ? undefined : book.grants.next(time, request.grantTtlMs);
-  const claiming: Claiming = { lane: undefined, looksAt: ({ line }) => own.has(line), granted };
-  const alone = new Set(rules.map(({ name }) => name)).size === rules.length;
-  const keyOf = (rule: LimitRule, group: string | null) => new ClaimKey(book, claiming, rule, group, time, alone);
-  const lanes = new MemoryLanes(book, queue, request, own, rules, now, started, claiming);
+  const step: ClaimStep = {
+    book,
+    queue,
+    request,
+    lines: own,
+    now,
+    time,
+    distinct: new Set(rules.map(({ name }) => name)).size === rules.length,
+    granted,
+    started,
+    lane: undefined,
+    looksAt: ({ line }) => own.has(line),
+  };
+  const keyOf = (rule: LimitRule, group: string | null) => new ClaimKey(step, rule, group);
+  const lanes = new MemoryLanes(step, rules);
   const types = lines.map(({ type }) => type);
   const allowance = new Allowance(request);
   for (;;) {

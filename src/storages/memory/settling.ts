@@ -1,3 +1,4 @@
+import type { ErrorRecord } from "../../core/job.ts";
 import type { Heartbeat, Lease, Outcome, Report } from "../../storage/job-storage.ts";
 import { STALLED } from "../../storage/stalled.ts";
 import type { Book } from "./book.ts";
@@ -67,8 +68,7 @@ function settleOne(book: Book, job: StoredJob, outcome: Outcome, now: number): v
       recordFailure(job, outcome.error, now);
       countAttempt(book, job, outcome.error, now);
       endLease(book, job, now);
-      book.end(job, "dead", now);
-      subscribers.event({ event: "dead", queue, id, type, attempt, error: outcome.error });
+      endDead(book, job, outcome.error, now);
       return;
     case "cancelled":
       if (outcome.error !== null) recordFailure(job, outcome.error, now);
@@ -127,6 +127,20 @@ export function comeBack(book: Book, job: StoredJob, now: number): void {
 export function endCancelled(book: Book, job: StoredJob, now: number): void {
   book.end(job, "cancelled", now);
   book.subscribers.event({ event: "cancelled", queue: job.queue, id: job.id, type: job.type });
+}
+
+/** Ends a job that is in no lane, for good. */
+export function endDead(book: Book, job: StoredJob, error: ErrorRecord, now: number): void {
+  const { queue, id, type, attempt } = job;
+  job.error = error;
+  book.end(job, "dead", now);
+  book.subscribers.event({ event: "dead", queue, id, type, attempt, error });
+}
+
+/** The same for a job that waits. That is no attempt. */
+export function endUnstarted(book: Book, job: StoredJob, error: ErrorRecord, now: number): void {
+  book.withdraw(job, now);
+  endDead(book, job, error, now);
 }
 
 /** Keeps leases that have not run out. */

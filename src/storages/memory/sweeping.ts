@@ -5,7 +5,7 @@ import type { Book } from "./book.ts";
 import type { Lane, StoredJob } from "./lanes.ts";
 import { countAttempt } from "./limits/charges.ts";
 import { forgetExpired } from "./limits/taking.ts";
-import { comeBack, endCancelled, endLease } from "./settling.ts";
+import { comeBack, endCancelled, endDead, endLease, endUnstarted } from "./settling.ts";
 import { recordFailure } from "./stored-job.ts";
 
 /** How much of each kind is done in one step. */
@@ -68,25 +68,19 @@ function stall(book: Book, job: StoredJob, now: number): void {
   if (job.cancelRequested) {
     endCancelled(book, job, now);
   } else if (attempt >= job.maxAttempts) {
-    book.end(job, "dead", now);
-    book.subscribers.event({ event: "dead", queue, id, type, attempt, error });
+    endDead(book, job, error, now);
   } else {
     // It takes its old place: what was not its fault is not to cost it an hour of backlog.
     comeBack(book, job, now);
   }
 }
 
-/** Jobs that have not started and whose deadline has passed are dead, `most` of them at the most. That is no attempt. */
+/** Jobs that have not started and whose deadline has passed are dead, `most` of them at the most. */
 export function endOverdue(book: Book, now: number, most: number): void {
   for (let done = 0; done < most; done++) {
     const first = book.deadlines.first;
     if (first === undefined || first.at > now) return;
-    const { job } = first;
-    book.withdraw(job, now);
-    job.error = TOO_LATE;
-    book.end(job, "dead", now);
-    const { queue, id, type, attempt } = job;
-    book.subscribers.event({ event: "dead", queue, id, type, attempt, error: TOO_LATE });
+    endUnstarted(book, first.job, TOO_LATE, now);
   }
 }
 
