@@ -14,6 +14,9 @@ export interface Before {
   readonly type: number;
 }
 
+/** Jobs that start before another one are counted up to here. */
+export const MOST_COUNTED = 10_000;
+
 /** How many jobs certainly start under a limit before this one. Where a limit is by group, only its own lane is certain. */
 export function startsBefore(rule: LimitRule, rules: readonly LimitRule[], { lane, type }: Before): number {
   return rule.byGroup || rules.some(({ byGroup }) => byGroup) ? lane : type;

@@ -1,7 +1,5 @@
+import { type Before, MOST_COUNTED } from "../limits/behind.ts";
 import { byTurn } from "./turns.ts";
-
-/** Jobs that start before another one are counted up to here. */
-const MOST_COUNTED = 10_000;
 
 interface Ranked {
   readonly turn: number;
@@ -37,7 +35,7 @@ export interface Position {
   /** If nothing refuses them: of higher priorities, of the job's group, of these in its lane, and of other groups by turns. */
   readonly ahead: { readonly higher: number; readonly group: number; readonly lane: number; readonly turns: number };
   /** Certainly: in its lane, and of its type, whatever types are claimed beside that. */
-  readonly before: { readonly lane: number; readonly type: number };
+  readonly before: Before;
 }
 
 /** The position of a job that neither waits nor will. */

@@ -77,24 +77,21 @@ export function drain({ queue, paused, types, limits }: Backlog): QueueExplanati
   ];
   const bottleneck = drains.find(({ stopped, atLeastMs: ms }) => stopped || ms > 0)?.limit;
   const drainsInMs = unknown.length > 0 ? undefined : atLeastMs;
-  const explanation = {
+  return {
     queue,
     paused,
     pausedTypes,
     unhandledTypes,
     waiting,
+    scheduled,
+    active: total((type) => type.active),
     limits: drains,
     bottleneck,
     drainsInMs,
     atLeastMs,
     unknown,
-  };
-  return {
-    ...explanation,
-    scheduled,
-    active: total((type) => type.active),
     assumed,
-    text: textOf(explanation),
+    text: textOf({ waiting, bottleneck, drainsInMs, atLeastMs, unknown }),
   };
 }
 

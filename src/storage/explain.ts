@@ -1,5 +1,6 @@
 import { ENDED, type JobState } from "../core/job.ts";
-import type { Reason } from "../limits/key-state.ts";
+import { MOST_COUNTED } from "../limits/behind.ts";
+import { availableNow, newKeyState, NO_SLOTS, type Reason } from "../limits/key-state.ts";
 import { labelOf, type Quota, quotaOf, weighed } from "../limits/rule.ts";
 import type { LimitCondition, StartConditions } from "./limit-storage.ts";
 import { dateAt, spanText } from "./span.ts";
@@ -95,32 +96,29 @@ export function explainJob(conditions: StartConditions): Explanation {
   };
 }
 
-/** Has the limit enough available for a job and for all jobs before it, whatever these are? */
+/** Has the limit enough available for a job and for all jobs before it, whatever these are? Nothing blocks the job itself. */
 function fitsAll({ rule, group, used, held }: LimitCondition, ahead: StartConditions["ahead"]): boolean {
   // Other groups are not charged to the state of this one.
   const others = ahead.higher + ahead.group + (rule.byGroup ? 0 : ahead.turns);
   if (others === 0) return true;
-  const { max, concurrency, everyMs } = quotaOf(rule, group);
   // The weights of other jobs are not known, nor whether one of them would be the last probe of a breaker.
-  if (rule.weight !== null || rule.breaker !== null || everyMs !== null) return false;
+  if (rule.weight !== null || rule.breaker !== null) return false;
+  const available = availableNow(rule, quotaOf(rule, group), newKeyState(), { ...NO_SLOTS, slots: held }, used, 0);
   const uncounted = Object.values(ahead).some((count) => count >= MOST_COUNTED);
-  const available = Math.min(
-    (max ?? Number.POSITIVE_INFINITY) - used,
-    (concurrency ?? Number.POSITIVE_INFINITY) - held,
-  );
-  return available === Number.POSITIVE_INFINITY || (!uncounted && available >= others + 1);
+  return available === Number.POSITIVE_INFINITY || (!uncounted && available > others);
 }
 
 /** The blocker of a job that is not waiting to start: it runs, has ended, or awaits its flow. */
 function overOf({ job }: StartConditions): OtherBlocker | undefined {
   if (job.state === "active") {
     const since = job.startedAt === null ? "" : ` since ${dateAt(job.startedAt).toISOString()}`;
-    return { kind: "running", until: undefined, text: `It is running${since}.` };
+    return blocker("running", `It is running${since}.`);
   }
-  if (ENDED.includes(job.state)) return { kind: "ended", until: undefined, text: `It has ended: ${job.state}.` };
-  if (job.state !== "awaiting") return undefined;
-  return { kind: "dependency", until: undefined, text: "It waits for other jobs of its flow." };
+  if (ENDED.includes(job.state)) return blocker("ended", `It has ended: ${job.state}.`);
+  return job.state === "awaiting" ? blocker("dependency", "It waits for other jobs of its flow.") : undefined;
 }
+
+const blocker = (kind: OtherBlocker["kind"], text: string, until?: Date): OtherBlocker => ({ kind, until, text });
 
 function workersOf({ job, workers: { live, handling } }: StartConditions): OtherBlocker[] {
   if (handling > 0) return [];
@@ -129,21 +127,20 @@ function workersOf({ job, workers: { live, handling } }: StartConditions): Other
     live === 0
       ? `No live worker handles type "${job.type}": the queue "${job.queue}" has no live worker.`
       : `No live worker handles type "${job.type}": ${others} of the queue "${job.queue}" ${live === 1 ? "handles" : "handle"} other types.`;
-  return [{ kind: "no-worker", until: undefined, text }];
+  return [blocker("no-worker", text)];
 }
 
 function pausesOf({ job, queuePaused, typePaused }: StartConditions): OtherBlocker[] {
-  const until = undefined;
-  const paused: OtherBlocker[] = [];
-  if (queuePaused) paused.push({ kind: "queue-paused", until, text: `The queue "${job.queue}" is paused.` });
-  if (typePaused) paused.push({ kind: "type-paused", until, text: `Jobs of type "${job.type}" are paused.` });
-  return paused;
+  return [
+    ...(queuePaused ? [blocker("queue-paused", `The queue "${job.queue}" is paused.`)] : []),
+    ...(typePaused ? [blocker("type-paused", `Jobs of type "${job.type}" are paused.`)] : []),
+  ];
 }
 
 function delayOf({ job, now }: StartConditions): OtherBlocker[] {
   if (job.dueAt <= now) return [];
   const until = dateAt(job.dueAt);
-  return [{ kind: "delay", until, text: `It is due at ${until.toISOString()}.` }];
+  return [blocker("delay", `It is due at ${until.toISOString()}.`, until)];
 }
 
 function limitsOf({ limits, now }: StartConditions): LimitBlocker[] {
@@ -180,10 +177,8 @@ function orderOf({ ahead: { higher, group, turns } }: StartConditions): OtherBlo
   const last = before.pop()!;
   const all = before.length === 0 ? last : `${before.join(", ")} and ${last}`;
   const wait = higher + group + turns === 1 ? "waits" : "wait";
-  return [{ kind: "order", until: undefined, text: `Before it ${all} ${wait}, and may start first.` }];
+  return [blocker("order", `Before it ${all} ${wait}, and may start first.`)];
 }
-
-const MOST_COUNTED = 10_000;
 
 function howMany(count: number): string {
   return count >= MOST_COUNTED ? `${MOST_COUNTED} or more` : String(count);
