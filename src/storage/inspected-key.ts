@@ -26,18 +26,22 @@ export interface InspectedKey {
   readonly used: number;
   /** By the clock of the storage. */
   readonly now: number;
-  windowWait(this: void, max: number, windowMs: number, weight: number): Wait;
+  windowWait(max: number, windowMs: number, weight: number): Wait;
 }
 
-/** When may a start with this charge happen? */
-export function decideFor(key: InspectedKey, charge: Charge): KeyDecision {
-  return decideStart(key.rule, key.group, key.keyState, key.slots, charge, key.now, key.windowWait);
+/** When may a start with this charge happen? `slots`: those of the key, if the caller has read them. */
+export function decideFor(key: InspectedKey, charge: Charge, slots: SlotsInUse = key.slots): KeyDecision {
+  const { rule, group, keyState, now } = key;
+  return decideStart(rule, group, keyState, slots, charge, now, (max, windowMs, weight) =>
+    key.windowWait(max, windowMs, weight),
+  );
 }
 
 /** How much is available now: 0 if anything blocks; infinity: no bound. */
 export function availableOf(key: InspectedKey): number {
-  if (decideFor(key, ONE).wait !== 0) return 0;
-  return availableNow(key.rule, key.quota, key.keyState, key.slots, key.used, key.now);
+  const { slots } = key;
+  if (decideFor(key, ONE, slots).wait !== 0) return 0;
+  return availableNow(key.rule, key.quota, key.keyState, slots, key.used, key.now);
 }
 
 /** Jobs that wait, of one queue and type. */

@@ -51,7 +51,7 @@ export class MemoryLanes implements LaneSource<Lane> {
 
   block(lane: Lane, wait: Wait, by: LimitKey, fits: Wait): void {
     const { book, time } = this.#step;
-    const { opened: limitState } = by as ClaimKey;
+    const { limitState } = by as ClaimKey;
     if (fits > 0) book.heavy.note(lane, limitState, time + fits);
     else if (by.rule.weight !== null) book.heavy.drop(lane);
     book.gates.block(lane, limitState, time + wait, fits > 0);

@@ -8,7 +8,7 @@ import type { Book } from "../book.ts";
 import type { Asking } from "../heavy-heads.ts";
 import type { Lane, Line, StoredJob } from "../lanes.ts";
 import type { MemoryQueue } from "../queues.ts";
-import { MemoryKey } from "./key.ts";
+import type { MemoryKey } from "./key.ts";
 import type { Charged, MemoryLimitState } from "./limit-state.ts";
 
 /** A claim under limits, while it plans. */
@@ -30,9 +30,15 @@ export interface ClaimStep extends Asking {
   lane: Lane | undefined;
 }
 
-/** A key as one claim sees it. A group without counted starts gets a limit state with its first start. */
-export class ClaimKey extends MemoryKey implements LimitKey {
+/**
+ * A key as one claim sees it. A group without counted starts gets a limit state with its first start. It has a `MemoryKey` and does not
+ * extend it: as a derived class, a claim of a hundred jobs under three limits took 7 % longer.
+ */
+export class ClaimKey implements LimitKey {
+  readonly rule: LimitRule;
+  readonly group: string | null;
   readonly #step: ClaimStep;
+  readonly #key: MemoryKey;
   /** Every start counts for one, and under this key only. */
   readonly #simple: boolean;
   /** Under a simple key: how many more starts fit. Undefined: not computed yet. */
@@ -40,35 +46,39 @@ export class ClaimKey extends MemoryKey implements LimitKey {
   #shared: Charged | undefined;
 
   constructor(step: ClaimStep, rule: LimitRule, group: string | null) {
-    super(step.book.limits.find(rule, group), rule, group, step.time);
+    this.rule = rule;
+    this.group = group;
     this.#step = step;
+    this.#key = step.book.limits.keyAt(rule, group, step.time);
     this.#simple = step.distinct && rule.weight === null;
   }
 
-  get opened(): MemoryLimitState {
-    return (this.limitState ??= this.#step.book.limits.open(this.rule, this.group));
+  get limitState(): MemoryLimitState {
+    return (this.#key.limitState ??= this.#step.book.limits.open(this.rule, this.group));
   }
 
   wait(charge: Charge, priority?: number): Wait {
-    if (this.#simple && (this.#available ??= availableOf(this)) > 0) return 0;
-    const { wait } = decideFor(this, charge);
-    if (this.limitState === undefined) return wait;
-    if (wait !== 0) this.limitState.awaited = true;
+    const key = this.#key;
+    if (this.#simple && (this.#available ??= availableOf(key)) > 0) return 0;
+    const { wait } = decideFor(key, charge);
+    if (key.limitState === undefined) return wait;
+    if (wait !== 0) key.limitState.awaited = true;
     if (wait === NEVER || priority === undefined || this.rule.weight === null) return wait;
     // Light jobs that fit now and then would keep a heavy one waiting for ever.
-    return Math.max(wait, this.#step.book.heavy.longest(this, priority, this.#step));
+    return Math.max(wait, this.#step.book.heavy.longest(key, priority, this.#step));
   }
 
   /** Charges a start. Starts of one claim share what need not be kept apart. */
   chargeStart(charge: Charge): Charged {
-    const { rule, now, opened } = this;
+    const { rule, limitState } = this;
     if (this.#shared !== undefined) {
-      opened.chargeAgain(this.#shared);
+      limitState.chargeAgain(this.#shared);
       return this.#shared;
     }
-    const charged = opened.charge(rule, charge, now, null, this.#step.granted);
+    const { book, time, granted } = this.#step;
+    const charged = limitState.charge(rule, charge, time, null, granted);
     if (this.#simple && charged.slotUse === undefined) this.#shared = charged;
-    this.#step.book.limits.rest(opened, rule, now);
+    book.limits.rest(limitState, rule, time);
     return charged;
   }
 
@@ -82,10 +92,10 @@ export class ClaimKey extends MemoryKey implements LimitKey {
 export function chargeAll(charges: readonly KeyCharge[], { distinct }: ClaimStep): readonly Charged[] {
   const all: Charged[] = [];
   for (const { key, charge } of charges) {
-    const { opened } = key as ClaimKey;
-    const same = distinct ? undefined : all.find(({ limitState }) => limitState === opened);
+    const { limitState } = key as ClaimKey;
+    const same = distinct ? undefined : all.find((one) => one.limitState === limitState);
     if (same === undefined) all.push((key as ClaimKey).chargeStart(charge));
-    else opened.chargeMore(same, key.rule, charge, null);
+    else limitState.chargeMore(same, key.rule, charge, null);
   }
   return all;
 }

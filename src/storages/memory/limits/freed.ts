@@ -7,19 +7,15 @@ import type { MemoryLimitState } from "./limit-state.ts";
 
 /** When one more fits; under a limit that weighs, also how much does, and how much is in use. */
 interface Availability {
+  readonly rule: LimitRule;
   readonly wait: Wait;
   readonly available: number;
   readonly used: number;
 }
 
-/** What was available under a limit before a step returned some of it. */
-interface Before extends Availability {
-  readonly rule: LimitRule;
-}
-
 /** The limits that a step returned something of. Only what is still available when the step is over counts: the step may charge it again. */
 export class Freed {
-  readonly #before = new Map<MemoryLimitState, Before>();
+  readonly #before = new Map<MemoryLimitState, Availability>();
   #rates = new Set<RateState>();
   #ruleFreed = false;
 
@@ -31,7 +27,7 @@ export class Freed {
   /** The step is about to return something of this limit. */
   note(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     if (this.#before.has(limitState)) return;
-    this.#before.set(limitState, { rule, ...availabilityOf(limitState, rule, time) });
+    this.#before.set(limitState, availabilityOf(limitState, rule, time));
     if (limitState.rate !== undefined) this.#rates.add(limitState.rate);
   }
 
@@ -62,6 +58,8 @@ export class Freed {
     for (const [limitState, before] of this.#before) {
       if (earlier) break;
       const rule = inForce(limitState.name) ?? before.rule;
+      // Where one more fitted before, what was returned matters only to heavier jobs.
+      if (before.wait === 0 && rule.weight === null) continue;
       const { wait, available, used } = availabilityOf(limitState, rule, time);
       earlier = wait < before.wait || (rule.weight !== null && (available > before.available || used < before.used));
     }
@@ -74,6 +72,6 @@ function availabilityOf(limitState: MemoryLimitState, rule: LimitRule, time: num
   const key = new MemoryKey(limitState, rule, limitState.group, time);
   const next = decideFor(key, ONE).wait;
   const wait = next === NEVER ? WHEN_RELEASED : next;
-  if (rule.weight === null) return { wait, available: 0, used: 0 };
-  return { wait, available: availableOf(key), used: key.quota.max === null ? key.slots.slots : key.used };
+  if (rule.weight === null) return { rule, wait, available: 0, used: 0 };
+  return { rule, wait, available: availableOf(key), used: key.quota.max === null ? key.slots.slots : key.used };
 }

@@ -1,5 +1,6 @@
 import { type KeyState, newKeyState, NO_SLOTS, type SlotsInUse } from "../../../limits/key-state.ts";
 import { type LimitRule, type Quota, quotaOf } from "../../../limits/rule.ts";
+import type { Wait } from "../../../limits/wait.ts";
 import { viewOf, windowWait } from "../../../limits/window.ts";
 import type { InspectedKey } from "../../../storage/inspected-key.ts";
 import type { MemoryLimitState } from "./limit-state.ts";
@@ -12,7 +13,6 @@ export class MemoryKey implements InspectedKey {
   readonly group: string | null;
   readonly quota: Quota;
   readonly now: number;
-  readonly windowWait: InspectedKey["windowWait"];
   /** Undefined: nothing is counted for the group. */
   limitState: MemoryLimitState | undefined;
 
@@ -22,10 +22,6 @@ export class MemoryKey implements InspectedKey {
     this.quota = quotaOf(rule, group);
     this.now = now;
     this.limitState = limitState;
-    this.windowWait = (max, windowMs, weight) => {
-      const log = this.limitState?.log;
-      return log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, now, weight);
-    };
   }
 
   get keyState(): KeyState {
@@ -38,5 +34,10 @@ export class MemoryKey implements InspectedKey {
 
   get used(): number {
     return this.limitState === undefined ? 0 : this.limitState.used(this.quota, this.now);
+  }
+
+  windowWait(max: number, windowMs: number, weight: number): Wait {
+    const log = this.limitState?.log;
+    return log === undefined ? 0 : windowWait(log, viewOf(log, windowMs), max, this.now, weight);
   }
 }
