@@ -1,6 +1,6 @@
 import type { Wait } from "../limits/wait.ts";
 
-/** When a heavy head fits, other jobs leave it so long: the claim that starts it is on the way. */
+/** When a heavy head fits, the key stays reserved for so long: the claim that starts the head is on the way. */
 const GRACE_MS = 100;
 
 /** A job that asks for a limit key. */
@@ -17,7 +17,7 @@ export interface Asking {
  * takes of the key that does not come before it. Otherwise light jobs that fit now and then would keep it waiting for ever.
  */
 export interface HeavyHead extends Asking {
-  /** The instant at which it fits; infinity: when something is given back. */
+  /** The instant at which it fits; infinity: when something is returned. */
   readonly until: number;
 }
 
@@ -41,13 +41,13 @@ export function waitForHeads<Head extends HeavyHead>(
   return longest;
 }
 
-/** Is the key reserved for the head no more? */
+/** Has the reservation ended? */
 export const isOver = ({ until }: HeavyHead, now: number): boolean => until + GRACE_MS <= now;
 
 /**
- * When the head fits after something of its key was given back, at `givenAt`. `fits`: how long its own charge waits now. If it fits, the grace
- * began when that was given back.
+ * When the head fits after something of its key was returned, at `returnedAt`. `fits`: how long its own charge waits now. If it fits, the
+ * grace began at the return.
  */
-export function untilGiven({ until }: HeavyHead, givenAt: number, fits: Wait, now: number): number {
-  return fits > 0 ? now + fits : Math.min(until, givenAt);
+export function untilGiven({ until }: HeavyHead, returnedAt: number, fits: Wait, now: number): number {
+  return fits > 0 ? now + fits : Math.min(until, returnedAt);
 }

@@ -41,7 +41,7 @@ export interface LaneSource<L extends ReadyLane> {
   start(lane: L, charges: readonly KeyCharge[]): void;
   /**
    * Its group is full, or its head is heavier than what is available: the lane is not ready for so long
-   * (`WHEN_RELEASED`: until something is given back). `fits`: not 0, if the head is too heavy (`heavy-heads.ts`): then it fits after
+   * (`WHEN_RELEASED`: until something is returned). `fits`: not 0, if the head is too heavy (`heavy-heads.ts`): then it fits after
    * so long, on its own.
    */
   block(lane: L, wait: Wait, by: LimitKey, fits: Wait): void;

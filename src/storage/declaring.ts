@@ -23,7 +23,7 @@ export async function declareLimits(
   listener: LimitListener | undefined,
 ): Promise<void> {
   const came = await storage.limits.define(rules, { onConflict, version, owner, by });
-  for (const outcome of outcomesOf(came)) tell(listener ?? log, outcome);
+  for (const outcome of outcomesOf(came)) report(listener ?? log, outcome);
   for (const one of came.kept) {
     await storage.publish({ event: "limit-kept", queue: null, ...one }).catch(() => {});
   }
@@ -38,9 +38,9 @@ export function outcomesOf({ changes, kept }: LimitsDeclared): readonly LimitDec
 }
 
 /** A listener that fails must not keep a worker from starting. */
-function tell(hear: LimitListener, declared: LimitDeclared): void {
+function report(listener: LimitListener, declared: LimitDeclared): void {
   try {
-    hear(declared);
+    listener(declared);
   } catch {
     // The event and the history have the change, too.
   }

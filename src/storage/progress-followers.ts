@@ -84,9 +84,9 @@ export function followProgress(
   return getOrMake(ofStorage, storage, () => new ProgressFollowers(storage)).add(id, { queue, callback });
 }
 
-function safely(tell: () => void): void {
+function safely(call: () => void): void {
   try {
-    tell();
+    call();
   } catch {
     // A listener that throws does not keep the others from being called.
   }

@@ -45,7 +45,7 @@ export class Registrar {
   #reported = false;
   #lookedAt = Number.NEGATIVE_INFINITY;
   /** The unhandled types of the latest look, and whether each was published. */
-  #unhandled = new Map<string, "seen" | "told">();
+  #unhandled = new Map<string, "seen" | "published">();
 
   constructor(storage: Registry, clock: Clock) {
     this.#storage = storage;
@@ -160,12 +160,12 @@ export class Registrar {
     this.#lookedAt = now;
     const before = this.#unhandled;
     this.#unhandled = new Map(found.map((one) => [keyOf(one), before.get(keyOf(one)) ?? "seen"]));
-    for (const one of found) if (before.get(keyOf(one)) === "seen") this.#tell(one);
+    for (const one of found) if (before.get(keyOf(one)) === "seen") this.#publish(one);
   }
 
-  #tell({ queue, type }: UnhandledType): void {
+  #publish({ queue, type }: UnhandledType): void {
     const key = keyOf({ queue, type });
-    this.#unhandled.set(key, "told");
+    this.#unhandled.set(key, "published");
     this.#storage.publish({ event: "unhandled", queue, type }).catch(() => {
       if (this.#unhandled.has(key)) this.#unhandled.set(key, "seen");
     });

@@ -194,14 +194,15 @@ export class Waiters {
   }
 
   #end(job: Awaited, ending: Ending): void {
-    for (let waiter = this.#taken(job); waiter !== undefined; waiter = waiter.after) waiter.ended(ending);
+    for (let waiter = this.#removed(job); waiter !== undefined; waiter = waiter.after) waiter.ended(ending);
   }
 
   #fail(job: Awaited, error: unknown): void {
-    for (let waiter = this.#taken(job); waiter !== undefined; waiter = waiter.after) waiter.failed(error);
+    for (let waiter = this.#removed(job); waiter !== undefined; waiter = waiter.after) waiter.failed(error);
   }
 
-  #taken(job: Awaited): Waiter | undefined {
+  /** Removes the job, and returns its first waiter. */
+  #removed(job: Awaited): Waiter | undefined {
     const { first } = job;
     job.first = undefined;
     if (first !== undefined) this.#forget(job);

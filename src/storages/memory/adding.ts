@@ -8,7 +8,7 @@ import { newJob } from "./stored-job.ts";
 
 type Holder = Pick<Key, "key" | "id" | "fingerprint">;
 
-/** All of them or none: whatever may fail is decided before the first is written. */
+/** Adds all jobs or none: everything that may fail is checked before the first is written. */
 export function add(book: Book, jobs: readonly NewJob[], now: number): readonly Added[] {
   const keyed = jobs.some(({ idempotency }) => idempotency !== null);
   const made = keyed ? rehearse(book, jobs, now) : jobs;
@@ -69,7 +69,7 @@ function rehearse(book: Book, jobs: readonly NewJob[], now: number): readonly Ne
   return made;
 }
 
-/** What becomes of a job whose key belongs to another: that one stands for both, or gives way. */
+/** What to do with a job whose key another job has: return the other, or replace it. Throws if the job is to be rejected. */
 function answer(
   { fingerprint, onDuplicate }: Idempotency,
   holder: Holder,
@@ -92,7 +92,7 @@ export function validKey(key: Key | undefined, now: number): Key | undefined {
   return key !== undefined && key.expiresAt > now ? key : undefined;
 }
 
-/** From now on the key stands for this job. */
+/** Gives the key to this job. */
 function keep(book: Book, job: NewJob, { key, fingerprint, ttlMs }: Idempotency, now: number): void {
   const queue = book.queue(job.queue);
   const before = queue.keys.get(key);

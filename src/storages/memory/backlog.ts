@@ -7,10 +7,10 @@ import type { Lane, Line } from "./lanes.ts";
 import type { MemoryQueue } from "./queues.ts";
 import { rulesFor } from "./explaining.ts";
 
-/** The weights of so many jobs are looked at. */
+/** Average weights are those of so many jobs. */
 const WEIGHED = 1_000;
 
-/** What of a queue has not started, and what it runs under. */
+/** The jobs of a queue that have not started, and their limits. */
 export function backlog(book: Book, name: string, now: number): Backlog {
   const queue = book.queues.get(name);
   if (queue === undefined) return { queue: name, paused: false, types: [], limits: [] };
@@ -50,7 +50,7 @@ function* lanesOf(line: Line | undefined): Iterable<Lane> {
   yield* line.lanes();
 }
 
-/** Which part of the jobs says how heavy it is, and how heavy that is. */
+/** For each weight: which part of the jobs has it, and its average. */
 function averageWeights(line: Line | undefined): TypeBacklog["weights"] {
   const said = new Map<string, { sum: number; jobs: number }>();
   let left = WEIGHED;
@@ -73,7 +73,7 @@ function averageWeights(line: Line | undefined): TypeBacklog["weights"] {
   );
 }
 
-/** Every limit that one of the types runs under. */
+/** Every limit that applies to one of the types. */
 function limitsOf(book: Book, queue: MemoryQueue, types: readonly TypeBacklog[], now: number): LimitState[] {
   const time = book.limitTime(now);
   const rules = new Set(types.flatMap(({ type }) => rulesFor(book, queue, type)));

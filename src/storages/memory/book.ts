@@ -20,13 +20,13 @@ import { Workers } from "./workers.ts";
 
 const DAY_MS = 86_400_000;
 
-/** The wall clock counts whole milliseconds and is corrected in small steps: by less than this it was not set. */
+/** A smaller change of the wall clock is rounding or a small correction: the clock was not set. */
 const STEP_MS = 250;
 
-/** Instants since 1970 have so many parts of a millisecond. */
+/** The clock of the storage counts in these parts of a millisecond. */
 const PARTS = 1_024;
 
-/** How long a job that ended is kept if it does not say so itself. */
+/** How long an ended job without `keepFor` is kept. */
 const KEPT_MS: Readonly<Record<"completed" | "dead" | "cancelled", number>> = {
   completed: DAY_MS,
   cancelled: DAY_MS,
@@ -34,11 +34,11 @@ const KEPT_MS: Readonly<Record<"completed" | "dead" | "cancelled", number>> = {
 };
 
 /**
- * Everything the storage knows, and the moves of a job from one state to another. What its limits are due is left to
- * the callers of these moves.
+ * All data of the storage, and the moves of a job from one state to another. The callers of these moves charge its limits and release
+ * them.
  *
- * A job stands in exactly one place: in a lane (`waiting`), in the heap of its line (`scheduled`), in `leases`
- * (`active`) or in `ended`. The moves keep that, the counts and the deadlines in agreement.
+ * A job is in exactly one place: in a lane (`waiting`), in the heap of its line (`scheduled`), in `leases`
+ * (`active`) or in `ended`. Each move updates the counts and the deadlines.
  */
 export class Book {
   readonly rates: InMemoryRateLimiterStorage;
@@ -52,7 +52,7 @@ export class Book {
   readonly workers = new Workers();
   readonly jobs = new Map<string, StoredJob>();
   readonly queues = new Map<string, MemoryQueue>();
-  /** Active jobs, the lease that runs out first in front. */
+  /** Active jobs, the lease that expires first in front. */
   readonly leases = new Sequence<StoredJob>((a, b) => a.leaseUntil! - b.leaseUntil! || a.token - b.token);
   /** Jobs that ended, the one to be deleted first in front. */
   readonly ended = new Heap<StoredJob>((a, b) => a.deleteAt - b.deleteAt || a.seq - b.seq);
@@ -65,10 +65,10 @@ export class Book {
   #turn = 0;
   #token = 0;
   readonly #clock: Clock;
-  /** What to add to the monotonic clock. Whole, so that differences between instants are those of the clock. */
+  /** The wall time at which the monotonic clock was 0. A whole number, so that differences between instants are those of the clock. */
   readonly #origin: number;
   #skew = 0;
-  /** The book itself notifies the waiters of a log. */
+  /** The book notifies the waiters of rates: they are not to notify it in turn. */
   #notifying = false;
 
   constructor(clock: Clock) {
@@ -79,8 +79,8 @@ export class Book {
   }
 
   /**
-   * Milliseconds since 1970 that no setting of the wall clock changes. Rounded down to what a number of this size can hold, so
-   * that nothing is decided before its time.
+   * Milliseconds since 1970, not changed when the wall clock is set. Rounded down to what a number of this size can hold, so
+   * that no decision is made too early.
    */
   now(): number {
     const now = this.#origin + Math.floor(this.#clock.now() * PARTS) / PARTS;
@@ -150,10 +150,10 @@ export class Book {
     return queue;
   }
 
-  /** Into its lane if it is due, else among the scheduled, and says so. It stood nowhere before. */
+  /** Puts a job that is in no place into its lane if it is due, else among the scheduled ones, and wakes workers up. */
   enter(job: StoredJob, now: number): void {
     const line = this.queue(job.queue).line(job.type);
-    // First those that came due before it: then almost every job joins its lane at the end.
+    // Jobs that came due before it go first: then almost every job joins its lane at the end.
     this.promote(line, now);
     let lane: Lane | undefined;
     let mayStart: boolean;
@@ -164,7 +164,7 @@ export class Book {
       mayStart = line.scheduled.first === job && (lane === undefined || lane.waiting === 0);
     } else {
       lane = this.#wait(job, line);
-      // The first job now may be lighter than the one before.
+      // The new first job may be lighter than the one before.
       mayStart = lane.waiting === 1 || (lane.first === job && this.limits.weighs);
     }
     if (lane?.gate?.isOpen !== false) this.subscribers.wake(job.queue, mayStart);
@@ -175,9 +175,9 @@ export class Book {
     }
   }
 
-  /** Out of its lane, or of the scheduled, without having started. */
+  /** Removes a job that has not started from its lane, or from the scheduled ones. */
   withdraw(job: StoredJob, now: number): void {
-    // Others may have waited for it to start, since it was too heavy.
+    // As a heavy head it may have kept other jobs waiting.
     if (this.limits.weighs && job.lane?.first === job) this.subscribers.wakeAll(true);
     this.#leave(job, now);
   }
@@ -185,7 +185,7 @@ export class Book {
   #leave(job: StoredJob, now: number): void {
     const { lane } = job;
     if (lane !== undefined) {
-      // Others may wait only because this one does.
+      // Other lanes may wait only because this job does.
       const wasFirst = lane.first === job;
       if (wasFirst) this.#lookBehind(lane);
       lane.remove(job);
@@ -208,7 +208,7 @@ export class Book {
     }
   }
 
-  /** Those of the line that have come due wait from now on. */
+  /** Moves the scheduled jobs of the line that have come due into their lanes. */
   promote(line: Line, now: number): void {
     for (let job = line.scheduled.first; job !== undefined && job.dueAt <= now; job = line.scheduled.first) {
       line.scheduled.remove(job);
@@ -222,9 +222,7 @@ export class Book {
     for (const line of queue.lines.values()) this.promote(line, now);
   }
 
-  /**
-   * The first of the lane starts. Its unit has had its turn with these types, once it has started as many as its share is.
-   */
+  /** Starts the first job of the lane. The unit has had its turn with these types once it has started as many jobs as its share is. */
   start(lane: Lane, turns: readonly Turn[], share: number, worker: string, leaseMs: number, now: number): StoredJob {
     const job = lane.first!;
     this.#leave(job, now);
@@ -244,17 +242,17 @@ export class Book {
   }
 
   #turnOf({ own, line, priority }: Lane, turns: readonly Turn[]): void {
-    // Without groups there are no turns: lanes with different keys go on in the order of their jobs.
+    // Without groups there are no turns: lanes with different keys are served in the order of their jobs.
     if (own.lanes.length > 1 && this.queue(line.queue).isUngrouped(priority)) return;
     this.#turn += 1;
     for (const turn of turns) {
       turn.at = this.#turn;
-      // Of many lanes each is put where it belongs when a claim looks at it.
+      // Where there are many lanes, a claim moves each one when it looks at it (`Line.first`).
       if (turn.lanes.length === 1) turn.lanes[0]!.gate?.moved(turn.lanes[0]!);
     }
   }
 
-  /** The lease is over. The job stands nowhere: it enters again, or ends. */
+  /** Ends the lease. The job is in no place: it enters again, or ends. */
   release(job: StoredJob): void {
     this.leases.remove(job);
     job.leaseUntil = null;
@@ -272,7 +270,7 @@ export class Book {
     }
   }
 
-  /** It ended and is to start again: it stands nowhere. */
+  /** Takes a job out of `ended`, to enter again. */
   reopen(job: StoredJob): void {
     this.ended.remove(job);
     job.finishedAt = null;
@@ -300,7 +298,7 @@ export class Book {
     this.subscribers.wake(name, true);
   }
 
-  /** A part of a limit is about to be given back: workers that wait for it are woken up when the step is over. */
+  /** The step is about to return something of a limit: workers that wait for it are woken up when the step is over. */
   loosen(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     this.freed.note(limitState, this.limits.rule(limitState.name) ?? rule, time);
     this.heavy.returned(limitState, time);
@@ -324,7 +322,7 @@ export class Book {
     if (this.freed.isEarlier((name) => this.limits.rule(name), time)) this.subscribers.wakeAll(true);
   }
 
-  /** A start was given back through `rates`. */
+  /** Something of a limit was returned through `rates`. */
   #becameAvailable(limitState: MemoryLimitState): void {
     if (this.#notifying || !limitState.awaited) return;
     limitState.awaited = false;
@@ -347,7 +345,7 @@ export class Book {
     return lane;
   }
 
-  /** Another job is first in the lane, or none: others may have waited only because the one before did. */
+  /** The lane is about to have another first job, or none: other lanes may have waited only because of the one before. */
   #lookBehind(lane: Lane): void {
     this.heavy.drop(lane);
     const { key, isOpen } = lane.gate!;
@@ -360,13 +358,13 @@ export class Book {
   }
 }
 
-/** Another job is first in the lane: it stands where that one belongs, and not before others because of the one before. */
+/** The lane has another first job: it moves to where that job belongs, and leaves the front gate of the one before. */
 function stepBack(lane: Lane): void {
   if (lane.gate!.front) lane.line.move(lane, undefined, false);
   else if (lane.own.lanes.length > 1) lane.gate!.moved(lane);
 }
 
-/** The back-off of the job is over. */
+/** The back-off is over: the job takes its old place. */
 export function takeOldPlace(job: StoredJob): void {
   job.dueAt = job.firstDueAt ?? job.dueAt;
   job.firstDueAt = undefined;

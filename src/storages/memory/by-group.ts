@@ -1,18 +1,18 @@
-/** What there is for a priority and a group. */
+/** Values by priority and group. */
 export class ByGroup<T> {
   readonly #priorities = new Map<number, Map<string | null, T>>();
 
-  /** How many priorities there is something for. */
+  /** How many priorities have values. */
   get size(): number {
     return this.#priorities.size;
   }
 
-  /** How much there is for this priority. */
+  /** How many values a priority has. */
   count(priority: number): number {
     return this.#priorities.get(priority)?.size ?? 0;
   }
 
-  /** All there is for this priority, in no order. */
+  /** The values of a priority, in no order. */
   at(priority: number): Iterable<T> {
     return this.#priorities.get(priority)?.values() ?? [];
   }
@@ -21,7 +21,7 @@ export class ByGroup<T> {
     return this.#priorities.get(priority)?.get(group);
   }
 
-  /** All there is for priorities above this one, in no order. */
+  /** The values of higher priorities, in no order. */
   *above(priority: number): Iterable<T> {
     for (const [other, groups] of this.#priorities) if (other > priority) yield* groups.values();
   }

@@ -20,7 +20,7 @@ export function change(book: Book, wanted: Change, now: number): string[] {
     }
     return changed;
   }
-  // `added` is replaced, not changed, when jobs are deleted: this walk sees the queue as it was.
+  // `added` is replaced, not changed, when jobs are deleted: this loop sees the queue as it was.
   for (const job of queue.added) {
     if (changed.length >= wanted.limit) break;
     if (!job.gone && matches(job, wanted.where, now) && apply(book, wanted.action, job, now)) changed.push(job.id);
@@ -37,7 +37,7 @@ function matches(job: StoredJob, { states, type, group, endedForMs }: ChangeFilt
   );
 }
 
-/** Does it, if it applies to the state of the job. */
+/** Applies the action, if the state of the job permits it. */
 function apply(book: Book, action: ChangeAction, job: StoredJob, now: number): boolean {
   switch (action) {
     case "cancel":
@@ -54,7 +54,7 @@ function apply(book: Book, action: ChangeAction, job: StoredJob, now: number): b
   return true;
 }
 
-/** Its worker hears of it again, if it was asked before; but nothing is changed then. */
+/** Notifies the worker, also if it was asked before; but then nothing is changed. */
 function askToStop(book: Book, job: StoredJob): boolean {
   book.subscribers.cancelled(job.queue, job.id);
   if (job.cancelRequested) return false;
@@ -76,7 +76,7 @@ function retry(book: Book, job: StoredJob, now: number): boolean {
   job.holds = 0;
   job.cancelRequested = false;
   job.result = null;
-  // One that has passed would end it again at once, so it is removed.
+  // A deadline that has passed would end the job again at once.
   if (job.deadline !== null && job.deadline <= now) job.deadline = job.deadlineWall = null;
   job.dueAt = now;
   job.dueWall = null;
@@ -123,7 +123,7 @@ export function update(book: Book, { queue, id, set }: JobUpdate, now: number): 
   return { updated: true, state: job.state };
 }
 
-/** Does it belong to another lane, or weigh something else, which decides what its lane waits for? */
+/** Does the job change its lane, or its weights, which decide what its lane waits for? */
 function isMoved(job: StoredJob, { priority, group, keys, weights }: JobUpdate["set"]): boolean {
   return (
     (priority !== undefined && priority !== job.priority) ||

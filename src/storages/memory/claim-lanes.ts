@@ -64,8 +64,8 @@ export class MemoryLanes implements LaneSource<Lane> {
   }
 
   /**
-   * Lanes that waited only for heads that have started may be looked at again, and the book notes that they may start. The
-   * answer: may this claim take from one of them?
+   * Opens the gates of lanes that waited only for heads that have started, and notes that workers are to be woken up. Answers whether
+   * this claim may start jobs of one of these lanes.
    */
   letOthersLook(): boolean {
     const { book, lines } = this.#step;
@@ -89,17 +89,17 @@ export class MemoryLanes implements LaneSource<Lane> {
   }
 }
 
-/** The turns of its unit for the types asked for, paused as these may be. */
+/** The turns of its unit for the types that the claim asks for, paused or not. */
 export function turnsOf({ unit: { turns }, own }: Lane, asked: ReadonlySet<string> | null): readonly Turn[] {
   if (turns.length === 1 || asked === null) return turns;
   if (asked.size === 1) return [own];
   return turns.filter(({ type }) => asked.has(type));
 }
 
-/** So many lanes of one type and unit are looked at, if others of the type come before them. */
+/** Of the lanes of one type and unit so many are looked at, where a lane of another unit is the first of the type. */
 const MOST_LOOKS = 64;
 
-/** Lanes at open gates, of its unit and these lines, that may have the job which starts next; `lane`, the first of its line, is one. */
+/** The lanes of its unit, at open gates of these lines, one of which has the next job. `lane`, the first of its line, is among them. */
 export function readyLanes(lane: Lane, lines: ReadonlySet<Line>): readonly Lane[] {
   const { turns } = lane.unit;
   if (turns.length === 1) return [lane];

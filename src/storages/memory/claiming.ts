@@ -16,13 +16,13 @@ import { settle } from "./settling.ts";
 import { endOverdue } from "./sweeping.ts";
 import { copyOf } from "./stored-job.ts";
 
-/** What a claim found besides the jobs. */
+/** The answer to a claim, beside the jobs. */
 type Found = Pick<Claim, "more" | "nextInMs" | "blockedBy" | "grant">;
 
 /** Settles, then claims jobs and charges their limits together. */
 export function claim(book: Book, request: ClaimRequest, now: number): Claim {
   const own = request.limits.map(ruleOfClaim);
-  // First, for it may refuse a name: then nothing has happened yet.
+  // First, because it throws for a bad name: then nothing has changed yet.
   for (const { name } of own) book.limits.general(name);
   for (const confirmation of request.confirm ?? []) book.grants.confirm(confirmation, book.limitNow());
   const stale = settle(book, request.settle, now);
@@ -42,12 +42,12 @@ export function claim(book: Book, request: ClaimRequest, now: number): Claim {
       ? takeFreely(book, request, lines, now, started)
       : takeUnder(book, queue, request, lines, rules, now, started);
   const jobs = publishStarted(book, started, request.worker);
-  // Each field by its name: a spread took a tenth of the time of a claim of one job.
+  // Each field by name: a spread took a tenth of the time of a claim of one job.
   if (grant === undefined) return { jobs, stale, more, nextInMs, blockedBy };
   return { jobs, stale, more, nextInMs, blockedBy, grant };
 }
 
-/** The rules that any job of the claim would run under. */
+/** The rules that apply to any type of the claim. */
 function rulesOf(
   book: Book,
   { name }: MemoryQueue,
@@ -60,7 +60,7 @@ function rulesOf(
   return own.length === 0 ? kept : [...kept, ...own];
 }
 
-/** No limit blocks any job. */
+/** The fast path: no rule applies. */
 function takeFreely(
   book: Book,
   request: ClaimRequest,
@@ -86,7 +86,7 @@ function takeFreely(
   return { more: false, nextInMs: Number.isFinite(dueAt) ? dueAt - now : null, blockedBy: null };
 }
 
-/** Every job starts with all of its limits, or not at all. */
+/** The general path: each job is charged under all its limits, or does not start. */
 function takeUnder(
   book: Book,
   queue: MemoryQueue,
@@ -128,8 +128,8 @@ function takeUnder(
 }
 
 /**
- * The wake-up time of a claim. The planner has answered for the lanes that were ready. Beside them there are lanes that were blocked
- * before, and jobs that come due: they start when their time has come and the limits of their type are available.
+ * The wake-up time of a claim. The planner has answered for the lanes that were ready. This adds lanes at
+ * closed gates, and scheduled jobs: they start when they are due and the limits of their type are available.
  */
 function wakeUpOf(
   lines: readonly Line[],
@@ -168,7 +168,7 @@ function publishStarted({ subscribers, skew }: Book, started: readonly StoredJob
   });
 }
 
-/** The lane that speaks for the unit whose turn it is: the one that was served the longest ago. */
+/** The lane that ranks first, as `planClaim` chooses it. */
 function nextLane(lines: readonly Line[]): Lane | undefined {
   let next: Lane | undefined;
   for (let i = 0; i < lines.length; i++) {
@@ -178,7 +178,7 @@ function nextLane(lines: readonly Line[]): Lane | undefined {
   return next;
 }
 
-/** Of the lanes of a unit the one whose first job starts next. */
+/** The lane of a unit whose first job starts next. */
 function firstDue(lanes: readonly Lane[]): Lane {
   let first = lanes[0]!;
   for (const lane of lanes) if (byDue(lane.first!, first.first!) < 0) first = lane;

@@ -1,7 +1,7 @@
 import type { Gate, Lane, Line } from "./lanes.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
 
-/** So many gates open at once. Where more do at the same time, no claim has to wait for all of them. */
+/** At most so many gates open in one step, so that no claim takes long when many are due at the same time. */
 const STEP = 1_000;
 
 /** The gates of all limit keys that lanes wait for, whatever their queue and type. */
@@ -14,8 +14,8 @@ export class Gates {
   }
 
   /**
-   * The key refuses the lane until then: the lane stands at its gate, which is closed. `front`: only the weight of its first job
-   * does not fit, so it stands apart from the others.
+   * The key refuses the lane until then: the lane moves to its gate, which closes. `front`: only its first job is too heavy, so the
+   * lane gets a gate of its own.
    */
   block(lane: Lane, key: MemoryLimitState, until: number, front: boolean): void {
     const gate = lane.line.move(lane, key, front);
@@ -25,14 +25,14 @@ export class Gates {
     else gates.add(gate);
   }
 
-  /** Something of the key was given back: its gates are open. Answers which were closed. */
+  /** Something of the key was returned: opens its gates, and answers which were closed. */
   openAll(key: MemoryLimitState): readonly Gate[] {
     const closed = this.#of(key).filter(({ isOpen }) => !isOpen);
     for (const gate of closed) gate.open();
     return closed;
   }
 
-  /** The gates of the line whose time has come are open: a good many of them at a time, those first that waited longest. */
+  /** Opens gates of the line that are due, the earliest first. */
   openDue({ closed }: Line, time: number): void {
     for (let done = 0; done < STEP; done++) {
       const gate = closed.first;
@@ -41,7 +41,7 @@ export class Gates {
     }
   }
 
-  /** The rule of the key is another one: its lanes may be under it no more, and go home. */
+  /** The rule of the key was changed and may not apply to its lanes any more: they move to their home gates. */
   clear(key: MemoryLimitState): void {
     for (const gate of this.#of(key)) {
       for (const lane of Array.from(gate.lanes)) gate.line.move(lane, undefined, false);
@@ -49,7 +49,7 @@ export class Gates {
     this.#gates.delete(key);
   }
 
-  /** Those where lanes stand. The others are forgotten. */
+  /** The gates of the key that have lanes. The others are deleted. */
   #of(key: MemoryLimitState): readonly Gate[] {
     const gates = this.#gates.get(key);
     if (gates === undefined) return NONE;

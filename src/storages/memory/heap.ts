@@ -1,17 +1,17 @@
-/** What a heap can hold: it notes where each thing stands, so that any of them can be taken out or moved. */
+/** An item of a heap. It has its index, so that any item can be removed or moved. */
 export interface Slotted {
-  /** The place in the heap that holds it; `NOWHERE`: in none. Only the heap writes it. */
+  /** Its index in the heap; `NOWHERE`: it is in none. Only the heap writes it. */
   slot: number;
 }
 
 export const NOWHERE = -1;
 
-/** Things in order, the first at hand. Putting in, taking out and moving cost O(log n); nothing stale stays inside. */
+/** A binary heap. Adding, removing and moving an item cost O(log n). */
 export class Heap<T extends Slotted> {
   readonly #items: T[] = [];
   readonly #compare: (a: T, b: T) => number;
 
-  /** `compare` is below 0 if `a` comes first. It must not change for what is inside, unless `moved` is called. */
+  /** `compare` is below 0 if `a` comes first. If it changes for an item inside, `moved` has to be called. */
   constructor(compare: (a: T, b: T) => number) {
     this.#compare = compare;
   }
@@ -30,7 +30,7 @@ export class Heap<T extends Slotted> {
     this.#rise(item);
   }
 
-  /** Takes it out. It must be inside. */
+  /** The item must be inside. */
   remove(item: T): void {
     const { slot } = item;
     const last = this.#items.pop()!;
@@ -41,18 +41,18 @@ export class Heap<T extends Slotted> {
     this.moved(last);
   }
 
-  /** What it is compared by has changed. */
+  /** The item compares otherwise than before. */
   moved(item: T): void {
     this.#rise(item);
     this.#sink(item);
   }
 
-  /** What many of them are compared by has changed. */
+  /** Many items compare otherwise than before. */
   reorder(): void {
     for (let at = (this.#items.length >> 1) - 1; at >= 0; at--) this.#sink(this.#items[at]!);
   }
 
-  /** Everything inside, in no order. */
+  /** All items, in no order. */
   [Symbol.iterator](): Iterator<T> {
     return this.#items[Symbol.iterator]();
   }
@@ -72,7 +72,7 @@ export class Heap<T extends Slotted> {
     item.slot = at;
   }
 
-  /** All the way down and then up again: what sinks mostly belongs near the end, and each step down costs one comparison so. */
+  /** All the way down, and then up again: most items that sink belong near the end, and a step down costs one comparison so. */
   #sink(item: T): void {
     const items = this.#items;
     const { length } = items;

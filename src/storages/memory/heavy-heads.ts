@@ -6,10 +6,10 @@ import type { Lane, LaneHead } from "./lanes.ts";
 import type { MemoryKey } from "./limits/key.ts";
 import type { MemoryLimitState } from "./limits/limit-state.ts";
 
-/** A claim, and the lane that it asks for. */
+/** The lane that is asked for. */
 export interface Asking {
   readonly lane: Lane | undefined;
-  /** The claim looks at this lane as well, when its time has come. */
+  /** May the same claim start jobs of this lane? */
   readonly looksAt: (lane: Lane) => boolean;
 }
 
@@ -37,7 +37,7 @@ export class HeavyHeads {
     return waitForHeads(heads, { id: own?.id ?? 0, priority, since }, now, ({ lane }) => asking?.looksAt(lane));
   }
 
-  /** The head of the lane fits then. */
+  /** The first job of the lane is a heavy head, and fits then. */
   note(lane: Lane, by: MemoryLimitState, until: number): void {
     const { id, priority, heavy: before } = lane;
     const job = lane.first!;
@@ -50,7 +50,7 @@ export class HeavyHeads {
     else heads.add(head);
   }
 
-  /** The head of the lane reserves nothing any more. */
+  /** The first job of the lane is no heavy head any more. */
   drop(lane: Lane): void {
     const { heavy } = lane;
     if (heavy === undefined) return;
@@ -60,7 +60,7 @@ export class HeavyHeads {
     if (heads.size === 0) this.#heads.delete(heavy.by);
   }
 
-  /** Nothing of the queue, or of one type in it, starts any more. The answer: the keys that its heads had reserved. */
+  /** The queue, or one type of it, was paused: its heads reserve nothing. Answers which keys they had reserved. */
   dropAll(queue: string, type: string | null): ReadonlySet<MemoryLimitState> {
     const reserved = new Set<MemoryLimitState>();
     for (const [by, heads] of this.#heads) {
@@ -78,7 +78,7 @@ export class HeavyHeads {
     for (const head of this.#heads.get(limitState) ?? []) head.returnedAt ??= time;
   }
 
-  /** The limit is another one. */
+  /** The rule of the limit was changed. */
   clear(limitState: MemoryLimitState): void {
     for (const { lane } of this.#heads.get(limitState) ?? []) this.drop(lane);
   }

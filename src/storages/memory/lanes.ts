@@ -32,7 +32,7 @@ export interface StoredJob extends Mutable<JobRecord>, Linked<StoredJob> {
    * that had been added before any job ended took 10 µs instead of 3.
    */
   deleteAt: number;
-  /** The instants that a person gave, by the wall clock: `dueAt`, until it waits, and `deadline` follow them (`book.ts`). */
+  /** The instants that the caller gave, by the wall clock. `dueAt` (until the job waits) and `deadline` follow them (`Book.now`). */
   dueWall: number | null;
   deadlineWall: number | null;
   /** Set while it waits or is scheduled, if it has a deadline. */
@@ -45,7 +45,7 @@ export interface StoredJob extends Mutable<JobRecord>, Linked<StoredJob> {
 
 export type Counts = Record<JobState, number>;
 
-/** Which of two starts first, in one unit? */
+/** The order of jobs in one unit. */
 export const byDue = (a: Place, b: Place): number => a.dueAt - b.dueAt || a.seq - b.seq;
 
 interface Place {
@@ -63,17 +63,17 @@ export interface LaneUnit {
   started: number;
 }
 
-/** When a unit had its turn, as far as jobs of one type are concerned. */
+/** The latest turn of a unit with one type. */
 export interface Turn {
   readonly id: number;
   readonly type: string;
-  /** As a number that grows with every turn; 0: never. */
+  /** A number that grows with every turn; 0: never. */
   at: number;
-  /** More than one if its jobs have different keys. */
+  /** Several, if its jobs have different keys. */
   lanes: Lane[];
 }
 
-/** Jobs of one type, priority, group and keys that are due, as a list that any of them can leave at once. */
+/** Due jobs of one type, priority, group and keys: a linked list, so that any job can be removed in O(1). */
 export class Lane implements Turning, Linked<Lane> {
   readonly id: number;
   readonly line: Line;
@@ -82,12 +82,12 @@ export class Lane implements Turning, Linked<Lane> {
   readonly group: string | null;
   readonly keys: JobKeys | undefined;
   readonly unit: LaneUnit;
-  /** It is one of its lanes, at this index, until it is deleted. */
+  /** Its turn, and its index among the lanes of that turn. */
   readonly own: Turn;
   index: number;
-  /** Where it stands while jobs wait in it. */
+  /** The gate that it is at, while jobs wait in it. */
   gate: Gate | undefined = undefined;
-  /** The turn that it stands by at its gate. Of many lanes with one turn it may be an older one: then it is too far in front. */
+  /** The turn that orders it at its gate. Where a turn has many lanes it may be out of date: then the lane is too far in front. */
   turn: number;
   /** Its first job, if that is a heavy head. Only `HeavyHeads` writes it. */
   heavy: LaneHead | undefined = undefined;
@@ -99,7 +99,7 @@ export class Lane implements Turning, Linked<Lane> {
   emptySince = Number.POSITIVE_INFINITY;
   first: StoredJob | undefined;
   #last: StoredJob | undefined;
-  /** The one that was put in between most recently, while it waits: the next such one mostly belongs right after it. */
+  /** The job that was inserted before the end most recently, while it waits: the next such job mostly belongs right after it. */
   #finger: StoredJob | undefined;
 
   constructor(id: number, line: Line, unit: LaneUnit, own: Turn, keys: JobKeys | undefined) {
@@ -115,7 +115,7 @@ export class Lane implements Turning, Linked<Lane> {
     this.turn = own.at;
   }
 
-  /** Most come last. One that was given back belongs near the front. */
+  /** Most jobs come last. A job that returns to the lane belongs near the front. */
   put(job: StoredJob): void {
     let before = this.#last;
     if (before !== undefined && byDue(job, before) < 0) {
@@ -170,14 +170,14 @@ export interface LaneHead extends HeavyHead {
 export const OPEN = Number.NEGATIVE_INFINITY;
 
 /**
- * Where lanes of one queue and type stand that wait for the same limit key. It opens and closes as a whole, and the lanes stay
- * where they are: a key that many lanes wait for costs as much as one with a single lane.
+ * The lanes of one queue and type that wait for the same limit key. A gate opens and closes as a whole, and its lanes stay at it: a
+ * key that many lanes wait for costs as much as one with a single lane.
  */
 export class Gate implements Slotted {
   readonly line: Line;
   /** undefined: a home gate. */
   readonly key: MemoryLimitState | undefined;
-  /** It is for one lane, whose first job did not fit into what was left of the key: that lane is before others of its priority. */
+  /** It is for one lane, whose first job is a heavy head: that lane goes before others of its priority. */
   readonly front: boolean;
   /** In the order in which they have their turn. */
   readonly lanes: Sequence<Lane> = new Sequence(byPlace);
@@ -204,7 +204,7 @@ export class Gate implements Slotted {
   }
 
   leave(lane: Lane): void {
-    // A gate without lanes is in no heap: those are ordered by the first lane.
+    // A gate without lanes is in no heap, because heaps order gates by their first lanes.
     if (this.lanes.size === 1) this.#heap.remove(this);
     this.lanes.remove(lane);
     lane.gate = undefined;
@@ -243,7 +243,7 @@ export class Gate implements Slotted {
 }
 
 /**
- * All jobs of one type in a queue that have not started. A lane where jobs wait stands at one gate: that of a limit key that
+ * All jobs of one type in a queue that have not started. A lane in which jobs wait is at one gate: that of a limit key that
  * refused it, or the home gate of its priority, which is always open. A claim looks at the first lanes of open gates only.
  */
 export class Line {
@@ -251,13 +251,13 @@ export class Line {
   readonly type: string;
   /** How many jobs wait in its lanes. */
   waiting = 0;
-  /** Open gates where lanes stand, in the order in which these have their turn. */
+  /** Open gates with lanes, in the order of the turns of these. */
   readonly open: Heap<Gate> = new Heap(byFirstLane);
-  /** Closed gates where lanes stand, the one in front that opens first. */
+  /** Closed gates with lanes, the one that opens first in front. */
   readonly closed: Heap<Gate> = new Heap(byOpening);
   /** Jobs that are due later. */
   readonly scheduled = new Heap<StoredJob>(byDue);
-  /** One for each priority that there are lanes of: the lanes at one differ by their turns alone, which suits a sequence. */
+  /** One for each priority: so the lanes at one differ by their turns alone, which suits a sequence. */
   readonly #homes = new Map<number, Gate>();
   readonly #gates = new Map<MemoryLimitState, Gate>();
   readonly #lanes = new ByGroup<Lane>();
@@ -267,7 +267,7 @@ export class Line {
     this.type = type;
   }
 
-  /** Has it neither jobs nor lanes? */
+  /** Has it neither lanes nor scheduled jobs? */
   get vacant(): boolean {
     return this.#lanes.size === 0 && this.scheduled.size === 0;
   }
@@ -290,13 +290,13 @@ export class Line {
     this.#lanes.set(lane.priority, laneName(lane.group, lane.keys), lane);
   }
 
-  /** Forgets an empty lane. */
+  /** Deletes an empty lane. */
   delete(lane: Lane): void {
     this.#lanes.delete(lane.priority, laneName(lane.group, lane.keys));
     if (this.#lanes.count(lane.priority) === 0) this.#homes.delete(lane.priority);
   }
 
-  /** Jobs wait in the lane from now on: it stands at the home gate. */
+  /** Jobs wait in the lane from now on: it goes to the home gate. */
   enter(lane: Lane): void {
     this.#home(lane.priority).enter(lane);
   }
@@ -308,7 +308,7 @@ export class Line {
     if (gate.lanes.size === 0 && gate.key !== undefined && !gate.front) this.#gates.delete(gate.key);
   }
 
-  /** The lane stands at the gate of this key from now on; `front`: at one of its own, before all others of its priority. */
+  /** Moves the lane to the gate of this key; `front`: to one of its own, before all others of its priority. */
   move(lane: Lane, key: MemoryLimitState | undefined, front: boolean): Gate {
     const found = key === undefined ? this.#home(lane.priority) : front ? undefined : this.#gates.get(key);
     if (found !== undefined && found === lane.gate) return found;
@@ -331,10 +331,10 @@ export class Line {
   }
 }
 
-/** So many lanes of units that had their turn since are put where they belong before one is looked at that may not be first. */
+/** At most so many lanes whose turn is out of date are moved before the first lane is answered, which then may not be the first. */
 const MOST_MOVES = 1_000;
 
-/** What tells apart the lanes of a priority in a line. Names have no U+0000. */
+/** The name of a lane among those of its line and priority. Names of groups have no U+0000. */
 function laneName(group: string | null, keys: JobKeys | undefined): string | null {
   if (keys === undefined) return group;
   const pairs = Object.entries(keys).toSorted(([a], [b]) => (a < b ? -1 : 1));
@@ -351,7 +351,7 @@ function byFirstLane(a: Gate, b: Gate): number {
   return other.priority - one.priority || Number(b.front) - Number(a.front) || byPlace(one, other);
 }
 
-/** Not by subtraction: two that are closed until a release cannot be told apart by that. */
+/** Not by subtraction: the difference of two infinities is no number. */
 function byOpening(a: Gate, b: Gate): number {
   const [one, other] = [a.until, b.until];
   return one === other ? a.lanes.first!.id - b.lanes.first!.id : one < other ? -1 : 1;

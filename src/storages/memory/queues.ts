@@ -4,7 +4,7 @@ import type { Slotted } from "./heap.ts";
 import { ByGroup } from "./by-group.ts";
 import { type Counts, Lane, type LaneUnit, Line, type StoredJob } from "./lanes.ts";
 
-/** How long jobs of a type ran: the average of the latest hundred, more or less. */
+/** How long jobs of a type ran: a moving average over about a hundred. */
 interface Ran {
   count: number;
   averageMs: number;
@@ -21,7 +21,7 @@ export interface Key extends Slotted {
   expiresAt: number;
 }
 
-/** One queue: its jobs in the order of adding, its lines by type, its keys, and what of it is paused. */
+/** One queue: its jobs in the order of adding, its lines by type, its idempotency keys, and its pauses. */
 export class MemoryQueue {
   readonly name: string;
   readonly counts: Counts = noJobs();
@@ -34,7 +34,7 @@ export class MemoryQueue {
   /** The limits that the latest claim brought along. */
   claimLimits: readonly LimitRule[] = [];
   readonly #ran = new Map<string, Ran>();
-  /** By `seq`. Those that are gone stay in it until they are half of it. */
+  /** By `seq`. Deleted jobs are removed from it when they are half of it. */
   #added: StoredJob[] = [];
   #gone = 0;
 
@@ -50,12 +50,12 @@ export class MemoryQueue {
     return this.#added.length - this.#gone;
   }
 
-  /** Is there anything to be seen of it? */
+  /** Does it have jobs or pauses? */
   get exists(): boolean {
     return this.size > 0 || this.paused || this.pausedTypes.size > 0;
   }
 
-  /** Can it be forgotten without a trace? */
+  /** Has it nothing to remember? Then it is deleted. */
   get vacant(): boolean {
     return !this.exists && this.lines.size === 0 && this.keys.size === 0;
   }
@@ -77,13 +77,13 @@ export class MemoryQueue {
     return open;
   }
 
-  /** A new lane of the line. It stands where its unit does: no group is served twice for having jobs of another type now. */
+  /** A new lane of the line. It has the latest turn of its unit, so that a group is not served again because of a new type. */
   openLane(id: number, line: Line, { priority, group, keys }: StoredJob): Lane {
     const unit = this.#units.get(priority, group) ?? { priority, group, turns: [], started: 0 };
     const before = unit.turns.find(({ type }) => type === line.type);
     const own = before ?? { id, type: line.type, at: Math.max(0, ...unit.turns.map(({ at }) => at)), lanes: [] };
     const lane = new Lane(id, line, unit, own, keys);
-    // Lists of one are as long as that: most groups have jobs of one type, without keys, and there may be very many of them.
+    // Arrays of exactly one item: most groups have jobs of one type, without keys, and there may be very many groups.
     if (before === undefined) own.lanes = [lane];
     else own.lanes.push(lane);
     if (unit.turns.length === 0) unit.turns = [own];
@@ -93,7 +93,7 @@ export class MemoryQueue {
     return lane;
   }
 
-  /** Forgets an empty lane, and its line if there is nothing else of that type. */
+  /** Deletes an empty lane, and its line if that is vacant. */
   closeLane(lane: Lane): void {
     const { line, own, unit } = lane;
     const last = own.lanes.pop()!;
@@ -121,7 +121,7 @@ export class MemoryQueue {
     return this.#units.above(priority);
   }
 
-  /** A job of this type completed after so long. */
+  /** A job of this type ran for so long and completed. */
   ran(type: string, ms: number): void {
     let ran = this.#ran.get(type);
     if (ran === undefined) this.#ran.set(type, (ran = { count: 0, averageMs: 0 }));
@@ -129,7 +129,7 @@ export class MemoryQueue {
     ran.averageMs += (ms - ran.averageMs) / ran.count;
   }
 
-  /** How long that took on average, lately; undefined: none has completed. */
+  /** How long jobs of this type ran lately, on average; undefined: none has completed. */
   ranMs(type: string): number | undefined {
     return this.#ran.get(type)?.averageMs;
   }

@@ -43,7 +43,7 @@ export interface InMemoryRateLimiterStorageOptions {
 
 const OWNER = "InMemoryRateLimiterStorage";
 
-/** Starts that no window has counted yet are kept for an hour; no question reaches back over two months. */
+/** Starts are kept for an hour until a window is asked for, and never longer than about 50 days. */
 const KEEP_MS = 3_600_000;
 const LONGEST_MS = 2 ** 32;
 
@@ -77,7 +77,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
     const { log } = this.#state(queueName);
     const now = this.#clock.now();
     const age = this.#clock.wall() - readInstant("windowStartTime", windowStartTime);
-    // What is asked for is kept from now on; in few sizes, for every size costs a little.
+    // Starts are kept as long as they are asked for, rounded up: each length costs a view.
     if (log.views.every(({ windowMs }) => windowMs < age)) {
       viewOf(log, Math.min(LONGEST_MS, 2 ** Math.ceil(Math.log2(Math.max(KEEP_MS, age)))));
     }
@@ -127,7 +127,7 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
       const { seq } = recordAlone(log, now, weight);
       return { granted: true, retryInMs: 0, token: `${state.generation}.${seq}.${weight}.${queueName}` };
     }
-    // It has no place in the log yet: its token is a number of its own.
+    // It has no entry in the log yet: its token has a number of its own.
     const token = `${state.generation}.g${(this.#granted += 1)}`;
     this.#named(state).set(token, grantStart(log, now, weight, now + grantTtl));
     return { granted: true, retryInMs: 0, token };
@@ -171,11 +171,11 @@ export class InMemoryRateLimiterStorage implements LocalRateLimiterStorage, Conf
     return state;
   }
 
-  /** Starts about which more was said than their token tells: what became of them. Nothing, if they were cancelled. */
+  /** Starts that were granted, cancelled or settled since their token was made; undefined: cancelled. */
   #named(state: RateState): Map<string, StartEntry | undefined> {
     let named = this.#said.get(state.log);
     if (named === undefined) this.#said.set(state.log, (named = new Map()));
-    // Tokens are numbered: those in front are the oldest.
+    // In the order of insertion: the oldest are in front.
     for (const [token, entry] of named) {
       if (entry === undefined ? Number(token.split(".")[1]) >= state.log.head : isKept(entry)) break;
       named.delete(token);
@@ -199,7 +199,7 @@ function readInstant(option: string, value: string): number {
   return instant;
 }
 
-/** The start a token names. The token says what was reserved, for the log has forgotten it once the start expired. */
+/** The start of a token. The token has its weight, because the log has none of expired starts. */
 function entryOf({ log, generation }: RateState, queueName: string, token: string): StartEntry | undefined {
   if (typeof token !== "string") return undefined;
   const parts = token.split(".");

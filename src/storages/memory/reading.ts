@@ -52,7 +52,7 @@ export function history(book: Book, id: string): JobHistory {
   };
 }
 
-/** Newest first. The cursor is the place, in the order of adding, of the last job on the page before. */
+/** Newest first. The cursor is the `seq` of the last job on the page before. */
 export function list(book: Book, query: ListQuery, now: number): JobPage {
   const before = query.cursor === null ? Number.POSITIVE_INFINITY : readCursor(query.cursor);
   const queue = book.queues.get(query.queue);

@@ -1,16 +1,16 @@
 import { Heap, NOWHERE, type Slotted } from "./heap.ts";
 
-/** What a sequence can hold. Only the sequence writes the neighbours. */
+/** An item of a sequence. Only the sequence writes the neighbours. */
 export interface Linked<T> extends Slotted {
   before: T | undefined;
   after: T | undefined;
 }
 
 /**
- * Things in order, the first at hand, as in a heap. Whatever comes after all others is linked to the end of a list: that and taking out
- * the first cost the same for any number of them, and nothing else is touched. What comes before the end of the list goes to a heap.
+ * A priority queue, as `Heap` is. An item that comes after all others is linked to the end of a list: that, and removing the first, cost
+ * O(1) and touch no other items. An item that comes before the end of the list goes to a heap.
  *
- * In a heap alone each thing that moves from the front to the end is compared with two others for each doubling of their number, and
+ * In a heap alone each item that moves from the front to the end is compared with two others for each doubling of their number, and
  * most of these are in no cache: from 100,000 groups a claim of ten took 20 times as long as from one.
  */
 export class Sequence<T extends Linked<T>> {
@@ -50,7 +50,7 @@ export class Sequence<T extends Linked<T>> {
     this.#linked += 1;
   }
 
-  /** Takes it out. It must be inside. */
+  /** The item must be inside. */
   remove(item: T): void {
     if (item.slot !== NOWHERE) {
       this.#between.remove(item);
@@ -66,14 +66,14 @@ export class Sequence<T extends Linked<T>> {
     this.#linked -= 1;
   }
 
-  /** What it is compared by has changed. */
+  /** The item compares otherwise than before. */
   moved(item: T): void {
     if (this.size === 1) return;
     this.remove(item);
     this.add(item);
   }
 
-  /** Everything inside, in no order. */
+  /** All items, in no order. */
   *[Symbol.iterator](): Iterator<T> {
     for (let item = this.#head; item !== undefined; item = item.after) yield item;
     yield* this.#between;

@@ -30,11 +30,11 @@ export function settle(book: Book, outcomes: readonly Outcome[], now: number): s
   return stale;
 }
 
-/** The handler of this lease was never called: if a sweep has taken the lease away meanwhile, its attempt is given back. */
+/** The handler of this lease was never called: if a sweep has ended the lease meanwhile, the attempt is not counted. */
 function unspend(book: Book, { id, token }: Lease, now: number): void {
   const job = book.jobs.get(id);
   const last = job?.attempts?.at(-1);
-  // Nothing has happened to the job since; of those that are dead, only this was their last attempt.
+  // Only if the job has not changed since; a dead job only if this was its last attempt.
   if (job?.token !== token || last?.attempt !== job.attempt || last.startedAt !== job.startedAt) return;
   const spent = job.state === "dead" && job.attempt >= job.maxAttempts;
   if (last.error.code !== STALLED || !(spent || job.state === "waiting" || job.state === "scheduled")) return;
@@ -94,7 +94,7 @@ function settleOne(book: Book, job: StoredJob, outcome: Outcome, now: number): v
   subscribers.event({ event: "retried", queue, id, type, attempt, inMs: outcome.inMs, error: outcome.error });
 }
 
-/** Due later, and then at the place that it had. */
+/** The job is due later, and then takes its old place. */
 function backOff(job: StoredJob, until: number): void {
   job.firstDueAt = job.dueAt;
   job.dueAt = until;
@@ -111,25 +111,25 @@ function giveBack(book: Book, job: StoredJob, outcome: Back, now: number): void 
   else if (refused) returnWeights(book, job, settled, now);
 }
 
-/** The lease and its slots are released. The job stands nowhere. */
+/** Ends the lease and releases its slots. The job is in no place then. */
 export function endLease(book: Book, job: StoredJob, now: number): void {
   releaseSlots(book, job, now);
   book.release(job);
 }
 
-/** It stood nowhere and is in the queue again. */
+/** Puts a job that is in no place back into the queue. */
 export function comeBack(book: Book, job: StoredJob, now: number): void {
   job.worker = null;
   book.enter(job, now);
 }
 
-/** Ends a job that is in no lane, because it was cancelled. */
+/** Ends a cancelled job that is in no place. */
 export function endCancelled(book: Book, job: StoredJob, now: number): void {
   book.end(job, "cancelled", now);
   book.subscribers.event({ event: "cancelled", queue: job.queue, id: job.id, type: job.type });
 }
 
-/** Ends a job that is in no lane, for good. */
+/** Ends a failed job that is in no place. */
 export function endDead(book: Book, job: StoredJob, error: ErrorRecord, now: number): void {
   const { queue, id, type, attempt } = job;
   job.error = error;
@@ -137,13 +137,13 @@ export function endDead(book: Book, job: StoredJob, error: ErrorRecord, now: num
   book.subscribers.event({ event: "dead", queue, id, type, attempt, error });
 }
 
-/** The same for a job that waits. That is no attempt. */
+/** Ends a job that waits or is scheduled and cannot start. That is no attempt. */
 export function endUnstarted(book: Book, job: StoredJob, error: ErrorRecord, now: number): void {
   book.withdraw(job, now);
   endDead(book, job, error, now);
 }
 
-/** Keeps leases that have not run out. */
+/** Renews leases that have not expired. */
 export function heartbeat(book: Book, leases: readonly Lease[], leaseMs: number, now: number): Heartbeat {
   const lost: string[] = [];
   const cancelled: string[] = [];

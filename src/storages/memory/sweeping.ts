@@ -8,7 +8,7 @@ import { forgetExpired } from "./limits/taking.ts";
 import { comeBack, endCancelled, endDead, endLease, endUnstarted } from "./settling.ts";
 import { recordFailure } from "./stored-job.ts";
 
-/** How much of each kind is done in one step. */
+/** At most so many of each kind are handled in one step. */
 const STEP = 500;
 
 /** A lane remembers its turn for so long after the last job has left it. */
@@ -40,14 +40,14 @@ function isMore(book: Book, now: number): boolean {
   return book.permits.hasExpired(time) || book.limits.hasIdle(time);
 }
 
-/** What is counted for a group is forgotten once it does not count any more. */
+/** Deletes the limit states of groups that cannot affect a decision any more. */
 function pruneLimits(book: Book, now: number): number {
   const time = book.limitTime(now);
   forgetExpired(book, time, STEP);
   return book.limits.prune(time, STEP, (limitState) => book.gates.has(limitState));
 }
 
-/** Jobs whose lease has run out go back into the queue, unless that was their last attempt or they are not wanted. */
+/** Jobs whose lease has expired return to the queue, unless that was their last attempt or they are cancelled. */
 function recover(book: Book, now: number): number {
   for (let done = 0; done < STEP; done++) {
     const job = book.leases.first;
@@ -70,12 +70,12 @@ function stall(book: Book, job: StoredJob, now: number): void {
   } else if (attempt >= job.maxAttempts) {
     endDead(book, job, error, now);
   } else {
-    // It takes its old place: what was not its fault is not to cost it an hour of backlog.
+    // To its old place: it must not wait behind the whole backlog again because its worker died.
     comeBack(book, job, now);
   }
 }
 
-/** Jobs that have not started and whose deadline has passed are dead, `most` of them at the most. */
+/** Ends jobs whose deadline has passed before they started, at most `most`. */
 export function endOverdue(book: Book, now: number, most: number): void {
   for (let done = 0; done < most; done++) {
     const first = book.deadlines.first;

@@ -40,7 +40,7 @@ export class Workers {
     return workersFor(this.live(now, queue), type);
   }
 
-  /** Forgets those whose time is over. Answers how many. */
+  /** Deletes expired workers, and answers how many. */
   prune(now: number): number {
     let pruned = 0;
     for (const [id, { until }] of this.#byId) if (until <= now && this.#byId.delete(id)) pruned += 1;

@@ -8,7 +8,7 @@ import { changeRule } from "../../../storage/stored-rules.ts";
 import type { Book } from "../book.ts";
 import type { MemoryLimitState } from "./limit-state.ts";
 
-/** All of them or none: whatever may be rejected is decided before the first is written. */
+/** Declares all rules or none: everything that may be rejected is checked before the first is written. */
 export function defineLimits(
   book: Book,
   rules: readonly LimitRule[],
@@ -58,7 +58,7 @@ function publish({ limits, subscribers }: Book, changes: readonly LimitChanged[]
   }
 }
 
-/** Changes of a limit by hand, and what services say of it. */
+/** A change by an operator, or a report of a service. */
 export function changeLimit(book: Book, name: string, change: LimitChange, by: string | null, now: number): void {
   const { limits } = book;
   const time = book.limitTime(now);
@@ -80,7 +80,7 @@ export function changeLimit(book: Book, name: string, change: LimitChange, by: s
     if ("holdMs" in change) {
       holdKey(limitState.keyState, time + change.holdMs);
     } else {
-      // A window of a service that has begun anew may have more remaining.
+      // If the window of the service was reset, more may remain than before.
       book.loosen(limitState, rule, time);
       recordRemaining(limitState.keyState, change.remaining, change.resetMs, time);
     }
@@ -88,7 +88,7 @@ export function changeLimit(book: Book, name: string, change: LimitChange, by: s
   }
 }
 
-/** It goes on, whatever was holding it. */
+/** Ends holds and open breakers, and forgets what services said remains. */
 function resume(book: Book, name: string): void {
   for (const { keyState } of book.limits.limitStates(name)) {
     keyState.heldUntil = null;
@@ -114,7 +114,7 @@ function reset(book: Book, rule: LimitRule, group: string | null): void {
   book.freed.noteRule();
 }
 
-/** Lanes that wait for any state of this limit are looked at again. */
+/** Lets claims look again at all lanes that wait for this limit. */
 function loosenAll(book: Book, name: string): void {
   for (const limitState of book.limits.limitStates(name)) loosen(book, limitState);
   book.freed.noteRule();

@@ -7,16 +7,16 @@ import { LimitHistory } from "./limit-history.ts";
 import { MemoryKey } from "./key.ts";
 import { MemoryLimitState } from "./limit-state.ts";
 
-/** What is held by no job, but for other reasons than time cannot be forgotten, is looked at again after this. */
+/** A limit state without slots in use that has to be kept for other reasons than time is looked at again after this. */
 const LOOK_AGAIN_MS = 60_000;
 
-/** A rule that is kept: as it is in force, and what is counted for each group. */
+/** A stored rule: as it is in force, and the limit states of its groups. */
 interface Kept {
   readonly rule: LimitRule;
   readonly groups: Map<string | null, MemoryLimitState>;
 }
 
-/** The rules, and what is counted under them and under any other name. */
+/** The rules, and the limit states under their names and under those of claims. */
 export class LimitBook {
   /** The rules in force, by name. Replaced, never changed. */
   inForce: readonly LimitRule[] = [];
@@ -28,9 +28,9 @@ export class LimitBook {
   readonly owners = new Map<string, number>();
   readonly history = new LimitHistory();
   readonly #kept = new Map<string, Kept>();
-  /** What is counted for all: under the names of rules and of claims. */
+  /** The limit states for all jobs, by the names of rules and of claims. */
   readonly #general = new Map<string, MemoryLimitState>();
-  /** Groups for which nothing is held, the one in front that may be forgotten first. */
+  /** Limit states of groups without slots in use, the one that may be deleted first in front. */
   readonly #resting = new Heap<MemoryLimitState>((a, b) => a.idleAt - b.idleAt);
   readonly #openGeneral: (name: string) => MemoryLimitState;
 
@@ -63,7 +63,7 @@ export class LimitBook {
     this.#become();
   }
 
-  /** Forgets a rule and all that was counted under it. */
+  /** Deletes a rule and its limit states. */
   erase(name: string): void {
     this.#general.get(name)?.forget();
     this.forgetGroups(name);
@@ -72,7 +72,7 @@ export class LimitBook {
     this.#become();
   }
 
-  /** Forgets what was counted for each group: the rule is by something else now, and its values mean something else. */
+  /** Deletes the limit states of groups: the rule is by other keys now, and the old values mean nothing to it. */
   forgetGroups(name: string): void {
     const groups = this.#kept.get(name)?.groups;
     for (const limitState of groups?.values() ?? []) {
@@ -83,8 +83,8 @@ export class LimitBook {
   }
 
   /**
-   * What is counted under a rule, for a group or for all; undefined: nothing yet for the group. What is counted for all may have
-   * been counted through `rates`, before any claim.
+   * The limit state of a rule, for a group or for all; undefined: the group has none yet. That for all is made at once, since starts may
+   * have been counted through `rates` before any claim.
    */
   find({ name, byGroup }: LimitRule, group: string | null): MemoryLimitState | undefined {
     return byGroup ? this.#kept.get(name)?.groups.get(group) : this.general(name);
@@ -109,19 +109,19 @@ export class LimitBook {
     return limitState;
   }
 
-  /** What is counted for each group. */
+  /** The limit states of groups. */
   groups(name: string): ReadonlyMap<string | null, MemoryLimitState> {
     return this.#kept.get(name)!.groups;
   }
 
-  /** All that is counted under a name. */
+  /** All limit states under a name. */
   *limitStates(name: string): Iterable<MemoryLimitState> {
     const general = this.#general.get(name);
     if (general !== undefined) yield general;
     yield* this.#kept.get(name)?.groups.values() ?? [];
   }
 
-  /** If nothing is held of it, it may be forgotten one day. */
+  /** Plans the deletion of the limit state of a group, if it has no slots in use. */
   rest(limitState: MemoryLimitState, rule: LimitRule, time: number): void {
     if (limitState.rate !== undefined || limitState.slot !== NOWHERE || limitState.hasSlotsInUse) return;
     if (this.#kept.get(limitState.name)?.groups.get(limitState.group) !== limitState) return;
@@ -129,12 +129,12 @@ export class LimitBook {
     this.#resting.add(limitState);
   }
 
-  /** Is there a group that may be forgotten? */
+  /** Is there a group to delete? */
   hasIdle(time: number): boolean {
     return (this.#resting.first?.idleAt ?? Number.POSITIVE_INFINITY) <= time;
   }
 
-  /** Forgets groups for which nothing counts any more, after at most so many looks. Answers how many. */
+  /** Deletes idle groups, and answers how many. `looks`: how many are checked at most. */
   prune(time: number, looks: number, isAwaited: (limitState: MemoryLimitState) => boolean): number {
     let pruned = 0;
     for (let look = 0; look < looks && this.hasIdle(time); look++) {

@@ -6,9 +6,9 @@ interface Numbered {
   readonly entry: LimitHistoryEntry;
 }
 
-/** What was changed about limits: the latest of each. */
+/** The latest changes of each limit. */
 export class LimitHistory {
-  /** By limit, the one that was changed longest ago in front; of each the oldest first. */
+  /** By limit, the one whose latest change is the oldest first; of each limit the oldest change first. */
   readonly #byLimit = new Map<string, Numbered[]>();
   #number = 0;
   #size = 0;

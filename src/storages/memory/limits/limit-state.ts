@@ -191,21 +191,21 @@ export class MemoryLimitState implements Slotted {
     if (slotUse !== undefined) this.#slotsInUse?.renew(slotUse, until);
   }
 
-  /** Forgets everything but slots in use. */
+  /** Clears everything but slots in use. */
   reset(): void {
     if (this.rate !== undefined) clearRateState(this.rate);
     this.#log = undefined;
     this.keyState = this.rate === undefined ? newKeyState() : new RateKeyState(this.rate);
   }
 
-  /** Forgets everything, slots in use as well. */
+  /** Clears everything, slots in use as well. */
   forget(): void {
     this.reset();
     this.counted = false;
     this.#slotsInUse = undefined;
   }
 
-  /** When nothing in it will count any more, as far as time alone decides: now or earlier if nothing counts already. */
+  /** When its window, spacing, hold and remaining amount have no effect any more; `time` if they have none now. */
   quietAt(rule: LimitRule, time: number): number {
     const { windowMs, everyMs } = quotaOf(rule, this.group);
     const { heldUntil, remainingUntil, calledAt } = this.keyState;
@@ -219,7 +219,7 @@ export class MemoryLimitState implements Slotted {
     return at;
   }
 
-  /** Is there nothing in it that could still matter? */
+  /** Can it affect no decision any more? */
   isIdle(rule: LimitRule, time: number): boolean {
     this.#slotsInUse?.expire(time);
     const { everyMs } = quotaOf(rule, this.group);

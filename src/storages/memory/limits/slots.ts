@@ -35,7 +35,7 @@ export class Slots {
   /** Does nothing if they were released before. */
   release(use: SlotUse): void {
     if (!this.#all.delete(use)) return;
-    // Fractions do not add up to nothing.
+    // Sums of fractions do not return to exactly 0.
     this.#slots = this.#all.size === 0 ? 0 : this.#slots - use.slots;
     if (use.until !== null) this.#timed.remove(use);
   }

@@ -10,7 +10,7 @@ import type { Permit } from "./permits.ts";
 /** So many expired permits are deleted when one is taken: there may be no worker that sweeps. */
 const FORGOTTEN = 10;
 
-/** A permit without slots can be corrected for so long at least: an answer may be slow to come. */
+/** A permit without slots can be settled for at least so long, because an answer may take long. */
 const CORRECTED_MS = 600_000;
 
 /** Takes a permit, if it fits. */
@@ -36,7 +36,7 @@ export function take(book: Book, request: LimitTake, time: number): LimitTaken {
   }
   if (weight === 0 || dry === true) return { granted: true, token: "", held: false };
   const held = takesSlots(rule, group);
-  // What is only counted can be cancelled for as long as it is.
+  // A permit without slots can be cancelled for as long as its start counts.
   const expiresAt = time + (held ? ttlMs : Math.max(ttlMs, quota.windowMs ?? 0, CORRECTED_MS));
   const limitState = limits.open(rule, group);
   const granted = grantTtlMs === undefined ? undefined : book.grants.next(time, grantTtlMs);
@@ -69,7 +69,7 @@ export function give(book: Book, token: string, given: LimitGiven, time: number)
   if (given === "released") end(book, permit, time);
 }
 
-/** The work is done. It may be settled while its start counts, or what was charged for it later does. */
+/** Ends a permit. It may still be settled, as long as its start or a later charge for it counts. */
 function end({ permits }: Book, permit: Permit, time: number): void {
   const { limitState, rule, entry } = permit.charged;
   const at = entry === undefined ? undefined : startedAt(entry);
@@ -88,7 +88,7 @@ export function renew(book: Book, tokens: readonly string[], ttlMs: number, time
   return tokens.filter((token) => {
     const permit = book.permits.find(token, time);
     if (permit === undefined || permit.ended) return true;
-    // Never sooner: a claim may have answered with the instant at which it expires.
+    // Never sooner: a claim may have answered with this instant as its wake-up time.
     const until = Math.max(permit.expiresAt, time + ttlMs);
     book.permits.expireAt(permit, until);
     permit.charged.limitState.renew(permit.charged, until);
