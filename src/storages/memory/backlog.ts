@@ -3,7 +3,7 @@ import { originOfClaim } from "../../storage/stored-rules.ts";
 import { workersFor } from "../../storage/workers.ts";
 import type { Book } from "./book.ts";
 import { keptState, stateOf } from "./limits/reading.ts";
-import type { Lane, Line } from "./lanes.ts";
+import type { Line } from "./lanes.ts";
 import type { MemoryQueue } from "./queues.ts";
 import { rulesFor } from "./explaining.ts";
 
@@ -28,7 +28,7 @@ export function backlog(book: Book, name: string, now: number): Backlog {
 function typeBacklog(queue: MemoryQueue, type: string, active: number, workers: number): TypeBacklog {
   const line = queue.lines.get(type);
   const groups = new Map<string | null, number>();
-  for (const { group, waiting } of lanesOf(line)) groups.set(group, (groups.get(group) ?? 0) + waiting);
+  for (const { group, waiting } of line?.lanes() ?? []) groups.set(group, (groups.get(group) ?? 0) + waiting);
   let mostInGroup = 0;
   for (const waiting of groups.values()) mostInGroup = Math.max(mostInGroup, waiting);
   return {
@@ -45,16 +45,11 @@ function typeBacklog(queue: MemoryQueue, type: string, active: number, workers: 
   };
 }
 
-function* lanesOf(line: Line | undefined): Iterable<Lane> {
-  if (line === undefined) return;
-  yield* line.lanes();
-}
-
 /** For each weight: which part of the jobs has it, and its average. */
 function averageWeights(line: Line | undefined): TypeBacklog["weights"] {
   const said = new Map<string, { sum: number; jobs: number }>();
   let left = WEIGHED;
-  for (const lane of lanesOf(line)) {
+  for (const lane of line?.lanes() ?? []) {
     for (let job = lane.first; job !== undefined && left > 0; job = job.after, left -= 1) {
       for (const [name, weight] of Object.entries(job.weights ?? {})) {
         const one = said.get(name);

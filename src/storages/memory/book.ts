@@ -140,10 +140,6 @@ export class Book {
     return (this.#seq += 1);
   }
 
-  nextToken(): number {
-    return (this.#token += 1);
-  }
-
   queue(name: string): MemoryQueue {
     let queue = this.queues.get(name);
     if (queue === undefined) this.queues.set(name, (queue = new MemoryQueue(name)));
@@ -236,7 +232,7 @@ export class Book {
     job.startedAt = now;
     job.worker = worker;
     job.leaseUntil = now + leaseMs;
-    job.token = this.nextToken();
+    job.token = this.#token += 1;
     this.leases.add(job);
     return job;
   }

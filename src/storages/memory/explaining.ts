@@ -2,6 +2,7 @@ import { startsBefore } from "../../limits/behind.ts";
 import { applies, type LimitRule, valueOf } from "../../limits/rule.ts";
 import { limitConditionOf } from "../../storage/inspected-key.ts";
 import type { StartConditions } from "../../storage/limit-storage.ts";
+import { workersFor } from "../../storage/workers.ts";
 import { NO_POSITION, type OtherGroup, type OwnLane, type Position, positionOf } from "../../planner/position.ts";
 import { byTurn } from "../../planner/turns.ts";
 import type { Book } from "./book.ts";
@@ -32,7 +33,7 @@ export function explain(book: Book, id: string, now: number): StartConditions | 
     now: now - book.skew,
     queuePaused: queue.paused,
     typePaused: queue.pausedTypes.has(job.type),
-    workers: book.workers.counts(job.queue, job.type, now),
+    workers: workersFor(book.workers.live(now, job.queue), job.type),
     ahead: position.ahead,
     limits,
   };
@@ -47,13 +48,13 @@ function positionIn(queue: MemoryQueue, job: StoredJob, time: number): Position 
   const isReady = ({ gate, type }: Lane) => gate !== undefined && gate.until <= time && !queue.pausedTypes.has(type);
   let higher = 0;
   let higherOfType = 0;
-  for (const unit of queue.unitsAbove(job.priority)) {
+  for (const unit of queue.units.above(job.priority)) {
     for (const lane of lanesOf(unit)) {
       higher += lane.waiting;
       if (lane.type === job.type && isReady(lane)) higherOfType += lane.waiting;
     }
   }
-  const unit = queue.unit(job.priority, job.group);
+  const unit = queue.units.get(job.priority, job.group);
   const own = unit === undefined ? [] : Array.from(lanesOf(unit), (lane) => ownLane(queue, lane, job));
   return positionOf({ higher, higherOfType, own, others: othersOf(queue, job, unit, isReady) });
 }
@@ -72,7 +73,7 @@ function* othersOf(
   own: LaneUnit | undefined,
   isReady: (lane: Lane) => boolean,
 ): Iterable<OtherGroup> {
-  for (const unit of queue.unitsAt(job.priority)) {
+  for (const unit of queue.units.at(job.priority)) {
     if (unit === own) continue;
     let first: Lane | undefined;
     let waiting = 0;

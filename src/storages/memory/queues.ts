@@ -27,7 +27,7 @@ export class MemoryQueue {
   readonly counts: Counts = noJobs();
   readonly lines = new Map<string, Line>();
   /** Its lanes of one priority and group, of all types. */
-  readonly #units = new ByGroup<LaneUnit>();
+  readonly units = new ByGroup<LaneUnit>();
   readonly keys = new Map<string, Key>();
   readonly pausedTypes = new Set<string>();
   paused = false;
@@ -79,7 +79,7 @@ export class MemoryQueue {
 
   /** A new lane of the line. It has the latest turn of its unit, so that a group is not served again because of a new type. */
   openLane(id: number, line: Line, { priority, group, keys }: StoredJob): Lane {
-    const unit = this.#units.get(priority, group) ?? { priority, group, turns: [], started: 0 };
+    const unit = this.units.get(priority, group) ?? { priority, group, turns: [], started: 0 };
     const before = unit.turns.find(({ type }) => type === line.type);
     const own = before ?? { id, type: line.type, at: Math.max(0, ...unit.turns.map(({ at }) => at)), lanes: [] };
     const lane = new Lane(id, line, unit, own, keys);
@@ -88,7 +88,7 @@ export class MemoryQueue {
     else own.lanes.push(lane);
     if (unit.turns.length === 0) unit.turns = [own];
     else if (before === undefined) unit.turns.push(own);
-    this.#units.set(priority, group, unit);
+    this.units.set(priority, group, unit);
     line.add(lane);
     return lane;
   }
@@ -99,26 +99,14 @@ export class MemoryQueue {
     const last = own.lanes.pop()!;
     if (last !== lane) own.lanes[(last.index = lane.index)] = last;
     if (own.lanes.length === 0) unit.turns.splice(unit.turns.indexOf(own), 1);
-    if (unit.turns.length === 0) this.#units.delete(unit.priority, unit.group);
+    if (unit.turns.length === 0) this.units.delete(unit.priority, unit.group);
     line.delete(lane);
     if (line.vacant) this.lines.delete(line.type);
   }
 
-  unit(priority: number, group: string | null): LaneUnit | undefined {
-    return this.#units.get(priority, group);
-  }
-
-  unitsAt(priority: number): Iterable<LaneUnit> {
-    return this.#units.at(priority);
-  }
-
   /** Are there jobs of this priority without a group, and none with one? */
   isUngrouped(priority: number): boolean {
-    return this.#units.count(priority) === 1 && this.#units.get(priority, null) !== undefined;
-  }
-
-  unitsAbove(priority: number): Iterable<LaneUnit> {
-    return this.#units.above(priority);
+    return this.units.count(priority) === 1 && this.units.get(priority, null) !== undefined;
   }
 
   /** A job of this type ran for so long and completed. */

@@ -1,12 +1,4 @@
-import {
-  bySince,
-  detailsOf,
-  type Registered,
-  type WorkerCounts,
-  type WorkerEntry,
-  type WorkerRecord,
-  workersFor,
-} from "../../storage/workers.ts";
+import { bySince, detailsOf, type Registered, type WorkerEntry, type WorkerRecord } from "../../storage/workers.ts";
 
 /** A worker that is live until then. */
 interface Registration {
@@ -34,10 +26,6 @@ export class Workers {
       .filter(({ until, worker }) => until > now && (queue === undefined || worker.queue === queue))
       .map(({ worker }) => worker)
       .toSorted(bySince);
-  }
-
-  counts(queue: string, type: string, now: number): WorkerCounts {
-    return workersFor(this.live(now, queue), type);
   }
 
   /** Deletes expired workers, and answers how many. */
