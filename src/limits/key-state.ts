@@ -121,8 +121,8 @@ export function decideStart(
 export function availableNow(
   rule: LimitRule,
   quota: Quota,
-  state: KeyState,
-  slots: SlotsInUse,
+  state: Pick<KeyState, "remaining" | "remainingUntil" | "openUntil">,
+  slots: Pick<SlotsInUse, "slots" | "probes">,
   used: number,
   now: number,
 ): number {

@@ -59,8 +59,10 @@ export function drain({ queue, paused, types, limits }: Backlog): QueueExplanati
   const total = (count: (type: TypeBacklog) => number) => types.reduce((sum, type) => sum + count(type), 0);
   const waiting = total((type) => type.waiting);
   const scheduled = total((type) => type.scheduled);
-  const pausedTypes = types.filter((type) => type.paused && type.waiting > 0).map(({ type }) => type);
-  const unhandledTypes = types.filter((type) => type.workers === 0 && type.waiting > 0).map(({ type }) => type);
+  const namesOf = (has: (type: TypeBacklog) => boolean) =>
+    types.filter((type) => type.waiting > 0 && has(type)).map(({ type }) => type);
+  const pausedTypes = namesOf((type) => type.paused);
+  const unhandledTypes = namesOf((type) => type.workers === 0);
   const drains = limits
     .flatMap((state) => limitDrain(state, queue, types) ?? [])
     .toSorted((a, b) => Number(b.stopped) - Number(a.stopped) || b.atLeastMs - a.atLeastMs);
@@ -135,19 +137,18 @@ function limitDrain(state: LimitState, queue: string, types: readonly TypeBacklo
     : rule.by === undefined
       ? spansOf(rule.quota, state, demand)
       : spansByKeys(state, under, rule.by, Math.max(1, state.waiting / waiting));
-  const known = spans.filter(({ ms }) => ms !== undefined);
-  const longest = known.toSorted((a, b) => b.ms! - a.ms!)[0];
-  const dark = spans.find(({ ms }) => ms === undefined);
-  const atLeastMs = longest?.ms ?? 0;
+  const unknown = spans.find(({ ms }) => ms === undefined);
+  const atLeastMs = Math.max(0, ...spans.map(({ ms }) => ms ?? 0));
+  const longest = atLeastMs > 0 ? spans.find(({ ms }) => ms === atLeastMs) : undefined;
   return {
     limit: rule.name,
     waiting,
     elsewhere,
-    binds: dark?.binds ?? (atLeastMs > 0 ? longest?.binds : undefined),
+    binds: unknown?.binds ?? longest?.binds,
     stopped: spans.some(({ stops }) => stops === true),
-    drainsInMs: dark === undefined ? atLeastMs : undefined,
+    drainsInMs: unknown === undefined ? atLeastMs : undefined,
     atLeastMs,
-    unknown: dark && `The limit ${rule.name} ${dark.why}.`,
+    unknown: unknown && `The limit ${rule.name} ${unknown.why}.`,
     assumed: assumedOf(rule, elsewhere, under.length),
   };
 }

@@ -1,6 +1,6 @@
 import { ENDED, type JobState } from "../core/job.ts";
 import { MOST_COUNTED } from "../limits/behind.ts";
-import { availableNow, newKeyState, NO_SLOTS, type Reason } from "../limits/key-state.ts";
+import { availableNow, type Reason } from "../limits/key-state.ts";
 import { labelOf, type Quota, quotaOf, weighed } from "../limits/rule.ts";
 import type { LimitCondition, StartConditions } from "./limit-storage.ts";
 import { dateAt, spanText } from "./span.ts";
@@ -75,13 +75,9 @@ export interface LimitBlocker {
 /** Explains why a job does not start, from its state in the storage at one instant. */
 export function explainJob(conditions: StartConditions): Explanation {
   const { job, ahead } = conditions;
-  const about = {
-    id: job.id,
-    queue: job.queue,
-    type: job.type,
-    state: job.state,
-    position: { higher: ahead.higher, group: ahead.group, turns: ahead.turns },
-  };
+  const { id, queue, type, state } = job;
+  const { higher, group, turns } = ahead;
+  const about = { id, queue, type, state, position: { higher, group, turns } };
   const over = overOf(conditions);
   if (over !== undefined) return { ...about, runnable: false, blockers: [over], earliest: undefined };
   const blockers = [...pausesOf(conditions), ...delayOf(conditions), ...limitsOf(conditions)].toSorted(byLength);
@@ -96,6 +92,8 @@ export function explainJob(conditions: StartConditions): Explanation {
   };
 }
 
+const NOTHING_BLOCKS = { remaining: null, remainingUntil: null, openUntil: null };
+
 /** Has the limit enough available for a job and for all jobs before it, whatever these are? Nothing blocks the job itself. */
 function fitsAll({ rule, group, used, held }: LimitCondition, ahead: StartConditions["ahead"]): boolean {
   // Other groups are not charged to the state of this one.
@@ -103,7 +101,7 @@ function fitsAll({ rule, group, used, held }: LimitCondition, ahead: StartCondit
   if (others === 0) return true;
   // The weights of other jobs are not known, nor whether one of them would be the last probe of a breaker.
   if (rule.weight !== null || rule.breaker !== null) return false;
-  const available = availableNow(rule, quotaOf(rule, group), newKeyState(), { ...NO_SLOTS, slots: held }, used, 0);
+  const available = availableNow(rule, quotaOf(rule, group), NOTHING_BLOCKS, { slots: held, probes: 0 }, used, 0);
   const uncounted = Object.values(ahead).some((count) => count >= MOST_COUNTED);
   return available === Number.POSITIVE_INFINITY || (!uncounted && available > others);
 }
@@ -122,12 +120,14 @@ const blocker = (kind: OtherBlocker["kind"], text: string, until?: Date): OtherB
 
 function workersOf({ job, workers: { live, handling } }: StartConditions): OtherBlocker[] {
   if (handling > 0) return [];
-  const others = live === 1 ? "the live worker" : `the ${live} live workers`;
-  const text =
+  const queue = `the queue "${job.queue}"`;
+  const why =
     live === 0
-      ? `No live worker handles type "${job.type}": the queue "${job.queue}" has no live worker.`
-      : `No live worker handles type "${job.type}": ${others} of the queue "${job.queue}" ${live === 1 ? "handles" : "handle"} other types.`;
-  return [blocker("no-worker", text)];
+      ? `${queue} has no live worker`
+      : live === 1
+        ? `the live worker of ${queue} handles other types`
+        : `the ${live} live workers of ${queue} handle other types`;
+  return [blocker("no-worker", `No live worker handles type "${job.type}": ${why}.`)];
 }
 
 function pausesOf({ job, queuePaused, typePaused }: StartConditions): OtherBlocker[] {

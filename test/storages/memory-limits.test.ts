@@ -137,7 +137,7 @@ describe("limits of MemoryStorage: idle groups", () => {
     expect(await groupsOf(storage, "k")).toBe(0);
   });
 
-  it("keeps it while something is held, held up, told or failing", async () => {
+  it("keeps the limit state of a group while slots are in use, it is held, an amount remains or failures are counted", async () => {
     const breaker = { failures: 3, openMs: 1_000, probes: 1, kinds: null };
     const { storage, clock } = await open(limitRule("k", { concurrency: 5 }, { ...BY_GROUP, breaker }));
     await storage.add(["a", "b"].map((group) => newJob({ group })));
@@ -309,11 +309,11 @@ describe("limits of MemoryStorage: no waste", () => {
               const claim = await storage.claim(anything({ max: one.max }));
               active.push(...claim.jobs);
               const next = await nextIn(storage);
-              const told = claim.nextInMs ?? Number.POSITIVE_INFINITY;
+              const answered = claim.nextInMs ?? Number.POSITIVE_INFINITY;
               expect(claim.more).toBe(next === 0);
               // What a lane waits for of one group may turn out later in the claim to be the lesser of two.
-              if (rules.filter(({ byGroup }) => byGroup).length < 2) expect(told).toBe(next);
-              else expect(told).toBeLessThanOrEqual(next);
+              if (rules.filter(({ byGroup }) => byGroup).length < 2) expect(answered).toBe(next);
+              else expect(answered).toBeLessThanOrEqual(next);
             }
           }
         },
