@@ -68,7 +68,7 @@ const SOUND: readonly (readonly [string, string])[] = [
   ["log lines of no job", "SELECT count(*) AS n FROM sluice_log WHERE job NOT IN (SELECT seq FROM sluice_jobs)"],
   [
     "slots held for jobs that do not run",
-    `SELECT count(*) AS n FROM sluice_holds WHERE until IS NULL
+    `SELECT count(*) AS n FROM sluice_slots WHERE until IS NULL
        AND token NOT IN (SELECT token FROM sluice_jobs WHERE state = 'active')`,
   ],
   [

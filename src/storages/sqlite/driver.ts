@@ -105,6 +105,19 @@ export class Statements {
     }
     return statement;
   }
+
+  /**
+   * Distinct names along an index, however many rows lie between two of them. `next` selects the first name after its last parameter;
+   * `values` are its other parameters.
+   */
+  *names(next: string, ...values: SqlValue[]): Iterable<string> {
+    for (let name: unknown = ""; ;) {
+      const row = this.arrays(next).get(...values, name as string);
+      if (row === undefined) return;
+      [name] = valuesOf(row);
+      yield name as string;
+    }
+  }
 }
 
 /** The values of such a row, in the order of its columns. */

@@ -35,7 +35,7 @@ export function timeOf(
   return { now, offsetMs: now > wall + skew ? now - wall : skew };
 }
 
-const LIMITS = `SELECT iif(grp = '', name, name || '[' || substr(grp, 2) || ']') AS name, longest AS windowMs, CASE WHEN pause_until > ?1 THEN pause_until - ?1 END AS heldForMs,
+const LIMITS = `SELECT iif(grp = '', name, name || '[' || substr(grp, 2) || ']') AS name, longest AS windowMs, CASE WHEN held_until > ?1 THEN held_until - ?1 END AS heldForMs,
     (SELECT total(n) FROM sluice_starts WHERE limit_id = sluice_limits.id AND at > ?1 - longest) AS starts
   FROM sluice_limits WHERE heldForMs IS NOT NULL OR starts > 0
   ORDER BY heldForMs IS NULL, starts DESC, name LIMIT +?2`;

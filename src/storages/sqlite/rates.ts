@@ -16,15 +16,14 @@ import type {
   ExecutionVerdict,
   ExecutionWindow,
 } from "../../storage/rate-limiter-storage.ts";
-import { findLimit, openLimit, pauseLimit } from "./limit-row.ts";
-import { windowFreed } from "./limits/freed.ts";
-import { resetLimit } from "./limits/reset.ts";
-import { pruneStarts } from "./prune.ts";
+import { findLimit, holdLimit, openLimit, resetLimit } from "./limits/limit-row.ts";
+import { windowFreed } from "./limits/release.ts";
+import { pruneStarts } from "./limits/prune.ts";
 import type { Step } from "./step.ts";
 import type { Store } from "./store.ts";
-import { cancelNamed, confirmNamed, settleNamed, tokenOf } from "./tokens.ts";
-import { keepTotal, usedOf } from "./totals.ts";
-import { grantNamed, recordNamed, recordStarts, waitFor } from "./windows.ts";
+import { cancelNamed, confirmNamed, settleNamed, tokenOf } from "./limits/tokens.ts";
+import { keepTotal, usedOf } from "./limits/totals.ts";
+import { grantNamed, recordNamed, recordStarts, waitFor } from "./limits/windows.ts";
 
 /** Starts that no window has counted yet are kept for an hour; no question reaches back over two months. */
 const KEEP_MS = 3_600_000;
@@ -103,7 +102,7 @@ export class SqliteRates implements ConfirmingRateLimiterStorage {
   async getNextAvailableTime(queueName: string): Promise<string | undefined> {
     this.#name(queueName);
     return this.#store.read((step) => {
-      const until = findLimit(step, queueName)?.pause_until ?? null;
+      const until = findLimit(step, queueName)?.held_until ?? null;
       return until === null ? undefined : new Date(Math.ceil(until - step.skew)).toISOString();
     });
   }
@@ -111,7 +110,7 @@ export class SqliteRates implements ConfirmingRateLimiterStorage {
   async setNextAvailableTime(queueName: string, nextAvailableAt: string): Promise<void> {
     this.#name(queueName);
     const until = this.#instant("nextAvailableAt", nextAvailableAt);
-    await this.#store.write((step) => pauseLimit(step, queueName, until + step.skew));
+    await this.#store.write((step) => holdLimit(step, queueName, "", until + step.skew));
   }
 
   async clear(queueName: string): Promise<void> {

@@ -18,7 +18,7 @@ export function repairClock(connection: SqliteConnection): number {
       connection.prepare(`UPDATE ${table} SET ${moved.join(", ")}`).run(by);
     }
     shiftRules(connection, by);
-    shiftTaken(connection, by);
+    shiftCharges(connection, by);
     connection.prepare(FOLLOW_DUE).run(skew - by);
     connection.prepare(FOLLOW_DEADLINES).run(skew - by);
     connection
@@ -71,15 +71,15 @@ function shiftRules(connection: SqliteConnection, by: number): void {
   }
 }
 
-/** So does what running jobs took of limits (limits/taken.ts): the fifth of each list. */
-function shiftTaken(connection: SqliteConnection, by: number): void {
+/** So do the charges of running jobs (limits/job-charges.ts): the fifth of each list. */
+function shiftCharges(connection: SqliteConnection, by: number): void {
   const running = connection
     .prepare("SELECT seq, limits FROM sluice_jobs WHERE lease_until IS NOT NULL AND limits IS NOT NULL")
     .all() as { readonly seq: number; readonly limits: string }[];
   for (const { seq, limits } of running) {
-    const taken = JSON.parse(limits) as number[][];
-    if (!Array.isArray(taken) || !taken.some((one) => one.length > 4)) continue;
-    for (const one of taken) if (one.length > 4) one[4] = shiftInstant(one[4]!, by);
-    connection.prepare("UPDATE sluice_jobs SET limits = ? WHERE seq = ?").run(JSON.stringify(taken), seq);
+    const charges = JSON.parse(limits) as number[][];
+    if (!Array.isArray(charges) || !charges.some((one) => one.length > 4)) continue;
+    for (const one of charges) if (one.length > 4) one[4] = shiftInstant(one[4]!, by);
+    connection.prepare("UPDATE sluice_jobs SET limits = ? WHERE seq = ?").run(JSON.stringify(charges), seq);
   }
 }

@@ -16,6 +16,20 @@ export const SCHEMA_2 = `
   ALTER TABLE sluice_meta ADD COLUMN settings INTEGER NOT NULL DEFAULT 1;
   ALTER TABLE sluice_meta ADD COLUMN listeners INTEGER NOT NULL DEFAULT 1;
 
+  -- What a service said: nothing starts before held_until, and so much is left until remaining_until.
+  ALTER TABLE sluice_limits RENAME COLUMN pause_until TO held_until;
+  ALTER TABLE sluice_limits RENAME COLUMN told_left TO remaining;
+  ALTER TABLE sluice_limits RENAME COLUMN told_until TO remaining_until;
+
+  -- Slots in use, by the token of a job's start or of a permit. Those of jobs are in use until their lease ends.
+  ALTER TABLE sluice_holds RENAME TO sluice_slots;
+  DROP INDEX sluice_holds_token;
+  DROP INDEX sluice_holds_expired;
+  -- What does this start hold?
+  CREATE INDEX sluice_slots_token ON sluice_slots (token);
+  -- Which permits have expired?
+  CREATE INDEX sluice_slots_expired ON sluice_slots (until) WHERE until IS NOT NULL;
+
   -- \`backoff\` may be '' now: the default, exponential from a second up to ten minutes.
   -- What limits count a job by besides its group, as JSON, sorted by name; NULL: nothing.
   ALTER TABLE sluice_jobs ADD COLUMN keys TEXT;

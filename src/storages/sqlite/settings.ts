@@ -2,7 +2,6 @@ import type { Statements } from "./driver.ts";
 import { readRules, RuleBook } from "./limits/rule-book.ts";
 
 const PAUSES = "SELECT queue, type FROM sluice_pauses";
-// From one queue to the next along the index, however many lanes lie between them.
 const NEXT_KEYED = "SELECT queue FROM sluice_lanes WHERE keys <> '' AND queue > ? ORDER BY queue LIMIT 1";
 const CLAIMS = "SELECT queue FROM sluice_claims";
 
@@ -35,15 +34,6 @@ export function readSettings(statements: Statements, number: number): Settings {
     else types.add(type);
   }
   const claims = statements.get(CLAIMS).all() as { queue: string }[];
-  const keyed = keyedQueues(statements);
+  const keyed = new Set(statements.names(NEXT_KEYED));
   return { number, rules: readRules(statements), pauses, keyed, claims: new Set(claims.map(({ queue }) => queue)) };
-}
-
-function keyedQueues(statements: Statements): ReadonlySet<string> {
-  const queues = new Set<string>();
-  for (let after = ""; ;) {
-    const row = statements.get(NEXT_KEYED).get(after) as { readonly queue: string } | undefined;
-    if (row === undefined) return queues;
-    queues.add((after = row.queue));
-  }
 }

@@ -1,15 +1,15 @@
 import type { JobEvent } from "../../core/events.ts";
 import type { Wait } from "../../limits/wait.ts";
-import type { SqliteStatement, Statements } from "./driver.ts";
+import type { SqliteStatement, SqlValue, Statements } from "./driver.ts";
 import type { RuleBook } from "./limits/rule-book.ts";
 import type { Settings } from "./settings.ts";
 import type { ClockState } from "./time.ts";
 
-/** What a step gave back of one limit. */
-export interface Given {
+/** Slots of one limit that a step has released. */
+export interface Released {
   readonly name: string;
   readonly grp: string;
-  /** How long one more had to wait for what was held, before anything was given back; and how much that was. */
+  /** How long one more had to wait for a slot before; and how many were in use. */
   readonly wait: Wait;
   readonly slots: number;
   /** Lanes were waiting for it. */
@@ -18,6 +18,8 @@ export interface Given {
 
 // Whatever draws a number starts something: no start is decided before it, by any process.
 const NUMBERS = "UPDATE sluice_meta SET sequence = ?, last = max(last, ?), boot = ?, awake = ?";
+
+const NO_PAUSES: ReadonlySet<string> = new Set();
 
 /** The time of a step, as `Step` says it. */
 export type StepTime = Pick<Step, "now" | "asked" | "error" | "skew" | "sequence"> & Pick<ClockState, "boot" | "awake">;
@@ -48,8 +50,8 @@ export class Step {
   wakesAll = false;
   /** Where the counter stands that its numbers are from. */
   sequence: number;
-  /** What was given back of limits, by their ids. */
-  readonly given = new Map<number, Given>();
+  /** By the ids of limits. */
+  readonly released = new Map<number, Released>();
   /** Active jobs that are asked to stop. */
   readonly stopping: { readonly queue: string; readonly id: string }[] = [];
   readonly events: JobEvent[] = [];
@@ -80,9 +82,19 @@ export class Step {
     return this.#statements.arrays(text);
   }
 
+  /** Distinct names along an index (`Statements.names`). */
+  names(next: string, ...values: SqlValue[]): Iterable<string> {
+    return this.#statements.names(next, ...values);
+  }
+
   /** The wall clock: for instants that users give and see. */
   get wall(): number {
     return this.now - this.skew;
+  }
+
+  /** What is paused in the queue: '' for all of it, ':' and a type for that one. */
+  pausesOf(queue: string): ReadonlySet<string> {
+    return this.settings.pauses.get(queue) ?? NO_PAUSES;
   }
 
   /** Are there lanes with keys in the queue? */

@@ -4,7 +4,7 @@ import type { Random } from "../../core/random.ts";
 import { Connection, type ConnectionOptions, failed } from "./connection.ts";
 import { isBusy, type SqliteConnection, valuesOf } from "./driver.ts";
 import { moveInstants } from "./instants.ts";
-import { concludeGiven } from "./limits/freed.ts";
+import { wakeReleased } from "./limits/release.ts";
 import { machineOf } from "./machine.ts";
 import { isMigrated, newerSchema, SCHEMA_VERSION } from "./migrations.ts";
 import { NO_SETTINGS, readSettings, type Settings } from "./settings.ts";
@@ -212,7 +212,7 @@ export class Store {
       );
       step.wakesAll = moved;
       const answer = work(step);
-      if (step.given.size > 0) concludeGiven(step);
+      if (step.released.size > 0) wakeReleased(step);
       if (elsewhere && step.wakesBlocked) step.sql(WAKE_UPS).run();
       if (heardElsewhere) {
         for (const event of step.events) step.sql(KEEP_EVENT).run(step.now, this.origin, JSON.stringify(event));

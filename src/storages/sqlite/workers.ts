@@ -10,6 +10,7 @@ import {
   type WorkerRow,
 } from "../../storage/workers.ts";
 import { queueNames } from "./jobs/overview.ts";
+import { readyTypes } from "./jobs/open-types.ts";
 import { gateTypes } from "./limits/gates.ts";
 import type { Step } from "./step.ts";
 
@@ -19,13 +20,9 @@ const REGISTER = `INSERT INTO sluice_workers (id, queue, info, since, seen_at, u
 const FIRST = "SELECT id FROM sluice_workers WHERE until > ? ORDER BY since, id LIMIT 1";
 const LIVE = `SELECT id, queue, info, since, seen_at AS seenAt FROM sluice_workers
   WHERE until > ? AND queue = coalesce(?, queue) ORDER BY since, id`;
-// From one type to the next along the index, however many lanes lie between them.
-const READY = `SELECT type FROM sluice_lanes WHERE queue = ? AND empty_since IS NULL AND gate IS NULL AND type > ?
-  ORDER BY type LIMIT 1`;
 // Jobs that have come due and are not shown as such yet: the first of them.
 const DUE = `SELECT DISTINCT type FROM
   (SELECT type FROM sluice_jobs WHERE queue = ? AND state = 'scheduled' AND due_at <= ? ORDER BY due_at LIMIT 1000)`;
-const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 
 export function register(
   step: Step,
@@ -52,20 +49,13 @@ export function unhandled(step: Step): UnhandledType[] {
   const waiting = queueNames(step).map((queue) => ({
     queue,
     types: waitingTypes(step, queue),
-    pauses: typesOf(step.sql(PAUSES).all(queue)),
+    pauses: [...step.pausesOf(queue)],
   }));
   return unhandledOf(waiting, liveWorkers(step));
 }
 
 function waitingTypes(step: Step, queue: string): string[] {
-  const types = new Set(typesOf(step.sql(DUE).all(queue, step.now)));
-  for (let after = ""; ;) {
-    const [next] = typesOf(step.sql(READY).all(queue, after));
-    if (next === undefined) break;
-    types.add((after = next));
-  }
-  for (const open of [true, false]) for (const type of gateTypes(step, queue, open)) types.add(type);
-  return [...types].toSorted();
+  const due = (step.sql(DUE).all(queue, step.now) as { readonly type: string }[]).map(({ type }) => type);
+  const atGates = [true, false].flatMap((open) => gateTypes(step, queue, open));
+  return [...new Set([...due, ...readyTypes(step, queue), ...atGates])].toSorted();
 }
-
-const typesOf = (rows: readonly unknown[]) => (rows as readonly { readonly type: string }[]).map(({ type }) => type);

@@ -17,9 +17,9 @@ function wrong(database: DatabaseSync): unknown[] {
   const totals = `SELECT name, grp, used, (SELECT total(n) FROM sluice_starts
       WHERE limit_id = sluice_limits.id AND sluice_limits.seen_at - at < window_ms) AS sum
     FROM sluice_limits WHERE window_ms IS NOT NULL AND used <> sum`;
-  const holds = `SELECT token FROM sluice_holds
+  const holds = `SELECT token FROM sluice_slots
     WHERE until IS NULL AND token NOT IN (SELECT token FROM sluice_jobs WHERE state = 'active')`;
-  const homeless = `SELECT limit_id FROM sluice_holds WHERE limit_id NOT IN (SELECT id FROM sluice_limits)
+  const homeless = `SELECT limit_id FROM sluice_slots WHERE limit_id NOT IN (SELECT id FROM sluice_limits)
     UNION ALL SELECT limit_id FROM sluice_starts WHERE limit_id NOT IN (SELECT id FROM sluice_limits)`;
   const lanes = `SELECT id FROM sluice_lanes
     WHERE gate IS NOT NULL AND (waiting = 0 OR gate NOT IN (SELECT id FROM sluice_gates))`;
@@ -248,7 +248,7 @@ test("nothing of limits grows for ever", async () => {
     await clock.advance(2 * 86_400_000);
     while ((await storage.sweep()).more);
   }
-  for (const table of ["limits", "starts", "holds", "claims", "lanes"]) {
+  for (const table of ["limits", "starts", "slots", "claims", "lanes"]) {
     expect(database.prepare(`SELECT count(*) AS n FROM sluice_${table}`).get(), table).toEqual({ n: 0 });
   }
 });

@@ -228,13 +228,12 @@ async function keyedOnes(storage: SqliteStorage, clock: FakeClock): Promise<void
 const EVERYTHING = { states: null, type: null, group: null, since: null, until: null, cursor: null };
 
 /** Tables that may grow. The others have one row, or few. */
-const LARGE = /sluice_(?:jobs|lanes|gates|starts|limits|holds|claims|keys|attempts|log|events)\b/;
+const LARGE = /sluice_(?:jobs|lanes|gates|starts|limits|slots|claims|keys|attempts|log|events)\b/;
 
 /** Statements that walk along an index on purpose. */
 const WALKS: readonly RegExp[] = [
-  // The first of all queues, the oldest event: they stop at the first row.
-  /^SELECT queue FROM sluice_jobs WHERE (?:state = 'scheduled'|lease_until IS NULL) ORDER BY queue LIMIT 1$/,
-  /^SELECT 1 FROM sluice_holds LIMIT 1$/,
+  // The first slots, the oldest event: they stop at the first row.
+  /^SELECT 1 FROM sluice_slots LIMIT 1$/,
   // What people ask about limits and the backlog of a queue: it adds up lanes, and counts what is not in one.
   /^SELECT queue, type, total\(waiting\) AS waiting FROM sluice_lanes WHERE waiting > 0 GROUP BY queue, type$/,
   /^SELECT type, count\(\*\) AS n FROM sluice_jobs .* GROUP BY type$/,

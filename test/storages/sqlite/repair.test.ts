@@ -17,11 +17,11 @@ const OTHERS = [
   "sluice_gates.priority",
   "sluice_limit_changes.at_wall",
   "sluice_limits.called_in",
-  "sluice_limits.told_left",
+  "sluice_limits.remaining",
   "sluice_limits.window_ms",
   "sluice_limits.used",
   "sluice_limits.longest",
-  "sluice_holds.slots",
+  "sluice_slots.slots",
   "sluice_starts.n",
   "sluice_starts.spent",
 ];

@@ -15,7 +15,6 @@ import { liveWorkers } from "../workers.ts";
 const WEIGHED = 1_000;
 const COMPLETED = 1_000;
 
-const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 const LANES = "SELECT id, type, grp, waiting FROM sluice_lanes WHERE queue = ? AND waiting > 0";
 // Along the index of the state: for inspection, not on the path of a job.
 const countsIn = (state: JobState) => `SELECT type, count(*) AS n FROM ${jobsIn(state)} GROUP BY type`;
@@ -32,7 +31,7 @@ interface LaneCount {
 
 /** What of a queue has not started. */
 export function backlog(step: Step, queue: string): Backlog {
-  const pauses = new Set((step.sql(PAUSES).all(queue) as { readonly type: string }[]).map((row) => row.type));
+  const pauses = step.pausesOf(queue);
   const lanes = Map.groupBy(step.sql(LANES).all(queue) as LaneCount[], ({ type }) => type);
   const scheduled = countsOf(step, queue, "scheduled");
   const active = countsOf(step, queue, "active");

@@ -2,16 +2,16 @@ import { deleteEmpty, untilOf } from "../limits/gates.ts";
 import type { Step } from "../step.ts";
 import type { GateRow } from "./lane-rows.ts";
 import { EARLIER } from "./lanes.ts";
-import { byPlace, ClaimGate, type ClaimLane, type Place, writtenPlaceOf } from "./line.ts";
+import { byRank, ClaimGate, type ClaimLane, type Rank, writtenRankOf } from "./ready-lanes.ts";
 
-const PLACE = "priority, turn, own, head_at, head_seq";
-const CLOSE = `UPDATE sluice_gates SET until = ?, heavy_until = ?, (${PLACE}) = (?, ?, ?, ?, ?) WHERE id = ?`;
+const RANK = "priority, turn, own, head_at, head_seq";
+const CLOSE = `UPDATE sluice_gates SET until = ?, heavy_until = ?, (${RANK}) = (?, ?, ?, ?, ?) WHERE id = ?`;
 // Of one that was not read nothing is known but that others may stand there.
-const CLOSE_UNREAD = `INSERT INTO sluice_gates (name, grp, queue, type, front, until, heavy_until, ${PLACE})
+const CLOSE_UNREAD = `INSERT INTO sluice_gates (name, grp, queue, type, front, until, heavy_until, ${RANK})
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (name, grp, queue, type, front) DO UPDATE
   SET until = excluded.until, heavy_until = excluded.heavy_until RETURNING id`;
-const MOVE = `UPDATE sluice_gates SET (${PLACE}) = (?, ?, ?, ?, ?) WHERE id = ?`;
+const MOVE = `UPDATE sluice_gates SET (${RANK}) = (?, ?, ?, ?, ?) WHERE id = ?`;
 
 /** The gates that a claim has to do with. */
 export class ClaimGates {
@@ -52,7 +52,7 @@ export class ClaimGates {
   }
 
   /**
-   * A lane that was served and is alone at a gate that is still open goes home: to keep the place of the gate right would be
+   * A lane that was served and is alone at a gate that is still open goes home: to keep the rank of the gate right would be
    * another row for each start. Answers with those.
    */
   *sendHome(): Iterable<ClaimLane> {
@@ -70,37 +70,37 @@ export class ClaimGates {
       if (gate.wait === undefined) continue;
       const until = untilOf(step, gate.wait);
       const heavyUntil = gate.front === 0 ? null : untilOf(step, gate.fits);
-      const place = gate.first;
-      if (gate.id !== undefined && place !== undefined) {
-        if (step.sql(CLOSE).run(until, heavyUntil, ...values(place), gate.id).changes !== 0) continue;
+      const rank = gate.first;
+      if (gate.id !== undefined && rank !== undefined) {
+        if (step.sql(CLOSE).run(until, heavyUntil, ...values(rank), gate.id).changes !== 0) continue;
       }
       const { name, grp, type, front } = gate;
       const [one] = gate.lanes;
-      const at = place ?? writtenPlaceOf(one!);
+      const at = rank ?? writtenRankOf(one!);
       const row = step.sql(CLOSE_UNREAD).get(name, grp, queue, type, front, until, heavyUntil, ...values(at));
       gate.id = (row as { readonly id: number }).id;
     }
   }
 
-  /** The lanes are written: gates without any are deleted, and none is known by a place that is too late. */
-  writePlaces(step: Step): void {
+  /** The lanes are written: gates without any are deleted, and none is known by a rank that is too late. */
+  writeRanks(step: Step): void {
     for (const gate of this.#gates.values()) {
       if (gate.id === undefined) continue;
       if (gate.isEmpty || (gate.changed && gate.lanes.size === 0)) deleteEmpty(step, gate.id);
-      const { first: place, known } = gate;
-      if (place === undefined) {
+      const { first: rank, known } = gate;
+      if (rank === undefined) {
         const [first] = [...gate.lanes]
           .filter(({ moved }) => moved)
-          .toSorted((a, b) => byPlace(writtenPlaceOf(a), writtenPlaceOf(b)));
+          .toSorted((a, b) => byRank(writtenRankOf(a), writtenRankOf(b)));
         if (first !== undefined) step.sql(EARLIER).run(first.id);
-      } else if (gate.wait === undefined && gate.changed && known !== undefined && byPlace(place, known) !== 0) {
-        step.sql(MOVE).run(...values(place), gate.id);
+      } else if (gate.wait === undefined && gate.changed && known !== undefined && byRank(rank, known) !== 0) {
+        step.sql(MOVE).run(...values(rank), gate.id);
       }
     }
   }
 }
 
-const values = ({ priority, turn, own, headAt, headSeq }: Place): [number, number, number, number, number] => [
+const values = ({ priority, turn, own, headAt, headSeq }: Rank): [number, number, number, number, number] => [
   priority,
   turn,
   own,

@@ -2,14 +2,13 @@ import { applies, type LimitRule, shareOf, valueOf } from "../../../limits/rule.
 import type { Wait } from "../../../limits/wait.ts";
 import type { Decision, LimitKey, KeyCharge } from "../../../planner/claim-limits.ts";
 import type { LaneSource, Head } from "../../../planner/plan-claim.ts";
+import { readKeys, readWeights } from "../../../storage/kept.ts";
 import type { OfType } from "../limits/gates.ts";
 import { groupOf, grpOf } from "../limits/groups.ts";
 import type { SqliteKey, SqliteKeys } from "../limits/keys.ts";
 import type { Step } from "../step.ts";
-import { Amount } from "./amount.ts";
 import { ClaimGates } from "./claim-gates.ts";
 import { ClaimTurns, type KeyedUnit } from "./claim-turns.ts";
-import { readFirst, readNext } from "./heads.ts";
 import {
   type AtGate,
   type ClaimLaneRow,
@@ -26,14 +25,14 @@ import {
   type ClaimUnit,
   IN_FRONT,
   isOpen,
-  Line,
-  type Place,
+  ReadyLanes,
+  type Rank,
   type Source,
-} from "./line.ts";
+} from "./ready-lanes.ts";
 import type { FirstLanes } from "./many-types.ts";
-import type { OpenTypes } from "./ready.ts";
-import { type JobRow } from "./record.ts";
-import { readKeys, readWeights } from "../../../storage/kept.ts";
+import type { OpenTypes } from "./open-types.ts";
+import type { JobRow } from "./record.ts";
+import { Amount, firstOfEach, nextOfLane } from "./waiting-jobs.ts";
 
 /** A job that is to start, and what it takes. */
 export interface Starting {
@@ -94,7 +93,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   readonly #first: FirstLanes | undefined;
   readonly #levels = new Map<number, { readonly lanes: ClaimLane[]; served: number }>();
   readonly #lanes = new Map<number, ClaimLane>();
-  readonly #lines = new Map<string, Line>();
+  readonly #ready = new Map<string, ReadyLanes>();
   readonly #amount = new Amount();
   /** A gate has closed, or has no lanes. */
   #gatesChanged = false;
@@ -144,7 +143,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
 
   /** A lane that was read from \`FirstLanes\`. */
   add(row: ClaimLaneRow): void {
-    for (const lane of this.#join([this.#lane(row, undefined)])) this.#line(lane.type).put(lane);
+    for (const lane of this.#join([this.#lane(row, undefined)])) this.#readyOf(lane.type).put(lane);
   }
 
   first(type: string): ClaimLane | undefined {
@@ -154,7 +153,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
 
   /** The first lane of this type that is known and stands at no closed gate. */
   firstKnown(type: string): ClaimLane | undefined {
-    return this.#line(type).first;
+    return this.#readyOf(type).first;
   }
 
   /** Is its first job before those of lanes that are not known yet? */
@@ -177,7 +176,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     const { priority, group } = lane;
     for (const { type } of turns) {
       if (type === lane.type || !this.#types.has(type)) continue;
-      const { first } = this.#line(type);
+      const { first } = this.#readyOf(type);
       if (first !== undefined && first.priority === priority && first.group === group) {
         ready.push(first);
         continue;
@@ -258,7 +257,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     lane.turned = true;
     this.written.add(lane);
     if (lane.gate !== undefined) lane.gate.changed = true;
-    this.#lines.get(lane.type)?.put(lane);
+    this.#ready.get(lane.type)?.put(lane);
   }
 
   block(lane: ClaimLane, wait: Wait, by: LimitKey, fits: Wait): void {
@@ -281,7 +280,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   refuse(lane: ClaimLane, decision: Decision & { readonly granted: false }): void {
     this.refused.push({ row: this.#pass(lane), decision });
     if (lane.gate !== undefined) lane.gate.changed = true;
-    this.#lines.get(lane.type)?.put(lane);
+    this.#ready.get(lane.type)?.put(lane);
   }
 
   #move(lane: ClaimLane, gate: ClaimGate | undefined): void {
@@ -309,15 +308,15 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     );
   }
 
-  #line(type: string): Line {
-    let line = this.#lines.get(type);
-    if (line === undefined) {
+  #readyOf(type: string): ReadyLanes {
+    let ready = this.#ready.get(type);
+    if (ready === undefined) {
       const sources = this.#first === undefined ? [this.#home(type)] : [];
       if (this.#blocks) sources.push(this.#gatesOf(type));
-      line = new Line(sources, (lane) => this.#isRight(lane));
-      this.#lines.set(type, line);
+      ready = new ReadyLanes(sources, (lane) => this.#isRight(lane));
+      this.#ready.set(type, ready);
     }
-    return line;
+    return ready;
   }
 
   /** Does the lane stand where it belongs? */
@@ -349,7 +348,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
       const rows = homeLanes(this.#step, this.queue, type, count, from);
       from += rows.length;
       source.whole = rows.length < count;
-      if (rows.length > 0) source.bound = placeOfRow(rows.at(-1)!);
+      if (rows.length > 0) source.bound = rankOfRow(rows.at(-1)!);
       return this.#join(rows.map((row) => this.#lane(row, undefined)));
     };
     const source: Source = { bound: undefined, whole: false, read };
@@ -364,17 +363,17 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
       from += rows.length;
       source.whole = rows.length < count;
       const lanes: ClaimLane[] = [];
-      for (const { row, more, place } of rows) {
+      for (const { row, more, rank } of rows) {
         const gate = this.gates.read(type, row);
-        source.bound = gate.known = place;
+        source.bound = gate.known = rank;
         gate.others = more !== null;
         if (row.id === null) {
           this.#gatesChanged = true;
           continue;
         }
-        gate.bound = placeOfRow(row, gate);
+        gate.bound = rankOfRow(row, gate);
         lanes.push(this.#lane(row, gate));
-        if (gate.others) this.#lines.get(type)!.add(this.#lanesAt(type, gate));
+        if (gate.others) this.#ready.get(type)!.add(this.#lanesAt(type, gate));
       }
       return this.#join(lanes);
     };
@@ -390,7 +389,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
       const rows = lanesAt(this.#step, gate.id!, count, from);
       from += rows.length;
       gate.others = rows.length === count;
-      if (rows.length > 0) gate.bound = placeOfRow(rows.at(-1)!, gate);
+      if (rows.length > 0) gate.bound = rankOfRow(rows.at(-1)!, gate);
       return this.#join(rows.map((row) => this.#lane(row, gate)));
     };
     return {
@@ -484,17 +483,17 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
 
   /** How many jobs of a type may still be looked at: those that can start, and one more. */
   #left(type: string): number {
-    return Math.min(this.#want - this.started.length, this.#room(type, null)) + 1;
+    return Math.min(this.#want - this.started.length, this.#available(type, null)) + 1;
   }
 
   /** How many could start under the limits for all, or under those that count by what the lane has. */
-  #room(type: string, lane: ClaimLane | null): number {
-    let room = Number.POSITIVE_INFINITY;
+  #available(type: string, lane: ClaimLane | null): number {
+    let available = Number.POSITIVE_INFINITY;
     for (const rule of this.#rules) {
       if (rule.byGroup !== (lane !== null) || !applies(rule, this.#types.queue, type)) continue;
-      room = Math.min(room, this.#keys.key(rule, lane === null ? null : valueOf(rule, lane)).free ?? room);
+      available = Math.min(available, this.#keys.key(rule, lane === null ? null : valueOf(rule, lane)).available);
     }
-    return room;
+    return available;
   }
 
   /** Reads jobs of this lane; where many lanes will give one each, the first of all those. */
@@ -502,18 +501,36 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     const left = this.#left(lane.type);
     const share = Math.ceil(left / Math.max(1, this.#known));
     if (!lane.read && share === 1 && left > 1) {
-      readFirst(this.#step, this.#alike(lane, this.#amount.of(left)), this.#amount);
+      this.#readFirst(this.#unread(lane, this.#amount.of(left)));
       return;
     }
     lane.read = true;
-    const count = Math.min(PAGE, share + 1, this.#room(lane.type, lane) + 1);
-    readNext(this.#step, lane, this.#amount.of(count), this.#amount);
+    const count = this.#amount.of(Math.min(PAGE, share + 1, this.#available(lane.type, lane) + 1));
+    const rows = nextOfLane(this.#step, lane.id, lane.rows.at(-1), count);
+    this.#amount.read(rows);
+    lane.whole = rows.length < count;
+    lane.rows.push(...rows);
+  }
+
+  /** Reads the first job of each of the lanes, in one go. */
+  #readFirst(lanes: readonly ClaimLane[]): void {
+    const byId = new Map(lanes.map((lane) => [lane.id, lane]));
+    const rows = firstOfEach(this.#step, [...byId.keys()]);
+    this.#amount.read(rows);
+    for (const row of rows) {
+      const lane = byId.get(row.lane!)!;
+      // One that is too late is in the way of others, which are looked for then.
+      if (row.deadline === null || row.deadline > this.#step.now) lane.rows.push(row);
+      lane.whole = false;
+      byId.delete(row.lane!);
+    }
+    for (const lane of byId.values()) lane.whole = true;
   }
 
   /** This lane and those that come after it, none of which was read: as many as may be asked for. */
-  #alike(lane: ClaimLane, count: number): readonly ClaimLane[] {
+  #unread(lane: ClaimLane, count: number): readonly ClaimLane[] {
     const lanes = new Set([lane]);
-    for (const one of this.#line(lane.type).upcoming()) {
+    for (const one of this.#readyOf(lane.type).upcoming()) {
       if (lanes.size >= count) break;
       if (!one.read) lanes.add(one);
       for (const other of one.unit?.lanes ?? []) if (!other.read && isOpen(other)) lanes.add(other);
@@ -526,13 +543,10 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
 /** So many lanes of one type and unit are looked at, if others of the type come before them. */
 const MOST_LOOKS = 64;
 
-const byHead = (a: Place, b: Place): number => a.headAt - b.headAt || a.headSeq - b.headSeq;
+const byHead = (a: Rank, b: Rank): number => a.headAt - b.headAt || a.headSeq - b.headSeq;
 
 /** Where a lane stands in the tables. */
-function placeOfRow(
-  { priority, turn, own, head_at: headAt, head_seq: headSeq }: ClaimLaneRow,
-  gate?: ClaimGate,
-): Place {
+function rankOfRow({ priority, turn, own, head_at: headAt, head_seq: headSeq }: ClaimLaneRow, gate?: ClaimGate): Rank {
   return { priority, turn: gate !== undefined && gate.front !== 0 ? IN_FRONT : turn, own, headAt, headSeq };
 }
 

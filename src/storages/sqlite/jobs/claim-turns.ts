@@ -1,7 +1,7 @@
 import { grpOf } from "../limits/groups.ts";
 import type { Step } from "../step.ts";
 import { carriersOf, hasGroups, typesOf } from "./keyed.ts";
-import type { ClaimLane, ClaimUnit } from "./line.ts";
+import type { ClaimLane, ClaimUnit } from "./ready-lanes.ts";
 
 /** The turn of lanes that differ only in their keys. */
 export interface OwnTurn {

@@ -1,7 +1,7 @@
 import type { ErrorRecord } from "../../../core/job.ts";
 import { valuesOf } from "../driver.ts";
 import type { Step } from "../step.ts";
-import { KEPT_MS } from "./ended.ts";
+import { endUnstarted } from "./ended.ts";
 import { LaneMoves } from "./lanes.ts";
 import type { JobRow } from "./record.ts";
 
@@ -13,14 +13,10 @@ const DUE = `SELECT seq, queue, type, priority, grp, keys FROM sluice_jobs
 const WAIT = `UPDATE sluice_jobs SET state = 'waiting', lane = ?, due_at = coalesce(first_due_at, due_at),
   first_due_at = NULL, due_wall = NULL WHERE seq = ?`;
 const NEXT = `SELECT type, due_at FROM sluice_jobs WHERE queue = ? AND state = 'scheduled' ORDER BY due_at LIMIT +?`;
-// From one queue to the next along the index, however many jobs lie between them.
-const FIRST_QUEUE = "SELECT queue FROM sluice_jobs WHERE state = 'scheduled' ORDER BY queue LIMIT 1";
 const NEXT_QUEUE = "SELECT queue FROM sluice_jobs WHERE state = 'scheduled' AND queue > ? ORDER BY queue LIMIT 1";
 const LATE = `SELECT seq, id, queue, type, state, lane, attempt FROM sluice_jobs
   WHERE deadline IS NOT NULL AND finished_at IS NULL AND lease_until IS NULL AND deadline <= ?
   ORDER BY deadline LIMIT ${STEP}`;
-const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
-  delete_at = ? + coalesce(keep_for, ${KEPT_MS.dead}) WHERE seq = ?`;
 
 // Both in one statement, for every claim asks.
 const BEHIND = `SELECT
@@ -46,13 +42,7 @@ export function isAnyDue(step: Step, queue: string): boolean {
 
 /** The queues that have such jobs. */
 export function queuesDue(step: Step): string[] {
-  const queues: string[] = [];
-  let row = step.sql(FIRST_QUEUE).get() as Pick<JobRow, "queue"> | undefined;
-  while (row !== undefined) {
-    if (isAnyDue(step, row.queue)) queues.push(row.queue);
-    row = step.sql(NEXT_QUEUE).get(row.queue) as Pick<JobRow, "queue"> | undefined;
-  }
-  return queues;
+  return [...step.names(NEXT_QUEUE)].filter((queue) => isAnyDue(step, queue));
 }
 
 /** Scheduled jobs of the queue that have come due wait from now on, and jobs that are too late to start are dead. */
@@ -114,9 +104,8 @@ export function endLate(step: Step): number {
   const late = step.sql(LATE).all(step.now) as Late[];
   if (late.length === 0) return 0;
   const lanes = new LaneMoves(step);
-  const error = JSON.stringify(TOO_LATE);
   for (const { seq, id, queue, type, state, lane, attempt } of late) {
-    step.sql(END).run(step.now, error, step.now, seq);
+    endUnstarted(step, seq, TOO_LATE);
     if (state === "waiting") lanes.leave(lane!);
     step.event({ event: "dead", queue, id, type, attempt, error: TOO_LATE });
   }

@@ -21,7 +21,6 @@ const PLACE = "SELECT seq, coalesce(first_due_at, due_at) AS due_at, priority, g
 // Of those at gates the ones that are open, or about to.
 const READY = `waiting > 0
   AND (gate IS NULL OR EXISTS (SELECT 1 FROM sluice_gates WHERE sluice_gates.id = gate AND ifnull(until, 0) <= ?))`;
-const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ?";
 const HIGHER = `SELECT total(waiting) AS n FROM
   (SELECT waiting FROM sluice_lanes WHERE queue = ? AND priority > ? AND waiting > 0 LIMIT ${MOST})`;
 const HIGHER_OF_TYPE = `SELECT total(waiting) AS n FROM (SELECT waiting FROM sluice_lanes
@@ -71,7 +70,7 @@ export function explain(step: Step, id: string): StartConditions | undefined {
   const [job] = find(step, [id]);
   if (job === undefined) return undefined;
   const { queue, type, weights, priority } = job;
-  const pauses = new Set((step.sql(PAUSES).all(queue) as { readonly type: string }[]).map((row) => row.type));
+  const pauses = step.pausesOf(queue);
   const queued = job.state === "waiting" || job.state === "scheduled";
   const standing: Standing = queued ? standingOf(step, queue, type, id, pauses) : { ...NO_POSITION, lane: undefined };
   const { ahead, lane } = standing;

@@ -1,5 +1,5 @@
 import type { Heartbeat, Lease, Report } from "../../../storage/job-storage.ts";
-import { settleTaken, type Weighed } from "../limits/taken.ts";
+import { settleCharges, type Weighed } from "../limits/job-charges.ts";
 import type { Step } from "../step.ts";
 import type { JobRow } from "./record.ts";
 
@@ -42,7 +42,7 @@ export function report(step: Step, reports: readonly Report[]): string[] {
     const { seq, queue, type, attempt } = row;
     for (const text of log ?? []) step.sql(LINE).run(seq, step.now, attempt, text);
     if (log !== undefined && log.length > 0) step.sql(TRIM).run(seq, seq);
-    if (weights !== undefined) settleTaken(step, row, weights);
+    if (weights !== undefined) settleCharges(step, row, weights);
     for (const warning of warnings ?? []) step.event({ event: "warning", queue, id, type, attempt, ...warning });
     if (progress === undefined) continue;
     step.sql(PROGRESS).run(JSON.stringify(progress), seq);

@@ -44,14 +44,8 @@ export function carriersOf(step: Step, { queue, type, priority, grp }: OfTurn): 
 
 /** The types of the unit. */
 export function typesOf(step: Step, { queue, priority, grp }: Omit<OfTurn, "type">): ReadonlySet<string> {
-  const types = new Set<string>();
-  for (const { type } of step.sql(PLAIN_TYPES).all(queue, priority, grp) as { readonly type: string }[])
-    types.add(type);
-  for (let after = ""; ;) {
-    const row = step.sql(NEXT_TYPE).get(queue, priority, grp, after) as { readonly type: string } | undefined;
-    if (row === undefined) return types;
-    types.add((after = row.type));
-  }
+  const plain = step.sql(PLAIN_TYPES).all(queue, priority, grp) as { readonly type: string }[];
+  return new Set([...plain.map(({ type }) => type), ...step.names(NEXT_TYPE, queue, priority, grp)]);
 }
 
 /** Where a new lane stands: beside those that differ only in their keys, else where its unit does. */

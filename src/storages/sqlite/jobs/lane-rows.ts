@@ -1,25 +1,18 @@
 import type { Lane } from "../../../planner/turns.ts";
 import { valuesOf } from "../driver.ts";
 import type { Step } from "../step.ts";
-import type { Place } from "./line.ts";
+import type { Rank } from "./ready-lanes.ts";
 
 /** A row of `sluice_lanes`. The group is as it is kept there: '' without one, ':' and its name with one. */
 export interface LaneRow extends Lane {
-  readonly group: string;
-}
-
-/** A lane of a unit: one that a claim may take from, or one that only has its turn with the others. */
-export interface Sibling {
-  readonly id: number;
   readonly type: string;
-  readonly turn: number;
-  readonly waiting: number;
+  readonly group: string;
   /** 1: its group has lanes of many types (many-types.ts). */
   readonly many: number;
 }
 
-/** A lane of any kind. */
-export type AnyLane = LaneRow & Sibling & { readonly gated: number };
+/** A lane of a unit: one that a claim may take from, or one that only has its turn with the others. */
+export type Sibling = Pick<LaneRow, "id" | "type" | "turn" | "waiting" | "many">;
 
 /** A row of `sluice_lanes`, as a claim under limits reads it. */
 export interface ClaimLaneRow {
@@ -59,8 +52,8 @@ export interface OpenGateRow {
   readonly row: GateRow & ({ readonly id: null } | ClaimLaneRow);
   /** 1: there are other lanes. */
   readonly more: number | null;
-  /** The place that the gate is known by. */
-  readonly place: Place;
+  /** The rank that the gate is known by. */
+  readonly rank: Rank;
 }
 
 const columns = (of: string) =>
@@ -105,7 +98,7 @@ const OF_TURN = `SELECT ${WITH_GATE} FROM sluice_lanes AS lane ${JOIN_GATE}
 const PLAIN = `${OF_TURN} AND lane.keys = ''`;
 const KEYED = `${OF_TURN} AND lane.keys <> '' LIMIT +?`;
 
-/** The lanes of a type at no gate in the order of their turns, so many from this place on. */
+/** The lanes of a type at no gate in the order of their turns, so many from this one on. */
 export function homeLanes(step: Step, queue: string, type: string, count: number, from: number): ClaimLaneRow[] {
   return step.arrays(HOME).all(queue, type, count, from).map(rowOf);
 }
@@ -116,7 +109,7 @@ export interface ByFirst {
   readonly seq: number;
 }
 
-/** Lanes of a priority without groups at no gate in the order of their first jobs, so many behind this place; and the place of the last. */
+/** Lanes of a priority without groups at no gate in the order of their first jobs, so many behind this one; and where the last is. */
 export function lanesByFirst(
   step: Step,
   queue: string,
@@ -209,6 +202,6 @@ function rowOf(row: unknown): AtGate {
 
 function openGateOf(row: unknown): OpenGateRow {
   const v = valuesOf(row) as never[];
-  const place = { priority: v[20]!, turn: v[21]!, own: v[22]!, headAt: v[23]!, headSeq: v[24]! };
-  return { row: rowOf(row) as OpenGateRow["row"], more: v[19]!, place };
+  const rank = { priority: v[20]!, turn: v[21]!, own: v[22]!, headAt: v[23]!, headSeq: v[24]! };
+  return { row: rowOf(row) as OpenGateRow["row"], more: v[19]!, rank };
 }

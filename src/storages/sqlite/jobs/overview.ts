@@ -7,12 +7,8 @@ import type { JobRow } from "./record.ts";
 /** How many jobs are looked at at once. */
 const PAGE = 100;
 
-// From one queue to the next along an index, however many jobs lie between them.
-const FIRST_QUEUE = "SELECT queue FROM sluice_jobs WHERE lease_until IS NULL ORDER BY queue LIMIT 1";
 const NEXT_QUEUE = "SELECT queue FROM sluice_jobs WHERE lease_until IS NULL AND queue > ? ORDER BY queue LIMIT 1";
 const ACTIVE_QUEUES = "SELECT DISTINCT queue FROM sluice_jobs WHERE lease_until > 0";
-const PAUSED_QUEUES = "SELECT DISTINCT queue FROM sluice_pauses";
-const PAUSES = "SELECT type FROM sluice_pauses WHERE queue = ? ORDER BY type";
 const COUNTS = `SELECT state, count(*) AS count FROM sluice_jobs WHERE queue = ? AND lease_until IS NULL GROUP BY state`;
 const ACTIVE = "SELECT count(*) AS count FROM sluice_jobs WHERE queue = ? AND lease_until > 0";
 const OLDEST = `SELECT seq, created_at, due_at FROM sluice_jobs WHERE queue = ? AND state = 'waiting' AND lease_until IS NULL
@@ -33,15 +29,8 @@ function exists({ counts, paused, pausedTypes }: QueueOverview): boolean {
 
 /** All queues that have jobs or are paused, sorted. */
 export function queueNames(step: Step): string[] {
-  const names = new Set<string>();
-  for (const sql of [PAUSED_QUEUES, ACTIVE_QUEUES]) {
-    for (const { queue } of step.sql(sql).all() as { queue: string }[]) names.add(queue);
-  }
-  let row = step.sql(FIRST_QUEUE).get() as { queue: string } | undefined;
-  while (row !== undefined) {
-    names.add(row.queue);
-    row = step.sql(NEXT_QUEUE).get(row.queue) as { queue: string } | undefined;
-  }
+  const active = (step.sql(ACTIVE_QUEUES).all() as { queue: string }[]).map(({ queue }) => queue);
+  const names = new Set([...step.settings.pauses.keys(), ...active, ...step.names(NEXT_QUEUE)]);
   return [...names].toSorted();
 }
 
@@ -51,7 +40,7 @@ function overviewOf(step: Step, queue: string): QueueOverview {
     counts[state] = count;
   }
   counts.active = (step.sql(ACTIVE).get(queue) as { count: number }).count;
-  const pauses = (step.sql(PAUSES).all(queue) as { type: string }[]).map(({ type }) => type);
+  const pauses = [...step.pausesOf(queue)].toSorted();
   return {
     queue,
     counts: counts satisfies JobCounts,

@@ -6,9 +6,9 @@ import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import { Allowance } from "../../../storage/step-bytes.ts";
 import type { SqliteKeys } from "../limits/keys.ts";
 import type { ClaimLanes, Closing } from "./claim-lanes.ts";
-import type { ClaimLane } from "./line.ts";
+import type { ClaimLane } from "./ready-lanes.ts";
 import { type FirstLanes, PASSED_OVER } from "./many-types.ts";
-import type { OpenTypes } from "./ready.ts";
+import type { OpenTypes } from "./open-types.ts";
 
 /** No more than this is read at once. */
 const PAGE = 1_000;

@@ -1,7 +1,7 @@
 import type { Sweep } from "../../../storage/job-storage.ts";
 import { stalledError } from "../../../storage/stalled.ts";
-import { endLeases } from "../limits/leases.ts";
-import { isAnyRipe, pruneLimits } from "../prune.ts";
+import { endLeases } from "../limits/release.ts";
+import { isAnyRipe, pruneLimits } from "../limits/prune.ts";
 import type { Step } from "../step.ts";
 import { recordFailure } from "./attempts.ts";
 import { endLate, isAnyLate, isFull } from "./due.ts";
@@ -29,7 +29,7 @@ const EXPIRED = [
   deletion("sluice_jobs", "seq", "delete_at IS NOT NULL AND delete_at <= ?", "delete_at", 0),
   deletion("sluice_keys", "queue, key", "expires_at <= ?", "expires_at", 0),
   deletion("sluice_lanes", "id", "empty_since <= ?", "empty_since", LANE_KEPT_MS),
-  deletion("sluice_holds", "limit_id, token", "until IS NOT NULL AND until <= ?", "until", 0),
+  deletion("sluice_slots", "limit_id, token", "until IS NOT NULL AND until <= ?", "until", 0),
   deletion("sluice_claims", "queue", "at <= ?", "at", CLAIM_KEPT_MS),
   deletion("sluice_workers", "id", "until <= ?", "until", 0),
   deletion("sluice_processes", "origin", "until <= ?", "until", 0),

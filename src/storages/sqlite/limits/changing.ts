@@ -1,19 +1,26 @@
 import { LimitNotFoundError } from "../../../core/errors.ts";
-import { holdKey, recordRemaining } from "../../../limits/key-state.ts";
+import { recordRemaining } from "../../../limits/key-state.ts";
 import { isBySame, type LimitRule } from "../../../limits/rule.ts";
 import { type Declared, declareRules, ownersWithout } from "../../../storage/declarations.ts";
 import { changeByHand, changeOf } from "../../../storage/limit-history.ts";
 import type { DeclareOptions, LimitChange, LimitsDeclared } from "../../../storage/limit-storage.ts";
 import { changeRule, ruleInForce, type StoredRule } from "../../../storage/stored-rules.ts";
-import { findLimit, type LimitRow, limitById } from "../limit-row.ts";
 import type { Step } from "../step.ts";
 import { adopt } from "./adopting.ts";
-import { windowFreed } from "./freed.ts";
+import { windowFreed } from "./release.ts";
 import { clearGates, openAll } from "./gates.ts";
-import { changeKeyState, keyStateOf } from "./key-state.ts";
 import { stateGrpOf } from "./groups.ts";
-import { forgetOwner, ownersOf, rememberOwner, tellChanges } from "./history.ts";
-import { dropLimit, resetLimit } from "./reset.ts";
+import { forgetOwner, ownersOf, recordChanges, rememberOwner } from "./history.ts";
+import {
+  changeKeyState,
+  dropLimit,
+  findLimit,
+  holdLimit,
+  type LimitRow,
+  limitById,
+  openLimit,
+  resetLimit,
+} from "./limit-row.ts";
 
 const WRITE = `INSERT INTO sluice_rules (name, stored) VALUES (?, ?)
   ON CONFLICT (name) DO UPDATE SET stored = excluded.stored`;
@@ -21,7 +28,7 @@ const DELETE = "DELETE FROM sluice_rules WHERE name = ?";
 const CHANGED = "UPDATE sluice_meta SET settings = settings + 1";
 // Of a limit by group nothing but what is kept for groups: the bare name belongs to `rates`.
 const IDS = "SELECT id FROM sluice_limits WHERE name = ? AND grp >= ?";
-const GO_ON = `UPDATE sluice_limits SET pause_until = NULL, told_left = NULL, told_until = NULL, failures = 0,
+const GO_ON = `UPDATE sluice_limits SET held_until = NULL, remaining = NULL, remaining_until = NULL, failures = 0,
   open_until = NULL WHERE name = ? AND grp >= ?`;
 const firstGrp = ({ byGroup }: LimitRule): string => (byGroup ? "-" : "");
 
@@ -46,7 +53,7 @@ export function define(step: Step, rules: readonly LimitRule[], options: Declare
   for (const stored of inForce) adopt(step, step.rules.byName.get(stored.declared.name), ruleInForce(stored));
   for (const name of removed) erase(step, step.rules.byName.get(name)!);
   if (owner !== undefined) rememberOwner(step, owner);
-  tellChanges(step, changes);
+  recordChanges(step, changes);
   return { changes, kept };
 }
 
@@ -57,7 +64,7 @@ export function remove(step: Step, name: string, by: string | null): boolean {
   if (before === undefined || rule === undefined) return false;
   erase(step, rule);
   for (const owner of ownersWithout(step.rules, name)) forgetOwner(step, owner);
-  tellChanges(step, [changeOf("removed", before, undefined, { by, owner: null, version: null })]);
+  recordChanges(step, [changeOf("removed", before, undefined, { by, owner: null, version: null })]);
   return true;
 }
 
@@ -82,7 +89,7 @@ export function change(step: Step, name: string, wanted: LimitChange, by: string
   const after = changeRule(before, wanted, step.now);
   if (after !== undefined) write(step, [after]);
   const changed = changeByHand(before, after, wanted, by);
-  if (changed !== undefined) tellChanges(step, [changed]);
+  if (changed !== undefined) recordChanges(step, [changed]);
   if (after !== undefined && ("quota" in wanted || "restore" in wanted)) {
     loosen(step, name);
     adopt(step, rule, ruleInForce(after));
@@ -93,21 +100,19 @@ export function change(step: Step, name: string, wanted: LimitChange, by: string
   }
   // What holds all groups is kept with the rule.
   if ("holdMs" in wanted && after === undefined) {
-    changeKeyState(step, name, stateGrpOf(rule, wanted.group), (keyState) =>
-      holdKey(keyState, step.now + wanted.holdMs),
-    );
+    holdLimit(step, name, stateGrpOf(rule, wanted.group), step.now + wanted.holdMs);
   }
-  if ("remaining" in wanted) tell(step, rule, wanted);
+  if ("remaining" in wanted) setRemaining(step, rule, wanted);
   if ("reset" in wanted) reset(step, rule, wanted.group);
 }
 
-function tell(step: Step, rule: LimitRule, said: Extract<LimitChange, { remaining: number }>): void {
-  const grp = stateGrpOf(rule, said.group);
-  const left = keyStateOf(findLimit(step, rule.name, grp)).remaining;
-  changeKeyState(step, rule.name, grp, (keyState) => {
+/** What the service says is left. */
+function setRemaining(step: Step, rule: LimitRule, said: Extract<LimitChange, { remaining: number }>): void {
+  const row = openLimit(step, rule.name, 0, stateGrpOf(rule, said.group));
+  changeKeyState(step, row, (keyState) => {
     recordRemaining(keyState, said.remaining, said.resetMs, step.now);
     // More is left than it said before.
-    if (left !== null && keyState.remaining! > left) windowFreed(step, { name: rule.name, grp });
+    if (row.remaining !== null && keyState.remaining! > row.remaining) windowFreed(step, row);
   });
 }
 

@@ -30,7 +30,6 @@ const DELETE_EMPTY = `DELETE FROM sluice_gates WHERE id = ?
   AND NOT EXISTS (SELECT 1 FROM sluice_lanes WHERE gate = sluice_gates.id AND waiting > 0)`;
 const AWAITED = `SELECT 1 FROM sluice_gates WHERE name IN (SELECT value FROM json_each(?)) AND ${CLOSED} LIMIT 1`;
 const FIRST = `SELECT name, grp, until FROM sluice_gates WHERE queue = ? AND type = ? AND ${CLOSED} ORDER BY until LIMIT 1`;
-// From one type to the next along the index.
 const NEXT_CLOSED = `SELECT type FROM sluice_gates WHERE queue = ? AND type > ? AND ${CLOSED} ORDER BY type LIMIT 1`;
 const NEXT_OPEN = "SELECT type FROM sluice_gates WHERE queue = ? AND type > ? AND until IS NULL ORDER BY type LIMIT 1";
 
@@ -52,12 +51,7 @@ export interface ClosedGate {
 
 /** The types of a queue that have lanes at closed gates, or at open ones. */
 export function gateTypes(step: Step, queue: string, open: boolean): string[] {
-  const types: string[] = [];
-  for (let after = ""; ;) {
-    const row = step.sql(open ? NEXT_OPEN : NEXT_CLOSED).get(queue, after) as { readonly type: string } | undefined;
-    if (row === undefined) return types;
-    types.push((after = row.type));
-  }
+  return [...step.names(open ? NEXT_OPEN : NEXT_CLOSED, queue)];
 }
 
 /** The first of the closed gates of a type to open; undefined: none is closed. */

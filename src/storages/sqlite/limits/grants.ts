@@ -1,9 +1,9 @@
 import { quotaOf } from "../../../limits/rule.ts";
 import { type Confirmation, confirmInMs, type Grant } from "../../../storage/grants.ts";
 import type { KeyCharge } from "../../../planner/claim-limits.ts";
-import type { LimitRow } from "../limit-row.ts";
+import type { LimitRow } from "./limit-row.ts";
 import type { Step } from "../step.ts";
-import { moveTotal } from "../totals.ts";
+import { moveTotal } from "./totals.ts";
 import { groupOf } from "./groups.ts";
 
 const UNCONFIRMED = `SELECT s.seq, s.at, s.granted, s.n, l.id, l.name, l.grp, l.longest, l.window_ms, l.used, l.seen_at

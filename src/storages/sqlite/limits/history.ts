@@ -15,8 +15,8 @@ const REMEMBER = `INSERT INTO sluice_limit_owners (name, version) VALUES (?, ?)
   ON CONFLICT (name) DO UPDATE SET version = excluded.version`;
 const FORGET = "DELETE FROM sluice_limit_owners WHERE name = ?";
 
-/** Keeps what was changed, and lets listeners hear it. */
-export function tellChanges(step: Step, changes: readonly LimitChanged[]): void {
+/** Keeps what was changed, and emits an event for each. */
+export function recordChanges(step: Step, changes: readonly LimitChanged[]): void {
   for (const change of changes) {
     step.sql(ADD).run(change.limit, step.wall, JSON.stringify(change));
     step.sql(DROP_OWN).run(change.limit, change.limit);

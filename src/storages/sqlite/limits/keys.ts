@@ -5,10 +5,10 @@ import type { LimitKey } from "../../../planner/claim-limits.ts";
 import { type Asking, type HeavyHead, waitForHeads } from "../../../planner/heavy-heads.ts";
 import { decideFor, type InspectedKey } from "../../../storage/inspected-key.ts";
 import type { Step } from "../step.ts";
-import { windowWait } from "../windows.ts";
-import { SqliteLimitState } from "./limit-state.ts";
 import { stateGrpOf } from "./groups.ts";
 import { heavyHeads } from "./heavy-heads.ts";
+import { SqliteLimitState } from "./limit-state.ts";
+import { windowWait } from "./windows.ts";
 
 /** From this number on starts share rows: by a thousandth of the window at most. */
 const MANY = 1_000;
@@ -20,7 +20,7 @@ export class SqliteKey implements LimitKey, InspectedKey {
   readonly quota: Quota;
   readonly limitState: SqliteLimitState;
   /** Every start takes slots. */
-  readonly holds: boolean;
+  readonly takesSlots: boolean;
   /** A start may be corrected when its group has long been idle: until its lease ends, the group is remembered. */
   readonly pins: boolean;
   readonly #step: Step;
@@ -34,8 +34,8 @@ export class SqliteKey implements LimitKey, InspectedKey {
     this.rule = rule;
     this.group = group;
     this.quota = quotaOf(rule, group);
-    this.holds = takesSlots(rule, group);
-    this.pins = !this.holds && rule.byGroup && rule.weight !== null && rule.quota.max !== null;
+    this.takesSlots = takesSlots(rule, group);
+    this.pins = !this.takesSlots && rule.byGroup && rule.weight !== null && rule.quota.max !== null;
     this.limitState = keys.limitState(rule.name, stateGrpOf(rule, group));
     this.#step = step;
     this.#keys = keys;
@@ -72,7 +72,7 @@ export class SqliteKey implements LimitKey, InspectedKey {
   }
 
   get slots(): SlotsInUse {
-    return this.holds ? this.limitState.held : NO_SLOTS;
+    return this.takesSlots ? this.limitState.slots : NO_SLOTS;
   }
 
   get keyState(): KeyState {
@@ -91,21 +91,20 @@ export class SqliteKey implements LimitKey, InspectedKey {
   }
 
   take(charge: Charge): void {
-    this.limitState.take(charge, this.#keys.start, this.holds, this.#keys.ttlMs);
+    this.limitState.take(charge, this.#keys.start, this.takesSlots, this.#keys.ttlMs);
   }
 
-  /** How much is available now: 0 if anything blocks; null: no bound. */
-  get free(): number | null {
+  /** How much is available now: 0 if anything blocks; infinity: no bound. */
+  get available(): number {
     if (this.wait(ONE) !== 0) return 0;
-    const free = availableNow(this.rule, this.quota, this.keyState, this.slots, this.used, this.now);
-    return free === Number.POSITIVE_INFINITY ? null : free;
+    return availableNow(this.rule, this.quota, this.keyState, this.slots, this.used, this.now);
   }
 
   /** The fast path: nothing but numbers can block, and they fit. Most questions end here. */
   #fits({ weight, slots }: Charge): boolean {
     const { max, windowMs, concurrency } = this.quota;
     if (!(this.#plain ??= this.#isPlain())) return false;
-    if (concurrency !== null && !(this.limitState.held.slots + slots <= concurrency)) return false;
+    if (concurrency !== null && !(this.limitState.slots.slots + slots <= concurrency)) return false;
     return max === null || windowMs === null || (max > 0 && this.limitState.used(windowMs) + weight <= max);
   }
 

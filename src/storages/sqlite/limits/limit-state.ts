@@ -1,13 +1,12 @@
 import { type KeyState, chargeKey, type SlotsInUse, NO_SLOTS } from "../../../limits/key-state.ts";
 import type { Charge } from "../../../limits/rule.ts";
-import { findLimit, type LimitRow, openLimit } from "../limit-row.ts";
+import { findLimit, keyStateOf, type LimitRow, openLimit } from "./limit-row.ts";
 import type { Step } from "../step.ts";
-import { usedOf } from "../totals.ts";
-import { enterStarts, type Granting, grantStarts, lastMoment } from "../windows.ts";
-import { keyStateOf } from "./key-state.ts";
-import { heldOf } from "./holds.ts";
+import { usedOf } from "./totals.ts";
+import { enterStarts, type Granting, grantStarts, lastMoment } from "./windows.ts";
+import { slotsInUse } from "./slots.ts";
 
-const TAKE = `UPDATE sluice_limits SET latest_at = ?, called_at = ?, called_by = ?, told_left = ?, window_ms = ?, used = ?,
+const TAKE = `UPDATE sluice_limits SET latest_at = ?, called_at = ?, called_by = ?, remaining = ?, window_ms = ?, used = ?,
   seen_at = ? WHERE id = ?`;
 
 /** Stands for the number of this step, until it has one. */
@@ -27,7 +26,7 @@ export class SqliteLimitState {
   readonly #used = new Map<number, { readonly used: number; readonly at: number }>();
   #row: LimitRow | undefined;
   #keyState: KeyState;
-  #held: SlotsInUse | undefined;
+  #slots: SlotsInUse | undefined;
   /** Which start it was last charged for, and how much; how much for all of them, and in how many starts. */
   #latest = 0;
   #charged = 0;
@@ -65,9 +64,9 @@ export class SqliteLimitState {
     return this.#keyState;
   }
 
-  get held(): SlotsInUse {
-    this.#held ??= this.#row === undefined ? NO_SLOTS : heldOf(this.#step, this.#row.id, this.#row.open_until);
-    return this.#held;
+  get slots(): SlotsInUse {
+    this.#slots ??= this.#row === undefined ? NO_SLOTS : slotsInUse(this.#step, this.#row.id, this.#row.open_until);
+    return this.#slots;
   }
 
   /** Are starts kept long enough for this window? */
@@ -102,7 +101,7 @@ export class SqliteLimitState {
   }
 
   /** Charges start number `start` of this step: once, however many rules look at it; a larger charge adds the difference. */
-  take(charge: Charge, start: number, holds: boolean, ttlMs: number | undefined): void {
+  take(charge: Charge, start: number, takesSlots: boolean, ttlMs: number | undefined): void {
     const before = this.#latest === start ? this.#charged : 0;
     const weight = Math.max(0, charge.weight - before);
     if (this.#latest !== start) this.#starts += 1;
@@ -111,9 +110,9 @@ export class SqliteLimitState {
     this.#taken += weight;
     const granted = ttlMs === undefined ? undefined : { by: OURS, until: lastMoment(this.#step, ttlMs) };
     chargeKey(this.#keyState, { ...charge, weight }, this.#step.now, granted);
-    if (!holds) return;
-    const { slots, probes, expiresIn } = this.held;
-    this.#held = { slots: slots + charge.slots, probes: probes + 1, expiresIn };
+    if (!takesSlots) return;
+    const { slots, probes, expiresIn } = this.slots;
+    this.#slots = { slots: slots + charge.slots, probes: probes + 1, expiresIn };
   }
 
   /**

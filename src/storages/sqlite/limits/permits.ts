@@ -4,14 +4,13 @@ import { type Charge, mostOf, weighed } from "../../../limits/rule.ts";
 import { NEVER, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { LimitGiven, LimitTake, LimitTaken } from "../../../storage/limit-storage.ts";
 import { refuseOtherNames } from "../../../storage/stored-rules.ts";
-import { type LimitRow, limitById } from "../limit-row.ts";
-import { pruneStarts } from "../prune.ts";
+import { changeKeyState, type LimitRow, limitById } from "./limit-row.ts";
+import { pruneStarts } from "./prune.ts";
 import type { Step } from "../step.ts";
-import { cancelStart, endStart, isEnded, isIssued, type PermitStart, settlePermit } from "../tokens.ts";
-import { release, windowFreed } from "./freed.ts";
-import { keyStateOf, saveKeyState } from "./key-state.ts";
+import { cancelStart, endStart, isEnded, isIssued, type PermitStart, settleStart } from "./tokens.ts";
+import { release, settleSlots, windowFreed } from "./release.ts";
 import { grantOf } from "./grants.ts";
-import { type EndedHold, hold } from "./holds.ts";
+import { type SlotsRow, takeSlots } from "./slots.ts";
 import { SqliteKeys, type SqliteKey } from "./keys.ts";
 
 /** Every so many permits, old starts are deleted: there may be no worker that sweeps. */
@@ -23,11 +22,10 @@ const CORRECTED_MS = 600_000;
 /** Of all that waits for a limit, callers outside of jobs come last. */
 const LAST = Number.NEGATIVE_INFINITY;
 
-const HELD = "token = ? AND until IS NOT NULL AND until > ?";
-const FIND = `SELECT limit_id, slots, at FROM sluice_holds WHERE ${HELD}`;
-const END = `DELETE FROM sluice_holds WHERE ${HELD} RETURNING limit_id, slots, at`;
-const CORRECT = `UPDATE sluice_holds SET slots = ? WHERE ${HELD}`;
-const RENEW = `UPDATE sluice_holds SET until = max(until, ?) WHERE ${HELD}`;
+const LIVE = "token = ? AND until IS NOT NULL AND until > ?";
+const FIND = `SELECT limit_id, slots, at FROM sluice_slots WHERE ${LIVE}`;
+const END = `DELETE FROM sluice_slots WHERE ${LIVE}`;
+const RENEW = `UPDATE sluice_slots SET until = max(until, ?) WHERE ${LIVE}`;
 const NAME = "UPDATE sluice_starts SET token = ? WHERE seq = ?";
 
 function keyOf(step: Step, request: LimitTake): { key: SqliteKey; charge: Charge } {
@@ -74,22 +72,22 @@ export function take(step: Step, request: LimitTake): LimitTaken {
   const { grantTtlMs: ttlMs } = request;
   const id = key.limitState.save(ttlMs === undefined ? undefined : { number, ttlMs }, { alone: true });
   if (key.limitState.entry > 0) step.sql(NAME).run(number, key.limitState.entry);
-  const until = key.holds ? 0 : step.now + Math.max(request.ttlMs, key.quota.windowMs ?? 0, CORRECTED_MS);
-  if (key.holds) hold(step, id, number, charge.slots, step.now + request.ttlMs);
+  const until = key.takesSlots ? 0 : step.now + Math.max(request.ttlMs, key.quota.windowMs ?? 0, CORRECTED_MS);
+  if (key.takesSlots) takeSlots(step, id, number, charge.slots, step.now + request.ttlMs);
   // A group that is idle would be forgotten before.
-  else if (key.rule.byGroup && key.limitState.entry > 0) hold(step, id, number, 0, until);
+  else if (key.rule.byGroup && key.limitState.entry > 0) takeSlots(step, id, number, 0, until);
   if (number % PRUNE_EVERY === 0) pruneStarts(step, id);
   const token = [id, number, charge.weight, step.now, until].join(":");
   const grant = ttlMs === undefined ? undefined : grantOf(number, [{ key, charge }]);
-  return { granted: true, token, held: key.holds, ...(grant !== undefined && { grant }) };
+  return { granted: true, token, held: key.takesSlots, ...(grant !== undefined && { grant }) };
 }
 
 /** What a permit says about itself. */
 interface Permit {
   readonly row: LimitRow | undefined;
   readonly start: PermitStart;
-  /** What it holds; undefined: nothing. */
-  readonly held: EndedHold | undefined;
+  /** Its slots; undefined: it has none. */
+  readonly slots: SlotsRow | undefined;
   /** It has ended, and can only be corrected. */
   readonly ended: boolean;
 }
@@ -102,7 +100,7 @@ export function give(step: Step, token: string, given: LimitGiven): void {
   else settle(step, permit, given.used);
 }
 
-/** Keeps what is held. Answers with the tokens that are lost. */
+/** Keeps slots for longer. Answers with the tokens that are lost. */
 export function renew(step: Step, tokens: readonly string[], ttlMs: number): string[] {
   const until = step.now + ttlMs;
   return tokens.filter((token) => {
@@ -111,41 +109,36 @@ export function renew(step: Step, tokens: readonly string[], ttlMs: number): str
   });
 }
 
-function end(step: Step, { row, start, held }: Permit): void {
-  if (row !== undefined) endStart(step, row, start);
-  letGo(step, start.number, held);
+function end(step: Step, permit: Permit): void {
+  if (permit.row !== undefined) endStart(step, permit.row, permit.start);
+  endSlots(step, permit);
 }
 
-function letGo(step: Step, number: number, held: EndedHold | undefined): void {
-  if (held === undefined) return;
-  step.sql(END).all(number, step.now);
-  release(step, [held]);
+function endSlots(step: Step, { start, slots }: Permit): void {
+  if (slots === undefined) return;
+  step.sql(END).run(start.number, step.now);
+  release(step, [slots]);
 }
 
 function cancel(step: Step, permit: Permit): void {
-  const { row, start, held } = permit;
-  letGo(step, start.number, held);
+  const { row, start } = permit;
+  endSlots(step, permit);
   if (row === undefined) return;
   const cancelled = cancelStart(step, row, start.number);
   endStart(step, row, start);
   if (!cancelled && row.window_ms !== null) return;
-  const keyState = keyStateOf(row);
-  cancelCharge(keyState, start.at);
-  saveKeyState(step, row.id, keyState);
+  changeKeyState(step, row, (keyState) => cancelCharge(keyState, start.at));
   windowFreed(step, row);
 }
 
-function settle(step: Step, { row, start, held }: Permit, used: number): void {
-  // After a reset what is held is kept elsewhere; what was counted is nowhere.
-  const name = (held === undefined ? row : limitById(step, held.limit_id))?.name;
+function settle(step: Step, { row, start, slots }: Permit, used: number): void {
+  // After a reset the slots are kept under another id; what was counted is nowhere.
+  const name = (slots === undefined ? row : limitById(step, slots.limit_id))?.name;
   const rule = name === undefined ? undefined : step.rules.byName.get(name);
   if (rule === undefined) return;
   if (rule.quota.max !== null) {
-    if (row !== undefined) settlePermit(step, row, start, used);
-  } else if (held !== undefined && held.slots !== used) {
-    step.sql(CORRECT).run(used, start.number, step.now);
-    if (used < held.slots) release(step, [{ ...held, slots: held.slots - used }]);
-  }
+    if (row !== undefined) settleStart(step, row, start, used, start.until);
+  } else if (slots !== undefined) settleSlots(step, slots, start.number, used);
 }
 
 /** What there is of a permit, unless it has ended or expired. */
@@ -153,10 +146,10 @@ function read(step: Step, token: string): Permit | undefined {
   const [id, number, reserved, at, until] = partsOf(token);
   if (id === undefined || number === undefined) return undefined;
   if (!isIssued(step, number)) return undefined;
-  const held = step.sql(FIND).get(number, step.now) as EndedHold | undefined;
-  const ended = held === undefined && isEnded(step, number);
-  if (held === undefined && !ended && step.now >= until!) return undefined;
-  return { row: limitById(step, id), start: { number, reserved: reserved!, at: at!, until: until! }, held, ended };
+  const slots = step.sql(FIND).get(number, step.now) as SlotsRow | undefined;
+  const ended = slots === undefined && isEnded(step, number);
+  if (slots === undefined && !ended && step.now >= until!) return undefined;
+  return { row: limitById(step, id), start: { number, reserved: reserved!, at: at!, until: until! }, slots, ended };
 }
 
 function partsOf(token: string): readonly (number | undefined)[] {

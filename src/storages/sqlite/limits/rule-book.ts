@@ -11,10 +11,10 @@ export class RuleBook {
   /** In force, by name. */
   readonly byName: ReadonlyMap<string, LimitRule>;
   readonly inForce: readonly LimitRule[];
-  /** The names of those under which something may be held. */
-  readonly holding: readonly string[];
-  /** Is everything that is held held of limits for all, which no failure breaks? */
-  readonly holdsPlainly: boolean;
+  /** The names of those under which starts may take slots. */
+  readonly withSlots: readonly string[];
+  /** Are these all for all groups, and without a breaker? */
+  readonly slotsForAll: boolean;
   /** Does a rule break after failures? */
   readonly breaks: boolean;
   /** The names of those for which it matters how heavy jobs are. */
@@ -24,14 +24,9 @@ export class RuleBook {
     this.stored = stored;
     this.byName = new Map(Array.from(stored, ([name, rule]) => [name, ruleInForce(rule)]));
     this.inForce = [...this.byName.values()];
-    const holding = this.inForce.filter(
-      ({ breaker, quota, groups }) =>
-        breaker !== null ||
-        quota.concurrency !== null ||
-        Object.values(groups).some(({ concurrency }) => concurrency !== undefined),
-    );
-    this.holding = holding.map(({ name }) => name);
-    this.holdsPlainly = holding.every(({ byGroup, breaker }) => !byGroup && breaker === null);
+    const withSlots = this.inForce.filter(mayTakeSlots);
+    this.withSlots = withSlots.map(({ name }) => name);
+    this.slotsForAll = withSlots.every(({ byGroup, breaker }) => !byGroup && breaker === null);
     this.breaks = this.inForce.some(({ breaker }) => breaker !== null);
     this.weighing = this.inForce.filter(({ weight }) => weight !== null).map(({ name }) => name);
   }
@@ -55,6 +50,15 @@ export class RuleBook {
 }
 
 const NONE: readonly LimitRule[] = [];
+
+/** May a start take slots of the limit, whatever its group is? */
+export function mayTakeSlots({ breaker, quota, groups }: LimitRule): boolean {
+  return (
+    breaker !== null ||
+    quota.concurrency !== null ||
+    Object.values(groups).some(({ concurrency }) => concurrency !== undefined && concurrency !== null)
+  );
+}
 
 /** A rule that cannot be read binds no job. */
 export function readRules(statements: Statements): RuleBook {

@@ -1,7 +1,7 @@
-import { expectedDelay, lookAgainIn } from "../../limits/look-again.ts";
-import { NEVER, type Wait } from "../../limits/wait.ts";
+import { expectedDelay, lookAgainIn } from "../../../limits/look-again.ts";
+import { NEVER, type Wait } from "../../../limits/wait.ts";
 import type { LimitRow } from "./limit-row.ts";
-import type { Step } from "./step.ts";
+import type { Step } from "../step.ts";
 import { insideOf, shiftTotal, usedOf } from "./totals.ts";
 
 /*
@@ -51,7 +51,7 @@ export function waitFor(
 ): Wait {
   if (weight > max) return NEVER;
   if (row === undefined) return 0;
-  const paused = row.pause_until === null ? 0 : row.pause_until - step.now;
+  const paused = row.held_until === null ? 0 : row.held_until - step.now;
   return Math.max(0, paused, windowWait(step, row, { max, windowMs }, weight, used));
 }
 

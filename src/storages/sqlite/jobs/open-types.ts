@@ -2,8 +2,8 @@ import { type Unit, unitsOf } from "../../../planner/turns.ts";
 import { valuesOf } from "../driver.ts";
 import { gateTypes } from "../limits/gates.ts";
 import type { Step } from "../step.ts";
-import type { AnyLane, LaneRow, Sibling } from "./lane-rows.ts";
-import { unitsWithoutGroups } from "./many-types.ts";
+import type { LaneRow, Sibling } from "./lane-rows.ts";
+import { FirstLanes, PASSED_OVER } from "./many-types.ts";
 
 /** A queue with no more lanes than this is looked at as a whole: one statement in place of four, half the time of a look. */
 const FEW = 8;
@@ -12,7 +12,7 @@ const ALL = `SELECT id, type, priority, grp, turn, waiting, gate IS NOT NULL, fi
   FROM sluice_lanes WHERE queue = ? LIMIT ${FEW + 1}`;
 
 /** A row of it. A claim from a queue with many lanes reads it in vain: an array takes half the time of an object. */
-function laneOf(row: unknown): AnyLane {
+function laneOf(row: unknown): LaneRow & { readonly gated: number } {
   const v = valuesOf(row) as never[];
   return {
     id: v[0]!,
@@ -26,11 +26,9 @@ function laneOf(row: unknown): AnyLane {
   };
 }
 
-// From one type to the next along the index, however many lanes lie between them.
 const READY = "empty_since IS NULL AND gate IS NULL";
-const FIRST_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND ${READY} ORDER BY type LIMIT 1`;
 const NEXT_TYPE = `SELECT type FROM sluice_lanes WHERE queue = ? AND type > ? AND ${READY} ORDER BY type LIMIT 1`;
-const LANES = `SELECT id, priority, grp AS "group", turn, waiting, first_at IS NOT NULL AS many FROM sluice_lanes
+const LANES = `SELECT id, type, priority, grp AS "group", turn, waiting, first_at IS NOT NULL AS many FROM sluice_lanes
   WHERE queue = ? AND type = ? AND ${READY} ORDER BY priority DESC, turn, own LIMIT +?`;
 const UNIT = `SELECT 0 AS unit, id, type, turn, waiting, first_at IS NOT NULL AS many FROM sluice_lanes AS lane
   WHERE lane.queue = ? AND lane.priority = ? AND lane.grp = ? AND lane.keys = ''`;
@@ -41,7 +39,8 @@ const UNITS = `SELECT unit.key AS unit, lane.id, lane.type, lane.turn, lane.wait
   CROSS JOIN sluice_lanes AS lane ON lane.queue = one.queue AND lane.priority = one.priority AND lane.grp = one.grp
     AND lane.keys = ''`;
 
-const NOTHING: ReadonlySet<string> = new Set();
+/** The types of a queue of which jobs wait in lanes at no gate. */
+export const readyTypes = (step: Step, queue: string): Iterable<string> => step.names(NEXT_TYPE, queue);
 
 /** Which types of a queue a claim may take: those it asks for that are not paused. None: the whole queue is paused. */
 export class OpenTypes {
@@ -52,15 +51,15 @@ export class OpenTypes {
   readonly #types: ReadonlySet<string> | undefined;
   readonly #paused: ReadonlySet<string>;
   readonly paused: boolean;
-  /** All lanes of the queue as they were when `units` looked, if they are few; else those that have the next jobs, if it found these. */
-  #seen: readonly AnyLane[] | undefined;
+  /** All lanes of the queue as they were when `units` looked, if they are few; else those of `#lanesOfFirst`. */
+  #seen: readonly LaneRow[] | undefined;
 
   constructor(step: Step, queue: string, types: readonly string[] | null) {
     this.#step = step;
     this.queue = queue;
     this.asked = types;
     this.#types = types === null ? undefined : new Set(types);
-    this.#paused = step.settings.pauses.get(queue) ?? NOTHING;
+    this.#paused = step.pausesOf(queue);
     this.paused = this.#paused.has("");
   }
 
@@ -80,23 +79,19 @@ export class OpenTypes {
   }
 
   /**
-   * At least the first `count` units in the order of their turns, or those that have the next `jobs` jobs, if there are so many. Of a unit that is not among the
-   * first of a type the lane of that type may be missing (`siblings`): then so many units come before it, or beside it in
-   * its priority, that it gives one job at the most.
+   * At least the first `count` units in the order of their turns. Of a unit that is not among the first of a type the lane of that type
+   * may be missing (`siblings`): then so many units come before it, or beside it in its priority, that it gives one job at the most.
+   * Of lanes of many types without groups, those that have the next `jobs` jobs.
    */
   units(count: number, jobs: number): Unit<LaneRow>[] {
     const lanes = this.#step.arrays(ALL).all(this.queue);
     if (lanes.length <= FEW) {
-      const few = (this.#seen = lanes.map(laneOf));
+      const few = lanes.map(laneOf);
+      this.#seen = few;
       return unitsOf(few.filter(({ type, waiting, gated }) => waiting > 0 && gated === 0 && this.has(type)));
     }
-    if (this.asked?.length !== 1) {
-      const seen = unitsWithoutGroups(this.#step, this.queue, (type) => this.has(type), jobs);
-      if (seen !== undefined) {
-        this.#seen = seen.flatMap(({ lanes: own }) => own);
-        return seen.map(({ unit }) => unit);
-      }
-    }
+    const ofFirst = this.asked?.length === 1 ? undefined : this.#lanesOfFirst(jobs);
+    if (ofFirst !== undefined) return unitsOf((this.#seen = ofFirst));
     const byType = Array.from(this.candidates(), (type) => this.#lanes(type, count));
     if (byType.length !== 1) return unitsOf(byType.flat());
     // Of one type each lane is a unit, and they are in order.
@@ -109,11 +104,30 @@ export class OpenTypes {
     }));
   }
 
+  /**
+   * Where lanes of many types wait, and there are no groups: those that have the next `jobs` jobs, if there are so many. Undefined: there
+   * are few types or groups, or too many lanes come first that are not asked for.
+   */
+  #lanesOfFirst(jobs: number): readonly LaneRow[] | undefined {
+    const first = FirstLanes.of(this.#step, this.queue);
+    if (first === undefined) return undefined;
+    const lanes: LaneRow[] = [];
+    let passedOver = 0;
+    while (lanes.length < jobs && !first.whole) {
+      for (const lane of first.read(jobs - lanes.length)) {
+        const { id, type, priority, grp, turn, waiting, many } = lane;
+        if (this.has(type)) lanes.push({ id, type, priority, group: grp, turn, waiting, many });
+        else passedOver += 1;
+      }
+      if (passedOver > PASSED_OVER) return undefined;
+    }
+    return lanes;
+  }
+
   /** For each of the units: all its lanes of the types asked for, empty or paused as they may be. */
   siblings(units: readonly Unit<LaneRow>[]): Sibling[][] {
     // Of one type there is one lane in a unit.
-    if (this.asked?.length === 1)
-      return units.map(({ lanes: [lane] }) => [{ ...(lane as AnyLane), type: this.asked![0]! }]);
+    if (this.asked?.length === 1) return units.map(({ lanes: [lane] }) => [lane!]);
     const seen = this.#seen;
     if (seen !== undefined) return units.map((unit) => seen.filter((lane) => this.#isOf(unit, lane)));
     const [first] = units;
@@ -136,7 +150,7 @@ export class OpenTypes {
     return this.#seen?.every((lane) => lane.priority !== priority || lane.group === one!.group) === true;
   }
 
-  #isOf({ priority, lanes: [one] }: Unit<LaneRow>, lane: AnyLane): boolean {
+  #isOf({ priority, lanes: [one] }: Unit<LaneRow>, lane: LaneRow): boolean {
     return lane.priority === priority && lane.group === one!.group && this.#types?.has(lane.type) !== false;
   }
 
@@ -159,10 +173,6 @@ export class OpenTypes {
       yield* new Set(this.asked.filter((type) => this.has(type)));
       return;
     }
-    let row = this.#step.sql(FIRST_TYPE).get(this.queue) as { type: string } | undefined;
-    while (row !== undefined) {
-      if (this.has(row.type)) yield row.type;
-      row = this.#step.sql(NEXT_TYPE).get(this.queue, row.type) as { type: string } | undefined;
-    }
+    for (const type of readyTypes(this.#step, this.queue)) if (this.has(type)) yield type;
   }
 }

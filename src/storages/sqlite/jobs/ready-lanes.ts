@@ -3,8 +3,8 @@ import type { Wait } from "../../../limits/wait.ts";
 import type { Head, ReadyLane } from "../../../planner/plan-claim.ts";
 import type { JobRow } from "./record.ts";
 
-/** Where a lane stands among those of its type. Lanes without keys have no first job to go by: there is one of each turn. */
-export interface Place {
+/** The rank of a lane among those of its type. Lanes without keys have no first job to go by: there is one of each turn. */
+export interface Rank {
   readonly priority: number;
   readonly turn: number;
   readonly own: number;
@@ -13,21 +13,21 @@ export interface Place {
 }
 
 /** Which comes first: the higher priority, the one served the longest ago, and of those the one whose first job is older. */
-export function byPlace(a: Place, b: Place): number {
+export function byRank(a: Rank, b: Rank): number {
   return b.priority - a.priority || a.turn - b.turn || a.own - b.own || a.headAt - b.headAt || a.headSeq - b.headSeq;
 }
 
 /** Before all other turns: those of lanes that are in front of their priority. */
 export const IN_FRONT = -1;
 
-/** The place of a lane: by its turn, or in front of its priority. */
-export function placeOf({ priority, turn, own, headAt, headSeq, gate }: ClaimLane): Place {
+/** The rank of a lane: by its turn, or in front of its priority. */
+export function rankOf({ priority, turn, own, headAt, headSeq, gate }: ClaimLane): Rank {
   return { priority, turn: gate !== undefined && gate.front !== 0 ? IN_FRONT : turn, own, headAt, headSeq };
 }
 
 /** The same as it will be in the tables: there it has a first job only if it has keys. */
-export function writtenPlaceOf(lane: ClaimLane): Place {
-  return lane.keyed ? placeOf(lane) : { ...placeOf(lane), headAt: 0, headSeq: 0 };
+export function writtenRankOf(lane: ClaimLane): Rank {
+  return lane.keyed ? rankOf(lane) : { ...rankOf(lane), headAt: 0, headSeq: 0 };
 }
 
 /** A lane as a claim sees it, with all that the claim has done so far. Nothing of that is written before its end. */
@@ -53,7 +53,7 @@ export interface ClaimLane extends ReadyLane {
   moved: boolean;
   /** It has the turn of its unit, as far as this claim has given one. */
   turned: boolean;
-  /** How often its place has changed. */
+  /** How often its rank has changed. */
   version: number;
   /** The lanes that have their turn with it. */
   unit: ClaimUnit | undefined;
@@ -91,9 +91,9 @@ export class ClaimGate {
   readonly lanes = new Set<ClaimLane>();
   /** Others may stand there, too: behind `bound`, or anywhere. */
   others: boolean;
-  bound: Place | undefined;
-  /** The place that it is known by, if it was read in its turn. */
-  known: Place | undefined;
+  bound: Rank | undefined;
+  /** The rank that it is known by, if it was read in its turn. */
+  known: Rank | undefined;
   /** A lane there was served, or has left. */
   changed = false;
 
@@ -116,13 +116,13 @@ export class ClaimGate {
     return this.lanes.size === 0 && !this.others;
   }
 
-  /** No lane there comes before this place. undefined: that is not known. */
-  get first(): Place | undefined {
+  /** No lane there comes before this rank. undefined: that is not known. */
+  get first(): Rank | undefined {
     let first = this.others ? this.bound : undefined;
     if (this.others && first === undefined) return undefined;
     for (const lane of this.lanes) {
-      const place = writtenPlaceOf(lane);
-      if (first === undefined || byPlace(place, first) < 0) first = place;
+      const rank = writtenRankOf(lane);
+      if (first === undefined || byRank(rank, first) < 0) first = rank;
     }
     return first;
   }
@@ -140,16 +140,16 @@ export interface ClaimUnit {
 
 /** Lanes that are read in pages, in the order of their places. */
 export interface Source {
-  /** The place of the last that was read, as it is in the tables: none that is not read comes before. undefined: none was read. */
-  bound: Place | undefined;
+  /** The rank of the last that was read, as it is in the tables: none that is not read comes before. undefined: none was read. */
+  bound: Rank | undefined;
   /** There are no more. */
   whole: boolean;
   /** Reads some more, and answers with them. */
   read(): readonly ClaimLane[];
 }
 
-/** A lane at the place that it had when it was put there. */
-interface Placed extends Place {
+/** A lane with the rank that it had when it was put there. */
+interface Ranked extends Rank {
   readonly lane: ClaimLane;
   readonly version: number;
 }
@@ -158,12 +158,12 @@ interface Placed extends Place {
  * The lanes of one type that stand at no gate or at open ones, in the order of their turns. They are read as they are needed: a
  * page of one of the sources, when what was read from it is behind the first of all.
  */
-export class Line {
+export class ReadyLanes {
   readonly #sources: Source[];
   /** Is the lane where it belongs? Else it has a later turn now. */
   readonly #isRight: (lane: ClaimLane) => boolean;
   /** The first comes last. Those that are not there any more stay until they are first. */
-  #placed: Placed[] = [];
+  #ranked: Ranked[] = [];
 
   constructor(sources: readonly Source[], isRight: (lane: ClaimLane) => boolean) {
     this.#sources = [...sources];
@@ -172,8 +172,8 @@ export class Line {
 
   /** Lanes that were read, from the first on. */
   *upcoming(): Iterable<ClaimLane> {
-    for (let i = this.#placed.length - 1; i >= 0; i--) {
-      const { lane, version } = this.#placed[i]!;
+    for (let i = this.#ranked.length - 1; i >= 0; i--) {
+      const { lane, version } = this.#ranked[i]!;
       if (lane.version === version && isOpen(lane)) yield lane;
     }
   }
@@ -198,42 +198,42 @@ export class Line {
     this.#sources.push(source);
   }
 
-  /** The lane has another place now. */
+  /** The lane has another rank now. */
   put(lane: ClaimLane): void {
     lane.version += 1;
     if (!isOpen(lane)) return;
-    const placed = placedOf(lane);
-    let [from, to] = [0, this.#placed.length];
+    const placed = rankedOf(lane);
+    let [from, to] = [0, this.#ranked.length];
     while (from < to) {
       const middle = (from + to) >> 1;
-      if (byPlace(this.#placed[middle]!, placed) > 0) from = middle + 1;
+      if (byRank(this.#ranked[middle]!, placed) > 0) from = middle + 1;
       else to = middle;
     }
-    this.#placed.splice(from, 0, placed);
+    this.#ranked.splice(from, 0, placed);
   }
 
   #enter(lanes: readonly ClaimLane[]): void {
-    for (const lane of lanes) if (isOpen(lane)) this.#placed.push(placedOf(lane));
-    this.#placed.sort((a, b) => byPlace(b, a));
+    for (const lane of lanes) if (isOpen(lane)) this.#ranked.push(rankedOf(lane));
+    this.#ranked.sort((a, b) => byRank(b, a));
   }
 
-  #top(): Placed | undefined {
+  #top(): Ranked | undefined {
     for (;;) {
-      const top = this.#placed.at(-1);
+      const top = this.#ranked.at(-1);
       if (top === undefined || (top.lane.version === top.version && isOpen(top.lane))) return top;
-      this.#placed.pop();
+      this.#ranked.pop();
     }
   }
 
   /** A source that may have a lane before this one. */
-  #unread(top: Place | undefined): Source | undefined {
+  #unread(top: Rank | undefined): Source | undefined {
     for (let i = this.#sources.length - 1; i >= 0; i--) {
       const source = this.#sources[i]!;
       if (source.whole) this.#sources.splice(i, 1);
-      else if (top === undefined || source.bound === undefined || byPlace(source.bound, top) < 0) return source;
+      else if (top === undefined || source.bound === undefined || byRank(source.bound, top) < 0) return source;
     }
     return undefined;
   }
 }
 
-const placedOf = (lane: ClaimLane): Placed => ({ ...placeOf(lane), lane, version: lane.version });
+const rankedOf = (lane: ClaimLane): Ranked => ({ ...rankOf(lane), lane, version: lane.version });

@@ -1,5 +1,5 @@
 import type { LimitRow } from "./limit-row.ts";
-import type { Step } from "./step.ts";
+import type { Step } from "../step.ts";
 
 /*
  * How much of a window is in use, without adding up the whole window every time: on the row of the limit stands what was in

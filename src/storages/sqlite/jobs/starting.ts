@@ -4,36 +4,27 @@ import type { ClaimRequest } from "../../../storage/job-storage.ts";
 import { neverFits } from "../../../storage/stored-rules.ts";
 import { openBehind } from "../limits/gates.ts";
 import { grantOf } from "../limits/grants.ts";
-import { takeLimits } from "../limits/taking.ts";
+import { chargeStarts } from "../limits/job-charges.ts";
 import type { Step } from "../step.ts";
-import { KEPT_MS } from "./ended.ts";
+import { endUnstarted } from "./ended.ts";
 import type { ClaimLanes, Refused } from "./claim-lanes.ts";
-import { emptyAfter, HEAD, LaneMoves, LOOK_AT_FIRST, recount } from "./lanes.ts";
-import { toRecord } from "./record.ts";
+import { emptyAfter, HEAD, LaneMoves, LOOK_AT_FIRST, MANY, recount, type Served, writeServed } from "./lanes.ts";
+import { type JobRow, toRecord } from "./record.ts";
 
-// One statement for all, each with a token of its own: a list of [number of the job, what it took], or of numbers alone. (OR FAIL: claim.ts.)
-const STARTED = `state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?,
-  token = ? + picked.key`;
-const START = `UPDATE OR FAIL sluice_jobs SET ${STARTED}, limits = picked.value ->> 1 FROM json_each(?) AS picked
-  WHERE sluice_jobs.seq = picked.value ->> 0`;
-const START_ALIKE = `UPDATE OR FAIL sluice_jobs SET ${STARTED}, limits = ? FROM json_each(?) AS picked
+const STARTED = "state = 'active', attempt = attempt + 1, started_at = ?, lease_until = ?, worker = ?";
+const START = `UPDATE sluice_jobs SET ${STARTED}, limits = ?, token = ? WHERE seq = ?`;
+// The same for a list of jobs, each with a token of its own. OR FAIL, here and elsewhere: SQLite keeps a copy of every page that a statement
+// for many rows changes, in case it fails in the middle. A step that fails is rolled back as a whole, so nothing needs the copy.
+const START_MANY = `UPDATE OR FAIL sluice_jobs SET ${STARTED}, limits = ?, token = ? + picked.key FROM json_each(?) AS picked
   WHERE sluice_jobs.seq = picked.value`;
-const SERVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served = ?, ${emptyAfter("?")}
-  WHERE id = ?`;
-// The same for many lanes, as a list of [id, turn, how many it gave, how many were served].
-const MANY_SERVED = `UPDATE OR FAIL sluice_lanes SET turn = served.value ->> 1, waiting = waiting - (served.value ->> 2),
-  ${emptyAfter("(served.value ->> 2)")}, served = served.value ->> 3
-  FROM json_each(?) AS served WHERE sluice_lanes.id = served.value ->> 0`;
-// The same for a lane that stands somewhere else now, and for one with keys.
+// The same for a list of [job, what it was charged].
+const START_CHARGED = `UPDATE OR FAIL sluice_jobs SET ${STARTED}, limits = picked.value ->> 1, token = ? + picked.key
+  FROM json_each(?) AS picked WHERE sluice_jobs.seq = picked.value ->> 0`;
+// A lane at another gate than before, and one with keys.
 const MOVED = `UPDATE sluice_lanes SET turn = ?, waiting = waiting - ?, served = ?, ${emptyAfter("?")}, gate = ?`;
 const MOVED_ONE = `${MOVED} WHERE id = ?`;
 const KEYED = `${MOVED}, ${HEAD} WHERE id = ?`;
 const WEIGHED = "UPDATE sluice_lanes SET heavy = ?, heavy_since = ? WHERE id = ?";
-const END = `UPDATE sluice_jobs SET state = 'dead', finished_at = ?, error = ?,
-  delete_at = ? + coalesce(keep_for, ${KEPT_MS.dead}) WHERE seq = ?`;
-
-/** From so many on it is less work to write lanes together. */
-const MANY = 5;
 
 /** Jobs that have started, and what of that is to be confirmed. */
 export interface Started {
@@ -52,30 +43,40 @@ export function writeDown(step: Step, request: ClaimRequest, plan: ClaimLanes): 
 }
 
 function start(step: Step, request: ClaimRequest, { started }: ClaimLanes): Started {
-  const { worker, leaseMs, grantTtlMs } = request;
+  const { grantTtlMs } = request;
   const first = step.numbers(started.length);
-  const taken = takeLimits(
-    step,
-    started.map(({ charges }) => charges),
-    first,
-    grantTtlMs,
-  );
+  const charges = started.map((one) => one.charges);
+  const charged = chargeStarts(step, charges, first, grantTtlMs);
+  const rows = started.map(({ row }) => row);
+  const jobs = startJobs(step, request, rows, charged, first);
+  return { jobs, grant: grantTtlMs === undefined ? undefined : grantOf(first, new Set(charges.flat())) };
+}
+
+/** Jobs are active from now on. `charged`: what is kept of their charges (`chargeStarts`), if anything is; `first`: the token of the first. */
+export function startJobs(
+  step: Step,
+  { worker, leaseMs }: ClaimRequest,
+  rows: readonly JobRow[],
+  charged: readonly (string | null)[],
+  first: number,
+): JobRecord[] {
   const { now } = step;
   const leaseUntil = now + leaseMs;
-  if (taken.every((text) => text === taken[0])) {
-    const list = JSON.stringify(started.map(({ row }) => row.seq));
-    step.sql(START_ALIKE).run(now, leaseUntil, worker, first, taken[0]!, list);
+  const seqs = rows.map(({ seq }) => seq);
+  if (seqs.length < MANY) {
+    for (const [i, seq] of seqs.entries())
+      step.sql(START).run(now, leaseUntil, worker, charged[i] ?? null, first + i, seq);
+  } else if (charged.every((text) => text === charged[0])) {
+    step.sql(START_MANY).run(now, leaseUntil, worker, charged[0] ?? null, first, JSON.stringify(seqs));
   } else {
-    const list = JSON.stringify(started.map(({ row }, i) => [row.seq, taken[i]]));
-    step.sql(START).run(now, leaseUntil, worker, first, list);
+    const list = JSON.stringify(seqs.map((seq, i) => [seq, charged[i]]));
+    step.sql(START_CHARGED).run(now, leaseUntil, worker, first, list);
   }
-  const jobs = started.map(({ row }, i) => {
+  return rows.map((row, i) => {
     const { queue, id, type, attempt } = row;
     if (step.eventsWanted) step.event({ event: "started", queue, id, type, attempt: attempt + 1, worker });
     return toRecord(row, step.skew, { worker, startedAt: now, leaseUntil, token: first + i });
   });
-  const charges = new Set(started.flatMap((one) => one.charges));
-  return { jobs, grant: grantTtlMs === undefined ? undefined : grantOf(first, charges) };
 }
 
 /** Lanes that had their turn, or stand somewhere else; and the gates. */
@@ -95,14 +96,7 @@ function writeLanes(step: Step, plan: ClaimLanes): void {
   writeServed(step, plain);
   for (const { id, many, gave } of written) if (many && gave > 0) step.sql(LOOK_AT_FIRST).run(id);
   for (const [lane, heavy] of plan.weighed) step.sql(WEIGHED).run(heavy, heavy === null ? null : step.now, lane);
-  gates.writePlaces(step);
-}
-
-type Served = readonly [id: number, turn: number, gave: number, served: number];
-
-function writeServed(step: Step, lanes: readonly Served[]): void {
-  if (lanes.length >= MANY) step.sql(MANY_SERVED).run(step.now, JSON.stringify(lanes));
-  else for (const [id, turn, gave, served] of lanes) step.sql(SERVED).run(turn, gave, served, gave, step.now, id);
+  gates.writeRanks(step);
 }
 
 /** Lanes that waited only for what has started now are looked at again, and workers are woken up. */
@@ -124,7 +118,7 @@ function endRefused(step: Step, refused: readonly Refused[]): void {
     const { seq, queue, id, type, attempt } = row;
     const { by, charge } = decision;
     const error = neverFits(by, by.rule.quota.max === null ? charge.slots : charge.weight);
-    step.sql(END).run(step.now, JSON.stringify(error), step.now, seq);
+    endUnstarted(step, seq, error);
     lanes.leave(row.lane!);
     step.event({ event: "dead", queue, id, type, attempt, error });
   }

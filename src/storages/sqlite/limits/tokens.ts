@@ -1,8 +1,7 @@
-import { findLimit, type LimitRow } from "./limit-row.ts";
-import { windowFreed } from "./limits/freed.ts";
-import { chargeMore } from "./limits/key-state.ts";
-import { confirmCalls } from "./limits/grants.ts";
-import type { Step } from "./step.ts";
+import { chargeMore, findLimit, type LimitRow } from "./limit-row.ts";
+import { windowFreed } from "./release.ts";
+import { confirmCalls } from "./grants.ts";
+import type { Step } from "../step.ts";
 import { shiftTotal } from "./totals.ts";
 import { recordNamed } from "./windows.ts";
 
@@ -66,28 +65,6 @@ export function cancelStart(step: Step, row: LimitRow, number: number): boolean 
   return true;
 }
 
-/**
- * The last word holds. Inside the window its own entry changes; what becomes known after it has expired is charged from now
- * on, and what has expired is not given back.
- */
-function settleStart(step: Step, row: LimitRow, { number, reserved }: NamedStart, used: number): void {
-  const start = step.sql(FIND).get(number) as Start | undefined;
-  if (start === undefined) {
-    if (used > reserved) recordNamed(step, row, used - reserved, number, reserved);
-    chargeMore(step, row, used - reserved);
-    return;
-  }
-  if (step.now - start.at < row.longest) {
-    const n = Math.max(0, used - start.spent);
-    change(step, row, start, { n });
-    chargeMore(step, row, n - start.n);
-  } else {
-    // Of a start that has left the window only what it reserved is remembered, as if its row were gone already.
-    charge(step, row, start, used, start.spent === 0 ? reserved : start.spent + start.n);
-  }
-  windowFreed(step, row);
-}
-
 /** The start of a permit, as its token says. */
 export interface PermitStart extends NamedStart {
   /** When it was. */
@@ -108,32 +85,36 @@ export function endStart(step: Step, row: LimitRow, { number, at, until }: Permi
   step.sql(ENDED).run(row.id, at, until, -number);
 }
 
-/** The same for a permit: all that was charged for it is remembered for as long as it may be corrected. */
-export function settlePermit(step: Step, row: LimitRow, permit: PermitStart, used: number): void {
-  const { number, reserved, until } = permit;
+/**
+ * The last word holds. Inside the window its own entry changes; what becomes known after it has expired is charged from now
+ * on, and what has expired is not given back. `until`: until when the row of a permit is kept, with all that was charged for it.
+ */
+export function settleStart(
+  step: Step,
+  row: LimitRow,
+  { number, reserved }: NamedStart,
+  used: number,
+  until?: number,
+): void {
   const start = (step.sql(FIND).get(number) ?? step.sql(FIND).get(-number)) as Start | undefined;
   if (start === undefined) {
     if (used <= reserved) return;
     recordNamed(step, row, used - reserved, number, reserved, until);
     chargeMore(step, row, used - reserved);
-  } else if (start.spent !== EVERYTHING) {
-    if (step.now - start.at < row.longest) {
-      const n = Math.max(0, used - start.spent);
-      change(step, row, start, { n, since: Math.max(start.since, until) });
-      if (n < start.n) windowFreed(step, row);
-      else chargeMore(step, row, n - start.n);
-    } else if (start.token > 0) {
-      charge(step, row, start, used, start.spent + start.n, until);
-    }
+  } else if (start.spent === EVERYTHING) {
+    return;
+  } else if (step.now - start.at < row.longest) {
+    const n = Math.max(0, used - start.spent);
+    change(step, row, start, { n, since: Math.max(start.since, until ?? 0) });
+    if (n < start.n) windowFreed(step, row);
+    else chargeMore(step, row, n - start.n);
+  } else if (start.token > 0) {
+    // Of a start without a permit only what it reserved is remembered, as if its row were gone already.
+    const spent = until === undefined && start.spent === 0 ? reserved : start.spent + start.n;
+    if (used <= spent) return;
+    change(step, row, start, { at: step.now, n: used - spent, spent, since: Math.max(step.now, until ?? 0) });
+    chargeMore(step, row, used - spent);
   }
-}
-
-/** So much was charged and has left every window: what is more counts from now on. */
-function charge(step: Step, row: LimitRow, start: Start, used: number, spent: number, until = 0): void {
-  const { now: at } = step;
-  if (used <= spent) return;
-  change(step, row, start, { at, n: used - spent, spent, since: Math.max(at, until) });
-  chargeMore(step, row, used - spent);
 }
 
 function change(step: Step, row: LimitRow, start: Start, to: Partial<Start>): void {

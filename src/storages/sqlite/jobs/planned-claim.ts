@@ -9,11 +9,11 @@ import { SqliteKeys } from "../limits/keys.ts";
 import type { Step } from "../step.ts";
 import { comingDue } from "./due.ts";
 import { blocks, ClaimLanes } from "./claim-lanes.ts";
-import { isOpen } from "./line.ts";
+import { isOpen } from "./ready-lanes.ts";
 import { FirstLanes } from "./many-types.ts";
 import { planMany } from "./plan-many.ts";
-import type { OpenTypes } from "./ready.ts";
-import { writeDown } from "./started.ts";
+import type { OpenTypes } from "./open-types.ts";
+import { writeDown } from "./starting.ts";
 
 type WakeUp = Pick<Claim, "more" | "nextInMs" | "blockedBy">;
 
@@ -27,8 +27,8 @@ interface Planned {
   readonly plan: ClaimPlan;
 }
 
-/** A claim under limits: those that are kept, and those that it brings along. */
-class LimitedClaim {
+/** A claim that goes by the planner: under limits that differ for its jobs, or over lanes with keys. */
+class PlannedClaim {
   readonly #step: Step;
   readonly #types: OpenTypes;
   readonly #rules: readonly LimitRule[];
@@ -78,19 +78,15 @@ class LimitedClaim {
   }
 
   planClaim(wanted: Pick<ClaimRequest, "max" | "maxBytes">): Planned {
-    const planned = this.#first === undefined ? undefined : this.#planMany(this.#first, wanted);
-    if (planned !== undefined) return planned;
     if (this.#first !== undefined) {
+      const planned = this.#planMany(this.#first, wanted);
+      if (planned !== undefined) return planned;
       this.#first = undefined;
       this.#begin();
     }
     const lanes = new ClaimLanes(this.#step, this.#types, this.#rules, this.#keys, wanted.max);
-    const plan = planClaim(
-      this.#blocks ? this.#types.open : [...this.#types.candidates()],
-      lanes,
-      this.#limits,
-      new Allowance(wanted),
-    );
+    const types = this.#blocks ? this.#types.open : [...this.#types.candidates()];
+    const plan = planClaim(types, lanes, this.#limits, new Allowance(wanted));
     if (this.#blocks) this.#closeFull(lanes);
     return { lanes, plan };
   }
@@ -188,33 +184,33 @@ class LimitedClaim {
   }
 }
 
-export function claimUnder(
+export function claimPlanned(
   step: Step,
   request: ClaimRequest,
   types: OpenTypes,
   rules: readonly LimitRule[],
 ): Omit<Claim, "stale"> {
   if (types.paused) return { jobs: [], ...NOTHING };
-  const limited = new LimitedClaim(step, types, rules, true, request.grantTtlMs);
-  limited.openGates();
-  const { lanes, plan } = limited.planClaim(request);
+  const planned = new PlannedClaim(step, types, rules, true, request.grantTtlMs);
+  planned.openGates();
+  const { lanes, plan } = planned.planClaim(request);
   const { jobs, grant } = lanes.changed ? writeDown(step, request, lanes) : { jobs: [], grant: undefined };
-  const ahead = limited.wakeUpOf({ ...plan, more: plan.more || lanes.othersMayLook });
+  const ahead = planned.wakeUpOf({ ...plan, more: plan.more || lanes.othersMayLook });
   return { jobs, ...ahead, ...(grant !== undefined && { grant }) };
 }
 
 /** The same without any lock, where it takes nothing. Undefined: there is something to do. */
-export function glanceUnder(
+export function glancePlanned(
   step: Step,
   request: ClaimRequest,
   types: OpenTypes,
   rules: readonly LimitRule[],
 ): Omit<Claim, "stale"> | undefined {
   if (types.paused) return { jobs: [], ...NOTHING };
-  const limited = new LimitedClaim(step, types, rules, false);
-  if (limited.unprepared || limited.anyDue || limited.anyRipe) return undefined;
-  const { lanes, plan } = limited.planClaim({ max: 0 });
+  const planned = new PlannedClaim(step, types, rules, false);
+  if (planned.unprepared || planned.anyDue || planned.anyRipe) return undefined;
+  const { lanes, plan } = planned.planClaim({ max: 0 });
   if (lanes.changed || (plan.more && request.max > 0)) return undefined;
-  const wakeUp = limited.wakeUpOf(plan);
-  return limited.unprepared ? undefined : { jobs: [], ...wakeUp };
+  const wakeUp = planned.wakeUpOf(plan);
+  return planned.unprepared ? undefined : { jobs: [], ...wakeUp };
 }

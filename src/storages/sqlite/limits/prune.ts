@@ -1,9 +1,9 @@
-import { isKeyIdle } from "../../limits/key-state.ts";
-import { quotaOf } from "../../limits/rule.ts";
-import { type LimitRow, limitById } from "./limit-row.ts";
-import { keyStateOf } from "./limits/key-state.ts";
-import { groupOf } from "./limits/groups.ts";
-import type { Step } from "./step.ts";
+import { isKeyIdle } from "../../../limits/key-state.ts";
+import { quotaOf } from "../../../limits/rule.ts";
+import { keyStateOf, type LimitRow, limitById } from "./limit-row.ts";
+import { groupOf } from "./groups.ts";
+import type { Step } from "../step.ts";
+import { hasSlots } from "./slots.ts";
 import { settleTotal } from "./totals.ts";
 
 /** How much is deleted in one step. */
@@ -14,16 +14,15 @@ const LIMITS = 100;
 const REMEMBERED_MS = 86_400_000;
 
 const RIPE = `SELECT id FROM sluice_limits WHERE prune_at <= ? ORDER BY prune_at LIMIT ${LIMITS}`;
-// What is held by a permit may still be corrected; of others `since` says until when (tokens.ts).
+// A start of a permit that has slots may still be corrected; of others `since` says until when (tokens.ts).
 const OLD = `SELECT seq, at FROM sluice_starts WHERE limit_id = ? AND at <= ? AND (claim IS NULL OR at <= ?)
   AND (token IS NULL OR (since <= ?
-    AND NOT EXISTS (SELECT 1 FROM sluice_holds WHERE sluice_holds.token = sluice_starts.token)))
+    AND NOT EXISTS (SELECT 1 FROM sluice_slots WHERE sluice_slots.token = sluice_starts.token)))
   ORDER BY at, seq LIMIT +?`;
 const DELETE = "DELETE FROM sluice_starts WHERE seq = ?";
 const FORGET = `UPDATE sluice_limits SET prune_at = ?, forgotten_at = max(coalesce(forgotten_at, ?), ?) WHERE id = ?`;
 const LATER = "UPDATE sluice_limits SET prune_at = ? WHERE id = ?";
 const OLDEST = "SELECT min(at) AS at FROM sluice_starts WHERE limit_id = ?";
-const HELD = "SELECT 1 FROM sluice_holds WHERE limit_id = ? LIMIT 1";
 const NEWEST = "SELECT max(at) AS at FROM sluice_starts WHERE limit_id = ?";
 const UNCONFIRMED = "SELECT 1 FROM sluice_starts WHERE limit_id = ? AND claim IS NOT NULL AND at > ? LIMIT 1";
 const DROP = "DELETE FROM sluice_limits WHERE id = ?";
@@ -69,10 +68,10 @@ function pruneLimit(step: Step, row: LimitRow): number {
     return old.length;
   }
   if (oldest !== null || !isIdle(step, row)) {
-    step.sql(LATER).run(Math.max(nextTime(now, oldest, longest), row.pause_until ?? 0), id);
+    step.sql(LATER).run(Math.max(nextTime(now, oldest, longest), row.held_until ?? 0), id);
     return 0;
   }
-  const droppedAt = Math.max(row.forgotten_at ?? 0, row.pause_until ?? 0, row.latest_at ?? 0) + REMEMBERED_MS + longest;
+  const droppedAt = Math.max(row.forgotten_at ?? 0, row.held_until ?? 0, row.latest_at ?? 0) + REMEMBERED_MS + longest;
   if (droppedAt > now) {
     step.sql(LATER).run(droppedAt, id);
     return 0;
@@ -100,7 +99,7 @@ function pruneGroup(step: Step, row: LimitRow): number {
   const forgotten = old.at(-1)?.at;
   if (forgotten !== undefined) step.sql(FORGET).run(now, forgotten, forgotten, id);
   const again = old.length === STEP ? now : Math.max(nextTime(now, null, longest), (newest ?? 0) + longest);
-  step.sql(LATER).run(Math.max(again, row.pause_until ?? 0), id);
+  step.sql(LATER).run(Math.max(again, row.held_until ?? 0), id);
   return old.length;
 }
 
@@ -113,11 +112,11 @@ function oldStarts(step: Step, { id, longest }: LimitRow): readonly { readonly s
   }[];
 }
 
-/** Is nothing held of it, and nothing in its way? */
+/** Has it no slots in use, and nothing in its way? */
 function isIdle(step: Step, row: LimitRow): boolean {
   const rule = step.rules.byName.get(row.name);
   const everyMs = rule === undefined ? null : quotaOf(rule, groupOf(row.grp)).everyMs;
-  return isKeyIdle(keyStateOf(row), everyMs, step.now) && step.sql(HELD).get(row.id) === undefined;
+  return isKeyIdle(keyStateOf(row), everyMs, step.now) && !hasSlots(step, row.id);
 }
 
 /** Busy names are looked at now and then, not at every turn. */
