@@ -22,9 +22,16 @@ export const SCHEMA_2 = `
   ALTER TABLE sluice_limits RENAME COLUMN told_until TO remaining_until;
 
   -- Slots in use, by the token of a job's start or of a permit. Those of jobs are in use until their lease ends.
-  ALTER TABLE sluice_holds RENAME TO sluice_slots;
-  DROP INDEX sluice_holds_token;
-  DROP INDEX sluice_holds_expired;
+  CREATE TABLE sluice_slots (
+    limit_id INTEGER NOT NULL,
+    token INTEGER NOT NULL,
+    slots REAL NOT NULL,
+    at REAL NOT NULL,
+    until REAL,
+    PRIMARY KEY (limit_id, token)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO sluice_slots SELECT * FROM sluice_holds;
+  DROP TABLE sluice_holds;
   -- What does this start hold?
   CREATE INDEX sluice_slots_token ON sluice_slots (token);
   -- Which permits have expired?
@@ -42,7 +49,10 @@ export const SCHEMA_2 = `
   -- Lists and counts of jobs that are not active. Active ones are few, and the index of leases has all of them: here they
   -- would be two writes more for every start and two for every end.
   DROP INDEX sluice_jobs_states;
-  CREATE INDEX sluice_jobs_states ON sluice_jobs (queue, state, seq) WHERE lease_until IS NULL;
+  CREATE INDEX sluice_jobs_states ON sluice_jobs (queue, state) WHERE lease_until IS NULL;
+  -- Who is next in a lane? (Every entry of an index ends with seq.)
+  DROP INDEX sluice_jobs_waiting;
+  CREATE INDEX sluice_jobs_waiting ON sluice_jobs (lane, due_at) WHERE state = 'waiting';
 
   -- Jobs of one queue, type, priority, group and keys that wait. grp: '' without a group, ':' and its name with one. keys: as
   -- jobs say them, '' without. The lanes of a group in a priority take turns together, whatever their type and keys. Of lanes

@@ -52,13 +52,12 @@ class PlannedClaim {
     this.#writes = writes;
     this.#ttlMs = ttlMs;
     this.#first = types.keyed || types.asked?.length === 1 ? undefined : FirstLanes.of(step, types.queue);
-    this.#keys = new SqliteKeys(step, ttlMs);
-    this.#limits = this.#begin();
+    [this.#keys, this.#limits] = this.#begin();
   }
 
-  /** Nothing is charged yet. */
-  #begin(): ClaimLimits {
-    const keys = (this.#keys = new SqliteKeys(this.#step, this.#ttlMs));
+  /** Keys and limits of which nothing is charged yet. */
+  #begin(): [SqliteKeys, ClaimLimits] {
+    const keys = new SqliteKeys(this.#step, this.#ttlMs);
     const look = (rule: LimitRule, group: string | null) => {
       const key = keys.key(rule, group);
       if (this.#writes) key.prepare();
@@ -69,7 +68,7 @@ class PlannedClaim {
     for (const rule of this.#rules) {
       if (!rule.byGroup && (rule.types === null || this.#first === undefined)) look(rule, null);
     }
-    return (this.#limits = new ClaimLimits(this.#rules, this.#types.queue, look));
+    return [keys, new ClaimLimits(this.#rules, this.#types.queue, look)];
   }
 
   /** Starts are not kept long enough for one of the limits that were looked at. */
@@ -82,7 +81,7 @@ class PlannedClaim {
       const planned = this.#planMany(this.#first, wanted);
       if (planned !== undefined) return planned;
       this.#first = undefined;
-      this.#begin();
+      [this.#keys, this.#limits] = this.#begin();
     }
     const lanes = new ClaimLanes(this.#step, this.#types, this.#rules, this.#keys, wanted.max);
     const types = this.#blocks ? this.#types.open : [...this.#types.candidates()];
