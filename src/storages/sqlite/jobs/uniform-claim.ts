@@ -119,7 +119,7 @@ function start(
     if (turn === 0) continue;
     for (const lane of lanes) {
       const count = gave.get(lane.id)?.count ?? 0;
-      if (!alone || lane.turn === 0 || count >= lane.waiting) served.push([lane.id, turn, count, 0]);
+      if (!alone || lane.turn === 0 || (count > 0 && count >= lane.waiting)) served.push([lane.id, turn, count, 0]);
       else if (count > 0) writeGave(step, lane.id, count);
     }
   }
