@@ -16,7 +16,7 @@ const LISTEN = `INSERT INTO sluice_processes (origin, until, events) VALUES (?, 
 const LEAVE = "DELETE FROM sluice_processes WHERE origin = ?";
 const LATEST_EVENT = "SELECT max(seq) AS seq FROM sluice_events";
 const EVENTS = "SELECT seq, origin, event FROM sluice_events WHERE seq > ? ORDER BY seq LIMIT 1000";
-const WAKE_UPS = "SELECT news FROM sluice_meta";
+const WAKE_UPS = "SELECT news AS wakeUps FROM sluice_meta";
 const STOPPING = "SELECT queue, id FROM sluice_jobs WHERE state = 'active' AND cancel_requested = 1";
 
 /**
@@ -107,10 +107,10 @@ export class Hub implements StepObserver {
       for (const { queue, id } of connection.statements.get(STOPPING).all() as { queue: string; id: string }[]) {
         this.#subscribers.cancelled(queue, id);
       }
-      const { news } = connection.statements.get(WAKE_UPS).get() as { readonly news: number };
+      const { wakeUps } = connection.statements.get(WAKE_UPS).get() as { readonly wakeUps: number };
       const before = this.#wakeUps;
-      this.#wakeUps = news;
-      this.#wakeAll(news !== before);
+      this.#wakeUps = wakeUps;
+      this.#wakeAll(wakeUps !== before);
     } catch {
       // A lock is in the way: the next look finds the same.
       this.#version = undefined;
@@ -150,7 +150,7 @@ export class Hub implements StepObserver {
     const write = (step: Step): void => {
       const { origin } = this.#store;
       step.sql(LISTEN).run(origin, step.now + LISTENING_MS, this.hearsEvents ? 1 : 0);
-      this.#wakeUps ??= (step.sql(WAKE_UPS).get() as { readonly news: number }).news;
+      this.#wakeUps ??= (step.sql(WAKE_UPS).get() as { readonly wakeUps: number }).wakeUps;
       if (this.hearsEvents) this.#heard ??= (step.sql(LATEST_EVENT).get() as { seq: number | null }).seq ?? 0;
     };
     if (this.#store.writeNow(write)) {

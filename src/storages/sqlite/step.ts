@@ -102,8 +102,8 @@ export class Step {
     return this.settings.keyed.has(queue) || this.keyed.has(queue);
   }
 
-  wake(queue: string, news: boolean): void {
-    this.woken.set(queue, news || this.woken.get(queue) === true);
+  wake(queue: string, mayStart: boolean): void {
+    this.woken.set(queue, mayStart || this.woken.get(queue) === true);
   }
 
   event(event: JobEvent): void {

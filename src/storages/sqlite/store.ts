@@ -16,8 +16,8 @@ export interface StoreOptions extends ConnectionOptions {
   readonly random: Random;
 }
 
-/** A lock that is held for longer than this is an error. */
-const PATIENCE_MS = 30_000;
+/** A lock that another process has for longer than this is an error. */
+const LOCK_DEADLINE_MS = 30_000;
 
 /** Waits between attempts, without blocking: short ones, for a transaction takes less than a millisecond as a rule. */
 const SHORTEST_WAIT_MS = 1;
@@ -100,18 +100,18 @@ export class Store {
    * `askedAt`: when it was asked for, on the monotonic clock.
    */
   write<T>(work: (step: Step) => T, askedAt: number = this.clock.now()): Promise<T> {
-    return this.#patiently(() => this.#write(work, askedAt));
+    return this.#retried(() => this.#write(work, askedAt));
   }
 
   /** Runs `work` on one consistent state, without any lock. */
   read<T>(work: (step: Step) => T): Promise<T> {
-    return this.#patiently(() => this.#read(work));
+    return this.#retried(() => this.#read(work));
   }
 
   /** Does a subscriber want events, here or elsewhere? */
   async isHeard(): Promise<boolean> {
     if (this.observer?.hearsEvents === true) return true;
-    return this.#patiently(() => {
+    return this.#retried(() => {
       const connection = this.#prepared();
       const meta = this.#meta(connection);
       return this.#listenersOf(connection, meta).hearing > this.#time.read(meta).now;
@@ -120,7 +120,7 @@ export class Store {
 
   /** Makes everything ready. */
   setup(): Promise<void> {
-    return this.#patiently(() => void this.#prepared());
+    return this.#retried(() => void this.#prepared());
   }
 
   /** As `write`, if it can be done at once. */
@@ -141,7 +141,7 @@ export class Store {
     this.#connection?.close();
   }
 
-  async #patiently<T>(attempt: () => T): Promise<T> {
+  async #retried<T>(attempt: () => T): Promise<T> {
     let since: number | undefined;
     for (let tries = 0; ; tries++) {
       while (this.#waiting !== undefined) await this.#waiting;
@@ -149,14 +149,17 @@ export class Store {
       try {
         return attempt();
       } catch (error) {
-        if (error instanceof JobError && !(error instanceof Taken)) throw error;
-        if (!(error instanceof Taken) && !isBusy(error)) throw failed(error);
+        if (error instanceof JobError && !(error instanceof TransactionOpen)) throw error;
+        if (!(error instanceof TransactionOpen) && !isBusy(error)) throw failed(error);
         const now = this.clock.now();
         since ??= now;
-        if (now - since > PATIENCE_MS) {
-          throw new StorageError(`the database was locked for ${PATIENCE_MS / 1_000} s: ${(error as Error).message}`, {
-            cause: error,
-          });
+        if (now - since > LOCK_DEADLINE_MS) {
+          throw new StorageError(
+            `the database was locked for ${LOCK_DEADLINE_MS / 1_000} s: ${(error as Error).message}`,
+            {
+              cause: error,
+            },
+          );
         }
         this.#wait(tries);
       }
@@ -181,7 +184,8 @@ export class Store {
   /** The connection, made ready. */
   #prepared(): Connection {
     const connection = (this.#connection ??= this.#open());
-    if (connection.taken) throw new Taken("a transaction is open on the connection that the storage was given");
+    if (connection.taken)
+      throw new TransactionOpen("a transaction is open on the connection that the storage was given");
     connection.check(this.clock.now());
     connection.prepare();
     return connection;
@@ -293,4 +297,4 @@ function metaOf(row: unknown): Meta {
 }
 
 /** The user's own transaction is in the way: it is waited for as a lock would be. */
-class Taken extends StorageError {}
+class TransactionOpen extends StorageError {}

@@ -2,12 +2,11 @@ import type { JobState } from "../../../core/job.ts";
 import { applies } from "../../../limits/rule.ts";
 import type { Backlog, LimitState, TypeBacklog } from "../../../storage/limit-storage.ts";
 import { originOf, originOfClaim } from "../../../storage/stored-rules.ts";
-import { remembered } from "../limits/claim-limits.ts";
+import { broughtBy } from "../limits/brought-limits.ts";
 import { allWaiting, stateOf } from "../limits/reading.ts";
 import type { Step } from "../step.ts";
-import { type JobRow } from "./record.ts";
+import { type JobRow, weightsOf } from "./record.ts";
 import { jobsIn } from "./select.ts";
-import { readWeights } from "../../../storage/kept.ts";
 import { workersFor } from "../../../storage/workers.ts";
 import { liveWorkers } from "../workers.ts";
 
@@ -53,7 +52,7 @@ export function backlog(step: Step, queue: string): Backlog {
       active: active.get(type) ?? 0,
       groups: groups.size,
       mostInGroup,
-      weights: weightsOf(step, own),
+      weights: meanWeights(step, own),
       ranMs: ran.get(type) ?? null,
     };
   });
@@ -65,7 +64,7 @@ function limitsOf(step: Step, queue: string, types: readonly string[]): LimitSta
   const kept = step.rules.inForce.filter((rule) => types.some((type) => applies(rule, queue, type)));
   // A claim speaks for its own queue.
   const own = waiting.filter((one) => one.queue === queue);
-  const brought = types.length === 0 ? [] : remembered(step, queue);
+  const brought = types.length === 0 ? [] : broughtBy(step, queue);
   const states = [
     ...kept.map((rule) => stateOf(step, rule, originOf(step.rules.stored.get(rule.name)!), null, waiting)),
     ...brought.map((rule) => stateOf(step, rule, originOfClaim(rule), null, own)),
@@ -78,15 +77,15 @@ function countsOf(step: Step, queue: string, state: "scheduled" | "active"): Map
   return new Map(rows.map(({ type, n }) => [type, n]));
 }
 
-function weightsOf(step: Step, lanes: readonly LaneCount[]): TypeBacklog["weights"] {
+function meanWeights(step: Step, lanes: readonly LaneCount[]): TypeBacklog["weights"] {
   const sums = new Map<string, { sum: number; count: number }>();
   let left = WEIGHED;
   for (const { id } of lanes) {
     if (left <= 0) break;
     const rows = step.sql(WEIGHTS).all(id, left) as Pick<JobRow, "weights">[];
     left -= rows.length;
-    for (const { weights } of rows) {
-      for (const [name, weight] of Object.entries((weights === null ? null : readWeights(weights)) ?? {})) {
+    for (const row of rows) {
+      for (const [name, weight] of Object.entries(weightsOf(row) ?? {})) {
         const own = sums.get(name) ?? { sum: 0, count: 0 };
         sums.set(name, { sum: own.sum + weight, count: own.count + 1 });
       }

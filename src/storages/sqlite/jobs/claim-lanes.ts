@@ -2,7 +2,7 @@ import { applies, type LimitRule, shareOf, valueOf } from "../../../limits/rule.
 import type { Wait } from "../../../limits/wait.ts";
 import type { Decision, LimitKey, KeyCharge } from "../../../planner/claim-limits.ts";
 import type { LaneSource, Head } from "../../../planner/plan-claim.ts";
-import { readKeys, readWeights } from "../../../storage/kept.ts";
+import { readKeys } from "../../../storage/kept.ts";
 import type { OfType } from "../limits/gates.ts";
 import { groupOf, grpOf } from "../limits/groups.ts";
 import type { SqliteKey, SqliteKeys } from "../limits/keys.ts";
@@ -31,7 +31,7 @@ import {
 } from "./ready-lanes.ts";
 import type { FirstLanes } from "./many-types.ts";
 import type { OpenTypes } from "./open-types.ts";
-import type { JobRow } from "./record.ts";
+import { type JobRow, weightsOf } from "./record.ts";
 import { Amount, firstOfEach, nextOfLane } from "./waiting-jobs.ts";
 
 /** A job that is to start, and what it takes. */
@@ -211,8 +211,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
       this.#move(lane, undefined);
       return undefined;
     }
-    const weights = row.weights === null ? null : readWeights(row.weights);
-    return (lane.head = { dueAt: row.due_at, seq: row.seq, weights, data: row.data });
+    return (lane.head = { dueAt: row.due_at, seq: row.seq, weights: weightsOf(row), data: row.data });
   }
 
   start(lane: ClaimLane, charges: readonly KeyCharge[]): void {

@@ -1,5 +1,5 @@
 import type { Claim, ClaimRequest } from "../../../storage/job-storage.ts";
-import { isUnsaid, remember } from "../limits/claim-limits.ts";
+import { isBroughtLongAgo, keepBrought } from "../limits/brought-limits.ts";
 import { confirm } from "../limits/grants.ts";
 import type { Step } from "../step.ts";
 import { catchUp, isAnyLate } from "./due.ts";
@@ -13,7 +13,7 @@ export function claim(step: Step, request: ClaimRequest): Claim {
   confirm(step, request.confirm ?? []);
   const stale = settle(step, request.settle);
   catchUp(step, request.queue);
-  remember(step, request);
+  keepBrought(step, request);
   const types = new OpenTypes(step, request.queue, request.types);
   const rules = step.rules.forClaim(request);
   // Lanes with keys go by their first jobs: that is for the planner.
@@ -27,7 +27,7 @@ export function claim(step: Step, request: ClaimRequest): Claim {
  */
 export function glance(step: Step, request: ClaimRequest): Claim | undefined {
   // Workers of one queue may differ in what they bring along: a claim in vain takes no lock for that.
-  if (isAnyLate(step) || (request.limits.length > 0 && isUnsaid(step, request.queue))) return undefined;
+  if (isAnyLate(step) || (request.limits.length > 0 && isBroughtLongAgo(step, request.queue))) return undefined;
   const types = new OpenTypes(step, request.queue, request.types);
   const rules = step.rules.forClaim(request);
   const seen = (isUniform(rules, request) ? glanceUniform : glancePlanned)(step, request, types, rules);

@@ -1,18 +1,17 @@
 import { startsBefore } from "../../../limits/behind.ts";
 import { valueOf } from "../../../limits/rule.ts";
 import { limitConditionOf } from "../../../storage/inspected-key.ts";
-import { readWeights } from "../../../storage/kept.ts";
 import type { LimitCondition, StartConditions } from "../../../storage/limit-storage.ts";
 import { workersFor } from "../../../storage/workers.ts";
 import { NO_POSITION, type OtherGroup, type Position, positionOf } from "../../../planner/position.ts";
 import { byTurn } from "../../../planner/turns.ts";
-import { remembered } from "../limits/claim-limits.ts";
+import { broughtBy } from "../limits/brought-limits.ts";
 import { grpOf } from "../limits/groups.ts";
 import { SqliteKeys } from "../limits/keys.ts";
 import type { Step } from "../step.ts";
 import { liveWorkers } from "../workers.ts";
 import { find } from "./list.ts";
-import { type JobRow } from "./record.ts";
+import { type JobRow, weightsOf } from "./record.ts";
 
 /** How far jobs and lanes that come before are counted. */
 const MOST = 10_000;
@@ -82,7 +81,7 @@ export function explain(step: Step, id: string): StartConditions | undefined {
     since: lane !== undefined && lane.heavy !== null && lane.by === name ? lane.since! : Number.POSITIVE_INFINITY,
   });
   const keys = new SqliteKeys(step);
-  const rules = [...step.rules.of(queue, type), ...remembered(step, queue)];
+  const rules = [...step.rules.of(queue, type), ...broughtBy(step, queue)];
   const limits = rules.map((rule): LimitCondition => {
     const key = keys.key(rule, valueOf(rule, job));
     const before = startsBefore(rule, rules, standing.before);
@@ -105,7 +104,7 @@ export function explain(step: Step, id: string): StartConditions | undefined {
 /** What the first of a lane weighs; undefined: there is none. */
 function headWeights(step: Step, lane: number): Readonly<Record<string, number>> | null | undefined {
   const row = step.sql(HEAD).get(lane) as Pick<JobRow, "weights"> | undefined;
-  return row && (row.weights === null ? null : readWeights(row.weights));
+  return row && weightsOf(row);
 }
 
 function standingOf(step: Step, queue: string, type: string, id: string, pauses: ReadonlySet<string>): Standing {

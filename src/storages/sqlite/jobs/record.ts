@@ -136,7 +136,7 @@ export function toRecord(row: JobRow, skew: number, lease?: NewLease): JobRecord
     priority: row.priority,
     group: row.grp,
     keys: row.keys === null ? undefined : readKeys(row.keys),
-    weights: row.weights === null ? null : readWeights(row.weights),
+    weights: weightsOf(row),
     attempt: lease === undefined ? row.attempt : row.attempt + 1,
     maxAttempts: row.max_attempts,
     backoff: row.backoff === "" ? DEFAULT_BACKOFF : readBackoff(row.backoff),
@@ -168,6 +168,11 @@ export function textOfBackoff(plan: BackoffPlan): string {
 }
 
 const wallOf = (instant: number | null, skew: number): number | null => (instant === null ? null : instant - skew);
+
+/** What the job weighs; null: nothing is said of that. */
+export function weightsOf({ weights }: Pick<JobRow, "weights">): Readonly<Record<string, number>> | null {
+  return weights === null ? null : readWeights(weights);
+}
 
 /** What limits count the job by. */
 export function keyedOf({ grp, keys }: Pick<JobRow, "grp" | "keys">): Keyed {

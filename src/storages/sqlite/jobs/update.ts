@@ -1,11 +1,11 @@
 import type { JobUpdate, Updated } from "../../../storage/job-storage.ts";
-import { readKeys, readWeights, textOfKeys } from "../../../storage/kept.ts";
+import { readKeys, textOfKeys } from "../../../storage/kept.ts";
 import { refuseImpossible } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
 import { instantOf } from "./add.ts";
 import { isFirstDue, promoteDue } from "./due.ts";
 import { LaneMoves } from "./lanes.ts";
-import { type JobRow, textOfBackoff } from "./record.ts";
+import { type JobRow, textOfBackoff, weightsOf } from "./record.ts";
 
 const FIND = "SELECT * FROM sluice_jobs WHERE id = ? AND queue = ?";
 const WRITE = `UPDATE sluice_jobs SET state = ?, lane = ?, priority = ?, grp = ?, keys = ?, data = ?, weights = ?, max_attempts = ?,
@@ -25,7 +25,7 @@ export function update(step: Step, { queue, id, set }: JobUpdate): Updated {
   const { type, seq } = row;
   const priority = set.priority ?? row.priority;
   const group = set.group === undefined ? row.grp : set.group;
-  const weights = set.weights === undefined ? (row.weights === null ? null : readWeights(row.weights)) : set.weights;
+  const weights = set.weights === undefined ? weightsOf(row) : set.weights;
   const keys = set.keys === undefined ? row.keys : set.keys === null ? null : textOfKeys(set.keys);
   if (step.rules.weighing.length > 0) {
     const counted = { group, keys: keys === null ? undefined : readKeys(keys) };

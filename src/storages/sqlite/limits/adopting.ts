@@ -1,6 +1,5 @@
 import { applies, chargeOf, isBySame, type LimitRule, takesSlots, valueOf } from "../../../limits/rule.ts";
-import { readWeights } from "../../../storage/kept.ts";
-import { type JobRow, keyedOf } from "../jobs/record.ts";
+import { type JobRow, keyedOf, weightsOf } from "../jobs/record.ts";
 import type { Step } from "../step.ts";
 import { stateGrpOf } from "./groups.ts";
 import { openLimit } from "./limit-row.ts";
@@ -21,13 +20,13 @@ export function adopt(step: Step, before: LimitRule | undefined, rule: LimitRule
   if (!mayTakeSlots(rule)) return;
   const ids = new Map<string, number>();
   for (const job of step.sql(RUNNING).all(0) as Running[]) {
-    const { token, queue, type, weights, started_at: at } = job;
+    const { token, queue, type, started_at: at } = job;
     const group = valueOf(rule, keyedOf(job));
     if (!applies(rule, queue, type) || !takesSlots(rule, group)) continue;
     const grp = stateGrpOf(rule, group);
     let id = ids.get(grp);
     if (id === undefined) ids.set(grp, (id = openLimit(step, rule.name, 0, grp).id));
-    const { slots } = chargeOf(rule, weights === null ? null : readWeights(weights));
+    const { slots } = chargeOf(rule, weightsOf(job));
     const kept = before !== undefined && isBySame(before, rule) && !takesSlots(before, group);
     step.sql(kept ? IN_PLACE : UNLESS_TAKEN).run(id, token, slots, at);
   }

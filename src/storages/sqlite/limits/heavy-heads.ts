@@ -1,6 +1,6 @@
 import type { Wait } from "../../../limits/wait.ts";
 import { type HeavyHead, isOver, untilGiven } from "../../../planner/heavy-heads.ts";
-import { readWeights } from "../../../storage/kept.ts";
+import { weightsOf } from "../jobs/record.ts";
 import type { Step } from "../step.ts";
 import { instantOfGate, untilOf } from "./gates.ts";
 
@@ -48,11 +48,11 @@ export function heavyHeads(
 ): readonly HeavyHead[] {
   const heads = step.sql(HEAVY).all(name, grp) as Row[];
   for (const head of heads) {
-    const { opens, weights } = head;
+    const { opens } = head;
     const isGiven = opens < head.until;
     head.until = instantOfGate(head.until);
     if (!isGiven) continue;
-    head.until = untilGiven(head, opens, fits(weights === null ? null : readWeights(weights)), step.now);
+    head.until = untilGiven(head, opens, fits(weightsOf(head)), step.now);
     const until = untilOf(step, head.until - step.now);
     if (writes) step.sql(FITS_AT).run(until, until, head.gate);
   }

@@ -57,8 +57,8 @@ export class SqliteLimits implements LimitStorage {
   async take(request: LimitTake): Promise<LimitTaken> {
     const askedAt = this.#store.clock.now();
     // First without a lock: a request that is refused, or only asks, takes none.
-    const told = await this.#store.read((step) => ask(step, request));
-    return told ?? this.#store.write((step) => take(step, request), askedAt);
+    const answer = await this.#store.read((step) => ask(step, request));
+    return answer ?? this.#store.write((step) => take(step, request), askedAt);
   }
 
   give(token: string, given: LimitGiven): Promise<void> {

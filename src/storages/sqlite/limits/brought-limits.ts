@@ -3,8 +3,8 @@ import type { ClaimLimit, ClaimRequest } from "../../../storage/job-storage.ts";
 import { ruleOfClaim } from "../../../storage/stored-rules.ts";
 import type { Step } from "../step.ts";
 
-/** So often it is said again, as long as there are claims. */
-const SAY_AGAIN_MS = 86_400_000;
+/** So often they are written again, as long as there are claims. */
+const KEEP_AGAIN_MS = 86_400_000;
 
 const READ = "SELECT limits, at FROM sluice_claims WHERE queue = ?";
 const WRITE = `INSERT INTO sluice_claims (queue, limits, at) VALUES (?, ?, ?)
@@ -15,23 +15,23 @@ interface Row {
   readonly at: number;
 }
 
-/** Was it long ago, or never, that a claim of the queue said what it brings along? */
-export function isUnsaid(step: Step, queue: string): boolean {
+/** Were the limits that claims of the queue bring along written long ago, or never? */
+export function isBroughtLongAgo(step: Step, queue: string): boolean {
   const row = step.sql(READ).get(queue) as Row | undefined;
-  return row === undefined || step.now - row.at > SAY_AGAIN_MS;
+  return row === undefined || step.now - row.at > KEEP_AGAIN_MS;
 }
 
 /** Keeps what the claim brings along, so that explanations can name what jobs of its queue wait for. */
-export function remember(step: Step, { queue, limits }: ClaimRequest): void {
+export function keepBrought(step: Step, { queue, limits }: ClaimRequest): void {
   if (limits.length === 0 && !step.settings.claims.has(queue)) return;
   const row = step.sql(READ).get(queue) as Row | undefined;
   const text = JSON.stringify(limits);
-  if (row?.limits === text && (limits.length === 0 || step.now - row.at <= SAY_AGAIN_MS)) return;
+  if (row?.limits === text && (limits.length === 0 || step.now - row.at <= KEEP_AGAIN_MS)) return;
   step.sql(WRITE).run(queue, text, step.now);
 }
 
 /** What the latest claim of a queue brought along, as rules. */
-export function remembered(step: Step, queue: string): readonly LimitRule[] {
+export function broughtBy(step: Step, queue: string): readonly LimitRule[] {
   const row = step.sql(READ).get(queue) as Row | undefined;
   if (row === undefined) return [];
   try {
