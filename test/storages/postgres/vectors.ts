@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { KeyState, SlotsInUse } from "../../../src/limits/key-state.ts";
-import { type Charge, chargeOf, type LimitRule, quotaOf, shareOf } from "../../../src/limits/rule.ts";
+import { type Charge, chargeOf, type LimitRule, quotaOf } from "../../../src/limits/rule.ts";
 import { WHEN_RELEASED } from "../../../src/limits/wait.ts";
 import { createLog, recordAlone, type StartLog, viewOf, windowUsed, windowWait } from "../../../src/limits/window.ts";
 import { availableOf, decideFor, type InspectedKey } from "../../../src/storage/inspected-key.ts";
@@ -28,13 +28,11 @@ export interface Vector {
 /** What is decided. Waits: null is "when something is given back", as in JSON. */
 export interface Decision {
   readonly quota: readonly (number | null)[];
-  readonly share: number;
   readonly charge: Charge;
   readonly used: number;
   readonly held: number;
   readonly wait: number | null;
   readonly reason: string | null;
-  readonly refusal: number | null;
   readonly free: number | null;
 }
 
@@ -66,13 +64,11 @@ export function decide({ rule: said, group, weights, gauge, starts, forgottenAt,
   const holding = quota.concurrency !== null || said.breaker !== null;
   return {
     quota: [quota.max, quota.windowMs, quota.concurrency, quota.everyMs],
-    share: shareOf([said], group),
     charge,
     used,
     held: holding ? held.slots : 0,
     wait: finite(wait),
     reason,
-    refusal: finite(wait),
     free: finite(availableOf(key)),
   };
 }

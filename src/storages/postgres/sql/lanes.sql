@@ -417,7 +417,7 @@ BEGIN
     wait := 0;
     -- One that no worker has claimed when it fitted is waited for once.
     IF head.seq IS NOT NULL AND rule.name IS NOT NULL AND head.until > at - 100 THEN
-      charge := {schema}.charge_of({schema}.key_quota_of(rule, {schema}.group_of(head.grp)), head.weights);
+      charge := {schema}.charge_of(rule, head.weights);
       wait := {schema}.refusal_wait(rule, head.grp, charge.weight, charge.slots, 0, 0, 0, NULL, at);
     END IF;
     UPDATE {schema}.lanes l SET blocked_until = CASE WHEN wait = 'Infinity' THEN 1e18 WHEN wait > 0 THEN at + wait ELSE least(l.blocked_until, at) END
@@ -530,26 +530,6 @@ BEGIN
     PERFORM {schema}.unblock_lanes(name, NULL, {schema}.present());
   END LOOP;
   RETURN names <> '{}';
-END
-$$;
-
--- When to look again at a window that a start is in the way of which is not confirmed yet: lookAgainIn in limits/look-again.ts.
---
--- age: how long ago the call was expected. certain_in: when it has left for certain.
-CREATE OR REPLACE FUNCTION {schema}.look_again_in(age float8, window_ms float8, certain_in float8) RETURNS float8
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
-DECLARE
-  at float8 := window_ms;
-  step float8 := window_ms / 4;
-BEGIN
-  IF age < window_ms THEN
-    RETURN least(certain_in, window_ms - age);
-  END IF;
-  WHILE at <= age LOOP
-    at := at + step;
-    step := step * 2;
-  END LOOP;
-  RETURN least(certain_in, greatest(at - age, window_ms / 4));
 END
 $$;
 

@@ -319,8 +319,8 @@ CREATE OR REPLACE FUNCTION {schema}.seen_standing(
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   state_grp text := {schema}.state_of(rule, own.grp, own.keys);
-  quota {schema}.key_quota := {schema}.key_quota_of(rule, {schema}.group_of(state_grp));
-  more float8 := greatest(({schema}.charge_of(quota, own.weights)).weight, ({schema}.charge_of(quota, first)).weight);
+  quota {schema}.limit_quota := {schema}.quota_of(rule, {schema}.group_of(state_grp));
+  more float8 := greatest(({schema}.charge_of(rule, own.weights)).weight, ({schema}.charge_of(rule, first)).weight);
   seen jsonb := {schema}.seen_limit(rule.name, state_grp, quota.window_ms, quota.max, more, ahead, at);
   behind float8 := 0;
 BEGIN

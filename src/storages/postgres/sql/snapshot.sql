@@ -156,10 +156,9 @@ BEGIN
   WHILE cardinality(names) > 0 LOOP
     SELECT coalesce(json_agg(json_build_array(k.name, k.grp, k.window_ms, k.used, k.slots, k.probes, k.expires_in, k.latest_at, k.called_at,
           k.called_by, k.called_in, k.pause_until, k.remaining, k.remaining_until, k.open_until, k.forgotten_at,
-          CASE WHEN k.used + k.weight > k.max THEN {schema}.leaving(k.id, k.window_ms, least(k.used, k.used + k.weight - k.max), now) END,
-          CASE WHEN q.grant_ttl IS NOT NULL AND k.used + k.weight > k.max THEN (
-            SELECT {schema}.expected_delay(s.at - s.began, k.window_ms) FROM {schema}.starts s
-            WHERE s.limit_id = k.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1) END)), '[]'),
+          CASE WHEN k.used + k.weight > k.max THEN (SELECT json_agg(json_build_array(s.wait, s.n) ORDER BY s.wait, s.seq)
+            FROM {schema}.leaving_starts(k.id, k.window_ms, least(k.used, k.used + k.weight - k.max), now) AS s) END,
+          CASE WHEN q.grant_ttl IS NOT NULL AND k.used + k.weight > k.max THEN {schema}.latest_delay(k.id, k.window_ms) END)), '[]'),
         max(k.latest)
       INTO states, latest FROM (
         SELECT a.name, a.grp, a.window_ms, a.max, a.weight, l.id, l.latest_at, l.called_at, l.called_by, l.called_in, l.pause_until,
@@ -218,34 +217,4 @@ BEGIN
       SELECT coalesce(json_agg(r.rule ORDER BY r.name), '[]') FROM {schema}.rules r
       WHERE r.queues IS NULL OR q.queue = ANY (r.queues)) END);
 END
-$$;
-
--- Starts that leave a window first, and what they count for, as many as decide about `excess`: [wait, n] each. One that is not confirmed
--- as if it left at the instant at which it is worth looking again (limits/keys.sql: window_wait).
-CREATE OR REPLACE FUNCTION {schema}.leaving(id bigint, window_ms float8, excess float8, now float8) RETURNS json
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  delay float8;
-BEGIN
-  SELECT {schema}.expected_delay(s.at - s.began, window_ms) INTO delay FROM {schema}.starts AS s
-    WHERE s.limit_id = leaving.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1;
-  RETURN (SELECT json_agg(json_build_array(e.wait, e.n) ORDER BY e.wait, e.seq) FROM (
-    SELECT f.*, sum(f.n) OVER (ORDER BY f.wait, f.seq) - f.n AS before FROM (
-      (SELECT window_ms - (now - s.at) AS wait, s.n, s.seq FROM {schema}.starts AS s
-        WHERE s.limit_id = leaving.id AND s.at > now - window_ms - 1 AND now - s.at < window_ms AND s.n > 0
-          AND (s.claim IS NULL OR s.at <= now)
-        ORDER BY s.at, s.seq LIMIT ceil(excess))
-      UNION ALL
-      SELECT {schema}.look_again_in(now - (s.began + coalesce(delay, 0)), window_ms, window_ms - (now - s.at)), s.n, s.seq
-        FROM {schema}.starts AS s WHERE s.limit_id = leaving.id AND s.at > now AND s.n > 0 AND s.claim IS NOT NULL
-    ) f
-  ) e WHERE e.before < excess);
-END
-$$;
-
--- By how much later than it was asked for a call is expected, if the one before took so long: expectedDelay in
--- limits/look-again.ts. NULL where nothing is known.
-CREATE OR REPLACE FUNCTION {schema}.expected_delay(called_in float8, window_ms float8) RETURNS float8
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT CASE WHEN called_in IS NOT NULL THEN greatest(0, least(called_in, window_ms / 4)) END
 $$;

@@ -18,83 +18,16 @@ CREATE TYPE {schema}.ended_lease AS (
   settled text[]
 );
 
--- How much may happen, in one group. share: how many it starts each time it has its turn.
+-- How much may happen, in one group or in all.
 CREATE TYPE {schema}.limit_quota AS (
   max float8,
   window_ms float8,
   concurrency float8,
-  every_ms float8,
-  share integer
+  every_ms float8
 );
 
 -- What one start takes of a limit.
 CREATE TYPE {schema}.limit_charge AS (weight float8, slots float8);
-
--- When a start may happen, and what is in its way the longest. wait: 'Infinity' until something is given back, -1 never.
-CREATE TYPE {schema}.limit_decision AS (wait float8, reason text);
-
--- What a rule says for one group or other value, or for all jobs. used: what was in use of its window before the step.
-CREATE TYPE {schema}.key_quota AS (
-  name text,
-  by_group boolean,
-  grp text,
-  max float8,
-  window_ms float8,
-  concurrency float8,
-  every_ms float8,
-  share integer,
-  weight text,
-  estimate float8,
-  weighs_window boolean,
-  probes integer,
-  paused boolean,
-  held_until float8,
-  blind_until float8,
-  holds boolean,
-  pins boolean,
-  used float8
-);
-
--- What is kept of one limit, for one group or for all, as one step sees it, with all that the step has taken so far. Rules
--- of one name share it. id: NULL where nothing is kept yet. held: NULL until the step has read it.
-CREATE TYPE {schema}.limit_state AS (
-  id bigint,
-  name text,
-  grp text,
-  latest_at float8,
-  pause_until float8,
-  remaining float8,
-  remaining_until float8,
-  open_until float8,
-  window_ms float8,
-  used float8,
-  seen_at float8,
-  longest float8,
-  newest float8,
-  forgotten_at float8,
-  job_slots float8,
-  held float8,
-  probes float8,
-  expires_in float8,
-  -- The window that starts are counted in; starts less than this apart share an entry; what was in use of it, and when.
-  watch_ms float8,
-  resolution float8,
-  before float8,
-  before_at float8,
-  -- Which start it was last charged for, and how much; how much for all of them, and in how many starts.
-  latest bigint,
-  charged float8,
-  taken float8,
-  starts integer,
-  -- Where the starts of the step were written down; 0: nowhere.
-  entry bigint,
-  -- As in `limits`. The shortest spacing of the rules that look at it. How soon the starts of the step are called; NULL: at once.
-  called_at float8,
-  called_by bigint,
-  called_in float8,
-  every_ms float8,
-  grant_ttl float8
-);
 
 -- What a step gave back of one limit: how long one more had to wait for what was held before, and how much that was;
 -- whether lanes were waiting for it. Without an id: all waiting workers are to be woken, whatever else is given back.

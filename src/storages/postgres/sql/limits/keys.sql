@@ -91,12 +91,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     (k.quota).concurrency IS NOT NULL AND num_nonnulls(r.probes, r.weight) = 0 AND k.rule <= all_count
   FROM (
     SELECT r.ordinality AS place, r.ordinality AS rule, '' AS grp,
-        (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota AS quota
+        (r.max, r.window_ms, r.concurrency, r.every_ms)::{schema}.limit_quota AS quota
       FROM unnest(rules) WITH ORDINALITY AS r WHERE r.ordinality <= all_count
     UNION ALL
     SELECT (g.place - 1) * (cardinality(rules) - all_count) + r.ordinality, r.ordinality, v.grp,
       CASE WHEN r.groups ? substr(v.grp, 2) THEN {schema}.quota_of(rules[r.ordinality], substr(v.grp, 2))
-        ELSE (r.max, r.window_ms, r.concurrency, r.every_ms, 1)::{schema}.limit_quota END
+        ELSE (r.max, r.window_ms, r.concurrency, r.every_ms)::{schema}.limit_quota END
       FROM unnest(grps, lane_keys) WITH ORDINALITY AS g (grp, keys, place) CROSS JOIN unnest(rules) WITH ORDINALITY AS r
         CROSS JOIN LATERAL (SELECT CASE WHEN r.by_keys IS NOT NULL THEN {schema}.keyed_grp(r.by_keys, g.grp, g.keys)
           WHEN g.grp = '' THEN '-' ELSE g.grp END AS grp OFFSET 0) v
@@ -188,7 +188,8 @@ BEGIN
 END
 $$;
 
--- How long a start has to wait for one limit that refused it (decide_start). -1: for ever.
+-- How long a start has to wait for one limit: decideStart in limits/key-state.ts, to the last bit. 'Infinity': until something is given
+-- back. -1: for ever.
 --
 -- rule, grp: which limit, and which state of it. weight, slots: what the start takes. taken, taken_slots, starts: what the step
 -- has taken of it so far, in how many starts, and does not stand in the tables yet. ttl: how soon these are called; NULL: at once.
@@ -197,105 +198,59 @@ CREATE OR REPLACE FUNCTION {schema}.refusal_wait(
 ) RETURNS float8
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  quota {schema}.key_quota := {schema}.key_quota_of(rule, {schema}.group_of(grp));
-  state {schema}.limit_state;
-  kept record;
-BEGIN
-  SELECT k.state, k.used INTO kept FROM {schema}.read_states(ARRAY[rule.name], ARRAY[grp],
-    ARRAY[CASE WHEN quota.max IS NOT NULL THEN quota.window_ms END], ARRAY[quota.holds], now) AS k;
-  state := kept.state;
-  quota.used := coalesce(kept.used, 0);
-  state.taken := taken;
-  state.starts := starts;
-  state.held := state.held + taken_slots;
-  state.probes := state.probes + starts;
-  state.remaining := greatest(0, state.remaining - taken);
-  state.grant_ttl := ttl;
-  RETURN ({schema}.decide_start(quota, state, weight, slots, now)).wait;
-END
-$$;
-
--- When may a start happen that takes so much of the window and so many slots, and what is in its way the longest? It is
--- decideStart in limits/key-state.ts, to the last bit; what the step has taken so far counts.
-CREATE OR REPLACE FUNCTION {schema}.decide_start(
-  quota {schema}.key_quota, state {schema}.limit_state, weight float8, slots float8, now float8
-) RETURNS {schema}.limit_decision
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  longest float8 := 0;
-  reason text;
-  own float8;
-  held float8 := 0;
-  probes float8 := 0;
-  expires_in float8 := 'Infinity';
+  quota {schema}.limit_quota := {schema}.quota_of(rule, {schema}.group_of(grp));
+  kept {schema}.limits;
+  held record;
+  delay float8;
+  spacing float8;
+  wait float8;
 BEGIN
   IF (quota.max > 0 AND weight > quota.max) OR (quota.concurrency > 0 AND slots > quota.concurrency) THEN
-    RETURN (-1, 'window')::{schema}.limit_decision;
+    RETURN -1;
   END IF;
-  IF quota.holds AND state.held IS NOT NULL THEN
-    held := state.held;
-    probes := state.probes;
-    expires_in := state.expires_in;
+  IF rule.paused THEN
+    RETURN 'Infinity';
   END IF;
-  IF quota.paused THEN
-    longest := 'Infinity';
-    reason := 'paused';
-  END IF;
-  own := greatest(state.pause_until - now, quota.held_until - now);
-  IF own > longest THEN
-    longest := own;
-    reason := 'held';
-  END IF;
-  IF quota.max IS NOT NULL AND quota.window_ms IS NOT NULL THEN
-    own := CASE WHEN quota.max = 0 THEN 'Infinity' ELSE
-      {schema}.window_wait(state.id, state.forgotten_at, quota.max, quota.window_ms, weight,
-        quota.used + state.taken, state.taken, state.grant_ttl, now) END;
-    own := greatest(own, quota.blind_until - now);
-    IF own > longest THEN
-      longest := own;
-      reason := 'window';
-    END IF;
+  SELECT * INTO kept FROM {schema}.limits AS l WHERE l.name = rule.name AND l.grp = refusal_wait.grp;
+  wait := greatest(0, kept.pause_until - now, rule.held_until - now);
+  IF quota.max = 0 AND quota.window_ms IS NOT NULL THEN
+    RETURN 'Infinity';
+  ELSIF quota.max IS NOT NULL AND quota.window_ms IS NOT NULL THEN
+    wait := greatest(wait, rule.blind_until - now, {schema}.window_wait(kept.id, kept.forgotten_at, quota.max, quota.window_ms, weight,
+      {schema}.window_used(kept.id, kept.window_ms, kept.used, kept.seen_at, quota.window_ms, now) + taken, taken, ttl, now));
   END IF;
   IF quota.every_ms IS NOT NULL THEN
-    own := {schema}.spacing_wait(quota, state, now);
-    IF own > longest THEN
-      longest := own;
-      reason := 'spacing';
+    delay := {schema}.expected_delay(kept.called_in, quota.every_ms);
+    spacing := quota.every_ms - (now - kept.called_at);
+    IF starts > 0 THEN
+      spacing := quota.every_ms + CASE WHEN ttl IS NULL THEN 0 ELSE least(ttl, coalesce(delay, 0)) END;
+    ELSIF spacing > 0 AND kept.called_by IS NOT NULL THEN
+      -- When the latest start was called is not confirmed yet.
+      spacing := {schema}.look_again_in(now - (kept.latest_at + delay), quota.every_ms, spacing);
+    END IF;
+    wait := greatest(wait, spacing);
+  END IF;
+  IF now < kept.remaining_until AND weight > greatest(0, kept.remaining - taken) THEN
+    wait := greatest(wait, kept.remaining_until - now);
+  END IF;
+  IF rule.probes IS NOT NULL OR quota.concurrency IS NOT NULL THEN
+    held := {schema}.held_of(kept.id, kept.held, kept.open_until, now);
+    IF held.slots + taken_slots + slots > quota.concurrency THEN
+      wait := greatest(wait, CASE WHEN quota.concurrency = 0 THEN 'Infinity' ELSE held.expires_in END);
+    END IF;
+    IF rule.probes IS NOT NULL AND now < kept.open_until THEN
+      wait := greatest(wait, kept.open_until - now);
+    ELSIF rule.probes IS NOT NULL AND kept.open_until IS NOT NULL AND held.probes + starts >= rule.probes THEN
+      wait := greatest(wait, held.expires_in);
     END IF;
   END IF;
-  IF held + slots > quota.concurrency THEN
-    own := CASE WHEN quota.concurrency = 0 THEN 'Infinity' ELSE expires_in END;
-    IF own > longest THEN
-      longest := own;
-      reason := 'concurrency';
-    END IF;
-  END IF;
-  IF now < state.remaining_until AND weight > coalesce(state.remaining, 0) THEN
-    own := state.remaining_until - now;
-    IF own > longest THEN
-      longest := own;
-      reason := 'remaining';
-    END IF;
-  END IF;
-  IF quota.probes IS NOT NULL AND state.open_until IS NOT NULL THEN
-    own := CASE WHEN now < state.open_until THEN state.open_until - now
-      WHEN probes < quota.probes THEN 0 ELSE expires_in END;
-    IF own > longest THEN
-      longest := own;
-      reason := 'breaker';
-    END IF;
-  END IF;
-  RETURN (longest, reason)::{schema}.limit_decision;
+  RETURN wait;
 END
 $$;
 
 -- When does `weight` more fit under `max` in any `window_ms`, beside what is used? -1: never. id: NULL where nothing is kept.
 -- forgotten_at: the newest start that was not kept; until it has left the window, that counts as full. taken: so much of what is
 -- used is not written down yet, and is called within `ttl` (NULL: now).
---
--- A start that is not confirmed is taken to leave the window when it is worth looking again (look_again_in): its call is
--- expected as long after its request as the latest call that was confirmed (what was given back was never called). Once
--- its last moment has passed it counts from there.
 CREATE OR REPLACE FUNCTION {schema}.window_wait(
   id bigint, forgotten_at float8, max float8, window_ms float8, weight float8, used float8, taken float8, ttl float8, now float8
 ) RETURNS float8
@@ -303,8 +258,6 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
   excess float8 := used + weight - max;
   blind float8;
-  unconfirmed boolean;
-  delay float8 := 0;
   start record;
 BEGIN
   IF weight > max THEN
@@ -317,26 +270,12 @@ BEGIN
   IF excess <= 0 THEN
     RETURN blind;
   END IF;
-  unconfirmed := EXISTS (SELECT FROM {schema}.starts AS s
-    WHERE s.limit_id = window_wait.id AND s.claim IS NOT NULL AND s.at > now);
-  IF unconfirmed OR ttl IS NOT NULL THEN
-    SELECT coalesce({schema}.expected_delay(s.at - s.began, window_ms), 0) INTO delay FROM {schema}.starts AS s
-      WHERE s.limit_id = window_wait.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1;
-    delay := coalesce(delay, 0);
-  END IF;
-  -- Every row counts for one at least: no more of them need be looked at. Few are not confirmed.
   FOR start IN
     SELECT f.wait, f.n FROM (
-      (SELECT window_ms - (now - s.at) AS wait, s.n, s.seq FROM {schema}.starts AS s
-        WHERE s.limit_id = window_wait.id AND s.at > now - window_ms - 1 AND now - s.at < window_ms AND s.n > 0
-          AND (s.claim IS NULL OR s.at <= now)
-        ORDER BY s.at, s.seq LIMIT ceil(excess))
+      SELECT s.wait, s.n, s.seq FROM {schema}.leaving_starts(window_wait.id, window_ms, excess, now) AS s
       UNION ALL
-      SELECT {schema}.look_again_in(now - (s.began + delay), window_ms, window_ms - (now - s.at)), s.n, s.seq
-        FROM {schema}.starts AS s
-        WHERE unconfirmed AND s.limit_id = window_wait.id AND s.at > now AND s.n > 0 AND s.claim IS NOT NULL
-      UNION ALL
-      SELECT window_ms + CASE WHEN ttl IS NULL THEN 0 ELSE least(ttl, delay) END, taken, 9223372036854775807 WHERE taken > 0
+      SELECT window_ms + CASE WHEN ttl IS NULL THEN 0 ELSE least(ttl, coalesce({schema}.latest_delay(window_wait.id, window_ms), 0)) END,
+        taken, 9223372036854775807 WHERE taken > 0
     ) AS f ORDER BY f.wait, f.seq
   LOOP
     excess := excess - start.n;
@@ -348,67 +287,62 @@ BEGIN
 END
 $$;
 
--- When does the spacing of a rule let one more start, by when the latest start was called? Where that is not confirmed: when it is
--- worth looking again (look_again_in). NULL, or not above 0: now.
-CREATE OR REPLACE FUNCTION {schema}.spacing_wait(
-  quota {schema}.key_quota, state {schema}.limit_state, now float8
-) RETURNS float8
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
-DECLARE
-  delay float8 := {schema}.expected_delay(state.called_in, quota.every_ms);
-  certain float8;
-BEGIN
-  IF state.starts > 0 THEN
-    RETURN quota.every_ms + CASE WHEN state.grant_ttl IS NULL THEN 0 ELSE least(state.grant_ttl, coalesce(delay, 0)) END;
-  END IF;
-  certain := quota.every_ms - (now - state.called_at);
-  IF certain > 0 AND state.called_by IS NOT NULL THEN
-    RETURN {schema}.look_again_in(now - (state.latest_at + delay), quota.every_ms, certain);
-  END IF;
-  RETURN certain;
-END
+-- Starts that leave a window first, and what they count for, as many as decide about `excess`. Every row counts for one at least: no
+-- more of them need be looked at.
+--
+-- A start that is not confirmed is taken to leave the window when it is worth looking again (look_again_in): its call is
+-- expected as long after its request as the latest call that was confirmed (what was given back was never called). Once
+-- its last moment has passed it counts from there.
+CREATE OR REPLACE FUNCTION {schema}.leaving_starts(id bigint, window_ms float8, excess float8, now float8)
+RETURNS TABLE (wait float8, n float8, seq bigint)
+LANGUAGE sql STABLE AS $$
+  SELECT e.wait, e.n, e.seq FROM (
+    SELECT f.wait, f.n, f.seq, sum(f.n) OVER (ORDER BY f.wait, f.seq) - f.n AS before FROM (
+      (SELECT window_ms - (now - s.at) AS wait, s.n, s.seq FROM {schema}.starts AS s
+        WHERE s.limit_id = leaving_starts.id AND s.at > now - window_ms - 1 AND now - s.at < window_ms AND s.n > 0
+          AND (s.claim IS NULL OR s.at <= now)
+        ORDER BY s.at, s.seq LIMIT ceil(excess))
+      UNION ALL
+      SELECT {schema}.look_again_in(now - (s.began + coalesce((SELECT {schema}.latest_delay(leaving_starts.id, window_ms)), 0)), window_ms,
+          window_ms - (now - s.at)), s.n, s.seq
+        FROM {schema}.starts AS s WHERE s.limit_id = leaving_starts.id AND s.at > now AND s.n > 0 AND s.claim IS NOT NULL
+    ) f
+  ) e WHERE e.before < excess
 $$;
 
--- What is kept of many limits, each for one group, as a step sees it that has taken nothing yet, all read together: the state, what
--- is in use of its window, and when its latest start was.
---
--- names, states: which limits, for which groups, as `limits` says it. windows: the window of each, or NULL. holding: is what is
--- held of it asked for? now: the time.
-CREATE OR REPLACE FUNCTION {schema}.read_states(
-  names text[], states text[], windows float8[], holding boolean[], now float8
-) RETURNS TABLE (place bigint, state {schema}.limit_state, used float8, latest float8)
+-- By how much later than it was asked for the next call of a limit is expected, by the latest one that was confirmed. NULL where
+-- nothing is known.
+CREATE OR REPLACE FUNCTION {schema}.latest_delay(id bigint, window_ms float8) RETURNS float8
 LANGUAGE sql STABLE AS $$
-  SELECT a.place, ROW(l.id, a.name, a.grp, l.latest_at, l.pause_until, l.remaining, l.remaining_until, l.open_until, l.window_ms,
-      l.used, l.seen_at, l.longest, l.newest, l.forgotten_at, coalesce(l.held, 0),
-      CASE WHEN a.holding THEN coalesce(l.held, 0) + coalesce(h.slots, 0) END,
-      CASE WHEN a.holding THEN coalesce(p.probes, 0) END,
-      CASE WHEN a.holding THEN coalesce(h.until - now, 'Infinity') END,
-      a.window_ms, 0, w.used, CASE WHEN a.window_ms IS NOT NULL THEN now END, 0, 0, 0, 0, 0,
-      l.called_at, l.called_by, l.called_in, NULL, NULL)::{schema}.limit_state,
-    w.used, greatest(l.newest, l.latest_at)
-  FROM unnest(names, states, windows, holding) WITH ORDINALITY AS a (name, grp, window_ms, holding, place)
-    LEFT JOIN LATERAL (SELECT k.* FROM {schema}.limits k WHERE k.name = a.name AND k.grp = a.grp LIMIT 1) l ON true
-    LEFT JOIN LATERAL (
-      SELECT sum(o.slots) AS slots, min(o.until) AS until FROM {schema}.holds o
-      WHERE a.holding AND o.limit_id = l.id AND o.until > now
-    ) h ON true
-    LEFT JOIN LATERAL (
-      SELECT count(*) AS probes FROM {schema}.holds o
-      WHERE a.holding AND l.open_until IS NOT NULL AND o.limit_id = l.id AND o.at >= l.open_until
-        AND (o.until IS NULL OR o.until > now)
-    ) p ON true
-    LEFT JOIN LATERAL (
-      -- As in limits/starts.sql: window_used.
-      SELECT CASE WHEN a.window_ms IS NULL THEN NULL WHEN l.id IS NULL THEN 0
-        WHEN l.window_ms IS DISTINCT FROM a.window_ms OR l.seen_at > now THEN (
-          SELECT coalesce(sum(s.n), 0) FROM {schema}.starts s
-          WHERE s.limit_id = l.id AND s.at > now - a.window_ms - 1 AND now - s.at < a.window_ms)
-        WHEN l.used = 0 OR l.seen_at = now THEN l.used
-        ELSE l.used - (
-          SELECT coalesce(sum(s.n), 0) FROM {schema}.starts s
-          WHERE s.limit_id = l.id AND s.at > l.seen_at - a.window_ms - 1 AND l.seen_at - s.at < a.window_ms
-            AND s.at < now - a.window_ms + 1 AND now - s.at >= a.window_ms) END AS used
-    ) w ON true
+  SELECT {schema}.expected_delay(s.at - s.began, window_ms) FROM {schema}.starts AS s
+  WHERE s.limit_id = latest_delay.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1
+$$;
+
+-- By how much later than it was asked for a call is expected, if the one before took so long: expectedDelay in
+-- limits/look-again.ts. NULL where nothing is known.
+CREATE OR REPLACE FUNCTION {schema}.expected_delay(called_in float8, window_ms float8) RETURNS float8
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN called_in IS NOT NULL THEN greatest(0, least(called_in, window_ms / 4)) END
+$$;
+
+-- When to look again at a window that a start is in the way of which is not confirmed yet: lookAgainIn in limits/look-again.ts.
+--
+-- age: how long ago the call was expected. certain_in: when it has left for certain.
+CREATE OR REPLACE FUNCTION {schema}.look_again_in(age float8, window_ms float8, certain_in float8) RETURNS float8
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+  at float8 := window_ms;
+  step float8 := window_ms / 4;
+BEGIN
+  IF age < window_ms THEN
+    RETURN least(certain_in, window_ms - age);
+  END IF;
+  WHILE at <= age LOOP
+    at := at + step;
+    step := step * 2;
+  END LOOP;
+  RETURN least(certain_in, greatest(at - age, window_ms / 4));
+END
 $$;
 
 -- What is held of a limit: all slots together, how many starts since the breaker went half-open are under way, and when the
@@ -435,50 +369,12 @@ BEGIN
 END
 $$;
 
--- A rule as it holds for a group or another value that it is counted by (NULL: for jobs without one). Nothing is looked up.
-CREATE OR REPLACE FUNCTION {schema}.key_quota_of(rule {schema}.limit_rule, grp text) RETURNS {schema}.key_quota
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
-DECLARE
-  quota {schema}.key_quota;
-  own {schema}.limit_quota;
-BEGIN
-  quota.name := rule.name;
-  quota.by_group := rule.by_group;
-  IF rule.by_group THEN
-    own := {schema}.quota_of(rule, grp);
-    quota.grp := grp;
-    quota.max := own.max;
-    quota.window_ms := own.window_ms;
-    quota.concurrency := own.concurrency;
-    quota.every_ms := own.every_ms;
-    quota.share := own.share;
-  ELSE
-    quota.max := rule.max;
-    quota.window_ms := rule.window_ms;
-    quota.concurrency := rule.concurrency;
-    quota.every_ms := rule.every_ms;
-    quota.share := 1;
-  END IF;
-  quota.weight := rule.weight;
-  quota.estimate := rule.estimate;
-  quota.weighs_window := rule.max IS NOT NULL;
-  quota.probes := rule.probes;
-  quota.paused := rule.paused;
-  quota.held_until := rule.held_until;
-  quota.blind_until := rule.blind_until;
-  quota.holds := rule.probes IS NOT NULL OR quota.concurrency IS NOT NULL;
-  -- A start may be corrected when its group has long been idle: until its lease ends, the group is remembered.
-  quota.pins := NOT quota.holds AND rule.by_group AND rule.weight IS NOT NULL AND rule.max IS NOT NULL;
-  quota.used := 0;
-  RETURN quota;
-END
-$$;
-
--- What holds for a group of a rule: what is different for it, and else what holds for all.
+-- What holds for a group of a rule, or for another value that it is counted by (NULL: for jobs without one): what is different for it,
+-- and else what holds for all.
 CREATE OR REPLACE FUNCTION {schema}.quota_of(rule {schema}.limit_rule, grp text) RETURNS {schema}.limit_quota
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
-  quota {schema}.limit_quota := (rule.max, rule.window_ms, rule.concurrency, rule.every_ms, 1);
+  quota {schema}.limit_quota := (rule.max, rule.window_ms, rule.concurrency, rule.every_ms);
   own jsonb;
 BEGIN
   IF rule.groups IS NULL OR NOT rule.by_group OR grp IS NULL THEN
@@ -501,23 +397,22 @@ BEGIN
   IF own ? 'everyMs' THEN
     quota.every_ms := (own ->> 'everyMs')::float8;
   END IF;
-  quota.share := coalesce((own ->> 'share')::integer, 1);
   RETURN quota;
 END
 $$;
 
 -- What the start of a job with these weights takes. Where a rule has a window that is what is weighed, and concurrency
 -- counts starts; else concurrency is. A job that says nothing counts for the estimate.
-CREATE OR REPLACE FUNCTION {schema}.charge_of(quota {schema}.key_quota, weights jsonb) RETURNS {schema}.limit_charge
+CREATE OR REPLACE FUNCTION {schema}.charge_of(rule {schema}.limit_rule, weights jsonb) RETURNS {schema}.limit_charge
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
   said float8;
 BEGIN
-  IF quota.weight IS NULL THEN
+  IF rule.weight IS NULL THEN
     RETURN (1, 1)::{schema}.limit_charge;
   END IF;
-  said := coalesce((weights ->> quota.weight)::float8, quota.estimate);
-  IF quota.weighs_window THEN
+  said := coalesce((weights ->> rule.weight)::float8, rule.estimate);
+  IF rule.max IS NOT NULL THEN
     RETURN (said, 1)::{schema}.limit_charge;
   END IF;
   RETURN (1, said)::{schema}.limit_charge;

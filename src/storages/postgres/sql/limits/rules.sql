@@ -92,7 +92,6 @@ DECLARE
   was {schema}.limit_rule;
   rule {schema}.limit_rule := {schema}.read_rule(after);
   job record;
-  quota {schema}.key_quota;
   place bigint;
   amount float8;
 BEGIN
@@ -119,13 +118,14 @@ BEGIN
         AND (rule.queues IS NULL OR j.queue = ANY (rule.queues)) AND (rule.types IS NULL OR j.type = ANY (rule.types))
       ORDER BY j.token
   LOOP
-    quota := {schema}.key_quota_of(rule, {schema}.group_of(job.state));
-    CONTINUE WHEN NOT quota.holds;
+    CONTINUE WHEN rule.probes IS NULL AND ({schema}.quota_of(rule, {schema}.group_of(job.state))).concurrency IS NULL;
     place := ({schema}.open_limit(rule.name, 0, job.state, now)).id;
-    amount := ({schema}.charge_of(quota, job.weights)).slots;
+    amount := ({schema}.charge_of(rule, job.weights)).slots;
     INSERT INTO {schema}.holds AS h (limit_id, token, slots, at) VALUES (place, job.token, amount, job.started_at)
       ON CONFLICT DO NOTHING;
-    IF NOT FOUND AND was.by_group = rule.by_group AND NOT ({schema}.key_quota_of(was, {schema}.group_of(job.state))).holds THEN
+    IF NOT FOUND AND was.by_group = rule.by_group AND was.probes IS NULL
+      AND ({schema}.quota_of(was, {schema}.group_of(job.state))).concurrency IS NULL
+    THEN
       UPDATE {schema}.holds AS h SET slots = amount WHERE h.limit_id = place AND h.token = job.token;
     END IF;
   END LOOP;
