@@ -4,11 +4,11 @@ import type { Waiting } from "../../../storage/inspected-key.ts";
 import { originOf, originOfClaim, ruleInForce, ruleOfClaim } from "../../../storage/stored-rules.ts";
 import { type WorkerRecord, type WorkerRow, workerOf, workersFor } from "../../../storage/workers.ts";
 import type { Database } from "../database.ts";
-import { byName, type SeenStates, stateOf } from "../limits/reading.ts";
+import { byName, type KeptStates, stateOf } from "../limits/reading.ts";
 import { isStoredRule } from "../limits/rule-book.ts";
 
 /** A limit that is kept, or that a claim brought along. */
-type Seen = SeenStates & { readonly stored?: unknown; readonly claim?: ClaimLimit };
+type Kept = KeptStates & { readonly stored?: unknown; readonly claim?: ClaimLimit };
 
 interface Answer {
   readonly skew: number;
@@ -16,7 +16,7 @@ interface Answer {
   readonly types: readonly Omit<TypeBacklog, "paused" | "workers">[];
   readonly workers: readonly WorkerRow[];
   readonly waiting: readonly Waiting[];
-  readonly limits: readonly Seen[];
+  readonly limits: readonly Kept[];
 }
 
 /** What of a queue has not started. */
@@ -30,7 +30,7 @@ export async function backlog(database: Database, queue: string): Promise<Backlo
     queue,
     paused: paused.has(""),
     types: types.map((one) => typeOf(one, paused, live)).toSorted((a, b) => (a.type < b.type ? -1 : 1)),
-    limits: limits.flatMap((seen) => limitOf(seen, waiting, own, skew)).toSorted(byName),
+    limits: limits.flatMap((kept) => limitOf(kept, waiting, own, skew)).toSorted(byName),
   };
 }
 
@@ -42,11 +42,11 @@ function typeOf(
   return { ...seen, paused: paused.has(`:${seen.type}`), workers: workersFor(live, seen.type).handling };
 }
 
-function limitOf(seen: Seen, waiting: readonly Waiting[], own: readonly Waiting[], skew: number): LimitState[] {
-  if (seen.claim !== undefined) {
-    const rule = ruleOfClaim(seen.claim);
-    return [stateOf(rule, originOfClaim(rule), seen, own, skew)];
+function limitOf(kept: Kept, waiting: readonly Waiting[], own: readonly Waiting[], skew: number): LimitState[] {
+  if (kept.claim !== undefined) {
+    const rule = ruleOfClaim(kept.claim);
+    return [stateOf(rule, originOfClaim(rule), kept, own, skew)];
   }
-  const { stored } = seen;
-  return isStoredRule(stored) ? [stateOf(ruleInForce(stored), originOf(stored), seen, waiting, skew)] : [];
+  const { stored } = kept;
+  return isStoredRule(stored) ? [stateOf(ruleInForce(stored), originOf(stored), kept, waiting, skew)] : [];
 }

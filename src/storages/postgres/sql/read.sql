@@ -87,7 +87,7 @@ BEGIN
   -- Along the index of the state, and the latest thousand that were completed: for inspection, not on the path of a job.
   WITH waiting AS (
     SELECT w.type, sum(w.waiting) AS n, count(*) AS groups, max(w.waiting) AS most
-    FROM {schema}.waiting_groups(of_queue, now) w GROUP BY w.type
+    FROM {schema}.waiting_jobs(now) w WHERE w.queue = of_queue GROUP BY w.type
   ), others AS (
     SELECT j.type, count(*) FILTER (WHERE j.state = 'active') AS active,
       count(*) FILTER (WHERE j.state = 'scheduled' AND (j.due_at > now OR NOT {schema}.has_passed(j.due_wall))) AS scheduled
@@ -105,13 +105,14 @@ BEGIN
       coalesce(array_agg(type), '{}')
     INTO types, names
     FROM waiting w FULL JOIN others o USING (type) LEFT JOIN ran r USING (type);
-  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting FROM {schema}.waiting_jobs(now) w;
-  SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.seen_states(r.rule, NULL, now)), '[]')
+  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting
+    FROM (SELECT j.queue, j.type, sum(j.waiting) AS waiting FROM {schema}.waiting_jobs(now) j GROUP BY j.queue, j.type) w;
+  SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.read_states(r.rule, NULL, now)), '[]')
     INTO kept FROM {schema}.rules r
     WHERE ((r.fields).queues IS NULL OR of_queue = ANY ((r.fields).queues))
       AND cardinality(names) > 0 AND ((r.fields).types IS NULL OR (r.fields).types && names);
   IF cardinality(names) > 0 THEN
-    SELECT coalesce(jsonb_agg(jsonb_build_object('claim', c.value) || {schema}.seen_states(jsonb_build_object(
+    SELECT coalesce(jsonb_agg(jsonb_build_object('claim', c.value) || {schema}.read_states(jsonb_build_object(
         'name', c.value ->> 'key', 'byGroup', false, 'quota', c.value), NULL, now) ORDER BY c.ordinality), '[]')
       INTO brought FROM {schema}.claims q, jsonb_array_elements(q.limits) WITH ORDINALITY c WHERE q.queue = of_queue;
   END IF;
@@ -121,37 +122,21 @@ BEGIN
 END
 $$;
 
--- How many jobs wait, by queue and type. Those that have come due are among them, whether or not a claim came since. Along the indexes of
--- what waits: jobs that have ended cost nothing.
+-- How many jobs wait, by queue, type and group, as a lane says it. Those that have come due are among them, whether or not a claim came
+-- since. Along the indexes of what waits: jobs that have ended cost nothing.
 CREATE OR REPLACE FUNCTION {schema}.waiting_jobs(at float8)
-RETURNS TABLE (queue text, type text, waiting bigint)
+RETURNS TABLE (queue text, type text, grp text, waiting bigint)
 LANGUAGE sql STABLE AS $$
-  SELECT w.queue, w.type, sum(w.n)::bigint FROM (
-    SELECT j.queue, j.type, count(*) AS n FROM {schema}.jobs j
+  SELECT w.queue, w.type, w.grp, sum(w.n)::bigint FROM (
+    SELECT j.queue, j.type, '' AS grp, count(*) AS n FROM {schema}.jobs j
       WHERE j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL GROUP BY j.queue, j.type
     UNION ALL
-    SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
-      WHERE j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL GROUP BY j.queue, j.type
+    SELECT j.queue, j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
+      WHERE j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL GROUP BY j.queue, j.type, j.grp
     UNION ALL
-    SELECT j.queue, j.type, count(*) FROM {schema}.jobs j
-      WHERE j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) GROUP BY j.queue, j.type
-  ) w GROUP BY w.queue, w.type
-$$;
-
--- How many jobs of a queue wait, by type and group, as a lane says it. Those that have come due are among them.
-CREATE OR REPLACE FUNCTION {schema}.waiting_groups(of_queue text, at float8)
-RETURNS TABLE (type text, grp text, waiting bigint)
-LANGUAGE sql STABLE AS $$
-  SELECT w.type, w.grp, sum(w.n)::bigint FROM (
-    SELECT j.type, '' AS grp, count(*) AS n FROM {schema}.jobs j
-      WHERE j.queue = of_queue AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL GROUP BY j.type
-    UNION ALL
-    SELECT j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
-      WHERE j.queue = of_queue AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL GROUP BY j.type, j.grp
-    UNION ALL
-    SELECT j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
-      WHERE j.queue = of_queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) GROUP BY j.type, j.grp
-  ) w GROUP BY w.type, w.grp
+    SELECT j.queue, j.type, coalesce(':' || j.grp, ''), count(*) FROM {schema}.jobs j
+      WHERE j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) GROUP BY j.queue, j.type, j.grp
+  ) w GROUP BY w.queue, w.type, w.grp
 $$;
 
 -- What waiting jobs of a type say that they weigh, by name: which part of them says so, and how much on average. Of the first
@@ -209,8 +194,9 @@ DECLARE
   waiting jsonb;
   limits jsonb;
 BEGIN
-  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting FROM {schema}.waiting_jobs(now) w;
-  SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.seen_states(r.rule, asked, now)
+  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting
+    FROM (SELECT j.queue, j.type, sum(j.waiting) AS waiting FROM {schema}.waiting_jobs(now) j GROUP BY j.queue, j.type) w;
+  SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.read_states(r.rule, asked, now)
       ORDER BY r.name), '[]')
     INTO limits FROM {schema}.rules r WHERE wanted IS NULL OR r.name = wanted;
   RETURN jsonb_build_object('skew', {schema}.skew(), 'waiting', waiting, 'limits', limits)::text;
@@ -221,7 +207,7 @@ $$;
 -- a hundred at the most.
 --
 -- rule: as it is in force. asked: a group, or NULL. at: now.
-CREATE OR REPLACE FUNCTION {schema}.seen_states(rule jsonb, asked text, at float8) RETURNS jsonb
+CREATE OR REPLACE FUNCTION {schema}.read_states(rule jsonb, asked text, at float8) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   limit_name text := rule ->> 'name';
@@ -241,7 +227,7 @@ BEGIN
       ORDER BY grp <> '-', latest_at DESC NULLS LAST, id DESC LIMIT 100
     ) l;
   END IF;
-  SELECT coalesce(jsonb_agg({schema}.seen_limit(limit_name, g.grp, (g.quota ->> 'windowMs')::float8,
+  SELECT coalesce(jsonb_agg({schema}.read_state(limit_name, g.grp, (g.quota ->> 'windowMs')::float8,
       (g.quota ->> 'max')::float8, 1, 0, at) || jsonb_build_object('grp', g.grp) ORDER BY g.place), '[]')
     INTO states FROM (
       SELECT grp, place, (rule -> 'quota') || CASE WHEN left(grp, 1) = ':' THEN coalesce(rule -> 'groups' -> substr(grp, 2), '{}')
@@ -252,89 +238,42 @@ BEGIN
 END
 $$;
 
--- What is kept of a limit, for one group or for all, as a reader sees it (limits/seen-key.ts): its row, what is in use
+-- What is kept of a limit, for one group or for all, as a reader sees it (limits/kept-key.ts): its row, what is in use
 -- of the window and what leaves it first, and what is held.
 --
 -- limit_name, state_grp: whose. window_ms, most: its window, or NULL. more: what is asked for, when `ahead` others have
--- started: as many of the starts that leave the window are told as decide about that; one that is not confirmed as if it had been
--- called when it leaves at the instant at which it is worth looking again (limits/keys.sql: window_wait). at: now.
-CREATE OR REPLACE FUNCTION {schema}.seen_limit(
+-- started: as many of the starts that leave the window are told as decide about that. at: now.
+CREATE OR REPLACE FUNCTION {schema}.read_state(
   limit_name text, state_grp text, window_ms float8, most float8, more float8, ahead float8, at float8
 ) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   kept {schema}.limits;
   moment float8;
-  in_use float8 := 0;
+  used float8 := 0;
   needed float8;
-  leaving jsonb := '[]';
-  delay float8;
+  leaving json;
   held record;
 BEGIN
   SELECT * INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = state_grp;
-  IF kept.id IS NULL THEN
-    RETURN jsonb_build_object('now', at, 'row', NULL, 'used', 0, 'leaving', '[]'::jsonb,
-      'slots', 0, 'probes', 0, 'until', NULL);
-  END IF;
   -- Whatever is decided comes after all that is known.
   moment := greatest(at, kept.newest, kept.latest_at);
   IF window_ms IS NOT NULL AND most IS NOT NULL THEN
-    SELECT coalesce(sum(s.n), 0) INTO in_use FROM {schema}.starts s
-      WHERE s.limit_id = kept.id AND s.at > moment - window_ms - 1 AND moment - s.at < window_ms;
-    needed := greatest(0, in_use + more - most) + ahead;
-    IF needed > 0 THEN
-      SELECT {schema}.expected_delay(s.at - s.began, window_ms) INTO delay FROM {schema}.starts s
-        WHERE s.limit_id = kept.id AND s.claim IS NULL AND s.n > 0 ORDER BY s.at DESC, s.seq DESC LIMIT 1;
-      SELECT coalesce(jsonb_agg(jsonb_build_array(f.at, f.n) ORDER BY f.at, f.seq), '[]') INTO leaving FROM (
-        SELECT e.at, e.seq, e.n, sum(e.n) OVER (ORDER BY e.at, e.seq) - e.n AS before FROM (
-          (SELECT s.at, s.seq, s.n FROM {schema}.starts s
-            WHERE s.limit_id = kept.id AND s.at > moment - window_ms - 1 AND moment - s.at < window_ms AND s.n > 0
-              AND s.claim IS NULL
-            ORDER BY s.at, s.seq LIMIT 10000)
-          UNION ALL
-          SELECT moment - window_ms + {schema}.look_again_in(
-              moment - (s.began + coalesce(delay, 0)), window_ms, window_ms - (moment - s.at)), s.seq, s.n
-            FROM {schema}.starts s
-            WHERE s.limit_id = kept.id AND s.at > moment - window_ms - 1 AND moment - s.at < window_ms AND s.n > 0
-              AND s.claim IS NOT NULL
-        ) e ORDER BY e.at, e.seq LIMIT 10000
-      ) f WHERE f.before < needed;
-    END IF;
+    used := {schema}.window_used(kept.id, kept.window_ms, kept.used, kept.seen_at, window_ms, moment);
+    needed := greatest(0, used + more - most) + ahead;
+    leaving := (SELECT json_agg(json_build_array(s.wait, s.n) ORDER BY s.wait, s.seq)
+      FROM {schema}.leaving_starts(kept.id, window_ms, needed, moment) s);
   END IF;
-  SELECT coalesce(sum(h.slots), 0) AS slots, count(*) FILTER (WHERE h.at >= kept.open_until) AS probes, min(h.until) AS until
-    INTO held FROM {schema}.holds h WHERE h.limit_id = kept.id AND (h.until IS NULL OR h.until > moment);
-  RETURN jsonb_build_object('now', moment, 'row', to_jsonb(kept), 'used', in_use, 'leaving', leaving,
-    'slots', held.slots, 'probes', held.probes, 'until', held.until);
-END
-$$;
-
--- What is kept of a limit for a job that waits (seen_limit), and how long it waits for jobs that wait for
--- the limit already and come before it (`behind`; NULL: until something is given back).
---
--- own: the job. lane: its lane, as standing_of says it. first: what the first of the lane weighs. ahead: how many
--- come before it.
-CREATE OR REPLACE FUNCTION {schema}.seen_standing(
-  rule {schema}.limit_rule, own {schema}.jobs, lane jsonb, first jsonb, ahead float8, at float8
-) RETURNS jsonb
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-  state_grp text := {schema}.state_of(rule, own.grp, own.keys);
-  quota {schema}.limit_quota := {schema}.quota_of(rule, {schema}.group_of(state_grp));
-  more float8 := greatest(({schema}.charge_of(rule, own.weights)).weight, ({schema}.charge_of(rule, first)).weight);
-  seen jsonb := {schema}.seen_limit(rule.name, state_grp, quota.window_ms, quota.max, more, ahead, at);
-  behind float8 := 0;
-BEGIN
-  IF rule.weight IS NOT NULL THEN
-    behind := {schema}.heavy_wait(rule.name, state_grp, own.priority,
-      coalesce((lane ->> 'id')::bigint, 0),
-      CASE WHEN lane ->> 'heavy' IS NOT NULL AND lane ->> 'by' = rule.name AND lane ->> 'state' = state_grp THEN (lane ->> 'since')::float8 ELSE 'Infinity' END,
-      (seen ->> 'now')::float8, true);
-  END IF;
-  RETURN jsonb_build_object('seen', seen, 'behind', nullif(behind, 'Infinity'));
+  held := {schema}.held_of(kept.id, kept.held, kept.open_until, moment);
+  RETURN jsonb_build_object('now', moment, 'row', CASE WHEN kept.id IS NOT NULL THEN to_jsonb(kept) END, 'used', used,
+    'leaving', coalesce(leaving, '[]'), 'slots', held.slots, 'probes', held.probes, 'expiresIn', nullif(held.expires_in, 'Infinity'));
 END
 $$;
 
 -- Everything that decides when a job can start (jobs/explain.ts): one look, without any lock. NULL: there is no such job.
+--
+-- Of each limit what is kept (read_state), and how long the job waits for jobs that wait for the limit already and come before it (`behind`;
+-- NULL: until something is given back).
 CREATE OR REPLACE FUNCTION {schema}.explain_job_{version}(job_id text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -343,9 +282,11 @@ DECLARE
   own {schema}.jobs;
   -- The same, with the due_at by which it is ordered: where it will be, if it backs off.
   place {schema}.jobs;
-  standing jsonb;
+  around jsonb;
+  lane record;
   -- So many may take of a limit before it, at the most.
   before float8 := 0;
+  -- The first of its lane, if that is another one.
   first jsonb;
   kept jsonb;
   brought jsonb;
@@ -357,26 +298,40 @@ BEGIN
   IF own.state IN ('waiting', 'scheduled') THEN
     place := own;
     place.due_at := coalesce(own.first_due_at, own.due_at);
-    standing := {schema}.standing_of(place, now);
-    before := least(10000, (standing ->> 'higherOfType')::float8
-      + (SELECT coalesce(sum((l.value ->> 2)::float8), 0) FROM jsonb_array_elements((standing -> 'own') || (standing -> 'others')) l));
-    IF EXISTS (SELECT FROM jsonb_array_elements(standing -> 'own') l WHERE (l.value ->> 3)::boolean AND l.value ->> 2 <> '0') THEN
-      first := jsonb_build_object('weights', {schema}.head_weights(own, now));
-    END IF;
+    around := {schema}.surroundings_of(place, now);
+    before := least(10000, (around ->> 'higherOfType')::float8
+      + (SELECT coalesce(sum((l.value ->> 2)::float8), 0) FROM jsonb_array_elements((around -> 'own') || (around -> 'others')) l));
   END IF;
-  SELECT coalesce(jsonb_agg(jsonb_build_object('rule', r.rule)
-      || {schema}.seen_standing(r.fields, own, standing -> 'lane', first -> 'weights', before, now)
-      ORDER BY r.name), '[]')
+  SELECT * INTO lane FROM jsonb_to_record(nullif(around -> 'lane', 'null')) AS l (id bigint, heavy bigint, "by" text, state text, since float8);
+  IF EXISTS (SELECT FROM jsonb_array_elements(around -> 'own') l WHERE (l.value ->> 3)::boolean AND l.value ->> 2 <> '0') THEN
+    first := jsonb_build_object('weights', (SELECT f.weights FROM (
+      SELECT j.weights, j.due_at, j.seq FROM {schema}.first_jobs(own.queue, own.type, own.priority,
+        coalesce({schema}.lane_of(own.grp, own.keys), ''), 1, '-Infinity', '{}') j
+      UNION ALL
+      (SELECT j.weights, coalesce(j.first_due_at, j.due_at), j.seq FROM {schema}.jobs j
+        WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= now AND {schema}.has_passed(j.due_wall) AND j.type = own.type
+          AND j.priority = own.priority AND j.grp IS NOT DISTINCT FROM own.grp AND j.keys IS NOT DISTINCT FROM own.keys ORDER BY 2, 3 LIMIT 1)
+    ) f ORDER BY f.due_at, f.seq LIMIT 1));
+  END IF;
+  SELECT coalesce(jsonb_agg(jsonb_build_object('rule', r.rule, 'state', s.state, 'behind',
+      CASE WHEN (r.fields).weight IS NULL THEN 0 ELSE nullif({schema}.heavy_wait(r.name, k.grp, own.priority, coalesce(lane.id, 0),
+        CASE WHEN lane.heavy IS NOT NULL AND lane."by" = r.name AND lane.state = k.grp THEN lane.since ELSE 'Infinity' END,
+        (s.state ->> 'now')::float8, true), 'Infinity') END) ORDER BY r.name), '[]')
     INTO kept FROM {schema}.rules r
+      CROSS JOIN LATERAL (SELECT {schema}.state_of(r.fields, own.grp, own.keys) AS grp OFFSET 0) k
+      CROSS JOIN LATERAL {schema}.quota_of(r.fields, {schema}.group_of(k.grp)) AS quota
+      CROSS JOIN LATERAL (SELECT {schema}.read_state(r.name, k.grp, quota.window_ms, quota.max,
+        greatest(({schema}.charge_of(r.fields, own.weights)).weight, ({schema}.charge_of(r.fields, first -> 'weights')).weight),
+        before, now) AS state OFFSET 0) s
     WHERE ((r.fields).queues IS NULL OR own.queue = ANY ((r.fields).queues))
       AND ((r.fields).types IS NULL OR own.type = ANY ((r.fields).types));
-  SELECT coalesce(jsonb_agg(jsonb_build_object('claim', c.value, 'behind', 0, 'seen', {schema}.seen_limit(c.value ->> 'key', '',
+  SELECT coalesce(jsonb_agg(jsonb_build_object('claim', c.value, 'behind', 0, 'state', {schema}.read_state(c.value ->> 'key', '',
       (c.value ->> 'windowMs')::float8, (c.value ->> 'max')::float8, 1, before, now)) ORDER BY c.ordinality), '[]')
     INTO brought FROM {schema}.claims q, jsonb_array_elements(q.limits) WITH ORDINALITY c WHERE q.queue = own.queue;
   IF own.state = 'scheduled' AND own.due_at <= now AND {schema}.has_passed(own.due_wall) THEN
     own := place;
   END IF;
-  RETURN jsonb_build_object('now', now, 'standing', standing, 'skew', skew, 'job', {schema}.job_json(own, skew), 'first', first,
+  RETURN jsonb_build_object('now', now, 'around', around, 'skew', skew, 'job', {schema}.job_json(own, skew), 'first', first,
     'workers', {schema}.read_workers_{version}(own.queue),
     'pauses', (SELECT coalesce(jsonb_agg(p.type), '[]') FROM {schema}.pauses p WHERE p.queue = own.queue),
     'limits', kept || brought);
@@ -384,40 +339,42 @@ END
 $$;
 
 -- What waits around a job that waits, or will (planner/position.ts): as if all that have come due waited, and all that wait had a lane, though
--- a claim opens it only when it has to. A lane that does not exist yet comes after those that do, by its first job.
+-- a claim opens it only when it has to. A lane that does not exist yet comes after those that do, by its first job. Of each kind of job up
+-- to 10,000 are counted.
 --
 -- own: the job. at: now. higher, higherOfType: how many jobs of higher priorities wait; own: [turn, id, how many come before the job, whether
 -- it is the job's] for each lane of its group; others: [turn, id, how many wait, whether jobs of other types wait as well] for each other
 -- group; lane: its lane, if there is one: its id, the job that is too heavy for a limit (`heavy`), for which (`by`), and since when.
-CREATE OR REPLACE FUNCTION {schema}.standing_of(own {schema}.jobs, at float8) RETURNS jsonb
+CREATE OR REPLACE FUNCTION {schema}.surroundings_of(own {schema}.jobs, at float8) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
-  WITH types AS MATERIALIZED (
+  WITH RECURSIVE types AS MATERIALIZED (
     SELECT t.type FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
   ), due AS MATERIALIZED (
-    -- Scheduled jobs of this priority or a higher one that have come due and do not wait in a lane yet. Up to 10,000.
+    -- Scheduled jobs of this priority or a higher one that have come due and do not wait in a lane yet.
     SELECT d.type, d.priority, coalesce(':' || d.grp, '') AS grp, coalesce(d.keys, '') AS keys, d.due_at, d.seq FROM (
       SELECT j.type, j.priority, j.grp, j.keys, coalesce(j.first_due_at, j.due_at) AS due_at, j.seq FROM {schema}.jobs j
       WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall)
       ORDER BY j.due_at LIMIT 10000
     ) d WHERE d.priority >= own.priority
-  ), open AS MATERIALIZED (
-    -- Jobs without a group and keys that wait, by type: how many of a higher priority; of the same; of these, how many come before; and which
-    -- is the first of them. Up to 10,000 of each.
-    SELECT t.type,
-      (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-        AND j.grp IS NULL AND j.keys IS NULL AND j.priority > own.priority LIMIT 10000) h) AS higher,
-      (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-        AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority LIMIT 10000) w) AS waiting,
-      (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-        AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority AND (j.due_at, j.seq) < (own.due_at, own.seq)
-        LIMIT 10000) b) AS before,
-      (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type AND j.state = 'waiting'
-        AND j.grp IS NULL AND j.keys IS NULL AND j.priority = own.priority ORDER BY j.due_at, j.seq LIMIT 1) AS first
-    FROM types t
-  ), places AS (
-    SELECT g.type, g.grp, g.keys, g.waiting, g.before, g.first FROM {schema}.waiting_grouped(own) g
+  ), grouped AS (
+    -- The groups and keys that jobs of its priority wait with: from one lane to the next along the index.
+    SELECT t.type, n.grp, n.keys FROM types t CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = t.type AND j.priority = own.priority AND j.state = 'waiting'
+        AND coalesce(j.grp, j.keys) IS NOT NULL
+      ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
     UNION ALL
-    SELECT o.type, '', '', o.waiting, o.before, o.first FROM open o
+    SELECT l.type, n.grp, n.keys FROM grouped l CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
+      WHERE j.queue = own.queue AND j.type = l.type AND j.priority = own.priority AND j.state = 'waiting'
+        AND coalesce(j.grp, j.keys) IS NOT NULL AND {schema}.lane_of(j.grp, j.keys) > {schema}.lane_of(l.grp, l.keys)
+      ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
+  ), known AS (
+    SELECT f.type, coalesce(':' || f.grp, '') AS grp, coalesce(f.keys, '') AS keys FROM (SELECT * FROM grouped LIMIT 10000) f
+    UNION
+    SELECT t.type, o.grp, o.keys FROM types t, (VALUES ('', ''), (coalesce(':' || own.grp, ''), coalesce(own.keys, ''))) AS o (grp, keys)
+  ), places AS (
+    SELECT k.type, k.grp, k.keys, w.waiting, w.before, w.first FROM known k CROSS JOIN LATERAL (
+      SELECT count(*) AS waiting, count(*) FILTER (WHERE (j.due_at, j.seq) < (own.due_at, own.seq)) AS before, (array_agg(j.seq))[1] AS first
+      FROM {schema}.first_jobs(own.queue, k.type, own.priority, k.keys || k.grp, 10000, '-Infinity', '{}') j) w
     UNION ALL
     SELECT d.type, d.grp, d.keys, count(*), count(*) FILTER (WHERE (d.due_at, d.seq) < (own.due_at, own.seq)), min(d.seq)
     FROM due d WHERE d.priority = own.priority GROUP BY d.type, d.grp, d.keys
@@ -441,10 +398,12 @@ LANGUAGE sql STABLE AS $$
     FROM present p WHERE NOT p.is_group GROUP BY p.grp
   ), higher AS (
     SELECT t.type, (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type
-      AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) AS n
-    FROM types t
-    UNION ALL SELECT o.type, o.higher FROM open o
-    UNION ALL SELECT d.type, count(*) FROM due d WHERE d.priority > own.priority GROUP BY d.type
+      AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL AND j.priority > own.priority LIMIT 10000) w) AS n FROM types t
+    UNION ALL
+    SELECT t.type, (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = t.type
+      AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL AND j.priority > own.priority LIMIT 10000) w) FROM types t
+    UNION ALL
+    SELECT d.type, count(*) FROM due d WHERE d.priority > own.priority GROUP BY d.type
   )
   SELECT jsonb_build_object(
     'higher', (SELECT coalesce(sum(h.n), 0) FROM higher h),
@@ -453,62 +412,6 @@ LANGUAGE sql STABLE AS $$
     'others', (SELECT coalesce(jsonb_agg(jsonb_build_array(o.turn, o.id, o.waiting, o.mixed)), '[]') FROM others o WHERE o.waiting > 0),
     'lane', (SELECT jsonb_build_object('id', p.lane, 'heavy', p.heavy, 'by', p.blocked_by, 'state', p.blocked_grp, 'since', p.heavy_since)
       FROM present p WHERE p.is_own AND p.lane IS NOT NULL))
-$$;
-
--- Jobs with a group or keys that wait in the priority of a job, by type, group and keys: how many; in its own group how many of them come
--- before it; and which is the first of them. Up to 10,000 of each, in up to 10,000 lanes: from one lane to the next along the index.
---
--- grp, keys: as a lane says it.
-CREATE OR REPLACE FUNCTION {schema}.waiting_grouped(own {schema}.jobs)
-RETURNS TABLE (type text, grp text, keys text, waiting bigint, before bigint, first bigint)
-LANGUAGE sql STABLE AS $$
-  WITH RECURSIVE types AS MATERIALIZED (
-    SELECT t.type FROM unnest({schema}.waiting_types(own.queue)) AS t (type)
-  ), lanes AS (
-    SELECT t.type, n.grp, n.keys FROM types t CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = t.type AND j.priority = own.priority AND j.state = 'waiting'
-        AND coalesce(j.grp, j.keys) IS NOT NULL
-      ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
-    UNION ALL
-    SELECT l.type, n.grp, n.keys FROM lanes l CROSS JOIN LATERAL (SELECT j.grp, j.keys FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = l.type AND j.priority = own.priority AND j.state = 'waiting'
-        AND coalesce(j.grp, j.keys) IS NOT NULL AND {schema}.lane_of(j.grp, j.keys) > {schema}.lane_of(l.grp, l.keys)
-      ORDER BY {schema}.lane_of(j.grp, j.keys) LIMIT 1) n
-  ), known AS (
-    SELECT t.type, own.grp AS grp, own.keys AS keys FROM types t WHERE num_nonnulls(own.grp, own.keys) > 0
-    UNION
-    SELECT f.type, f.grp, f.keys FROM (SELECT l.type, l.grp, l.keys FROM lanes l LIMIT 10000) f
-  )
-  SELECT k.type, coalesce(':' || k.grp, ''), coalesce(k.keys, ''),
-    (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority
-      AND j.state = 'waiting' AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) LIMIT 10000) w),
-    CASE WHEN k.grp IS NOT DISTINCT FROM own.grp THEN (SELECT count(*) FROM (SELECT FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority AND j.state = 'waiting'
-        AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) AND (j.due_at, j.seq) < (own.due_at, own.seq)
-      LIMIT 10000) b) ELSE 0 END,
-    (SELECT j.seq FROM {schema}.jobs j WHERE j.queue = own.queue AND j.type = k.type AND j.priority = own.priority
-      AND j.state = 'waiting' AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(k.grp, k.keys)) ORDER BY j.due_at, j.seq LIMIT 1)
-  FROM known k
-$$;
-
--- What the first of the jobs weighs that wait with this one: of its queue, type, priority, group and keys.
---
--- own: the job. at: now: what has come due waits.
-CREATE OR REPLACE FUNCTION {schema}.head_weights(own {schema}.jobs, at float8) RETURNS jsonb
-LANGUAGE sql STABLE AS $$
-  SELECT f.weights FROM (
-    (SELECT j.weights, j.due_at, j.seq FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = own.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
-        AND j.priority = own.priority AND own.grp IS NULL AND own.keys IS NULL ORDER BY j.due_at, j.seq LIMIT 1)
-    UNION ALL
-    (SELECT j.weights, j.due_at, j.seq FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.type = own.type AND j.state = 'waiting'
-        AND j.priority = own.priority AND {schema}.in_lane(j.grp, j.keys, {schema}.lane_of(own.grp, own.keys)) ORDER BY j.due_at, j.seq LIMIT 1)
-    UNION ALL
-    (SELECT j.weights, coalesce(j.first_due_at, j.due_at), j.seq FROM {schema}.jobs j
-      WHERE j.queue = own.queue AND j.state = 'scheduled' AND j.due_at <= at AND {schema}.has_passed(j.due_wall) AND j.type = own.type
-        AND j.priority = own.priority AND j.grp IS NOT DISTINCT FROM own.grp AND j.keys IS NOT DISTINCT FROM own.keys ORDER BY 2, 3 LIMIT 1)
-  ) f ORDER BY f.due_at, f.seq LIMIT 1
 $$;
 
 -- Registers workers as live for ttl_ms from now, or again, and removes those that are gone.

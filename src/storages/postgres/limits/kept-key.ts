@@ -3,18 +3,19 @@ import { type LimitRule, quotaOf } from "../../../limits/rule.ts";
 import { type Wait, WHEN_RELEASED } from "../../../limits/wait.ts";
 import type { InspectedKey } from "../../../storage/inspected-key.ts";
 
-/** What is kept of a limit, for one group or for all, as `seen_limit` tells it. */
-export interface SeenLimit {
+/** What is kept of a limit, for one group or for all, as `read_state` tells it. */
+export interface KeptState {
   /** By the clock of the storage; not before anything that is known of the limit. */
   readonly now: number;
   readonly row: LimitRow | null;
   /** How much of the window is in use; 0 without one. */
   readonly used: number;
-  /** Starts that leave the window first, and what they count for: as many as are needed. */
-  readonly leaving: readonly (readonly [at: number, n: number])[];
+  /** Starts that leave the window first: when, and what they count for, as many as are needed. */
+  readonly leaving: readonly (readonly [wait: number, n: number])[];
   readonly slots: number;
   readonly probes: number;
-  readonly until: number | null;
+  /** When the first of the slots is released by itself; null: none is. */
+  readonly expiresIn: number | null;
 }
 
 /** A row of `limits`, as far as it matters here. */
@@ -33,18 +34,18 @@ interface LimitRow {
   readonly forgotten_at: number | null;
 }
 
-/** One key of a limit, as it was seen. */
-export function seenKey(rule: LimitRule, group: string | null, seen: SeenLimit): InspectedKey {
-  const { slots, probes, until, used, now } = seen;
+/** One key of a limit, as it is kept. */
+export function keptKey(rule: LimitRule, group: string | null, kept: KeptState): InspectedKey {
+  const { slots, probes, expiresIn, used, now } = kept;
   return {
     rule,
     group,
     quota: quotaOf(rule, group),
-    keyState: stateOf(seen.row),
-    slots: { slots, probes, expiresIn: until === null ? WHEN_RELEASED : until - now },
+    keyState: stateOf(kept.row),
+    slots: { slots, probes, expiresIn: expiresIn ?? WHEN_RELEASED },
     used,
     now,
-    windowWait: (max, windowMs, weight) => windowWait(seen, max, windowMs, weight),
+    windowWait: (max, windowMs, weight) => windowWait(kept, max, windowMs, weight),
   };
 }
 
@@ -64,17 +65,17 @@ function stateOf(row: LimitRow | null): KeyState {
   };
 }
 
-/** The arithmetic of `limits/window.ts` on what was seen. */
-function windowWait(seen: SeenLimit, max: number, windowMs: number, weight: number): Wait {
-  const { row, used, now, leaving } = seen;
+/** The arithmetic of `limits/window.ts` on what is kept. */
+function windowWait(kept: KeptState, max: number, windowMs: number, weight: number): Wait {
+  const { row, used, now, leaving } = kept;
   const excess = used + weight - max;
   if (row === null) return excess <= 0 ? 0 : windowMs;
   const blind = row.forgotten_at === null ? 0 : Math.max(0, windowMs - (now - row.forgotten_at));
   if (excess <= 0) return blind;
   let left = excess;
-  for (const [at, n] of leaving) {
+  for (const [wait, n] of leaving) {
     left -= n;
-    if (left <= 0) return Math.max(blind, windowMs - (now - at));
+    if (left <= 0) return Math.max(blind, wait);
   }
   return Math.max(blind, windowMs);
 }
