@@ -302,9 +302,6 @@ BEGIN
     END IF;
   END IF;
   IF gone THEN
-    PERFORM {schema}.correct_heads(late.gone);
-  END IF;
-  IF gone AND cardinality({schema}.weighing()) > 0 THEN
     wake_all := {schema}.left_lane(late.gone);
   END IF;
   IF sign.remembered OR q.limits <> '[]' THEN

@@ -250,7 +250,7 @@ DECLARE
   weighing text[];
   woken json;
   stopping json;
-  wake_all boolean := false;
+  wake_all boolean;
   published boolean;
 BEGIN
   SELECT * INTO q FROM json_to_record(wanted) AS r (action text, queue text, ids text[], states text[], type text, grp text,
@@ -300,10 +300,7 @@ BEGIN
     ELSE
       woken := {schema}.bring_back(rows.ids, now);
   END CASE;
-  PERFORM {schema}.correct_heads(rows.waited);
-  IF cardinality(weighing) > 0 THEN
-    wake_all := {schema}.left_lane(rows.waited);
-  END IF;
+  wake_all := {schema}.left_lane(rows.waited);
   RETURN json_build_object('changed', ARRAY(SELECT i.id FROM (
       SELECT u.id, min(u.no) AS no FROM unnest(chosen) WITH ORDINALITY AS u (id, no) GROUP BY u.id) i
       WHERE i.id = ANY (rows.changed) ORDER BY i.no),
@@ -445,13 +442,14 @@ BEGIN
   END;
   PERFORM {schema}.insert_arrivals(ARRAY[
     (job.seq, job.queue, job.type, job.priority, job.grp, job.keys, job.state, job.due_at)::{schema}.arrival]);
-  PERFORM {schema}.correct_heads(ARRAY[(was.queue, was.type, was.priority, was.grp, was.keys)::{schema}.gone_job]);
   IF cardinality(weighing) > 0 THEN
     -- It may be lighter now than it was when a claim looked at it. 0: another than any job, so that left_lane looks again even if none is
     -- left; without a heavy head the lane would wait at a gate that there may not be.
     UPDATE {schema}.lanes l SET heavy = 0
     WHERE l.queue = was.queue AND l.type = was.type AND l.priority = was.priority AND l.grp = coalesce(':' || was.grp, '')
       AND l.keys = coalesce(was.keys, '') AND l.heavy = was.seq;
+  END IF;
+  IF was.state = 'waiting' THEN
     wake_all := {schema}.left_lane(ARRAY[(was.queue, was.type, was.priority, was.grp, was.keys)::{schema}.gone_job]);
   END IF;
   shown := CASE WHEN job.state = 'scheduled' AND job.due_at <= now AND {schema}.has_passed(job.due_wall) THEN 'waiting'
@@ -471,7 +469,8 @@ BEGIN
   PERFORM {schema}.begin_step(true);
   IF paused THEN
     INSERT INTO {schema}.pauses VALUES (set_paused_{version}.queue, set_paused_{version}.type) ON CONFLICT DO NOTHING;
-    wake_all := {schema}.unblock_weighing();
+    PERFORM {schema}.unblock_lanes(limit_name, NULL, {schema}.present()) FROM unnest({schema}.weighing()) AS limit_name;
+    wake_all := FOUND;
   ELSE
     DELETE FROM {schema}.pauses p WHERE p.queue = set_paused_{version}.queue AND p.type = set_paused_{version}.type;
   END IF;

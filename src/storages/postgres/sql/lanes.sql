@@ -116,7 +116,15 @@ BEGIN
     names := names || {schema}.lock_blocking(queue_name, blocked, names);
   END IF;
   IF names <> '{}' THEN
-    PERFORM {schema}.look_again(queue_name, types, blocked, jobs, names, at);
+    -- Lanes that jobs have come into, and all lanes of jobs without a group and keys.
+    PERFORM {schema}.look_again(ARRAY(
+      SELECT l.id FROM {schema}.lanes l
+      WHERE l.id = ANY (blocked) AND l.blocked_until IS NOT NULL AND l.blocked_by = ANY (names)
+        AND l.heavy IS DISTINCT FROM {schema}.head_of(l) AND {schema}.head_of(l) = ANY (jobs)
+      UNION
+      SELECT l.id FROM {schema}.lanes l
+      WHERE l.blocked_by = ANY (names) AND l.blocked_until IS NOT NULL AND l.grp = '' AND l.keys = ''
+        AND l.queue = queue_name AND l.type = ANY (types) AND l.heavy IS NOT NULL AND l.heavy IS DISTINCT FROM {schema}.head_of(l)), at);
   END IF;
   RETURN CASE WHEN NOT busy THEN coalesce(too_many, false) END;
 END
@@ -195,29 +203,22 @@ BEGIN
     RETURNING id
   ) SELECT array_agg(o.id) INTO opened FROM opened o;
   IF EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = queue_name) THEN
-    PERFORM {schema}.stand_at_gates(queue_name, opened);
+    -- Where others wait for the same key already they stand at the gate that opens last, so that no claim has to look at each of them.
+    -- Limits that weigh may refuse one lane and not another. The row of the gate is locked as one that is referred to: it is not deleted
+    -- until the lane is there.
+    UPDATE {schema}.lanes l SET blocked_until = 1e18, blocked_by = c.name, blocked_grp = c.grp, heavy = NULL
+    FROM (
+      SELECT DISTINCT ON (o.id) o.id, g.name, g.grp FROM (SELECT k.* FROM {schema}.lanes k WHERE k.id = ANY (opened) OFFSET 0) o
+        JOIN {schema}.rules r ON (r.fields).by_group AND (r.fields).weight IS NULL
+          AND (r.queues IS NULL OR queue_name = ANY (r.queues)) AND (r.types IS NULL OR o.type = ANY (r.types))
+        CROSS JOIN LATERAL (SELECT a.name, a.grp, a.until FROM {schema}.gates a
+          WHERE a.name = r.name AND a.grp = {schema}.state_of(r.fields, nullif(substr(o.grp, 2), ''), o.keys)
+            AND {schema}.place_of(a.queue, a.type) = {schema}.place_of(queue_name, o.type)
+          FOR KEY SHARE SKIP LOCKED) g
+      ORDER BY o.id, g.until DESC
+    ) c WHERE l.id = c.id;
   END IF;
 END
-$$;
-
--- New lanes stand where others wait for the same key already, at the gate that opens last, so that no claim has to look at each of them.
--- Limits that weigh may refuse one lane and not another. The row of the gate is locked as one that is referred to: it is not deleted
--- until the lane is there.
---
--- queue_name, ids: the lanes.
-CREATE OR REPLACE FUNCTION {schema}.stand_at_gates(queue_name text, ids bigint[]) RETURNS void
-LANGUAGE sql VOLATILE AS $$
-  UPDATE {schema}.lanes l SET blocked_until = 1e18, blocked_by = c.name, blocked_grp = c.grp, heavy = NULL
-  FROM (
-    SELECT DISTINCT ON (o.id) o.id, g.name, g.grp FROM (SELECT k.* FROM {schema}.lanes k WHERE k.id = ANY (ids) OFFSET 0) o
-      JOIN {schema}.rules r ON (r.fields).by_group AND (r.fields).weight IS NULL
-        AND (r.queues IS NULL OR queue_name = ANY (r.queues)) AND (r.types IS NULL OR o.type = ANY (r.types))
-      CROSS JOIN LATERAL (SELECT a.name, a.grp, a.until FROM {schema}.gates a
-        WHERE a.name = r.name AND a.grp = {schema}.state_of(r.fields, nullif(substr(o.grp, 2), ''), o.keys)
-          AND {schema}.place_of(a.queue, a.type) = {schema}.place_of(queue_name, o.type)
-        FOR KEY SHARE SKIP LOCKED) g
-    ORDER BY o.id, g.until DESC
-  ) c WHERE l.id = c.id
 $$;
 
 -- Jobs have come into lanes that wait for limits, and the claim that found them does not hold the locks of all of these: where a limit
@@ -249,30 +250,14 @@ BEGIN
 END
 $$;
 
--- Lanes that wait for limits that weigh, and have another job in front now than the one that was too heavy: it may fit where
--- that one did not, and lanes that waited behind it may look as well.
---
--- queue_name, types: of which queue and types. ids: lanes that jobs have come into, NULL: none; seqs: the first of these jobs, each
--- time that some came. Lanes of jobs without a group and keys are looked at all. names: of the limits. at: now.
-CREATE OR REPLACE FUNCTION {schema}.look_again(
-  queue_name text, types text[], ids bigint[], seqs bigint[], names text[], at float8
-) RETURNS void
+-- These lanes waited for limits that weigh, and have another job in front now than the one that was too heavy: it may fit where that one
+-- did not, and lanes that waited behind it may look as well. The locks of the limits are held.
+CREATE OR REPLACE FUNCTION {schema}.look_again(ids bigint[], at float8) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   other record;
 BEGIN
-  FOR other IN
-    WITH changed AS (
-      SELECT l.id FROM {schema}.lanes l
-      WHERE l.id = ANY (ids) AND l.blocked_until IS NOT NULL AND l.blocked_by = ANY (names)
-        AND l.heavy IS DISTINCT FROM {schema}.head_of(l) AND {schema}.head_of(l) = ANY (seqs)
-      UNION
-      SELECT l.id FROM {schema}.lanes l
-      WHERE l.blocked_by = ANY (names) AND l.blocked_until IS NOT NULL AND l.grp = '' AND l.keys = ''
-        AND l.queue = queue_name AND l.type = ANY (types) AND l.heavy IS NOT NULL AND l.heavy IS DISTINCT FROM {schema}.head_of(l)
-    )
-    UPDATE {schema}.lanes l SET blocked_until = NULL FROM changed WHERE l.id = changed.id RETURNING l.blocked_by, l.blocked_grp
-  LOOP
+  FOR other IN UPDATE {schema}.lanes l SET blocked_until = NULL WHERE l.id = ANY (ids) RETURNING l.blocked_by, l.blocked_grp LOOP
     PERFORM {schema}.unblock_lanes(other.blocked_by, ARRAY[other.blocked_grp], at);
   END LOOP;
 END
@@ -318,42 +303,19 @@ BEGIN
 END
 $$;
 
--- Jobs that waited do not any more, and have not started: where another one is in front now than the one that was too heavy, it
--- is looked at, and so are those behind it. Answers whether all waiting workers are to be woken: they are where limits weigh. The
--- locks of these limits are held.
+-- Jobs that waited do not any more, and have not started. Lanes with keys go by the jobs that are first in them now; one that another
+-- transaction has locked goes by the old one, which is too early. Where limits weigh, and another job is in front now than the one that was
+-- too heavy, its lane looks again. The locks of these limits are held. Answers whether all waiting workers are to be woken: they are where
+-- limits weigh.
 CREATE OR REPLACE FUNCTION {schema}.left_lane(gone {schema}.gone_job[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  names text[] := {schema}.weighing();
-  at float8 := {schema}.present();
-  other record;
-BEGIN
-  IF names = '{}' OR coalesce(cardinality(gone), 0) = 0 THEN
-    RETURN false;
-  END IF;
-  FOR other IN
-    WITH changed AS (
-      SELECT DISTINCT l.id FROM unnest(gone) AS g
-        CROSS JOIN LATERAL (SELECT k.* FROM {schema}.lanes k WHERE k.queue = g.queue AND k.priority = g.priority
-          AND k.grp = coalesce(':' || g.grp, '') AND k.keys = coalesce(g.keys, '') AND k.type = g.type LIMIT 1) l
-      WHERE l.blocked_until IS NOT NULL AND l.blocked_by = ANY (names)
-        AND l.heavy IS DISTINCT FROM {schema}.head_of(l::{schema}.lanes)
-    )
-    UPDATE {schema}.lanes l SET blocked_until = NULL FROM changed WHERE l.id = changed.id RETURNING l.blocked_by, l.blocked_grp
-  LOOP
-    PERFORM {schema}.unblock_lanes(other.blocked_by, ARRAY[other.blocked_grp], at);
-  END LOOP;
-  RETURN true;
-END
-$$;
-
--- Jobs that waited in lanes with keys do not any more, and have not started: these lanes go by the jobs that are first now. One that
--- another transaction has locked goes by the old one, which is too early.
-CREATE OR REPLACE FUNCTION {schema}.correct_heads(gone {schema}.gone_job[]) RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
+  names text[];
   ids bigint[];
 BEGIN
+  IF coalesce(cardinality(gone), 0) = 0 THEN
+    RETURN false;
+  END IF;
   ids := ARRAY(SELECT l.id FROM (
       SELECT DISTINCT g.queue, g.type, g.priority, g.grp, g.keys FROM unnest(gone) AS g WHERE g.keys IS NOT NULL
     ) g CROSS JOIN LATERAL (SELECT k.id FROM {schema}.lanes k WHERE k.queue = g.queue AND k.priority = g.priority
@@ -361,6 +323,16 @@ BEGIN
   IF ids <> '{}' THEN
     PERFORM {schema}.write_heads(ids);
   END IF;
+  names := {schema}.weighing();
+  IF names = '{}' THEN
+    RETURN false;
+  END IF;
+  PERFORM {schema}.look_again(ARRAY(SELECT DISTINCT l.id FROM unnest(gone) AS g
+      CROSS JOIN LATERAL (SELECT k.* FROM {schema}.lanes k WHERE k.queue = g.queue AND k.priority = g.priority
+        AND k.grp = coalesce(':' || g.grp, '') AND k.keys = coalesce(g.keys, '') AND k.type = g.type LIMIT 1) l
+    WHERE l.blocked_until IS NOT NULL AND l.blocked_by = ANY (names)
+      AND l.heavy IS DISTINCT FROM {schema}.head_of(l::{schema}.lanes)), {schema}.present());
+  RETURN true;
 END
 $$;
 
@@ -373,32 +345,16 @@ LANGUAGE sql VOLATILE AS $$
   WHERE l.id = k.id
 $$;
 
--- Something of a limit was given back: its gates are open, and heavy heads are judged again (planner/heavy-heads.ts: untilGiven). Was
--- anything waiting? Lanes are known to wait until a claim looks at them: what was given back may be taken by another claim before. The
--- lock of the limit is held.
+-- Something of a limit was given back: its gates are open, and heavy heads are judged again (planner/heavy-heads.ts: untilGiven): one that
+-- fits on its own looks again, and is waited for from then on; one that does not reserves the limit until it does. Was anything waiting?
+-- Lanes are known to wait until a claim looks at them: what was given back may be taken by another claim before. The lock of the limit is
+-- held.
 --
 -- limit_name: which. grps: which states of it; NULL: all. at: now.
 CREATE OR REPLACE FUNCTION {schema}.unblock_lanes(limit_name text, grps text[], at float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  waits boolean := {schema}.judge_heads(limit_name, grps, at);
-BEGIN
-  IF grps IS NULL THEN
-    UPDATE {schema}.gates SET until = at WHERE name = limit_name AND until > at;
-    RETURN waits OR EXISTS (SELECT FROM {schema}.lanes l
-      WHERE l.blocked_by = limit_name AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
-  END IF;
-  UPDATE {schema}.gates SET until = at WHERE name = limit_name AND grp = ANY (grps) AND until > at;
-  RETURN waits OR EXISTS (SELECT FROM {schema}.lanes l
-    WHERE l.blocked_by = limit_name AND l.blocked_grp = ANY (grps) AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
-END
-$$;
-
--- Heavy heads of a limit that something was given back of: one that fits on its own looks again, and is waited for from then on; one that
--- does not reserves the limit until it does. Are there any? limit_name, grps, at: as unblock_lanes.
-CREATE OR REPLACE FUNCTION {schema}.judge_heads(limit_name text, grps text[], at float8) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
+  waits boolean;
   rule {schema}.limit_rule;
   head record;
   charge {schema}.limit_charge;
@@ -423,15 +379,16 @@ BEGIN
     UPDATE {schema}.lanes l SET blocked_until = CASE WHEN wait = 'Infinity' THEN 1e18 WHEN wait > 0 THEN at + wait ELSE least(l.blocked_until, at) END
       WHERE l.id = head.id;
   END LOOP;
-  RETURN FOUND;
+  waits := FOUND;
+  IF grps IS NULL THEN
+    UPDATE {schema}.gates SET until = at WHERE name = limit_name AND until > at;
+    RETURN waits OR EXISTS (SELECT FROM {schema}.lanes l
+      WHERE l.blocked_by = limit_name AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
+  END IF;
+  UPDATE {schema}.gates SET until = at WHERE name = limit_name AND grp = ANY (grps) AND until > at;
+  RETURN waits OR EXISTS (SELECT FROM {schema}.lanes l
+    WHERE l.blocked_by = limit_name AND l.blocked_grp = ANY (grps) AND l.blocked_until IS NOT NULL AND l.heavy IS NULL);
 END
-$$;
-
--- The limit itself has changed: no heavy head is blocked by it any more, and its gates are open.
-CREATE OR REPLACE FUNCTION {schema}.unblock_all(limit_name text) RETURNS void
-LANGUAGE sql VOLATILE AS $$
-  UPDATE {schema}.lanes SET blocked_until = NULL WHERE blocked_by = limit_name AND blocked_until IS NOT NULL AND heavy IS NOT NULL;
-  UPDATE {schema}.gates SET until = 0 WHERE name = limit_name;
 $$;
 
 -- Lanes that may look again are ready: heavy heads whose instant has come, and of each open gate the first lanes in the order of their
@@ -517,20 +474,6 @@ LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN l.heavy IS NOT NULL OR l.blocked_until IS NULL THEN l.blocked_until ELSE (
     SELECT g.until FROM {schema}.gates g
     WHERE g.name = l.blocked_by AND g.grp = l.blocked_grp AND {schema}.place_of(g.queue, g.type) = {schema}.place_of(l.queue, l.type)) END
-$$;
-
--- Something is paused: lanes that waited for a heavy job of it do not any more. Answers whether limits weigh at all.
-CREATE OR REPLACE FUNCTION {schema}.unblock_weighing() RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  names text[] := {schema}.weighing();
-  name text;
-BEGIN
-  FOREACH name IN ARRAY names LOOP
-    PERFORM {schema}.unblock_lanes(name, NULL, {schema}.present());
-  END LOOP;
-  RETURN names <> '{}';
-END
 $$;
 
 -- Jobs that are too heavy for what is left of a limit, and wait for it. One that is not there any more, or is paused, is not

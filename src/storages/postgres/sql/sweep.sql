@@ -26,10 +26,7 @@ BEGIN
   now := {schema}.moment();
   -- Those that have just come back may be too late for another attempt.
   SELECT * INTO again FROM {schema}.end_late(now);
-  PERFORM {schema}.correct_heads(late.gone || again.gone);
-  IF cardinality(late.gone || again.gone) > 0 AND cardinality(weighing) > 0 THEN
-    wake_all := {schema}.left_lane(late.gone || again.gone) OR wake_all;
-  END IF;
+  wake_all := {schema}.left_lane(late.gone || again.gone) OR wake_all;
   SELECT * INTO limits FROM {schema}.prune_limits(now);
   arriving := {schema}.sweep_arrivals(now, weighing);
   lanes := {schema}.sweep_lanes(now);

@@ -772,7 +772,6 @@ BEGIN
     FROM ended e WHERE wanted ORDER BY e.place
   )
   SELECT array_agg((queue_name, e.type, e.priority, e.grp, e.keys)::{schema}.gone_job) INTO gone FROM ended e;
-  PERFORM {schema}.correct_heads(gone);
   RETURN {schema}.left_lane(gone);
 END
 $$;

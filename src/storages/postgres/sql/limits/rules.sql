@@ -60,7 +60,8 @@ BEGIN
       END IF;
     END IF;
     IF change ? 'loosened' THEN
-      PERFORM {schema}.unblock_all(before.name);
+      UPDATE {schema}.lanes SET blocked_until = NULL WHERE blocked_by = before.name AND blocked_until IS NOT NULL AND heavy IS NOT NULL;
+      UPDATE {schema}.gates SET until = 0 WHERE name = before.name;
       wake_all := true;
     END IF;
     IF change ? 'forgets' THEN
