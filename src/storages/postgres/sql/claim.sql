@@ -126,17 +126,7 @@ DECLARE
   promoted integer := 0;
   -- Another transaction has locked one that is due.
   stuck boolean := false;
-  outcomes json;
-  -- Of those that ended well and are settled already: their tokens, and whether they may hold something of limits.
-  tokens bigint[];
-  limited boolean := false;
-  held record;
-  ends boolean := false;
-  took boolean := false;
-  grouped boolean := false;
-  leases {schema}.ended_lease[];
-  given {schema}.limit_given[];
-  woken json;
+  ending {schema}.ending_leases;
   ended record;
   late record;
   lates integer := 0;
@@ -150,7 +140,7 @@ DECLARE
   lanes boolean;
   planned boolean := false;
   paused boolean := false;
-  names text[] := '{}';
+  names text[];
   started record;
   opened {schema}.opened_claim;
   -- What next_in is counted from.
@@ -160,13 +150,11 @@ DECLARE
   -- When it is looked for jobs that wait before cursors.
   look_at float8;
   jobs json;
-  stale integer[] := '{}';
   more boolean := false;
   next_in float8;
   blocked_by text;
   wake_all boolean := false;
   published boolean := false;
-  ends_published boolean := false;
   granted json;
   -- What it proposes to take, if it came with that; then claims of its queue go on beside it.
   plan {schema}.claim_plan;
@@ -175,28 +163,12 @@ DECLARE
 BEGIN
   now := sign.now;
   lanes := sign.lanes;
-  outcomes := q.settle;
-  IF q.ids IS NOT NULL THEN
-    tokens := coalesce(done, '{}');
-    IF done IS NULL AND NOT sign.heard THEN
-      tokens := {schema}.complete_fast(q.ids, q.tokens, q.results, sign.keeps, now);
-    END IF;
-    ends_published := cardinality(tokens) > 0 AND {schema}.publish_ends(q.ids, now);
-    limited := sign.ruled AND cardinality(tokens) > 0;
-    IF cardinality(tokens) < cardinality(q.ids) THEN
-      outcomes := {schema}.outcomes_of(q.ids, q.tokens, q.results, tokens);
-    END IF;
+  IF q.ids IS NOT NULL AND done IS NULL AND NOT sign.heard THEN
+    done := {schema}.complete_fast(q.ids, q.tokens, q.results, sign.keeps, now);
   END IF;
-  IF outcomes IS NOT NULL THEN
-    SELECT * INTO held FROM {schema}.lock_leases(outcomes, again);
-    stale := held.stale;
-    woken := held.woken;
-    ends := cardinality(held.ats) > 0;
-    took := held.took;
-    grouped := coalesce(held.grouped, false);
-    -- One whose lease was lost may wait again: it had not started (unspend).
-    lanes := lanes OR cardinality(stale) > 0;
-  END IF;
+  ending := {schema}.begin_settle(q.settle, q.ids, q.tokens, q.results, done, sign.ruled, again, now);
+  -- One whose lease was lost may wait again: it had not started (unspend).
+  lanes := lanes OR cardinality(ending.stale) > 0;
   IF sign.due_at <= now THEN
     promoted := {schema}.promote_due(q.queue, now);
     stuck := promoted < 1000
@@ -204,7 +176,7 @@ BEGIN
     lanes := true;
   END IF;
   -- One that waits again, because it had not started, may be too late.
-  IF sign.deadline <= now OR cardinality(stale) > 0 THEN
+  IF sign.deadline <= now OR cardinality(ending.stale) > 0 THEN
     SELECT * INTO late FROM {schema}.end_late(now);
     lates := late.ended;
     published := late.published;
@@ -222,7 +194,7 @@ BEGIN
     END IF;
   END IF;
 
-  IF promoted > 0 OR outcomes IS NOT NULL OR sign.paused THEN
+  IF promoted > 0 OR ending.outcomes IS NOT NULL OR sign.paused THEN
     -- What it saw first need not be so any more.
     sign.head_type := NULL;
   ELSIF q.types IS NULL AND sign.head_type = sign.last_type THEN
@@ -235,12 +207,12 @@ BEGIN
   -- Which way, and then all locks that are needed, in their order.
   IF NOT paused THEN
     types := q.types;
-    planned := grouped OR (sign.lanes AND q.types IS NULL) OR (lanes AND {schema}.any_lanes(q.queue, q.types));
+    planned := coalesce(ending.grouped, false) OR (sign.lanes AND q.types IS NULL) OR (lanes AND {schema}.any_lanes(q.queue, q.types));
     IF NOT planned AND (sign.ruled OR q.limits <> '[]') THEN
       -- Jobs that it returns wait after that: the claim may take them, too.
-      way := {schema}.way_of(q.queue, q.types, q.limits, CASE WHEN ends AND q.types IS NULL THEN
+      way := {schema}.way_of(q.queue, q.types, q.limits, CASE WHEN cardinality(ending.ats) > 0 AND q.types IS NULL THEN
         {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL, sign.has_cursors) || ARRAY(
-          SELECT j.type FROM json_to_recordset(outcomes) AS o (id text, "to" text) JOIN {schema}.jobs j ON j.id = o.id
+          SELECT j.type FROM json_to_recordset(ending.outcomes) AS o (id text, "to" text) JOIN {schema}.jobs j ON j.id = o.id
           WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL AND j.keys IS NULL), false) ELSE known END);
       rules := way.rules;
       types := way.types;
@@ -254,16 +226,7 @@ BEGIN
       END IF;
     END IF;
   END IF;
-  IF limited THEN
-    -- In their order, as they come if all of them are done (complete_fast).
-    tokens := CASE WHEN cardinality(tokens) = cardinality(q.tokens) THEN q.tokens
-      ELSE ARRAY(SELECT t FROM unnest(tokens) AS t ORDER BY t) END;
-    names := {schema}.limits_of_tokens(tokens);
-  END IF;
-  IF ends AND (took OR sign.ruled) THEN
-    leases := {schema}.ended_leases(outcomes, held.ats, held.ns);
-    names := names || {schema}.limits_of(leases);
-  END IF;
+  names := ending.limits;
   IF gone THEN
     names := names || {schema}.weighing();
   END IF;
@@ -286,20 +249,11 @@ BEGIN
   IF q.grants IS NOT NULL THEN
     PERFORM {schema}.confirm_starts(q.grants, q.called);
   END IF;
-  IF limited THEN
-    given := {schema}.give_tokens(tokens, NULL, now);
-  END IF;
-  IF leases IS NOT NULL THEN
-    given := given || {schema}.give_back(leases, now);
-  END IF;
-  IF ends THEN
-    SELECT * INTO ended FROM {schema}.end_leases(outcomes, held.ats, held.ns, held.tos, held.results, now);
-    woken := coalesce(ended.woken, woken);
-    published := published OR ended.published;
-    IF ended.late THEN
-      -- Only what has come back: others may be waited for under limits whose locks are not held.
-      published := (SELECT e.published FROM {schema}.end_late(now, ARRAY(SELECT o.id FROM json_to_recordset(outcomes) AS o (id text))) e) OR published;
-    END IF;
+  SELECT * INTO ended FROM {schema}.finish_settle(ending, now);
+  published := published OR ended.published;
+  IF ended.late THEN
+    -- Only what has come back: others may be waited for under limits whose locks are not held.
+    published := (SELECT e.published FROM {schema}.end_late(now, ARRAY(SELECT o.id FROM json_to_recordset(ending.outcomes) AS o (id text))) e) OR published;
   END IF;
   IF gone THEN
     wake_all := {schema}.left_lane(late.gone);
@@ -335,8 +289,8 @@ BEGIN
     published := published OR opened.published;
     since := opened.at;
   END IF;
-  IF given IS NOT NULL THEN
-    wake_all := wake_all OR {schema}.is_earlier(given, now);
+  IF ended.given IS NOT NULL THEN
+    wake_all := wake_all OR {schema}.is_earlier(ended.given, now);
   END IF;
   IF look_at IS NOT NULL AND NOT more AND NOT paused THEN
     -- While a limit keeps jobs back there is hardly another reason to look.
@@ -349,9 +303,9 @@ BEGIN
     -- Counted from now, and not from when the locks were taken: the rest of the step took its time.
     next_in := greatest(0, next_in - greatest(0, {schema}.present() - coalesce(since, now)));
   END IF;
-  answer := json_build_object('jobs', coalesce(jobs, '[]'), 'stale', stale, 'more', more,
-    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', blocked_by, 'woken', woken, 'wakeAll', wake_all,
-    'events', published, 'ends', ends_published, 'grant', granted);
+  answer := json_build_object('jobs', coalesce(jobs, '[]'), 'stale', ending.stale, 'more', more,
+    'nextInMs', nullif(next_in, 'Infinity'), 'blockedBy', blocked_by, 'woken', ended.woken, 'wakeAll', wake_all,
+    'events', published, 'ends', ending.ends_published, 'grant', granted);
   IF snapshot IS NOT NULL THEN
     answer := left(answer, -1) || concat(',"snapshot":', snapshot, ',"lookIn":', coalesce((look_at - now)::text, 'null'),
       ',"stuck":', to_json(coalesce(stuck, false)), '}');

@@ -168,58 +168,92 @@ DECLARE
   begun boolean := {schema}.begin_step() IS NULL;
   ruled boolean := EXISTS (SELECT FROM {schema}.rules);
   plain record;
-  tokens bigint[] := '{}';
-  limited boolean := false;
-  names text[] := '{}';
-  held record;
-  leases {schema}.ended_lease[];
-  given {schema}.limit_given[];
-  done record;
+  completed bigint[];
+  ending {schema}.ending_leases;
+  ended record;
   wake_all boolean := false;
-  ends_published boolean := false;
 BEGIN
   now := {schema}.present();
   IF json_typeof(outcomes) = 'object' THEN
     SELECT * INTO plain FROM json_to_record(outcomes) AS r (ids text[], tokens bigint[], results jsonb);
     IF NOT {schema}.events_wanted(now) THEN
-      tokens := {schema}.complete_fast(plain.ids, plain.tokens, plain.results,
+      completed := {schema}.complete_fast(plain.ids, plain.tokens, plain.results,
         (SELECT j.keep_for IS DISTINCT FROM 0 FROM {schema}.jobs j WHERE j.id = plain.ids[1]), now);
-      limited := ruled AND cardinality(tokens) > 0;
-      IF cardinality(tokens) = cardinality(plain.ids) AND NOT limited THEN
+      IF cardinality(completed) = cardinality(plain.ids) AND NOT ruled THEN
         RETURN CASE WHEN {schema}.publish_ends(plain.ids, now) THEN '{"stale": [], "ends": true}' ELSE '{"stale": []}' END;
       END IF;
-      ends_published := cardinality(tokens) > 0 AND {schema}.publish_ends(plain.ids, now);
     END IF;
-    outcomes := {schema}.outcomes_of(plain.ids, plain.tokens, plain.results, tokens);
+    ending := {schema}.begin_settle(NULL, plain.ids, plain.tokens, plain.results, completed, ruled, again, now);
+  ELSE
+    ending := {schema}.begin_settle(outcomes, NULL, NULL, NULL, NULL, ruled, again, now);
   END IF;
-  SELECT * INTO held FROM {schema}.lock_leases(outcomes, again);
-  IF cardinality(held.ats) = 0 AND NOT limited THEN
-    RETURN json_build_object('stale', held.stale, 'woken', held.woken, 'wakeAll', false, 'events', false, 'ends', ends_published);
-  END IF;
-  IF limited THEN
-    tokens := CASE WHEN cardinality(tokens) = cardinality(plain.tokens) THEN plain.tokens
-      ELSE ARRAY(SELECT t FROM unnest(tokens) AS t ORDER BY t) END;
-    names := {schema}.limits_of_tokens(tokens);
-  END IF;
-  IF cardinality(held.ats) > 0 AND (held.took OR ruled) THEN
-    leases := {schema}.ended_leases(outcomes, held.ats, held.ns);
-    names := names || {schema}.limits_of(leases);
-  END IF;
-  IF cardinality(names) > 0 THEN
-    PERFORM {schema}.lock_limits(names);
+  IF cardinality(ending.limits) > 0 THEN
+    PERFORM {schema}.lock_limits(ending.limits);
   END IF;
   now := {schema}.moment();
-  IF limited THEN
-    given := {schema}.give_tokens(tokens, NULL, now);
+  SELECT * INTO ended FROM {schema}.finish_settle(ending, now);
+  IF ended.given IS NOT NULL THEN
+    wake_all := {schema}.is_earlier(ended.given, now);
   END IF;
-  IF leases IS NOT NULL THEN
-    given := given || {schema}.give_back(leases, now);
+  RETURN json_build_object('stale', ending.stale, 'woken', ended.woken, 'wakeAll', wake_all, 'events', ended.published,
+    'ends', ending.ends_published);
+END
+$$;
+
+-- Locks the jobs whose leases are to be ended, by a settle or a claim, and finds out which limits have to be locked for it.
+--
+-- outcomes: a list, as lock_leases takes it; or ids, leased, results: as complete_fast, of which these are `completed` already (NULL:
+-- none). ruled: there are limits. again: as lock_leases.
+CREATE OR REPLACE FUNCTION {schema}.begin_settle(outcomes json, ids text[], leased bigint[], results jsonb, completed bigint[],
+  ruled boolean, again boolean, now float8) RETURNS {schema}.ending_leases
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  ending {schema}.ending_leases;
+BEGIN
+  completed := coalesce(completed, '{}');
+  IF cardinality(completed) < cardinality(ids) THEN
+    outcomes := (SELECT json_agg(json_build_object('n', o.no - 1, 'id', o.id, 'token', o.token, 'result', results ->> o.id))
+      FROM unnest(ids, leased) WITH ORDINALITY AS o (id, token, no) WHERE o.token <> ALL (completed));
   END IF;
-  SELECT * INTO done FROM {schema}.end_leases(outcomes, held.ats, held.ns, held.tos, held.results, now);
-  IF given IS NOT NULL THEN
-    wake_all := {schema}.is_earlier(given, now);
+  IF outcomes IS NOT NULL THEN
+    ending := {schema}.lock_leases(outcomes, ruled, again);
+  ELSE
+    ending.ats := '{}';
+    ending.stale := '{}';
   END IF;
-  RETURN json_build_object('stale', held.stale, 'woken', coalesce(done.woken, held.woken), 'wakeAll', wake_all, 'events', done.published, 'ends', ends_published);
+  ending.limits := '{}';
+  ending.ends_published := cardinality(completed) > 0 AND {schema}.publish_ends(ids, now);
+  IF ruled AND cardinality(completed) > 0 THEN
+    -- In their order, as they come if all of them are completed.
+    ending.completed := CASE WHEN cardinality(completed) = cardinality(leased) THEN leased
+      ELSE ARRAY(SELECT t FROM unnest(completed) AS t ORDER BY t) END;
+    ending.limits := {schema}.limits_of_tokens(ending.completed);
+  END IF;
+  IF ending.leases IS NOT NULL THEN
+    ending.limits := ending.limits || {schema}.limits_of(ending.leases);
+  END IF;
+  RETURN ending;
+END
+$$;
+
+-- Ends leases whose jobs are locked, and so are their limits. given: what was given back, to be judged by `is_earlier` when all of the step is
+-- done. woken, late, published: as end_leases.
+CREATE OR REPLACE FUNCTION {schema}.finish_settle(ending {schema}.ending_leases, now float8, OUT given {schema}.limit_given[],
+  OUT woken json, OUT late boolean, OUT published boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  woken := ending.woken;
+  late := false;
+  published := false;
+  IF ending.completed IS NOT NULL THEN
+    given := {schema}.give_tokens(ending.completed, NULL, now);
+  END IF;
+  IF ending.leases IS NOT NULL THEN
+    given := given || {schema}.give_back(ending.leases, now);
+  END IF;
+  IF cardinality(ending.ats) > 0 THEN
+    SELECT coalesce(e.woken, finish_settle.woken), e.late, e.published INTO woken, late, published FROM {schema}.end_leases(ending, now) AS e;
+  END IF;
 END
 $$;
 
@@ -284,79 +318,64 @@ BEGIN
 END
 $$;
 
--- Outcomes that all ended well, as a list (jobs/outcomes.ts), but for those whose tokens are done. ids, leased, results: as
--- complete_fast.
-CREATE OR REPLACE FUNCTION {schema}.outcomes_of(ids text[], leased bigint[], results jsonb, done bigint[]) RETURNS json
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT coalesce(json_agg(json_build_object('n', o.no - 1, 'id', o.id, 'token', o.token, 'result', results ->> o.id)), '[]')
-  FROM unnest(ids, leased) WITH ORDINALITY AS o (id, token, no) WHERE o.token <> ALL (done)
-$$;
-
 -- Locks the jobs whose leases are to be ended, in the order of their ids, as every step does that waits for jobs. Each is looked up
 -- by its id, and its lease in a hash table (heartbeat).
 --
--- outcomes: a list as jobs/outcomes.ts writes it, each with its number n. again: an earlier call may have done it already; what
--- it has ended is not stale then.
---
--- ats, ns, tos, results: the rows that are held, with the numbers of their outcomes, how they end (NULL: well), and what with.
--- stale: the numbers of the others; those of them that were not started spend no attempt all the
--- same, and woken has the wake-ups of that. took: one of them was charged to a limit, or brings a hold. grouped: one that has
--- a group comes back.
-CREATE OR REPLACE FUNCTION {schema}.lock_leases(outcomes json, again boolean, OUT ats tid[], OUT ns integer[], OUT tos text[],
-  OUT results text[], OUT stale integer[], OUT took boolean, OUT grouped boolean, OUT woken json)
+-- outcomes: a list as jobs/outcomes.ts writes it, each with its number n. ruled: there are limits. again: an earlier call may have done it
+-- already; what it has ended is not stale then. Those that are stale and were not started spend no attempt all the same.
+CREATE OR REPLACE FUNCTION {schema}.lock_leases(outcomes json, ruled boolean, again boolean) RETURNS {schema}.ending_leases
 LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
 DECLARE
+  ending {schema}.ending_leases;
   ids text[];
   tokens bigint[];
 BEGIN
   SELECT array_agg(o.id), array_agg(o.token) INTO ids, tokens
   FROM json_to_recordset(outcomes) AS o (id text, token bigint);
   WITH locked AS MATERIALIZED (
-    SELECT j.ctid AS at, j.id, j.token, j.limits IS NOT NULL AS took, num_nonnulls(j.grp, j.keys) > 0 AS grouped FROM {schema}.jobs j
+    SELECT j.ctid AS at, j.id, j.token, j.queue, j.type, j.grp, j.keys, j.started_at, j.limits FROM {schema}.jobs j
     WHERE j.id = ANY (ids) AND j.lease_until IS NOT NULL
       AND ((j.id, j.token) IN (SELECT o.id, o.token FROM unnest(ids, tokens) AS o (id, token))) IS TRUE
     ORDER BY j.id FOR UPDATE
   )
-  SELECT array_agg(l.at), array_agg(o.n), array_agg(o.to), array_agg(o.result), bool_or(l.took OR o.hold IS NOT NULL),
-    bool_or(l.grouped AND o.to IN ('retry', 'back'))
-  INTO ats, ns, tos, results, took, grouped
-  FROM locked l JOIN json_to_recordset(outcomes) AS o (n integer, id text, token bigint, "to" text, result text, hold json)
-    ON o.token = l.token AND o.id = l.id;
-  ats := coalesce(ats, '{}');
-  stale := '{}';
-  IF cardinality(ats) < cardinality(ids) THEN
-    SELECT {schema}.unspend(array_agg(o.id), array_agg(o.token)) INTO woken
-    FROM json_to_recordset(outcomes) AS o (id text, token bigint, unstarted boolean, unspend boolean)
-    WHERE o.unstarted OR o.unspend;
-    stale := ARRAY(SELECT o.n FROM json_to_recordset(outcomes) AS o (n integer, id text, token bigint)
-      WHERE (o.n IN (SELECT h.n FROM unnest(ns) AS h (n))) IS NOT TRUE AND NOT (again AND NOT EXISTS (
-        SELECT FROM {schema}.jobs j WHERE j.id = o.id AND (j.token <> o.token OR j.lease_until IS NOT NULL OR coalesce(j.claim, -1) < 0)))
-      ORDER BY o.n);
-  END IF;
-END
-$$;
-
--- Leases that end, as the limits want to know about them. ats, ns: as lock_leases answers; the jobs are active still.
-CREATE OR REPLACE FUNCTION {schema}.ended_leases(outcomes json, ats tid[], ns integer[]) RETURNS {schema}.ended_lease[]
-LANGUAGE sql STABLE SET enable_hashjoin = on AS $$
-  SELECT array_agg((j.token, j.queue, j.type, j.grp, j.keys, j.started_at, j.limits,
+  SELECT array_agg(l.at), array_agg(o.n), array_agg(o.to), array_agg(o.result),
+    coalesce(bool_or(num_nonnulls(l.grp, l.keys) > 0 AND o.to IN ('retry', 'back')), false),
+    array_agg((l.token, l.queue, l.type, l.grp, l.keys, l.started_at, l.limits,
       CASE WHEN o.to IS NULL THEN 'well' WHEN o.to IN ('retry', 'dead') THEN 'failed' ELSE 'gone' END,
       o.kinds, o.hold, coalesce(o.unstarted, false),
       CASE WHEN o.held AND NOT coalesce(o.unstarted, false) THEN coalesce(o.settled, '{}') END)::{schema}.ended_lease ORDER BY o.n)
-  FROM unnest(ats, ns) AS l (at, n)
-  JOIN json_to_recordset(outcomes)
-    AS o (n integer, "to" text, kinds text[], hold jsonb, unstarted boolean, held boolean, settled text[]) ON o.n = l.n
-  JOIN {schema}.jobs j ON j.ctid = l.at
+      FILTER (WHERE ruled OR l.limits IS NOT NULL OR o.hold IS NOT NULL)
+  INTO ending.ats, ending.ns, ending.tos, ending.results, ending.grouped, ending.leases
+  FROM locked l JOIN json_to_recordset(outcomes) AS o (n integer, id text, token bigint, "to" text, result text, kinds text[], hold jsonb,
+    unstarted boolean, held boolean, settled text[]) ON o.token = l.token AND o.id = l.id;
+  ending.outcomes := outcomes;
+  ending.ats := coalesce(ending.ats, '{}');
+  ending.stale := '{}';
+  IF cardinality(ending.ats) < cardinality(ids) THEN
+    SELECT {schema}.unspend(array_agg(o.id), array_agg(o.token)) INTO ending.woken
+    FROM json_to_recordset(outcomes) AS o (id text, token bigint, unstarted boolean, unspend boolean)
+    WHERE o.unstarted OR o.unspend;
+    ending.stale := ARRAY(SELECT o.n FROM json_to_recordset(outcomes) AS o (n integer, id text, token bigint)
+      WHERE (o.n IN (SELECT h.n FROM unnest(ending.ns) AS h (n))) IS NOT TRUE AND NOT (again AND NOT EXISTS (
+        SELECT FROM {schema}.jobs j WHERE j.id = o.id AND (j.token <> o.token OR j.lease_until IS NOT NULL OR coalesce(j.claim, -1) < 0)))
+      ORDER BY o.n);
+  END IF;
+  RETURN ending;
+END
 $$;
 
 -- Writes how leases ended. Everything but limits, whose state is written before.
 --
--- ats, ns, tos, results: as lock_leases answers. woken: [[queue, as `wakes` says]]. late: one came back whose deadline has passed.
--- published: events were written.
-CREATE OR REPLACE FUNCTION {schema}.end_leases(outcomes json, ats tid[], ns integer[], tos text[], results text[], now float8,
-  OUT woken json, OUT late boolean, OUT published boolean)
+-- woken: [[queue, as `wakes` says]]. late: one came back whose deadline has passed. published: events were written.
+CREATE OR REPLACE FUNCTION {schema}.end_leases(ending {schema}.ending_leases, now float8, OUT woken json, OUT late boolean,
+  OUT published boolean)
 LANGUAGE plpgsql VOLATILE SET enable_hashjoin = on AS $$
 DECLARE
+  ats tid[] := ending.ats;
+  ns integer[] := ending.ns;
+  tos text[] := ending.tos;
+  results text[] := ending.results;
+  outcomes json := ending.outcomes;
   well integer := cardinality(ats) - cardinality(array_remove(tos, NULL));
   count integer := 0;
 BEGIN

@@ -40,6 +40,28 @@ CREATE TYPE {schema}.limit_given AS (
   awaited boolean
 );
 
+-- Leases that are to be ended, with the rows of their jobs locked (begin_settle): by an outcome each, or all of them well.
+CREATE TYPE {schema}.ending_leases AS (
+  -- A list as jobs/outcomes.ts writes it; the rows that are held, with the numbers of their outcomes, how they end (NULL: well), and what with.
+  outcomes json,
+  ats tid[],
+  ns integer[],
+  tos text[],
+  results text[],
+  -- The numbers of the others, whose lease was lost; and wake-ups of those that had not started.
+  stale integer[],
+  woken json,
+  -- One that has a group or keys comes back.
+  grouped boolean,
+  -- As the limits want to know about them; NULL: no limit does.
+  leases {schema}.ended_lease[],
+  -- The tokens of those that are completed already, in their order, and may hold slots; NULL: none.
+  completed bigint[],
+  -- The limits to be locked before they are ended. Is it published that some were completed?
+  limits text[],
+  ends_published boolean
+);
+
 -- How a lease ends that does not end well (release_leases): the row of its job, retry, back, dead or cancelled, when it is tried again
 -- (NULL: at once), whether a service refused its start, and the error as JSON.
 CREATE TYPE {schema}.lease_end AS (at tid, "to" text, in_ms float8, held boolean, error text);
