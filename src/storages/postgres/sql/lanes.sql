@@ -419,8 +419,7 @@ BEGIN
     ids := ids || ARRAY(
       SELECT f.id FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type) CROSS JOIN LATERAL (
         SELECT l.id FROM {schema}.lanes l
-        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(queue_name, g.type)
-          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL
+        WHERE {schema}.stands_at(l, g.name, g.grp, queue_name, g.type)
         ORDER BY l.priority DESC, l.turn, l.own, l.head_at, l.head_seq LIMIT few FOR UPDATE SKIP LOCKED) f
       LIMIT 1000);
   END IF;
@@ -434,15 +433,13 @@ BEGIN
   names := names || ARRAY(SELECT e.name FROM (
       SELECT DISTINCT g.name FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
       WHERE g.name <> ALL (names) AND NOT EXISTS (SELECT FROM {schema}.lanes l
-        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(queue_name, g.type)
-          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0) OFFSET 0) e
+        WHERE {schema}.stands_at(l, g.name, g.grp, queue_name, g.type) OFFSET 0) OFFSET 0) e
     WHERE pg_try_advisory_xact_lock({schema}.lock_key('limit', e.name)));
   -- One by one: planned while there were few gates, a join would read all of them.
   PERFORM {schema}.delete_gates(ARRAY(SELECT o.at FROM (
       SELECT g.* FROM unnest(gate_names, gate_grps, gate_types) AS g (name, grp, type)
       WHERE g.name = ANY (names) AND NOT EXISTS (SELECT FROM {schema}.lanes l
-        WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(queue_name, g.type)
-          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0) OFFSET 0) e
+        WHERE {schema}.stands_at(l, g.name, g.grp, queue_name, g.type) OFFSET 0) OFFSET 0) e
     CROSS JOIN LATERAL (SELECT a.ctid AS at FROM {schema}.gates a
       WHERE a.name = e.name AND a.grp = e.grp AND {schema}.place_of(a.queue, a.type) = {schema}.place_of(queue_name, e.type)
       FOR UPDATE SKIP LOCKED) o));
@@ -455,6 +452,13 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT hashtextextended(queue || chr(31) || type, 0)
 $$;
 
+-- Does a lane stand at the gate of this limit and state, for this queue and type? It is made part of the statement that calls it.
+CREATE OR REPLACE FUNCTION {schema}.stands_at(l {schema}.lanes, name text, grp text, queue text, type text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT l.blocked_by = name AND l.blocked_grp = grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(queue, type)
+    AND l.blocked_until IS NOT NULL AND l.heavy IS NULL
+$$;
+
 -- Deletes gates where no lane stands. Their rows are locked, and the locks of their limits are held: only in this later statement it is
 -- certain which lanes stand there.
 CREATE OR REPLACE FUNCTION {schema}.delete_gates(ats tid[]) RETURNS void
@@ -462,8 +466,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF ats <> '{}' THEN
     DELETE FROM {schema}.gates g WHERE g.ctid = ANY (ats) AND NOT EXISTS (SELECT FROM {schema}.lanes l
-      WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(g.queue, g.type)
-        AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0);
+      WHERE {schema}.stands_at(l, g.name, g.grp, g.queue, g.type) OFFSET 0);
   END IF;
 END
 $$;

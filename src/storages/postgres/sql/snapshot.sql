@@ -66,8 +66,7 @@ BEGIN
             SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = a_type AND o.until <= now + fresh_ms
             ORDER BY o.until LIMIT least(page, 100)) g
           CROSS JOIN LATERAL (SELECT a.id FROM {schema}.lanes a
-            WHERE a.blocked_by = g.name AND a.blocked_grp = g.grp AND {schema}.place_of(a.queue, a.type) = {schema}.place_of(q.queue, a_type)
-              AND a.blocked_until IS NOT NULL AND a.heavy IS NULL
+            WHERE {schema}.stands_at(a, g.name, g.grp, q.queue, a_type)
             ORDER BY a.priority DESC, a.turn, a.own, a.head_at, a.head_seq LIMIT page) l
           ORDER BY g.until)
         ORDER BY until LIMIT page - cardinality(first)) b;
@@ -192,21 +191,18 @@ BEGIN
           -- Lanes whose jobs were cancelled or removed stay until their gate opens.
           (SELECT g.name, g.grp, g.until FROM (SELECT o.* FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = t.type
                 AND EXISTS (SELECT FROM {schema}.lanes l
-                  WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(q.queue, t.type)
-                    AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0)
+                  WHERE {schema}.stands_at(l, o.name, o.grp, q.queue, t.type) OFFSET 0)
               ORDER BY o.until LIMIT 10) g
             -- One that is open is looked at, whatever its lanes are; of very many lanes some have jobs.
             WHERE EXISTS (SELECT FROM (SELECT l, row_number() OVER () AS nth FROM {schema}.lanes l
-              WHERE l.blocked_by = g.name AND l.blocked_grp = g.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(q.queue, t.type)
-                AND l.blocked_until IS NOT NULL AND l.heavy IS NULL
+              WHERE {schema}.stands_at(l, g.name, g.grp, q.queue, t.type)
               LIMIT 11) r WHERE g.until <= now OR r.nth > 10 OR {schema}.head_of(r.l) IS NOT NULL)
             ORDER BY g.until LIMIT 1)
           UNION ALL
           -- Of very many gates where lanes stand, the first.
           (SELECT o.name, o.grp, o.until FROM {schema}.gates o WHERE o.queue = q.queue AND o.type = t.type
               AND EXISTS (SELECT FROM {schema}.lanes l
-                WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(q.queue, t.type)
-                  AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0)
+                WHERE {schema}.stands_at(l, o.name, o.grp, q.queue, t.type) OFFSET 0)
             ORDER BY o.until OFFSET 10 LIMIT 1)
         ) b ORDER BY b.until LIMIT 1) f;
   END IF;

@@ -246,8 +246,7 @@ BEGIN
     SELECT g.name, array_agg(g.grp) AS grps FROM (
       SELECT o.* FROM {schema}.gates o
       WHERE o.until <= now AND NOT EXISTS (SELECT FROM {schema}.lanes l
-        WHERE l.blocked_by = o.name AND l.blocked_grp = o.grp AND {schema}.place_of(l.queue, l.type) = {schema}.place_of(o.queue, o.type)
-          AND l.blocked_until IS NOT NULL AND l.heavy IS NULL OFFSET 0)
+        WHERE {schema}.stands_at(l, o.name, o.grp, o.queue, o.type) OFFSET 0)
       LIMIT 1000) g
     GROUP BY g.name
   LOOP
