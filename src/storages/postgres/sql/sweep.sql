@@ -97,10 +97,10 @@ BEGIN
 END
 $$;
 
--- Jobs that have not started and whose deadline has passed are dead: a thousand at the most. That is no attempt.
+-- Jobs that have not started and whose deadline has passed are dead: a thousand at the most.
 --
 -- ids: only these; NULL: any.
--- ended: how many. gone: those of them that waited, for the limits. published: events were written.
+-- ended: how many. gone, published: as end_unstarted.
 CREATE OR REPLACE FUNCTION {schema}.end_late(now float8, ids text[] DEFAULT NULL, OUT ended integer, OUT gone {schema}.gone_job[],
   OUT published boolean)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -111,8 +111,9 @@ DECLARE
   -- As in promote_due.
   early tid[];
 BEGIN
-  SELECT coalesce(array_agg(d.at) FILTER (WHERE d.passed), '{}'), array_agg(d.at) FILTER (WHERE NOT d.passed) INTO late, early FROM (
-    SELECT j.ctid AS at, {schema}.has_passed(j.deadline_wall) AS passed FROM {schema}.jobs j
+  SELECT coalesce(array_agg(d.at ORDER BY d.seq) FILTER (WHERE d.passed), '{}'), array_agg(d.at) FILTER (WHERE NOT d.passed)
+  INTO late, early FROM (
+    SELECT j.ctid AS at, j.seq, {schema}.has_passed(j.deadline_wall) AS passed FROM {schema}.jobs j
     WHERE j.deadline IS NOT NULL AND j.state IN ('waiting', 'scheduled') AND j.deadline <= now
       AND (ids IS NULL OR j.id = ANY (ids))
     ORDER BY j.deadline LIMIT 1000 FOR UPDATE SKIP LOCKED) d;
@@ -122,21 +123,31 @@ BEGIN
   ended := cardinality(late);
   gone := '{}';
   published := false;
-  IF ended = 0 THEN
-    RETURN;
+  IF ended > 0 THEN
+    SELECT e.gone, e.published INTO gone, published FROM {schema}.end_unstarted(late, array_fill(why, ARRAY[ended]), now) AS e;
   END IF;
+END
+$$;
+
+-- Jobs that have not started are dead, each with its error. That is no attempt. Their rows are locked.
+--
+-- gone: those of them that waited, for their lanes. published: events were written, in the order of the jobs.
+CREATE OR REPLACE FUNCTION {schema}.end_unstarted(ats tid[], errors json[], now float8, OUT gone {schema}.gone_job[], OUT published boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
   gone := ARRAY(SELECT (j.queue, j.type, j.priority, j.grp, j.keys)::{schema}.gone_job
-    FROM {schema}.jobs j WHERE j.ctid = ANY (late) AND j.state = 'waiting');
+    FROM {schema}.jobs j WHERE j.ctid = ANY (ats) AND j.state = 'waiting');
   published := {schema}.events_wanted(now, true);
   WITH dead AS (
-    UPDATE {schema}.jobs j SET state = 'dead', finished_at = now, error = why::text,
+    UPDATE {schema}.jobs j SET state = 'dead', finished_at = now, error = e.error::text,
       delete_at = now + coalesce(j.keep_for, {schema}.kept_ms('dead'))
-    WHERE j.ctid = ANY (late) RETURNING j.seq, j.queue, j.id, j.type, j.attempt
+    FROM unnest(ats, errors) WITH ORDINALITY AS e (at, error, no)
+    WHERE j.ctid = e.at RETURNING e.no, e.error, j.queue, j.id, j.type, j.attempt
   )
   INSERT INTO {schema}.events (at, event)
   SELECT now, json_build_object('event', 'dead', 'queue', d.queue, 'id', d.id, 'type', d.type, 'attempt', d.attempt,
-    'error', why)
-  FROM dead d WHERE published ORDER BY d.seq;
+    'error', d.error)
+  FROM dead d WHERE published ORDER BY d.no;
 END
 $$;
 

@@ -659,11 +659,12 @@ DECLARE
   -- Is what they hold of a state the same for all of them? Then it is one row.
   alike boolean[];
   state integer;
+  refused record;
 BEGIN
   jobs := '[]';
   wake_all := false;
   taken := false;
-  published := wanted AND (count > 0 OR done.refused <> '{}');
+  published := wanted AND count > 0;
   IF count > 0 THEN
     SELECT nextval('{schema}.numbers'), greatest(m.skew, m.last - {schema}.wall()) INTO first, skew FROM {schema}.meta m;
     number := coalesce(plan.number, first);
@@ -717,7 +718,13 @@ BEGIN
     PERFORM {schema}.write_heads(ARRAY(SELECT k FROM unnest(done.keyed) AS k WHERE k = ANY (done.lanes)));
   END IF;
   IF done.refused <> '{}' THEN
-    wake_all := {schema}.refuse_jobs(q.queue, done, wanted);
+    -- They can never fit under a limit, which was made smaller after they had been added.
+    SELECT * INTO refused FROM {schema}.end_unstarted(done.refused, ARRAY(
+      SELECT json_build_object('name', 'OptionsError', 'code', 'SLUICE_OPTIONS', 'message',
+        format('the limit "%s" lets %s start at the most, and the job weighs %s', r.name, r.most, r.weight))
+      FROM unnest(done.refused_names, done.refused_most, done.refused_weights) AS r (name, most, weight)), done.at);
+    wake_all := {schema}.left_lane(refused.gone);
+    published := published OR refused.published;
   END IF;
   -- Lanes that waited only behind what has started now may start.
   IF done.freed_names <> '{}' THEN
@@ -742,36 +749,5 @@ BEGIN
     FROM unnest(done.blocked, done.blocked_waits, done.blocked_names, done.blocked_grps, done.blocked_heavy) AS b (id, wait, name, grp, heavy)
     WHERE l.id = b.id;
   END IF;
-END
-$$;
-
--- Jobs that can never fit under a limit are dead, for the limit was made smaller after they had been added. That is no attempt.
--- Answers whether all waiting workers are to be woken.
---
--- queue_name: of which queue. done: what was granted of a plan. wanted: events are written.
-CREATE OR REPLACE FUNCTION {schema}.refuse_jobs(queue_name text, done {schema}.planned_grants, wanted boolean) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  kept_ms CONSTANT float8 := 30 * 86400000::float8;
-  gone {schema}.gone_job[];
-BEGIN
-  WITH refused AS (
-    SELECT r.place, r.job, json_build_object('name', 'OptionsError', 'code', 'SLUICE_OPTIONS', 'message',
-      format('the limit "%s" lets %s start at the most, and the job weighs %s', r.name, r.most, r.weight)) AS error
-    FROM unnest(done.refused, done.refused_names, done.refused_most, done.refused_weights) WITH ORDINALITY
-      AS r (job, name, most, weight, place)
-  ), ended AS (
-    UPDATE {schema}.jobs j SET state = 'dead', finished_at = done.at, error = r.error::text,
-      delete_at = done.at + coalesce(j.keep_for, kept_ms)
-    FROM refused r WHERE j.ctid = r.job
-    RETURNING r.place, r.error, j.id, j.type, j.priority, j.grp, j.keys, j.attempt
-  ), said AS (
-    INSERT INTO {schema}.events (at, event)
-    SELECT done.at, json_build_object('event', 'dead', 'queue', queue_name, 'id', e.id, 'type', e.type,
-      'attempt', e.attempt, 'error', e.error)::text
-    FROM ended e WHERE wanted ORDER BY e.place
-  )
-  SELECT array_agg((queue_name, e.type, e.priority, e.grp, e.keys)::{schema}.gone_job) INTO gone FROM ended e;
-  RETURN {schema}.left_lane(gone);
 END
 $$;
