@@ -85,9 +85,11 @@ DECLARE
   brought jsonb := '[]';
 BEGIN
   -- Along the index of the state, and the latest thousand that were completed: for inspection, not on the path of a job.
-  WITH waiting AS (
+  WITH everywhere AS MATERIALIZED (
+    SELECT w.* FROM {schema}.waiting_jobs(now) w
+  ), waiting AS (
     SELECT w.type, sum(w.waiting) AS n, count(*) AS groups, max(w.waiting) AS most
-    FROM {schema}.waiting_jobs(now) w WHERE w.queue = of_queue GROUP BY w.type
+    FROM everywhere w WHERE w.queue = of_queue GROUP BY w.type
   ), others AS (
     SELECT j.type, count(*) FILTER (WHERE j.state = 'active') AS active,
       count(*) FILTER (WHERE j.state = 'scheduled' AND (j.due_at > now OR NOT {schema}.has_passed(j.due_wall))) AS scheduled
@@ -102,11 +104,10 @@ BEGIN
       'scheduled', coalesce(o.scheduled, 0), 'active', coalesce(o.active, 0), 'groups', coalesce(w.groups, 0),
       'mostInGroup', coalesce(w.most, 0), 'ranMs', r.ms,
       'weights', CASE WHEN w.n > 0 THEN {schema}.waiting_weights(of_queue, type, now) ELSE '{}' END)), '[]'),
-      coalesce(array_agg(type), '{}')
-    INTO types, names
+      coalesce(array_agg(type), '{}'), (SELECT coalesce(jsonb_agg(to_jsonb(e)), '[]')
+        FROM (SELECT w.queue, w.type, sum(w.waiting) AS waiting FROM everywhere w GROUP BY w.queue, w.type) e)
+    INTO types, names, waiting
     FROM waiting w FULL JOIN others o USING (type) LEFT JOIN ran r USING (type);
-  SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]') INTO waiting
-    FROM (SELECT j.queue, j.type, sum(j.waiting) AS waiting FROM {schema}.waiting_jobs(now) j GROUP BY j.queue, j.type) w;
   SELECT coalesce(jsonb_agg(jsonb_build_object('stored', r.stored) || {schema}.read_states(r.rule, NULL, now)), '[]')
     INTO kept FROM {schema}.rules r
     WHERE ((r.fields).queues IS NULL OR of_queue = ANY ((r.fields).queues))
