@@ -107,7 +107,7 @@ BEGIN
     -- Of one type, or of none.
     types := CASE WHEN sign.head_type = coalesce(q.types[1], sign.head_type) THEN ARRAY[sign.head_type] ELSE '{}' END;
   ELSE
-    types := {schema}.open_types(q.queue, q.types, false);
+    types := {schema}.open_types(q.queue, q.types);
   END IF;
   RETURN {schema}.claim_unplanned(q, sign, types, '{}', false, NULL, now);
 END
@@ -202,7 +202,7 @@ BEGIN
   END IF;
   IF sign.has_cursors THEN
     look_at := {schema}.look_before_cursors(q.queue, now);
-    known := CASE WHEN q.types IS NULL AND NOT sign.paused THEN {schema}.open_types(q.queue, NULL, true) END;
+    known := CASE WHEN q.types IS NULL AND NOT sign.paused THEN {schema}.open_types(q.queue, NULL) END;
   END IF;
   -- Which way, and then all locks that are needed, in their order.
   IF NOT paused THEN
@@ -211,9 +211,9 @@ BEGIN
     IF NOT planned AND (sign.ruled OR q.limits <> '[]') THEN
       -- Jobs that it returns wait after that: the claim may take them, too.
       way := {schema}.way_of(q.queue, q.types, q.limits, CASE WHEN cardinality(ending.ats) > 0 AND q.types IS NULL THEN
-        {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL, sign.has_cursors) || ARRAY(
+        {schema}.open_types(q.queue, {schema}.open_types(q.queue, NULL) || ARRAY(
           SELECT j.type FROM json_to_recordset(ending.outcomes) AS o (id text, "to" text) JOIN {schema}.jobs j ON j.id = o.id
-          WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL AND j.keys IS NULL), false) ELSE known END);
+          WHERE o."to" IN ('retry', 'back') AND j.queue = q.queue AND j.grp IS NULL AND j.keys IS NULL)) ELSE known END);
       rules := way.rules;
       types := way.types;
       decided := way.decided;
@@ -271,7 +271,7 @@ BEGIN
     snapshot := started.snapshot;
   ELSIF NOT paused THEN
     IF NOT decided AND (sign.paused OR cardinality(types) = 1 IS NOT TRUE) THEN
-      types := coalesce(known, {schema}.open_types(q.queue, q.types, sign.has_cursors));
+      types := coalesce(known, {schema}.open_types(q.queue, q.types));
     END IF;
     IF sign.has_cursors AND cardinality(types) = 1 THEN
       SELECT * INTO head FROM {schema}.first_open(q.queue, types[1], now);
@@ -338,7 +338,7 @@ BEGIN
     AND NOT EXISTS (SELECT FROM {schema}.gates g WHERE g.queue = way_of.queue)
     AND NOT EXISTS (SELECT FROM {schema}.lanes l WHERE l.queue = way_of.queue AND l.blocked_until IS NOT NULL AND l.heavy IS NOT NULL)
   THEN
-    way.types := coalesce(known, {schema}.open_types(queue, NULL, false));
+    way.types := coalesce(known, {schema}.open_types(queue, NULL));
     fewer := {schema}.rules_for(queue, way.types, own);
     IF {schema}.is_uniform(fewer, way.types) THEN
       way.rules := fewer;

@@ -1,37 +1,76 @@
 -- Which jobs without a group come next, by priority and due time, and how jobs are started.
+--
+-- Cursors say how far the jobs of a type are gone. While an old snapshot keeps the server from cleaning up, a claim would pass every entry
+-- of jobs that are gone; from a cursor on it does not.
+--
+-- Locks: jobs are taken with SKIP LOCKED. That of the cursors of a queue no step waits for.
 
 -- The types of a queue that a claim may take: those it asks for (NULL: any that has open jobs, without a group) and that
--- are not paused. From one type to the next along the index, however many jobs lie between them. has_cursors: there may be cursors, and
--- types that have some are looked at from these on.
-CREATE OR REPLACE FUNCTION {schema}.open_types(queue text, asked text[], has_cursors boolean) RETURNS text[]
+-- are not paused. From one type to the next along the index, however many jobs lie between them; of those that have cursors from these on.
+CREATE OR REPLACE FUNCTION {schema}.open_types(queue text, asked text[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  kept text[] := asked;
+  types text[] := asked;
+  after text := '';
+  reached text;
+  found_type text;
 BEGIN
-  IF asked IS NULL AND has_cursors THEN
-    kept := {schema}.cursor_types(queue);
-  ELSIF asked IS NULL THEN
-    WITH RECURSIVE types AS (
-      (SELECT j.type FROM {schema}.jobs j
-        WHERE j.queue = open_types.queue AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
-        ORDER BY j.type LIMIT 1)
-      UNION ALL
-      SELECT (SELECT j.type FROM {schema}.jobs j
-        WHERE j.queue = open_types.queue AND j.type > t.type
-          AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
-        ORDER BY j.type LIMIT 1)
-      FROM types t WHERE t.type IS NOT NULL
-    )
-    SELECT array_agg(t.type) INTO kept FROM types t WHERE t.type IS NOT NULL;
+  IF asked IS NULL THEN
+    types := '{}';
+    FOR reached IN
+      SELECT DISTINCT k.type FROM {schema}.scan_cursors k WHERE k.queue = open_types.queue
+      UNION ALL SELECT NULL ORDER BY 1 NULLS LAST
+    LOOP
+      -- Those between this one and the one before it.
+      LOOP
+        IF reached IS NULL THEN
+          SELECT j.type INTO found_type FROM {schema}.jobs j
+          WHERE j.queue = open_types.queue AND j.type > after AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+          ORDER BY j.type LIMIT 1;
+        ELSE
+          SELECT j.type INTO found_type FROM {schema}.jobs j
+          WHERE j.queue = open_types.queue AND j.type > after AND j.type < reached AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+          ORDER BY j.type LIMIT 1;
+        END IF;
+        EXIT WHEN found_type IS NULL;
+        types := types || found_type;
+        after := found_type;
+      END LOOP;
+      EXIT WHEN reached IS NULL;
+      IF ({schema}.first_open(queue, reached, '-Infinity')).seq IS NOT NULL THEN
+        types := types || reached;
+      END IF;
+      after := reached;
+    END LOOP;
   ELSIF cardinality(asked) > 1 THEN
-    kept := ARRAY(SELECT DISTINCT t FROM unnest(asked) t);
+    types := ARRAY(SELECT DISTINCT t FROM unnest(asked) t);
   END IF;
   IF EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = open_types.queue) THEN
-    kept := ARRAY(SELECT t FROM unnest(kept) t
+    types := ARRAY(SELECT t FROM unnest(types) t
       WHERE NOT EXISTS (SELECT FROM {schema}.pauses p WHERE p.queue = open_types.queue AND p.type = ':' || t));
   END IF;
-  RETURN coalesce(kept, '{}');
+  RETURN types;
 END
+$$;
+
+-- The types of a queue of which jobs may wait, in order. From one type to the next along the indexes, however many jobs or lanes lie
+-- between them. Names are not empty.
+CREATE OR REPLACE FUNCTION {schema}.waiting_types(queue_name text) RETURNS text[]
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE steps (type) AS (
+    SELECT '' COLLATE "C"
+    UNION ALL
+    SELECT least(
+      (SELECT j.type FROM {schema}.jobs j WHERE j.queue = queue_name AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+        AND j.type > s.type ORDER BY j.type LIMIT 1),
+      (SELECT j.type FROM {schema}.jobs j WHERE j.queue = queue_name AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL
+        AND j.type > s.type ORDER BY j.type LIMIT 1),
+      (SELECT l.type FROM {schema}.lanes l WHERE l.queue = queue_name AND l.ready AND l.blocked_until IS NULL
+        AND l.type > s.type ORDER BY l.type LIMIT 1),
+      (SELECT g.type FROM {schema}.gates g WHERE g.queue = queue_name AND g.type > s.type ORDER BY g.type LIMIT 1))
+    FROM steps s WHERE s.type IS NOT NULL
+  )
+  SELECT coalesce(array_agg(s.type), '{}') FROM steps s WHERE s.type <> ''
 $$;
 
 -- As pick_open, of one type, from where a claim saw the first of them (head_priority, head_due_at, head_seq): jobs that have started
@@ -241,6 +280,103 @@ BEGIN
     IF looked = 64 OR ((asked IS NULL OR job.type = ANY (asked)) AND (besides IS NULL OR job.type <> ALL (besides)) AND NOT EXISTS (
       SELECT FROM {schema}.pauses p WHERE p.queue = next_due.queue AND p.type = ':' || job.type)) THEN
       RETURN job.due_at;
+    END IF;
+  END LOOP;
+  RETURN NULL;
+END
+$$;
+
+-- How many entries of the index of jobs that wait without a group were passed on this connection, of late, whether or not a job
+-- still waits there. What is counted of a look is the difference.
+CREATE OR REPLACE FUNCTION {schema}.passed() RETURNS bigint
+LANGUAGE sql VOLATILE AS $$
+  SELECT pg_stat_get_xact_tuples_returned('{schema}.jobs_open'::regclass)
+$$;
+
+-- Were so many entries passed, since there were `before` (passed), that looks should begin at a cursor, or at another one? 5,000
+-- take some milliseconds; where the server can clean up it does not come to that. To move a cursor costs little.
+CREATE OR REPLACE FUNCTION {schema}.passed_many(before bigint, has_cursors boolean) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+  SELECT {schema}.passed() - before > CASE WHEN has_cursors THEN 1000 ELSE 5000 END
+$$;
+
+-- It took long to find this job, the first of a type that waits: the next look begins here. There are few cursors for a type: where
+-- jobs have ever other priorities they are of no use.
+CREATE OR REPLACE FUNCTION {schema}.set_cursor(queue text, type text, priority float8, due_at float8, seq bigint, now float8)
+RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  most CONSTANT integer := 8;
+BEGIN
+  -- One step at a time sets cursors in a queue, and none waits for it.
+  IF seq IS NULL OR NOT pg_try_advisory_xact_lock({schema}.lock_key('cursor', queue)) THEN
+    RETURN;
+  END IF;
+  UPDATE {schema}.scan_cursors k SET due_at = set_cursor.due_at, seq = set_cursor.seq
+  WHERE k.queue = set_cursor.queue AND k.type = set_cursor.type AND k.priority = set_cursor.priority;
+  IF NOT FOUND THEN
+    INSERT INTO {schema}.scan_cursors (queue, type, priority, due_at, seq, look_at)
+    SELECT set_cursor.queue, set_cursor.type, set_cursor.priority, set_cursor.due_at, set_cursor.seq, now + 250
+    WHERE (SELECT count(*) FROM {schema}.scan_cursors k WHERE k.queue = set_cursor.queue AND k.type = set_cursor.type) < most;
+  END IF;
+END
+$$;
+
+-- The first job of this type that waits without a group, from the cursors on: by priority, those between cursors, then those behind the next.
+CREATE OR REPLACE FUNCTION {schema}.first_open(queue text, type text, now float8, OUT priority float8, OUT due_at float8,
+  OUT seq bigint)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  above float8 := 'Infinity';
+  reached record;
+BEGIN
+  FOR reached IN
+    SELECT k.priority, k.due_at, k.seq FROM {schema}.scan_cursors k WHERE k.queue = first_open.queue AND k.type = first_open.type
+    UNION ALL SELECT '-Infinity', 0, 0 ORDER BY 1 DESC
+  LOOP
+    SELECT j.priority, j.due_at, j.seq INTO priority, due_at, seq FROM {schema}.jobs j
+    WHERE j.queue = first_open.queue AND j.type = first_open.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+      AND j.priority < above AND j.priority > reached.priority AND (j.deadline IS NULL OR j.deadline > now)
+    ORDER BY j.priority DESC, j.due_at, j.seq LIMIT 1;
+    EXIT WHEN FOUND;
+    SELECT j.priority, j.due_at, j.seq INTO priority, due_at, seq FROM {schema}.jobs j
+    WHERE j.queue = first_open.queue AND j.type = first_open.type AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
+      AND j.priority = reached.priority AND (j.due_at, j.seq) >= (reached.due_at, reached.seq) AND (j.deadline IS NULL OR j.deadline > now)
+    ORDER BY j.due_at, j.seq LIMIT 1;
+    EXIT WHEN FOUND;
+    above := reached.priority;
+  END LOOP;
+END
+$$;
+
+-- Now and then one claim at a time looks at all jobs before the cursors of a queue: where a job has come back there it moves the cursor to
+-- that job, and where few entries are left, since the server has cleaned up, it deletes the cursor. The longer that takes the less often
+-- it is done: for a twentieth of the time, about.
+--
+-- Answers when it is to be done next; NULL: it was done just now.
+CREATE OR REPLACE FUNCTION {schema}.look_before_cursors(queue text, now float8) RETURNS float8
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  look_at float8 := (SELECT min(k.look_at) FROM {schema}.scan_cursors k WHERE k.queue = look_before_cursors.queue);
+  before bigint;
+  reached record;
+  first record;
+BEGIN
+  IF look_at > now OR NOT pg_try_advisory_xact_lock({schema}.lock_key('cursor', queue)) THEN
+    RETURN look_at;
+  END IF;
+  FOR reached IN SELECT k.* FROM {schema}.scan_cursors k WHERE k.queue = look_before_cursors.queue LOOP
+    before := {schema}.passed();
+    SELECT j.due_at, j.seq INTO first FROM {schema}.jobs j
+    WHERE j.queue = look_before_cursors.queue AND j.type = reached.type AND j.priority = reached.priority AND j.state = 'waiting'
+      AND j.grp IS NULL AND j.keys IS NULL
+    ORDER BY j.due_at, j.seq LIMIT 1;
+    IF {schema}.passed_many(before, false) THEN
+      UPDATE {schema}.scan_cursors k SET due_at = coalesce(first.due_at, k.due_at), seq = coalesce(first.seq, k.seq),
+        look_at = now + greatest(250, ({schema}.passed() - before) / 100)
+      WHERE k.queue = look_before_cursors.queue AND k.type = reached.type AND k.priority = reached.priority;
+    ELSE
+      DELETE FROM {schema}.scan_cursors k WHERE k.queue = look_before_cursors.queue AND k.type = reached.type AND k.priority = reached.priority;
     END IF;
   END LOOP;
   RETURN NULL;

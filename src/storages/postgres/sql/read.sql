@@ -165,26 +165,6 @@ LANGUAGE sql STABLE AS $$
     FROM (SELECT key, sum(weight) AS sum, count(*)::float8 AS count FROM said GROUP BY key) t
 $$;
 
--- The types of a queue of which jobs may wait, in order. From one type to the next along the indexes, however many jobs or lanes lie
--- between them. Names are not empty.
-CREATE OR REPLACE FUNCTION {schema}.waiting_types(queue_name text) RETURNS text[]
-LANGUAGE sql STABLE AS $$
-  WITH RECURSIVE steps (type) AS (
-    SELECT '' COLLATE "C"
-    UNION ALL
-    SELECT least(
-      (SELECT j.type FROM {schema}.jobs j WHERE j.queue = queue_name AND j.state = 'waiting' AND j.grp IS NULL AND j.keys IS NULL
-        AND j.type > s.type ORDER BY j.type LIMIT 1),
-      (SELECT j.type FROM {schema}.jobs j WHERE j.queue = queue_name AND j.state = 'waiting' AND coalesce(j.grp, j.keys) IS NOT NULL
-        AND j.type > s.type ORDER BY j.type LIMIT 1),
-      (SELECT l.type FROM {schema}.lanes l WHERE l.queue = queue_name AND l.ready AND l.blocked_until IS NULL
-        AND l.type > s.type ORDER BY l.type LIMIT 1),
-      (SELECT g.type FROM {schema}.gates g WHERE g.queue = queue_name AND g.type > s.type ORDER BY g.type LIMIT 1))
-    FROM steps s WHERE s.type IS NOT NULL
-  )
-  SELECT coalesce(array_agg(s.type), '{}') FROM steps s WHERE s.type <> ''
-$$;
-
 -- What there is of limits, by name, and what waits in all queues (limits/reading.ts): one look, without any lock.
 --
 -- wanted: one limit, or NULL. asked: of limits by group this group, or NULL.

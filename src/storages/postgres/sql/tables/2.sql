@@ -131,7 +131,7 @@ CREATE TABLE {schema}.limit_owners (
   version bigint NOT NULL
 );
 
--- How far scans of jobs without a group got, of each priority (cursors.sql).
+-- How far scans of jobs without a group got, of each priority (pick.sql).
 ALTER TABLE {schema}.marks RENAME TO scan_cursors;
 
 -- What a service says is remaining of a limit, and until when.
