@@ -112,7 +112,7 @@ DECLARE
   made text[];
   added text[];
   -- Jobs that have given way, and waited.
-  gone {schema}.gone_job[];
+  gone {schema}.lane_job[];
   others json;
   wake_all boolean := false;
   wrong text;
@@ -165,7 +165,7 @@ BEGIN
   END IF;
 
   IF kinds.grouped THEN
-    PERFORM {schema}.insert_arrivals(ARRAY(SELECT (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival
+    PERFORM {schema}.insert_arrivals(ARRAY(SELECT {schema}.lane_job_of(j)
       FROM {schema}.jobs j WHERE j.id = ANY (added)));
   END IF;
   IF seen.events THEN

@@ -10,7 +10,7 @@ DECLARE
   due tid[];
   -- Those that were given an instant which is still to come by the clock of the server: the clock of the storage was ahead since.
   early tid[];
-  waiting {schema}.arrival[];
+  waiting {schema}.lane_job[];
 BEGIN
   SELECT coalesce(array_agg(d.at) FILTER (WHERE d.passed), '{}'), array_agg(d.at) FILTER (WHERE NOT d.passed) INTO due, early FROM (
     SELECT j.ctid AS at, {schema}.has_passed(j.due_wall) AS passed FROM {schema}.jobs j
@@ -24,7 +24,7 @@ BEGIN
       UPDATE {schema}.jobs j SET state = 'waiting', due_at = coalesce(j.first_due_at, j.due_at), first_due_at = NULL,
         due_wall = NULL
       WHERE j.ctid = ANY (due)
-      RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival AS job
+      RETURNING {schema}.lane_job_of(j) AS job
     )
     SELECT array_agg(p.job) INTO waiting FROM promoted p;
     PERFORM {schema}.insert_arrivals(waiting);
@@ -91,7 +91,7 @@ END
 $$;
 
 -- What is worth a wake-up of jobs that wait or are scheduled now: [[queue, true or false as `wakes` says]].
-CREATE OR REPLACE FUNCTION {schema}.wake_ups(jobs {schema}.arrival[], now float8) RETURNS json
+CREATE OR REPLACE FUNCTION {schema}.wake_ups(jobs {schema}.lane_job[], now float8) RETURNS json
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN (SELECT json_agg(json_build_array(w.queue, w.wakes)) FROM (
@@ -104,7 +104,7 @@ END
 $$;
 
 -- Inserts arrivals for jobs with a group or keys that wait now: claims open lanes for them.
-CREATE OR REPLACE FUNCTION {schema}.insert_arrivals(jobs {schema}.arrival[]) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.insert_arrivals(jobs {schema}.lane_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   INSERT INTO {schema}.arrivals (queue, type, priority, grp, keys, due_at, job)

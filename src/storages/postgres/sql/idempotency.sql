@@ -14,14 +14,14 @@
 -- NULL: all are to be added. left_out: the same, with those that give way to a later one of the call. gone: those that have given
 -- way, and waited.
 CREATE OR REPLACE FUNCTION {schema}.take_keys(asked json, ids text[], now float8, OUT keys text[], OUT instead text[],
-  OUT left_out text[], OUT gone {schema}.gone_job[])
+  OUT left_out text[], OUT gone {schema}.lane_job[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   wanted integer := 0;
   free text[];
   one record;
   holder record;
-  other record;
+  other {schema}.lane_job;
   number bigint;
   why text;
 BEGIN
@@ -83,7 +83,7 @@ BEGIN
       IF one.on_duplicate = 'replace' THEN
         -- One that runs is not locked. One that has come back just now is.
         LOOP
-          SELECT j.seq, j.state, j.queue, j.type, j.priority, j.grp, j.keys INTO other FROM {schema}.jobs j WHERE j.id = holder.job;
+          SELECT ({schema}.lane_job_of(j)).* INTO other FROM {schema}.jobs j WHERE j.id = holder.job;
           EXIT WHEN other.state IN ('waiting', 'scheduled', 'awaiting') IS NOT TRUE;
           PERFORM FROM {schema}.jobs j WHERE j.id = holder.job AND j.state COLLATE "POSIX" = other.state FOR UPDATE;
           EXIT WHEN FOUND;
@@ -93,7 +93,7 @@ BEGIN
         ELSIF other.state IN ('waiting', 'scheduled', 'awaiting') THEN
           PERFORM {schema}.delete_jobs(ARRAY[other.seq], ARRAY[holder.job]);
           IF other.state = 'waiting' THEN
-            gone := gone || (other.queue, other.type, other.priority, other.grp, other.keys)::{schema}.gone_job;
+            gone := gone || other;
           END IF;
         ELSIF other.state IS NULL THEN
           -- It may be one of those before this one, which are not there yet.

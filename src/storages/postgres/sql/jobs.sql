@@ -277,9 +277,9 @@ BEGIN
   SELECT coalesce(array_agg(l.id), '{}') AS ids, coalesce(array_agg(l.seq), '{}') AS seqs,
     json_agg(json_build_array(q.queue, l.id)) FILTER (WHERE l.state = 'active') AS stopping,
     coalesce(array_agg(l.id) FILTER (WHERE NOT (l.state = 'active' AND l.cancel_requested)), '{}') AS changed,
-    coalesce(array_agg((q.queue, l.type, l.priority, l.grp, l.keys)::{schema}.gone_job) FILTER (WHERE l.state = 'waiting'), '{}') AS waited
+    coalesce(array_agg(l.job) FILTER (WHERE l.state = 'waiting'), '{}') AS waited
   INTO rows FROM (
-    SELECT j.id, j.seq, j.state, j.type, j.priority, j.grp, j.keys, j.cancel_requested FROM {schema}.jobs j
+    SELECT j.id, j.seq, j.state, j.cancel_requested, {schema}.lane_job_of(j) AS job FROM {schema}.jobs j
     WHERE j.id = ANY (chosen) AND j.queue COLLATE "POSIX" = q.queue
       AND CASE WHEN j.state = 'scheduled' AND j.due_at <= now AND {schema}.has_passed(j.due_wall) THEN 'waiting' ELSE j.state END = ANY (applies)
     ORDER BY j.id FOR UPDATE
@@ -338,7 +338,7 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.bring_back(ids text[], now float8) RETURNS json
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  back {schema}.arrival[];
+  back {schema}.lane_job[];
   woken json;
 BEGIN
   WITH changed AS (
@@ -353,7 +353,7 @@ BEGIN
       deadline_wall = CASE WHEN j.state = 'scheduled' OR NOT {schema}.has_passed(j.deadline_wall) THEN j.deadline_wall END
     -- Of none at all the planner believes that they may be found by any index.
     WHERE j.id = ANY (ids) AND cardinality(ids) > 0
-    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival AS job
+    RETURNING {schema}.lane_job_of(j) AS job
   )
   SELECT c.jobs, {schema}.wake_ups(c.jobs, now) INTO back, woken FROM (SELECT array_agg(job) AS jobs FROM changed) c;
   PERFORM {schema}.insert_arrivals(back);
@@ -440,8 +440,7 @@ BEGIN
     GET STACKED DIAGNOSTICS wrong = PG_EXCEPTION_DETAIL;
     RETURN json_build_object('refused', wrong::json);
   END;
-  PERFORM {schema}.insert_arrivals(ARRAY[
-    (job.seq, job.queue, job.type, job.priority, job.grp, job.keys, job.state, job.due_at)::{schema}.arrival]);
+  PERFORM {schema}.insert_arrivals(ARRAY[{schema}.lane_job_of(job)]);
   IF cardinality(weighing) > 0 THEN
     -- It may be lighter now than it was when a claim looked at it. 0: another than any job, so that left_lane looks again even if none is
     -- left; without a heavy head the lane would wait at a gate that there may not be.
@@ -450,7 +449,7 @@ BEGIN
       AND l.keys = coalesce(was.keys, '') AND l.heavy = was.seq;
   END IF;
   IF was.state = 'waiting' THEN
-    wake_all := {schema}.left_lane(ARRAY[(was.queue, was.type, was.priority, was.grp, was.keys)::{schema}.gone_job]);
+    wake_all := {schema}.left_lane(ARRAY[{schema}.lane_job_of(was)]);
   END IF;
   shown := CASE WHEN job.state = 'scheduled' AND job.due_at <= now AND {schema}.has_passed(job.due_wall) THEN 'waiting'
     ELSE job.state END;

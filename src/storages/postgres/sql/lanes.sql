@@ -14,6 +14,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     AND CASE WHEN keys IS NULL THEN ':' || grp ELSE keys || coalesce(':' || grp, '') END = lane
 $$;
 
+-- A job as its lane sees it. It is made part of the statement that calls it.
+CREATE OR REPLACE FUNCTION {schema}.lane_job_of(j {schema}.jobs) RETURNS {schema}.lane_job
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.lane_job
+$$;
+
 -- Groups and keys that jobs have come into since the last claim have a lane that is ready from now on. What has arrived is read by
 -- priority and in its order, so many of the types that are asked for, and as many of others: whatever their type, so that lanes
 -- come to be in the order in which jobs came, whichever types are claimed. The lane of jobs without a group is ready while there are any.
@@ -307,7 +313,7 @@ $$;
 -- transaction has locked goes by the old one, which is too early. Where limits weigh, and another job is in front now than the one that was
 -- too heavy, its lane looks again. The locks of these limits are held. Answers whether all waiting workers are to be woken: they are where
 -- limits weigh.
-CREATE OR REPLACE FUNCTION {schema}.left_lane(gone {schema}.gone_job[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.left_lane(gone {schema}.lane_job[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   names text[];

@@ -433,7 +433,7 @@ CREATE OR REPLACE FUNCTION {schema}.release_leases(ends {schema}.lease_end[], st
   OUT late boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  grouped {schema}.arrival[];
+  grouped {schema}.lane_job[];
 BEGIN
   WITH outcome AS MATERIALIZED (
     SELECT o.*, row_number() OVER () AS no FROM unnest(ends) AS o
@@ -466,7 +466,7 @@ BEGIN
     CROSS JOIN LATERAL (SELECT o.to IN ('dead', 'cancelled') OR was.cancel_requested AS ends,
       CASE WHEN o.in_ms > 0 THEN now + o.in_ms ELSE was.due_at END AS at) due
     WHERE j.ctid = o.at
-    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival AS job,
+    RETURNING {schema}.lane_job_of(j) AS job,
       j.deadline <= now AND j.state IN ('waiting', 'scheduled') AS late
   )
   SELECT r.grouped, {schema}.wake_ups(r.jobs, now), r.late INTO grouped, woken, late FROM (
@@ -487,7 +487,7 @@ CREATE OR REPLACE FUNCTION {schema}.unspend(ids text[], tokens bigint[]) RETURNS
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   now float8 := {schema}.present();
-  waiting {schema}.arrival[];
+  waiting {schema}.lane_job[];
   woken json;
 BEGIN
   IF ids IS NULL THEN
@@ -507,7 +507,7 @@ BEGIN
       error = (SELECT a.error FROM {schema}.attempts a WHERE a.job = s.seq AND a.seq < s.record ORDER BY a.seq DESC LIMIT 1),
       state = CASE WHEN s.state <> 'dead' THEN s.state WHEN j.due_at <= now THEN 'waiting' ELSE 'scheduled' END
     FROM stalled s WHERE j.ctid = s.at
-    RETURNING (j.seq, j.queue, j.type, j.priority, j.grp, j.keys, j.state, j.due_at)::{schema}.arrival AS job, s.state = 'dead' AS died
+    RETURNING {schema}.lane_job_of(j) AS job, s.state = 'dead' AS died
   )
   SELECT b.jobs, {schema}.wake_ups(b.jobs, now) INTO waiting, woken FROM (
     SELECT array_agg(job) FILTER (WHERE died) AS jobs FROM back) b;

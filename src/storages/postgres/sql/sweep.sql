@@ -101,7 +101,7 @@ $$;
 --
 -- ids: only these; NULL: any.
 -- ended: how many. gone, published: as end_unstarted.
-CREATE OR REPLACE FUNCTION {schema}.end_late(now float8, ids text[] DEFAULT NULL, OUT ended integer, OUT gone {schema}.gone_job[],
+CREATE OR REPLACE FUNCTION {schema}.end_late(now float8, ids text[] DEFAULT NULL, OUT ended integer, OUT gone {schema}.lane_job[],
   OUT published boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -132,10 +132,10 @@ $$;
 -- Jobs that have not started are dead, each with its error. That is no attempt. Their rows are locked.
 --
 -- gone: those of them that waited, for their lanes. published: events were written, in the order of the jobs.
-CREATE OR REPLACE FUNCTION {schema}.end_unstarted(ats tid[], errors json[], now float8, OUT gone {schema}.gone_job[], OUT published boolean)
+CREATE OR REPLACE FUNCTION {schema}.end_unstarted(ats tid[], errors json[], now float8, OUT gone {schema}.lane_job[], OUT published boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  gone := ARRAY(SELECT (j.queue, j.type, j.priority, j.grp, j.keys)::{schema}.gone_job
+  gone := ARRAY(SELECT {schema}.lane_job_of(j)
     FROM {schema}.jobs j WHERE j.ctid = ANY (ats) AND j.state = 'waiting');
   published := {schema}.events_wanted(now, true);
   WITH dead AS (

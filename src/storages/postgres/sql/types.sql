@@ -86,11 +86,8 @@ CREATE TYPE {schema}.job_kind AS (
   due_wall float8
 );
 
--- A job that has come to wait, or is scheduled (wake_ups, insert_arrivals): columns of jobs.
-CREATE TYPE {schema}.arrival AS (seq bigint, queue text, type text, priority float8, grp text, keys text, state text, due_at float8);
-
--- A job that waited and does not any more, though it has not started: what decides which lane that was.
-CREATE TYPE {schema}.gone_job AS (queue text, type text, priority float8, grp text, keys text);
+-- A job that has come to wait, or is scheduled, or does not wait any more: the columns of jobs that its lane goes by.
+CREATE TYPE {schema}.lane_job AS (seq bigint, queue text, type text, priority float8, grp text, keys text, state text, due_at float8);
 
 -- What a claim is asked for (claim.sql). arrived: when it came, by the clock of the server. overtaken: a later attempt at the same
 -- claim is under way. plan: what is to be taken where lanes are needed, as claim_plan says it.
