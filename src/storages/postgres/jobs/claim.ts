@@ -26,7 +26,7 @@ export interface Asked extends Answer {
   readonly lost: readonly string[];
 }
 
-/** Settles and confirms, then takes jobs and room together. `plan`: what is to be taken where lanes are needed. */
+/** Settles and confirms, then takes jobs and charges their limits, together. `plan`: what is to be taken where lanes are needed. */
 export async function ask(database: Database, request: ClaimRequest, plan: ProposalText): Promise<Asked> {
   const {
     queue,

@@ -3,7 +3,7 @@
 -- Locks: the rules (shared), the rows of the jobs that are settled, then all limits that the claim may write to, sorted. After these nothing
 -- is waited for; jobs are taken with SKIP LOCKED.
 
--- Settles, then takes jobs and room under limits together.
+-- Settles, then takes jobs and charges their limits, together.
 --
 -- request: {claim, queue, worker, max, ahead, bytes, types, lease_ms, limits, settle, grant_ttl, grants, called, plan} (jobs/claim.ts); claim: a
 -- number of its own for this request, by which the first attempt at it excludes later ones and is fenced off, as by begin_attempt; later
@@ -318,7 +318,7 @@ $$;
 -- them run under the same limits and count for one under each.
 --
 -- A claim of any type takes those of which jobs wait now, under what these run under, and no others (`decided`). A job of
--- another type that comes meanwhile is as one that comes afterwards. Not so while a lane waits for a limit: when that has room is
+-- another type that comes meanwhile is as one that comes afterwards. Not so while a lane waits for a limit: when more of that is available is
 -- for the plan to tell.
 --
 -- asked: the types; NULL: any. own: limits that the claim brings along. known: the only type of

@@ -1,7 +1,7 @@
 -- Claims that need no plan: no job waits in a group, and all jobs run under the same limits, or under none.
 
 -- A claim where nothing but limits is special (claim.sql), and these are the same for all that it takes: jobs of one type, which
--- count for one under each. Almost always only numbers could be in the way, and leave room: then what it gives back and what it
+-- count for one under each. Almost always only numbers could be in the way, and enough is available: then what it gives back and what it
 -- takes is written together. Every statement has its price, so there are few, and what they look at is said in few words. The rest
 -- is for claim_general, and, where the locks are taken already, for claim_unplanned.
 --
@@ -20,7 +20,7 @@ DECLARE
   way record;
   -- Is something confirmed of limits that are locked here? False: of others. NULL: nothing is.
   confirms boolean;
-  room record;
+  states record;
   key bigint;
   waited boolean := false;
   first_type text[];
@@ -101,7 +101,7 @@ BEGIN
     concat('[', string_agg(concat('[', l.id, ',' || l.place, ']'), ','), ']') AS taken, max(l.latest) AS latest,
     min(l.max - l.used) AS unused, min(l.concurrency - l.held) AS slots, bool_and(l.plain) AS plain,
     bool_or(l.place = l.entry) AS shares, min(l.window_ms) AS shortest, bool_or(now - l.seen_at > l.window_ms) AS stale
-  INTO room FROM (
+  INTO states FROM (
     SELECT l.id, l.used, l.held, l.seen_at, l.entry, r.max, r.window_ms, r.concurrency, greatest(l.newest, l.latest_at) AS latest,
       CASE WHEN q.grant_ttl IS NULL AND (greatest(now, l.newest) = l.entry_since
           OR (r.max > 1000 AND (greatest(now, l.newest) - l.entry_since) * 1000 < r.window_ms)) THEN l.entry
@@ -113,8 +113,8 @@ BEGIN
             SELECT FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now) END, false) AS plain
     FROM unnest(way.rules) AS r LEFT JOIN {schema}.limits l ON l.name = r.name AND l.grp = '' OFFSET 0
   ) l;
-  IF NOT room.plain OR room.unused < want + 1 OR room.slots + moved < 1
-    OR (moved > 0 AND cardinality(way.held) IS DISTINCT FROM cardinality(room.holding))
+  IF NOT states.plain OR states.unused < want + 1 OR states.slots + moved < 1
+    OR (moved > 0 AND cardinality(way.held) IS DISTINCT FROM cardinality(states.holding))
   THEN
     IF moved > 0 THEN
       given := {schema}.give_tokens(q.tokens, NULL, now);
@@ -126,12 +126,12 @@ BEGIN
     RETURN {schema}.claim_unplanned(q, sign, first_type, {schema}.rules_for(q.queue, first_type, NULL),
       q.types IS NULL AND NOT way.whole, given, now);
   END IF;
-  IF room.stale THEN
-    PERFORM {schema}.settle_total(l, greatest(now, room.latest)) FROM {schema}.limits l
-    WHERE l.id = ANY (room.ids) AND now - l.seen_at > l.window_ms;
+  IF states.stale THEN
+    PERFORM {schema}.settle_total(l, greatest(now, states.latest)) FROM {schema}.limits l
+    WHERE l.id = ANY (states.ids) AND now - l.seen_at > l.window_ms;
   END IF;
 
-  want := least(want, floor(room.slots + moved));
+  want := least(want, floor(states.slots + moved));
   IF waited THEN
     picked := {schema}.pick_open(q.queue, ARRAY[sign.head_type], want, false, now);
   ELSE
@@ -142,8 +142,8 @@ BEGIN
   IF started.count > 0 THEN
     -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
     took := greatest(0, {schema}.wall() - q.arrived);
-    -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
-    SELECT nextval('{schema}.numbers'), greatest(now, room.latest, m.last, {schema}.wall() + m.skew),
+    -- One of them may have been given back a moment ago: it starts after that. No less is available by then.
+    SELECT nextval('{schema}.numbers'), greatest(now, states.latest, m.last, {schema}.wall() + m.skew),
       greatest(m.skew, m.last - {schema}.wall()), (SELECT sum(octet_length(j.data)) FROM {schema}.jobs j WHERE j.ctid = ANY (picked))
     INTO first, now, skew, total FROM {schema}.meta m;
     IF total > q.bytes THEN
@@ -152,17 +152,17 @@ BEGIN
       busy := false;
     END IF;
     -- In a row that is there already, or in one of their own, as all that is to be confirmed.
-    IF room.shares THEN
+    IF states.shares THEN
       INSERT INTO {schema}.starts AS s (seq, limit_id, at, since, n) OVERRIDING SYSTEM VALUE
-      SELECT l.place, l.id, now, now, started.count FROM unnest(room.ids, room.places) AS l (id, place) WHERE l.place IS NOT NULL
+      SELECT l.place, l.id, now, now, started.count FROM unnest(states.ids, states.places) AS l (id, place) WHERE l.place IS NOT NULL
       ON CONFLICT ON CONSTRAINT starts_pkey DO UPDATE SET at = excluded.at, n = s.n + excluded.n;
     ELSE
       INSERT INTO {schema}.starts (seq, limit_id, at, since, n, claim, began) OVERRIDING SYSTEM VALUE
       SELECT l.place, l.id, now + coalesce(q.grant_ttl, 0), now, started.count, CASE WHEN q.grant_ttl IS NOT NULL THEN first END,
         CASE WHEN q.grant_ttl IS NOT NULL THEN now - took END
-      FROM unnest(room.ids, room.places) AS l (id, place) WHERE l.place IS NOT NULL;
+      FROM unnest(states.ids, states.places) AS l (id, place) WHERE l.place IS NOT NULL;
       IF q.grant_ttl IS NOT NULL AND FOUND THEN
-        granted := concat(',"grant":[', first, ',', {schema}.confirm_in(room.shortest), ']');
+        granted := concat(',"grant":[', first, ',', {schema}.confirm_in(states.shortest), ']');
       END IF;
     END IF;
     UPDATE {schema}.limits l SET latest_at = now, called_at = greatest(l.called_at, now + coalesce(q.grant_ttl, 0)), called_by = NULL,
@@ -170,21 +170,21 @@ BEGIN
       remaining = CASE WHEN l.remaining IS NOT NULL THEN greatest(0, l.remaining - started.count) END,
       newest = CASE WHEN t.place IS NULL THEN l.newest ELSE now END, entry = CASE WHEN q.grant_ttl IS NULL THEN coalesce(t.place, l.entry) ELSE l.entry END,
       entry_since = CASE WHEN t.place = l.entry OR q.grant_ttl IS NOT NULL THEN l.entry_since ELSE now END,
-      held = CASE WHEN l.id = ANY (room.holding) THEN l.held - moved + started.count ELSE l.held END
-    FROM unnest(room.ids, room.places) AS t (id, place) WHERE l.id = t.id;
+      held = CASE WHEN l.id = ANY (states.holding) THEN l.held - moved + started.count ELSE l.held END
+    FROM unnest(states.ids, states.places) AS t (id, place) WHERE l.id = t.id;
     IF moved > 0 THEN
       UPDATE {schema}.holds h SET token = -first, slots = started.count, n = started.count, at = now WHERE h.token = blocks[1];
-    ELSIF room.holding IS NOT NULL THEN
+    ELSIF states.holding IS NOT NULL THEN
       INSERT INTO {schema}.holds (limit_id, token, slots, at, n)
-      SELECT l, -first, started.count, now, started.count FROM unnest(room.holding) AS l;
+      SELECT l, -first, started.count, now, started.count FROM unnest(states.holding) AS l;
     END IF;
-    started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, room.taken::jsonb, want, false, now, skew);
+    started := {schema}.start_jobs(picked, first, q.queue, q.worker, q.claim, q.lease_ms, states.taken::jsonb, want, false, now, skew);
     -- Of some limit nothing is left, or nothing was left before: which one is in the way, and may others start?
-    IF room.slots + moved - started.count < 1 OR (moved > 0 AND room.slots < 1) THEN
+    IF states.slots + moved - started.count < 1 OR (moved > 0 AND states.slots < 1) THEN
       SELECT min(r.name) FILTER (WHERE l.held + 1 > (r.fields).concurrency),
         bool_or(l.held + 1 <= (r.fields).concurrency AND l.held - started.count + moved + 1 > (r.fields).concurrency)
       INTO blocked_by, wake_all
-      FROM {schema}.limits l JOIN {schema}.rules r ON r.name = l.name WHERE l.id = ANY (room.holding);
+      FROM {schema}.limits l JOIN {schema}.rules r ON r.name = l.name WHERE l.id = ANY (states.holding);
     END IF;
   ELSIF moved > 0 THEN
     given := {schema}.give_tokens(q.tokens, NULL, now);

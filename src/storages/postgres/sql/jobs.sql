@@ -309,9 +309,9 @@ BEGIN
 END
 $$;
 
--- Jobs that have not started are cancelled at once; an active one is asked to stop. Their rows are locked already. tells: a listener
+-- Jobs that have not started are cancelled at once; an active one is asked to stop. Their rows are locked already. wanted: a listener
 -- wants events; answers whether events were written.
-CREATE OR REPLACE FUNCTION {schema}.cancel_jobs(ids text[], now float8, tells boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.cancel_jobs(ids text[], now float8, wanted boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   WITH cancelled AS (
@@ -326,7 +326,7 @@ BEGIN
   INSERT INTO {schema}.events (at, event)
   SELECT now, json_build_object('event', 'cancelled', 'queue', c.queue, 'id', c.id, 'type', c.type)
   FROM unnest(ids) WITH ORDINALITY AS i (id, no) JOIN cancelled c ON c.id = i.id
-  WHERE tells AND c.state = 'cancelled' ORDER BY i.no;
+  WHERE wanted AND c.state = 'cancelled' ORDER BY i.no;
   RETURN FOUND;
 END
 $$;

@@ -97,7 +97,7 @@ BEGIN
     busy := busy OR done.missed OR without <> '{}';
     -- Read before the time of the starts: a request that seems to have come later than it did does no harm.
     took := greatest(0, {schema}.wall() - q.arrived);
-    -- One of them may have been given back a moment ago: it starts after that. There is no less room by then.
+    -- One of them may have been given back a moment ago: it starts after that. No less is available by then.
     now := greatest(done.at, {schema}.present());
     SELECT * INTO written FROM {schema}.write_grants(q, plan, types, done, now - took, now);
     granted := written.granted;

@@ -150,7 +150,7 @@ BEGIN
   END IF;
   WITH entered AS (
     INSERT INTO {schema}.starts AS s (seq, limit_id, at, since, n, claim, began, token) OVERRIDING SYSTEM VALUE
-    -- A row that is there already is for starts of the same instant, or of a thousandth of a window with room for very many.
+    -- A row that is there already is for starts of the same instant, or of a thousandth of a window for very many.
     SELECT coalesce(CASE WHEN NOT permit AND (now = keys.at OR k.max > 1000) THEN k.entry END, nextval('{schema}.starts_seq_seq')), k.id,
       now + coalesce(ttl, 0), now, CASE WHEN k.logged THEN k.n ELSE 0 END,
       CASE WHEN ttl IS NOT NULL THEN number END, CASE WHEN ttl IS NOT NULL THEN charge_keys.began END,

@@ -45,7 +45,7 @@ END
 $$;
 
 -- Leases have ended: what services said about their limits holds, starts that never were are taken back, starts that a service refused
--- count for nothing but for the weights that the jobs have settled, what was held is given back, and breakers hear how it went. Answers
+-- count for nothing but for the weights that the jobs have settled, what was held is given back, and breakers are updated. Answers
 -- with what was given back, to be judged by `is_earlier` when all of the step is done.
 CREATE OR REPLACE FUNCTION {schema}.give_back(
   leases {schema}.ended_lease[], now float8
@@ -83,7 +83,7 @@ BEGIN
 END
 $$;
 
--- Starts with these tokens, in their order, have ended: what they held is given back, and breakers hear how it went: as the
+-- Starts with these tokens, in their order, have ended: what they held is given back, and breakers are updated: as the
 -- leases say, or, if there are none, well. Answers with what was given back, to be judged by `is_earlier` when all of the step
 -- is done.
 CREATE OR REPLACE FUNCTION {schema}.give_tokens(
@@ -131,8 +131,8 @@ BEGIN
 END
 $$;
 
--- Jobs have given back so many slots of a limit: starts with these tokens (NULL: the breaker need not hear of it), that held
--- them since these instants. leases: how it went; NULL: well. Answers with what is_earlier has to hear.
+-- Jobs have given back so many slots of a limit: starts with these tokens (NULL: the breaker does not go by them), that held
+-- them since these instants. leases: how it went; NULL: well. Answers with what is_earlier judges.
 CREATE OR REPLACE FUNCTION {schema}.give_slots(
   id bigint, slots float8, tokens bigint[], ats float8[], leases {schema}.ended_lease[], now float8
 ) RETURNS {schema}.limit_given[]
@@ -248,7 +248,7 @@ $$;
 
 -- A start took this of its limits (jobs.limits), and really used so much; the last word holds. Inside the window its place in the log
 -- changes; what becomes known after it has expired is charged from now on, and what has expired is not given back. `after` is what it took
--- then, `given` what is_earlier has to hear.
+-- then, `given` what is_earlier judges.
 --
 -- weights: what it used, by the names of weights; of others it used what it took. NULL: it used nothing, but for the names in `settled`.
 CREATE OR REPLACE FUNCTION {schema}.correct_starts(
@@ -406,7 +406,7 @@ BEGIN
 END
 $$;
 
--- The names of the limits that a service holds up, by what a job said that got to hear of it: those that it named, and all
+-- The names of the limits that a service holds up, by what a job said that was refused: those that it named, and all
 -- that it ran under and that are not by group.
 CREATE OR REPLACE FUNCTION {schema}.names_to_hold(lease {schema}.ended_lease) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
@@ -433,7 +433,7 @@ BEGIN
 END
 $$;
 
--- The breaker of a limit hears how leases have ended that held it, in their order: tokens and ats are of what they held;
+-- Updates the breaker of a limit by how leases ended that held it, in their order: tokens and ats are of what they held;
 -- leases is NULL where all of them went well. Does it close with that? It opens after so many failures in a row, and when a
 -- probe fails; a probe that goes well closes it.
 CREATE OR REPLACE FUNCTION {schema}.update_breaker(

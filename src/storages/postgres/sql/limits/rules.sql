@@ -15,7 +15,7 @@
 --   resumed           holds, what a service said and the breaker are cleared
 --   reset             what was counted is forgotten: of one state (`grp`), or of all (null)
 --   loosened          whatever waited for it looks again
--- history: what was changed, as listeners and the history of limits are told (storage/limit-history.ts).
+-- history: what was changed, as it is published and kept (storage/limit-history.ts).
 -- owners: the highest version that an owner has declared, by name; null: it is forgotten.
 CREATE OR REPLACE FUNCTION {schema}.write_rules_{version}(expected bigint, changes jsonb, history jsonb, owners jsonb) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -251,7 +251,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Until when a rule holds everything, and until when its windows are full for want of knowledge: those of `heldUntil` and
--- `blindUntil` that there are, as write_rules is told.
+-- `blindUntil` that there are, as write_rules is given them.
 --
 -- before: the rule as it was kept, or NULL. change: what becomes of it.
 CREATE OR REPLACE FUNCTION {schema}.rule_instants(before jsonb, change jsonb, now float8) RETURNS jsonb
@@ -265,8 +265,8 @@ LANGUAGE sql IMMUTABLE AS $$
       WHEN 'boolean' THEN before -> 'blindUntil' END))
 $$;
 
--- Keeps what was changed about limits, the latest 100 of each and 10,000 of all, and lets listeners hear it, if there are any.
--- The answer: are there?
+-- Keeps what was changed about limits, the latest 100 of each and 10,000 of all, and publishes it, if a listener wants events.
+-- Answers whether it was published.
 CREATE OR REPLACE FUNCTION {schema}.keep_history(changes jsonb, now float8) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
