@@ -92,7 +92,7 @@ BEGIN
   IF way.held IS NOT NULL AND way.done AND cardinality(blocks) = 1 THEN
     moved := ended;
   ELSIF way.held IS NOT NULL THEN
-    given := {schema}.give_tokens(q.tokens, NULL, now);
+    given := {schema}.release_limits(q.tokens, NULL, now);
   END IF;
 
   -- What is kept under the limits, and where the starts will be written down. What has left a window since it was looked at last is
@@ -117,7 +117,7 @@ BEGIN
     OR (moved > 0 AND cardinality(way.held) IS DISTINCT FROM cardinality(states.holding))
   THEN
     IF moved > 0 THEN
-      given := {schema}.give_tokens(q.tokens, NULL, now);
+      given := {schema}.release_limits(q.tokens, NULL, now);
     END IF;
     first_type := ARRAY[sign.head_type];
     IF waited THEN
@@ -187,7 +187,7 @@ BEGIN
       FROM {schema}.limits l JOIN {schema}.rules r ON r.name = l.name WHERE l.id = ANY (states.holding);
     END IF;
   ELSIF moved > 0 THEN
-    given := {schema}.give_tokens(q.tokens, NULL, now);
+    given := {schema}.release_limits(q.tokens, NULL, now);
   END IF;
   IF given IS NOT NULL THEN
     wake_all := wake_all OR {schema}.is_earlier(given, now);

@@ -227,10 +227,9 @@ BEGIN
     -- In their order, as they come if all of them are completed.
     ending.completed := CASE WHEN cardinality(completed) = cardinality(leased) THEN leased
       ELSE ARRAY(SELECT t FROM unnest(completed) AS t ORDER BY t) END;
-    ending.limits := {schema}.limits_of_tokens(ending.completed);
   END IF;
-  IF ending.leases IS NOT NULL THEN
-    ending.limits := ending.limits || {schema}.limits_of(ending.leases);
+  IF num_nonnulls(ending.completed, ending.leases) > 0 THEN
+    ending.limits := {schema}.limits_to_release(ending.completed, ending.leases);
   END IF;
   RETURN ending;
 END
@@ -245,11 +244,8 @@ BEGIN
   woken := ending.woken;
   late := false;
   published := false;
-  IF ending.completed IS NOT NULL THEN
-    given := {schema}.give_tokens(ending.completed, NULL, now);
-  END IF;
-  IF ending.leases IS NOT NULL THEN
-    given := given || {schema}.give_back(ending.leases, now);
+  IF num_nonnulls(ending.completed, ending.leases) > 0 THEN
+    given := {schema}.release_limits(ending.completed, ending.leases, now);
   END IF;
   IF cardinality(ending.ats) > 0 THEN
     SELECT coalesce(e.woken, finish_settle.woken), e.late, e.published INTO woken, late, published FROM {schema}.end_leases(ending, now) AS e;

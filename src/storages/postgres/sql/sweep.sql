@@ -61,7 +61,7 @@ BEGIN
     SELECT array_agg((j.token, j.queue, j.type, j.grp, j.keys, j.started_at, j.limits, 'failed',
       '{StalledJobError,SLUICE_STALLED}', NULL, false, NULL)::{schema}.ended_lease ORDER BY j.lease_until, j.seq)
     INTO leases FROM {schema}.jobs j WHERE j.ctid = ANY (ats);
-    names := names || {schema}.limits_of(leases);
+    names := names || {schema}.limits_to_release(NULL, leases);
   END IF;
   IF cardinality(names) > 0 THEN
     PERFORM {schema}.lock_limits(names);
@@ -71,7 +71,7 @@ BEGIN
     RETURN;
   END IF;
   IF leases IS NOT NULL THEN
-    given := {schema}.give_back(leases, now);
+    given := {schema}.release_limits(NULL, leases, now);
   END IF;
   published := {schema}.events_wanted(now, true);
   SELECT array_agg((j.ctid, CASE WHEN j.cancel_requested THEN 'cancelled' WHEN j.attempt >= j.max_attempts THEN 'dead' ELSE 'retry' END,

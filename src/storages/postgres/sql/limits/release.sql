@@ -2,21 +2,25 @@
 --
 -- Locks: those of the limits are held.
 
--- The names of the limits that `give_back` will write to for these leases: what they hold, what they took and give back, and
--- what they are to hold up. Read before the locks: under the rules lock nothing is held of other names than before.
-CREATE OR REPLACE FUNCTION {schema}.limits_of(leases {schema}.ended_lease[]) RETURNS text[]
+-- The names of the limits that `release_limits` will write to: what ended starts hold, what they took and give back, and what they are to
+-- hold up. Read before the locks: under the rules lock nothing is held of other names than before.
+CREATE OR REPLACE FUNCTION {schema}.limits_to_release(tokens bigint[], leases {schema}.ended_lease[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   names text[];
-  tokens bigint[];
   gives boolean;
   holds boolean;
   lease {schema}.ended_lease;
 BEGIN
-  SELECT array_agg(e.token ORDER BY e.token), bool_or(e.unstarted OR e.settled IS NOT NULL), bool_or(e.hold IS NOT NULL)
-    INTO tokens, gives, holds
-    FROM unnest(leases) AS e;
-  names := {schema}.limits_of_tokens(tokens);
+  IF leases IS NOT NULL THEN
+    SELECT array_agg(t.token ORDER BY t.token) INTO tokens FROM (SELECT e.token FROM unnest(leases) AS e UNION ALL SELECT unnest(tokens)) AS t;
+  END IF;
+  names := ARRAY(SELECT DISTINCT l.name FROM {schema}.holds AS h JOIN {schema}.limits AS l ON l.id = h.limit_id
+    WHERE h.token = ANY (CASE WHEN {schema}.hold_alone(tokens) THEN tokens ELSE '{}' END || ({schema}.blocks_of(tokens)).blocks));
+  IF leases IS NULL THEN
+    RETURN names;
+  END IF;
+  SELECT bool_or(e.unstarted OR e.settled IS NOT NULL), bool_or(e.hold IS NOT NULL) INTO gives, holds FROM unnest(leases) AS e;
   IF gives THEN
     names := names || ARRAY(SELECT DISTINCT l.name
       FROM (SELECT DISTINCT e.limits FROM unnest(leases) AS e WHERE e.unstarted OR e.settled IS NOT NULL) AS given
@@ -32,37 +36,27 @@ BEGIN
 END
 $$;
 
--- The names of the limits of which starts with these tokens, in their order, hold something.
-CREATE OR REPLACE FUNCTION {schema}.limits_of_tokens(tokens bigint[]) RETURNS text[]
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  IF coalesce(cardinality(tokens), 0) = 0 THEN
-    RETURN '{}';
-  END IF;
-  RETURN ARRAY(SELECT DISTINCT l.name FROM {schema}.holds AS h JOIN {schema}.limits AS l ON l.id = h.limit_id
-    WHERE h.token = ANY (CASE WHEN {schema}.hold_alone(tokens) THEN tokens ELSE '{}' END || ({schema}.blocks_of(tokens)).blocks));
-END
-$$;
-
--- Leases have ended: what services said about their limits holds, starts that never were are taken back, starts that a service refused
+-- Starts have ended: what services said about their limits holds, starts that never were are taken back, starts that a service refused
 -- count for nothing but for the weights that the jobs have settled, what was held is given back, and breakers are updated. Answers
 -- with what was given back, to be judged by `is_earlier` when all of the step is done.
-CREATE OR REPLACE FUNCTION {schema}.give_back(
-  leases {schema}.ended_lease[], now float8
+--
+-- tokens: of those that ended well, in their order; leases: how others ended. Either may be NULL.
+CREATE OR REPLACE FUNCTION {schema}.release_limits(
+  tokens bigint[], leases {schema}.ended_lease[], now float8
 ) RETURNS {schema}.limit_given[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   given {schema}.limit_given[] := '{}';
-  tokens bigint[];
-  special boolean;
   lease {schema}.ended_lease;
   name text;
   cancelled record;
+  together record;
+  ended record;
 BEGIN
-  SELECT array_agg(e.token ORDER BY e.token), bool_or(e.hold IS NOT NULL OR e.unstarted OR e.settled IS NOT NULL)
-    INTO tokens, special
-    FROM unnest(leases) AS e;
-  IF special THEN
+  IF leases IS NOT NULL THEN
+    SELECT array_agg(t.token ORDER BY t.token) INTO tokens FROM (SELECT e.token FROM unnest(leases) AS e UNION ALL SELECT unnest(tokens)) AS t;
+  END IF;
+  IF EXISTS (SELECT FROM unnest(leases) AS e WHERE e.hold IS NOT NULL OR e.unstarted OR e.settled IS NOT NULL) THEN
     FOREACH lease IN ARRAY leases LOOP
       FOREACH name IN ARRAY {schema}.names_to_hold(lease) LOOP
         PERFORM {schema}.write_hold(name, {schema}.state_of({schema}.rule_named(name), lease.grp, lease.keys),
@@ -78,25 +72,6 @@ BEGIN
     LOOP
       given := given || {schema}.cancel_taken(cancelled.limits, cancelled.started_at, cancelled.times, now);
     END LOOP;
-  END IF;
-  RETURN given || {schema}.give_tokens(tokens, leases, now);
-END
-$$;
-
--- Starts with these tokens, in their order, have ended: what they held is given back, and breakers are updated: as the
--- leases say, or, if there are none, well. Answers with what was given back, to be judged by `is_earlier` when all of the step
--- is done.
-CREATE OR REPLACE FUNCTION {schema}.give_tokens(
-  tokens bigint[], leases {schema}.ended_lease[], now float8
-) RETURNS {schema}.limit_given[]
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  given {schema}.limit_given[] := '{}';
-  together record;
-  ended record;
-BEGIN
-  IF coalesce(cardinality(tokens), 0) = 0 THEN
-    RETURN given;
   END IF;
   together := {schema}.blocks_of(tokens);
   -- What the jobs of one claim hold together. The last of them deletes the row.
