@@ -29,7 +29,7 @@ DECLARE
   until float8;
   took float8;
 BEGIN
-  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.begin_step();
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   rule := {schema}.rule_named(limit_name);
   IF rule.name IS NULL THEN
@@ -219,7 +219,7 @@ BEGIN
   IF kept.window_ms IS DISTINCT FROM rate_try_{version}.window_ms THEN
     UPDATE {schema}.limits l SET window_ms = rate_try_{version}.window_ms, used = in_use, seen_at = now WHERE l.id = kept.id;
   END IF;
-  PERFORM {schema}.record_named(kept.id, weight, number, 0, 0, now, grant_ttl, now - took);
+  PERFORM {schema}.record_start(kept.id, weight, now, number, ttl => grant_ttl, began => now - took);
   -- Old starts are deleted here: there may be no process that sweeps.
   IF (number / 10000) % 64 = 63 THEN
     PERFORM {schema}.prune_limit(kept.id, now);
@@ -234,10 +234,10 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   now float8;
 BEGIN
-  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.begin_step();
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   now := {schema}.moment();
-  PERFORM {schema}.record_starts(({schema}.open_limit(limit_name, 3600000, '', now)).id, 1, now);
+  PERFORM {schema}.record_start(({schema}.open_limit(limit_name, 3600000, '', now)).id, 1, now);
   RETURN '{}';
 END
 $$;
@@ -255,7 +255,7 @@ BEGIN
   SELECT l.longest, (SELECT coalesce(sum(s.n), 0) FROM {schema}.starts s WHERE s.limit_id = l.id AND s.at > begin_at) AS count
     INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = '';
   IF kept.longest < age THEN
-    PERFORM {schema}.begin_step(false);
+    PERFORM {schema}.begin_step();
     PERFORM {schema}.lock_limits(ARRAY[limit_name]);
     now := {schema}.moment();
     PERFORM {schema}.open_limit(limit_name,
@@ -290,7 +290,7 @@ DECLARE
   now float8;
   kept bigint;
 BEGIN
-  PERFORM {schema}.begin_step(false);
+  PERFORM {schema}.begin_step();
   PERFORM {schema}.lock_limits(ARRAY[limit_name]);
   now := {schema}.moment();
   SELECT l.id INTO kept FROM {schema}.limits l WHERE l.name = limit_name AND l.grp = '';

@@ -272,7 +272,7 @@ BEGIN
         taken := jsonb_build_array(kept.id, 0, 0, spent);
         IF used > spent THEN
           PERFORM {schema}.charge_more(kept.id, used - spent);
-          again := {schema}.record_starts(kept.id, used - spent, now);
+          again := {schema}.record_start(kept.id, used - spent, now);
           taken := jsonb_build_array(kept.id, again.place, used - spent, spent, again.at);
         END IF;
       END IF;

@@ -235,46 +235,32 @@ BEGIN
 END
 $$;
 
--- Counts `n` starts without a token, and answers where in the log, and when. Starts of one instant share a row; those that are or were to
--- be confirmed share nothing. No start is stamped before the newest one.
-CREATE OR REPLACE FUNCTION {schema}.record_starts(id bigint, n float8, now float8, OUT place bigint, OUT at float8)
+-- Counts a start, or `n` of them, and answers where in the log, and when: no start is stamped before the newest one. Starts of one instant
+-- share a row; those that have a token, or are or were to be confirmed, share nothing.
+--
+-- token: the start has one of its own; NULL: none. spent: what was charged for it before, and has left every window. until: so long it is
+-- kept at least. ttl, began: it is to be confirmed, by its token (as charge_keys); NULL: it is not.
+CREATE OR REPLACE FUNCTION {schema}.record_start(
+  id bigint, n float8, now float8, token bigint DEFAULT NULL, spent float8 DEFAULT 0, until float8 DEFAULT NULL, ttl float8 DEFAULT NULL,
+  began float8 DEFAULT NULL, OUT place bigint, OUT at float8
+)
 LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  newest float8 := (SELECT l.newest FROM {schema}.limits AS l WHERE l.id = record_starts.id);
 BEGIN
-  at := greatest(now, newest);
-  IF at = newest THEN
+  UPDATE {schema}.limits AS l SET newest = greatest(l.newest, record_start.now) WHERE l.id = record_start.id RETURNING l.newest INTO at;
+  IF token IS NULL THEN
     SELECT s.seq INTO place FROM (
-      SELECT * FROM {schema}.starts AS o WHERE o.limit_id = record_starts.id ORDER BY o.at DESC, o.seq DESC LIMIT 1) AS s
-      WHERE s.token IS NULL AND s.began IS NULL AND s.since >= record_starts.at;
+      SELECT * FROM {schema}.starts AS o WHERE o.limit_id = record_start.id ORDER BY o.at DESC, o.seq DESC LIMIT 1) AS s
+      WHERE s.token IS NULL AND s.began IS NULL AND s.since >= record_start.at;
   END IF;
   IF place IS NOT NULL THEN
-    UPDATE {schema}.starts AS s SET at = record_starts.at, n = s.n + record_starts.n WHERE s.seq = place;
+    UPDATE {schema}.starts AS s SET at = record_start.at, n = s.n + record_start.n WHERE s.seq = place;
   ELSE
-    INSERT INTO {schema}.starts AS s (limit_id, at, since, n)
-      VALUES (record_starts.id, record_starts.at, record_starts.at, record_starts.n) RETURNING s.seq INTO place;
+    INSERT INTO {schema}.starts AS s (limit_id, at, since, n, token, spent, claim, began)
+      VALUES (record_start.id, record_start.at + coalesce(ttl, 0), greatest(record_start.at, until), record_start.n, record_start.token,
+        record_start.spent, CASE WHEN ttl IS NOT NULL THEN record_start.token END, CASE WHEN ttl IS NOT NULL THEN record_start.began END)
+      RETURNING s.seq INTO place;
   END IF;
-  UPDATE {schema}.limits AS l SET newest = record_starts.at WHERE l.id = record_starts.id;
-  PERFORM {schema}.shift_total(id, at, n);
-END
-$$;
-
--- Counts a start under a token of its own. spent: what was charged for it before, and has left every window. until: so long it
--- is kept at least. ttl, began: it is to be confirmed, by its token (as charge_keys); NULL: it is not.
-CREATE OR REPLACE FUNCTION {schema}.record_named(
-  id bigint, n float8, token bigint, spent float8, until float8, now float8, ttl float8 DEFAULT NULL, began float8 DEFAULT NULL
-) RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  moment float8;
-BEGIN
-  UPDATE {schema}.limits AS l SET newest = greatest(l.newest, record_named.now) WHERE l.id = record_named.id
-    RETURNING l.newest INTO moment;
-  INSERT INTO {schema}.starts (limit_id, at, since, n, token, spent, claim, began)
-    VALUES (record_named.id, moment + coalesce(ttl, 0), greatest(moment, until), record_named.n, record_named.token,
-      record_named.spent, CASE WHEN ttl IS NOT NULL THEN record_named.token END,
-      CASE WHEN ttl IS NOT NULL THEN record_named.began END);
-  PERFORM {schema}.shift_total(id, moment + coalesce(ttl, 0), n);
+  PERFORM {schema}.shift_total(id, at + coalesce(ttl, 0), n);
 END
 $$;
 
@@ -382,7 +368,7 @@ BEGIN
   SELECT * INTO start FROM {schema}.starts WHERE token IN (number, -number) ORDER BY token DESC LIMIT 1;
   IF start.seq IS NULL THEN
     IF used > reserved THEN
-      PERFORM {schema}.record_named(kept.id, used - reserved, number, reserved, until, now);
+      PERFORM {schema}.record_start(kept.id, used - reserved, now, number, reserved, until);
       PERFORM {schema}.charge_more(kept.id, used - reserved);
     END IF;
     RETURN false;
