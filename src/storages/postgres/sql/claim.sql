@@ -249,7 +249,7 @@ BEGIN
   IF q.grants IS NOT NULL THEN
     PERFORM {schema}.confirm_starts(q.grants, q.called);
   END IF;
-  SELECT * INTO ended FROM {schema}.finish_settle(ending, now);
+  ended := {schema}.finish_settle(ending, now);
   published := published OR ended.published;
   IF ended.late THEN
     -- Only what has come back: others may be waited for under limits whose locks are not held.

@@ -191,7 +191,7 @@ BEGIN
     PERFORM {schema}.lock_limits(ending.limits);
   END IF;
   now := {schema}.moment();
-  SELECT * INTO ended FROM {schema}.finish_settle(ending, now);
+  ended := {schema}.finish_settle(ending, now);
   IF ended.given IS NOT NULL THEN
     wake_all := {schema}.is_earlier(ended.given, now);
   END IF;

@@ -242,8 +242,7 @@ BEGIN
   IF window_ms IS NOT NULL AND most IS NOT NULL THEN
     used := {schema}.window_used(kept.id, kept.window_ms, kept.used, kept.seen_at, window_ms, moment);
     needed := greatest(0, used + more - most) + ahead;
-    leaving := (SELECT json_agg(json_build_array(s.wait, s.n) ORDER BY s.wait, s.seq)
-      FROM {schema}.leaving_starts(kept.id, window_ms, needed, moment) s);
+    leaving := {schema}.leaving_list(kept.id, window_ms, needed, moment);
   END IF;
   held := {schema}.held_of(kept.id, kept.held, kept.open_until, moment);
   RETURN jsonb_build_object('now', moment, 'row', CASE WHEN kept.id IS NOT NULL THEN to_jsonb(kept) END, 'used', used,

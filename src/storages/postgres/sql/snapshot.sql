@@ -155,8 +155,7 @@ BEGIN
   WHILE cardinality(names) > 0 LOOP
     SELECT coalesce(json_agg(json_build_array(k.name, k.grp, k.window_ms, k.used, k.slots, k.probes, k.expires_in, k.latest_at, k.called_at,
           k.called_by, k.called_in, k.pause_until, k.remaining, k.remaining_until, k.open_until, k.forgotten_at,
-          CASE WHEN k.used + k.weight > k.max THEN (SELECT json_agg(json_build_array(s.wait, s.n) ORDER BY s.wait, s.seq)
-            FROM {schema}.leaving_starts(k.id, k.window_ms, least(k.used, k.used + k.weight - k.max), now) AS s) END,
+          CASE WHEN k.used + k.weight > k.max THEN {schema}.leaving_list(k.id, k.window_ms, least(k.used, k.used + k.weight - k.max), now) END,
           CASE WHEN q.grant_ttl IS NOT NULL AND k.used + k.weight > k.max THEN {schema}.latest_delay(k.id, k.window_ms) END)), '[]'),
         max(k.latest)
       INTO states, latest FROM (

@@ -310,6 +310,15 @@ LANGUAGE sql STABLE AS $$
   ) e WHERE e.before < excess
 $$;
 
+-- The same as a list of [wait, n]. A statement that seldom needs it does not prepare for it: this is not made part of it.
+CREATE OR REPLACE FUNCTION {schema}.leaving_list(id bigint, window_ms float8, excess float8, now float8) RETURNS json
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT json_agg(json_build_array(s.wait, s.n) ORDER BY s.wait, s.seq)
+    FROM {schema}.leaving_starts(leaving_list.id, window_ms, excess, now) AS s);
+END
+$$;
+
 -- By how much later than it was asked for the next call of a limit is expected, by the latest one that was confirmed. NULL where
 -- nothing is known.
 CREATE OR REPLACE FUNCTION {schema}.latest_delay(id bigint, window_ms float8) RETURNS float8
