@@ -47,6 +47,7 @@ CREATE OR REPLACE FUNCTION {schema}.release_limits(
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   given {schema}.limit_given[] := '{}';
+  special boolean := false;
   lease {schema}.ended_lease;
   name text;
   cancelled record;
@@ -55,8 +56,9 @@ DECLARE
 BEGIN
   IF leases IS NOT NULL THEN
     SELECT array_agg(t.token ORDER BY t.token) INTO tokens FROM (SELECT e.token FROM unnest(leases) AS e UNION ALL SELECT unnest(tokens)) AS t;
+    SELECT bool_or(e.hold IS NOT NULL OR e.unstarted OR e.settled IS NOT NULL) INTO special FROM unnest(leases) AS e;
   END IF;
-  IF EXISTS (SELECT FROM unnest(leases) AS e WHERE e.hold IS NOT NULL OR e.unstarted OR e.settled IS NOT NULL) THEN
+  IF special THEN
     FOREACH lease IN ARRAY leases LOOP
       FOREACH name IN ARRAY {schema}.names_to_hold(lease) LOOP
         PERFORM {schema}.write_hold(name, {schema}.state_of({schema}.rule_named(name), lease.grp, lease.keys),
