@@ -262,7 +262,6 @@ BEGIN
         counts := greatest(0, used - spent);
         IF counts <> weight THEN
           PERFORM {schema}.change_start(entry, entry.at, entry.since, greatest(0, entry.n + counts - weight), entry.spent);
-          PERFORM {schema}.charge_more(kept.id, counts - weight);
           IF counts < weight THEN
             given := given || {schema}.window_freed(kept.name, kept.grp, now);
           END IF;

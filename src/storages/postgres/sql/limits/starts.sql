@@ -281,7 +281,7 @@ END
 $$;
 
 -- A start in the log turns out to be another: when it was, what it counts for, what was charged for it before, and until
--- when it is kept. A start that is charged at another instant is independent of its call.
+-- when it is kept. What it counts for more is charged. A start that is charged at another instant is independent of its call.
 CREATE OR REPLACE FUNCTION {schema}.change_start(
   start {schema}.starts, to_at float8, to_since float8, to_n float8, to_spent float8
 ) RETURNS void
@@ -292,11 +292,13 @@ BEGIN
     WHERE s.seq = start.seq;
   IF to_at = start.at THEN
     PERFORM {schema}.shift_total(start.limit_id, to_at, to_n - start.n);
+    PERFORM {schema}.charge_more(start.limit_id, to_n - start.n);
     RETURN;
   END IF;
   UPDATE {schema}.limits SET newest = to_at WHERE id = start.limit_id AND (newest IS NULL OR newest < to_at);
   PERFORM {schema}.shift_total(start.limit_id, start.at, -start.n);
   PERFORM {schema}.shift_total(start.limit_id, to_at, to_n);
+  PERFORM {schema}.charge_more(start.limit_id, to_n);
 END
 $$;
 
@@ -376,13 +378,11 @@ BEGIN
   IF now - start.at < kept.longest THEN
     counts := greatest(0, used - start.spent);
     PERFORM {schema}.change_start(start, start.at, greatest(start.since, until), counts, start.spent);
-    PERFORM {schema}.charge_more(kept.id, counts - start.n);
     RETURN counts < start.n;
   END IF;
   gone := CASE WHEN until IS NULL AND start.spent = 0 THEN reserved ELSE start.spent + start.n END;
   IF start.token > 0 AND used > gone THEN
     PERFORM {schema}.change_start(start, moment, greatest(moment, until), used - gone, gone);
-    PERFORM {schema}.charge_more(kept.id, used - gone);
   END IF;
   RETURN false;
 END
