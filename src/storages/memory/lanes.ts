@@ -108,7 +108,8 @@ export class Lane implements Turning, Linked<Lane> {
     this.type = line.type;
     this.priority = unit.priority;
     this.group = unit.group;
-    this.keys = keys;
+    // A copy: `ClaimLimits` tells lanes apart by this object, and a job that is updated takes its own to another lane.
+    this.keys = keys && { ...keys };
     this.unit = unit;
     this.own = own;
     this.index = own.lanes.length;

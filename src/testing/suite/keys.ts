@@ -70,6 +70,19 @@ export const keys: Cases = {
     equal(await ids(s), "j0 j1 j2 j3", "what starts");
   },
 
+  "a job that is moved to another group is counted for that group, and those it leaves for theirs": async (s) => {
+    await define(s, rule("k", { concurrency: 1 }, BY("group", "model")));
+    await s.add(
+      { id: "moved", group: "g", keys: { model: "x" } },
+      { id: "left", group: "g", keys: { model: "x" } },
+    );
+    await s.storage.update({ queue: "q", id: "moved", set: { group: "h" } });
+    const { jobs, more } = await s.claim();
+    equal([jobs.map(({ id }) => id).toSorted(), more], [["left", "moved"], false], "what starts");
+    equal((await countOf(s, "k", "g,x")).held, 1, "what is held of the first group");
+    equal((await countOf(s, "k", "h,x")).held, 1, "what is held of the other");
+  },
+
   "a limit counts by the group and by keys together": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, BY("group", "model")));
     await s.add(
