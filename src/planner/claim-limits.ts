@@ -38,6 +38,8 @@ export const isForOneGroup = ({ byGroup, paused }: LimitRule): boolean => byGrou
 /** The limits of a type in one queue. */
 interface OfType {
   readonly general: readonly LimitKey[];
+  /** The keys that close the whole type: `general`, and one of each limit by group that is paused. */
+  readonly closing: readonly LimitKey[];
   readonly perGroup: readonly LimitRule[];
   /** Those of `perGroup` that refuse all jobs of a lane alike. */
   readonly blocking: readonly LimitRule[];
@@ -114,9 +116,9 @@ export class ClaimLimits {
     this.#closed.set(key, wait);
   }
 
-  /** When the limits of this type that are not per group grant a start that counts for one; and the key with the longest wait. */
+  /** When the limits that close this type as a whole grant a start that counts for one; and the key with the longest wait. */
   earliest(type: string): Refused | { readonly wait: 0; readonly by: null } {
-    return lastOf(this.#of(type).general) ?? { wait: 0, by: null };
+    return lastOf(this.#of(type).closing) ?? { wait: 0, by: null };
   }
 
   #chargesOf(type: string, keyed: Keyed, weights: Readonly<Record<string, number>> | null): readonly KeyCharge[] {
@@ -153,6 +155,7 @@ export class ClaimLimits {
   #under(rules: readonly LimitRule[]): OfType {
     return {
       general: rules.filter(({ byGroup }) => !byGroup).map((rule) => this.#key(rule, null)),
+      closing: rules.filter((rule) => !isForOneGroup(rule)).map((rule) => this.#key(rule, null)),
       perGroup: rules.filter(({ byGroup }) => byGroup),
       blocking: rules.filter((rule) => isForOneGroup(rule) && rule.weight === null),
       weighs: rules.some(({ weight }) => weight !== null),

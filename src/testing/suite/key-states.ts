@@ -96,6 +96,22 @@ export const keyStates: Cases = {
     equal(await count(s), 2, "when it is resumed");
   },
 
+  "while a limit by a key is paused, what another key lets go on asks for no further claim": async (s) => {
+    await define(s, rule("model", { concurrency: 1 }, BY("model")), rule("tenant", { concurrency: 1 }, BY("tenant")));
+    await s.add(...Array.from({ length: 12 }, (_, i) => ({ keys: { model: "x", tenant: `t${i}` } })));
+    const { jobs } = await s.claim({ max: 2 });
+    equal([jobs.length, await count(s)], [1, 0], "what starts before");
+    await change(s, "tenant", { paused: true });
+    await s.settle(completed(jobs[0]!));
+    for (const which of ["the first", "another"]) {
+      const { blockedBy, ...answer } = await said(s, { max: 1 });
+      equal(answer, { count: 0, more: false, nextInMs: null }, `${which} claim while it is paused`);
+      ok(blockedBy?.startsWith("tenant") === true, `expected the paused limit to block, got ${blockedBy}`);
+    }
+    await change(s, "tenant", { paused: false });
+    equal(await count(s), 1, "when it is resumed");
+  },
+
   "an explanation names the key that blocks the job, and when that is available": async (s) => {
     await define(s, rule("k", window(1, 1_000), BY("tenant")));
     const keys = { tenant: "a" };

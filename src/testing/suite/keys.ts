@@ -72,10 +72,7 @@ export const keys: Cases = {
 
   "a job that is moved to another group is counted for that group, and those it leaves for theirs": async (s) => {
     await define(s, rule("k", { concurrency: 1 }, BY("group", "model")));
-    await s.add(
-      { id: "moved", group: "g", keys: { model: "x" } },
-      { id: "left", group: "g", keys: { model: "x" } },
-    );
+    await s.add({ id: "moved", group: "g", keys: { model: "x" } }, { id: "left", group: "g", keys: { model: "x" } });
     await s.storage.update({ queue: "q", id: "moved", set: { group: "h" } });
     const { jobs, more } = await s.claim();
     equal([jobs.map(({ id }) => id).toSorted(), more], [["left", "moved"], false], "what starts");
