@@ -151,19 +151,17 @@ export class Book {
     const line = this.queue(job.queue).line(job.type);
     // Jobs that came due before it go first: then almost every job joins its lane at the end.
     this.promote(line, now);
-    let lane: Lane | undefined;
-    let mayStart: boolean;
     if (job.dueAt > now) {
       become(job, "scheduled");
       line.scheduled.add(job);
-      lane = line.lane(job.priority, job.group, job.keys);
-      mayStart = line.scheduled.first === job && (lane === undefined || lane.waiting === 0);
+      // Whatever keeps its lane back: those of the type that come due later tell no worker.
+      this.subscribers.wake(job.queue, line.scheduled.first === job);
     } else {
-      lane = this.#wait(job, line);
-      // The new first job may be lighter than the one before.
-      mayStart = lane.waiting === 1 || (lane.first === job && this.limits.weighs);
+      const lane = this.#wait(job, line);
+      // The first job now may be lighter than the one before.
+      const mayStart = lane.waiting === 1 || (lane.first === job && this.limits.weighs);
+      if (lane.gate!.isOpen) this.subscribers.wake(job.queue, mayStart);
     }
-    if (lane?.gate?.isOpen !== false) this.subscribers.wake(job.queue, mayStart);
     if (job.deadlineWall !== null) job.deadline = job.deadlineWall + this.#skew;
     if (job.deadline !== null) {
       job.watched = { at: job.deadline, job, slot: NOWHERE };

@@ -54,6 +54,16 @@ export const wakeUps: Cases = {
     await wakesUp(s, "one of another type", () => s.add({ type: "free", due: { inMs: 1_000 } }));
   },
 
+  "a job of a free group wakes up workers, whatever of a full group comes due before": async (s) => {
+    await define(s, rule("g", window(1, 600_000), { byGroup: true }));
+    await s.add({ group: "full" }, { group: "full" });
+    equal([await count(s), await count(s)], [1, 0], "how many start");
+    await wakesUp(s, "one of each group", async () => {
+      await s.add({ group: "full", due: { inMs: 500 } });
+      await s.add({ group: "free", due: { inMs: 1_000 } });
+    });
+  },
+
   "a job for a lane that was blocked and is empty now wakes up workers": async (s) => {
     await define(s, rule("k", window(1, 1_000), { byGroup: true }));
     await s.add({ group: "g" });
@@ -276,6 +286,17 @@ export const wakeUps: Cases = {
     equal((await s.claim({ queue: "r" })).nextInMs, 600_000, "when the heavy one fits");
     await wakesUp(s, "less used", () => s.storage.report([{ ...lease(second), weights: { n: 1 } }]), "r");
     ok((await s.claim({ queue: "r" })).nextInMs! <= 540_000, "expected the heavy one to fit sooner");
+  },
+
+  "a light job that backs off, and comes due before a heavy one of its lane fits, wakes up workers": async (s) => {
+    await define(s, rule("k", window(10, 600_000), { weight: "n" }));
+    await s.add({ weights: { n: 6 } }, { id: "light", weights: { n: 1 } }, { weights: { n: 5 } });
+    const [, light] = (await s.claim({ max: 2, leaseMs: 6_000_000 })).jobs;
+    equal((await s.claim()).nextInMs, 600_000, "when the heavy one fits");
+    await wakesUp(s, "the light one fails", () => s.settle(retry(light!, 1_000)));
+    equal((await s.claim()).nextInMs, 1_000, "the wake-up time then");
+    await s.clock.advance(1_000);
+    equal(await s.claimIds(), ["light"], "what starts then");
   },
 
   "a change that makes the wake-up time later wakes up no worker": async (s) => {
