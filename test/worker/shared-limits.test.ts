@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { defineLimits, Queue, Worker } from "../../src/index.ts";
+import { defineLimits, Queue, SharedLimiter, Worker } from "../../src/index.ts";
 import { worstWindow } from "../limiter/support.ts";
 import { gate, type House, HOUSES, many, work } from "./support.ts";
 
@@ -130,6 +130,31 @@ describe.each(HOUSES)("$name", ({ open }) => {
       const [api] = await house.storage.limits.read({ name: "api", group: null });
       expect(api!.states[0]).toMatchObject({ used: 0, held: 0 });
       await worker.stop();
+    });
+
+    it("a job starts as soon as its limit is released, however often limits are released that nothing waits for", async () => {
+      const house = open();
+      const { clock, storage, queue } = house;
+      const limits = defineLimits({
+        gpu: { concurrency: 1, types: ["infer"] },
+        tenant: { concurrency: 1, by: "group", types: ["mail"] },
+      });
+      const { starts, handler } = clocked(house, ({ type }) => type);
+      const gpu = work(house, { infer: handler }, { limits });
+      const mail = work(house, { mail: handler }, { queue: "other", limits });
+      const other = new Queue("other", { storage, clock });
+      await clock.advance(0);
+      const permit = await new SharedLimiter(storage, "gpu", { clock }).acquire();
+      await queue.add("infer", null);
+      for (let i = 0; i < 100; i++) {
+        await other.add("mail", null, { group: `${i}` });
+        await clock.advance(10);
+      }
+      await permit.release();
+      await clock.advance(5);
+      expect([starts["mail"]?.length, starts["infer"]]).toEqual([100, [1_000]]);
+      await gpu.worker.stop();
+      await mail.worker.stop();
     });
 
     it("a shared limit and the worker's own limiter hold together", async () => {

@@ -57,11 +57,14 @@ export class Freed {
     this.#ruleFreed = false;
     for (const [limitState, before] of this.#before) {
       if (earlier) break;
+      // Nothing was refused since the latest wake-up, so nothing waits for it.
+      if (!limitState.awaited) continue;
       const rule = inForce(limitState.name) ?? before.rule;
       // Where one more fitted before, what was returned matters only to heavier jobs.
       if (before.wait === 0 && rule.weight === null) continue;
       const { wait, available, used } = availabilityOf(limitState, rule, time);
       earlier = wait < before.wait || (rule.weight !== null && (available > before.available || used < before.used));
+      if (earlier) limitState.awaited = false;
     }
     this.#before.clear();
     return earlier;
