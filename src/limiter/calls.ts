@@ -108,7 +108,8 @@ export class Calls {
     this.running -= 1;
     const returned = release(members, tokens, weights);
     if (returned === undefined) this.#finished();
-    else await this.#finishAfter(returned);
+    // If the limiter fails as well, the error of the call is the one to report.
+    else await this.#finishAfter(returned).catch(() => {});
     throw error;
   }
 

@@ -379,6 +379,15 @@ describe("limit", () => {
     await expect(run()).rejects.toThrow("cannot end");
     expect([run.running, run.waiting]).toEqual([0, 0]);
   });
+
+  it("limit() rejects with the error of the function, also when the limiter fails after it", async () => {
+    const own = new SixMethodLimiter(1);
+    own.recordJobCompletion = () => Promise.reject(new Error("cannot end"));
+    const run = limit(() => Promise.reject(new Error("of the function")), own);
+    await expect(run()).rejects.toThrow("of the function");
+    await run.onIdle();
+    expect([run.running, run.waiting]).toEqual([0, 0]);
+  });
 });
 
 describe("rateLimit", () => {
