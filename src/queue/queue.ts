@@ -137,6 +137,8 @@ const RULES = {
   onLimitChange: optional(fn),
   clock: optional(clock, systemClock),
 };
+/** The values are checked with the job. */
+const ENTRY = { type: optional(anything), data: optional(anything), options: optional(anything) };
 const LIST = {
   state: optional(states),
   type: optional(anyText),
@@ -205,6 +207,9 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     if (entries.length > MOST_IN_BULK) {
       throw new OptionsError("addBulk", "entries.length", entries.length, `at most ${MOST_IN_BULK}`);
     }
+    // An option that stands beside `type`, or is misspelt, would be lost.
+    for (const entry of entries)
+      for (const key in entry) if (!Object.hasOwn(ENTRY, key)) readOptions("addBulk", ENTRY, entry);
     return entries.length === 0 ? [] : ((await this.#addAll("addBulk", entries, tx)) as JobOf<Jobs>[]);
   }
 

@@ -278,6 +278,12 @@ describe("bad input", () => {
     ["a type that is none", () => queue.add(7 as never, 1), /`type`/],
     ["options that are none", () => queue.add("t", 1, "soon" as never), /`options`/],
     ["a bulk that is none", () => queue.addBulk("many" as never), /`entries`/],
+    [
+      "an entry of a bulk with a misspelt option",
+      () => queue.addBulk([{ type: "t", data: 1, option: {} }] as never),
+      /`options`/,
+    ],
+    ["options of a job beside its type", () => queue.addBulk([{ type: "t", data: 1, group: "g" }] as never), /`group`/],
     ["too many at once", () => queue.addBulk(Array.from({ length: 10_001 }) as never), /at most 10000/],
     ["an unknown state", () => queue.list({ state: "done" as never }), /`state`/],
     ["a page of 5000", () => queue.list({ limit: 5_000 }), /`limit`/],
