@@ -49,32 +49,42 @@ export class ServiceRegistry {
     if (typeof factory !== "function") {
       throw new OptionsError("ServiceRegistry.register", "factory", factory, "a function");
     }
-    this.#factories.set(token.id, factory);
-    this.#instances.delete(token.id);
+    const id = idOf("register", token);
+    this.#factories.set(id, factory);
+    this.#instances.delete(id);
   }
 
   /** From now on `get` answers with `instance`. Replaces what was there. */
   registerInstance<T>(token: ServiceToken<T>, instance: T): void {
-    this.#factories.delete(token.id);
-    this.#instances.set(token.id, instance);
+    const id = idOf("registerInstance", token);
+    this.#factories.delete(id);
+    this.#instances.set(id, instance);
   }
 
   /** Is there an answer to `get`? */
   has<T>(token: ServiceToken<T>): boolean {
-    return this.#instances.has(token.id) || this.#factories.has(token.id) || token.create !== undefined;
+    const id = idOf("has", token);
+    return this.#instances.has(id) || this.#factories.has(id) || token.create !== undefined;
   }
 
   /** The one instance for this token: what was registered, or else the token's default. */
   get<T>(token: ServiceToken<T>): T {
-    if (!this.#instances.has(token.id)) {
-      const factory = this.#factories.get(token.id) ?? token.create;
+    const id = idOf("get", token);
+    if (!this.#instances.has(id)) {
+      const factory = this.#factories.get(id) ?? token.create;
       if (factory === undefined) {
-        throw new OptionsError("ServiceRegistry.get", "token", token.id, "a token that something is registered for");
+        throw new OptionsError("ServiceRegistry.get", "token", id, "a token that something is registered for");
       }
-      this.#instances.set(token.id, factory());
+      this.#instances.set(id, factory());
     }
-    return this.#instances.get(token.id) as T;
+    return this.#instances.get(id) as T;
   }
+}
+
+/** The id of a token. The id alone is no token: what is registered for it would never be found. */
+function idOf(method: string, token: ServiceToken<unknown> | undefined): string {
+  if (typeof token?.id === "string" && token.id !== "") return token.id;
+  throw new OptionsError(`ServiceRegistry.${method}`, "token", token, "a token, such as JOB_LIMITER");
 }
 
 /** The registry that is used where none is given. */

@@ -63,4 +63,14 @@ describe("service tokens", () => {
     expect(() => createServiceToken("")).toThrow(OptionsError);
     expect(() => registry.register(token, "no function" as unknown as () => string)).toThrow(OptionsError);
   });
+
+  it("what is no token is refused: a limiter registered for it would never be used", () => {
+    const registry = new ServiceRegistry();
+    for (const token of ["jobqueue.limiter", undefined, {}] as never[]) {
+      expect(() => registry.register(token, () => 1)).toThrow(/`token` to be .*JOB_LIMITER/);
+      expect(() => registry.registerInstance(token, 1)).toThrow(OptionsError);
+      expect(() => registry.has(token)).toThrow(OptionsError);
+      expect(() => registry.get(token)).toThrow(OptionsError);
+    }
+  });
 });
