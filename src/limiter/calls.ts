@@ -107,9 +107,12 @@ export class Calls {
   async failed(members: readonly Member[], tokens: Tokens, weights: Weights, error: unknown): Promise<never> {
     this.running -= 1;
     const returned = release(members, tokens, weights);
-    if (returned === undefined) this.#finished();
-    // If the limiter fails as well, the error of the call is the one to report.
-    else await this.#finishAfter(returned).catch(() => {});
+    try {
+      if (returned === undefined) this.#finished();
+      else await this.#finishAfter(returned);
+    } catch {
+      // If the limiter fails as well, the error of the call is the one to report.
+    }
     throw error;
   }
 
