@@ -70,11 +70,12 @@ export class ClaimKey implements LimitKey {
 
   /** Charges a start. Starts of one claim share what need not be kept apart. */
   chargeStart(charge: Charge): Charged {
-    const { rule, limitState } = this;
-    if (this.#shared !== undefined) {
-      limitState.chargeAgain(this.#shared);
-      return this.#shared;
+    const shared = this.#shared;
+    if (shared !== undefined) {
+      shared.limitState.chargeAgain(shared);
+      return shared;
     }
+    const { rule, limitState } = this;
     const { book, time, granted } = this.#step;
     const charged = limitState.charge(rule, charge, time, null, granted);
     if (this.#simple && charged.slotUse === undefined) this.#shared = charged;
@@ -92,10 +93,10 @@ export class ClaimKey implements LimitKey {
 export function chargeAll(charges: readonly KeyCharge[], { distinct }: ClaimStep): readonly Charged[] {
   const all: Charged[] = [];
   for (const { key, charge } of charges) {
-    const { limitState } = key as ClaimKey;
-    const same = distinct ? undefined : all.find((one) => one.limitState === limitState);
-    if (same === undefined) all.push((key as ClaimKey).chargeStart(charge));
-    else limitState.chargeMore(same, key.rule, charge, null);
+    const own = key as ClaimKey;
+    const same = distinct ? undefined : all.find(({ limitState }) => limitState === own.limitState);
+    if (same === undefined) all.push(own.chargeStart(charge));
+    else own.limitState.chargeMore(same, own.rule, charge, null);
   }
   return all;
 }
