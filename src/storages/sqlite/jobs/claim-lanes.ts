@@ -62,7 +62,7 @@ interface HeavyStart {
   readonly grp: string;
 }
 
-/** The lanes of a queue as a claim walks over them. It reads what is needed, in few statements, and writes nothing. */
+/** The lanes of a queue, for the planner. It reads what is needed, in few statements, and writes nothing. */
 export class ClaimLanes implements LaneSource<ClaimLane> {
   readonly started: Starting[] = [];
   readonly refused: Refused[] = [];
@@ -89,7 +89,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
   readonly #blocks: boolean;
   /** Where lanes have keys. */
   readonly #turns: ClaimTurns | undefined;
-  /** Where lanes of many types wait, and there are no groups: lanes are not looked for by type, but come by \`add\`. */
+  /** Where lanes of many types wait, and there are no groups: lanes are not looked for by type, but come by `add`. */
   readonly #first: FirstLanes | undefined;
   readonly #levels = new Map<number, { readonly lanes: ClaimLane[]; served: number }>();
   readonly #lanes = new Map<number, ClaimLane>();
@@ -141,7 +141,7 @@ export class ClaimLanes implements LaneSource<ClaimLane> {
     return this.#turns?.stale ?? [];
   }
 
-  /** A lane that was read from \`FirstLanes\`. */
+  /** A lane that was read from `FirstLanes`. */
   add(row: ClaimLaneRow): void {
     for (const lane of this.#join([this.#lane(row, undefined)])) this.#readyOf(lane.type).put(lane);
   }

@@ -16,7 +16,7 @@ import { type JobRow, weightsOf } from "./record.ts";
 /** How far jobs and lanes that come before are counted. */
 const MOST = 10_000;
 
-const PLACE = "SELECT seq, coalesce(first_due_at, due_at) AS due_at, priority, grp, keys FROM sluice_jobs WHERE id = ?";
+const JOB = "SELECT seq, coalesce(first_due_at, due_at) AS due_at, priority, grp, keys FROM sluice_jobs WHERE id = ?";
 // Of those at gates the ones that are open, or about to.
 const READY = `waiting > 0
   AND (gate IS NULL OR EXISTS (SELECT 1 FROM sluice_gates WHERE sluice_gates.id = gate AND ifnull(until, 0) <= ?))`;
@@ -56,10 +56,10 @@ interface OtherRow {
   readonly mixed: number;
 }
 
-type Place = Pick<JobRow, "seq" | "due_at" | "priority" | "grp" | "keys">;
+type Job = Pick<JobRow, "seq" | "due_at" | "priority" | "grp" | "keys">;
 
-/** Where a job stands. */
-interface Standing extends Position {
+/** The position of a job, and its lane. */
+interface LanePosition extends Position {
   /** The lane that it waits in; undefined: it does not, or there is none yet. */
   readonly lane: OwnRow | undefined;
 }
@@ -71,8 +71,10 @@ export function explain(step: Step, id: string): StartConditions | undefined {
   const { queue, type, weights, priority } = job;
   const pauses = step.pausesOf(queue);
   const queued = job.state === "waiting" || job.state === "scheduled";
-  const standing: Standing = queued ? standingOf(step, queue, type, id, pauses) : { ...NO_POSITION, lane: undefined };
-  const { ahead, lane } = standing;
+  const position: LanePosition = queued
+    ? positionIn(step, queue, type, id, pauses)
+    : { ...NO_POSITION, lane: undefined };
+  const { ahead, lane } = position;
   const first = ahead.lane > 0 && lane !== undefined ? headWeights(step, lane.id) : undefined;
   // Its lane waits for what its first job does, and no longer.
   const asking = (name: string) => ({
@@ -84,7 +86,7 @@ export function explain(step: Step, id: string): StartConditions | undefined {
   const rules = [...step.rules.of(queue, type), ...broughtBy(step, queue)];
   const limits = rules.map((rule): LimitCondition => {
     const key = keys.key(rule, valueOf(rule, job));
-    const before = startsBefore(rule, rules, standing.before);
+    const before = startsBefore(rule, rules, position.before);
     // As if a worker claims at once.
     const behind = rule.weight === null ? 0 : key.behind(asking(rule.name), true);
     return limitConditionOf(key, { weights, first, before, behind }, step.skew);
@@ -107,8 +109,8 @@ function headWeights(step: Step, lane: number): Readonly<Record<string, number>>
   return row && weightsOf(row);
 }
 
-function standingOf(step: Step, queue: string, type: string, id: string, pauses: ReadonlySet<string>): Standing {
-  const { seq, due_at: dueAt, priority, grp, keys } = step.sql(PLACE).get(id) as Place;
+function positionIn(step: Step, queue: string, type: string, id: string, pauses: ReadonlySet<string>): LanePosition {
+  const { seq, due_at: dueAt, priority, grp, keys } = step.sql(JOB).get(id) as Job;
   const count = (sql: string, ...values: (string | number)[]) =>
     (step.sql(sql).get(...values) as { readonly n: number }).n;
   const lanes = step.sql(LANES).all(queue, priority, grpOf(grp)) as OwnRow[];
