@@ -17,9 +17,12 @@ export interface Before {
 /** Jobs that start before another one are counted up to here. */
 export const MOST_COUNTED = 10_000;
 
-/** How many jobs certainly start under a limit before this one. Where a limit is by group, only its own lane is certain. */
+/**
+ * How many jobs certainly start under a limit before this one. Where a limit is by group, or weighs, only its own lane is certain: that
+ * limit may keep the others waiting.
+ */
 export function startsBefore(rule: LimitRule, rules: readonly LimitRule[], { lane, type }: Before): number {
-  return rule.byGroup || rules.some(({ byGroup }) => byGroup) ? lane : type;
+  return rule.byGroup || rules.some(({ byGroup, weight }) => byGroup || weight !== null) ? lane : type;
 }
 
 /** The longer of two waits. A job that never fits ends, and waits for nothing else. */

@@ -24,8 +24,8 @@ export interface Explanation {
   /**
    * The job does not start before this instant, whether or not a live worker handles its type, unless something is cancelled, changed or
    * added with a higher priority. Jobs of its type that start before it are counted, other groups by turns too; not counted are other
-   * types, other queues, weights of other jobs, how long jobs run, and other groups if a limit is by group. undefined: after a resume, a
-   * release or a change; or never, because it runs already or has ended.
+   * types, other queues, weights of other jobs, how long jobs run, and other groups if a limit is by group or weighs. undefined: after a
+   * resume, a release or a change; or never, because it runs already or has ended.
    */
   readonly earliest: Date | undefined;
   /** How many waiting jobs start before it, counted up to 10,000 of each. */
