@@ -41,7 +41,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
   #cleaner: Cleaner | undefined;
   #wanted: number;
   #running = false;
-  /** Its limits were declared when it started: later workers declare nothing. */
+  /** One of its workers has declared its limits since it was started: later workers declare nothing. */
   #declared = false;
 
   constructor(jobClass: JobClass<Input, Output>, options: StorageOrStore<JobQueueServerOptions>);
@@ -76,7 +76,6 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     }
     try {
       await this.#started();
-      this.#declared = true;
     } catch (error) {
       await this.stop();
       throw error;
@@ -148,8 +147,12 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
     while (this.#running && this.#workers.size + this.#leaving.size < this.#wanted) {
       const worker = this.#newWorker();
       this.#workers.add(worker);
-      // A worker whose limits are refused is removed; `start()` rejects.
-      worker.start().catch(() => this.#workers.delete(worker));
+      worker.start().then(
+        // A worker that was removed before it started may have declared nothing.
+        () => (this.#declared ||= this.#workers.has(worker)),
+        // A worker whose limits are refused is removed; `start()` rejects.
+        () => this.#workers.delete(worker),
+      );
     }
   }
 

@@ -55,6 +55,28 @@ describe("the limits of a server", () => {
     await server.stop();
   });
 
+  it.each(["before", "after"])(
+    "a server that has no workers at first, by scaling %s its start, declares its limits with its first worker",
+    async (when) => {
+      const clock = new FakeClock();
+      const storage = new MemoryStorage({ clock });
+      const { GatedJob, seen, end } = gated();
+      const server = new JobQueueServer(GatedJob, { storage, queueName: "q", clock, concurrency: 9, limits: SLOW });
+      const client = new JobQueueClient<number, number>({ storage, queueName: "q", clock });
+      await client.submitBatch(numbers(6));
+      if (when === "before") await server.scaleWorkers(0);
+      const started = server.start();
+      await server.scaleWorkers(0);
+      await started;
+      await server.scaleWorkers(2);
+      await clock.advance(999);
+      expect(seen.started).toHaveLength(2);
+      end(2);
+      await clock.advance(0);
+      await server.stop();
+    },
+  );
+
   it("a worker that is added later does not declare the limits of its server again", async () => {
     const { GatedJob, seen, end } = gated();
     const { clock, storage, client, server, errors } = await open(GatedJob, { concurrency: 9, limits: FAST });
