@@ -1,4 +1,5 @@
 import { JobError } from "../core/errors.ts";
+import { textOf } from "../core/text.ts";
 import type { JobContext, JobView } from "./context.ts";
 import type { InFlightJob } from "./in-flight-job.ts";
 
@@ -37,6 +38,21 @@ export function batchContext(parts: readonly BatchPart[]): BatchContext {
       return part.context;
     },
   };
+}
+
+/** What the handler returned, with outcomes that are promises awaited: `jobs.map(async (job) => …)` is an array of them. */
+export async function settledOutcomes(returned: unknown): Promise<unknown> {
+  const outcomes: unknown = await returned;
+  if (!Array.isArray(outcomes)) return outcomes;
+  return Promise.all(
+    outcomes.map(async (outcome: unknown) => {
+      try {
+        return await outcome;
+      } catch (thrown) {
+        return isError(thrown) ? thrown : new JobError(textOf(thrown));
+      }
+    }),
+  );
 }
 
 /** What the handler returned for job number `i` of `size`. */

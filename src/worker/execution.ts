@@ -4,7 +4,7 @@ import { fromJson } from "../core/json.ts";
 import type { Outcome } from "../storage/job-storage.ts";
 import type { Admission, LimiterGrant } from "./admission.ts";
 import { inBackground, type ReportError } from "./ask.ts";
-import { batchContext, type BatchPart, partOf } from "./batch.ts";
+import { batchContext, type BatchPart, partOf, settledOutcomes } from "./batch.ts";
 import { Context, type JobView, viewOf, warningOf } from "./context.ts";
 import { inTime } from "../core/deadline.ts";
 import type { BatchHandler, Handler, Handlers } from "./handlers.ts";
@@ -118,7 +118,7 @@ export class Execution {
     this.#passedOver.delete(handler);
     const views = parts.map(({ view }) => view);
     const jobs = parts.map(({ running }) => running);
-    const call = this.#call(() => handler(views, batchContext(parts)), jobs);
+    const call = this.#call(() => settledOutcomes(handler(views, batchContext(parts))), jobs);
     // A handler that ignores its signal holds up the others only until its jobs are abandoned.
     const end = await Promise.race([call, whenOver(jobs)]);
     if (end === undefined) return;

@@ -10,11 +10,13 @@ export type Handler<Data = unknown, Result = unknown> = (
   context: JobContext,
 ) => Result | Promise<Result>;
 
-/** Is called for several jobs at once. It returns one outcome for each: its result, or an Error. */
+/** Is called for several jobs at once. It returns one outcome for each: its result, or an Error. Outcomes that are promises are awaited. */
 export type BatchHandler<Data = unknown, Result = unknown> = (
   jobs: readonly JobView<Data>[],
   context: BatchContext,
-) => readonly (Result | Error)[] | void | Promise<readonly (Result | Error)[] | void>;
+) => BatchOutcomes<Result> | void | Promise<BatchOutcomes<Result> | void>;
+
+type BatchOutcomes<Result> = readonly (Result | Error | Promise<Result | Error>)[];
 
 /** The handlers of a worker: one for all types, or one by type. Names of types are data: prototypes are never looked up. */
 export interface Handlers<H> {

@@ -87,6 +87,32 @@ describe("a batch", () => {
     await worker.stop();
   });
 
+  it("outcomes of a batch that are promises are awaited, and each fails its own job", async () => {
+    const house = open();
+    const { worker, errors } = workInBatches(
+      house,
+      async (jobs) =>
+        jobs.map(async ({ data }) => {
+          await new Promise<void>((resolve) => house.clock.after(10 * data, resolve));
+          if (data === 1) throw new Error("one");
+          return data;
+        }),
+      { batch: { size: 3 } },
+    );
+    const added = await house.queue.addBulk(many(3, { maxAttempts: 1 }));
+    await house.clock.advance(19);
+    expect((await house.queue.counts()).active).toBe(3);
+    await house.clock.advance(1);
+    const infos = await Promise.all(added.map((job) => job.info()));
+    expect(infos.map((info) => [info!.state, info!.result ?? info!.error?.message])).toEqual([
+      ["completed", 0],
+      ["dead", "one"],
+      ["completed", 2],
+    ]);
+    expect(errors).toEqual([]);
+    await worker.stop();
+  });
+
   it("all jobs of a batch fail when the handler throws, or does not return one outcome for each", async () => {
     const house = open();
     const answers: (() => unknown)[] = [
