@@ -23,7 +23,7 @@ export async function checkClaim(both: Both, request: ClaimRequest, answer: Clai
   await bury(both, request);
   // Where jobs are weighed, come due or wait for their group it may be that somebody else has to start before them.
   const later = model.jobs.some(
-    (job) => job.state === "queued" && job.queue === request.queue && job.dueAt > model.now,
+    (job) => !model.isPaused(job) && job.state === "queued" && job.queue === request.queue && job.dueAt > model.now,
   );
   // What a permit holds may run out and not be enough.
   const timed = [...model.limits.values()].some((limit) => limit.holdsForATime(model.now));
@@ -52,7 +52,7 @@ function isInTime({ more, nextInMs }: Claim, latest: number | null): void {
 
 /** Who can never start is dead, and nobody else is. A claim may find that out about jobs that were not next. */
 async function bury({ model, storage }: Both, { limits }: ClaimRequest): Promise<void> {
-  const { jobs } = model;
+  const jobs = model.jobs.filter(({ gone }) => !gone);
   const found = await storage.find(jobs.map(({ id }) => id));
   for (const [i, job] of jobs.entries()) {
     const { state, error } = found[i]!;
@@ -88,7 +88,7 @@ export async function follow(both: Both, request: ClaimRequest, answer: Claim, w
     return;
   }
   // No waste: whoever could start is behind somebody of its lane, or shares a limit with somebody who waits for it.
-  const waiting = model.jobs.filter((job) => job.state === "queued" && job.dueAt <= model.now);
+  const waiting = model.jobs.filter((job) => job.state === "queued" && job.dueAt <= model.now && !model.isPaused(job));
   const heads = waiting.filter((job) => !waiting.some((one) => isSameLane(one, job) && isBefore(one, job)));
   const awaited = heads.flatMap((job) => model.ask(job, request.limits).filter(({ wait }) => wait !== 0));
   // Whoever claims a heavy one, elsewhere, whose time has come has a moment to come by.
@@ -119,15 +119,15 @@ export async function follow(both: Both, request: ClaimRequest, answer: Claim, w
 /** Does the storage say about a job what a claim would find? */
 export async function checkStanding({ model, storage }: Both, job: LimitedJob): Promise<void> {
   const conditions = (await storage.explain(job.id))!;
-  const waiting = model.waiting({ queue: job.queue, types: null }).filter((one) => isBefore(one, job));
+  const waiting = model.due(job.queue).filter((one) => isBefore(one, job));
   const ahead = {
-    higher: model.waiting({ queue: job.queue, types: null }).filter(({ priority }) => priority > job.priority).length,
+    higher: model.due(job.queue).filter(({ priority }) => priority > job.priority).length,
     group: waiting.filter(({ priority, group }) => priority === job.priority && group === job.group).length,
     lane: waiting.filter((one) => isSameLane(one, job)).length,
   };
   const { turns, ...own } = conditions.ahead;
   expect([conditions.job.id, own]).toEqual([job.id, ahead]);
-  const others = model.waiting({ queue: job.queue, types: null });
+  const others = model.due(job.queue);
   const ofOthers = others.filter(({ priority, group }) => priority === job.priority && group !== job.group);
   expect([job.id, turns >= 0 && turns <= ofOthers.length, turns]).toEqual([job.id, true, turns]);
   const found = conditions.limits.filter(({ rule }) => !rule.name.startsWith("queue:"));
@@ -191,3 +191,20 @@ export async function checkCounts({ model, storage }: Both): Promise<void> {
 const isBefore = (a: LimitedJob, b: LimitedJob) =>
   a.firstDueAt < b.firstDueAt || (a.firstDueAt === b.firstDueAt && a.seq < b.seq);
 const same = (a: Asked, b: Asked) => a.limit === b.limit && a.group === b.group;
+
+/** Jobs that could start at once, and wait behind nobody. */
+export function freeNow(model: LimitModel, request: ClaimRequest): LimitedJob[] {
+  const waiting = model.jobs.filter((job) => job.state === "queued" && job.dueAt <= model.now && !model.isPaused(job));
+  const heads = waiting.filter((job) => !waiting.some((one) => isSameLane(one, job) && isBefore(one, job)));
+  const own = model.waiting(request);
+  return own
+    .filter((job) => heads.includes(job))
+    .filter((job) => {
+      const asked = model.ask(job, request.limits);
+      if (!asked.every(({ wait }) => wait === 0)) return false;
+      const others = heads.filter((one) => one !== job).flatMap((one) => model.ask(one));
+      return !asked.some((one) =>
+        others.some((other) => same(one, other) && (other.wait !== 0 || one.limit.declared.weight !== null)),
+      );
+    });
+}

@@ -1,6 +1,6 @@
 import type { JobKeys } from "../../src/core/job.ts";
 import type { LimitRule } from "../../src/limits/rule.ts";
-import type { ClaimLimit, ClaimRequest, NewJob, Outcome } from "../../src/storage/job-storage.ts";
+import type { ClaimLimit, ClaimRequest, JobUpdate, NewJob, Outcome } from "../../src/storage/job-storage.ts";
 import { type Asked, ModelLimit, type ModelUse, NEVER } from "./model-limits-state.ts";
 import { giveWeightBack, judge, release, settleUse, unstart } from "./model-limits-uses.ts";
 
@@ -9,16 +9,18 @@ export interface LimitedJob {
   readonly seq: number;
   readonly queue: string;
   readonly type: string;
-  readonly priority: number;
-  readonly group: string | null;
-  readonly keys: JobKeys | undefined;
-  readonly weights: Readonly<Record<string, number>> | null;
+  priority: number;
+  group: string | null;
+  keys: JobKeys | undefined;
+  weights: Readonly<Record<string, number>> | null;
   readonly maxAttempts: number;
+  /** It was removed. */
+  gone: boolean;
   state: "queued" | "active" | "ended";
   dead: boolean;
   attempt: number;
   /** When it was first due: its place, however often it backs off. */
-  readonly firstDueAt: number;
+  firstDueAt: number;
   dueAt: number;
   startedAt: number;
   leaseUntil: number;
@@ -70,6 +72,8 @@ export class LimitModel {
   readonly brought = new Map<string, ModelLimit>();
   readonly jobs: LimitedJob[] = [];
   readonly lanes: Lane[] = [];
+  /** Queues, and types as `queue/type`. */
+  readonly paused = new Set<string>();
   #turns = 0;
 
   constructor(now: number) {
@@ -101,7 +105,8 @@ export class LimitModel {
         if (limit.most(limit.valueOf({ group, keys }), limit.charge(weights)) !== null) return false;
       }
     }
-    for (const { id, queue, type, priority, group, keys, weights, maxAttempts } of jobs) {
+    for (const { id, queue, type, priority, group, keys, weights, maxAttempts, due } of jobs) {
+      const dueAt = this.now + (due as { inMs: number }).inMs;
       const seq = this.jobs.length;
       const fresh = {
         state: "queued",
@@ -111,23 +116,66 @@ export class LimitModel {
         leaseUntil: 0,
         token: 0,
         stalled: false,
+        gone: false,
       } as const;
       const said = { id, seq, queue, type, priority, group, keys, weights, maxAttempts };
-      this.jobs.push({ ...said, ...fresh, firstDueAt: this.now, dueAt: this.now, cancelRequested: false, uses: [] });
-      if (this.#lane(this.jobs.at(-1)!) === undefined) {
-        const unit = this.lanes.filter(
-          (one) => one.queue === queue && one.priority === priority && one.group === group,
-        );
-        // Turns are had by groups with types, whatever the keys.
-        const { turn, sure } = unit.find((one) => one.type === type) ?? latestOf(unit);
-        this.lanes.push({ queue, type, priority, group, keys, turn, sure });
-      }
+      this.jobs.push({ ...said, ...fresh, firstDueAt: dueAt, dueAt, cancelRequested: false, uses: [] });
+      this.#openLane(this.jobs.at(-1)!);
     }
     return true;
   }
 
+  /** Once it is due. */
+  #openLane(job: LimitedJob): void {
+    const { queue, type, priority, group, keys } = job;
+    if (job.dueAt > this.now || this.lanes.some((one) => isSameLane(one, job))) return;
+    const unit = this.lanes.filter((one) => one.queue === queue && one.priority === priority && one.group === group);
+    // Turns are had by groups with types, whatever the keys.
+    const { turn, sure } = unit.find((one) => one.type === type) ?? latestOf(unit);
+    this.lanes.push({ queue, type, priority, group, keys, turn, sure });
+  }
+
   #lane(job: LimitedJob): Lane | undefined {
+    this.#openLane(job);
     return this.lanes.find((one) => isSameLane(one, job));
+  }
+
+  isPaused({ queue, type }: Pick<LimitedJob, "queue" | "type">): boolean {
+    return this.paused.has(queue) || this.paused.has(`${queue}/${type}`);
+  }
+
+  /** False: it can never fit. */
+  update(job: LimitedJob, set: JobUpdate["set"]): boolean {
+    const { due, keys = job.keys, ...rest } = set;
+    const plain = { ...rest, keys: keys ?? undefined };
+    for (const limit of this.#kept(job.queue, job.type)) {
+      const after = { ...job, ...plain };
+      if (limit.declared.weight === null) continue;
+      if (limit.most(limit.valueOf(after), limit.charge(after.weights)) !== null) return false;
+    }
+    Object.assign(job, plain);
+    if (due !== undefined) job.dueAt = job.firstDueAt = this.now + (due as { inMs: number }).inMs;
+    this.#openLane(job);
+    return true;
+  }
+
+  act(action: "retry" | "remove" | "promote", job: LimitedJob): boolean {
+    if (job.gone || job.state === "active") return false;
+    if (action === "remove") {
+      Object.assign(job, { state: "ended", gone: true, stalled: false });
+      return true;
+    }
+    if (action === "promote") {
+      if (job.state !== "queued" || job.dueAt <= this.now) return false;
+      if (job.firstDueAt === job.dueAt) job.firstDueAt = this.now;
+      job.dueAt = this.now;
+    } else {
+      if (job.state !== "ended") return false;
+      const fresh = { state: "queued", attempt: 0, cancelRequested: false, dead: false, stalled: false } as const;
+      Object.assign(job, { ...fresh, firstDueAt: this.now, dueAt: this.now });
+    }
+    this.#openLane(job);
+    return true;
   }
 
   /** Limits in the order in which they are asked: those for all by name, what the claim brings along, those by group. */
@@ -163,8 +211,17 @@ export class LimitModel {
     const { queue, types } = request;
     return this.jobs.filter(
       (job) =>
-        job.state === "queued" && job.queue === queue && job.dueAt <= this.now && (types?.includes(job.type) ?? true),
+        !this.isPaused(job) &&
+        job.state === "queued" &&
+        job.queue === queue &&
+        job.dueAt <= this.now &&
+        (types?.includes(job.type) ?? true),
     );
+  }
+
+  /** Paused or not. */
+  due(queue: string): LimitedJob[] {
+    return this.jobs.filter((job) => job.state === "queued" && job.queue === queue && job.dueAt <= this.now);
   }
 
   /** Does somebody wait under this limit, or may somebody have done so a moment ago? */
@@ -225,6 +282,7 @@ export class LimitModel {
 
   /** What a claim does, and what it says. `said`: who starts in the storage, in order. */
   claim(request: ClaimRequest, withOutlook = true, said: readonly string[] = []): Expected {
+    for (const job of this.jobs) if (job.state === "queued") this.#openLane(job);
     const started: LimitedJob[] = [];
     const closed = new Set<ModelLimit>();
     const passed = new Set<Lane>();
@@ -264,12 +322,14 @@ export class LimitModel {
   }
 
   /** When would a claim like this start something, if nothing else happened? It is tried at every instant in question. */
-  nextIn(request: ClaimRequest): number | null {
+  nextIn(request: ClaimRequest, atOnce = false): number | null {
     const { queue, types, limits } = request;
     const tried = this.#clone();
+    if (atOnce && tried.claim({ ...request, max: 1 }, false).started.length > 0) return 0;
     for (let i = 0; i < 200; i++) {
       const own = tried.jobs.filter(
-        (job) => job.state === "queued" && job.queue === queue && (types?.includes(job.type) ?? true),
+        (job) =>
+          job.state === "queued" && !tried.isPaused(job) && job.queue === queue && (types?.includes(job.type) ?? true),
       );
       const asked = own.flatMap((job) => tried.ask(job, limits));
       const instants = [...own.map((job) => job.dueAt - tried.now), ...asked.map(({ wait }) => wait)];
@@ -288,6 +348,7 @@ export class LimitModel {
     for (const [name, limit] of this.brought) copy.brought.set(name, limit.clone());
     for (const job of this.jobs) copy.jobs.push({ ...job });
     for (const lane of this.lanes) copy.lanes.push({ ...lane });
+    for (const one of this.paused) copy.paused.add(one);
     return copy;
   }
 

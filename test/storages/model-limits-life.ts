@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import type { JobKeys } from "../../src/core/job.ts";
 import type { LimitRule } from "../../src/limits/rule.ts";
+import type { JobUpdate } from "../../src/storage/job-storage.ts";
 import type { LimitChange } from "../../src/storage/limit-storage.ts";
 import { limitRule } from "./jobs.ts";
 
@@ -77,10 +78,11 @@ const ruleOf = (kind: Kind, name: string): fc.Arbitrary<LimitRule> =>
 
 const newJob = (kind: Kind) =>
   fc.record({
+    inMs: fc.constantFrom(0, 0, 0, 0, 30, 60, 400),
     keys: isKeyed(kind) ? fc.option(keys, { freq: 6, nil: undefined }) : fc.constant(undefined),
     queue: fc.constantFrom("q", "q", "q", "r"),
     type: fc.constantFrom(...TYPES),
-    priority: fc.constantFrom(0, 0, 0, 5),
+    priority: fc.constantFrom(0, 0, 0, 5, -3),
     group: fc.constantFrom(...GROUPS),
     weights: fc.option(
       fc.integer({ min: 1, max: 6 }).map((n) => ({ [WEIGHT]: n })),
@@ -111,7 +113,23 @@ const brought = rarely(
   fc.record({ max: fc.integer({ min: 1, max: 4 }), key: fc.constantFrom("queue:q", "queue:r") }),
 );
 
-const group = fc.constantFrom(...GROUPS);
+const group = fc.constantFrom(...GROUPS, "x", "y", "g,x", "h,y", "g,", ",x");
+
+const updated = (kind: Kind): fc.Arbitrary<JobUpdate["set"]> => {
+  const sets: fc.Arbitrary<JobUpdate["set"]>[] = [
+    fc.record({ priority: fc.constantFrom(0, 5, -3) }),
+    fc.record({ group: fc.constantFrom(...GROUPS) }),
+    fc.record({ due: fc.record({ inMs: fc.constantFrom(0, 30, 400) }) }),
+    fc.record({
+      weights: fc.option(
+        fc.integer({ min: 1, max: 6 }).map((n) => ({ [WEIGHT]: n })),
+        { freq: 4, nil: null },
+      ),
+    }),
+  ];
+  if (isKeyed(kind)) sets.push(fc.record({ keys: fc.option(keys, { freq: 4, nil: null }) }));
+  return fc.oneof(...sets);
+};
 
 /** What people and services do. Groups are those of limits by group; for others they are left out. */
 const change: fc.Arbitrary<LimitChange> = fc.oneof(
@@ -203,6 +221,24 @@ const act = (kind: Kind) =>
       }),
     },
     { weight: 2, arbitrary: fc.record({ act: fc.constant("explain" as const), job: index }) },
+    { weight: 3, arbitrary: fc.record({ act: fc.constant("update" as const), job: index, set: updated(kind) }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        act: fc.constant("pause" as const),
+        queue: fc.constantFrom("q", "q", "r"),
+        type: rarely(2, fc.constantFrom(...TYPES)),
+        paused: fc.constantFrom(true, false, false),
+      }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        act: fc.constant("do" as const),
+        action: fc.constantFrom("retry" as const, "remove" as const, "promote" as const),
+        job: index,
+      }),
+    },
   );
 
 export type Act = ReturnType<typeof act> extends fc.Arbitrary<infer T> ? T : never;
@@ -211,6 +247,8 @@ export interface Life {
   readonly kind: Kind;
   readonly rules: readonly LimitRule[];
   readonly acts: readonly Act[];
+  /** A worker of the first queue claims whenever it is woken up. */
+  readonly worker: boolean;
 }
 
 /** Rules, and what happens to jobs under them. */
@@ -221,6 +259,7 @@ export const lifeOf = (kind: Kind): fc.Arbitrary<Life> =>
       rules: fc
         .integer({ min: 1, max: NAMES.length })
         .chain((many) => fc.tuple(...NAMES.slice(0, many).map((name) => ruleOf(kind, name)))),
+      worker: fc.boolean(),
       acts: fc.array(act(kind), { minLength: 10, maxLength: 80, size: "max" }),
     }),
   );

@@ -3,7 +3,7 @@ import type { ClaimRequest, JobStorage, Outcome } from "../../src/storage/job-st
 import type { LimitChange } from "../../src/storage/limit-storage.ts";
 import type { FakeClock } from "../../src/testing/index.ts";
 import { newJob } from "./jobs.ts";
-import { type Both, checkClaim, checkCounts, checkStanding, follow } from "./model-limits-checks.ts";
+import { type Both, checkClaim, checkCounts, checkStanding, follow, freeNow } from "./model-limits-checks.ts";
 import { LimitModel } from "./model-limits-jobs.ts";
 import { type Act, type Life, LONGEST_MS, type OutcomeAct, QUEUES, WEIGHT } from "./model-limits-life.ts";
 import { finite, type ModelUse } from "./model-limits-state.ts";
@@ -21,6 +21,25 @@ interface Permit {
   ended: "released" | "cancelled" | undefined;
 }
 
+const WORKER: ClaimRequest = {
+  queue: QUEUES[0]!,
+  worker: "w",
+  max: 50,
+  types: null,
+  leaseMs: 1_000,
+  limits: [],
+  settle: [],
+};
+
+const nameOf = ({ queue, types }: ClaimRequest): string => JSON.stringify([queue, types]);
+
+/** A worker that has claimed and sleeps until then, unless it is woken up. */
+interface Sleeper {
+  readonly request: ClaimRequest;
+  readonly until: number;
+  readonly blockedBy: string | null;
+}
+
 /** Lives a life on a storage and on the model, and compares after every act. */
 export class Player {
   readonly #life: Life;
@@ -28,6 +47,7 @@ export class Player {
   readonly #clock: FakeClock;
   readonly #model: LimitModel;
   readonly #permits: Permit[] = [];
+  readonly #sleepers = new Map<string, Sleeper>();
   readonly #leases: { readonly id: string; readonly token: number }[] = [];
 
   get #both(): Both {
@@ -42,13 +62,17 @@ export class Player {
   }
 
   async play(): Promise<void> {
-    const { rules, acts } = this.#life;
+    const { rules, acts, worker } = this.#life;
     await this.#storage.limits.define(rules);
     for (const rule of rules) this.#model.define(rule);
+    const stops = QUEUES.map((queue) => this.#storage.subscribe({ queue, wake: (may) => this.#heard(queue, may) }));
     for (const act of acts) {
       await this.#act(act);
       await checkCounts(this.#both);
+      await this.#checkWakeUps(act);
+      if (worker && !this.#sleepers.has(nameOf(WORKER))) await this.#claim(WORKER);
     }
+    for (const stop of stops) stop();
     await this.#end();
   }
 
@@ -58,7 +82,9 @@ export class Player {
     switch (act.act) {
       case "add": {
         const first = model.jobs.length;
-        const jobs = act.jobs.map((job, i) => newJob({ ...job, id: `j${first + i}`, keepFor: 1e10 }));
+        const jobs = act.jobs.map(({ inMs, ...job }, i) =>
+          newJob({ ...job, due: { inMs }, id: `j${first + i}`, keepFor: 1e10 }),
+        );
         const answer = await storage.add(jobs).then(
           () => true,
           (error: unknown) => (error as { code: string }).code,
@@ -94,7 +120,7 @@ export class Player {
         return;
       case "cancel": {
         const job = model.jobs[act.job % model.jobs.length];
-        if (job === undefined) return;
+        if (job === undefined || job.gone) return;
         await storage.change({ action: "cancel", queue: job.queue, ids: [job.id] });
         if (job.state === "active") job.cancelRequested = true;
         // After that a start that never was gives nothing back.
@@ -126,11 +152,57 @@ export class Player {
         for (const { use } of holding) use.hold!.until = model.now + act.ttlMs;
         return;
       }
+      case "update": {
+        const job = model.jobs[act.job % model.jobs.length];
+        if (job === undefined || job.gone) return;
+        const { set } = act;
+        const answer = await storage.update({ queue: job.queue, id: job.id, set }).then(
+          ({ updated }) => updated,
+          (error: unknown) => (error as { code: string }).code,
+        );
+        expect(answer).toBe(job.state === "queued" && (model.update(job, set) || "SLUICE_OPTIONS"));
+        return;
+      }
+      case "pause": {
+        const { queue, type, paused } = act;
+        await storage.setPaused(queue, type, paused);
+        const name = type === null ? queue : `${queue}/${type}`;
+        if (paused) model.paused.add(name);
+        else model.paused.delete(name);
+        return;
+      }
+      case "do": {
+        const job = model.jobs[act.job % model.jobs.length];
+        if (job === undefined) return;
+        const answer = await storage.change({ action: act.action, queue: job.queue, ids: [job.id] });
+        expect(answer.length > 0).toBe(model.act(act.action, job));
+        return;
+      }
       case "explain": {
         const waiting = model.jobs.filter((job) => job.state === "queued");
         const job = waiting[act.job % waiting.length];
         if (job !== undefined) await checkStanding(this.#both, job);
       }
+    }
+  }
+
+  #heard(queue: string, mayStart: boolean): void {
+    for (const [name, one] of this.#sleepers) {
+      if (one.request.queue === queue && (mayStart || one.blockedBy === null)) this.#sleepers.delete(name);
+    }
+  }
+
+  /** Does a worker sleep though it could start something before it wakes up? */
+  async #checkWakeUps(act: Act): Promise<void> {
+    const weighed = this.#life.rules.some(({ weight }) => weight !== null);
+    for (const [name, { request, until, blockedBy }] of this.#sleepers) {
+      if (until <= this.#model.now) this.#sleepers.delete(name);
+      const next = weighed ? (freeNow(this.#model, request).length > 0 ? 0 : null) : this.#model.nextIn(request, true);
+      if (next === null || this.#model.now + next >= until) continue;
+      // A notification may be on its way.
+      for (let i = 0; i < 5_000 && this.#sleepers.has(name); i++) await new Promise((done) => setTimeout(done, 1));
+      const what = `${name} sleeps for ${until - this.#model.now}, could start in ${next}, blocked by ${blockedBy}`;
+      if (this.#sleepers.has(name)) throw new Error(`no wake-up after ${JSON.stringify(act)}: ${what}`);
     }
   }
 
@@ -171,7 +243,13 @@ export class Player {
 
   async #claim(request: ClaimRequest): Promise<void> {
     const model = this.#model;
+    const name = nameOf(request);
+    this.#sleepers.delete(name);
     const answer = await this.#storage.claim(request);
+    if (!answer.more && request.limits.length === 0) {
+      const until = answer.nextInMs === null ? Number.POSITIVE_INFINITY : model.now + answer.nextInMs;
+      this.#sleepers.set(name, { request: { ...request, settle: [] }, until, blockedBy: answer.blockedBy });
+    }
     expect(answer.stale).toEqual(model.settle(request.settle));
     const { kind, rules } = this.#life;
     // Where jobs are weighed, what others have waited for since an earlier claim decides as well.
@@ -263,6 +341,11 @@ export class Player {
 
   /** Everything ends, and time passes: nothing is left that anybody holds, and everything that can start does. */
   async #end(): Promise<void> {
+    for (const one of this.#model.paused) {
+      const [queue, type = null] = one.split("/");
+      await this.#storage.setPaused(queue!, type, false);
+    }
+    this.#model.paused.clear();
     for (const name of this.#model.limits.keys()) {
       await this.#change(name, { paused: false });
       await this.#change(name, { restore: true });
