@@ -153,9 +153,11 @@ export class ClaimLimits {
   }
 
   #under(rules: readonly LimitRule[]): OfType {
+    const general = rules.filter(({ byGroup }) => !byGroup).map((rule) => this.#key(rule, null));
+    const paused = rules.filter(({ byGroup, paused: isPaused }) => byGroup && isPaused);
     return {
-      general: rules.filter(({ byGroup }) => !byGroup).map((rule) => this.#key(rule, null)),
-      closing: rules.filter((rule) => !isForOneGroup(rule)).map((rule) => this.#key(rule, null)),
+      general,
+      closing: paused.length === 0 ? general : [...general, ...paused.map((rule) => this.#key(rule, null))],
       perGroup: rules.filter(({ byGroup }) => byGroup),
       blocking: rules.filter((rule) => isForOneGroup(rule) && rule.weight === null),
       weighs: rules.some(({ weight }) => weight !== null),
