@@ -38,6 +38,36 @@ describe.each(HOUSES)("shared limits by keys ($name)", ({ open }) => {
     await worker.stop();
   });
 
+  it("a permit that waits for the slot of a job of its group or keys is granted when the job ends", async () => {
+    const house = await scene({
+      tenant: { concurrency: 1, by: "group" },
+      both: { concurrency: 1, by: ["tenant", "model"] },
+    });
+    const { queue, limiter, clock } = house;
+    const keys = { tenant: "acme", model: "large" };
+    for (const [name, of] of [["tenant", { group: "g" }] as const, ["both", { keys }] as const]) {
+      const gate = Promise.withResolvers<void>();
+      const { worker } = work(house, () => gate.promise);
+      await queue.add("t", null, of);
+      await clock.advance(100);
+      let permits = 0;
+      const acquired = limiter(name, of)
+        .acquire()
+        .then((permit) => {
+          permits += 1;
+          return permit;
+        });
+      // It is refused at once, and once more when it listens; the next look is a second after that.
+      await clock.advance(1_100);
+      expect(permits).toBe(0);
+      gate.resolve();
+      await clock.advance(100);
+      expect(permits).toBe(1);
+      await (await acquired).release();
+      await worker.stop();
+    }
+  });
+
   it("a limiter is named after the value that it counts for, and a composite names it in its refusal", async () => {
     const { limiter } = await scene(BOTH);
     const one = limiter("both", { keys: { model: "large", tenant: "acme" } });

@@ -12,7 +12,7 @@ export interface Released {
   /** How long one more had to wait for a slot before; and how many were in use. */
   readonly wait: Wait;
   readonly slots: number;
-  /** Lanes were waiting for it. */
+  /** Lanes were waiting for it, or permits. */
   awaited: boolean;
 }
 

@@ -142,7 +142,11 @@ export class Scene {
    */
   async wakes(
     step: () => Promise<unknown>,
-    { queue = "q", mayStart = false, quietFirst = false } = {},
+    {
+      queue = "q",
+      mayStart = false,
+      quietFirst = false,
+    }: { readonly queue?: string | null; readonly mayStart?: boolean; readonly quietFirst?: boolean } = {},
   ): Promise<boolean> {
     let woken = false;
     const leave = this.storage.subscribe({ queue, wake: (may) => (woken ||= may || !mayStart) });

@@ -1,13 +1,15 @@
 import type { JobRecord } from "../../core/job.ts";
 import { equal, ok } from "../expect.ts";
-import { BREAKER, change, count, define, rule, taken, window } from "./limit-words.ts";
+import { BREAKER, BY, change, count, define, refusedFor, rule, take, taken, window } from "./limit-words.ts";
 import { back, cancelled, type Cases, completed, dead, lease, limit, retry, type Scene } from "./scene.ts";
 
-async function wakesUp(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
+type Happens = () => Promise<unknown>;
+
+async function wakesUp(s: Scene, what: string, happens: Happens, queue: string | null = "q"): Promise<void> {
   ok(await s.wakes(happens, { queue, mayStart: true }), `expected a wake-up: ${what}`);
 }
 
-async function wakesUpNone(s: Scene, what: string, happens: () => Promise<unknown>, queue = "q"): Promise<void> {
+async function wakesUpNone(s: Scene, what: string, happens: Happens, queue: string | null = "q"): Promise<void> {
   ok(!(await s.wakes(happens, { queue, mayStart: true })), `expected no wake-up: ${what}`);
 }
 
@@ -225,6 +227,53 @@ export const wakeUps: Cases = {
     const { jobs } = await s.claim({ leaseMs: 600_000 });
     equal([jobs.length, await count(s)], [2, 0], "how many start");
     await wakesUp(s, "of a full one", () => s.settle(completed(jobs.find(({ group }) => group === "a")!)));
+  },
+
+  "a slot of a group that was refused to a permit wakes up subscribers when it is released": async (s) => {
+    for (const by of [{ byGroup: true }, BY("tenant")]) {
+      await define(s, rule("k", { concurrency: 1 }, by));
+      const job = async (name: string): Promise<JobRecord> => {
+        await s.add({ group: name, keys: { tenant: name } });
+        return s.claimOne({ leaseMs: 600_000 });
+      };
+      const end = (one: JobRecord) => () => s.settle(completed(one));
+      const [a, b, c] = [await job("a"), await job("b"), await job("c")];
+      equal(await take(s, "k", { group: "a" }), refusedFor(null), "a permit of a full group");
+      equal(await take(s, "k", { group: "a" }), refusedFor(null), "another one");
+      equal((await take(s, "k", { group: "c", dry: true })).granted, false, "the answer to a question");
+      await wakesUpNone(s, "a group that nothing waits for", end(c), null);
+      await wakesUp(s, "the end of the job", end(a), null);
+      await wakesUpNone(s, "the end of a job after that", end(await job("a")), null);
+      const permit = await taken(s, "k", { group: "a", ttlMs: 600_000 });
+      ok(!(await take(s, "k", { group: "a" })).granted, "expected a permit beside another one to be refused");
+      await wakesUp(s, "the end of a permit", () => s.storage.limits.give(permit, "released"), null);
+      await take(s, "k", { group: "b" });
+      await wakesUp(s, "a job that fails", () => s.settle(dead(b)), null);
+      await s.storage.limits.remove("k");
+    }
+  },
+
+  "slots of a group that were refused to a heavy permit wake up subscribers when they are released": async (s) => {
+    await define(s, rule("k", { concurrency: 5 }, { byGroup: true, weight: "n" }));
+    await s.add({ group: "a", weights: { n: 2 } }, { group: "a", weights: { n: 3 } });
+    const { jobs } = await s.claim({ leaseMs: 600_000 });
+    for (const job of jobs) {
+      equal(await take(s, "k", { group: "a", weight: 4 }), refusedFor(null), "a heavy permit");
+      await wakesUp(s, "slots that are released", () => s.settle(completed(job)), null);
+    }
+    ok((await take(s, "k", { group: "a", weight: 4 })).granted, "expected the heavy permit to be granted");
+  },
+
+  "a start of a group that never was, and a weight that is settled lower, wake up permits": async (s) => {
+    await define(s, rule("k", window(4, 600_000), { byGroup: true, weight: "n" }));
+    await s.add({ group: "a", weights: { n: 2 } }, { group: "a", weights: { n: 2 } });
+    const [first, second] = (await s.claim({ leaseMs: 600_000 })).jobs;
+    equal((await take(s, "k", { group: "a" })).granted, false, "a permit of a full group");
+    await wakesUp(s, "less used", () => s.storage.report([{ ...lease(first!), weights: { n: 1 } }]), null);
+    await taken(s, "k", { group: "a" });
+    equal((await take(s, "k", { group: "a" })).granted, false, "one more");
+    const never = back(second!, { inMs: 60_000, unstarted: true });
+    await wakesUp(s, "a start that never was", () => s.settle(never), null);
   },
 
   "a limit that a claim brings along wakes up workers when it becomes available": async (s) => {

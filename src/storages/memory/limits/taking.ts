@@ -30,11 +30,12 @@ export function take(book: Book, request: LimitTake, time: number): LimitTaken {
   const light = rule.quota.max === null ? charge.slots === 0 : charge.weight === 0;
   // Heavy heads come first, whatever their priority.
   if (most === null && !light) wait = Math.max(wait, book.heavy.longest(key, Number.NEGATIVE_INFINITY));
+  const onlyAsks = weight === 0 || dry === true;
   if (wait !== 0) {
-    if (key.limitState !== undefined) key.limitState.awaited = true;
+    if (key.limitState !== undefined && !onlyAsks) key.limitState.awaited = true;
     return { granted: false, retryInMs: most === null && Number.isFinite(wait) ? wait : null, most };
   }
-  if (weight === 0 || dry === true) return { granted: true, token: "", held: false };
+  if (onlyAsks) return { granted: true, token: "", held: false };
   const held = takesSlots(rule, group);
   // A permit without slots can be cancelled for as long as its start counts.
   const expiresAt = time + (held ? ttlMs : Math.max(ttlMs, quota.windowMs ?? 0, CORRECTED_MS));

@@ -30,7 +30,7 @@ CREATE TYPE {schema}.limit_quota AS (
 CREATE TYPE {schema}.limit_charge AS (weight float8, slots float8);
 
 -- What a step gave back of one limit: how long one more had to wait for what was held before, and how much that was;
--- whether lanes were waiting for it. Without an id: all waiting workers are to be woken, whatever else is given back.
+-- whether lanes or permits were waiting for it. Without an id: all waiting workers are to be woken, whatever else is given back.
 CREATE TYPE {schema}.limit_given AS (
   id bigint,
   name text,

@@ -23,10 +23,12 @@ export interface LimitRow {
   seen_at: number;
   readonly longest: number;
   readonly forgotten_at: number | null;
+  /** 1: a permit was refused since the latest wake-up. Only of limits by group with slots: others wake up at every release. */
+  readonly awaited: number;
 }
 
 const COLUMNS = `id, name, grp, latest_at, called_at, called_by, called_in, held_until, remaining, remaining_until, failures,
-    open_until, window_ms, used, seen_at, longest, forgotten_at`;
+    open_until, window_ms, used, seen_at, longest, forgotten_at, awaited`;
 const FIND = `SELECT ${COLUMNS} FROM sluice_limits WHERE name = ? AND grp = ?`;
 const BY_ID = `SELECT ${COLUMNS} FROM sluice_limits WHERE id = ?`;
 const OPEN = `INSERT INTO sluice_limits (name, grp, longest, prune_at) VALUES (?, ?, ?, ?)

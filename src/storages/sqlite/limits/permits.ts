@@ -26,6 +26,7 @@ const LIVE = "token = ? AND until IS NOT NULL AND until > ?";
 const FIND = `SELECT limit_id, slots, at FROM sluice_slots WHERE ${LIVE}`;
 const END = `DELETE FROM sluice_slots WHERE ${LIVE}`;
 const RENEW = `UPDATE sluice_slots SET until = max(until, ?) WHERE ${LIVE}`;
+const AWAITED = "UPDATE sluice_limits SET awaited = 1 WHERE id = ?";
 const NAME = "UPDATE sluice_starts SET token = ? WHERE seq = ?";
 
 function keyOf(step: Step, request: LimitTake): { key: SqliteKey; charge: Charge } {
@@ -36,11 +37,18 @@ function keyOf(step: Step, request: LimitTake): { key: SqliteKey; charge: Charge
   return { key, charge: weighed(rule.quota, weight ?? rule.estimate) };
 }
 
-/** The answer to a request that is refused, or only asks; undefined: it fits. */
+/** The answer to a request that is refused, or only asks; undefined: it fits, or its refusal has to be written. */
 export function ask(step: Step, request: LimitTake): LimitTaken | undefined {
   const { key, charge } = keyOf(step, request);
   if (key.unprepared) return undefined;
-  return refusal(key, charge, request) ?? (onlyAsks(request) ? NOTHING_TAKEN : undefined);
+  const refused = refusal(key, charge, request);
+  if (refused !== undefined) return isUnnoticed(key, request) ? undefined : refused;
+  return onlyAsks(request) ? NOTHING_TAKEN : undefined;
+}
+
+/** Would a release of its slots wake up no permit? The first refusal after a wake-up is written, those after it are not. */
+function isUnnoticed({ rule, takesSlots, limitState }: SqliteKey, request: LimitTake): boolean {
+  return rule.byGroup && takesSlots && limitState.row?.awaited === 0 && !onlyAsks(request);
 }
 
 const NOTHING_TAKEN: LimitTaken = { granted: true, token: "", held: false };
@@ -65,7 +73,10 @@ export function take(step: Step, request: LimitTake): LimitTaken {
   const { key, charge } = keyOf(step, request);
   key.prepare();
   const refused = refusal(key, charge, request);
-  if (refused !== undefined) return refused;
+  if (refused !== undefined) {
+    if (isUnnoticed(key, request)) step.sql(AWAITED).run(key.limitState.row!.id);
+    return refused;
+  }
   if (onlyAsks(request)) return NOTHING_TAKEN;
   const number = step.numbers(1);
   key.take(charge);

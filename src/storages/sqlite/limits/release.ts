@@ -13,16 +13,17 @@ import { type SlotsRow, slotsInUse } from "./slots.ts";
  * wait before (`step.released`), and wakes up workers when it ends, if that is less then.
  */
 
-const NAMES = "SELECT id, name, grp FROM sluice_limits WHERE id IN (SELECT value FROM json_each(?))";
+const NAMES = "SELECT id, name, grp, awaited FROM sluice_limits WHERE id IN (SELECT value FROM json_each(?))";
 const FOR_ALL = "SELECT id FROM sluice_limits WHERE name = ? AND grp = ''";
 const ANY = "SELECT 1 FROM sluice_slots LIMIT 1";
 const END_ONE_UNSEEN = "DELETE FROM sluice_slots WHERE token = ?";
 const END = `${END_ONE_UNSEEN} RETURNING limit_id, slots, at`;
 const END_MANY_UNSEEN = "DELETE FROM sluice_slots WHERE token IN (SELECT value FROM json_each(?))";
 const END_MANY = `${END_MANY_UNSEEN} RETURNING limit_id, slots, at`;
+const WOKEN = "UPDATE sluice_limits SET awaited = 0 WHERE id = ? AND awaited = 1";
 const SETTLE = "UPDATE sluice_slots SET slots = ? WHERE limit_id = ? AND token = ?";
 
-type Named = Pick<LimitRow, "id" | "name" | "grp">;
+type Named = Pick<LimitRow, "id" | "name" | "grp" | "awaited">;
 
 /** How it went: well, not well (with these names of the error), or unknown. */
 export type Ending = "well" | readonly string[] | undefined;
@@ -96,8 +97,9 @@ export function release(step: Step, ended: readonly SlotsRow[]): void {
   for (const [name, states] of Map.groupBy(namesOf(step, own.keys()), (one) => one.name)) {
     const rule = step.rules.byName.get(name);
     if (rule === undefined) continue;
-    for (const { id, grp } of states) {
-      if (!step.released.has(id)) step.released.set(id, before(step, rule, id, grp, own.get(id)!));
+    for (const state of states) {
+      const { id } = state;
+      if (!step.released.has(id)) step.released.set(id, before(step, rule, state, own.get(id)!));
     }
     for (const { id, grp } of states) if (mayOpen(step, rule, grp)) step.released.get(id)!.awaited = true;
   }
@@ -115,7 +117,7 @@ function mayOpen(step: Step, { name, byGroup, weight }: LimitRule, grp: string):
   return (byGroup || weight !== null) && openGates(step, name, grp);
 }
 
-function before(step: Step, rule: LimitRule, id: number, grp: string, ended: readonly SlotsRow[]): Released {
+function before(step: Step, rule: LimitRule, { id, grp, awaited }: Named, ended: readonly SlotsRow[]): Released {
   const openUntil = rule.breaker === null ? null : (limitById(step, id)?.open_until ?? null);
   const { expiresIn, ...inUse } = slotsInUse(step, id, openUntil);
   let { slots, probes } = inUse;
@@ -124,7 +126,7 @@ function before(step: Step, rule: LimitRule, id: number, grp: string, ended: rea
     if (openUntil !== null && one.at >= openUntil) probes += 1;
   }
   const wait = waitFor(step, rule, groupOf(grp), { slots, probes, expiresIn }, openUntil);
-  return { name: rule.name, grp, wait, slots, awaited: false };
+  return { name: rule.name, grp, wait, slots, awaited: awaited === 1 };
 }
 
 /** More of a window is available, or a hold has ended. */
@@ -139,10 +141,12 @@ export function wakeReleased(step: Step): void {
   if (step.wakesAll) return;
   for (const [id, released] of step.released) {
     const rule = step.rules.byName.get(released.name);
-    // Of a group it matters only if lanes waited for it.
+    // Of a group it matters only if lanes or permits waited for it.
     if (rule === undefined || (rule.byGroup && !released.awaited)) continue;
     if (isEarlier(step, rule, id, released)) {
       step.wakesAll = true;
+      // Permits that wait are woken up, and ask again.
+      if (rule.byGroup) step.sql(WOKEN).run(id);
       return;
     }
   }

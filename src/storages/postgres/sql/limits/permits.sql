@@ -58,6 +58,10 @@ BEGIN
     wait := greatest(wait, {schema}.heavy_wait(limit_name, state_grp, '-Infinity', 0, 'Infinity', now, false));
   END IF;
   IF wait <> 0 THEN
+    -- Slots of a group wake up waiters only if something was refused. The first refusal after a wake-up is written, those after it are not.
+    IF rule.by_group AND keys.holds[1] AND NOT dry AND asked IS DISTINCT FROM 0 THEN
+      UPDATE {schema}.limits AS l SET awaited = true WHERE l.name = limit_name AND l.grp = state_grp AND NOT l.awaited;
+    END IF;
     RETURN json_build_object('granted', false,
       'retryInMs', CASE WHEN wait > 0 THEN nullif(wait, 'Infinity') END,
       'most', CASE

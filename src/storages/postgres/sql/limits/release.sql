@@ -159,12 +159,12 @@ BEGIN
   IF kept.id IS NULL OR rule.name IS NULL OR (slots = 0 AND rule.probes IS NULL) THEN
     RETURN '{}';
   END IF;
-  given.awaited := false;
+  given.awaited := kept.awaited;
   IF rule.by_group THEN
     concurrency := ({schema}.quota_of(rule, {schema}.group_of(kept.grp))).concurrency;
   END IF;
   IF rule.by_group OR rule.weight IS NOT NULL THEN
-    given.awaited := {schema}.unblock_lanes(rule.name, ARRAY[kept.grp], now);
+    given.awaited := {schema}.unblock_lanes(rule.name, ARRAY[kept.grp], now) OR kept.awaited;
   END IF;
   held := {schema}.held_of(kept.id, kept.held, open_until, now);
   given.id := kept.id;
@@ -345,6 +345,7 @@ DECLARE
   kept record;
   judged bigint[] := '{}';
   awaited boolean;
+  earlier boolean;
 BEGIN
   IF coalesce(cardinality(given), 0) = 0 THEN
     RETURN false;
@@ -360,21 +361,25 @@ BEGIN
     rule := {schema}.rule_named(one.name);
     CONTINUE WHEN rule.name IS NULL;
     awaited := one.awaited OR EXISTS (SELECT FROM unnest(given) AS other WHERE other.id = one.id AND other.awaited);
-    -- Of a group it matters only to lanes that waited for it.
+    -- Of a group it matters only to lanes and permits that waited for it.
     CONTINUE WHEN rule.by_group AND NOT awaited;
     -- A heavy job waits for more than one, and has to look after every change.
-    IF rule.weight IS NOT NULL AND awaited THEN
-      RETURN true;
+    earlier := rule.weight IS NOT NULL AND awaited;
+    IF NOT earlier THEN
+      CONTINUE WHEN one.wait = 0 AND (rule.weight IS NULL OR rule.max IS NOT NULL);
+      SELECT greatest(now, l.newest, l.latest_at) AS at, l.held + coalesce((
+          SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) AS slots
+        INTO kept FROM {schema}.limits l WHERE l.id = one.id;
+      earlier := rule.weight IS NOT NULL AND rule.max IS NULL AND kept.slots < one.slots;
+      IF earlier IS NOT TRUE AND one.wait <> 0 THEN
+        earlier := {schema}.refusal_wait(rule, one.grp, 1, 1, 0, 0, 0, NULL, coalesce(kept.at, now)) < one.wait;
+      END IF;
     END IF;
-    CONTINUE WHEN one.wait = 0 AND (rule.weight IS NULL OR rule.max IS NOT NULL);
-    SELECT greatest(now, l.newest, l.latest_at) AS at, l.held + coalesce((
-        SELECT sum(h.slots) FROM {schema}.holds h WHERE h.limit_id = l.id AND h.until > now), 0) AS slots
-      INTO kept FROM {schema}.limits l WHERE l.id = one.id;
-    IF rule.weight IS NOT NULL AND rule.max IS NULL AND kept.slots < one.slots THEN
-      RETURN true;
-    END IF;
-    CONTINUE WHEN one.wait = 0;
-    IF {schema}.refusal_wait(rule, one.grp, 1, 1, 0, 0, 0, NULL, coalesce(kept.at, now)) < one.wait THEN
+    IF earlier THEN
+      -- Permits that wait are woken up, and ask again.
+      IF rule.by_group THEN
+        UPDATE {schema}.limits AS l SET awaited = false WHERE l.id = one.id AND l.awaited;
+      END IF;
       RETURN true;
     END IF;
   END LOOP;
