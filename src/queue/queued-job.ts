@@ -124,10 +124,10 @@ export class QueuedJob<Data = unknown, Result = unknown> {
     return changeOne(this.#place, "remove", this.id);
   }
 
-  /** Calls the listener with every reported progress, until the job ends or the returned function is called. */
+  /** Calls the listener with every reported progress, until the job ends, is gone, or the returned function is called. */
   onProgress(callback: (progress: JobProgress) => void): () => void {
     readArgument("onProgress", "callback", fn, callback);
-    return followProgress(this.#place.storage, this.queue, this.id, callback);
+    return followProgress(this.#place, this.id, callback);
   }
 }
 

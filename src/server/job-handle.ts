@@ -29,7 +29,7 @@ export class JobHandle<Output = unknown> {
     return this.#job.cancel();
   }
 
-  /** Calls the listener with every reported progress, until the job ends or the returned function is called. */
+  /** Calls the listener with every reported progress, until the job ends, is gone, or the returned function is called. */
   onProgress(listener: JobProgressListener): () => void {
     readArgument("onProgress", "listener", fn, listener);
     return this.#job.onProgress(spread(listener));

@@ -1,4 +1,4 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
 import { JobNotFoundError, OptionsError } from "../core/errors.ts";
 import type { JobEventName, JobEvents } from "../core/events.ts";
 import type { JobState } from "../core/job.ts";
@@ -75,12 +75,14 @@ export class JobQueueClient<Input = any, Output = any> {
   readonly queueName: string;
   readonly storage: JobStorage;
   readonly #type: string;
+  readonly #clock: Clock;
   readonly #queue: Queue<Record<string, { data: Input; result: Output }>>;
 
   constructor(options: StorageOrStore<JobQueueClientOptions<Input, Output>>) {
     const { jobClass, type, queueName, ...queue } = readOptions(OWNER, RULES, namingStorage(OWNER, options));
     this.#type = typeFrom({ jobClass, type }) ?? DEFAULT_TYPE;
     this.#queue = new Queue(queueName, queue as { storage: JobStorage });
+    this.#clock = (queue.clock as Clock | undefined) ?? systemClock;
     this.queueName = queueName;
     this.storage = this.#queue.storage;
   }
@@ -128,10 +130,11 @@ export class JobQueueClient<Input = any, Output = any> {
     return this.#queue.cancel(id);
   }
 
-  /** Calls the listener with every reported progress, until the job ends or the returned function is called. */
+  /** Calls the listener with every reported progress, until the job ends, is gone, or the returned function is called. */
   onJobProgress(id: string, listener: JobProgressListener): () => void {
     readArgument("onJobProgress", "listener", fn, listener);
-    return followProgress(this.storage, this.queueName, id, spread(listener));
+    const { storage, queueName: queue } = this;
+    return followProgress({ storage, queue, clock: this.#clock }, id, spread(listener));
   }
 
   /** The state of a job of this queue; undefined if there is none with this id. */

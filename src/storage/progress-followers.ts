@@ -1,72 +1,99 @@
+import type { Clock } from "../core/clock.ts";
 import { getOrMake } from "../core/get-or-make.ts";
 import type { JobEvent } from "../core/events.ts";
 import type { JobProgress } from "../core/job.ts";
-import type { JobStorage } from "./job-storage.ts";
-
-/** How many jobs one look-up asks for. */
-const STEP = 500;
+import type { Ending, JobStorage } from "./job-storage.ts";
+import { type Waiter, type Waiters, waitersOf } from "./waiters.ts";
 
 interface Follower {
   readonly queue: string;
   readonly callback: (progress: JobProgress) => void;
 }
 
-type Source = Pick<JobStorage, "endings" | "subscribe">;
+/** A followed job. Its end is awaited, since a job that is removed or replaced ends without an event. */
+class Followed implements Waiter {
+  before: Waiter | undefined;
+  after: Waiter | undefined;
+  readonly followers = new Set<Follower>();
+  readonly #lookAgain: () => void;
+  readonly #forget: () => void;
+
+  constructor(lookAgain: (waiter: Waiter) => void, forget: () => void) {
+    this.#lookAgain = () => lookAgain(this);
+    this.#forget = forget;
+  }
+
+  /** Progress that was reported before the end may come after it: then the event of the end comes last. */
+  ended(_: Ending, here: boolean): void {
+    if (here) this.#lookAgain();
+    else this.#forget();
+  }
+
+  failed(): void {
+    try {
+      this.#lookAgain();
+    } catch {
+      // The storage is closed.
+      this.#forget();
+    }
+  }
+}
+
+type Source = Pick<JobStorage, "endings" | "subscribe" | "limits">;
 
 /** All followers of progress of one storage in this process: one subscription, and each event goes to the followers of its job. */
 class ProgressFollowers {
   readonly #storage: Source;
-  readonly #followers = new Map<string, Set<Follower>>();
-  /** Jobs followed since the last look-up: they may have ended before. */
-  #fresh: string[] = [];
+  readonly #waiters: Waiters;
+  readonly #followed = new Map<string, Followed>();
   #unsubscribe: (() => void) | undefined;
 
-  constructor(storage: Source) {
+  constructor(storage: Source, clock: Clock) {
     this.#storage = storage;
+    this.#waiters = waitersOf(storage, clock);
   }
 
   add(id: string, follower: Follower): () => void {
     this.#unsubscribe ??= this.#storage.subscribe({ queue: null, event: (event) => this.#hear(event) });
-    const others = this.#followers.get(id);
-    if (others === undefined) this.#followers.set(id, new Set([follower]));
-    else others.add(follower);
-    this.#fresh.push(id);
-    if (this.#fresh.length === 1) void this.#leaveEnded();
+    const followed = getOrMake(this.#followed, id, () => this.#follow(id));
+    followed.followers.add(follower);
     return () => {
-      const followers = this.#followers.get(id);
-      if (followers?.delete(follower) === true && followers.size === 0) this.#forget(id);
+      followed.followers.delete(follower);
+      if (followed.followers.size === 0) this.#leave(id, followed);
     };
+  }
+
+  #follow(id: string): Followed {
+    const followed = new Followed(
+      (waiter) => this.#waiters.add(id, waiter, true),
+      () => this.#forget(id),
+    );
+    this.#waiters.add(id, followed);
+    return followed;
   }
 
   #hear(event: JobEvent): void {
     if (!("id" in event)) return;
-    const followers = this.#followers.get(event.id);
-    if (followers === undefined) return;
+    const followed = this.#followed.get(event.id);
+    if (followed === undefined) return;
     if (event.event === "progress") {
-      for (const { queue, callback } of followers) if (queue === event.queue) safely(() => callback(event.progress));
+      for (const { queue, callback } of followed.followers) {
+        if (queue === event.queue) safely(() => callback(event.progress));
+      }
     } else if (event.event === "completed" || event.event === "dead" || event.event === "cancelled") {
-      this.#forget(event.id);
+      this.#leave(event.id, followed);
     }
   }
 
-  /** Ends the followers of jobs that have ended or do not exist. Never rejects. */
-  async #leaveEnded(): Promise<void> {
-    // Followers of the same turn are looked up together.
-    await Promise.resolve();
-    const ids = [...new Set(this.#fresh.splice(0))];
-    for (let n = 0; n < ids.length; n += STEP) {
-      const step = ids.slice(n, n + STEP);
-      try {
-        for (const { id } of (await this.#storage.endings(step)).ended) this.#forget(id);
-      } catch {
-        for (const id of step) this.#forget(id);
-      }
-    }
+  #leave(id: string, followed: Followed): void {
+    if (this.#followed.get(id) !== followed) return;
+    this.#waiters.leave(id, followed);
+    this.#forget(id);
   }
 
   #forget(id: string): void {
-    this.#followers.delete(id);
-    if (this.#followers.size > 0) return;
+    this.#followed.delete(id);
+    if (this.#followed.size > 0) return;
     this.#unsubscribe?.();
     this.#unsubscribe = undefined;
   }
@@ -74,14 +101,13 @@ class ProgressFollowers {
 
 const ofStorage = new WeakMap<object, ProgressFollowers>();
 
-/** Calls the listener with every published progress of the job, until it ends or the returned function is called. */
+/** Calls the listener with every published progress of the job, until it ends, is gone, or the returned function is called. */
 export function followProgress(
-  storage: Source,
-  queue: string,
+  { storage, queue, clock }: { readonly storage: Source; readonly queue: string; readonly clock: Clock },
   id: string,
   callback: (progress: JobProgress) => void,
 ): () => void {
-  return getOrMake(ofStorage, storage, () => new ProgressFollowers(storage)).add(id, { queue, callback });
+  return getOrMake(ofStorage, storage, () => new ProgressFollowers(storage, clock)).add(id, { queue, callback });
 }
 
 function safely(call: () => void): void {

@@ -17,7 +17,8 @@ export interface Waiter {
   /** The waiters before and after it for the same job. */
   before: Waiter | undefined;
   after: Waiter | undefined;
-  ended(ending: Ending): void;
+  /** `here`: a worker of this process has settled it, and events of the job may still be on their way. */
+  ended(ending: Ending, here: boolean): void;
   failed(error: unknown): void;
 }
 
@@ -51,6 +52,7 @@ export class Waiters {
   #looking = false;
   #cancelPause: (() => void) | undefined;
   #pauseUntil = Number.NEGATIVE_INFINITY;
+  #closed = false;
 
   constructor(storage: Pick<JobStorage, "endings" | "subscribe">, clock: Clock) {
     this.#storage = storage;
@@ -62,16 +64,19 @@ export class Waiters {
     return this.#awaited.size;
   }
 
-  /** Adds a waiter. It is called once, unless it is removed before. */
-  add(id: string, waiter: Waiter): void {
+  /** Adds a waiter. It is called once, unless it is removed before. `later`: its job is looked up by the next poll, and not at once. */
+  add(id: string, waiter: Waiter, later = false): void {
+    if (this.#closed) throw closed();
     this.#unsubscribe ??= this.#storage.subscribe({ queue: null, ended: (ids) => this.#heard(ids) });
     this.#cancelPoll ??= this.#clock.after(POLL_MS, this.#poll);
     let job = this.#awaited.get(id);
     if (job === undefined) this.#awaited.set(id, (job = { id, first: undefined, last: undefined, settling: false }));
     waiter.before = job.last;
+    waiter.after = undefined;
     if (job.last === undefined) job.first = waiter;
     else job.last.after = waiter;
     job.last = waiter;
+    if (later) return;
     this.#lookUp(job);
     this.#plan();
   }
@@ -107,7 +112,7 @@ export class Waiters {
       for (const [i, job] of jobs.entries()) {
         job.settling = false;
         if (lost === undefined || stale.has(job.id)) this.#lookUp(job);
-        else this.#end(job, endings[i]!);
+        else this.#end(job, endings[i]!, true);
       }
       this.#plan();
     };
@@ -115,7 +120,8 @@ export class Waiters {
 
   /** The storage is closed: all waiters fail. */
   close(): void {
-    for (const job of this.#awaited.values()) this.#fail(job, new StorageError("the storage is closed"));
+    this.#closed = true;
+    for (const job of this.#awaited.values()) this.#fail(job, closed());
   }
 
   #heard(ids: readonly string[]): void {
@@ -185,7 +191,7 @@ export class Waiters {
       const { ended, more } = await inTime(this.#clock, () => this.#storage.endings(jobs.map(({ id }) => id)));
       for (const ending of ended) {
         const job = this.#awaited.get(ending.id);
-        if (job !== undefined) this.#end(job, ending);
+        if (job !== undefined) this.#end(job, ending, false);
       }
       if (more) for (const job of jobs) this.#lookUp(job);
     } catch (error) {
@@ -193,12 +199,22 @@ export class Waiters {
     }
   }
 
-  #end(job: Awaited, ending: Ending): void {
-    for (let waiter = this.#removed(job); waiter !== undefined; waiter = waiter.after) waiter.ended(ending);
+  #end(job: Awaited, ending: Ending, here: boolean): void {
+    this.#call(job, (waiter) => waiter.ended(ending, here));
   }
 
   #fail(job: Awaited, error: unknown): void {
-    for (let waiter = this.#removed(job); waiter !== undefined; waiter = waiter.after) waiter.failed(error);
+    this.#call(job, (waiter) => waiter.failed(error));
+  }
+
+  /** Removes the job, and calls its waiters. A waiter may add itself again. */
+  #call(job: Awaited, call: (waiter: Waiter) => void): void {
+    let waiter = this.#removed(job);
+    while (waiter !== undefined) {
+      const { after }: Waiter = waiter;
+      call(waiter);
+      waiter = after;
+    }
   }
 
   /** Removes the job, and returns its first waiter. */
@@ -245,6 +261,8 @@ export function settlingHere(
 export function closeWaiters({ limits }: Pick<JobStorage, "limits">): void {
   byLimits.get(limits)?.close();
 }
+
+const closed = () => new StorageError("the storage is closed");
 
 function endingOf(outcome: Outcome): Ending | undefined {
   const { id, to } = outcome;

@@ -5,6 +5,7 @@ import {
   JobTimeoutError,
   MemoryStorage,
   Queue,
+  type QueuedJob,
   StorageError,
   Worker,
 } from "../../src/index.ts";
@@ -199,7 +200,7 @@ describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
 });
 
 describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
-  it("all followers of progress share one subscription, and each gets the progress of its own job until it ends", async () => {
+  it("all followers of progress share one subscription, with one for the ends of their jobs, and each gets the progress of its own job until it ends", async () => {
     const { clock, queue, storage, counts } = open(make);
     const jobs = await queue.addBulk(many(1_000));
     const heard = jobs.map((): number[] => []);
@@ -209,8 +210,8 @@ describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
       throw new Error("a listener");
     });
     offs[1]!();
-    await clock.advance(1);
-    expect(counts).toMatchObject({ looks: 2, subscriptions: 1, others: 0 });
+    await clock.advance(10);
+    expect(counts).toMatchObject({ looks: 2, subscriptions: 2, others: 0 });
     const worker = new Worker("q", async ({ data }, { updateProgress }) => updateProgress((data as number) / 10), {
       storage,
       clock,
@@ -224,6 +225,64 @@ describe.each(STORAGES)("following the progress of jobs on %s", (_, make) => {
     jobs[5]!.onProgress(() => {});
     await clock.advance(1);
     expect(counts.subscriptions).toBe(0);
+  });
+
+  it("followers of a job that is removed, drained, replaced or cancelled end", async () => {
+    const { clock, queue, counts } = open(make);
+    const ends = {
+      removed: (job: QueuedJob) => job.remove(),
+      drained: () => queue.drain(),
+      cancelled: (job: QueuedJob) => job.cancel(),
+      replaced: () => queue.add("t", 2, { idempotencyKey: "replaced", onDuplicate: "replace" }),
+    };
+    for (const [how, end] of Object.entries(ends)) {
+      const job = await queue.add("t", 1, { idempotencyKey: how });
+      job.onProgress(() => {});
+      const off = job.onProgress(() => {});
+      await clock.advance(1);
+      expect(counts.subscriptions, how).toBeGreaterThan(0);
+      await end(job);
+      await clock.advance(1_001);
+      expect(counts.subscriptions, how).toBe(0);
+      off();
+    }
+  });
+
+  it("followers get progress whose event comes after a worker of their process has settled the job", async () => {
+    const { clock, queue, inner, storage, counts } = open(make);
+    const subscribe = inner.subscribe.bind(inner);
+    inner.subscribe = ({ event, ...others }) =>
+      subscribe({ ...others, ...(event && { event: (one) => void clock.after(50, () => event(one)) }) });
+    const heard: number[] = [];
+    const job = await queue.add("t", null);
+    job.onProgress(({ percent }) => heard.push(percent));
+    const worker = new Worker("q", async (_job, { updateProgress }) => updateProgress(7), { storage, clock });
+    await clock.advance(5);
+    expect((await job.info())!.state).toBe("completed");
+    await clock.advance(100);
+    expect(heard).toEqual([7]);
+    await worker.stop();
+    expect(counts.subscriptions).toBe(0);
+  });
+
+  it("followers stay when a look-up fails, and end when the storage closes", async () => {
+    const { clock, queue, inner, storage, counts } = open(make);
+    const job = await queue.add("t", 1);
+    const heard: number[] = [];
+    job.onProgress(({ percent }) => heard.push(percent));
+    await clock.advance(1);
+    inner.endings = () => Promise.reject(new StorageError("no answer"));
+    await clock.advance(3_000);
+    expect(counts).toMatchObject({ subscriptions: 2, looks: 4 });
+    const progress = { percent: 5, message: null, details: null };
+    await storage.publish({ event: "progress", queue: "q", id: job.id, type: "t", progress } as never);
+    await clock.advance(1_000);
+    expect(heard).toEqual([5]);
+    const { looks } = counts;
+    await storage.close();
+    await clock.advance(5_000);
+    expect(counts).toMatchObject({ subscriptions: 0, looks });
+    expect(clock.timers).toBe(0);
   });
 });
 
