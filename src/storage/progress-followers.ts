@@ -39,7 +39,7 @@ class Followed implements Waiter {
   }
 }
 
-type Source = Pick<JobStorage, "endings" | "subscribe" | "limits">;
+type Source = Pick<JobStorage, "endings" | "subscribe" | "sweep" | "limits">;
 
 /** All followers of progress of one storage in this process: one subscription, and each event goes to the followers of its job. */
 class ProgressFollowers {

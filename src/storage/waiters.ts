@@ -8,6 +8,8 @@ import type { Ending, JobStorage, Outcome } from "./job-storage.ts";
 const STEP = 500;
 /** Notifications are hints and may be lost: the next awaited jobs are looked up so often. */
 const POLL_MS = 1_000;
+/** Every so many polls the storage is swept: where no worker runs, a job whose deadline has passed would not end. */
+const POLLS_TO_SWEEP = 10;
 /** After a full look-up, notifications within this time are looked up together. */
 const MANY = 10;
 const GAP_MS = 5;
@@ -32,13 +34,15 @@ interface Awaited {
   settling: boolean;
 }
 
+type Source = Pick<JobStorage, "endings" | "subscribe" | "sweep">;
+
 /**
  * All waiters of this process for jobs of one storage: one subscription, and one look-up at a time of a bounded number of jobs, whatever
  * the number of waiters. Notifications of the storage, and jobs that workers of this process settle, go by id to their waiters. Without
  * notifications there is one look-up a second, for the next jobs in turn.
  */
 export class Waiters {
-  readonly #storage: Pick<JobStorage, "endings" | "subscribe">;
+  readonly #storage: Source;
   readonly #clock: Clock;
   readonly #awaited = new Map<string, Awaited>();
   /** Jobs to look up. */
@@ -48,13 +52,14 @@ export class Waiters {
   #turnLeft = 0;
   #unsubscribe: (() => void) | undefined;
   #cancelPoll: (() => void) | undefined;
+  #polls = 0;
   /** A look-up is under way, or about to begin. */
   #looking = false;
   #cancelPause: (() => void) | undefined;
   #pauseUntil = Number.NEGATIVE_INFINITY;
   #closed = false;
 
-  constructor(storage: Pick<JobStorage, "endings" | "subscribe">, clock: Clock) {
+  constructor(storage: Source, clock: Clock) {
     this.#storage = storage;
     this.#clock = clock;
   }
@@ -138,6 +143,8 @@ export class Waiters {
 
   readonly #poll = (): void => {
     this.#cancelPoll = this.#clock.after(POLL_MS, this.#poll);
+    this.#polls += 1;
+    if (this.#polls % POLLS_TO_SWEEP === 0) void this.#sweep();
     if (this.#turn === undefined) {
       this.#turn = this.#awaited.values();
       this.#turnLeft = this.#awaited.size;
@@ -153,6 +160,15 @@ export class Waiters {
     }
     this.#plan();
   };
+
+  /** One step: what is left waits for the next. Never rejects. */
+  async #sweep(): Promise<void> {
+    try {
+      await inTime(this.#clock, () => this.#storage.sweep());
+    } catch {
+      // The waiters learn of a storage that fails from their look-ups.
+    }
+  }
 
   #plan(): void {
     if (this.#looking || this.#due.size === 0) return;
@@ -244,7 +260,7 @@ export class Waiters {
 const byLimits = new WeakMap<object, Waiters>();
 
 /** The waiters of this storage: one instance for all queues of the process. */
-export function waitersOf(storage: Pick<JobStorage, "endings" | "subscribe" | "limits">, clock: Clock): Waiters {
+export function waitersOf(storage: Source & Pick<JobStorage, "limits">, clock: Clock): Waiters {
   return getOrMake(byLimits, storage.limits, () => new Waiters(storage, clock));
 }
 

@@ -51,7 +51,7 @@ const zero = (counts: Record<string, number>) =>
   Object.keys(counts).forEach((key) => key !== "subscriptions" && (counts[key] = 0));
 
 describe.each(STORAGES)("8,000 waiters on %s", (_, make) => {
-  it("8,000 waiters need one subscription, and one look-up of 500 jobs a second while nothing happens", async () => {
+  it("8,000 waiters need one subscription, and one look-up of 500 jobs a second and a sweep every 10 s while nothing happens", async () => {
     const { clock, counts, queue } = open(make);
     const jobs = await queue.addBulk(many(8_000));
     zero(counts);
@@ -60,7 +60,8 @@ describe.each(STORAGES)("8,000 waiters on %s", (_, make) => {
     expect(counts).toEqual({ looks: 16, asked: 8_000, subscriptions: 1, others: 0 });
     zero(counts);
     await clock.advance(60_000);
-    expect(counts).toMatchObject({ subscriptions: 1, others: 0 });
+    // Six sweeps.
+    expect(counts).toMatchObject({ subscriptions: 1, others: 6 });
     // Every one of them three times.
     expect(counts.looks).toBeLessThanOrEqual(60);
     expect(counts.asked).toBeGreaterThan(3 * 8_000);
@@ -168,6 +169,34 @@ describe.each(STORAGES)("waiting for a job on %s", (_, make) => {
     await clock.advance(10);
     await storage.close();
     await Promise.all(waits);
+    expect(clock.timers).toBe(0);
+  });
+
+  it("a waiter gets the error of a job that is dead by its deadline, or by its last lease, though no worker runs", async () => {
+    const { clock, queue, storage } = open(make);
+    const claim = { worker: "w", queue: "q", types: ["lost"], max: 1, leaseMs: 5_000, limits: [], settle: [] };
+    const lost = await queue.add("lost", null, { maxAttempts: 1 });
+    expect((await storage.claim(claim as never)).jobs).toHaveLength(1);
+    const late = await queue.add("late", null, { deadline: "5s" });
+    const waits = Promise.allSettled([late.result(), lost.result()]);
+    await clock.advance(20_000);
+    const [byDeadline, byLease] = await waits;
+    expect(byDeadline).toMatchObject({ reason: expect.any(JobTimeoutError) });
+    expect(byLease).toMatchObject({ reason: { name: "JobError", message: expect.stringContaining("lease") } });
+    expect(clock.timers).toBe(0);
+  });
+
+  it("a sweep that fails does not end a wait", async () => {
+    const clock = new FakeClock();
+    const storage = faultyStorage(make(clock), ({ member }) =>
+      member === "sweep" ? { kind: "fail-before" } : undefined,
+    );
+    const queue = new Queue("q", { storage, clock });
+    const result = (await queue.add("t", null)).result({ timeout: 30_000 });
+    const late = expect(result).rejects.toThrow(JobTimeoutError);
+    await clock.advance(31_000);
+    await late;
+    expect(storage.calls.filter(({ member }) => member === "sweep")).toHaveLength(2);
     expect(clock.timers).toBe(0);
   });
 
@@ -293,7 +322,8 @@ it("an awaited job is looked up in its turn though more and more jobs are awaite
     ended: isOver && ids.includes("old") ? [{ id: "old", state: "completed" as const, result: null }] : [],
     more: false,
   });
-  const waiters = new Waiters({ endings, subscribe: () => () => {} }, clock);
+  const sweep = async () => ({ stalled: 0, deleted: 0, more: false });
+  const waiters = new Waiters({ endings, sweep, subscribe: () => () => {} }, clock);
   let ended = false;
   const add = (id: string, told = () => {}) =>
     waiters.add(id, { before: undefined, after: undefined, ended: told, failed: () => {} });
