@@ -24,7 +24,10 @@ export interface QueueExplanation {
    * and `unknown` says why.
    */
   readonly drainsInMs: number | undefined;
-  /** The least time that it takes, by the known limits. */
+  /**
+   * The last of them certainly does not start before this, unless something is cancelled or changed. 0: nothing is certain. How long jobs
+   * run is not, nor what they weigh.
+   */
   readonly atLeastMs: number;
   /** Why there is no estimate, in sentences. */
   readonly unknown: readonly string[];
@@ -47,7 +50,7 @@ export interface LimitDrain {
   readonly stopped: boolean;
   /** undefined: not known, and `unknown` says why. */
   readonly drainsInMs: number | undefined;
-  /** The least time that it takes, by the known limits. */
+  /** The last of the jobs of this queue certainly does not start before this under it; see `QueueExplanation.atLeastMs`. */
   readonly atLeastMs: number;
   readonly unknown: string | undefined;
   /** What the estimate assumes, in sentences. */
@@ -63,9 +66,10 @@ export function drain({ queue, paused, types, limits }: Backlog): QueueExplanati
     types.filter((type) => type.waiting > 0 && has(type)).map(({ type }) => type);
   const pausedTypes = namesOf((type) => type.paused);
   const unhandledTypes = namesOf((type) => type.workers === 0);
-  const drains = limits
+  const slowest = limits
     .flatMap((state) => limitDrain(state, queue, types) ?? [])
-    .toSorted((a, b) => Number(b.stopped) - Number(a.stopped) || b.atLeastMs - a.atLeastMs);
+    .toSorted((a, b) => Number(b.drain.stopped) - Number(a.drain.stopped) || b.knownMs - a.knownMs);
+  const drains = slowest.map((limit) => limit.drain);
   const unknown = [
     ...(paused && waiting > 0 ? [`The queue "${queue}" is paused.`] : []),
     ...pausedTypes.map((type) => `Jobs of type "${type}" are paused.`),
@@ -77,8 +81,8 @@ export function drain({ queue, paused, types, limits }: Backlog): QueueExplanati
     ...drains.flatMap((limit) => limit.assumed),
     ...(scheduled > 0 ? [`${scheduled} more are due later, and are not counted.`] : []),
   ];
-  const bottleneck = drains.find(({ stopped, atLeastMs: ms }) => stopped || ms > 0)?.limit;
-  const drainsInMs = unknown.length > 0 ? undefined : atLeastMs;
+  const bottleneck = slowest.find(({ drain: { stopped }, knownMs }) => stopped || knownMs > 0)?.drain.limit;
+  const drainsInMs = unknown.length > 0 ? undefined : Math.max(0, ...slowest.map((limit) => limit.knownMs));
   return {
     queue,
     paused,
@@ -125,7 +129,12 @@ interface Span {
   readonly stops?: boolean;
 }
 
-function limitDrain(state: LimitState, queue: string, types: readonly TypeBacklog[]): LimitDrain | undefined {
+/** `knownMs`: the estimate, by the parts of the limit of which there is one. */
+function limitDrain(
+  state: LimitState,
+  queue: string,
+  types: readonly TypeBacklog[],
+): { readonly drain: LimitDrain; readonly knownMs: number } | undefined {
   const { rule } = state;
   const under = types.filter((type) => type.waiting > 0 && applies(rule, queue, type.type));
   const waiting = under.reduce((sum, type) => sum + type.waiting, 0);
@@ -138,33 +147,53 @@ function limitDrain(state: LimitState, queue: string, types: readonly TypeBacklo
       ? spansOf(rule.quota, state, demand)
       : spansByKeys(state, under, rule.by, Math.max(1, state.waiting / waiting));
   const unknown = spans.find(({ ms }) => ms === undefined);
-  const atLeastMs = Math.max(0, ...spans.map(({ ms }) => ms ?? 0));
-  const longest = atLeastMs > 0 ? spans.find(({ ms }) => ms === atLeastMs) : undefined;
-  return {
+  const knownMs = Math.max(0, ...spans.map(({ ms }) => ms ?? 0));
+  const longest = knownMs > 0 ? spans.find(({ ms }) => ms === knownMs) : undefined;
+  const drained: LimitDrain = {
     limit: rule.name,
     waiting,
     elsewhere,
     binds: unknown?.binds ?? longest?.binds,
     stopped: spans.some(({ stops }) => stops === true),
-    drainsInMs: unknown === undefined ? atLeastMs : undefined,
-    atLeastMs,
+    drainsInMs: unknown === undefined ? knownMs : undefined,
+    atLeastMs: leastOf(state, under),
     unknown: unknown && `The limit ${rule.name} ${unknown.why}.`,
     assumed: assumedOf(rule, elsewhere, under.length),
   };
+  return { drain: drained, knownMs };
 }
+
+/**
+ * The last of these jobs certainly does not start before this. In any window at most `max` start, so the start that comes `max` after
+ * another comes a window later, whatever is in use now. Jobs of other queues may come last; what jobs weigh is an average, and may turn
+ * out to be less; of groups with numbers of their own, and of keys, it is not known how many jobs each has.
+ */
+function leastOf({ rule, states }: LimitState, types: readonly TypeBacklog[]): number {
+  const { by, byGroup, groups, weight, paused } = rule;
+  const { max, windowMs, everyMs } = rule.quota;
+  if (paused || by !== undefined || Object.values(groups).some(hasNumbers)) return 0;
+  const starts = byGroup
+    ? Math.max(...types.map(({ mostInGroup }) => mostInGroup))
+    : types.reduce((sum, { waiting }) => sum + waiting, 0);
+  const windows = max === null || max === 0 || weight !== null ? 0 : Math.ceil(starts / max) - 1;
+  // A hold of one group says nothing about the others.
+  const heldMs = byGroup ? 0 : (states[0]?.heldForMs ?? 0);
+  return heldMs + Math.max(windows * (windowMs ?? 0), (starts - 1) * (everyMs ?? 0));
+}
+
+const hasNumbers = (own: GroupRule) => Object.keys(own).some((key) => key !== "share");
 
 function assumedOf({ name, byGroup, by, groups }: LimitRule, elsewhere: number, types: number): string[] {
   if (by !== undefined) {
     return Object.keys(groups).length === 0 ? [] : [`All values under ${name} are taken to have the same numbers.`];
   }
-  const numbers = (own: GroupRule) => Object.keys(own).some((key) => key !== "share");
   return [
     ...(elsewhere > 0
       ? [`${elsewhere} jobs of other queues under ${name} are taken to be like those of this one.`]
       : []),
     ...(byGroup ? [`Of the groups under ${name} the one with most waiting is taken to have most in use.`] : []),
     ...(byGroup && types > 1 ? [`Every group under ${name} is taken to have jobs of one type.`] : []),
-    ...(Object.values(groups).some(numbers) ? ["It is taken to have no numbers of its own."] : []),
+    ...(Object.values(groups).some(hasNumbers) ? ["It is taken to have no numbers of its own."] : []),
   ];
 }
 

@@ -10,6 +10,7 @@ import type { JobRecord, LimitState, TypeBacklog } from "../../src/index.ts";
 import { drain } from "../../src/storage/drain.ts";
 import { explainJob } from "../../src/storage/explain.ts";
 import { roughText, spanText } from "../../src/storage/span.ts";
+import { chance } from "../worker/failing-network.ts";
 
 const NOW = Date.UTC(2030, 0, 1);
 const at = (ms: number) => new Date(NOW + ms);
@@ -449,11 +450,11 @@ describe("how long a backlog takes", () => {
       limitOf({ max: 1, per: "1s", all: true }, { state: { used: 1 } }),
     ];
     const explained = drain(backlog([typeOf("a", 3)], limits));
-    expect(explained).toMatchObject({ drainsInMs: undefined, atLeastMs: 3_000, bottleneck: "quota" });
+    expect(explained).toMatchObject({ drainsInMs: undefined, atLeastMs: 2_000, bottleneck: "quota" });
     expect(explained.unknown).toEqual([
       "The limit gpu depends on how long jobs run, and none of some type has completed yet.",
     ]);
-    expect(explained.text).toContain("It takes 3s at the least.");
+    expect(explained.text).toContain("It takes 2s at the least.");
     // Two find a slot at once, whatever they take.
     expect(drain(backlog([typeOf("a", 2)], limits.slice(0, 1))).drainsInMs).toBe(0);
   });
@@ -574,6 +575,65 @@ describe("how long a backlog takes", () => {
       unknown: ["The limit quota lets nothing start."],
       bottleneck: "quota",
     });
+  });
+
+  it("no backlog drains sooner than it takes at the least", () => {
+    const random = chance(20_261);
+    const upTo = (most: number) => Math.floor(random() * (most + 1));
+    let certain = 0;
+    for (let round = 0; round < 2_000; round++) {
+      const byGroup = random() < 0.5;
+      const max = 1 + upTo(4);
+      const everyMs = random() < 0.3 ? 1 + upTo(400) : 0;
+      const groups = Array.from({ length: byGroup ? 1 + upTo(3) : 1 }, (_, i) => ({
+        group: byGroup ? `g${i}` : null,
+        waiting: upTo(12),
+        elsewhere: upTo(3),
+        // Starts of the last second, oldest first: the next may be due at any time from now.
+        past: Array.from({ length: upTo(max) }, () => -upTo(999)).toSorted((a, b) => a - b),
+      }));
+      const waiting = groups.reduce((sum, one) => sum + one.waiting, 0);
+      if (waiting === 0) continue;
+      const limit = limitOf({
+        max,
+        per: "1s",
+        ...(everyMs > 0 && { every: everyMs }),
+        ...(byGroup ? { by: "group" } : { all: true }),
+      });
+      const [state] = limit.states;
+      const nextOf = (past: readonly number[]) =>
+        Math.max(0, past.length < max ? 0 : past.at(-max)! + 1_000, (past.at(-1) ?? -Infinity) + everyMs);
+      const states = groups.map(({ group, past }) => {
+        const nextInMs = nextOf(past);
+        const reason = nextInMs === 0 ? null : past.length < max ? ("spacing" as const) : ("window" as const);
+        return { ...state!, group, used: past.length, nextInMs, reason };
+      });
+      const elsewhere = groups.reduce((sum, one) => sum + one.elsewhere, 0);
+      const most = Math.max(...groups.map((one) => one.waiting));
+      const types = [typeOf("a", waiting, { groups: groups.length, mostInGroup: most })];
+      const { atLeastMs } = drain(backlog(types, [{ ...limit, waiting: waiting + elsewhere, states }]));
+      const last = groups.map((one) => {
+        const starts = [...one.past];
+        for (let n = 0; n < one.waiting; n++) starts.push(nextOf(starts));
+        return one.waiting === 0 ? 0 : starts.at(-1)!;
+      });
+      expect(atLeastMs, `round ${round}`).toBeLessThanOrEqual(Math.max(...last));
+      certain += Number(atLeastMs > 0);
+    }
+    expect(certain).toBeGreaterThan(1_000);
+  });
+
+  it("nothing is certain where weights, keys, run times or numbers of groups decide", () => {
+    const many = (definition: LimitDefinition) =>
+      drain(backlog([typeOf("a", 100, { ranMs: 50 })], [limitOf(definition)])).atLeastMs;
+    expect(many({ max: 10, per: "1s", all: true })).toBe(9_000);
+    expect(many({ max: 10, per: "1s", by: "group" })).toBe(9_000);
+    expect(many({ max: 10, per: "1s", weight: "tokens", all: true })).toBe(0);
+    expect(many({ max: 10, per: "1s", by: "tenant" })).toBe(0);
+    expect(many({ max: 10, per: "1s", by: "group", overrides: { acme: { max: 50 } } })).toBe(0);
+    expect(many({ concurrency: 2, all: true })).toBe(0);
+    const held = limitOf({ every: "1s", all: true }, { state: { nextInMs: 7_000, reason: "held", heldForMs: 7_000 } });
+    expect(drain(backlog([typeOf("a", 3)], [held])).atLeastMs).toBe(9_000);
   });
 
   it("the estimate says what it does not count", () => {
