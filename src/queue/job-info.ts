@@ -1,5 +1,6 @@
 import { fromJson } from "../core/json.ts";
 import type { ErrorRecord, JobKeys, JobProgress, JobRecord, JobState } from "../core/job.ts";
+import { dateAt } from "../storage/span.ts";
 
 /** A job as it was at one moment. */
 export interface JobInfo<Data = unknown, Result = unknown> {
@@ -47,7 +48,7 @@ export function infoOf<Data = unknown, Result = unknown>(record: JobRecord): Job
     attempt: record.attempt,
     maxAttempts: record.maxAttempts,
     createdAt: new Date(record.createdAt),
-    runAt: new Date(record.dueAt),
+    runAt: dateAt(record.dueAt),
     startedAt: toDate(record.startedAt),
     finishedAt: toDate(record.finishedAt),
     deadline: toDate(record.deadline),

@@ -12,10 +12,11 @@ import {
   MemoryStorage,
   OptionsError,
   Queue,
+  RetryableJobError,
   Worker,
   type WorkerOptions,
 } from "../../src/index.ts";
-import { FakeClock } from "../../src/testing/index.ts";
+import { FakeClock, faultyStorage } from "../../src/testing/index.ts";
 
 function open() {
   const clock = new FakeClock();
@@ -147,6 +148,23 @@ describe("waiting for a result", () => {
     await late;
     expect(clock.timers).toBe(0);
     expect(await job.info()).toMatchObject({ state: "waiting" });
+  });
+
+  it("the last date there is can be the due date of a job that is tried again", async () => {
+    const { clock, storage, queue } = open();
+    const last = new Date(8.64e15);
+    // The delay counts from when the outcome is written.
+    const slow = faultyStorage(storage, () => ({ kind: "delay", ms: 1 }), { clock });
+    const job = await queue.add("t", null);
+    const worker = new Worker("q", () => Promise.reject(new RetryableJobError("much later", last)), {
+      storage: slow,
+      clock,
+    });
+    await clock.advance(100);
+    const stopped = worker.stop();
+    await clock.advance(100);
+    await stopped;
+    expect((await job.info())?.runAt).toEqual(last);
   });
 
   it("result() is refused if keepFor is 0", async () => {
