@@ -21,7 +21,7 @@ import { keyText, nameText, queueName } from "../core/names.ts";
 import { newId } from "../core/random.ts";
 import { type DefinedLimits, limitsOption } from "../limits/define.ts";
 import type { LimitDefinitions } from "../limits/definition.ts";
-import type { ChangeAction, JobStorage, NewJob } from "../storage/job-storage.ts";
+import type { Added, ChangeAction, JobStorage, NewJob } from "../storage/job-storage.ts";
 import type { LimitListener } from "../storage/declaring.ts";
 import { drain, type QueueExplanation } from "../storage/drain.ts";
 import type { Explanation } from "../storage/explain.ts";
@@ -49,6 +49,7 @@ import {
   states,
 } from "./bulk.ts";
 import { declaring } from "./declaring.ts";
+import { ofCall } from "./of-call.ts";
 import { infoOf, type JobInfo } from "./job-info.ts";
 import { type WorkerInfo, workerInfoOf } from "./worker-info.ts";
 import { changeOne, explainOne, type JobPlace, QueuedJob } from "./queued-job.ts";
@@ -383,7 +384,12 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
       : (made as readonly NewJob[]);
     const declared = this.#declare();
     if (declared !== undefined) await declared;
-    const added = await (tx === undefined ? this.storage.add(jobs) : this.storage.add(jobs, tx));
+    let added: readonly Added[];
+    try {
+      added = await (tx === undefined ? this.storage.add(jobs) : this.storage.add(jobs, tx));
+    } catch (error) {
+      throw ofCall(owner, error);
+    }
     return jobs.map(
       (job, i) =>
         new QueuedJob(this.#place, {
@@ -408,7 +414,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
     if (schema === undefined && idempotency === null) return this.#made(owner, type, entry.data, options);
     const { data } = entry;
     return async () => {
-      const value = schema === undefined ? data : await validate(schema, type, data);
+      const value = schema === undefined ? data : await validate(owner, schema, type, data);
       const job = this.#made(owner, type, value, options);
       if (idempotency === null) return job;
       return { ...job, idempotency: { ...idempotency, fingerprint: await fingerprint(type, job.data) } };
@@ -436,7 +442,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
       const type = job.type ?? (await this.get(id))?.type;
       if (type === undefined) throw new JobNotFoundError(id);
       const schema = this.#schemas.get(type);
-      const value = schema === undefined ? options.data : await validate(schema, type, options.data);
+      const value = schema === undefined ? options.data : await validate("update", schema, type, options.data);
       data = toJson("update", "data", value, this.#maxDataBytes);
     }
     await this.#declare();

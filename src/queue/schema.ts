@@ -32,11 +32,11 @@ export function readSchemas(owner: string, schemas: unknown): ReadonlyMap<string
 }
 
 /** The output of the schema for `data`, or an error with all its issues. */
-export async function validate(schema: StandardSchema, type: string, data: unknown): Promise<unknown> {
+export async function validate(owner: string, schema: StandardSchema, type: string, data: unknown): Promise<unknown> {
   const result = await schema["~standard"].validate(data);
   if (result.issues === undefined) return result.value;
   const [first] = result.issues;
   const path = (first?.path ?? []).map((step) => String(typeof step === "object" ? step.key : step));
   const said = result.issues.map(({ message }) => message).join("; ");
-  throw new OptionsError("add", ["data", ...path].join("."), data, `what the schema of "${type}" allows`, said);
+  throw new OptionsError(owner, ["data", ...path].join("."), data, `what the schema of "${type}" allows`, said);
 }

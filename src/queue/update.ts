@@ -7,6 +7,7 @@ import { anything, type Check, date, durationOrZero, optional, type OptionRule, 
 import { nameText } from "../core/names.ts";
 import type { JobStorage, JobUpdate } from "../storage/job-storage.ts";
 import { deadline } from "./add-options.ts";
+import { ofCall } from "./of-call.ts";
 
 /**
  * Changes of a job that has not started, checked as `add` checks them. An option that is left out stays as it is; `null` removes it. At
@@ -88,7 +89,9 @@ export async function updateOne(
   id: string,
   set: JobUpdate["set"],
 ): Promise<UpdateAnswer> {
-  const { updated, state } = await storage.update({ queue, id, set });
+  const { updated, state } = await storage.update({ queue, id, set }).catch((error: unknown) => {
+    throw ofCall("update", error);
+  });
   if (state === null) throw new JobNotFoundError(id);
   return { updated, state } as UpdateAnswer;
 }

@@ -167,6 +167,23 @@ describe("waiting for a result", () => {
     expect((await job.info())?.runAt).toEqual(last);
   });
 
+  it("a weight that never fits, and data that a schema refuses, are refused by the name of the call", async () => {
+    const { clock, storage } = open();
+    const limits = { tokens: { max: 10, per: "1s", weight: "tokens", types: ["t"] } } as const;
+    const even = { "~standard": { validate: (value: unknown) => ({ issues: [{ message: `not ${String(value)}` }] }) } };
+    const queue = new Queue("q", { storage, clock, limits, schemas: { even } });
+    const heavy = { weights: { tokens: 11 } };
+    const at = "expected `weights.tokens` to be at most 10, got 11 (number); the limit";
+    await expect(queue.add("t", 1, heavy)).rejects.toThrow(`add: ${at}`);
+    await expect(queue.addBulk([{ type: "t", data: 1, options: heavy }])).rejects.toThrow(`addBulk: ${at}`);
+    const job = await queue.add("t", 1);
+    const error = await job.update(heavy).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(OptionsError);
+    expect(error).toMatchObject({ option: "weights.tokens", value: 11, expected: "at most 10" });
+    expect((error as Error).message).toMatch(`update: ${at}`);
+    await expect(queue.addBulk([{ type: "even", data: 1 }])).rejects.toThrow("addBulk: expected `data` to be");
+  });
+
   it("result() is refused if keepFor is 0", async () => {
     const { queue } = open();
     const job = await queue.add("t", null, { keepFor: 0 });

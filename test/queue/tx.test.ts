@@ -66,10 +66,11 @@ describe("a transaction of the user's", () => {
   ])("a transaction is refused by a %s, which adds nothing", async (name, open) => {
     const storage = open();
     const queue = new Queue("q", { storage });
-    for (const refused of [queue.add("t", 1, { tx }), queue.addBulk([{ type: "t", data: 1 }], { tx })]) {
+    const calls = { add: queue.add("t", 1, { tx }), addBulk: queue.addBulk([{ type: "t", data: 1 }], { tx }) };
+    for (const [call, refused] of Object.entries(calls)) {
       await expect(refused).rejects.toThrow(OptionsError);
       await expect(refused).rejects.toThrow(
-        `add: expected \`tx\` to be left out, got an object; a ${name} cannot take part in a transaction of yours; a PostgresStorage (sluice/postgres) can`,
+        `${call}: expected \`tx\` to be left out, got an object; a ${name} cannot take part in a transaction of yours; a PostgresStorage (sluice/postgres) can`,
       );
     }
     expect((await queue.counts()).waiting).toBe(0);

@@ -279,7 +279,9 @@ describe("options of a client", () => {
     await expect(client.size("pending" as never)).rejects.toThrow(OptionsError);
     await expect(client.peek("pending" as never)).rejects.toThrow(OptionsError);
     await expect(client.peek("waiting", 0)).rejects.toThrow(OptionsError);
+    await expect(client.peek("waiting", 10n as never)).rejects.toThrow("peek: expected `num` to be");
     expect(() => client.onJobProgress("id", undefined as never)).toThrow(OptionsError);
+    expect(() => client.onJobProgress(7 as never, () => {})).toThrow("onJobProgress: expected `id` to be a string");
     expect(() => client.on("finished" as never, () => {})).toThrow(OptionsError);
     expect(await client.size()).toBe(0);
   });
