@@ -127,7 +127,7 @@ const dataBytes: Check<number> = {
   expected: `an integer from 1 to ${LARGEST_DATA} (16 MiB)`,
   read: integer(1, LARGEST_DATA).read,
 };
-const pageSize = /* @__PURE__ */ integer(1, 1_000);
+export const pageSize = /* @__PURE__ */ integer(1, 1_000);
 
 const RULES = {
   storage: required(jobStorage),
@@ -140,8 +140,7 @@ const RULES = {
 };
 /** The values are checked with the job. */
 const ENTRY = { type: optional(anything), data: optional(anything), options: optional(anything) };
-const LIST = {
-  state: optional(states),
+const DEAD_LETTERS = {
   type: optional(anyText),
   group: optional(anyText),
   since: optional(date),
@@ -149,6 +148,7 @@ const LIST = {
   limit: optional(pageSize, 100),
   cursor: optional(anyText),
 };
+const LIST = { ...DEAD_LETTERS, state: optional(states) };
 /**
  * A named queue of jobs: adds, reads and changes them. Workers of the same name and storage run them.
  *
@@ -260,6 +260,7 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
 
   /** Jobs that failed for good, newest first. */
   async deadLetters(options: Omit<ListOptions, "state"> = {}): Promise<ListPage<Jobs>> {
+    readOptions("deadLetters", DEAD_LETTERS, options);
     return this.list({ ...options, state: "dead" });
   }
 

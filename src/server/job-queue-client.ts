@@ -8,7 +8,8 @@ import type { QueueDefaults } from "../core/job-defaults.ts";
 import type { AddOptions } from "../queue/add-options.ts";
 import { nameText } from "../core/names.ts";
 import type { JobInfo } from "../queue/job-info.ts";
-import { Queue } from "../queue/queue.ts";
+import { anyText } from "../queue/bulk.ts";
+import { pageSize, Queue } from "../queue/queue.ts";
 import type { QueuedJob, ResultOptions } from "../queue/queued-job.ts";
 import type { JobStorage } from "../storage/job-storage.ts";
 import { followProgress } from "../storage/progress-followers.ts";
@@ -132,6 +133,7 @@ export class JobQueueClient<Input = any, Output = any> {
 
   /** Calls the listener with every reported progress, until the job ends, is gone, or the returned function is called. */
   onJobProgress(id: string, listener: JobProgressListener): () => void {
+    readArgument("onJobProgress", "id", anyText, id);
     readArgument("onJobProgress", "listener", fn, listener);
     const { storage, queueName: queue } = this;
     return followProgress({ storage, queue, clock: this.#clock }, id, spread(listener));
@@ -145,6 +147,7 @@ export class JobQueueClient<Input = any, Output = any> {
 
   /** The newest jobs with this status, newest first. Without one: of those that have not started. At most 1000. */
   async peek(status?: JobState, num = 100): Promise<readonly JobDetails<Input, Output>[]> {
+    readArgument("peek", "num", pageSize, num);
     const found: JobDetails<Input, Output>[] = [];
     let cursor: string | undefined;
     do {

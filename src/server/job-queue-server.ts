@@ -171,7 +171,7 @@ export class JobQueueServer<Input = any, Output = any> implements AsyncDisposabl
 
   #newWorker(): Worker {
     const { queueName, worker } = this.#settings;
-    const concurrency = worker.concurrency ?? concurrencyUnder(worker.limiter);
+    const { limiter, concurrency = concurrencyUnder(limiter) } = worker;
     const onError = this.#errors.report;
     const limits = this.#declared ? declaredLimits(worker.limits) : worker.limits;
     const own = { limits, concurrency, onError, storage: this.#counted, autostart: false };

@@ -184,6 +184,14 @@ describe("waiting for a result", () => {
     await expect(queue.addBulk([{ type: "even", data: 1 }])).rejects.toThrow("addBulk: expected `data` to be");
   });
 
+  it.each([[5], [null], [[]]])("deadLetters() and limiter() refuse options that are no object: %j", async (options) => {
+    const { storage, queue } = open();
+    await expect(queue.deadLetters(options as never)).rejects.toThrow(
+      "deadLetters: expected `options` to be an object",
+    );
+    expect(() => storage.limiter("l", options as never)).toThrow("expected `options` to be an object");
+  });
+
   it("result() is refused if keepFor is 0", async () => {
     const { queue } = open();
     const job = await queue.add("t", null, { keepFor: 0 });

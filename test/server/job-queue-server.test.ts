@@ -605,6 +605,7 @@ describe("options of a server", () => {
     ["no queue name", { queueName: undefined }, "queueName"],
     ["no storage", { storage: {} }, "storage"],
     ["no workers", { workerCount: 0 }, "workerCount"],
+    ["no concurrency at all", { concurrency: null }, "`concurrency`"],
     ["a bad limiter", { limiter: { max: 0, duration: 1 } }, "max"],
     ["a limiter that lacks methods", { limiter: { canProceed() {} } }, "recordJobStart"],
     ["a window for each worker", { limiter: { max: 1, duration: 1, scope: "worker" } }, "limiter.scope"],

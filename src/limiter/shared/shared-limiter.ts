@@ -54,9 +54,13 @@ function readSettings(storage: SharedLimitStorage, name: string, options: Shared
 export function sharedLimiter(
   storage: SharedLimitStorage,
   name: string,
-  options: SharedLimiterOptions = {},
+  given: Omit<SharedLimiterOptions, "clock">,
+  time: Clock,
 ): SharedLimiter {
-  const { target, ttlMs, grantTtl, clock: time } = readSettings(storage, name, options);
+  // A value that is no options object is refused.
+  const options =
+    typeof given === "object" && given !== null && !Array.isArray(given) ? { ...given, clock: time } : given;
+  const { target, ttlMs, grantTtl } = readSettings(storage, name, options);
   const wakeUps = limitWakeUpsOf(storage, target.id, time);
   const limiters = getOrMake(limitersOf, wakeUps, () => new Map());
   return getOrMake(limiters, `${ttlMs} ${grantTtl}`, () => new SharedLimiter(storage, name, options));

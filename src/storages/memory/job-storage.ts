@@ -80,7 +80,7 @@ export class MemoryStorage implements JobStorage, AsyncDisposable {
 
   /** A shared limit as a limiter for code outside of the queue: it counts with what workers start. */
   limiter(name: string, options: Omit<SharedLimiterOptions, "clock"> = {}): SharedLimiter {
-    return sharedLimiter(this, name, { ...options, clock: this.#clock });
+    return sharedLimiter(this, name, options, this.#clock);
   }
 
   setup(): Promise<void> {

@@ -137,7 +137,7 @@ export class PostgresStorage implements JobStorage {
 
   /** A shared limit, for code outside of the queue: one quota for both. */
   limiter(name: string, options: Omit<SharedLimiterOptions, "clock"> = {}): SharedLimiter {
-    return sharedLimiter(this, name, { ...options, clock: this.#database.clock });
+    return sharedLimiter(this, name, options, this.#database.clock);
   }
 
   setup(): Promise<void> {

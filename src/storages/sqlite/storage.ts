@@ -113,7 +113,7 @@ export class SqliteStorage implements JobStorage {
 
   /** A shared limit, for code outside of the queue: one quota for both. */
   limiter(name: string, options: Omit<SharedLimiterOptions, "clock"> = {}): SharedLimiter {
-    return sharedLimiter(this, name, { ...options, clock: this.#store.clock });
+    return sharedLimiter(this, name, options, this.#store.clock);
   }
 
   setup(): Promise<void> {
