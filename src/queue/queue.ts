@@ -398,7 +398,8 @@ export class Queue<Jobs extends JobMap<Jobs> = AnyJobs> {
           created: added[i]!.created,
           type: job.type,
           data: fromJson(job.data),
-          kept: job.keepFor !== 0,
+          // Whether an earlier job is kept is not known.
+          kept: !added[i]!.created || job.keepFor !== 0,
         }),
     );
   }

@@ -167,6 +167,17 @@ describe("waiting for a result", () => {
     expect((await job.info())?.runAt).toEqual(last);
   });
 
+  it("result() is not refused for an earlier job that is kept, though the options say keepFor: 0", async () => {
+    const { clock, storage, queue } = open();
+    const kept = await queue.add("t", null, { idempotencyKey: "k" });
+    const again = await queue.add("t", null, { idempotencyKey: "k", keepFor: 0 });
+    expect([again.id, again.created]).toEqual([kept.id, false]);
+    const result = again.result();
+    const worker = new Worker("q", async () => "done", { storage, clock });
+    expect(await result).toBe("done");
+    await worker.stop();
+  });
+
   it("a weight that never fits, and data that a schema refuses, are refused by the name of the call", async () => {
     const { clock, storage } = open();
     const limits = { tokens: { max: 10, per: "1s", weight: "tokens", types: ["t"] } } as const;
