@@ -14,8 +14,8 @@ export class MemoryLanes implements LaneSource<Lane> {
   readonly #asked: ReadonlySet<string> | null;
   /** The rules that give some groups a larger share. */
   readonly #sharing: readonly LimitRule[];
-  /** The limits of heavy heads that have started. */
-  readonly #waitedFor = new Set<MemoryLimitState>();
+  /** What heavy heads reserved that have started, or that another limit refuses. */
+  readonly #unreserved = new Set<MemoryLimitState>();
 
   constructor(step: ClaimStep, rules: readonly LimitRule[]) {
     const { types } = step.request;
@@ -41,7 +41,7 @@ export class MemoryLanes implements LaneSource<Lane> {
   }
 
   start(lane: Lane, charges: readonly KeyCharge[]): void {
-    if (lane.heavy !== undefined) this.#waitedFor.add(lane.heavy.by);
+    if (lane.heavy !== undefined) this.#unreserved.add(lane.heavy.by);
     const { book, request, now, started } = this.#step;
     const turns = turnsOf(lane, this.#asked);
     const job = book.start(lane, turns, this.#shareOf(lane), request.worker, request.leaseMs, now);
@@ -52,10 +52,14 @@ export class MemoryLanes implements LaneSource<Lane> {
   block(lane: Lane, wait: Wait, by: LimitKey, fits: Wait): void {
     const { book, time } = this.#step;
     const { limitState } = by as ClaimKey;
+    if (lane.heavy?.by !== limitState || fits === 0) this.#endReservation(lane);
     if (fits > 0) book.heavy.note(lane, limitState, time + fits);
-    else if (by.rule.weight !== null) book.heavy.drop(lane);
     book.gates.block(lane, limitState, time + wait, fits > 0);
     book.limits.rest(limitState, by.rule, time);
+  }
+
+  close(lane: Lane): void {
+    this.#endReservation(lane);
   }
 
   refuse(lane: Lane, { by, charge }: Decision & { readonly granted: false }): void {
@@ -64,20 +68,27 @@ export class MemoryLanes implements LaneSource<Lane> {
   }
 
   /**
-   * Opens the gates of lanes that waited only for heads that have started, and notes that workers are to be woken up. Answers whether
+   * Opens the gates of lanes that waited only for heavy heads which reserve nothing any more, and notes that workers are to be woken up. Answers whether
    * this claim may start jobs of one of these lanes.
    */
   letOthersLook(): boolean {
     const { book, lines } = this.#step;
     let own = false;
-    for (const limitState of this.#waitedFor) {
+    for (const limitState of this.#unreserved) {
       for (const { line } of book.gates.openAll(limitState)) {
         book.freed.noteRule();
         own ||= lines.has(line);
       }
     }
-    this.#waitedFor.clear();
+    this.#unreserved.clear();
     return own;
+  }
+
+  /** The key that its head reserved does not refuse it any more. */
+  #endReservation(lane: Lane): void {
+    if (lane.heavy === undefined) return;
+    this.#unreserved.add(lane.heavy.by);
+    this.#step.book.heavy.drop(lane);
   }
 
   #shareOf({ type, group }: Lane): number {

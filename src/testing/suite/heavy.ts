@@ -1,5 +1,5 @@
 import { equal, ok } from "../expect.ts";
-import { blocked, change, count, define, refusedFor, rule, said, take, window } from "./limit-words.ts";
+import { blocked, change, count, define, refusedFor, rule, said, take, taken, window } from "./limit-words.ts";
 import { type Cases, completed, lease, retry, type Scene } from "./scene.ts";
 
 const heavy = (n: number) => ({ type: "heavy", weights: { n } });
@@ -86,6 +86,30 @@ export const heavyHeads: Cases = {
     await waiting(s);
     await s.clock.advance(1_100);
     equal([await count(s, LIGHT), await count(s, { queue: "r" }), await granted(s)], [2, 2, true], "who starts");
+  },
+
+  "a heavy head that fits and that another limit refuses keeps no light job waiting": async (s) => {
+    for (const byGroup of [false, true]) {
+      const [many, few, other] = [`heavy ${byGroup}`, `light ${byGroup}`, `other ${byGroup}`];
+      const group = byGroup ? "g" : null;
+      await define(
+        s,
+        rule(`k ${byGroup}`, window(10, 1_000), { weight: "n", types: [many, few], byGroup }),
+        rule(other, { concurrency: 1 }, { types: [many], byGroup }),
+      );
+      await s.add({ type: few, group, weights: { n: 6 } });
+      await s.claimOne({ types: [few] });
+      const id = await s.addOne({ type: many, group, weights: { n: 8 } });
+      equal((await said(s, { types: [many] })).nextInMs, 1_000, "the heavy one");
+      const light = await s.addOne({ type: few, group, weights: { n: 1 } });
+      equal((await said(s, { types: [few] })).nextInMs, 1_000, "the light one");
+      const permit = await taken(s, other, { group, ttlMs: 600_000 });
+      await s.clock.advance(1_000);
+      equal(await s.claimIds({ types: [many] }), [], "the heavy one, while the other limit is full");
+      equal(await s.claimIds({ types: [few] }), [light], "the light one, then");
+      await s.storage.limits.give(permit, "released");
+      equal(await s.claimIds({ types: [many] }), [id], "the heavy one, at last");
+    }
   },
 
   "what is given back goes to the heavy head first": async (s) => {
