@@ -101,12 +101,12 @@ export const heavyHeads: Cases = {
       await s.claimOne({ types: [few] });
       const id = await s.addOne({ type: many, group, weights: { n: 8 } });
       equal((await said(s, { types: [many] })).nextInMs, 1_000, "the heavy one");
-      const light = await s.addOne({ type: few, group, weights: { n: 1 } });
+      const late = await s.addOne({ type: few, group, weights: { n: 1 } });
       equal((await said(s, { types: [few] })).nextInMs, 1_000, "the light one");
       const permit = await taken(s, other, { group, ttlMs: 600_000 });
       await s.clock.advance(1_000);
       equal(await s.claimIds({ types: [many] }), [], "the heavy one, while the other limit is full");
-      equal(await s.claimIds({ types: [few] }), [light], "the light one, then");
+      equal(await s.claimIds({ types: [few] }), [late], "the light one, then");
       await s.storage.limits.give(permit, "released");
       equal(await s.claimIds({ types: [many] }), [id], "the heavy one, at last");
     }
